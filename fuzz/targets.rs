@@ -3,9 +3,9 @@
 //! `fuzz_targets/` gives these functions to libFuzzer; the test suite runs them on the kept corpus.
 
 use callsheet_core::diag::{Code, Diagnostics};
-use callsheet_core::prompt::OriginKind;
+use callsheet_core::library::template::{Template, TemplateNode, TemplateNotation};
 use callsheet_core::render::{RenderedText, render};
-use callsheet_core::template::{Template, TemplateNode, TemplateNotation};
+use callsheet_core::source::origin::OriginKind;
 use callsheet_core::{
     Builtin, FileFormat, Listing, ListingLimits, Prompt, PromptFormat, Request, SharedText, SourceError,
     SourceId, SourceRoot, Sources, compose, read_request,
@@ -97,7 +97,7 @@ fn template(data: &[u8]) {
         recipe: Some(recipe.into()),
         role: Some("fuzz".into()),
         instructions: Some("go".into()),
-        missing: (first % 4 < 2).then_some(callsheet_core::request::MissingPolicy::Empty),
+        missing: (first % 4 < 2).then_some(callsheet_core::library::recipe::MissingPolicy::Empty),
         values: [("a".into(), value.into()), ("b".into(), "{{a}}[[placeholder:a]]".into())].into(),
         ..Request::default()
     };

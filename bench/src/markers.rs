@@ -1,7 +1,7 @@
 //! Markers: a reply of 60 MB, against a bare scan for `<` and against a regex for each tag.
 
-use callsheet_core::agent::OutputFormat;
-use callsheet_core::contract::{Contract, ContractChoice};
+use callsheet_core::library::agent::OutputFormat;
+use callsheet_core::library::contract::{Contract, ContractChoice};
 use callsheet_core::reply::{Outcome, ReplyContext, read};
 use regex::bytes::Regex;
 

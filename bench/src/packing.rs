@@ -20,7 +20,7 @@ pub(crate) fn report(report: &mut Report, peers: &Peers, work: &Path, files: usi
     let maker = Program::new("tree", &myself, work).arg("tree").arg(&tree).arg(files.to_string());
     let bytes: usize = maker.output().trim().parse().expect("how many bytes there are");
     // The shipped recipe shows the upper levels of a project: here everybody shows all of it.
-    let recipe = include_str!("../../builtin/recipes/unified.toml");
+    let recipe = include_str!("../../crates/core/builtin/recipes/unified.toml");
     let whole = recipe.replace("depth = 3\nlimit = 200\n", "depth = 100\nlimit = 100000\n");
     assert_ne!(whole, recipe, "the recipe limits the tree");
     fs::create_dir_all(tree.join(".callsheet/recipes")).expect("a folder");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let root = Path::new(&variable("CARGO_MANIFEST_DIR")?).join("../../builtin").canonicalize()?;
+    let root = Path::new(&variable("CARGO_MANIFEST_DIR")?).join("builtin").canonicalize()?;
     let mut files = Vec::new();
     collect(&root, &mut files)?;
     let mut rows: Vec<(String, PathBuf)> = files

@@ -1,4 +1,4 @@
-//! The surroundings of a command: the project, its configuration, its sources.
+//! Context of a command: the project, its configuration and its sources.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -16,40 +16,42 @@ use crate::project::ProjectHome;
 #[derive(Debug)]
 pub(crate) struct AppContext<'p> {
     pub(crate) print: &'p OutputPrinter,
-    /// Where the command was started.
+    /// Directory in which the command was started.
     pub(crate) here: PathBuf,
     pub(crate) project: PathBuf,
-    /// Whether the project was named, so that nothing else may name it.
+    /// Whether the user named the project. If so, nothing else may name it.
     pub(crate) project_named: bool,
     pub(crate) user: Option<PathBuf>,
     pub(crate) config: Config,
-    /// The ledger that was named.
+    /// Ledger that the user named.
     pub(crate) ledger: Option<String>,
-    /// Runs of every project count.
+    /// Whether the runs of every project count.
     pub(crate) all_projects: bool,
-    /// What was found out about the project's directory.
+    /// Facts about the project's directory.
     pub(crate) home: OnceLock<ProjectHome>,
     pub(crate) name: OnceLock<String>,
 }
 
-/// Where a program is that was named by a path. One that is not there is missing by the name that it was given.
+/// Resolves a program that was named by a path. Returns `None` if it is missing, so that the error shows the
+/// name as given.
 fn real_program(here: &Path, name: &str) -> Option<PathBuf> {
     let at = here.join(name);
     let file = at.file_name().filter(|_| name.contains('/') && at.is_file())?;
     Some(at.parent()?.canonicalize().ok()?.join(file))
 }
 
-/// What a command has besides its project.
+/// Options of a command besides its project.
 struct AppOptions {
     user: Option<PathBuf>,
     ledger: Option<String>,
     all_projects: bool,
-    /// It ends something, or only looks: settings of the project that cannot be read do not keep it from that.
+    /// The command only ends or inspects something, so unreadable project settings do not prevent it.
     only_ends: bool,
 }
 
 impl<'p> AppContext<'p> {
-    /// A program as it was typed, with its arguments. A path is relative to where it was typed, wherever the program works.
+    /// Resolves a typed program with its arguments. A path is relative to the directory in which it was
+    /// typed, wherever the program works.
     pub(crate) fn typed_program(&self, program: &[String]) -> Vec<String> {
         let mut program = program.to_vec();
         if let Some(first) = program.first_mut()
@@ -60,8 +62,8 @@ impl<'p> AppContext<'p> {
         program
     }
 
-    /// A check as it was typed in `here`. What lies in the project is looked for where the check works, everything else is
-    /// where it was typed.
+    /// Resolves a check that was typed in `here`. A program in the project is searched in the directory in
+    /// which the check works; every other path is relative to `here`.
     pub(crate) fn typed_check(&self, here: &Path, mut argv: Vec<String>) -> Vec<String> {
         if let Some(first) = argv.first_mut()
             && let Some(path) = real_program(here, first).filter(|path| !path.starts_with(&self.project))
@@ -89,7 +91,7 @@ impl<'p> AppContext<'p> {
         Self::build(print, here, project, named, around)
     }
 
-    /// The surroundings of a command that was started elsewhere.
+    /// Builds the context of a command that was started elsewhere.
     pub(crate) fn at(
         print: &'p OutputPrinter,
         here: Option<String>,
@@ -103,7 +105,7 @@ impl<'p> AppContext<'p> {
         Self::build(print, here, project, true, around)
     }
 
-    /// The same surroundings in another project.
+    /// Returns the same context in another project.
     pub(crate) fn in_project(&self, dir: &str) -> Result<Self, Diagnostics> {
         let project = named_directory(&self.here.join(dir), Path::new(dir))?;
         let around = AppOptions {
@@ -133,7 +135,7 @@ impl<'p> AppContext<'p> {
         let (home, name) = (OnceLock::new(), OnceLock::new());
         let mut app =
             Self { print, here, project, project_named, user, config, ledger, all_projects, home, name };
-        // What a trusted project asks for holds.
+        // The requests of a trusted project take effect.
         if app.is_trusted() {
             match Config::load(Some(&app.project), app.user.as_deref(), true) {
                 Err(_) if only_ends => {}
@@ -144,14 +146,14 @@ impl<'p> AppContext<'p> {
         Ok(app)
     }
 
-    /// The session that a flag names: a directory where the command was started, else one of the project. Whoever
-    /// starts the MCP server may do so from anywhere.
+    /// Resolves a session flag: a directory where the command was started, else one of the project. The MCP
+    /// server may be started from anywhere.
     pub(crate) fn session_path(&self, dir: &Path) -> PathBuf {
         let (here, inside) = (self.here.join(dir), self.project.join(dir));
         if !here.is_dir() && inside.is_dir() { inside } else { here }
     }
 
-    /// How a path of the project is written where the command was started.
+    /// Rewrites a path of the project relative to the directory in which the command was started.
     pub(crate) fn shown_here(&self, path: &str) -> String {
         match from_to(&self.here, &self.project).as_str() {
             "." => path.into(),
@@ -159,7 +161,7 @@ impl<'p> AppContext<'p> {
         }
     }
 
-    /// The project's sources, with `session` as the root of includes.
+    /// Returns the project's sources, with `session` as the root of includes.
     pub(crate) fn disk(&self, session: Option<PathBuf>) -> Disk {
         let roots = Roots { user: self.user.clone(), project: Some(self.project.clone()), session };
         Disk::new(&roots, self.config.max_file_bytes.value)
@@ -167,7 +169,8 @@ impl<'p> AppContext<'p> {
 }
 
 impl AppContext<'_> {
-    /// The same sources whatever is configured: what is agreed to must not depend on what is agreed to.
+    /// Returns the sources with fixed limits, whatever is configured: consent must not depend on the settings
+    /// it covers.
     pub(crate) fn disk_for_trust(&self) -> Disk {
         let roots = Roots { user: self.user.clone(), project: Some(self.project.clone()), session: None };
         Disk::new(&roots, DEFAULT_MAX_FILE_BYTES)
@@ -184,7 +187,7 @@ pub(crate) fn named_directory(path: &Path, shown: &Path) -> Result<PathBuf, Diag
     }
 }
 
-/// The nearest folder above with `.callsheet`, else with `.git`, else `here`.
+/// Returns the nearest ancestor with `.callsheet`, else with `.git`, else `here`.
 fn find_project_dir(here: &Path) -> PathBuf {
     let with = |mark: &str| here.ancestors().find(|dir| dir.join(mark).exists());
     with(".callsheet").or_else(|| with(".git")).unwrap_or(here).to_path_buf()

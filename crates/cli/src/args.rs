@@ -1,11 +1,11 @@
-//! The command line as a type. Parsing touches nothing: no file, no environment.
+//! Defines the command line as types. Parsing reads no file and no environment variable.
 
 use std::path::PathBuf;
 
-use callsheet_core::agent::PermissionLevel;
-use callsheet_core::prompt::PromptFormat;
-use callsheet_core::render::ModelApi;
-use callsheet_core::request::MissingPolicy;
+use callsheet_core::library::agent::PermissionLevel;
+use callsheet_core::library::format::ModelApi;
+use callsheet_core::library::format::PromptFormat;
+use callsheet_core::library::recipe::MissingPolicy;
 use callsheet_core::secrets::SecretMode;
 use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -209,7 +209,7 @@ pub(crate) struct ComposeArgs {
     pub(crate) secrets: Option<ModeArg>,
 }
 
-/// A closed set of core as the value of an option.
+/// Defines an option type whose values are those of an enum of core.
 macro_rules! values {
     ($name:ident of $inner:ty { $($variant:ident $text:literal $help:literal,)* }) => {
         #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,42 +1,44 @@
 //! Claims: which runs and flows work in which checkout, so that no run is blamed for the changes of another.
 //!
-//! A claim belongs to the real directory of the worktree's top, whichever path, link, subfolder, project or ledger a run comes
-//! from. It holds as long as its process lives, or any process of its run.
+//! A claim belongs to the real directory of the worktree's top, whichever path, link, subfolder, project or
+//! ledger a run uses. It is valid while its process or any process of its run lives.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_core::fact::{ChangeKind, ChangedFile, Violation, ViolationReason, WorktreeObservation};
 use callsheet_core::record::Id;
-use callsheet_core::scope::Scope;
+use callsheet_core::request::fact::{
+    ChangeKind, ChangedFile, Violation, ViolationReason, WorktreeObservation,
+};
+use callsheet_core::request::scope::Scope;
 use callsheet_run::{ProcessStamp, ProcessTrace, boot_id, is_below_guard, read_file, runs_above};
 use serde::{Deserialize, Serialize};
 
 use crate::drive::host;
 use crate::state::{RunDir, failed, hold, private_folder, replace_private, state_dir};
 
-/// What a run or flow asks for.
+/// Claim that a run or flow asks for.
 pub(crate) struct ClaimRequest<'c> {
     pub(crate) id: &'c Id,
-    /// The flow that drives the run, or the flow itself.
+    /// Flow that drives the run, or the flow itself.
     pub(crate) flow: Option<&'c str>,
-    /// The directory that the agent works in.
+    /// Directory in which the agent works.
     pub(crate) dir: &'c Path,
     pub(crate) scope: &'c Scope,
-    /// Whether others may work there too.
+    /// Whether other runs may work there too.
     pub(crate) share: bool,
 }
 
-/// A claim of this process. It ends when it is dropped.
+/// Claim of this process. Dropping it ends the claim.
 #[derive(Debug)]
 pub(crate) struct CheckoutClaim {
     id: String,
     is_handed_over: bool,
 }
 
-/// A run or flow that works in a checkout.
+/// Run or flow that works in a checkout.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct ClaimHolder {
     id: String,
@@ -47,21 +49,21 @@ struct ClaimHolder {
     boot: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     process: Option<ProcessStamp>,
-    /// The project below the top: empty, or with a slash at its end.
+    /// Project below the worktree's top: empty, or with a slash at its end.
     folder: String,
     scope: Scope,
-    /// The runs that worked there at the same time.
+    /// Runs that worked in the checkout at the same time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     overlaps: Vec<OverlappingRun>,
-    /// The tops of other worktrees in which runs worked at the same time.
+    /// Tops of other worktrees in which runs worked at the same time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     beside: Vec<PathBuf>,
-    /// The runs whose agents made the claim: what is done there is their doing.
+    /// Runs whose agents made the claim: changes of this holder are theirs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     above: Vec<String>,
 }
 
-/// Another run in the same checkout, and what it may write.
+/// Another run in the same checkout, with its scope.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OverlappingRun {
     pub(crate) id: String,
@@ -69,19 +71,19 @@ pub(crate) struct OverlappingRun {
     scope: Scope,
 }
 
-/// A directory whose changes are observed together.
+/// Directory whose changes are observed together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ClaimedCheckout {
     device: u64,
     inode: u64,
     path: PathBuf,
-    /// Whether it is the top of a git worktree. A worktree inside of another one is a checkout of its own; a plain folder
-    /// is part of the folders above it.
+    /// Whether the directory is the top of a git worktree. A worktree inside another one is a separate
+    /// checkout; a plain folder is part of the folders above it.
     is_worktree: bool,
 }
 
 impl ClaimedCheckout {
-    /// The checkout that `dir` lies in, and the folder of `dir` below its top.
+    /// Returns the checkout that contains `dir`, and the folder of `dir` below its top.
     fn find(dir: &Path) -> Result<(Self, String), Diagnostics> {
         let real = dir.canonicalize().map_err(|error| failed(dir, &error))?;
         let top = real.ancestors().find(|dir| dir.join(".git").symlink_metadata().is_ok());
@@ -100,7 +102,8 @@ impl ClaimedCheckout {
 }
 
 impl ClaimHolder {
-    /// Whether the process that made the claim lives, or one of its run. Another machine's cannot be seen.
+    /// Returns whether the claiming process or a process of its run lives. Processes of another machine
+    /// cannot be seen.
     fn is_alive(&self) -> bool {
         let is_here = self.host == host() && self.boot == boot_id();
         is_here && (self.process.is_some_and(ProcessStamp::is_alive) || self.has_processes())
@@ -117,7 +120,8 @@ impl ClaimHolder {
         })
     }
 
-    /// A run whose callsheet died, and whose records are not complete: its changes are still to be observed.
+    /// Returns whether the run's callsheet died before its records were complete. Its changes are still to be
+    /// observed.
     fn is_unfinished(&self) -> bool {
         self.desk().is_some_and(|desk| desk.dir().is_dir())
     }
@@ -130,7 +134,7 @@ impl ClaimHolder {
         OverlappingRun { id: self.id.clone(), folder: self.folder.clone(), scope: self.scope.clone() }
     }
 
-    /// Another run works in a worktree besides.
+    /// Notes that another run works in a different worktree.
     fn add_beside(&mut self, other: &Self) {
         let path = &other.checkout.path;
         let is_own = other.above.iter().any(|run| *run == self.id || run == UNKNOWN_RUN);
@@ -146,7 +150,7 @@ impl ClaimHolder {
     }
 }
 
-/// Claims the checkout that a run or flow works in. Refuses if another one works there, unless both agree to share it.
+/// Claims the checkout of a run or flow. Refuses if another one works there, unless both agree to share it.
 pub(crate) fn claim(request: &ClaimRequest<'_>) -> Result<CheckoutClaim, Diagnostics> {
     let (checkout, folder) = ClaimedCheckout::find(request.dir)?;
     let mut own = ClaimHolder {
@@ -183,7 +187,7 @@ pub(crate) fn claim(request: &ClaimRequest<'_>) -> Result<CheckoutClaim, Diagnos
         }
         for (holder, alive) in there.iter_mut().zip(alive) {
             if holder.is_flow() && holder.flow == own.flow {
-                // Whoever shares the checkout with the flow shares it with its lanes.
+                // A run that shares the checkout with the flow shares it with the flow's lanes.
                 holder.overlaps.iter().for_each(|overlap| own.add(overlap.clone()));
                 continue;
             }
@@ -198,10 +202,10 @@ pub(crate) fn claim(request: &ClaimRequest<'_>) -> Result<CheckoutClaim, Diagnos
     Ok(CheckoutClaim { id: request.id.to_string(), is_handed_over: false })
 }
 
-/// A run whose guard cannot be seen.
+/// Placeholder for a run whose guard cannot be seen.
 const UNKNOWN_RUN: &str = "?";
 
-/// The runs below whose guards this process is.
+/// Returns the runs whose guards are ancestors of this process.
 fn above() -> Vec<String> {
     let runs = runs_above();
     if runs.is_empty() && is_below_guard(None) { vec![UNKNOWN_RUN.to_owned()] } else { runs }
@@ -224,7 +228,7 @@ fn refused(holder: &ClaimHolder, is_flow: bool) -> Diagnostics {
 }
 
 impl CheckoutClaim {
-    /// The claim holds from now on as long as another process lives.
+    /// Binds the claim to the lifetime of another process.
     pub(crate) fn hand_over(mut self, pid: i32) -> Result<(), Diagnostics> {
         self.is_handed_over = true;
         change(|holders| {
@@ -241,9 +245,9 @@ impl Drop for CheckoutClaim {
         if self.is_handed_over {
             return;
         }
-        // If it cannot be written, the claim ends with this process.
+        // If the write fails, the claim ends with this process.
         let _ = change(|holders| {
-            // A run that is still to be recovered must know who works there until then.
+            // A run that still needs recovery must know the other runs in its checkout until then.
             holders.retain(|holder| holder.id != self.id || holder.is_unfinished());
             for own in holders.iter_mut().filter(|holder| holder.id == self.id) {
                 own.process = None;
@@ -261,11 +265,12 @@ pub(crate) fn release(id: &str) {
     });
 }
 
-/// The runs that worked in the checkout of a run at the same time, and what is uncertain because of them.
+/// Runs that worked in the checkout of a run at the same time. They make some of its violations uncertain.
 pub(crate) struct SharedCheckout {
     folder: String,
     overlaps: Vec<OverlappingRun>,
-    /// The tops of other worktrees in which runs worked at the same time, and the folders in which callsheet makes some.
+    /// Tops of other worktrees in which runs worked at the same time, and the folders in which callsheet
+    /// creates worktrees.
     pub(crate) beside: Vec<PathBuf>,
 }
 
@@ -274,7 +279,7 @@ impl SharedCheckout {
         let own = read()?.into_iter().find(|holder| holder.id == id.as_str());
         let (folder, overlaps, mut beside) =
             own.map(|own| (own.folder, own.overlaps, own.beside)).unwrap_or_default();
-        // A worktree is made before it is claimed.
+        // A worktree is created before it is claimed.
         beside.extend(state_dir()?.join("lanes").canonicalize());
         Ok(Self { folder, overlaps, beside })
     }
@@ -286,7 +291,8 @@ impl SharedCheckout {
         runs
     }
 
-    /// Takes the violations out that another run may have caused, because its scope allows the path. Returns their paths.
+    /// Removes the violations that another run may have caused, because its scope allows the path. Returns
+    /// their paths.
     pub(crate) fn take_uncertain(&self, seen: &mut WorktreeObservation) -> Vec<String> {
         let is_uncertain = |violation: &Violation| {
             let path = violation.path.trim_end_matches('/');
@@ -307,7 +313,8 @@ impl SharedCheckout {
     }
 }
 
-/// A path as the folder `to` sees it, written as the folder `from` sees it; both are below one top.
+/// Converts a path relative to the folder `from` into one relative to the folder `to`. Both are below one
+/// top.
 fn seen_from(to: &str, from: &str, path: &str) -> String {
     let mut parts: Vec<&str> = from.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/') {
@@ -330,7 +337,7 @@ fn claims_file() -> Result<PathBuf, Diagnostics> {
     Ok(state.join("claims.json"))
 }
 
-/// The most bytes of the file of claims.
+/// Size limit of the claims file.
 const MAX_CLAIMS: u64 = 16 << 20;
 
 fn read() -> Result<Vec<ClaimHolder>, Diagnostics> {
@@ -346,7 +353,7 @@ fn read() -> Result<Vec<ClaimHolder>, Diagnostics> {
     }
 }
 
-/// Changes the claims; other processes wait meanwhile.
+/// Changes the claims under a lock, on which other processes wait.
 fn change(work: impl FnOnce(&mut Vec<ClaimHolder>) -> Result<(), Diagnostics>) -> Result<(), Diagnostics> {
     let path = claims_file()?;
     let _lock = hold(&path.with_extension("lock"))?;
@@ -362,7 +369,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_seen_from_other_folders() {
+    fn paths_are_rebased_between_folders() {
         for (to, from, path, expected) in [
             ("", "", "a/b", "a/b"),
             ("", "sub/", "a", "sub/a"),
@@ -377,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn checkouts_are_known_by_directory() {
+    fn checkouts_are_compared_by_directory() {
         let dir = tempfile::tempdir().unwrap();
         let at = |path: &str| dir.path().join(path);
         for path in ["repo/.git", "repo/sub", "repo/inner/.git", "plain/sub", "other"] {

@@ -1,16 +1,17 @@
-//! Configuration: flags, then `CALLSHEET_*`, then the project's file, then the user's, then defaults.
+//! Merges the configuration: flags, then `CALLSHEET_*`, then the project's file, then the user's, then
+//! defaults.
 //!
-//! A project's file that is not trusted can only tighten: where it is looser than the user's own, that one holds. Nothing
-//! at all goes beyond the user's `[hard]` limits.
+//! An untrusted project's file can only tighten: if it is looser than the user's file, the user's value
+//! applies. Nothing exceeds the user's `[hard]` limits.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use callsheet_core::agent::PermissionLevel;
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::flow::FolderKind;
+use callsheet_core::library::agent::PermissionLevel;
+use callsheet_core::library::layout::Layout;
 use callsheet_core::record::is_project_name;
-use callsheet_core::request::Layout;
 use callsheet_core::secrets::{SecretMode, mask_address};
 use callsheet_core::{
     FileFormat, ReadErrorCodes, SharedText, SourceError, SourceId, SourceRoot, Sources as _, read,
@@ -81,7 +82,7 @@ pub(crate) struct HardLimits {
     pub(crate) secrets: Option<SecretMode>,
 }
 
-/// The stricter of two permissions.
+/// Returns the stricter of two permissions.
 pub(crate) fn stricter_permit(one: PermissionLevel, other: PermissionLevel) -> PermissionLevel {
     let rank = |permit| match permit {
         PermissionLevel::Ask => 0,
@@ -91,7 +92,7 @@ pub(crate) fn stricter_permit(one: PermissionLevel, other: PermissionLevel) -> P
     if rank(one) <= rank(other) { one } else { other }
 }
 
-/// The stricter of two ways with secrets.
+/// Returns the stricter of two secret modes.
 pub(crate) fn stricter_mode(one: SecretMode, other: SecretMode) -> SecretMode {
     let rank = |mode| match mode {
         SecretMode::Refuse => 0,
@@ -102,7 +103,7 @@ pub(crate) fn stricter_mode(one: SecretMode, other: SecretMode) -> SecretMode {
     if rank(one) <= rank(other) { one } else { other }
 }
 
-/// The lower of two limits; none is no limit.
+/// Returns the lower of two limits; `None` means no limit.
 pub(crate) fn lower<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(if other < one { other } else { one }),
@@ -110,7 +111,7 @@ pub(crate) fn lower<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T
     }
 }
 
-/// A setting of the project's file that does not hold.
+/// A setting of the project's file that is not applied.
 #[derive(Clone, Debug)]
 pub(crate) struct UnappliedSetting {
     pub(crate) key: &'static str,
@@ -165,7 +166,7 @@ impl CheckEntry {
     }
 }
 
-/// A setting and where it was set.
+/// A setting and its origin.
 #[derive(Clone, Debug)]
 pub(crate) struct ConfigSetting<T> {
     pub(crate) value: T,
@@ -174,7 +175,7 @@ pub(crate) struct ConfigSetting<T> {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    /// What the project calls itself.
+    /// The name that the project gives itself.
     pub(crate) project: Option<String>,
     pub(crate) recipe: ConfigSetting<Option<String>>,
     pub(crate) agent: ConfigSetting<Option<String>>,
@@ -188,9 +189,9 @@ pub(crate) struct Config {
     pub(crate) max_cost: ConfigSetting<Option<f64>>,
     pub(crate) checks: ConfigSetting<BTreeMap<String, CheckEntry>>,
     pub(crate) env: ConfigSetting<BTreeMap<String, String>>,
-    /// What the project's file asks for and only its user can allow.
+    /// The settings of the project's file that only the user can allow.
     pub(crate) wishes: Vec<TrustRequest>,
-    /// What of that does not hold.
+    /// The settings of the project's file that are not applied.
     pub(crate) unapplied: Vec<UnappliedSetting>,
     pub(crate) hard: HardLimits,
     pub(crate) max_file_bytes: ConfigSetting<u64>,
@@ -205,19 +206,19 @@ pub(crate) struct Config {
 pub(crate) const PROJECT_FILE: &str = ".callsheet/config.toml";
 const USER_FILE: &str = "config.toml";
 
-/// Far above any configuration that a person writes.
+/// Far above the size of any hand-written configuration.
 const MAX_BYTES: u64 = 64 * 1024;
 
 impl Config {
-    /// `trusted` says whether the user has agreed to what the project asks for.
-    /// Without a project, the user's settings alone.
+    /// Loads and merges the configuration. `trusted` says whether the user has agreed to the project's
+    /// requests. Without a project, only the user's settings apply.
     pub(crate) fn load(
         project: Option<&Path>,
         user: Option<&Path>,
         trusted: bool,
     ) -> Result<Self, Diagnostics> {
-        // A cloned repository's configuration may be a link to anywhere, and an error shows what it says: it
-        // is read like every other file of the project, never out of it.
+        // The configuration of a cloned repository may be a link to anywhere, and an error quotes it: like
+        // every other file of the project, it is never read from outside of the project.
         let roots = Roots { project: project.map(Path::to_owned), ..Roots::default() };
         let of_project = SourceId::new(SourceRoot::Project, PROJECT_FILE)
             .map_or(Ok(None), |id| Disk::new(&roots, MAX_BYTES).text(&id));
@@ -341,7 +342,7 @@ impl Config {
         }
     }
 
-    /// The folder in which flows of this kind have theirs, relative to the project.
+    /// Returns the parent folder of flows of this kind, relative to the project.
     pub(crate) fn home(&self, folder: FolderKind) -> &str {
         match folder {
             FolderKind::Changes => &self.changes.value,
@@ -349,7 +350,7 @@ impl Config {
         }
     }
 
-    /// Every setting as `(key, value, where it was set)`.
+    /// Returns every setting as `(key, value, origin)`.
     pub(crate) fn rows(&self) -> Vec<(&'static str, serde_json::Value, &str)> {
         let checks: serde_json::Map<String, serde_json::Value> =
             self.checks.value.iter().map(|(name, check)| (name.clone(), check.command().into())).collect();
@@ -370,7 +371,7 @@ impl Config {
             ("timeout", self.timeout.value.map(|span| span.to_string()).into(), &self.timeout.from),
             ("max_cost", self.max_cost.value.into(), &self.max_cost.from),
             ("checks", checks.into(), &self.checks.from),
-            // Their values may be secrets.
+            // The values may be secrets.
             ("env", self.env.value.keys().cloned().collect::<Vec<_>>().into(), &self.env.from),
             ("max_file_bytes", self.max_file_bytes.value.into(), &self.max_file_bytes.from),
             ("digest_output", self.digest_output.value.into(), &self.digest_output.from),
@@ -383,7 +384,7 @@ impl Config {
     }
 }
 
-/// The three places of a setting, and what comes of putting them together.
+/// The three sources of a setting, and the trust requests and unapplied settings of their merge.
 struct ConfigMerge {
     environment: ConfigFile,
     of_project: ConfigFile,
@@ -398,7 +399,8 @@ fn of_project_file() -> String {
 }
 
 impl ConfigMerge {
-    /// A setting that is stricter or looser. Without `usual`, none is no limit at all.
+    /// Merges a setting that is ordered from strict to loose. Without `usual`, an absent value means no
+    /// limit.
     fn limit<T: Copy + PartialEq>(
         &mut self,
         key: &'static str,
@@ -435,7 +437,7 @@ impl ConfigMerge {
         }
     }
 
-    /// What may be written is the project's to say if its user says nothing.
+    /// Merges `write`. The project decides if its user has no setting.
     fn write(&mut self) -> ConfigSetting<Vec<String>> {
         let from_user = |value| ConfigSetting { value, from: format!("user:{USER_FILE}") };
         let from_project = |value| ConfigSetting { value, from: of_project_file() };
@@ -452,7 +454,7 @@ impl ConfigMerge {
         }
     }
 
-    /// What is excluded adds up, until a project is trusted with its own.
+    /// Merges `exclude`. The globs of user and project add up, until the project is trusted with its own.
     fn exclude(&mut self) -> ConfigSetting<Vec<String>> {
         let own = self.of_user.exclude.clone();
         let mut setting = match self.of_project.exclude.clone() {
@@ -475,7 +477,7 @@ impl ConfigMerge {
     }
 }
 
-/// Adds what is not there.
+/// Adds the missing globs.
 fn add_globs(setting: &mut ConfigSetting<Vec<String>>, globs: &[String], from: &str) {
     let new: Vec<String> = globs.iter().filter(|glob| !setting.value.contains(glob)).cloned().collect();
     if !new.is_empty() || (setting.from == "default" && !globs.is_empty()) {
@@ -485,7 +487,7 @@ fn add_globs(setting: &mut ConfigSetting<Vec<String>>, globs: &[String], from: &
     }
 }
 
-/// Puts a hard limit in the place of what goes beyond it.
+/// Replaces a value that exceeds the hard limit with the limit.
 fn harden<T: Copy + PartialEq>(
     setting: &mut ConfigSetting<Option<T>>,
     hard: Option<T>,
@@ -522,7 +524,7 @@ fn first_option<T>(
     first(layers, |file| pick(file).map(Some), None)
 }
 
-/// Maps of all layers as one; for a name that several have, the first counts.
+/// Merges the maps of all layers; the first layer wins for a name in several.
 fn merged<T: Clone>(
     layers: &[(String, ConfigFile)],
     pick: impl Fn(&ConfigFile) -> &BTreeMap<String, T>,
@@ -555,7 +557,7 @@ fn load(
     .transpose()
 }
 
-/// What a project's file would execute or leak.
+/// Returns the trust requests of a project's file: everything that it would execute or leak.
 fn wishes(file: &ConfigFile) -> Vec<TrustRequest> {
     let mut wishes = Vec::new();
     for (name, check) in &file.checks {
@@ -572,7 +574,7 @@ fn wishes(file: &ConfigFile) -> Vec<TrustRequest> {
     wishes
 }
 
-/// A cloned repository's configuration must not point out of the repository.
+/// Refuses paths that leave the project: the configuration of a cloned repository must not point out of it.
 fn check_confined(file: &ConfigFile, shown: &str) -> Result<(), Diagnostics> {
     let layout = &file.layout;
     let folders = [&layout.changes, &layout.sessions].into_iter().flatten();
@@ -588,7 +590,7 @@ fn check_confined(file: &ConfigFile, shown: &str) -> Result<(), Diagnostics> {
     if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong)) }
 }
 
-/// A limit that no run can keep is a mistake, and no way to stop all runs.
+/// Refuses limits that no run can keep: they are mistakes, not a way to stop all runs.
 fn can_be_kept(file: &ConfigFile, shown: &str) -> Result<(), Diagnostics> {
     let hard = &file.hard;
     let is_bad_cost = |cost: &Option<f64>| cost.is_some_and(|cost| !cost.is_finite() || cost <= 0.0);
@@ -651,9 +653,9 @@ mod tests {
     use super::*;
     use crate::trust::fingerprint;
 
-    /// A project cannot stop every run by a limit that none can keep: it is a mistake in a file that is named.
+    /// A project cannot stop every run by an impossible limit: that is an error which names the file.
     #[test]
-    fn a_limit_of_nothing_is_a_mistake() {
+    fn impossible_limit_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join(".callsheet")).unwrap();
         for (limit, is_fine) in [
@@ -677,9 +679,9 @@ mod tests {
         }
     }
 
-    /// What is shown of an address hides its password; what is agreed to is the whole address.
+    /// The displayed address hides its password; the user agrees to the whole address.
     #[test]
-    fn another_password_is_another_wish() {
+    fn changed_password_changes_trust_request() {
         let wish = |url: &str| wishes(&ConfigFile { ledger: Some(url.into()), ..ConfigFile::default() });
         let [one, two] = ["one", "two"].map(|word| wish(&format!("postgres://me:{word}@host/db")));
         assert_eq!(one[0].shown, two[0].shown);

@@ -1,37 +1,37 @@
-//! Failures and the exit codes that they have.
+//! Maps failures to exit codes.
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 
-/// What a command ends with: an exit code, or what went wrong.
+/// Result of a command: an exit code or diagnostics.
 pub(crate) type CommandResult = Result<u8, Diagnostics>;
 
-/// The command line makes no sense.
+/// Invalid command-line arguments.
 pub(crate) const USAGE: u8 = 2;
 
-/// A negative finding: nothing went wrong, but the answer is no.
+/// Negative finding: nothing failed, but the answer is no.
 pub(crate) const FINDING: u8 = 1;
 
-/// What the agent did is outside of its scope.
+/// The agent's changes are outside its scope.
 pub(crate) const SCOPE: u8 = 5;
 
 /// The agent failed.
 pub(crate) const AGENT: u8 = 6;
 
-/// It took too long, or cost too much.
+/// A time or cost limit was reached.
 pub(crate) const LIMIT: u8 = 7;
 
-/// A person ended it.
+/// A person interrupted the command.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Something that must not happen by accident.
+/// Refused, because it must not happen by accident.
 const REFUSED: u8 = 9;
 
-/// The exit code of a failure: that of its first diagnostic.
+/// Returns the exit code of a failure: that of its first diagnostic.
 pub(crate) fn exit_code(failure: &Diagnostics) -> u8 {
     failure.0.first().map_or(70, |diag| of(diag.code))
 }
 
-/// The exit code of a diagnostic.
+/// Returns the exit code of a diagnostic.
 pub(crate) fn of(code: Code) -> u8 {
     match code {
         Code::UsageBad

@@ -1,18 +1,18 @@
-//! From flags, a request file and the configuration to one request.
+//! Builds one request from the flags, a request file and the configuration.
 //!
-//! Flags come on top of the request file: scalars replace, lists append, maps merge. Files that are
-//! named outright may lie anywhere; all others are the core's business.
+//! Flags come on top of the request file: scalars replace, lists append, maps merge. Files that are named
+//! explicitly may be anywhere; core handles all others.
 
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_core::recipe::FilePolicy;
-use callsheet_core::request::{
-    ContextBlock, DocumentKind, Layout, Request, RequestDocument, Task, check_tools,
-};
-use callsheet_core::scope::Scope;
+use callsheet_core::library::layout::Layout;
+use callsheet_core::library::recipe::DocumentKind;
+use callsheet_core::library::recipe::FilePolicy;
+use callsheet_core::request::scope::Scope;
+use callsheet_core::request::{ContextBlock, Request, RequestDocument, Task, check_tools};
 use callsheet_core::{
     FileFormat, Library, Listing, ListingEntry, ListingLimits, PromptFormat, SharedText, Snapshot,
     SourceError, SourceId, SourceRoot, Sources, agent_name, candidates, is_name, read_recipe, read_request,
@@ -27,24 +27,24 @@ use crate::failure::usage;
 use crate::pack::{DetailChoices, GatheredDocuments, PathSelection, outside};
 use crate::secrets;
 
-/// What is to be composed, and from where.
+/// The input of a composition: the request and its sources.
 pub(crate) struct ComposeInput {
     pub(crate) request: Request,
-    /// The session directory, where it is not the project.
+    /// The session directory, if it is not the project.
     pub(crate) session: Option<PathBuf>,
-    /// Texts of the project that were read on the way, and directories that were walked.
+    /// Texts of the project that were already read; `listings` has the directories that were already walked.
     pub(crate) texts: BTreeMap<SourceId, SharedText>,
     pub(crate) listings: BTreeMap<SourceId, Listing>,
-    /// What an earlier prompt was made from, where this one has to be the same.
+    /// The snapshot of an earlier prompt that this one must reproduce.
     pub(crate) replay: Option<Snapshot>,
     pub(crate) talk: Vec<Diagnostic>,
 }
 
-/// A request as it was written down, before any flag. It comes first because it may name the project, and
-/// that decides what the paths of the flags mean.
+/// A request file, before any flag. It is read first because it may name the project, which determines the
+/// meaning of the paths in the flags.
 pub(crate) struct RequestFile {
     request: Request,
-    /// What standard input was read for.
+    /// The input that standard input was read for.
     stdin: Option<&'static str>,
 }
 
@@ -55,13 +55,13 @@ impl RequestFile {
         Ok(Self { request: request.unwrap_or_default(), stdin: inputs.stdin })
     }
 
-    /// The same for an agent that is attached to the server.
+    /// Marks the request as one for an agent that is attached to the MCP server.
     pub(crate) fn with_server(mut self) -> Self {
         self.request.mcp = true;
         self
     }
 
-    /// The surroundings of the project that the request names, unless the command line names one.
+    /// Returns the context of the project that the request names, unless the command line names one.
     pub(crate) fn elsewhere<'p>(&self, app: &AppContext<'p>) -> Result<Option<AppContext<'p>>, Diagnostics> {
         let project = self.request.project.as_deref().filter(|_| !app.project_named);
         project.map(|dir| app.in_project(dir)).transpose()
@@ -69,7 +69,7 @@ impl RequestFile {
 }
 
 impl ComposeInput {
-    /// Puts the flags on top of the request file. `given` knows in which order they were given.
+    /// Applies the flags on top of the request file. `given` knows the order of the flags.
     pub(crate) fn new(
         app: &AppContext<'_>,
         ask: &ComposeArgs,
@@ -113,12 +113,12 @@ impl ComposeInput {
     }
 }
 
-/// Whether a folder belongs to a checkout, as far as that is seen without git.
+/// Checks whether a folder belongs to a checkout, as far as that is visible without git.
 pub(crate) fn is_in_git(dir: &Path) -> bool {
     dir.ancestors().any(|dir| dir.join(".git").exists())
 }
 
-/// What the request says differently from the usual beats the configuration.
+/// Merges the layouts: a value of the request that differs from the default beats the configuration.
 fn layout(asked: Layout, configured: Layout) -> Layout {
     let usual = Layout::default();
     Layout {
@@ -135,21 +135,21 @@ fn layout(asked: Layout, configured: Layout) -> Layout {
 struct InputReader<'a> {
     app: &'a AppContext<'a>,
     talk: Vec<Diagnostic>,
-    /// What standard input was read for; it can be read once.
+    /// The input that standard input was read for; it can be read only once.
     stdin: Option<&'static str>,
 }
 
 impl InputReader<'_> {
     fn request(&mut self, file: &str) -> Result<Request, Diagnostics> {
         let text = self.text(file, "--request")?;
-        // Some editors put a byte order mark in front; it is no part of either notation.
+        // Some editors write a byte order mark, which is not part of either format.
         let text = text.strip_prefix('\u{feff}').map(SharedText::from).unwrap_or(text);
         let json = file.ends_with(".json") || text.trim_start().starts_with('{');
         let name = if file == "-" { "standard input" } else { file };
         read_request(name, &text, if json { FileFormat::Json } else { FileFormat::Toml })
     }
 
-    /// The flags that are given once: they replace.
+    /// Applies the flags that are given once: they replace.
     fn add_single(&mut self, ask: &ComposeArgs, request: &mut Request) -> Result<(), Diagnostics> {
         let words = ask.task.as_ref().or(ask.instructions.as_ref());
         if let Some(words) = words {
@@ -177,7 +177,7 @@ impl InputReader<'_> {
         Ok(())
     }
 
-    /// The flags that add to a list or a map, and what was read for them.
+    /// Applies the flags that add to a list or a map, and returns the documents that were read for them.
     fn add_repeated(
         &mut self,
         ask: &ComposeArgs,
@@ -224,7 +224,7 @@ impl InputReader<'_> {
         }
         task.write.extend(ask.write.iter().cloned());
         task.exclude.extend(ask.exclude.iter().cloned());
-        // What the project says holds for every task; what may be written, only where the task does not say.
+        // The configured `exclude` applies to every task; the configured `write` only if the task has none.
         task.exclude.extend(exclude.iter().cloned());
         if task.write.is_empty() {
             task.write.extend(write.iter().cloned());
@@ -266,7 +266,7 @@ impl InputReader<'_> {
         Ok(())
     }
 
-    /// A file, or all files that a directory holds or a pattern matches.
+    /// Adds a file, or all files in a directory or matching a pattern.
     fn file(
         &mut self,
         item: &str,
@@ -288,7 +288,7 @@ impl InputReader<'_> {
         }
     }
 
-    /// Whether the recipe shows more of files than their paths. One that cannot be used says so later.
+    /// Checks whether the recipe shows more of files than their paths. An unusable recipe is reported later.
     fn carries_texts(&self, request: &Request) -> bool {
         let disk = self.app.disk(None);
         let path = request.recipe.as_ref().map(|name| format!("recipes/{name}.toml")).unwrap_or_default();
@@ -298,8 +298,8 @@ impl InputReader<'_> {
         recipe.is_none_or(|recipe| recipe.files == FilePolicy::Embed)
     }
 
-    /// A file inside the project travels by its path, so that the composer reads it; any other one is read
-    /// here and carries its own name.
+    /// Adds a document. A file inside the project is passed by its path, and the composer reads it; any other
+    /// file is read here and carries its own name.
     fn document(
         &mut self,
         kind: DocumentKind,
@@ -329,7 +329,7 @@ impl InputReader<'_> {
         let content = self.text(file, "a document")?;
         let own = || given.file_name().map(|name| name.to_string_lossy().into_owned());
         let name = inside.or_else(own).unwrap_or_else(|| file.into());
-        // A recipe that lists paths shows nothing of it, and says so itself.
+        // A recipe that lists paths shows nothing of the file, and the composer reports that.
         if self.carries_texts(request) {
             let message = format!("`{file}` lies outside the project: the prompt calls it `{name}`");
             self.talk.push(Diagnostic::warning(Code::InputOutside, message));
@@ -342,7 +342,7 @@ impl InputReader<'_> {
         Ok(())
     }
 
-    /// A file of the project whose text a person wants in, or some lines of it.
+    /// Adds a file of the project, or some of its lines, whose text the person wants in the prompt.
     fn embed(&mut self, item: &str, request: &mut Request) -> Result<(), Diagnostics> {
         let is_there = |path: &str| self.app.here.join(path).is_file();
         let (path, lines) = match item.rsplit_once(':').filter(|_| !is_there(item)) {
@@ -357,7 +357,7 @@ impl InputReader<'_> {
         Ok(())
     }
 
-    /// A path as the worktree sees it.
+    /// Returns the path relative to the project, as in the worktree.
     fn in_project(&self, path: &str) -> Result<String, Diagnostics> {
         let folder = if path.ends_with('/') { "/" } else { "" };
         match relative(&self.app.here.join(path), &self.app.project) {
@@ -366,7 +366,8 @@ impl InputReader<'_> {
         }
     }
 
-    /// Who types `--session` may name any directory; a request file, which others may have written, one of the project.
+    /// Resolves the session directory. `--session` may name any directory; a request file, which others may
+    /// have written, only one inside the project.
     fn session(&mut self, ask: &ComposeArgs, request: &mut Request) -> Result<Option<PathBuf>, Diagnostics> {
         let (path, dir) = match (&ask.session, &request.session) {
             (Some(dir), _) => (self.app.session_path(dir), dir.clone()),
@@ -385,7 +386,7 @@ impl InputReader<'_> {
         Ok(Some(session))
     }
 
-    /// The text of a file that was named outright, or of standard input.
+    /// Reads an explicitly named file, or standard input for `-`.
     fn text(&mut self, file: &str, what: &'static str) -> Result<SharedText, Diagnostics> {
         if file == "-" {
             return self.stdin(what);
@@ -438,7 +439,7 @@ pub(crate) fn pair<'i>(flag: &str, item: &'i str) -> Result<(&'i str, &'i str), 
     }
 }
 
-/// The flags that may be mixed, in the order in which they were given.
+/// Returns the flags that may be mixed, in the order of the command line.
 fn in_order<'i>(ask: &'i ComposeArgs, given: Option<&ArgMatches>) -> Vec<(&'static str, &'i str)> {
     let flags: [(&'static str, &Vec<String>); 10] = [
         ("set", &ask.set),
@@ -461,12 +462,12 @@ fn in_order<'i>(ask: &'i ComposeArgs, given: Option<&ArgMatches>) -> Vec<(&'stat
     items.into_iter().map(|(_, flag, value)| (flag, value)).collect()
 }
 
-/// So many missing files are named.
+/// Maximum number of missing files that are named.
 const MOST_MISSING: usize = 10;
 
 pub(crate) const GLOB_MARKS: [char; 4] = ['*', '?', '[', '{'];
 
-/// Warns about files that are to be read first and are not there: most often that is a slip.
+/// Warns about files to read first that do not exist: most often that is a typo.
 pub(crate) fn missing_files(read_first: &[String], place: &Path) -> Vec<Diagnostic> {
     let is_missing = |path: &&String| {
         place.join(path).symlink_metadata().is_err()
@@ -486,7 +487,7 @@ pub(crate) fn missing_files(read_first: &[String], place: &Path) -> Vec<Diagnost
     warnings
 }
 
-/// Whether no file of the project matches a glob, as far as it can be seen.
+/// Checks whether no file of the project matches a glob, as far as the listing shows.
 fn is_unmatched_glob(glob: &str, place: &Path) -> bool {
     let judge = Scope { write: vec![glob.to_owned()], exclude: Vec::new() }.judge();
     let roots = Roots { project: Some(place.to_owned()), ..Roots::default() };
@@ -494,7 +495,7 @@ fn is_unmatched_glob(glob: &str, place: &Path) -> bool {
     let whole = SourceId::new(SourceRoot::Project, ".").ok();
     let listed = whole.and_then(|whole| Disk::new(&roots, 0).list(&whole, limits).ok().flatten());
     listed.is_some_and(|listed| {
-        // Git's own folder is never entered.
+        // The listing never enters the `.git` folder.
         let is_git = |entry: &&ListingEntry| entry.dir && entry.path.rsplit('/').next() == Some(".git");
         let closed =
             listed.not_entered - listed.entries.iter().filter(is_git).count().min(listed.not_entered);
@@ -503,7 +504,7 @@ fn is_unmatched_glob(glob: &str, place: &Path) -> bool {
     })
 }
 
-/// `L1-L2`, or one line.
+/// Parses `L1-L2`, or a single line number.
 fn line_range(lines: &str) -> Option<[usize; 2]> {
     let (first, last) = lines.split_once('-').unwrap_or((lines, lines));
     let (first, last) = (first.parse().ok()?, last.parse().ok()?);
@@ -518,8 +519,8 @@ fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// `path` below `project` with `/` between parts, or `None` if it is not below it. `.` and `..` are resolved
-/// by their names alone: a link inside the project keeps the name that the person gave.
+/// Returns `path` relative to `project` with `/` between components, or `None` if it is not below it. `.` and
+/// `..` are resolved by name alone: a link inside the project keeps the name that the person gave.
 pub(crate) fn relative(path: &Path, project: &Path) -> Option<String> {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -532,14 +533,14 @@ pub(crate) fn relative(path: &Path, project: &Path) -> Option<String> {
         }
     }
     let below = plain.strip_prefix(project).map(Path::to_path_buf).or_else(|_| {
-        // The project may have been reached through a link.
+        // The project's path may contain a link.
         canonical(&plain).strip_prefix(canonical(project)).map(Path::to_path_buf)
     });
     let below = below.ok()?;
     Some(if below.as_os_str().is_empty() { ".".into() } else { slashes(&below) })
 }
 
-/// The way from one directory to another, both in canonical form; `.` if they are the same.
+/// Returns the relative path from one directory to another, both in canonical form; `.` if they are the same.
 pub(crate) fn from_to(from: &Path, to: &Path) -> String {
     let shared = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
     let up = from.components().skip(shared).map(|_| "..".into());

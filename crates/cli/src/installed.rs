@@ -1,4 +1,4 @@
-//! What is installed on this machine: programs, and what they say about themselves.
+//! Installed programs of this machine, and the versions that they report.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use callsheet_core::agent::Agent;
 use callsheet_core::diag::Diagnostics;
+use callsheet_core::library::agent::Agent;
 use callsheet_core::{Library, SourceId, SourceRoot, find_agent, names_in};
 use callsheet_run::{
     OutputStream, ProcessEvent, ProcessJob, ProcessLimits, StopFlag, own_program, run_process,
@@ -15,10 +15,10 @@ use callsheet_run::{
 
 use crate::app::AppContext;
 
-/// Some of the CLIs take seconds to tell their version.
+/// Some CLIs take seconds to print their version.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An agent of the search path, and what there is of it.
+/// Agent of the search path, with its installed program and version.
 pub(crate) struct InstalledAgent {
     pub(crate) name: String,
     pub(crate) source: SourceId,
@@ -27,7 +27,7 @@ pub(crate) struct InstalledAgent {
     pub(crate) version: Option<String>,
 }
 
-/// Every agent. The program of one that a project brings along is not started to ask for its version.
+/// Returns every agent. A program that a project defines is not started to ask for its version.
 pub(crate) fn agents(app: &AppContext<'_>) -> Result<Vec<InstalledAgent>, Diagnostics> {
     let (disk, layout) = (app.disk(None), app.config.layout());
     let library = Library::new(&disk);
@@ -46,7 +46,7 @@ pub(crate) fn agents(app: &AppContext<'_>) -> Result<Vec<InstalledAgent>, Diagno
     Ok(all)
 }
 
-/// Where the search path has a program.
+/// Finds a program in the search path.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let runs = |path: &Path| {
         path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
@@ -57,14 +57,14 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(name)).find(|path| runs(path))
 }
 
-/// The first line that a program prints when it is asked.
+/// Returns the first line that a program prints when asked for its version.
 pub(crate) fn version(program: &Path, args: &[String]) -> Option<String> {
     let argv = [program.to_str()?.to_owned()].into_iter().chain(args.iter().cloned()).collect();
     let (code, lines) = ask(argv, "")?;
     lines.into_iter().find(|line| !line.trim().is_empty()).filter(|_| code == Some(0))
 }
 
-/// What a program prints when it is told `input`, and its exit code.
+/// Runs a program with `input` on stdin. Returns its exit code and its output.
 pub(crate) fn ask(argv: Vec<String>, input: &str) -> Option<(Option<i32>, Vec<String>)> {
     let job = ProcessJob {
         argv,

@@ -1,5 +1,5 @@
-//! Ledgers that this user knows: made by this callsheet or adopted, at their places. The state directory keeps the id of
-//! each and the last head that was seen, so that a ledger that was replaced, rolled back or emptied is found.
+//! Ledgers that this user knows: created by this callsheet or adopted, by location. The state directory keeps
+//! the id and the last seen head of each, to detect a ledger that was replaced, rolled back or emptied.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -17,17 +17,17 @@ use serde::{Deserialize, Serialize};
 use crate::ledger::failure;
 use crate::state::{hold, name_of, private_folder, replace_private, state_dir};
 
-/// What is kept of a known ledger.
+/// Stored facts of a known ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KnownEntry {
     pub(crate) id: Id,
-    /// The place as it is shown.
+    /// Location as it is shown.
     pub(crate) place: String,
-    /// Of the file; none on PostgreSQL.
+    /// Inode of the file; none on PostgreSQL.
     pub(crate) inode: Option<u64>,
 }
 
-/// The folder of the state directory that belongs to a ledger's place.
+/// Folder of the state directory that belongs to a ledger's location.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownLedger {
     folder: PathBuf,
@@ -35,7 +35,7 @@ pub(crate) struct KnownLedger {
     file: Option<PathBuf>,
 }
 
-/// So often a head is kept while records are appended one after the other.
+/// Shortest interval between two stored heads while records are appended.
 const PAUSE: Duration = Duration::from_millis(200);
 
 impl KnownLedger {
@@ -57,7 +57,7 @@ impl KnownLedger {
         Ok(Self { folder: state_dir()?.join("ledgers").join(name_of(&key)), shown, file })
     }
 
-    /// All that there are.
+    /// Returns all known ledgers.
     pub(crate) fn all() -> Result<Vec<Self>, Diagnostics> {
         let found = fs::read_dir(state_dir()?.join("ledgers")).into_iter().flatten().flatten();
         let mut all: Vec<Self> = found
@@ -85,14 +85,14 @@ impl KnownLedger {
         serde_json::from_str(&read_own(&self.folder.join("entry"))?).ok()
     }
 
-    /// The last head that was kept.
+    /// Returns the last stored head.
     pub(crate) fn head(&self) -> Option<Head> {
         let text = read_own(&self.folder.join("head"))?;
         let (seq, chain) = text.trim_end().split_once(':')?;
         Some(Head { seq: seq.parse().ok()?, chain: Digest::parse(chain)? })
     }
 
-    /// Held while the ledger is made or becomes known.
+    /// Acquires the lock for creating or registering the ledger.
     pub(crate) fn lock(&self) -> Result<File, Diagnostics> {
         self.locked("lock")
     }
@@ -102,7 +102,7 @@ impl KnownLedger {
         hold(&self.folder.join(name))
     }
 
-    /// Makes the ledger that lies there now known, with the head that it has now.
+    /// Registers the ledger that is there now, with its current head.
     pub(crate) fn register(&self, ledger: &mut Ledger) -> Result<KnownEntry, Diagnostics> {
         let none = || Diagnostic::error(Code::LedgerFailed, "the ledger has no id");
         let id = ledger.id().map_err(failure)?.ok_or_else(none)?;
@@ -114,20 +114,20 @@ impl KnownLedger {
         Ok(entry)
     }
 
-    /// What lies there now is foreign. Whether it was known.
+    /// Makes the ledger at this location foreign. Returns whether it was known.
     pub(crate) fn forget(&self) -> bool {
         let was_known = fs::remove_file(self.folder.join("entry")).is_ok();
-        // A head without an entry says nothing.
+        // A head without an entry has no meaning.
         let _ = fs::remove_file(self.folder.join("head"));
         was_known
     }
 
-    /// The inode of the file that lies there.
+    /// Returns the inode of the ledger's file.
     pub(crate) fn inode(&self) -> Option<u64> {
         self.file.as_ref().and_then(|file| file.symlink_metadata().ok()).map(|found| found.ino())
     }
 
-    /// Keeps a head that is further than the one that was kept, also if several processes do so at once.
+    /// Stores a head that is further than the stored one, even if several processes do so at once.
     fn keep(&self, head: Head) -> Result<(), Diagnostics> {
         let held = self.locked("head-lock")?;
         if self.entry().is_some() && self.head().is_none_or(|kept| kept.seq < head.seq) {
@@ -138,7 +138,7 @@ impl KnownLedger {
         Ok(())
     }
 
-    /// Keeps heads as they come: now and then, and the last one in any case.
+    /// Returns a function that stores heads: at intervals, and always the last one.
     pub(crate) fn keeper(self) -> impl FnMut(Head) + Send + 'static {
         let mut writer = HeadWriter { known: self, pending: None, written: None };
         move |head| writer.take(head)
@@ -161,7 +161,7 @@ impl HeadWriter {
 
     fn write(&mut self) {
         if let Some(head) = self.pending.take() {
-            // The record is in the ledger; without the head, an older one is compared.
+            // The record is in the ledger; without this head, an older one is compared.
             let _ = self.known.keep(head);
             self.written = Some(Instant::now());
         }
@@ -174,7 +174,7 @@ impl Drop for HeadWriter {
     }
 }
 
-/// The path without links, also of a file that is not there yet.
+/// Resolves the links of a path, even if the file does not exist yet.
 fn real(path: &Path) -> PathBuf {
     let mut rest = Vec::new();
     for dir in path.ancestors() {

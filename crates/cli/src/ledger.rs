@@ -19,30 +19,30 @@ use crate::project::ProjectHome;
 use crate::span::HumanDuration;
 use crate::state::{STATE_HINT, private_folder, state_dir};
 
-/// Where earlier versions kept the ledger of a project.
+/// Path of a project's ledger in earlier versions.
 pub(crate) const FILE: &str = ".callsheet/ledger.db";
 
-/// How far a ledger can be relied on.
+/// The trust in a ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LedgerTrust {
     Known,
-    /// Nothing has been recorded in it yet.
+    /// It has no records yet.
     Empty,
     Foreign(&'static str),
 }
 
-/// What the state directory has of the head of a ledger.
+/// The head of a ledger, as kept in the state directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeptHead {
     /// The ledger is not known, and no head was kept.
     Unknown,
-    /// One was kept, and is not there any more.
+    /// A head was kept, and is missing now.
     Gone,
     Head(Head),
 }
 
 impl AppContext<'_> {
-    /// The project that the command is about; one without an id gets one if `create` says so.
+    /// Returns the project of the command. Creates an id for a project without one if `create` is set.
     pub(crate) fn home(&self, create: bool) -> Result<ProjectHome, Diagnostics> {
         if let Some(home) = self.home.get()
             && (home.id.is_some() || !create)
@@ -52,13 +52,13 @@ impl AppContext<'_> {
         let mut home = ProjectHome::find(&self.project, create)?;
         self.print.talk(&std::mem::take(&mut home.talk));
         if home.id.is_some() {
-            // Another thread may have been faster, with the same answer.
+            // Another thread may have set it first, with the same value.
             let _ = self.home.set(home.clone());
         }
         Ok(home)
     }
 
-    /// What the project is called in its runs.
+    /// Returns the name of the project in its runs.
     pub(crate) fn project_name(&self) -> Result<String, Diagnostics> {
         if let Some(name) = self.name.get() {
             return Ok(name.clone());
@@ -67,13 +67,13 @@ impl AppContext<'_> {
         Ok(self.name.get_or_init(|| name).clone())
     }
 
-    /// Whether the ledger is the project's own, at its usual place.
+    /// Checks whether the ledger is the project's own, at its default place.
     pub(crate) fn is_own_ledger(&self) -> bool {
         self.ledger.is_none() && self.config.ledger.value.is_none()
     }
 
-    /// The ledger that is asked for; `None` if the project has no id yet. What a cloned repository asks for is not enough:
-    /// the prompts would go wherever somebody else likes.
+    /// Returns the URL of the selected ledger; `None` if the project has no id yet. A URL from a cloned
+    /// repository requires trust: otherwise its author could send the prompts anywhere.
     pub(crate) fn place(&self) -> Result<Option<LedgerUrl>, Diagnostics> {
         self.place_for(false)
     }
@@ -98,32 +98,32 @@ impl AppContext<'_> {
         }
     }
 
-    /// The ledger's place, with an id for a project that has none.
+    /// Returns the URL of the ledger, and creates an id for a project without one.
     pub(crate) fn require_ledger_url(&self) -> Result<LedgerUrl, Diagnostics> {
         self.place_for(true)?
             .ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "the project has no id").into())
     }
 
-    /// A ledger that is there, to read it.
+    /// Opens an existing ledger for reading.
     pub(crate) fn read_ledger(&self) -> Result<Ledger, Diagnostics> {
         self.open_ledger(OpenMode::Read)
     }
 
-    /// A ledger that is there, to append to it or to start what it names.
+    /// Opens an existing ledger, to append to it or to start the programs that it names.
     pub(crate) fn write_ledger(&self) -> Result<Ledger, Diagnostics> {
         self.open_ledger(OpenMode::Write)
     }
 
-    /// A ledger to append to, made if there is none.
+    /// Opens a ledger for appending, and creates it if it does not exist.
     pub(crate) fn create_ledger(&self) -> Result<Ledger, Diagnostics> {
         self.open_ledger(OpenMode::Create)
     }
 
-    /// The place, after an old ledger of the project was taken over.
+    /// Returns the URL of the ledger, after the migration of the project's old ledger.
     pub(crate) fn prepare_ledger_url(&self, wanted: OpenMode) -> Result<Option<LedgerUrl>, Diagnostics> {
         let create = wanted == OpenMode::Create;
         let old = self.project.join(FILE);
-        // A folder that is a link leads to another project's ledger.
+        // A folder that is a link leads to the ledger of another project.
         let is_folder = |dir: &Path| dir.symlink_metadata().is_ok_and(|found| found.is_dir());
         let has_old = self.is_own_ledger()
             && old.parent().is_some_and(is_folder)
@@ -144,7 +144,7 @@ impl AppContext<'_> {
             }
         }
         if let Err(tracked) = refuse_tracked(&old) {
-            // A new ledger can be made beside it; nothing is read from it.
+            // A new ledger can be created beside it; the old one is not read.
             return if create { Ok(place) } else { Err(tracked) };
         }
         let taken = self.require_ledger_url().and_then(|place| {
@@ -152,13 +152,14 @@ impl AppContext<'_> {
             Ok(place)
         });
         match taken {
-            // Where nothing can be written, it is read where it lies.
+            // Without write access, the old ledger is read in place.
             Err(_) if wanted == OpenMode::Read => Ok(Some(LedgerUrl::Sqlite(old))),
             taken => taken.map(Some),
         }
     }
 
-    /// Whether the ledger is a file below one of these directories, and so in reach of the agent that works there.
+    /// Checks whether the ledger is a file below one of these directories, within reach of the agent that
+    /// works there.
     pub(crate) fn is_ledger_within(&self, dirs: &[&Path]) -> bool {
         let Ok(Some(LedgerUrl::Sqlite(path))) = self.place() else { return false };
         let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
@@ -166,7 +167,7 @@ impl AppContext<'_> {
             let dir = dir.canonicalize().ok();
             folder.as_ref().zip(dir).is_some_and(|(folder, dir)| folder.starts_with(dir))
         };
-        // One that is gone was somewhere.
+        // A ledger whose folder is gone may have been below any of them.
         folder.is_none() || dirs.iter().any(is_below)
     }
 
@@ -182,7 +183,7 @@ impl AppContext<'_> {
         let patience = patience()?;
         let known = match KnownLedger::of(&place) {
             Ok(known) => known,
-            // Without a state directory nothing is known; a ledger that was named can be used all the same.
+            // Without a state directory no ledger is known; an explicitly named ledger can still be used.
             Err(_) if !self.is_own_ledger() && wanted != OpenMode::Write => {
                 return Ledger::connect(&place, wanted, patience).map_err(failure);
             }
@@ -239,14 +240,14 @@ impl AppContext<'_> {
         Ok(ledger)
     }
 
-    /// The head that was kept of the ledger.
+    /// Returns the kept head of the ledger.
     pub(crate) fn kept_head(&self) -> Result<KeptHead, Diagnostics> {
         let Some(place) = self.place()? else { return Ok(KeptHead::Unknown) };
         let known = KnownLedger::of(&place).ok().filter(|known| known.entry().is_some());
         Ok(known.map_or(KeptHead::Unknown, |known| known.head().map_or(KeptHead::Gone, KeptHead::Head)))
     }
 
-    /// The ledger is foreign from now on.
+    /// Forgets the ledger, which makes it foreign.
     pub(crate) fn forget_ledger(&self) -> Result<(), Diagnostics> {
         if let Some(place) = self.place()? {
             KnownLedger::of(&place)?.forget();
@@ -259,7 +260,7 @@ impl AppContext<'_> {
         self.print.talk(short_lived_diag(path).iter());
     }
 
-    /// Copies the ledger that an earlier version kept in the project, and sets the old file aside.
+    /// Copies the ledger that an earlier version kept in the project, and archives the old file.
     fn migrate_old_ledger(&self, old: &Path, place: &LedgerUrl) -> Result<(), Diagnostics> {
         let LedgerUrl::Sqlite(new) = place else { return Ok(()) };
         let io = |error: std::io::Error| {
@@ -280,11 +281,11 @@ impl AppContext<'_> {
         let known = KnownLedger::of(place)?;
         let held = known.lock()?;
         if known.inode().is_some() || old.symlink_metadata().is_err() {
-            // Another process has done it meanwhile.
+            // Another process has migrated it meanwhile.
             return Ok(());
         }
         let fresh = new.with_extension(format!("{}.copy", std::process::id()));
-        // One that a process left behind which had the same number.
+        // An earlier process with the same process id may have left a copy behind.
         let _ = fs::remove_file(&fresh);
         let copied = copy_verified(old, &fresh).and_then(|()| fs::rename(&fresh, new).map_err(io));
         if copied.is_err() {
@@ -305,7 +306,7 @@ impl AppContext<'_> {
         Ok(())
     }
 
-    /// The runs that the command is about: `None` stands for every project.
+    /// Returns the filter for the runs of the command; `None` selects every project.
     pub(crate) fn project_filter(&self, ledger: &Ledger) -> Result<Option<ProjectFilter>, Diagnostics> {
         if self.all_projects || self.is_own_ledger() {
             return Ok(None);
@@ -316,13 +317,13 @@ impl AppContext<'_> {
         }))
     }
 
-    /// The runs of the project that `run` belongs to.
+    /// Returns the filter for the runs of the same project as `run`.
     pub(crate) fn sibling_filter(&self, run: &Run) -> Option<ProjectFilter> {
         let name = run.project.clone().unwrap_or_default();
         (!self.is_own_ledger()).then(|| ProjectFilter { name, unnamed: run.project.is_none() })
     }
 
-    /// What tasks of this project are locked by.
+    /// Returns the key that locks tasks of this project.
     pub(crate) fn task_key(&self, run: &Run) -> Result<String, Diagnostics> {
         let place = self.require_ledger_url()?;
         let shown = KnownLedger::of(&place)?.shown().to_owned();
@@ -330,13 +331,14 @@ impl AppContext<'_> {
         Ok(format!("{shown}\n{project}"))
     }
 
-    /// The run that was named, of whatever project; `last` is the last one of this project.
+    /// Finds the named run in any project; `last` is the last run of this project.
     pub(crate) fn find(&self, ledger: &mut Ledger, name: &str) -> Result<RunRow, Diagnostics> {
         let among = RunFilter { project: self.project_filter(ledger)?, own: true, ..RunFilter::default() };
         ledger.find_among(name, &among).map_err(failure)
     }
 
-    /// The same for a command that goes on with the run: it has to be of this project, and the ledger's own.
+    /// Finds the run for a command that continues it: it must belong to this project and must not be
+    /// imported.
     pub(crate) fn find_own(&self, ledger: &mut Ledger, name: &str) -> Result<RunRow, Diagnostics> {
         let row = self.find(ledger, name)?;
         if row.imported {
@@ -361,7 +363,7 @@ pub(crate) fn other_project_error(what: &str, project: Option<&str>, own: &str) 
     Diagnostic::error(Code::RunRefused, message).hint("--all-projects goes on with it").into()
 }
 
-/// A ledger on a file system that does not stay.
+/// Returns a warning if the ledger is on a temporary file system.
 pub(crate) fn short_lived_diag(path: &Path) -> Option<Diagnostic> {
     let kind = temporary_file_system(path.parent().unwrap_or(path))?;
     let message = format!("{} is on {kind}: it does not outlive a restart or its container", path.display());
@@ -369,7 +371,7 @@ pub(crate) fn short_lived_diag(path: &Path) -> Option<Diagnostic> {
     Some(Diagnostic::warning(Code::LedgerShortLived, message).hint(hint))
 }
 
-/// Copies a ledger, and verifies that the copy is the same.
+/// Copies a ledger, and verifies that the copy is identical.
 fn copy_verified(old: &Path, fresh: &Path) -> Result<(), Diagnostics> {
     let checked = |ledger: &mut Ledger| ledger.verify_all(false).map_err(failure);
     let mut source = Ledger::read(&LedgerUrl::Sqlite(old.to_owned())).map_err(failure)?;
@@ -383,7 +385,7 @@ fn copy_verified(old: &Path, fresh: &Path) -> Result<(), Diagnostics> {
     Err(Diagnostic::error(Code::LedgerFailed, message).into())
 }
 
-/// Sets the files of an old ledger of the project aside; answers with the new name.
+/// Renames the files of the project's old ledger, and returns the new path.
 fn archive_old_ledger(project: &Path) -> Option<PathBuf> {
     let folder = WritableFolder::open(project).ok()?;
     let named = |number: u32| {
@@ -393,13 +395,13 @@ fn archive_old_ledger(project: &Path) -> Option<PathBuf> {
     let aside = (1..1000).map(named).find(|name| project.join(name).symlink_metadata().is_err())?;
     folder.rename(FILE, &aside).ok()?;
     for end in ["-wal", "-shm"] {
-        // There is none after the last one who used the ledger has closed it.
+        // These files do not exist if every process has closed the ledger.
         let _ = folder.rename(&format!("{FILE}{end}"), &format!("{aside}{end}"));
     }
     Some(project.join(aside))
 }
 
-/// A file that git tracks came with the repository, whoever made it.
+/// Refuses a ledger that git tracks: it came with the repository, no matter who made it.
 fn refuse_tracked(path: &Path) -> Result<(), Diagnostics> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
     let Ok(folder) = folder.canonicalize() else { return Ok(()) };
@@ -415,7 +417,7 @@ fn refuse_tracked(path: &Path) -> Result<(), Diagnostics> {
     Err(Diagnostic::error(Code::LedgerTracked, message).hint(hint).into())
 }
 
-/// A known ledger whose file is gone or empty is damage, and no new one is made in its place.
+/// Reports a known ledger whose file is missing or empty as damaged. No new ledger replaces it.
 fn check_file_exists(known: &KnownLedger) -> Result<(), Diagnostics> {
     let Some(file) = known.file() else { return Ok(()) };
     let what = match file.symlink_metadata() {
@@ -433,13 +435,13 @@ fn lost(message: String) -> Diagnostics {
         .into()
 }
 
-/// What is found where the state directory knows a ledger and does not have its head any more.
+/// Problem text for a known ledger whose kept head is missing from the state directory.
 pub(crate) const HEAD_GONE: &str = "the head that was kept of it is gone from the state directory, so that nothing proves that its \
      last records are still there; `callsheet ledger adopt` keeps the present one";
 
-/// Whether the ledger contains the head that was kept of it.
+/// Checks that the ledger contains its kept head.
 pub(crate) fn check_head(known: &KnownLedger, ledger: &mut Ledger) -> Result<(), LedgerError> {
-    // A ledger becomes known together with its head.
+    // A ledger is registered together with its head, so a missing head is damage.
     let head = known.head().ok_or_else(|| LedgerError::Damaged(HEAD_GONE.into()))?;
     if head.seq == 0 {
         return Ok(());
@@ -453,7 +455,7 @@ pub(crate) fn check_head(known: &KnownLedger, ledger: &mut Ledger) -> Result<(),
     )))
 }
 
-/// Whether this user knows the ledger that lies at a place.
+/// Checks whether this user knows the ledger at a place.
 pub(crate) fn judge_ledger(known: &KnownLedger, ledger: &mut Ledger) -> Result<LedgerTrust, Diagnostics> {
     let id = ledger.id().map_err(failure)?;
     Ok(match known.entry() {
@@ -473,7 +475,7 @@ fn foreign_ledger_error(known: &KnownLedger, why: &str) -> Diagnostics {
     Diagnostic::error(Code::LedgerForeign, message).hint(hint).into()
 }
 
-/// How long the ledger is waited for: as long as usual, or as CALLSHEET_LEDGER_TIMEOUT says if that is shorter.
+/// Returns the timeouts for the ledger: the defaults, or CALLSHEET_LEDGER_TIMEOUT if that is shorter.
 pub(crate) fn patience() -> Result<LedgerTimeouts, Diagnostics> {
     let Ok(text) = std::env::var("CALLSHEET_LEDGER_TIMEOUT") else { return Ok(LedgerTimeouts::default()) };
     let parsed: Result<HumanDuration, String> = text.parse();
@@ -487,13 +489,13 @@ fn parse(url: &str, base: &Path) -> Result<LedgerUrl, Diagnostics> {
     }
     let path = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:")).unwrap_or(url);
     if path.is_empty() || path.contains("://") {
-        // It may hold a password.
+        // Only the scheme is shown: the rest may contain a password.
         let scheme = path.split("://").next().unwrap_or_default();
         let error = usage(format!("`{scheme}` is no kind of ledger"));
         return Err(error.hint("a ledger is a file, or postgres://USER@HOST/DATABASE").into());
     }
     if has_options(path) || path.starts_with("postgres:") || path.starts_with("postgresql:") {
-        // Nothing of it is shown: it may hold a password, in any spelling.
+        // The URL is not shown: it may contain a password, in any spelling.
         let error = usage("a ledger is not named by options such as `host=… password=…`");
         let hint = "a ledger is a file, or postgres://USER:PASSWORD@HOST:PORT/DATABASE; a file of such a name is ./NAME";
         return Err(error.hint(hint).into());
@@ -501,7 +503,7 @@ fn parse(url: &str, base: &Path) -> Result<LedgerUrl, Diagnostics> {
     Ok(LedgerUrl::Sqlite(base.join(path)))
 }
 
-/// The options of PostgreSQL that begin or hold an address as libpq takes it.
+/// PostgreSQL options that a libpq connection string can begin with or contain.
 const LIBPQ: [&str; 16] = [
     "host",
     "hostaddr",
@@ -521,7 +523,7 @@ const LIBPQ: [&str; 16] = [
     "connect_timeout",
 ];
 
-/// Whether a text has options as libpq takes them: `host=… password = '…'`, in whatever case.
+/// Checks whether a text has libpq options such as `host=… password = '…'`, in any case.
 fn has_options(text: &str) -> bool {
     text.match_indices('=').any(|(at, _)| {
         let before = text[..at].trim_end();

@@ -1,4 +1,4 @@
-//! `callsheet`: composes, explains and checks the prompts of AI coding agents.
+//! The `callsheet` binary: parses the command line and dispatches to the command.
 
 mod app;
 mod args;
@@ -37,13 +37,13 @@ use crate::app::AppContext;
 use crate::args::{CliArgs, CliCommand};
 
 fn main() -> ExitCode {
-    // Between us and every agent that is started there is this program once more.
+    // callsheet runs itself as the guard between it and every agent.
     if std::env::args_os().nth(1).is_some_and(|first| first == callsheet_run::GUARD) {
         return ExitCode::from(callsheet_run::run_guard_with(drive::record_submission));
     }
     let mut command = CliArgs::command();
     let parsed = command.try_get_matches_from_mut(std::env::args_os());
-    // To take it apart takes longer than to read the words by it.
+    // Leak the clap `Command`: dropping it takes longer than parsing.
     std::mem::forget(command);
     let parsed = parsed.and_then(|matches| Ok((CliArgs::from_arg_matches(&matches)?, matches)));
     let (cli, matches) = match parsed {

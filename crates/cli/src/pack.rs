@@ -1,4 +1,4 @@
-//! Trees: what `-f` means when it names a directory or a pattern, and how much `--detail` takes of each file.
+//! Expands directories and patterns given with `-f`, and applies `--detail` to each file.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_core::request::{DocumentKind, Request, RequestDocument};
+use callsheet_core::library::recipe::DocumentKind;
+use callsheet_core::request::{Request, RequestDocument};
 use callsheet_core::{DocumentDetail, Listing, SharedText, SourceError, SourceId, SourceRoot};
 use callsheet_run::{FileBody, PackLimits, PackOptions, PackProgress, PackedTree, WantedContent};
 use globset::{GlobBuilder, GlobMatcher};
@@ -15,18 +16,18 @@ use crate::app::AppContext;
 use crate::failure::usage;
 use crate::inputs::relative;
 
-/// Paths that a person means.
+/// Paths that an argument selects.
 pub(crate) struct PathSelection {
-    /// As they were written.
+    /// The argument as written.
     written: String,
-    /// A file, or a directory with all that it holds, as the project sees it.
+    /// File, or directory with all its contents, relative to the project.
     at: String,
-    /// What a path below the directory has to look like.
+    /// Pattern for paths below the directory.
     pattern: Option<GlobMatcher>,
 }
 
 impl PathSelection {
-    /// `None` for a plain path that lies outside the project.
+    /// Parses an argument. Returns `None` for a plain path outside the project.
     pub(crate) fn new(app: &AppContext<'_>, written: &str) -> Result<Option<Self>, Diagnostics> {
         let is_there = app.here.join(written).symlink_metadata().is_ok();
         let magic = written.find(['*', '?', '[', '{']).filter(|_| !is_there);
@@ -48,7 +49,7 @@ impl PathSelection {
         self.pattern.is_some()
     }
 
-    /// Whether `path`, relative to the project, is one of them.
+    /// Returns whether the selection contains `path`, relative to the project.
     fn hold(&self, path: &str) -> bool {
         let below = match self.at.as_str() {
             "." => Some(path),
@@ -71,13 +72,13 @@ pub(crate) fn outside(written: &str) -> Diagnostics {
     usage(message).hint("name single files, or choose another project with `-C`").into()
 }
 
-/// How much of each file goes in, by what was asked for with `--detail`.
+/// Detail of each file, as chosen with `--detail`.
 #[derive(Default)]
 pub(crate) struct DetailChoices(Vec<DetailChoice>);
 
 struct DetailChoice {
     written: String,
-    /// Outside of the project a document has no path but the name of its file.
+    /// Outside the project, a document is known only by its file name.
     paths: Result<PathSelection, String>,
     detail: DocumentDetail,
     used: Cell<bool>,
@@ -118,17 +119,17 @@ impl DetailChoices {
         flags.iter().map(choice).collect::<Result<_, _>>().map(Self)
     }
 
-    /// What was chosen last for a document's path or name.
+    /// Returns the last choice for a document's path or name.
     fn of(&self, document: &str) -> Option<DocumentDetail> {
         self.0.iter().filter(|choice| choice.fits(document)).last().map(|choice| choice.detail)
     }
 
-    /// Whether more than the path is to be shown of what lies `below` these paths.
+    /// Returns whether the prompt needs more than the path of the file `below` these paths.
     fn is_text_wanted(&self, paths: &PathSelection, below: &str) -> bool {
         self.0.is_empty() || self.of(&paths.join(below)) != Some(DocumentDetail::Path)
     }
 
-    /// Sets what was chosen, and warns of choices that met nothing.
+    /// Applies the choices, and warns about those that match no document.
     pub(crate) fn apply(&self, request: &mut Request, talk: &mut Vec<Diagnostic>) {
         if self.0.is_empty() {
             return;
@@ -144,14 +145,14 @@ impl DetailChoices {
     }
 }
 
-/// What is known of the documents that flags have named.
+/// Documents that flags have named.
 #[derive(Default)]
 pub(crate) struct GatheredDocuments {
-    /// The paths that are among the documents.
+    /// Paths of the documents.
     paths: BTreeSet<(&'static str, String)>,
     /// Texts that were read on the way.
     pub(crate) texts: BTreeMap<SourceId, SharedText>,
-    /// Directories that were walked on the way.
+    /// Listings of directories that were walked on the way.
     pub(crate) listings: BTreeMap<SourceId, Listing>,
     progress: PackProgress,
 }
@@ -162,7 +163,7 @@ impl GatheredDocuments {
         Self { paths: paths.collect(), ..Self::default() }
     }
 
-    /// Adds a document that has a path, unless it is there already.
+    /// Adds a document that has a path, unless it was added already.
     pub(crate) fn add(&mut self, document: RequestDocument, request: &mut Request) {
         let path = document.path.clone().unwrap_or_default();
         if self.paths.insert((document.kind.name(), path)) {
@@ -170,7 +171,7 @@ impl GatheredDocuments {
         }
     }
 
-    /// Adds all files at `paths`, in byte order. Texts are read only if the prompt will show them.
+    /// Adds all files at `paths`, in byte order. Reads texts only if the prompt shows them.
     pub(crate) fn tree(
         &mut self,
         app: &AppContext<'_>,
@@ -253,7 +254,7 @@ fn nothing(app: &AppContext<'_>, paths: &PathSelection, met: usize) -> Diagnosti
         .into()
 }
 
-/// What is below the directory and has no path that could stand in the prompt.
+/// Warns about entries below the directory whose paths cannot appear in the prompt.
 fn left_out(paths: &PathSelection, packed: &PackedTree) -> Vec<Diagnostic> {
     let written = &paths.written;
     let counts = [

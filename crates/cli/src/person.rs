@@ -1,7 +1,7 @@
 //! Checks that a decision is made by a person.
 //!
-//! An agent runs below a guard. What only a person may decide is refused there, whatever the process did to its
-//! environment, session, terminal or program.
+//! An agent runs below a guard. Decisions reserved for persons are refused there, whatever the process did to
+//! its environment, session, terminal or program.
 
 use std::io::IsTerminal as _;
 
@@ -14,7 +14,7 @@ use crate::app::AppContext;
 use crate::state::private_folder;
 
 impl AppContext<'_> {
-    /// How a person decides here: at a terminal, or with `--yes`. Refuses a process below a guard.
+    /// Returns how a person decides here: at a terminal, or with `--yes`. Refuses a process below a guard.
     pub(crate) fn person(&self, yes: bool) -> Result<DecidedBy, Diagnostics> {
         self.refuse_below_guard()?;
         match (is_at_terminal(), yes) {
@@ -32,19 +32,20 @@ impl AppContext<'_> {
         if !is_below_guard(None) {
             return Ok(());
         }
-        // A path that does not exist can become another name of the guard's directory when it is made.
+        // A path that does not exist can become another name of the guard's directory when it is created.
         let state = state_home().filter(|state| private_folder(state).is_ok());
         if is_below_guard(state.as_deref()) { Err(below_guard_error()) } else { Ok(()) }
     }
 
-    /// Refuses a process below the guard of a run of this ledger, whichever state directory either of them has.
+    /// Refuses a process below the guard of a run of this ledger, whichever state directory either of them
+    /// has.
     pub(crate) fn refuse_below_guards_of(&self, ledger: &mut Ledger) -> Result<(), Diagnostics> {
         let own =
             runs_above().iter().filter_map(|run| Id::parse(run)).any(|run| ledger.find(run.as_str()).is_ok());
         if own { Err(below_guard_error()) } else { Ok(()) }
     }
 
-    /// Who started a command that decides nothing by itself.
+    /// Returns who started a command that itself decides nothing.
     pub(crate) fn caller(&self) -> DecidedBy {
         if is_at_terminal() { DecidedBy::Terminal } else { DecidedBy::Api }
     }

@@ -1,4 +1,4 @@
-//! The one file that prints. Standard output is data, standard error is talk.
+//! Prints all output of callsheet. Data goes to stdout; diagnostics go to stderr.
 
 use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -21,9 +21,9 @@ pub(crate) struct OutputPrinter {
     least: Severity,
     colour_out: bool,
     colour_err: bool,
-    /// Whether somebody sees standard error while things go on.
+    /// Whether a person watches stderr during the work.
     pub(crate) watched: bool,
-    /// Addresses of ledgers, whose passwords no diagnostic shows.
+    /// Ledger addresses, whose passwords no diagnostic shows.
     addresses: Mutex<Vec<String>>,
 }
 
@@ -74,14 +74,14 @@ impl OutputPrinter {
         }
     }
 
-    /// Shows no password of this address from now on.
+    /// Masks the password of this address from now on.
     pub(crate) fn hide(&self, address: &str) {
         if let Ok(mut addresses) = self.addresses.lock() {
             addresses.push(address.to_owned());
         }
     }
 
-    /// For what goes wrong before the options are known.
+    /// Returns a printer for errors before the options are known.
     pub(crate) fn plain() -> Self {
         Self {
             json: false,
@@ -93,24 +93,25 @@ impl OutputPrinter {
         }
     }
 
-    /// The same where it is known that they ask for JSON.
+    /// Returns a printer for errors before the options are known, but with JSON output.
     pub(crate) fn json() -> Self {
         Self { json: true, ..Self::plain() }
     }
 
-    /// Talk that is a page of its own.
+    /// Prints a whole page to stderr.
     pub(crate) fn lines<'l>(&self, lines: impl IntoIterator<Item = Cow<'l, str>>) {
         lines.into_iter().for_each(|line| self.err(&line));
     }
 
-    /// Writes exactly these bytes to standard output. A reader that has seen enough is no failure.
+    /// Writes exactly these bytes to stdout. A reader that closes the pipe early is not a failure.
     pub(crate) fn data(&self, bytes: &[u8]) -> Result<(), Diagnostics> {
         let mut out = io::stdout().lock();
         output(out.write_all(bytes).and_then(|()| out.flush()))
     }
 
-    /// The same for a text that `make` hands over part by part, for room to make the next one in. While it makes one,
-    /// another thread writes the one before; a text of one part needs no other thread.
+    /// Writes a text that `make` passes on part by part. `make` gets a written buffer back to build a later
+    /// part in. While it builds a part, another thread writes the previous one; a text of one part needs no
+    /// other thread.
     pub(crate) fn parts<T>(
         &self,
         make: impl FnOnce(&mut dyn FnMut(String) -> String) -> Result<T, Diagnostics>,
@@ -121,7 +122,7 @@ impl OutputPrinter {
             let mut out = io::stdout().lock();
             waiting.iter().try_for_each(|part| {
                 out.write_all(part.as_bytes())?;
-                // Whoever made it may be gone by now.
+                // The producer may have ended by now.
                 let _ = done.send(part);
                 Ok(())
             })
@@ -138,7 +139,7 @@ impl OutputPrinter {
                 if let Some(write) = write.take() {
                     writer = thread::Builder::new().spawn_scoped(scope, write).ok();
                 }
-                // A writer that has failed takes nothing more, and says so in the end.
+                // A failed writer accepts nothing more and reports its error at the end.
                 if let Err(SendError(part)) = parts.send(part)
                     && writer.is_none()
                     && here.is_ok()
@@ -158,7 +159,7 @@ impl OutputPrinter {
         })
     }
 
-    /// Standard output for what is too much to be held at once.
+    /// Returns stdout for data that is too large to hold at once.
     pub(crate) fn writer(&self) -> impl Write {
         io::stdout().lock()
     }
@@ -167,7 +168,7 @@ impl OutputPrinter {
         self.data(format!("{line}\n").as_bytes())
     }
 
-    /// A JSON value as data, with a newline behind it.
+    /// Prints a JSON value as data, followed by a newline.
     pub(crate) fn value(&self, value: &Value) -> CommandResult {
         let text = serde_json::to_string_pretty(value)
             .map_err(|error| Diagnostic::error(Code::OutputFailed, error.to_string()))?;
@@ -175,14 +176,14 @@ impl OutputPrinter {
         Ok(0)
     }
 
-    /// The same for what is too much to be held as text.
+    /// Prints a JSON value that is too large to hold as text.
     pub(crate) fn long_value(&self, value: &impl Serialize) -> Result<(), Diagnostics> {
         let mut out = VisibleWriter(BufWriter::new(io::stdout().lock()));
         let written = serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from);
         output(written.and_then(|()| out.0.write_all(b"\n")).and_then(|()| out.0.flush()))
     }
 
-    /// A JSON value as one line of a stream; whether somebody still reads.
+    /// Prints a JSON value as one line of a stream. Returns whether the reader is still there.
     pub(crate) fn stream(&self, value: &Value) -> Result<bool, Diagnostics> {
         match message(without_invisible(value.to_string()).as_bytes()) {
             Ok(()) => Ok(true),
@@ -193,19 +194,19 @@ impl OutputPrinter {
         }
     }
 
-    /// Talk that is no diagnostic: what was done.
+    /// Prints a status line, which is not a diagnostic, to stderr.
     pub(crate) fn say(&self, line: &str) {
         if self.least < Severity::Error && !self.json {
             self.err(line);
         }
     }
 
-    /// Whether somebody wants to hear more.
+    /// Returns whether the user asked for verbose output.
     pub(crate) fn is_verbose(&self) -> bool {
         self.least <= Severity::Note && !self.json
     }
 
-    /// Talk for those who want to hear more.
+    /// Prints a line in verbose mode only.
     pub(crate) fn note(&self, line: &str) {
         if self.least <= Severity::Note {
             self.say(line);
@@ -220,7 +221,7 @@ impl OutputPrinter {
         }
     }
 
-    /// Talk about a prompt that passed the gate against secrets, which has masked it already.
+    /// Prints the diagnostics of a prompt that passed the gate, which has masked their secrets already.
     pub(crate) fn print_masked_diagnostics(&self, diags: &[Diagnostic]) {
         for diag in diags.iter().filter(|diag| diag.severity >= self.least && !self.json) {
             self.err(&coloured(diag, self.colour_err));
@@ -240,7 +241,7 @@ impl OutputPrinter {
         exit_code(failure)
     }
 
-    /// Does `work`. If that takes long, somebody who watches sees `line` until it is done.
+    /// Runs `work`. If that takes long and a person watches, shows `line` until it is done.
     pub(crate) fn run_with_progress<T>(
         &self,
         line: impl Fn() -> String + Sync,
@@ -251,7 +252,7 @@ impl OutputPrinter {
         }
         let (done, end) = mpsc::channel::<()>();
         thread::scope(|scope| {
-            // Without a thread to spare there is nothing to see, and no harm done.
+            // If no thread can be spawned, only the progress line is missing.
             let line = &line;
             let watch = move || watch(line, &end, &mut io::stderr());
             let _ = thread::Builder::new().spawn_scoped(scope, watch);
@@ -261,7 +262,7 @@ impl OutputPrinter {
         })
     }
 
-    /// Nobody is left to tell when standard error is gone.
+    /// Prints a line to stderr. If stderr is closed, there is no place left to report it.
     fn err(&self, line: &str) {
         let addresses = self.addresses.lock().map(|addresses| addresses.clone()).unwrap_or_default();
         let line =
@@ -277,13 +278,13 @@ impl OutputPrinter {
         self.diag(diag, self.colour_out)
     }
 
-    /// `text` for standard output, in colour where that is wanted.
+    /// Styles `text` for stdout if colour is enabled.
     pub(crate) fn paint<'t>(&self, paint: TextStyle, text: &'t str) -> Cow<'t, str> {
         if self.colour_out { painted(paint, text).into() } else { text.into() }
     }
 }
 
-/// Writes one message of a protocol, which owns standard output for as long as it lasts.
+/// Writes one message of a protocol, which owns stdout while it runs.
 pub(crate) fn message(json: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(json)?;
@@ -294,14 +295,14 @@ pub(crate) fn message(json: &[u8]) -> io::Result<()> {
 const PATIENCE: Duration = Duration::from_millis(500);
 const BLINK: Duration = Duration::from_millis(100);
 
-/// Writes `line` again and again until the other side of `end` is gone, and leaves nothing behind.
+/// Rewrites `line` until the sender of `end` is dropped, then clears it.
 fn watch(line: &dyn Fn() -> String, end: &Receiver<()>, out: &mut dyn Write) {
     let goes_on = |time| matches!(end.recv_timeout(time), Err(RecvTimeoutError::Timeout));
     if !goes_on(PATIENCE) {
         return;
     }
-    // A line that goes on in the next row could not be taken back, so it is cut off at the edge. Nobody is left to tell
-    // when standard error is gone.
+    // A line that wraps could not be cleared, so it is truncated at the edge. If stderr is closed, there is
+    // no place left to report it.
     let mut show = |text: &str| drop(out.write_all(format!("\r\x1b[K\x1b[?7l{text}\x1b[?7h").as_bytes()));
     show(&line());
     while goes_on(BLINK) {
@@ -314,7 +315,8 @@ fn painted(paint: TextStyle, text: &str) -> String {
     format!("\x1b[{}m{text}\x1b[0m", paint.code())
 }
 
-/// Writes JSON [without invisible characters](without_invisible). Each write is UTF-8, as `serde_json` writes it.
+/// Writes JSON [without invisible characters](without_invisible). Each write is UTF-8, as `serde_json` writes
+/// it.
 struct VisibleWriter<W>(W);
 
 impl<W: Write> Write for VisibleWriter<W> {
@@ -336,8 +338,8 @@ impl<W: Write> Write for VisibleWriter<W> {
     }
 }
 
-/// JSON on a terminal is read by people too: what they cannot see is escaped as JSON allows, so that a program
-/// reads the same. Outside of strings there is nothing of the kind but line ends.
+/// Escapes invisible characters as JSON allows, because people read JSON on a terminal too. Programs read the
+/// same value. Outside strings, line ends are the only such characters.
 fn without_invisible(json: String) -> String {
     let hidden = |c: char| is_invisible(c) && c != '\n';
     if !json.contains(hidden) {
@@ -368,7 +370,7 @@ fn coloured(diag: &Diagnostic, colour: bool) -> String {
     format!("{}]{rest}", painted(paint, head))
 }
 
-/// What becomes of writing to standard output.
+/// Converts the result of a write to stdout. A closed pipe is not an error.
 fn output(written: io::Result<()>) -> Result<(), Diagnostics> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -379,11 +381,11 @@ fn output(written: io::Result<()>) -> Result<(), Diagnostics> {
 }
 
 thread_local! {
-    /// Rules for what is said where a command knows none: they are read when there is something to say.
+    /// Rules for diagnostics of commands that have not loaded any. They are parsed at the first use.
     static SHIPPED: Option<SecretRules> = SecretRules::shipped().ok();
 }
 
-/// The diagnostic with no secret in it, whatever text it is about.
+/// Returns the diagnostic without secrets, whatever text it quotes.
 pub(crate) fn masked(diag: &Diagnostic) -> Diagnostic {
     SHIPPED.with(|rules| match rules {
         Some(rules) => rules.mask_diagnostic(diag.clone()),
@@ -391,7 +393,7 @@ pub(crate) fn masked(diag: &Diagnostic) -> Diagnostic {
     })
 }
 
-/// A diagnostic as JSON: `places` are where it is and where was looked, in this order.
+/// Converts a diagnostic to JSON: `places` holds its own place and then the searched places.
 pub(crate) fn diag_json(diag: &Diagnostic) -> Value {
     let diag = masked(diag);
     let place = diag.place.as_ref().map(|place| {
@@ -412,7 +414,7 @@ pub(crate) fn diag_json(diag: &Diagnostic) -> Value {
     object
 }
 
-/// A text of several lines as one.
+/// Joins the lines of a text into one.
 pub(crate) fn one_line(text: &str) -> String {
     text.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
@@ -421,7 +423,7 @@ pub(crate) fn one_line(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What is written while something takes `time`.
+    /// Returns the output of `watch` during `time`.
     fn shown(time: Duration) -> String {
         let (done, end) = mpsc::channel();
         let mut out = Vec::new();
@@ -436,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_shown_where_something_takes_long_and_is_gone_after_it() {
+    fn slow_work_shows_transient_progress_line() {
         assert_eq!(shown(Duration::ZERO), "");
         let long = shown(PATIENCE + BLINK * 5);
         let lines = long.strip_suffix("\r\x1b[K\x1b[?7l\x1b[?7h").unwrap();

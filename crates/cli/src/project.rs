@@ -1,5 +1,5 @@
-//! Which project a directory belongs to: an id that the user's state directory keeps, so that nothing in the project can
-//! lead to another project's ledger.
+//! Identifies the project of a directory by an id that the user's state directory keeps, so that no file of
+//! the project can lead to another project's ledger.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
@@ -15,13 +15,13 @@ use serde::{Deserialize, Serialize};
 use crate::app::AppContext;
 use crate::state::{hold, name_of, private_folder, replace_private, state_dir};
 
-/// The file in git's common directory that holds the project's id.
+/// File in git's common directory that holds the project's id.
 const ID_FILE: &str = "callsheet-id";
 
-/// An id and a line break.
+/// An id and a line break fit into this limit.
 const ID_BYTES: u64 = 64;
 
-/// A directory of a project, as the state directory knows it.
+/// Directory of a project, as stored in the state directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct KnownDirectory {
     id: Id,
@@ -29,15 +29,15 @@ struct KnownDirectory {
     inode: u64,
 }
 
-/// What was found out about a project's directory.
+/// Facts about a project's directory.
 #[derive(Clone, Debug)]
 pub(crate) struct ProjectHome {
-    /// `None` if the project has no id yet.
+    /// Id of the project; `None` if it has none yet.
     pub(crate) id: Option<Id>,
     git: Option<Git>,
-    /// What all worktrees of its repository share.
+    /// Directory that all worktrees of its repository share.
     common: Option<PathBuf>,
-    /// The project's directory, relative to the top of its worktree.
+    /// Project's directory, relative to the top of its worktree.
     below: PathBuf,
     pub(crate) talk: Vec<Diagnostic>,
 }
@@ -62,7 +62,7 @@ fn read_place(path: &Path) -> Option<KnownDirectory> {
     serde_json::from_str(&read_own(path)?).ok()
 }
 
-/// The id in git's common directory. A link is not followed, and nothing but an id is taken.
+/// Reads the id in git's common directory. Does not follow a link, and accepts only an id.
 fn written_id(common: &Path) -> Option<Id> {
     let roots = Roots { project: Some(common.to_owned()), ..Roots::default() };
     let text =
@@ -76,32 +76,32 @@ fn write_id(common: &Path, id: &Id) {
         let folder = WritableFolder::open(common).ok()?;
         folder.update(ID_FILE, ID_BYTES, |_| (format!("{id}\n"), ())).ok()
     };
-    // Without the file, the project is known by its path alone.
+    // Without the file, the project is identified by its path alone.
     let _ = write();
 }
 
-/// Held while places are looked up and written.
+/// Acquires the lock for looking up and writing places.
 fn lock() -> Result<File, Diagnostics> {
     let folder = state_dir()?.join("places");
     private_folder(&folder)?;
     hold(&folder.join("lock"))
 }
 
-/// What the git directory says, and how sure that is.
+/// Id found in the git directory, with its reliability.
 enum GitProjectId {
     Nothing,
-    /// Kept at this place, or moved here.
+    /// Stored for this place, or moved here.
     Kept(Id),
-    /// Written there, and known nowhere.
+    /// Written in the git directory, but stored nowhere.
     Written(Id),
-    /// The same id belongs to a directory that is still there.
+    /// The same id belongs to a directory that still exists.
     CopyOf(String),
 }
 
 fn read_git_id(common: &Path) -> Result<GitProjectId, Diagnostics> {
     let written = written_id(common);
     let moved = match &written {
-        // The place where it was does not hold it any more.
+        // The former place does not hold the id any more.
         Some(id) => by_id(id)?.filter(|place| {
             Path::new(&place.path) != common
                 && (inode(common) == place.inode || !Path::new(&place.path).exists())
@@ -128,13 +128,14 @@ fn read_git_id(common: &Path) -> Result<GitProjectId, Diagnostics> {
 }
 
 impl ProjectHome {
-    /// Finds the project that `project`, a real path, belongs to. One that has no id gets one if `create` says so.
+    /// Finds the project that contains `project`, a real path. Creates an id for a project without one if
+    /// `create` is set.
     pub(crate) fn find(project: &Path, create: bool) -> Result<Self, Diagnostics> {
         let project = &project.canonicalize().unwrap_or_else(|_| project.to_owned());
         let found = Git::with_common(project).ok().flatten();
         let below = found.as_ref().and_then(|found| project.strip_prefix(found.git.top()).ok());
         let below = below.map(Path::to_owned).unwrap_or_default();
-        // A `.git` that leads to a repository which does not name this worktree says nothing about the project, unless
+        // A `.git` that leads to a repository which does not name this worktree identifies no project, unless
         // it is the only one that leads there.
         let common = match &found {
             Some(found) if found.leads_back => Some(found.common.clone()),
@@ -161,7 +162,8 @@ impl ProjectHome {
         let common = self.common.clone();
         let common = common.as_deref();
         let says = common.map_or(Ok(GitProjectId::Nothing), read_git_id)?;
-        // The directory itself: a `.git` that was removed, or that leads to another repository now, changes nothing.
+        // The directory itself decides: a `.git` that was removed, or that leads to another repository now,
+        // changes nothing.
         let kept = by_path(project)?;
         let is_same = kept.as_ref().is_some_and(|kept| kept.inode == inode(project));
         let warn = |message: String| {
@@ -170,7 +172,7 @@ impl ProjectHome {
         };
         let id = match (kept.map(|kept| kept.id), says) {
             (Some(kept), GitProjectId::Kept(id)) if kept == id => Some(kept),
-            // Another directory lies there now, and the state directory knows which.
+            // Another directory is there now, and the state directory identifies it.
             (Some(_), GitProjectId::Kept(id)) if !is_same => Some(id),
             (Some(kept), GitProjectId::Kept(_) | GitProjectId::Written(_)) => {
                 self.talk.push(warn("the git directory of this project holds the id of another one".into()));
@@ -210,7 +212,7 @@ impl ProjectHome {
             if create || is_kept {
                 let kept =
                     remember(id, common.unwrap_or(project), true).and_then(|()| remember(id, project, false));
-                // Who only reads need not be able to write: the next one who can keeps it.
+                // A reader may lack write access: the next writer stores it.
                 if create {
                     kept?;
                 }
@@ -220,7 +222,8 @@ impl ProjectHome {
         Ok(())
     }
 
-    /// Where the project's own ledger is. A project below the top of its worktree has a ledger of its own.
+    /// Returns the path of the project's own ledger. A project below the top of its worktree has a separate
+    /// ledger.
     pub(crate) fn ledger(&self) -> Result<Option<PathBuf>, Diagnostics> {
         let Some(id) = &self.id else { return Ok(None) };
         let mut folder = folder_of(id)?;
@@ -230,14 +233,15 @@ impl ProjectHome {
         Ok(Some(folder.join("ledger.db")))
     }
 
-    /// What the project is called: by its configuration, else by where it is fetched from, else by its folder.
+    /// Returns the project's name: from its configuration, else from the URL of its origin, else from its
+    /// folder.
     pub(crate) fn name(&self, app: &AppContext<'_>) -> String {
         if let Some(name) = &app.config.project {
             return name.clone();
         }
         let origin = self.git.as_ref().and_then(|git| project_of_url(&git.origin()?));
         let folder = || {
-            // A worktree is called as the checkout that it belongs to.
+            // A worktree has the name of the checkout that it belongs to.
             let is_git = |common: &&PathBuf| common.file_name().is_some_and(|name| name == ".git");
             let main = self.common.as_ref().filter(is_git).and_then(|common| common.parent());
             let top = self.git.as_ref().map(Git::top);
@@ -252,7 +256,7 @@ impl ProjectHome {
     }
 }
 
-/// Keeps the pair of an id and a directory, and the other way around if it is the id's own.
+/// Stores the id of a directory, and if `own` is set, the directory of the id.
 fn remember(id: &Id, path: &Path, own: bool) -> Result<(), Diagnostics> {
     let place =
         KnownDirectory { id: id.clone(), path: path.to_string_lossy().into_owned(), inode: inode(path) };

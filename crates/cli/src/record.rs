@@ -1,11 +1,12 @@
-//! Recording: a finished prompt goes into the ledger before anybody gets it.
+//! Builds the record of a composed prompt, which is in the ledger before the prompt is delivered.
 
 use std::fs::File;
 use std::io::Read as _;
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::library::format::ModelApi;
 use callsheet_core::record::{Digest, MadeBy, RecordBundle, Run, SealedText, keep};
-use callsheet_core::render::{ModelApi, RenderedText, render};
+use callsheet_core::render::{RenderedText, render};
 use callsheet_core::secrets::{GateReport, HmacKey, seal};
 use callsheet_core::{ComposedPrompt, Request, Snapshot, compose};
 use callsheet_run::user_name;
@@ -14,12 +15,12 @@ use callsheet_store::{new_id, now};
 use crate::app::AppContext;
 use crate::drive::host;
 
-/// What a prompt was made of.
+/// Inputs of a prompt.
 pub(crate) struct PromptInputs {
     pub(crate) request: Request,
     pub(crate) snapshot: Snapshot,
     pub(crate) api: Option<ModelApi>,
-    /// Which secrets were found, and what became of them.
+    /// Secrets found in the inputs, and how each was handled.
     pub(crate) passed: GateReport,
 }
 
@@ -28,7 +29,7 @@ fn fault(why: impl Into<String>) -> Diagnostic {
 }
 
 impl PromptInputs {
-    /// A run of its own for the prompt.
+    /// Creates a new run for the prompt.
     pub(crate) fn run(&self, app: &AppContext<'_>, composed: &ComposedPrompt) -> Result<Run, Diagnostics> {
         let id = new_id().ok_or_else(|| fault("an id could not be made"))?;
         let task = self.request.task.as_ref().and_then(|task| task.id.as_ref());
@@ -45,7 +46,7 @@ impl PromptInputs {
         })
     }
 
-    /// What goes into the ledger.
+    /// Builds the ledger records of the prompt.
     pub(crate) fn kept(
         &self,
         run: Run,
@@ -63,8 +64,8 @@ impl PromptInputs {
         Ok(kept)
     }
 
-    /// The same prompt with a seal in the place of each value that is marked as secret, and the keyed hash of the true
-    /// one.
+    /// Builds the records of the same prompt with a seal in the place of each secret value, and with the
+    /// keyed hash of the delivered text.
     fn sealed(
         &self,
         run: Run,

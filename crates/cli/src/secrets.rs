@@ -1,4 +1,4 @@
-//! Secrets at the edge: which mode holds, and from where values come that are marked as secret.
+//! Secrets on the command line: selects the mode, scans texts, and reads values that are marked as secret.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_core::fact::CheckSpec;
+use callsheet_core::request::fact::CheckSpec;
 use callsheet_core::secrets::{SecretMode, SecretRules};
 use callsheet_core::{SharedText, SlotValues, SourceError, SourceId};
 
@@ -17,7 +17,7 @@ use crate::config::stricter_mode;
 use crate::failure::usage;
 use crate::inputs::{pair, unreadable};
 
-/// What the flag says, else the configuration; else a warning, or a refusal where the prompt is kept.
+/// Returns the mode of the flag, else of the configuration; else warns, or refuses if the prompt is recorded.
 pub(crate) fn mode(
     app: &AppContext<'_>,
     said: Option<SecretMode>,
@@ -35,13 +35,13 @@ pub(crate) fn mode(
     Ok(app.config.hard.secrets.map_or(mode, |hard| stricter_mode(mode, hard)))
 }
 
-/// The rules of the project, the user and the shipped ones.
+/// Loads the rules of the project and the user, and the shipped ones.
 pub(crate) fn rules(app: &AppContext<'_>) -> Result<SecretRules, Diagnostics> {
     SecretRules::load(&app.disk(None), &app.config.layout())
 }
 
-/// Refuses secrets in what is recorded as it is: a command with another argument would be another command. Each text comes
-/// with what it is.
+/// Refuses secrets in texts that are recorded unchanged: a command with another argument would be another
+/// command. Each text comes with its description.
 pub(crate) fn refuse_secrets(
     app: &AppContext<'_>,
     said: Option<SecretMode>,
@@ -63,7 +63,7 @@ pub(crate) fn refuse_secrets(
     if diags.is_empty() { Ok(()) } else { Err(Diagnostics(diags)) }
 }
 
-/// The words of what is started, each with what it belongs to.
+/// Returns the words of the programs to start, each with its description.
 pub(crate) fn program_words<'w>(program: &'w [String], checks: &'w [CheckSpec]) -> Vec<(String, &'w str)> {
     let of_program = program.iter().map(|word| ("an argument of the program".to_owned(), word.as_str()));
     let of_checks = checks.iter().flat_map(|check| {
@@ -72,10 +72,11 @@ pub(crate) fn program_words<'w>(program: &'w [String], checks: &'w [CheckSpec]) 
     of_program.chain(of_checks).collect()
 }
 
-/// From so many bytes on several threads look through them faster than one.
+/// From this many bytes on, several threads scan faster than one.
 const MUCH: usize = 1 << 20;
 
-/// Those of many texts in which the rules find nothing, by as many threads as the machine runs at once.
+/// Returns the texts in which the rules find nothing, scanned with as many threads as the machine runs at
+/// once. Returns nothing if there is little text.
 pub(crate) fn clean(
     rules: &SecretRules,
     texts: &BTreeMap<SourceId, SharedText>,
@@ -102,13 +103,14 @@ pub(crate) fn clean(
         };
         let others: Vec<_> = (1..threads).map_while(spawn).collect();
         let mut clean = look(rules);
-        // What a thread that failed has not found out, the gate will.
+        // If a thread failed, the gate scans its texts.
         clean.extend(others.into_iter().filter_map(|other| other.join().ok()).flatten());
         clean
     })
 }
 
-/// The value of an environment variable. Its name may stand on a command line, which others can see; its value may not.
+/// Returns the value of an environment variable. Its name may appear on a command line, which other users can
+/// see; its value must not.
 pub(crate) fn variable(name: &str) -> Result<SharedText, Diagnostics> {
     match std::env::var(name) {
         Ok(value) => Ok(value.into()),
@@ -123,7 +125,7 @@ pub(crate) fn variable(name: &str) -> Result<SharedText, Diagnostics> {
     }
 }
 
-/// Values that were marked as secret, from files and from the environment.
+/// Reads values that are marked as secret from files and from the environment.
 pub(crate) fn given(
     app: &AppContext<'_>,
     files: &[String],

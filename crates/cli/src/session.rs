@@ -1,13 +1,14 @@
-//! A session that agents hand things in to: what they hand in is judged by the core and written here.
+//! Session to which agents submit: the core judges a submission, and this module writes its files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics, visible};
-use callsheet_core::prefs::{self, Preference};
-use callsheet_core::request::Layout;
+use callsheet_core::library::layout::Layout;
+use callsheet_core::library::preferences::{self, Preference};
+use callsheet_core::library::yaml::read_yaml;
 use callsheet_core::secrets::mask_addresses;
-use callsheet_core::submission::{self, AcceptedSubmission, read_yaml, waiting};
+use callsheet_core::submission::{self, AcceptedSubmission, waiting};
 use callsheet_core::{SourceId, SourceRoot, Sources as _};
 use callsheet_run::{Disk, Roots, WritableFolder, WriteError, shared_names};
 use serde_json::{Value, json};
@@ -23,29 +24,29 @@ pub(crate) struct SessionDir {
     pub(crate) project: PathBuf,
     pub(crate) dir: PathBuf,
     max_file_bytes: u64,
-    /// Nobody is there who could approve preferences: they are only proposed.
+    /// Preferences are only proposed, because no person is there to approve them.
     pub(crate) proposes: bool,
 }
 
-/// What became of a submission.
+/// Effects of a submission.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SubmissionResult {
     pub(crate) written: Vec<String>,
     pub(crate) removed: Vec<String>,
-    /// Role → the preferences that were new.
+    /// New preferences by role.
     pub(crate) preferences: BTreeMap<String, Vec<String>>,
-    /// Preferences that nobody has approved yet.
+    /// Preferences that a person must still approve.
     pub(crate) proposed: Vec<Preference>,
-    /// What only the person can answer.
+    /// Questions that only the person can answer.
     pub(crate) questions: Vec<String>,
 }
 
-/// What became of the files that waited for a contract.
+/// Results of the files that waited for a contract.
 #[derive(Debug, Default)]
 pub(crate) struct FileSubmissions {
-    /// Each with its verdict, where it has one.
+    /// Accepted submissions, each with its verdict if it has one.
     pub(crate) accepted: Vec<(Option<String>, SubmissionResult)>,
-    /// Why others were not.
+    /// Reasons why other files were refused.
     pub(crate) refused: Vec<String>,
 }
 
@@ -64,7 +65,7 @@ impl SubmissionResult {
 }
 
 impl SessionDir {
-    /// The session at `dir`, or the project as one.
+    /// Opens the session at `dir`, or the project as a session.
     pub(crate) fn open(app: &AppContext<'_>, dir: Option<&Path>) -> Result<Self, Diagnostics> {
         let dir = match dir {
             Some(dir) => {
@@ -88,12 +89,13 @@ impl SessionDir {
         })
     }
 
-    /// Hands in `data` by the contract `tool`: files are written, preferences remembered.
+    /// Submits `data` under the contract `tool`: writes its files and remembers its preferences.
     pub(crate) fn submit(&self, tool: &str, data: &Value) -> Result<SubmissionResult, Diagnostics> {
         self.carry_out(self.judge(tool, data)?)
     }
 
-    /// Hands in the files that agents wrote for the contract `tool`. Nothing is written unless all of them are good.
+    /// Submits the files that agents wrote for the contract `tool`. Writes nothing unless all of them are
+    /// valid.
     pub(crate) fn submit_files(&self, tool: &str) -> Result<Vec<SubmissionResult>, Diagnostics> {
         let files = waiting(&self.disk, &self.layout, tool)?;
         if files.is_empty() {
@@ -117,7 +119,7 @@ impl SessionDir {
         all.into_iter().map(|submitted| self.carry_out(submitted)).collect()
     }
 
-    /// Hands in those of the waiting files for the contract `tool` that `wanted` names, each if it is good.
+    /// Submits the waiting files for the contract `tool` that `wanted` selects, each if it is valid.
     pub(crate) fn submit_waiting_files(
         &self,
         tool: &str,
@@ -138,7 +140,7 @@ impl SessionDir {
         Ok(handed_in)
     }
 
-    /// What the name of a file says (a number, a role) holds for its data, too.
+    /// Judges a file. A number or role in its name applies to its data too.
     fn judge_file(
         &self,
         tool: &str,
@@ -149,7 +151,7 @@ impl SessionDir {
             |why: String| Diagnostic::error(Code::InputUnreadable, format!("`{path}` cannot be used: {why}"));
         let id = SourceId::new(SourceRoot::Session, path).map_err(|error| unreadable(error.to_string()))?;
         let text = self.disk.text(&id).map_err(|error| unreadable(error.to_string()))?;
-        // An empty file says nothing, which is enough where nothing is required.
+        // An empty file has no data, which is enough if no field is required.
         let mut data = match read_yaml(path, &text.unwrap_or_default())? {
             Value::Null => json!({}),
             data => data,
@@ -189,7 +191,8 @@ impl SessionDir {
     }
 }
 
-/// Why something was refused, each reason with its place. They are recorded, so that they hold no secret.
+/// Renders the reasons of a refusal, each with its place. They are recorded, so they must not contain
+/// secrets.
 pub(crate) fn reasons(Diagnostics(diags): &Diagnostics, file: Option<&str>) -> Vec<String> {
     let reason = |diag: &Diagnostic| {
         let diag = masked(diag);
@@ -197,7 +200,7 @@ pub(crate) fn reasons(Diagnostics(diags): &Diagnostics, file: Option<&str>) -> V
             let (line, column) = place.line_column();
             format!("{}:{line}:{column}: ", place.name)
         });
-        // What names a file of the same folder has its place.
+        // A message that names a file of the same folder has its place already.
         let is_unnamed = |file: &&str| {
             let folder = file.rsplit_once('/').map(|(folder, _)| format!("{folder}/"));
             !folder.is_some_and(|folder| diag.message.contains(&folder))
@@ -213,7 +216,7 @@ pub(crate) fn reasons(Diagnostics(diags): &Diagnostics, file: Option<&str>) -> V
     diags.iter().map(reason).collect()
 }
 
-/// Adds preferences to the extension files of their roles; gives those that were new, by role.
+/// Adds preferences to the extension files of their roles. Returns the new ones by role.
 pub(crate) fn remember(
     project: &Path,
     layout: &Layout,
@@ -226,20 +229,20 @@ pub(crate) fn remember(
     }
     let mut added = BTreeMap::new();
     for (role, bullets) in by_role {
-        let update = |text: &str| prefs::add(text, &bullets);
-        let new = open(project)?.update(&prefs::file(layout, role), limit, update);
+        let update = |text: &str| preferences::add(text, &bullets);
+        let new = open(project)?.update(&preferences::file(layout, role), limit, update);
         added.insert(role.to_owned(), new.map_err(|error| failed(&error))?);
     }
     Ok(added)
 }
 
-/// Those of the preferences that their roles do not have yet.
+/// Returns the preferences that their roles do not have yet.
 pub(crate) fn new_preferences(app: &AppContext<'_>, preferences: &[Preference]) -> Vec<Preference> {
     let (disk, layout) = (app.disk(None), app.config.layout());
     let is_new = |preference: &&Preference| {
-        let id = SourceId::new(SourceRoot::Project, &prefs::file(&layout, &preference.role)).ok();
+        let id = SourceId::new(SourceRoot::Project, &preferences::file(&layout, &preference.role)).ok();
         let text = id.and_then(|id| disk.text(&id).ok().flatten()).unwrap_or_default();
-        !prefs::add(&text, &[&preference.bullet]).1.is_empty()
+        !preferences::add(&text, &[&preference.bullet]).1.is_empty()
     };
     preferences.iter().filter(is_new).cloned().collect()
 }
@@ -286,7 +289,7 @@ mod tests {
             fs::write(path, text).unwrap();
         }
 
-        /// Every file with its text.
+        /// Returns every file with its text.
         fn files(&self) -> BTreeMap<String, String> {
             let mut files = BTreeMap::new();
             let mut open = vec![self.0.path().to_path_buf()];
@@ -339,7 +342,7 @@ mod tests {
         })
     }
 
-    /// As somebody would write it by hand.
+    /// As a person would write it by hand.
     const ORDER: &str = "# the plan\nversion: 1\nplan_overview: |\n  One step.\n\n  No more.\n\
                          phase_1: None.\nphase_2: None.\nphase_3: The export.\nconflict_map: []\n\
                          groups:\n  - {group_id: g1, mode: serial, plans: [{file: plan_1.md, name: Export}]}\n\
@@ -347,7 +350,7 @@ mod tests {
                          review_strategy: {severity: high, focus: [memory]}\n";
 
     #[test]
-    fn by_tool_and_by_file_the_same_is_written() {
+    fn tool_and_file_submissions_write_same() {
         let plan = {
             let mut plan = order();
             plan["groups"][0]["plans"][0] = json!({ "index": 1, "name": "Export" });
@@ -406,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_file_among_several_and_nothing_is_written() {
+    fn one_bad_file_prevents_all_writes() {
         let world = World::new();
         world.write("04_planning/plan_1.yaml", &format!("index: 1\n{SUBPLAN}"));
         world.write("04_planning/plan_2.yaml", &format!("index: 3\n{SUBPLAN}"));
@@ -439,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_without_such_a_file_is_told() {
+    fn session_without_file_is_refused() {
         let world = World::new();
         let failure = world.session().submit_files("submit_review").unwrap_err();
         assert_eq!(failure.0[0].message, "there is no file in the session that hands in `submit_review`");

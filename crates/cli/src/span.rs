@@ -1,4 +1,4 @@
-//! Spans of time as people write them: `90s`, `30m`, `2h`, or seconds.
+//! Durations as people write them: `90s`, `30m`, `2h`, or seconds.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct HumanDuration(pub(crate) Duration);
 
 impl HumanDuration {
-    /// The shorter one.
+    /// Returns the shorter duration.
     pub(crate) fn min(self, other: Self) -> Self {
         Self(self.0.min(other.0))
     }
@@ -72,7 +72,7 @@ mod tests {
     use super::HumanDuration;
 
     #[test]
-    fn times_are_read_and_written_as_people_do() {
+    fn durations_parse_and_print() {
         for (text, written) in [("90s", "90s"), ("120", "2m"), ("30m", "30m"), ("2h", "2h"), ("1d", "24h")] {
             assert_eq!(text.parse::<HumanDuration>().unwrap().to_string(), written);
         }

@@ -1,4 +1,4 @@
-//! Spool: an agent's text until it is judged, in memory and, if there is more, in a file without a name.
+//! Spool: holds an agent's text until it is judged, in memory and beyond a limit in an unnamed file.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 
 use callsheet_core::reply::TextSink;
 
-/// So much is held in memory.
+/// Most bytes held in memory.
 const MOST_MEMORY: usize = 4 << 20;
-/// So much is collected before it is written.
+/// Bytes collected before a write.
 const MOST_UNWRITTEN: usize = 256 << 10;
 
-/// A text in memory up to a limit. The rest is in a file that was removed when it was made and that only its owner may
-/// read.
+/// Text in memory up to a limit. The rest is in a file that is unlinked when it is created and that only its
+/// owner may read.
 #[derive(Debug)]
 pub(crate) struct TextSpool {
     dir: PathBuf,
     memory: Vec<u8>,
     file: Option<File>,
-    /// The end of the text, not yet in the file.
+    /// End of the text that is not in the file yet.
     unwritten: Vec<u8>,
 }
 
 impl TextSpool {
-    /// Makes spools whose files, if any are needed, are in `dir`.
+    /// Returns a factory of spools whose files, if needed, are in `dir`.
     pub(crate) fn maker(dir: &Path) -> impl FnMut() -> Box<dyn TextSink> {
         let dir = dir.to_owned();
         move || Box::new(Self { dir: dir.clone(), memory: Vec::new(), file: None, unwritten: Vec::new() })

@@ -1,4 +1,5 @@
-//! The user's state directory: what is neither configuration nor part of a project. Only its owner can look into it.
+//! The user's state directory: data that is neither configuration nor part of a project. Only its owner can
+//! read it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -14,7 +15,7 @@ use callsheet_run::{
     read_own, state_home,
 };
 
-/// `$XDG_STATE_HOME/callsheet`.
+/// Returns `$XDG_STATE_HOME/callsheet`.
 pub(crate) fn state_dir() -> Result<PathBuf, Diagnostics> {
     state_home().ok_or_else(|| unusable("HOME is not set"))
 }
@@ -23,7 +24,7 @@ pub(crate) fn failed(path: &Path, error: &io::Error) -> Diagnostics {
     unusable(&format!("`{}`: {error}", path.display()))
 }
 
-/// One error for whatever needs the state directory, where it cannot be written.
+/// Returns the common error for a state directory that cannot be written.
 fn unusable(why: &str) -> Diagnostics {
     Diagnostic::error(Code::LedgerFailed, format!("the state directory of callsheet cannot be used: {why}"))
         .hint(STATE_HINT)
@@ -34,7 +35,7 @@ fn unusable(why: &str) -> Diagnostics {
         .into()
 }
 
-/// What helps where the state directory cannot be written.
+/// Hint for a state directory that cannot be written.
 pub(crate) const STATE_HINT: &str =
     "set XDG_STATE_HOME to a directory that you can write, or name a place for the ledger with --ledger";
 
@@ -46,7 +47,7 @@ pub(crate) fn private_folder(path: &Path) -> Result<(), Diagnostics> {
         private_folder(parent)?;
     }
     let made = match DirBuilder::new().mode(0o700).create(path) {
-        // The umask may have taken even the owner's rights.
+        // The umask may have removed even the owner's permissions.
         Ok(()) => fs::set_permissions(path, Permissions::from_mode(0o700)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
@@ -54,7 +55,7 @@ pub(crate) fn private_folder(path: &Path) -> Result<(), Diagnostics> {
     made.map_err(|error| failed(path, &error))
 }
 
-/// Holds a file as a lock until the answer is dropped.
+/// Holds a file as a lock until the returned file is dropped.
 pub(crate) fn hold(path: &Path) -> Result<File, Diagnostics> {
     hold_file(path, LOCK_PATIENCE).map_err(|error| {
         let hint = "another callsheet works on the same thing: wait for it, or end it";
@@ -75,7 +76,7 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Diagnostics> 
     write().map_err(|error| failed(path, &error))
 }
 
-/// The same in one step: others read the old text or the new one.
+/// Writes a private file in one step: readers see the old text or the new one.
 pub(crate) fn replace_private(path: &Path, text: &str) -> Result<(), Diagnostics> {
     let number = std::process::id();
     let thread = std::thread::current().id();
@@ -84,14 +85,15 @@ pub(crate) fn replace_private(path: &Path, text: &str) -> Result<(), Diagnostics
     fs::rename(&fresh, path).map_err(|error| failed(path, &error))
 }
 
-/// A name for something that belongs to one directory.
+/// Returns a name for data that belongs to one directory.
 pub(crate) fn name_of(dir: &Path) -> String {
     use std::os::unix::ffi::OsStrExt as _;
     let Digest(bytes) = sha256(&[dir.as_os_str().as_bytes()]);
     bytes.iter().take(12).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// For as long as the answer lives, nobody else on this machine decides whether a task is run again.
+/// Locks a task: while the returned file lives, no other process on this machine decides whether the task
+/// runs again.
 pub(crate) fn lock_task(project: &str, task: &str) -> Result<File, Diagnostics> {
     let folder = state_dir()?.join("tasks");
     private_folder(&folder)?;
@@ -99,7 +101,7 @@ pub(crate) fn lock_task(project: &str, task: &str) -> Result<File, Diagnostics> 
     hold(&path)
 }
 
-/// The runs of this machine that are not recorded to their end, of whatever project.
+/// Returns the runs of this machine, of all projects, whose records are incomplete.
 pub(crate) fn unfinished_runs() -> Result<Vec<Id>, Diagnostics> {
     let desks = fs::read_dir(state_dir()?.join("runs")).into_iter().flatten().flatten();
     let mut runs: Vec<Id> = desks.filter_map(|desk| Id::parse(desk.file_name().to_str()?)).collect();
@@ -107,13 +109,13 @@ pub(crate) fn unfinished_runs() -> Result<Vec<Id>, Diagnostics> {
     Ok(runs)
 }
 
-/// Where the process that drives a run and the others on this machine meet.
+/// Per-run directory: lock, stop request and hand-over files shared by local processes.
 #[derive(Debug)]
 pub(crate) struct RunDir {
     dir: PathBuf,
 }
 
-/// How long the guard of a run may take to end what it guards.
+/// How long the guard of a run may take to end its processes.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 impl RunDir {
@@ -121,18 +123,18 @@ impl RunDir {
         Ok(Self::below(&state_dir()?, run))
     }
 
-    /// The same for who is told where the state is, and may not have our environment.
+    /// Returns the directory below a given state directory, for processes that may not have our environment.
     pub(crate) fn below(state: &Path, run: &Id) -> Self {
         Self { dir: state.join("runs").join(run.as_str()) }
     }
 
-    /// Where files of the run alone are kept.
+    /// Returns the directory for files of this run only.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Sits down: for as long as the answer lives, the run is driven by this process. `None` where another one sits
-    /// there.
+    /// Acquires the run lock, which is held while the returned file lives. Returns `None` if another process
+    /// holds it.
     pub(crate) fn sit(&self) -> Result<Option<File>, Diagnostics> {
         private_folder(&self.dir)?;
         let path = self.dir.join("lock");
@@ -144,20 +146,20 @@ impl RunDir {
         }
     }
 
-    /// Whether a process drives the run.
+    /// Returns whether a process drives the run.
     pub(crate) fn is_locked(&self) -> bool {
         let lock = open_file(&self.dir.join("lock")).ok().flatten();
         lock.is_some_and(|lock| matches!(lock.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
     }
 
-    /// Asks whoever drives the run to end it.
+    /// Asks the driving process to end the run.
     pub(crate) fn ask_to_stop(&self) -> Result<(), Diagnostics> {
         write_private(&self.dir.join("stop"), "")
     }
 
-    /// Whoever goes on has not been asked to stop again.
+    /// Removes an earlier stop request before the run or flow resumes.
     pub(crate) fn clear_stop(&self) {
-        // Where it cannot be removed, it stops again, and says so.
+        // If it cannot be removed, the run stops again and reports it.
         let _ = fs::remove_file(self.dir.join("stop"));
     }
 
@@ -165,7 +167,7 @@ impl RunDir {
         self.dir.join("stop").exists()
     }
 
-    /// What the worktree was like, for whoever has to finish the run.
+    /// Stores the worktree's snapshot for the process that must finish the run.
     pub(crate) fn keep_before(&self, before: &WorktreeSnapshot) -> Result<(), Diagnostics> {
         let text = serde_json::to_string(before).unwrap_or_default();
         write_private(&self.dir.join("before.json"), &text)
@@ -175,7 +177,7 @@ impl RunDir {
         serde_json::from_str(&read_own(&self.dir.join("before.json"))?).ok()
     }
 
-    /// The pane in which an agent works on after its line was typed: the server's name, and the pane.
+    /// Stores the pane in which the agent continues after its line was typed: the server's name and the pane.
     pub(crate) fn keep_pane(&self, server: &str, pane: &str) -> Result<(), Diagnostics> {
         write_private(&self.dir.join("pane"), &format!("{server}\n{pane}"))
     }
@@ -186,7 +188,7 @@ impl RunDir {
         Some((server.into(), pane.into()))
     }
 
-    /// What the documents of its flow were when nothing of the run lived any more; none where that is not known.
+    /// Returns the documents of the run's flow after the last process of the run ended, if they are known.
     pub(crate) fn last_documents(&self, run: &Id) -> Option<BTreeMap<String, String>> {
         if !self.dir.is_dir() || !ProcessTrace::open(run.as_str(), &self.dir).wait(PATIENCE).is_empty() {
             return None;
@@ -194,9 +196,9 @@ impl RunDir {
         last_documents(&self.dir)
     }
 
-    /// The run is over and recorded: there is nothing left to talk about.
+    /// Removes the directory of a run whose records are complete.
     pub(crate) fn clear(&self) {
-        // What is left of it does no harm.
+        // A remaining file does no harm.
         let _ = fs::remove_dir_all(&self.dir);
     }
 }

@@ -1,10 +1,10 @@
-//! Tasks as the ledger knows them: the runs that belong together.
+//! Tasks in the ledger: groups of runs that belong together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::record::task_status::{TaskCheckout, TaskReason, TaskStatus, task_status};
 use callsheet_core::record::{Id, RunSummary};
-use callsheet_core::task::{TaskCheckout, TaskReason, TaskStatus, task_status};
 use callsheet_run::Git;
 use callsheet_store::{Ledger, RunFilter, RunRow};
 
@@ -14,7 +14,7 @@ use crate::ledger::failure;
 /// Runs that belong together, the oldest first.
 #[derive(Debug)]
 pub(crate) struct TaskRuns {
-    /// The task's id, else the id of the first run.
+    /// Id of the task, else of the first run.
     pub(crate) name: String,
     pub(crate) runs: Vec<RunSummary>,
 }
@@ -25,7 +25,7 @@ impl TaskRuns {
         self.runs.iter().find(|run| run.run.id == *id).ok_or_else(gone)
     }
 
-    /// Where it stands, and why.
+    /// Returns the task's status, with the reasons.
     pub(crate) fn task_status(&self, app: &AppContext<'_>) -> (TaskStatus, Vec<TaskReason>) {
         let git = Git::at(&app.project).ok().flatten();
         task_status(
@@ -44,7 +44,8 @@ impl TaskRuns {
     }
 }
 
-/// The task that a run belongs to, with all its runs. A run without a task belongs to those that it was made from.
+/// Returns the task of a run, with all its runs. A run without a task belongs to the runs from which it was
+/// made.
 pub(crate) fn find_task(
     app: &AppContext<'_>,
     ledger: &mut Ledger,
@@ -74,7 +75,7 @@ pub(crate) fn find_task(
     Ok(TaskRuns { name, runs: accounts(ledger, &rows)? })
 }
 
-/// The tasks of the newest runs, at most `limit`, the newest first.
+/// Returns the tasks of the newest runs, at most `limit`, the newest first.
 pub(crate) fn newest(
     app: &AppContext<'_>,
     ledger: &mut Ledger,
@@ -117,7 +118,8 @@ pub(crate) fn newest(
     Ok(tasks)
 }
 
-/// The first of the runs that `run` was made from. A ledger from elsewhere can have runs that are made from each other.
+/// Returns the first of the runs from which `run` was made. In a foreign ledger, runs can be made from each
+/// other.
 fn root_of<'r>(run: &'r Id, parent: impl Fn(&Id) -> Option<&'r Id>) -> &'r Id {
     let mut seen = BTreeSet::from([run]);
     let mut root = run;
@@ -131,7 +133,7 @@ fn accounts(ledger: &mut Ledger, rows: &[RunRow]) -> Result<Vec<RunSummary>, Dia
     rows.iter().map(|row| ledger.account(&row.run.id).map_err(failure)).collect()
 }
 
-/// The runs that `run` was made from, and all that were made from them.
+/// Returns the root of the runs from which `run` was made, with all its descendants.
 fn related_runs(rows: &[RunRow], run: &Id) -> BTreeSet<Id> {
     let parent = |id: &Id| rows.iter().find(|row| row.run.id == *id).and_then(|row| row.run.parent.as_ref());
     let mut family = BTreeSet::from([root_of(run, parent).clone()]);

@@ -1,4 +1,4 @@
-//! Tokens: exact where the vocabulary is published, else an estimate that names its method.
+//! Counts tokens: exactly if the vocabulary is published, else by an estimate that names its method.
 //!
 //! A vocabulary takes tens of milliseconds to load, so it is loaded when the first text is counted.
 
@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::sync::LazyLock;
 use std::thread;
 
-use callsheet_core::agent::{TokenEncoding, TokenizerSpec};
 use callsheet_core::diag::{Diagnostic, visible};
+use callsheet_core::library::agent::{TokenEncoding, TokenizerSpec};
 use callsheet_core::render::RenderedText;
 use callsheet_core::{ComposedPrompt, Degradation};
 use serde_json::{Value, json};
@@ -20,22 +20,22 @@ use self::parts::CountedParts;
 static CL100K_BASE: LazyLock<CoreBpe> = LazyLock::new(tiktoken::encoding::cl100k_base);
 static O200K_BASE: LazyLock<CoreBpe> = LazyLock::new(tiktoken::encoding::o200k_base);
 
-/// Begins to load the vocabulary that nearly everybody's model has, while there is something else to do.
+/// Starts to load the vocabulary of most models in the background.
 pub(crate) fn prepare() {
-    // Without a thread to spare it is loaded when it is needed.
+    // If no thread can be spawned, the vocabulary is loaded on first use.
     let _ = thread::Builder::new().spawn(|| LazyLock::force(&O200K_BASE));
 }
 
-/// Counts the tokens of texts for one agent and model.
+/// Token counter for one agent and model.
 pub(crate) struct TokenCounter(TokenizerSpec);
 
-/// The tokens of a text by the vocabulary that is used unless a model says otherwise.
+/// Counts the tokens of a text by the default vocabulary.
 pub(crate) fn tokens(text: &str) -> usize {
     TokenCounter(TokenizerSpec::default()).count(text)
 }
 
 impl TokenCounter {
-    /// The counter for those whom the prompt is composed for.
+    /// Returns the counter for the agent and model of the prompt.
     pub(crate) fn of(composed: &ComposedPrompt) -> Self {
         let known = composed.agent.tokenizer_for(composed.prompt.model.as_deref());
         Self(known.cloned().unwrap_or_else(|| TokenizerSpec {
@@ -49,17 +49,17 @@ impl TokenCounter {
         self.0.scale_tokens(CountedParts::new(text, &|part| self.exactly(part)).all())
     }
 
-    /// The tokens of the vocabulary, before anything is estimated from them.
+    /// Counts tokens by the vocabulary alone, without the scaling of an estimate.
     fn exactly(&self, text: &str) -> usize {
         let vocabulary = match self.0.encoding {
             TokenEncoding::Cl100kBase => &CL100K_BASE,
             TokenEncoding::O200kBase => &O200K_BASE,
         };
-        // A text such as `<|endoftext|>` is only text here: nobody lets a prompt end a prompt.
+        // `<|endoftext|>` and the like count as plain text: agents do not let text in a prompt end it.
         vocabulary.count(text)
     }
 
-    /// A warning if so many tokens are more than the model takes.
+    /// Returns a warning if `tokens` exceeds the model's context window.
     pub(crate) fn over_window(&self, tokens: usize) -> Option<Diagnostic> {
         self.0.window_warning(tokens)
     }
@@ -71,8 +71,8 @@ pub(crate) struct TokenSummary {
     model: Option<String>,
     total: TokenShare,
     characters: usize,
-    /// Name and share of each section, in the order of the recipe. Counts do not add up over cuts, and what
-    /// stands between sections is in none of them: their sum is near the total, and not it.
+    /// Name and share of each section, in the order of the recipe. Counts do not add up across cuts, and text
+    /// between sections belongs to none of them, so their sum is near the total but not equal to it.
     sections: Vec<(String, TokenShare)>,
     limits: Value,
 }
@@ -83,7 +83,7 @@ struct TokenShare {
 }
 
 impl TokenSummary {
-    /// `sections` are their names and where they are.
+    /// Counts the tokens of a prompt; `sections` holds the name and the range of each section.
     pub(crate) fn new(
         composed: &ComposedPrompt,
         rendered: &RenderedText,
@@ -107,7 +107,7 @@ impl TokenSummary {
         }
     }
 
-    /// A warning if the prompt is more than the model takes.
+    /// Returns a warning if the prompt exceeds the model's context window.
     pub(crate) fn over_window(&self) -> Option<Diagnostic> {
         self.counter.over_window(self.total.tokens)
     }
@@ -132,7 +132,7 @@ impl TokenSummary {
         })
     }
 
-    /// A table for people.
+    /// Formats the summary as a table for people.
     pub(crate) fn table(&self) -> String {
         let row =
             |share: &TokenShare, name: &str| format!("{:>9} {:>9}  {name}\n", share.tokens, share.bytes);
@@ -155,7 +155,7 @@ impl TokenSummary {
     }
 }
 
-/// A step of a budget as a line for people.
+/// Formats a degradation as a line for people.
 pub(crate) fn step_line(step: &Degradation) -> String {
     format!(
         "{} ({}, {}): {} → {}, {} → {} tokens",

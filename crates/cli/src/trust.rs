@@ -1,4 +1,4 @@
-//! Trust: what a project's own files would execute or leak happens only after its user has agreed to exactly that.
+//! Trust: a project's files execute or leak something only after the user has agreed to exactly that.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,12 +17,13 @@ use callsheet_run::read_own;
 use crate::app::AppContext;
 use crate::state::{name_of, private_folder, state_dir, write_private};
 
-/// Something that a project's file asks for, in words, and all that counts of it.
+/// Request of a project's file: its description, and the whole text that the consent covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TrustRequest {
     pub(crate) shown: String,
     pub(crate) whole: String,
-    /// Nothing is started before the user has agreed. Otherwise the user's own, tighter value holds until then.
+    /// Nothing starts before the user has agreed. Otherwise, the user's own, stricter value applies until
+    /// then.
     pub(crate) blocks: bool,
 }
 
@@ -32,13 +33,13 @@ impl TrustRequest {
         Self { whole: shown.clone(), shown, blocks: true }
     }
 
-    /// A value that is looser than the user's own.
+    /// Requests a value that is looser than the user's own.
     pub(crate) fn looser(shown: String) -> Self {
         Self { blocks: false, ..Self::new(shown) }
     }
 }
 
-/// What the user agreed to, as one number: another wish, and it is another one.
+/// Returns the digest of the requests to which the user agreed. Any other request changes it.
 pub(crate) fn fingerprint(wishes: &[TrustRequest]) -> String {
     let parts: Vec<String> =
         wishes.iter().map(|wish| format!("{} {}\n", wish.whole.len(), wish.whole)).collect();
@@ -55,7 +56,7 @@ pub(crate) fn is_trusted(project: &Path, wishes: &[TrustRequest]) -> bool {
 }
 
 impl AppContext<'_> {
-    /// Everything that the project's files ask for and that nobody but its user can allow.
+    /// Returns all requests of the project's files that only the user can allow.
     pub(crate) fn wishes(&self) -> Result<Vec<TrustRequest>, Diagnostics> {
         let mut wishes = self.config.wishes.clone();
         wishes.extend(agents(self)?);
@@ -63,13 +64,13 @@ impl AppContext<'_> {
         Ok(wishes)
     }
 
-    /// Whether the user has agreed to all that the project's files ask for.
+    /// Returns whether the user has agreed to all requests of the project's files.
     pub(crate) fn is_trusted(&self) -> bool {
         let kept = place(&self.project).is_ok_and(|place| place.exists());
         kept && self.wishes().is_ok_and(|wishes| is_trusted(&self.project, &wishes))
     }
 
-    /// Tells which settings of the project do not hold, and what makes them hold.
+    /// Reports the project's settings that are not applied, and the command that applies them.
     pub(crate) fn warn_unapplied(&self) {
         let keys: Vec<String> = self.config.unapplied.iter().map(|it| format!("`{}`", it.key)).collect();
         if !keys.is_empty() {
@@ -81,7 +82,7 @@ impl AppContext<'_> {
         }
     }
 
-    /// Tells, once, that the project has a file of its own in the place of a shipped one.
+    /// Reports once that the project replaces a shipped file with its own.
     pub(crate) fn announce(&self, kind: &str, folder: &str, name: &str) {
         static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
         let file = format!("{folder}/{name}.toml");
@@ -98,7 +99,7 @@ impl AppContext<'_> {
         }
     }
 
-    /// The templates that the project has in the place of shipped ones, for those who want to know more.
+    /// In verbose mode, reports the shipped templates that the project replaces.
     pub(crate) fn announce_templates(&self) {
         if !self.print.is_verbose() {
             return;
@@ -114,7 +115,8 @@ impl AppContext<'_> {
         }
     }
 
-    /// Nothing happens where the project asks for nothing, or its user has agreed. A person at a terminal is asked.
+    /// Requires the user's consent to the project's requests. Asks a person at a terminal; passes if there is
+    /// no blocking request or the user has agreed.
     pub(crate) fn require_trust(&self) -> Result<(), Diagnostics> {
         let wishes = self.wishes()?;
         if !wishes.iter().any(|wish| wish.blocks) || is_trusted(&self.project, &wishes) {
@@ -127,7 +129,7 @@ impl AppContext<'_> {
         if self.asks(&wishes)? { self.trust(&wishes) } else { Err(required(&wishes)) }
     }
 
-    /// The same, only where the project's contracts or flows need less evidence than the shipped ones.
+    /// Requires trust only if the project's contracts or flows need less evidence than the shipped ones.
     pub(crate) fn require_evidence_trust(&self) -> Result<(), Diagnostics> {
         if evidence_requests(self)?.is_empty() { Ok(()) } else { self.require_trust() }
     }
@@ -153,7 +155,7 @@ impl AppContext<'_> {
         write_private(&place, &fingerprint(wishes))
     }
 
-    /// Takes trust back; whether there was any.
+    /// Revokes trust. Returns whether there was any.
     pub(crate) fn distrust(&self) -> Result<bool, Diagnostics> {
         Ok(fs::remove_file(place(&self.project)?).is_ok())
     }
@@ -165,7 +167,7 @@ pub(crate) fn required(wishes: &[TrustRequest]) -> Diagnostics {
     Diagnostic::error(Code::TrustRequired, message).hint("look at them, then say `callsheet trust`").into()
 }
 
-/// The project's own agents: each of them starts a program.
+/// Returns requests for the project's own agents, each of which starts a program.
 fn agents(app: &AppContext<'_>) -> Result<Vec<TrustRequest>, Diagnostics> {
     let (disk, layout) = (app.disk_for_trust(), app.config.layout());
     let mut wishes = Vec::new();
@@ -185,7 +187,8 @@ fn agents(app: &AppContext<'_>) -> Result<Vec<TrustRequest>, Diagnostics> {
     Ok(wishes)
 }
 
-/// The project's own flows and contracts that need less evidence than the shipped ones of their names.
+/// Returns requests for the project's own flows and contracts that need less evidence than the shipped ones
+/// of the same name.
 fn evidence_requests(app: &AppContext<'_>) -> Result<Vec<TrustRequest>, Diagnostics> {
     let layout = app.config.layout();
     let disk = app.disk_for_trust();
@@ -206,7 +209,7 @@ fn evidence_requests(app: &AppContext<'_>) -> Result<Vec<TrustRequest>, Diagnost
         Ok(())
     };
     for name in names_in(&disk, "flows", &layout) {
-        // One that cannot be read cannot be used either, and who uses it is told.
+        // An unreadable one cannot be used, and its use reports the error.
         if let (Ok((id, flow)), Ok((_, usual))) =
             (find_flow(&own, &name, &layout), find_flow(&shipped, &name, &layout))
             && id.root() == SourceRoot::Project

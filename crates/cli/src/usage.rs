@@ -1,4 +1,4 @@
-//! A command line that makes no sense, told in the form that was asked for.
+//! Reports an invalid command line in the requested output format.
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
@@ -9,9 +9,9 @@ use clap::error::ErrorKind;
 use crate::failure::{USAGE, usage};
 use crate::print::OutputPrinter;
 
-/// Ends with what the parser has to say; help and versions are data and stay as they are.
+/// Prints the parser's error and returns the exit code. Help and versions are data and stay unchanged.
 pub(crate) fn exit(error: &clap::Error) -> ExitCode {
-    // Without matches this is the one way to know what was asked for.
+    // Without matches, only the raw arguments show the requested format.
     let words = std::env::args_os().skip(1).take_while(|word| word != OsStr::new("--"));
     if !error.use_stderr() {
         error.exit();
@@ -19,13 +19,14 @@ pub(crate) fn exit(error: &clap::Error) -> ExitCode {
     if words.into_iter().any(|word| word == OsStr::new("--json")) {
         return ExitCode::from(OutputPrinter::json().failure(&diag(error).into()));
     }
-    // The page repeats what was typed, whatever that does to a terminal. Only its line ends are the parser's own.
+    // The page repeats the typed arguments, which can contain terminal escapes. Only its line ends are the
+    // parser's own.
     let page = error.render().to_string();
     OutputPrinter::plain().lines(page.trim_end().lines().map(visible));
     ExitCode::from(USAGE)
 }
 
-/// The parser's page in parts: what is wrong comes first, then tips and the usage.
+/// Splits the parser's page: the error comes first, then tips and the usage.
 fn diag(error: &clap::Error) -> Diagnostic {
     let bare = [ErrorKind::MissingSubcommand, ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand];
     if bare.contains(&error.kind()) {

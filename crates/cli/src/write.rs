@@ -1,4 +1,4 @@
-//! Writing files: whole or not at all, and never where nobody asked for it.
+//! Writes files as a whole or not at all, and never outside the requested place.
 
 use std::fs::Permissions;
 use std::io::{self, Write as _};
@@ -12,12 +12,12 @@ use tempfile::NamedTempFile;
 
 use crate::session::{failed as unwritten, open};
 
-/// The mode of a new file for a person, of which the umask takes its part: a prompt can hold what is for its reader alone.
+/// Mode of a new file for a person, before the umask: a prompt can be for its reader alone.
 const PRIVATE: u32 = 0o600;
 
-/// The file that a person named for output; `None` is standard output. Standard output has other names too, and they may
-/// stand for a file that others are writing to as well: it must not be replaced. A FIFO, a device or a directory is
-/// refused, before there is anything to write.
+/// Resolves the output file that a person named; `None` is stdout. Stdout has other names too, which may lead
+/// to a file that other processes write to: it must not be replaced. Refuses a FIFO, a device or a directory
+/// before anything is written.
 pub(crate) fn output_file(here: &Path, out: Option<&Path>) -> Result<Option<PathBuf>, Diagnostics> {
     let is_stdout = |out: &Path| STDOUT_NAMES.iter().any(|name| out == Path::new(name));
     let Some(out) = out.filter(|out| !is_stdout(out)).map(|out| here.join(out)) else { return Ok(None) };
@@ -33,8 +33,9 @@ pub(crate) fn output_file(here: &Path, out: Option<&Path>) -> Result<Option<Path
 
 const STDOUT_NAMES: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
-/// Puts `bytes` where a person wants them. A link keeps leading to its file, a file keeps its mode, and a new one is for
-/// its owner alone. A path in the project stays there: its links are not the person's.
+/// Writes `bytes` to the path that a person named. A link still leads to its file, a file keeps its mode, and
+/// only the owner can read a new file. A path in the project stays there, because the project's links are not
+/// the person's.
 pub(crate) fn write_out(project: &Path, path: &Path, bytes: &[u8]) -> Result<(), Diagnostics> {
     let target = end_of_links(path);
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -61,7 +62,8 @@ pub(crate) fn write_out(project: &Path, path: &Path, bytes: &[u8]) -> Result<(),
     write().map_err(|error| failed(path, &error))
 }
 
-/// A path in the project must not lead out of it: its links are not those of the person who named it.
+/// Checks that a path in the project does not lead out of it: the project's links are not those of the person
+/// who named the path.
 pub(crate) fn check_stays_inside(project: &Path, path: &Path, real: &Path) -> Result<(), Diagnostics> {
     if !path.starts_with(project) || real.starts_with(project) {
         return Ok(());
@@ -71,13 +73,13 @@ pub(crate) fn check_stays_inside(project: &Path, path: &Path, real: &Path) -> Re
     Err(Diagnostic::error(Code::OutputFailed, message).hint(hint).into())
 }
 
-/// Writes a file of the project that was not there, with the folders above it. A repository that was cloned
-/// may hold links to anywhere: none of them is followed.
+/// Writes a new file of the project, with the folders above it. Follows no link, because a cloned repository
+/// may hold links to anywhere.
 pub(crate) fn write_new(project: &Path, path: &str, bytes: &[u8]) -> Result<(), Diagnostics> {
     open(project)?.create(path, bytes).map_err(|error| unwritten(&error))
 }
 
-/// A new file with these bytes in the folder of `target`, so that it can take its place in one step.
+/// Writes a new file in the folder of `target`, so that it can replace `target` in one step.
 fn beside(target: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
     let folder = target.parent().unwrap_or(Path::new("."));
     let mut file =
@@ -87,7 +89,7 @@ fn beside(target: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
     Ok(file)
 }
 
-/// The file that `path` leads to in the end, there or not.
+/// Returns the final target of `path`, whether it exists or not.
 fn end_of_links(path: &Path) -> PathBuf {
     // As many as the system itself follows.
     const MOST_LINKS: usize = 40;

@@ -1,6 +1,6 @@
-//! The documentation is true: every `console` block is run, every generated page is generated again.
+//! Tests the documentation: runs every `console` block and regenerates every generated page.
 //!
-//! `BLESS=1 cargo test -p callsheet --test docs` writes what is found instead of comparing it.
+//! `BLESS=1 cargo test -p callsheet --test docs` writes the results instead of comparing them.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -32,8 +32,8 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// Runs every `$ command` of a page's console blocks, in one fresh directory per page, and puts what each
-/// prints below it: standard output and standard error as a terminal would show them.
+/// Runs every `$ command` of a page's console blocks, in one fresh directory per page, and puts the output of
+/// each below it: standard output and standard error as a terminal would show them.
 fn run_page(text: &str, dir: &Path) -> String {
     let mut out = String::new();
     let mut lines = text.lines().peekable();
@@ -41,7 +41,7 @@ fn run_page(text: &str, dir: &Path) -> String {
         out.push_str(line);
         out.push('\n');
         if let Some(command) = line.strip_prefix("<!-- $ ").and_then(|rest| rest.strip_suffix(" -->")) {
-            // A picture is the block below, as the command draws it.
+            // The block below the comment is the diagram that the command prints.
             assert_eq!(lines.next(), Some("```mermaid"), "{command}");
             lines.by_ref().find(|line| *line == "```").unwrap();
             out.push_str(&format!("```mermaid\n{}```\n", run(command, dir)));
@@ -92,11 +92,11 @@ fn run(command: &str, dir: &Path) -> String {
 }
 
 #[test]
-fn console_blocks_print_what_they_say() {
+fn console_blocks_match_real_output() {
     for page in pages() {
         let text = fs::read_to_string(&page).unwrap();
         let world = tempfile::tempdir().unwrap();
-        // A name of its own, so that no page depends on a random one.
+        // A fixed name keeps the random name of the temporary directory out of the pages.
         let dir = world.path().join("shop");
         fs::create_dir(&dir).unwrap();
         let examples = Command::new("cp").arg("-R").arg(root().join("examples")).arg(world.path()).status();
@@ -106,7 +106,7 @@ fn console_blocks_print_what_they_say() {
 }
 
 #[test]
-fn the_list_of_templates_is_generated() {
+fn template_list_is_generated() {
     let page = root().join("docs/templates.md");
     let text = fs::read_to_string(&page).unwrap();
     let (before, _) = text.split_once("\n## The shipped ones\n").unwrap();
@@ -138,7 +138,7 @@ fn the_list_of_templates_is_generated() {
 }
 
 #[test]
-fn the_command_line_reference_is_generated() {
+fn command_line_reference_is_generated() {
     let mut page = String::from(
         "# The command line\n\nThis page is what `--help` prints, for every command; a test keeps it so. Exit codes are in\n\
          [errors.md](errors.md).\n",
@@ -200,7 +200,7 @@ fn the_command_line_reference_is_generated() {
 }
 
 #[test]
-fn the_list_of_diagnostics_is_generated() {
+fn diagnostics_list_is_generated() {
     let mut page = String::from(
         "# Errors and exit codes\n\n\
          Every diagnostic has a stable code, a place, every place that was looked in, and a hint. With `--json` an\n\
@@ -236,9 +236,9 @@ fn the_list_of_diagnostics_is_generated() {
     compare(&root().join("docs/errors.md"), &page);
 }
 
-/// The schema of the ledger is public: the page shows the very statements that make it.
+/// The schema of the ledger is public: the page shows the exact statements that create it.
 #[test]
-fn the_schema_of_the_ledger_is_printed_from_the_migrations() {
+fn ledger_schema_matches_migrations() {
     use callsheet_core::record::Event;
     use callsheet_store::{DatabaseEngine, migrations};
 
@@ -264,7 +264,7 @@ fn the_schema_of_the_ledger_is_printed_from_the_migrations() {
 }
 
 #[test]
-fn links_between_pages_lead_somewhere() {
+fn page_links_are_valid() {
     let mut broken = Vec::new();
     for page in pages() {
         let text = fs::read_to_string(&page).unwrap();
@@ -291,9 +291,9 @@ fn sources(folder: &Path, texts: &mut String) {
     }
 }
 
-/// Every row of the table names a test that there is.
+/// Every row of the table names an existing test.
 #[test]
-fn conformance_names_its_tests() {
+fn conformance_names_existing_tests() {
     let page = fs::read_to_string(root().join("docs/conformance.md")).unwrap();
     let mut texts = String::new();
     sources(&root().join("crates"), &mut texts);

@@ -1,4 +1,4 @@
-//! A prompt in five layers, with memory and rules that are asked for asynchronously.
+//! Builds a prompt in five layers, with memory and rules that are loaded asynchronously.
 //!
 //! `cargo run -p callsheet-core --example prompt_builder`
 
@@ -12,7 +12,7 @@ use callsheet_core::{
 };
 use serde_json::json;
 
-/// One template of our own; everything else is what callsheet ships.
+/// One template of our own; callsheet ships all others.
 struct Ours;
 
 impl Sources for Ours {
@@ -32,7 +32,8 @@ async fn remembered(project: Option<&str>) -> Result<Vec<String>, Infallible> {
     Ok(vec![format!("The project `{}` keeps its data in PostgreSQL.", project.unwrap_or("?"))])
 }
 
-/// Rules of the project and global ones. A source that cannot search would give all that it has.
+/// Returns the matching rules, global and of the project. A source that cannot search would return all its
+/// rules.
 async fn matching_rules(_project: Option<&str>, query: &str) -> Result<Vec<String>, &'static str> {
     match query {
         "login" => Ok(vec!["Passwords are stored hashed.".into()]),
@@ -40,7 +41,7 @@ async fn matching_rules(_project: Option<&str>, query: &str) -> Result<Vec<Strin
     }
 }
 
-/// Enough of a runtime for futures that never wait.
+/// Runs a future to its end: enough of a runtime for futures that never wait.
 fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     loop {
@@ -54,7 +55,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 fn main() -> Result<(), Diagnostics> {
     let mut builder = PromptBuilder::for_project(Ours, "shop");
 
-    // The order of these calls is free: the layers keep theirs.
+    // These calls can come in any order: the layers keep theirs.
     builder.add_context("task", "Add a login page.");
     builder.add_context_section("system_metadata", [("workspace", "."), ("branch", "login")]);
     builder.set_core_tools(vec![json!({"name": "grep", "input_schema": {"type": "object"}})]);
@@ -75,13 +76,13 @@ fn main() -> Result<(), Diagnostics> {
     assert_eq!(tools.len(), 1);
     assert_eq!(builder.build_task_prompt()?, system_prompt);
 
-    // A source that fails leaves its layer empty, and a warning for who asks.
+    // A failed source leaves its layer empty and adds a warning.
     block_on(builder.load_relevant_rules("payment", matching_rules));
     for warning in builder.compose()?.talk {
         eprintln!("{warning}");
     }
 
-    // Templates by themselves: as they are written, or filled. A value is never read as a template.
+    // Single templates, as written or filled. A value is never read as a template.
     assert_eq!(builder.get_template("clerk").as_deref(), Some("You are {{name}}, a clerk of {{shop}}."));
     assert_eq!(builder.get_template("nobody"), None);
     let variables = [("name".into(), "{{shop}}".into()), ("shop".into(), "Books".into())].into();
@@ -90,7 +91,7 @@ fn main() -> Result<(), Diagnostics> {
         "You are {{shop}}, a clerk of Books."
     );
 
-    // What was read is kept until somebody wants it read again.
+    // Files are read once and cached until `reload`.
     builder.reload();
     Ok(())
 }

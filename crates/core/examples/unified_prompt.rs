@@ -1,15 +1,15 @@
-//! A prompt put together by hand: a system template, values, a file, instructions; as XML and as JSON.
+//! Assembles a prompt by hand from a system template, values, a file and instructions, as XML and as JSON.
 //!
 //! `cargo run -p callsheet-core --example unified_prompt`
 
 use callsheet_core::diag::Diagnostics;
-use callsheet_core::request::DocumentKind;
-use callsheet_core::request::Layout;
+use callsheet_core::library::layout::Layout;
+use callsheet_core::library::recipe::DocumentKind;
 use callsheet_core::{Builtin, ContextItem, UnifiedPrompt, inject_variables, load_system_template};
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "an example shows what it made")]
 fn main() -> Result<(), Diagnostics> {
-    // Claude has no template of its own for this phase, so it gets the one for everybody.
+    // Claude has no template of its own for this phase, so the BASE one is used.
     let template = load_system_template(&Builtin, &Layout::default(), "claude", "archive")?.text;
     let values = [("PROJECT_CONTEXT".into(), "A bookshop in Rust.".into())].into();
     let system = inject_variables(&template, &values);
@@ -30,7 +30,7 @@ fn main() -> Result<(), Diagnostics> {
     println!("{}", prompt.to_xml()?);
     assert_eq!(UnifiedPrompt::from_json(&prompt.to_json())?, prompt);
 
-    // Every mistake at once, each with the path of its field.
+    // All mistakes are reported together, each with the path of its field.
     let wrong = r#"{"context": [{"type": "file", "name": "a", "contents": "b"}]}"#;
     match UnifiedPrompt::from_json(wrong) {
         Ok(_) => println!("it fits"),

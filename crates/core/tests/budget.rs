@@ -1,4 +1,4 @@
-//! What must hold of every prompt that was made to fit, whatever is in it and however tokens are counted.
+//! Tests the properties of every prompt that was fitted to a budget, for any content and any token counter.
 //!
 //! 3,000 cases; 100,000 with `CALLSHEET_LONG=1`.
 
@@ -15,10 +15,12 @@ mod spans;
 use std::collections::BTreeMap;
 
 use callsheet_core::diag::Code;
+use callsheet_core::library::format::ModelApi;
+use callsheet_core::library::recipe::DocumentKind;
+use callsheet_core::library::recipe::SectionPriority;
 use callsheet_core::prompt::{Block, Prompt};
-use callsheet_core::recipe::SectionPriority;
-use callsheet_core::render::{ModelApi, RenderedText, render};
-use callsheet_core::request::{ContextBlock, DocumentKind, RequestDocument};
+use callsheet_core::render::{RenderedText, render};
+use callsheet_core::request::{ContextBlock, RequestDocument};
 use callsheet_core::{
     Builtin, ComposedPrompt, DetailLevel, DocumentDetail, FittedPrompt, Listing, ListingLimits, PromptFormat,
     Request, SharedText, SourceError, SourceId, SourceRecorder, SourceRoot, Sources, compose, fit,
@@ -53,13 +55,13 @@ impl Sources for Files {
 #[derive(Clone, Debug)]
 struct Case {
     levels: [SectionPriority; 4],
-    /// Kind, whether it is a file of the project, how much of it was asked for, text.
+    /// The kind, whether the document is a file of the project, the requested detail, and the text.
     documents: Vec<(DocumentKind, bool, Option<DocumentDetail>, String)>,
     context: Vec<String>,
     rules: Vec<String>,
     format: (PromptFormat, Option<ModelApi>),
     counting: Counting,
-    /// Of what there is between the musts and all of it, in thousandths.
+    /// The share of the optional tokens that fits into the budget, in thousandths.
     room: usize,
 }
 
@@ -73,9 +75,10 @@ const FORMATS: [(PromptFormat, Option<ModelApi>); 4] = [
 #[derive(Clone, Copy, Debug)]
 enum Counting {
     Bytes,
-    /// Runs of letters, of blanks and of everything else: like real tokens, they do not add up over cuts.
+    /// Counts runs of letters, of whitespace and of other characters. Like real tokens, the counts of two
+    /// parts do not add up to the count of the whole.
     Runs,
-    /// Longer texts are cheaper by the byte than they should be, so that every guess is wrong.
+    /// Makes longer texts cheaper per byte, so that every estimate is wrong.
     Roots,
 }
 
@@ -93,7 +96,7 @@ impl Counting {
     }
 }
 
-/// Lines that have an outline, and what the outline would have to do with hostile ones.
+/// Generates lines that have an outline, mixed with hostile ones.
 fn body() -> impl Strategy<Value = String> {
     let line = prop_oneof![
         select(vec![
@@ -235,7 +238,7 @@ from = "context-data"
     }
 }
 
-/// A name that no other document has, half of them names of Markdown files.
+/// Returns a unique path; every second one is a Markdown file.
 fn path(at: usize) -> String {
     format!("src/{at}.{}", if at.is_multiple_of(2) { "md" } else { "rs" })
 }
@@ -244,14 +247,14 @@ fn path_of_its_own(at: usize) -> String {
     format!("given-{at}.md")
 }
 
-/// The composition and its text; `None` where the format cannot carry it.
+/// Composes and renders a request. Returns `None` if the format cannot represent the prompt.
 fn written(case: &Case, files: &Files, request: &Request) -> Option<(ComposedPrompt, RenderedText)> {
     let composed = compose(request, files).unwrap_or_else(|failure| panic!("{failure}"));
     let rendered = render(&composed.prompt, case.format.0, case.format.1).ok()?;
     Some((composed, rendered))
 }
 
-/// Everything out that can go out, by the names that a request has for it.
+/// Returns a request that omits every block that may be omitted, by the keys of its degradations.
 fn musts(case: &Case, whole: &Prompt) -> Request {
     let mut request = case.request();
     for section in &whole.sections {
@@ -274,7 +277,7 @@ fn kept(prompt: &Prompt) -> Vec<(&str, String)> {
     kept.map(|(section, block)| (section.name.as_str(), block.text(&prompt.origins))).collect()
 }
 
-/// What a step calls a block.
+/// Returns the name of a block in a degradation.
 fn what(prompt: &Prompt, section: &str, block: &Block) -> String {
     match block.document {
         Some((_, name)) => name.text(&prompt.origins).to_owned(),
@@ -287,7 +290,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_budget_is_kept(case in case()) {
+    fn fitted_prompt_is_within_budget(case in case()) {
         let files = case.files();
         let Some((whole, all)) = written(&case, &files, &case.request()) else { return Ok(()) };
         let Some((_, least)) = written(&case, &files, &musts(&case, &whole.prompt)) else { return Ok(()) };
@@ -307,7 +310,7 @@ proptest! {
         prop_assert_eq!(fitted.steps.is_empty(), most <= budget);
         prop_assert_eq!(kept(&fitted.composed.prompt), kept(&whole.prompt), "a must has changed");
         spans::check(&fitted.composed.prompt, &fitted.rendered).map_err(TestCaseError::fail)?;
-        // The same again, and the same from the request alone.
+        // Fitting again gives the same result, and so does composing the fitted request.
         prop_assert_eq!(&case.fit(&files, budget).unwrap(), &fitted);
         let recorder = SourceRecorder::new(&files);
         compose(&fitted.request, &recorder).unwrap();
@@ -317,12 +320,12 @@ proptest! {
     }
 
     #[test]
-    fn steps_go_by_level_and_size(case in case()) {
+    fn degradations_follow_level_and_size(case in case()) {
         let files = case.files();
         let Some((whole, all)) = written(&case, &files, &case.request()) else { return Ok(()) };
         let Ok(fitted) = case.fit(&files, case.counting.count(&all.text) * case.room / 1000) else { return Ok(()) };
         let places = all.places(&whole.prompt);
-        // Section, name, level, tokens; in the order of the prompt.
+        // Section, name, level and tokens, in the order of the prompt.
         let mut standing = Vec::new();
         for (section, place) in whole.prompt.sections.iter().zip(places) {
             for (block, range) in section.blocks.iter().zip(place.blocks) {
@@ -351,7 +354,7 @@ proptest! {
     }
 
     #[test]
-    fn places_hold_their_blocks(case in case()) {
+    fn ranges_contain_their_blocks(case in case()) {
         let files = case.files();
         let Some((composed, rendered)) = written(&case, &files, &case.request()) else { return Ok(()) };
         let prompt = &composed.prompt;

@@ -1,13 +1,16 @@
-//! Every contract, whatever it says: what the prompt asks for is what the tool takes and what the reader reads.
+//! Tests every contract: the prompt asks for exactly the data that the tool accepts and the reader reads.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use callsheet_core::agent::OutputFormat;
-use callsheet_core::contract::{Contract, FieldRequirement};
+use callsheet_core::library::agent::OutputFormat;
+use callsheet_core::library::contract::Status;
+use callsheet_core::library::contract::{Contract, FieldRequirement};
+use callsheet_core::library::layout::Layout;
+use callsheet_core::library::lookup::role_names;
+use callsheet_core::library::yaml::read_yaml;
 use callsheet_core::render::render;
-use callsheet_core::reply::{Outcome, Reply, ReplyContext, Status, read};
-use callsheet_core::request::Layout;
-use callsheet_core::submission::{read_yaml, roles, schema, submit};
+use callsheet_core::reply::{Outcome, Reply, ReplyContext, read};
+use callsheet_core::submission::{schema, submit};
 use callsheet_core::{
     Builtin, FILES, Library, Listing, ListingLimits, PromptFormat, Request, SharedText, SourceError,
     SourceId, SourceRoot, Sources, compose, find_agent, find_contract,
@@ -24,7 +27,7 @@ fn contracts() -> Vec<(String, Contract)> {
         .collect()
 }
 
-/// The shipped files, and a recipe that shows one handoff fragment as the staged one does.
+/// The shipped files, and a recipe that shows one handoff fragment as the recipe `staged` does.
 struct Showing {
     recipe: SharedText,
 }
@@ -67,13 +70,13 @@ fn text(request: &Request, sources: &dyn Sources, format: PromptFormat) -> Strin
     render(&compose(request, sources).unwrap().prompt, format, None).unwrap().text
 }
 
-/// What an instruction shows between the tags of its example.
+/// Returns the text between the example tags of an instruction.
 fn example(prompt: &str) -> &str {
     let (_, rest) = prompt.split_once("<example>\n").unwrap();
     rest.split_once("\n</example>").unwrap().0
 }
 
-/// The handoff fragments: each with its contract and with the file for an agent without the tool.
+/// The handoff fragments, each with its contract and with the file for an agent without the tool.
 const HANDOFFS: [(&str, &str, &str); 3] = [
     ("handoff-contract-architecture", "submit_architecture", "02_architecting/architecture.yaml"),
     ("handoff-contract-plan", "submit_plan", "04_planning/plan.yaml"),
@@ -81,7 +84,7 @@ const HANDOFFS: [(&str, &str, &str); 3] = [
 ];
 
 #[test]
-fn m9_a_handoff_names_the_tool_first_and_then_the_file() {
+fn m9_handoff_names_tool_before_file() {
     for (fragment, contract, file) in HANDOFFS {
         let showing = Showing::of(fragment);
         for agent in AGENTS {
@@ -107,8 +110,8 @@ fn m9_a_handoff_names_the_tool_first_and_then_the_file() {
 }
 
 #[test]
-fn m9_the_one_example_of_a_handoff_is_accepted_as_it_stands() {
-    let roles = roles(&Builtin, &Layout::default());
+fn m9_handoff_example_is_accepted() {
+    let roles = role_names(&Builtin, &Layout::default());
     for (fragment, contract, _) in HANDOFFS {
         let prompt = Showing::of(fragment).prompt("claude", true, None);
         let example = example(&prompt);
@@ -124,7 +127,7 @@ fn m9_the_one_example_of_a_handoff_is_accepted_as_it_stands() {
         let validator = jsonschema::validator_for(&schema(&submission, &roles)).unwrap();
         let wrong: Vec<String> = validator.iter_errors(&data).map(|error| error.to_string()).collect();
         assert_eq!(wrong, Vec::<String>::new(), "{contract}");
-        // Shown able to refuse: whatever is left out, whatever is added.
+        // The schema refuses an additional field and a missing required field.
         let mut more = data.clone();
         more["extra"] = Value::Null;
         assert!(!validator.is_valid(&more), "{contract}");
@@ -137,9 +140,9 @@ fn m9_the_one_example_of_a_handoff_is_accepted_as_it_stands() {
     }
 }
 
-/// What a planner copies has everything that its rules ask for.
+/// The example that a planner copies satisfies all rules for plans.
 #[test]
-fn m16_the_example_of_a_plan_obeys_the_rules_for_plans() {
+fn m16_example_plan_satisfies_rules() {
     let prompt = Showing::of("handoff-contract-plan").prompt("base", false, None);
     let plan = read_yaml("example", &example(&prompt).into()).unwrap();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -167,12 +170,12 @@ fn m16_the_example_of_a_plan_obeys_the_rules_for_plans() {
 }
 
 #[test]
-fn m9_one_of_several_reviewers_is_told_one_file_and_one_role() {
+fn m9_each_reviewer_gets_own_file() {
     let showing = Showing::of("handoff-contract-review");
     let alone = showing.prompt("base", true, None);
-    // A reviewer who is called as the role is not one of several.
+    // A reviewer with the name of the role is the only one.
     assert_eq!(showing.prompt("base", true, Some("reviewer")), alone);
-    // A name that could be a path goes nowhere.
+    // A name that could be a path is ignored.
     assert_eq!(showing.prompt("base", true, Some("../logic")), alone);
     let expected = alone.replace("`07_review/review.yaml`", "`07_review/review_logic.yaml`").replace(
         "</example>\n\n",
@@ -204,10 +207,10 @@ fn reply<'o>(contract: &Contract, tasks: &[String], prompt: Option<&str>, output
 }
 
 #[test]
-fn t5_t6_what_a_phase_asks_for_is_read_and_the_prompt_itself_is_no_reply() {
+fn t5_t6_echoed_prompt_is_ignored() {
     let phases: Vec<_> =
         contracts().into_iter().filter(|(_, contract)| contract.submission.is_none()).collect();
-    // What a run and a fix round are asked is no phase of `unified`.
+    // `run` and `fix` are not phases of `unified`.
     let phases: Vec<_> =
         phases.into_iter().filter(|(name, _)| !["run", "fix"].contains(&name.as_str())).collect();
     let names: Vec<&str> = phases.iter().map(|(name, _)| name.as_str()).collect();
@@ -236,7 +239,7 @@ fn t5_t6_what_a_phase_asks_for_is_read_and_the_prompt_itself_is_no_reply() {
                 assert_eq!(read.outcome == Outcome::Complete, completed);
                 assert_eq!(completed, choice.name == "COMPLETED");
             }
-            // The prompt itself, as a reply.
+            // Read the prompt itself as a reply.
             let own = reply(contract, asked, Some(&prompt), &prompt);
             assert_eq!((own.verdict, own.tasks.len()), (None, 0));
             let nothing = match (contract.verdict.is_empty(), contract.task_status.is_empty()) {
@@ -245,7 +248,8 @@ fn t5_t6_what_a_phase_asks_for_is_read_and_the_prompt_itself_is_no_reply() {
                 (true, true) => Outcome::None,
             };
             assert_eq!(own.outcome, nothing, "{phase}: {:?}", own.problems);
-            // The same without a prompt to recognise it by: a word in it that is not good counts.
+            // Without the prompt the reader cannot recognize the echo, but the outcome must still not be
+            // good.
             let unrecognised = reply(contract, asked, None, &prompt).outcome;
             assert!(!matches!(unrecognised, Outcome::Pass | Outcome::Complete), "{phase}: {unrecognised:?}");
         }
@@ -253,7 +257,7 @@ fn t5_t6_what_a_phase_asks_for_is_read_and_the_prompt_itself_is_no_reply() {
 }
 
 #[test]
-fn t5_the_legal_verdicts_are_those_of_the_phases() {
+fn t5_legal_verdicts_per_phase() {
     let legal: Vec<(String, Vec<String>)> = contracts()
         .into_iter()
         .filter(|(_, contract)| !contract.verdict.is_empty())
@@ -272,7 +276,7 @@ fn t5_the_legal_verdicts_are_those_of_the_phases() {
     );
 }
 
-/// The markers that the prompts show, as an agent would copy them.
+/// The markers in the prompts, as an agent would copy them.
 const SHOWN: [&str; 4] = [
     "<review>VERDICT</review>",
     "<task_status id=\"ID\">STATUS</task_status>",
@@ -281,7 +285,7 @@ const SHOWN: [&str; 4] = [
 ];
 
 #[test]
-fn t5_prompts_show_whole_markers_and_a_copy_of_them_says_nothing() {
+fn t5_copied_example_markers_are_ignored() {
     let mut seen = [false; SHOWN.len()];
     for (phase, contract) in contracts().into_iter().filter(|(_, contract)| contract.submission.is_none()) {
         if phase == "run" || phase == "fix" {
@@ -316,7 +320,7 @@ fn t5_prompts_show_whole_markers_and_a_copy_of_them_says_nothing() {
 }
 
 #[test]
-fn t5_without_a_list_of_tasks_the_one_task_is_called_1_and_an_archive_is_called_archive() {
+fn t5_default_task_ids() {
     for (phase, contract) in contracts().into_iter().filter(|(_, contract)| !contract.task_status.is_empty())
     {
         let (right, wrong) = if phase == "archive" { ("archive", "1") } else { ("1", "archive") };

@@ -1,20 +1,21 @@
-//! Handing prompts over: the acts for every shipped agent as they are, and what can never become a flag or a command.
+//! Tests the delivery of prompts: the actions for every shipped agent, and that no text becomes a flag or a
+//! command.
 //!
-//! `BLESS=1` writes `tests/deliver/*.json` anew.
+//! `BLESS=1` rewrites `tests/deliver/*.json`.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::path::Path;
 use std::{env, fs};
 
-use callsheet_core::agent::{Agent, DeliveryMethod, PermissionLevel};
-use callsheet_core::deliver::{
+use callsheet_core::delivery::receipt::{AgentReport, DeliveryReceipt, ReceiptWatcher};
+use callsheet_core::delivery::{
     Delivery, DeliveryAction, DeliveryContext, DeliveryText, McpServerCommand, at_paths, by_file_line,
     plan_delivery,
 };
-use callsheet_core::receipt::{AgentReport, DeliveryReceipt, ReceiptWatcher};
-use callsheet_core::request::Layout;
-use callsheet_core::scope::Scope;
+use callsheet_core::library::agent::{Agent, DeliveryMethod, PermissionLevel};
+use callsheet_core::library::layout::Layout;
+use callsheet_core::request::scope::Scope;
 use callsheet_core::{Builtin, Library, find_agent, names_in};
 use serde_json::json;
 
@@ -26,7 +27,7 @@ fn shipped() -> Vec<String> {
     names_in(&Builtin, "agents", &Layout::default())
 }
 
-/// Everything that can be said about a delivery.
+/// Returns a context in which every field is set.
 fn full() -> DeliveryContext {
     let line = by_file_line(&Library::new(&Builtin), &Layout::default(), "/work/run-1/prompt.md").unwrap();
     DeliveryContext {
@@ -54,7 +55,7 @@ fn shown(delivery: &Delivery) -> String {
 }
 
 #[test]
-fn every_shipped_agent_gets_its_prompt_so() {
+fn shipped_agents_get_expected_delivery() {
     let mut different = Vec::new();
     for name in shipped() {
         let agent = agent(&name);
@@ -91,7 +92,7 @@ fn stdin(delivery: &Delivery) -> &DeliveryText {
 }
 
 #[test]
-fn little_is_said_where_there_is_little_to_say() {
+fn minimal_context_gives_minimal_arguments() {
     let how = DeliveryContext { worktree: "/w".into(), folder: "/f".into(), ..DeliveryContext::default() };
     let of = |name: &str| plan_delivery(&agent(name), "Do it.", &how).unwrap();
     assert_eq!(argv(&of("claude")), ["claude", "-p", "--output-format", "stream-json", "--verbose"]);
@@ -107,7 +108,7 @@ fn little_is_said_where_there_is_little_to_say() {
 }
 
 #[test]
-fn a_session_that_goes_on_is_named_and_no_new_one_is() {
+fn resumed_session_starts_no_new_one() {
     let how = DeliveryContext { resume: Some("abc".into()), model: None, mcp: None, ..full() };
     let of = |name: &str| argv(&plan_delivery(&agent(name), "Go on.", &how).unwrap()).join(" ");
     assert_eq!(
@@ -124,7 +125,7 @@ fn a_session_that_goes_on_is_named_and_no_new_one_is() {
 }
 
 #[test]
-fn what_an_agent_would_change_goes_otherwise() {
+fn altered_prompt_uses_fallback_delivery() {
     let claude = agent("claude");
     let command = plan_delivery(&claude, "/help me", &full()).unwrap();
     assert_eq!(stdin(&command), &DeliveryText::Prompt { before: "\n".into() });
@@ -148,7 +149,7 @@ fn what_an_agent_would_change_goes_otherwise() {
         );
         assert_eq!(delivery.talk[0].to_string(), why);
     }
-    // The others do not look for files.
+    // Other agents do not expand `@` paths.
     assert_eq!(plan_delivery(&agent("codex"), "See @README.md", &at).unwrap().by, DeliveryMethod::Stdin);
     let long = "x".repeat(1_048_577);
     assert_eq!(plan_delivery(&agent("codex"), &long, &full()).unwrap().by, DeliveryMethod::File);
@@ -156,7 +157,7 @@ fn what_an_agent_would_change_goes_otherwise() {
 }
 
 #[test]
-fn an_argument_is_the_last_resort() {
+fn unsafe_argument_falls_back_to_file() {
     let toml = "name = \"Own\"\n[start]\nprogram = \"own\"\nargs = [\"--\", { hole = \"prompt\" }]\n\
                 [prompt]\nby = [\"argument\", \"file\"]\nmax_argument_bytes = 10\n";
     let own: Agent = toml::from_str(toml).unwrap();
@@ -173,7 +174,7 @@ fn an_argument_is_the_last_resort() {
 }
 
 #[test]
-fn refusals_are_told_all_at_once() {
+fn all_refusals_are_reported_together() {
     let how = DeliveryContext {
         by: Some(DeliveryMethod::Argument),
         worktree: "here".into(),
@@ -205,7 +206,7 @@ fn refusals_are_told_all_at_once() {
     }
 }
 
-/// What has been tried on command lines, shells, git, YAML, terminals and agents.
+/// Known attacks on command lines, shells, git, YAML, terminals and agents.
 pub const HOSTILE: [&str; 25] = [
     "--settings=/tmp/x.json",
     "-p",
@@ -235,7 +236,7 @@ pub const HOSTILE: [&str; 25] = [
 ];
 
 #[test]
-fn no_value_changes_the_shape_of_a_command_line() {
+fn hostile_values_keep_argument_shape() {
     let mut tried = 0;
     for name in shipped() {
         let agent = agent(&name);
@@ -282,7 +283,7 @@ fn no_value_changes_the_shape_of_a_command_line() {
                     }
                 }
                 tried += 1;
-                // A prompt is never an argument of a shipped agent.
+                // Shipped agents never get the prompt as an argument.
                 let prompt = if hostile.trim().is_empty() { "x" } else { hostile };
                 assert_eq!(
                     argv(&plan_delivery(&agent, prompt, &usual).unwrap()),
@@ -296,7 +297,7 @@ fn no_value_changes_the_shape_of_a_command_line() {
 }
 
 #[test]
-fn paths_behind_at_signs_are_found() {
+fn paths_after_at_signs_are_found() {
     let prompt = "See @README.md, (@src/a.rs) and @\"with blank.md\" or @with\\ blank.md; mail a@b.c, @x#L1-5 @é\n@/etc/passwd @";
     let expected = [
         "README.md,",
@@ -315,14 +316,14 @@ fn paths_behind_at_signs_are_found() {
     assert_eq!(at_paths(prompt), expected);
 }
 
-/// The receipts for a recorded stream, each with the number of its line, and what was told.
+/// Returns the receipts for a recorded stream, each with its line number, and the agent's report.
 fn receipts(name: &str, case: &str, prompt: &str) -> (Vec<(usize, DeliveryReceipt)>, AgentReport) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/streams/{name}/{case}.jsonl"));
     let agent = agent(name);
     let mut watch = ReceiptWatcher::new(&agent, prompt);
     let mut found = Vec::new();
     for (at, line) in fs::read_to_string(path).unwrap().lines().enumerate() {
-        // In pieces, as long lines come.
+        // Long lines arrive in pieces.
         let middle = line.floor_char_boundary(line.len() / 2);
         assert_eq!(watch.output(&line[..middle], true), []);
         found.extend(watch.output(&line[middle..], false).into_iter().map(|receipt| (at + 1, receipt)));
@@ -331,7 +332,7 @@ fn receipts(name: &str, case: &str, prompt: &str) -> (Vec<(usize, DeliveryReceip
 }
 
 #[test]
-fn receipts_have_evidence() {
+fn receipts_follow_stream_evidence() {
     use DeliveryReceipt::{Accepted, Acting, Echoed};
     let prompt = "Review the change.";
     let session = Some("00000000-0000-4000-8000-000000000000".to_owned());
@@ -345,13 +346,13 @@ fn receipts_have_evidence() {
     let (copilot, told) = receipts("copilot", "tool", prompt);
     let kinds: Vec<DeliveryReceipt> = copilot.iter().map(|(_, receipt)| *receipt).collect();
     assert_eq!((kinds, told.ended), (vec![Accepted, Echoed, Acting], true));
-    // Another prompt is not echoed, and who uses no tool does not act.
+    // A different prompt is not an echo, and an agent that uses no tool does not act.
     assert_eq!(receipts("gemini", "tool", "Review the change").0, [(1, Accepted), (5, Acting)]);
     assert_eq!(receipts("claude", "verdict", prompt).0, [(1, Accepted)]);
 }
 
 #[test]
-fn a_transcript_is_evidence_only_where_it_says_what_was_told() {
+fn transcript_must_echo_exact_prompt() {
     let claude = agent("claude");
     let mut watch = ReceiptWatcher::new(&claude, "Do it.");
     for line in [
@@ -362,6 +363,6 @@ fn a_transcript_is_evidence_only_where_it_says_what_was_told() {
         assert!(!watch.is_transcript_echo(line), "{line}");
     }
     assert!(watch.is_transcript_echo(r#"{"type":"user","message":{"role":"user","content":"Do it."}}"#));
-    // Once is enough.
+    // The echo is reported only once.
     assert!(!watch.is_transcript_echo(r#"{"type":"user","message":{"role":"user","content":"Do it."}}"#));
 }

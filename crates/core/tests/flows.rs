@@ -1,7 +1,8 @@
-//! Flows: the shipped ones from start to end with scripted evidence, and what holds whatever happens.
+//! Tests the shipped flows from start to end with scripted evidence, and the properties of any sequence of
+//! events.
 //!
-//! `flows/NAME.script` is what happens, `flows/NAME.expect` the events, states and actions; the flow is the first word
-//! of the name. `BLESS=1` writes the expectations anew.
+//! `flows/NAME.script` is the script, `flows/NAME.expect` has the events, states and actions; the first word
+//! of the name is the flow. `BLESS=1` rewrites the expectations.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -13,21 +14,21 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use callsheet_core::check::check;
-use callsheet_core::fact::{self, CheckResult, CheckSummary, RunFacts, Violation, ViolationReason};
 use callsheet_core::flow::{
     DocumentFilter, DriverPresence, Evidence, Flow, FlowAction, FlowDecision, FlowEvent, FlowSettings,
     FlowState, FlowStatus, Lane, LaneGroup, LaneGroupState, LaneObservation, LaneStage, LaneState,
     SessionLabels, WaitReason, aside, collect, evidence, find_flow, fold, graph, prepare, request,
     session_state, step, writable_globs,
 };
+use callsheet_core::library::layout::Layout;
 use callsheet_core::render::render;
 use callsheet_core::reply::Outcome;
-use callsheet_core::request::Layout;
+use callsheet_core::request::fact::{self, CheckResult, CheckSummary, RunFacts, Violation, ViolationReason};
 use callsheet_core::{
     Builtin, EndReason, Library, Listing, ListingEntry, ListingLimits, PromptFormat, SharedText, SourceError,
     SourceId, SourceRoot, Sources, compose,
 };
+use callsheet_lint::check::check;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use script::{Driver, Moment, Script};
@@ -37,7 +38,7 @@ fn shipped(name: &str) -> Flow {
     find_flow(&Library::new(&Builtin), name, &Layout::default()).unwrap().1
 }
 
-/// Documents changed while the flow was driven.
+/// Returns the event that documents changed while a process drove the flow.
 fn looked(changed: BTreeMap<String, Option<String>>) -> FlowEvent {
     FlowEvent::Documents { changed, meanwhile: DriverPresence::Driven }
 }
@@ -46,7 +47,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flows")
 }
 
-/// Every script with its name and the flow that it is for.
+/// Returns every script with its name and its flow.
 fn scripts() -> Vec<(String, Flow, Script)> {
     let files = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
     let mut scripts: Vec<PathBuf> =
@@ -71,7 +72,7 @@ fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap()
 }
 
-/// Where a flow stands, on one line.
+/// Renders the state of a flow on one line.
 fn stands(state: &FlowState) -> String {
     let at = serde_json::to_value(&state.at).unwrap()["at"].as_str().unwrap().to_owned();
     let mut line = format!("{at} {} (entry {}, round {})", state.phase, state.entry, state.round());
@@ -99,7 +100,7 @@ fn agree(file: &str, found: &str) {
 }
 
 #[test]
-fn u5_t6_m15_m16_whole_flows_go_as_their_scripts_say() {
+fn u5_t6_m15_m16_scripted_traces() {
     for (name, flow, script) in scripts() {
         let mut trace = String::new();
         for Moment { event, state, actions } in whole(&flow, &script) {
@@ -112,7 +113,7 @@ fn u5_t6_m15_m16_whole_flows_go_as_their_scripts_say() {
 }
 
 #[test]
-fn c8_m8_a_flow_that_is_killed_after_any_event_comes_to_the_same_end() {
+fn c8_m8_killed_flow_ends_alike() {
     for (name, flow, script) in scripts() {
         let moments = whole(&flow, &script);
         let end = &moments.last().unwrap().state;
@@ -126,7 +127,7 @@ fn c8_m8_a_flow_that_is_killed_after_any_event_comes_to_the_same_end() {
             let mut driver = Driver::new(&flow, &script, state);
             let rest = driver.drive(FlowEvent::Resumed, decided);
             assert_eq!(&driver.state, end, "{name} after {cut}");
-            // Nothing that has ended before ends again.
+            // No lane ends twice.
             events.extend(rest.into_iter().map(|moment| moment.event));
             let mut ended = BTreeSet::new();
             for event in &events {
@@ -143,7 +144,7 @@ fn c8_m8_a_flow_that_is_killed_after_any_event_comes_to_the_same_end() {
 }
 
 #[test]
-fn what_happens_twice_or_late_changes_nothing() {
+fn repeated_or_late_events_are_ignored() {
     for (name, flow, script) in scripts() {
         let moments = whole(&flow, &script);
         for (at, moment) in moments.iter().enumerate() {
@@ -163,7 +164,7 @@ fn what_happens_twice_or_late_changes_nothing() {
 }
 
 #[test]
-fn a_stopped_flow_does_nothing_until_it_is_resumed() {
+fn stopped_flow_waits_for_resume() {
     let (flow, script) =
         (shipped("sdd"), Script::parse(&fs::read_to_string(folder().join("sdd.script")).unwrap()));
     for moment in whole(&flow, &script).iter().filter(|moment| !moment.state.has_ended()) {
@@ -181,9 +182,9 @@ fn a_stopped_flow_does_nothing_until_it_is_resumed() {
     }
 }
 
-/// Whatever could not be done is what a person is told, and resuming goes on with it.
+/// The person sees the failed action, and resuming retries it.
 #[test]
-fn a_flow_that_failed_waits_until_a_person_resumes_it_or_decides() {
+fn failed_flow_waits_for_person() {
     for (name, flow, script) in scripts() {
         for moment in whole(&flow, &script).iter().filter(|moment| !moment.state.has_ended()) {
             let why = strings(&["the disk is full"]);
@@ -208,7 +209,7 @@ fn a_flow_that_failed_waits_until_a_person_resumes_it_or_decides() {
     }
 }
 
-/// Each document, with the phases that may change it.
+/// Each document with the phases that may change it.
 const SDD: [(&str, &[&str]); 10] = [
     ("proposal.md", &["plan"]),
     ("specs/login.md", &["plan", "archive"]),
@@ -245,7 +246,7 @@ const STAGED: [(&str, &[&str]); 21] = [
     ("08_completion/summary.md", &["completing"]),
 ];
 
-/// A phase at work with one lane, and with all of these documents.
+/// Returns the state of a flow in which a lane of `phase` runs, with all of these documents.
 fn at_work(phase: &str, documents: &[(&str, &[&str])]) -> FlowState {
     let id = match phase {
         "implementing" => "1",
@@ -276,7 +277,7 @@ fn at_work(phase: &str, documents: &[(&str, &[&str])]) -> FlowState {
 }
 
 #[test]
-fn only_its_owner_changes_a_document() {
+fn only_owner_may_change_document() {
     let mut tried = 0;
     for (flow, documents) in [("sdd", &SDD[..]), ("staged", &STAGED)] {
         let flow = shipped(flow);
@@ -312,7 +313,7 @@ fn only_its_owner_changes_a_document() {
                     let mut changed = BTreeMap::from([((*path).to_owned(), what.map(String::from))]);
                     let mut is_stray = !owners.contains(&phase.name.as_str());
                     if how == "renamed" {
-                        // The new name is a document of the plan.
+                        // The new name belongs to the plan's documents.
                         let (name, plan) = target;
                         changed.insert(name.into(), Some("1".into()));
                         is_stray |= !plan.contains(&phase.name.as_str());
@@ -336,7 +337,7 @@ fn only_its_owner_changes_a_document() {
                         continue;
                     }
                     assert_eq!(ended.entry, 3, "{told}");
-                    // A person accepts it, or puts it back: then nothing strays.
+                    // After a person accepts or reverts the change, no document strays.
                     let approve = FlowEvent::Decided { decision: FlowDecision::Approve };
                     let (accepted, _) = step(&flow, ended.clone(), &approve);
                     assert!(
@@ -355,9 +356,10 @@ fn only_its_owner_changes_a_document() {
     assert_eq!(tried, 5 * 11 * 5 + 9 * 22 * 5);
 }
 
-/// While a flow waits, is stopped or failed, changes are a person's; while it enters a phase, they are ours or stray.
+/// While a flow waits, is stopped or failed, a person makes the changes; while it enters a phase, the flow
+/// makes them or they stray.
 #[test]
-fn whose_change_it_is_depends_on_who_is_at_work() {
+fn change_is_attributed_by_flow_status() {
     let flow = shipped("sdd");
     let edited = |path: &str| looked(BTreeMap::from([(path.into(), Some("2".into()))]));
     let working = at_work("challenge", &SDD);
@@ -376,7 +378,7 @@ fn whose_change_it_is_depends_on_who_is_at_work() {
             assert_eq!(state.documents.unwrap()[path], "2");
         }
     }
-    // What an agent did before the flow was stopped stays its doing.
+    // Changes before the stop are still attributed to the agent.
     let (strayed, _) = step(&flow, working.clone(), &edited("tasks.md"));
     let (stopped, _) = step(&flow, strayed, &FlowEvent::Stopped);
     let (resumed, _) = step(&flow, stopped, &FlowEvent::Resumed);
@@ -386,16 +388,17 @@ fn whose_change_it_is_depends_on_who_is_at_work() {
     let strays = |path: &str| !step(&flow, entering.clone(), &edited(path)).0.strayed.is_empty();
     assert_eq!(["CHALLENGE.md", "CHANGES.md"].map(strays), [false, false]);
     assert_eq!(["tasks.md", "proposal.md", "REVIEW.md"].map(strays), [true, true, true]);
-    // A flow of an older version knows no documents: the first look is what it goes on from.
+    // The state of an older version has no documents: the first observation is the baseline.
     let unknown = FlowState { documents: None, ..working };
     let (first, _) = step(&flow, unknown, &edited("tasks.md"));
     assert!(first.strayed.is_empty());
     assert!(!step(&flow, first, &edited("proposal.md")).0.strayed.is_empty());
 }
 
-/// What changed while nothing of a flow lived is a person's; if that is not known it strays, and nobody is blamed.
+/// Changes while no process of a flow runs are a person's. If it is unknown whether one ran, they stray, and
+/// the flow names no author.
 #[test]
-fn what_changes_while_a_flow_is_left_alone_is_a_persons() {
+fn change_without_driver_is_a_persons() {
     let flow = shipped("sdd");
     let edited = |path: &str, meanwhile| {
         let changed = BTreeMap::from([(path.to_owned(), Some("2".to_owned()))]);
@@ -417,16 +420,16 @@ fn what_changes_while_a_flow_is_left_alone_is_a_persons() {
     let cut = edited("tasks.md", DriverPresence::Cut);
     let (approved, _) = step(&flow, cut.clone(), &FlowEvent::Decided { decision: FlowDecision::Approve });
     assert!(approved.strayed.is_empty() && !approved.cut);
-    // Restored it is what was approved.
+    // A restored document is the approved one.
     let (restored, _) = step(&flow, cut, &looked([("tasks.md".to_owned(), Some("1".to_owned()))].into()));
     assert!(restored.strayed.is_empty() && !restored.cut);
     let named = json(&FlowEvent::Documents { changed: BTreeMap::new(), meanwhile: DriverPresence::Driven });
     assert!(!named.contains("meanwhile"), "{named}");
 }
 
-/// A run whose last submission was refused leads nowhere, however much else there is.
+/// A run whose last submission was refused leads to no transition, regardless of its other evidence.
 #[test]
-fn m9_a_phase_runs_again_if_its_last_submission_was_refused() {
+fn m9_refused_submission_repeats_phase() {
     let flow = shipped("staged");
     for (phase, lane) in [("product_management", "all"), ("architecting", "all"), ("research", "code-x")] {
         let needs = flow.phase(phase).unwrap().on[0].needs.iter();
@@ -455,7 +458,7 @@ fn m9_a_phase_runs_again_if_its_last_submission_was_refused() {
         let (asked, _) = refused_with(&state, &whole);
         let says = strings(&["it is wrong"]);
         assert_eq!(asked.wait_reasons(), [WaitReason::Submission { lane: lane.into(), says }]);
-        // What no submission provides is for a person, and what was refused is not forgotten over it.
+        // Evidence that no submission can provide is for a person, and the refusal is kept.
         let mut unclean = whole.clone();
         unclean.remove("clean");
         let (lacking, _) = refused_with(&at_work(phase, &STAGED), &unclean);
@@ -469,9 +472,9 @@ fn m9_a_phase_runs_again_if_its_last_submission_was_refused() {
     }
 }
 
-/// Whoever asks is asked again, also if the work looks done.
+/// A lane that asks a question runs again, even if its work looks done.
 #[test]
-fn t5_a_researcher_who_asks_gets_the_answer_although_the_topic_looks_done() {
+fn t5_asking_researcher_runs_again() {
     let flow = shipped("staged");
     let needs = &flow.phase("research").unwrap().on[0].needs;
     let whole: Evidence = needs.iter().map(|need| need.replace("{lane}", "code-x")).collect();
@@ -488,7 +491,7 @@ fn t5_a_researcher_who_asks_gets_the_answer_although_the_topic_looks_done() {
 }
 
 #[test]
-fn flows_are_drawn_with_the_place_where_they_stand() {
+fn graph_marks_current_phase() {
     let flow = shipped("sdd");
     agree("sdd.mermaid", &graph(&flow, None));
     let script = Script::parse(&fs::read_to_string(folder().join("sdd-asks-a-person.script")).unwrap());
@@ -506,7 +509,7 @@ fn flows_are_drawn_with_the_place_where_they_stand() {
 }
 
 #[test]
-fn m4_the_state_of_a_session_is_made_from_the_events() {
+fn m4_session_state_follows_events() {
     let flow = shipped("staged");
     let script = Script::parse(&fs::read_to_string(folder().join("staged.script")).unwrap());
     let mut shown = String::new();
@@ -530,14 +533,14 @@ fn m4_the_state_of_a_session_is_made_from_the_events() {
 }
 
 #[test]
-fn m15_reviews_are_put_together_by_role() {
+fn m15_reviews_are_merged_by_role() {
     let collected = |files: &[(&str, &str)]| {
         let sources = Held::with(files);
         let times = BTreeMap::from([("reviewing".to_owned(), 2)]);
         let state =
             FlowState { phase: "fixing".into(), at: FlowStatus::Entering, times, ..FlowState::default() };
         let files = collect(&shipped("staged"), &state, &Library::new(&sources)).unwrap();
-        // The next round begins with what this one said.
+        // The next round starts with the reviews of this one.
         let times = BTreeMap::from([("reviewing".to_owned(), 3)]);
         let next = FlowState { phase: "reviewing".into(), times, ..state };
         assert_eq!(collect(&shipped("staged"), &next, &Library::new(&sources)).unwrap(), files);
@@ -565,7 +568,7 @@ fn m15_reviews_are_put_together_by_role() {
     );
     let passed = format!("verdict: pass\n\n{logic}");
     assert_eq!(collected(&reviews[2..]), files(&[("07_review/review.md", &passed)]));
-    // One reviewer alone is the review.
+    // The only review is used as it is.
     assert_eq!(collected(&reviews[4..]), files(&reviews[4..]));
     let alone = [("07_review/review.md", "verdict: fail\n\n1. A name.\n")];
     let found = "1. R2.1 A name.\n";
@@ -576,9 +579,9 @@ fn m15_reviews_are_put_together_by_role() {
     assert_eq!(collected(&[]), files(&[]));
 }
 
-/// The flow that the documentation shows is one that could be used.
+/// The flow in the documentation is valid.
 #[test]
-fn the_flow_in_the_documentation_is_sound() {
+fn documented_flow_is_valid() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/flows.md");
     let page = fs::read_to_string(page).unwrap();
     let shown = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
@@ -586,7 +589,7 @@ fn the_flow_in_the_documentation_is_sound() {
     assert_eq!(problems.iter().map(ToString::to_string).collect::<Vec<_>>(), [""; 0]);
 }
 
-/// The shipped files, and a flow of the project's own.
+/// The shipped files, and a project's own flow.
 struct Owned(String);
 
 impl Sources for Owned {
@@ -606,7 +609,7 @@ impl Sources for Owned {
     }
 }
 
-/// The shipped files, and a flow's folder in memory.
+/// The shipped files, and the folder of a flow in memory.
 #[derive(Default)]
 struct Held(BTreeMap<String, String>);
 
@@ -660,10 +663,10 @@ review_strategy: {severity: high, focus: []}
 const OVERVIEW: &str =
     "## Phase 1\n\nNone.\n\n## Phase 2\n\nOne, Two.\n\n## Phase 3\n\nThree.\n\n## Conflict map\n\nNone.\n";
 
-/// A sub-plan that runs beside others.
+/// A sub-plan that runs in parallel with others.
 const LANE: &str = "## Scope\n\nIt.\n\n## Owned files\n\n- OWNED\n\n## Dependencies\n\nNone.\n\n## Isolation\n\nIt alone owns them.\n";
 
-/// The files of the plan, with what each sub-plan owns.
+/// Returns the files of the plan, in which each sub-plan owns one of `owned`.
 fn planned(owned: [&str; 3]) -> Vec<(String, String)> {
     let mut files = vec![
         ("04_planning/execution_plan.yaml".to_owned(), PLAN.to_owned()),
@@ -677,7 +680,7 @@ fn planned(owned: [&str; 3]) -> Vec<(String, String)> {
     files
 }
 
-/// The same as borrowed texts.
+/// Borrows the paths and the texts of files.
 fn borrowed(files: &[(String, String)]) -> Vec<(&str, &str)> {
     files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect()
 }
@@ -699,7 +702,7 @@ fn lane(id: &str) -> Lane {
     Lane { id: id.into(), ..Lane::default() }
 }
 
-/// The end of a lane of which nothing else is to be said.
+/// Returns the end of a lane without refusals, questions or proposals.
 fn ended(entry: u32, lane: &str, run: String, evidence: Evidence, cost: u64) -> FlowEvent {
     let (lane, refused, questions, proposed) = (lane.to_owned(), Vec::new(), Vec::new(), Vec::new());
     FlowEvent::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed }
@@ -710,7 +713,7 @@ fn strings(words: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn m12_the_lanes_of_a_phase_are_what_its_documents_say() {
+fn m12_lanes_follow_documents() {
     let group = |id: &str, parallel, lanes| LaneGroup { id: id.into(), parallel, worktrees: false, lanes };
     let all = vec![group("all", false, vec![lane("all")])];
     assert_eq!(prepared("sdd", "plan", false, &[]), Ok((all, false)));
@@ -758,7 +761,7 @@ fn m12_the_lanes_of_a_phase_are_what_its_documents_say() {
 }
 
 #[test]
-fn m16_nothing_is_implemented_without_a_valid_plan() {
+fn m16_implementing_needs_valid_plan() {
     let refused = |flow, phase, files: &[(&str, &str)]| prepared(flow, phase, false, files).unwrap_err();
     assert_eq!(
         refused("staged", "implementing", &[]),
@@ -792,7 +795,7 @@ fn m16_nothing_is_implemented_without_a_valid_plan() {
 }
 
 #[test]
-fn t6_evidence_is_what_was_seen() {
+fn t6_evidence_follows_observations() {
     let check = |name: &str, result| CheckSummary { name: name.into(), result, output: None };
     let violation =
         Violation { path: "x".into(), reason: ViolationReason::Excluded, decision: Default::default() };
@@ -840,7 +843,7 @@ fn t6_evidence_is_what_was_seen() {
         words(&["checks-or-none", "exit", "file.a.md"]),
         "what could not be seen is not clean"
     );
-    // A pass with a severe finding counts as what sends the work back.
+    // A pass with a severe finding counts as the verdict that sends the work back.
     let severe = |flow: &str, phase: &str, is_severe| {
         let seen = LaneObservation {
             outcome: Outcome::Pass,
@@ -863,13 +866,13 @@ fn t6_evidence_is_what_was_seen() {
     assert_eq!(review(Some("pass")), words(&[&rest[..], &["reply.PASS"]].concat()));
     assert_eq!(review(Some("fail")), words(&[&rest[..], &["reply.NEEDS_CHANGES"]].concat()));
     assert_eq!(review(None), words(&rest));
-    // One of several that is no pass is enough.
+    // One verdict other than a pass is enough.
     for verdicts in [["pass", "fail"], ["fail", "pass"], ["pass", ""]] {
         let several = verdicts.map(|verdict| ("submit_review", Some(verdict)));
         let found = of("reviewing", Outcome::None, &RunFacts::default(), &several, &[]);
         assert_eq!(found, words(&[&rest[..], &["reply.NEEDS_CHANGES"]].concat()), "{verdicts:?}");
     }
-    // A person's approval is the only decision that makes a violation clean, and of all of them.
+    // A run counts as clean only if a person approved every violation.
     let decided = |decisions: &[fact::ViolationDecision]| {
         let violation = |(at, decision): (usize, &fact::ViolationDecision)| Violation {
             path: format!("x{at}"),
@@ -899,7 +902,7 @@ fn t6_evidence_is_what_was_seen() {
     );
 }
 
-/// Every document that the shipped flows speak of, with its own path as its text.
+/// Returns every document that the shipped flows mention, with its own path as its text.
 fn documents() -> Held {
     let paths = [
         "context.md",
@@ -922,7 +925,7 @@ fn documents() -> Held {
         "07_review/fix_request.md",
         "08_completion/changes.md",
         "08_completion/summary.md",
-        // An entry that sets aside what another phase has written anew meanwhile.
+        // Archived by earlier entries; other phases have rewritten some of the files since.
         "earlier/002/CHALLENGE.md",
         "earlier/002/specs/gone.md",
         "earlier/001/proposal.md",
@@ -941,9 +944,9 @@ fn documents() -> Held {
     held
 }
 
-/// What each phase is asked, in the first place and again, and that a prompt can be made of it.
+/// Records the request of each phase, for the first and for a repeated entry, and composes a prompt from it.
 #[test]
-fn u4_u5_m13_every_phase_has_a_request_that_can_be_composed() {
+fn u4_u5_m13_phase_requests_compose() {
     let sources = documents();
     let library = Library::new(&sources);
     let mut shown = String::new();
@@ -961,7 +964,7 @@ fn u4_u5_m13_every_phase_has_a_request_that_can_be_composed() {
             };
             let groups = prepare(&flow, &state, &library, &Layout::default(), &Vec::new).unwrap().groups;
             let state = FlowState { again, ..state };
-            // With and without a lane for each.
+            // Phases with one lane for each task, and phases with one lane for all.
             let first = groups[0].lanes[0].clone();
             let one =
                 Lane { id: first.of.first().unwrap_or(&first.id).clone(), of: Vec::new(), ..first.clone() };
@@ -988,9 +991,9 @@ fn u4_u5_m13_every_phase_has_a_request_that_can_be_composed() {
     agree("requests.expect", &shown);
 }
 
-/// The whole prompts of those who come second.
+/// Compares whole prompts of phases that follow a review.
 #[test]
-fn u5_who_comes_second_sees_what_was_found_first() {
+fn u5_later_phases_see_findings() {
     let sources = documents();
     let library = Library::new(&sources);
     for (name, phase, id) in
@@ -1008,7 +1011,7 @@ fn u5_who_comes_second_sees_what_was_found_first() {
 }
 
 const OWNED: [&str; 5] = ["src/a/**", "src/b/**", "src/a/x.rs", "src/**", "docs/**"];
-/// Which of them can hold the same file.
+/// Whether two globs of [`OWNED`] can match the same file.
 const OVERLAPS: [[bool; 5]; 5] = [
     [true, false, true, true, false],
     [false, true, false, true, false],
@@ -1040,30 +1043,30 @@ const WORDS: [&str; 20] = [
     "topics",
 ];
 
-/// What may happen next; places are counted among what is there.
+/// A random next event. An [`Index`] selects among the entries that exist then.
 #[derive(Clone, Debug)]
 enum Move {
-    /// What somebody who drives the flow would do.
+    /// The event that a driver of the flow would produce.
     Next(Next),
     Other(FlowEvent),
-    /// Something that happened before.
+    /// The repetition of an earlier event.
     Again(Index),
 }
 
 #[derive(Clone, Debug)]
 struct Next {
-    /// The files that each lane owns, and whether a group begins with it.
+    /// The files that each lane owns, and whether it begins a group.
     lanes: Vec<(Index, bool)>,
     parallel: bool,
     worktrees: bool,
     lane: Index,
-    /// There is the evidence for this transition, with a word more or less.
+    /// The transition whose evidence is given, with one word added or removed.
     on: Index,
     odd: Option<Index>,
     cost: u64,
     conflict: bool,
     decision: FlowDecision,
-    /// 1: what it submits is refused; 2: it asks a question.
+    /// 1: its submission is refused; 2: it asks a question.
     says: u8,
 }
 
@@ -1199,11 +1202,11 @@ impl Next {
     }
 }
 
-/// The same rules once more, in other words: what each lane of an entry may lead to.
+/// An independent implementation of the rules: the transition that each lane of an entry allows.
 #[derive(Default)]
 struct Watch {
     evidence: BTreeMap<(u32, String), BTreeSet<String>>,
-    /// What a person accepted, or what was done in the round before.
+    /// The lanes that a person accepted, or that were done in the round before.
     accepted: BTreeMap<(u32, String), Option<usize>>,
     phases: BTreeMap<u32, String>,
     merged: Option<usize>,
@@ -1226,7 +1229,7 @@ impl Watch {
 
     fn before(&mut self, was: &FlowState, event: &FlowEvent) {
         match event {
-            // Whoever asks, or ends with a submission that was refused, has not done anything that counts.
+            // The evidence of a lane that asks, or whose submission was refused, does not count.
             FlowEvent::LaneEnded { entry, lane, run, evidence, questions, refused, .. }
                 if questions.is_empty() && refused.is_empty() =>
             {
@@ -1288,7 +1291,7 @@ impl Watch {
         }
         let is_refused = now.refusals > 0 && now.entry != was.entry;
         if is_refused {
-            // It is the same round once more, and not for ever.
+            // The round is repeated, but at most twice.
             assert_eq!((&now.phase, &now.rounds, &now.times), (&was.phase, &was.rounds, &was.times));
             assert!(now.refusals == was.refusals + 1 && now.refusals <= 2 && !now.refused.is_empty());
         }
@@ -1299,7 +1302,7 @@ impl Watch {
                 FlowEvent::LaneEnded { .. } | FlowEvent::Merged { .. } | FlowEvent::Cleared { .. }
             )
         {
-            // A group that leads elsewhere ends the phase before the others begin.
+            // A group with another transition ends the phase before the next groups begin.
             let (mut start, mut worst) = (0, None);
             for group in &was.groups {
                 let took = was.lanes[start..group.end].iter().map(|lane| {
@@ -1381,7 +1384,7 @@ proptest! {
     })]
 
     #[test]
-    fn whatever_happens_nothing_advances_without_its_evidence(
+    fn flow_never_advances_without_evidence(
         name in select(&["sdd", "staged"][..]),
         jobs in 0..4_u32,
         max_cost in proptest::option::of(1..100_u64),
@@ -1411,7 +1414,7 @@ proptest! {
     }
 }
 
-/// What a person who repairs everything and approves brings about.
+/// Returns the final state if a person repairs everything and approves.
 fn way_on(flow: &Flow, mut state: FlowState) -> FlowState {
     let good = |lane: &Lane, phase: &str| -> BTreeSet<String> {
         let needs = flow.phase(phase).unwrap().on[0].needs.iter();
@@ -1455,9 +1458,9 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// `decide`, `stop` and `resume` work in every state, and each way a person takes comes to an end.
+    /// `decide`, `stop` and `resume` work in every state, and every path that a person takes ends.
     #[test]
-    fn from_every_state_a_person_can_bring_a_flow_to_an_end(
+    fn person_can_end_any_flow(
         name in select(&["sdd", "staged"][..]),
         jobs in 0..4_u32,
         max_cost in proptest::option::of(1..100_u64),

@@ -1,4 +1,4 @@
-//! The two front doors for Rust callers. Each test is named after the requirement that it proves.
+//! Tests the two entry points for Rust callers. Each test is named after the requirement that it proves.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -8,8 +8,9 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use callsheet_core::library::layout::Layout;
+use callsheet_core::library::recipe::{DocumentKind, MissingPolicy};
 use callsheet_core::render::render;
-use callsheet_core::request::{DocumentKind, Layout, MissingPolicy};
 use callsheet_core::{
     Builtin, ContextItem, Listing, ListingEntry, ListingLimits, Prompt, PromptBuilder, PromptFormat, Request,
     SharedText, SlotValues, SourceError, SourceId, SourceRoot, Sources, UnifiedPrompt, compose,
@@ -17,7 +18,7 @@ use callsheet_core::{
 };
 use serde_json::{Value, json};
 
-/// Texts by `ROOT:PATH`. Of the shipped files only the recipes are there.
+/// Texts by `ROOT:PATH`. Of the shipped files, only the recipes are available.
 #[derive(Default)]
 struct Files(RefCell<BTreeMap<String, String>>);
 
@@ -96,7 +97,7 @@ Add login.
 The user table is there.";
 
 #[test]
-fn b1_layers_keep_their_order_whatever_the_call_order() {
+fn b1_layer_order_ignores_call_order() {
     let files = Files::of(&[GREETER]);
     let tools = vec![json!({"name": "grep"})];
     let memory = async |_: Option<&str>| Ok::<_, Infallible>(vec!["Uses PostgreSQL.", "Talks to nobody."]);
@@ -123,7 +124,7 @@ fn b1_layers_keep_their_order_whatever_the_call_order() {
 }
 
 #[test]
-fn b1_an_empty_layer_leaves_no_blank_section_and_no_stray_separator() {
+fn b1_empty_layer_leaves_no_separator() {
     let files = Files::of(&[GREETER]);
     assert_eq!(PromptBuilder::new(&files).build().unwrap(), (String::new(), vec![]));
 
@@ -139,7 +140,7 @@ fn b1_an_empty_layer_leaves_no_blank_section_and_no_stray_separator() {
 }
 
 #[test]
-fn b2_any_identity_is_found_by_the_template_search() {
+fn b2_identity_uses_template_search() {
     let own = ("project:.callsheet/templates/identity/greeter.md", "I am {{name}}, of this project.");
     let users = ("user:templates/identity/auditor.md", "You audit.");
     let files = Files::of(&[GREETER, own, users]);
@@ -162,7 +163,7 @@ fn b2_any_identity_is_found_by_the_template_search() {
 }
 
 #[test]
-fn b3_the_project_layer_is_what_memory_gives_and_no_file_of_the_project() {
+fn b3_project_layer_contains_only_memory() {
     let files = Files::of(&[
         ("project:README.md", "A readme."),
         ("project:CLAUDE.md", "A file of instructions."),
@@ -183,7 +184,7 @@ fn b3_the_project_layer_is_what_memory_gives_and_no_file_of_the_project() {
 }
 
 #[test]
-fn b3_b4_an_error_of_a_source_leaves_its_layer_empty_and_a_warning() {
+fn b3_b4_failed_source_is_warning() {
     let files = Files::of(&[]);
     let mut builder = PromptBuilder::new(&files);
     builder.add_context("task", "Add login.");
@@ -208,7 +209,7 @@ fn b3_b4_an_error_of_a_source_leaves_its_layer_empty_and_a_warning() {
 }
 
 #[test]
-fn b4_a_rule_source_is_asked_with_the_project_and_the_query() {
+fn b4_rule_source_gets_query() {
     async fn rules(project: Option<&str>, query: &str) -> Result<Vec<String>, Infallible> {
         Ok(vec![format!("{project:?} {query}")])
     }
@@ -222,7 +223,7 @@ fn b4_a_rule_source_is_asked_with_the_project_and_the_query() {
 }
 
 #[test]
-fn b4_loading_can_be_sent_to_another_thread_where_the_sources_can() {
+fn b4_loading_is_send_with_sources() {
     fn can_be_sent<T: Send>(_: &T) {}
     async fn memory(_: Option<&str>) -> Result<Vec<String>, Infallible> {
         Ok(vec![])
@@ -237,7 +238,7 @@ fn b4_loading_can_be_sent_to_another_thread_where_the_sources_can() {
 }
 
 #[test]
-fn b5_blocks_stand_in_call_order_as_they_are_given() {
+fn b5_blocks_keep_call_order() {
     let files = Files::of(&[]);
     let mut builder = PromptBuilder::new(&files);
     builder.add_context("hook", " indented\n").add_context("task", "one").add_context("blank", " \n\t");
@@ -252,7 +253,7 @@ fn b5_blocks_stand_in_call_order_as_they_are_given() {
 }
 
 #[test]
-fn b5_a_name_that_is_none_is_refused() {
+fn b5_invalid_block_name_is_refused() {
     let files = Files::of(&[]);
     let mut builder = PromptBuilder::new(&files);
     builder.add_context("two words", "x");
@@ -264,7 +265,7 @@ fn b5_a_name_that_is_none_is_refused() {
 }
 
 #[test]
-fn b6_both_names_set_the_one_list_of_tools_and_none_becomes_text() {
+fn b6_both_setters_share_tool_list() {
     let files = Files::of(&[]);
     let (grep, edit) = (json!({"name": "grep"}), json!({"name": "edit"}));
     let mut builder = PromptBuilder::new(&files);
@@ -276,7 +277,7 @@ fn b6_both_names_set_the_one_list_of_tools_and_none_becomes_text() {
 }
 
 #[test]
-fn b7_building_again_gives_the_same_bytes_and_the_task_prompt_is_the_same_text() {
+fn b7_repeated_build_is_identical() {
     let files = Files::of(&[GREETER]);
     let mut builder = PromptBuilder::new(&files);
     builder.set_identity("greeter", values([("name", "Ada")])).add_context("task", "Add login.");
@@ -288,7 +289,7 @@ fn b7_building_again_gives_the_same_bytes_and_the_task_prompt_is_the_same_text()
 }
 
 #[test]
-fn b8_a_template_is_found_by_path_or_plain_name_and_a_missing_one_is_none() {
+fn b8_template_found_by_any_name() {
     let files = Files::of(&[
         GREETER,
         ("builtin:templates/depth/greeter.md", "hidden by the identity"),
@@ -312,7 +313,7 @@ fn b8_a_template_is_found_by_path_or_plain_name_and_a_missing_one_is_none() {
 }
 
 #[test]
-fn b8_rendering_says_what_is_wrong_with_a_template() {
+fn b8_rendering_reports_template_errors() {
     let files = Files::of(&[
         ("builtin:templates/shared/note.md", "A note of {{ who }}.\n"),
         ("builtin:templates/shared/own.md", "{{role}}{{project_documents}}"),
@@ -348,7 +349,7 @@ fn b8_rendering_says_what_is_wrong_with_a_template() {
 }
 
 #[test]
-fn b8_strict_names_the_missing_variable_and_lenient_leaves_it_empty() {
+fn b8_missing_variable_depends_on_strictness() {
     let files = Files::of(&[
         GREETER,
         (
@@ -382,7 +383,7 @@ fn b8_strict_names_the_missing_variable_and_lenient_leaves_it_empty() {
 }
 
 #[test]
-fn b8_templates_are_kept_per_builder_until_reload() {
+fn b8_templates_are_cached_until_reload() {
     let files = Files::of(&[("builtin:templates/identity/clerk.md", "first")]);
     let mut builder = PromptBuilder::new(&files);
     builder.set_identity("clerk", SlotValues::default());
@@ -402,7 +403,7 @@ fn b8_templates_are_kept_per_builder_until_reload() {
 }
 
 #[test]
-fn b9_task_depth_becomes_the_execution_rules_for_that_depth() {
+fn b9_task_depth_selects_execution_rules() {
     let files = Files::of(&[
         ("builtin:templates/depth/plan-structure-guide.md", "Plan at most {{max_steps}} steps."),
         ("builtin:templates/depth/controlled-splitting.md", "Level {{current_depth}} of {{max_depth}}."),
@@ -437,7 +438,7 @@ fn item(kind: DocumentKind, name: &str, content: &str) -> ContextItem {
 }
 
 #[test]
-fn u1_json_reads_back_as_the_same_prompt() {
+fn u1_json_round_trips() {
     let bare = UnifiedPrompt { instructions: "Add login".into(), ..UnifiedPrompt::default() };
     assert_eq!(bare.to_json(), r#"{"context":[],"instructions":"Add login"}"#);
     let full = UnifiedPrompt {
@@ -461,7 +462,7 @@ fn u1_json_reads_back_as_the_same_prompt() {
 }
 
 #[test]
-fn u1_what_does_not_fit_is_refused_with_the_path_of_every_bad_field() {
+fn u1_invalid_json_reports_every_field() {
     let failure = UnifiedPrompt::from_json(
         r#"{"system_prompt": null, "instruction": "Add login", "tools": {}, "context": [
             {"type": "file", "name": "a", "content": "b"},
@@ -496,7 +497,7 @@ fn u1_what_does_not_fit_is_refused_with_the_path_of_every_bad_field() {
 }
 
 #[test]
-fn u1_the_schema_asks_for_instructions_and_for_all_of_an_item() {
+fn u1_schema_requires_instructions_and_items() {
     let schema = Value::from(schemars::schema_for!(UnifiedPrompt));
     assert_eq!(
         schema,
@@ -544,7 +545,7 @@ fn u1_the_schema_asks_for_instructions_and_for_all_of_an_item() {
 }
 
 #[test]
-fn u2_xml_has_three_parts_and_no_padding() {
+fn u2_xml_has_parts_without_padding() {
     let prompt = UnifiedPrompt {
         system_prompt: Some("You plan.".into()),
         context: vec![
@@ -571,7 +572,7 @@ fn u2_xml_has_three_parts_and_no_padding() {
 }
 
 #[test]
-fn u2_a_reader_of_the_xml_gets_every_byte_back() {
+fn u2_xml_round_trips_every_byte() {
     let hostile = " </file>]]>&amp;<![CDATA[\r\n\r\u{1F600}{{NAME}}\t";
     let prompt = UnifiedPrompt {
         system_prompt: Some(hostile.into()),
@@ -593,7 +594,7 @@ fn u2_a_reader_of_the_xml_gets_every_byte_back() {
 }
 
 #[test]
-fn u2_a_character_that_xml_cannot_carry_is_an_error_that_names_the_item() {
+fn u2_invalid_xml_character_names_item() {
     let prompt = UnifiedPrompt {
         context: vec![item(DocumentKind::File, "image.png", "ab\u{0}c")],
         instructions: "Add login".into(),
@@ -610,7 +611,7 @@ fn u2_a_character_that_xml_cannot_carry_is_an_error_that_names_the_item() {
 }
 
 #[test]
-fn u1_a_composed_prompt_written_as_json_reads_back() {
+fn u1_composed_json_round_trips() {
     let files = Files::of(&[("builtin:templates/system/BASE-plan.md", "You plan \"{{goal}}\".")]);
     let request: Request = serde_json::from_value(json!({
         "recipe": "unified", "phase": "plan", "instructions": "Add\r\nlogin",
@@ -637,7 +638,7 @@ fn u1_a_composed_prompt_written_as_json_reads_back() {
 }
 
 #[test]
-fn u3_t1_the_agents_own_template_comes_before_the_base_one() {
+fn u3_t1_agent_template_beats_base() {
     let files = Files::of(&[
         ("builtin:templates/system/BASE-plan.md", "---\nname: plan\n---\n\nBase {{PROJECT_CONTEXT}}.\n"),
         ("builtin:templates/system/CLAUDE-plan.md", "Claude."),
@@ -658,9 +659,9 @@ fn u3_t1_the_agents_own_template_comes_before_the_base_one() {
     assert_eq!(load("GEMINI"), ("Base {{PROJECT_CONTEXT}}.".to_owned(), note.to_owned()));
 }
 
-/// A project that keeps its templates as agentd and agent-queue do.
+/// The project keeps its templates in the folders of agentd and agent-queue.
 #[test]
-fn t1_b2_templates_lie_where_the_layout_says() {
+fn t1_b2_layout_sets_template_folders() {
     let files = Files::of(&[
         ("builtin:templates/system/BASE-plan.md", "Base."),
         ("builtin:templates/identity/clerk.md", "Shipped."),
@@ -677,7 +678,7 @@ fn t1_b2_templates_lie_where_the_layout_says() {
 }
 
 #[test]
-fn u6_a_missing_system_template_lists_every_place() {
+fn u6_missing_template_lists_searched_places() {
     let files = Files::of(&[
         ("builtin:templates/system/BASE-plan.md", "Base."),
         ("builtin:templates/system/BASE-review.md", "Base."),
@@ -711,7 +712,7 @@ fn u6_a_missing_system_template_lists_every_place() {
 }
 
 #[test]
-fn t4_variables_are_put_in_once_and_a_missing_one_warns() {
+fn t4_variables_are_injected_once() {
     let template =
         "# Identity\r\n{{PROJECT_CONTEXT}} {{ TASKS }}{{SKELETON}} {{SKELETON}}\n\\{{TASKS}} {{> note}}";
     let given = values([("TASKS", "1. {{PROJECT_CONTEXT}}\r\n"), ("UNUSED", "x")]);

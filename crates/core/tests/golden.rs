@@ -1,16 +1,15 @@
-//! Golden cases: folders with a request, sources, and exactly what must come of them.
+//! Tests golden cases: folders with a request, sources, and the exact expected results.
 //!
 //! ```text
-//! golden/<case>/case.toml        what the harness is told, and `[request]`
-//!               request.toml     instead of `[request]`: read as a person's request is (or request.json)
+//! golden/<case>/case.toml        settings of the harness, and `[request]`
+//!               request.toml     instead of `[request]`: read like a person's request (or request.json)
 //!               prompt.json      instead of a request: a unified prompt as data
-//!               sources/<root>/  what the four roots hold
+//!               sources/<root>/  the files of the four roots
 //!               expect.md|xml|json, expect.origins, expect.talk, expect.absent, expect.steps
 //!               expect.errors    instead of all of these
 //! ```
 //!
-//! `BLESS=1 cargo test -p callsheet-core --test golden` writes the expectations anew; the diff is what
-//! has to be read then.
+//! `BLESS=1 cargo test -p callsheet-core --test golden` rewrites the expectations; review the diff then.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
@@ -25,8 +24,10 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics, Severity, visible};
-use callsheet_core::prompt::{OmittedInput, OriginKind};
-use callsheet_core::render::{ModelApi, RenderedText, render};
+use callsheet_core::library::format::ModelApi;
+use callsheet_core::library::omission::OmittedInput;
+use callsheet_core::render::{RenderedText, render};
+use callsheet_core::source::origin::OriginKind;
 use callsheet_core::{
     ComposedPrompt, Degradation, FileFormat, FittedPrompt, Prompt, PromptFormat, Request, SourceRecorder,
     SourceRoot, UnifiedPrompt, compose, fit, read_request,
@@ -34,7 +35,7 @@ use callsheet_core::{
 use folder::Folder;
 use serde::Deserialize;
 
-/// What only the command line says. Its own tests show it.
+/// The codes that only the command line reports. Its own tests cover them.
 const COMMAND_LINE: &[Code] = &[
     Code::LedgerForeign,
     Code::LedgerProject,
@@ -90,24 +91,24 @@ const COMMAND_LINE: &[Code] = &[
 #[serde(deny_unknown_fields)]
 struct Case {
     request: Option<toml::Table>,
-    /// Instead of the format that the request or the recipe asks for.
+    /// Overrides the format of the request or the recipe.
     format: Option<PromptFormat>,
     api: Option<ModelApi>,
-    /// Notes are shown as well.
+    /// Whether notes are shown too.
     #[serde(default)]
     verbose: bool,
-    /// The most tokens; four bytes are one here.
+    /// The maximum number of tokens; here four bytes are one token.
     budget: Option<usize>,
-    /// How the paths of those shipped files begin that the case sees besides the recipes.
+    /// The path prefixes of the shipped files that the case sees besides the recipes.
     #[serde(default)]
     shipped: Vec<String>,
 }
 
-/// File name → exact bytes.
+/// Maps file names to exact contents.
 type Expectations = BTreeMap<String, String>;
 
 #[test]
-fn every_case_gives_what_it_expects() {
+fn every_case_matches_its_expectations() {
     let bless = env::var_os("BLESS").is_some();
     let mut wrong = String::new();
     for dir in folders("golden") {
@@ -124,16 +125,16 @@ fn every_case_gives_what_it_expects() {
 }
 
 #[test]
-fn every_diagnostic_code_has_a_case() {
+fn every_diagnostic_code_has_case() {
     let golden = shown_codes("golden", |file| matches!(file, "expect.errors" | "expect.talk"));
-    let check = shown_codes("check", |file| file.starts_with("expect."));
+    let check = shown_codes("../../lint/tests/check", |file| file.starts_with("expect."));
     let shown: BTreeSet<&str> = golden.iter().chain(&check).map(String::as_str).collect();
     let wanted: BTreeSet<&str> =
         Code::ALL.iter().filter(|code| !COMMAND_LINE.contains(code)).map(|code| code.as_str()).collect();
     assert_eq!(shown, wanted, "left: the codes that cases show; right: the codes that there are");
 }
 
-/// What a case really gives: the files that it should expect.
+/// Runs a case and returns its actual results, as the files that it should expect.
 fn outcome(dir: &Path) -> Expectations {
     let text = fs::read_to_string(dir.join("case.toml")).expect("a case has a case.toml");
     let case: Case = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
@@ -168,12 +169,12 @@ fn outcome(dir: &Path) -> Expectations {
     files
 }
 
-/// What of a composition a case expects.
+/// The parts of a composition that a case expects.
 struct Made {
     prompt: Prompt,
     talk: Vec<Diagnostic>,
     absent: Vec<OmittedInput>,
-    /// What a budget made of it.
+    /// The degradations that the budget required.
     steps: Vec<Degradation>,
 }
 
@@ -196,7 +197,7 @@ fn make(dir: &Path, case: &Case, sources: &Folder) -> Result<Made, Diagnostics> 
         return fitted(&request, &recorder, case.api, budget);
     }
     let composed = compose(&request, &recorder)?;
-    // What was seen is enough to compose the same again.
+    // The snapshot of the read sources is enough to compose the same prompt again.
     assert_eq!(compose(&request, &recorder.finish()).as_ref(), Ok(&composed));
     Ok(Made { prompt: composed.prompt, talk: composed.talk, absent: composed.absent, steps: Vec::new() })
 }
@@ -211,7 +212,7 @@ fn fitted(
     let FittedPrompt { request, composed, tokens, steps, .. } =
         fit(request, sources, api, budget, &mut count)?;
     assert!(tokens <= budget, "{tokens} tokens are more than {budget}");
-    // The request says it all: composing it gives the same prompt without counting.
+    // The fitted request is complete: composing it gives the same prompt without counting.
     let mut again = compose(&request, sources)?;
     again.talk.extend(composed.talk.last().filter(|_| !steps.is_empty()).cloned());
     assert_eq!(again, composed);
@@ -232,7 +233,7 @@ fn origins(prompt: &Prompt, rendered: &RenderedText) -> String {
                 let (label, trust) = (origin.label(), origin.trust.name());
                 let label = visible(&label);
                 let range = match &origin.from {
-                    // Where in a shipped file something stands changes with every other line of it.
+                    // Ranges in a shipped file change with every edit of its other lines.
                     OriginKind::Source(id) if id.root() == SourceRoot::Builtin => {
                         excerpt(piece.text(&prompt.origins))
                     }
@@ -304,7 +305,7 @@ fn differences(dir: &Path, actual: &Expectations) -> Vec<String> {
     complaints
 }
 
-/// The codes of all diagnostics in the expectations of `tests/<kind>/*/`.
+/// Returns the codes of all diagnostics in the expectations of `tests/<kind>/*/`.
 fn shown_codes(kind: &str, wanted: fn(&str) -> bool) -> BTreeSet<String> {
     let mut codes = BTreeSet::new();
     for dir in folders(kind) {
@@ -319,11 +320,10 @@ fn shown_codes(kind: &str, wanted: fn(&str) -> bool) -> BTreeSet<String> {
     codes
 }
 
-/// The case folders of one kind, in order; none where there is no such kind.
+/// Returns the case folders of one kind, in order.
 fn folders(kind: &str) -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(kind);
-    let names = if root.is_dir() { files(&root) } else { Vec::new() };
-    names.into_iter().map(|name| root.join(name)).filter(|path| path.is_dir()).collect()
+    files(&root).into_iter().map(|name| root.join(name)).filter(|path| path.is_dir()).collect()
 }
 
 fn files(dir: &Path) -> Vec<String> {

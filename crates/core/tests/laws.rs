@@ -1,4 +1,4 @@
-//! What must hold for any text that people, files and agents supply.
+//! Tests the laws that hold for any text that people, files and agents supply.
 //!
 //! 20,000 cases of each law; a million with `CALLSHEET_LONG=1`.
 
@@ -15,10 +15,14 @@ mod spans;
 #[path = "support/world.rs"]
 mod world;
 
-use callsheet_core::prompt::{Block, OriginKind, Part, Section};
-use callsheet_core::render::{ModelApi, RenderedText, render, render_parts};
-use callsheet_core::request::{Layout, MissingPolicy};
-use callsheet_core::template::{Template, TemplateNode, TemplateNotation};
+use callsheet_core::library::format::ModelApi;
+use callsheet_core::library::layout::Layout;
+use callsheet_core::library::recipe::MissingPolicy;
+use callsheet_core::library::recipe::Part;
+use callsheet_core::library::template::{Template, TemplateNode, TemplateNotation};
+use callsheet_core::prompt::{Block, Section};
+use callsheet_core::render::{RenderedText, render, render_parts};
+use callsheet_core::source::origin::OriginKind;
 use callsheet_core::{
     Builtin, ComposedPrompt, FileFormat, Prompt, PromptBuilder, PromptFormat, Request, SharedText, Snapshot,
     SourceId, SourceRecorder, SourceRoot, compose, names_in, read_request,
@@ -50,7 +54,7 @@ fn composed(scenario: &Scenario) -> ComposedPrompt {
     compose(&scenario.request(), &scenario.world()).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// `None` where the format cannot carry the prompt.
+/// Renders a prompt. Returns `None` if the format cannot represent it.
 fn rendered(prompt: &Prompt, format: PromptFormat, api: Option<ModelApi>) -> Option<RenderedText> {
     let mut prompt = prompt.clone();
     prompt.model = Some("m".into());
@@ -61,14 +65,14 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn values_come_out_verbatim(scenario in scenario()) {
+    fn values_are_rendered_verbatim(scenario in scenario()) {
         let composed = composed(&scenario);
         let prompt = &composed.prompt;
         if matches!(scenario.kind, Kind::Rules | Kind::Headings) {
             let role = prompt.sections.iter().find(|section| section.name == "role");
             let role = role.map_or(String::new(), |role| role.blocks[0].text(&prompt.origins));
             let wanted = filled(&scenario, &scenario.role, true);
-            // What holds nothing takes empty lines with it.
+            // An empty slot or fragment also removes the empty lines around it.
             let value = |slot: &str| scenario.named_values().find(|(name, _)| *name == slot).map(|(_, value)| value.trim().is_empty());
             let holds_nothing = slots(&scenario).any(|slot| value(slot) != Some(false))
                 || filled(&scenario, &scenario.fragment, false).trim().is_empty();
@@ -89,7 +93,7 @@ proptest! {
             for (name, value) in scenario.named_values() {
                 let shown = seen.iter().filter(|(from, _)| **from == OriginKind::Value(name.into()));
                 prop_assert!(shown.clone().all(|(_, read)| read == value), "{name} is not {value:?} in {format:?}");
-                // A block that is blank is left out, and the values in it.
+                // A blank block is omitted together with its values.
                 let asked = slots(&scenario).filter(|slot| *slot == name).count();
                 let there = !value.trim().is_empty();
                 prop_assert!(!there || shown.count() >= asked, "{name} is not {asked} times in {format:?}");
@@ -103,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_parsed_a_second_time(scenario in scenario()) {
+    fn values_are_not_parsed_again(scenario in scenario()) {
         let asked = |scenario: &Scenario| {
             let world = scenario.world();
             compose(&scenario.request(), &world).unwrap_or_else(|failure| panic!("{failure}"));
@@ -113,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn an_xml_reader_recovers_the_model(scenario in scenario()) {
+    fn xml_reader_recovers_model(scenario in scenario()) {
         let prompt = composed(&scenario).prompt;
         let misfit = texts(&prompt).any(|text| text.contains(|c| !is_xml(c)));
         let Some(rendered) = rendered(&prompt, PromptFormat::Xml, None) else {
@@ -150,9 +154,9 @@ proptest! {
         }
     }
 
-    /// What closes a CDATA section can come from several values, side by side.
+    /// The end of a CDATA section can be assembled from several adjacent values.
     #[test]
-    fn values_side_by_side_close_no_cdata(
+    fn adjacent_values_do_not_close_cdata(
         values in prop::collection::vec(prop::sample::select(vec!["]", "]", "]]", ">", ">", "<", "&", "\r", "x", ""]), 6),
     ) {
         let names = ["a", "b", "c", "d", "e", "f"];
@@ -174,7 +178,7 @@ proptest! {
     }
 
     #[test]
-    fn a_json_reader_recovers_the_model(scenario in scenario()) {
+    fn json_reader_recovers_model(scenario in scenario()) {
         let prompt = composed(&scenario).prompt;
         let text = rendered(&prompt, PromptFormat::Json, None).unwrap().text;
         let read: Value = serde_json::from_str(&text).unwrap();
@@ -196,7 +200,7 @@ proptest! {
     }
 
     #[test]
-    fn a_markdown_reader_recovers_the_model(scenario in scenario()) {
+    fn markdown_reader_recovers_model(scenario in scenario()) {
         let prompt = composed(&scenario).prompt;
         let text = rendered(&prompt, PromptFormat::Markdown, None).unwrap().text;
         let sections: Vec<&Section> = prompt.sections.iter().collect();
@@ -204,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn a_reader_of_a_request_body_recovers_the_model(scenario in scenario()) {
+    fn request_body_reader_recovers_model(scenario in scenario()) {
         let prompt = composed(&scenario).prompt;
         let Some(body) = rendered(&prompt, PromptFormat::Json, Some(ModelApi::Anthropic)) else {
             prop_assert!(prompt.sections.iter().all(|section| section.part == Part::System));
@@ -218,13 +222,13 @@ proptest! {
     }
 
     #[test]
-    fn every_byte_has_its_origin(scenario in scenario()) {
+    fn every_byte_has_an_origin(scenario in scenario()) {
         let prompt = composed(&scenario).prompt;
         for (format, api) in FORMATS {
             let Some(rendered) = rendered(&prompt, format, api) else { continue };
             let checked = spans::check(&prompt, &rendered);
             prop_assert!(checked.is_ok(), "{:?} of {format:?}", checked.err());
-            // Where a document shares an element with other text, its name is spelled as a part of its tag.
+            // If a document shares an element with other text, its name is written as a part of its tag.
             let shares = |section: &&Section| section.heading.is_some() || section.part != Part::Context;
             let mut sharing = prompt.sections.iter().filter(shares).flat_map(|section| &section.blocks);
             let is_named = |block: &Block| {
@@ -241,7 +245,7 @@ proptest! {
     }
 
     #[test]
-    fn a_snapshot_replays(scenario in scenario()) {
+    fn snapshot_composes_same_prompt(scenario in scenario()) {
         let (request, world) = (scenario.request(), scenario.world());
         let recorder = SourceRecorder::new(&world);
         let first = compose(&request, &recorder).unwrap();
@@ -257,7 +261,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_keys_does_not_matter(scenario in scenario(), seed in any::<u64>()) {
+    fn key_order_does_not_matter(scenario in scenario(), seed in any::<u64>()) {
         let request = scenario.request();
         let mut value = json!(request);
         shuffle(&mut value, seed);
@@ -271,7 +275,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_calls_does_not_matter(
+    fn call_order_does_not_matter(
         texts in prop::collection::vec(text(), 5),
         order in Just(vec![0, 1, 2, 3, 4]).prop_shuffle(),
     ) {
@@ -292,7 +296,7 @@ proptest! {
                     2 => {
                         builder.set_missing(MissingPolicy::Empty);
                     }
-                    // The blocks of one layer stand in the order of their calls.
+                    // The blocks of one layer are in the order of their calls.
                     3 => {
                         builder.add_context("upstream", texts[3].as_str()).add_context("task", texts[4].as_str());
                     }
@@ -309,7 +313,7 @@ proptest! {
     }
 
     #[test]
-    fn a_template_is_its_text_and_its_holes(source in text(), more in text(), brackets in any::<bool>()) {
+    fn template_nodes_cover_its_source(source in text(), more in text(), brackets in any::<bool>()) {
         let notation = if brackets { TemplateNotation::Brackets } else { TemplateNotation::Braces };
         let id = SourceId::new(SourceRoot::User, "x.md").unwrap();
         let source = source + &more;
@@ -331,7 +335,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cap_cuts_at_a_line_end(
+    fn capped_section_ends_at_line_end(
         blocks in prop::collection::vec(text(), 0..3),
         documents in prop::collection::vec(text(), 0..3),
         cap in 0..60_usize,
@@ -350,13 +354,13 @@ proptest! {
         let prompt = compose(&request, &world).unwrap().prompt;
         let read = prompt.sections.first().map_or(&[][..], |section| &section.blocks);
         let read: Vec<String> = read.iter().map(|block| block.text(&prompt.origins)).collect();
-        // A blank block is none; a blank document is one.
+        // A blank block does not count; a blank document does.
         let blocks = blocks.iter().filter(|text| !text.trim().is_empty());
         prop_assert_eq!(read, capped(blocks.chain(&documents), cap));
     }
 }
 
-/// What is left of `texts` in a section of at most `cap` bytes, and the notice.
+/// Returns the texts that remain in a section of at most `cap` bytes, and the notice.
 fn capped<'t>(texts: impl Iterator<Item = &'t String>, cap: usize) -> Vec<String> {
     let mut kept: Vec<String> = Vec::new();
     let (mut room, mut rest) = (cap, 0);
@@ -384,7 +388,7 @@ fn capped<'t>(texts: impl Iterator<Item = &'t String>, cap: usize) -> Vec<String
 }
 
 #[test]
-fn half_of_the_texts_are_hostile() {
+fn generated_texts_are_mostly_hostile() {
     let mut runner = TestRunner::deterministic();
     let texts: Vec<String> = (0..2000).map(|_| text().new_tree(&mut runner).unwrap().current()).collect();
     let hostile =
@@ -393,9 +397,9 @@ fn half_of_the_texts_are_hostile() {
     assert!(share > 50, "only {share} of 100 texts hold something hostile");
 }
 
-/// What is handed on part by part is the whole, whatever stands where one part ends and the next begins.
+/// The concatenated parts are the whole prompt, regardless of the text at their boundaries.
 #[test]
-fn the_parts_of_a_prompt_are_all_of_it() {
+fn parts_concatenate_to_whole_prompt() {
     let mut runner = TestRunner::deterministic();
     let mut most_parts = [0; 2];
     for _ in 0..3 {
@@ -432,9 +436,10 @@ fn the_parts_of_a_prompt_are_all_of_it() {
     assert!(markdown > 2 && xml > 2, "so many parts were handed on: {most_parts:?}");
 }
 
-/// C3: the same request for two agents differs only in the reply and in what an agent loads by itself.
+/// C3: the same request for two agents differs only in the reply and in the files that an agent loads by
+/// itself.
 #[test]
-fn every_agent_gets_the_same_run_prompt() {
+fn c3_agents_get_same_run_prompt() {
     let sections = |agent: &str| {
         let request = json!({
             "recipe": "run", "agent": agent, "instructions": "Go.", "read_first": ["src/lib.rs"],
@@ -454,7 +459,7 @@ fn every_agent_gets_the_same_run_prompt() {
     }
 }
 
-/// What a template of the scenario says once its holes are filled.
+/// Fills the slots of a template of the scenario.
 fn filled(scenario: &Scenario, bits: &[Bit], outer: bool) -> String {
     let mut parts: Vec<(bool, String)> = bits
         .iter()
@@ -486,7 +491,7 @@ fn filled(scenario: &Scenario, bits: &[Bit], outer: bool) -> String {
     parts.into_iter().map(|(_, text)| text).collect()
 }
 
-/// The slots that the scenario's template asks for, those of its fragment too.
+/// Returns the slots of the scenario's template, including those of its fragment.
 fn slots(scenario: &Scenario) -> impl Iterator<Item = &'static str> {
     let bits = scenario.role.iter().flat_map(|bit| match bit {
         Bit::Fragment => scenario.fragment.as_slice(),
@@ -495,7 +500,7 @@ fn slots(scenario: &Scenario) -> impl Iterator<Item = &'static str> {
     bits.filter_map(|bit| if let Bit::Slot(slot) = bit { Some(world::SLOTS[*slot]) } else { None })
 }
 
-/// Puts the keys of a map in another order.
+/// Shuffles the keys of a map.
 fn shuffle(value: &mut Value, seed: u64) {
     let Value::Object(map) = value else { return };
     let mut entries: Vec<(String, Value)> = std::mem::take(map).into_iter().collect();
@@ -510,7 +515,7 @@ fn has_front(source: &str) -> bool {
     source.lines().next().is_some_and(|line| line.trim_end() == "---")
 }
 
-/// Nodes follow one another, inside the source.
+/// Checks that the nodes are in order and inside the source.
 fn in_order(nodes: &[TemplateNode], end: usize) -> Result<(), TestCaseError> {
     let mut at = 0;
     for node in nodes {

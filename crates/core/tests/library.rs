@@ -1,7 +1,7 @@
-//! The shipped library on the example project: every prompt that a person can ask for, byte for byte.
+//! Tests the shipped library on the example project: every prompt that a person can request, byte for byte.
 //!
-//! `library/<case>.md|xml` is what must come out; `BLESS=1 cargo test -p callsheet-core --test library` writes it
-//! anew.
+//! `library/<case>.md|xml` is the expected prompt; `BLESS=1 cargo test -p callsheet-core --test library`
+//! rewrites it.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -16,15 +16,15 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::check::check;
 use callsheet_core::flow::{CONTEXT, session_context};
-use callsheet_core::prompt::OriginKind;
+use callsheet_core::library::layout::Layout;
 use callsheet_core::render::{RenderedText, render};
-use callsheet_core::request::Layout;
+use callsheet_core::source::origin::OriginKind;
 use callsheet_core::{
     Builtin, ComposedPrompt, Listing, ListingEntry, ListingLimits, Request, SharedText, SourceError,
     SourceId, SourceRoot, Sources, compose,
 };
+use callsheet_lint::check::check;
 use folder::Folder;
 use tempfile::TempDir;
 
@@ -32,7 +32,7 @@ const AGENTS: [&str; 6] = ["base", "claude", "codex", "copilot", "gemini", "open
 const SESSION: &str = ".callsheet/sessions/json-export";
 const CHANGE: &str = ".callsheet/changes/json-export";
 
-/// What the library tells agents to write, or what they write beside it: it need not be there yet.
+/// Files that agents write, on request of the library or beside it: they need not exist yet.
 const WRITTEN: &[&str] = &[
     "tasks.md",
     "IMPLEMENTATION.md",
@@ -41,7 +41,7 @@ const WRITTEN: &[&str] = &[
     "REFUSED.md",
     "ARCHIVE.md",
     "CHANGELOG.md",
-    // What the example of a plan names.
+    // Files that the example of a plan names.
     "07_review/fixes.yaml",
     "changes.md",
     "03_research/code-history/done",
@@ -60,7 +60,7 @@ const WRITTEN: &[&str] = &[
     "REFUSED.md",
 ];
 
-/// The example, with `session` as the session's root.
+/// The example project, with `session` as the session's root.
 struct Example {
     dir: TempDir,
 }
@@ -91,7 +91,7 @@ struct Case {
     name: String,
     request: Request,
     session: &'static str,
-    /// Other agents that get the same bytes.
+    /// Other agents that get the same prompt.
     same: Vec<&'static str>,
 }
 
@@ -99,7 +99,7 @@ fn case(name: &str, session: &'static str, toml: &str) -> Case {
     Case { name: name.into(), request: request(toml), session, same: Vec::new() }
 }
 
-/// One case for everything that has a template of its own.
+/// Returns one case for everything that has its own template.
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for phase in
@@ -169,7 +169,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// The names of the shipped files in a folder.
+/// Returns the names of the shipped files in a folder.
 fn names(folder: &str) -> Vec<String> {
     let limits = ListingLimits { depth: 1, entries: usize::MAX, ignored: true };
     let listing =
@@ -187,7 +187,7 @@ fn composed(case: &Case, request: &Request) -> (ComposedPrompt, RenderedText) {
 }
 
 #[test]
-fn every_role_command_phase_depth_and_identity_has_its_exact_bytes() {
+fn shipped_prompts_match_expected_bytes() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/library");
     let bless = std::env::var_os("BLESS").is_some();
     let mut wrong = String::new();
@@ -218,7 +218,7 @@ fn every_role_command_phase_depth_and_identity_has_its_exact_bytes() {
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
-/// Words between backticks that look like a path in the worktree or the session.
+/// Returns the words between backticks that look like a path in the worktree or the session.
 fn paths(text: &str) -> BTreeSet<&str> {
     let words = text.split('`').enumerate().filter(|(nth, _)| nth % 2 == 1).map(|(_, words)| words);
     let plain = |words: &&str| words.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-".contains(&b));
@@ -230,12 +230,12 @@ fn paths(text: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn no_prompt_refers_to_a_file_that_is_neither_in_it_nor_there() {
+fn prompts_refer_only_to_known_files() {
     let mut wrong = BTreeMap::new();
     let mut unused: BTreeSet<&str> = WRITTEN.iter().copied().collect();
     for case in cases() {
         let (composed, rendered) = composed(&case, &case.request);
-        // What files say is theirs; here it is about what we say.
+        // Only shipped texts are checked, not the contents of the project's files.
         let mut ours = rendered.text.clone();
         for span in rendered.spans.iter().rev() {
             let Some(piece) = span.piece else { continue };
@@ -258,7 +258,7 @@ fn no_prompt_refers_to_a_file_that_is_neither_in_it_nor_there() {
 }
 
 #[test]
-fn the_context_of_the_example_session_is_what_the_library_writes() {
+fn example_session_context_is_current() {
     let file = root().join("examples/tally").join(SESSION).join(CONTEXT);
     let context = session_context(SESSION).unwrap();
     if std::env::var_os("BLESS").is_some() {
@@ -271,7 +271,7 @@ fn the_context_of_the_example_session_is_what_the_library_writes() {
     assert_eq!(context, body.replace("[[placeholder:feature_dir]]", SESSION));
 }
 
-/// Elements that hold nothing, as a reader would find them.
+/// Returns the elements without content.
 fn empty_elements(text: &str) -> Vec<&str> {
     let openings = text.match_indices("\n<").filter_map(|(at, _)| {
         let (tag, rest) = text[at + 1..].split_once(">\n")?;
@@ -280,9 +280,9 @@ fn empty_elements(text: &str) -> Vec<&str> {
     openings.filter(|tag| !tag.contains('\n') && !tag.starts_with("</")).collect()
 }
 
-/// Every role and command with no more in the session than it cannot do without.
+/// Composes every role and command with only the required files in the session.
 #[test]
-fn m3_what_a_session_does_not_hold_leaves_nothing_in_a_prompt() {
+fn m3_missing_files_leave_no_gap() {
     assert_eq!(empty_elements("a\n<file path=\"x\">\n\n</file>\n"), ["<file path=\"x\""]);
     let dir = tempfile::tempdir().unwrap();
     let session = dir.path().join("session");
@@ -295,7 +295,7 @@ fn m3_what_a_session_does_not_hold_leaves_nothing_in_a_prompt() {
         ("04_planning/tasks_1.md", "- [ ] Add it\n"),
         ("07_review/review.md", "verdict: fail\n\nNo test.\n"),
         ("08_completion/changes.md", "Rename it.\n"),
-        // What is there and says nothing counts as little.
+        // An empty file counts as missing.
         ("context.md", "\n"),
     ] {
         fs::create_dir_all(session.join(path).parent().unwrap()).unwrap();
@@ -317,7 +317,7 @@ fn m3_what_a_session_does_not_hold_leaves_nothing_in_a_prompt() {
     }
 }
 
-/// The shipped library, with one file of it changed by the project.
+/// The shipped library, with one file overridden by the project.
 struct Changed {
     path: String,
     text: String,
@@ -351,7 +351,7 @@ fn checked(path: &str, change: impl Fn(&str) -> String) -> String {
 }
 
 #[test]
-fn check_names_what_was_done_to_the_library() {
+fn check_reports_changed_library_files() {
     let (plan, variant) = ("templates/system/BASE-plan.md", "templates/system/CODEX-challenge.md");
     let without = |part: &'static str| {
         move |text: &str| {
@@ -421,7 +421,7 @@ fn check_names_what_was_done_to_the_library() {
     assert_eq!(check(&Builtin, &Layout::default()).problems, Vec::new());
 }
 
-/// The part of a coder's prompt between the research heading and what follows it.
+/// Returns the research part of a coder's prompt: the text between its heading and the next part.
 fn research(topics: &[(&str, &[&str])]) -> String {
     let dir = tempfile::tempdir().unwrap();
     let session = dir.path().join("session");
@@ -447,7 +447,7 @@ fn research(topics: &[(&str, &[&str])]) -> String {
 }
 
 #[test]
-fn m10_exactly_the_topics_with_done_and_summary_are_handed_over() {
+fn m10_only_finished_topics_are_listed() {
     let head = "Finished research, relative to the session. Read what concerns your work, the primary files first:\n\n";
     let all = ["done", "summary.md", "detail.md"];
     for bits in 0..8_usize {
@@ -477,7 +477,7 @@ fn m10_exactly_the_topics_with_done_and_summary_are_handed_over() {
 }
 
 #[test]
-fn c5_the_digest_holds_nothing_of_what_the_agent_said() {
+fn c5_digest_excludes_agent_claims() {
     let boast = "Flawlessly triumphant: impeccable craftsmanship, dazzling elegance, bulletproof resilience, \
                  stupendous velocity, immaculate coverage, legendary robustness, peerless ingenuity, sublime \
                  documentation, heroic refactoring, magnificent astonishment, undeniably victorious";

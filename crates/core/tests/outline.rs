@@ -1,4 +1,4 @@
-//! Outlines: which lines are kept, by the look of a file alone.
+//! Tests outlines: the lines that are kept depend only on the path and the layout of a file.
 
 use callsheet_core::outline;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ fn check(path: &str, text: &str, expected: &str) {
 }
 
 #[test]
-fn headings_of_both_kinds() {
+fn both_heading_styles_are_kept() {
     check(
         "README.md",
         "# One\ntext\n\n## Two ##\n\nThree\n=====\n\nFour\nand more\n---\n###### Six\n#\n",
@@ -26,7 +26,7 @@ fn headings_of_both_kinds() {
 }
 
 #[test]
-fn what_only_looks_like_a_heading() {
+fn false_headings_are_not_kept() {
     let code = "```sh\n# no\n~~~\n# no\n```\n# yes\n~~~~\n```\n# no\n~~~\n# no\n~~~~ \n# yes\n";
     check("a.md", code, "# yes\n# yes\n");
     check("a.md", "``` not ` code\n# yes\n", "# yes\n");
@@ -43,7 +43,7 @@ fn what_only_looks_like_a_heading() {
 }
 
 #[test]
-fn the_two_outermost_levels_of_code() {
+fn two_outermost_code_levels_are_kept() {
     let rust = "use a;\n\nimpl A {\n    fn b() {\n        c();\n    }\n\n    fn d() {}\n}\n";
     check("src/a.rs", rust, "use a;\nimpl A {\n    fn b() {\n    }\n    fn d() {}\n}\n");
     check("a.go", "func a() {\n\tif b {\n\t\tc()\n\t}\n}\n", "func a() {\n\tif b {\n\t}\n}\n");
@@ -59,7 +59,7 @@ fn the_two_outermost_levels_of_code() {
 }
 
 #[test]
-fn alignment_is_no_level() {
+fn alignment_is_not_a_level() {
     let java = "/**\n * What it is.\n */\nclass A {\n    /**\n     * What it does.\n     */\n    void b() {\n        c();\n    }\n}\n";
     let kept = "/**\n * What it is.\n */\nclass A {\n    /**\n     * What it does.\n     */\n    void b() {\n    }\n}\n";
     check("A.java", java, kept);
@@ -71,14 +71,14 @@ fn alignment_is_no_level() {
 }
 
 #[test]
-fn what_is_wrapped_stays_with_its_beginning() {
+fn wrapped_lines_stay_with_first_line() {
     let wrapped = "class A(B,\n        C):\n    def d(self,\n          e):\n        f\n";
     check("a.py", wrapped, "class A(B,\n        C):\n    def d(self,\n");
 }
 
-/// A file whose first line is deeper than its last has its margin where the outermost line is.
+/// If the first line of a file is deeper than its last, the outermost line sets the margin.
 #[test]
-fn the_margin_moves_out() {
+fn outermost_line_sets_margin() {
     check(
         "a.inc",
         "      a\n          b\n    c\n        d\n            e\n  f\n",
@@ -90,10 +90,10 @@ fn the_margin_moves_out() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whole lines, in order, none twice, neighbours in one range; and an outline never has a blank line that a
-    /// heading does not need.
+    /// An outline has whole lines, in order and without duplicates, with neighbours in one range. It has no
+    /// blank line that a heading does not need.
     #[test]
-    fn an_outline_is_a_choice_of_whole_lines(
+    fn outline_consists_of_whole_lines(
         lines in prop::collection::vec("[ \t]{0,9}(#{0,7}|[-=`~*_>]{0,5}|<!--|-->|x|}|é)[ x]{0,2}\r?", 0..12),
         last in "[ \t]{0,5}[#x]{0,2}",
         path in prop::sample::select(vec!["a.md", "a.rs"]),

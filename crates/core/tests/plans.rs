@@ -1,11 +1,13 @@
-//! The gate before implementation: a coder's prompt is composed only where the whole plan is good, whoever wrote it.
+//! Tests the gate before implementation: a coder's prompt is composed only if the whole plan is valid,
+//! regardless of its author.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
 
-use callsheet_core::request::Layout;
-use callsheet_core::submission::{read_yaml, submit};
+use callsheet_core::library::layout::Layout;
+use callsheet_core::library::yaml::read_yaml;
+use callsheet_core::submission::submit;
 use callsheet_core::{
     Builtin, Listing, ListingEntry, ListingLimits, Request, SharedText, SourceError, SourceId, SourceRoot,
     Sources, compose,
@@ -68,12 +70,12 @@ None.
 It alone owns them.
 ";
 
-/// A session in memory, above the shipped files.
+/// A session in memory, with the shipped files below it.
 #[derive(Clone)]
 struct Session(BTreeMap<String, String>);
 
 impl Session {
-    /// A plan that somebody wrote by hand, and that is good.
+    /// Returns a session with a valid, hand-written plan.
     fn by_hand() -> Self {
         let two = ONE.replace("src/one/**", "src/two/**").replace("- `src/lib.rs`\n", "");
         let files = [
@@ -101,7 +103,7 @@ impl Session {
         self
     }
 
-    /// What speaks against a coder's prompt for sub-plan 1, and for the whole plan.
+    /// Returns the errors that prevent a coder's prompt, for sub-plan 1 and for the whole plan.
     fn refused(&self) -> String {
         let ask = |plan: Option<&str>| {
             let values = plan.map(|plan| ("plan".into(), plan.into()));
@@ -147,7 +149,7 @@ impl Sources for Session {
 }
 
 #[test]
-fn m16_a_good_plan_is_carried_out_however_it_was_written() {
+fn m16_valid_hand_written_plan_passes() {
     assert_eq!(Session::by_hand().refused(), "");
     let crlf = Session(
         Session::by_hand().0.into_iter().map(|(path, text)| (path, text.replace('\n', "\r\n"))).collect(),
@@ -155,9 +157,9 @@ fn m16_a_good_plan_is_carried_out_however_it_was_written() {
     assert_eq!(crlf.refused(), "");
 }
 
-/// What is not as it should be is refused with its line, and nothing else is.
+/// Every error is refused with its line, and nothing else is refused.
 #[test]
-fn m16_every_mistake_of_a_plan_is_told_with_its_line() {
+fn m16_plan_errors_have_line_numbers() {
     let good = Session::by_hand;
     let bad = |what: &str| format!("error[submission/bad]: {what}");
     let at = |what: &str, file: &str, line: usize, column: usize, shown: &str, marked: &str| {
@@ -346,7 +348,7 @@ fn m16_every_mistake_of_a_plan_is_told_with_its_line() {
     for (session, expected) in cases {
         let refused = session.refused();
         if expected == "YAML" {
-            // A file that cannot be read hides no other mistake.
+            // An unreadable file does not hide other errors.
             let first = "error[submission/bad]: the file cannot be read: ";
             let last = bad("`04_planning/plan.md` has no section `## Phase 2`");
             assert!(refused.starts_with(first) && refused.ends_with(&last), "{refused}");
@@ -364,9 +366,9 @@ fn m16_every_mistake_of_a_plan_is_told_with_its_line() {
     }
 }
 
-/// A part of a plan that is not in it is no work for anybody.
+/// A coder gets no prompt for a sub-plan that is not in the execution plan.
 #[test]
-fn m16_a_sub_plan_that_is_not_planned_is_refused() {
+fn m16_unplanned_sub_plan_is_refused() {
     let request = Request {
         recipe: Some("staged".into()),
         role: Some("coder".into()),
@@ -379,9 +381,10 @@ fn m16_a_sub_plan_that_is_not_planned_is_refused() {
     );
 }
 
-/// The order alone, as it lies there, is good beside Markdown; and what was written is good again.
+/// The execution plan alone is a valid submission if the Markdown files exist, and the written file can be
+/// submitted again.
 #[test]
-fn m16_what_was_written_can_be_handed_in_again() {
+fn m16_written_plan_can_be_resubmitted() {
     let mut session = Session::by_hand();
     session.hand_in("submit_execution_plan", ORDER).unwrap();
     assert_eq!(session.refused(), "");

@@ -1,13 +1,13 @@
-//! Preference memory, text in, text out.
+//! Tests how preferences are added to, removed from and listed in a text.
 
-use callsheet_core::prefs::{Preference, add, list, remove};
+use callsheet_core::library::preferences::{Preference, add, list, remove};
 
 fn added(text: &str, bullets: &[&str]) -> String {
     add(text, bullets).0
 }
 
 #[test]
-fn m6_preferences_stand_in_their_section() {
+fn m6_preferences_are_in_their_section() {
     let new = "## Approved Preferences\n\n- Small commits\n";
     assert_eq!(added("", &["- Small commits"]), new);
     assert_eq!(added("Be kind.", &["Small commits"]), format!("Be kind.\n\n{new}"));
@@ -27,7 +27,7 @@ fn m6_preferences_stand_in_their_section() {
 }
 
 #[test]
-fn a_heading_in_a_fence_or_in_a_sentence_is_none() {
+fn fenced_or_inline_heading_is_ignored() {
     let fenced = "```md\n## Approved Preferences\n```\n";
     assert_eq!(added(fenced, &["A"]), format!("{fenced}\n## Approved Preferences\n\n- A\n"));
     let spoken = "Write below ## Approved Preferences.\n";
@@ -37,7 +37,7 @@ fn a_heading_in_a_fence_or_in_a_sentence_is_none() {
 }
 
 #[test]
-fn m6_what_says_the_same_is_there_once() {
+fn m6_equal_preferences_are_stored_once() {
     let text = "- small commits\n\n## Approved Preferences\n\n- **Bold** stays\n";
     let (same, new) = add(
         text,
@@ -60,13 +60,13 @@ fn m6_what_says_the_same_is_there_once() {
 }
 
 #[test]
-fn what_was_added_can_be_removed() {
+fn added_preference_can_be_removed() {
     for before in ["", "Be kind.\n", "Be kind.\n\n## Approved Preferences\n\n- A\n", "x\n\n## Other\n\n- B\n"]
     {
         let (text, _) = add(before, &["One thing"]);
         assert_eq!(remove(&text, "*  ONE thing"), Some((before.to_owned(), "One thing".to_owned())));
     }
-    // Only the section is ours.
+    // Only bullets of the section can be removed.
     assert_eq!(remove("- B\n\n## Approved Preferences\n\n- A\n", "B"), None);
     assert_eq!(
         remove("a\n\n## Approved Preferences\n\n- A\n\n## Other\n", "A"),
@@ -75,15 +75,15 @@ fn what_was_added_can_be_removed() {
 }
 
 #[test]
-fn the_list_is_what_the_section_says() {
+fn list_returns_bullets_of_section() {
     let text = "- no\n\n## Approved Preferences\n\n- A\n* **B**\nnot this\n- - C\n\n## Other\n\n- no\n";
     assert_eq!(list(text), ["A", "**B**", "- C"]);
     assert_eq!(list("nothing"), Vec::<&str>::new());
 }
 
-/// A mark is a mark with a blank after it or without; what is emphasised has none.
+/// A bullet mark is valid with or without a space after it; an emphasis mark is not a bullet.
 #[test]
-fn m6_a_mark_needs_no_blank() {
+fn m6_bullet_mark_needs_no_space() {
     let by_hand = "## Approved Preferences\n\n-foo\n+ bar\n*em* phasis\n---\n";
     assert_eq!(list(by_hand), ["foo", "bar"]);
     assert_eq!(add(by_hand, &["foo", "- FOO", "-bar", "*em* phasis", "---"]).1, Vec::<String>::new());
@@ -93,7 +93,7 @@ fn m6_a_mark_needs_no_blank() {
 }
 
 #[test]
-fn only_a_known_role_and_only_words() {
+fn invalid_role_or_bullet_is_refused() {
     let roles = ["coder".to_owned(), "reviewer".to_owned()];
     let said = |role: &str, bullet: &str| {
         let problems = Preference { role: role.into(), bullet: bullet.into() }.problems(&roles);

@@ -1,4 +1,4 @@
-//! What is recorded of a prompt gives the prompt again: put together, and composed anew.
+//! Tests that the record of a prompt restores the prompt, both from its parts and by composing it again.
 //!
 //! 2,000 cases; 100,000 with `CALLSHEET_LONG=1`.
 
@@ -13,11 +13,12 @@ mod markdown;
 #[path = "support/world.rs"]
 mod world;
 
+use callsheet_core::library::format::ModelApi;
 use callsheet_core::record::{
     AssemblyPart, Digest, Event, Id, LogStream, OUTPUT_BYTES, Output, RecordBundle, ReplayError,
     ReplayOutcome, Run, keep, list_blobs, locate_parts, restore_request, restore_text, sha256, verify,
 };
-use callsheet_core::render::{ModelApi, render};
+use callsheet_core::render::render;
 use callsheet_core::{PromptFormat, Request, SharedText, SourceRecorder, compose};
 use proptest::prelude::*;
 use world::{Scenario, scenario};
@@ -36,7 +37,8 @@ fn run(request: &Request, recipe: &str) -> Run {
     }
 }
 
-/// What is kept of a prompt, and its text; nothing where the format cannot carry it.
+/// Returns the request, the record and the text of a prompt. Returns `None` if the format cannot represent
+/// it.
 fn kept(scenario: &Scenario, format: PromptFormat) -> Option<(Request, RecordBundle, String)> {
     let request = Request { format: Some(format), ..scenario.request() };
     let sources = SourceRecorder::new(scenario.world());
@@ -59,7 +61,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_record_gives_its_prompt_again(scenario in scenario(), at in 0..3_usize) {
+    fn record_restores_its_prompt(scenario in scenario(), at in 0..3_usize) {
         let format = [PromptFormat::Markdown, PromptFormat::Xml, PromptFormat::Json][at];
         if let Some((request, kept, text)) = kept(&scenario, format) {
             let mut blob = |digest| kept.blobs.get(&digest).cloned();
@@ -77,7 +79,7 @@ proptest! {
     }
 }
 
-/// A prompt with long texts, and with data that looks like what stands for one.
+/// Records a prompt with long texts, and with data that looks like the placeholder of a long text.
 fn long_and_alike() -> (Request, RecordBundle, String) {
     let long = "A long value, given by a person.\n".repeat(40);
     let looks_like = serde_json::json!({ "$blob": "x", "n": { "$as_it_is": { "$blob": 1 } }, "long": long });
@@ -98,7 +100,7 @@ fn long_and_alike() -> (Request, RecordBundle, String) {
 }
 
 #[test]
-fn long_texts_are_kept_once_and_look_alikes_stay_what_they_are() {
+fn long_texts_are_stored_once() {
     let (request, kept, long) = long_and_alike();
     let mut blob = |digest| kept.blobs.get(&digest).cloned();
     assert_eq!(restore_request(&kept.composed, &mut blob).unwrap(), request);
@@ -115,7 +117,7 @@ fn long_texts_are_kept_once_and_look_alikes_stay_what_they_are() {
 }
 
 #[test]
-fn c6_output_is_kept_by_line_in_records_of_a_bounded_size() {
+fn c6_output_records_have_bounded_size() {
     let short = "a line of forty bytes, with its line end\n";
     let long = "ä".repeat(OUTPUT_BYTES);
     let text = format!("{}{long}\n{}rest", short.repeat(2_000), short.repeat(10));
@@ -135,7 +137,7 @@ fn c6_output_is_kept_by_line_in_records_of_a_bounded_size() {
 }
 
 #[test]
-fn what_cannot_be_had_is_named() {
+fn missing_blob_is_named() {
     let (_, kept, _) = long_and_alike();
     for missing in kept.blobs.keys() {
         let found = verify(&kept.composed, &mut |digest: Digest| {

@@ -1,15 +1,15 @@
-//! Hostile and sloppy replies, and what is read from each.
+//! Tests the reading of hostile and sloppy replies.
 //!
 //! ```text
 //! replies/<subject>.txt   === the name -> outcome, phase=…, tasks=…, agent=…, escapes=yes, end=none
-//!                         --- prompt      (where there is one)
+//!                         --- prompt      (optional)
 //!                         --- reply
-//!                         --- expect      everything that is read but the text, which is only there if thoughts are cut
+//!                         --- expect      the whole reply; its text only if thoughts were removed
 //! streams/<cli>/*.jsonl   recorded from the CLIs, read as replies to a review
 //! ```
 //!
-//! `BLESS=1 cargo test -p callsheet-core --test replies` writes the expectations anew, but not the outcomes: those are
-//! what was meant.
+//! `BLESS=1 cargo test -p callsheet-core --test replies` rewrites the expectations, but not the outcomes:
+//! those state the intent.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -18,8 +18,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use callsheet_core::agent::OutputFormat;
-use callsheet_core::contract::Contract;
+use callsheet_core::library::agent::OutputFormat;
+use callsheet_core::library::contract::Contract;
 use callsheet_core::reply::{Outcome, ProblemCode, Reply, ReplyContext, ReplyProblem, read};
 use callsheet_core::{
     Builtin, FILES, Library, SourceId, SourceRoot, find_agent, find_contract, read_contract,
@@ -93,7 +93,7 @@ impl Case {
     }
 }
 
-/// `\r`, `\t`, `\\` and bytes as `\xNN`; nothing else is special.
+/// Replaces the escapes `\r`, `\t`, `\\` and `\xNN`; all others are errors.
 fn unescaped(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let mut bytes = text.bytes();
@@ -116,7 +116,7 @@ fn unescaped(text: &str) -> Vec<u8> {
     out
 }
 
-/// A whole reply, so that it can be read and compared.
+/// Renders a whole reply for comparison.
 fn described(reply: &Reply<'_>, output: &str) -> String {
     let mut out = reply.outcome.name().to_owned();
     if let Some(verdict) = reply.verdict {
@@ -161,7 +161,7 @@ fn cases(file: &Path) -> Vec<Case> {
 }
 
 #[test]
-fn every_reply_is_read_as_it_is_meant() {
+fn every_reply_has_expected_outcome() {
     let bless = env::var_os("BLESS").is_some();
     let (mut wrong, mut names) = (String::new(), Vec::new());
     for file in files(&here("replies")) {
@@ -188,14 +188,14 @@ fn every_reply_is_read_as_it_is_meant() {
     assert!(all >= 150, "only {all} cases");
 }
 
-/// All kinds of problems and all outcomes occur in the table, and the documentation names all of them.
+/// All problem codes and all outcomes occur in the table, and the documentation names all of them.
 #[test]
-fn every_problem_and_every_outcome_has_a_case() {
+fn every_problem_and_outcome_has_case() {
     let table: String =
         files(&here("replies")).iter().map(|file| fs::read_to_string(file).unwrap()).collect();
     let page = fs::read_to_string(here("../../../docs/replies.md")).unwrap();
     let mut missing = Vec::new();
-    // These need more than a table has: size, or a ledger. The proofs have cases of them.
+    // These need size or a ledger, which a table does not have. The proofs cover them.
     let elsewhere = [ProblemCode::TooLarge, ProblemCode::TooLong, ProblemCode::OutputIncomplete];
     for code in ProblemCode::ALL {
         if !elsewhere.contains(code) && !table.contains(&format!(" {}: ", code.as_str())) {
@@ -214,7 +214,7 @@ fn every_problem_and_every_outcome_has_a_case() {
 }
 
 #[test]
-fn t6_streams_of_the_real_clis_give_what_their_agents_said() {
+fn t6_recorded_streams_give_agent_text() {
     let said = |text: &str| format!("pass PASS\ntext {text:?}\n");
     let failed = |why: &str| {
         format!(
@@ -255,7 +255,7 @@ fn t6_streams_of_the_real_clis_give_what_their_agents_said() {
             })
             .collect();
         assert_eq!(found, expected.map(|(name, expected)| (name.to_owned(), expected)), "{cli}");
-        // Read as another agent's, or as text, a stream never passes: its texts are inside of lines.
+        // A stream that is read as text or as another agent's never passes: its texts are inside of lines.
         for file in files(&here("streams").join(cli)) {
             let output = fs::read(&file).unwrap();
             for other in
@@ -270,7 +270,7 @@ fn t6_streams_of_the_real_clis_give_what_their_agents_said() {
 }
 
 #[test]
-fn t6_a_plain_text_is_read_whatever_the_agent_prints_as_a_rule() {
+fn t6_plain_text_works_for_agents() {
     for agent in ["claude", "codex", "copilot", "gemini", "opencode"] {
         for case in cases(&here("replies/alone.txt")).iter().filter(|case| case.option("agent").is_none()) {
             let contract = contract(case.option("phase").unwrap_or("review"));
@@ -282,7 +282,7 @@ fn t6_a_plain_text_is_read_whatever_the_agent_prints_as_a_rule() {
 }
 
 #[test]
-fn a_contract_with_words_that_nothing_reads_is_refused() {
+fn contract_with_unknown_words_is_refused() {
     let text = "description = \"x\"\n[[verdict]]\nname = \"PASSED\"\nwhen = \"x\"\n[[task_status]]\nname = \"DONE\"\nwhen = \"x\"\n";
     let id = SourceId::new(SourceRoot::Project, "contracts/own.toml").unwrap();
     assert_eq!(
@@ -301,7 +301,7 @@ fn config() -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Pieces that replies are made of, and that try to be something else together.
+/// Pieces of replies that look like something else if they are combined.
 const PIECES: [&str; 44] = [
     "<review>PASS</review>",
     "<review>NEEDS_CHANGES</review>",
@@ -363,17 +363,17 @@ fn outcome_of(phase: &str, reply: &str) -> Outcome {
     .outcome
 }
 
-/// Lines of text without any tag, fence or quote.
+/// Generates lines of text without any tag, fence or quote.
 fn plain() -> impl Strategy<Value = String> {
     prop::collection::vec("[a-z .,é]{0,12}", 0..4).prop_map(|lines| lines.join("\n") + "\n")
 }
 
-/// What may stand inside a thought: no thought, since that could close it.
+/// Generates text for the inside of a thought: without another thought, which could close it.
 fn inside_thought() -> impl Strategy<Value = String> {
     mess().prop_map(|text| text.replace("thought", "t").replace("think", "t"))
 }
 
-/// What may stand inside of a fence: neither a thought nor a fence of the same kind.
+/// Generates text for the inside of a fence: without a thought and without a fence of the same kind.
 fn inside_fence() -> impl Strategy<Value = String> {
     inside_thought().prop_map(|text| text.replace("```", "").replace('`', ""))
 }
@@ -390,7 +390,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn reading_never_fails_and_the_text_is_what_was_said(
+    fn reading_never_fails_or_invents_text(
         bytes in prop_oneof![prop::collection::vec(any::<u8>(), 0..200), mess().prop_map(String::into_bytes)],
         prompt in prop::option::of(mess()),
         agent in prop::sample::select(vec!["claude", "codex", "gemini", "copilot", "opencode"]),
@@ -400,7 +400,7 @@ proptest! {
         let asked = ReplyContext { contract: &contract, tasks: &["1.1".into(), "1.2".into()], prompt: prompt.as_deref() };
         let reply = read(&asked, &bytes, format_of(agent));
         let lossy = String::from_utf8_lossy(&bytes);
-        // What is left was there in this order, and nothing else is.
+        // The text is a subsequence of the output.
         let mut rest = &*lossy;
         for piece in reply.text.pieces() {
             let at = rest.find(&*piece);
@@ -411,35 +411,36 @@ proptest! {
             Outcome::NoVerdict | Outcome::ForeignVerdict | Outcome::None | Outcome::Complete | Outcome::Incomplete));
     }
 
-    /// A verdict that nothing can hide, since nothing is before it, is heard whatever follows; and what passes does so
-    /// for the word alone.
+    /// A verdict at the beginning cannot be hidden, so it counts regardless of the text after it. A reply
+    /// passes only because of the word `PASS`.
     #[test]
-    fn t6_nothing_that_follows_makes_a_pass_of_another_verdict(reply in mess(), other in prop::sample::select(vec!["NEEDS_CHANGES", "REJECTED", "OK"])) {
+    fn t6_later_text_never_creates_pass(reply in mess(), other in prop::sample::select(vec!["NEEDS_CHANGES", "REJECTED", "OK"])) {
         prop_assert_ne!(outcome_of("review", &format!("<review>{other}</review>\n\n{reply}")), Outcome::Pass);
         prop_assert_ne!(outcome_of("review", &reply.replace("PASS", other).replace("pass", other)), Outcome::Pass);
     }
 
     #[test]
-    fn t6_a_pass_beside_any_other_verdict_is_none(before in plain(), between in plain(), after in plain(), first in 0..2, other in 0..8_usize) {
+    fn t6_pass_beside_other_verdict_fails(before in plain(), between in plain(), after in plain(), first in 0..2, other in 0..8_usize) {
         let others = ["NEEDS_CHANGES", "MAJOR_ISSUES", "REJECTED", "NEEDS_REVISION", "APPROVED", "PASSED", "NOT PASS", "PASS?"];
         let (pass, other) = ("<review>PASS</review>".to_owned(), format!("<review>{}</review>", others[other]));
         let (one, two) = if first == 0 { (pass, other) } else { (other, pass) };
         prop_assert_ne!(outcome_of("review", &format!("{before}{one}\n{between}{two}\n{after}")), Outcome::Pass);
     }
 
-    /// Where the end of a thought is in code, a quote or a comment, it is no end, and all that follows is cut.
+    /// If the closing tag of a thought is in code, a quote or a comment, it does not close the thought, and
+    /// all text after it is removed.
     #[test]
-    fn t6_text_in_a_thought_changes_nothing_for_the_better(before in plain(), inside in inside_thought(), after in plain(), verdict in 0..5_usize, last in any::<bool>()) {
+    fn t6_thought_never_improves_outcome(before in plain(), inside in inside_thought(), after in plain(), verdict in 0..5_usize, last in any::<bool>()) {
         let (marker, outcome) = VERDICTS[verdict];
         let thought = format!("<thought>{inside}</thought>\n\n");
         let reply = if last { format!("{before}\n{marker}\n\n{thought}{after}") } else { format!("{before}\n{thought}{after}\n{marker}") };
         let found = outcome_of("review", &reply);
-        // A fence in it may leave it open: then what is not good in it counts.
+        // A fence inside may leave the thought open: then a bad verdict in it counts.
         prop_assert!(found == outcome || !found.is_good(), "{:?}: {:?}", found, reply);
     }
 
     #[test]
-    fn t6_plain_text_in_a_thought_changes_nothing(before in plain(), inside in plain(), other in 0..5_usize, after in plain(), verdict in 0..5_usize, last in any::<bool>()) {
+    fn t6_plain_thought_is_ignored(before in plain(), inside in plain(), other in 0..5_usize, after in plain(), verdict in 0..5_usize, last in any::<bool>()) {
         let (marker, outcome) = VERDICTS[verdict];
         let thought = format!("<thought>\n{inside}\n{}\n{inside}</thought>\n", VERDICTS[other].0);
         let reply = if last { format!("{before}\n{marker}\n\n{thought}{after}") } else { format!("{before}\n{thought}{after}\n\n{marker}") };
@@ -451,7 +452,7 @@ proptest! {
     }
 
     #[test]
-    fn t6_text_in_a_fence_changes_nothing(before in plain(), inside in inside_fence(), after in plain(), verdict in 0..5_usize, last in any::<bool>()) {
+    fn t6_fenced_text_is_ignored(before in plain(), inside in inside_fence(), after in plain(), verdict in 0..5_usize, last in any::<bool>()) {
         let (marker, outcome) = VERDICTS[verdict];
         let fence = format!("```text\n{inside}\n```\n");
         let reply = if last { format!("{before}\n{marker}\n{fence}{after}") } else { format!("{before}{fence}{after}\n{marker}") };
@@ -459,16 +460,16 @@ proptest! {
     }
 
     #[test]
-    fn t6_what_is_cut_off_never_becomes_good(reply in mess(), cut in any::<prop::sample::Index>()) {
+    fn t6_truncated_reply_never_passes(reply in mess(), cut in any::<prop::sample::Index>()) {
         let whole = format!("{}\n<review>NEEDS_CHANGES</review>\n", reply.replace('<', ""));
         let cut = whole.floor_char_boundary(cut.index(whole.len()));
         prop_assert_ne!(outcome_of("review", &whole[..cut]), Outcome::Pass);
     }
 }
 
-/// Very many of anything that is left open take no longer by the piece than a few: this ends at all.
+/// The time per piece does not grow with the number of open pieces: otherwise this test would not end.
 #[test]
-fn very_many_open_tags_are_read() {
+fn many_open_tags_are_read_fast() {
     for piece in [
         "<thought>",
         "<review>",
@@ -499,7 +500,7 @@ fn very_many_open_tags_are_read() {
 }
 
 #[test]
-fn places_far_down_are_told_as_lines_and_columns() {
+fn distant_places_have_lines_and_columns() {
     let contract = contract("review");
     let asked = ReplyContext { contract: &contract, tasks: &[], prompt: None };
     let long = "é".repeat(200_000);
@@ -508,7 +509,7 @@ fn places_far_down_are_told_as_lines_and_columns() {
     let places: Vec<_> =
         reply.problems.iter().filter_map(|problem| problem.place).map(|p| (p.line, p.column)).collect();
     assert_eq!(places, [(100_001, 200_001), (100_002, 3)]);
-    // A tag that goes over several blocks leaves some of them uncounted.
+    // A tag that spans several blocks leaves some of them uncounted.
     let reply = format!("b\n<review {}>PASS</review></thought>", "x".repeat(300_000));
     let reply = read(&asked, reply.as_bytes(), OutputFormat::Text);
     let places: Vec<_> =
@@ -516,9 +517,9 @@ fn places_far_down_are_told_as_lines_and_columns() {
     assert_eq!(places, [(2, 1), (2, 300_014), (2, 300_032)]);
 }
 
-/// No shipped text that an agent may repeat says anything by itself.
+/// No shipped text is a verdict if an agent repeats it.
 #[test]
-fn t5_no_shipped_file_is_a_verdict() {
+fn t5_shipped_files_are_not_verdicts() {
     for (path, text) in FILES {
         for phase in ["plan", "challenge", "review"] {
             assert!(!outcome_of(phase, text).is_good(), "{path} passes as a {phase}");

@@ -1,18 +1,18 @@
-//! Secrets: the shipped rules, streams of lines, and values under seal.
+//! Tests secrets: the shipped rules, the redaction of lines, and sealed values.
 
 use std::collections::BTreeSet;
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics, Severity, SourceSpan};
+use callsheet_core::library::layout::Layout;
 use callsheet_core::record::{Composed, Digest, Id, ReplayOutcome, Run, SealedText, keep, verify_sealed};
 use callsheet_core::render::render;
-use callsheet_core::request::Layout;
 use callsheet_core::secrets::{Gate, HmacKey, SecretMode, SecretRedactor, SecretRules, needs, seal, unseal};
 use callsheet_core::{
     Builtin, FILES, Listing, ListingEntry, ListingLimits, Request, SharedText, SlotValues, SourceError,
     SourceId, SourceRecorder, SourceRoot, Sources, compose,
 };
 
-/// The shipped rule files as if they were somebody's own: those are compiled and judged when they are read.
+/// The shipped rule files as a user's own files, which are compiled and checked when they are read.
 struct Foreign;
 
 impl Sources for Foreign {
@@ -31,9 +31,9 @@ impl Sources for Foreign {
     }
 }
 
-/// Shipped patterns may be larger than those of others, and are nothing else that is refused.
+/// Shipped patterns may exceed the size limit of a user's patterns, but must satisfy all other checks.
 #[test]
-fn every_shipped_pattern_is_one() {
+fn shipped_patterns_are_valid() {
     if let Err(Diagnostics(wrong)) = SecretRules::load(&Foreign, &Layout::default()) {
         let wrong: Vec<_> = wrong.iter().filter(|diag| !diag.message.ends_with("it is too large")).collect();
         assert!(wrong.is_empty(), "{wrong:#?}");
@@ -42,7 +42,7 @@ fn every_shipped_pattern_is_one() {
 }
 
 #[test]
-fn no_shipped_file_holds_a_secret() {
+fn shipped_files_contain_no_secret() {
     let rules = SecretRules::shipped().unwrap();
     let found: Vec<_> = FILES
         .iter()
@@ -70,7 +70,7 @@ fn key_lines() -> Vec<String> {
 }
 
 #[test]
-fn a_key_that_comes_line_by_line_is_taken_away_line_by_line() {
+fn private_key_is_redacted_by_line() {
     let rules = SecretRules::shipped().unwrap();
     let [begin, end] = ["BEGIN", "END"].map(|word| format!("-----{word} RSA PRIVATE KEY-----"));
     let mut redactor = SecretRedactor::new(&rules);
@@ -80,7 +80,7 @@ fn a_key_that_comes_line_by_line_is_taken_away_line_by_line() {
     let redacted: String = stream.iter().map(|line| redactor.line(line).into_owned()).collect();
     let hidden = "[secret:private-key:1]\n".repeat(6);
     assert_eq!(redacted, format!("$ cat key.pem\n{begin}\n{hidden}{end}\ndone\n"));
-    // Somebody who only speaks of keys does not make the rest of the stream disappear.
+    // Text that only mentions a key does not hide the rest of the stream.
     let spoken =
         [format!("It begins with {begin}\n"), "and then there is a body, of course.\n".into(), "ok\n".into()];
     let unchanged: Vec<String> = spoken.iter().map(|line| redactor.line(line).into_owned()).collect();
@@ -88,7 +88,7 @@ fn a_key_that_comes_line_by_line_is_taken_away_line_by_line() {
 }
 
 #[test]
-fn a_key_on_one_line_of_json_is_taken_away_too() {
+fn private_key_in_json_is_redacted() {
     let rules = SecretRules::shipped().unwrap();
     let [begin, end] = ["BEGIN", "END"].map(|word| format!("-----{word} PRIVATE KEY-----"));
     let line = format!("{{\"text\": \"{begin}\\n{}\\n{end}\\n\"}}", key_lines().join("\\n"));
@@ -97,7 +97,7 @@ fn a_key_on_one_line_of_json_is_taken_away_too() {
 }
 
 #[test]
-fn a_value_that_was_delivered_is_taken_out_of_what_comes_back() {
+fn delivered_value_is_redacted_from_output() {
     let rules = SecretRules::shipped().unwrap();
     let mut redactor = SecretRedactor::new(&rules);
     redactor.add_value("login", "open sesame");
@@ -115,7 +115,7 @@ fn request(login: &str) -> Request {
 }
 
 #[test]
-fn a_sealed_request_says_nothing_of_the_value_and_opens_with_it_alone() {
+fn sealed_request_opens_only_with_value() {
     let (keyed, true_request) = (HmacKey::new([7; 32]), request("open sesame"));
     let sealed = seal(&true_request, &keyed);
     let hash = keyed.hash(b"login\0open sesame");
@@ -133,9 +133,9 @@ fn a_sealed_request_says_nothing_of_the_value_and_opens_with_it_alone() {
     assert_ne!(seal(&request("open sesame"), &HmacKey::new([8; 32])), sealed);
 }
 
-/// One digit of the keyed hash, and the record is not believed.
+/// A record with one changed digit of the HMAC is refused.
 #[test]
-fn a_seal_of_another_text_is_found() {
+fn changed_seal_is_detected() {
     let (key, true_request) = ([7; 32], request("open sesame"));
     let keyed = HmacKey::new(key);
     let sealed = seal(&true_request, &keyed);
@@ -172,9 +172,9 @@ fn a_seal_of_another_text_is_found() {
     }
 }
 
-/// What is composed of redacted sources is what a snapshot of them composes again, with no gate.
+/// A snapshot of redacted sources composes the same prompt without the gate.
 #[test]
-fn what_is_recorded_behind_the_gate_composes_the_same_again() {
+fn redacted_snapshot_composes_same_prompt() {
     let secret = ["ghp", "_", "wJ4kP0sXq9ZbT7mV2cR5nY8fL1dG6hK3aQu0"].concat();
     let rules = SecretRules::shipped().unwrap();
     let gate = Gate::new(&rules, SecretMode::Redact);
@@ -193,7 +193,7 @@ fn what_is_recorded_behind_the_gate_composes_the_same_again() {
     assert_eq!(compose(&asked, &recorder.finish()).unwrap(), composed);
 }
 
-/// A diagnostic with a text in each of its places.
+/// Returns a diagnostic with a text in each of its fields.
 fn diag(text: &[String; 6]) -> Diagnostic {
     let place = SourceSpan { name: text[4].clone(), text: text[5].as_str().into(), range: 0..1 };
     Diagnostic {
@@ -207,9 +207,9 @@ fn diag(text: &[String; 6]) -> Diagnostic {
     }
 }
 
-/// Whichever of its texts holds a secret, a masked diagnostic says nothing of it, and is otherwise the same.
+/// A masked diagnostic contains no secret, in whichever field it was, and is otherwise the same.
 #[test]
-fn no_text_of_a_diagnostic_keeps_a_secret() {
+fn masked_diagnostic_contains_no_secret() {
     let rules = SecretRules::shipped().unwrap();
     let token = ["ghp_", "16C7e42F292c6912E7710c838347Ae178B4a"].concat();
     let stars = "*".repeat(token.len());
@@ -235,9 +235,10 @@ fn no_text_of_a_diagnostic_keeps_a_secret() {
     }
 }
 
-/// What was replaced where a rule finds it must not be in the prompt from elsewhere, where none does.
+/// A secret that a rule finds and replaces in one text must also be replaced in texts in which no rule finds
+/// it.
 #[test]
-fn a_secret_that_is_replaced_in_one_place_does_not_pass_in_another() {
+fn found_secret_is_replaced_everywhere() {
     let rules = SecretRules::shipped().unwrap();
     let gate = Gate::new(&rules, SecretMode::Redact);
     let secret = ["Xk93mQ", "pL7vR2tY8w"].concat();

@@ -1,12 +1,12 @@
-//! Submissions as cases: a folder per case in `tests/submission/`.
+//! Tests submissions by cases: one folder for each case in `tests/submission/`.
 //!
 //! ```text
 //! case.toml   tool = "submit_review", and the data in YAML
-//! sources/    what is in the session before
-//! expect      the files that it becomes, or every error
+//! sources/    the files of the session before
+//! expect      the files that are written, or all errors
 //! ```
 //!
-//! `BLESS=1 cargo test -p callsheet-core --test submission` writes the expectations anew.
+//! `BLESS=1 cargo test -p callsheet-core --test submission` rewrites the expectations.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use callsheet_core::diag::Diagnostics;
-use callsheet_core::submission::{AcceptedSubmission, read_yaml, schema, submit, tools};
+use callsheet_core::library::yaml::read_yaml;
+use callsheet_core::submission::{AcceptedSubmission, schema, submit, tools};
 use callsheet_core::{Builtin, SharedText, SourceId, SourceRoot, Sources};
 use folder::Folder;
 use proptest::prelude::*;
@@ -63,7 +64,7 @@ fn shown(outcome: Result<AcceptedSubmission, Diagnostics>) -> String {
 }
 
 #[test]
-fn every_case_gives_what_it_expects() {
+fn every_case_matches_its_expectations() {
     let bless = env::var_os("BLESS").is_some();
     let mut wrong = String::new();
     for dir in folders() {
@@ -88,7 +89,7 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// The session that a submission made, as sources for the next one.
+/// The session after a submission, as sources for the next one.
 struct After<'s>(&'s AcceptedSubmission);
 
 impl Sources for After<'_> {
@@ -108,9 +109,9 @@ impl Sources for After<'_> {
     }
 }
 
-/// What is written as data can be handed in as it is, and becomes the same again.
+/// Written data can be submitted again and gives the same files.
 #[test]
-fn data_that_was_written_is_good_data() {
+fn written_data_can_be_resubmitted() {
     for dir in folders() {
         let text = fs::read_to_string(dir.join("case.toml")).unwrap();
         let case: Case = toml::from_str(&text).unwrap();
@@ -130,7 +131,7 @@ fn data_that_was_written_is_good_data() {
 }
 
 #[test]
-fn words_that_nothing_fills_are_told() {
+fn unfilled_slots_are_reported() {
     let id = SourceId::new(SourceRoot::Project, "x.toml").unwrap();
     let (_, shipped) =
         callsheet_core::FILES.iter().find(|(path, _)| path.ends_with("submit_review.toml")).unwrap();
@@ -145,7 +146,7 @@ fn words_that_nothing_fills_are_told() {
 }
 
 #[test]
-fn a_role_sees_only_its_own_tools() {
+fn role_sees_only_its_tools() {
     let of = |role| {
         let tools = tools(&Builtin, &Default::default(), role).unwrap();
         tools.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
@@ -166,7 +167,7 @@ fn a_role_sees_only_its_own_tools() {
 }
 
 #[test]
-fn the_schema_is_closed_and_names_what_is_required() {
+fn schema_is_closed_and_lists_required() {
     let tools = tools(&Builtin, &Default::default(), Some("coder")).unwrap();
     let submission = tools[0].1.submission.as_ref().unwrap();
     assert_eq!(
@@ -227,9 +228,9 @@ fn any_value() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is handed in: files inside of the folders that the contract names, or errors.
+    /// Any submission results in files inside the contract's folders or in errors.
     #[test]
-    fn nothing_handed_in_does_harm(value in any_value(), at in 0..10usize) {
+    fn any_submission_stays_in_its_folders(value in any_value(), at in 0..10usize) {
         let tools = tools(&Builtin, &Default::default(), None).unwrap();
         let (name, _) = &tools[at];
         match submit(&Builtin, &Default::default(), name, &value) {
@@ -240,9 +241,9 @@ proptest! {
         }
     }
 
-    /// A text goes through YAML as it is.
+    /// YAML preserves any text.
     #[test]
-    fn a_text_is_written_so_that_it_is_read_again(text in "\\PC{0,20}|[ -~\n\r\t:#'\"|>&*!%@`-]{0,30}|(yes|no|~|1|0x1|1e3|null|- a|\\? b)") {
+    fn yaml_preserves_any_text(text in "\\PC{0,20}|[ -~\n\r\t:#'\"|>&*!%@`-]{0,30}|(yes|no|~|1|0x1|1e3|null|- a|\\? b)") {
         let data = json!({ "verdict": "pass", "summary": format!("x{text}x"), "commit_message": text });
         let first = submit(&Builtin, &Default::default(), "submit_review", &data).unwrap();
         let yaml = &first.changes.write["07_review/review.yaml"];

@@ -1,26 +1,28 @@
-//! Where a task stands: every status and every reason, by the facts of its runs alone.
+//! Tests the status of a task: every status and every reason, by the facts of its runs alone.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use callsheet_core::PromptFormat;
-use callsheet_core::fact::{
-    self, ChangeKind, ChangedFile, CheckResult, CheckRun, CheckSpec, EndReason, Violation, ViolationDecision,
-    ViolationReason,
-};
+use callsheet_core::record::task_status::{TaskCheckout, TaskReason, TaskStatus, task_status};
 use callsheet_core::record::{
     Composed, Decided, DecidedBy, Event, Exit, Id, LaunchRecord, Observed, Replied, Run, RunSummary,
     TextAssembly, sha256,
 };
-use callsheet_core::task::{TaskCheckout, TaskReason, TaskStatus, task_status};
+use callsheet_core::request::fact::{
+    self, ChangeKind, ChangedFile, CheckResult, CheckRun, CheckSpec, EndReason, Violation, ViolationDecision,
+    ViolationReason,
+};
 use serde_json::json;
 
-/// A run as few words tell it; each word is a fact.
+/// Builds a run from a few words; each word is a fact.
 ///
-/// `composed`: nothing was started. `running`: there is no end. `left`: it ended, and nobody looked afterwards. `exit N`,
-/// `signal`, `timeout`, `cost`, `lost`, `unstarted`, `stopped`: how it ended. `pass`, `fail`, `pending`: a check. `commit`: it
-/// made one. `edit`, `built`: it changed a file, or one that git ignores. `dirty`: work is left that no commit has. `unseen`:
-/// something could not be looked at. `known`: what it changed is recorded by its contents. `outside`: it changed what it may not; `approve`, `reject`: what a person said to that.
-/// `is-error`: the agent says that it failed. `pass-verdict`: it says that all is well. `no-git`: there is no repository.
+/// `composed`: nothing was started. `running`: it has not ended. `left`: it ended, and no observation
+/// followed. `exit N`, `signal`, `timeout`, `cost`, `lost`, `unstarted`, `stopped`: the reason of its end.
+/// `pass`, `fail`, `pending`: the result of a check. `commit`: it made a commit. `edit`, `built`: it changed
+/// a file, or a file that git ignores. `dirty`: uncommitted work is left. `unseen`: a path could not be
+/// observed. `known`: the contents of its changes are recorded. `outside`: it changed a file outside its
+/// scope; `approve`, `reject`: a person's decision about that. `is-error`: the agent reports a failure.
+/// `pass-verdict`: the agent reports a pass. `no-git`: the project has no repository.
 fn run(words: &str) -> RunSummary {
     let has = |word: &str| words.split(' ').any(|known| known == word);
     let number =
@@ -142,7 +144,8 @@ fn run(words: &str) -> RunSummary {
     RunSummary::of(events).unwrap()
 }
 
-/// `merged` are the commits that the base has; `contents` and `worktree`, if the base or the worktree has the contents.
+/// Renders the status of a task. `merged` lists the commits of the base, and `contents` or `worktree` if the
+/// base or the worktree has the changed contents.
 fn stands(merged: &[&str], runs: &[&str]) -> String {
     let runs: Vec<RunSummary> = runs.iter().map(|words| run(words)).collect();
     let mut checkout = TaskCheckout {
@@ -157,45 +160,45 @@ fn stands(merged: &[&str], runs: &[&str]) -> String {
     format!("{} {}", status.name(), reasons.join(" ")).trim_end().to_owned()
 }
 
-/// The base has where the runs began, and what they made.
+/// The base has the commit at which the runs began and their own commit.
 const ALL: &[&str] = &["a", "b"];
-/// The base has where they began.
+/// The base has only the commit at which the runs began.
 const OLD: &[&str] = &["a"];
-/// The base has the contents, in commits of a person's own.
+/// The base has the changed contents, in a person's own commits.
 const BY_PERSON: &[&str] = &["a", "contents"];
-/// The worktree's commit has them.
+/// The worktree's commit has the changed contents.
 const IN_WORKTREE: &[&str] = &["a", "worktree"];
 
 #[test]
-fn c5_a_task_stands_where_its_facts_say() {
+fn c5_task_status_follows_facts() {
     let cases: &[(&[&str], &[&str], &str)] = &[
         // Nothing was started.
         (ALL, &[], "open"),
         (ALL, &["composed"], "open"),
-        // The one way to be done, also where later runs add nothing.
+        // The only way to be done, even if later runs add nothing.
         (ALL, &["exit 0 pass commit"], "done"),
         (ALL, &["exit 0 pass commit", "exit 0 pass"], "done"),
         (ALL, &["exit 0 edit dirty", "exit 0 pass"], "done"),
         (ALL, &["exit 0 pass commit outside approve"], "done"),
         (ALL, &["exit 0 pass commit outside mine"], "done"),
         (ALL, &["exit 0 pass commit", "exit 1"], "done"),
-        // Whoever committed it.
+        // A person committed the changes.
         (BY_PERSON, &["exit 0 pass edit dirty known"], "done"),
         (BY_PERSON, &["exit 1 edit dirty known", "exit 0 pass dirty"], "done"),
         (BY_PERSON, &["exit 0 pass edit dirty known", "exit 1 dirty"], "done"),
         (OLD, &["exit 0 pass edit dirty known"], "ready uncommitted"),
         (IN_WORKTREE, &["exit 0 pass edit dirty known"], "ready merge_pending"),
         (OLD, &["exit 0 pass edit commit known"], "ready merge_pending"),
-        // What one run did not record is not known.
+        // One run did not record the contents of its changes.
         (BY_PERSON, &["exit 0 edit dirty", "exit 0 pass edit dirty known"], "ready uncommitted"),
-        // It is there, and nothing shows that it is good.
+        // The base has the contents, but no fact shows that they are good.
         (BY_PERSON, &["exit 0 edit dirty known"], "needs_review unchecked"),
         (BY_PERSON, &["exit 0 fail edit dirty known"], "needs_review checks_failed"),
         (BY_PERSON, &["exit 1 pass edit dirty known"], "needs_review run_failed"),
         (BY_PERSON, &["exit 0 pass edit dirty known unseen"], "needs_review unseen"),
-        // A change after the checks passed is not checked.
+        // A change after the checks passed is unchecked.
         (BY_PERSON, &["exit 0 pass edit dirty known", "exit 0 edit dirty known"], "needs_review unchecked"),
-        // What only looks like it.
+        // Runs that only look done.
         (ALL, &["exit 0 pass"], "ready nothing_changed"),
         (ALL, &["exit 0 pass built"], "ready nothing_changed"),
         (ALL, &["exit 0 pass-verdict"], "ready nothing_changed"),
@@ -209,7 +212,7 @@ fn c5_a_task_stands_where_its_facts_say() {
         (ALL, &["exit 0 fail commit"], "needs_review checks_failed"),
         (OLD, &["exit 0 pass commit"], "ready merge_pending"),
         (ALL, &["exit 0 pass no-git"], "ready nothing_changed"),
-        // A person has to look, whatever else holds.
+        // A person must review these, regardless of all other facts.
         (ALL, &["exit 0 pass commit outside"], "needs_review scope_violation_pending"),
         (ALL, &["exit 0 pass commit outside flow-approve"], "needs_review scope_violation_pending"),
         (ALL, &["exit 0 pass commit outside reject"], "needs_review scope_violation_rejected"),
@@ -219,16 +222,16 @@ fn c5_a_task_stands_where_its_facts_say() {
             &["exit 1 fail commit dirty outside"],
             "needs_review scope_violation_pending checks_failed merge_pending run_failed uncommitted",
         ),
-        // It goes on, or nobody knows whether it does.
+        // The run continues, or its end is unknown.
         (ALL, &["running"], "running"),
         (ALL, &["exit 0 left pass commit"], "running checks_pending"),
         (ALL, &["running pass"], "running checks_pending"),
         (ALL, &["exit 0 outside", "running"], "running scope_violation_pending"),
-        // A person ended it.
+        // A person stopped the run.
         (ALL, &["stopped"], "cancelled nothing_changed"),
         (ALL, &["exit 0 pass commit", "stopped"], "cancelled"),
         (ALL, &["stopped", "exit 0 pass commit"], "done"),
-        // It can be run again.
+        // The task can be run again.
         (OLD, &["exit 0 fail edit dirty"], "failed checks_failed uncommitted"),
         (ALL, &["exit 0 fail"], "failed checks_failed nothing_changed"),
         (ALL, &["exit 3"], "failed run_failed nothing_changed"),
@@ -243,7 +246,7 @@ fn c5_a_task_stands_where_its_facts_say() {
     for (merged, runs, expected) in cases {
         assert_eq!(stands(merged, runs), *expected, "{runs:?}");
     }
-    // Every status and every reason is among them.
+    // The cases cover every status and every reason.
     let told: Vec<&str> = cases.iter().flat_map(|(_, _, expected)| expected.split(' ')).collect();
     let statuses = [
         TaskStatus::Cancelled,
@@ -273,13 +276,14 @@ fn c5_a_task_stands_where_its_facts_say() {
 }
 
 #[test]
-fn decision_counts_however_a_person_made_it() {
+fn decision_counts_for_every_person_channel() {
     let names: Vec<&str> = DecidedBy::ALL.iter().map(|by| by.name()).collect();
     assert_eq!(names, ["person", "flow", "terminal", "yes", "page", "api"]);
     for by in DecidedBy::ALL {
         assert_eq!(serde_json::from_value::<DecidedBy>(json!(by.name())).unwrap(), *by);
         let account = run(&format!("exit 0 outside {}-approve", by.name()));
-        let approved = account.violations()[0].decision == callsheet_core::fact::ViolationDecision::Approved;
+        let approved =
+            account.violations()[0].decision == callsheet_core::request::fact::ViolationDecision::Approved;
         assert_eq!(approved, *by != DecidedBy::Flow, "{by:?}");
         assert_eq!(account.decisions()[0].by, *by);
     }

@@ -1,18 +1,18 @@
-//! Starts the test program again for one test, under other circumstances.
+//! Restarts the test program for one test, under other circumstances.
 
 use std::any::type_name;
 use std::process::Command;
 
 use crate::not_tested;
 
-/// The name that the test runner knows a test by: the path of the function whose closure `F` is.
+/// Returns the test runner's name of a test: the path of the function whose closure is `F`.
 pub(crate) fn test_name<F>() -> &'static str {
     let path = type_name::<F>();
     let path = path.split("::{{closure}}").next().unwrap_or(path);
     path.split_once("::").map_or(path, |(_crate, name)| name)
 }
 
-/// Runs one test with `command`, which starts the test program, and passes on what it reports.
+/// Runs one test with `command`, which starts the test program, and passes on its reports.
 pub(crate) fn again(command: &mut Command, test: &str) {
     let output = command.args(["--exact", test, "--include-ignored", "--nocapture"]).output();
     let (ran, said) = match output {

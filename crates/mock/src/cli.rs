@@ -1,4 +1,4 @@
-//! The agent CLIs: what they are, how they are configured for a mock, and how they are started.
+//! The agent CLIs: their versions, their configuration for a mock, and their start.
 
 use std::fs;
 use std::io;
@@ -10,51 +10,66 @@ use serde_json::{Map, Value, json};
 /// A CLI at the version that the tests pin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cli {
+    /// Claude Code.
     Claude,
+    /// Codex CLI.
     Codex,
+    /// Gemini CLI.
     Gemini,
+    /// GitHub Copilot CLI.
     Copilot,
 }
 
 /// How the prompt reaches the CLI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Via {
+    /// On standard input.
     Stdin,
+    /// As an argument.
     Argv,
 }
 
-/// What the agent may do without asking.
+/// The permissions that the agent has without asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permit {
-    /// What the CLI allows by itself.
+    /// The CLI's own defaults.
     Default,
+    /// All permissions.
     All,
 }
 
 /// An MCP server on stdio; the CLIs get it under the name `callsheet`.
 #[derive(Debug, Clone)]
 pub struct McpServer {
+    /// The program of the server.
     pub command: String,
+    /// The arguments of the server.
     pub args: Vec<String>,
+    /// The environment of the server.
     pub env: Vec<(String, String)>,
 }
 
 /// One headless start of a CLI.
 #[derive(Debug, Clone)]
 pub struct Launch<'a> {
+    /// The prompt.
     pub prompt: &'a str,
+    /// How the prompt reaches the CLI.
     pub via: Via,
-    /// The CLI's own stream of events instead of plain text.
+    /// Whether the CLI prints its own stream of events instead of plain text.
     pub stream: bool,
+    /// The permissions of the agent.
     pub permit: Permit,
+    /// The MCP server that the agent gets.
     pub mcp: Option<McpServer>,
-    /// Put before the prompt, after all other arguments.
+    /// Arguments before the prompt, after all others.
     pub extra: Vec<String>,
+    /// The time after which the CLI is killed.
     pub deadline: Duration,
 }
 
 impl<'a> Launch<'a> {
-    /// By stdin, everything allowed, plain text, two minutes of time.
+    /// Creates a start by stdin, with all permissions, plain text and a deadline of two minutes.
     pub fn new(prompt: &'a str) -> Self {
         Self {
             prompt,
@@ -71,9 +86,10 @@ impl<'a> Launch<'a> {
 const KEY: &str = "test-key";
 
 impl Cli {
+    /// All CLIs.
     pub const ALL: [Self; 4] = [Self::Claude, Self::Codex, Self::Gemini, Self::Copilot];
 
-    /// Its program, and what our agent files call it.
+    /// Returns the name of its program, which our agent files use too.
     pub fn name(self) -> &'static str {
         match self {
             Self::Claude => "claude",
@@ -83,6 +99,7 @@ impl Cli {
         }
     }
 
+    /// Returns the name of its npm package.
     pub fn package(self) -> &'static str {
         match self {
             Self::Claude => "@anthropic-ai/claude-code",
@@ -92,6 +109,7 @@ impl Cli {
         }
     }
 
+    /// Returns the pinned version.
     pub fn version(self) -> &'static str {
         match self {
             Self::Claude => "2.1.325",
@@ -101,12 +119,13 @@ impl Cli {
         }
     }
 
-    /// What must run after npm: it is told to run no scripts, since newer ones refuse to.
+    /// Returns the script that must run after npm, which installs without scripts because newer versions of
+    /// npm refuse to run them.
     pub(crate) fn install_script(self) -> Option<&'static str> {
         (self == Self::Claude).then_some("@anthropic-ai/claude-code/install.cjs")
     }
 
-    /// What the agent calls a tool of the MCP server `callsheet`.
+    /// Returns the agent's name for a tool of the MCP server `callsheet`.
     pub fn mcp_tool(self, tool: &str) -> String {
         match self {
             Self::Claude | Self::Codex => format!("mcp__callsheet__{tool}"),
@@ -115,7 +134,7 @@ impl Cli {
         }
     }
 
-    /// Writes the CLI's files into `home` and gives its environment.
+    /// Writes the CLI's files into `home` and returns its environment.
     pub(crate) fn configure(self, home: &Path, url: &str) -> io::Result<Vec<(&'static str, String)>> {
         let fixed = |pairs: &[(&'static str, &str)]| -> Vec<_> {
             pairs.iter().map(|(name, value)| (*name, (*value).to_owned())).collect()
@@ -148,7 +167,7 @@ impl Cli {
             }
             Self::Copilot => {
                 let copilot = home.join(".copilot").display().to_string();
-                // It unpacks itself, which takes seconds: once, when it is installed.
+                // It unpacks itself, which takes seconds: do it once, at the installation.
                 let unpacked = self.home().map_err(io::Error::other)?.join(".cache/copilot");
                 fixed(&[
                     ("COPILOT_PKG_CACHE_HOME", &unpacked.display().to_string()),
@@ -164,7 +183,7 @@ impl Cli {
         })
     }
 
-    /// The arguments of a headless start, and what goes to stdin.
+    /// Returns the arguments of a headless start, and the bytes for stdin.
     pub(crate) fn arguments<'a>(
         self,
         launch: &Launch<'a>,
@@ -246,7 +265,8 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     fs::write(path, text)
 }
 
-/// A model name that Codex does not know: it offers MCP tools at once and proposes no newer model.
+/// Returns a configuration with a model name that Codex does not know: it then offers MCP tools at once and
+/// proposes no newer model.
 fn codex_config(url: &str) -> String {
     format!(
         r#"model = "mock-model"
@@ -270,7 +290,7 @@ stream_max_retries = 0
     )
 }
 
-/// As `-c` takes it: a JSON string is also a TOML string.
+/// Returns the server as values of `-c`: a JSON string is also a TOML string.
 fn codex_mcp(server: &McpServer) -> Vec<String> {
     let env: Vec<_> = server.env.iter().map(|(name, value)| format!("{name}={}", json!(value))).collect();
     let set = |key: &str, value: String| format!("mcp_servers.callsheet.{key}={value}");
@@ -282,7 +302,7 @@ fn codex_mcp(server: &McpServer) -> Vec<String> {
     ]
 }
 
-/// As Claude, Gemini and Copilot take it.
+/// Returns the server in the form that Claude, Gemini and Copilot read.
 fn mcp_config(cli: Cli, server: &McpServer) -> Value {
     let env: Map<_, _> = server.env.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
     let mut entry = json!({ "command": server.command, "args": server.args, "env": env });

@@ -1,4 +1,4 @@
-//! As much of HTTP as the mock needs: one request, one answer, the end.
+//! A minimal HTTP server side: one request, one answer, then the connection ends.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use serde_json::Value;
 /// Method, path and body.
 type Received = (String, String, Value);
 
-/// Reads one request, unless the client leaves. A body is counted or in chunks.
+/// Reads one request, or returns `None` if the client disconnects. A body has a length or is in chunks.
 pub(crate) fn receive(stream: &TcpStream) -> io::Result<Option<Received>> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();

@@ -1,4 +1,4 @@
-//! Installs of the pinned CLIs, made once per machine and kept between builds.
+//! Installs the pinned CLIs, once per machine, and keeps them between builds.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -11,7 +11,8 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use crate::cli::Cli;
 
 impl Cli {
-    /// The program of the pinned version; installed by npm if it is not yet in the cache. The error says why not.
+    /// Returns the program of the pinned version. Installs it with npm if it is not yet in the cache. The
+    /// error says why that failed.
     pub fn program(self) -> Result<PathBuf, String> {
         static NODE: LazyLock<Result<String, String>> =
             LazyLock::new(|| run(Command::new("node").arg("--version")));
@@ -20,7 +21,7 @@ impl Cli {
         if program.exists() {
             return Ok(program);
         }
-        // npm is slow to give up: what failed once is not tried again by this process.
+        // npm is slow to give up: this process does not retry a failed install.
         let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(why) = failed.get(self.name()) {
             return Err(why.clone());
@@ -44,14 +45,14 @@ impl Cli {
         if program.exists() { Ok(()) } else { install(self, &cache, &self.home()?) }
     }
 
-    /// Where it is, or will be, installed.
+    /// Returns the directory of the installation, which may not exist yet.
     pub fn home(self) -> Result<PathBuf, String> {
         Ok(cache()?.join(format!("{}-{}", self.name(), self.version())))
     }
 }
 
-/// A folder whose `node_modules` holds this version of a package that is no CLI; installed by npm if it is not yet in
-/// the cache. The error says why not.
+/// Returns a folder whose `node_modules` holds this version of a package that is not a CLI. Installs it with
+/// npm if it is not yet in the cache. The error says why that failed.
 pub fn npm_package(package: &str, version: &str) -> Result<PathBuf, String> {
     let cache = cache()?;
     let name = package.replace(['@', '/'], "-");
@@ -70,7 +71,7 @@ pub fn npm_package(package: &str, version: &str) -> Result<PathBuf, String> {
 
 static FAILED: Mutex<BTreeMap<&'static str, String>> = Mutex::new(BTreeMap::new());
 
-/// `$CALLSHEET_TEST_CACHE`, else a directory in the user's cache: outside of what `cargo clean` removes.
+/// Returns `$CALLSHEET_TEST_CACHE`, or else a directory in the user's cache: `cargo clean` removes neither.
 fn cache() -> Result<PathBuf, String> {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("CALLSHEET_TEST_CACHE")
@@ -79,7 +80,8 @@ fn cache() -> Result<PathBuf, String> {
         .ok_or_else(|| "none of CALLSHEET_TEST_CACHE, XDG_CACHE_HOME and HOME is set".to_owned())
 }
 
-/// Into a directory next to the last one, which takes its name only when the program has told its version.
+/// Installs into a new directory next to the last one. It gets its final name only after the program has
+/// printed its version.
 fn install(cli: Cli, cache: &Path, home: &Path) -> Result<(), String> {
     let fresh =
         tempfile::Builder::new().prefix("new-").tempdir_in(cache).map_err(|error| error.to_string())?;

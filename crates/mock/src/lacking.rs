@@ -1,4 +1,4 @@
-//! Reports of what a machine lacks.
+//! Reports of missing features and programs of a machine.
 
 use std::env;
 use std::io::{self, Write as _};

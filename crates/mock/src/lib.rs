@@ -1,4 +1,4 @@
-//! For tests alone: real agent CLIs, talking to a scripted language model, on a network that is only loopback.
+//! Test support: real agent CLIs that use a scripted language model, on a network with only loopback.
 //!
 //! ```no_run
 //! use callsheet_mock::{Cli, Launch, Room, Script, Step, on_loopback};
@@ -14,17 +14,18 @@
 //! # }
 //! ```
 //!
-//! * [`Script`] is data: which answers, calls, errors follow on which user text. [`Mock`] serves it in every protocol
-//!   that the CLIs speak, and keeps every request.
-//! * [`Cli`] knows how each CLI is installed, configured and started; [`Cli::program`] installs it once per machine.
-//! * [`Room`] is a home, a project and a mock. [`Room::run`] starts a CLI in it; [`Room::env`] is for tests in which
-//!   something else starts the CLI, or in which it is not headless.
-//! * [`on_loopback`] runs a test where nothing can leave the machine.
+//! * [`Script`] is data: the answers, calls and errors that follow each user text. [`Mock`] serves it in
+//!   every protocol that the CLIs use, and keeps every request.
+//! * [`Cli`] knows how each CLI is installed, configured and started; [`Cli::program`] installs it once per
+//!   machine.
+//! * [`Room`] is a home, a project and a mock. [`Room::run`] starts a CLI in it; [`Room::env`] is for tests
+//!   in which another program starts the CLI, or in which it is not headless.
+//! * [`on_loopback`] runs a test in a network that nothing can leave.
 //! * [`as_user`] runs a test as a user who may not read every file.
-//! * [`Postgres`] is a database server of a test's own.
+//! * [`Postgres`] is a database server for one test.
 //!
-//! A test reports what a machine cannot do in a line that begins with `NOT TESTED` (see [`not_tested`]); a program that
-//! `./test` should have installed is a failure (see [`missing`]).
+//! A test reports a missing feature of the machine in a line that begins with `NOT TESTED` (see
+//! [`not_tested`]); a program that `./test` should have installed is a failure (see [`missing`]).
 
 mod again;
 mod cli;

@@ -1,4 +1,4 @@
-//! Tests on a network that has only loopback.
+//! Runs tests on a network that has only loopback.
 
 use std::env;
 use std::io;
@@ -12,10 +12,10 @@ const INSIDE: &str = "CALLSHEET_TEST_ON_LOOPBACK";
 
 /// Installs the CLIs, then runs `body` in a network namespace that has only `lo`.
 ///
-/// To be called by the `#[test]` function itself, with a closure that is the test: the test program is started again
-/// with this one test, under `unshare`, so that the mock, the CLI and the test are all inside. Where there are
-/// no such namespaces the body runs all the same, and a line says that the isolation was not tested. Without
-/// one of the CLIs there is nothing to run, and a line says that.
+/// The `#[test]` function itself must call this, with a closure that is the test: the test program is started
+/// again with this one test, under `unshare`, so that the mock, the CLI and the test are all inside. On a
+/// machine without such namespaces the body runs as well, and a line says that the isolation was not tested.
+/// If one of the CLIs is missing, nothing runs, and a line says so.
 pub fn on_loopback<F: FnOnce()>(clis: &[Cli], body: F) {
     if is_isolated() {
         let up = bring_loopback_up();
@@ -27,7 +27,7 @@ pub fn on_loopback<F: FnOnce()>(clis: &[Cli], body: F) {
             return missing(&format!("{} {}: {why}", cli.name(), cli.version()));
         }
     }
-    // As root the plain form leaves users as they are; others must become root in a namespace of users.
+    // As root the plain form keeps the users; other users must become root in a user namespace.
     let forms: [&[&str]; 2] = [&["-n"], &["-rn"]];
     let works = |form: &&&[&str]| {
         let mut probe = Command::new("unshare");
@@ -46,12 +46,12 @@ pub fn on_loopback<F: FnOnce()>(clis: &[Cli], body: F) {
     }
 }
 
-/// Whether nothing can leave the machine.
+/// Checks whether the test runs in a network namespace that nothing can leave.
 pub fn is_isolated() -> bool {
     env::var_os(INSIDE).is_some()
 }
 
-/// Asks the kernel to set the interface 1, which `lo` is in a new namespace, up. `ip` is not on every machine.
+/// Asks the kernel to bring interface 1 up, which is `lo` in a new namespace. Not every machine has `ip`.
 #[cfg(target_os = "linux")]
 fn bring_loopback_up() -> io::Result<()> {
     use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, send, socket};
@@ -68,19 +68,19 @@ fn bring_loopback_up() -> io::Result<()> {
     message.extend(1_i32.to_ne_bytes());
     message.extend(IFF_UP.to_ne_bytes());
     message.extend(IFF_UP.to_ne_bytes());
-    // No protocol is number 0, the one of routes and links.
+    // Without a protocol it is number 0, the one of routes and links.
     let kernel = socket(AddressFamily::NETLINK, SocketType::RAW, None)?;
     send(&kernel, &message, SendFlags::empty())?;
     let mut answer = [0; 64];
     recv(&kernel, &mut answer, RecvFlags::empty())?;
-    // After the header of 16 bytes: zero, or the number of an error below zero.
+    // After the header of 16 bytes: zero, or a negative error number.
     match i32::from_ne_bytes([answer[16], answer[17], answer[18], answer[19]]) {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(-error)),
     }
 }
 
-/// Other systems have no `unshare`, so nobody comes here.
+/// Other systems have no `unshare`, so this is never called.
 #[cfg(not(target_os = "linux"))]
 fn bring_loopback_up() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())

@@ -1,4 +1,4 @@
-//! A PostgreSQL server of a test's own: made by `initdb`, on a free port, gone when it is dropped.
+//! A PostgreSQL server for one test: created by `initdb`, on a free port, removed on drop.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -11,17 +11,18 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+/// A running PostgreSQL server, which is stopped and removed on drop.
 #[derive(Debug)]
 pub struct Postgres {
     programs: PathBuf,
     dir: TempDir,
     port: u16,
-    /// Whom the server runs as, where we are somebody whom it refuses to run as.
+    /// The user and group of the server, if it refuses to run as the current user.
     user: Option<(u32, u32)>,
 }
 
 impl Postgres {
-    /// A server that runs, or why there is none.
+    /// Starts a server. The error says why that failed.
     pub fn start() -> Result<Self, String> {
         let programs = programs().ok_or("PostgreSQL is not installed")?;
         let said = |error: io::Error| error.to_string();
@@ -41,11 +42,12 @@ impl Postgres {
         Ok(server)
     }
 
+    /// Returns the URL of its default database.
     pub fn url(&self) -> String {
         format!("postgres://callsheet@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// A database of its own on this server.
+    /// Creates a database on this server and returns its URL.
     pub fn database(&self, name: &str) -> Result<String, String> {
         let port = self.port.to_string();
         let place = ["-h", "127.0.0.1", "-p", &port, "-U", "callsheet"];
@@ -63,7 +65,7 @@ impl Postgres {
         self.run(self.command("psql").args(["-q", "-v", "ON_ERROR_STOP=1", "-d", url, "-f"]).arg(copy))
     }
 
-    /// Starts it again.
+    /// Starts the server, also after a crash.
     pub fn resume(&self) -> Result<(), String> {
         let options =
             format!("-c listen_addresses=127.0.0.1 -c port={} -c unix_socket_directories=''", self.port);
@@ -78,17 +80,18 @@ impl Postgres {
         )
     }
 
-    /// Stops it as a power cut would.
+    /// Stops the server as a power cut would.
     pub fn crash(&self) -> Result<(), String> {
         self.run(self.command("pg_ctl").arg("-D").arg(self.data()).args(["-w", "-m", "immediate", "stop"]))
     }
 
-    /// Stops its processes where they are: sockets stay open, and nothing is answered. They go on when the answer is dropped.
+    /// Suspends its processes: sockets stay open, and nothing is answered. They resume when the result is
+    /// dropped.
     pub fn pause(&self) -> Result<Paused, String> {
         let said = |error: io::Error| error.to_string();
         let file = fs::read_to_string(self.data().join("postmaster.pid")).map_err(said)?;
         let first: i32 = file.lines().next().and_then(|line| line.trim().parse().ok()).ok_or("no process")?;
-        // The first one starts the others.
+        // The first process starts the others.
         let mut paused = Paused(vec![first]);
         signal(Signal::STOP, &paused.0);
         let children = fs::read_to_string(format!("/proc/{first}/task/{first}/children")).map_err(said)?;
@@ -111,7 +114,7 @@ impl Postgres {
     }
 
     fn run(&self, command: &mut Command) -> Result<(), String> {
-        // The server keeps what it is started with open, so nothing of ours may be a pipe.
+        // The server keeps its initial files open, so none of ours may be a pipe.
         let said = self.dir.path().join("said");
         let file = fs::File::create(&said).map_err(|error| error.to_string())?;
         let both = file.try_clone().map_err(|error| error.to_string())?;
@@ -127,7 +130,7 @@ impl Postgres {
     }
 }
 
-/// The processes of a server that is stopped.
+/// The processes of a suspended server.
 #[derive(Debug)]
 pub struct Paused(Vec<i32>);
 
@@ -139,19 +142,19 @@ impl Drop for Paused {
 
 fn signal(signal: Signal, pids: &[i32]) {
     for pid in pids.iter().filter_map(|pid| Pid::from_raw(*pid)) {
-        // A process that has ended meanwhile needs no signal.
+        // A process that has exited in the meantime needs no signal.
         let _ = kill_process(pid, signal);
     }
 }
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // A server that is down already is what was wanted.
+        // An error is fine: the server may already be down.
         drop(self.crash());
     }
 }
 
-/// The folder of the newest server that is installed.
+/// Returns the folder of the newest installed server.
 fn programs() -> Option<PathBuf> {
     let version = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
     let mut installed: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
@@ -168,7 +171,8 @@ fn programs() -> Option<PathBuf> {
     folders.into_iter().find(|folder| folder.join("initdb").is_file() && folder.join("pg_ctl").is_file())
 }
 
-/// PostgreSQL does not run as root: then as its own user or, without one, as nobody.
+/// Returns the user and group for the server if this process is root, which PostgreSQL refuses: its own user
+/// or, without one, the user `nobody`.
 fn unprivileged() -> Option<(u32, u32)> {
     if !rustix::process::geteuid().is_root() {
         return None;

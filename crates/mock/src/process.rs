@@ -1,4 +1,4 @@
-//! A process with all its children, until it ends or its time is up.
+//! Runs a process with all its children, until it exits or reaches its deadline.
 
 use std::io::{self, Read, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -10,34 +10,40 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::server::Request;
 
-/// What became of a process.
+/// The result of a process.
 #[derive(Debug, Clone)]
 pub struct Ran {
-    /// None if a signal ended it, as at the deadline.
+    /// The exit code; `None` if a signal ended it, as at the deadline.
     pub code: Option<i32>,
+    /// Whether it reached its deadline.
     pub timed_out: bool,
+    /// All bytes of its standard output.
     pub stdout: Vec<u8>,
+    /// All bytes of its standard error.
     pub stderr: Vec<u8>,
-    /// What the mock was asked meanwhile.
+    /// The requests that the mock received in the meantime.
     pub requests: Vec<Request>,
 }
 
 impl Ran {
+    /// Returns its standard output as text.
     pub fn out(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
+    /// Returns its standard error as text.
     pub fn err(&self) -> String {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
-    /// The requests that a turn of the script answered.
+    /// Returns the requests that a turn of the script answered.
     pub fn turns(&self) -> Vec<&Request> {
         self.requests.iter().filter(|request| request.answer.starts_with("step ")).collect()
     }
 }
 
-/// Runs a command in a process group of its own. Nothing of the group outlives the call: wrappers leave children.
+/// Runs a command in a process group of its own, and kills the rest of the group before it returns: wrappers
+/// leave children behind.
 pub(crate) fn run(command: &mut Command, input: &[u8], deadline: Duration) -> io::Result<Ran> {
     let mut child = command
         .process_group(0)
@@ -48,13 +54,13 @@ pub(crate) fn run(command: &mut Command, input: &[u8], deadline: Duration) -> io
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::Other)?;
     let writing = child.stdin.take().map(|mut stdin| {
         let input = input.to_vec();
-        // A program that does not read all of its input is no error of ours.
+        // A program that does not read all of its input is not an error.
         thread::spawn(move || drop(stdin.write_all(&input)))
     });
     let stdout = child.stdout.take().map(drain);
     let stderr = child.stderr.take().map(drain);
     let status = wait(&mut child, deadline);
-    // Not an error: usually all of the group is gone already.
+    // An error is normal: usually the whole group has already exited.
     let _ = kill_process_group(group, Signal::KILL);
     let timed_out = matches!(status, Ok(None));
     let status = child.wait()?;
@@ -72,7 +78,7 @@ pub(crate) fn run(command: &mut Command, input: &[u8], deadline: Duration) -> io
 fn drain(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read before an error is still what the program said.
+        // The bytes before an error are still output of the program.
         drop(from.read_to_end(&mut bytes));
         bytes
     })
@@ -103,27 +109,27 @@ mod tests {
         run(Command::new("sh").args(["-c", script]), input, Duration::from_millis(deadline_ms)).unwrap()
     }
 
-    /// A killed process is gone, or nobody has collected it yet.
+    /// Checks whether a process is dead: it has no entry, or is a zombie.
     fn is_dead(pid: &str) -> bool {
         let stat = fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
         stat.is_empty() || stat.contains(") Z ")
     }
 
     #[test]
-    fn output_code_and_input() {
+    fn output_exit_code_and_input() {
         let ran = shell("cat; echo talk >&2; exit 3", b"data", 60_000);
         let said = (ran.code, ran.timed_out, ran.out(), ran.err());
         assert_eq!(said, (Some(3), false, "data".to_owned(), "talk\n".to_owned()));
     }
 
     #[test]
-    fn nobody_reads_the_input() {
+    fn unread_input_does_not_block() {
         let ran = shell("exit 0", &vec![b'x'; 1 << 20], 60_000);
         assert_eq!((ran.code, ran.timed_out), (Some(0), false));
     }
 
     #[test]
-    fn children_end_with_it_at_the_deadline_and_after_its_end() {
+    fn children_are_killed_with_process() {
         for (end, deadline_ms, code) in [("wait", 300, None), ("exit 0", 60_000, Some(0))] {
             let ran = shell(&format!("sleep 1000 & echo $!; {end}"), b"", deadline_ms);
             assert_eq!((ran.code, ran.timed_out), (code, code.is_none()));

@@ -1,4 +1,4 @@
-//! The protocols of language models: what a request asks, and how an answer is written.
+//! The protocols of language models: parse requests and write answers.
 
 mod anthropic;
 mod chat;
@@ -7,7 +7,7 @@ mod responses;
 
 use serde_json::Value;
 
-/// A way to talk to a model.
+/// A protocol of a model's API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Anthropic,
@@ -16,7 +16,7 @@ pub(crate) enum Protocol {
     Gemini,
 }
 
-/// What a request says, in the order in which it says it.
+/// An item of a request's conversation, in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Item {
     User(String),
@@ -29,17 +29,17 @@ pub(crate) enum Item {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tool {
     pub(crate) name: String,
-    /// Codex puts the tools of an MCP server into a namespace.
+    /// The namespace: Codex puts the tools of an MCP server into one.
     pub(crate) namespace: Option<String>,
-    /// Takes a text, not an object.
+    /// Whether it takes a text instead of an object.
     pub(crate) freeform: bool,
 }
 
-/// What the model answers.
+/// The answer of the model.
 #[derive(Debug)]
 pub(crate) struct Answer<'a> {
     pub(crate) model: &'a str,
-    /// Number of calls before this one, for ids that are the same in every run.
+    /// The number of calls before this one, for ids that are the same in every run.
     pub(crate) serial: usize,
     pub(crate) thought: Option<&'a str>,
     pub(crate) text: Option<&'a str>,
@@ -87,7 +87,7 @@ impl Protocol {
         }
     }
 
-    /// The body of the answer: server-sent events, or one object.
+    /// Returns the body of the answer: server-sent events, or one object.
     pub(crate) fn write(self, answer: &Answer<'_>, stream: bool) -> String {
         match (self, stream) {
             (Self::Anthropic, true) => anthropic::events(answer),
@@ -107,7 +107,8 @@ impl Tool {
         Self { name: text(name), ..Self::default() }
     }
 
-    /// A tool in a namespace may be asked for by its own name or by both, with two underscores between.
+    /// Checks whether `wanted` names this tool. A tool in a namespace has its own name, and the two names
+    /// with two underscores between.
     pub(crate) fn is(&self, wanted: &str) -> bool {
         let inside = |namespace: &String| {
             wanted.strip_prefix(namespace.trim_end_matches('_')).and_then(|rest| rest.strip_prefix("__"))
@@ -125,7 +126,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// The texts of a content that is a string, or a list of parts with a `text`.
+/// Returns the texts of a content that is a string, or a list of parts with a `text`.
 fn texts(content: &Value) -> Vec<String> {
     match content {
         Value::String(text) => vec![text.clone()],
@@ -133,7 +134,7 @@ fn texts(content: &Value) -> Vec<String> {
     }
 }
 
-/// A text as models send it: cut anywhere, so that no reader can rely on getting a word in one piece.
+/// Splits a text as models send it: at any character, so that no reader can rely on whole words.
 fn pieces(text: &str) -> Vec<&str> {
     let size = (text.len() / 8).max(12);
     let mut rest = text;
@@ -146,7 +147,7 @@ fn pieces(text: &str) -> Vec<&str> {
     pieces
 }
 
-/// One server-sent event whose name is the `type` of its data.
+/// Returns one server-sent event whose name is the `type` of its data.
 fn typed_event(data: &Value) -> String {
     format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! Where a CLI lives during a test.
+//! The environment of a CLI during a test.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -14,19 +14,21 @@ use crate::process::{self, Ran};
 use crate::script::Script;
 use crate::server::Mock;
 
-/// A home, a project and a mock, all of one test. Runs in one room share sessions, as on a user's machine.
+/// A home, a project and a mock for one test. Runs in one room share sessions, as on a user's machine.
 #[derive(Debug)]
 pub struct Room {
     dir: TempDir,
+    /// The mock that the CLIs of this room use.
     pub mock: Mock,
 }
 
 impl Room {
+    /// Creates a room with a mock that serves `script`.
     pub fn new(script: Script) -> io::Result<Self> {
         Self::with(|_project| script)
     }
 
-    /// A room whose script needs to know where the project is, for tools that take absolute paths.
+    /// Creates a room whose script needs the path of the project, for tools that take absolute paths.
     pub fn with(script: impl FnOnce(&Path) -> Script) -> io::Result<Self> {
         let dir = tempfile::Builder::new().prefix("callsheet-room-").tempdir()?;
         for name in ["home", "project", "tmp"] {
@@ -37,20 +39,22 @@ impl Room {
         Ok(Self { dir, mock })
     }
 
+    /// Returns the directory of the room.
     pub fn path(&self) -> &Path {
         self.dir.path()
     }
 
+    /// Returns the home directory of the CLIs.
     pub fn home(&self) -> PathBuf {
         self.path().join("home")
     }
 
-    /// The directory that CLIs work in; empty at first.
+    /// Returns the working directory of the CLIs; empty at first.
     pub fn project(&self) -> PathBuf {
         self.path().join("project")
     }
 
-    /// Configures a CLI for this room and gives all the environment that it may see.
+    /// Configures a CLI for this room and returns its whole environment.
     pub fn env(&self, cli: Cli) -> io::Result<BTreeMap<String, String>> {
         let mut env = BTreeMap::new();
         let mut set = |name: &str, value: String| env.insert(name.to_owned(), value);
@@ -67,7 +71,7 @@ impl Room {
         Ok(env)
     }
 
-    /// Starts an installed CLI in the project and waits for its end.
+    /// Starts an installed CLI in the project and waits until it exits.
     pub fn run(&self, cli: Cli, launch: &Launch<'_>) -> io::Result<Ran> {
         let program = cli.program().map_err(io::Error::other)?;
         let env = self.env(cli)?;

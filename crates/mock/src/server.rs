@@ -1,4 +1,4 @@
-//! A loopback server that stands in for the language model.
+//! A loopback server that replaces the language model.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -17,21 +17,23 @@ use crate::http;
 use crate::protocol::{Answer, Item, Protocol, Tool};
 use crate::script::{Failure, Script, Step};
 
-/// What a side request (a title, a summary) is answered.
+/// The answer to a side request (a title, a summary).
 const SIDE_ANSWER: &str = "ok";
 
-/// A request as it came in.
+/// A request as it was received.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Request {
+    /// The HTTP method.
     pub method: String,
+    /// The path with its query.
     pub path: String,
-    /// Null if there was none; a string if it was not JSON.
+    /// The body: null if there was none, a string if it was not JSON.
     pub body: Value,
-    /// What it was answered with: `step N` of its turn (from 0), `side`, `probe`, or why nothing fits.
+    /// Its answer: `step N` of its turn (from 0), `side`, `probe`, or the reason why no step matches.
     pub answer: String,
 }
 
-/// A running mock; it ends when it is dropped.
+/// A running mock, which stops on drop.
 #[derive(Debug)]
 pub struct Mock {
     address: SocketAddr,
@@ -53,7 +55,8 @@ struct Seen {
 }
 
 impl Mock {
-    /// Serves the script on a free port of 127.0.0.1; every request is also appended to `record` as a line of JSON.
+    /// Serves the script on a free port of 127.0.0.1. Also appends every request to `record` as a line of
+    /// JSON.
     pub fn start(script: Script, record: Option<&Path>) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let address = listener.local_addr()?;
@@ -68,19 +71,19 @@ impl Mock {
                 }
                 let Ok(stream) = stream else { continue };
                 let serving = Arc::clone(&serving);
-                // A client that breaks off is no concern of the others.
+                // A client that disconnects does not affect the others.
                 thread::spawn(move || serving.serve(&stream));
             }
         });
         Ok(Self { address, shared, accepting: Some(accepting) })
     }
 
-    /// Where it listens, as `http://127.0.0.1:PORT`.
+    /// Returns its address, as `http://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Every request so far.
+    /// Returns every request so far.
     pub fn requests(&self) -> Vec<Request> {
         self.shared.seen().requests.clone()
     }
@@ -89,7 +92,7 @@ impl Mock {
 impl Drop for Mock {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::SeqCst);
-        // Wakes the thread that accepts.
+        // Wakes the accepting thread.
         drop(TcpStream::connect(self.address));
         if let Some(accepting) = self.accepting.take() {
             drop(accepting.join());
@@ -98,14 +101,14 @@ impl Drop for Mock {
 }
 
 impl Request {
-    /// All that it says a user said, injected reminders included, in order.
+    /// Returns all its user texts, including injected reminders, in order.
     pub fn user_texts(&self) -> Vec<String> {
         let items = Protocol::of(&self.path).map(|protocol| protocol.items(&self.body)).unwrap_or_default();
         let said = |item| if let Item::User(text) = item { Some(text) } else { None };
         items.into_iter().filter_map(said).collect()
     }
 
-    /// The names of the tools that it offers; one inside a namespace as `namespace__name`.
+    /// Returns the names of the tools that it offers; one inside a namespace as `namespace__name`.
     pub fn tools(&self) -> Vec<String> {
         let tools = Protocol::of(&self.path).map(|protocol| protocol.tools(&self.body)).unwrap_or_default();
         let full = |tool: Tool| match tool.namespace {
@@ -116,17 +119,17 @@ impl Request {
     }
 }
 
-/// A step that answers a request, and why it does.
+/// A step that answers a request, and the reason for it.
 struct Chosen<'a> {
     step: Cow<'a, Step>,
     tool: Option<(Tool, &'a Value)>,
-    /// Number of calls so far.
+    /// The number of calls so far.
     serial: usize,
     why: String,
 }
 
 impl Chosen<'_> {
-    /// An error, so that nobody takes the answer for one of the script.
+    /// Returns an error, so that the answer cannot pass for one of the script.
     fn none(why: String) -> Self {
         let step = Cow::Owned(Step::error(400, &format!("mock: {why}")));
         Self { step, tool: None, serial: 0, why }
@@ -134,7 +137,7 @@ impl Chosen<'_> {
 }
 
 impl Shared {
-    /// A test that panicked elsewhere leaves the requests as they were.
+    /// Locks the requests. A test that panicked elsewhere leaves them intact.
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -146,7 +149,7 @@ impl Shared {
         };
         let Some(protocol) = Protocol::of(&path).filter(|_| method == "POST") else {
             note("probe".to_owned())?;
-            // One body for the lists of models and the counts of tokens that some clients ask for.
+            // One body for the lists of models and the counts of tokens that some clients request.
             let any =
                 json!({ "object": "list", "data": [], "models": [], "input_tokens": 10, "totalTokens": 10 });
             let any = if method == "HEAD" { String::new() } else { any.to_string() };
@@ -172,7 +175,7 @@ impl Shared {
         }
     }
 
-    /// In memory and on disk before the client can act on the answer.
+    /// Records a request in memory and on disk, before the client can act on the answer.
     fn note(&self, request: Request) -> io::Result<()> {
         let mut seen = self.seen();
         if let Some(record) = &mut seen.record {
@@ -215,7 +218,7 @@ impl Shared {
     }
 }
 
-/// Where the present turn begins: after the last thing that the model said without calling a tool.
+/// Returns the start of the current turn: after the model's last message without a tool call.
 fn begun(items: &[Item]) -> usize {
     let ended = |at: &usize| items[*at] == Item::Said && items.get(at + 1) != Some(&Item::Called);
     (0..items.len()).rev().find(ended).map_or(0, |at| at + 1)

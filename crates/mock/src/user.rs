@@ -1,4 +1,4 @@
-//! Tests for a user who may not read every file.
+//! Runs tests as a user who may not read every file.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -8,13 +8,13 @@ use std::process::Command;
 use crate::again::{again, test_name};
 use crate::not_tested;
 
-/// Runs `body` as a user without privileges: as root the test program is started again by `setpriv`.
+/// Runs `body` as a user without privileges: as root, `setpriv` starts the test program again.
 ///
-/// To be called by the `#[test]` function itself, with a closure that is the test.
+/// The `#[test]` function itself must call this, with a closure that is the test.
 ///
 /// # Panics
 ///
-/// If the test program cannot be copied to where every user may read it.
+/// If the test program cannot be copied to a place that every user may read.
 pub fn as_user<F: FnOnce()>(body: F) {
     if !rustix::process::geteuid().is_root() {
         return body();

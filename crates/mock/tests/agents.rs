@@ -1,4 +1,4 @@
-//! The real CLIs with the mock: prompts, tools, MCP, permissions, exit codes.
+//! Tests the real CLIs with the mock: prompts, tools, MCP, permissions, exit codes.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -9,29 +9,29 @@ use std::time::Duration;
 use callsheet_mock::{Cli, Launch, McpServer, Permit, Ran, Room, Script, Step, Via, on_loopback};
 use serde_json::json;
 
-/// The same tests for each of the CLIs, so that they run next to each other.
+/// Defines the same tests for each CLI, so that they run in parallel.
 macro_rules! for_each_cli {
     ($($name:ident: $cli:ident,)*) => {$(
         mod $name {
             use super::*;
 
             #[test]
-            fn gets_the_prompt_and_answers() {
+            fn receives_prompt_and_answers() {
                 on_loopback(&[Cli::$cli], || prompt_and_answer(Cli::$cli));
             }
 
             #[test]
-            fn writes_a_file() {
+            fn writes_file() {
                 on_loopback(&[Cli::$cli], || write_tool(Cli::$cli));
             }
 
             #[test]
-            fn calls_an_mcp_tool() {
+            fn calls_mcp_tool() {
                 on_loopback(&[Cli::$cli], || mcp_tool(Cli::$cli));
             }
 
             #[test]
-            fn fails_with_the_api() {
+            fn api_error_fails_run() {
                 on_loopback(&[Cli::$cli], || api_error(Cli::$cli));
             }
         }
@@ -45,21 +45,21 @@ for_each_cli! {
     copilot: Copilot,
 }
 
-/// All that shells, JSON and careless programs change.
+/// Everything that shells, JSON and careless programs change.
 const PROMPT: &str = "  \tleading blanks\r\n\"quotes\" 'and' $HOME `date` \\n %s {{x}} <b>&amp;</b>\n\né 漢字 🙂\n# !x -y\nend \n\n ";
 
-/// What the CLI printed as text: Copilot ends it with a line of its own.
+/// Returns the exit code and the text that the CLI printed, without the line end that Copilot adds.
 fn said(ran: &Ran) -> (Option<i32>, String) {
     (ran.code, ran.out().trim_end_matches('\n').to_owned())
 }
 
-/// The user text that the turn was found by, as the model got it.
+/// Returns the user text of the turn, as the model got it.
 fn delivered(ran: &Ran) -> String {
     ran.turns()[0].user_texts().pop().unwrap()
 }
 
 fn prompt_and_answer(cli: Cli) {
-    // More than one argument can hold.
+    // Longer than one argument can be.
     let long = PROMPT.repeat(2000);
     let script = Script::new().on(PROMPT, [Step::text("It came by argv.")]);
     let room = Room::new(script.on(&long, [Step::text("It came by stdin.")])).unwrap();
@@ -79,7 +79,7 @@ fn prompt_and_answer(cli: Cli) {
     }
 }
 
-/// A call that writes `content` to `note.txt` in the project, with whichever tool the CLI has for it.
+/// Returns a call that writes `content` to `note.txt` in the project, with whichever tool the CLI has for it.
 fn write_note(project: &Path, content: &str) -> Step {
     let path = project.join("note.txt");
     Step::call(&["Write", "write_file"], json!({ "file_path": path, "content": content }))
@@ -117,7 +117,7 @@ fn api_error(cli: Cli) {
     for stream in [true, false] {
         let room = Room::new(Script::new().on("Go.", [Step::error(400, "the mock refuses")])).unwrap();
         let ran = room.run(cli, &Launch { stream, ..Launch::new("Go.") }).unwrap();
-        // Gemini ends its stream with the status, of which a system keeps one byte.
+        // Gemini ends its stream with the status as its exit code, of which a system keeps one byte.
         let code = if cli == Cli::Gemini && stream { 400 % 256 } else { 1 };
         // Claude Code asks again before it gives up.
         let is_asked_once = ran.turns().len() == 1 || cli == Cli::Claude && !ran.turns().is_empty();
@@ -126,7 +126,7 @@ fn api_error(cli: Cli) {
 }
 
 #[test]
-fn without_permission_nothing_is_written_and_the_exit_is_0() {
+fn denied_write_leaves_exit_zero() {
     let clis = [Cli::Claude, Cli::Copilot];
     on_loopback(&clis, || {
         for cli in clis {
@@ -143,7 +143,7 @@ fn without_permission_nothing_is_written_and_the_exit_is_0() {
 }
 
 #[test]
-fn sessions_of_a_room_go_on() {
+fn room_sessions_can_be_continued() {
     on_loopback(&[Cli::Claude], || {
         let script = Script::new().on("One.", [Step::text("first")]).on("Two.", [Step::text("second")]);
         let room = Room::new(script).unwrap();
@@ -158,7 +158,7 @@ fn sessions_of_a_room_go_on() {
 }
 
 #[test]
-fn the_deadline_ends_a_cli_that_waits() {
+fn deadline_kills_waiting_cli() {
     on_loopback(&[Cli::Codex], || {
         let room = Room::new(Script::new().on("Wait.", [Step::text("too late").after_ms(600_000)])).unwrap();
         let launch = Launch { deadline: Duration::from_secs(5), ..Launch::new("Wait.") };

@@ -1,4 +1,4 @@
-//! The agent CLIs and packages that other tests need, installed before those tests start.
+//! Installs the agent CLIs and packages that other tests need, before those tests start.
 
 use callsheet_mock::{Cli, missing};
 

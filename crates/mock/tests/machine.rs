@@ -1,4 +1,4 @@
-//! What a machine may lack, and the install: with a cache of its own, and programs that only pretend.
+//! Tests the install and machines that lack something: with a separate cache, and programs that only pretend.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -10,9 +10,9 @@ use std::{env, fs};
 use callsheet_mock::{Cli, is_isolated, on_loopback};
 use tempfile::TempDir;
 
-/// Also the test that the others start, on machines that lack something.
+/// The other tests also start this one, on machines that lack something.
 #[test]
-fn codex_tells_its_version() {
+fn codex_prints_its_version() {
     on_loopback(&[Cli::Codex], || {
         let said = Command::new(Cli::Codex.program().unwrap()).arg("--version").output().unwrap();
         assert_eq!(String::from_utf8(said.stdout).unwrap(), "codex-cli 0.166.0\n");
@@ -22,7 +22,7 @@ fn codex_tells_its_version() {
     });
 }
 
-/// A directory whose `bin` comes before all other programs, or is the only one there is.
+/// A directory whose `bin` precedes all other programs, or is the only one.
 struct Machine {
     dir: TempDir,
     bare: bool,
@@ -50,7 +50,7 @@ impl Machine {
         let path = if self.bare { bin } else { format!("{bin}:{}", env::var("PATH").unwrap()) };
         let mut command = Command::new(env::current_exe().unwrap());
         command
-            .args(["--exact", "codex_tells_its_version", "--nocapture"])
+            .args(["--exact", "codex_prints_its_version", "--nocapture"])
             .env("PATH", path)
             .env("CALLSHEET_TEST_CACHE", self.dir.path().join("cache"))
             .env_remove("CALLSHEET_TEST_INSTALLED")
@@ -59,7 +59,7 @@ impl Machine {
         command
     }
 
-    /// The lines about what was not tested, if the test passed.
+    /// Returns the `NOT TESTED` lines, if the test passed.
     fn not_tested(&self) -> Vec<String> {
         let output = self.start().wait_with_output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
@@ -76,7 +76,7 @@ impl Machine {
     }
 }
 
-/// Installs a Codex that does nothing but say who it is, and notes that it was asked to.
+/// Returns a fake `npm` that installs a Codex which only prints its version, and that logs each call.
 fn npm(version: &str, log: &Path) -> String {
     format!(
         "echo \"$8\" >> '{}'; mkdir -p \"$7/node_modules/.bin\"; cd \"$7/node_modules/.bin\"; sleep 0.2\n\
@@ -86,7 +86,7 @@ fn npm(version: &str, log: &Path) -> String {
 }
 
 #[test]
-fn one_process_installs_and_the_others_wait() {
+fn one_process_installs_others_wait() {
     let log = TempDir::new().unwrap();
     let log = log.path().join("log");
     let machine = Machine::new(false, &[("npm", &npm("0.166.0", &log))]);
@@ -100,7 +100,7 @@ fn one_process_installs_and_the_others_wait() {
 }
 
 #[test]
-fn an_install_that_fails_is_named_and_leaves_nothing() {
+fn failed_install_is_reported_and_removed() {
     let log = TempDir::new().unwrap();
     for (npm, why) in [
         (
@@ -131,13 +131,13 @@ fn missing_cli_fails_after_install() {
 }
 
 #[test]
-fn without_namespaces_the_test_runs_all_the_same() {
+fn test_runs_without_namespaces() {
     let log = TempDir::new().unwrap();
     let log = log.path().join("log");
     let machine = Machine::new(false, &[("npm", &npm("0.166.0", &log)), ("unshare", "exit 1")]);
     let why = "NOT TESTED: network isolation: unshare cannot make a network namespace here";
     assert_eq!(machine.not_tested(), [why]);
-    // It is no pass by default: the Codex of this machine tells another version, and that is noticed.
+    // The test does not pass by default: if this machine's Codex prints another version, it fails.
     let program = machine.dir.path().join("cache/codex-0.166.0/node_modules/.bin/codex");
     fs::write(&program, "#!/bin/sh\necho changed\n").unwrap();
     assert!(!machine.start().wait_with_output().unwrap().status.success());

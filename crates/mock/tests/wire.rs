@@ -1,4 +1,4 @@
-//! What the mock says on the wire: each answer whole, as `tests/wire/<case>.http`. `BLESS=1` rewrites them.
+//! Tests the mock's answers on the wire, each in full: `tests/wire/<case>.http`. `BLESS=1` rewrites them.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -10,7 +10,7 @@ use std::{env, fs};
 use callsheet_mock::{Call, Failure, Mock, Script, Step, Turn};
 use serde_json::{Value, json};
 
-/// Sends bytes and gives all that comes back.
+/// Sends bytes and returns the whole answer.
 fn exchange(mock: &Mock, request: &str) -> String {
     let mut stream = TcpStream::connect(mock.url().strip_prefix("http://").unwrap()).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
@@ -41,7 +41,7 @@ const CHAT: &str = "/v1/chat/completions";
 const GEMINI: &str = "/v1beta/models/gemini-x:generateContent";
 const GEMINI_STREAM: &str = "/v1beta/models/gemini-x:streamGenerateContent?alt=sse";
 
-/// A request in which a user says `text` and one tool is offered.
+/// Returns a request in which a user says `text` and one tool is offered.
 fn ask(path: &str, text: &str, tool: &str, stream: bool) -> Value {
     let messages = json!([{ "role": "user", "content": text }]);
     match path {
@@ -78,7 +78,7 @@ fn mock() -> Mock {
 }
 
 #[test]
-fn every_protocol_streams_and_answers_at_once() {
+fn protocols_answer_streamed_and_plain() {
     let (mock, mut different) = (mock(), Vec::new());
     for (name, path, stream) in [
         ("anthropic-stream", ANTHROPIC, true),
@@ -99,7 +99,7 @@ fn every_protocol_streams_and_answers_at_once() {
 }
 
 #[test]
-fn other_answers() {
+fn probes_errors_and_chunks_are_answered() {
     let (mock, mut different) = (mock(), Vec::new());
     let mut check = |case: &str, answer: String| golden(case, &answer, &mut different);
     check("probe-head", exchange(&mock, "HEAD / HTTP/1.1\r\n\r\n"));
@@ -119,7 +119,7 @@ fn other_answers() {
 
 /// Codex offers the tools of an MCP server in a namespace, and some that take a text.
 #[test]
-fn codex_tools() {
+fn codex_namespaced_and_freeform_tools_work() {
     let script = Script::new()
         .on("full", [Step::call(&["mcp__callsheet__submit"], json!({ "a": 1 }))])
         .on("short", [Step::call(&["submit"], json!({ "a": 1 }))])
@@ -149,7 +149,7 @@ fn codex_tools() {
     assert_eq!(mock.requests()[0].tools(), ["web_search", "apply_patch", "mcp__callsheet__submit"]);
 }
 
-/// A conversation: `u:` a user text, `c` a call, `r` its result, `s` something said.
+/// Returns a conversation: `u:` a user text, `c` a call, `r` its result, `s` an answer without a call.
 fn conversation(path: &str, items: &[&str]) -> Value {
     let mut body = ask(path, "", "Write", false);
     let said = |item: &&str| -> Value {
@@ -190,7 +190,7 @@ fn conversation(path: &str, items: &[&str]) -> Value {
 }
 
 #[test]
-fn a_step_is_found_by_the_text_and_the_results_after_it() {
+fn step_matches_text_and_result_count() {
     let mock = mock();
     for path in [ANTHROPIC, RESPONSES, CHAT, GEMINI] {
         for (items, answer) in [
@@ -207,7 +207,7 @@ fn a_step_is_found_by_the_text_and_the_results_after_it() {
             post(&mock, path, &conversation(path, items));
             assert_eq!(mock.requests().pop().unwrap().answer, answer, "{path} {items:?}");
         }
-        // A turn that has ended does not answer for one that nobody wrote.
+        // A turn that has ended does not answer a text that the script lacks.
         post(&mock, path, &conversation(path, &["u:work", "c", "r", "s", "u:unknown"]));
         let answer = mock.requests().pop().unwrap().answer;
         assert!(answer.starts_with("no turn begins with any of ") && answer.contains("unknown"), "{answer}");
@@ -235,7 +235,7 @@ fn every_request_is_recorded() {
 }
 
 #[test]
-fn a_script_is_data() {
+fn script_round_trips_as_json() {
     let text = r#"{"turns": [
         {"user": "Go.", "steps": [
             {"thought": "hm", "text": "yes", "delay_ms": 5,

@@ -1,6 +1,6 @@
-//! Names and phrases of the workspace follow docs/STYLE.md.
+//! Tests that names and phrases of the workspace follow docs/STYLE.md.
 //!
-//! The figures of CONTRIBUTING.md are the ones that these tests print.
+//! These tests print the figures of CONTRIBUTING.md.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -32,7 +32,7 @@ fn files_below(dir: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The source files of all crates that are counted.
+/// Returns the source files of all crates that are counted.
 fn sources() -> Vec<(String, String)> {
     let mut files = Vec::new();
     for entry in fs::read_dir(top().join("crates")).unwrap() {
@@ -81,7 +81,7 @@ fn is_one_word(name: &str) -> bool {
     !chars.windows(2).any(|pair| !pair[0].is_uppercase() && pair[1].is_uppercase())
 }
 
-/// Names that are defined more than once, each with how often.
+/// Returns names that are defined more than once, each with its count.
 fn repeated(names: &[String]) -> BTreeMap<&str, usize> {
     let mut counts = BTreeMap::new();
     for name in names {
@@ -91,7 +91,7 @@ fn repeated(names: &[String]) -> BTreeMap<&str, usize> {
     counts
 }
 
-/// The types that the glossary names: words in backticks.
+/// Returns the types that the glossary names: words in backticks.
 fn glossary(text: &str) -> BTreeSet<&str> {
     text.lines()
         .filter(|line| line.starts_with('|'))

@@ -1,11 +1,12 @@
-//! Which processes a process descends from, and whether a guard is one of them.
+//! Finds the processes from which a process descends, and whether a guard is one of them.
 //!
-//! A guard names its state directory in its own command line, and so does the tmux server of a run. A process below it can
-//! change its own environment, session, terminal and program, but not the command line of an ancestor. Orphans stay below
-//! the guard, which adopts them. A second mark is inherited and cannot be taken off without privileges: it shows that there
-//! was a guard if the guard was killed, or if the process sees another list of processes.
+//! A guard names its state directory in its own command line, and so does the tmux server of a run. A process
+//! below it can change its own environment, session, terminal and program, but not the command line of an
+//! ancestor. Orphans stay below the guard, which adopts them. A second mark is inherited and cannot be
+//! removed without privileges: it shows that there was a guard if the guard was killed, or if the process
+//! sees another list of processes.
 //!
-//! Only Linux lists processes this way. Elsewhere no guard is found.
+//! Only Linux lists processes this way. On other systems no guard is found.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -16,28 +17,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::guard::GUARD;
 
-/// The directory for callsheet's own state: `$XDG_STATE_HOME/callsheet`, or the same below the home directory.
+/// Returns the directory for callsheet's own state: `$XDG_STATE_HOME/callsheet`, or the same below the home
+/// directory.
 pub fn state_home() -> Option<PathBuf> {
     let dir = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = dir("XDG_STATE_HOME").or_else(|| Some(dir("HOME")?.join(".local/state")))?;
     Some(state.join("callsheet"))
 }
 
-/// The run that this process drives, or the last of them.
+/// The run that this process drives, or drove last.
 static RUN: Mutex<String> = Mutex::new(String::new());
 
-/// Names the run that guards are started for from now on.
+/// Sets the run that guards are started for from now on.
 pub fn set_guarded_run(run: &str) {
     if let Ok(mut known) = RUN.lock() {
         run.clone_into(&mut known);
     }
 }
 
-/// How many words make a guard of our program.
+/// The number of arguments that make our program a guard.
 pub(crate) const GUARD_WORDS: usize = 4;
 
-/// The words that make a guard of our program. They name its state directory, by path and by number, and a run of its
-/// ledger.
+/// Returns the arguments that make our program a guard. They name its state directory, by path and by number,
+/// and a run of its ledger.
 pub(crate) fn guard_words() -> [String; GUARD_WORDS] {
     let state = state_home().unwrap_or_default();
     let run = RUN.lock().map(|run| run.clone()).unwrap_or_default();
@@ -45,20 +47,21 @@ pub(crate) fn guard_words() -> [String; GUARD_WORDS] {
     [GUARD.to_owned(), state.display().to_string(), number_of(&state), run]
 }
 
-/// Device and inode: two paths of one directory have the same.
+/// Returns device and inode: two paths of one directory have the same.
 fn number_of(dir: &Path) -> String {
     fs::metadata(dir).map_or_else(|_| "-".to_owned(), |meta| format!("{}:{}", meta.dev(), meta.ino()))
 }
 
-/// A process: its number is used again after its end, its number with its start time is not.
+/// A process: its id is reused after its end, its id with its start time is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessStamp {
+    /// The process id.
     pub pid: i32,
-    /// In ticks since the system was started.
+    /// The start time, in ticks since the system was started.
     pub started: u64,
 }
 
-/// What the system says of a process now.
+/// The present data of the system about a process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProcessStat {
     pub(crate) stamp: ProcessStamp,
@@ -69,7 +72,7 @@ pub(crate) struct ProcessStat {
 }
 
 impl ProcessStat {
-    /// Whether it can still do something.
+    /// Checks whether the process can still do something.
     pub(crate) fn is_alive(self) -> bool {
         !matches!(self.state, 'Z' | 'X')
     }
@@ -79,7 +82,7 @@ impl ProcessStat {
 pub(crate) fn look_up(pid: &str) -> Option<ProcessStat> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let number = stat.split(' ').next()?.parse().ok()?;
-    // The name of a program may hold anything, brackets too.
+    // The name of a program may contain anything, brackets too.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let field = |at: usize| fields.get(at)?.parse().ok();
     Some(ProcessStat {
@@ -96,37 +99,38 @@ pub(crate) fn look_up(_pid: &str) -> Option<ProcessStat> {
 }
 
 impl ProcessStamp {
-    /// The process that has this number now.
+    /// Returns the process that has this id now.
     pub fn from_pid(pid: i32) -> Option<Self> {
         Some(look_up(&pid.to_string())?.stamp)
     }
 
+    /// Returns this process.
     pub fn own() -> Option<Self> {
         Some(look_up("self")?.stamp)
     }
 
-    /// Whether this process is still there and can do something.
+    /// Checks whether this process still exists and can do something.
     pub fn is_alive(self) -> bool {
         look_up(&self.pid.to_string()).is_some_and(|stat| stat.stamp == self && stat.is_alive())
     }
 
-    /// Whether this process is still there and descends from `ancestor`.
+    /// Checks whether this process still exists and descends from `ancestor`.
     pub(crate) fn descends_from(self, ancestor: Self) -> bool {
         Self::from_pid(self.pid) == Some(self) && ancestors(&self.pid.to_string()).contains(&ancestor)
     }
 }
 
-/// So often a process is looked up again whose parent ended meanwhile.
+/// How often a process is looked up again if its parent ended meanwhile.
 const ATTEMPTS: usize = 5;
 
-/// The parent of a process, its parent, and so on.
+/// Returns the parent of a process, its parent, and so on.
 fn ancestors(pid: &str) -> Vec<ProcessStamp> {
     let mut found: Vec<ProcessStamp> = Vec::new();
     let mut at = pid.to_owned();
     loop {
         let parent = (0..ATTEMPTS).find_map(|_| {
             let child = look_up(&at)?;
-            // A younger process has the number of a parent that is gone.
+            // A younger process has reused the id of a parent that is gone.
             ProcessStamp::from_pid(child.parent).filter(|parent| parent.started <= child.stamp.started)
         });
         match parent {
@@ -139,15 +143,15 @@ fn ancestors(pid: &str) -> Vec<ProcessStamp> {
     }
 }
 
-/// Whether this process runs below a guard of the state directory `state`, or of any if there is none.
+/// Checks whether this process runs below a guard of the state directory `state`, or of any if there is none.
 pub fn is_below_guard(state: Option<&Path>) -> bool {
     let guards = guards_above();
-    // The mark of a guard that cannot be seen: it does not say of which state directory.
+    // The mark of an invisible guard does not name the state directory.
     guards.iter().any(|guard| state.is_none_or(|state| guard.is_at(state)))
         || guards.is_empty() && is_marked()
 }
 
-/// The runs whose guards are above this process, of whichever state directory.
+/// Returns the runs whose guards are above this process, of any state directory.
 pub fn runs_above() -> Vec<String> {
     guards_above().into_iter().map(|guard| guard.run).collect()
 }
@@ -156,7 +160,7 @@ fn guards_above() -> Vec<GuardName> {
     ancestors("self").into_iter().filter_map(|process| guard_name(&command_line(process.pid))).collect()
 }
 
-/// Whether the command line of this process is a guard's, or that of the tmux server of a run.
+/// Checks whether the command line of this process is a guard's, or that of the tmux server of a run.
 pub(crate) fn is_guard(pid: i32) -> bool {
     guard_name(&command_line(pid)).is_some()
 }
@@ -184,15 +188,15 @@ impl GuardName {
     }
 }
 
-/// The guard that this command line starts, if it does.
+/// Returns the guard that this command line starts, if it starts one.
 fn guard_name(words: &[String]) -> Option<GuardName> {
     let at = words.iter().position(|word| word == GUARD)?;
     let word = |at: usize| words.get(at).cloned().unwrap_or_default();
     Some(GuardName { path: word(at + 1), number: word(at + 2), run: word(at + 3) })
 }
 
-/// Marks this process and all that it will start. The limit has had no other effect since Linux 2.4; once lowered, only
-/// a privileged process can raise it.
+/// Marks this process and everything that it will start. The limit has had no other effect since Linux 2.4;
+/// once lowered, only a privileged process can raise it.
 #[cfg(target_os = "linux")]
 pub(crate) fn mark() {
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
@@ -232,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn state_is_known_by_path_or_number() {
+    fn state_matches_path_or_number() {
         let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let link = other.path().join("link");
         std::os::unix::fs::symlink(dir.path(), &link).unwrap();

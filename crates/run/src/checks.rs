@@ -1,18 +1,18 @@
-//! Checks: commands that are run in the worktree after an agent, each for its exit code.
+//! Runs checks: commands in the worktree after an agent, each judged by its exit code.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use callsheet_core::fact::{CheckResult, CheckRun, CheckSpec, EndReason};
+use callsheet_core::request::fact::{CheckResult, CheckRun, CheckSpec, EndReason};
 
 use crate::process::{ProcessEvent, ProcessJob, ProcessLimits, StopFlag, run_process};
 use crate::trace::ProcessTrace;
 
-/// How much of a check's output is kept.
+/// How many bytes of a check's output are kept.
 const OUTPUT_BYTES: usize = 64 * 1024;
 
-/// Runs a check to its end. One that cannot be started, or did not finish, is pending: never a pass.
+/// Runs a check to its end. A check that cannot be started, or did not finish, is pending: never a pass.
 pub fn run_check(
     check: &CheckSpec,
     worktree: &Path,

@@ -1,4 +1,4 @@
-//! The contents of changed files as git keeps them, and whether a commit has them.
+//! Git's ids of the contents of changed files, and whether a commit has them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,24 +6,24 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use callsheet_core::fact::{ChangeKind, ChangedFile};
 use callsheet_core::record::ContentIds;
+use callsheet_core::request::fact::{ChangeKind, ChangedFile};
 
 use crate::git::{Git, text};
 
-/// So many files are recorded; with more of them, none is.
+/// The most files that are recorded; with more of them, none is.
 const MAX_FILES: usize = 10_000;
-/// So many bytes are read for it.
+/// The most bytes that are read for it.
 const MAX_BYTES: u64 = 512 << 20;
-/// A link takes a process of its own.
+/// The most links: each takes a process of its own.
 const MAX_LINKS: usize = 64;
-/// So many commits are searched for a content.
+/// The most commits that are searched for contents.
 const MAX_COMMITS: usize = 1000;
-/// So many paths fit into a command line without doubt.
+/// The most paths that certainly fit into a command line.
 const MAX_PATHS: usize = 200;
 
-/// Git's ids of the contents of the files that a run changed, with the user's own filters. `None` if one of them cannot be
-/// told: then nothing can be said about the whole.
+/// Returns git's ids of the contents of the files that a run changed, with the user's own filters. Returns
+/// `None` if one of them cannot be determined: then nothing can be said about the whole.
 pub fn recorded_contents(dir: &Path, changed: &[ChangedFile]) -> Option<ContentIds> {
     let git = Git::at(dir).ok().flatten()?;
     let top = git.top().canonicalize().ok()?;
@@ -56,7 +56,7 @@ pub fn recorded_contents(dir: &Path, changed: &[ChangedFile]) -> Option<ContentI
             bytes += meta.len();
             files.push((path, meta.mode() & 0o100 != 0));
         } else {
-            // A submodule is the commit that is checked out in it.
+            // The content of a submodule is its checked-out commit.
             let module = Git::at(&whole).ok().flatten().filter(|module| module.top() != git.top())?;
             contents.insert(path, Some(format!("{SUBMODULE} {}", module.head().ok()??)));
         }
@@ -83,7 +83,7 @@ pub fn recorded_contents(dir: &Path, changed: &[ChangedFile]) -> Option<ContentI
     Some(contents)
 }
 
-/// A path relative to the top. `None` for a name that git would not read as it is.
+/// Returns a path relative to the top. `None` for a name that git would not read literally.
 fn from_top(folder: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/') {
@@ -97,7 +97,7 @@ fn from_top(folder: &str, path: &str) -> Option<String> {
 }
 
 impl Git {
-    /// Whether the commit that is checked out, or one between `since` and it, has each of these contents.
+    /// Checks whether the checked-out commit, or one between `since` and it, has each of these contents.
     pub fn has_contents(&self, since: Option<&str>, contents: &ContentIds) -> bool {
         let Ok(Some(head)) = self.head() else { return false };
         let mut left: BTreeMap<&str, Option<&str>> =
@@ -106,14 +106,15 @@ impl Git {
             if left.is_empty() {
                 break;
             }
-            // A commit that cannot be read has nothing, not even the absence of a file.
+            // An unreadable commit proves nothing, not even the absence of a file.
             let Some(found) = self.ids_in(&commit, left.keys().copied()) else { continue };
             left.retain(|path, wanted| !is_kept(found.get(path).map(String::as_str), *wanted));
         }
         left.is_empty()
     }
 
-    /// The commits between `since` and `head` that touch one of the paths, the newest first.
+    /// Returns the commits between `since` and `head` that touch one of the paths: the newest, if there are
+    /// too many.
     fn commits(&self, since: Option<&str>, head: &str, contents: &ContentIds) -> BTreeSet<String> {
         let is_id = |id: &&str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         let most = format!("--max-count={MAX_COMMITS}");
@@ -124,12 +125,12 @@ impl Git {
         if contents.len() <= MAX_PATHS {
             args.extend(contents.keys().map(String::as_str));
         }
-        // Without the history the commit itself is what can be asked.
+        // Without the history, only the commit itself can be searched.
         let listed = self.done(&args, "").map(|listed| text(&listed)).unwrap_or_default();
         listed.lines().map(str::to_owned).collect()
     }
 
-    /// The modes and ids that a commit has at these paths.
+    /// Returns the modes and ids that a commit has at these paths.
     fn ids_in<'p>(
         &self,
         commit: &str,
@@ -141,7 +142,7 @@ impl Git {
             args.extend([commit, "--"]);
             args.extend(&paths);
         } else {
-            // All of it, folders too: a folder is not the absence of a file.
+            // The whole tree, with its folders: a folder is not the absence of a file.
             args.extend(["-r", "-t", commit]);
         }
         let listed = text(&self.done(&args, "").ok()?);
@@ -157,13 +158,13 @@ impl Git {
     }
 }
 
-/// Git's names for kinds of files.
+/// Git's modes for kinds of files.
 const PLAIN: &str = "100644";
 const EXECUTABLE: &str = "100755";
 const LINK: &str = "120000";
 pub(crate) const SUBMODULE: &str = "160000";
 
-/// Whether what a commit has is what is wanted: the mode too, if it is known.
+/// Checks whether a commit has the wanted content: the mode too, if it is known.
 pub(crate) fn is_kept(found: Option<&str>, wanted: Option<&str>) -> bool {
     match (found, wanted) {
         (Some(found), Some(wanted)) if !wanted.contains(' ') => found.ends_with(wanted),

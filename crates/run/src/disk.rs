@@ -1,4 +1,4 @@
-//! The four roots as [`Sources`]: the shipped files, and a directory each for user, project, session.
+//! The four roots as [`Sources`]: the shipped files, and one directory each for user, project and session.
 //!
 //! Refuses to write: nothing here can create, change or remove a file.
 
@@ -14,26 +14,29 @@ use crate::list;
 use crate::pack::{self, PackOptions, PackedTree};
 use crate::read::{self, PathBase};
 
-/// 16 MiB: far above any prompt, far below what would hurt.
+/// 16 MiB: far above any prompt, far below a harmful size.
 pub const DEFAULT_MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Where the directories of the three roots on disk are.
+/// The directories of the three roots on disk.
 ///
-/// A root without a directory holds nothing, except that a session without one is the project.
+/// A root without a directory is empty, except that a session without one is the project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roots {
+    /// The directory of the user.
     pub user: Option<PathBuf>,
+    /// The directory of the project.
     pub project: Option<PathBuf>,
+    /// The directory of the session.
     pub session: Option<PathBuf>,
 }
 
-/// A root's directory: held open, not there, or there and of no use.
+/// A root's directory: open, absent, or present and unusable.
 type OpenedRoot = Result<Option<Dir>, SourceError>;
 
 /// Sources on disk.
 ///
-/// The directories are opened once, at the start, so that all answers are about the same ones even
-/// when somebody renames them meanwhile.
+/// The directories are opened once, at the start, so all answers refer to the same directories even if they
+/// are renamed meanwhile.
 #[derive(Debug)]
 pub struct Disk {
     user: OpenedRoot,
@@ -43,7 +46,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Never fails: a root that cannot be opened says why when it is first asked for something.
+    /// Opens the roots. Never fails: a root that cannot be opened reports the reason when it is first used.
     pub fn new(roots: &Roots, max_file_bytes: u64) -> Self {
         let open_if_given = |path: &Option<PathBuf>| path.as_deref().map_or(Ok(None), open);
         Self {
@@ -67,8 +70,8 @@ impl Disk {
         }
     }
 
-    /// All files below the directory `dir` of the project, session or user, read at once; `None` if there
-    /// is no such directory.
+    /// Reads all files below the directory `dir` of the project, session or user at once; `None` if there is
+    /// no such directory.
     pub fn pack(&self, dir: &SourceId, packing: &PackOptions<'_>) -> Result<Option<PackedTree>, SourceError> {
         match self.dir(dir.root())? {
             Some(root) => pack::pack(root, Path::new(dir.path()), self.max_file_bytes, packing),
@@ -103,8 +106,8 @@ fn open(path: &Path) -> OpenedRoot {
     match Dir::open_ambient_dir(path, ambient_authority()) {
         Ok(dir) => Ok(Some(dir)),
         Err(error) if !read::is_absence(&error) => Err(read::refusal(&error)),
-        // The same error number stands for a file in the directory's place and for a file further
-        // up (`HOME=/dev/null`); only the former is somebody's mistake.
+        // The system reports the same error for a file in the directory's place and for a file further up
+        // (`HOME=/dev/null`); only the former is a person's mistake.
         Err(_) if path.exists() => Err(SourceError::Unreadable("its root is not a directory".to_owned())),
         Err(_) => Ok(None),
     }

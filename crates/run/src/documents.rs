@@ -1,4 +1,4 @@
-//! Documents of a folder by the digests of their contents.
+//! Reads the documents of a folder as digests of their contents.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata, OpenOptions};
@@ -10,24 +10,24 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
 
-/// The content of a larger file is not read: its size and times stand for it.
+/// Larger files are not read: their size and times replace the digest.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// A file that changed so shortly before could change again without a trace in its times.
+/// A file that changed more recently could change again without a trace in its times.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// A file by what the system changes whenever somebody writes to it.
+/// The metadata that the system changes on every write to a file.
 type DocumentStamp = (u64, u64, u64, i64, i64, i64, i64);
 
-/// Looks at folders, and reads no file twice that did not change.
+/// A reader of folders that reads no unchanged file twice.
 #[derive(Debug, Default)]
 pub struct DocumentReader {
     known: BTreeMap<DocumentStamp, String>,
 }
 
 impl DocumentReader {
-    /// Every file below `root` that `wanted` names, with the SHA-256 of its content, or with a word for what is no
-    /// regular file. No link is followed. What cannot be listed is not there.
+    /// Returns every file below `root` that `wanted` accepts, with the SHA-256 of its content, or with a word
+    /// for anything but a regular file. Follows no links. A folder that cannot be listed counts as empty.
     pub fn read(&mut self, root: &Path, wanted: &dyn Fn(&str) -> bool) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
         let mut known = BTreeMap::new();
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_change_of_a_document_is_seen_and_no_link_is_followed() {
+    fn changed_documents_are_seen_without_links() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::create_dir(at("specs")).unwrap();
@@ -126,7 +126,7 @@ mod tests {
         let expected: BTreeMap<String, String> =
             expected.iter().map(|(path, what)| ((*path).to_owned(), (*what).to_owned())).collect();
         assert_eq!(read(dir.path()), expected);
-        // The same size, at once, and with the old time.
+        // The same size, immediately, and with the old modification time.
         let time = at("specs/a.md").metadata().unwrap().modified().unwrap();
         fs::write(at("specs/a.md"), "two").unwrap();
         fs::File::options().write(true).open(at("specs/a.md")).unwrap().set_modified(time).unwrap();

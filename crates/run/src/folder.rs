@@ -1,8 +1,8 @@
-//! A directory that may be written: files below it are replaced whole, several of them together.
+//! A writable directory: files below it are replaced whole, several of them together.
 //!
-//! Refuses to leave the directory: no symbolic link is followed on the way to it or below it, also not one that takes the
-//! place of a folder meanwhile, and nothing but a regular file is written over. Everything that is written into a project
-//! is written here.
+//! Refuses to leave the directory: it follows no symbolic link on the way to the directory or below it, not
+//! even one that replaces a folder meanwhile, and it overwrites only regular files. Everything that is
+//! written into a project is written here.
 
 use std::fmt;
 use std::fs::File;
@@ -22,11 +22,12 @@ use rustix::io::Errno;
 use crate::lock;
 use crate::read::{self, PathBase};
 
-/// What could not be done, and to which file.
+/// A failed write: the file and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteError {
-    /// Relative to the directory.
+    /// The file, relative to the directory.
     pub path: String,
+    /// The reason.
     pub why: String,
 }
 
@@ -38,13 +39,13 @@ impl fmt::Display for WriteError {
 
 impl std::error::Error for WriteError {}
 
-/// A directory, held open.
+/// A directory that is held open.
 #[derive(Debug)]
 pub struct WritableFolder {
     dir: Dir,
 }
 
-/// A file with its new contents, next to the one whose place it takes.
+/// A file with its new contents, next to the file that it replaces.
 struct StagedFile {
     path: String,
     holder: OwnedFd,
@@ -53,7 +54,8 @@ struct StagedFile {
 }
 
 impl WritableFolder {
-    /// Opens a directory by its real path: a part of it that is a link now was none when the path was found.
+    /// Opens a directory by its real path: a part of it that is a link now was not one when the path was
+    /// resolved.
     pub fn open(path: &Path) -> io::Result<Self> {
         let fail = |error| match error {
             Errno::LOOP | Errno::NOTDIR | Errno::MLINK => io::Error::other(LED_AWAY),
@@ -74,24 +76,24 @@ impl WritableFolder {
         Ok(Self { dir: Dir::from_std_file(File::from(dir)) })
     }
 
-    /// Makes a folder, with those above it, where it is not there yet.
+    /// Creates a folder and the folders above it, if they do not exist.
     pub fn make(&self, folder: &str, mode: u32) -> Result<(), WriteError> {
         self.holder(folder, Some(mode)).map(drop)
     }
 
-    /// Writes a file that only `mode` says who can read, in the place of the one that is there. Folders above it are
-    /// made; with a private mode they are private, too.
+    /// Writes a file with the permissions of `mode`, replacing an existing one. Creates the folders above it;
+    /// with a private mode they are private, too.
     pub fn write(&self, path: &str, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
         let mut fresh = StagedFile::one(self, path, Some(mode), &mut |file| file.write_all(bytes))?;
         fresh.take_place()
     }
 
-    /// Writes a file in the place of the one that is there, whose mode it gets.
+    /// Writes a file, replacing an existing one and keeping its mode.
     pub fn replace(&self, path: &str, bytes: &[u8]) -> Result<(), WriteError> {
         StagedFile::one(self, path, None, &mut |file| file.write_all(bytes))?.take_place()
     }
 
-    /// Writes a file that is not there yet.
+    /// Writes a new file. Fails if it exists.
     pub fn create(&self, path: &str, bytes: &[u8]) -> Result<(), WriteError> {
         let fresh = StagedFile::one(self, path, None, &mut |file| file.write_all(bytes))?;
         let Some(file) = fresh.0.first() else { return Ok(()) };
@@ -99,7 +101,7 @@ impl WritableFolder {
             .map_err(|error| failed(path, error))
     }
 
-    /// Copies a file or a link of another folder, in the place of the file or link that is there.
+    /// Copies a file or a link from another folder, replacing an existing file or link.
     pub fn copy(&self, path: &str, from: &Self, other: &str) -> Result<(), WriteError> {
         let (folder, name) = split(other);
         let gone = || failed(other, Errno::NOENT);
@@ -127,7 +129,7 @@ impl WritableFolder {
         }
     }
 
-    /// Makes room for a file where a link is.
+    /// Removes a link so that a file can take its place.
     fn remove_link(&self, path: &str) -> Result<(), WriteError> {
         let (folder, name) = split(path);
         let Some(holder) = self.holder(folder, None)? else { return Ok(()) };
@@ -137,7 +139,7 @@ impl WritableFolder {
         }
     }
 
-    /// Moves a file or a folder to where nothing is.
+    /// Moves a file or a folder to an unused path.
     pub fn rename(&self, from: &str, to: &str) -> Result<(), WriteError> {
         let ((from_folder, old), (to_folder, new)) = (split(from), split(to));
         let gone = || failed(from, Errno::NOENT);
@@ -146,7 +148,7 @@ impl WritableFolder {
         renameat(&holder, old, &target, new).map_err(|error| failed(from, error))
     }
 
-    /// Removes a file or a link, if there is one.
+    /// Removes a file or a link, if it exists.
     pub fn remove(&self, path: &str) -> Result<(), WriteError> {
         let (folder, name) = split(path);
         let Some(holder) = self.holder(folder, None)? else { return Ok(()) };
@@ -156,7 +158,7 @@ impl WritableFolder {
         }
     }
 
-    /// Removes a folder, if nothing is in it.
+    /// Removes a folder, if it is empty.
     pub fn remove_empty(&self, folder: &str) -> Result<(), WriteError> {
         let (above, name) = split(folder);
         let Some(holder) = self.holder(above, None)? else { return Ok(()) };
@@ -166,7 +168,7 @@ impl WritableFolder {
         }
     }
 
-    /// Removes a folder with all that is in it, and nothing that links in it lead to.
+    /// Removes a folder with everything in it. Links in it are removed, not followed.
     pub fn remove_tree(&self, folder: &str) -> Result<(), WriteError> {
         let (above, name) = split(folder);
         let Some(holder) = self.holder(above, None)? else { return Ok(()) };
@@ -177,14 +179,15 @@ impl WritableFolder {
         }
     }
 
-    /// The text of a file, if there is one.
+    /// Returns the text of a file, if it exists.
     pub fn read(&self, path: &str, limit: u64) -> Result<Option<String>, SourceError> {
         let text = read::text(PathBase::Within(&self.dir), Path::new(path), limit)?;
         Ok(text.map(|text| text.to_string()))
     }
 
-    /// Carries out all changes, or none as far as a file system can promise that: everything is written and looked
-    /// at before the first file takes its place. Others who write here by this function wait meanwhile.
+    /// Carries out all changes, or none as far as a file system can promise that: everything is written and
+    /// checked before the first file takes its place. Other processes that write here by this function wait
+    /// meanwhile.
     pub fn apply(&self, changes: &SessionChanges) -> Result<(), WriteError> {
         let lock = self.lock(".")?;
         let mut fresh = StagedFile::all(self, changes)?;
@@ -207,8 +210,8 @@ impl WritableFolder {
         Ok(())
     }
 
-    /// Reads a file and writes what `change` makes of it, while nobody else does the same in its folder. Absent
-    /// files are empty; what stays the same is not written.
+    /// Reads a file and writes the result of `change`, while no other process does the same in its folder. An
+    /// absent file is empty; an unchanged text is not written.
     pub fn update<T>(
         &self,
         path: &str,
@@ -227,7 +230,8 @@ impl WritableFolder {
         Ok(result)
     }
 
-    /// Held until it is dropped. A directory can be locked as a file can, and is never replaced.
+    /// Locks a folder until the returned descriptor is dropped. A directory can be locked like a file, and is
+    /// never replaced.
     fn lock(&self, folder: &str) -> Result<Option<OwnedFd>, WriteError> {
         let holder = self.holder(folder, Some(USUAL))?;
         if let Some(holder) = &holder {
@@ -237,7 +241,8 @@ impl WritableFolder {
         Ok(holder)
     }
 
-    /// The folder of a file, opened step by step; made, with the mode that `make` says, if it is not there.
+    /// Opens a folder step by step. Creates it with the mode `make` if it does not exist; without a mode,
+    /// returns `None`.
     fn holder(&self, folder: &str, make: Option<u32>) -> Result<Option<OwnedFd>, WriteError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fail = |error| failed(folder, error);
@@ -266,7 +271,7 @@ impl WritableFolder {
     }
 }
 
-/// Files that wait for their place. Those that never get it are removed.
+/// Files that wait to take their place. Those that never do are removed.
 struct StagedFiles(Vec<StagedFile>);
 
 impl StagedFiles {
@@ -274,7 +279,7 @@ impl StagedFiles {
         while let Some(file) = self.0.first() {
             renameat(&file.holder, &file.temporary, &file.holder, &file.name)
                 .map_err(|error| failed(&file.path, error))?;
-            // Of no consequence for what is read, only for what a power failure leaves.
+            // This matters only after a power failure, not for readers.
             let _ = fsync(&file.holder);
             self.0.remove(0);
         }
@@ -292,7 +297,8 @@ impl StagedFile {
         Ok(all)
     }
 
-    /// A file in the place of a regular file or of nothing. A private `mode` is also the folders'.
+    /// Stages a file that replaces a regular file or is new. A private `mode` also applies to created
+    /// folders.
     fn one(
         folder: &WritableFolder,
         path: &str,
@@ -311,7 +317,7 @@ impl StagedFile {
         let fresh = StagedFiles(vec![fresh]);
         let mut file = File::from(file);
         if let (None, Some(known)) = (mode, known) {
-            // A file keeps its mode.
+            // A replaced file keeps its mode.
             fchmod(&file, known).map_err(|error| failed(path, error))?;
         }
         let written = write(&mut file).and_then(|()| file.sync_all());
@@ -319,7 +325,7 @@ impl StagedFile {
         Ok(fresh)
     }
 
-    /// A link in the place of a file, of a link or of nothing.
+    /// Creates a link, replacing an existing file or link.
     fn link(folder: &WritableFolder, path: &str, target: &std::ffi::CStr) -> Result<(), WriteError> {
         let (dir, name) = split(path);
         let Some(holder) = folder.holder(dir, Some(USUAL))? else { return Ok(()) };
@@ -333,10 +339,10 @@ impl StagedFile {
     }
 }
 
-/// A name beside `name` that nothing has.
+/// Returns an unused name beside `name`.
 fn temporary(holder: &OwnedFd, name: &str) -> String {
     let temporary = format!(".{name}.{}.new", std::process::id());
-    // One that a process left behind which had the same number.
+    // A process with the same id may have left one behind.
     let _ = unlinkat(holder, &temporary, AtFlags::empty());
     temporary
 }
@@ -349,13 +355,13 @@ impl Drop for StagedFiles {
     }
 }
 
-/// A step on the way needs no more than to be passed.
+/// Flags for the folders on the way: they are only traversed.
 #[cfg(target_os = "linux")]
 const STEP: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
 const STEP: OFlags = OFlags::RDONLY;
 
-/// Modes of folders that are made; the umask takes its part.
+/// Modes of created folders, before the umask applies.
 const USUAL: u32 = 0o777;
 const PRIVATE: u32 = 0o700;
 
@@ -365,7 +371,7 @@ fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or((".", path))
 }
 
-/// Only a regular file, or nothing, can be replaced or removed. Answers with the file's mode.
+/// Checks that a file can be replaced or removed: it is regular or absent. Returns its mode.
 fn check(holder: &OwnedFd, name: &str, path: &str) -> Result<Option<Mode>, WriteError> {
     let refuse = |why: &str| Err(WriteError { path: path.to_owned(), why: why.to_owned() });
     if matches!(name, "" | "." | "..") {
@@ -385,7 +391,7 @@ fn check(holder: &OwnedFd, name: &str, path: &str) -> Result<Option<Mode>, Write
 
 fn failed(path: &str, error: Errno) -> WriteError {
     let why = match error {
-        // What opening a link as a folder, without following it, gives on different systems.
+        // The errors of different systems for opening a link as a folder without following it.
         Errno::LOOP | Errno::NOTDIR | Errno::MLINK => LED_AWAY.to_owned(),
         error => io::Error::from(error).to_string(),
     };

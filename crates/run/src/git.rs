@@ -1,10 +1,12 @@
-//! Git, by its program, and the one place that starts it: nothing that a repository says is executed.
+//! Runs git, by its program: the only module that starts it. Nothing that a repository configures is
+//! executed.
 //!
-//! What looks at files (filters, drivers) runs with a stand-in for the repository's folder, which has its objects and
-//! no settings of its own. From the repository it gets [plain settings](OF_REPOSITORY), from the user's own configuration
-//! those that name [filters](is_filter_setting) besides, as they were when this process first looked. What asks the repository
-//! itself ([`IN_REPOSITORY`]) reads its settings and executes nothing, because everything that could is set by us.
-//! Files that git would wait for are refused before it starts, and every [call] ends in time.
+//! Commands that read files (filters, drivers) run with a stand-in for the repository's folder, which has its
+//! objects and no settings of its own. The stand-in gets [plain settings](OF_REPOSITORY) from the repository;
+//! from the user's own configuration it also gets the settings that name [filters](is_filter_setting), as
+//! they were when this process first read them. Commands that query the repository itself ([`IN_REPOSITORY`])
+//! read its settings and execute nothing, because we override every setting that could. Files that git would
+//! wait for are refused before it starts, and every [call] ends in time.
 
 mod call;
 mod includes;
@@ -29,10 +31,12 @@ pub use call::take_interrupts;
 use includes::{included, odd_included};
 pub(crate) use named::NamedFiles;
 
-/// What git said instead of doing it.
+/// A git command that failed, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitError {
+    /// The git command, such as `rev-parse`.
     pub what: String,
+    /// The reason, usually git's own message.
     pub why: String,
 }
 
@@ -44,12 +48,14 @@ impl fmt::Display for GitError {
 
 impl std::error::Error for GitError {}
 
-/// A worktree, with the directory that all worktrees of its repository share, as a real path.
+/// A worktree and the real path of the directory that all worktrees of its repository share.
 #[derive(Clone, Debug)]
 pub struct CommonDir {
+    /// The worktree.
     pub git: Git,
+    /// The shared directory, as a real path.
     pub common: PathBuf,
-    /// The directory is the worktree's own, or names the worktree.
+    /// Whether the directory is the worktree's own, or names the worktree.
     pub leads_back: bool,
 }
 
@@ -70,19 +76,19 @@ pub struct Git {
     own: PathBuf,
     /// The repository's folder that all its worktrees share.
     common: PathBuf,
-    /// The settings that count for files, in the order in which they count.
+    /// The settings that apply to files, in the order in which git applies them.
     settings: Vec<(String, String)>,
     object_format: Option<String>,
     texts: RepositoryTexts,
-    /// What settings name, as it was.
+    /// The files and remotes that settings name, as they were when the settings were read.
     #[serde(default)]
     named: NamedFiles,
-    /// Another index than the worktree's own.
+    /// An index to use instead of the worktree's own.
     #[serde(skip)]
     index: Option<PathBuf>,
 }
 
-/// Files that say which files are ignored or filtered, as they were.
+/// The texts of the files that decide which files are ignored or filtered, as they were when they were read.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct RepositoryTexts {
     of_user: UserTexts,
@@ -91,27 +97,27 @@ struct RepositoryTexts {
     shallow: Option<String>,
 }
 
-/// What the user's own configuration says.
+/// The settings and the texts of the user's own configuration.
 type UserConfig = (Vec<(String, String)>, UserTexts);
 
-/// The user's own.
+/// The user's own ignore rules and attributes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct UserTexts {
     exclude: Option<String>,
     attributes: Option<String>,
 }
 
-/// A setting, and whether the user's own files have it (or the repository's).
+/// A setting, with its file and whether that file is the user's own or the repository's.
 struct GitSetting {
     of_user: bool,
-    /// The file that has it.
+    /// The file that contains the setting.
     origin: PathBuf,
     key: String,
     value: String,
 }
 
 impl Git {
-    /// The worktree that `dir` is the top of, or lies in; `None` if there is none.
+    /// Returns the worktree whose top is `dir` or that contains `dir`; `None` if there is none.
     pub fn at(dir: &Path) -> Result<Option<Self>, GitError> {
         let mut git = Self {
             top: dir.to_owned(),
@@ -125,14 +131,14 @@ impl Git {
         };
         refuse_odd_above(dir)?;
         let mut found = Vec::new();
-        // One by one, because a path can contain a line end.
+        // One query per path, because a path can contain a newline.
         for what in ["--show-toplevel", "--git-dir", "--git-common-dir"] {
             let args = ["rev-parse", "--path-format=absolute", what];
             let output = git.run(&args, "")?;
             if NO_WORKTREE.iter().any(|said| text(&output.stderr).contains(said)) {
                 return Ok(None);
             }
-            // A repository that git cannot read is not the same as none.
+            // A repository that git cannot read is an error, not the absence of one.
             let path = text(&Self::good(&args, output)?);
             found.push(PathBuf::from(path.strip_suffix('\n').unwrap_or(&path)));
         }
@@ -148,8 +154,8 @@ impl Git {
         Ok(Some(git))
     }
 
-    /// The same with the directory that all worktrees of the repository share, and whether that directory names this
-    /// worktree too: a `.git` file can lead to any repository.
+    /// Like [`Git::at`], with the directory that all worktrees of the repository share. Also checks whether
+    /// that directory names this worktree, because a `.git` file can lead to any repository.
     pub fn with_common(dir: &Path) -> Result<Option<CommonDir>, GitError> {
         let Some(git) = Self::at(dir)? else { return Ok(None) };
         let real = |path: &Path| path.canonicalize().ok();
@@ -166,13 +172,13 @@ impl Git {
         Ok(Some(CommonDir { git: Self { top, ..git }, common, leads_back: is_own || is_listed }))
     }
 
-    /// Where `origin` is fetched from, as the repository's settings say.
+    /// Returns the URL of the remote `origin` from the repository's settings.
     pub fn origin(&self) -> Option<String> {
         let said = self.run(&["config", "--get", "remote.origin.url"], "").ok()?;
         said.status.success().then(|| text(&said.stdout).trim_end_matches('\n').to_owned())
     }
 
-    /// Whether the file at `path`, relative to the top, is in the index or in the commit that is checked out.
+    /// Checks whether the file at `path`, relative to the top, is in the index or in the checked-out commit.
     pub fn tracks(&self, path: &Path) -> Result<bool, GitError> {
         let path = path.to_string_lossy();
         let in_index = self.done(&["ls-files", "-z", "--", &path], "")?;
@@ -183,60 +189,62 @@ impl Git {
         Ok(!self.done(&["ls-tree", "-z", "--full-tree", &head, "--", &path], "")?.is_empty())
     }
 
+    /// Returns the top folder of the worktree.
     pub fn top(&self) -> &Path {
         &self.top
     }
 
-    /// The repository's folder for this worktree.
+    /// Returns the repository's folder for this worktree.
     pub(crate) fn own(&self) -> &Path {
         &self.own
     }
 
-    /// The repository's folder that all its worktrees share.
+    /// Returns the repository's folder that all its worktrees share.
     pub(crate) fn common(&self) -> &Path {
         &self.common
     }
 
-    /// Whether this is a worktree besides the main checkout.
+    /// Checks whether this is a linked worktree, not the main checkout.
     pub(crate) fn is_linked(&self) -> bool {
         self.own != self.common
     }
 
-    /// What the settings named when they were read.
+    /// Returns the files and remotes that the settings named when they were read.
     pub(crate) fn named(&self) -> &NamedFiles {
         &self.named
     }
 
-    /// The files of settings of this worktree and of the user.
+    /// Returns the configuration files of this worktree and of the user.
     fn configs(&self) -> impl Iterator<Item = PathBuf> {
         let own = [self.common.join("config"), self.own.join("config.worktree")];
         let own = own.into_iter().filter(|_| !self.own.as_os_str().is_empty());
         own.chain(user_configs())
     }
 
-    /// What is ignored everywhere, the more general text first.
+    /// Returns the ignore rules that apply everywhere, the more general text first.
     pub(crate) fn excludes(&self) -> impl Iterator<Item = &String> {
         self.texts.of_user.exclude.iter().chain(&self.texts.exclude)
     }
 
-    /// Whether names that differ in case alone are the same here.
+    /// Checks whether names that differ only in case are the same here.
     pub(crate) fn is_case_insensitive(&self) -> bool {
         let said = self.settings.iter().rfind(|(key, _)| key == "core.ignorecase");
         said.is_some_and(|(_, value)| value == "true")
     }
 
-    /// Whether the file system tells here which files are executable.
+    /// Checks whether the file system reports here which files are executable.
     pub(crate) fn has_file_modes(&self) -> bool {
         let said = self.settings.iter().rfind(|(key, _)| key == "core.filemode");
         said.is_none_or(|(_, value)| value != "false")
     }
 
-    /// Whether both are worktrees of one repository.
+    /// Checks whether both are worktrees of one repository.
     pub(crate) fn is_of_same_repository(&self, other: &Self) -> bool {
         self.common == other.common
     }
 
-    /// A repository inside of this worktree, by its folder. It is asked from here, since its own files may be gone.
+    /// Returns a repository inside this worktree, by its folder. Git runs in this worktree, because the inner
+    /// repository's own files may be gone.
     pub(crate) fn beside(&self, own: &Path) -> Self {
         let named = rules_text(&own.join("commondir"));
         let common = named.map_or_else(|| own.to_owned(), |named| own.join(named.trim_end_matches('\n')));
@@ -244,7 +252,7 @@ impl Git {
         Self { own: own.to_owned(), common, texts, index: None, ..self.clone() }
     }
 
-    /// The commit that is checked out; `None` before the first one.
+    /// Returns the checked-out commit; `None` before the first commit.
     pub fn head(&self) -> Result<Option<String>, GitError> {
         let args = ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"];
         let head = self.run(&args, "")?;
@@ -254,32 +262,33 @@ impl Git {
         }
     }
 
-    /// What differs from `head`, or from nothing before the first commit: the files, or with `--cached` the index.
+    /// Returns the differences from `head`, or from the empty tree before the first commit: of the files, or
+    /// with `--cached` of the index.
     pub(crate) fn raw_diff(&self, more: &[&str], head: Option<&str>) -> Result<Vec<u8>, GitError> {
         let against = match head {
             Some(head) => head.to_owned(),
             None => text(&self.done(&["hash-object", "-t", "tree", "--stdin"], "")?).trim().to_owned(),
         };
         let flags = ["diff", "--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv"];
-        // Git would start a git in submodules, with the settings that they have.
+        // Otherwise git would start itself in submodules, with their settings.
         let rest = ["--ignore-submodules=dirty", "--end-of-options", &against];
         self.done(&[&flags[..], more, &rest].concat(), "")
     }
 
-    /// Whether `commit` is part of what is checked out here.
+    /// Checks whether `commit` is the checked-out commit or an ancestor of it.
     pub fn holds(&self, commit: &str) -> bool {
         let args = ["merge-base", "--is-ancestor", "--end-of-options", commit, "HEAD"];
         commit.bytes().all(|byte| byte.is_ascii_hexdigit())
             && self.run(&args, "").is_ok_and(|output| output.status.success())
     }
 
-    /// The index of this worktree.
+    /// Returns the path of this worktree's index.
     pub(crate) fn index(&self) -> PathBuf {
         self.own.join("index")
     }
 
-    /// Copies the index to a place that nobody else writes to, as old as it is: git knows by its age which files it has to
-    /// look at again. `false` if there is none.
+    /// Copies the index, with its modification time, to a place that no other process writes to: git decides
+    /// by the index's age which files to examine again. Returns `false` if there is no index.
     pub(crate) fn copy_index(&self, to: &Path) -> io::Result<bool> {
         let Some(from) = open_file(&self.index()).map_err(|error| io::Error::other(error.to_string()))?
         else {
@@ -295,12 +304,12 @@ impl Git {
         Ok(true)
     }
 
-    /// The same with another index.
+    /// Returns the same worktree with another index.
     pub(crate) fn with_index(&self, index: &Path) -> Self {
         Self { index: Some(index.to_owned()), ..self.clone() }
     }
 
-    /// Every setting of the user's files and of the repository's.
+    /// Returns every setting of the user's files and of the repository's.
     fn configured(&self) -> Result<Vec<GitSetting>, GitError> {
         let listed = text(&self.done(&["config", "--list", "--show-scope", "--show-origin", "-z"], "")?);
         let mut fields = listed.split('\0');
@@ -309,7 +318,7 @@ impl Git {
             let origin = self.top.join(origin.strip_prefix("file:").unwrap_or_default());
             let of_user = matches!(scope, "system" | "global");
             if of_user || matches!(scope, "local" | "worktree") {
-                // A key alone means true.
+                // A key without a value means true.
                 let (key, value) = setting.split_once('\n').unwrap_or((setting, "true"));
                 all.push(GitSetting { of_user, origin, key: key.to_owned(), value: value.to_owned() });
             }
@@ -317,8 +326,8 @@ impl Git {
         Ok(all)
     }
 
-    /// Reads which settings count. The user's are those of the first look: what an agent writes into the files of its
-    /// user while it works names no program for us.
+    /// Reads the settings that apply. The user's settings are those of the first read: an agent that edits
+    /// its user's files while it works cannot name a program for us to start.
     fn configure(&mut self) -> Result<(), GitError> {
         static KNOWN: Mutex<BTreeMap<PathBuf, UserConfig>> = Mutex::new(BTreeMap::new());
         let configured = self.configured()?;
@@ -354,7 +363,7 @@ impl Git {
         Ok(())
     }
 
-    /// Standard output of a command that has to succeed.
+    /// Runs a command that must succeed, and returns its standard output.
     pub(crate) fn done(&self, args: &[&str], input: impl AsRef<[u8]>) -> Result<Vec<u8>, GitError> {
         Self::good(args, self.run(args, input)?)
     }
@@ -375,7 +384,8 @@ impl Git {
         self.refuse_irregular_files(what)?;
         let mut command = program("git");
         for (name, _) in std::env::vars_os() {
-            // What points elsewhere, names programs or files is not for the worktree that was named.
+            // These variables point elsewhere, or name programs or files, so they do not apply to the named
+            // worktree.
             if name.as_encoded_bytes().starts_with(b"GIT_") || name == "SSH_ASKPASS" {
                 command.env_remove(name);
             }
@@ -415,7 +425,7 @@ impl Git {
             }
         }
         command.args(args).env("LC_ALL", "C").envs(SURROUNDINGS);
-        // Only what nobody looks at is ever committed here.
+        // Commits made here are internal: no person reads them.
         for who in ["AUTHOR", "COMMITTER"] {
             command
                 .env(format!("GIT_{who}_NAME"), "callsheet")
@@ -424,7 +434,7 @@ impl Git {
         call::call(command, input.as_ref().to_vec(), call::MOST_TIME).map_err(failed)
     }
 
-    /// Git waits for what is no regular file: such a file in the place of one that it opens is refused.
+    /// Refuses a file that is not regular in the place of one that git opens: git would wait for it.
     fn refuse_irregular_files(&self, what: &str) -> Result<(), GitError> {
         let of_own =
             ["HEAD", "index", "config.worktree", "commondir", "gitdir"].map(|name| self.own.join(name));
@@ -441,14 +451,14 @@ impl Git {
         refuse_included(what, self.configs())
     }
 
-    /// Hooks that are settings instead of files: their names are the repository's choice.
+    /// Returns the names of hooks that are settings instead of files: the repository chooses these names.
     fn configured_hooks(&self) -> Result<BTreeSet<String>, GitError> {
         let name_of = |it: GitSetting| Some(it.key.strip_prefix("hook.")?.rsplit_once('.')?.0.to_owned());
         Ok(self.configured()?.into_iter().filter(|it| !it.of_user).filter_map(name_of).collect())
     }
 
-    /// A folder that is a repository for git, with the objects of the real one, what is ignored there, and none of its
-    /// settings, hooks and references.
+    /// Creates a folder that git accepts as a repository: it has the objects and the ignore rules of the real
+    /// one, and none of its settings, hooks and references.
     fn stand_in(&self) -> io::Result<TempDir> {
         let folder = tempfile::Builder::new().prefix("callsheet-git-").tempdir()?;
         let at = |name: &str| folder.path().join(name);
@@ -471,11 +481,11 @@ impl Git {
                 fs::write(at(name), text)?;
             }
         }
-        // What a filter of the user's keeps there (Git LFS).
+        // A filter of the user may keep data there (Git LFS).
         if self.common.join("lfs").is_dir() {
             symlink(self.common.join("lfs"), at("lfs"))?;
         }
-        // An index can be in two parts.
+        // A split index consists of two files.
         for entry in fs::read_dir(&self.own).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let is_file = || entry.file_type().is_ok_and(|kind| kind.is_file());
@@ -487,23 +497,23 @@ impl Git {
     }
 }
 
-/// What git says where there is no repository, or no worktree of one.
+/// Git's messages if there is no repository, or no worktree of one.
 const NO_WORKTREE: [&str; 3] =
     ["not a git repository", "must be run in a work tree", "cannot use bare repository"];
 
-/// Commands that ask the repository itself. None of them looks at the contents of files.
+/// Commands that query the repository itself. None of them reads the contents of files.
 const IN_REPOSITORY: [&str; 5] = ["rev-parse", "merge-base", "worktree", "config", "for-each-ref"];
 
 /// Files of the stand-in that hold the user's own rules and attributes.
 const USER_EXCLUDE: &str = "callsheet-exclude";
 const USER_ATTRIBUTES: &str = "callsheet-attributes";
 
-/// Every setting with a fixed name that makes one of our commands start something.
+/// Overrides of every setting with a fixed name that makes one of our commands start a program.
 const HARDENED: [&str; 25] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.untrackedCache=false",
-    // What git believes of a file it believes by all of its times.
+    // Git must compare all timestamps of a file before it considers the file unchanged.
     "core.trustCtime=true",
     "core.checkStat=default",
     "core.splitIndex=false",
@@ -528,18 +538,18 @@ const HARDENED: [&str; 25] = [
     "maintenance.auto=false",
 ];
 
-/// The only variables of git that it sees, besides those that say where the repository is.
+/// The only git variables that git gets, besides those that locate the repository.
 const SURROUNDINGS: [(&str, &str); 6] = [
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_NO_LAZY_FETCH", "1"),
     ("GIT_NO_REPLACE_OBJECTS", "1"),
-    // No way to anywhere is allowed.
+    // No transport is allowed.
     ("GIT_ALLOW_PROTOCOL", ""),
     ("GIT_ASKPASS", "false"),
     ("GIT_EDITOR", "false"),
 ];
 
-/// Settings of a repository that say how files are written there. None of them names a program or a file.
+/// Settings of a repository that decide how files are written there. None of them names a program or a file.
 const OF_REPOSITORY: [&str; 9] = [
     "core.autocrlf",
     "core.eol",
@@ -552,12 +562,12 @@ const OF_REPOSITORY: [&str; 9] = [
     "core.symlinks",
 ];
 
-/// Settings that count if the user's own configuration has them: filters.
+/// Checks whether a setting applies if the user's own configuration has it: plain settings and filters.
 fn is_filter_setting(key: &str) -> bool {
     OF_REPOSITORY.contains(&key) || ["filter.", "lfs."].iter().any(|section| key.starts_with(section))
 }
 
-/// What a path is that must be a regular file; `None` if it is one, or if nothing is there. Links are followed.
+/// Returns the kind of a file that must be regular; `None` if it is regular or does not exist. Follows links.
 pub(crate) fn irregular_kind(path: &Path) -> Option<&'static str> {
     use std::os::unix::fs::FileTypeExt as _;
     let kind = path.metadata().ok()?.file_type();
@@ -574,7 +584,7 @@ pub(crate) fn irregular_kind(path: &Path) -> Option<&'static str> {
     }
 }
 
-/// The same for the repository that `dir` may lie in, before git is asked where it is.
+/// Refuses irregular files of the repository that may contain `dir`, before git is asked for its location.
 fn refuse_odd_above(dir: &Path) -> Result<(), GitError> {
     let Some(link) =
         dir.ancestors().map(|above| above.join(".git")).find(|link| link.symlink_metadata().is_ok())
@@ -582,7 +592,7 @@ fn refuse_odd_above(dir: &Path) -> Result<(), GitError> {
         return Ok(());
     };
     let folder = if link.is_dir() { Some(link.clone()) } else { linked_git_dir(&link) };
-    // A linked worktree has most of them in the folder that all share.
+    // A linked worktree has most of these files in the shared folder.
     let common = folder
         .as_ref()
         .and_then(|folder| Some(folder.join(rules_text(&folder.join("commondir"))?.trim_end_matches('\n'))));
@@ -599,7 +609,7 @@ fn refuse_odd_above(dir: &Path) -> Result<(), GitError> {
     refuse_included("rev-parse", folder.into_iter().chain(common).flat_map(configs))
 }
 
-/// The same for the files that settings include.
+/// Refuses irregular files that settings include.
 fn refuse_included(what: &str, configs: impl Iterator<Item = PathBuf>) -> Result<(), GitError> {
     odd_included(configs).map_or(Ok(()), |(path, kind)| {
         let why = format!("`{}`, which the settings include, is {kind}", path.display());
@@ -607,27 +617,27 @@ fn refuse_included(what: &str, configs: impl Iterator<Item = PathBuf>) -> Result
     })
 }
 
-/// The folder that a file `.git` names.
+/// Returns the folder that a `.git` file names.
 pub(crate) fn linked_git_dir(link: &Path) -> Option<PathBuf> {
     let text = rules_text(link)?;
     let named = text.strip_prefix("gitdir: ")?.trim_end_matches(['\n', '\r']);
     Some(link.parent()?.join(named))
 }
 
-/// The folder of the user's own files of git.
+/// Returns the folder of the user's own git configuration.
 pub(crate) fn user_folder() -> Option<PathBuf> {
     let set =
         |name: &str| std::env::var_os(name).filter(|value: &OsString| !value.is_empty()).map(PathBuf::from);
     set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config"))).map(|folder| folder.join("git"))
 }
 
-/// The user's own settings of git.
+/// Returns the user's own configuration files of git.
 pub(crate) fn user_configs() -> Vec<PathBuf> {
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".gitconfig"));
     home.into_iter().chain(user_folder().map(|folder| folder.join("config"))).collect()
 }
 
-/// A path as a setting of git spells it.
+/// Resolves a path as a git setting spells it.
 fn from_home(top: &Path, value: &str) -> PathBuf {
     match (value.strip_prefix("~/"), std::env::var_os("HOME")) {
         (Some(below), Some(home)) => Path::new(&home).join(below),

@@ -1,11 +1,13 @@
-//! The guard: a process between us and an agent, so that nothing of the agent outlives the run.
+//! The guard: a process between us and an agent, so that no process of the agent outlives the run.
 //!
-//! Its command line names its state directory, so that a process below it can be recognised. It also answers processes below
-//! it that submit something for the run. An agent in a terminal has a guard too: the first process of the pane.
+//! Its command line names its state directory, so that a process below it can be recognised. It also answers
+//! processes below it that submit something for the run. An agent in a terminal has a guard too: the first
+//! process of the pane.
 //!
-//! It is the same program, started again. It adopts whatever the agent leaves behind (on Linux, where a process can be a
-//! subreaper), ends all of it when the agent ends, when it is told to, and when whoever started it is gone. Elsewhere it
-//! ends the agent's process group, and what left that group is not found.
+//! The guard is the same program, started again. It adopts every process that the agent leaves behind (on
+//! Linux, where a process can be a subreaper), and ends all of them when the agent ends, on request, and when
+//! the process that started it is gone. On other systems it ends the agent's process group, and processes
+//! that left that group are not found.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,13 +32,13 @@ use crate::read::read_own;
 use crate::submission::{ForwardSubmission, JudgedSubmission, SubmissionGate, SubmissionServer, connect_in};
 use crate::{ancestry, environment, trace, tree};
 
-/// The first argument that makes a guard of the program.
+/// The first argument that makes the program a guard.
 pub const GUARD: &str = "__guard";
 
-/// How often it looks whether something is still there.
+/// How often the guard checks whether a process is still there.
 const BLINK: Duration = Duration::from_millis(20);
 
-/// What the guard is told, as a line of JSON; the agent's standard input follows.
+/// The guard's spawn request, as a line of JSON; the agent's standard input follows.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SpawnRequest {
     pub(crate) argv: Vec<String>,
@@ -44,7 +46,8 @@ pub(crate) struct SpawnRequest {
     pub(crate) cwd: String,
     pub(crate) stdin_bytes: u64,
     pub(crate) grace_ms: u64,
-    /// Whether the agent gets a process group of its own; in a terminal it stays in the one that has the keys.
+    /// Whether the agent gets a process group of its own; in a terminal it stays in the one that gets the
+    /// keys.
     pub(crate) own_group: bool,
     pub(crate) submissions: Option<SubmissionGate>,
     /// See [`ProcessTrace`](crate::ProcessTrace).
@@ -52,7 +55,7 @@ pub(crate) struct SpawnRequest {
     pub(crate) cgroup: Option<PathBuf>,
 }
 
-/// What the guard tells, each as a line of JSON.
+/// A message of the guard, as a line of JSON.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum GuardMessage {
@@ -62,24 +65,25 @@ pub(crate) enum GuardMessage {
     Ended { code: Option<i32>, signal: Option<i32> },
 }
 
-/// The name of the socket on which the guard of a terminal gets its order.
+/// The name of the socket on which the guard of a terminal gets its spawn request.
 pub(crate) const ORDER: &str = "order";
 
 /// The name of the file that holds the exit code of an agent in a terminal.
 const EXIT: &str = "exit";
 
-/// The name of the file that holds what the watched documents were at the end.
+/// The name of the file that holds the last state of the watched documents.
 const DOCUMENTS: &str = "documents.json";
 
-/// Records a submission for the guard of a terminal: the process that drove the run may be gone.
+/// A function that records a submission for the guard of a terminal: the process that drove the run may be
+/// gone.
 pub type RecordSubmission = fn(&SubmissionGate, &JudgedSubmission) -> Result<(), String>;
 
-/// The main function of a guard. The exit code matters for the guard of a terminal alone.
+/// Runs a guard, as its main function. The exit code matters only for the guard of a terminal.
 pub fn guard() -> u8 {
     run_guard_with(|_, _| Err("it cannot be recorded".into()))
 }
 
-/// The same, which records the submissions from a terminal with `record`.
+/// Runs a guard that records the submissions from a terminal with `record`.
 pub fn run_guard_with(record: RecordSubmission) -> u8 {
     let done = match std::env::args_os().nth(ancestry::GUARD_WORDS + 1) {
         None => guard_process().map(|()| 0),
@@ -89,7 +93,7 @@ pub fn run_guard_with(record: RecordSubmission) -> u8 {
 }
 
 fn guard_process() -> io::Result<()> {
-    // Without a terminal nothing below can be stopped by reading from one, and no key reaches it.
+    // Without a terminal, no process below can be stopped by reading from one, and no key reaches it.
     let _ = rustix::process::setsid();
     tree::adopt_orphans()?;
     ancestry::mark();
@@ -100,7 +104,7 @@ fn guard_process() -> io::Result<()> {
     let mut input = Vec::new();
     orders.by_ref().take(order.stdin_bytes).read_to_end(&mut input)?;
     if input.len() as u64 != order.stdin_bytes {
-        // Half a prompt is none.
+        // A part of a prompt is not a prompt.
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     let told = listen(orders);
@@ -112,7 +116,8 @@ fn guard_process() -> io::Result<()> {
         Ok(agent) => agent,
         Err(error) => return send_failure(&control, &error),
     };
-    // From here on nothing may fail before the agent is gone: who does not hear this is noticed below.
+    // From here on nothing may fail before the agent is gone: a starter that does not get this is noticed
+    // below.
     let _ = tell(&control, &GuardMessage::Started { pid: agent.id() });
     if let Some(stdin) = agent.stdin.take() {
         thread::spawn(move || feed(stdin, &input));
@@ -124,7 +129,7 @@ fn guard_process() -> io::Result<()> {
         tell(&control, &GuardMessage::Ended { code, signal })
     });
     tree::end(&must_hurry(&told, ended.is_err()), grace);
-    // Where nothing can be found below us, the group is what is left; where it can, there is nobody in it.
+    // If processes below us cannot be found, the group is left; if they can, the group is empty.
     tree::signal_all(tree::pid(agent.id())?, tree::Signal::KILL);
     if let Some(gate) = &order.submissions {
         save_last_documents(gate);
@@ -132,24 +137,26 @@ fn guard_process() -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps what the documents are when nobody is left who could change them for the run. Whoever finds them changed later
-/// knows that it was somebody else, also if we are the only one left to look.
+/// Saves the state of the documents when no process is left that could change them for the run. A process
+/// that finds them changed later knows that the run did not change them, also if we are the only one left to
+/// look.
 fn save_last_documents(gate: &SubmissionGate) {
     let Some(folder) = &gate.watched else { return };
     let found = DocumentReader::default().read(folder, &|_| true);
-    // Without it nothing is known, and a person is asked.
+    // Without it nothing is known, and the person is asked.
     if let Ok(text) = serde_json::to_string(&found) {
         let new = gate.dir.join(format!("{DOCUMENTS}.new"));
         let _ = fs::write(&new, text).and_then(|()| fs::rename(&new, gate.dir.join(DOCUMENTS)));
     }
 }
 
-/// What the watched documents of a run were when nothing of it lived any more, as its guard has written it down in `dir`.
+/// Returns the state of the watched documents at the end of a run's last process, as its guard saved it in
+/// `dir`.
 pub fn last_documents(dir: &Path) -> Option<BTreeMap<String, String>> {
     serde_json::from_str(&read_own(&dir.join(DOCUMENTS))?).ok()
 }
 
-/// The guard of a terminal: it keeps the terminal, the agent has it too, and it works on when its starter is gone.
+/// Guards a terminal: keeps the terminal, shares it with the agent, and continues when its starter is gone.
 fn guard_pane(dir: &Path, record: RecordSubmission) -> io::Result<u8> {
     tree::adopt_orphans()?;
     ancestry::mark();
@@ -157,7 +164,7 @@ fn guard_pane(dir: &Path, record: RecordSubmission) -> io::Result<u8> {
     for signal in [SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&ended))?;
     }
-    // These keys are for the agent.
+    // The keys for these signals are meant for the agent.
     for signal in [SIGINT, SIGQUIT] {
         signal_hook::flag::register(signal, Arc::clone(&keys))?;
     }
@@ -173,7 +180,7 @@ fn guard_pane(dir: &Path, record: RecordSubmission) -> io::Result<u8> {
         Ok(agent) => agent,
         Err(error) => return send_failure(&control, &error).map(|()| 127),
     };
-    // Its starter is gone, or has a pane without an agent soon.
+    // If this fails, the starter is gone, or will soon have a pane without an agent.
     let _ = tell(&control, &GuardMessage::Started { pid: agent.id() });
     drop(control);
     let status = loop {
@@ -190,12 +197,12 @@ fn guard_pane(dir: &Path, record: RecordSubmission) -> io::Result<u8> {
     close_submissions(desk.as_deref());
     tree::end(&|| false, Duration::from_millis(order.grace_ms));
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
-    // tmux does not always know it.
+    // tmux does not always know the exit code.
     let _ = fs::write(dir.join(EXIT), code.to_string());
     Ok(u8::try_from(code).unwrap_or(1))
 }
 
-/// How the agent of a terminal ended, as its guard has written it down in `dir`.
+/// Returns the exit code of a terminal's agent, as its guard saved it in `dir`.
 pub fn terminal_exit_code(dir: &Path) -> Option<i32> {
     read_own(&dir.join(EXIT))?.trim().parse().ok()
 }
@@ -206,7 +213,7 @@ fn read_order(orders: &mut BufReader<UnixStream>) -> io::Result<SpawnRequest> {
     serde_json::from_str(&line).map_err(io::Error::other)
 }
 
-/// A run whose submissions cannot be taken goes on without them.
+/// Opens the submissions. A run whose submissions cannot be accepted continues without them.
 fn open_submissions(
     gate: Option<SubmissionGate>,
     forward: impl Fn(&JudgedSubmission) -> Result<(), String> + Send + Sync + 'static,
@@ -242,7 +249,7 @@ fn start(order: &SpawnRequest, stdin: Stdio) -> io::Result<Child> {
     command.spawn()
 }
 
-/// A program that does not read all of its input is no error of ours.
+/// Writes the agent's input. A program that does not read all of it is not an error of ours.
 fn feed(mut stdin: ChildStdin, input: &[u8]) {
     let _ = stdin.write_all(input);
 }
@@ -255,7 +262,7 @@ fn tell(control: &Mutex<UnixStream>, news: &GuardMessage) -> io::Result<()> {
 
 enum GuardCommand {
     Stop,
-    /// Whoever could tell something is gone.
+    /// The process that could send commands is gone.
     Alone,
 }
 
@@ -263,7 +270,7 @@ fn listen(mut orders: BufReader<UnixStream>) -> Receiver<GuardCommand> {
     let (told, heard) = mpsc::channel();
     thread::spawn(move || {
         let mut byte = [0];
-        // A receiver that is gone has no use for it.
+        // A receiver that is gone does not need it.
         while orders.read(&mut byte).is_ok_and(|read| read == 1) {
             let _ = told.send(GuardCommand::Stop);
         }
@@ -272,7 +279,7 @@ fn listen(mut orders: BufReader<UnixStream>) -> Receiver<GuardCommand> {
     heard
 }
 
-/// Waits for the agent's end; ends it when that is asked for.
+/// Waits for the agent's end; ends it on request.
 fn wait(agent: &mut Child, told: &Receiver<GuardCommand>, grace: Duration) -> io::Result<ExitStatus> {
     let group = tree::pid(agent.id())?;
     let mut kill_at: Option<Instant> = None;
@@ -297,7 +304,7 @@ fn wait(agent: &mut Child, told: &Receiver<GuardCommand>, grace: Duration) -> io
     }
 }
 
-/// Whether those that are left have to go at once: who is gone leaves no time for politeness.
+/// Returns a check whether the rest must be killed at once: if the starter is gone, there is no grace.
 fn must_hurry(told: &Receiver<GuardCommand>, nobody_listens: bool) -> impl Fn() -> bool {
     move || {
         nobody_listens

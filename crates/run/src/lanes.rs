@@ -1,7 +1,9 @@
-//! Lanes that work at once: each in a worktree of its own, made from the project as it is, and put together in order.
+//! Lanes that work in parallel: each in a worktree of its own, created from the project as it is, and merged
+//! in order.
 //!
-//! Nothing is committed to a branch that a person uses, and their index is left alone. What a lane changed is copied to
-//! the project only where the project is still as the lane found it: anything else is a conflict, and then nothing is.
+//! Nothing is committed to a branch that a person uses, and the person's index is left alone. The changes of
+//! a lane are copied to the project only if the project is still as the lane found it: anything else is a
+//! conflict, and then nothing is copied.
 
 use std::fs;
 use std::io;
@@ -15,20 +17,21 @@ use crate::lock::hold_file;
 use crate::read::{open_file, read_own};
 use crate::worktree::{Worktree, ensure_worktree_from};
 
-/// How long a lane waits while the worktrees of others are made.
+/// How long a lane waits while the worktrees of others are created.
 const LONGEST_CHECKOUTS: Duration = Duration::from_secs(600);
 
-/// A path that a lane changed, with what git calls the contents before and after.
+/// A path that a lane changed, with git's ids of the contents before and after.
 struct LaneChange {
     path: String,
     before: Option<String>,
     after: Option<String>,
-    /// It is something that cannot be copied, such as another repository.
+    /// Whether it cannot be copied, such as another repository.
     odd: bool,
 }
 
-/// A worktree for a lane, from the project as it is now, uncommitted work included. One that is there already is used
-/// again. Git stumbles over worktrees that others are just making, so that all who make some hold `lock`.
+/// Returns a worktree for a lane, from the project as it is now, uncommitted work included. Uses an existing
+/// one again. Git fails on worktrees that other processes are just creating, so all processes that create
+/// some hold `lock`.
 pub fn lane_worktree(git: &Git, lock: &Path, home: &Path, name: &str) -> Result<Worktree, GitError> {
     fs::create_dir_all(home).map_err(|error| failed(&error))?;
     let _alone = hold_file(lock, LONGEST_CHECKOUTS).map_err(|error| failed(&error))?;
@@ -42,12 +45,15 @@ pub fn lane_worktree(git: &Git, lock: &Path, home: &Path, name: &str) -> Result<
 /// Worktrees and branches of lanes that no flow needs any more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaneLeftovers {
+    /// The folders of the worktrees.
     pub worktrees: Vec<PathBuf>,
+    /// The names of the branches.
     pub branches: Vec<String>,
 }
 
-/// What flows that have ended, or that nobody knows any more, left of their lanes: branches of the repository, and
-/// worktrees below `lanes` that are of it or of one that was in its place. `open` are the ids of flows that go on.
+/// Returns the lane leftovers of flows that have ended or are no longer known: branches of the repository,
+/// and worktrees below `lanes` that belong to it or to one that was in its place. `open` are the ids of flows
+/// that continue.
 pub fn lane_leftovers(git: &Git, lanes: &Path, open: &[String]) -> Result<LaneLeftovers, GitError> {
     let is_open = |name: &str| open.iter().any(|id| name.starts_with(&format!("lane-{id}-")));
     let refs = git.done(&["for-each-ref", "--format=%(refname:short)", "refs/heads/callsheet/"], "")?;
@@ -72,7 +78,7 @@ pub fn lane_leftovers(git: &Git, lanes: &Path, open: &[String]) -> Result<LaneLe
     Ok(LaneLeftovers { worktrees, branches })
 }
 
-/// Where it is kept what a lane started from. The lane itself could change what git remembers of it.
+/// Returns the file that keeps the start commit of a lane. The lane itself could change git's memory of it.
 fn start_of(home: &Path, name: &str) -> PathBuf {
     home.join(format!("{name}.start"))
 }
@@ -81,7 +87,7 @@ fn failed(error: &io::Error) -> GitError {
     GitError { what: "worktree".into(), why: error.to_string() }
 }
 
-/// A commit of everything that git follows or would, but for what is ours.
+/// Commits everything that git tracks or would track, except our own files.
 fn snapshot(git: &Git, home: &Path, name: &str) -> Result<String, GitError> {
     let (tree, _) = tree_of(git, &home.join(format!("{name}.index")))?;
     let head = git.head()?;
@@ -93,20 +99,20 @@ fn snapshot(git: &Git, home: &Path, name: &str) -> Result<String, GitError> {
     Ok(text(&git.done(&args, "")?).trim().to_owned())
 }
 
-/// The files of a worktree as a tree, by way of an index that nobody else uses; and those that are not in it because
-/// their names are not UTF-8.
+/// Writes the files of a worktree as a tree, by an index that no other process uses. Also returns the files
+/// that are not in it because their names are not UTF-8.
 fn tree_of(git: &Git, index: &Path) -> Result<(String, Vec<String>), GitError> {
     if let Some(folder) = index.parent() {
         fs::create_dir_all(folder).map_err(|error| failed(&error))?;
     }
-    // From the person's index, so that only what changed is read again.
+    // From the person's index, so that only changed files are read again.
     match copy_index(&git.index(), index) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => drop(fs::remove_file(index)),
         Err(error) => return Err(failed(&error)),
     }
     let git = &git.with_index(index);
-    // Never `git add`: it asks submodules by starting a git in them, with their settings.
+    // Never `git add`: it queries submodules by starting a git in them, with their settings.
     let changed = git.done(&["diff-files", "-z", "--name-only", "--ignore-submodules=dirty"], "")?;
     let untracked = git.done(&["ls-files", "-z", "--others", "--exclude-standard"], "")?;
     let tracked = git.done(&["ls-files", "-z"], "")?;
@@ -118,16 +124,16 @@ fn tree_of(git: &Git, index: &Path) -> Result<(String, Vec<String>), GitError> {
     let add: String =
         names.filter(|path| !is_ours(path)).map(|path| format!("{}\0", path.trim_end_matches('/'))).collect();
     git.done(&["update-index", "--add", "--remove", "-z", "--stdin"], &add)?;
-    // What is ours travels by itself.
+    // Our own files are transferred separately.
     let ours: String = tracked.split('\0').filter(is_ours).map(|path| format!("{path}\0")).collect();
     git.done(&["update-index", "--force-remove", "-z", "--stdin"], &ours)?;
     let tree = git.done(&["write-tree", "--missing-ok"], "")?;
-    // It would only be copied again.
+    // The index would only be copied again.
     let _ = fs::remove_file(index);
     Ok((text(&tree).trim().to_owned(), odd))
 }
 
-/// A copy of an index, as old as it is: git knows by its age which files it has to look at again.
+/// Copies an index with its modification time: git decides by its age which files to examine again.
 fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
     let mut source = open_file(from)
         .map_err(|error| io::Error::other(error.to_string()))?
@@ -137,8 +143,8 @@ fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
     copy.set_modified(source.metadata()?.modified()?)
 }
 
-/// Brings what was done in the lane's worktree into the project. Answers with the paths that were changed there as
-/// well; where there are any, nothing is brought. Doing it again changes nothing.
+/// Copies the changes of the lane's worktree to the project. Returns the paths that were changed there as
+/// well; if there are any, nothing is copied. Doing it again changes nothing.
 pub fn merge_lane(git: &Git, home: &Path, name: &str, lane: &Path) -> Result<Vec<String>, GitError> {
     let gone = || GitError { what: "worktree".into(), why: format!("`{}` is gone", lane.display()) };
     let theirs = Git::at(lane)?.filter(|theirs| theirs.is_of_same_repository(git)).ok_or_else(gone)?;
@@ -155,7 +161,7 @@ pub fn merge_lane(git: &Git, home: &Path, name: &str, lane: &Path) -> Result<Vec
         if file.odd || now.is_err() {
             conflicts.push(file.path.clone());
         } else if now.as_ref().ok() == Some(&file.after) {
-            // It was brought before.
+            // It was copied before.
         } else if now.as_ref().ok() == Some(&file.before) {
             todo.push(file);
         } else {
@@ -176,7 +182,7 @@ pub fn merge_lane(git: &Git, home: &Path, name: &str, lane: &Path) -> Result<Vec
     Ok(Vec::new())
 }
 
-/// Reads `:MODE MODE HASH HASH LETTER\0PATH\0`.
+/// Parses `:MODE MODE HASH HASH LETTER\0PATH\0`.
 fn moved(raw: &[u8]) -> Vec<LaneChange> {
     let mut fields = raw.split(|byte| *byte == 0).filter(|field| !field.is_empty());
     let mut all = Vec::new();
@@ -196,7 +202,7 @@ fn moved(raw: &[u8]) -> Vec<LaneChange> {
     all
 }
 
-/// What the project has at a path now, as git would call it. Nothing is looked at through a link.
+/// Returns the present contents of the project at a path, as git identifies them. Follows no links.
 fn now(git: &Git, path: &str) -> Result<Option<String>, GitError> {
     let odd = || GitError { what: "merge".into(), why: format!("`{path}` is not reached by folders alone") };
     let mut place = PathBuf::from(git.top());

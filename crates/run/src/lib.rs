@@ -1,12 +1,12 @@
-//! The edge of callsheet: where the pure core meets the machine.
+//! Connects the pure core to the machine: files, processes, terminals and git.
 //!
-//! [`Disk`] gives the core its sources and never leaves the roots it was given. [`read_file`] is for
-//! the one case where a person names a file outright, wherever it lies. [`WritableFolder`] is a directory that
-//! is written to, and never leaves it either.
+//! [`Disk`] gives the core its sources and never leaves the roots it was given. [`read_file`] is for the one
+//! case in which a person names a file explicitly, wherever it lies. [`WritableFolder`] is a directory that
+//! callsheet writes to; it never leaves that directory either.
 //!
-//! [`perform()`] carries out what [`deliver`](callsheet_core::deliver) decided: in a [process](run_process), under a
-//! [guard](guard()) so that nothing outlives it, or in a [terminal](Tmux). [`WorktreeSnapshot`] and [`WorktreeSnapshot::diff`] tell what it
-//! changed, from git.
+//! [`perform()`] carries out the actions that [`delivery`](callsheet_core::delivery) decided: in a
+//! [process](run_process) under a [guard](guard()), so that nothing outlives it, or in a [terminal](Tmux).
+//! [`WorktreeSnapshot`] and [`WorktreeSnapshot::diff`] report the changes, from git.
 
 mod ancestry;
 mod checks;

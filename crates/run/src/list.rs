@@ -1,4 +1,4 @@
-//! What stands below a directory, within limits. Symbolic links are listed as entries.
+//! Lists the entries below a directory, within limits. Symbolic links are listed as entries.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -8,15 +8,15 @@ use cap_std::fs::Dir;
 
 use crate::walk::{WalkItem, WalkLimits, walk};
 
-/// Where [`Listing::left_out`] stops counting: from here on it means "or more".
+/// The number at which [`Listing::left_out`] stops counting: from here on it means "or more".
 ///
-/// A full listing goes on only to count, and a tree with a million files is not worth the wait.
+/// A full listing continues only to count, and a tree with a million files is not worth the wait.
 pub const MAX_LEFT_OUT: usize = 10_000;
 
-/// Lists `dir`, a path inside of `root`; `None` if there is no such directory.
+/// Lists `dir`, a path inside `root`; `None` if there is no such directory.
 ///
-/// Names that are not UTF-8 have no address and count as left out. Directories below `dir` that
-/// cannot be read count as not entered.
+/// Names that are not UTF-8 have no address and count as left out. Directories below `dir` that cannot be
+/// read count as not entered.
 pub(crate) fn list(root: &Dir, dir: &Path, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
     let mut list = ListingBuilder { limits, listing: Listing::default() };
     let reach = WalkLimits { depth: limits.depth, ignored: limits.ignored };
@@ -29,13 +29,13 @@ pub(crate) fn list(root: &Dir, dir: &Path, limits: ListingLimits) -> Result<Opti
     Ok(found.then_some(list.listing))
 }
 
-/// The same, of a directory that was listed without limits before; `None` if that listing does not tell enough.
+/// Narrows a listing that was made without limits; `None` if it does not contain enough.
 pub(crate) fn narrowed(whole: &Listing, limits: ListingLimits) -> Option<Listing> {
     if limits.ignored || whole.left_out > 0 || whole.not_entered > 0 {
         return None;
     }
     let mut list = ListingBuilder { limits, listing: Listing::default() };
-    // Whether the directory that was met last has nothing in it so far.
+    // Whether the directory that was met last is empty so far.
     let mut is_new = true;
     for ListingEntry { path, dir } in &whole.entries {
         let is_deeper = path.bytes().filter(|byte| *byte == b'/').count() >= limits.depth;
@@ -52,7 +52,7 @@ pub(crate) fn narrowed(whole: &Listing, limits: ListingLimits) -> Option<Listing
     Some(list.listing)
 }
 
-/// A listing that is being made.
+/// A listing under construction.
 struct ListingBuilder {
     limits: ListingLimits,
     listing: Listing,
@@ -64,7 +64,7 @@ impl ListingBuilder {
         ControlFlow::Continue(())
     }
 
-    /// Adds an entry, or something that has no address.
+    /// Adds an entry, or a name that has no address.
     fn add(&mut self, entry: Option<(&str, bool)>) -> ControlFlow<()> {
         let Listing { entries, left_out, .. } = &mut self.listing;
         match entry {

@@ -1,5 +1,5 @@
-//! Files that are opened to be written, and files as locks between processes. Every wait has an end: a process that reads
-//! or holds a file may be stopped.
+//! Opens files for writing, and uses files as locks between processes. Every wait has an end: a process that
+//! reads or holds a file may be stopped.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
-/// How long another process may hold a lock that is needed for a moment.
+/// How long another process may hold a lock that is needed only briefly.
 pub const LOCK_PATIENCE: Duration = Duration::from_secs(20);
 
-/// Opens a regular file that only its owner can read, to write to it; made if there is none. Anything else by that name is
-/// refused, without waiting for it.
+/// Opens a regular file for writing that only its owner can read; creates it if it does not exist. Refuses
+/// anything else by that name, without waiting for it.
 pub fn open_private(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     let mut options = OpenOptions::new();
@@ -28,7 +28,8 @@ pub fn open_private(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Holds a file as a lock until the answer is dropped. Another process may hold it for as long as `patience`.
+/// Holds a file as a lock until the returned file is dropped. Waits at most `patience` for another process
+/// that holds it.
 pub fn hold_file(path: &Path, patience: Duration) -> io::Result<File> {
     let file = open_private(path)?;
     hold(&file, patience)?;
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_that_is_held_is_given_up() {
+    fn held_lock_times_out() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let held = hold_file(&path, LOCK_PATIENCE).unwrap();
@@ -75,11 +76,11 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_a_regular_file() {
+    fn irregular_lock_file_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        // Without a reader the system refuses; with one, the kind of the file is the reason.
+        // Without a reader the system refuses to open the pipe; with one, the file's kind is the reason.
         assert!(hold_file(&pipe, LOCK_PATIENCE).is_err());
         let _reader = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
         assert_eq!(hold_file(&pipe, LOCK_PATIENCE).unwrap_err().to_string(), "it is not a regular file");

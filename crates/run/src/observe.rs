@@ -1,9 +1,9 @@
-//! Observe: what a run changed, by the bytes of the files and from git, never from what an agent says.
+//! Observes the changes of a run, by the bytes of the files and from git, never by an agent's claims.
 //!
-//! A worktree is looked at [before](WorktreeSnapshot::look) and [after](WorktreeSnapshot::diff). What was there already, unchanged, is no
-//! change of the run, however dirty the worktree was. Which files changed is decided by [surveys](survey) of the file
-//! system alone: no index, attribute, ignore rule or reference that an agent writes can hide one. Git names the changes, and
-//! knows the commits.
+//! A worktree is examined [before](WorktreeSnapshot::look) and [after](WorktreeSnapshot::diff) a run. A file
+//! that is unchanged is not a change of the run, however dirty the worktree was. [Surveys](survey) of the
+//! file system alone decide which files changed: no index, attribute, ignore rule or reference that an agent
+//! writes can hide one. Git names the changes, and knows the commits.
 
 mod checkout;
 mod commits;
@@ -24,10 +24,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use callsheet_core::fact::{
+use callsheet_core::request::fact::{
     ChangeKind, ChangedFile, UnseenPath, Violation, ViolationDecision, ViolationReason, WorktreeObservation,
 };
-use callsheet_core::scope::{Scope, ScopeMatcher};
+use callsheet_core::request::scope::{Scope, ScopeMatcher};
 use serde::{Deserialize, Serialize};
 
 use crate::git::{Git, GitError};
@@ -49,7 +49,7 @@ use survey::{FileSurvey, IN_REPOSITORY, SurveyOptions, WITHOUT_GIT};
 #[derive(Debug, Serialize, Deserialize)]
 pub struct WorktreeSnapshot {
     top: PathBuf,
-    /// The folder that scopes speak of, below the top; with a slash at its end, or empty.
+    /// The folder that scopes refer to, below the top; with a slash at its end, or empty.
     folder: String,
     own: OwnPaths,
     rules: IgnoreRules,
@@ -63,7 +63,7 @@ pub struct WorktreeSnapshot {
     prints: Arc<FingerprintCache>,
 }
 
-/// The main checkout of a repository, where the run has a worktree of its own.
+/// The main checkout of a repository, if the run has a worktree of its own.
 #[derive(Debug, Serialize, Deserialize)]
 struct MainCheckout {
     top: PathBuf,
@@ -73,12 +73,12 @@ struct MainCheckout {
     survey: FileSurvey,
 }
 
-/// Of the main checkout no more changes than this are told.
+/// The most changes of the main checkout that are reported.
 const MOST_ELSEWHERE: usize = 1_000;
 
 impl WorktreeSnapshot {
-    /// Looks at the worktree that `dir` lies in, or at the folder alone if it lies in none. Who looks often keeps the
-    /// `prints`.
+    /// Examines the worktree that contains `dir`, or the folder alone if there is none. Callers that do this
+    /// often keep the `prints`.
     pub fn look(dir: &Path, own: &OwnFiles, prints: &Arc<FingerprintCache>) -> Result<Self, GitError> {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let unread = |error: std::io::Error| GitError { what: "look".into(), why: error.to_string() };
@@ -127,23 +127,23 @@ impl WorktreeSnapshot {
         Ok(Self { top, folder, own, rules, survey, links, checkout, modules, main, prints })
     }
 
-    /// The commit that was checked out.
+    /// Returns the commit that was checked out.
     pub fn head(&self) -> Option<&str> {
         self.checkout.as_ref()?.refs.head.as_deref()
     }
 
-    /// Whether there was work that no commit had.
+    /// Checks whether there was work that no commit had.
     pub fn is_dirty(&self) -> bool {
         self.checkout.as_ref().is_some_and(|checkout| checkout.is_dirty)
     }
 
-    /// Why the folder cannot be looked at as a whole, without git.
+    /// Returns why the folder cannot be examined as a whole, without git.
     pub fn size_limit_reason(&self) -> Option<&str> {
         self.survey.cut.as_ref().filter(|_| self.checkout.is_none())?;
         self.survey.unseen.last().map(|(_, why)| why.as_str())
     }
 
-    /// A path as the folder sees it that scopes speak of.
+    /// Returns a path relative to the folder that scopes refer to.
     fn shown(&self, path: &str) -> String {
         let is_of_user = is_outside_worktrees(path);
         match path.strip_prefix(&self.folder) {
@@ -153,8 +153,8 @@ impl WorktreeSnapshot {
         }
     }
 
-    /// What is different now, and what of it `scope` did not allow. `others` are the tops of the worktrees that other runs
-    /// claimed meanwhile: commits on their branches are theirs.
+    /// Returns the changes since the snapshot, and those that `scope` did not allow. `others` are the tops of
+    /// the worktrees that other runs claimed meanwhile: commits on their branches belong to those runs.
     pub fn diff(&self, scope: &Scope, others: &[PathBuf]) -> WorktreeObservation {
         let mut seen = WorktreeObservation {
             head_before: self.head().map(str::to_owned),
@@ -190,7 +190,7 @@ impl WorktreeSnapshot {
         let found = differences(&self.survey, &survey);
         let mut told = self.told(&found, &before, now.as_ref());
         if let (Some(checkout), Some(now)) = (&self.checkout, &now) {
-            // A hook among the files of the worktree is one of them, unless git is told to ignore it.
+            // A hook among the files of the worktree is one of them, unless git ignores it.
             let known: BTreeSet<String> = told
                 .iter()
                 .filter(|told| told.changed.change != ChangeKind::Ignored)
@@ -200,7 +200,7 @@ impl WorktreeSnapshot {
             told.extend(changes.filter(|changed| !known.contains(&changed.path)).map(unscoped_change));
             let made = ClaimedWorktrees(others);
             self.add_commits(checkout, now, &survey, (found.is_empty(), &made), &mut told, &mut seen);
-            // Git would wait for it.
+            // Git would wait for an irregular file.
             if now.repository.odd.is_empty() {
                 self.add_nested(&made, &mut told, &mut seen);
             }
@@ -210,7 +210,7 @@ impl WorktreeSnapshot {
             let from = changed.from.as_ref().map(|from| self.shown(from));
             let is_one = changed.from.is_none();
             for inner in paths {
-                // Nobody may write to what git obeys outside of the worktree.
+                // No run may write to files outside the worktree that git obeys.
                 if changed.change == ChangeKind::Repository && is_outside_worktrees(&inner) {
                     violations.insert(inner, ViolationReason::OutsideWrite);
                     continue;
@@ -235,7 +235,7 @@ impl WorktreeSnapshot {
         finished(seen, violations)
     }
 
-    /// What git says now. What it cannot say is unseen.
+    /// Reads the repository's state from git. Anything that git cannot report is unseen.
     fn read_repository(
         &self,
         checkout: &CheckoutSnapshot,
@@ -244,7 +244,7 @@ impl WorktreeSnapshot {
         let mut repository = RepositoryFiles::of(&checkout.git, &self.prints);
         self.modules.add_to(&mut repository, &self.prints);
         let mut now = RepositoryState { repository, ..RepositoryState::default() };
-        // Git would wait for it.
+        // Git would wait for an irregular file.
         if !now.repository.odd.is_empty() {
             return now;
         }
@@ -303,7 +303,7 @@ impl WorktreeSnapshot {
         told
     }
 
-    /// Commits, and what of them the files do not show.
+    /// Adds the commits, and their changes that the files do not show.
     fn add_commits(
         &self,
         checkout: &CheckoutSnapshot,
@@ -331,7 +331,7 @@ impl WorktreeSnapshot {
             told.extend(checkout.index.changes(index).into_iter().map(unscoped_change));
         }
         let unseen = |error: &GitError| UnseenPath::new(".git", error.to_string());
-        // Where git cannot be asked, there may be anything.
+        // If git cannot be asked, there may be any work.
         seen.dirty_after = true;
         let Some(refs) = &now.refs else { return };
         told.extend(checkout.refs.replacements(refs).into_iter().map(unscoped_change));
@@ -362,7 +362,7 @@ impl WorktreeSnapshot {
         }
     }
 
-    /// The same of the repositories inside.
+    /// Adds the commits and changes of the repositories inside the worktree.
     fn add_nested(
         &self,
         made: &ClaimedWorktrees<'_>,
@@ -380,7 +380,7 @@ impl WorktreeSnapshot {
         }));
     }
 
-    /// What could not be looked at, and whether that was so before.
+    /// Returns the paths that could not be examined, and whether that was so before.
     fn unseen(&self, survey: &FileSurvey, now: Option<&RepositoryState>) -> Vec<UnseenPath> {
         let of_survey = |survey: &FileSurvey| -> Vec<(String, String)> {
             let name = |path: &WorktreePath| {
@@ -409,20 +409,20 @@ impl WorktreeSnapshot {
     }
 }
 
-/// A repository after a run, as far as git tells.
+/// A repository after a run, as far as git reports it.
 #[derive(Debug, Default)]
 struct RepositoryState {
     repository: RepositoryFiles,
     refs: Option<RefSnapshot>,
-    /// If somebody has written to it.
+    /// The index, if it was written to.
     index: Option<repository::IndexSnapshot>,
-    /// How what is checked out differs from what was.
+    /// The differences between the commits checked out before and now.
     between: Vec<(u8, WorktreePath)>,
     failed: Vec<String>,
 }
 
 impl RepositoryState {
-    /// What git tracked `before` or does now, in byte order: none of it is ignored.
+    /// Returns the paths that git tracked `before` or tracks now, in byte order: none of them is ignored.
     fn tracked<'b>(&self, before: &'b [WorktreePath]) -> Cow<'b, [WorktreePath]> {
         let index = self.index.iter().flat_map(|index| &index.tracked);
         let committed = self.between.iter().filter(|(letter, _)| *letter != b'D').map(|(_, path)| path);
@@ -446,7 +446,7 @@ impl MainCheckout {
         let top = git.common().parent().filter(|_| git.common().ends_with(".git"))?.canonicalize().ok()?;
         let main = Git::at(&top).ok().flatten().filter(|main| main.is_of_same_repository(git))?;
         let tracked = index_now(&main).ok()?.tracked;
-        // Where callsheet keeps its own files, and where the run itself works.
+        // The folder of callsheet's own files, and the worktree of the run itself.
         let mut own = OwnFiles { paths: vec![top.join(".callsheet").join("")], ..OwnFiles::default() };
         own.paths.extend(git.top().canonicalize().map(|top| top.join("")));
         let own = OwnPaths::below(&top, &own);
@@ -488,7 +488,7 @@ impl MainCheckout {
     }
 }
 
-/// Whether a path lies outside of every worktree: such a one is only told of files that git obeys.
+/// Checks whether a path lies outside every worktree: only files that git obeys have such paths.
 fn is_outside_worktrees(path: &str) -> bool {
     path.starts_with("~/") || path.starts_with('/')
 }
@@ -497,10 +497,10 @@ fn unscoped_change(changed: ChangedFile) -> ScopedChange {
     ScopedChange::new(changed.path, changed.change, changed.from)
 }
 
-/// Why a changed path violates the scope.
+/// Returns why a changed path violates the scope.
 fn violated(judge: &ScopeMatcher, path: &str, change: ChangeKind) -> Option<ViolationReason> {
     let reason = judge.violation_reason(path.trim_end_matches('/'));
-    // Whatever is built lands in ignored folders.
+    // Build output lands in ignored folders.
     reason.filter(|reason| change != ChangeKind::Ignored || *reason == ViolationReason::Excluded)
 }
 

@@ -1,8 +1,8 @@
-//! All files below a directory at once: found by one walk, read by many threads, in byte order of their
-//! paths.
+//! Reads all files below a directory at once: one walk finds them, many threads read them, and the result is
+//! in byte order of their paths.
 //!
-//! Refuses to follow symbolic links and to open anything but a regular file. How many threads there are
-//! makes no difference to the answer.
+//! Refuses to follow symbolic links and to open anything but a regular file. The number of threads makes no
+//! difference to the result.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -22,9 +22,10 @@ use rustix::io::{Errno, read, retry_on_intr};
 use crate::shelf::TextArena;
 use crate::walk::{MAX_DEPTH, WalkItem, WalkLimits, walk};
 
-/// How much can be packed. More than that is no prompt but a mistake, and all of it is held in memory.
+/// The limits of a packed tree. More than that is a mistake, not a prompt, and all of it is held in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackLimits {
+    /// The number of files.
     pub files: usize,
     /// Bytes of text in all files together.
     pub bytes: u64,
@@ -36,60 +37,68 @@ impl Default for PackLimits {
     }
 }
 
-/// How much of a file is looked at to tell whether it is text.
+/// How many bytes of a file are examined to decide whether it is text.
 const HEAD: usize = 8 * 1024;
 
-/// Files up to here are read at once: to ask twice takes longer than to read what is not wanted.
+/// Files up to this size are read at once: a second read takes longer than reading unwanted bytes.
 const AT_ONCE: u64 = 64 * 1024;
 
-/// Files that one thread reads before it looks for more.
+/// Files that one thread reads before it takes more.
 const BATCH: usize = 32;
 
-/// Batches that wait at most. Each keeps a directory open, and a process may not have many of those.
+/// The most batches that wait. Each keeps a directory open, and a process may not have many of those.
 const WAITING: usize = 64;
 
-/// What stands below a directory.
+/// The files and the listing of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PackedTree {
-    /// In byte order of the paths.
+    /// The files, in byte order of their paths.
     pub files: Vec<PackedFile>,
-    /// Everything that was met, wanted or not. Left out are names that are not UTF-8, and so have no address; not
-    /// entered are directories that could not be opened, or are too deep.
+    /// Everything that the walk met, wanted or not. Left out are names that are not UTF-8, and so have no
+    /// address; not entered are directories that could not be opened, or are too deep.
     pub listing: Listing,
 }
 
+/// A file of a packed tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackedFile {
-    /// Relative to the packed directory.
+    /// The path, relative to the packed directory.
     pub path: String,
+    /// The contents, or the reason why there are none.
     pub body: FileBody,
 }
 
+/// The contents of a packed file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileBody {
+    /// The text.
     Text(SharedText),
-    /// There is no text to show.
+    /// The file has no text to show.
     LeftOut(TextlessDocument),
-    /// Nobody wanted to read it.
+    /// Only the path was wanted.
     Unread,
 }
 
-/// What is wanted of a file.
+/// The part of a file that is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WantedContent {
+    /// Neither the path nor the text.
     Nothing,
+    /// The path alone.
     Path,
+    /// The path and the text.
     Text,
 }
 
-/// How a tree is packed.
+/// Options for packing a tree.
 pub struct PackOptions<'p> {
-    /// What is wanted of each path, which is relative to the packed directory.
+    /// Returns the wanted part of a file, given its path relative to the packed directory.
     pub want: &'p dyn Fn(&str) -> WantedContent,
+    /// The limits of the tree.
     pub limits: PackLimits,
-    /// How many threads read; `None` for as many as the machine runs at once.
+    /// The number of reading threads; `None` for as many as the machine runs at once.
     pub threads: Option<usize>,
-    /// Counts along, for whoever wants to know how far it is.
+    /// Counters for callers that show the progress.
     pub progress: &'p PackProgress,
 }
 
@@ -104,14 +113,16 @@ impl std::fmt::Debug for PackOptions<'_> {
     }
 }
 
-/// What was read so far.
+/// Counters of the files and bytes read so far.
 #[derive(Debug, Default)]
 pub struct PackProgress {
+    /// The number of files.
     pub files: AtomicUsize,
+    /// The number of bytes of text.
     pub bytes: AtomicU64,
 }
 
-/// Packs `dir`, a path inside of `root`; `None` if there is no such directory.
+/// Packs `dir`, a path inside `root`; `None` if there is no such directory.
 pub(crate) fn pack(
     root: &Dir,
     dir: &Path,
@@ -134,7 +145,7 @@ pub(crate) fn pack(
             let work = move || {
                 reader.work(waiting, &mut ReadBuffers::default(), &mut |batch| drop(done.send(batch)))
             };
-            // Where no more threads are to be had, fewer do the same.
+            // If no more threads can be started, fewer do the same work.
             if thread::Builder::new().spawn_scoped(scope, work).is_err() {
                 break;
             }
@@ -159,21 +170,21 @@ pub(crate) fn pack(
     gathering.finish(finished, &reader).map(Some)
 }
 
-/// Lets another thread read, or reads here when all of them have enough to do.
+/// Gives a batch to another thread, or reads it here if all threads have enough to do.
 fn send_or_read(jobs: &SyncSender<ReadBatch>, batch: ReadBatch, read_here: &mut dyn FnMut(ReadBatch)) {
     if let Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) = jobs.try_send(batch) {
         read_here(batch);
     }
 }
 
-/// Files of one directory that are to be read.
+/// Files of one directory that must be read.
 struct ReadBatch {
     holder: Arc<OwnedFd>,
-    /// Each with its place among all files.
+    /// The names of the files, each with its index among all files.
     files: Vec<(usize, String)>,
 }
 
-/// What became of a batch. A file that is gone by now has nothing.
+/// The results of a batch. A file that is gone by now has none.
 type BatchResult = Vec<(usize, Option<FileBody>)>;
 
 struct TreePacker {
@@ -266,30 +277,30 @@ impl TreePacker {
 }
 
 struct BatchReader<'p> {
-    /// The most bytes that a file may have.
+    /// The most bytes that one file may have.
     limit: u64,
-    /// Where the count of bytes may go to.
+    /// The limit of the byte counter.
     most: u64,
     progress: &'p PackProgress,
 }
 
-/// What a thread has at hand to read with.
+/// The buffers of a reading thread.
 #[derive(Default)]
 struct ReadBuffers {
-    /// Holds one file at a time, and stays near.
+    /// Holds one file at a time, and stays in the cache because it is reused.
     buffer: Vec<u8>,
     shelf: TextArena,
 }
 
 impl BatchReader<'_> {
-    /// Reads what waits until nothing more can come.
+    /// Reads the waiting batches until no more can come.
     fn work(
         &self,
         waiting: &Mutex<Receiver<ReadBatch>>,
         desk: &mut ReadBuffers,
         done: &mut dyn FnMut(BatchResult),
     ) {
-        // A thread that panicked takes the whole packing with it, so nothing is lost here.
+        // A thread that panicked ends the whole packing, so nothing is lost here.
         let next = || waiting.lock().ok()?.recv().ok();
         while let Some(batch) = next() {
             done(self.read(batch, desk));
@@ -303,7 +314,7 @@ impl BatchReader<'_> {
         self.progress.bytes.load(Ordering::Relaxed) > self.most
     }
 
-    /// Texts may stay on the desk's shelf.
+    /// Reads a batch. Texts may stay in the arena of `desk` until later.
     fn read(&self, batch: ReadBatch, desk: &mut ReadBuffers) -> BatchResult {
         let mut answers = Vec::with_capacity(batch.files.len());
         let mut files = 0;
@@ -325,7 +336,7 @@ impl BatchReader<'_> {
         answers
     }
 
-    /// The text of a file, which is in `buffer` then; `None` if the file is gone by now.
+    /// Reads the text of a file into `buffer`; `None` if the file is gone by now.
     fn text<'b>(
         &self,
         holder: &OwnedFd,
@@ -333,7 +344,7 @@ impl BatchReader<'_> {
         buffer: &'b mut Vec<u8>,
     ) -> Option<Result<&'b str, TextlessDocument>> {
         let left_out = |why, bytes| Some(Err(TextlessDocument { why, bytes }));
-        // By now the name may stand for anything: nothing is followed, waited for or adopted.
+        // The name may refer to anything by now: nothing is followed, waited for or adopted.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = match openat(holder, name, flags, Mode::empty()) {
             Ok(file) => file,
@@ -361,10 +372,11 @@ impl BatchReader<'_> {
     }
 }
 
-/// Reads all bytes of a file, or as many as it takes to find a NUL among the first of them: then it is no text.
+/// Reads all bytes of a file, or only the first of them if they contain a NUL. Returns whether the file can
+/// be text.
 fn read_text(file: &OwnedFd, size: u64, limit: u64, bytes: &mut Vec<u8>) -> io::Result<bool> {
     bytes.clear();
-    // Room for one byte more tells a file that has grown meanwhile from one that has not, without asking again.
+    // Capacity for one byte more shows whether a file has grown meanwhile, without another query.
     let room = usize::try_from(size.saturating_add(1)).unwrap_or(usize::MAX);
     bytes.try_reserve(room).map_err(io::Error::other)?;
     if size > AT_ONCE {

@@ -1,10 +1,10 @@
-//! Perform: carries out the acts that a delivery consists of.
+//! Carries out the actions of a delivery.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use callsheet_core::deliver::DeliveryAction;
-use callsheet_core::fact::EndReason;
+use callsheet_core::delivery::DeliveryAction;
+use callsheet_core::request::fact::EndReason;
 
 use crate::folder::{WritableFolder, WriteError};
 use crate::guard::SpawnRequest;
@@ -15,18 +15,21 @@ use crate::submission::SubmissionGate;
 use crate::tmux::{TerminalError, Tmux, TmuxPane, TmuxServer};
 use crate::trace::{MARK, ProcessTrace};
 
-/// What acts are carried out with.
+/// Options for carrying out actions.
 #[derive(Clone, Debug)]
 pub struct PerformOptions {
-    /// The real path of the folder that the agent works in. Files for it are written below, and through no link.
+    /// The real path of the folder that the agent works in. Files for it are written below, and through no
+    /// link.
     pub place: PathBuf,
-    /// Our own program, for the guard.
+    /// Our own program, which is started as the guard.
     pub guard: PathBuf,
+    /// The limits of time and output.
     pub limits: ProcessLimits,
+    /// The flag that stops the agent.
     pub stop: StopFlag,
     /// The tmux server that has the pane, or gets one.
     pub server: TmuxServer,
-    /// How long an agent in a terminal may take until it is ready.
+    /// How long an agent in a terminal may take to become ready.
     pub ready_within: Duration,
     /// The submissions that the agent may make. In a terminal, only an agent with some has a guard.
     pub submissions: Option<SubmissionGate>,
@@ -34,17 +37,17 @@ pub struct PerformOptions {
     pub trace: Option<ProcessTrace>,
 }
 
-/// What came of the acts.
+/// The outcome of the actions.
 #[derive(Debug)]
 pub enum PerformOutcome {
-    /// A process was run to its end.
+    /// A process ran to its end.
     Ran(ProcessExit),
-    /// A line was typed, and the agent works on in its pane.
+    /// A line was typed after `enters` times Enter, and the agent continues to work in its pane.
     Typed { pane: TmuxPane, enters: usize },
 }
 
 impl PerformOutcome {
-    /// How it ended; `None` while it goes on.
+    /// Returns the reason of the end; `None` while the agent continues.
     pub fn ended(&self) -> Option<EndReason> {
         match self {
             Self::Ran(exit) => Some(exit.ended),
@@ -53,15 +56,21 @@ impl PerformOutcome {
     }
 }
 
+/// The reason why actions could not be carried out.
 #[derive(Debug)]
 pub enum PerformError {
+    /// A file could not be written.
     Write {
+        /// The file.
         path: String,
+        /// The reason.
         why: String,
     },
+    /// A process did not start.
     Start(StartError),
+    /// The terminal could not be used.
     Terminal(TerminalError),
-    /// The acts do not start anything.
+    /// The actions do not start anything.
     Nothing,
 }
 
@@ -84,7 +93,7 @@ impl From<TerminalError> for PerformError {
     }
 }
 
-/// What the agent is told by these acts: what an echo of it would be.
+/// Returns the text that these actions give to the agent, as an echo of it would be.
 pub fn delivered_text(acts: &[DeliveryAction], prompt: &str) -> String {
     let told = acts.iter().rev().find_map(|act| match act {
         DeliveryAction::Spawn { stdin, .. } => Some(stdin.of(prompt)),
@@ -94,7 +103,7 @@ pub fn delivered_text(acts: &[DeliveryAction], prompt: &str) -> String {
     told.unwrap_or_default()
 }
 
-/// Carries out `acts` in order, telling `tell` what happens in a process. A pane that we opened is closed again where
+/// Carries out `acts` in order, and passes the events of a process to `tell`. Closes a pane that it opened if
 /// the line could not be typed.
 pub fn perform(
     acts: &[DeliveryAction],
@@ -106,7 +115,7 @@ pub fn perform(
     let mut opened: Option<TmuxPane> = None;
     let result = each(acts, prompt, with, &tmux, &mut opened, tell);
     if let (Err(_), Some(pane)) = (&result, &opened) {
-        // What went wrong first is what a person has to know.
+        // The first error is the one that a person must know.
         let _ = tmux.close(pane, with.limits.grace);
     }
     result
@@ -183,7 +192,7 @@ fn found(tmux: &Tmux, named: Option<&str>, opened: Option<&TmuxPane>) -> Result<
     }
 }
 
-/// Only its owner can read it, and what a link leads to is never written.
+/// Writes a file that only its owner can read, and never through a link.
 fn write(place: &Path, path: &str, bytes: &[u8]) -> Result<(), WriteError> {
     let fail = |why: String| WriteError { path: path.to_owned(), why };
     let below = Path::new(path).strip_prefix(place).ok().and_then(Path::to_str);

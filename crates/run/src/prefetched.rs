@@ -1,4 +1,4 @@
-//! Sources of which some texts and listings were read before they are asked for.
+//! Sources of which some texts and listings were read in advance.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,14 @@ use callsheet_core::{Listing, ListingLimits, SharedText, SourceError, SourceId, 
 
 use crate::list;
 
-/// Answers with what is at hand, and asks `inner` for everything else.
+/// Sources that answer from texts and listings read in advance, and ask `inner` for everything else.
 #[derive(Debug)]
 pub struct PrefetchedSources<S> {
+    /// The sources of everything else.
     pub inner: S,
+    /// The texts read in advance.
     pub texts: BTreeMap<SourceId, SharedText>,
-    /// Directories without limits, as [`PackedTree`](crate::PackedTree) has them.
+    /// The listings read in advance, without limits, as [`PackedTree`](crate::PackedTree) has them.
     pub listings: BTreeMap<SourceId, Listing>,
 }
 

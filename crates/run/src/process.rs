@@ -1,7 +1,8 @@
-//! A process and everything that it starts, from its first byte of input to its last byte of output.
+//! Runs a process and everything that it starts, from its first byte of input to its last byte of output.
 //!
-//! What it prints is told as it comes: as bytes, and by lines in records of a bounded size, of which those beyond a limit
-//! are counted and left out, but for the last ones. Nothing of it is left when [`run_process`] returns.
+//! Output is reported as it arrives: as bytes, and as lines in records of a bounded size. Records beyond a
+//! limit are counted and left out, except for the last ones. No process of it is left when [`run_process`]
+//! returns.
 
 mod output;
 
@@ -18,7 +19,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use callsheet_core::fact::EndReason;
+use callsheet_core::request::fact::EndReason;
 
 use crate::ancestry::{ProcessStamp, guard_words, look_up};
 use crate::environment::{grace, program};
@@ -28,35 +29,39 @@ use crate::trace::{MARK, ProcessTrace, end_adopted};
 use crate::tree;
 use output::OutputCollector;
 
-/// What is run, and within which limits.
+/// A process to run, and its limits.
 #[derive(Clone, Debug)]
 pub struct ProcessJob {
-    /// The program and its arguments. No shell sees them.
+    /// The program and its arguments. No shell interprets them.
     pub argv: Vec<String>,
-    /// Added to the environment that we have.
+    /// Variables that are added to our own environment.
     pub env: BTreeMap<String, String>,
+    /// The working directory.
     pub cwd: PathBuf,
-    /// All that it reads; then its standard input is closed.
+    /// The whole standard input, which is closed after it.
     pub stdin: Vec<u8>,
+    /// The limits of time and output.
     pub limits: ProcessLimits,
     /// Our own program, which is started as the [guard](crate::guard()).
     pub guard: PathBuf,
+    /// The flag that stops the process.
     pub stop: StopFlag,
-    /// The submissions that it may make.
+    /// The submissions that the process may make.
     pub submissions: Option<SubmissionGate>,
-    /// The traces of its run, if another process may look for what it started.
+    /// The traces of its run, if another process may search for its processes.
     pub trace: Option<ProcessTrace>,
 }
 
+/// The limits of a process in time and output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessLimits {
-    /// How long it may take.
+    /// The longest time that the process may take.
     pub deadline: Option<Duration>,
-    /// How long it has to end after it was asked to.
+    /// How long the process may take to end after a request.
     pub grace: Duration,
-    /// How many bytes of output are told as they come.
+    /// How many bytes of output are reported as they arrive.
     pub head_bytes: usize,
-    /// How many of the last bytes are told besides, for each of the streams.
+    /// How many of the last bytes of each stream are reported in addition.
     pub tail_bytes: usize,
 }
 
@@ -67,30 +72,36 @@ impl Default for ProcessLimits {
     }
 }
 
-/// A record holds no more than this; a longer line is several records.
+/// The largest record; a longer line becomes several records.
 pub const MAX_RECORD_BYTES: usize = 64 * 1024;
 
-/// Ends a process from another thread.
+/// A flag that ends a process from another thread.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag(Arc<AtomicBool>);
 
 impl StopFlag {
+    /// Requests the stop.
     pub fn stop(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 
+    /// Checks whether the stop was requested.
     pub fn is_stopped(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 }
 
+/// An output stream of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OutputStream {
+    /// Standard output.
     Stdout,
+    /// Standard error.
     Stderr,
 }
 
 impl OutputStream {
+    /// Returns the name of the stream.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Stdout => "stdout",
@@ -99,49 +110,62 @@ impl OutputStream {
     }
 }
 
-/// What happens while a process runs.
+/// An event of a running process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessEvent {
+    /// The process was started.
     Started {
+        /// The process id.
         pid: u32,
     },
-    /// A line without its end, or a part of one.
+    /// A line without its line end, or a part of one.
     Output {
+        /// The stream of the line.
         stream: OutputStream,
+        /// The text of the record.
         text: String,
-        /// The line goes on in the next record of this stream.
+        /// Whether the line continues in the next record of this stream.
         goes_on: bool,
-        /// It was not UTF-8, and what was not is replaced.
+        /// Whether bytes that are not UTF-8 were replaced.
         replaced: bool,
     },
-    /// A submission of its was accepted.
+    /// A submission of the process was accepted.
     Submitted(JudgedSubmission),
     /// Bytes as they were printed. None of them are left out.
     Printed {
+        /// The stream of the bytes.
         stream: OutputStream,
+        /// The bytes.
         bytes: Vec<u8>,
     },
-    /// So many bytes come here that are not told.
+    /// Bytes that are left out of the records at this place.
     LeftOut {
+        /// The stream of the bytes.
         stream: OutputStream,
+        /// The number of bytes.
         bytes: u64,
     },
 }
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessExit {
+    /// The reason of the end.
     pub ended: EndReason,
+    /// The exit code.
     pub code: Option<i32>,
+    /// The signal that ended the process.
     pub signal: Option<i32>,
+    /// The time from start to end.
     pub duration: Duration,
 }
 
-/// Why a process did not start.
+/// The reason why a process did not start.
 #[derive(Debug)]
 pub enum StartError {
-    /// There is no such program, or no such directory.
+    /// The program or the working directory does not exist.
     NotFound(String),
+    /// Any other reason.
     Other(String),
 }
 
@@ -161,23 +185,23 @@ impl From<io::Error> for StartError {
     }
 }
 
-/// What the threads of a run send to the one that waits.
+/// A message from the threads of a run to the waiting one.
 enum ThreadMessage {
     Bytes(OutputStream, Vec<u8>),
     Closed,
     News(GuardMessage),
-    /// The guard says nothing more.
+    /// The guard sends nothing more.
     Silence,
 }
 
-/// A guard that is not done so long after it had to be is ended as well.
+/// A guard that has not ended so long after it should have is killed.
 const GUARD_SLACK: Duration = Duration::from_secs(15);
 const BLINK: Duration = Duration::from_millis(50);
 
-/// Runs a job to its end, telling `tell` what happens.
+/// Runs a job to its end, and passes its events to `tell`.
 pub fn run_process(job: &ProcessJob, tell: &mut dyn FnMut(ProcessEvent)) -> Result<ProcessExit, StartError> {
     let begun = Instant::now();
-    // If the guard is killed, its processes become ours.
+    // If the guard is killed, its processes become children of ours.
     tree::adopt_orphans()?;
     let trace = job.trace.clone().unwrap_or_else(|| ProcessTrace::unnamed(mark()));
     let (ours, theirs) = UnixStream::pair()?;
@@ -210,7 +234,7 @@ pub fn run_process(job: &ProcessJob, tell: &mut dyn FnMut(ProcessEvent)) -> Resu
     let result = given.map_err(StartError::from).and_then(|()| run.watch(&receive, &mut guard, tell));
     if result.is_err() {
         drop(run);
-        // The guard ends what it watches when we are gone from its control.
+        // The guard ends its processes when our end of the control socket closes.
         let _ = guard.wait();
     }
     result
@@ -223,7 +247,7 @@ fn start_guard(job: &ProcessJob, control: UnixStream) -> io::Result<Child> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    // Some agents end without waiting until all that they printed is taken: the more room, the less is lost.
+    // Some agents exit before all of their output is read: the larger the pipe, the less is lost.
     #[cfg(target_os = "linux")]
     if let Some(stdout) = &guard.stdout {
         let _ = rustix::pipe::fcntl_setpipe_size(stdout, 1024 * 1024);
@@ -256,7 +280,7 @@ fn read_output(
 ) {
     thread::spawn(move || {
         let mut buffer = vec![0; MAX_RECORD_BYTES];
-        // What was read before an error is still what the program said.
+        // Output that was read before an error is still the program's output.
         while let Ok(read @ 1..) = from.read(&mut buffer) {
             if to.send(ThreadMessage::Bytes(stream, buffer[..read].to_vec())).is_err() {
                 return;
@@ -276,7 +300,7 @@ fn listen(control: UnixStream, to: &SyncSender<ThreadMessage>) {
     let _ = to.send(ThreadMessage::Silence);
 }
 
-/// What no other run has.
+/// Returns a mark that no other run has.
 fn mark() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
@@ -286,17 +310,17 @@ fn mark() -> String {
 struct RunningProcess<'j> {
     job: &'j ProcessJob,
     trace: ProcessTrace,
-    /// The guard, as the system knows it.
+    /// The guard's process id and start time.
     guard: Option<ProcessStamp>,
-    /// Since when a debugger holds the guard.
+    /// When a debugger began to hold the guard.
     traced: Option<Instant>,
     begun: Instant,
     control: UnixStream,
-    /// Why we ended it, and when.
+    /// Why and when we ended the process.
     ended: Option<(EndReason, Instant)>,
     news: Option<(Option<i32>, Option<i32>)>,
     pid: Option<u32>,
-    /// Since when there is no guard though there should be one.
+    /// When the guard was first missing although it should run.
     lost: Option<Instant>,
     killed: bool,
 }
@@ -314,9 +338,10 @@ impl RunningProcess<'_> {
             OutputCollector::new(OutputStream::Stdout, limits),
             OutputCollector::new(OutputStream::Stderr, limits),
         ];
-        // Both streams and the control: the guard holds all of them open until nothing is left below it.
+        // Both streams and the control socket: the guard holds all of them open until no process is left
+        // below it.
         let mut open = 3;
-        // The guard's word may come later than the agent's.
+        // The guard's message may arrive later than the agent's output.
         let mut early: Vec<(OutputStream, Vec<u8>)> = Vec::new();
         while open > 0 {
             match messages.recv_timeout(BLINK) {
@@ -358,7 +383,7 @@ impl RunningProcess<'_> {
                 break;
             }
         }
-        // Somebody ended the guard: we end what it watched. Something that got away may hold the streams open for ever.
+        // The guard was killed: we end its processes. One that escaped may hold the streams open for ever.
         while self.lost.is_some_and(|since| since.elapsed() < GUARD_SLACK) && self.kill_orphans() {
             thread::sleep(BLINK);
         }
@@ -383,13 +408,14 @@ impl RunningProcess<'_> {
         Ok(ProcessExit { ended, code, signal, duration: self.begun.elapsed() })
     }
 
-    /// Ends the processes of a guard that was killed; whether there were some.
+    /// Ends the processes of a guard that was killed. Returns whether there were any.
     fn kill_orphans(&self) -> bool {
         let adopted = self.guard.is_some_and(end_adopted);
         !self.trace.end_now().is_empty() || adopted
     }
 
-    /// A guard that is stopped watches nothing: it is continued. One that a debugger holds for long is killed.
+    /// Continues a guard that is stopped, because it watches nothing. Kills a guard that a debugger holds for
+    /// long.
     fn continue_guard(&mut self, guard: &mut Child) {
         let state = self.guard.and_then(|guard| look_up(&guard.pid.to_string())).map(|stat| stat.state);
         if state == Some('T')
@@ -407,7 +433,7 @@ impl RunningProcess<'_> {
     fn enforce_deadline(&mut self, guard: &mut Child) {
         self.continue_guard(guard);
         let now = Instant::now();
-        // One that ended by itself was not stopped, whatever is left of it.
+        // A process that ended by itself was not stopped, even if it left others behind.
         if self.ended.is_none() && self.news.is_none() {
             let late =
                 self.job.limits.deadline.is_some_and(|deadline| now.duration_since(self.begun) >= deadline);
@@ -431,10 +457,10 @@ impl RunningProcess<'_> {
     }
 }
 
-/// Our own program, as the system knows it.
+/// Returns the path of our own program.
 pub fn own_program() -> io::Result<PathBuf> {
     let own = std::env::current_exe()?;
-    // A program that was replaced while it runs is still there under its number.
+    // A program that was replaced while it runs is still reachable by its process id.
     let gone = own.as_os_str().to_string_lossy().ends_with(" (deleted)");
     Ok(if gone { PathBuf::from(OsString::from("/proc/self/exe")) } else { own })
 }

@@ -11,22 +11,22 @@ use crate::read::open_file;
 /// A program that cannot be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingProgram {
-    /// Why, if a file with its name was found.
+    /// The reason, if a file with its name was found.
     pub why: Option<String>,
-    /// The files that were looked for, in order.
+    /// The files that were searched, in order.
     pub looked: Vec<PathBuf>,
 }
 
 /// The search path of a process that has none.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// Finds `name` as the system does for a process that works in `cwd` and searches `path`: a name with a slash is a file
-/// seen from `cwd`, any other name is looked up in the directories of `path`.
+/// Finds `name` as the system does for a process that works in `cwd` and searches `path`: a name with a slash
+/// is a file relative to `cwd`, any other name is searched in the directories of `path`.
 pub fn find_program(name: &str, path: Option<&OsStr>, cwd: &Path) -> Result<PathBuf, MissingProgram> {
     let candidates: Vec<PathBuf> = match name {
         "" => Vec::new(),
         name if name.contains('/') => vec![cwd.join(name)],
-        // An empty entry means the directory that the process works in, and `join` makes it so.
+        // An empty entry means the working directory of the process; joining it yields `cwd`.
         name => std::env::split_paths(path.unwrap_or(OsStr::new(DEFAULT_PATH)))
             .map(|dir| cwd.join(dir).join(name))
             .collect(),
@@ -44,7 +44,7 @@ pub fn find_program(name: &str, path: Option<&OsStr>, cwd: &Path) -> Result<Path
     Err(missing)
 }
 
-/// The program that `env` starts with these words behind it, as far as that is plain.
+/// Returns the program that a command beginning with `env` starts, as far as that is obvious.
 pub fn started_by_env<'w>(words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let mut words = words.into_iter();
     let env = words.next()?;
@@ -52,11 +52,11 @@ pub fn started_by_env<'w>(words: impl IntoIterator<Item = &'w str>) -> Option<&'
         return None;
     }
     let mut rest = words.filter(|word| !matches!(*word, "-S" | "-i" | "-" | "--") && !word.contains('='));
-    // Other options have words of their own.
+    // Other options take words of their own.
     rest.next().filter(|word| !word.starts_with('-'))
 }
 
-/// Whether the system can start this file. The error says why not, if there is a file.
+/// Checks whether the system can start this file. The error is the reason, if the file exists.
 fn can_start(file: &Path, path: Option<&OsStr>, cwd: &Path) -> Result<(), Option<String>> {
     let meta = file.metadata().map_err(|_| None)?;
     let shown = file.display();
@@ -73,7 +73,7 @@ fn can_start(file: &Path, path: Option<&OsStr>, cwd: &Path) -> Result<(), Option
         return needs(interpreter);
     }
     match started_by_env(line.split_whitespace()) {
-        // Itself: it would start itself for ever, and says so.
+        // The script names itself: it would start itself for ever, and says so.
         Some(name) if file.file_name() == Some(OsStr::new(name)) => Ok(()),
         Some(name) if find_program(name, path, cwd).is_err() => needs(name),
         _ => Ok(()),
@@ -83,7 +83,7 @@ fn can_start(file: &Path, path: Option<&OsStr>, cwd: &Path) -> Result<(), Option
 /// The longest first line of a script that Linux reads.
 const MAX_SCRIPT_LINE: u64 = 256;
 
-/// What the first line of a script says.
+/// Reads the first line of a script, without `#!`.
 fn first_line(file: &Path) -> Option<String> {
     let mut line = Vec::new();
     open_file(file).ok()??.take(MAX_SCRIPT_LINE).read_to_end(&mut line).ok()?;
@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory with one file of each kind.
+    /// Creates a directory with one file of each kind.
     fn world() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for (name, text, mode) in [
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_found_as_the_system_finds_them() {
+    fn programs_are_found_like_execvp() {
         let dir = world();
         let at = |name: &str| dir.path().join(name);
         let find = |name: &str, path: &str| find_program(name, Some(OsStr::new(path)), dir.path());

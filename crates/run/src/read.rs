@@ -1,7 +1,7 @@
-//! One file's bytes, whole and unchanged, or the reason why not.
+//! Reads the bytes of one file, whole and unchanged, or reports the reason why not.
 //!
-//! Refuses to open anything but a regular file: opening alone can wait for ever (a FIFO) or do
-//! something (a device).
+//! Refuses to open anything but a regular file: opening alone can wait for ever (a FIFO) or have an effect (a
+//! device).
 
 use std::collections::TryReserveError;
 use std::io::{self, Read as _};
@@ -13,23 +13,24 @@ use cap_std::fs::{Dir, File, FileType, FileTypeExt as _, Metadata, OpenOptions, 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-/// What a path is relative to, and where its symbolic links may lead.
+/// The base of a path, which also limits its symbolic links.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PathBase<'a> {
-    /// A root: nothing outside of it can be reached.
+    /// A root: nothing outside it can be reached.
     Within(&'a Dir),
     /// The whole disk, for a path that a person typed.
     Anywhere,
 }
 
-/// The text of a file that a person named outright, wherever it lies; `None` if there is none.
+/// Returns the text of a file that a person named explicitly, wherever it lies; `None` if it does not exist.
 ///
-/// Symbolic links are followed. What is not a regular file is refused without being opened.
+/// Follows symbolic links. Refuses anything but a regular file, without opening it.
 pub fn read_file(path: &Path, limit: u64) -> Result<Option<SharedText>, SourceError> {
     text(PathBase::Anywhere, path, limit)
 }
 
-/// Opens a regular file that a person named outright, to read it piece by piece; `None` if there is none.
+/// Opens a regular file that a person named explicitly, to read it piece by piece; `None` if it does not
+/// exist.
 pub fn open_file(path: &Path) -> Result<Option<std::fs::File>, SourceError> {
     let opened = PathBase::Anywhere.opened(path, u64::MAX)?;
     Ok(opened.map(|(file, _)| file.into_std()))
@@ -38,12 +39,13 @@ pub fn open_file(path: &Path) -> Result<Option<std::fs::File>, SourceError> {
 /// The most bytes of a file that callsheet keeps for itself.
 const MOST_OWN: u64 = 64 * 1024 * 1024;
 
-/// The text of a file that callsheet keeps for itself; `None` if it cannot be used, whatever the reason.
+/// Returns the text of a file that callsheet keeps for itself; `None` if it cannot be used, for whatever
+/// reason.
 pub fn read_own(path: &Path) -> Option<String> {
     String::from_utf8(own_bytes(path)?).ok()
 }
 
-/// The bytes of such a file.
+/// Returns the bytes of a file that callsheet keeps for itself.
 pub(crate) fn own_bytes(path: &Path) -> Option<Vec<u8>> {
     PathBase::Anywhere.bytes(path, MOST_OWN).ok().flatten()
 }
@@ -69,7 +71,7 @@ impl PathBase<'_> {
         read(file, size, limit).map(Some)
     }
 
-    /// A regular file of at most `limit` bytes, and how many it has.
+    /// Opens a regular file of at most `limit` bytes, and returns it with its size.
     fn opened(self, path: &Path, limit: u64) -> Result<Option<(File, u64)>, SourceError> {
         let Some(metadata) = self.found(path, self.metadata(path))? else {
             return Ok(None);
@@ -78,15 +80,15 @@ impl PathBase<'_> {
         let Some(file) = self.found(path, self.open(path))? else {
             return Ok(None);
         };
-        // Somebody may have put something else there between the look and the opening.
+        // Another file may have taken its place between the check and the opening.
         let metadata = file.metadata().map_err(|error| refusal(&error))?;
         check(&metadata, limit)?;
         Ok(Some((file, metadata.len())))
     }
 
-    /// Tells absence from failure, given what the system said about `path`.
+    /// Distinguishes absence from failure, given the system's answer about `path`.
     ///
-    /// A link to nothing is a failure: whoever put it there meant something by it.
+    /// A link to nothing is a failure: a person or a program created it for a reason.
     pub(crate) fn found<T>(self, path: &Path, answer: io::Result<T>) -> Result<Option<T>, SourceError> {
         match answer {
             Ok(found) => Ok(Some(found)),
@@ -98,9 +100,9 @@ impl PathBase<'_> {
         }
     }
 
-    /// Whether the last part of an absent `path` that is there is a link to nothing.
+    /// Checks whether the last existing part of an absent `path` is a link to nothing.
     fn has_dangling_link(self, path: &Path) -> bool {
-        // Most of what is absent is an override below a folder that is not there either: one look tells.
+        // Most absent files are overrides below a folder that does not exist either: one query is enough.
         let top = path.iter().next().map(Path::new);
         let absent = |top| self.link_metadata(top).is_err_and(|error| is_absence(&error));
         if matches!(self, Self::Within(_)) && top.is_none_or(absent) {
@@ -129,7 +131,7 @@ impl PathBase<'_> {
         }
     }
 
-    /// Without waiting, and without adopting a terminal, should the file have become one.
+    /// Opens a file without waiting, and without adopting a terminal if the file has become one.
     fn open(self, path: &Path) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed());
@@ -150,7 +152,7 @@ fn check(metadata: &Metadata, limit: u64) -> Result<(), SourceError> {
     Ok(())
 }
 
-/// What it is, unless it is a regular file.
+/// Returns the kind of a file, unless it is regular.
 fn other_kind(kind: FileType) -> Option<&'static str> {
     if kind.is_file() {
         None
@@ -167,11 +169,11 @@ fn other_kind(kind: FileType) -> Option<&'static str> {
     }
 }
 
-/// `expected` bytes, or what there is by now: a file may grow while it is read.
+/// Reads `expected` bytes, or as many as there are by now: a file may grow while it is read.
 fn read(file: File, expected: u64, limit: u64) -> Result<Vec<u8>, SourceError> {
     let unreadable = |why: &dyn ToString| SourceError::Unreadable(why.to_string());
     let mut bytes = allocate_buffer(expected).map_err(|error| unreadable(&error))?;
-    // The standard library's file reads into room that nobody has filled with zeroes first.
+    // The standard library's file reads into memory that was not zeroed first.
     let mut file = file.into_std().take(limit.saturating_add(1));
     file.read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
     let size = bytes.len() as u64;
@@ -181,21 +183,22 @@ fn read(file: File, expected: u64, limit: u64) -> Result<Vec<u8>, SourceError> {
     Ok(bytes)
 }
 
-/// The limit may be set so high that a sparse file asks for more memory than there is.
+/// Allocates a buffer. Can fail: the limit may be so high that a sparse file asks for more memory than there
+/// is.
 fn allocate_buffer(bytes: u64) -> Result<Vec<u8>, TryReserveError> {
     let mut room = Vec::new();
     room.try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX))?;
     Ok(room)
 }
 
-/// Whether `error` only says that nothing has that name.
+/// Checks whether `error` only means that nothing has that name.
 pub(crate) fn is_absence(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG))
 }
 
 pub(crate) fn refusal(error: &io::Error) -> SourceError {
     match Errno::from_io_error(error) {
-        // cap-std's word for a path that leaves its directory: the one denial without a number,
+        // cap-std's error for a path that leaves its directory: the only denial without an error number,
         // because it does not come from the system.
         None if error.kind() == io::ErrorKind::PermissionDenied => SourceError::Outside,
         Some(Errno::LOOP) => SourceError::Unreadable("its symbolic links go in a circle".to_owned()),

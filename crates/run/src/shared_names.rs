@@ -1,25 +1,26 @@
-//! Files of a project that have more than one name: symbolic links, and hard links.
+//! Finds the files of a project that have more than one name, by symbolic links or hard links.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::submission::SharedName;
+use callsheet_core::library::plan::SharedName;
 
-/// More entries are not looked at. What was not looked at shares no name.
+/// The most entries that are examined. An entry that was not examined shares no name.
 const MOST_ENTRIES: usize = 500_000;
 
-/// What a name leads to.
+/// The target of a name.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum FileIdentity {
     /// A file with several names, by device and inode.
     File(u64, u64),
-    /// What a link leads to.
+    /// The target of a link.
     Place(PathBuf),
 }
 
-/// The files and folders below `root` that links give several names. Git's and callsheet's own folders are left out.
+/// Returns the files and folders below `root` that have several names by links. Skips git's and callsheet's
+/// own folders.
 pub fn shared_names(root: &Path) -> Vec<SharedName> {
     let Ok(root) = root.canonicalize() else { return Vec::new() };
     let mut found: BTreeMap<FileIdentity, (BTreeSet<String>, bool)> = BTreeMap::new();
@@ -64,7 +65,7 @@ pub fn shared_names(root: &Path) -> Vec<SharedName> {
 
 fn name_in(root: &Path, path: &Path) -> Option<String> {
     let name = path.strip_prefix(root).ok()?.to_str()?;
-    // A link to the whole project makes every file of it have two names.
+    // A link to the whole project gives every file of it two names.
     Some(if name.is_empty() { ".".to_owned() } else { name.to_owned() })
 }
 
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_and_hard_links_give_a_file_several_names() {
+    fn linked_files_have_shared_names() {
         let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let at = |name: &str| dir.path().join(name);
         for folder in ["src/deep", ".git"] {

@@ -1,20 +1,20 @@
-//! Texts of many files side by side in few large pieces of memory.
+//! Stores the texts of many files side by side in a few large buffers.
 //!
-//! A piece for each file costs a call of the allocator, and most of those that a thread makes beside the main one cost a
-//! call of the system too.
+//! A buffer for each file costs a call of the allocator, and most such calls outside the main thread cost a
+//! system call too.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use callsheet_core::SharedText;
 
-/// How much stands in one piece.
+/// The size of one buffer.
 const ROOM: usize = 1 << 20;
 
-/// From here on a text has a piece of its own: too much room could be left over behind the others.
+/// From this size on, a text gets a buffer of its own: too much of a shared one could stay unused.
 const LARGE: usize = ROOM / 8;
 
-/// Texts that came last, each with the number of its file.
+/// The latest texts, each with the number of its file.
 #[derive(Default)]
 pub(crate) struct TextArena {
     all: String,
@@ -22,7 +22,8 @@ pub(crate) struct TextArena {
 }
 
 impl TextArena {
-    /// Puts a text on the shelf; what has to leave it for that, or has no place there, goes to `out`.
+    /// Adds a text to the arena. Texts that must leave the arena for it, and a text that is too large, go to
+    /// `out`.
     pub(crate) fn put(&mut self, number: usize, text: &str, out: &mut dyn FnMut(usize, SharedText)) {
         if text.len() >= LARGE {
             return out(number, SharedText::from(text.to_owned()));

@@ -1,8 +1,9 @@
 //! Submissions: a process below the agent asks the guard, and the guard passes them on.
 //!
-//! The agent's own programs start our server, so nothing that they start it with is a secret. The guard answers on a socket
-//! in a directory of its owner alone, and only processes that descend from it. It holds what was accepted in memory, and
-//! passes it on to the process that drives the run: a file cannot forge it.
+//! The agent's own programs start our server, so nothing that they start it with is a secret. The guard
+//! answers on a socket in a directory of its owner alone, and only to processes that descend from it. It
+//! holds accepted submissions in memory, and passes them on to the process that drives the run: a file cannot
+//! forge them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -21,19 +22,20 @@ use serde_json::Value;
 
 use crate::ancestry::ProcessStamp;
 
-/// Which submissions a guard accepts, and on which socket.
+/// The submissions that a guard accepts, and the directory of its socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubmissionGate {
+    /// The id of the run.
     pub run: String,
     /// A directory of its owner alone, which gets the socket.
     pub dir: PathBuf,
     /// The only session that the run submits to.
     pub session: Option<PathBuf>,
-    /// The only role that it submits as.
+    /// The only role that the run submits as.
     pub role: Option<String>,
-    /// For the guard of a terminal, which records submissions by itself: what it needs to know.
+    /// Data for the guard of a terminal, which records submissions by itself.
     pub recorder: Value,
-    /// A folder of documents, at which the guard takes a last look when nothing of the run lives any more.
+    /// A folder of documents, which the guard reads a last time when no process of the run lives any more.
     #[serde(default)]
     pub watched: Option<PathBuf>,
 }
@@ -41,26 +43,35 @@ pub struct SubmissionGate {
 /// A submission before it is judged.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SubmissionRequest {
+    /// The id of the run.
     pub run: String,
+    /// The tool that submits.
     pub tool: String,
+    /// The digest of the submission.
     pub sha256: String,
+    /// The session that it is for.
     pub session: PathBuf,
+    /// The role of the agent.
     pub role: Option<String>,
 }
 
 /// A submission that was judged, and written if it was good.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JudgedSubmission {
+    /// The tool that submitted.
     pub tool: String,
+    /// The digest of the submission.
     pub sha256: String,
+    /// The verdict on the submission.
     pub verdict: Value,
+    /// The outcome, which a repeated submission gets again.
     pub done: Value,
-    /// Why it was not accepted after all.
+    /// The reasons why it was refused after all.
     #[serde(default)]
     pub refused: Vec<String>,
 }
 
-/// The second message of a client.
+/// The second message of a client: the outcome.
 #[derive(Debug, Serialize, Deserialize)]
 struct SubmissionOutcome {
     verdict: Value,
@@ -78,14 +89,14 @@ enum GateAnswer {
     No(String),
 }
 
-/// The most that one message holds.
+/// The largest message.
 const MESSAGE_BYTES: u64 = 4 << 20;
-/// Longer than a session's files take to be written.
+/// The time limit of a message: longer than writing a session's files takes.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// More connections at once are closed.
+/// The most connections at once; others are closed.
 const CONNECTIONS: usize = 32;
 
-/// A socket by its directory: on Linux a path of any length fits.
+/// Returns the path of a socket by its directory: on Linux a path of any length fits.
 fn socket_path(dir: &File, path: &Path, name: &str) -> PathBuf {
     if cfg!(target_os = "linux") {
         PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd())).join(name)
@@ -94,7 +105,7 @@ fn socket_path(dir: &File, path: &Path, name: &str) -> PathBuf {
     }
 }
 
-/// Opens a directory, and waits for nothing else by its name.
+/// Opens a directory, without waiting for anything else by its name.
 fn open_dir(dir: &Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags, open};
     Ok(open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?.into())
@@ -118,7 +129,7 @@ pub(crate) fn connect_in(dir: &Path, name: &str) -> io::Result<UnixStream> {
     UnixStream::connect(socket_path(&opened, dir, name))
 }
 
-/// The process that connected, or that listens: `None` if this process cannot see it.
+/// Returns the process that connected, or that listens; `None` if this process cannot see it.
 #[cfg(target_os = "linux")]
 pub(crate) fn peer(stream: &UnixStream) -> Option<ProcessStamp> {
     use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
@@ -126,7 +137,7 @@ pub(crate) fn peer(stream: &UnixStream) -> Option<ProcessStamp> {
     ProcessStamp::from_pid(peer.pid())
 }
 
-/// Elsewhere no process can be identified, so that none is.
+/// On other systems no process can be identified, so none is.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn peer(_stream: &UnixStream) -> Option<ProcessStamp> {
     None
@@ -151,7 +162,7 @@ fn set_timeouts(stream: &UnixStream) -> io::Result<()> {
 /// The name of the guard's socket in its directory.
 const SOCKET: &str = "guard";
 
-/// What a client of the guard may do.
+/// The permission that the guard gives to a client.
 #[derive(Debug)]
 pub enum SubmissionPermission {
     /// The submission can be judged and written; the guard waits for its outcome.
@@ -160,11 +171,11 @@ pub enum SubmissionPermission {
     Before(Value),
 }
 
-/// A submission that the guard waits for.
+/// A submission whose outcome the guard waits for.
 #[derive(Debug)]
 pub struct OpenSubmission(BufReader<UnixStream>);
 
-/// Asks the guard whose socket is in `dir`. The answer is its reason if it refuses.
+/// Asks the guard whose socket is in `dir`. The error is its reason to refuse.
 pub fn ask_guard(dir: &Path, request: &SubmissionRequest) -> Result<SubmissionPermission, String> {
     let gone = |_| "its guard does not answer".to_owned();
     let stream = connect_in(dir, SOCKET).map_err(gone)?;
@@ -206,10 +217,10 @@ impl OpenSubmission {
     }
 }
 
-/// Passes an accepted submission on.
+/// A function that passes an accepted submission on.
 pub(crate) type ForwardSubmission = Box<dyn Fn(&JudgedSubmission) -> Result<(), String> + Send + Sync>;
 
-/// The guard's side.
+/// The guard's side of submissions.
 pub(crate) struct SubmissionServer {
     gate: SubmissionGate,
     guard: ProcessStamp,
@@ -220,7 +231,7 @@ pub(crate) struct SubmissionServer {
 }
 
 impl SubmissionServer {
-    /// Answers on the gate's socket until the process ends.
+    /// Opens the gate's socket, and answers on it until the process ends.
     pub(crate) fn open(gate: SubmissionGate, forward: ForwardSubmission) -> io::Result<Arc<Self>> {
         let guard = ProcessStamp::own().ok_or(io::ErrorKind::Unsupported)?;
         let listener = listen_in(&gate.dir, SOCKET)?;
@@ -234,10 +245,10 @@ impl SubmissionServer {
                     desk.connections.fetch_sub(1, Ordering::SeqCst);
                     continue;
                 }
-                // Now: the process may be gone later, and its number another one's.
+                // Read now: the process may be gone later, and its id reused.
                 let peer = peer(&stream);
                 thread::spawn(move || {
-                    // A client that goes has no use for an answer.
+                    // A client that is gone does not need an answer.
                     let _ = desk.serve(stream, peer);
                     desk.connections.fetch_sub(1, Ordering::SeqCst);
                 });
@@ -246,7 +257,7 @@ impl SubmissionServer {
         Ok(desk)
     }
 
-    /// Accepts nothing from now on: the agent has ended.
+    /// Accepts nothing from now on, because the agent has ended.
     pub(crate) fn close(&self) {
         if let Ok(mut last) = self.last.lock() {
             *last = None;
@@ -274,7 +285,8 @@ impl SubmissionServer {
         send(&stream, &answer)
     }
 
-    /// Whether this process may submit this. A process that is gone may not, whoever has its connection now.
+    /// Checks whether this process may submit this. A process that is gone may not, whichever process has its
+    /// connection now.
     fn check(&self, request: &SubmissionRequest, peer: Option<ProcessStamp>) -> Result<(), String> {
         let gate = &self.gate;
         if self.last.lock().is_ok_and(|last| last.is_none()) {

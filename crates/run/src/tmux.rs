@@ -1,7 +1,8 @@
-//! An agent in a terminal of tmux: waiting until it takes a line, and typing one.
+//! Drives an agent in a tmux terminal: waits until it accepts a line, and types one.
 //!
-//! Nothing is ever typed blindly. A pane that is dead, scrolled, or asks something that is not known is an error; a line
-//! is sent only after it was seen where a person writes, and it counts as sent only when it is gone from there.
+//! Nothing is ever typed blindly. A pane that is dead, scrolled, or shows an unknown dialog is an error; a
+//! line is sent only after it was seen in the input field, and it counts as sent only when it is gone from
+//! there.
 
 mod screen;
 
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use callsheet_core::agent::TerminalSpec;
+use callsheet_core::library::agent::TerminalSpec;
 
 use crate::ancestry::guard_words;
 use crate::environment::program;
@@ -26,34 +27,41 @@ use crate::trace::ProcessTrace;
 use crate::tree;
 use screen::{PaneScreen, ScreenState};
 
-/// Why a line could not be typed. Nothing was, unless [`TerminalError::Unsent`] says so.
+/// The reason why a line could not be typed. Nothing was typed, except for [`TerminalError::Unsent`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TerminalError {
-    /// tmux is not there, or does not do what it is told.
+    /// tmux is not installed, or refuses a command.
     Tmux(String),
-    /// The program in the pane is gone.
+    /// The program in the pane has ended.
     Dead {
+        /// The last text of the pane.
         screen: String,
     },
     /// A person scrolls in the pane.
     Scrolled,
-    /// The agent asks something.
+    /// The agent shows a dialog.
     Dialog {
+        /// The dialog's name.
         name: String,
+        /// The action that the dialog requires from a person.
         todo: String,
     },
-    /// It did not become ready in time.
+    /// The agent did not become ready in time.
     NotReady {
+        /// The text of the pane.
         screen: String,
     },
-    /// The line was pasted, but is not to be seen.
+    /// The line was pasted, but is not visible.
     NotTyped {
+        /// The text of the pane.
         screen: String,
     },
-    /// The line stands there, and Enter does not send it.
+    /// The line is in the input field, and Enter does not send it.
     Unsent {
+        /// The text of the pane.
         screen: String,
     },
+    /// A stop was requested.
     Stopped,
 }
 
@@ -76,21 +84,22 @@ impl fmt::Display for TerminalError {
 
 impl std::error::Error for TerminalError {}
 
-/// Which tmux server.
+/// A tmux server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TmuxServer {
-    /// The one that a person uses.
+    /// The server that a person uses.
     Usual,
-    /// One of our own, under this name, without a configuration.
+    /// A server of our own, by this name, without a configuration.
     Own(String),
 }
 
+/// The tmux program, for one server.
 #[derive(Clone, Debug)]
 pub struct Tmux {
     server: TmuxServer,
 }
 
-/// A pane by its number, which nothing else can have.
+/// A pane by its id, which no other pane can have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TmuxPane(String);
 
@@ -100,19 +109,20 @@ impl fmt::Display for TmuxPane {
     }
 }
 
-/// How many panes were opened, for names that differ.
+/// The number of panes opened so far, for unique session names.
 static OPENED: AtomicUsize = AtomicUsize::new(0);
 
 const LOOK: Duration = Duration::from_millis(100);
-/// Agents take an Enter that follows too soon for a part of what was pasted.
+/// Agents take an Enter that follows too soon for a part of the pasted text.
 const BEFORE_ENTER: Duration = Duration::from_millis(300);
 const SEEN_WITHIN: Duration = Duration::from_secs(5);
 const SENT_WITHIN: Duration = Duration::from_secs(3);
 const ENTERS: usize = 3;
-/// Wide enough that a path seldom has to be broken.
+/// Wide enough that a path is rarely wrapped.
 const SIZE: (&str, &str) = ("220", "50");
 
 impl Tmux {
+    /// Returns tmux for `server`, without starting it.
     pub fn new(server: TmuxServer) -> Self {
         Self { server }
     }
@@ -131,20 +141,21 @@ impl Tmux {
         let session = format!("callsheet-{}-{}", std::process::id(), OPENED.fetch_add(1, Ordering::SeqCst));
         let mut args = vec!["new-session", "-d", "-s", &session, "-P", "-F", "#{pane_id}"];
         args.extend(["-x", SIZE.0, "-y", SIZE.1, "-c", cwd]);
-        // One word alone would be given to a shell; `env` makes it more than one, and sets the search path too, which tmux
-        // would take from elsewhere.
+        // tmux would give a single word to a shell; `env` makes it several words, and also sets the search
+        // path, which tmux would take from elsewhere.
         let env: Vec<String> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
         args.extend(["--", "env"]);
         args.extend(env.iter().chain(argv).map(String::as_str));
-        // In the same breath: a program that ends at once still has to be seen.
+        // In the same tmux call: a program that ends at once must still be visible.
         let window = format!("={session}:");
         let keep = ["set-option", "-w", "-t", &window, "remain-on-exit", "on"];
         let pane = self.both(&args, &keep)?;
         Ok(TmuxPane(pane.trim().to_owned()))
     }
 
-    /// Starts a program in a new pane under a guard: the first process of the pane. The guard is `guard`, and gets its order
-    /// on a socket in the directory of the order's gate.
+    /// Starts a program in a new pane under a guard, which is the first process of the pane. The guard's
+    /// program is `guard`; it gets the spawn request on a socket in `dir`, the directory of the submission
+    /// gate.
     pub(crate) fn open_guarded(
         &self,
         guard: &Path,
@@ -166,21 +177,21 @@ impl Tmux {
             send_request(&listener, pid, order).map_err(|error| failed(error.to_string()))?
         });
         if started.is_err() {
-            // The first mistake is reported.
+            // The first error is reported.
             let _ = self.close(&pane, Duration::ZERO);
         }
         started.map(|()| pane)
     }
 
-    /// The first process of a pane.
+    /// Returns the id of the first process of a pane.
     pub fn pane_pid(&self, pane: &TmuxPane) -> Result<i32, TerminalError> {
         let raw = self.run(&["display-message", "-p", "-t", &pane.0, "#{pane_pid}"], "")?;
         raw.trim().parse().map_err(|_| TerminalError::Tmux("there is no such pane".into()))
     }
 
-    /// A pane that is there already, as a person names it.
+    /// Finds an existing pane by the name that a person gives.
     pub fn find(&self, target: &str) -> Result<TmuxPane, TerminalError> {
-        // Other beginnings are places relative to where somebody happens to be.
+        // A target with another first character is relative to the position of some client.
         if !target.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '%' | '=' | '_')) {
             return Err(TerminalError::Tmux(format!("there is no pane `{target}`")));
         }
@@ -194,7 +205,7 @@ impl Tmux {
         }
     }
 
-    /// Waits until the agent takes a line: its screen says so, stays the same, and asks nothing.
+    /// Waits until the agent accepts a line: its screen is ready, stays the same, and shows no dialog.
     pub fn ready(
         &self,
         pane: &TmuxPane,
@@ -231,7 +242,7 @@ impl Tmux {
         }
     }
 
-    /// Types one line into a pane that is ready, and sends it. Gives how often Enter had to be pressed.
+    /// Types one line into a pane that is ready, and sends it. Returns how often Enter was pressed.
     pub fn type_line(
         &self,
         pane: &TmuxPane,
@@ -254,7 +265,7 @@ impl Tmux {
         }
         thread::sleep(BEFORE_ENTER);
         for enters in 1..=ENTERS {
-            // What came up meanwhile must not get the Enter.
+            // A dialog that appeared meanwhile must not get the Enter.
             if let ScreenState::Dialog(dialog) = self.look(pane)?.view(agent) {
                 return Err(TerminalError::Dialog { name: dialog.name.clone(), todo: dialog.todo.clone() });
             }
@@ -267,7 +278,7 @@ impl Tmux {
         Err(TerminalError::Unsent { screen: self.look(pane)?.shown() })
     }
 
-    /// Ends the program in a pane with all that it started, and the server if it is our own.
+    /// Ends the program in a pane with everything that it started, and the server if it is our own.
     pub fn close(&self, pane: &TmuxPane, grace: Duration) -> Result<(), TerminalError> {
         let raw = self.run(&["display-message", "-p", "-t", &pane.0, "#{pane_pid}"], "")?;
         if let Some(root) = raw.trim().parse().ok().and_then(|raw| tree::pid(raw).ok()) {
@@ -276,7 +287,7 @@ impl Tmux {
         if self.server == TmuxServer::Usual {
             return self.run(&["kill-pane", "-t", &pane.0], "").map(drop);
         }
-        // It may have ended with its last pane.
+        // The server may have ended with its last pane.
         let _ = self.run(&["kill-server"], "");
         Ok(())
     }
@@ -292,24 +303,24 @@ impl Tmux {
         Ok(())
     }
 
-    /// Whether the program in the pane is still there.
+    /// Checks whether the program in the pane is still running.
     pub fn is_pane_alive(&self, pane: &TmuxPane) -> bool {
         let state = self.run(&["display-message", "-p", "-t", &pane.0, "#{pane_dead}"], "");
         state.is_ok_and(|state| state.trim() == "0")
     }
 
-    /// Whether a person looks at it: a terminal is attached to the server.
+    /// Checks whether a person may be watching: a terminal is attached to the server.
     pub fn is_attended(&self) -> bool {
         self.run(&["list-clients", "-F", "#{client_name}"], "")
             .is_ok_and(|clients| !clients.trim().is_empty())
     }
 
-    /// All that the pane has shown, with its lines as they were before they were broken.
+    /// Returns all text that the pane has shown, with wrapped lines joined.
     pub fn text(&self, pane: &TmuxPane) -> Result<String, TerminalError> {
         self.run(&["capture-pane", "-p", "-J", "-S", "-", "-t", &pane.0], "")
     }
 
-    /// Looks until it is so; gives the screen where it does not become so in time.
+    /// Polls the screen until `is_so` holds. Returns the screen if it does not hold in time.
     fn until(
         &self,
         pane: &TmuxPane,
@@ -329,7 +340,7 @@ impl Tmux {
         }
     }
 
-    /// What the pane shows, if a person who sits before it could type.
+    /// Reads the screen of the pane, if a person in front of it could type.
     fn look(&self, pane: &TmuxPane) -> Result<PaneScreen, TerminalError> {
         let state =
             self.run(&["display-message", "-p", "-t", &pane.0, "#{pane_dead} #{pane_in_mode}"], "")?;
@@ -337,7 +348,8 @@ impl Tmux {
             "0 0" => Ok(PaneScreen::new(&self.run(&["capture-pane", "-p", "-t", &pane.0], "")?)),
             state if state.starts_with("0 ") => Err(TerminalError::Scrolled),
             _ => {
-                // That it is dead is written below, which moves what it said out of sight.
+                // tmux reports below that the pane is dead, which moves the program's last words out of
+                // sight.
                 let all = self.run(&["capture-pane", "-p", "-S", "-50", "-t", &pane.0], "")?;
                 Err(TerminalError::Dead { screen: PaneScreen::new(&all).shown() })
             }
@@ -348,7 +360,7 @@ impl Tmux {
         self.told(&args.iter().map(|arg| plain(arg)).collect::<Vec<_>>(), input)
     }
 
-    /// Two commands that nothing comes between.
+    /// Runs two commands with nothing between them.
     fn both(&self, first: &[&str], second: &[&str]) -> Result<String, TerminalError> {
         let words = first.iter().map(|arg| plain(arg)).chain([";".to_owned()]);
         self.told(&words.chain(second.iter().map(|arg| plain(arg))).collect::<Vec<_>>(), "")
@@ -360,7 +372,7 @@ impl Tmux {
         if let TmuxServer::Own(name) = &self.server {
             command.args(["-L", name, "-f", "/dev/null"]);
         }
-        // A client inside of tmux would be told about the server that it is in.
+        // A client inside tmux would use the server that it runs in.
         command.args(args).env_remove("TMUX").env_remove("TMUX_PANE");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
@@ -376,10 +388,10 @@ impl Tmux {
     }
 }
 
-/// How long the first process of a pane may take to ask for its order.
+/// How long the first process of a pane may take to ask for its spawn request.
 const ORDERED_WITHIN: Duration = Duration::from_secs(20);
 
-/// Gives the order to the process `pid` and to no other; waits until the agent is started.
+/// Sends the spawn request to the process `pid` and to no other; waits until the agent is started.
 fn send_request(
     listener: &UnixListener,
     pid: i32,
@@ -414,7 +426,7 @@ fn send_request(
     })
 }
 
-/// For tmux a semicolon at the end of an argument ends the command.
+/// Escapes a semicolon at the end of an argument: for tmux it ends the command.
 fn plain(arg: &str) -> String {
     match arg.strip_suffix(';') {
         Some(rest) => format!("{rest}\\;"),

@@ -1,8 +1,9 @@
-//! The processes of a run, also if nothing that started them lives.
+//! Finds and ends the processes of a run, even if no process that started them is alive.
 //!
-//! A run leaves traces that its processes inherit and that outlive the guard and callsheet: a cgroup if one can be made, the
-//! session of its guard, a mark in the environment, and a token in a resource limit that has no other use. Only root can
-//! raise such a limit again, so an empty environment, a new session and a second fork do not take the token off.
+//! A run leaves traces that its processes inherit and that outlive the guard and callsheet: a cgroup if one
+//! can be created, the session of its guard, a mark in the environment, and a token in a resource limit that
+//! has no other use. Only root can raise such a limit again, so an empty environment, a new session and a
+//! second fork do not remove the token.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -19,14 +20,15 @@ use sha2::{Digest as _, Sha256};
 use crate::ancestry::{self, ProcessStamp, ProcessStat, look_up};
 use crate::read::read_own;
 
-/// The variable that all processes of a run have.
+/// The environment variable that all processes of a run have.
 pub(crate) const MARK: &str = "CALLSHEET_GUARDED";
 
 const TRACE_FILE: &str = "trace.json";
 const GUARDS_FILE: &str = "guards";
 const BLINK: Duration = Duration::from_millis(20);
 
-/// The traces of one run. They are kept in the directory of the run, so that another process can find what it started.
+/// The traces of one run. They are kept in the directory of the run, so that another process can find the
+/// run's processes.
 #[derive(Clone, Debug)]
 pub struct ProcessTrace {
     run: String,
@@ -36,7 +38,7 @@ pub struct ProcessTrace {
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct KeptTrace {
-    /// Process numbers mean nothing after a restart of the system.
+    /// The boot of the system. Process ids mean nothing after a restart.
     boot: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cgroup: Option<PathBuf>,
@@ -45,6 +47,7 @@ struct KeptTrace {
 /// A process of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LivingProcess {
+    /// The process id.
     pub pid: i32,
     /// The program, as the system names it.
     pub name: String,
@@ -57,7 +60,7 @@ impl std::fmt::Display for LivingProcess {
 }
 
 impl ProcessTrace {
-    /// Prepares the traces of a run, before anything of it is started, and keeps them in `dir`.
+    /// Prepares the traces of a run before its first process starts, and keeps them in `dir`.
     pub fn create(run: &str, dir: &Path) -> io::Result<Self> {
         let kept = KeptTrace { boot: boot_id(), cgroup: make_cgroup(run) };
         let trace = Self { run: run.to_owned(), dir: Some(dir.to_owned()), kept };
@@ -70,7 +73,7 @@ impl ProcessTrace {
         written.map(|()| trace)
     }
 
-    /// The traces of a run that another process prepared.
+    /// Opens the traces of a run that another process prepared.
     pub fn open(run: &str, dir: &Path) -> Self {
         let text = read_own(&dir.join(TRACE_FILE)).unwrap_or_default();
         let kept =
@@ -78,22 +81,22 @@ impl ProcessTrace {
         Self { run: run.to_owned(), dir: Some(dir.to_owned()), kept }
     }
 
-    /// The traces of processes that no other process looks for.
+    /// Creates the traces of processes that no other process searches for.
     pub(crate) fn unnamed(run: String) -> Self {
         Self { run, dir: None, kept: KeptTrace { boot: boot_id(), cgroup: None } }
     }
 
-    /// How the processes of the run are found.
+    /// Returns the name of the method that finds the processes of the run.
     pub fn method(&self) -> &'static str {
         if self.kept.cgroup.is_some() { "cgroup" } else { "session" }
     }
 
-    /// In the environment of every process of the run.
+    /// Returns the mark in the environment of every process of the run.
     pub(crate) fn mark(&self) -> String {
         self.run.clone()
     }
 
-    /// In a resource limit of every process of the run.
+    /// Returns the token in a resource limit of every process of the run.
     pub(crate) fn token(&self) -> u64 {
         let digest = Sha256::digest(self.run.as_bytes());
         let number = digest.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
@@ -104,7 +107,7 @@ impl ProcessTrace {
         self.kept.cgroup.as_deref()
     }
 
-    /// Keeps a guard of the run before it starts something.
+    /// Records a guard of the run before it starts a process.
     pub(crate) fn add_guard(&self, pid: i32) -> io::Result<()> {
         let (Some(dir), Some(guard)) = (&self.dir, ProcessStamp::from_pid(pid)) else { return Ok(()) };
         let mut file = private(&dir.join(GUARDS_FILE), false)?;
@@ -120,7 +123,7 @@ impl ProcessTrace {
         text.unwrap_or_default().lines().filter_map(guard).collect()
     }
 
-    /// The processes of the run that live, guards included.
+    /// Returns the living processes of the run, guards included.
     pub fn living(&self) -> Vec<LivingProcess> {
         let found = self.find().into_iter();
         found.map(|stat| LivingProcess { pid: stat.stamp.pid, name: program_name(stat.stamp.pid) }).collect()
@@ -198,7 +201,7 @@ impl ProcessTrace {
     }
 }
 
-/// However fast a process starts others, callsheet gives up after this.
+/// How long after `grace` callsheet gives up, however fast a process starts others.
 const MAX_END: Duration = Duration::from_secs(10);
 
 fn private(path: &Path, fresh: bool) -> io::Result<fs::File> {
@@ -207,15 +210,16 @@ fn private(path: &Path, fresh: bool) -> io::Result<fs::File> {
 
 fn send(processes: &[ProcessStat], signal: Signal) {
     for stat in processes {
-        // The number may have a new owner since it was looked up, but not within the blink of an eye.
+        // The process id may have been reused since it was looked up, but not within such a short time.
         if let Some(pid) = Pid::from_raw(stat.stamp.pid) {
             let _ = kill_process(pid, signal);
         }
     }
 }
 
-/// Ends the orphans that this process adopted because their guard was killed; whether there was one. A guard leads a
-/// session of its own and marks its processes, so an adopted process is a marked child of ours in a session that is not ours.
+/// Ends the orphans that this process adopted because their guard was killed. Returns whether there were any.
+/// A guard leads a session of its own and marks its processes, so an adopted process is a marked child of
+/// ours in a session that is not ours.
 pub(crate) fn end_adopted(guard: ProcessStamp) -> bool {
     let Some(own) = look_up("self") else { return false };
     let is_adopted = |stat: &ProcessStat| {
@@ -228,13 +232,14 @@ pub(crate) fn end_adopted(guard: ProcessStamp) -> bool {
     let adopted: Vec<ProcessStat> = processes().into_iter().filter(is_adopted).collect();
     send(&adopted, Signal::KILL);
     for pid in adopted.iter().filter_map(|stat| Pid::from_raw(stat.stamp.pid)) {
-        // Only this process can take note of their end.
+        // Only this process can reap them.
         let _ = waitpid(Some(pid), WaitOptions::NOHANG);
     }
     adopted.iter().any(|stat| stat.is_alive())
 }
 
-/// A process that stayed in the session of a guard. The number of the guard may belong to another session by now.
+/// Checks whether a process stayed in the session of a guard. The guard's process id may belong to another
+/// session by now.
 fn is_in_session(stat: &ProcessStat, guard: ProcessStamp) -> bool {
     let leader = ProcessStamp::from_pid(guard.pid);
     stat.session == guard.pid
@@ -242,21 +247,22 @@ fn is_in_session(stat: &ProcessStat, guard: ProcessStamp) -> bool {
         && leader.is_none_or(|leader| leader == guard)
 }
 
-/// Tokens are numbers from here up to twice as much: as a limit far above any memory.
+/// The lowest token; all tokens are below twice as much. As a limit, a token is far above any memory.
 const TOKENS: u64 = 1 << 61;
 
-/// Sets the token of this process and of all that it will start. The limit (`ulimit -m`) has had no effect since Linux 2.4.
+/// Sets the token of this process and of everything that it will start. The limit (`ulimit -m`) has had no
+/// effect since Linux 2.4.
 #[cfg(target_os = "linux")]
 pub(crate) fn set_token(token: u64) {
     let limit = rustix::process::Rlimit { current: Some(token), maximum: Some(token) };
-    // Below another guard only a lower one can be set. Then the other traces are left.
+    // Below another guard only a lower token can be set. If that fails, the other traces remain.
     let _ = rustix::process::setrlimit(rustix::process::Resource::Rss, limit);
 }
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn set_token(_token: u64) {}
 
-/// A resource limit of a process that it cannot raise, by the system's name for it.
+/// Returns a hard resource limit of a process, which it cannot raise, by the system's name for it.
 fn hard_limit(pid: i32, name: &str) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -278,12 +284,12 @@ fn processes() -> Vec<ProcessStat> {
     entries.filter_map(|entry| look_up(entry.file_name().to_str().filter(|name| number(name))?)).collect()
 }
 
-/// Which start of the system this is. Process numbers mean nothing in another one.
+/// Returns the id of this boot of the system. Process ids mean nothing in another one.
 pub fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim_end().to_owned()
 }
 
-/// Makes a cgroup for a run below our own, if version 2 is mounted and we may move processes there.
+/// Creates a cgroup for a run below our own, if version 2 is mounted and we may move processes there.
 fn make_cgroup(run: &str) -> Option<PathBuf> {
     if cfg!(debug_assertions) && std::env::var_os(TEST_WITHOUT_CGROUP).is_some() {
         return None;
@@ -306,18 +312,18 @@ fn make_cgroup(run: &str) -> Option<PathBuf> {
     Some(cgroup)
 }
 
-/// The variable by which tests do without cgroups. Programs that are built for release do not read it.
+/// The variable by which tests disable cgroups. Release builds do not read it.
 const TEST_WITHOUT_CGROUP: &str = "CALLSHEET_TEST_WITHOUT_CGROUP";
 
 const PROCS: &str = "cgroup.procs";
 
-/// Moves this process, and so all that it will start, into a cgroup.
+/// Moves this process, and so everything that it will start, into a cgroup.
 pub(crate) fn join_cgroup(cgroup: &Path) {
-    // If it cannot, the other traces are left.
+    // If that fails, the other traces remain.
     let _ = fs::write(cgroup.join(PROCS), "0");
 }
 
-/// Every process in a cgroup and below.
+/// Returns every process in a cgroup and below.
 fn members(cgroup: &Path) -> BTreeSet<i32> {
     let text = fs::read_to_string(cgroup.join(PROCS)).unwrap_or_default();
     let mut found: BTreeSet<i32> = text.lines().filter_map(|line| line.parse().ok()).collect();
@@ -345,7 +351,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_differ_and_are_no_real_limits() {
+    fn tokens_are_unique_unreachable_limits() {
         let token = |run: &str| ProcessTrace::unnamed(run.into()).token();
         assert_ne!(token("a"), token("b"));
         assert_eq!(token("a"), token("a"));
@@ -369,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn session_of_reused_number_is_another() {
+    fn reused_pid_is_another_session() {
         let own = look_up("self").unwrap();
         let leader = ProcessStamp::from_pid(own.session);
         let Some(leader) = leader else { return };

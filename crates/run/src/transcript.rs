@@ -1,22 +1,22 @@
-//! What only the edge can look up for a delivery: files behind `@path`, and the transcript that an agent keeps.
+//! Looks up files for a delivery: those behind `@path`, and the transcript that an agent keeps.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use callsheet_core::agent::TranscriptSpec;
-use callsheet_core::deliver::at_paths;
-use callsheet_core::receipt::ReceiptWatcher;
+use callsheet_core::delivery::at_paths;
+use callsheet_core::delivery::receipt::ReceiptWatcher;
+use callsheet_core::library::agent::TranscriptSpec;
 
 use crate::read::open_file;
 
-/// Folders are gone down so far: a year, a month and a day, or a project.
+/// The most levels of folders that are searched: a year, a month and a day, or a project.
 const LEVELS: usize = 4;
-/// A transcript is read so far. The prompt stands at its beginning, or was not told.
+/// The most bytes of a transcript that are read. The prompt is at its beginning, or was not delivered.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Which of the prompt's `@path`s an agent that works in `worktree` would find.
+/// Returns the `@path`s of the prompt that an agent in `worktree` would find.
 pub fn found_at_paths(prompt: &str, worktree: &Path) -> Vec<String> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let is_there = |path: &String| match (path.strip_prefix("~/"), &home) {
@@ -26,8 +26,8 @@ pub fn found_at_paths(prompt: &str, worktree: &Path) -> Vec<String> {
     at_paths(prompt).into_iter().filter(is_there).collect()
 }
 
-/// Whether the transcript of `session` holds the prompt among what the agent was told. `env` is what was added to the
-/// agent's environment.
+/// Checks whether the transcript of `session` has the prompt among the agent's input. `env` holds the
+/// variables that were added to the agent's environment.
 pub fn transcript_has_prompt(
     transcript: &TranscriptSpec,
     session: &str,
@@ -45,7 +45,7 @@ pub fn transcript_has_prompt(
     lines.any(|line| watch.is_transcript_echo(&line))
 }
 
-/// The file of a session: its id ends the name.
+/// Finds the file of a session: its name ends with the id.
 fn find(folder: &Path, session: &str, levels: usize) -> Option<PathBuf> {
     let wanted = format!("{session}.jsonl");
     let mut folders = Vec::new();
@@ -59,7 +59,7 @@ fn find(folder: &Path, session: &str, levels: usize) -> Option<PathBuf> {
             _ => {}
         }
     }
-    // The newest is most likely the one.
+    // The newest folder is the most likely one.
     folders.sort();
     folders.iter().rev().filter(|_| levels > 0).find_map(|folder| find(folder, session, levels - 1))
 }

@@ -1,4 +1,4 @@
-//! The processes below this one, however deep, and their end.
+//! Finds and ends the processes below this one, however deep.
 
 use std::io;
 use std::thread;
@@ -9,10 +9,10 @@ use rustix::process::{Pid, WaitOptions, getpid, kill_process, kill_process_group
 
 const BLINK: Duration = Duration::from_millis(20);
 
-/// However fast something starts others, it is given up after this: then only the system can help.
+/// How long after `grace` we give up, however fast a process starts others: then only the system can help.
 const MOST_TIME: Duration = Duration::from_secs(10);
 
-/// From now on, processes whose parents end become ours, if they are below us.
+/// Makes this process the parent of all orphans below it, from now on.
 #[cfg(target_os = "linux")]
 pub(crate) fn adopt_orphans() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(getpid()))?)
@@ -27,25 +27,25 @@ pub(crate) fn pid(raw: u32) -> io::Result<Pid> {
     i32::try_from(raw).ok().and_then(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
-/// Sends a signal to the group of a process and to everything below this one.
+/// Sends a signal to the group of a process and to all descendants of this one.
 pub(crate) fn signal_all(group: Pid, signal: Signal) {
     let _ = kill_process_group(group, signal);
     signal_below(getpid(), signal);
 }
 
-/// Sends a signal to everything below `root`.
+/// Sends a signal to all descendants of `root`.
 pub(crate) fn signal_below(root: Pid, signal: Signal) {
     send(&below(root), signal);
 }
 
 fn send(pids: &[Pid], signal: Signal) {
     for pid in pids {
-        // One that is gone meanwhile needs none.
+        // A process that is gone meanwhile needs no signal.
         let _ = kill_process(*pid, signal);
     }
 }
 
-/// Ends everything below this process: asks, waits for as long as `grace` says, unless `hurry` says otherwise, then makes.
+/// Terminates all descendants: SIGTERM, wait up to `grace` (less if `hurry()`), then SIGKILL.
 pub(crate) fn end(hurry: &dyn Fn() -> bool, grace: Duration) {
     let begun = Instant::now();
     let mut hurried = false;
@@ -64,7 +64,7 @@ pub(crate) fn end(hurry: &dyn Fn() -> bool, grace: Duration) {
     }
 }
 
-/// Ends a process that is not our child, and everything below it.
+/// Ends a process that is not our child, and all its descendants.
 pub(crate) fn terminate_tree(root: Pid, grace: Duration) {
     let mut all = below(root);
     all.push(root);
@@ -76,14 +76,14 @@ pub(crate) fn terminate_tree(root: Pid, grace: Duration) {
             send(&all, Signal::KILL);
         }
         thread::sleep(BLINK);
-        // Before its parent is gone, what it started meanwhile can still be found.
+        // Before their parent is gone, its new children can still be found.
         let more: Vec<Pid> =
             all.iter().flat_map(|pid| below(*pid)).filter(|pid| !all.contains(pid)).collect();
         all.extend(more);
     }
 }
 
-/// A zombie is not alive: nobody has taken note of its end yet.
+/// Checks whether a process is alive. A zombie is not: its parent has not collected it yet.
 fn is_alive(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
     match stat.rsplit_once(')') {
@@ -92,12 +92,12 @@ fn is_alive(pid: Pid) -> bool {
     }
 }
 
-/// Takes note of every child that ended, so that none stays as a zombie.
+/// Collects every child that ended, so that none stays a zombie.
 fn collect() {
     while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
 }
 
-/// Every process below `root`, zombies left out.
+/// Returns all descendants of `root`, except zombies.
 #[cfg(target_os = "linux")]
 pub(crate) fn below(root: Pid) -> Vec<Pid> {
     let mut all: Vec<(i32, i32)> = Vec::new();
@@ -106,7 +106,7 @@ pub(crate) fn below(root: Pid) -> Vec<Pid> {
             continue;
         };
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        // The name of a program may hold anything, brackets too.
+        // The name of a program may contain anything, brackets too.
         let Some((_, rest)) = stat.rsplit_once(')') else { continue };
         let mut fields = rest.split_whitespace();
         let (state, parent) = (fields.next(), fields.next().and_then(|parent| parent.parse::<i32>().ok()));
@@ -128,7 +128,7 @@ pub(crate) fn below(root: Pid) -> Vec<Pid> {
     found.into_iter().filter_map(Pid::from_raw).collect()
 }
 
-/// Elsewhere there is no list to look at; the agent's own group is what can be found.
+/// Other systems have no such list; only the agent's own group can be found there.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn below(_root: Pid) -> Vec<Pid> {
     Vec::new()

@@ -1,15 +1,16 @@
-//! What a directory's file system promises, and who the user is.
+//! The durability of a directory's file system, and the name of the user.
 
 use std::path::Path;
 
-/// The kind of a file system that is gone after a restart or with its container; `None` for one that stays.
+/// Returns the kind of a file system that is lost after a restart or with its container; `None` for a durable
+/// one.
 pub fn temporary_file_system(dir: &Path) -> Option<&'static str> {
-    // The directory may not be there yet; its parents are.
+    // The directory may not exist yet; its parents do.
     let found = dir.ancestors().find_map(|dir| rustix::fs::statfs(dir).ok())?;
     kind(found.f_type as u64)
 }
 
-/// The name of the user that this process runs as, else the number.
+/// Returns the name of the user that this process runs as, or the user id if there is no name.
 pub fn user_name() -> String {
     let number = rustix::process::geteuid().as_raw().to_string();
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -21,7 +22,7 @@ pub fn user_name() -> String {
     users.lines().find_map(own).unwrap_or(number)
 }
 
-/// By the number that the kernel gives each kind.
+/// Returns the kind by the number that the kernel gives it.
 fn kind(number: u64) -> Option<&'static str> {
     match number & 0xffff_ffff {
         0x0102_1994 => Some("tmpfs"),
@@ -36,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_that_do_not_stay_are_told() {
+    fn temporary_file_systems_are_recognised() {
         assert_eq!(kind(0x0102_1994), Some("tmpfs"));
         assert_eq!(kind(0x794c_7630), Some("overlayfs"));
         // ext4
@@ -44,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_not_there_is_judged_by_its_parent() {
+    fn missing_directory_uses_its_parent() {
         assert_eq!(
             temporary_file_system(Path::new("/dev/shm/a/b")),
             temporary_file_system(Path::new("/dev/shm"))

@@ -1,8 +1,8 @@
-//! A walk through a directory, in an order that depends on the names alone.
+//! Walks through a directory, in an order that depends on the names alone.
 //!
-//! Refuses to follow symbolic links. Every directory is opened through the handle of the one that holds
-//! it, so one that is swapped for a link in the middle of a walk leads nowhere else. The only ignore
-//! rules that count are the `.gitignore` files between the root and the directory at hand.
+//! Refuses to follow symbolic links. Every directory is opened through the handle of its parent, so one that
+//! is swapped for a link during a walk leads nowhere else. The only ignore rules that count are the
+//! `.gitignore` files between the root and the current directory.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -20,17 +20,17 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat};
 
 use crate::read::PathBase;
 
-/// Levels that are gone down at most, whatever is asked for: each of them takes room on the stack, and
-/// an open directory.
+/// The most levels that are entered, whatever the caller asks for: each of them takes stack memory and an
+/// open directory.
 pub(crate) const MAX_DEPTH: usize = 256;
 
 const RULES_FILE: &str = ".gitignore";
 const MAX_RULES_BYTES: u64 = 1024 * 1024;
 
-/// What a walk comes across.
+/// An item that a walk meets.
 pub(crate) enum WalkItem<'w> {
     Dir {
-        /// Relative to where the walk began.
+        /// The path, relative to the start of the walk.
         path: &'w str,
     },
     /// Anything but a directory.
@@ -38,34 +38,34 @@ pub(crate) enum WalkItem<'w> {
         path: &'w str,
         name: &'w str,
         kind: FileType,
-        /// The directory that holds it.
+        /// The directory that contains it.
         holder: &'w Arc<OwnedFd>,
     },
-    /// A name that is not UTF-8 has no address.
+    /// A name that is not UTF-8, and so has no address.
     Unnamed,
-    /// A directory that has something in it and is too deep, or cannot be opened.
+    /// A directory that is not empty and is too deep, or cannot be opened.
     NotEntered,
 }
 
-/// How far a walk goes.
+/// The limits of a walk.
 pub(crate) struct WalkLimits {
-    /// Levels below where it begins; 1 is the entries there.
+    /// Levels below its start; 1 means the entries there.
     pub(crate) depth: usize,
-    /// Hidden names and what the rules rule out, too.
+    /// Whether hidden and ignored names are included.
     pub(crate) ignored: bool,
 }
 
-/// Walks through `dir`, a path inside of `root`, a directory before what it holds; false if there is no
-/// such directory. `meet` can end the walk.
+/// Walks through `dir`, a path inside `root`, each directory before its contents; returns false if there is
+/// no such directory. `meet` can end the walk.
 pub(crate) fn walk(
     root: &Dir,
     dir: &Path,
     reach: &WalkLimits,
     meet: &mut dyn FnMut(WalkItem<'_>) -> ControlFlow<()>,
 ) -> Result<bool, SourceError> {
-    // The root is held open already, and to ask for its name is costly.
+    // The root is open already, and resolving its name is costly.
     let is_root = dir == Path::new(".");
-    // The added dot asks for a directory, so that a FIFO by that name is not waited for.
+    // The added dot asks for a directory, so that the walk does not wait for a FIFO by that name.
     let real = if is_root { Ok(PathBuf::new()) } else { root.canonicalize(dir.join(".")) };
     let Some(real) = PathBase::Within(root).found(dir, real)? else {
         return Ok(false);
@@ -92,23 +92,23 @@ pub(crate) fn walk(
 struct DirectoryWalk<'a> {
     root: &'a Dir,
     ignored: bool,
-    /// From the root down to the directory at hand: later ones overrule earlier ones.
+    /// The rules from the root down to the current directory: later ones overrule earlier ones.
     rules: Vec<GitignoreFile>,
-    /// The directory at hand, relative to the root.
+    /// The current directory, relative to the root.
     at: PathBuf,
-    /// The directory at hand, relative to where the walk began.
+    /// The current directory, relative to the start of the walk.
     path: String,
     meet: &'a mut dyn FnMut(WalkItem<'_>) -> ControlFlow<()>,
 }
 
 /// One `.gitignore`.
 struct GitignoreFile {
-    /// The directory that holds it, relative to the root.
+    /// The directory that contains it, relative to the root.
     dir: PathBuf,
     globs: Gitignore,
 }
 
-/// Something in a directory.
+/// An entry of a directory.
 struct DirectoryEntry {
     name: OsString,
     kind: FileType,
@@ -209,15 +209,16 @@ impl DirectoryWalk<'_> {
         true
     }
 
-    /// The directories above the one where the walk begins are the project's own too, up to its root.
+    /// Adds the rules of the directories above the start of the walk: up to the root, they belong to the
+    /// project too.
     fn add_rules_above(&mut self) -> Result<(), SourceError> {
         let mut above: Vec<PathBuf> = self.at.ancestors().skip(1).map(Path::to_path_buf).collect();
         above.reverse();
         above.iter().try_for_each(|dir| self.add_rules(dir))
     }
 
-    /// Rules that are there and cannot be read are an error, not an absence: they may be all that
-    /// keeps a name out of a prompt.
+    /// Adds the rules of a directory. Existing rules that cannot be read are an error, not an absence: they
+    /// may be all that keeps a name out of a prompt.
     fn add_rules(&mut self, dir: &Path) -> Result<(), SourceError> {
         if self.ignored {
             return Ok(());
@@ -236,16 +237,16 @@ impl DirectoryWalk<'_> {
     }
 }
 
-/// The rules of one file, for paths that are relative to its folder.
+/// Parses the rules of one file, for paths that are relative to its folder.
 pub(crate) fn globs(rules: &[u8], any_case: bool) -> Result<Gitignore, ignore::Error> {
-    // With `.` the matcher takes paths as they are. Any other directory it would cut off by its
-    // bytes, and `a` off `ab/c`.
+    // With `.` the matcher takes paths as they are. It would cut off any other directory by its bytes, such
+    // as `a` off `ab/c`.
     let mut builder = GitignoreBuilder::new(".");
     builder.case_insensitive(any_case)?;
     let rules = rules.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(rules);
     for line in rules.split(|byte| *byte == b'\n') {
-        // A line that is not UTF-8 is about names that are never listed, and a line that is no
-        // pattern matches nothing, in git as well.
+        // A line that is not UTF-8 is about names that are never listed, and an invalid pattern matches
+        // nothing, in git as well.
         if let Ok(line) = str::from_utf8(line) {
             let _ = builder.add_line(None, line);
         }
@@ -253,12 +254,12 @@ pub(crate) fn globs(rules: &[u8], any_case: bool) -> Result<Gitignore, ignore::E
     builder.build()
 }
 
-/// Opens the directory `name` in another one, and reads what is in it.
+/// Opens the directory `name` in another one, and reads its entries.
 fn open(holder: impl AsFd, name: &str) -> io::Result<(OwnedFd, Vec<DirectoryEntry>)> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = openat(holder, name, flags, Mode::empty())?;
     let mut found = Vec::new();
-    // A second handle to the same directory: cheaper than to open it once more.
+    // A second handle to the same directory: cheaper than opening it once more.
     for entry in rustix::fs::Dir::new(handle.try_clone()?)? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
@@ -266,7 +267,7 @@ fn open(holder: impl AsFd, name: &str) -> io::Result<(OwnedFd, Vec<DirectoryEntr
             continue;
         }
         let kind = match entry.file_type() {
-            // Some file systems give no types with the names.
+            // Some file systems do not report types with the names.
             FileType::Unknown => statat(&handle, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
                 .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
             kind => kind,

@@ -1,4 +1,5 @@
-//! One worktree and one branch for each task, made once and used again. Nothing here deletes anything.
+//! One worktree and one branch for each task, created once and used again. Only worktrees that were never
+//! finished are deleted here.
 
 use std::path::{Path, PathBuf};
 
@@ -6,33 +7,35 @@ use sha2::{Digest as _, Sha256};
 
 use crate::git::{Git, GitError, text};
 
-/// A place of its own for a task.
+/// A checkout of its own for a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worktree {
+    /// The folder of the worktree.
     pub path: PathBuf,
+    /// The branch that is checked out there.
     pub branch: String,
-    /// It was made just now.
+    /// Whether it was created just now.
     pub fresh: bool,
 }
 
-/// Where the worktree of the task is, or would be made.
+/// Returns the path where the worktree of the task is, or would be created.
 pub fn worktree_place(git: &Git, home: &Path, task: &str) -> Result<PathBuf, GitError> {
     let name = file_name(task);
     Ok(there(git, &format!("callsheet/{name}"))?.unwrap_or_else(|| home.join(name)))
 }
 
-/// The worktree in which the branch is checked out, where that is still a folder.
+/// Returns the worktree that has the branch checked out, if it is still a folder.
 fn there(git: &Git, branch: &str) -> Result<Option<PathBuf>, GitError> {
     let of_branch = listed(git)?.into_iter().find(|(_, of)| of.as_deref() == Some(branch));
     Ok(of_branch.map(|(path, _)| path).filter(|path| path.is_dir()))
 }
 
-/// The worktree of the task, below `home`; made from the present commit where there is none.
+/// Returns the worktree of the task, below `home`; creates it from the present commit if there is none.
 pub fn worktree(git: &Git, home: &Path, task: &str) -> Result<Worktree, GitError> {
     ensure_worktree_from(git, home, task, || Ok("HEAD".to_owned()))
 }
 
-/// The same, made from the commit that `start` gives.
+/// Like [`worktree()`], but creates it from the commit that `start` returns.
 pub(crate) fn ensure_worktree_from(
     git: &Git,
     home: &Path,
@@ -45,7 +48,7 @@ pub(crate) fn ensure_worktree_from(
     let shown = path
         .to_str()
         .ok_or_else(|| GitError { what: "worktree".into(), why: "a path is not UTF-8".into() })?;
-    // No agent has worked in a worktree that is not finished: its maker was killed.
+    // No agent has worked in an unfinished worktree: the process that created it was killed.
     let unfinished = home.join(format!("{name}.unfinished"));
     if unfinished.symlink_metadata().is_ok() {
         let _ = git.done(&["worktree", "remove", "--force", "--force", "--end-of-options", shown], "");
@@ -64,7 +67,8 @@ pub(crate) fn ensure_worktree_from(
     std::fs::write(&unfinished, "").map_err(failed)?;
     let full = format!("refs/heads/{branch}");
     let exists = git.done(&["rev-parse", "--verify", "--quiet", "--end-of-options", &full], "").is_ok();
-    // Forced twice, since git still knows a worktree whose folder was removed, and locks one that it did not finish.
+    // Forced twice, because git still knows a worktree whose folder was removed, and locks one that it did
+    // not finish.
     let mut args = vec!["worktree", "add", "--force", "--force", "--quiet", "--no-checkout"];
     let start = if exists { None } else { Some(start()?) };
     match &start {
@@ -73,7 +77,7 @@ pub(crate) fn ensure_worktree_from(
     }
     git.done(&args, "")?;
     if let Err(error) = check_out(git, &path) {
-        // What went wrong first is what a person has to know.
+        // The first error is the one that a person must know.
         let _ = git.done(&["worktree", "remove", "--force", "--end-of-options", shown], "");
         return Err(error);
     }
@@ -81,7 +85,8 @@ pub(crate) fn ensure_worktree_from(
     Ok(Worktree { path, branch, fresh: true })
 }
 
-/// Writes the files of the commit: filters are those of the user alone, so that git does not do it with the rest.
+/// Writes the files of the commit with the user's own filters alone, which is why git does not write them
+/// with the rest.
 fn check_out(git: &Git, path: &Path) -> Result<(), GitError> {
     let odd = || GitError { what: "worktree".into(), why: format!("`{}` is no worktree", path.display()) };
     let made = Git::at(path)?.filter(|made| made.is_of_same_repository(git)).ok_or_else(odd)?;
@@ -89,7 +94,7 @@ fn check_out(git: &Git, path: &Path) -> Result<(), GitError> {
     made.done(&["read-tree", "--reset", "-u", &head], "").map(drop)
 }
 
-/// Every worktree, and the branch that is checked out there.
+/// Returns every worktree, and the branch that is checked out there.
 fn listed(git: &Git) -> Result<Vec<(PathBuf, Option<String>)>, GitError> {
     let mut all: Vec<(PathBuf, Option<String>)> = Vec::new();
     for line in text(&git.done(&["worktree", "list", "--porcelain", "-z"], "")?).split('\0') {
@@ -102,7 +107,7 @@ fn listed(git: &Git) -> Result<Vec<(PathBuf, Option<String>)>, GitError> {
     Ok(all)
 }
 
-/// A task's id as part of a branch and of a path. One that cannot be used as it is gets a name that no other has.
+/// Returns a task's id as part of a branch and of a path. An unusable id gets a unique name instead.
 fn file_name(task: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let good =
@@ -121,7 +126,7 @@ mod tests {
     use super::file_name;
 
     #[test]
-    fn names_of_tasks_are_harmless_and_different() {
+    fn task_names_are_safe_and_unique() {
         assert_eq!(file_name("T-12"), "T-12");
         let odd = ["-x", "../../x", "a/b", "a b", "", ".git", "x.lock", "a~b", "é", "a\nb"];
         let names: Vec<String> = odd.iter().map(|task| file_name(task)).collect();

@@ -1,4 +1,4 @@
-//! The clock, and ids that follow it. A clock can be set to any time: nothing here fails because of it.
+//! The clock, and ids that follow it. A clock can be set to any time, so nothing here fails because of it.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,37 +6,38 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use callsheet_core::record::Id;
 use uuid::{ContextV7, Timestamp, Uuid};
 
-/// Now, in UTC: `2026-01-31T12:00:00.000000Z`. Two such texts compare as the times do: a year has four digits, and a time
-/// before the year 0 or after 9999 is spelled as the [`FIRST`] or the [`LAST`] one.
+/// Returns the current time in UTC: `2026-01-31T12:00:00.000000Z`. Two such texts compare as the times do: a
+/// year has four digits, and a time before the year 0 or after 9999 becomes [`FIRST`] or [`LAST`].
 pub fn now() -> String {
     let (seconds, micros) = since_1970(SystemTime::now());
     format_time(seconds, micros)
 }
 
-/// The time `days` days before `time`, spelled the same way; `None` if `time` is not spelled so.
+/// Returns the time `days` days before `time`, in the same format; `None` if `time` has another format.
 pub(crate) fn days_before(time: &str, days: u64) -> Option<String> {
     let (seconds, micros) = read(time)?;
     let span = i64::try_from(days).unwrap_or(i64::MAX).saturating_mul(DAY);
     Some(format_time(seconds.saturating_sub(span), micros))
 }
 
-/// The time `days` days after `time`, spelled the same way; `None` if `time` is not spelled so.
+/// Returns the time `days` days after `time`, in the same format; `None` if `time` has another format.
 pub(crate) fn days_after(time: &str, days: u64) -> Option<String> {
     let (seconds, micros) = read(time)?;
     let span = i64::try_from(days).unwrap_or(i64::MAX).saturating_mul(DAY);
     Some(format_time(seconds.saturating_add(span), micros))
 }
 
-/// Whether a clock that tells this time can be right: not if that is before there was a callsheet, or the last time of all.
+/// Returns whether a clock with this time can be right: not before callsheet existed, and not at the last
+/// time of all.
 pub(crate) fn is_possible(time: &str) -> bool {
     time > "2020" && time < LAST && read(time).is_some()
 }
 
-/// An id that no other run has, and which sorts behind those that were made before it, as far as the clock allows.
+/// Returns a unique id that sorts behind all earlier ones, as far as the clock allows.
 pub fn new_id() -> Option<Id> {
     static CONTEXT: Mutex<ContextV7> = Mutex::new(ContextV7::new());
     let (seconds, micros) = since_1970(SystemTime::now());
-    // An id has 48 bits for milliseconds since 1970; a time outside of them is the first or the last.
+    // An id has 48 bits for milliseconds since 1970; a time outside this range becomes the first or the last.
     let seconds = seconds.clamp(1, (1 << 48) / 1000 - 1).unsigned_abs();
     let context = CONTEXT.lock().unwrap_or_else(PoisonError::into_inner);
     Id::parse(&Uuid::new_v7(Timestamp::from_unix(&*context, seconds, micros * 1000)).to_string())
@@ -44,14 +45,14 @@ pub fn new_id() -> Option<Id> {
 
 const DAY: i64 = 86_400;
 
-/// The first time that is spelled, and its seconds since 1970.
+/// First time that can be formatted, and its seconds since 1970.
 const FIRST: &str = "0000-01-01T00:00:00.000000Z";
 const FIRST_SECOND: i64 = -62_167_219_200;
-/// The last time that is spelled, and its seconds since 1970.
+/// Last time that can be formatted, and its seconds since 1970.
 const LAST: &str = "9999-12-31T23:59:59.999999Z";
 const LAST_SECOND: i64 = 253_402_300_799;
 
-/// Seconds since 1970, which are negative before, and microseconds from there on.
+/// Returns the seconds since 1970, which are negative before, and the microseconds from there on.
 fn since_1970(time: SystemTime) -> (i64, u32) {
     let seconds = |span: std::time::Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
     match time.duration_since(UNIX_EPOCH) {
@@ -74,7 +75,7 @@ fn format_time(seconds: i64, micros: u32) -> String {
         return LAST.into();
     }
     let (days, rest) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
-    // Years that begin in March have their odd day at the end; 400 of them are 146,097 days.
+    // Years that begin in March have their leap day at the end; 400 of them are 146,097 days.
     let shifted = days + 719_468;
     let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -87,7 +88,7 @@ fn format_time(seconds: i64, micros: u32) -> String {
     format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
 }
 
-/// The other way: `None` unless the text is what [`format_time`] gives.
+/// Parses a time. Returns `None` unless [`format_time`] would return the same text.
 fn read(time: &str) -> Option<(i64, u32)> {
     let number = |from: usize, to: usize| {
         let digits = time.get(from..to).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_are_spelled_as_the_calendar_has_them() {
+    fn seconds_are_formatted_as_calendar_times() {
         let cases = [
             (0, "1970-01-01T00:00:00.000000Z"),
             (951_782_399, "2000-02-28T23:59:59.000000Z"),
@@ -132,13 +133,13 @@ mod tests {
         }
     }
 
-    /// Seconds from every part of the range of a clock, in order.
+    /// Returns seconds from every part of a clock's range, in order.
     fn seconds() -> Vec<i64> {
         let mut all = vec![i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX - 1, i64::MAX];
         for edge in [FIRST_SECOND, LAST_SECOND, 0, 1 << 31, 1 << 32, (1 << 48) / 1000] {
             all.extend((-3..=3).map(|by| edge + by));
         }
-        // A step that is prime, so that all times of the day and all days of the year are met.
+        // A prime step reaches all times of the day and all days of the year.
         all.extend((FIRST_SECOND - 1_000_000_007..LAST_SECOND + 1_000_000_007).step_by(7_654_337));
         all.extend((0..63).flat_map(|bits| [1_i64 << bits, -(1_i64 << bits)]));
         all.sort_unstable();
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn times_compare_as_texts_for_every_clock() {
+    fn formatted_times_sort_like_times() {
         let all = seconds();
         assert!(all.len() > 40_000, "{}", all.len());
         let texts: Vec<String> = all.iter().map(|seconds| format_time(*seconds, 5)).collect();
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn every_time_of_the_system_is_spelled() {
+    fn every_system_time_is_formatted() {
         for span in [0, 1, 500_000, 999_999, 1_000_000, 1_500_000, 86_400_000_000, 1 << 60] {
             let span = Duration::from_micros(span);
             let (Some(after), Some(before)) = (UNIX_EPOCH.checked_add(span), UNIX_EPOCH.checked_sub(span))
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_follow_each_other() {
+    fn new_ids_are_increasing() {
         let ids: Vec<Id> = (0..1000).map(|_| new_id().unwrap()).collect();
         assert!(ids.windows(2).all(|two| two[0] < two[1]));
     }

@@ -1,6 +1,7 @@
 //! Databases: with `pg`, the only file that names a driver.
 //!
-//! Both engines take the same statements, with `$1`, `$2` … in order of their first appearance. What differs is here.
+//! Both engines take the same statements, with `$1`, `$2` … in order of their first appearance. This module
+//! hides their differences.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,14 +22,16 @@ use crate::private::private_file;
 use crate::reading::{DatabaseFile, ReadMethod, find, way};
 use crate::row::{SqlParam, SqlRow, SqlValue};
 
-/// Which database.
+/// Database engine of a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatabaseEngine {
+    /// SQLite, in a file or in memory.
     Sqlite,
+    /// PostgreSQL.
     Postgres,
 }
 
-/// An open database.
+/// Open database.
 pub(crate) enum DatabaseConnection {
     Sqlite(Connection, Option<Box<DatabaseFile>>),
     Postgres(Box<PostgresDatabase>),
@@ -36,12 +39,12 @@ pub(crate) enum DatabaseConnection {
 
 impl fmt::Debug for DatabaseConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A URL may hold a password.
+        // A URL may contain a password.
         write!(f, "{:?}", self.engine())
     }
 }
 
-/// Older ones can lose what was written when a write-ahead log is reset.
+/// Older versions can lose written data when a write-ahead log is reset.
 const OLDEST_SQLITE: i32 = 3_051_003;
 
 pub(crate) fn check_version(version: i32) -> Result<(), LedgerError> {
@@ -55,7 +58,7 @@ pub(crate) fn check_version(version: i32) -> Result<(), LedgerError> {
     )))
 }
 
-/// Which SQLite is built in.
+/// Returns the version of the built-in SQLite.
 pub fn sqlite_version() -> &'static str {
     rusqlite::version()
 }
@@ -66,13 +69,13 @@ impl DatabaseConnection {
         Ok(Self::Sqlite(Connection::open_in_memory()?, None))
     }
 
-    /// In a file without a name, so that what it holds need not fit into memory.
+    /// Opens a database in an unnamed file, so that its contents need not fit into memory.
     pub(crate) fn temporary() -> Result<Self, LedgerError> {
         check_version(rusqlite::version_number())?;
         Ok(Self::Sqlite(Connection::open("")?, None))
     }
 
-    /// Opens a file, which is made if `create` says so. Nobody but its owner can read it, whatever the umask is.
+    /// Opens a file, and creates it if `create` is set. Only its owner can read it, whatever the umask is.
     pub(crate) fn sqlite(path: &Path, create: bool, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
         check_version(rusqlite::version_number())?;
         let path = private_file(path, create)?;
@@ -82,11 +85,11 @@ impl DatabaseConnection {
         let connection = Connection::open_with_flags(&path, flags)?;
         connection.busy_timeout(patience.lock)?;
         let mut db = Self::Sqlite(connection, None);
-        // A database that came with a cloned repository must not run anything of its own.
-        // Records and packed texts take one to three KB each: of smaller pages a quarter would stay empty.
+        // Records and packed texts take one to three KB each: with smaller pages, a quarter would stay empty.
         db.batch("PRAGMA page_size = 8192")?;
+        // A database from a cloned repository must not run its own code.
         db.batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA synchronous = FULL")?;
-        // Changing the mode does not wait for others by itself.
+        // A change of the mode does not itself wait for other connections.
         let start = Instant::now();
         loop {
             match db.batch("PRAGMA journal_mode = WAL") {
@@ -99,8 +102,9 @@ impl DatabaseConnection {
         Ok(db)
     }
 
-    /// Opens a file to read it. Nothing is written: neither the file, nor its mode, nor anything beside it, unless SQLite
-    /// can have there what it needs to read beside a writer, and takes it away again.
+    /// Opens a file to read it. Writes nothing: neither the file, nor its mode, nor any file beside it. The only
+    /// exceptions are the files that SQLite needs to read beside a writer: it creates them if it can, and removes
+    /// them again.
     pub(crate) fn sqlite_to_read(path: &Path, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
         check_version(rusqlite::version_number())?;
         let mut found = find(path)?;
@@ -116,12 +120,12 @@ impl DatabaseConnection {
         connection.busy_timeout(patience.lock)?;
         let mut db = Self::Sqlite(connection, Some(Box::new(found)));
         db.batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON")?;
-        // What is sorted may not find a place on the disk.
+        // There may be no place on the disk for sorting.
         db.batch("PRAGMA temp_store = MEMORY")?;
         Ok(db)
     }
 
-    /// Opens a file that is open already once more, to see what it holds by now. Nothing is written.
+    /// Opens a file that is open already a second time, to see its current contents. Writes nothing.
     pub(crate) fn reopen_sqlite(path: &Path, patience: Duration) -> Result<Self, LedgerError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -137,12 +141,12 @@ impl DatabaseConnection {
         Ok(Self::Postgres(Box::new(PostgresDatabase::connect(url, false, patience)?)))
     }
 
-    /// Connects without making anything: for users who may only read, and servers that are copies.
+    /// Connects without creating anything: for users with read access only, and for replicas.
     pub(crate) fn postgres_to_read(url: &str, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
         Ok(Self::Postgres(Box::new(PostgresDatabase::connect(url, true, patience)?)))
     }
 
-    /// What people call the place.
+    /// Returns the location's name for messages.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Sqlite(_, Some(found)) => found.path.display().to_string(),
@@ -196,7 +200,7 @@ impl DatabaseConnection {
         }
     }
 
-    /// Statements without parameters or answers.
+    /// Runs statements that have neither parameters nor results.
     pub(crate) fn batch(&mut self, sql: &str) -> Result<(), LedgerError> {
         match self {
             Self::Sqlite(connection, _) => Ok(connection.execute_batch(sql)?),
@@ -204,7 +208,7 @@ impl DatabaseConnection {
         }
     }
 
-    /// Does `work` as a whole or not at all, while nobody else writes.
+    /// Runs `work` as a whole or not at all, under the write lock.
     pub(crate) fn alone<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, LedgerError>,
@@ -212,14 +216,14 @@ impl DatabaseConnection {
         self.begin("BEGIN IMMEDIATE", "BEGIN")?;
         let done = match self {
             Self::Sqlite(..) => Ok(()),
-            // Held until the end of the transaction, so that numbers are given in the order of the commits.
+            // Held until the end of the transaction, so that numbers are in the order of the commits.
             Self::Postgres(_) => self.batch(&format!("SELECT pg_advisory_xact_lock({WRITERS})")),
         };
         let done = done.and_then(|()| work(self));
         self.end(done)
     }
 
-    /// From here to [`Self::end`] everything is read as it is now, whatever others write.
+    /// Starts a snapshot: until [`Self::end`], reads do not see concurrent writes.
     pub(crate) fn begin_snapshot(&mut self) -> Result<(), LedgerError> {
         self.begin("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     }
@@ -233,7 +237,7 @@ impl DatabaseConnection {
         Ok(())
     }
 
-    /// Keeps what a transaction did, or nothing of it where it failed.
+    /// Commits a transaction, or rolls it back if it failed.
     pub(crate) fn end<T>(&mut self, done: Result<T, LedgerError>) -> Result<T, LedgerError> {
         let done = done.and_then(|value| {
             match self {
@@ -243,7 +247,7 @@ impl DatabaseConnection {
             Ok(value)
         });
         if done.is_err() {
-            // The transaction may be gone already, and the connection with it; then nothing was written.
+            // The transaction and the connection may be gone already; then nothing was written.
             let _ = self.batch("ROLLBACK");
         }
         self.set_in_transaction(false);
@@ -266,13 +270,14 @@ impl DatabaseConnection {
         Ok(!self.query(sql, &[])?.is_empty())
     }
 
-    /// Whether the schema is ours and nothing else: a trigger or a view in a file that somebody else made would run
+    /// Checks that the schema is exactly ours: a trigger or a view in a file from another source would run
     /// when we write.
     pub(crate) fn check_schema(&mut self, known: &[SchemaMigration]) -> Result<(), LedgerError> {
         if self.engine() == DatabaseEngine::Postgres {
             return Ok(());
         }
-        // A migration can change a statement of an earlier one, so the same migrations say what to expect.
+        // A migration can change a statement of an earlier one, so the same migrations define the expected
+        // schema.
         let mut model = Self::memory()?;
         known.iter().try_for_each(|migration| model.batch(migration.sql))?;
         let mut wanted: BTreeSet<String> = model.schema()?.into_iter().filter_map(|(_, sql)| sql).collect();
@@ -290,7 +295,7 @@ impl DatabaseConnection {
         }
     }
 
-    /// The objects of an SQLite schema: the name of each, and the statement that makes it.
+    /// Returns the objects of an SQLite schema: the name of each, and the statement that creates it.
     fn schema(&mut self) -> Result<Vec<(String, Option<String>)>, LedgerError> {
         let rows = self.query("SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'", &[])?;
         rows.into_iter()
@@ -298,11 +303,12 @@ impl DatabaseConnection {
             .collect()
     }
 
-    /// Which of these blobs are there.
+    /// Returns those of these blobs that the database has.
     pub(crate) fn known_blobs(&mut self, digests: &[Digest]) -> Result<BTreeSet<Digest>, LedgerError> {
         match self {
             Self::Sqlite(connection, _) => {
-                // One transaction for all of them: each would lock and unlock the file. It ends when it is dropped.
+                // One transaction for all of them, because each query would lock and unlock the file.
+                // Dropping it ends it.
                 let _look =
                     connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
                 let mut statement = connection.prepare_cached("SELECT 1 FROM blobs WHERE sha256 = $1")?;
@@ -314,7 +320,7 @@ impl DatabaseConnection {
                 }
                 Ok(known)
             }
-            // One question for all of them: each would be a journey over the network.
+            // One query for all of them, because each would be a network round trip.
             Self::Postgres(postgres) => {
                 let all: Vec<&[u8]> = digests.iter().map(|digest| &digest.0[..]).collect();
                 let rows = postgres.query("SELECT sha256 FROM blobs WHERE sha256 = ANY($1)", &[&all])?;
@@ -331,7 +337,7 @@ impl DatabaseConnection {
         }
     }
 
-    /// What the database itself finds wrong with its pages and indices.
+    /// Returns the faults that the database itself finds in its pages and indices.
     pub(crate) fn integrity(&mut self) -> Result<Vec<String>, LedgerError> {
         if self.engine() == DatabaseEngine::Postgres {
             return Ok(Vec::new());
@@ -342,7 +348,7 @@ impl DatabaseConnection {
         Ok(lines?.into_iter().filter(|line| line != "ok").collect())
     }
 
-    /// The same without the order of indices, which takes much longer.
+    /// Checks the pages without the order of the indices, which takes much longer.
     pub(crate) fn quick_check(&mut self) -> Result<Vec<String>, LedgerError> {
         let rows = self.query("PRAGMA quick_check(1)", &[])?;
         let lines: Result<Vec<String>, LedgerError> =
@@ -350,20 +356,21 @@ impl DatabaseConnection {
         Ok(lines?.into_iter().filter(|line| line != "ok").collect())
     }
 
-    /// Writes a whole copy into a file that is not there yet.
+    /// Writes a whole copy into a new file.
     pub(crate) fn copy_into(&mut self, path: &Path) -> Result<(), LedgerError> {
         let odd = || LedgerError::Failed(format!("`{}` is not UTF-8", path.display()));
         let path = path.to_str().ok_or_else(odd)?;
-        // SQLite counts the copy as a change of what is only read.
+        // SQLite treats the copy as a change of a read-only connection.
         self.batch("PRAGMA query_only = OFF")?;
         self.batch(&format!("VACUUM INTO '{}'", path.replace('\'', "''")))
     }
 
-    /// Gives room that removed content took back to the file system.
+    /// Returns the space of removed content to the file system.
     pub(crate) fn shrink(&mut self) -> Result<(), LedgerError> {
         match self.engine() {
             DatabaseEngine::Sqlite => self.batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)"),
-            // One by one: several statements at once would be a transaction, and that cannot be one.
+            // One by one: several statements at once would form a transaction, and `VACUUM` cannot run in
+            // one.
             DatabaseEngine::Postgres => {
                 self.batch("VACUUM blobs").and_then(|()| self.batch("VACUUM records"))
             }
@@ -466,7 +473,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_on_the_disk_and_nothing_of_a_file_is_believed() {
+    fn sqlite_connections_use_safe_settings() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger.db");
         let DatabaseConnection::Sqlite(connection, _) =
@@ -492,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_can_lose_a_log_is_refused() {
+    fn old_sqlite_version_is_refused() {
         let refused = LedgerError::Failed(
             "SQLite 3.51.2 can corrupt a write-ahead log; 3.51.3 or newer is needed".into(),
         );

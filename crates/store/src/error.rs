@@ -1,27 +1,28 @@
-//! What can be wrong with a ledger.
+//! Errors of a ledger.
 
 use std::fmt;
 use std::time::Duration;
 
 use callsheet_core::record::Id;
 
+/// Failure of an operation on a ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LedgerError {
-    /// There is no ledger here.
+    /// There is no ledger at this location.
     NotThere(String),
-    /// Somebody else writes, for longer than we wait.
+    /// Another process holds the write lock for longer than we wait.
     Locked,
-    /// The server did not answer for this long.
+    /// The server did not answer within this time.
     NoAnswer(Duration),
-    /// Something is not what it was when it was written.
+    /// Stored data is not as it was written.
     Damaged(String),
-    /// A newer version of callsheet has written to it.
+    /// A newer version of callsheet wrote schema `found`; this one knows schemas up to `known`.
     Newer { found: i64, known: i64 },
-    /// It could not be opened, read or written: no room, no connection, no permission.
+    /// The ledger could not be opened, read or written: no space, no connection, no permission.
     Failed(String),
     /// No run has this id.
     NoRun(String),
-    /// Several runs have an id that begins like this.
+    /// Several runs have an id that begins with this text.
     ManyRuns(String, Vec<Id>),
 }
 

@@ -1,8 +1,9 @@
-//! Exports: a file that holds everything that its records need, one JSON object per line, and the way back.
+//! Exports: a file that holds everything that its records need, one JSON object per line, and its import.
 //!
-//! The first line says what it is, then come texts, then records, each with the link that it is tied to; the last line
-//! has the SHA-256 of all before it. So a file can be proved without the ledger that it came from. A text that is too long
-//! for a line stands in several: all but the last piece of it in lines of their own before the line that it belongs to.
+//! The first line is a header. Then come texts, then records, each with the link that precedes it; the last
+//! line has the SHA-256 of all lines before it. So a file can be verified without its ledger. A text that is
+//! too long for a line is split: all pieces but the last are in lines of their own, before the line that the
+//! text belongs to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Write};
@@ -19,10 +20,12 @@ use crate::ledger::{Head, Ledger, MOST_TEXT, RecordDraft, append, head, index, p
 use crate::read::{PAGE, StoredRecord, records_after};
 use crate::row::SqlParam;
 
-/// What goes into a file.
+/// Contents of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExportScope {
+    /// The whole ledger.
     All,
+    /// One run.
     Run(Id),
 }
 
@@ -35,7 +38,7 @@ enum ExportLine {
         seq: u64,
         chain: Digest,
     },
-    /// A piece of the text of the next line that is none.
+    /// Piece of the text of the next line that is not a part.
     Part {
         text: String,
     },
@@ -58,7 +61,7 @@ struct RecordLine {
     flow: Option<Id>,
     kind: String,
     at: String,
-    /// A text, since its bytes are what is hashed.
+    /// A text, because its bytes are hashed.
     payload: Option<String>,
     payload_sha256: Digest,
     before: Digest,
@@ -68,10 +71,10 @@ struct RecordLine {
 /// Version 1 has no parts.
 const VERSION: u32 = 2;
 
-/// The most bytes of a line.
+/// Most bytes of a line.
 const MOST_LINE: u64 = 64 << 20;
 
-/// The most bytes of a text in one line. JSON writes up to six for each.
+/// Most bytes of a text in one line. JSON writes up to six for each.
 const PIECE: usize = 8 << 20;
 
 /// Longer than any first line.
@@ -97,7 +100,7 @@ impl ExportWriter<'_> {
         self.out.write_all(text.as_bytes()).map_err(|error| write_failure(&error))
     }
 
-    /// Writes all but the last piece of a text, and answers with that.
+    /// Writes all pieces of a text but the last, and returns the last.
     fn parts<'t>(&mut self, text: &'t str) -> Result<&'t str, LedgerError> {
         let mut rest = text;
         while rest.len() > PIECE {
@@ -192,27 +195,30 @@ fn blobs(ledger: &mut Ledger, scope: &ExportScope) -> Result<BTreeSet<Digest>, L
     }
 }
 
-/// What an import has done.
+/// Result of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportReport {
+    /// Number of added runs.
     pub runs: usize,
+    /// Number of added records.
     pub records: usize,
-    /// Runs that were there already.
+    /// Number of runs and flows that the ledger had already.
     pub known: usize,
-    /// The ledger was empty and got everything: it has the same numbers, links and head now.
+    /// Whether the ledger was empty and got everything, so that it now has the same numbers, links and head.
     pub same_chain: bool,
 }
 
-/// Reads an export into a ledger of its own, which is gone when it is dropped; all of it is checked on the way.
+/// Reads an export into a temporary ledger, which is removed when it is dropped. Checks everything on the
+/// way.
 pub fn read_export(file: &mut dyn BufRead) -> Result<Ledger, LedgerError> {
     let mut ledger = Ledger::temporary()?;
     import_all(&mut ledger, file, false)?;
     Ok(ledger)
 }
 
-/// Adds what an export holds: all of it or, if anything is wrong with the file, nothing. A file is right only if
-/// [`export`] could have written it, byte for byte. Runs and flows that are added to others are marked, each by a record of
-/// its own.
+/// Adds the contents of an export: everything or, if the file has any fault, nothing. A file is valid only if
+/// [`export`] could have written it, byte for byte. Marks runs and flows that join existing records, each
+/// with a record of its own.
 pub fn import(ledger: &mut Ledger, file: &mut dyn BufRead) -> Result<ImportReport, LedgerError> {
     import_all(ledger, file, true)
 }
@@ -294,7 +300,8 @@ struct ExportReader<'f> {
 }
 
 impl ExportReader<'_> {
-    /// The next line, spelled as it is written; the last one is checked against all before it.
+    /// Reads the next line, which must be spelled as an export writes it. Checks the last line against all
+    /// lines before it.
     fn next(&mut self, most: u64) -> Result<Option<ExportLine>, LedgerError> {
         let mut text = String::new();
         let read = io::Read::take(&mut *self.file, most + 1).read_line(&mut text);
@@ -321,7 +328,7 @@ impl ExportReader<'_> {
         Ok(Some(line))
     }
 
-    /// Whether nothing is left.
+    /// Checks that nothing is left.
     fn end(&mut self) -> Result<(), LedgerError> {
         let rest = self.file.fill_buf().map(<[u8]>::len);
         match rest.map_err(|error| self.wrong(error.to_string()))? {
@@ -335,7 +342,7 @@ impl ExportReader<'_> {
     }
 }
 
-/// Takes what is written only if it is the same as the text at hand.
+/// Accepts only writes that equal the remaining text.
 struct ComparingWriter<'t>(&'t [u8]);
 
 impl Write for ComparingWriter<'_> {
@@ -349,11 +356,11 @@ impl Write for ComparingWriter<'_> {
     }
 }
 
-/// Pieces of a text, put together. An export cuts a text in one way only.
+/// Joins the pieces of a text. An export splits a text in exactly one way.
 struct TextAssembler {
     version: u32,
     text: String,
-    /// How long each piece is.
+    /// Length of each piece.
     lengths: Vec<usize>,
 }
 
@@ -370,7 +377,7 @@ impl TextAssembler {
         Ok(())
     }
 
-    /// The whole text, which `last` ends.
+    /// Returns the whole text, which `last` ends.
     fn end(&mut self, last: String) -> Result<String, String> {
         if self.version < 2 || self.lengths.is_empty() && last.len() <= PIECE {
             return Ok(last);
@@ -389,7 +396,7 @@ impl TextAssembler {
         Ok(text)
     }
 
-    /// What follows has no text that pieces could belong to.
+    /// Checks that no pieces precede a line without a text.
     fn none(&self) -> Result<(), String> {
         if self.lengths.is_empty() {
             Ok(())
@@ -399,15 +406,16 @@ impl TextAssembler {
     }
 }
 
-/// What the lines of an export are like together: texts in order, then records in order, and every text that a record
-/// needs. An export of a whole ledger has all records up to its head, one of a run has its records and texts alone.
+/// Checks the lines of an export together: texts in order, then records in order, and every text that a
+/// record needs. An export of a whole ledger has all records up to its head; one of a run has only its
+/// records and texts.
 struct ExportChecker {
     all: bool,
     target: Head,
-    /// The last record, which the next one follows.
+    /// Last record, which the next one follows.
     last: Head,
     run: Option<Id>,
-    /// Texts that no record has needed yet.
+    /// Texts of the export.
     blobs: BTreeSet<Digest>,
     needed: BTreeSet<Digest>,
 }
@@ -479,7 +487,7 @@ impl ExportChecker {
     }
 }
 
-/// Whether a record is what its digest and its link say.
+/// Checks a record against its digest and its link.
 fn check(record: &RecordLine, form: &mut ExportChecker) -> Result<(), String> {
     let place = format!("record {}", record.seq);
     let mut event = None;
@@ -504,11 +512,11 @@ fn check(record: &RecordLine, form: &mut ExportChecker) -> Result<(), String> {
 }
 
 struct RecordImporter {
-    /// Everything is taken, so that numbers and links stay as they are.
+    /// Everything is added, so that numbers and links stay as they are.
     whole: bool,
     /// Runs and flows of the file, and whether the ledger had them before.
     known: BTreeMap<Id, bool>,
-    /// Those of them that are runs.
+    /// The runs among them.
     runs: BTreeSet<Id>,
     done: ImportReport,
 }
@@ -518,11 +526,11 @@ impl RecordImporter {
         if self.whole {
             return Ok(true);
         }
-        // What was removed elsewhere says nothing here.
+        // A payload that another ledger removed says nothing here.
         if record.payload.is_none() || record.run.is_none() && record.flow.is_none() {
             return Ok(false);
         }
-        // A record that names a run and a flow is about both: neither may be one that the ledger had before.
+        // A record that names a run and a flow is about both: the ledger must not have had either before.
         let mut new = true;
         for id in record.run.iter().chain(&record.flow) {
             if !self.known.contains_key(id) {
@@ -537,7 +545,7 @@ impl RecordImporter {
         Ok(new)
     }
 
-    /// Says of each run and flow that was added that it is not the ledger's own.
+    /// Marks each added run and flow as not the ledger's own.
     fn mark(
         &self,
         db: &mut DatabaseConnection,
@@ -591,7 +599,7 @@ fn add(
     Ok(())
 }
 
-/// The prompt of a run as an in-toto statement: its digest, and what it was made of.
+/// Returns the prompt of a run as an in-toto statement: its digest and its inputs.
 pub fn statement(ledger: &mut Ledger, run: &Id) -> Result<Value, LedgerError> {
     let composed = ledger.composed(run)?;
     let materials = composed

@@ -1,4 +1,4 @@
-//! Retention: runs that nobody wants to keep leave their links in the chain, and take what only they needed with them.
+//! Retention: removes runs with the texts that only they needed, and keeps their links in the chain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,38 +13,42 @@ use crate::ledger::{Ledger, RecordDraft, append};
 use crate::read::{PAGE, ProjectFilter, RunFilter, RunRow, records_after, records_of, records_of_flow, runs};
 use crate::row::SqlParam;
 
-/// Which runs stay. A run that either rule keeps stays, and so do an unfinished run, a run of a flow that has not ended,
-/// and every run that one of these retries or continues.
+/// Rules for the runs to keep. A run stays if either rule keeps it. An unfinished run and a run of an
+/// unfinished flow stay too, and so does every run that one of these retries or continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetentionPolicy {
-    /// Those of the last days.
+    /// Keeps the runs of the last days.
     pub days: Option<u64>,
-    /// The last ones.
+    /// Keeps this many of the newest runs.
     pub last: Option<usize>,
 }
 
-/// What was removed, or would be.
+/// Result of a sweep, or of its preview.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SweepReport {
+    /// Removed runs.
     pub runs: Vec<Id>,
-    /// Runs that neither rule keeps and that stay because they, or their flows, have not ended.
+    /// Runs that neither rule keeps, but that stay because they or their flows have not ended.
     pub unfinished: Vec<Id>,
-    /// The clock cannot be right, so no run was removed because of its age.
+    /// Whether the clock cannot be right, so that no run was removed because of its age.
     pub clock_is_wrong: bool,
+    /// Number of records whose payload was removed.
     pub records: u64,
+    /// Number of removed texts.
     pub blobs: u64,
+    /// Compressed size of the removed texts.
     pub bytes: u64,
-    /// The record that says so; `None` if there was nothing to remove.
+    /// Number of the record about the removal; `None` if nothing was removed.
     pub seq: Option<u64>,
 }
 
 impl Ledger {
-    /// What [`Self::sweep`] would remove.
+    /// Returns the runs that [`Self::sweep`] would remove.
     pub fn expired(&mut self, retention: RetentionPolicy) -> Result<SweepReport, LedgerError> {
         self.expired_of(retention, None)
     }
 
-    /// The same among the runs of one project.
+    /// Returns the runs of one project that [`Self::sweep_of`] would remove.
     pub fn expired_of(
         &mut self,
         retention: RetentionPolicy,
@@ -53,13 +57,13 @@ impl Ledger {
         self.read_snapshot(|ledger| expired(&mut ledger.db, retention, project, &now()))
     }
 
-    /// Removes what `retention` does not keep, and appends a record that says so. What is removed is decided in the
-    /// transaction that removes it, so no run that is recorded meanwhile is lost.
+    /// Removes the runs that `retention` does not keep, and appends a record about it. The same transaction
+    /// decides and removes, so no run that is recorded meanwhile is lost.
     pub fn sweep(&mut self, retention: RetentionPolicy) -> Result<SweepReport, LedgerError> {
         self.sweep_of(retention, None)
     }
 
-    /// The same among the runs of one project.
+    /// Removes the runs of one project that `retention` does not keep.
     pub fn sweep_of(
         &mut self,
         retention: RetentionPolicy,
@@ -103,7 +107,7 @@ impl Ledger {
         })?;
         if swept.seq.is_some() {
             match self.db.shrink() {
-                // The runs are removed. The next sweep gives the room back.
+                // The runs are removed. The next sweep returns the space.
                 Err(LedgerError::Locked | LedgerError::NoAnswer(_)) => {}
                 done => done?,
             }
@@ -138,7 +142,7 @@ fn expired(
             swept.unfinished.push(row.run.id.clone());
         }
     }
-    // The newest first, so a parent comes after all who point at it.
+    // The newest first, so a parent comes after all runs that point at it.
     for row in &rows {
         if let Some(parent) = row.run.parent.as_ref().filter(|_| kept.contains(&row.run.id)) {
             kept.insert(parent.clone());
@@ -148,8 +152,8 @@ fn expired(
     Ok(swept)
 }
 
-/// Which runs have a time that can be right. Numbers are given in order and clocks are not: a time that is impossible, before
-/// that of an earlier run, or after `now` is wrong.
+/// Returns for each run whether its time can be right. Numbers are in order, but clocks may not be: a time is
+/// wrong if it is impossible, before that of an earlier run, or after `now`.
 fn right_times(rows: &[RunRow], now: &str) -> Vec<bool> {
     let mut latest = "";
     let mut right = vec![false; rows.len()];
@@ -164,8 +168,8 @@ fn right_times(rows: &[RunRow], now: &str) -> Vec<bool> {
     right
 }
 
-/// When each run started as far as it can be trusted: one whose time is wrong counts as one that started with the next run
-/// whose time is right, or now.
+/// Returns the trusted start of each run. A run with a wrong time counts as started with the next run whose
+/// time is right, or now.
 fn trusted_times<'r>(rows: &'r [RunRow], right: &[bool], now: &'r str) -> Vec<&'r str> {
     let mut next = now;
     let times = rows.iter().zip(right).map(|(row, right)| {
@@ -177,13 +181,13 @@ fn trusted_times<'r>(rows: &'r [RunRow], right: &[bool], now: &'r str) -> Vec<&'
     times.collect()
 }
 
-/// A step of time that is longer than this is not believed at once.
+/// A longer step of time is not believed at once.
 const STEP_DAYS: u64 = 400;
-/// So long after such a step it is believed.
+/// Days after such a step until it is believed.
 const AFTER_DAYS: u64 = 7;
 
-/// Whether the clock cannot be right, as far as the ledger can tell: its time is impossible, or there is a long step of time
-/// before it or before the last runs.
+/// Returns whether the clock cannot be right, judged by the ledger: its time is impossible, or a long step of
+/// time precedes it or the last runs.
 fn is_wrong(rows: &[RunRow], right: &[bool], now: &str) -> bool {
     if !is_possible(now) {
         return true;
@@ -202,8 +206,8 @@ fn is_wrong(rows: &[RunRow], right: &[bool], now: &str) -> bool {
     false
 }
 
-/// Whether more may be recorded of a run: its program was or will be started, and not all that is recorded afterwards is
-/// there; or its flow has not ended.
+/// Returns whether more may be recorded of a run: its program was or will be started and its final records
+/// are missing, or its flow has not ended.
 fn is_unfinished(
     db: &mut DatabaseConnection,
     row: &RunRow,
@@ -233,7 +237,7 @@ fn is_unfinished(
     Ok(goes_on)
 }
 
-/// Whether nothing can happen any more in a flow. One that cannot be read goes on, so that nothing of it is removed.
+/// Returns whether a flow has ended. An unreadable flow has not, so that nothing of it is removed.
 fn has_ended(db: &mut DatabaseConnection, flow: &Id) -> Result<bool, LedgerError> {
     let mut events = Vec::new();
     for record in records_of_flow(db, flow)? {
@@ -255,7 +259,8 @@ fn rule(retention: RetentionPolicy) -> String {
     [days, last].into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }
 
-/// Every blob that a record that is left needs. Where one cannot be read nothing may be removed.
+/// Returns every blob that a remaining record needs. Fails if a record cannot be read, because then nothing
+/// may be removed.
 fn needed(db: &mut DatabaseConnection) -> Result<BTreeSet<Digest>, LedgerError> {
     let mut needed = BTreeSet::new();
     let mut last = 0;

@@ -1,4 +1,4 @@
-//! The ledger: opening it, and appending to it.
+//! The ledger: opens it, checks its files and appends to it.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -17,14 +17,14 @@ use crate::private::{WatchedFile, private_file};
 use crate::read::records_of;
 use crate::row::SqlParam;
 
-/// Where a ledger is.
+/// Location of a ledger.
 #[derive(Clone, PartialEq, Eq)]
 pub enum LedgerUrl {
     /// A file.
     Sqlite(PathBuf),
-    /// A URL; it may hold a password, so it is never shown.
+    /// A URL; it may contain a password, so it is never shown.
     Postgres(String),
-    /// Gone when it is closed.
+    /// In memory; lost when it is closed.
     Memory,
 }
 
@@ -38,39 +38,42 @@ impl std::fmt::Debug for LedgerUrl {
     }
 }
 
-/// What a ledger is opened for.
+/// Purpose for which a ledger is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
+    /// Records are only read.
     Read,
     /// Records are appended.
     Write,
-    /// The same, and it is made if there is none.
+    /// Records are appended, and a missing ledger is created.
     Create,
 }
 
-/// The last number that was given, and the link that belongs to it.
+/// Number and link of the last record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
+    /// Number of the record.
     pub seq: u64,
+    /// Link of the record in the chain.
     pub chain: Digest,
 }
 
-/// An open ledger.
+/// Open ledger.
 pub struct Ledger {
     pub(crate) db: DatabaseConnection,
     zip: zstd::bulk::Compressor<'static>,
-    /// Values that records do not hold, for verifying.
+    /// Secret values that records do not hold, for verification.
     pub(crate) given: SlotValues,
-    /// The files that it lies in, and the id that they held; none of PostgreSQL.
+    /// Files of the ledger, and the id that they held; `None` on PostgreSQL.
     watched: Option<(WatchedFile, Option<Id>)>,
-    /// They are not what they were: nothing is written any more, not even when it is closed.
+    /// The files have changed: nothing is written any more, not even at the close.
     lost: bool,
-    /// A head that the chain must contain: the last one that was kept or appended.
+    /// Head that the chain must contain: the last one that was kept or appended.
     last: Option<Head>,
     keeper: Option<HeadKeeper>,
 }
 
-/// Takes the head after each append.
+/// Receives the head after each append.
 type HeadKeeper = Box<dyn FnMut(Head) + Send>;
 
 impl std::fmt::Debug for Ledger {
@@ -81,7 +84,8 @@ impl std::fmt::Debug for Ledger {
 
 impl Drop for Ledger {
     fn drop(&mut self) {
-        // Closing would write the log into a file that is not the ledger any more, by an index that may be gone.
+        // Closing would write the log into a file that is not the ledger any more, by an index that may be
+        // gone.
         if self.lost
             && let Ok(none) = DatabaseConnection::memory()
         {
@@ -90,46 +94,47 @@ impl Drop for Ledger {
     }
 }
 
-/// A record that is about to be appended.
+/// Record that is about to be appended.
 pub(crate) struct RecordDraft<'d> {
     pub(crate) run: Option<&'d Id>,
     pub(crate) flow: Option<&'d Id>,
     pub(crate) kind: &'d str,
     pub(crate) at: &'d str,
-    /// The payload and its digest; of one that retention took, the digest is left.
+    /// Payload and its digest. If retention removed the payload, only the digest is left.
     pub(crate) payload: Option<&'d str>,
     pub(crate) sha256: Digest,
 }
 
-/// So long a look at the files waits for others.
+/// How long a check of the files waits for other processes.
 const SHORT_LOOK: Duration = Duration::from_millis(200);
 
 /// The next levels take a third longer for two percent, and those above many times as long.
 const LEVEL: i32 = 1;
 
-/// The most bytes of a text or a payload that is written.
+/// Most bytes of a text or payload that is written.
 pub(crate) const MOST_TEXT: usize = 256 << 20;
 
-/// The most bytes of one that is read; earlier versions wrote longer ones.
+/// Most bytes of a text or payload that is read; earlier versions wrote longer ones.
 pub(crate) const MOST_READ: u64 = 1 << 30;
 
 impl Ledger {
-    /// Opens a ledger, or makes one where there is none.
+    /// Opens a ledger, or creates it if there is none.
     pub fn create(place: &LedgerUrl) -> Result<Self, LedgerError> {
         Self::connect(place, OpenMode::Create, LedgerTimeouts::default())
     }
 
-    /// Opens a ledger that is there.
+    /// Opens an existing ledger.
     pub fn open(place: &LedgerUrl) -> Result<Self, LedgerError> {
         Self::connect(place, OpenMode::Write, LedgerTimeouts::default())
     }
 
-    /// Opens a ledger that is there to read it. Nothing is changed, neither in it nor beside it, so it may lie where nothing
-    /// can be written, and have the schema of an older version.
+    /// Opens an existing ledger to read it. Changes nothing in it or beside it, so it may be on read-only
+    /// storage and have the schema of an older version.
     pub fn read(place: &LedgerUrl) -> Result<Self, LedgerError> {
         Self::connect(place, OpenMode::Read, LedgerTimeouts::default())
     }
 
+    /// Opens a ledger with the given mode and timeouts.
     pub fn connect(place: &LedgerUrl, mode: OpenMode, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
         let mut db = match (place, mode) {
             (LedgerUrl::Sqlite(path), OpenMode::Read) => DatabaseConnection::sqlite_to_read(path, patience)?,
@@ -148,7 +153,7 @@ impl Ledger {
         Self::around(db)
     }
 
-    /// A ledger of its own that takes little memory, and is gone when it is dropped.
+    /// Creates a temporary ledger that takes little memory and is removed when it is dropped.
     pub(crate) fn temporary() -> Result<Self, LedgerError> {
         Self::new(DatabaseConnection::temporary()?)
     }
@@ -177,19 +182,19 @@ impl Ledger {
         Ok(self)
     }
 
-    /// The ledger's own id; `None` if its schema is older than ids.
+    /// Returns the ledger's own id; `None` if its schema is older than ids.
     pub fn id(&mut self) -> Result<Option<Id>, LedgerError> {
         identity(&mut self.db)
     }
 
-    /// Writes a whole copy of a ledger on SQLite into a file that is not there yet; only its owner can read it. Closes the
+    /// Writes a whole copy of an SQLite ledger into a new file that only its owner can read. Closes the
     /// ledger.
     pub fn copy_into(mut self, path: &Path) -> Result<(), LedgerError> {
         self.db.copy_into(path)?;
         private_file(path, false).map(drop)
     }
 
-    /// Nothing is appended unless the chain contains `head`.
+    /// Refuses later appends unless the chain contains `head`.
     pub fn expect_head(&mut self, head: Head) {
         self.last = Some(head);
     }
@@ -199,17 +204,18 @@ impl Ledger {
         self.keeper = Some(Box::new(keeper));
     }
 
-    /// Fails if the ledger's files are no longer those that were opened, or no longer hold this ledger with all that was
-    /// appended to it. An open database does not notice by itself: it goes on with the pages that it has in memory.
+    /// Fails if the ledger's files are no longer those that were opened, or no longer hold this ledger with
+    /// all appended records. An open database does not notice by itself: it continues with the pages that it
+    /// has in memory.
     pub fn check_files(&mut self) -> Result<(), LedgerError> {
         match self.check_as(SHORT_LOOK, |_| Ok(())) {
-            // Whoever appends waits for others, and says so.
+            // An append waits for other writers, and reports it.
             Err(LedgerError::Locked) => Ok(()),
             seen => seen,
         }
     }
 
-    /// The same for every page and every link, which takes as long as reading the file.
+    /// Checks every page and every link too, which takes as long as reading the file.
     pub fn check_whole(&mut self) -> Result<(), LedgerError> {
         self.check_as(LedgerTimeouts::default().lock, check_pages)
     }
@@ -223,7 +229,7 @@ impl Ledger {
         let last = self.last.as_ref();
         let look = |path: &Path| {
             let mut db = DatabaseConnection::reopen_sqlite(path, patience)?;
-            // What others append meanwhile is not seen by halves.
+            // Concurrent appends must not be seen in part.
             db.begin_snapshot()?;
             if identity(&mut db)? != *id {
                 return Err(LedgerError::damaged("it is another ledger"));
@@ -254,24 +260,25 @@ impl Ledger {
         }
     }
 
-    /// Gives the values that were marked as secret, so that prompts with them can be verified.
+    /// Supplies the values that were marked as secret, so that prompts with them can be verified.
     #[must_use]
     pub fn with_secrets(mut self, given: SlotValues) -> Self {
         self.given = given;
         self
     }
 
+    /// Returns the database engine.
     pub fn engine(&self) -> DatabaseEngine {
         self.db.engine()
     }
 
-    /// Keeps a prompt: its texts, its run and its record, all of them or none. Answers with the record's number.
+    /// Stores a prompt: its texts, its run and its record, all of them or none. Returns the record's number.
     pub fn compose(&mut self, kept: &RecordBundle) -> Result<u64, LedgerError> {
         let event = Event::Composed(kept.composed.clone());
         self.put(Some(&kept.composed.run.id), None, &event, &kept.blobs)
     }
 
-    /// Appends what happened in a run or a flow. Answers with the record's number.
+    /// Appends an event of a run or a flow. Returns the record's number.
     pub fn append(&mut self, run: Option<&Id>, flow: Option<&Id>, event: &Event) -> Result<u64, LedgerError> {
         self.put(run, flow, event, &BTreeMap::new())
     }
@@ -294,7 +301,7 @@ impl Ledger {
                 check_run_exists(db, run)?;
             }
             put_blobs(db, zip, blobs, zipped)?;
-            // Inside of the transaction, so that times are in the order of the numbers.
+            // Inside the transaction, so that times are in the order of the numbers.
             let at = now();
             let draft =
                 RecordDraft { run, flow, kind: event.kind(), at: &at, payload: Some(&payload), sha256 };
@@ -306,7 +313,7 @@ impl Ledger {
         Ok(head.seq)
     }
 
-    /// Compresses what is not there yet, before anybody has to wait for us.
+    /// Compresses the blobs that are missing, before the transaction makes other processes wait.
     pub(crate) fn zip_unknown(
         &mut self,
         blobs: &BTreeMap<Digest, SharedText>,
@@ -317,7 +324,7 @@ impl Ledger {
         unknown.map(|(digest, text)| Ok((*digest, compress_text(&mut self.zip, text.as_bytes())?))).collect()
     }
 
-    /// Does `work` in one transaction.
+    /// Runs `work` in one transaction.
     pub(crate) fn alone<T>(
         &mut self,
         work: impl FnOnce(&mut DatabaseConnection, &mut zstd::bulk::Compressor<'static>) -> Result<T, LedgerError>,
@@ -332,7 +339,7 @@ impl Ledger {
         Ok(done)
     }
 
-    /// Reads while others write, as if they did not.
+    /// Reads from a snapshot, without the concurrent writes of other processes.
     pub(crate) fn read_snapshot<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, LedgerError>,
@@ -342,17 +349,19 @@ impl Ledger {
         self.db.end(done)
     }
 
+    /// Returns the head of the chain.
     pub fn head(&mut self) -> Result<Head, LedgerError> {
         head(&mut self.db)
     }
 
-    /// Whether nothing was ever recorded in it. Its head alone does not say so: a file can hold records that its head hides.
+    /// Returns whether nothing was ever recorded. The head alone does not prove it: a file can hold records
+    /// that its head hides.
     pub fn is_empty(&mut self) -> Result<bool, LedgerError> {
         let found = self.db.query("SELECT seq FROM records UNION ALL SELECT seq FROM runs LIMIT 1", &[])?;
         Ok(found.is_empty() && self.head()? == Head { seq: 0, chain: Digest::ZERO })
     }
 
-    /// Checks that a record could be written now; nothing is.
+    /// Checks that a record could be written now, without writing one.
     pub fn check_write(&mut self) -> Result<(), LedgerError> {
         let undone = || LedgerError::Failed("undone".into());
         let tried: Result<(), LedgerError> = self.alone(|db, zip| {
@@ -368,12 +377,13 @@ impl Ledger {
         }
     }
 
-    /// A text by its digest, or nothing where there is none. One that is not what its digest says is damage.
+    /// Returns a text by its digest, or `None` if it is missing. A text that does not match its digest is
+    /// damage.
     pub fn blob(&mut self, digest: Digest) -> Result<Option<SharedText>, LedgerError> {
         blob(&mut self.db, digest)
     }
 
-    /// The prompt of a run.
+    /// Returns the prompt record of a run.
     pub fn composed(&mut self, run: &Id) -> Result<Composed, LedgerError> {
         let record = records_of(&mut self.db, run, Some("composed"))?.into_iter().next();
         let record =
@@ -421,13 +431,13 @@ pub(crate) fn head(db: &mut DatabaseConnection) -> Result<Head, LedgerError> {
     Ok(Head { seq: number(row.int("head.seq")?), chain: row.digest("head.chain")? })
 }
 
-/// Nothing is appended to a run that retention has removed.
+/// Refuses to append to a run that retention has removed.
 fn check_run_exists(db: &mut DatabaseConnection, run: &Id) -> Result<(), LedgerError> {
     let found = db.query("SELECT seq FROM runs WHERE id = $1", &[SqlParam::Text(run.as_str())])?;
     if found.is_empty() { Err(LedgerError::NoRun(run.to_string())) } else { Ok(()) }
 }
 
-/// Whether the chain contains a head of before: one that was rolled back or written anew does not.
+/// Checks that the chain contains an earlier head. A ledger that was rolled back or rewritten does not.
 fn follows(db: &mut DatabaseConnection, last: Option<&Head>) -> Result<(), LedgerError> {
     let Some(last) = last.filter(|last| last.seq > 0) else { return Ok(()) };
     let head = head(db)?;
@@ -441,7 +451,7 @@ fn follows(db: &mut DatabaseConnection, last: Option<&Head>) -> Result<(), Ledge
     )))
 }
 
-/// Whether the database can be read as a whole, and its records follow each other up to its head.
+/// Checks that the whole database can be read, and that its records follow each other up to its head.
 fn check_pages(db: &mut DatabaseConnection) -> Result<(), LedgerError> {
     if let Some(line) = db.quick_check()?.first() {
         return Err(LedgerError::damaged(line.as_str()));
@@ -472,18 +482,18 @@ fn check_pages(db: &mut DatabaseConnection) -> Result<(), LedgerError> {
     if last == head { Ok(()) } else { Err(LedgerError::damaged(format!("record {} is gone", last.seq + 1))) }
 }
 
-/// The link of a record; `None` if there is no such record.
+/// Returns the link of a record; `None` if there is no such record.
 pub(crate) fn link(db: &mut DatabaseConnection, seq: u64) -> Result<Option<Digest>, LedgerError> {
     let rows = db.query("SELECT chain FROM records WHERE seq = $1", &[SqlParam::Int(seq as i64)])?;
     rows.into_iter().next().map(|mut row| row.digest(&format!("records.chain of {seq}"))).transpose()
 }
 
-/// Numbers come from us and are never negative; one that was tampered with is none that follows another.
+/// Converts a number, which is never negative unless it was tampered with. A tampered one follows no other.
 pub(crate) fn number(number: i64) -> u64 {
     number.unsigned_abs()
 }
 
-/// A text that is too long to be written again by an export is not kept in the first place.
+/// Compresses a text. Refuses one that is too long to be exported again.
 pub(crate) fn compress_text(
     zip: &mut zstd::bulk::Compressor<'static>,
     bytes: &[u8],
@@ -497,14 +507,14 @@ pub(crate) fn compress_text(
     zip.compress(bytes).map_err(|error| LedgerError::Failed(format!("zstd: {error}")))
 }
 
-/// The first bytes of the SHA-256 of packed bytes, as a number. A changed byte is found even where unpacking would not
-/// notice it.
+/// Returns the first bytes of the SHA-256 of packed bytes as a number. It detects a changed byte even if
+/// unpacking would not.
 pub(crate) fn packed(bytes: &[u8]) -> i64 {
     let Digest([a, b, c, d, e, f, g, h, ..]) = sha256(&[bytes]);
     i64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// No more than `most` bytes are unpacked, and one more to tell that there are more.
+/// Unpacks at most `most` bytes, and one more to detect a longer text.
 pub(crate) fn unzip(bytes: &[u8], check: i64, most: u64) -> Result<String, String> {
     if packed(bytes) != check {
         return Err("its packed bytes have another SHA-256".into());
@@ -516,8 +526,8 @@ pub(crate) fn unzip(bytes: &[u8], check: i64, most: u64) -> Result<String, Strin
     String::from_utf8(text).map_err(|_| "it is not UTF-8".into())
 }
 
-/// Blobs that are not there yet. `ready` may lack one that retention took in the meantime, and hold one that another
-/// writer was faster with.
+/// Stores the blobs that are missing. `ready` may lack one that retention removed meanwhile, and contain one
+/// that another writer stored first.
 pub(crate) fn put_blobs(
     db: &mut DatabaseConnection,
     zip: &mut zstd::bulk::Compressor<'static>,
@@ -579,7 +589,7 @@ pub(crate) fn append(
     Ok(Head { seq, chain })
 }
 
-/// What a record changes in the list of runs.
+/// Updates the list of runs for a record.
 pub(crate) fn index(
     db: &mut DatabaseConnection,
     seq: u64,

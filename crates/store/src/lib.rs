@@ -1,8 +1,9 @@
 //! callsheet-store: the ledger, an append-only record of runs, on SQLite or PostgreSQL.
 //!
-//! Texts are kept once, by their SHA-256. Records have one sequence and one chain of digests over the whole ledger,
-//! which grow in the transaction of each append: who sees number 8 has seen 7. What a record says is typed in
-//! [`callsheet_core::record`]; nothing here composes a prompt, except to prove that one is what it was.
+//! Each text is stored once, by its SHA-256. Records have one sequence and one chain of digests over the
+//! whole ledger, which grow in the transaction of each append: a reader that sees record 8 has seen record 7.
+//! The types of the records are in [`callsheet_core::record`]; nothing here composes a prompt, except to
+//! verify one.
 
 mod clock;
 mod db;

@@ -1,4 +1,4 @@
-//! Migrations: how the tables come to be what they are. They are embedded, checked by their digests, and only go forward.
+//! Migrations of the tables. They are embedded, checked by their digests, and only go forward.
 
 use callsheet_core::record::sha256;
 
@@ -7,10 +7,12 @@ use crate::db::{DatabaseConnection, DatabaseEngine};
 use crate::error::LedgerError;
 use crate::row::SqlParam;
 
-/// A step of the schema: its number is its place in the list, from 1.
+/// Step of the schema. Its number is its position in the list, from 1.
 #[derive(Debug)]
 pub struct SchemaMigration {
+    /// Name of the migration.
     pub name: &'static str,
+    /// Statements of the migration.
     pub sql: &'static str,
 }
 
@@ -23,10 +25,10 @@ const POSTGRES: &[SchemaMigration] = &[
     SchemaMigration { name: "projects", sql: include_str!("../migrations/postgres/0002_projects.sql") },
 ];
 
-/// From this schema on, a ledger has an id and its runs have a project.
+/// First schema in which a ledger has an id and its runs have a project.
 const PROJECTS: i64 = 2;
 
-/// The migrations of an engine, in order.
+/// Returns the migrations of an engine, in order.
 pub const fn migrations(engine: DatabaseEngine) -> &'static [SchemaMigration] {
     match engine {
         DatabaseEngine::Sqlite => SQLITE,
@@ -34,7 +36,7 @@ pub const fn migrations(engine: DatabaseEngine) -> &'static [SchemaMigration] {
     }
 }
 
-/// Brings the schema up to date, or says why it cannot be used.
+/// Brings the schema up to date. Fails if it cannot be used.
 pub(crate) fn migrate(db: &mut DatabaseConnection) -> Result<(), LedgerError> {
     let known = migrations(db.engine());
     let applied = |db: &mut DatabaseConnection| if db.has_schema()? { applied(db) } else { Ok(Vec::new()) };
@@ -69,7 +71,7 @@ pub(crate) fn migrate(db: &mut DatabaseConnection) -> Result<(), LedgerError> {
     db.check_schema(known)
 }
 
-/// Whether a ledger that is only read can be understood: its schema is ours, of this version or of an older one.
+/// Checks that a ledger opened for reading has our schema, of this version or an older one.
 pub(crate) fn check_readable(db: &mut DatabaseConnection) -> Result<(), LedgerError> {
     let known = migrations(db.engine());
     let done = if db.has_schema()? { applied(db)? } else { Vec::new() };
@@ -80,7 +82,7 @@ pub(crate) fn check_readable(db: &mut DatabaseConnection) -> Result<(), LedgerEr
     db.check_schema(&known[..done.len()])
 }
 
-/// Whether runs have a project: a ledger that was opened to read alone may have the schema of an older version.
+/// Returns whether runs have a project: a ledger opened for reading may have the schema of an older version.
 pub(crate) fn has_projects(db: &mut DatabaseConnection) -> Result<bool, LedgerError> {
     Ok(!db.query("SELECT number FROM migrations WHERE number = $1", &[SqlParam::Int(PROJECTS)])?.is_empty())
 }

@@ -1,11 +1,11 @@
-//! How long a ledger may keep its caller waiting.
+//! Timeouts of a ledger.
 
 use std::time::Duration;
 
-/// The limits of a connection. None of them can be longer than it is by default.
+/// Time limits of a connection. None of them can exceed its default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LedgerTimeouts {
-    /// To reach a server, until it takes statements.
+    /// To reach a server, until it accepts statements.
     pub(crate) connect: Duration,
     /// For the answer to one statement.
     pub(crate) statement: Duration,
@@ -21,7 +21,7 @@ impl Default for LedgerTimeouts {
 }
 
 impl LedgerTimeouts {
-    /// The usual limits, none of them longer than `most`.
+    /// Returns the default limits, none of them longer than `most`.
     pub fn at_most(most: Duration) -> Self {
         let Self { connect, statement, lock } = Self::default();
         Self { connect: connect.min(most), statement: statement.min(most), lock: lock.min(most) }

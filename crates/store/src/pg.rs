@@ -1,8 +1,9 @@
-//! A connection to PostgreSQL on which every wait has an end, also if the server is stopped while its sockets stay open.
+//! A connection to PostgreSQL on which every wait ends, even if the server is stopped while its sockets stay
+//! open.
 //!
-//! The server keeps limits of its own; they cannot help if it is the server that hangs, so each answer is waited for with a
-//! deadline on this side as well. A connection that missed one is given up, because its late answer would be taken for the
-//! next one's.
+//! The server has its own limits, which do not help if the server itself hangs, so the client waits for each
+//! answer with a deadline too. A connection that missed a deadline is closed, because its late answer would
+//! be taken for the next one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,13 +18,13 @@ use tokio_postgres::{Client, Config, NoTls, Row, Statement};
 use crate::error::LedgerError;
 use crate::patience::LedgerTimeouts;
 
-/// The advisory lock of all who write to a ledger on PostgreSQL; the number has no meaning.
+/// Advisory lock of all writers to a ledger on PostgreSQL; the number has no meaning.
 pub(crate) const WRITERS: u32 = 7_161_947;
 
-/// How long the server may take to hear that a connection is closed.
+/// How long the server may take to notice that a connection is closed.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// How long a transaction may wait for its own client: the others wait for one that writes.
+/// How long a transaction may wait for its own client: other processes wait for one that writes.
 const IDLE_WRITER: Duration = Duration::from_secs(60);
 const IDLE_READER: Duration = Duration::from_secs(3600);
 
@@ -33,18 +34,18 @@ pub(crate) struct PostgresDatabase {
     config: Config,
     to_read: bool,
     patience: LedgerTimeouts,
-    /// Gone when it is dropped.
+    /// `None` only during the drop.
     runtime: Option<Runtime>,
-    /// `None` after an answer did not come in time.
+    /// `None` after a missed deadline.
     link: Option<ServerConnection>,
     in_transaction: bool,
 }
 
-/// An open connection.
+/// Open connection.
 struct ServerConnection {
     client: Client,
     prepared: BTreeMap<&'static str, Statement>,
-    /// What sends and receives. It works while something is waited for.
+    /// Task that sends and receives. It works only during a wait.
     task: JoinHandle<()>,
 }
 
@@ -88,7 +89,7 @@ impl PostgresDatabase {
         self.ask(async |link| link.client.batch_execute(sql).await)
     }
 
-    /// Asks the server, and waits for its answer as long as a statement may take.
+    /// Sends a request, and waits for the answer as long as a statement may take.
     fn ask<T>(
         &mut self,
         question: impl AsyncFnOnce(&mut ServerConnection) -> Result<T, tokio_postgres::Error>,
@@ -103,7 +104,7 @@ impl PostgresDatabase {
         answer
     }
 
-    /// A connection that is not closed; in the middle of a transaction there is no second one.
+    /// Ensures that there is an open connection. Does not reconnect during a transaction.
     fn open(&mut self) -> Result<(), LedgerError> {
         if self.link.as_ref().is_some_and(|link| !link.client.is_closed()) {
             return Ok(());
@@ -117,7 +118,7 @@ impl PostgresDatabase {
         let limit = self.patience.connect;
         let link = wait(runtime, limit, async {
             let (client, connection) = config.connect(NoTls).await?;
-            // Why a connection has ended is the answer to the next question.
+            // The next request reports why the connection ended.
             let task = tokio::spawn(async move { drop(connection.await) });
             client.batch_execute(&settings).await?;
             Ok(ServerConnection { client, prepared: BTreeMap::new(), task })
@@ -131,10 +132,10 @@ impl PostgresDatabase {
     }
 
     fn make_schema(&mut self) -> Result<(), LedgerError> {
-        // Who may only write to a ledger that others made has no right to make one.
+        // A user who may only write to an existing ledger has no right to create a schema.
         let found = self.query("SELECT 1 FROM pg_namespace WHERE nspname = 'callsheet'", &[])?;
         if found.is_empty() {
-            // Two at once would stumble over each other without the lock.
+            // Without the lock, two processes would collide.
             self.batch(&format!(
                 "BEGIN; SELECT pg_advisory_xact_lock({WRITERS}); CREATE SCHEMA IF NOT EXISTS callsheet; COMMIT"
             ))?;
@@ -142,7 +143,7 @@ impl PostgresDatabase {
         Ok(())
     }
 
-    /// Closes the connection without a word: nothing that comes over it is waited for.
+    /// Closes the connection at once, without waiting for pending answers.
     fn give_up(&mut self) {
         if let Some(link) = self.link.take() {
             link.task.abort();
@@ -166,10 +167,10 @@ impl Drop for PostgresDatabase {
         let Some(runtime) = self.runtime.take() else { return };
         if let Some(ServerConnection { client, prepared, task }) = self.link.take() {
             drop((client, prepared));
-            // The server hears that this is the end, or finds out by itself.
+            // The server receives the close, or detects it by itself.
             let _ = runtime.block_on(async { timeout(GOODBYE, task).await });
         }
-        // A name that is still looked up would be waited for.
+        // A pending name lookup would delay the shutdown.
         runtime.shutdown_background();
     }
 }
@@ -187,7 +188,7 @@ fn wait<T>(
     answer.map_err(|_| LedgerError::NoAnswer(limit))?.map_err(|error| server_error(error, limit))
 }
 
-/// A server that ended a statement for its own limit gave no answer in time either.
+/// Converts an error. A server that cancelled a statement at its own limit did not answer in time either.
 fn server_error(error: tokio_postgres::Error, limit: Duration) -> LedgerError {
     match error.code() {
         Some(code) if *code == tokio_postgres::error::SqlState::QUERY_CANCELED => {
@@ -197,7 +198,7 @@ fn server_error(error: tokio_postgres::Error, limit: Duration) -> LedgerError {
     }
 }
 
-/// An address can shorten the limits, never lengthen them.
+/// Applies the limits. A URL can shorten them, never lengthen them.
 fn limit_timeouts(mut config: Config, patience: LedgerTimeouts) -> Config {
     let within = |asked: Option<&Duration>, most: Duration| asked.map_or(most, |asked| most.min(*asked));
     config.connect_timeout(within(config.get_connect_timeout(), patience.connect));
@@ -207,7 +208,7 @@ fn limit_timeouts(mut config: Config, patience: LedgerTimeouts) -> Config {
     config
 }
 
-/// What holds for every connection.
+/// Returns the settings of every connection.
 fn settings(to_read: bool, patience: LedgerTimeouts) -> String {
     let own = if to_read { "default_transaction_read_only = on" } else { "synchronous_commit = on" };
     let idle = if to_read { IDLE_READER } else { IDLE_WRITER };
@@ -221,7 +222,7 @@ fn settings(to_read: bool, patience: LedgerTimeouts) -> String {
     )
 }
 
-/// Which database a URL leads to, without user and password: `postgres://HOST:PORT/DATABASE`.
+/// Returns the database of a URL without user and password: `postgres://HOST:PORT/DATABASE`.
 pub fn postgres_place(url: &str) -> Result<String, LedgerError> {
     let config: Config = url.parse()?;
     let mut hosts: Vec<String> = config
@@ -232,7 +233,7 @@ pub fn postgres_place(url: &str) -> Result<String, LedgerError> {
             Host::Unix(path) => path.display().to_string(),
         })
         .collect();
-    // An address leads elsewhere than the name that stands beside it.
+    // A host address can lead elsewhere than the host name beside it.
     hosts.extend(config.get_hostaddrs().iter().map(ToString::to_string));
     let ports = match config.get_ports() {
         [] => vec!["5432".to_owned()],
@@ -247,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_shortens_limits_and_never_lengthens_them() {
+    fn url_timeouts_only_shorten_limits() {
         let patience = LedgerTimeouts::default();
         let url = "postgres://me@localhost/db";
         for (given, connect, statement) in [

@@ -1,4 +1,4 @@
-//! Files that nobody else can read, whatever the umask is.
+//! Files that only their owner can read, whatever the umask is.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
@@ -8,15 +8,16 @@ use std::path::{Path, PathBuf};
 use crate::error::LedgerError;
 use crate::pseudo::refuse_pseudo;
 
-/// A database file, its write-ahead log and the index of that, as they were when the database was opened.
+/// Database file, its write-ahead log and the log's index, as they were when the database was opened.
 #[derive(Debug)]
 pub(crate) struct WatchedFile {
     path: PathBuf,
-    /// The same without links.
+    /// Path without links.
     real: PathBuf,
     inode: (u64, u64),
     log: Option<(u64, u64)>,
-    /// The index too is never shorter than it was: whoever uses it then is ended by the system.
+    /// Inode and size of the index. It never shrinks: the system would kill a process that uses a truncated
+    /// index.
     index: Option<((u64, u64), u64)>,
 }
 
@@ -38,18 +39,20 @@ impl WatchedFile {
         Ok(watched)
     }
 
-    /// The path without links.
+    /// Returns the path without links.
     pub(crate) fn real(&self) -> &Path {
         &self.real
     }
 
-    /// Fails if another file, or none, lies there now. What is written then is lost when the database is closed.
+    /// Fails if another file or none is there now. Data written then would be lost when the database is
+    /// closed.
     pub(crate) fn check(&mut self) -> Result<(), LedgerError> {
         let (log, index) = (beside(&self.path, "-wal"), beside(&self.path, "-shm"));
         let found = inode(&log);
         let size = |path: &Path| path.symlink_metadata().map_or(0, |found| found.len());
         let found_index = inode(&index).map(|inode| (inode, size(&index)));
-        // SQLite makes the log with the first transaction and removes it when the last connection is closed.
+        // SQLite creates the log with the first transaction and removes it when the last connection is
+        // closed.
         let is_lost = |kept: Option<(u64, u64)>, found| kept.is_some() && kept != found;
         for (path, lost) in [
             (&self.path, is_lost(Some(self.inode), inode(&self.path)) || is_empty(&self.path)),
@@ -73,17 +76,17 @@ impl WatchedFile {
     }
 }
 
-/// The files that SQLite opens beside a database.
+/// Endings of the files that SQLite opens beside a database.
 pub(crate) const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// The path of a file beside a database.
+/// Returns the path of a file beside a database.
 pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(ending);
     name.into()
 }
 
-/// Refuses what is there and is not a regular file, at the path of a database or beside it. SQLite would wait for a FIFO.
+/// Refuses anything but a regular file at the path of a database or beside it. SQLite would wait for a FIFO.
 pub(crate) fn check_regular(path: &Path) -> Result<(), LedgerError> {
     refuse_pseudo(path)?;
     for path in BESIDE.iter().map(|ending| beside(path, ending)).chain([path.to_owned()]) {
@@ -94,7 +97,7 @@ pub(crate) fn check_regular(path: &Path) -> Result<(), LedgerError> {
     Ok(())
 }
 
-/// The real path of a file that only its owner can read.
+/// Returns the real path of a file that only its owner can read.
 pub(crate) fn private_file(path: &Path, create: bool) -> Result<PathBuf, LedgerError> {
     let failed = |error: std::io::Error| LedgerError::Failed(format!("`{}`: {error}", path.display()));
     if !create && path.symlink_metadata().is_err() {

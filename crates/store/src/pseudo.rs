@@ -1,10 +1,10 @@
-//! File systems that hold no files: what looks like one there can make who reads it wait for ever.
+//! File systems without real files: reading one of their entries can block for ever.
 
 use std::path::Path;
 
 use crate::error::LedgerError;
 
-/// The numbers by which Linux knows them, and their names.
+/// Their magic numbers on Linux, and their names.
 #[cfg(target_os = "linux")]
 const PSEUDO: [(u64, &str); 20] = [
     (0x9fa0, "procfs"),
@@ -29,10 +29,11 @@ const PSEUDO: [(u64, &str); 20] = [
     (0x1cd1, "devpts"),
 ];
 
-/// Refuses a path on one of them. The file is not opened: who closes a database that it has open elsewhere loses its locks.
+/// Refuses a path on one of them. Does not open the file: a process that closes a database which it also has
+/// open elsewhere loses its locks.
 #[cfg(target_os = "linux")]
 pub(crate) fn refuse_pseudo(path: &Path) -> Result<(), LedgerError> {
-    // One that is not there yet would be made in its folder.
+    // A missing file would be created in its folder.
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Some(stat) = [path, folder].iter().find_map(|path| rustix::fs::statfs(*path).ok()) else {
         return Ok(());

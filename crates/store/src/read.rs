@@ -1,4 +1,4 @@
-//! Reading: lists of runs, records, and the log of a run.
+//! Reads lists of runs, records, and the log of a run.
 
 use callsheet_core::record::{
     ChainLink, Digest, Event, Id, LogStream, Output, Run, RunSummary, restore_text,
@@ -10,22 +10,29 @@ use crate::ledger::{Ledger, MOST_READ, number, unzip};
 use crate::migrate::has_projects;
 use crate::row::{SqlParam, SqlRow};
 
-/// A record as it is kept.
+/// Record as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredRecord {
+    /// Number of the record.
     pub seq: u64,
+    /// Id of its run, if it has one.
     pub run: Option<String>,
+    /// Id of its flow, if it has one.
     pub flow: Option<String>,
+    /// Kind of the event.
     pub kind: String,
+    /// Time of the append.
     pub at: String,
-    /// JSON; `None` where retention took it.
+    /// JSON; `None` if retention removed it.
     pub payload: Option<String>,
+    /// Digest of the payload.
     pub payload_sha256: Digest,
+    /// Link of the record in the chain.
     pub chain: Digest,
 }
 
 impl StoredRecord {
-    /// What it says, or nothing where that was removed.
+    /// Returns the event, or `None` if its payload was removed.
     pub fn event(&self) -> Result<Option<Event>, LedgerError> {
         let read = |payload: &String| {
             Event::read(&self.kind, payload)
@@ -34,6 +41,7 @@ impl StoredRecord {
         self.payload.as_ref().map(read).transpose()
     }
 
+    /// Returns the fields that the chain hashes.
     pub fn link(&self) -> ChainLink<'_> {
         ChainLink {
             seq: self.seq,
@@ -46,78 +54,94 @@ impl StoredRecord {
     }
 }
 
-/// A row of the list of runs. It is made of records, and `verify` makes it again.
+/// Row of the list of runs. It is derived from records, and `verify` derives it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRow {
-    /// The number of the run's first record.
+    /// Number of the run's first record.
     pub seq: u64,
+    /// The run.
     pub run: Run,
+    /// Reason of the end, if the run has ended.
     pub ended: Option<String>,
+    /// Verdict of the reply, if it has one.
     pub verdict: Option<String>,
-    /// It came from an export of another ledger.
+    /// Whether the run came from an export of another ledger.
     pub imported: bool,
 }
 
-/// The runs of one project.
+/// Selects the runs of one project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProjectFilter {
+    /// Name of the project.
     pub name: String,
-    /// Also runs that do not say their project.
+    /// Whether runs without a project match too.
     pub unnamed: bool,
 }
 
 impl ProjectFilter {
+    /// Returns whether the filter selects a run.
     pub fn takes(&self, run: &Run) -> bool {
         run.project.as_ref().map_or(self.unnamed, |project| *project == self.name)
     }
 }
 
-/// Which runs to list, the newest first.
+/// Selects the runs to list, the newest first.
 #[derive(Clone, Debug, Default)]
 pub struct RunFilter {
-    /// `None` stands for every project.
+    /// `None` selects every project.
     pub project: Option<ProjectFilter>,
-    /// Without runs that came from an export of another ledger.
+    /// Excludes runs that came from an export of another ledger.
     pub own: bool,
+    /// Agent of the run.
     pub agent: Option<String>,
+    /// Phase of the run.
     pub phase: Option<String>,
+    /// Task of the run.
     pub task: Option<String>,
+    /// Verdict of the reply.
     pub verdict: Option<String>,
-    /// Times, or how they begin.
+    /// First start time, or its beginning.
     pub since: Option<String>,
+    /// Last start time, or its beginning.
     pub until: Option<String>,
+    /// Most runs to return.
     pub limit: usize,
 }
 
-/// A line of a run's log.
+/// Line of a run's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
+    /// Number of the line, from 1.
     pub number: u64,
+    /// Time of its record.
     pub at: String,
+    /// Text without its line end.
     pub data: String,
 }
 
-/// Some lines of one stream.
+/// Lines of one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogExcerpt {
+    /// The lines.
     pub lines: Vec<LogLine>,
-    /// Lines of the stream in all.
+    /// Number of lines of the whole stream.
     pub total: u64,
-    /// More was printed than is kept.
+    /// Whether more was printed than is kept.
     pub cut: bool,
 }
 
 impl Ledger {
+    /// Returns the runs that a filter selects, the newest first.
     pub fn runs(&mut self, filter: &RunFilter) -> Result<Vec<RunRow>, LedgerError> {
         runs(&mut self.db, filter)
     }
 
-    /// The run with this id, with an id that begins like this, or the `last` one.
+    /// Finds a run by its id, by the beginning of its id, or the `last` one.
     pub fn find(&mut self, name: &str) -> Result<RunRow, LedgerError> {
         self.find_among(name, &RunFilter::default())
     }
 
-    /// The same, with `last` and `last~N` counted among the runs that `among` lists.
+    /// Finds a run, with `last` and `last~N` counted among the runs that `among` selects.
     pub fn find_among(&mut self, name: &str, among: &RunFilter) -> Result<RunRow, LedgerError> {
         let back = if name == "last" { Some("0") } else { name.strip_prefix("last~") };
         if let Some(back) = back {
@@ -151,11 +175,12 @@ impl Ledger {
         }
     }
 
+    /// Returns the records of a run, in order.
     pub fn records_of(&mut self, run: &Id) -> Result<Vec<StoredRecord>, LedgerError> {
         records_of(&mut self.db, run, None)
     }
 
-    /// What the records of a run come to, without reading all that its agent printed.
+    /// Summarizes the records of a run, without reading its whole output.
     pub fn account(&mut self, run: &Id) -> Result<RunSummary, LedgerError> {
         let rows = self.db.query(
             "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records
@@ -168,7 +193,7 @@ impl Ledger {
             .ok_or_else(|| LedgerError::damaged(format!("run {run} has no record of its prompt")))
     }
 
-    /// The flows that there are, the oldest first.
+    /// Returns all flows, the oldest first.
     pub fn flows(&mut self) -> Result<Vec<Id>, LedgerError> {
         let sql = "SELECT flow, MIN(seq) FROM records WHERE flow IS NOT NULL GROUP BY flow ORDER BY 2";
         let rows = self.db.query(sql, &[])?;
@@ -179,16 +204,17 @@ impl Ledger {
         rows.into_iter().map(id).collect()
     }
 
+    /// Returns the records of a flow, in order.
     pub fn records_of_flow(&mut self, flow: &Id) -> Result<Vec<StoredRecord>, LedgerError> {
         records_of_flow(&mut self.db, flow)
     }
 
-    /// At most `limit` records with a number above `seq`, in order.
+    /// Returns at most `limit` records with a number above `seq`, in order.
     pub fn records_after(&mut self, seq: u64, limit: usize) -> Result<Vec<StoredRecord>, LedgerError> {
         records_after(&mut self.db, None, seq, limit)
     }
 
-    /// The finished prompt of a run, put together and checked.
+    /// Restores and checks the prompt of a run.
     pub fn prompt(&mut self, run: &Id) -> Result<String, LedgerError> {
         let composed = self.composed(run)?;
         let text = self.with_blobs(|blob| restore_text(&composed, blob))?;
@@ -198,7 +224,8 @@ impl Ledger {
         }
     }
 
-    /// The lines of a stream: the last `tail` of those from line `since` on. The prompt is `meta`.
+    /// Returns lines of a stream: the last `tail` of those from line `since` on. The stream of the prompt is
+    /// `meta`.
     pub fn log(
         &mut self,
         run: &Id,
@@ -236,7 +263,7 @@ impl Ledger {
         Ok(log)
     }
 
-    /// Hands over what a run printed on a stream, record by record; `None` for one that was removed.
+    /// Passes the output of a run on a stream to `take`, record by record; `None` for a removed one.
     pub fn each_output(
         &mut self,
         run: &Id,
@@ -266,7 +293,8 @@ impl Ledger {
         }
     }
 
-    /// Lets `work` ask for blobs; what is wrong with one is told instead of what `work` makes of it.
+    /// Lets `work` ask for blobs. If `work` fails because a blob could not be read, for a reason other than
+    /// damage, returns that reason.
     pub fn with_blobs<T>(
         &mut self,
         work: impl FnOnce(
@@ -290,7 +318,7 @@ impl Ledger {
 }
 
 pub(crate) fn runs(db: &mut DatabaseConnection, filter: &RunFilter) -> Result<Vec<RunRow>, LedgerError> {
-    // A longer text that begins the same way sorts behind it, so a day is before every time of that day.
+    // A longer text with the same beginning sorts behind it, so a day is before every time of that day.
     let until = filter.until.as_ref().map(|until| format!("{until}~"));
     let (project, unnamed) = match &filter.project {
         Some(project) => (Some(project.name.as_str()), project.unnamed),
@@ -341,7 +369,7 @@ pub(crate) fn runs(db: &mut DatabaseConnection, filter: &RunFilter) -> Result<Ve
     rows.into_iter().map(run_row).collect()
 }
 
-/// The records of a run; of one kind, if a kind is named.
+/// Returns the records of a run, optionally of one kind.
 pub(crate) fn records_of(
     db: &mut DatabaseConnection,
     run: &Id,
@@ -366,10 +394,10 @@ pub(crate) fn records_of_flow(
     rows.into_iter().map(record).collect()
 }
 
-/// How many records are read at once, by those who read all of them.
+/// Number of records that a full scan reads at once.
 pub(crate) const PAGE: usize = 64;
 
-/// At most `limit` records with a number above `seq`, in order; of one run, if a run is named.
+/// Returns at most `limit` records with a number above `seq`, in order, optionally of one run.
 pub(crate) fn records_after(
     db: &mut DatabaseConnection,
     run: Option<&Id>,

@@ -1,7 +1,8 @@
-//! How a database file is read: beside others who write, or where nothing can be written.
+//! Reads a database file beside concurrent writers, or on read-only storage.
 //!
-//! SQLite needs two files beside a database with a write-ahead log. Where it cannot make them, a database without a log is
-//! read as one that does not change, and each answer is thrown away if it did; one with a log is copied first.
+//! SQLite needs two files beside a database with a write-ahead log. If it cannot create them, a database
+//! without a log is read as immutable, and each answer is discarded if the file has changed; a database with
+//! a log is copied first.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -15,33 +16,33 @@ use tempfile::TempDir;
 use crate::error::LedgerError;
 use crate::private::{beside, check_regular};
 
-/// A database file that is read.
+/// Database file that is opened for reading.
 #[derive(Debug)]
 pub(crate) struct DatabaseFile {
     pub(crate) path: PathBuf,
-    /// What it was like when it was opened, if it is read as one that does not change.
+    /// State at the open, if the file is read as immutable.
     state: Option<FileState>,
-    /// Where a copy of it lies for as long as it is read.
+    /// Directory of its copy, kept while it is read.
     copy: Option<TempDir>,
 }
 
 pub(crate) enum ReadMethod {
     /// With the locks of SQLite.
     Beside,
-    /// By this URI, as a file that does not change.
+    /// By this URI, as an immutable file.
     Frozen(String),
-    /// By a copy of it.
+    /// By a copy.
     Copied(PathBuf),
 }
 
-/// Enough of a file to tell that it was changed.
+/// Metadata that shows whether a file was changed.
 #[derive(Debug, PartialEq, Eq)]
 struct FileState {
     inode: (u64, u64),
     size: u64,
     modified: (i64, i64),
     changed: (i64, i64),
-    /// Bytes of the write-ahead log.
+    /// Size of the write-ahead log.
     log: u64,
 }
 
@@ -59,7 +60,7 @@ impl FileState {
 }
 
 impl DatabaseFile {
-    /// Whether a file that is read as one that does not change has changed.
+    /// Returns whether a file that is read as immutable has changed.
     pub(crate) fn has_changed(&self) -> bool {
         self.state.as_ref().is_some_and(|state| FileState::of(&self.path).ok().as_ref() != Some(state))
     }
@@ -69,7 +70,7 @@ fn failed(path: &Path, error: &io::Error) -> LedgerError {
     LedgerError::Failed(format!("`{}`: {error}", path.display()))
 }
 
-/// The file at `path`. A link is not followed.
+/// Finds the file at `path`. Does not follow a link.
 pub(crate) fn find(path: &Path) -> Result<DatabaseFile, LedgerError> {
     match path.symlink_metadata() {
         Ok(_) => check_regular(path)?,
@@ -92,7 +93,7 @@ pub(crate) fn way(found: &mut DatabaseFile) -> Result<ReadMethod, LedgerError> {
         found.state = Some(state);
         return Ok(ReadMethod::Frozen(uri(&path)));
     }
-    // A copy that was taken while others wrote may be torn.
+    // A copy that was made during a write may be torn.
     for _ in 0..10 {
         let before = FileState::of(&path).map_err(failed)?;
         let dir = tempfile::Builder::new().prefix("callsheet-").tempdir().map_err(failed)?;
@@ -113,7 +114,7 @@ pub(crate) fn way(found: &mut DatabaseFile) -> Result<ReadMethod, LedgerError> {
 
 fn copy_private(from: &Path, to: &Path) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
-    // Another kind of file may lie there by now.
+    // Another kind of file may be there by now.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let mut source = OpenOptions::new().read(true).custom_flags(flags).open(from)?;
     if !source.metadata()?.is_file() {
@@ -122,7 +123,7 @@ fn copy_private(from: &Path, to: &Path) -> io::Result<()> {
     io::copy(&mut source, &mut file).map(drop)
 }
 
-/// Whether the file and those that SQLite needs beside it can be written.
+/// Returns whether the file and those that SQLite needs beside it can be written.
 fn can_write(path: &Path) -> bool {
     use rustix::fs::{Access, AtFlags, CWD, accessat};
     let can = |path: &Path, access| accessat(CWD, path, access, AtFlags::EACCESS).is_ok();
@@ -134,7 +135,7 @@ fn can_write(path: &Path) -> bool {
         && files.all(|file| can(file, Access::WRITE_OK))
 }
 
-/// The path as a URI: every byte that could mean something else is escaped.
+/// Converts a path to a URI, with every special byte escaped.
 fn uri(path: &Path) -> String {
     let escaped = path.as_os_str().as_bytes().iter().map(|byte| match byte {
         b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => char::from(*byte).to_string(),

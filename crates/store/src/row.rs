@@ -1,10 +1,10 @@
-//! Values that go into a database, and values that come out of one.
+//! Parameters and result values of SQL statements.
 
 use callsheet_core::record::Digest;
 
 use crate::error::LedgerError;
 
-/// A value that goes into a statement.
+/// Parameter of a statement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SqlParam<'p> {
     Null,
@@ -19,7 +19,7 @@ impl<'p> SqlParam<'p> {
     }
 }
 
-/// A value that comes out.
+/// Value of a result.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SqlValue {
     Null,
@@ -30,7 +30,7 @@ pub(crate) enum SqlValue {
     Other,
 }
 
-/// A row, taken apart from left to right. A value that is not of its column's type is damage, and named.
+/// Row that is read from left to right. A value of the wrong type is damage, and the error names its column.
 #[derive(Debug)]
 pub(crate) struct SqlRow(pub(crate) std::vec::IntoIter<SqlValue>);
 

@@ -1,4 +1,4 @@
-//! Verifying: the chain, the list of runs, the texts, and every prompt composed again.
+//! Verifies a ledger: the chain, the list of runs, the texts, and every prompt by composing it again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,24 +10,27 @@ use crate::ledger::{Head, Ledger, link};
 use crate::migrate::has_projects;
 use crate::read::{PAGE, RunRow, StoredRecord, run_row};
 
-/// What kind of trouble it is, the worst first.
+/// Kind of a problem, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LedgerProblemKind {
-    /// Something in the ledger was changed, or is gone.
+    /// Data in the ledger was changed or is missing.
     Damaged,
-    /// A prompt is not what its request and its sources give.
+    /// A prompt differs from the result of its request and its sources.
     Differs,
-    /// What is kept is right; what was delivered can be shown only by those who have its secret values.
+    /// The stored data is right; proving the delivered text needs its secret values.
     NeedsSecret,
-    /// Made by another version of the engine: what is kept is right, and it is not composed again.
+    /// Made by another version of the engine: the stored data is right, but the prompt is not composed again.
     OtherEngine,
 }
 
+/// Problem found by a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerProblem {
+    /// Kind of the problem.
     pub result: LedgerProblemKind,
-    /// A record, a run, a blob.
+    /// A record, a run or a blob.
     pub place: String,
+    /// Description of the problem.
     pub what: String,
 }
 
@@ -37,25 +40,29 @@ impl fmt::Display for LedgerProblem {
     }
 }
 
-/// What was looked at, and what was found.
+/// Result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyReport {
+    /// Number of checked records.
     pub records: u64,
-    /// Runs whose prompts were verified, with whatever result.
+    /// Number of runs whose prompts were verified, with any result.
     pub runs: usize,
-    /// Those of them whose prompts were composed again and have the same bytes.
+    /// Number of runs whose prompts were composed again and have the same bytes.
     pub same: usize,
+    /// Number of checked texts.
     pub blobs: usize,
-    /// Runs that need secret values, each with the names of these.
+    /// Runs that need secret values, with the names of the values.
     pub sealed: Vec<(Id, Vec<String>)>,
-    /// Runs that another version of the engine made, each with that version.
+    /// Runs made by another version of the engine, with that version.
     pub other_engines: Vec<(Id, u32)>,
+    /// Problems that were found.
     pub problems: Vec<LedgerProblem>,
+    /// Head of the ledger.
     pub head: Head,
 }
 
 impl VerifyReport {
-    /// The worst that was found.
+    /// Returns the worst kind of problem.
     pub fn worst(&self) -> Option<LedgerProblemKind> {
         self.problems.iter().map(|problem| problem.result).min()
     }
@@ -64,7 +71,7 @@ impl VerifyReport {
         self.problems.push(LedgerProblem { result, place: place.into(), what: what.into() });
     }
 
-    /// Damage is a finding; anything else ends the search.
+    /// Records damage as a problem. Any other error ends the verification.
     fn found<T>(
         &mut self,
         place: &str,
@@ -82,7 +89,7 @@ impl VerifyReport {
 }
 
 impl Ledger {
-    /// Checks the prompts of some runs, with their records and their texts.
+    /// Verifies the prompts of some runs, with their records and their texts.
     pub fn verify(&mut self, runs: &[Id]) -> std::result::Result<VerifyReport, LedgerError> {
         let mut checked = self.new_report()?;
         for run in runs {
@@ -101,7 +108,7 @@ impl Ledger {
         Ok(checked)
     }
 
-    /// Checks everything; with `read_data` also texts that no prompt needs, and the pages of the database.
+    /// Verifies everything; with `read_data` also texts that no prompt needs, and the pages of the database.
     pub fn verify_all(&mut self, read_data: bool) -> std::result::Result<VerifyReport, LedgerError> {
         self.read_snapshot(|ledger| ledger.verify_as_it_is(read_data))
     }
@@ -112,12 +119,12 @@ impl Ledger {
         let mut last = Head { seq: 0, chain: Digest::ZERO };
         loop {
             let page = match self.records_after(last.seq, PAGE) {
-                // One by one, so that what is whole is looked at too.
+                // One by one, so that the intact records are checked too.
                 Err(LedgerError::Damaged(_)) => self.records_after(last.seq, 1),
                 page => page,
             };
             let Some(page) = checked.found(&place(last.seq + 1), page)? else {
-                // What the damaged one said is not known, and the next is tied to the link that it has.
+                // The damaged record's content is unknown; the next one follows the stored link.
                 last.seq += 1;
                 match self.link_before(last.seq + 1)? {
                     Some(chain) => last.chain = chain,
@@ -171,7 +178,7 @@ impl Ledger {
         })
     }
 
-    /// The link that a record is tied to.
+    /// Returns the link that precedes a record.
     pub fn link_before(&mut self, seq: u64) -> std::result::Result<Option<Digest>, LedgerError> {
         if seq <= 1 {
             return Ok(Some(Digest::ZERO));
@@ -179,7 +186,7 @@ impl Ledger {
         link(&mut self.db, seq - 1)
     }
 
-    /// Whether a record that somebody kept the link of is still tied to it.
+    /// Returns whether the chain still contains a link that was kept elsewhere.
     pub fn has_link(&mut self, head: &Head) -> std::result::Result<bool, LedgerError> {
         Ok(self.link_before(head.seq + 1)? == Some(head.chain))
     }
@@ -196,7 +203,7 @@ impl Ledger {
             let finding = verify(composed, blob)?;
             Ok(match finding {
                 ReplayOutcome::Same => [Some(verify_sealed(composed, &given, blob)?), None],
-                // Which text was delivered can be told without composing, unless secret values are in it.
+                // The delivered text can be verified without composing, unless it contains secret values.
                 ReplayOutcome::OtherEngine(_) => {
                     let sealed = verify_sealed(composed, &given, blob)?;
                     [Some(sealed).filter(|sealed| *sealed != finding), Some(finding)]
@@ -232,7 +239,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Compares the list of runs with what the records make of it.
+    /// Compares the list of runs with the one derived from the records.
     fn verify_runs(
         &mut self,
         mut wanted: BTreeMap<u64, RunRow>,
@@ -281,7 +288,7 @@ impl Ledger {
             let blob = self.blob(digest);
             checked.found("blobs", blob)?;
         }
-        // A prompt that needs a text tells of it too; once is enough.
+        // A prompt that needs a text reports it too; once is enough.
         let mut seen = BTreeSet::new();
         checked.problems.retain(|problem| seen.insert(problem.to_string()));
         Ok(())
@@ -320,7 +327,7 @@ fn check_link(record: &StoredRecord, before: Option<&Digest>, checked: &mut Veri
     }
 }
 
-/// The first column in which two rows differ.
+/// Returns the first column in which two rows differ.
 fn other_column(wanted: &RunRow, found: &RunRow) -> String {
     fn columns(row: &RunRow) -> [(&'static str, Option<&str>); 12] {
         let Run { id, parent, task, agent, phase, role, recipe, started, project } = &row.run;
@@ -343,10 +350,10 @@ fn other_column(wanted: &RunRow, found: &RunRow) -> String {
     differs.map_or("seq", |((name, _), _)| name).into()
 }
 
-/// What all records together say.
+/// State that all records together imply.
 #[derive(Default)]
 struct ExpectedRuns {
-    /// The list of runs as it should be, by the number of their first record.
+    /// Expected list of runs, by the number of their first record.
     runs: BTreeMap<u64, RunRow>,
     by_id: BTreeMap<String, u64>,
     /// Records without a payload.

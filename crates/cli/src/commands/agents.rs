@@ -1,4 +1,4 @@
-//! `callsheet agents`: the agents that prompts can be handed to, and what of them is installed.
+//! `callsheet agents`: lists the supported agents and the installed programs.
 
 use callsheet_core::diag::visible;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
-//! `callsheet check`: every problem of the project's and the built-in files in one go.
+//! `callsheet check`: reports every problem of the project's and the built-in files at once.
 
-use callsheet_core::check::check;
 use callsheet_core::diag::Severity;
+use callsheet_lint::check::check;
 use serde_json::json;
 
 use crate::app::AppContext;

@@ -1,4 +1,4 @@
-//! `callsheet completions SHELL`: a completion script on standard output.
+//! `callsheet completions SHELL`: prints a completion script on standard output.
 
 use clap::CommandFactory;
 use clap_complete::Shell;

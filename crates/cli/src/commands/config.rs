@@ -1,4 +1,4 @@
-//! `callsheet config show`: every setting and where it was set.
+//! `callsheet config show`: prints every setting and its origin.
 
 use callsheet_core::diag::visible;
 use serde_json::{Map, Value, json};

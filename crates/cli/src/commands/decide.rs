@@ -1,8 +1,9 @@
-//! `callsheet decide`: a person approves or rejects a change outside of a run's scope, or says that it is their own.
+//! `callsheet decide`: records that a person approves or rejects a change outside of a run's scope, or made
+//! it.
 
 use callsheet_core::diag::{Code, Diagnostic};
-use callsheet_core::fact::ViolationDecision;
 use callsheet_core::record::{Decided, Event};
+use callsheet_core::request::fact::ViolationDecision;
 use clap::ArgGroup;
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! `callsheet diff`: what changed from one recorded prompt to another, and because of what.
+//! `callsheet diff`: shows the changes from one recorded prompt to another, and their causes.
 
 use std::collections::BTreeMap;
 
@@ -22,12 +22,12 @@ pub(crate) struct Args {
     to: String,
 }
 
-/// A recorded prompt, put together.
+/// A recorded prompt, reassembled.
 struct DiffSide {
     composed: Composed,
     text: String,
     placed: Vec<OriginRange>,
-    /// Which versions of an origin are in it.
+    /// The versions of each origin in the prompt, by label.
     versions: BTreeMap<String, Vec<String>>,
 }
 
@@ -52,7 +52,7 @@ impl DiffSide {
         Some((*start, self.text.get(*start..*end)?))
     }
 
-    /// What the line from `start` to `end` was taken from: files first, nothing of the engine's own.
+    /// Returns the origins of the line from `start` to `end`: files first, without the engine's own text.
     fn origins(&self, start: usize, end: usize) -> Vec<&OriginNote> {
         let first = self.placed.partition_point(|span| span.end <= start);
         let touching = self.placed[first..].iter().take_while(|span| span.start < end.max(start + 1));
@@ -64,7 +64,7 @@ impl DiffSide {
     }
 }
 
-/// One line that is in one of them only.
+/// A line that only one of the two prompts has.
 struct LineChange {
     insert: bool,
     line: String,
@@ -72,7 +72,7 @@ struct LineChange {
     why: &'static str,
 }
 
-/// The differences of one section; none where it is the same.
+/// Returns the changed lines of a section; empty if it is the same.
 fn compare(name: &str, from: &DiffSide, to: &DiffSide) -> Vec<LineChange> {
     let (old_start, old) = from.section(name).unwrap_or_default();
     let (new_start, new) = to.section(name).unwrap_or_default();
@@ -109,7 +109,7 @@ fn changes(
                 _ => (Some(label), "moved"),
             }
         };
-        // A line may hold several; one that is the same in both is the last to blame.
+        // A line may have several origins; an unchanged origin is blamed last.
         let causes: Vec<_> = side.origins(*at, *at + text.len()).into_iter().map(why).collect();
         let cause = causes.iter().find(|(_, why)| *why != "moved").or(causes.first());
         let (origin, why) = cause.cloned().unwrap_or((None, "engine"));

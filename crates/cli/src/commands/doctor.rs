@@ -1,4 +1,4 @@
-//! `callsheet doctor`: whether what runs need is there, and what to do about what is not.
+//! `callsheet doctor`: checks that everything `run` needs is installed, and suggests fixes.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -15,21 +15,21 @@ use crate::installed;
 use crate::ledger::failure;
 use crate::print::TextStyle;
 
-/// How one thing is.
+/// The state of one checked item.
 struct DoctorFinding {
     name: String,
     state: DoctorState,
     detail: String,
-    /// What to do about it.
+    /// The suggested fix; empty if none is needed.
     todo: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DoctorState {
     Good,
-    /// It is not there, and is not needed for everything.
+    /// Missing, but only some features need it.
     Absent,
-    /// It is not there or not right, and runs need it.
+    /// Missing or broken, and runs need it.
     Bad,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn run(app: &AppContext<'_>) -> CommandResult {
             DoctorState::Bad => TextStyle::Red,
         };
         let state = app.print.paint(paint, finding.state.name());
-        // Colours have no width.
+        // Colour codes have no width, so the padding is computed from the plain name.
         let pad = " ".repeat(8 - finding.state.name().len());
         app.print.line(&format!(
             "{state}{pad}{:10}  {}",
@@ -132,7 +132,8 @@ fn program(name: &str, flag: &str, otherwise: DoctorState, todo: &str) -> Doctor
     DoctorFinding { name: name.into(), state, detail, todo }
 }
 
-/// Others who can write there can say what our prompts say, and what our checks run.
+/// Checks who can write `.callsheet`: other users with write access could change prompts and the commands of
+/// checks.
 fn folder(app: &AppContext<'_>) -> DoctorFinding {
     let shown = app.shown_here(".callsheet");
     let finding =
@@ -148,7 +149,7 @@ fn folder(app: &AppContext<'_>) -> DoctorFinding {
     }
 }
 
-/// The state directory, if its file system does not stay.
+/// Reports the state directory if it is on a temporary file system.
 fn state() -> Option<DoctorFinding> {
     let dir = crate::state::state_dir().ok()?;
     let kind = callsheet_run::temporary_file_system(&dir)?;
@@ -163,7 +164,7 @@ fn state() -> Option<DoctorFinding> {
     })
 }
 
-/// The database that ledgers are kept in, tried out where temporary files are.
+/// Tries out SQLite, the database of ledgers, in the directory for temporary files.
 fn sqlite() -> DoctorFinding {
     let tried = tempfile::tempdir().map_err(|error| error.to_string()).and_then(|dir| {
         let ledger = Ledger::create(&LedgerUrl::Sqlite(dir.path().join("ledger.db")));
@@ -179,7 +180,7 @@ fn sqlite() -> DoctorFinding {
     DoctorFinding { name: "sqlite".into(), state, detail, todo: todo.into() }
 }
 
-/// The ledger that runs are recorded in: opens it, reads its head, and checks that it can be written.
+/// Opens the ledger that runs are recorded in, reads its head, and checks that it is writable.
 fn ledger(app: &AppContext<'_>) -> DoctorFinding {
     let shown = match app.place() {
         Ok(Some(LedgerUrl::Sqlite(path))) => format!("SQLite, {}: ", path.display()),
@@ -209,13 +210,13 @@ fn ledger(app: &AppContext<'_>) -> DoctorFinding {
     DoctorFinding { name: "ledger".into(), state, detail: hidden(app, &format!("{shown}{detail}")), todo }
 }
 
-/// Without the passwords of the addresses that are known.
+/// Masks the passwords of the known ledger addresses.
 fn hidden(app: &AppContext<'_>, text: &str) -> String {
     let addresses = app.ledger.iter().chain(&app.config.ledger.value);
     addresses.fold(text.to_owned(), |text, address| mask_address_in(&text, address))
 }
 
-/// Our own server, as an agent would start it.
+/// Starts callsheet's own MCP server as an agent would, and checks that it answers.
 fn mcp(app: &AppContext<'_>) -> DoctorFinding {
     let hello = json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize",

@@ -1,13 +1,16 @@
-//! `callsheet explain`: the same prompt, with the origin of every line, and why what is absent is absent.
+//! `callsheet explain`: shows the prompt with the origin of every line, and the reason for every absent
+//! input.
 
 use std::collections::BTreeMap;
 
-use callsheet_core::agent::{PermissionLevel, Profile};
 use callsheet_core::diag::{Diagnostics, visible};
-use callsheet_core::prompt::{Origin, OriginKind, OriginTable, Piece, Trust};
+use callsheet_core::library::agent::PermissionLevel;
+use callsheet_core::library::template::version;
+use callsheet_core::prompt::{OriginTable, Piece};
 use callsheet_core::record::sha256;
 use callsheet_core::render::{RenderedRange, RenderedText, TextEncoding};
-use callsheet_core::template::version;
+use callsheet_core::request::Profile;
+use callsheet_core::source::origin::{Origin, OriginKind, Trust};
 use callsheet_core::{SharedText, SourceId};
 use clap::ArgMatches;
 use serde_json::{Map, Value, json};
@@ -38,7 +41,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args, given: Option<&ArgMatches>)
     let mut finished = finish(app, &args.ask, given, file, Purpose::Show)?;
     let summary = finished.summary();
     let Composition { composed, rendered, talk, steps, passed, masked, .. } = finished;
-    // A mask has as many bytes as what it covers: all ranges stay.
+    // A mask has the same length in bytes as the text that it covers, so all ranges stay valid.
     let text = masked.as_ref().unwrap_or(&rendered.text);
     app.print.print_masked_diagnostics(&talk);
     if app.print.json {
@@ -82,7 +85,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args, given: Option<&ArgMatches>)
     Ok(0)
 }
 
-/// A profile in one line: its version, and what it binds.
+/// Formats a profile as one line: its name, version and bindings.
 pub(crate) fn profile_line(profile: &Profile) -> String {
     let bound = [
         ("version", profile.version.as_deref()),
@@ -94,7 +97,7 @@ pub(crate) fn profile_line(profile: &Profile) -> String {
     bound.fold(profile.name.clone(), |line, part| line + &part)
 }
 
-/// The files that the prompt is made of, each with its hash and the version that its header gives.
+/// Lists the source files of the prompt, each with its hash and the version from its header.
 fn sources(origins: &OriginTable) -> Vec<Value> {
     let mut seen = BTreeMap::new();
     for origin in origins {
@@ -164,7 +167,8 @@ fn span_json(span: &RenderedRange, origins: &OriginTable) -> Value {
     object.into()
 }
 
-/// The prompt line by line below a heading that says where the lines come from, with their numbers there.
+/// Writes the prompt line by line, below headings that name the origin of the lines. A line from a single
+/// origin has its line number there.
 fn lines(
     print: &OutputPrinter,
     rendered: &RenderedText,
@@ -213,10 +217,10 @@ fn lines(
     Ok(())
 }
 
-/// So many bytes of a page are printed at once.
+/// Number of page bytes that are printed at once.
 const PART: usize = 256 << 10;
 
-/// Prints what there is of a page that may become long.
+/// Prints and clears the page once it has grown long.
 fn flush_page(print: &OutputPrinter, page: &mut String) -> Result<(), Diagnostics> {
     if page.len() >= PART {
         print.data(page.as_bytes())?;
@@ -234,8 +238,8 @@ fn line_ranges(text: &str) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// What of the origins a line holds, each from where it begins in this line. The engine's own bytes count
-/// only where nothing else is there; of an empty line, its line end.
+/// Returns the pieces in a line, each from its first byte in this line. The engine's own bytes have no piece:
+/// the engine is the origin of a line without pieces. For an empty line, the piece of its line end counts.
 fn line_pieces(rendered: &RenderedText, start: usize, end: usize) -> impl Iterator<Item = Piece> {
     let first = rendered.spans.partition_point(|span| span.end <= start);
     let touching = rendered.spans[first..].iter().take_while(move |span| span.start < end.max(start + 1));
@@ -262,7 +266,7 @@ fn label(print: &OutputPrinter, origin: &Origin) -> String {
     print.paint(colour, &text).into_owned()
 }
 
-/// Where lines begin in each origin, found once.
+/// Offsets of the line ends of each origin, computed once.
 #[derive(Default)]
 struct LineNumbers(BTreeMap<u32, Vec<usize>>);
 

@@ -1,4 +1,4 @@
-//! `callsheet export`: a file that proves itself, without the ledger that it came from.
+//! `callsheet export`: writes a file that can be verified without the ledger that it came from.
 
 use std::fs::Permissions;
 use std::io::{self, BufWriter, Write};
@@ -80,7 +80,7 @@ fn write(
     }
 }
 
-/// A reader that has seen enough is no failure.
+/// Writer that ignores a broken pipe: a reader that stops early is not an error.
 struct PipeTolerantWriter<W>(W);
 
 impl<W: Write> Write for PipeTolerantWriter<W> {

@@ -1,4 +1,4 @@
-//! `callsheet flow`: a whole change, phase by phase.
+//! `callsheet flow`: drives a whole change, phase by phase.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics, visible};
 use callsheet_core::flow::{FlowAction, FlowDecision, FlowEvent, FlowSettings, find_flow, graph};
-use callsheet_core::prefs::Preference;
-use callsheet_core::scope::Scope;
+use callsheet_core::library::preferences::Preference;
+use callsheet_core::request::scope::Scope;
 use callsheet_core::{Library, agent_name, names_in};
 use callsheet_store::{Ledger, ProjectFilter, new_id};
 use serde_json::json;
@@ -40,7 +40,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// It ends a flow, or only looks at flows.
+    /// Checks whether the command works without a valid configuration: it ends a flow, or only shows flows.
     pub(crate) const fn is_config_optional(&self) -> bool {
         let rejects = matches!(&self.command, FlowCommand::Decide { decision: DecisionArg::Reject, .. });
         rejects
@@ -261,7 +261,7 @@ fn begin(app: &AppContext<'_>, args: &FlowStartArgs) -> CommandResult {
     let mut texts = secrets::program_words(&plan.program, &plan.checks);
     texts.push(("the request".into(), &args.request));
     secrets::refuse_secrets(app, None, &texts)?;
-    // All that is missing is told before anything is done.
+    // Report all missing programs before anything starts.
     let wanted =
         plan.definition.phase.iter().filter(|phase| !phase.optional || args.with.contains(&phase.name));
     let mut programs: BTreeSet<String> = plan.program.first().cloned().into_iter().collect();
@@ -340,7 +340,7 @@ fn decide(
         return Err(refused(message).hint("`callsheet flow status` says what it waits for").into());
     }
     let by = app.person(yes)?;
-    // To end a flow starts nothing.
+    // Rejecting ends the flow and starts no program, so it needs no trust.
     if decision != FlowDecision::Reject {
         app.require_trust()?;
     }
@@ -350,7 +350,7 @@ fn decide(
     drive(app, ledger, known, |driver| driver.decide(decision, by))
 }
 
-/// Does what `begin` leads to, until the flow has ended or a person is needed.
+/// Performs the actions from `begin` and their consequences, until the flow ends or needs a person.
 fn drive(
     app: &AppContext<'_>,
     mut ledger: Ledger,
@@ -359,7 +359,7 @@ fn drive(
 ) -> CommandResult {
     let desk = RunDir::of(&known.id)?;
     let seat = desk.sit()?.ok_or_else(|| already_driven_error(&known.plan.name))?;
-    // Another process may have driven it until just now.
+    // Another process may have driven the flow until just now.
     let known = RecordedFlow::read(&mut ledger, &known.id)?.unwrap_or(known);
     desk.clear_stop();
     let id = known.id.clone();
@@ -420,7 +420,7 @@ fn not_found() -> Diagnostics {
         .into()
 }
 
-/// What agents of this project's flows proposed and nobody stored.
+/// Returns the preferences that agents of this project's flows proposed and that are not stored yet.
 pub(crate) fn proposed(app: &AppContext<'_>, ledger: &mut Ledger) -> Result<Vec<Preference>, Diagnostics> {
     let project = app.project_filter(ledger)?;
     let flows = all(app, ledger)?
@@ -435,27 +435,27 @@ pub(crate) fn proposed(app: &AppContext<'_>, ledger: &mut Ledger) -> Result<Vec<
     Ok(new_preferences(app, &proposed))
 }
 
-/// Every flow of the ledger, the oldest first.
+/// Returns every flow of the ledger, oldest first.
 fn all(app: &AppContext<'_>, ledger: &mut Ledger) -> Result<Vec<RecordedFlow>, Diagnostics> {
     let ids = ledger.flows().map_err(failure)?;
     let mut all = Vec::new();
     for id in ids {
         match RecordedFlow::read(ledger, &id) {
             Ok(known) => all.extend(known),
-            // One that cannot be read does not hide the others.
+            // An unreadable flow must not hide the others.
             Err(Diagnostics(diags)) => app.print.talk(&diags),
         }
     }
     Ok(all)
 }
 
-/// Whether a flow is one of those that the command is about.
+/// Checks whether a flow belongs to the selected project.
 fn is_in_project(known: &RecordedFlow, project: Option<&ProjectFilter>) -> bool {
     let own = known.plan.project.as_ref();
     project.is_none_or(|project| own.map_or(project.unnamed, |own| *own == project.name))
 }
 
-/// The same for a command that goes on with the flow: it has to be of this project, and the ledger's own.
+/// Finds the flow for a command that continues it: it must belong to this project and must not be imported.
 fn find_own(
     app: &AppContext<'_>,
     ledger: &mut Ledger,
@@ -474,7 +474,8 @@ fn find_own(
     }
 }
 
-/// The flow that was named, by its folder among those of this project, or by its id among all.
+/// Finds the named flow, by its folder within this project or by its id among all flows. Without a name,
+/// finds the newest open flow, or else the newest.
 fn find(app: &AppContext<'_>, ledger: &mut Ledger, name: Option<&str>) -> Result<RecordedFlow, Diagnostics> {
     let project = app.project_filter(ledger)?;
     let mut flows = all(app, ledger)?;
@@ -584,7 +585,7 @@ fn print_graph(app: &AppContext<'_>, name: Option<&str>) -> CommandResult {
         let known = find(app, &mut app.read_ledger()?, name)?;
         graph(&known.plan.definition, Some(&known.state))
     };
-    // What a project's flow calls its checks may hold anything.
+    // The check names in a project's flow may contain control characters.
     let shown: String = text.lines().map(|line| format!("{}\n", visible(line))).collect();
     app.print.data(shown.as_bytes())?;
     Ok(0)

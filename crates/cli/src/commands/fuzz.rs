@@ -1,11 +1,11 @@
-//! `callsheet fuzz`: hostile values in a template or a recipe, and what they break.
+//! `callsheet fuzz`: fills a template or a recipe with hostile values and reports the failures.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use callsheet_core::catalog::templates;
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics, Severity};
-use callsheet_core::fuzz::{FuzzFinding, FuzzOptions, FuzzReport, FuzzSubject, fuzz};
 use callsheet_core::{candidates, names_in};
+use callsheet_lint::catalog::templates;
+use callsheet_lint::fuzz::{FuzzFinding, FuzzOptions, FuzzReport, FuzzSubject, fuzz};
 use serde_json::{Value, json};
 
 use crate::app::AppContext;

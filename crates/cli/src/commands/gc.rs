@@ -1,4 +1,4 @@
-//! `callsheet gc`: retention.
+//! `callsheet gc`: removes old runs from the ledger by a retention policy.
 
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_store::{RetentionPolicy, SweepReport, now};

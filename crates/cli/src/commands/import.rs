@@ -1,4 +1,4 @@
-//! `callsheet import`: add an export to the ledger.
+//! `callsheet import`: adds an export to the ledger.
 
 use callsheet_store::{ImportReport, import};
 use serde_json::json;
@@ -26,10 +26,10 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     let mut ledger = app.create_ledger()?;
     app.refuse_below_guards_of(&mut ledger)?;
     let done = import(&mut ledger, &mut *file).map_err(failure)?;
-    // The heads of this ledger are kept when it is closed.
+    // Closing the ledger stores its last head; that must happen before the ledger is forgotten.
     drop(ledger);
     if done.same_chain {
-        // All that is in it now was made elsewhere.
+        // All its records were made elsewhere, so the ledger is foreign.
         app.forget_ledger()?;
     }
     if app.print.json {

@@ -1,4 +1,4 @@
-//! `callsheet init`: write `.callsheet/` with an explained configuration. Never overwrites.
+//! `callsheet init`: writes `.callsheet/` with a commented configuration. Never overwrites.
 
 use callsheet_core::FILES;
 use callsheet_core::diag::Diagnostics;
@@ -9,10 +9,11 @@ use crate::failure::CommandResult;
 use crate::session::{failed, open};
 use crate::write::write_new;
 
-/// What keeps the ledger, and what SQLite puts beside it, out of the repository.
+/// Pattern that keeps the ledger and SQLite's files beside it out of the repository.
 const IGNORE: &str = "/.callsheet/ledger.db*";
 
-/// Whether the ledger had to be added to the project's `.gitignore`. One that leads elsewhere is left alone.
+/// Adds the ledger to the project's `.gitignore`, and returns whether it was missing. Leaves a `.gitignore`
+/// that is not a regular file unchanged, because it may lead elsewhere.
 fn ignore_ledger(app: &AppContext<'_>) -> Result<bool, Diagnostics> {
     let found = app.project.join(".gitignore").symlink_metadata();
     if found.is_ok_and(|found| !found.is_file()) {

@@ -1,4 +1,4 @@
-//! `callsheet ledger`: where ledgers are, and which of them this user knows.
+//! `callsheet ledger`: shows where ledgers are, and adopts or forgets them for this user.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, IsTerminal as _};
@@ -54,7 +54,8 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     }
 }
 
-/// Whether a person agrees to `what` about the ledger with this id: at a terminal, or by naming the id.
+/// Requires a person's agreement to `what` for the ledger with this id: typed at a terminal, or given by
+/// naming the id.
 fn require_agreement(
     app: &AppContext<'_>,
     what: &str,
@@ -85,7 +86,7 @@ fn require_agreement(
 }
 
 fn path(app: &AppContext<'_>) -> CommandResult {
-    // Where nothing can be written, a project that has an id is found all the same.
+    // Without write access, the ledger of a project that already has an id can still be located.
     let place = match app.require_ledger_url() {
         Ok(place) => place,
         Err(failure) => app.place().ok().flatten().ok_or(failure)?,
@@ -107,7 +108,7 @@ fn path(app: &AppContext<'_>) -> CommandResult {
     Ok(0)
 }
 
-/// How a place stands, as far as that is seen without opening the ledger.
+/// Returns the state of a ledger's place, as far as it is visible without opening the ledger.
 fn state(known: &KnownLedger) -> &'static str {
     match (known.entry(), known.file(), known.inode()) {
         (Some(_), Some(_), None) => "gone",
@@ -144,7 +145,7 @@ fn list(app: &AppContext<'_>) -> CommandResult {
     Ok(0)
 }
 
-/// What is in a ledger, for a person who decides about it.
+/// Summary of a ledger's contents for the person who decides about it.
 struct LedgerContents {
     runs: usize,
     flows: usize,
@@ -177,7 +178,7 @@ impl LedgerContents {
             for record in &page {
                 contents.first.get_or_insert_with(|| record.at.clone());
                 contents.last = Some(record.at.clone());
-                // What cannot be read is counted as damage.
+                // `verify_all` counts unreadable records as damage.
                 if let Ok(Some(event)) = record.event() {
                     contents.see(&event);
                 }
@@ -242,7 +243,7 @@ impl LedgerContents {
     }
 }
 
-/// So many programs fit on a page.
+/// Maximum number of programs on the page.
 const MOST_PROGRAMS: usize = 30;
 
 fn adopt(app: &AppContext<'_>, yes: Option<&str>) -> CommandResult {

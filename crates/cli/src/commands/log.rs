@@ -1,4 +1,4 @@
-//! `callsheet log`: the recorded runs, the newest first.
+//! `callsheet log`: lists the recorded runs, newest first.
 
 use callsheet_core::diag::visible;
 use callsheet_store::{RunFilter, RunRow};
@@ -62,7 +62,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
         let mut runs = Vec::new();
         for row in &rows {
             let mut object = row_json(row);
-            // What a run of an older version was composed from may be gone.
+            // The sources of a run that an older version recorded may be gone.
             object["profile"] =
                 json!(ledger.composed(&row.run.id).ok().and_then(|composed| composed.profile));
             runs.push(object);
@@ -87,7 +87,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
 }
 
 fn cells(row: &RunRow) -> [String; 8] {
-    // Microseconds help nobody who reads a list.
+    // Microseconds are noise in a list.
     let started = row.run.started.get(..19).unwrap_or(&row.run.started);
     let text = |text: Option<&str>| visible(text.unwrap_or("-")).into_owned();
     [
@@ -102,7 +102,7 @@ fn cells(row: &RunRow) -> [String; 8] {
     ]
 }
 
-/// A run as JSON: what it was made for, how it ended, and the verdict.
+/// Describes a run as JSON: its task, agent, phase and role, its end, and its verdict.
 pub(crate) fn row_json(row: &RunRow) -> Value {
     let mut object = json!({ "id": row.run.id, "seq": row.seq });
     let run = json!(row.run);

@@ -1,4 +1,4 @@
-//! `callsheet man [COMMAND]`: a manual page on standard output.
+//! `callsheet man [COMMAND]`: prints a manual page on standard output.
 
 use callsheet_core::diag::{Code, Diagnostic};
 use clap::CommandFactory;

@@ -1,10 +1,11 @@
-//! `callsheet mcp`: the submission tools, templates and artifacts of a session for agents that speak MCP.
+//! `callsheet mcp`: serves a session's submission tools, templates and artifacts to agents that speak MCP.
 
 use std::path::PathBuf;
 
 use callsheet_core::diag::Diagnostics;
+use callsheet_core::library::lookup::role_names;
 use callsheet_core::record::Id;
-use callsheet_core::submission::{roles, tools};
+use callsheet_core::submission::tools;
 
 use crate::app::AppContext;
 use crate::failure::{CommandResult, usage};
@@ -79,7 +80,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     }
 }
 
-/// The run that hands things in, by its whole id.
+/// Returns the submitting run for a full run id.
 fn submitting_run(run: &str, serve: &ServeArgs) -> Result<SubmittingRun, Diagnostics> {
     let id = Id::parse(run).ok_or_else(|| usage(format!("`{run}` is not the whole id of a run")))?;
     let desk = serve.state.as_ref().map_or_else(|| RunDir::of(&id), |state| Ok(RunDir::below(state, &id)))?;
@@ -88,7 +89,7 @@ fn submitting_run(run: &str, serve: &ServeArgs) -> Result<SubmittingRun, Diagnos
 
 fn check_role(session: &SessionDir, role: Option<&str>) -> Result<(), Diagnostics> {
     let Some(role) = role else { return Ok(()) };
-    let known = roles(&session.disk, &session.layout);
+    let known = role_names(&session.disk, &session.layout);
     if known.iter().any(|known| known == role) {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! One file per command: what it is, its arguments, what it does.
+//! One module per command: its help text, its arguments and its implementation.
 
 pub(crate) mod agents;
 pub(crate) mod check;

@@ -1,10 +1,10 @@
-//! `callsheet prefs`: what people approved for a role, in that role's extension file.
+//! `callsheet prefs`: lists, adds, approves and removes the preferences in a role's extension file.
 
 use std::collections::BTreeMap;
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics, visible};
-use callsheet_core::prefs::{self, Preference};
-use callsheet_core::submission::roles;
+use callsheet_core::library::lookup::role_names;
+use callsheet_core::library::preferences::{self, Preference};
 use callsheet_core::{SourceId, SourceRoot, Sources as _};
 use serde_json::json;
 
@@ -64,18 +64,18 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
 
 fn list(app: &AppContext<'_>, only: Option<&str>) -> CommandResult {
     let (disk, layout) = (app.disk(None), app.config.layout());
-    let mut known = roles(&disk, &layout);
+    let mut known = role_names(&disk, &layout);
     if let Some(only) = only {
         check(app, only, "x")?;
         known.retain(|role| role == only);
     }
     let mut all = BTreeMap::new();
     for role in known {
-        let Ok(id) = SourceId::new(SourceRoot::Project, &prefs::file(&layout, &role)) else { continue };
+        let Ok(id) = SourceId::new(SourceRoot::Project, &preferences::file(&layout, &role)) else { continue };
         let text = disk.text(&id).map_err(|error| {
             Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}"))
         })?;
-        let bullets = text.as_deref().map(prefs::list).unwrap_or_default();
+        let bullets = text.as_deref().map(preferences::list).unwrap_or_default();
         if !bullets.is_empty() {
             all.insert(role, bullets.into_iter().map(String::from).collect::<Vec<_>>());
         }
@@ -96,7 +96,7 @@ fn add(app: &AppContext<'_>, named: &PreferenceArgs) -> CommandResult {
     let preference = check(app, &named.role, &named.text)?;
     let (layout, limit) = (app.config.layout(), app.config.max_file_bytes.value);
     let added = remember(&app.project, &layout, limit, &[preference])?;
-    let file = app.shown_here(&prefs::file(&layout, &named.role));
+    let file = app.shown_here(&preferences::file(&layout, &named.role));
     let new = added.values().any(|new| !new.is_empty());
     app.print.say(&if new { format!("added to {file}") } else { format!("{file} says so already") });
     if app.print.json {
@@ -143,13 +143,15 @@ fn approve(app: &AppContext<'_>, role: Option<&str>, text: Option<&str>, yes: bo
 fn remove(app: &AppContext<'_>, named: &PreferenceArgs) -> CommandResult {
     app.refuse_below_guard()?;
     check(app, &named.role, &named.text)?;
-    let path = prefs::file(&app.config.layout(), &named.role);
-    let removed = open(&app.project)?.update(&path, app.config.max_file_bytes.value, |text| {
-        match prefs::remove(text, &named.text) {
+    let path = preferences::file(&app.config.layout(), &named.role);
+    let removed =
+        open(&app.project)?.update(&path, app.config.max_file_bytes.value, |text| match preferences::remove(
+            text,
+            &named.text,
+        ) {
             Some((text, bullet)) => (text, Some(bullet)),
             None => (text.to_owned(), None),
-        }
-    });
+        });
     let removed = removed.map_err(|error| failed(&error))?;
     let file = app.shown_here(&path);
     app.print.say(&if removed.is_some() {
@@ -163,9 +165,9 @@ fn remove(app: &AppContext<'_>, named: &PreferenceArgs) -> CommandResult {
     Ok(if removed.is_some() { 0 } else { FINDING })
 }
 
-/// The preference, if nothing speaks against it.
+/// Returns the preference if it has no problems.
 fn check(app: &AppContext<'_>, role: &str, text: &str) -> Result<Preference, Diagnostics> {
     let preference = Preference { role: role.to_owned(), bullet: text.to_owned() };
-    let problems = preference.problems(&roles(&app.disk(None), &app.config.layout()));
+    let problems = preference.problems(&role_names(&app.disk(None), &app.config.layout()));
     if problems.is_empty() { Ok(preference) } else { Err(Diagnostics(problems)) }
 }

@@ -1,11 +1,11 @@
-//! `callsheet read`: what an agent's reply on standard input comes to.
+//! `callsheet read`: reads an agent's reply from standard input and reports its outcome.
 
 use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
-use callsheet_core::agent::OutputFormat;
 use callsheet_core::diag::{Diagnostics, visible};
+use callsheet_core::library::agent::OutputFormat;
 use callsheet_core::reply::{Reply, ReplyContext, ReplyProblem, StreamReader, StreamText, read_text};
 use callsheet_core::{Library, SharedText, SourceError, find_agent, find_contract};
 use callsheet_run::read_file;
@@ -24,7 +24,7 @@ const EXAMPLES: &str = "Examples:
 
 /// Well above any prompt.
 const MOST_PROMPT: u64 = 512 << 20;
-/// Well above what any agent prints in one run; what never ends is refused here.
+/// Well above the output of any agent in one run; endless input is refused here.
 const MOST_BYTES: u64 = 4 << 30;
 
 /// Read an agent's reply from standard input: its verdict, or how its tasks ended
@@ -108,7 +108,7 @@ fn prompt(app: &AppContext<'_>, file: &str) -> Result<SharedText, Diagnostics> {
     }
 }
 
-/// The text of the agent whose output is on standard input.
+/// Reads the agent's output from standard input and returns its text.
 fn stdin_text(print: &OutputPrinter, format: OutputFormat) -> Result<StreamText<Vec<u8>>, Diagnostics> {
     let stdin = std::io::stdin();
     if stdin.is_terminal() {

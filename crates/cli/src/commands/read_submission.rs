@@ -1,4 +1,4 @@
-//! Submissions of agents without the tools: the YAML files that they wrote into the session.
+//! Reads submissions of agents without the tools from the YAML files that they wrote into the session.
 
 use std::path::Path;
 
@@ -8,7 +8,8 @@ use crate::app::AppContext;
 use crate::failure::CommandResult;
 use crate::session::{SessionDir, SubmissionResult};
 
-/// Reads what waits in the session for `contract`, and writes what comes of it. Fails with every mistake at once.
+/// Reads the pending submissions for `contract` from the session and writes the resulting files. Fails with
+/// every mistake at once.
 pub(crate) fn read_submission(app: &AppContext<'_>, contract: &str, session: Option<&Path>) -> CommandResult {
     let all = SessionDir::open(app, session)?.submit_files(contract)?;
     if app.print.json {
@@ -20,7 +21,7 @@ pub(crate) fn read_submission(app: &AppContext<'_>, contract: &str, session: Opt
     Ok(0)
 }
 
-/// A line for each file, with what happened to it.
+/// Prints a line for each file that was written or removed, and for each preference that was remembered.
 fn report(app: &AppContext<'_>, done: &SubmissionResult) -> CommandResult {
     for path in &done.written {
         app.print.line(&format!("written {path}"))?;

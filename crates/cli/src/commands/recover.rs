@@ -1,8 +1,8 @@
-//! `callsheet recover`: what became of runs whose callsheet died.
+//! `callsheet recover`: completes the records of runs whose callsheet died.
 
 use callsheet_core::diag::{Code, Diagnostics};
-use callsheet_core::fact::EndReason;
 use callsheet_core::record::{Id, RunSummary};
+use callsheet_core::request::fact::EndReason;
 use callsheet_store::{Ledger, LedgerError, RunRow};
 use serde_json::json;
 
@@ -46,7 +46,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
         };
         match recover(app, &mut ledger, &run, EndReason::Lost, why) {
             Ok(account) => recovered.extend(account),
-            // The others can be completed all the same.
+            // A refused run does not prevent the recovery of the others.
             Err(failure) if is_refused(&failure) => {
                 going.push(run);
                 refused.get_or_insert_with(|| Diagnostics(Vec::new())).0.extend(failure.0);
@@ -68,12 +68,12 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     refused.map_or(Ok(0), Err)
 }
 
-/// Whether processes of the run live.
+/// Checks whether the recovery was refused, because processes of the run are alive.
 fn is_refused(failure: &Diagnostics) -> bool {
     failure.0.iter().all(|diag| diag.code == Code::RunRefused)
 }
 
-/// Those of the unfinished runs that this ledger knows, of this project.
+/// Returns the unfinished runs that this ledger knows and that belong to this project.
 fn of_this_project(app: &AppContext<'_>, ledger: &mut Ledger) -> Result<Vec<Id>, Diagnostics> {
     let project = app.project_filter(ledger)?;
     let is_own =

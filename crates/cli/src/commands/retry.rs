@@ -1,4 +1,5 @@
-//! `callsheet retry` and `callsheet continue`: a new run with the facts of the last one in its prompt.
+//! `callsheet retry` and `callsheet continue`: start a new run with the facts of an earlier one in its
+//! prompt.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -137,7 +138,7 @@ fn refused(message: impl Into<String>) -> Diagnostic {
     Diagnostic::error(Code::RunRefused, message)
 }
 
-/// The parent's request as it was, and the facts that the next prompt tells.
+/// Returns the parent's request as it was, and the facts for the next prompt.
 fn request(
     app: &AppContext<'_>,
     ledger: &mut Ledger,
@@ -173,9 +174,9 @@ fn without_output(mut facts: RunFacts) -> RunFacts {
     facts
 }
 
-/// Whether the attempt was told what it then did again.
+/// Checks whether the parent's prompt already contained the facts that the parent then produced again.
 fn is_same(told: &Option<RunFacts>, facts: &RunFacts) -> bool {
-    // What a check prints can differ by its times alone.
+    // A check's output can differ in nothing but its times.
     let bare = |facts: &RunFacts| RunFacts {
         run: None,
         attempts: None,
@@ -185,7 +186,8 @@ fn is_same(told: &Option<RunFacts>, facts: &RunFacts) -> bool {
     told.as_ref().is_some_and(|told| bare(told) == bare(facts))
 }
 
-/// Whether the parent's request gives the parent's prompt still: its sources are what they were.
+/// Checks whether the parent's request still composes the parent's prompt, that is, whether its sources are
+/// unchanged.
 fn is_prompt_unchanged(
     app: &AppContext<'_>,
     ledger: &mut Ledger,
@@ -198,7 +200,7 @@ fn is_prompt_unchanged(
     let finished = compose(app, before, args)?;
     let Some(made) = &finished.made else { return Ok(false) };
     if !made.request.secret.is_empty() {
-        // What was delivered is known by its keyed hash alone.
+        // The ledger has only the HMAC of a delivered secret value, so the prompts cannot be compared.
         return Ok(false);
     }
     let was = ledger.prompt(&parent.run.id).map_err(failure)?;
@@ -223,7 +225,7 @@ fn compose(app: &AppContext<'_>, request: Request, args: &RerunArgs) -> Result<C
     compose_input(app, order, ComposeOptions { mode, budget: None, api: None }, Purpose::Record)
 }
 
-/// As the parent was started, but for what is said now.
+/// Returns the parent's run options, overridden by the options given now.
 fn how(
     app: &AppContext<'_>,
     args: &RerunArgs,
@@ -243,7 +245,8 @@ fn how(
     if way.permit.is_none() {
         how.permit = launch.permit;
     }
-    // The parent's checks hold; those that are configured or given now come on top.
+    // The parent's checks stay; checks that are configured or given now are added, or replace those of the
+    // same name.
     let mut checks = launch.checks;
     for check in how.checks {
         checks.retain(|known| known.name != check.name);

@@ -1,12 +1,12 @@
-//! `callsheet run`: compose, record, deliver, watch, and record what came of it.
+//! `callsheet run`: composes, records and delivers a prompt, watches the agent, and records the result.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use callsheet_core::agent::DeliveryMethod;
-use callsheet_core::deliver::DeliveryAction;
+use callsheet_core::delivery::DeliveryAction;
 use callsheet_core::diag::{Diagnostics, visible};
-use callsheet_core::fact::CheckSpec;
+use callsheet_core::library::agent::DeliveryMethod;
+use callsheet_core::request::fact::CheckSpec;
 use callsheet_core::{is_name, split_words};
 use clap::ArgMatches;
 use serde_json::json;
@@ -92,7 +92,7 @@ pub(crate) struct RunArgs {
 }
 
 impl RunArgs {
-    /// What the flags say, else the configuration.
+    /// Converts the flags to run options; the configuration fills the gaps.
     pub(crate) fn how(&self, app: &AppContext<'_>) -> Result<RunOptions, Diagnostics> {
         let config = &app.config;
         app.warn_unapplied();
@@ -116,7 +116,8 @@ impl RunArgs {
     }
 }
 
-/// The configured checks, and on top of them those that were given.
+/// Returns the configured checks and the given ones; a given check replaces a configured one of the same
+/// name.
 pub(crate) fn checks(app: &AppContext<'_>, given: &[String]) -> Result<Vec<CheckSpec>, Diagnostics> {
     let mut wrong = Vec::new();
     let mut all: Vec<CheckSpec> = Vec::new();
@@ -165,7 +166,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args, given: Option<&ArgMatches>)
     let finished = finish(app, &ask, given, file, Purpose::Record)?;
     if let Some(profile) = &finished.composed.profile {
         how.model = how.model.or_else(|| profile.model.clone());
-        // Whoever wrote the profile may ask for less than was configured, not for more.
+        // A profile may ask for less than the configured permission, not for more.
         let bound = profile.permit.filter(|_| args.way.permit.is_none());
         how.permit = bound.map_or(how.permit, |bound| bound.min(how.permit));
     }
@@ -177,7 +178,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args, given: Option<&ArgMatches>)
     if args.dry_run { print_dry_run(app, &ready) } else { drive(app, ready) }
 }
 
-/// Starts what is ready, and says what came of it.
+/// Executes a prepared run and prints its result.
 pub(crate) fn drive(app: &AppContext<'_>, ready: PreparedRun) -> CommandResult {
     let stopper = RunStopper::new(&InterruptFlag::listen()?);
     let ledger = app.create_ledger()?;

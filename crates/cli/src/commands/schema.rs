@@ -1,9 +1,9 @@
-//! `callsheet schema NAME`: the JSON Schemas of everything that people and programs write for callsheet.
+//! `callsheet schema NAME`: prints the JSON Schema of a file that people or programs write for callsheet.
 
-use callsheet_core::agent::Agent;
-use callsheet_core::contract::Contract;
 use callsheet_core::flow::Flow;
-use callsheet_core::recipe::Recipe;
+use callsheet_core::library::agent::Agent;
+use callsheet_core::library::contract::Contract;
+use callsheet_core::library::recipe::Recipe;
 use callsheet_core::secrets::RuleFile;
 use callsheet_core::{Request, UnifiedPrompt};
 use schemars::schema_for;

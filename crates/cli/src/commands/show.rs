@@ -1,4 +1,4 @@
-//! `callsheet show`: one recorded run.
+//! `callsheet show`: prints one recorded run.
 
 use callsheet_core::diag::{Diagnostics, visible};
 use callsheet_core::flow;
@@ -172,7 +172,7 @@ fn summary(app: &AppContext<'_>, ledger: &mut Ledger, row: &RunRow, composed: &C
     Ok(0)
 }
 
-/// Why what the run submitted last was refused, as its flow knows it.
+/// Returns the reasons why the run's last submission was refused, as its flow recorded them.
 fn refused(ledger: &mut Ledger, account: &RunSummary) -> Result<Vec<String>, Diagnostics> {
     let of_run = account.submitted.last().map(|last| last.refused.clone()).unwrap_or_default();
     let flow = account.launch.as_ref().and_then(|launch| Id::parse(launch.flow.get("flow")?));
@@ -199,7 +199,7 @@ fn records(app: &AppContext<'_>, ledger: &mut Ledger, row: &RunRow) -> CommandRe
     Ok(0)
 }
 
-/// A record as JSON, with what it says in `data`.
+/// Describes a record as JSON, with its payload in `data`.
 pub(crate) fn record_json(record: &callsheet_store::StoredRecord) -> Result<Value, Diagnostics> {
     let wrong = |error: serde_json::Error| {
         failure(callsheet_store::LedgerError::Damaged(format!("record {}: {error}", record.seq)))
@@ -241,7 +241,7 @@ fn log(
             "cut": log.cut,
         }));
     }
-    // What an agent printed may be anything, and this may be a terminal.
+    // An agent's output may contain control characters, and stdout may be a terminal.
     let page: String = log.lines.iter().map(|line| format!("{}\n", visible(&line.data))).collect();
     app.print.data(page.as_bytes())?;
     if log.cut {

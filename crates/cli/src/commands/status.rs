@@ -1,8 +1,8 @@
-//! `callsheet status`: where tasks stand by the facts of their runs.
+//! `callsheet status`: prints the status of tasks, derived from the facts of their runs.
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics, visible};
 use callsheet_core::record::RunSummary;
-use callsheet_core::task::{TaskReason, TaskStatus};
+use callsheet_core::record::task_status::{TaskReason, TaskStatus};
 use callsheet_store::{Ledger, RunFilter};
 use serde_json::{Value, json};
 
@@ -72,7 +72,7 @@ fn named(app: &AppContext<'_>, ledger: &mut Ledger, name: &str) -> Result<TaskRu
     find_task(app, ledger, &row)
 }
 
-/// A run in one line.
+/// Formats a run as one line.
 fn line(run: &RunSummary) -> String {
     let started = run.run.started.get(..19).unwrap_or_default();
     let how = match &run.exit {
@@ -84,7 +84,7 @@ fn line(run: &RunSummary) -> String {
     format!("{}\n", line.trim_end())
 }
 
-/// Whether nobody drives it any more, as far as this machine can tell.
+/// Checks whether an unfinished run of this machine has neither a driving process nor a live terminal.
 fn is_lost(run: &RunSummary) -> bool {
     let here = run.launch.as_ref().is_some_and(|launch| launch.host == host());
     let in_terminal = || RunDir::of(&run.run.id).ok().and_then(|desk| desk.pane());

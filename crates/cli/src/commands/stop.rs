@@ -1,10 +1,10 @@
-//! `callsheet stop`: end a run from elsewhere.
+//! `callsheet stop`: stops a run from another process.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use callsheet_core::diag::{Code, Diagnostic};
-use callsheet_core::fact::EndReason;
+use callsheet_core::request::fact::EndReason;
 use callsheet_run::{ProcessTrace, grace};
 
 use crate::app::AppContext;
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     run: String,
 }
 
-/// Longer than an agent gets to end by itself, and what records take after it.
+/// Longer than an agent's grace period plus the time for the records that follow.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {

@@ -1,8 +1,8 @@
-//! `callsheet templates`: what there is, what it says, where it is, and how to make it one's own.
+//! `callsheet templates`: lists, shows, locates, ejects and compares templates.
 
-use callsheet_core::catalog::{TemplateSummary, templates};
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics, visible};
 use callsheet_core::{SharedText, SourceId, SourceRoot, Sources, candidates};
+use callsheet_lint::catalog::{TemplateSummary, templates};
 use serde_json::{Value, json};
 use similar::TextDiff;
 
@@ -71,7 +71,7 @@ fn list(app: &AppContext<'_>) -> CommandResult {
     Ok(0)
 }
 
-/// What is known of a template, and why it cannot be used where that is so.
+/// Describes a template as JSON, with the problem that makes it unusable, if any.
 fn info(template: &TemplateSummary) -> Value {
     let mut object = json!(template);
     object["tokens"] = tokens(&template.words).into();
@@ -81,12 +81,12 @@ fn info(template: &TemplateSummary) -> Value {
     object
 }
 
-/// A template that exists: its data file, and the source that wins.
+/// Finds an existing template: its file and the source that wins.
 fn find(app: &AppContext<'_>, name: &str) -> Result<TemplateSummary, Diagnostics> {
     let mut all = templates(&app.disk(None), &app.config.layout());
     let wanted = plain(name);
     let position = |path: &str| all.iter().position(|template| template.path == path);
-    // A plain name is looked for where the library looks, and a phase of an agent falls back to everybody's.
+    // A name without a folder is searched in the library's folders, and an agent's phase falls back to BASE.
     let folders = ["identity", "depth", "shared"].into_iter().filter(|_| !wanted.contains('/'));
     let phase = wanted.strip_prefix("system/").and_then(|file| file.split_once('-'));
     let base = phase.map(|(_, phase)| format!("system/BASE-{phase}"));
@@ -109,7 +109,7 @@ fn find(app: &AppContext<'_>, name: &str) -> Result<TemplateSummary, Diagnostics
     .into())
 }
 
-/// The name without what people may put around it.
+/// Strips the optional `templates/` prefix and `.md` suffix.
 pub(crate) fn plain(name: &str) -> &str {
     let name = name.strip_prefix("templates/").unwrap_or(name);
     name.strip_suffix(".md").unwrap_or(name)
@@ -133,11 +133,12 @@ fn show(app: &AppContext<'_>, name: &str) -> CommandResult {
     Ok(0)
 }
 
-/// The search path is told for a name that does not exist too: that is where it could be put.
+/// Prints the search path, also for a name that does not exist: the user can put a file in one of these
+/// places.
 fn locate(app: &AppContext<'_>, name: &str) -> CommandResult {
     let layout = app.config.layout();
     let known = find(app, name);
-    // What falls back to another is told where its own place would be.
+    // If a phase of an agent falls back to BASE, show the places of its own file.
     let is_own = |known: &&TemplateSummary| !plain(name).starts_with("system/") || known.path == plain(name);
     let file = known.as_ref().ok().filter(is_own).map(|known| known.file.clone());
     let file = file.unwrap_or_else(|| format!("templates/{}.md", plain(name)));

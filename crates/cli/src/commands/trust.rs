@@ -1,4 +1,4 @@
-//! `callsheet trust`: agree to what a project's files would execute or leak.
+//! `callsheet trust`: records or revokes consent to everything that a project's files would execute or leak.
 
 use callsheet_core::diag::{Code, Diagnostics, visible};
 use callsheet_core::record::DecidedBy;

@@ -1,4 +1,4 @@
-//! `callsheet verify`: prove that recorded prompts are what their requests and sources give.
+//! `callsheet verify`: proves that recorded prompts result from their recorded requests and sources.
 
 use std::io::{self, BufRead, BufReader};
 
@@ -53,7 +53,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
         None => app.read_ledger()?,
     };
     ledger = ledger.with_secrets(secrets::given(app, &args.set_secret, &args.set_secret_env)?);
-    // Read before the chain is, so that what is appended meanwhile is no damage.
+    // The kept head is read before the chain, so records that are appended meanwhile do not count as damage.
     let kept = if args.file.is_none() { app.kept_head()? } else { KeptHead::Unknown };
     let mut checked = check(app, &mut ledger, args)?;
     let kept = match kept {
@@ -87,7 +87,7 @@ fn check(app: &AppContext<'_>, ledger: &mut Ledger, args: &Args) -> Result<Verif
     ledger.verify(&runs).map_err(failure)
 }
 
-/// A file that was named, or standard input.
+/// Opens the named file, or standard input for `-`.
 pub(crate) fn open(app: &AppContext<'_>, file: &str) -> Result<Box<dyn BufRead>, Diagnostics> {
     if file == "-" {
         return Ok(Box::new(BufReader::new(io::stdin())));

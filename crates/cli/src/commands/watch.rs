@@ -1,4 +1,4 @@
-//! `callsheet watch`: records as they are appended, by whomever.
+//! `callsheet watch`: prints records as they are appended, by any process.
 
 use std::thread;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) struct Args {
     since: Option<u64>,
 }
 
-/// A person does not notice it, and it costs next to nothing.
+/// Poll interval: too short for a person to notice, and nearly free.
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
@@ -50,7 +50,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     }
 }
 
-/// What a record tells, each with its number.
+/// Returns the events of a record, each with the record's number.
 fn events(record: &StoredRecord) -> Result<Vec<Value>, Diagnostics> {
     let told = match record.event().map_err(failure)? {
         Some(event) => told(&event),
@@ -64,7 +64,7 @@ fn events(record: &StoredRecord) -> Result<Vec<Value>, Diagnostics> {
     Ok(told.into_iter().map(event).collect())
 }
 
-/// The ledger, as soon as there is one, and whether it was there from the start.
+/// Waits for the ledger, and returns it with whether it existed from the start.
 fn wait(app: &AppContext<'_>) -> Result<(Ledger, bool), Diagnostics> {
     let mut was_there = true;
     loop {

@@ -1,18 +1,19 @@
-//! After an agent: how it ended, what it says, what really changed, and what the checks say. Also for runs whose
-//! callsheet died.
+//! Completes a run after its agent ended: records the exit, the reply, the observed changes and the check
+//! results. Also completes runs whose callsheet died.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use callsheet_core::agent::{DeliveryMethod, OutputFormat};
-use callsheet_core::contract::Contract;
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_core::fact::{self, CheckResult, CheckRun, CheckSpec, EndReason, UnseenPath};
+use callsheet_core::library::agent::{DeliveryMethod, OutputFormat};
+use callsheet_core::library::contract::Contract;
+use callsheet_core::library::contract::Status;
 use callsheet_core::record::{Event, Exit, Id, LaunchRecord, LogStream, Observed, Replied, RunSummary};
 use callsheet_core::reply::{
-    Reply, ReplyContext, ReplyProblem, ReplyText, Status, StreamDoubts, StreamReader, StreamText, read_text,
+    Reply, ReplyContext, ReplyProblem, ReplyText, StreamDoubts, StreamReader, StreamText, read_text,
 };
+use callsheet_core::request::fact::{self, CheckResult, CheckRun, CheckSpec, EndReason, UnseenPath};
 use callsheet_core::secrets::{PLACEHOLDER, SecretRedactor};
 use callsheet_core::{Library, find_agent, find_contract};
 use callsheet_run::{
@@ -31,8 +32,8 @@ use crate::secrets;
 use crate::spool::TextSpool;
 use crate::state::RunDir;
 
-/// Records the end of a run, what the agent says of it, and what is found. Answers with the whole account: once the last of
-/// it is recorded, retention may take the run at any time.
+/// Records the end of a run, the agent's reply and the observations. Returns the whole summary, because
+/// retention may remove the run as soon as its last record is written.
 #[expect(clippy::too_many_arguments, reason = "all that is known at the end of a run")]
 pub(super) fn finish(
     app: &AppContext<'_>,
@@ -62,7 +63,8 @@ pub(super) fn finish(
     observed(ledger, run, found)
 }
 
-/// What changed, and what of it another run in the same checkout may have changed.
+/// Diffs the worktree against the snapshot and marks the changes that another run in the same checkout may
+/// have made.
 fn observe(
     run: &Id,
     launch: &LaunchRecord,
@@ -84,7 +86,7 @@ fn observe(
     Ok(found)
 }
 
-/// Records what was found, which is the last of a run.
+/// Records the observations, which are the last record of a run.
 fn observed(ledger: &mut Ledger, run: &Id, observed: Observed) -> Result<RunSummary, Diagnostics> {
     let mut account = ledger.account(run).map_err(failure)?;
     ledger.append(Some(run), None, &Event::Observed(observed.clone())).map_err(failure)?;
@@ -92,7 +94,7 @@ fn observed(ledger: &mut Ledger, run: &Id, observed: Observed) -> Result<RunSumm
     Ok(account)
 }
 
-/// Checks that nobody ran are pending, whatever the reason.
+/// Returns a pending result for checks that did not run, whatever the reason.
 fn pending(checks: &[CheckSpec], why: &str, ended: Option<EndReason>) -> Vec<CheckRun> {
     let pending = |check: &CheckSpec| CheckRun {
         name: check.name.clone(),
@@ -106,19 +108,20 @@ fn pending(checks: &[CheckSpec], why: &str, ended: Option<EndReason>) -> Vec<Che
     checks.iter().map(pending).collect()
 }
 
-/// What checks are run with.
+/// Context in which the checks run.
 pub(super) struct CheckContext<'c> {
     pub(super) stopper: &'c RunStopper,
     pub(super) progress: &'c RunProgress,
     pub(super) trace: &'c ProcessTrace,
-    /// When the run began: its time covers the checks too.
+    /// Start of the run: its time limit covers the checks too.
     pub(super) begun: Instant,
 }
 
-/// A check that has no time of its own gets this much.
+/// Time limit of a check that does not set its own.
 const CHECK_TIME: Duration = Duration::from_secs(30 * 60);
 
-/// The checks get what the agent left of the run's time. A person who ended the run wants nothing more.
+/// Runs the checks in the time that the agent left of the run's limit. If a person ended the run, the
+/// remaining checks stay pending.
 fn checks(launch: &LaunchRecord, checking: &CheckContext<'_>) -> Vec<CheckRun> {
     let Ok(guard) = own_program() else {
         return pending(&launch.checks, "our own program is not found", None);
@@ -148,7 +151,8 @@ fn checks(launch: &LaunchRecord, checking: &CheckContext<'_>) -> Vec<CheckRun> {
     done
 }
 
-/// Runs the checks of a run that nobody ran, because its callsheet died or was stopped, and records what they say.
+/// Runs the checks of a run that are still pending because its callsheet died or was stopped, and records the
+/// results.
 pub(crate) fn run_pending_checks(
     app: &AppContext<'_>,
     ledger: &mut Ledger,
@@ -172,7 +176,7 @@ pub(crate) fn run_pending_checks(
     let seat = desk.sit()?;
     let trace = ProcessTrace::create(account.run.id.as_str(), desk.dir())
         .map_err(|error| crate::state::failed(desk.dir(), &error))?;
-    // The run's time is over; its checks get theirs.
+    // The run's time is over; its checks get their own.
     let checking = CheckContext { stopper, progress, trace: &trace, begun: Instant::now() };
     let mut rest = checks(&rest, &checking).into_iter();
     trace.remove();
@@ -190,13 +194,14 @@ pub(crate) fn run_pending_checks(
     observed(ledger, &account.run.id, found)
 }
 
-/// So much of a reply's text is kept with it, its end; all that was printed is in the ledger as output.
+/// Most bytes of a reply's text that are kept with the reply, from its end. The ledger holds the whole
+/// output.
 const MOST_REPLY: usize = 1 << 20;
 
 /// Longer than any secret.
 const MOST_SECRET: usize = 64 << 10;
 
-/// Records what the agent says.
+/// Records the agent's reply.
 fn reply(
     app: &AppContext<'_>,
     ledger: &mut Ledger,
@@ -210,7 +215,8 @@ fn reply(
     ledger.append(Some(&account.run.id), None, &Event::Replied(replied)).map(drop).map_err(failure)
 }
 
-/// Claims, kept beside the facts. The text is judged as it is; what is kept of it has no secrets.
+/// Reads the claims of a reply, which are kept beside the facts. Judges the text as it is and redacts the
+/// kept text.
 fn read_reply(
     app: &AppContext<'_>,
     account: &RunSummary,
@@ -221,7 +227,7 @@ fn read_reply(
 ) -> Result<Replied, Diagnostics> {
     let (disk, layout) = (app.disk(None), app.config.layout());
     let library = Library::new(&disk);
-    // A flow says which contract its phase has.
+    // A flow names the contract of its phase.
     let name = match launch.flow.is_empty() {
         true => account.run.phase.as_ref(),
         false => launch.flow.get("contract").or_else(|| launch.flow.get("phase")),
@@ -248,7 +254,7 @@ fn read_reply(
     Ok(Replied { verdict, reply: value })
 }
 
-/// What is known of a run that goes on in a terminal, with what its pane shows as its reply.
+/// Returns the summary of a run that continues in a terminal, with the text of its pane as its reply.
 pub(crate) fn terminal_summary(
     app: &AppContext<'_>,
     ledger: &mut Ledger,
@@ -272,8 +278,8 @@ fn shown_text(run: &Id, shown: &str) -> Result<StreamText<Vec<u8>>, Diagnostics>
     Ok(reader.finish())
 }
 
-/// A reply as it is kept: without secrets, and with the end of its text alone. Its verdict, its outcome and the status of
-/// the tasks that were asked for stay as they are, whatever a rule for secrets finds in them.
+/// Converts a reply into its recorded form: without secrets, and with only the end of its text. The verdict,
+/// the outcome and the status of the requested tasks stay as they are, even if a secret rule matches them.
 fn kept(
     reply: Reply<'_>,
     asked: &[String],
@@ -306,12 +312,12 @@ fn kept(
     Ok(value)
 }
 
-/// The end of a reply's text without its secrets, and whether there is more of it.
+/// Returns the end of a reply's text without its secrets, and whether the text is longer.
 fn kept_text(text: &ReplyText<'_>, redactor: Option<&mut SecretRedactor<'_>>) -> (String, bool) {
     let whole: usize = text.pieces().map(|piece| piece.len()).sum();
     let Some(redactor) = redactor else { return keep_end(text.to_string(), MOST_REPLY) };
-    // What is found in the text before is hidden at its end too. The window is far longer than what is kept, so that no
-    // secret that begins before it is kept in part.
+    // Secrets found earlier in the text are hidden at its end too. The window is far longer than the kept
+    // text, so that no part of a secret that begins before the window is kept.
     let mut head_left = whole.saturating_sub(MOST_LINE);
     let (mut window, mut is_cut) = (String::new(), head_left > 0);
     for piece in text.pieces() {
@@ -339,15 +345,15 @@ fn kept_text(text: &ReplyText<'_>, redactor: Option<&mut SecretRedactor<'_>>) ->
     (kept, is_cut)
 }
 
-/// The last bytes of a text, and whether there are more.
+/// Returns the last bytes of a text, and whether the text is longer.
 fn keep_end(mut text: String, most: usize) -> (String, bool) {
     let start = text.ceil_char_boundary(text.len().saturating_sub(most));
     text.drain(..start);
     (text, start > 0)
 }
 
-/// What the ledger has of a run's output. Records that are cut or without their secrets are not what the agent said, so
-/// that nothing good in them is believed.
+/// Reads a run's output from the ledger. Truncated or redacted records are not the agent's exact words, so
+/// nothing good in them is believed.
 fn recorded(ledger: &mut Ledger, run: &Id, format: OutputFormat) -> Result<StreamText<Vec<u8>>, Diagnostics> {
     let mut reader = StreamReader::new(format, &mut TextSpool::maker(RunDir::of(run)?.dir()));
     let mut missing = None;
@@ -369,10 +375,10 @@ fn recorded(ledger: &mut Ledger, run: &Id, format: OutputFormat) -> Result<Strea
     Ok(StreamText { text, doubts })
 }
 
-/// So long processes of a run get to end by themselves, because their guard ends them.
+/// How long the processes of a run get to end by themselves. Their guard ends them.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What a run changed is not known while its processes live.
+/// Refuses to complete a run whose processes live: its changes are not final yet.
 fn living_processes_error(run: &Id, left: &[LivingProcess]) -> Diagnostics {
     let processes: Vec<String> = left.iter().take(MAX_SHOWN).map(ToString::to_string).collect();
     let more = if left.len() > MAX_SHOWN { ", …" } else { "" };
@@ -380,11 +386,12 @@ fn living_processes_error(run: &Id, left: &[LivingProcess]) -> Diagnostics {
     Diagnostic::error(Code::RunRefused, message).hint(format!("`callsheet stop {run}` ends them")).into()
 }
 
-/// So many processes are named.
+/// Most processes that an error lists.
 const MAX_SHOWN: usize = 10;
 
-/// Completes the records of a run whose callsheet died: nobody saw how it ended, nobody ran its checks, and what changed
-/// can still be seen. `None` where there is nothing to complete, or somebody still drives it.
+/// Completes the records of a run whose callsheet died: its exit was not observed and its checks did not run,
+/// but its changes can still be seen. Returns `None` if the run is complete already or another process drives
+/// it.
 pub(crate) fn recover(
     app: &AppContext<'_>,
     ledger: &mut Ledger,
@@ -396,7 +403,7 @@ pub(crate) fn recover(
     complete(app, ledger, run, exit, None)
 }
 
-/// The same where it is known how the run ended, and what its terminal has shown.
+/// Completes the records of a run with a known exit and, if it ran in a terminal, the text shown there.
 pub(crate) fn complete(
     app: &AppContext<'_>,
     ledger: &mut Ledger,
@@ -406,7 +413,7 @@ pub(crate) fn complete(
 ) -> Result<Option<RunSummary>, Diagnostics> {
     let desk = RunDir::of(run)?;
     let Some(seat) = desk.sit()? else { return Ok(None) };
-    // Read behind the lock: somebody may have been faster.
+    // Read under the lock: another process may have completed the run.
     let known = ledger.account(run).map_err(failure)?;
     let trace = ProcessTrace::open(run.as_str(), desk.dir());
     let Some(launch) = known.launch.clone().filter(|_| !known.is_whole()) else {
@@ -416,10 +423,10 @@ pub(crate) fn complete(
         return Ok(None);
     };
     if launch.by == Some(DeliveryMethod::Terminal) && desk.pane().is_none() {
-        // Nothing was typed yet, so that nobody knows of the terminal but its server's name.
+        // Nothing was typed yet, so the terminal is known only by its server's name.
         close_server(run);
     }
-    // An agent in a pane of a person's own has no guard, and only the person knows when it is done.
+    // An agent in a person's own pane has no guard, and only the person knows when it is done.
     let left = if desk.pane().is_some_and(|(server, _)| server.is_empty()) {
         Vec::new()
     } else {
@@ -440,7 +447,7 @@ pub(crate) fn complete(
         let prompt = ledger.prompt(run).ok();
         let clean = RedactionRules { rules: secrets::rules(app)?, values: Vec::new() };
         let mut redactor = clean.redactor();
-        // What the ledger has is clean already.
+        // The ledger holds redacted text already.
         let (stdout, redactor) = match shown {
             Some(shown) => (shown_text(run, shown)?, Some(&mut redactor)),
             None => (recorded(ledger, run, agent.output.format)?, None),

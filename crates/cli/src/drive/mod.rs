@@ -1,7 +1,7 @@
-//! Driving a run: from a finished prompt to the last record of what came of it.
+//! Drives a run: from a composed prompt to the last record of its result.
 //!
-//! Everything is known and in the ledger before something is started ([`PreparedRun`]); what happens then is recorded while it
-//! happens ([`notes`]), and what is found afterwards is found by us ([`mod@finish`]).
+//! Everything is known and in the ledger before a process starts ([`PreparedRun`]). Events are recorded as
+//! they happen ([`notes`]), and callsheet itself observes the result ([`mod@finish`]).
 
 mod finish;
 mod notes;
@@ -17,16 +17,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use callsheet_core::agent::{Agent, DeliveryMethod, PermissionLevel};
-use callsheet_core::deliver::{
+use callsheet_core::delivery::receipt::{AgentReport, DeliveryReceipt, ReceiptWatcher};
+use callsheet_core::delivery::{
     Delivery, DeliveryAction, DeliveryContext, McpServerCommand, by_file_line, plan_delivery,
 };
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_core::fact::{CheckSpec, EndReason};
-use callsheet_core::receipt::{AgentReport, DeliveryReceipt, ReceiptWatcher};
+use callsheet_core::library::agent::{Agent, DeliveryMethod, PermissionLevel};
 use callsheet_core::record::{Exit, Id, LaunchRecord, Run, RunSummary, SubmissionRecord};
 use callsheet_core::reply::StreamReader;
-use callsheet_core::scope::Scope;
+use callsheet_core::request::fact::{CheckSpec, EndReason};
+use callsheet_core::request::scope::Scope;
 use callsheet_core::secrets::{mask_address_in, mask_addresses};
 use callsheet_core::{Library, find_agent};
 use callsheet_run::{
@@ -61,11 +61,11 @@ use notes::{NoteRecorder, RedactionRules, RunNote};
 use preflight::{check_programs, warn_of_paths};
 use terminal::pane_process;
 
-/// How a prompt is to be handed over: what a person, an earlier run or a flow asks for.
+/// How to deliver a prompt, as requested by a person, an earlier run or a flow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunOptions {
     pub(crate) by: Option<DeliveryMethod>,
-    /// A program in the place of the agent's own, with its arguments.
+    /// Program that replaces the agent's own, with its arguments.
     pub(crate) program: Vec<String>,
     pub(crate) model: Option<String>,
     pub(crate) permit: PermissionLevel,
@@ -76,33 +76,33 @@ pub(crate) struct RunOptions {
     pub(crate) place: RunLocation,
     /// Other runs may work in the same checkout.
     pub(crate) share: bool,
-    /// It is only told what would be done.
+    /// Only reports the actions of the run.
     pub(crate) dry: bool,
-    /// A pane of tmux that is there already.
+    /// Existing tmux pane to use.
     pub(crate) pane: Option<String>,
     pub(crate) single_coder: bool,
-    /// The session in which the agent hands things in, where it is attached to the server.
+    /// Session that the agent submits to, if it is attached to the server.
     pub(crate) session: Option<PathBuf>,
-    /// A folder of documents at which the guard takes a last look.
+    /// Folder of documents that the guard reads one last time.
     pub(crate) watched: Option<PathBuf>,
-    /// What may be written, instead of what the request says.
+    /// Scope that replaces the request's.
     pub(crate) scope: Option<Scope>,
-    /// It may run where the scope cannot be checked.
+    /// The run may start even if its scope cannot be checked.
     pub(crate) no_scope: bool,
-    /// The tasks whose status the reply has to tell, instead of those that a value names.
+    /// Tasks whose status the reply must report, instead of those that a value names.
     pub(crate) tasks: Option<Vec<String>>,
-    /// What others of us write meanwhile.
+    /// Paths that other callsheet processes write meanwhile.
     pub(crate) own: Vec<PathBuf>,
-    /// What is known of files that runs before this one looked at.
+    /// Fingerprints of files that earlier runs read.
     pub(crate) prints: Arc<FingerprintCache>,
     pub(crate) parent: Option<Id>,
     pub(crate) flow: BTreeMap<String, String>,
-    /// Preferences that the agent hands in are only proposed.
+    /// Preferences that the agent submits are only proposed.
     pub(crate) proposes: bool,
 }
 
 impl RunOptions {
-    /// Nothing goes beyond the user's hard limits, whoever asks for it.
+    /// Applies the user's hard limits, which no option exceeds.
     fn apply_limits(&mut self, hard: &HardLimits) {
         self.permit = hard.permit.map_or(self.permit, |permit| stricter_permit(self.permit, permit));
         self.timeout = lower(self.timeout, hard.timeout.map(|span| span.0));
@@ -110,7 +110,7 @@ impl RunOptions {
     }
 }
 
-/// The same scope without what is excluded whatever else is.
+/// Returns `scope` with the globs that the hard limits always exclude.
 fn restrict_scope(mut scope: Scope, hard: &HardLimits) -> Scope {
     let new = hard.exclude.iter().filter(|glob| !scope.exclude.contains(glob)).cloned();
     let new: Vec<String> = new.collect();
@@ -123,28 +123,28 @@ fn restrict_scope(mut scope: Scope, hard: &HardLimits) -> Scope {
 pub(crate) enum RunLocation {
     #[default]
     Project,
-    /// A worktree of this task's own.
+    /// Worktree of this task.
     Own(String),
-    /// A worktree of the run's own, named by its id.
+    /// Worktree of this run, named by its id.
     Fresh,
-    /// The worktree of an earlier run.
+    /// Worktree of an earlier run.
     At(PathBuf),
 }
 
-/// The name of the tmux server of a run whose pane we open.
+/// Returns the name of the tmux server of a run whose pane callsheet opens.
 fn tmux_server_name(run: &Id) -> String {
     format!("callsheet-{run}")
 }
 
-/// Where files for the agent of a run are written.
+/// Returns the folder of the files written for a run's agent.
 fn run_folder(worktree: &Path, run: &Id) -> PathBuf {
     worktree.join(".callsheet/runs").join(run.as_str())
 }
 
-/// How long an agent in a terminal may take until it takes a line.
+/// How long an agent in a terminal may take until it accepts a line.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
-/// A run that is known in all its parts, and not started.
+/// Fully planned run that is not started yet.
 pub(crate) struct PreparedRun {
     finished: Composition,
     run: Run,
@@ -154,16 +154,16 @@ pub(crate) struct PreparedRun {
     pub(crate) launch: LaunchRecord,
     before: WorktreeSnapshot,
     prints: (Arc<FingerprintCache>, PathBuf),
-    /// Where the agent works. Files for it are written below.
+    /// Directory in which the agent works. Files for it are written below.
     place: PathBuf,
     limits: ProcessLimits,
-    /// The session that the agent submits to.
+    /// Session that the agent submits to.
     session: Option<PathBuf>,
-    /// The documents of the flow that it belongs to.
+    /// Documents of the flow that the run belongs to.
     watched: Option<PathBuf>,
-    /// What is held until the run is recorded.
+    /// Lock that is held until the run is recorded.
     pub(crate) held: Option<File>,
-    /// The checkout, unless nothing is to be started.
+    /// Claim of the checkout; `None` in a dry run.
     claim: Option<CheckoutClaim>,
 }
 
@@ -223,7 +223,7 @@ impl PreparedRun {
             ..DeliveryContext::default()
         };
         let mut delivery = plan_delivery(&agent, prompt, &handover)?;
-        // A worktree that a dry run does not make has the project's files.
+        // A dry run does not create the worktree, which would contain the project's files.
         let looked_at = if dir.is_dir() { &dir } else { &app.project };
         check_programs(&delivery.acts, &how.checks, looked_at)?;
         if how.scope.is_none() {
@@ -241,7 +241,7 @@ impl PreparedRun {
         own.paths.extend(how.own.iter().cloned());
         let kept = fingerprints_file(&dir)?;
         how.prints.load(&kept);
-        // A dry run makes no worktree.
+        // A dry run does not create the worktree.
         let looked = if how.dry && !dir.exists() { &app.project } else { &dir };
         let before = WorktreeSnapshot::look(looked, &own, &how.prints).map_err(|error| git_failed(&error))?;
         let unchecked =
@@ -297,7 +297,7 @@ impl PreparedRun {
         })
     }
 
-    /// What the agent is called.
+    /// Returns the name of the agent or of the program that replaces it.
     pub(crate) fn who(&self) -> &str {
         match self.launch.program.first() {
             Some(program) => program,
@@ -309,7 +309,7 @@ impl PreparedRun {
         &self.run.id
     }
 
-    /// Whoever may want to know what a delivery does otherwise than usual.
+    /// Returns the diagnostics of the prompt and of its delivery.
     pub(crate) fn talk(&self) -> impl Iterator<Item = &Diagnostic> {
         self.finished.talk.iter().chain(&self.delivery.talk)
     }
@@ -322,7 +322,8 @@ impl PreparedRun {
         &self.finished.rendered.text
     }
 
-    /// Records, starts, watches, and records again. `progress` is told what there is to see.
+    /// Records the run, starts and watches the agent, and records the result. Reports the state to
+    /// `progress`.
     pub(crate) fn go(
         mut self,
         app: &AppContext<'_>,
@@ -374,7 +375,7 @@ impl PreparedRun {
                 dir: desk.dir().to_owned(),
                 session: self.session.clone(),
                 role: self.run.role.clone(),
-                // Only the guard of a terminal records by itself.
+                // Only the guard of a terminal records submissions itself.
                 recorder: if self.acts().iter().any(|act| matches!(act, DeliveryAction::Open { .. })) {
                     recorder(app)
                 } else {
@@ -462,7 +463,7 @@ impl PreparedRun {
             if app.is_ledger_within(&[&self.place, &app.project]) {
                 ledger.check_whole().map_err(failure)?;
             }
-            // Without it, the next run reads the files again.
+            // If this fails, the next run reads the files again.
             let _ = self.prints.0.keep(&self.prints.1);
             drop(seat);
             trace.remove();
@@ -488,7 +489,8 @@ fn submission_event(accepted: JudgedSubmission) -> callsheet_core::record::Event
     callsheet_core::record::Event::SubmissionRecord(SubmissionRecord { tool, sha256, verdict, done, refused })
 }
 
-/// What the guard of a terminal needs to record a submission. The guard gets it over a socket: it can hold a password.
+/// Returns the ledger settings with which the guard of a terminal records a submission. They travel over a
+/// socket, because they can contain a password.
 fn recorder(app: &AppContext<'_>) -> Value {
     let named = app.ledger.clone();
     let configured = app.config.ledger.value.clone().filter(|_| app.config.ledger.from == "environment");
@@ -507,7 +509,7 @@ pub(crate) fn record_submission(gate: &SubmissionGate, accepted: &JudgedSubmissi
         let event = submission_event(accepted.clone());
         app.write_ledger()?.append(Some(&id), None, &event).map(drop).map_err(failure)
     };
-    // The agent reads the error.
+    // The agent reads the error, so it must not contain a password.
     record().map_err(|failure: Diagnostics| {
         mask_address_in(&mask_addresses(&failure.to_string()), &text("ledger").unwrap_or_default())
     })
@@ -562,7 +564,7 @@ pub(crate) fn host() -> String {
     name.map(|name| name.trim().to_owned()).unwrap_or_default()
 }
 
-/// The folder in which the agent works, and whether it is a worktree of its own.
+/// Returns the folder in which the agent works, and whether it is a separate worktree.
 fn resolve_location(
     app: &AppContext<'_>,
     place: &RunLocation,
@@ -593,14 +595,15 @@ fn resolve_location(
     }
 }
 
-/// The project in a worktree of its repository: it may be a folder there.
+/// Returns the project inside a worktree of its repository. The project may be a subfolder of the repository.
 pub(crate) fn project_in(app: &AppContext<'_>, git: &Git, worktree: &Path) -> PathBuf {
     let top = git.top().canonicalize().unwrap_or_else(|_| git.top().to_owned());
     let below = app.project.canonicalize().ok().and_then(|dir| Some(dir.strip_prefix(top).ok()?.to_owned()));
     worktree.join(below.unwrap_or_default())
 }
 
-/// What we write ourselves while an agent works: nothing of it is the agent's doing. Whatever else is there is.
+/// Returns the files that callsheet itself writes while an agent works. Every other change counts as the
+/// agent's.
 fn own_files(
     app: &AppContext<'_>,
     dir: &Path,
@@ -623,7 +626,7 @@ fn own_files(
     Ok(own)
 }
 
-/// The files that are written for an agent.
+/// Returns the files that are written for an agent.
 fn written<'a>(acts: &'a [DeliveryAction], prompt: &'a str) -> impl Iterator<Item = (&'a str, String)> {
     acts.iter().filter_map(move |act| match act {
         DeliveryAction::Write { path, text } => Some((path.as_str(), text.of(prompt))),
@@ -631,7 +634,7 @@ fn written<'a>(acts: &'a [DeliveryAction], prompt: &'a str) -> impl Iterator<Ite
     })
 }
 
-/// Where it is kept what is known of the files of a worktree.
+/// Returns the file that stores the fingerprints of a worktree.
 fn fingerprints_file(dir: &Path) -> Result<PathBuf, Diagnostics> {
     Ok(state_dir()?.join("prints").join(name_of(dir)))
 }
@@ -648,26 +651,28 @@ fn unobservable_error(dir: &Path, why: &str) -> Diagnostic {
 const RULES: &str = ".callsheet/runs/.gitignore";
 const RULES_TEXT: &[u8] = b"*\n";
 
-/// An agent that adds everything to a commit does not add what we wrote for it.
+/// Keeps the files written for an agent out of its commits, even if it adds everything.
 fn write_gitignore(place: &Path) -> Result<(), Diagnostics> {
     let written = open(place)?.write(RULES, RULES_TEXT, 0o600);
     written.map_err(|error| unwritten(&error))
 }
 
-/// What was written for the agent is in the ledger too. What the agent has changed or added stays, to be seen.
+/// Removes the files written for the agent, which are in the ledger too. Files that the agent changed or
+/// added stay visible.
 fn remove_written(place: &Path, acts: &[DeliveryAction], prompt: &str, run: &Id) {
     let Ok(folder) = WritableFolder::open(place) else { return };
     for (path, text) in written(acts, prompt) {
         let Some(path) = Path::new(path).strip_prefix(place).ok().and_then(Path::to_str) else { continue };
         if folder.read(path, text.len() as u64).is_ok_and(|found| found.as_ref() == Some(&text)) {
-            // What cannot be removed does no harm.
+            // A file that cannot be removed does no harm.
             let _ = folder.remove(path);
         }
     }
     let _ = folder.remove_empty(&format!(".callsheet/runs/{run}"));
 }
 
-/// What was written for the agent of a run is in the ledger too. What cannot be removed does no harm.
+/// Removes the files written for a run's agent, which are in the ledger too. A file that cannot be removed
+/// does no harm.
 fn remove_files(place: &Path, run: &Id) {
     let _ = WritableFolder::open(place).map(|folder| folder.remove_tree(&format!(".callsheet/runs/{run}")));
 }
@@ -686,13 +691,13 @@ fn environment(how: &RunOptions, run: &Run, session: Option<PathBuf>) -> BTreeMa
         ("CALLSHEET_SESSION", session),
     ];
     for (name, value) in own {
-        // What is not said must not be what somebody around us said.
+        // An unset value must not be inherited from the surrounding environment.
         env.insert(name.into(), value.unwrap_or_default());
     }
     env
 }
 
-/// Our server, for this run alone.
+/// Returns the command of the MCP server for this run only.
 fn server(app: &AppContext<'_>, how: &RunOptions, run: &Run) -> Result<McpServerCommand, Diagnostics> {
     let program = own_program().map_err(|error| Diagnostic::error(Code::RunNotStarted, error.to_string()))?;
     let mut args: Vec<String> =

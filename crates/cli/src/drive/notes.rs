@@ -1,4 +1,4 @@
-//! Records of a run while it goes on: receipts and output, in the order in which they came, without secrets.
+//! Records receipts and output while a run continues: in the order of their arrival, without secrets.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -6,8 +6,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use callsheet_core::delivery::receipt::DeliveryReceipt;
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_core::receipt::DeliveryReceipt;
 use callsheet_core::record::{self, Delivered, Event, Id, OUTPUT_BYTES, Output};
 use callsheet_core::secrets::{SecretRedactor, SecretRules};
 use callsheet_run::{OutputStream, StopFlag};
@@ -16,19 +16,19 @@ use callsheet_store::{Ledger, LedgerError};
 use crate::ledger::failure;
 
 pub(super) enum RunNote {
-    /// A receipt, with what shows it.
+    /// Receipt with its evidence.
     Proven(DeliveryReceipt, String),
-    /// A line without its end, or a part of one.
+    /// Line without its line end, or a part of one.
     Text { stream: OutputStream, text: String, goes_on: bool },
-    /// So many bytes are not kept.
+    /// Number of bytes that are not kept.
     LeftOut { stream: OutputStream, bytes: u64 },
 }
 
-/// What nothing that is recorded may show.
+/// Secrets that no record may contain.
 #[derive(Clone)]
 pub(super) struct RedactionRules {
     pub(super) rules: SecretRules,
-    /// Values that were marked as secret, by key.
+    /// Values marked as secret, by key.
     pub(super) values: Vec<(String, String)>,
 }
 
@@ -37,7 +37,7 @@ impl RedactionRules {
         let mut redactor = SecretRedactor::new(&self.rules);
         for (key, value) in &self.values {
             redactor.add_value(key, value);
-            // As an agent that prints JSON writes it.
+            // The JSON form of the value, for agents that print JSON.
             let json = serde_json::Value::from(value.as_str()).to_string();
             redactor.add_value(key, &json[1..json.len() - 1]);
         }
@@ -45,23 +45,23 @@ impl RedactionRules {
     }
 }
 
-/// Writes notes into the ledger, on a thread of its own: the agent does not wait for a disk.
+/// Writes notes to the ledger on its own thread, so that the agent does not wait for the disk.
 pub(super) struct NoteRecorder {
     send: Option<SyncSender<RunNote>>,
     writer: Option<JoinHandle<(Ledger, NoteWriter)>>,
     proven: Mutex<BTreeSet<DeliveryReceipt>>,
 }
 
-/// Who watches sees a line so soon.
+/// Delay after which subscribers see a line.
 const SOON: Duration = Duration::from_millis(100);
 
-/// So often it is looked whether the ledger is still there.
+/// Poll interval for the ledger's files.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// So much of a line is kept as evidence.
+/// Most bytes of a line that are kept as evidence.
 const MOST_EVIDENCE: usize = 2000;
 
-/// A line is looked at for secrets as a whole, up to here.
+/// Most bytes of a line that are scanned for secrets as a whole.
 pub(super) const MOST_LINE: usize = 4 << 20;
 
 impl NoteRecorder {
@@ -80,7 +80,7 @@ impl NoteRecorder {
         if let (RunNote::Proven(receipt, _), Ok(mut proven)) = (&note, self.proven.lock()) {
             proven.insert(*receipt);
         }
-        // A writer that is gone has said why to whoever joins it.
+        // If the writer has ended, `finish` returns its error.
         let _ = self.send.as_ref().map(|send| send.send(note));
     }
 
@@ -88,7 +88,7 @@ impl NoteRecorder {
         self.proven.lock().is_ok_and(|proven| proven.contains(&receipt))
     }
 
-    /// Everything is written.
+    /// Waits until every note is written.
     pub(super) fn finish(mut self) -> Result<Ledger, Diagnostics> {
         drop(self.send.take());
         let joined = self.writer.take().and_then(|writer| writer.join().ok());
@@ -104,13 +104,13 @@ impl NoteRecorder {
 struct NoteWriter {
     run: Id,
     stop: StopFlag,
-    /// The line of each stream that is not complete.
+    /// Incomplete line of each stream.
     lines: [String; 2],
-    /// The rest of a line that is too long is not kept.
+    /// Whether the rest of a line that is too long is dropped.
     skipping: [bool; 2],
-    /// How many lines each stream has.
+    /// Number of lines of each stream.
     counts: [u64; 2],
-    /// What is about to be written, in order.
+    /// Text to write next, in order.
     pending: Vec<(OutputStream, String)>,
     pending_bytes: usize,
     since: Option<Instant>,
@@ -171,7 +171,8 @@ impl NoteWriter {
         self.flush(ledger);
     }
 
-    /// A line that is too long for the redactor is kept up to there. [`Output::records`] marks it as cut.
+    /// Adds text to the line of a stream. A line that is too long for the redactor is truncated there, and
+    /// [`Output::records`] marks it as cut.
     fn text(&mut self, stream: OutputStream, text: &str, goes_on: bool, redactor: &mut SecretRedactor<'_>) {
         let at = stream as usize;
         if !self.skipping[at] {
@@ -224,7 +225,7 @@ impl NoteWriter {
         }
     }
 
-    /// An agent whose doings cannot be recorded does no more of them.
+    /// Stops the agent at the first failure: actions that cannot be recorded must not continue.
     fn done(&mut self, done: Result<(), LedgerError>) {
         if let Err(error) = done {
             self.stop.stop();
@@ -244,9 +245,9 @@ const fn kept(stream: OutputStream) -> record::LogStream {
 mod tests {
     use super::*;
 
-    /// An agent that prints JSON prints a value with escapes in it.
+    /// An agent that prints JSON escapes the value.
     #[test]
-    fn a_value_is_not_kept_as_json_writes_it() {
+    fn json_escaped_secret_is_redacted() {
         let value = "a \"quoted\" \\ word,\nand \"another\"";
         let rules = SecretRules::shipped().unwrap();
         let clean = RedactionRules { rules, values: vec![("deploy".into(), value.into())] };

@@ -1,18 +1,19 @@
-//! Finds mistakes that would only show after the agent was paid: missing programs, and globs and paths that lead nowhere.
+//! Finds mistakes that would otherwise show only after the agent was paid: missing programs, globs that match
+//! nothing and missing files.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use callsheet_core::deliver::DeliveryAction;
+use callsheet_core::delivery::DeliveryAction;
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_core::fact::CheckSpec;
-use callsheet_core::scope::Scope;
+use callsheet_core::request::fact::CheckSpec;
+use callsheet_core::request::scope::Scope;
 use callsheet_run::{MissingProgram, find_program, started_by_env};
 
 use crate::inputs::{GLOB_MARKS, missing_files};
 
-/// Checks that every program can be started which these acts and checks name; all that are missing are reported.
+/// Checks that every program of these actions and checks can be started. Reports all missing ones together.
 pub(super) fn check_programs(
     acts: &[DeliveryAction],
     checks: &[CheckSpec],
@@ -32,7 +33,7 @@ pub(super) fn check_programs(
     if missing.is_empty() { Ok(()) } else { Err(Diagnostics(missing)) }
 }
 
-/// The checks whose programs cannot be started in `place`.
+/// Returns an error for every check whose program cannot be started in `place`.
 pub(crate) fn need_checks(checks: &[CheckSpec], place: &Path) -> Vec<Diagnostic> {
     let check = |check: &CheckSpec| {
         let first = check.argv.first().map_or("", String::as_str);
@@ -46,7 +47,7 @@ pub(crate) fn need_checks(checks: &[CheckSpec], place: &Path) -> Vec<Diagnostic>
     checks.iter().filter_map(check).collect()
 }
 
-/// An agent whose program cannot be started in `place`.
+/// Returns an error if the agent's program cannot be started in `place`.
 pub(crate) fn need_agent(name: &str, place: &Path) -> Option<Diagnostic> {
     agent(&[name.to_owned()], &BTreeMap::new(), place)
 }
@@ -74,7 +75,7 @@ fn not_found(what: &str, name: &str, missing: MissingProgram) -> Diagnostic {
     Diagnostic::error(Code::ProgramNotFound, format!("{what}: {why}")).looked(looked)
 }
 
-/// Warns about globs of the scope that can match nothing, and about files to read first that are not there.
+/// Warns about globs of the scope that can match nothing, and about missing files to read first.
 pub(super) fn warn_of_paths(scope: &Scope, read_first: &[String], place: &Path) -> Vec<Diagnostic> {
     let mut warnings = Vec::new();
     for glob in &scope.write {
@@ -94,7 +95,7 @@ fn unmatched_reason(glob: &str, place: &Path) -> Option<String> {
         return Some("is absolute, so it matches nothing in the project".into());
     }
     let fixed = glob.split(GLOB_MARKS).next().unwrap_or_default();
-    // A name at the end can be a file that the agent makes.
+    // The last name can be a file that the agent creates.
     let dir = fixed.rsplit_once('/').map_or("", |(dir, _)| dir);
     let is_there = dir.is_empty() || place.join(dir).is_dir();
     (!is_there).then(|| format!("begins with the directory `{dir}`, which does not exist"))
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn globs_that_lead_nowhere_are_known() {
+    fn unmatched_globs_are_found() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("src/deep")).unwrap();
         std::fs::write(dir.path().join("file"), "").unwrap();

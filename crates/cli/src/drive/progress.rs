@@ -1,10 +1,10 @@
-//! What a person sees of a run that goes on: how long, what was last, what it cost so far.
+//! Progress of a run for a person: elapsed time, last event, tokens and cost so far.
 
 use std::sync::Mutex;
 use std::time::Instant;
 
+use callsheet_core::delivery::receipt::AgentReport;
 use callsheet_core::diag::visible;
-use callsheet_core::receipt::AgentReport;
 use serde_json::Value;
 
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct RunProgress {
     seen: Mutex<(String, AgentReport)>,
 }
 
-/// The last event takes no more room than this.
+/// Most characters of the last event.
 const MOST_CHARS: usize = 60;
 
 impl RunProgress {
@@ -29,7 +29,7 @@ impl RunProgress {
         }
     }
 
-    /// What goes on beside the agent, such as a check.
+    /// Shows work beside the agent, such as a check.
     pub(crate) fn does(&self, what: String) {
         if let Ok(mut seen) = self.seen.lock() {
             seen.0 = what;
@@ -56,7 +56,7 @@ impl RunProgress {
     }
 }
 
-/// A line in few words: the kind of an event, or how a text begins.
+/// Summarizes a line: the kind of a JSON event, or the beginning of a text.
 fn event(line: &str) -> Option<String> {
     let line = line.trim();
     let value: Option<Value> = line.starts_with('{').then(|| serde_json::from_str(line).ok()).flatten();

@@ -1,14 +1,14 @@
-//! What a run came to, for people and for programs.
+//! Renders the result of a run for people and for programs.
 
 use callsheet_core::diag::visible;
-use callsheet_core::fact::{CheckRun, EndReason};
 use callsheet_core::record::{ChecksOutcome, RunStatus, RunSummary};
+use callsheet_core::request::fact::{CheckRun, EndReason};
 use serde_json::{Value, json};
 
 use crate::failure::{AGENT, FINDING, INTERRUPTED, LIMIT, SCOPE};
 use crate::print::{OutputPrinter, TextStyle};
 
-/// The first that applies.
+/// Returns the exit code of the first case that applies.
 pub(crate) fn exit_code(account: &RunSummary) -> u8 {
     let ended = account.exit.as_ref().map(|exit| exit.ended);
     let pending = account.violations().iter().any(|violation| !violation.decision.is_accepted());
@@ -17,7 +17,7 @@ pub(crate) fn exit_code(account: &RunSummary) -> u8 {
     let good = ["pass", "complete", "none"];
     let outcome = account.reply().and_then(|reply| reply["outcome"].as_str()).unwrap_or("none");
     match (ended, account.status()) {
-        // In a terminal it works on.
+        // The agent continues in a terminal.
         (None, _) => 0,
         (Some(EndReason::Stopped), _) => INTERRUPTED,
         (Some(EndReason::Timeout | EndReason::Cost), _) => LIMIT,
@@ -34,13 +34,13 @@ pub(crate) fn exit_code(account: &RunSummary) -> u8 {
     }
 }
 
-/// A check that the time of the run, or its own, did not let finish.
+/// Returns whether the time limit of the run or of the check itself ended the check.
 fn is_late(check: &CheckRun) -> bool {
     check.ended == Some(EndReason::Timeout)
 }
 
-/// Whose changes a run can be asked about: those of its own worktree are the agent's; in a checkout that people use, or that
-/// other runs share, a change can be somebody else's.
+/// Returns to whom the changes of a run can be attributed. In its own worktree, all changes are the agent's;
+/// in a checkout that people use or that other runs share, a change can be theirs.
 fn attribution(account: &RunSummary) -> &'static str {
     let shared = account.observed.as_ref().is_some_and(|observed| !observed.shared_with.is_empty());
     let own = account.launch.as_ref().is_some_and(|launch| launch.own_worktree);
@@ -51,7 +51,7 @@ fn attribution(account: &RunSummary) -> &'static str {
     }
 }
 
-/// One object, the same for every command that ends with a run.
+/// Returns one object, which is the same for every command that ends with a run.
 pub(crate) fn result_json(account: &RunSummary) -> Value {
     let exit = account.exit.as_ref();
     let seen = account.observed.as_ref().and_then(|observed| observed.worktree.as_ref());

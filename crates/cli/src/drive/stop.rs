@@ -1,4 +1,4 @@
-//! What ends a run before its agent does: a person here, a person elsewhere, a limit.
+//! Ends a run before its agent does: on an interrupt, on `callsheet stop`, or at a limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -6,12 +6,13 @@ use std::thread;
 use std::time::Duration;
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_core::fact::EndReason;
+use callsheet_core::request::fact::EndReason;
 use callsheet_run::{StopFlag, take_interrupts};
 
 use crate::state::RunDir;
 
-/// Set when a person ends this process. The second time it ends at once, with every git, and the guard ends the agent.
+/// Flag that is set when a person interrupts this process. A second interrupt ends the process and every git
+/// at once, and the guard ends the agent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InterruptFlag(Arc<AtomicBool>);
 
@@ -30,12 +31,12 @@ const HERE: u8 = 1;
 const ELSEWHERE: u8 = 2;
 const COST: u8 = 3;
 
-/// Ends one run, and remembers why.
+/// Ends one run and keeps the reason.
 #[derive(Debug, Default)]
 pub(crate) struct RunStopper {
     interrupt: InterruptFlag,
     stop: StopFlag,
-    /// What a person ends: the checks too, which no limit of the agent ends.
+    /// Set if a person ends the run. It also ends the checks, which no limit of the agent ends.
     person: StopFlag,
     why: AtomicU8,
 }
@@ -51,12 +52,12 @@ impl RunStopper {
         self.stop.clone()
     }
 
-    /// Ends what is run after the agent.
+    /// Returns the flag that ends the checks after the agent.
     pub(crate) fn stop_by_person(&self) -> StopFlag {
         self.person.clone()
     }
 
-    /// The first reason counts.
+    /// Stops the run. Only the first reason is kept.
     fn because(&self, why: u8) {
         let _ = self.why.compare_exchange(0, why, Ordering::SeqCst, Ordering::SeqCst);
         self.stop.stop();
@@ -71,7 +72,7 @@ impl RunStopper {
         self.because(COST);
     }
 
-    /// Whoever drives more than this run ends it.
+    /// Ends the run on behalf of a driver of several runs.
     pub(crate) fn end(&self) {
         self.stop_for_person(HERE);
     }
@@ -89,7 +90,7 @@ impl RunStopper {
         }
     }
 
-    /// Does `work`, and looks meanwhile whether somebody wants it to end.
+    /// Runs `work` and meanwhile polls for an interrupt or a stop request.
     pub(crate) fn run_stoppable<T>(&self, desk: &RunDir, work: impl FnOnce() -> T) -> T {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {

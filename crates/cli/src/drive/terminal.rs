@@ -1,4 +1,4 @@
-//! Runs that work on in a terminal after their line was typed.
+//! Runs that continue in a terminal after their line was typed.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,19 +14,19 @@ fn tmux(server: &str) -> Tmux {
     Tmux::new(if server.is_empty() { TmuxServer::Usual } else { TmuxServer::Own(server.into()) })
 }
 
-/// Whether the agent is still there.
+/// Returns whether the agent's pane is still alive.
 pub(crate) fn is_pane_alive((server, pane): &(String, String)) -> bool {
     let tmux = tmux(server);
     tmux.find(pane).is_ok_and(|pane| tmux.is_pane_alive(&pane))
 }
 
-/// The first process of a pane: the agent's guard, or the shell of a person.
+/// Returns the first process of a pane: the agent's guard, or a person's shell.
 pub(super) fn pane_process(server: &str, pane: &str) -> Option<i32> {
     let tmux = tmux(server);
     tmux.find(pane).and_then(|pane| tmux.pane_pid(&pane)).ok()
 }
 
-/// Ends the agent in a pane that we opened.
+/// Ends the agent in a pane that callsheet opened.
 pub(crate) fn close_pane((server, pane): &(String, String)) -> Result<(), Diagnostics> {
     let refused = |message: String| Diagnostic::error(Code::RunRefused, message);
     if server.is_empty() {
@@ -36,36 +36,36 @@ pub(crate) fn close_pane((server, pane): &(String, String)) -> Result<(), Diagno
     let tmux = tmux(server);
     match tmux.find(pane) {
         Ok(pane) => tmux.close(&pane, grace()).map_err(|error| refused(error.to_string()).into()),
-        // It is closed already.
+        // The pane is closed already.
         Err(_) => Ok(()),
     }
 }
 
-/// An agent in a pane that shows the same for so long does nothing.
+/// An agent is idle if its pane shows the same text for this long.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// What can be seen of an agent in a terminal.
+/// Visible state of an agent in a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TerminalState {
     Busy,
     Idle,
-    /// Its process has ended, with this code.
+    /// The process has ended, with this code.
     Gone(Option<i32>),
 }
 
-/// An agent that works in a pane of ours.
+/// Watches an agent in a pane that callsheet opened.
 pub(crate) struct TerminalWatch {
     server: String,
     tmux: Tmux,
     pane: TmuxPane,
-    /// Where its guard writes down how it ended.
+    /// Directory in which the guard records the exit.
     dir: PathBuf,
-    /// What it showed last, and since when.
+    /// Last text of the pane, and the time since which it is shown.
     shown: (String, Instant),
 }
 
 impl TerminalWatch {
-    /// The pane of a run, if it has one.
+    /// Finds the pane of a run, if it has one.
     pub(crate) fn of(run: &Id) -> Result<Option<Self>, Diagnostics> {
         let desk = RunDir::of(run)?;
         let Some((server, pane)) = desk.pane() else { return Ok(None) };
@@ -75,7 +75,7 @@ impl TerminalWatch {
         Ok(Some(Self { server, tmux, pane, dir, shown: (String::new(), Instant::now()) }))
     }
 
-    /// What a person types to see it.
+    /// Returns the command with which a person attaches to the terminal.
     pub(crate) fn attach(&self) -> String {
         format!("tmux -L {} attach", self.server)
     }
@@ -91,17 +91,17 @@ impl TerminalWatch {
         if self.shown.1.elapsed() >= IDLE { TerminalState::Idle } else { TerminalState::Busy }
     }
 
-    /// Whether a person is attached to it.
+    /// Returns whether a person is attached to the terminal.
     pub(crate) fn is_attended(&self) -> bool {
         self.tmux.is_attended()
     }
 
-    /// What it showed when it was looked at last.
+    /// Returns the pane's text at the last look.
     pub(crate) fn shown(&self) -> &str {
         &self.shown.0
     }
 
-    /// All that it has shown.
+    /// Returns the pane's whole text.
     pub(crate) fn text(&self) -> String {
         self.tmux.text(&self.pane).unwrap_or_default()
     }
@@ -112,13 +112,13 @@ impl TerminalWatch {
     }
 }
 
-/// Ends whatever a run has in a terminal of its own.
+/// Closes the tmux server of a run, with all its panes.
 pub(super) fn close_server(run: &Id) {
-    // There is none, or it has not come so far.
+    // An error means that the server does not exist or was not created yet.
     let _ = Tmux::new(TmuxServer::Own(tmux_server_name(run))).close_all(grace());
 }
 
-/// Whether a process of callsheet drives the run.
+/// Returns whether a callsheet process drives the run.
 pub(crate) fn is_driven(run: &Id) -> bool {
     RunDir::of(run).is_ok_and(|desk| desk.is_locked())
 }

@@ -1,4 +1,5 @@
-//! The folder of a flow: its documents, what was set aside of earlier rounds, and what it shows of itself.
+//! Folder of a flow: its documents, the archived documents of earlier rounds, and the state file of a
+//! session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,15 +18,15 @@ use super::FlowOptions;
 use crate::app::AppContext;
 use crate::session::{failed, open};
 
-/// What a session shows of itself.
+/// State file of a session.
 const STATE: &str = "state.json";
-/// Where what was set aside is.
+/// Folder of the archived documents.
 const EARLIER: &str = "earlier";
 
 #[derive(Clone, Debug)]
 pub(crate) struct FlowFolder {
     pub(crate) path: PathBuf,
-    /// Relative to the project.
+    /// Path relative to the project.
     pub(crate) relative: String,
     kind: Kind,
 }
@@ -39,7 +40,7 @@ impl FlowFolder {
         Self { path, relative, kind: plan.definition.folder }
     }
 
-    /// Makes it where it is not there, through no link.
+    /// Creates the folder if it is missing, without following links.
     pub(crate) fn make(&self, app: &AppContext<'_>) -> Result<(), Diagnostics> {
         open(&app.project)?.make(&self.relative, 0o700).map_err(|error| failed(&error))
     }
@@ -56,13 +57,13 @@ impl FlowFolder {
         self.folder()?.apply(&changes).map_err(|error| failed(&error))
     }
 
-    /// Adds what a person wants changed by a phase; the same again is not added twice.
+    /// Adds a person's requested changes to a phase. The same request is not added twice.
     pub(crate) fn note_changes(&self, flow: &Flow, phase: &str, changes: &str) -> Result<(), Diagnostics> {
         let add = |text: &str| (add_changes(flow, text, phase, changes), ());
         self.folder()?.update(&flow.changes, u64::MAX, add).map_err(|error| failed(&error))
     }
 
-    /// The text of a file; nothing where there is none.
+    /// Returns the text of a file, or an empty text if the file is missing.
     pub(crate) fn read(&self, file: &str) -> Result<String, Diagnostics> {
         let text = self.folder()?.read(file, u64::MAX);
         text.map(Option::unwrap_or_default).map_err(|error| {
@@ -70,13 +71,13 @@ impl FlowFolder {
         })
     }
 
-    /// Every file below the folder, relative to it, but for what was set aside.
+    /// Returns every file below the folder, relative to it, without the archived ones.
     pub(crate) fn files(&self) -> Vec<String> {
         files_below(&self.path, EARLIER)
     }
 
-    /// The files that one of `patterns` names, in byte order. The folder is not searched for plain paths: there can be
-    /// as many files in it as lanes that ask.
+    /// Returns the files that match `patterns`, in byte order. Plain paths need no search of the folder,
+    /// which can hold as many files as there are lanes that ask.
     fn matching(&self, patterns: &[String]) -> BTreeSet<String> {
         let is_glob = |pattern: &&String| pattern.contains(['*', '?', '[', '{', '\\']);
         let (globs, paths): (Vec<&String>, Vec<&String>) = patterns.iter().partition(is_glob);
@@ -94,7 +95,8 @@ impl FlowFolder {
         found
     }
 
-    /// Whether this is one of the [files](Self::files): what lies behind a link or further up is none.
+    /// Returns whether `path` is one of the [files](Self::files). A path behind a link or above the folder is
+    /// not.
     fn holds(&self, path: &str) -> bool {
         let mut at = self.path.clone();
         let mut parts = Path::new(path).components().peekable();
@@ -111,7 +113,7 @@ impl FlowFolder {
         is_file
     }
 
-    /// Moves what `patterns` name to the folder `aside`; answers with what is there.
+    /// Moves the files that match `patterns` to the folder `aside`. Returns all files in `aside`.
     pub(crate) fn archive_files(&self, patterns: &[String], aside: &str) -> Result<Vec<String>, Diagnostics> {
         let to = self.path.join(aside);
         for file in self.matching(patterns) {
@@ -121,10 +123,10 @@ impl FlowFolder {
         Ok(files_below(&to, ""))
     }
 
-    /// Copies the documents to where a lane works, and says where they are there.
+    /// Copies the documents to a lane's worktree. Returns their folder there.
     pub(crate) fn copy_to(&self, worktree: &Path) -> Result<PathBuf, Diagnostics> {
         let (from, to) = (self.folder()?, open(worktree)?);
-        // A process that was killed while it copied leaves the file behind that was to take a document's place.
+        // A process that was killed while copying leaves the temporary file that was to replace a document.
         let is_left = |file: &&String| {
             let name = file.rsplit('/').next().unwrap_or_default();
             name.starts_with('.') && name.ends_with(".new")
@@ -132,7 +134,7 @@ impl FlowFolder {
         for file in files_below(&worktree.join(&self.relative), EARLIER).iter().filter(is_left) {
             to.remove(&format!("{}/{file}", self.relative)).map_err(|error| failed(&error))?;
         }
-        // What we write meanwhile is nothing for an agent.
+        // Files that callsheet writes meanwhile are not for agents.
         let is_ours = |file: &String| file.starts_with('.') || file == STATE;
         let is_file =
             |file: &String| self.path.join(file).symlink_metadata().is_ok_and(|meta| meta.is_file());
@@ -144,7 +146,7 @@ impl FlowFolder {
         Ok(worktree.join(&self.relative))
     }
 
-    /// Takes over what a lane wrote of the documents that are its own.
+    /// Copies a lane's own documents back from its worktree.
     pub(crate) fn take_from(&self, worktree: &Path, patterns: &[String]) -> Result<(), Diagnostics> {
         let there = Self { path: worktree.join(&self.relative), ..self.clone() };
         let mut write = BTreeMap::new();
@@ -164,7 +166,7 @@ impl FlowFolder {
         self.kind == Kind::Sessions && self.path.exists()
     }
 
-    /// What a session says of itself to everybody who works in it.
+    /// Returns the name and text of the file with which a session describes itself to every agent in it.
     pub(crate) fn context(&self) -> Result<Option<(String, String)>, Diagnostics> {
         if self.kind != Kind::Sessions {
             return Ok(None);
@@ -189,12 +191,12 @@ impl FlowFolder {
         self.write(&BTreeMap::from([(STATE.to_owned(), format!("{shown:#}\n"))]))
     }
 
-    /// What only we write while agents work.
+    /// Returns the paths that only callsheet writes while agents work.
     pub(crate) fn own(&self) -> Vec<PathBuf> {
         vec![self.path.join(STATE), self.path.join(EARLIER).join("")]
     }
 
-    /// The flow is done: its folder goes to the others that are.
+    /// Moves the folder of a finished flow to the archive.
     pub(crate) fn archive(&mut self) -> Result<(), Diagnostics> {
         let to = archived(&self.path);
         let name = self.path.file_name().and_then(|name| name.to_str());
@@ -208,7 +210,7 @@ impl FlowFolder {
     }
 }
 
-/// Where the folder is once its flow is done.
+/// Returns the folder's path after its flow has finished.
 fn archived(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default();
     match path.parent() {
@@ -218,7 +220,7 @@ fn archived(path: &Path) -> PathBuf {
     }
 }
 
-/// Files in byte order, without those in the folder `but`.
+/// Returns files in byte order, without those in the folder `but`.
 fn files_below(root: &Path, but: &str) -> Vec<String> {
     let mut files = Vec::new();
     let mut open = vec![String::new()];
@@ -237,7 +239,7 @@ fn files_below(root: &Path, but: &str) -> Vec<String> {
     files
 }
 
-/// A name for a folder from a person's words, that no other folder has.
+/// Derives an unused folder name from a person's request.
 pub(crate) fn name_for(request: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let mut name = String::new();
     for word in request.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {

@@ -1,4 +1,4 @@
-//! One lane of a phase: its prompt is composed when it starts, and its evidence is what is found when it has ended.
+//! Runs one lane of a phase: composes its prompt at the start and collects its evidence at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{self, AssertUnwindSafe};
@@ -8,20 +8,20 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use callsheet_core::agent::DeliveryMethod;
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_core::fact::EndReason;
 use callsheet_core::flow::{
     DocumentDigests, DocumentFilter, FindingFiles, FindingNumbering, FlowEvent, FlowState, Lane,
     LaneObservation, LaneSource, Phase, document_changes, evidence, existing_outputs, format_fixes,
     has_severe, has_submitted, plan_errors, request, writable_globs,
 };
-use callsheet_core::prefs::Preference;
+use callsheet_core::library::agent::DeliveryMethod;
+use callsheet_core::library::preferences::Preference;
 use callsheet_core::record::{
     Digest, Exit, Id, RunSummary, SubmissionRecord, restore_request, restore_snapshot,
 };
 use callsheet_core::reply::Outcome as Reply;
-use callsheet_core::scope::Scope;
+use callsheet_core::request::fact::EndReason;
+use callsheet_core::request::scope::Scope;
 use callsheet_core::submission;
 use callsheet_core::{Library, Request, SharedText, Snapshot, find_agent, find_contract};
 use callsheet_run::{DocumentReader, FingerprintCache};
@@ -43,28 +43,28 @@ use crate::secrets;
 use crate::session::{FileSubmissions, SessionDir, SubmissionResult, reasons};
 use crate::state::RunDir;
 
-/// How often it is looked at a terminal.
+/// Poll interval for a terminal.
 const TERMINAL_LOOK: Duration = Duration::from_millis(500);
 
-/// All that a lane needs, so that it can go on by itself.
+/// All inputs of a lane, so that it can run on its own thread.
 pub(super) struct LaneJob {
     pub(super) flow: Id,
     pub(super) plan: FlowOptions,
-    /// What its request is made from.
+    /// State from which its request is made.
     pub(super) state: FlowState,
     pub(super) phase: Phase,
     pub(super) lane: Lane,
     pub(super) worktree: bool,
     pub(super) folder: FlowFolder,
-    /// The documents as the phase found them.
+    /// Documents at the start of the phase.
     pub(super) approved: DocumentDigests,
-    /// Its runs before a crash or a stop, the last one at the end.
+    /// Runs of the lane before a crash or a stop, the latest last.
     pub(super) before: Vec<Id>,
-    /// Every run of the flow so far, if it matters what they changed.
+    /// Every earlier run of the flow, if the phase needs their changes.
     pub(super) flow_runs: Vec<Id>,
     pub(super) max_cost_usd: Option<f64>,
     pub(super) single_coder: bool,
-    /// A run that was cut is asked the very same.
+    /// An interrupted run gets the very same prompt again.
     pub(super) same_prompt: bool,
     /// The phase has no other lane.
     pub(super) alone: bool,
@@ -72,12 +72,12 @@ pub(super) struct LaneJob {
     pub(super) prints: Arc<FingerprintCache>,
 }
 
-/// What a run submitted.
+/// Submissions of a run.
 #[derive(Default)]
 struct RunSubmissions {
-    /// The contracts that were accepted, each with its verdict.
+    /// Accepted contracts, each with its verdict.
     accepted: Vec<(String, Option<String>)>,
-    /// Why the last one was not.
+    /// Reasons why the last submission was refused.
     refused: Vec<String>,
     questions: Vec<String>,
     proposed: Vec<Preference>,
@@ -91,7 +91,7 @@ impl RunSubmissions {
     }
 }
 
-/// What came of a lane.
+/// Result of a lane.
 struct LaneOutcome {
     run: Id,
     evidence: BTreeSet<String>,
@@ -100,17 +100,17 @@ struct LaneOutcome {
     talk: Vec<Diagnostic>,
 }
 
-/// The questions that an agent has asked in its terminal.
+/// Questions that an agent asked in its terminal.
 #[derive(Default)]
 struct TerminalQuestions {
-    /// Each with the words that were behind it.
+    /// Open questions, each with the words that followed it.
     open: BTreeMap<String, String>,
-    /// The agent went on after them while a person was attached.
+    /// Questions after which the agent continued while a person was attached.
     answered: BTreeSet<String>,
 }
 
 impl TerminalQuestions {
-    /// Hears an answer: a person is attached to the terminal, and it shows more behind a question than it did.
+    /// Detects answers: a person is attached to the terminal, and the text behind a question has grown.
     fn note_answers(&mut self, shown: &str, is_attended: bool) {
         let behind = text_after_questions(shown);
         let is_answered = |before: &String| is_attended && *before != behind;
@@ -119,7 +119,7 @@ impl TerminalQuestions {
         self.answered.extend(answered);
     }
 
-    /// Leaves those `questions` that are open, and returns the new ones.
+    /// Retains the open questions in `questions`, and returns the new ones.
     fn ask(&mut self, questions: &mut Vec<String>, shown: &str) -> Vec<String> {
         questions.retain(|question| !self.answered.contains(question));
         let new: Vec<String> =
@@ -130,7 +130,8 @@ impl TerminalQuestions {
     }
 }
 
-/// The words behind the last question. Blanks and signs are left out: a terminal of another width has others.
+/// Returns the words behind the last question, without whitespace and punctuation, because those differ in a
+/// terminal of another width.
 fn text_after_questions(shown: &str) -> String {
     let plain: String = shown.chars().filter(|c| c.is_alphanumeric() || "</>".contains(*c)).collect();
     plain.rsplit("</question>").next().unwrap_or_default().to_owned()
@@ -151,7 +152,7 @@ impl LaneJob {
             }
             Err(failure) => LaneMessage::Failed { lane, failure },
         };
-        // Nobody is left to decide anything when the other side is gone.
+        // If the receiver is gone, no thread is left to decide.
         let _ = told.send(told_last);
     }
 
@@ -166,7 +167,7 @@ impl LaneJob {
         if let Some(run) = self.recorded(&mut ledger)?.cloned()
             && RunDir::of(&run)?.pane().as_ref().is_some_and(is_pane_alive)
         {
-            // It works on in its terminal, whatever became of us.
+            // The agent continues in its terminal, even if callsheet ended.
             self.announce(told, &run)?;
             return self.wait_for_terminal(app, &mut ledger, &run, place.as_ref(), stopper);
         }
@@ -191,8 +192,8 @@ impl LaneJob {
         self.done(app, &account, place.as_ref())
     }
 
-    /// Waits for an agent in a terminal. It has ended well when all that it has to provide is there and its pane is idle, or
-    /// when its process has ended. While a person is attached, its questions are theirs to answer there.
+    /// Waits for an agent in a terminal. It has ended well if its process ended, or if all its outputs exist
+    /// and its pane is idle. While a person is attached, the person answers its questions there.
     fn wait_for_terminal(
         &self,
         app: &AppContext<'_>,
@@ -212,7 +213,7 @@ impl LaneJob {
         let exit = loop {
             let known = ledger.account(run).map_err(failure)?;
             if known.is_whole() {
-                // A person has stopped it.
+                // A person stopped the run.
                 return self.done(app, &known, place);
             }
             let state = watch.look();
@@ -257,12 +258,12 @@ impl LaneJob {
         Ok(outcome)
     }
 
-    /// Says which run it is, and waits until that is recorded.
+    /// Announces the run, and waits until it is recorded.
     fn announce(&self, told: &Sender<LaneMessage>, run: &Id) -> Result<(), Diagnostics> {
         let (go, wait) = mpsc::sync_channel(1);
         let (entry, lane) = (self.state.entry, self.lane.id.clone());
         let is_told = told.send(LaneMessage::Ready { entry, lane, run: run.to_string(), go }).is_ok();
-        // Without an answer nobody decides any more.
+        // Without an answer, no thread decides any more.
         if is_told && wait.recv() == Ok(true) {
             return Ok(());
         }
@@ -271,7 +272,7 @@ impl LaneJob {
         Err(Diagnostic::error(Code::FlowRefused, message).hint(hint).into())
     }
 
-    /// A folder of its own, so that what the phase set aside stays what it was.
+    /// Returns an unused folder, so that files archived by the phase are not overwritten.
     fn aside(&self) -> String {
         let home = format!("earlier/{:03}-{}", self.state.entry, self.lane.id);
         let free =
@@ -279,13 +280,13 @@ impl LaneJob {
         free.unwrap_or(home)
     }
 
-    /// The run of this lane from before, if the ledger has recorded it itself.
+    /// Returns the lane's earlier run, if this ledger recorded it itself.
     fn recorded(&self, ledger: &mut Ledger) -> Result<Option<&Id>, Diagnostics> {
         let Some(run) = self.before.last() else { return Ok(None) };
         Ok(is_recorded(ledger, run)?.then_some(run))
     }
 
-    /// The run of this lane that had ended before we were: it is not run again.
+    /// Returns the lane's run that had ended before this process started. It is not run again.
     fn ended_run(
         &self,
         app: &AppContext<'_>,
@@ -301,7 +302,7 @@ impl LaneJob {
         Ok(counts.then_some(account))
     }
 
-    /// What a run was asked that did not come to its end, if the next one is to be asked the same.
+    /// Restores the request of an interrupted run, if the next run must get the same prompt.
     fn previous_request(&self, ledger: &mut Ledger) -> Result<Option<(Request, Snapshot)>, Diagnostics> {
         let Some(run) = self.recorded(ledger)?.filter(|_| self.same_prompt) else { return Ok(None) };
         let composed = ledger.composed(run).map_err(failure)?;
@@ -371,7 +372,7 @@ impl LaneJob {
             place: place.map_or(RunLocation::Project, |path| RunLocation::At(path.clone())),
             by: self.plan.terminal.then_some(DeliveryMethod::Terminal),
             single_coder: self.single_coder && self.phase.ask.each == Some(LaneSource::Plans),
-            // The server takes things for the flow, wherever the lane works.
+            // The server accepts submissions for the flow, wherever the lane works.
             session: Some(if by_tool { self.folder.path.clone() } else { session }),
             watched: Some(self.folder.path.clone()),
             scope: Some(Scope {
@@ -382,7 +383,7 @@ impl LaneJob {
             own: self.folder.own(),
             prints: Arc::clone(&self.prints),
             parent: self.recorded(ledger)?.cloned(),
-            // In a terminal a person is there to approve.
+            // In a terminal a person can approve preferences.
             proposes: !self.plan.terminal,
             flow: note.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect(),
             ..RunOptions::default()
@@ -390,7 +391,7 @@ impl LaneJob {
         PreparedRun::new(app, finished, how)
     }
 
-    /// The tasks whose status the reply has to tell.
+    /// Returns the tasks whose status the reply must report.
     fn tasks(&self) -> Option<Vec<String>> {
         match self.phase.ask.each {
             Some(LaneSource::Tasks) => Some(self.lane.covers().to_vec()),
@@ -399,17 +400,17 @@ impl LaneJob {
         }
     }
 
-    /// Whether something is handed in here.
+    /// Returns whether the phase expects a submission.
     fn has_submissions(
         &self,
         library: &Library<'_>,
-        layout: &callsheet_core::request::Layout,
+        layout: &callsheet_core::library::layout::Layout,
     ) -> Result<bool, Diagnostics> {
         let Some(contract) = &self.phase.contract else { return Ok(false) };
         Ok(find_contract(library, contract, layout)?.1.submission.is_some())
     }
 
-    /// What the run leaves, and what that is evidence for.
+    /// Collects the results of the run and derives its evidence.
     fn done(
         &self,
         app: &AppContext<'_>,
@@ -462,7 +463,8 @@ impl LaneJob {
         Ok(LaneOutcome { run: account.run.id.clone(), evidence, cost, submissions, talk })
     }
 
-    /// Writes the file that the answer becomes; tells whether it has a finding with which nothing passes.
+    /// Writes the reply to the phase's report file. Returns whether it contains a finding that prevents a
+    /// pass.
     fn report(&self, account: &RunSummary, outcome: Reply) -> Result<bool, Diagnostics> {
         let Some(report) = &self.phase.report else { return Ok(false) };
         let text = account.reply().and_then(|reply| reply["text"].as_str()).unwrap_or_default();
@@ -483,7 +485,8 @@ impl LaneJob {
         Ok(is_severe)
     }
 
-    /// Writes what was reported on each finding, and what changed since the lane began: a run that was cut may have done it.
+    /// Writes the reported status of each finding and the changes since the lane began. An interrupted run
+    /// may have made them.
     fn write_fixes(&self, app: &AppContext<'_>, account: &RunSummary) -> Result<(), Diagnostics> {
         let Some(FindingFiles { file, fixes }) = &self.phase.findings else { return Ok(()) };
         if self.phase.asked(self.state.again).each.is_some() || self.lane.of.is_empty() {
@@ -501,7 +504,7 @@ impl LaneJob {
         self.folder.write(&BTreeMap::from([(fixes.clone(), told)]))
     }
 
-    /// What this run and those before it changed.
+    /// Returns the paths changed by this run and by the runs in `before`.
     fn changed_by(
         &self,
         app: &AppContext<'_>,
@@ -522,7 +525,7 @@ impl LaneJob {
         Ok(changed)
     }
 
-    /// Whether nothing that the run did is still for a person to approve.
+    /// Returns whether none of the run's changes waits for a person's approval.
     pub(super) fn is_clean(&self, app: &AppContext<'_>, account: &RunSummary) -> Result<bool, Diagnostics> {
         let facts = account.facts(0);
         let accepted = facts.violations.iter().all(|violation| violation.decision.is_accepted());
@@ -533,10 +536,10 @@ impl LaneJob {
         Ok(place.is_none_or(|worktree| self.strayed_documents(&worktree).is_empty()))
     }
 
-    /// The documents that the lane changed where it works, and that are not for its phase to change.
+    /// Returns the documents that the lane changed in its worktree and that its phase must not change.
     fn strayed_documents(&self, worktree: &Path) -> Vec<String> {
         let filter = DocumentFilter::new(&self.plan.definition, self.state.entry);
-        // What was set aside does not travel.
+        // Archived documents are not copied to worktrees.
         let travels = |path: &str| filter.is_document(path) && !path.starts_with("earlier/");
         let now = DocumentReader::default().read(&worktree.join(&self.folder.relative), &travels);
         let mut approved = self.approved.clone();
@@ -545,7 +548,8 @@ impl LaneJob {
         changed.filter(|path| !self.phase.can_change(path)).collect()
     }
 
-    /// What was handed in by tools, and what lies there as files; each with its verdict.
+    /// Collects the submissions made with tools, or else the files waiting in the session, each with its
+    /// verdict.
     fn collect_submissions(
         &self,
         app: &AppContext<'_>,
@@ -600,7 +604,7 @@ impl LaneJob {
                 }
                 Err(failure) => submissions.refused.extend(reasons(&failure, None)),
             }
-            // A whole plan holds its parts.
+            // A whole plan contains its parts.
             if Some(tool) == self.phase.contract.as_deref() && !submissions.accepted.is_empty() {
                 break;
             }
@@ -617,7 +621,8 @@ fn broken() -> Diagnostics {
     Diagnostic::error(Code::OutputFailed, "callsheet itself failed; what it printed says where").into()
 }
 
-/// Whether the ledger has recorded a run itself. One that was announced and not recorded started nothing.
+/// Returns whether this ledger recorded the run itself. A run that was announced but not recorded started
+/// nothing.
 fn is_recorded(ledger: &mut Ledger, run: &Id) -> Result<bool, Diagnostics> {
     match ledger.find(run.as_str()) {
         Err(LedgerError::NoRun(_)) => Ok(false),

@@ -1,4 +1,5 @@
-//! Driving a flow: the machine of the core decides, and what it decides is in the ledger before it is done.
+//! Drives a flow: the state machine of the core decides, and each decision is in the ledger before it is
+//! carried out.
 
 mod folder;
 mod lane;
@@ -38,19 +39,19 @@ pub(crate) use view::{status_json, status_page, word};
 use lane::LaneJob;
 pub(crate) use worktrees::report_leftovers;
 
-/// A flow as the ledger has it.
+/// Flow as the ledger holds it.
 pub(crate) struct RecordedFlow {
     pub(crate) id: Id,
     pub(crate) plan: FlowOptions,
     pub(crate) events: Vec<FlowEvent>,
     pub(crate) state: FlowState,
-    /// When it was started, and when something happened last.
+    /// Time of its start and of its last event.
     pub(crate) times: (String, String),
-    /// It came from an export of another ledger.
+    /// Whether the flow came from an export of another ledger.
     pub(crate) imported: bool,
-    /// What persons decided, by whom and when.
+    /// Decisions of persons, with their author and time.
     pub(crate) decisions: Vec<(&'static str, DecidedBy, String)>,
-    /// What a person wants changed, by phase, where no phase was entered with it yet.
+    /// Requested changes by phase that no phase was entered with yet.
     changes: Vec<(String, String)>,
 }
 
@@ -101,20 +102,20 @@ impl RecordedFlow {
         Ok(Some(Self { id: id.clone(), plan, events, state, times, imported, decisions, changes }))
     }
 
-    /// A flow that is about to start.
+    /// Creates a flow that is about to start.
     pub(crate) fn new(id: Id, plan: FlowOptions) -> Self {
         let (state, times) = (FlowState::default(), Default::default());
         let (events, decisions, changes) = (Vec::new(), Vec::new(), Vec::new());
         Self { id, plan, events, state, times, imported: false, decisions, changes }
     }
 
-    /// Where its documents are, relative to the project.
+    /// Returns the folder of its documents, relative to the project.
     pub(crate) fn folder(&self) -> String {
         let is_archived = self.plan.definition.archive && self.state.at == FlowStatus::Done;
         if is_archived { self.plan.archive() } else { self.plan.folder() }
     }
 
-    /// Every run, in order.
+    /// Returns every run, in order.
     pub(crate) fn runs(&self) -> Vec<&str> {
         let mut seen = BTreeSet::new();
         let started = self.events.iter().filter_map(|event| match event {
@@ -125,21 +126,21 @@ impl RecordedFlow {
     }
 }
 
-/// What a lane's thread tells the one that decides.
+/// Message from a lane's thread to the deciding thread.
 enum LaneMessage {
-    /// A run is ready; it starts if the answer says so.
+    /// A run is ready. It starts if the answer is `true`.
     Ready { entry: u32, lane: String, run: String, go: SyncSender<bool> },
-    /// What is recorded of its end.
+    /// The lane ended with this event.
     Ended { event: FlowEvent, talk: Vec<Diagnostic> },
-    /// It could not be started, or what it left could not be looked at.
+    /// The lane could not be started, or its results could not be read.
     Failed { lane: String, failure: Diagnostics },
 }
 
-/// How often it is looked whether somebody wants the flow to stop.
+/// Poll interval for stop requests.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long a file may take to its place. What stays is judged as any other.
+/// How long a temporary file may take to replace its document. A file that stays is judged like any other.
 const SETTLES: Duration = Duration::from_secs(1);
-/// What shows a session's state is not written more often than this.
+/// Shortest interval between two writes of the session's state file.
 const SHOW: Duration = Duration::from_millis(200);
 
 pub(crate) struct FlowDriver<'a> {
@@ -151,18 +152,18 @@ pub(crate) struct FlowDriver<'a> {
     folder: FlowFolder,
     desk: RunDir,
     interrupt: InterruptFlag,
-    /// The runs of each lane of an entry.
+    /// Runs of each lane of an entry.
     lane_runs: BTreeMap<(u32, String), Vec<Id>>,
-    /// What was evidence at its end.
+    /// Evidence at the end of each lane of an entry.
     evidence: BTreeMap<(u32, String), BTreeSet<String>>,
-    /// Runs that were cut are asked the very same.
+    /// Interrupted runs get the very same prompt again.
     same_prompt: bool,
     last_event: String,
     shown: Option<Instant>,
     lanes: Arc<Mutex<BTreeMap<String, Arc<RunProgress>>>>,
     prints: Arc<FingerprintCache>,
     documents: DocumentReader,
-    /// What a person wants changed, by phase, where no phase was entered with it yet.
+    /// Requested changes by phase that no phase was entered with yet.
     changes: Vec<(String, String)>,
     /// Nothing can be recorded any more.
     lost: bool,
@@ -213,7 +214,7 @@ impl<'a> FlowDriver<'a> {
         })
     }
 
-    /// The lanes that run now, for a person who watches.
+    /// Returns the running lanes, for a progress display.
     pub(crate) fn lanes(&self) -> Arc<Mutex<BTreeMap<String, Arc<RunProgress>>>> {
         Arc::clone(&self.lanes)
     }
@@ -222,7 +223,7 @@ impl<'a> FlowDriver<'a> {
         &self.state
     }
 
-    /// Records what happened, and says what is to be done about it.
+    /// Records an event and returns the resulting actions.
     pub(crate) fn apply_event(
         &mut self,
         event: FlowEvent,
@@ -250,10 +251,10 @@ impl<'a> FlowDriver<'a> {
         Ok(actions)
     }
 
-    /// One line per event, for programs.
+    /// Prints one JSON line per event, for programs.
     fn tell(&self, seq: u64, mut event: Value) -> Result<(), Diagnostics> {
         if self.app.print.json && !self.silent {
-            // What it was started with is in the ledger; here it would hide the rest.
+            // The start options are in the ledger; here they would hide the rest.
             if let Some(event) = event.as_object_mut() {
                 event.remove("more");
             }
@@ -263,14 +264,15 @@ impl<'a> FlowDriver<'a> {
         Ok(())
     }
 
-    /// Carries out `actions`, and what follows from them, until nothing is left to do without a person.
+    /// Carries out `actions` and the actions that result from them, until only a person can continue the
+    /// flow.
     pub(crate) fn drive(&mut self, actions: Vec<FlowAction>) -> Result<(), Diagnostics> {
         thread::scope(|scope| {
             let (send, receive) = mpsc::channel();
             let mut running: BTreeMap<String, Arc<RunStopper>> = BTreeMap::new();
             let result = self.work(scope, actions, &send, &receive, &mut running);
             if result.is_err() {
-                // Nothing works on while nobody decides.
+                // No lane may continue without a driver that decides.
                 running.values().for_each(|stopper| stopper.end());
             }
             result
@@ -316,7 +318,7 @@ impl<'a> FlowDriver<'a> {
             }
             match receive.recv_timeout(LOOK) {
                 Ok(LaneMessage::Ready { entry, lane, run, go }) => {
-                    // The prompt is composed: it holds the documents as they are now.
+                    // The prompt is composed and contains the documents as they are now.
                     self.look(DecidedBy::Flow)?;
                     let starts = !stopping && self.state.strayed.is_empty();
                     if starts {
@@ -324,7 +326,7 @@ impl<'a> FlowDriver<'a> {
                             self.apply_event(FlowEvent::LaneStarted { entry, lane, run }, DecidedBy::Flow)?,
                         );
                     }
-                    // A thread that is gone says so itself.
+                    // A thread that has ended reports its own failure.
                     let _ = go.send(starts);
                 }
                 Ok(LaneMessage::Ended { event, talk }) => {
@@ -333,7 +335,7 @@ impl<'a> FlowDriver<'a> {
                         self.forget(lane);
                     }
                     self.app.print.talk(&talk);
-                    // What was ended because the flow is stopped is run again when it is resumed.
+                    // A lane that ended because the flow stops is run again when the flow resumes.
                     if !stopping {
                         self.look(DecidedBy::Flow)?;
                         queue.extend(self.apply_event(event, DecidedBy::Flow)?);
@@ -353,13 +355,13 @@ impl<'a> FlowDriver<'a> {
         }
     }
 
-    /// Nothing runs any more: records that the flow is stopped, or that something could not be done.
+    /// Records that the flow is stopped or that an action failed, after the last lane has ended.
     fn rest(&mut self, failures: Vec<String>, stopping: bool) -> Result<(), Diagnostics> {
         if self.state.has_ended() || (failures.is_empty() && !stopping) {
             failures.iter().for_each(|why| self.app.print.say(why));
             return Ok(());
         }
-        // What agents left is theirs; from now on changes are a person's.
+        // Changes so far are the agents'; later ones are a person's.
         self.look(DecidedBy::Flow)?;
         let entry = self.state.entry;
         let (event, by) = match stopping {
@@ -384,7 +386,7 @@ impl<'a> FlowDriver<'a> {
         Ok(Vec::new())
     }
 
-    /// Records what differs from the last look at the documents.
+    /// Records the differences since the last look at the documents.
     fn look(&mut self, by: DecidedBy) -> Result<(), Diagnostics> {
         let changed = self.changed_documents();
         self.record_document_changes(changed, DriverPresence::Driven, by)
@@ -396,7 +398,7 @@ impl<'a> FlowDriver<'a> {
         loop {
             let now = self.documents.read(&self.folder.path, &|path| filter.is_document(path));
             let changed = document_changes(self.state.documents.as_ref().unwrap_or(&BTreeMap::new()), &now);
-            // A lane that ends writes what it leaves: such a file is about to take a document's place.
+            // A lane that ends writes its outputs: such a temporary file is about to replace a document.
             let is_coming = |path: &String| {
                 let name = path.rsplit('/').next().unwrap_or_default();
                 name.starts_with('.') && name.ends_with(".new")
@@ -420,14 +422,15 @@ impl<'a> FlowDriver<'a> {
         Ok(())
     }
 
-    /// The same where nobody drove the flow since. What the guards of its agents have seen when nothing of them lived any more
-    /// is the agents' doing; what changed later is a person's. Where a guard has seen nothing it is not known whose it is.
+    /// Records the document changes since the flow was last driven. Changes that the agents' guards saw after
+    /// the last process of their agents ended are the agents'; later ones are a person's. If a guard saw
+    /// nothing, the author is unknown.
     fn record_unattended_changes(&mut self) -> Result<(), Diagnostics> {
         let mut looks = Vec::new();
         for run in self.state.running().filter_map(|(_, run)| Id::parse(run?)) {
             let desk = RunDir::of(&run)?;
             if desk.pane().as_ref().is_some_and(is_pane_alive) {
-                // It works on in its terminal: the flow was not left alone.
+                // The agent continues in its terminal: the flow was not left alone.
                 return Ok(());
             }
             looks.push(desk.last_documents(&run));
@@ -449,7 +452,7 @@ impl<'a> FlowDriver<'a> {
         }
     }
 
-    /// Reads what the phase consists of now, and sets aside what an earlier round left.
+    /// Determines the lanes of the phase and archives the files of an earlier round.
     fn enter(&mut self, entry: u32, keep: bool) -> Result<Vec<FlowAction>, Diagnostics> {
         self.folder.make(self.app)?;
         for (phase, words) in &self.changes {
@@ -470,7 +473,7 @@ impl<'a> FlowDriver<'a> {
         if !self.state.strayed.is_empty() {
             return Err(strayed_error(&self.state));
         }
-        // What was written is not what was listed before.
+        // The files just written are not in the earlier listing.
         let disk = self.app.disk(Some(self.folder.path.clone()));
         let library = Library::new(&disk);
         let shared = || shared_names(&self.app.project);
@@ -483,7 +486,7 @@ impl<'a> FlowDriver<'a> {
             Some(phase) if !keep => phase.stale_files().map(str::to_owned).collect(),
             _ => Vec::new(),
         };
-        // What was refused travels with the reasons.
+        // Refused files are archived together with the reasons.
         let lanes = prepared.groups.iter().flat_map(|group| &group.lanes);
         let refused = lanes.filter(|lane| self.state.refused.contains_key(&lane.id));
         stale.extend(
@@ -492,7 +495,7 @@ impl<'a> FlowDriver<'a> {
         let aside = self.folder.archive_files(&stale, &callsheet_core::flow::aside(entry))?;
         let mut groups = prepared.groups;
         if !Git::at(&self.app.project).is_ok_and(|git| git.is_some_and(|git| git.head().is_ok())) {
-            // Without git there are no worktrees; lanes that own different files can share one.
+            // Worktrees need git; lanes that own different files can share one checkout.
             groups.iter_mut().for_each(|group| group.worktrees = false);
         }
         self.look(DecidedBy::Flow)?;
@@ -501,7 +504,7 @@ impl<'a> FlowDriver<'a> {
             DecidedBy::Flow,
         )?;
         self.changes.clear();
-        // Prompts tell the round that it shows.
+        // Prompts mention the round that the state file shows.
         self.show(true)?;
         Ok(actions)
     }
@@ -523,7 +526,7 @@ impl<'a> FlowDriver<'a> {
             } else {
                 Vec::new()
             },
-            // All that a request is made from; the lanes of a large phase are not copied for each of them.
+            // Only the inputs of a request: the lanes of a large phase are not copied for each lane.
             state: FlowState {
                 request: self.state.request.clone(),
                 phase: self.state.phase.clone(),
@@ -561,14 +564,14 @@ impl<'a> FlowDriver<'a> {
         Ok(())
     }
 
-    /// The same where nothing depends on it.
+    /// Writes the state file if nothing depends on it: a failure is only a note.
     fn try_write_state(&mut self, now: bool) {
         if let Err(failure) = self.show(now) {
             self.app.print.note(&failure.to_string());
         }
     }
 
-    /// A session shows its state to those who look into its folder.
+    /// Writes the session's state file for readers of its folder.
     fn show(&mut self, now: bool) -> Result<(), Diagnostics> {
         let late = self.shown.is_none_or(|shown| shown.elapsed() >= SHOW);
         if self.folder.can_show_state() && (now || late) {
@@ -578,8 +581,8 @@ impl<'a> FlowDriver<'a> {
         Ok(())
     }
 
-    /// Goes on, with what was decided and perhaps not done. A run that was cut is asked anew, by the documents as they are
-    /// now, or the very same.
+    /// Resumes the flow with decisions that may not have been carried out. An interrupted run gets a new
+    /// prompt from the current documents, or the very same prompt.
     pub(crate) fn resume(&mut self, same_prompt: bool) -> Result<Vec<FlowAction>, Diagnostics> {
         self.same_prompt = same_prompt;
         if self.state.has_ended() {
@@ -602,7 +605,7 @@ impl<'a> FlowDriver<'a> {
         self.apply_event(FlowEvent::Resumed, self.app.caller())
     }
 
-    /// Lets lanes go on whose changes outside of their scope were approved since.
+    /// Lets lanes continue whose changes outside their scope have been approved since.
     fn clear_lanes(&mut self) -> Result<Vec<FlowAction>, Diagnostics> {
         let entry = self.state.entry;
         let waits = |why: &WaitReason| match why {
@@ -640,7 +643,7 @@ impl<'a> FlowDriver<'a> {
         }
     }
 
-    /// Goes on as a person decided, with the documents as the person left them.
+    /// Continues as a person decided, with the documents as the person left them.
     pub(crate) fn decide(
         &mut self,
         decision: FlowDecision,
@@ -650,7 +653,7 @@ impl<'a> FlowDriver<'a> {
         self.apply_event(FlowEvent::Decided { decision }, by)
     }
 
-    /// Stops a flow of which nothing runs.
+    /// Stops a flow without running lanes.
     pub(crate) fn stop(&mut self) -> Result<(), Diagnostics> {
         self.silent = true;
         if !self.state.is_paused() {
@@ -660,7 +663,7 @@ impl<'a> FlowDriver<'a> {
     }
 }
 
-/// What could not be done, for a person. It is recorded, so that it holds no secret.
+/// Renders failures as lines for a person. They are recorded, so they must not contain secrets.
 fn says(Diagnostics(diags): &Diagnostics) -> Vec<String> {
     let line = |diag: &Diagnostic| {
         let text = mask_addresses(&masked(diag).to_string());
@@ -670,7 +673,7 @@ fn says(Diagnostics(diags): &Diagnostics) -> Vec<String> {
     diags.iter().map(line).collect()
 }
 
-/// Documents are not what was approved.
+/// Reports documents that differ from the approved ones.
 fn strayed_error(state: &FlowState) -> Diagnostics {
     let paths: Vec<&str> = state.strayed.keys().map(String::as_str).collect();
     let message = format!("documents are not as they were approved: {}", paths.join(", "));
@@ -678,7 +681,7 @@ fn strayed_error(state: &FlowState) -> Diagnostics {
     Diagnostic::error(Code::FlowRefused, message).hint(hint).into()
 }
 
-/// Adds a run to those of its lane, the last one at the end.
+/// Appends a run to those of its lane, so that the latest is last.
 fn add_run(runs: &mut BTreeMap<(u32, String), Vec<Id>>, entry: u32, lane: &str, run: &str) {
     let runs = runs.entry((entry, lane.to_owned())).or_default();
     if let Some(run) = Id::parse(run) {

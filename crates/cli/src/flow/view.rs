@@ -1,8 +1,8 @@
-//! What a flow looks like from outside.
+//! Renders the status of a flow as JSON and as text.
 
 use callsheet_core::diag::visible;
 use callsheet_core::flow::{FlowDecision, FlowState, FlowStatus, WaitReason};
-use callsheet_core::prefs::Preference;
+use callsheet_core::library::preferences::Preference;
 use serde_json::{Value, json};
 
 use super::RecordedFlow;
@@ -10,7 +10,7 @@ use crate::app::AppContext;
 use crate::print::{TextStyle, one_line};
 use crate::session::new_preferences;
 
-/// Where a flow is, in one word.
+/// Returns the state of a flow as one word.
 pub(crate) fn word(state: &FlowState) -> &'static str {
     match &state.at {
         _ if state.stopped => "stopped",
@@ -23,7 +23,7 @@ pub(crate) fn word(state: &FlowState) -> &'static str {
     }
 }
 
-/// Why a person is asked, in words.
+/// Explains why the flow waits for a person.
 pub(crate) fn reasons(state: &FlowState) -> Vec<String> {
     let begins = if state.at == FlowStatus::Entering { "begin" } else { "go on" };
     let reason = |why: &WaitReason| match why {
@@ -50,7 +50,7 @@ pub(crate) fn reasons(state: &FlowState) -> Vec<String> {
     state.wait_reasons().iter().map(reason).collect()
 }
 
-/// The word of a decision that a person takes in a state.
+/// Returns the word for a person's decision in a state.
 pub(super) fn decision_word(decision: &FlowDecision, state: &FlowState) -> &'static str {
     match decision {
         FlowDecision::Approve => "approve",

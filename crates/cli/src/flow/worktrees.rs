@@ -1,4 +1,4 @@
-//! The worktrees of lanes: made, merged, and told of where flows that have ended left some.
+//! Worktrees of lanes: creates and merges them, and reports those that ended flows left.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::app::AppContext;
 use crate::drive::{git_failed, project_in};
 use crate::state::{failed, private_folder, state_dir};
 
-/// The project in a worktree of this lane's own.
+/// Returns the project in a worktree of this lane.
 pub(super) fn make_worktree(
     app: &AppContext<'_>,
     flow: &Id,
@@ -23,7 +23,7 @@ pub(super) fn make_worktree(
     Ok(project_in(app, &git, &made.path))
 }
 
-/// Where the worktrees of a flow's lanes are.
+/// Returns the repository and the directory of the worktrees of a flow's lanes.
 fn lanes_home(app: &AppContext<'_>, flow: &Id) -> Result<(Git, PathBuf), Diagnostics> {
     let none = || Diagnostic::error(Code::GitFailed, "there is no git repository, so there are no worktrees");
     let git = Git::at(&app.project).map_err(|error| git_failed(&error))?.ok_or_else(none)?;
@@ -33,12 +33,12 @@ fn lanes_home(app: &AppContext<'_>, flow: &Id) -> Result<(Git, PathBuf), Diagnos
     Ok((git, home))
 }
 
-/// All flows make their worktrees one after the other.
+/// Returns the lock under which all flows create their worktrees, one at a time.
 fn lock(home: &Path) -> PathBuf {
     home.with_file_name("lock")
 }
 
-/// Says what flows that have ended left of their lanes. Nothing of it is in the way.
+/// Reports the worktrees and branches that ended flows left. They do not hinder new flows.
 pub(crate) fn report_leftovers(app: &AppContext<'_>, open: &[String]) -> Result<(), Diagnostics> {
     let Ok(Some(git)) = Git::at(&app.project) else { return Ok(()) };
     let lanes = state_dir()?.join("lanes");
@@ -57,12 +57,13 @@ pub(crate) fn report_leftovers(app: &AppContext<'_>, open: &[String]) -> Result<
     Ok(())
 }
 
-/// Every round of every flow has worktrees of its own: what an earlier one left is not what this one starts from.
+/// Returns a name that is unique per flow and round, so that a round does not start from the files of an
+/// earlier one.
 fn lane_name(flow: &Id, entry: u32, lane: &str) -> String {
     format!("lane-{flow}-{entry:03}-{lane}")
 }
 
-/// Brings what a lane did into the project; answers with what stands in the way.
+/// Merges the changes of a lane into the project. Returns the conflicting paths.
 pub(super) fn merge(
     app: &AppContext<'_>,
     flow: &Id,

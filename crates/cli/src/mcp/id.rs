@@ -1,19 +1,19 @@
-//! The id of a message, as it is written there: answers give it back byte for byte.
+//! Finds the id of a message and keeps its bytes: answers repeat it byte for byte.
 
 use std::ops::Range;
 
 use rmcp::model::RequestId;
 
-/// What a message has for its id.
+/// The id of a message, as far as it has a valid one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum GivenId {
     #[default]
     None,
-    /// A string, or an integer that the library gives back as it was.
+    /// A string, or an integer that the library writes back unchanged.
     Plain(Vec<u8>),
-    /// Another number.
+    /// Any other number.
     Odd(Vec<u8>),
-    /// What no id can be: null, a truth value, an object, a list, no JSON at all, or more than is kept.
+    /// Not a valid id: null, a boolean, an object, an array, invalid JSON, or more bytes than are kept.
     Bad,
 }
 
@@ -30,7 +30,7 @@ impl GivenId {
         }
     }
 
-    /// The bytes to give back, unless there are none.
+    /// Returns the bytes to repeat in the answer, or `None` without a valid id.
     pub(super) fn echo(&self) -> Option<&[u8]> {
         match self {
             Self::Plain(word) | Self::Odd(word) => Some(word),
@@ -39,7 +39,7 @@ impl GivenId {
     }
 }
 
-/// Whether JSON calls it a number, however large.
+/// Checks whether `word` is a JSON number of any size.
 fn is_number(word: &[u8]) -> bool {
     let digits = |word: &[u8]| word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let rest = word.strip_prefix(b"-").unwrap_or(word);
@@ -63,28 +63,28 @@ fn is_number(word: &[u8]) -> bool {
     rest.is_empty()
 }
 
-/// Finds the `id` of a message that need not be kept: a value of the outermost object.
+/// Scanner that finds the `id` in the outermost object of a message, without keeping the message.
 #[derive(Debug, Default)]
 pub(super) struct IdScan {
-    /// How many bytes have been read.
+    /// Number of bytes read.
     at: usize,
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// The string, number or word at hand, at the outermost level.
+    /// The current string, number or literal, at the outermost level.
     word: Vec<u8>,
-    /// Where it begins and ends.
+    /// The byte range of `word`.
     place: Range<usize>,
-    /// More was there than is kept, or an object or a list.
+    /// Whether the value is longer than the limit, an object or an array.
     is_bad: bool,
-    /// Whether the word is the value of `id`.
+    /// Whether `word` is the value of `id`.
     is_id: bool,
     found: GivenId,
     found_at: Option<Range<usize>>,
 }
 
 impl IdScan {
-    /// No client has longer ids.
+    /// Well above the ids of any client.
     const MAX_WORD: usize = 64 * 1024;
 
     pub(super) fn read(&mut self, bytes: &[u8]) {
@@ -145,7 +145,7 @@ impl IdScan {
     fn value_ends(&mut self) {
         if self.depth == 1 {
             if std::mem::take(&mut self.is_id) {
-                // Whitespace inside of a number would be left out.
+                // `word` lacks whitespace, so `1 2` would become a number.
                 let is_bad = self.is_bad || self.place.len() != self.word.len();
                 self.found = if is_bad { GivenId::Bad } else { GivenId::of(&self.word) };
                 self.found_at = Some(self.place.clone());
@@ -159,7 +159,7 @@ impl IdScan {
         self.is_bad = false;
     }
 
-    /// The id, and where it stands.
+    /// Returns the id and its byte range.
     pub(super) fn found(self) -> (GivenId, Option<Range<usize>>) {
         (self.found, self.found_at)
     }
@@ -171,7 +171,7 @@ mod tests {
 
     fn id(message: &str) -> GivenId {
         let mut scan = IdScan::default();
-        // In pieces, as it comes from a pipe.
+        // In pieces, as from a pipe.
         message.as_bytes().chunks(3).for_each(|part| scan.read(part));
         let (id, place) = scan.found();
         if let (Some(echo), Some(place)) = (id.echo(), place) {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_is_found_wherever_it_stands() {
+    fn id_is_found_at_any_position() {
         let plain = |text: &str| GivenId::Plain(text.into());
         assert_eq!(id(r#"{"jsonrpc":"2.0","id":7,"method":"x"}"#), plain("7"));
         assert_eq!(
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_told_apart() {
+    fn ids_are_classified_by_kind() {
         let of = |text: &str| id(&format!(r#"{{"id":{text},"method":"x"}}"#));
         for odd in
             ["1.5", "1.0", "-0", "-0.0", "1e2", "1E-7", "1e400", "9223372036854775808", "-1e+30", "0.1"]

@@ -1,4 +1,4 @@
-//! Attaching a client: the one entry that its configuration needs, shown as a change, written on demand.
+//! Attaches a client: shows the entry for its configuration as a diff, and writes it on demand.
 
 use std::env;
 use std::fs;
@@ -30,7 +30,7 @@ pub(crate) enum McpClient {
     Copilot,
 }
 
-/// What the server is called there; agents see it in the names of its tools.
+/// Name of the server in the configuration; agents see it in the names of its tools.
 const NAME: &str = "callsheet";
 
 pub(crate) fn change(
@@ -41,7 +41,7 @@ pub(crate) fn change(
     write: bool,
 ) -> CommandResult {
     let (file, shown) = client.file(app)?;
-    // What a repository brings along may be a link to anywhere: it is read and written in the project alone.
+    // A file of a repository may be a link to anywhere, so it is read and written only inside the project.
     let of_project = file.strip_prefix(&app.project).ok().and_then(Path::to_str);
     let of_project = of_project.filter(|_| client.is_of_project());
     let limit = app.config.max_file_bytes.value;
@@ -91,7 +91,8 @@ fn bad(file: &str, why: &dyn std::fmt::Display) -> Diagnostics {
     Diagnostic::error(Code::ConfigBad, message).hint("it was left as it is").into()
 }
 
-/// How the server is started. A file of the user's own says where the project is; one of the project need not.
+/// Returns the arguments that start the server. A file in the user's home names the project; a file in the
+/// project need not.
 fn arguments(client: McpClient, session: &SessionDir, role: Option<&str>) -> Vec<String> {
     let mut arguments: Vec<String> = Vec::new();
     let way = if client.is_of_project() {
@@ -110,7 +111,7 @@ impl McpClient {
         matches!(self, Self::Claude | Self::Gemini)
     }
 
-    /// Where its configuration is, and how that is shown.
+    /// Returns the path of the client's configuration, and its form for display.
     fn file(self, app: &AppContext<'_>) -> Result<(PathBuf, String), Diagnostics> {
         let of_project = |file: &str| Ok((app.project.join(file), app.shown_here(file)));
         let of_user = |variable: &str, folder: &str, file: &str| {
@@ -131,7 +132,7 @@ impl McpClient {
         }
     }
 
-    /// The text of the file with the entry in it, and everything else as it was.
+    /// Returns the text of the file with the entry added and everything else unchanged.
     fn with_entry(self, old: &str, arguments: &[String]) -> Result<String, String> {
         if self == Self::Codex {
             return with_toml_entry(old, arguments);
@@ -144,7 +145,7 @@ impl McpClient {
         entry.insert("args".into(), json!(arguments));
         match self {
             Self::Copilot => drop(entry.insert("tools".into(), json!(["*"]))),
-            // Without it every call waits for a person.
+            // Without this key, every call waits for a person.
             Self::Gemini => drop(entry.insert("trust".into(), true.into())),
             Self::Claude | Self::Codex => {}
         }
@@ -173,7 +174,7 @@ fn with_toml_entry(old: &str, arguments: &[String]) -> Result<String, String> {
     let mut entry = Table::new();
     entry.insert("command", value(NAME));
     entry.insert("args", value(arguments.iter().collect::<Array>()));
-    // Without it every call is refused where nobody can be asked.
+    // Without this key, every call is refused if no person can be asked.
     entry.insert("default_tools_approval_mode", value("approve"));
     servers.insert(NAME, Item::Table(entry));
     Ok(all.to_string())

@@ -1,6 +1,6 @@
-//! The Model Context Protocol, on standard input and output.
+//! Implements the Model Context Protocol on standard input and output.
 //!
-//! The only place with an async runtime: one thread, and nothing of it on the way of `compose`.
+//! This is the only module with an async runtime: it has one thread, and `compose` does not use it.
 
 mod id;
 mod install;

@@ -1,14 +1,14 @@
-//! The project's templates as prompts: composed by the engine, with their variables as arguments.
+//! Offers the project's templates as prompts: composed by the engine, with their variables as arguments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use callsheet_core::catalog::{TemplateSummary, templates};
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_core::recipe::DeriveSpec;
+use callsheet_core::library::recipe::DeriveSpec;
+use callsheet_core::library::template::{Template, TemplateNotation};
 use callsheet_core::render::render;
 use callsheet_core::secrets::{Gate, SecretRules};
-use callsheet_core::template::{Template, TemplateNotation};
 use callsheet_core::{Request, SharedText, Sources as _, candidates, compose, read_recipe};
+use callsheet_lint::catalog::{TemplateSummary, templates};
 use rmcp::model::{GetPromptResult, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::{Map, Value};
 
@@ -37,7 +37,7 @@ fn prompt(server: &SessionServer, template: &TemplateSummary) -> Option<Prompt> 
     let mut arguments: Vec<PromptArgument> = Vec::new();
     for name in &template.variables {
         let variable = front.variable(name);
-        // What nobody has to give is either made by the engine or has a default.
+        // An optional variable is either derived by the engine or has a default.
         let required = !derived.contains_key(name) && variable.is_none_or(|variable| variable.required);
         let argument = PromptArgument::new(name).with_required(required && name != INSTRUCTIONS);
         let description = variable.and_then(|variable| variable.description.clone());
@@ -55,7 +55,7 @@ fn prompt(server: &SessionServer, template: &TemplateSummary) -> Option<Prompt> 
     Some(Prompt::new(template.path.clone(), template.description.clone(), Some(arguments)))
 }
 
-/// The slots that the recipe fills by itself.
+/// Returns the slots that the recipe derives, by name.
 fn derived(server: &SessionServer, recipe: &str) -> BTreeMap<String, DeriveSpec> {
     let session = &server.session;
     let places = candidates(&format!("recipes/{recipe}.toml"), &session.layout);
@@ -64,7 +64,7 @@ fn derived(server: &SessionServer, recipe: &str) -> BTreeMap<String, DeriveSpec>
     recipe.map(|recipe| recipe.derive).unwrap_or_default()
 }
 
-/// What the derived values of a template look at, each once.
+/// Returns the inputs of a template's derived values, each once.
 fn inputs(template: &TemplateSummary, derived: &BTreeMap<String, DeriveSpec>) -> BTreeSet<&'static str> {
     let asked = template.variables.iter().filter_map(|name| derived.get(name));
     let inputs = asked.flat_map(|derive| derive.from.inputs().iter().copied());
@@ -126,7 +126,8 @@ pub(super) fn get(
     })
 }
 
-/// The request that has this template as its own; fragments, which stand only in others, have none.
+/// Returns the request whose main template is this one. Fragments, which are only used inside other
+/// templates, have none.
 fn request(template: &TemplateSummary) -> Option<Request> {
     let (folder, name) = template.path.rsplit_once('/')?;
     let name = Some(name.to_owned());

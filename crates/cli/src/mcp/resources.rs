@@ -1,4 +1,4 @@
-//! The session's files as resources, to be read only.
+//! Offers the session's files as read-only resources.
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::{ListingLimits, SourceId, SourceRoot, Sources as _};
@@ -8,7 +8,7 @@ use crate::session::SessionDir;
 
 const SCHEME: &str = "session:///";
 
-/// More than that is no session any more.
+/// Well above the depth and the number of files of any session.
 const LIMITS: ListingLimits = ListingLimits { depth: 16, entries: 1000, ignored: false };
 
 pub(super) fn list(session: &SessionDir) -> Result<Vec<Resource>, Diagnostics> {

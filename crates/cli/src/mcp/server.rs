@@ -1,10 +1,11 @@
-//! What the server offers, and how it answers.
+//! Implements the MCP server of a session: its tools, prompts and resources, and its answers.
 
-use callsheet_core::contract::Contract;
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::library::contract::Contract;
+use callsheet_core::library::lookup::role_names;
 use callsheet_core::record::{Id, sha256};
 use callsheet_core::secrets::SecretMode;
-use callsheet_core::submission::{roles, schema};
+use callsheet_core::submission::schema;
 use callsheet_run::{SubmissionPermission, SubmissionRequest, ask_guard};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
@@ -22,21 +23,21 @@ use crate::failure::CommandResult;
 use crate::session::{SessionDir, reasons};
 use crate::state::RunDir;
 
-/// A session, and what its client may do.
+/// A session and the permissions of its client.
 #[derive(Debug)]
 pub(crate) struct SessionServer {
     pub(crate) session: SessionDir,
-    /// The contracts that can be handed in, by name.
+    /// The contracts that a client can submit to, by name.
     pub(crate) tools: Vec<(String, Contract)>,
-    /// The agent that prompts are made for, where one is configured.
+    /// The agent that prompts are composed for, if one is configured.
     pub(crate) agent: Option<String>,
-    /// What becomes of secrets in prompts. There is nobody here to warn.
+    /// The treatment of secrets in prompts. No person is present to see a warning.
     pub(crate) secrets: SecretMode,
-    /// The run whose agent hands things in; nobody's where a person attached the server.
+    /// The run whose agent submits; `None` if a person attached the server.
     pub(crate) run: Option<SubmittingRun>,
 }
 
-/// The run that submits, and the guard that has to agree.
+/// The run that submits, and the directory of the guard that must agree.
 #[derive(Debug)]
 pub(crate) struct SubmittingRun {
     pub(crate) id: Id,
@@ -45,8 +46,8 @@ pub(crate) struct SubmittingRun {
 }
 
 impl SubmittingRun {
-    /// Accepts a submission once, from a process below the guard of a run that goes on. Nothing is written if the guard
-    /// does not agree.
+    /// Accepts a submission once, from a process below the guard of an active run. Writes nothing if the
+    /// guard does not agree.
     fn take(&self, session: &SessionDir, tool: &str, data: &Value) -> Result<Value, Diagnostics> {
         let refused = |why: String| -> Diagnostics {
             let message = format!("run {} accepts no submission from here: {why}", self.id);
@@ -66,7 +67,7 @@ impl SubmittingRun {
                 let done = match session.submit(tool, data) {
                     Ok(done) => done.to_json(),
                     Err(failure) => {
-                        // The agent learns it in any case, and may correct itself.
+                        // The agent gets the error below in any case, and may correct itself.
                         let _ = open.refuse(reasons(&failure, Some(tool)));
                         return Err(failure);
                     }
@@ -78,7 +79,7 @@ impl SubmittingRun {
     }
 }
 
-/// Answers until standard input ends.
+/// Answers requests until standard input ends.
 pub(crate) fn serve(server: SessionServer) -> CommandResult {
     let failed = |error: &dyn std::fmt::Display| -> Diagnostics {
         Diagnostic::error(Code::OutputFailed, format!("the MCP server ended: {error}")).into()
@@ -88,7 +89,7 @@ pub(crate) fn serve(server: SessionServer) -> CommandResult {
     runtime.block_on(async {
         match server.serve(StdioTransport::start()).await {
             Ok(running) => running.waiting().await.map(drop).map_err(|error| failed(&error)),
-            // A client that goes before it has said anything is no mistake of ours.
+            // A client that disconnects before its first message is not an error of the server.
             Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
             Err(error) => Err(failed(&error)),
         }
@@ -109,7 +110,7 @@ impl ServerHandler for SessionServer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let roles = roles(&self.session.disk, &self.session.layout);
+        let roles = role_names(&self.session.disk, &self.session.layout);
         let tools = self.tools.iter().filter_map(|(name, contract)| {
             let Value::Object(schema) = schema(contract.submission.as_ref()?, &roles) else { return None };
             Some(Tool::new(name.clone(), contract.description.clone(), schema))
@@ -117,7 +118,8 @@ impl ServerHandler for SessionServer {
         Ok(ListToolsResult::with_all_items(tools.collect()))
     }
 
-    /// A submission that is not good is an answer, not a failure of the protocol: the agent reads it and tries again.
+    /// Submits data to a tool. A rejected submission is a result, not a protocol error: the agent reads it
+    /// and tries again.
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
@@ -180,7 +182,8 @@ impl ServerHandler for SessionServer {
         }
     }
 
-    /// What none of the other answers fits: another method, or one of ours with parameters of a wrong form.
+    /// Answers requests that no other handler accepts: an unknown method, or a known one with malformed
+    /// parameters.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -196,7 +199,7 @@ impl ServerHandler for SessionServer {
     }
 }
 
-/// The methods that have parameters.
+/// The supported methods with parameters.
 const METHODS: [&str; 6] =
     ["tools/call", "tools/list", "prompts/get", "prompts/list", "resources/read", "resources/list"];
 

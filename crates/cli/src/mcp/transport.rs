@@ -1,7 +1,8 @@
-//! Messages on standard input and output, a line each.
+//! Reads and writes messages on standard input and output, one per line.
 //!
-//! Every line gets an answer, unless it is a notification or an answer itself: a client that hears nothing waits for ever.
-//! The library takes ids that are strings or 64-bit integers; JSON-RPC allows any number, and wants it back as it was.
+//! Every line gets an answer, unless it is a notification or an answer itself: a client without an answer
+//! waits forever. The library accepts ids that are strings or 64-bit integers; JSON-RPC allows any number,
+//! and requires the same number in the answer.
 
 use std::collections::BTreeMap;
 use std::future::{Future, ready};
@@ -18,32 +19,34 @@ use tokio::sync::mpsc::{Receiver, channel};
 use super::id::{GivenId, IdScan};
 use crate::print::message;
 
-/// Far above any plan, far below what would hurt.
+/// Far above the size of any plan, and far below a harmful size.
 const MAX_MESSAGE: usize = 4 * 1024 * 1024;
 
 enum InputLine {
     Whole(Vec<u8>),
-    /// Only its id was kept.
+    /// Only the id is kept.
     TooLarge(GivenId),
 }
 
 pub(super) struct StdioTransport {
     lines: Receiver<InputLine>,
-    /// Requests that have no answer yet. A client may close its end as soon as it has asked.
+    /// Number of requests without an answer. A client may close its end right after a request.
     open: usize,
-    /// The ids that stand for those which the library does not take, with the bytes that were given.
+    /// The original bytes of ids that the library does not accept, by their replacements.
     stand_ins: BTreeMap<String, Vec<u8>>,
-    /// So many ids have been replaced.
+    /// Number of replaced ids.
     replaced: u64,
-    /// The client has asked to begin; the library ends if it hears anything but requests before.
+    /// Whether the client has initialized the session; before that, the library ends on anything but
+    /// requests.
     begun: bool,
 }
 
-/// How long the answers may take after the input has ended; a request that was given up never gets one.
+/// Time limit for pending answers after the input has ended; a cancelled request never gets one.
 const LAST_ANSWERS: Duration = Duration::from_secs(10);
 
 impl StdioTransport {
-    /// Reads on a thread of its own, since reading standard input cannot be given up.
+    /// Starts the transport. It reads on its own thread, because a read of standard input cannot be
+    /// cancelled.
     pub(super) fn start() -> Self {
         let (sender, lines) = channel(16);
         thread::spawn(move || {
@@ -74,7 +77,7 @@ impl Transport<RoleServer> for StdioTransport {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
             let Some(line) = self.lines.recv().await else {
-                // Each answer ends this wait, and the next call sees whether it was the last.
+                // Each answer ends this wait, and the next call checks whether it was the last.
                 if self.open > 0 {
                     tokio::time::sleep(LAST_ANSWERS).await;
                 }
@@ -94,7 +97,8 @@ impl Transport<RoleServer> for StdioTransport {
                     if let JsonRpcMessage::Request(request) = &message {
                         self.open += 1;
                         let request = &request.request;
-                        // The newest protocol has no such request; each says its version.
+                        // The newest protocol has no initialize request; each of its requests carries a
+                        // version.
                         self.begun |= matches!(request, ClientRequest::InitializeRequest(_))
                             || request.get_meta().protocol_version().is_some();
                     } else if !self.begun {
@@ -114,7 +118,7 @@ impl Transport<RoleServer> for StdioTransport {
     }
 }
 
-/// Why a line is no message, and to whom that is said.
+/// The refusal of a line that is not a message, and the id to answer to.
 struct MessageRefusal {
     id: GivenId,
     code: ErrorCode,
@@ -122,7 +126,8 @@ struct MessageRefusal {
 }
 
 impl MessageRefusal {
-    /// The bytes of an id are those that were given. What cannot be an id is `null`, as JSON-RPC has it.
+    /// Renders the refusal as JSON. It repeats the bytes of the given id; an invalid id becomes `null`, as
+    /// JSON-RPC requires.
     fn json(&self) -> Vec<u8> {
         let id = self.id.echo().unwrap_or(b"null");
         let error = json!({ "code": self.code.0, "message": self.why }).to_string();
@@ -131,7 +136,7 @@ impl MessageRefusal {
 }
 
 impl StdioTransport {
-    /// The message in a line; `None` in the place of a refusal for a notification that is none.
+    /// Parses the message in a line. The error is `None` for a malformed notification, which gets no answer.
     fn read(&mut self, mut line: Vec<u8>) -> Result<RxJsonRpcMessage<RoleServer>, Option<MessageRefusal>> {
         let mut scan = IdScan::default();
         scan.read(&line);
@@ -145,7 +150,7 @@ impl StdioTransport {
         serde_json::from_slice(&line).map_err(|error| refusal(&line, id, &error))
     }
 
-    /// A message as it is written, with the id that was given.
+    /// Serializes a message, with the id that the client gave.
     fn written(&mut self, item: &TxJsonRpcMessage<RoleServer>) -> serde_json::Result<Vec<u8>> {
         let id = match item {
             JsonRpcMessage::Response(response) => Some(&response.id),
@@ -168,10 +173,10 @@ impl StdioTransport {
     }
 }
 
-/// What to answer to a line that is no message; nothing to what looks like a notification.
+/// Returns the answer to a line that is not a message; `None` if it looks like a notification.
 fn refusal(line: &[u8], id: GivenId, error: &serde_json::Error) -> Option<MessageRefusal> {
     match serde_json::from_slice::<Value>(line) {
-        // An id whose name is spelled with escapes is one as well.
+        // `serde_json` also decodes an `id` key that is spelled with escapes.
         Ok(value) if value.get("method").is_some() && value.get("id").is_none() => None,
         Ok(_) => Some(MessageRefusal {
             id,
@@ -186,7 +191,7 @@ fn refusal(line: &[u8], id: GivenId, error: &serde_json::Error) -> Option<Messag
     }
 }
 
-/// The next line without its end; `None` where there is no more.
+/// Reads the next line without its line end; `None` at the end of the input.
 fn next_line(input: &mut impl io::BufRead) -> io::Result<Option<InputLine>> {
     let mut line = Vec::new();
     let mut scan: Option<IdScan> = None;
@@ -208,7 +213,7 @@ fn next_line(input: &mut impl io::BufRead) -> io::Result<Option<InputLine>> {
             }
             None => line.extend_from_slice(part),
         }
-        // The last message may lack its line's end.
+        // The last message may lack its line end.
         let is_whole = end.is_some() || available.is_empty();
         let read = part.len() + usize::from(end.is_some());
         input.consume(read);
@@ -226,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_is_too_large_is_skipped_and_the_next_one_read() {
+    fn oversized_line_is_skipped() {
         let large = format!(r#"{{"id":1,"text":"{}"}}"#, "x".repeat(MAX_MESSAGE));
         let text = format!("{large}\n{{\"id\":2}}\n{large}");
         let mut input = io::BufReader::new(text.as_bytes());
@@ -237,7 +242,7 @@ mod tests {
         };
         assert_eq!(next(), Some((true, b"1".to_vec())));
         assert_eq!(next(), Some((false, br#"{"id":2}"#.to_vec())));
-        // The last line has no end.
+        // The last line has no line end.
         assert_eq!(next(), Some((true, b"1".to_vec())));
         assert_eq!(next(), None);
     }

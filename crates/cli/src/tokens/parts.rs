@@ -1,19 +1,21 @@
-//! Counting on all cores: a text is cut where no token can reach across, so that its parts add up exactly.
+//! Counts tokens on all cores: splits a text where no token can span the cut, so the counts of its parts add
+//! up exactly.
 //!
-//! This module knows no vocabulary, only the patterns by which both of them first cut a text into words: no token
-//! takes in more than one word.
+//! This module knows no vocabulary, only the patterns by which both vocabularies first split a text into
+//! words: no token spans more than one word.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Bytes of a part at least: enough to be worth a turn, few enough to keep everybody busy until the end.
+/// Minimum bytes of a part: large enough to be worth a turn, small enough to keep all threads busy until the
+/// end.
 const PART: usize = 64 * 1024;
 
-/// Somebody who counts the tokens of a text.
+/// Function that counts the tokens of a text.
 pub(crate) type CountFunction<'c> = &'c (dyn Fn(&str) -> usize + Sync);
 
-/// The parts of a text, one after the other, and how many tokens each of them has.
+/// The consecutive parts of a text, each with its number of tokens.
 pub(crate) struct CountedParts(Vec<(Range<usize>, usize)>);
 
 impl CountedParts {
@@ -33,7 +35,7 @@ impl CountedParts {
         let most = thread::available_parallelism().map_or(1, usize::from);
         let mut all = thread::scope(|scope| {
             let spawn = |_| thread::Builder::new().spawn_scoped(scope, work);
-            // Where no more threads are to be had, fewer do the same.
+            // If no more threads can be spawned, fewer threads do the same work.
             let others: Vec<_> = (1..most.min(parts.len())).map_while(|at| spawn(at).ok()).collect();
             let mut all = work();
             for other in others {
@@ -48,13 +50,14 @@ impl CountedParts {
         Self(all)
     }
 
-    /// The tokens of the whole text.
+    /// Returns the number of tokens of the whole text.
     pub(crate) fn all(&self) -> usize {
         self.0.iter().map(|(_, tokens)| tokens).sum()
     }
 
-    /// The tokens of a range of `text` as if it stood alone. Parts that lie in it are not counted again: where words
-    /// end and begin around a cut is told by what stands next to it.
+    /// Returns the number of tokens of a range of `text`, as if the range were a text of its own. Parts
+    /// inside the range are not counted again: the characters next to a cut alone determine where words end
+    /// and begin around it.
     pub(crate) fn count_within(&self, text: &str, range: Range<usize>, count: CountFunction<'_>) -> usize {
         let first = self.0.partition_point(|(part, _)| part.start < range.start);
         let end = self.0.partition_point(|(part, _)| part.end <= range.end);
@@ -67,7 +70,7 @@ impl CountedParts {
     }
 }
 
-/// The text in parts of `least` bytes or more, but for the last.
+/// Splits the text into parts of `least` bytes or more; the last one may be shorter.
 fn parts(text: &str, least: usize) -> Vec<Range<usize>> {
     let mut parts = Vec::with_capacity(text.len() / least + 1);
     let mut start = 0;
@@ -79,12 +82,12 @@ fn parts(text: &str, least: usize) -> Vec<Range<usize>> {
     parts
 }
 
-/// The first place from `from` on where a word ends and another begins, whatever stands further off.
+/// Returns the first word boundary at or after `from` that does not depend on text further away.
 ///
-/// That is after line feeds which stand between two visible ASCII characters, of which the second is no `/`. A word
-/// that holds the first one does not hold the line feeds, and then they are a word of their own; or it is of
-/// punctuation, and ends with them. What follows is neither blank nor a line end nor, which `o200k_base` takes in as
-/// well, a slash.
+/// Such a boundary follows line feeds between two visible ASCII characters, the second of which is not `/`.
+/// Either the word with the first character excludes the line feeds, which then form their own word, or that
+/// word is punctuation and ends with them. The next character is not whitespace, not a line end and not a
+/// slash, which `o200k_base` also adds to such a word.
 fn cut(text: &[u8], mut from: usize) -> Option<usize> {
     while let Some(found) = text.get(from..)?.iter().position(|byte| *byte == b'\n') {
         let first = from + found;
@@ -102,13 +105,13 @@ fn cut(text: &[u8], mut from: usize) -> Option<usize> {
 pub(super) mod tests {
     use super::*;
 
-    /// The text in as many parts as can be.
+    /// Counts the text in as many parts as possible.
     pub(in crate::tokens) fn smallest(text: &str, count: CountFunction<'_>) -> CountedParts {
         CountedParts::of_parts(text, &parts(text, 1), count)
     }
 
     #[test]
-    fn a_text_is_cut_between_lines_that_begin_and_end_with_something_visible() {
+    fn text_splits_between_visible_lines() {
         let text = "one\ntwo;\n\nthree \nfour\n  five\n/six\r\nseven\néight\nnine";
         let cut: Vec<&str> = parts(text, 1).into_iter().map(|part| &text[part]).collect();
         assert_eq!(cut, ["one\n", "two;\n\n", "three \nfour\n  five\n/six\r\nseven\néight\n", "nine"]);

@@ -1,10 +1,10 @@
-//! Our counts against those of a counter that shares no code with ours, on files of every kind.
+//! Compares our counts with those of a counter that shares no code with ours, on files of every kind.
 
 use super::*;
 
 const FILES: usize = 1000;
 
-/// Numbers that are the same in every run.
+/// A deterministic random number generator.
 struct Dice(u64);
 
 impl Dice {
@@ -152,7 +152,7 @@ fn base64(dice: &mut Dice, out: &mut String) {
     out.push_str(dice.pick(&["", "=", "==", "\n", "\r\n"]));
 }
 
-/// What stands in files of every kind, once in a while.
+/// Strings that files of every kind contain once in a while.
 const ODD: &[&str] = &[
     "<|endoftext|>",
     "<|im_start|>",
@@ -190,7 +190,7 @@ fn exact(encoding: TokenEncoding) -> TokenCounter {
     TokenCounter(TokenizerSpec { encoding, ..TokenizerSpec::default() })
 }
 
-/// The files on which a counter and the independent one do not agree.
+/// Returns the files on which `count` and the independent counter disagree.
 fn disagreements(encoding: TokenEncoding, count: impl Fn(&str) -> usize) -> impl Iterator<Item = String> {
     let other = match encoding {
         TokenEncoding::Cl100kBase => bpe_openai::cl100k_base(),
@@ -204,7 +204,7 @@ fn disagreements(encoding: TokenEncoding, count: impl Fn(&str) -> usize) -> impl
 }
 
 #[test]
-fn both_encodings_agree_with_an_independent_counter() {
+fn encodings_agree_with_independent_counter() {
     for encoding in [TokenEncoding::Cl100kBase, TokenEncoding::O200kBase] {
         let counter = exact(encoding);
         let wrong: Vec<String> = disagreements(encoding, |text| counter.count(text)).collect();
@@ -213,7 +213,7 @@ fn both_encodings_agree_with_an_independent_counter() {
 }
 
 #[test]
-fn parts_add_up_to_the_whole_and_to_every_range_of_it() {
+fn parts_add_up_to_whole_text() {
     for encoding in [TokenEncoding::Cl100kBase, TokenEncoding::O200kBase] {
         let counter = exact(encoding);
         let exactly = |text: &str| counter.exactly(text);
@@ -239,7 +239,7 @@ fn parts_add_up_to_the_whole_and_to_every_range_of_it() {
 }
 
 #[test]
-fn a_long_text_is_counted_as_by_an_independent_counter() {
+fn long_text_matches_independent_counter() {
     let all: String = (0..FILES).map(file).collect();
     assert!(all.len() > 1_000_000, "long enough for many parts");
     assert_eq!(exact(TokenEncoding::Cl100kBase).count(&all), bpe_openai::cl100k_base().count(all.as_str()));
@@ -247,7 +247,7 @@ fn a_long_text_is_counted_as_by_an_independent_counter() {
 }
 
 #[test]
-fn a_counter_that_is_a_little_wrong_is_found_out() {
+fn slightly_wrong_counter_is_detected() {
     let encoding = TokenEncoding::O200kBase;
     let counter = exact(encoding);
     type Counter<'c> = (&'static str, &'c dyn Fn(&str) -> usize);
@@ -263,7 +263,7 @@ fn a_counter_that_is_a_little_wrong_is_found_out() {
 }
 
 #[test]
-fn an_estimate_is_rounded_up() {
+fn estimate_is_rounded_up() {
     let tokens = |percent| TokenizerSpec { percent: Some(percent), ..TokenizerSpec::default() };
     assert_eq!([0, 1, 50, 100, 101].map(|all| tokens(118).scale_tokens(all)), [0, 2, 59, 118, 120]);
     assert_eq!([0, 1, 7].map(|all| tokens(100).scale_tokens(all)), [0, 1, 7]);

@@ -1,4 +1,4 @@
-//! `agents` and `doctor`, on a machine that has only what a test puts there.
+//! Tests `agents` and `doctor` on a machine that has only the programs a test installs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::world::{Said, World, said};
 
-/// Programs that print a line, and the only ones there are.
+/// Runs a command with these shell scripts as the only programs in `PATH`.
 fn on_machine(world: &World, programs: &[(&str, &str)], args: &[&str]) -> Said {
     let bin = world.home().join("bin");
     fs::create_dir_all(&bin).unwrap();
@@ -24,9 +24,9 @@ fn on_machine(world: &World, programs: &[(&str, &str)], args: &[&str]) -> Said {
 const CLAUDE: (&str, &str) = ("claude", "[ \"$1\" = --version ] && echo '2.1.197 (Claude Code)'");
 
 #[test]
-fn agents_are_listed_with_what_is_installed() {
+fn agents_lists_installed_versions() {
     let world = World::new();
-    // Lies, hangs on with a child, and says nothing.
+    // Fails and prints no version.
     let copilot = ("copilot", "echo oops >&2; exit 1");
     let found = on_machine(&world, &[CLAUDE, copilot], &["agents"]);
     assert_eq!(
@@ -54,7 +54,7 @@ fn agents_are_listed_with_what_is_installed() {
 }
 
 #[test]
-fn what_a_project_brings_along_is_not_started() {
+fn project_agent_program_is_not_started() {
     let world = World::new();
     let own = "name = \"Own\"\n[start]\nprogram = \"own\"\nversion = [\"--version\"]\n";
     world.write(".callsheet/agents/own.toml", own);
@@ -72,7 +72,7 @@ fn row(name: &str, state: &str, detail: &str, todo: &str) -> Value {
 }
 
 #[test]
-fn the_doctor_says_what_is_missing_and_what_to_do() {
+fn doctor_reports_missing_programs_with_fixes() {
     let world = World::new();
     let all = [("git", "echo git version 2.47.3"), ("tmux", "echo tmux 3.3a"), CLAUDE];
     let good = on_machine(&world, &all, &["doctor"]);
@@ -126,7 +126,7 @@ fn the_doctor_says_what_is_missing_and_what_to_do() {
 }
 
 #[test]
-fn the_doctor_tries_the_database_out() {
+fn doctor_tests_sqlite() {
     let world = World::new();
     let nowhere = world.project.join("nowhere");
     let mut doctor = world.command();

@@ -1,6 +1,6 @@
-//! `--budget` on the shipped recipes: golden ladders at ten sizes each, in `tests/ladders`.
+//! Tests `--budget` on the shipped recipes: golden ladders at ten sizes each, in `tests/ladders`.
 //!
-//! `BLESS=1 cargo test -p callsheet --test cli budget` writes them anew; the difference is what has to be read then.
+//! `BLESS=1 cargo test -p callsheet --test cli budget` rewrites them; review the difference then.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,7 +14,7 @@ fn ladders() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ladders")
 }
 
-/// The project of the ladders, with the request for one recipe beside it.
+/// Creates the project of the ladders, with the request for one recipe beside it.
 fn world(recipe: &str) -> World {
     fn copy(world: &World, dir: &Path, below: &str) {
         for entry in fs::read_dir(dir).unwrap() {
@@ -35,7 +35,7 @@ fn world(recipe: &str) -> World {
 
 const REQUEST: [&str; 2] = ["--request", "../request.toml"];
 
-/// What is in every prompt of a recipe, however small the budget.
+/// Returns the texts that every prompt of a recipe contains, however small the budget is.
 fn musts(recipe: &str) -> Vec<String> {
     let task = "Let a cart take a voucher.".to_owned();
     match recipe {
@@ -52,7 +52,7 @@ fn musts(recipe: &str) -> Vec<String> {
     }
 }
 
-/// Counts as the agent's file says, with the other counter.
+/// Counts tokens as the agent's file specifies, with an independent tokenizer.
 fn independent_count(text: &str, agent: &str) -> usize {
     let percent = match agent {
         "claude" => 118,
@@ -66,7 +66,7 @@ fn number_in(message: &str) -> usize {
     message.split(' ').find_map(|word| word.parse().ok()).unwrap()
 }
 
-/// One rung of a ladder: what became of the prompt, after everything that must hold of it was checked.
+/// Checks the prompt for one budget and renders its degradations: one entry of a ladder.
 fn rung(world: &World, recipe: &str, agent: &str, budget: usize) -> String {
     let limit = budget.to_string();
     let args = ["--budget", &limit, REQUEST[0], REQUEST[1]];
@@ -164,7 +164,7 @@ fn run_fits_at_ten_sizes() {
 }
 
 #[test]
-fn explain_tells_people_of_every_step() {
+fn explain_shows_every_degradation() {
     let world = World::new();
     world.write(
         ".callsheet/recipes/small.toml",

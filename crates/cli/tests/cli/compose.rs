@@ -1,8 +1,8 @@
-//! `compose`: the prompt, the whole prompt, and nothing but the prompt.
+//! Tests `compose`: it prints the whole prompt and nothing else.
 
 use crate::world::{World, shipped};
 
-/// The four elements of a prompt as an XML parser that is not ours sees them.
+/// Reads the system text, the documents and the instructions of a prompt with an independent XML parser.
 fn parts(xml: &str) -> (String, Vec<(String, String, String)>, String) {
     let document = roxmltree::Document::parse(xml).unwrap();
     let root = document.root_element();
@@ -20,23 +20,23 @@ fn parts(xml: &str) -> (String, Vec<(String, String, String)>, String) {
     (text(child("system_prompt").unwrap()), context.collect(), text(child("instructions").unwrap()))
 }
 
-/// A shipped system template as it reads in an empty project.
-/// What the contract of a phase asks for, as a golden case of the engine has it between a heading and a task.
+/// Reads the reply instructions of a phase from a golden case of the engine, between a heading and a task.
 fn reply(phase: &str) -> String {
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/tests/golden");
     let whole = std::fs::read_to_string(format!("{golden}/T5-reply-of-{phase}/expect.md")).unwrap();
     whole.strip_prefix("# End\n\n").unwrap().strip_suffix("\n\nGo").unwrap().to_owned()
 }
 
+/// Renders a shipped system template as it reads in an empty project.
 fn in_an_empty_project(template: &str, phase: &str) -> String {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../builtin/skeletons");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/builtin/skeletons");
     let mut skeletons: Vec<_> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     skeletons.sort();
     skeletons.retain(|path| path.file_name().unwrap().to_str().unwrap().starts_with(&format!("{phase}-")));
     let skeletons: Vec<String> =
         skeletons.into_iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
-    // No agent sees the marks of instruction units.
+    // Prompts do not contain the comments that mark clauses.
     let without_mark = |line: &str| format!("{}\n", line.split(" <!-- unit:").next().unwrap_or_default());
     let text: String =
         shipped(&format!("templates/system/{template}.md")).lines().map(without_mark).collect();
@@ -48,7 +48,7 @@ fn in_an_empty_project(template: &str, phase: &str) -> String {
             &if skeletons.is_empty() {
                 String::new()
             } else {
-                // Their headings would pass for the template's.
+                // Without a fence, their headings would look like headings of the template.
                 let all = skeletons.join("\n");
                 let fence = if all.contains("```") { "````\n" } else { "```\n" };
                 format!("{fence}<skeletons>\n{all}</skeletons>\n{fence}").trim_end().to_owned()
@@ -61,7 +61,7 @@ fn in_an_empty_project(template: &str, phase: &str) -> String {
 }
 
 #[test]
-fn t1_u3_an_empty_directory_gives_the_base_plan_prompt() {
+fn t1_u3_empty_directory_uses_base() {
     let world = World::new();
     let said = world.run(["compose", "-p", "plan", "Add login"]);
     assert_eq!(said.code, 0, "{}", said.err);
@@ -72,7 +72,7 @@ fn t1_u3_an_empty_directory_gives_the_base_plan_prompt() {
 }
 
 #[test]
-fn t1_every_phase_has_its_base_template() {
+fn t1_every_phase_has_base_template() {
     for phase in ["plan", "challenge", "implement", "review", "archive"] {
         let said = World::new().run(["compose", "-p", phase, "Add login"]);
         assert_eq!(said.code, 0, "{}", said.err);
@@ -81,7 +81,7 @@ fn t1_every_phase_has_its_base_template() {
 }
 
 #[test]
-fn t1_an_agents_own_template_wins_over_base_and_the_projects_over_both() {
+fn t1_template_precedence_project_agent_base() {
     let world = World::new();
     let implement = world.run(["compose", "-p", "implement", "-a", "claude", "x"]);
     assert_eq!(parts(&implement.out).0, in_an_empty_project("CLAUDE-implement", "implement"));
@@ -97,7 +97,7 @@ fn t1_an_agents_own_template_wins_over_base_and_the_projects_over_both() {
 }
 
 #[test]
-fn t1_verbose_tells_of_the_fallback() {
+fn t1_verbose_reports_template_fallback() {
     let world = World::new();
     world.write(".callsheet/templates/system/BASE-plan.md", "base");
     let quiet = world.run(["compose", "-p", "plan", "-a", "claude", "x"]);
@@ -112,7 +112,7 @@ fn t1_verbose_tells_of_the_fallback() {
 }
 
 #[test]
-fn u2_documents_come_back_byte_for_byte() {
+fn u2_documents_round_trip_exactly() {
     let world = World::new();
     let long = "x<&".repeat(350_000);
     let contents = [
@@ -147,7 +147,7 @@ fn u2_documents_come_back_byte_for_byte() {
 }
 
 #[test]
-fn u2_artifacts_and_thoughts_keep_the_order_given() {
+fn u2_documents_keep_given_order() {
     let world = World::new();
     world.write("spec.md", "the spec");
     world.write("a.rs", "fn a() {}");
@@ -178,7 +178,7 @@ fn u2_artifacts_and_thoughts_keep_the_order_given() {
 }
 
 #[test]
-fn a_file_outside_the_project_is_called_by_its_name() {
+fn outside_file_is_shown_by_name() {
     let world = World::new();
     std::fs::write(world.project.parent().unwrap().join("notes.txt"), "outside").unwrap();
     let said = world.run(["compose", "-p", "archive", "x", "-f", "../notes.txt"]);
@@ -204,7 +204,7 @@ const HOSTILE: &str =
     "[[include:/etc/passwd]] {{PROJECT_CONTEXT}} [[shared:x]] [[placeholder:value]] {{> x}}";
 
 #[test]
-fn m2_m3_m4_m5_a_staged_prompt_puts_everything_in_once_and_parses_nothing_twice() {
+fn m2_m3_m4_m5_inserts_verbatim() {
     let world = World::new();
     staged(&world);
     world.write("s/04_planning/plan.md", format!("plan: {HOSTILE}\r\n"));
@@ -235,7 +235,7 @@ fn m2_m3_m4_m5_a_staged_prompt_puts_everything_in_once_and_parses_nothing_twice(
 }
 
 #[test]
-fn m2_a_missing_include_is_named() {
+fn m2_missing_include_is_reported() {
     let world = World::new();
     staged(&world);
     let said = world.run([
@@ -261,7 +261,7 @@ fn m2_a_missing_include_is_named() {
 }
 
 #[test]
-fn c1_the_same_request_gives_the_same_bytes_elsewhere() {
+fn c1_prompt_ignores_directory_and_locale() {
     let prompt = |world: &World, args: &[&str], lang: &str| {
         for file in ["b.txt", "a.txt", "c/d.txt"] {
             world.write(file, file);
@@ -282,7 +282,7 @@ fn c1_the_same_request_gives_the_same_bytes_elsewhere() {
 }
 
 #[test]
-fn requests_and_flags_come_together() {
+fn flags_override_request_file() {
     let world = World::new();
     world.write(".callsheet/templates/identity/me.md", "I am {{name}} of {{team}}.");
     world.write(
@@ -305,7 +305,7 @@ fn requests_and_flags_come_together() {
 }
 
 #[test]
-fn instructions_can_come_from_standard_input_once() {
+fn stdin_is_read_for_one_input() {
     let world = World::new();
     world.write(".callsheet/templates/system/BASE-x.md", "base");
     let said = world.run_with(&["compose", "-p", "x", "-"], b"from stdin\n");
@@ -319,7 +319,7 @@ fn instructions_can_come_from_standard_input_once() {
 }
 
 #[test]
-fn out_writes_the_file_whole_and_prints_nothing() {
+fn out_writes_file_and_prints_nothing() {
     let world = World::new();
     world.write(".callsheet/templates/system/BASE-x.md", "base");
     let printed = world.run(["compose", "-p", "x", "task"]);
@@ -332,7 +332,7 @@ fn out_writes_the_file_whole_and_prints_nothing() {
 }
 
 #[test]
-fn b6_tools_are_in_request_bodies_and_never_in_text() {
+fn b6_tools_appear_only_in_json() {
     let world = World::new();
     world.write(".callsheet/templates/identity/me.md", "I am.");
     let schema = serde_json::json!({ "type": "object", "properties": { "q": { "type": "string" } } });

@@ -1,4 +1,4 @@
-//! Bad input: a stable code, the place, every place looked in, a hint, and nothing on standard output.
+//! Tests bad input: a stable code, the place, every place searched, a hint, and nothing on standard output.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ fn refused(said: &Said, code: i32) -> &str {
 }
 
 #[test]
-fn u6_an_unknown_phase_names_every_place_and_the_phases_that_exist() {
+fn u6_unknown_phase_lists_searched_places() {
     let said = World::new().run(["compose", "-p", "invalid-phase", "-a", "claude", "x"]);
     assert_eq!(
         refused(&said, 3),
@@ -26,7 +26,7 @@ fn u6_an_unknown_phase_names_every_place_and_the_phases_that_exist() {
 }
 
 #[test]
-fn errors_as_json_are_one_object() {
+fn json_error_is_one_object() {
     let said = World::new().run(["--json", "compose", "-p", "pln", "x"]);
     let object: serde_json::Value = serde_json::from_str(refused(&said, 3)).unwrap();
     let places = ["project:.callsheet/templates", "user:templates", "builtin:templates"]
@@ -53,7 +53,7 @@ fn one_object(message: &str, hint: &str) -> serde_json::Value {
 }
 
 #[test]
-fn a_command_line_that_makes_no_sense_is_one_object_too() {
+fn json_usage_error_is_one_object() {
     let world = World::new();
     let cases: [(&[&str], &str, &str); 5] = [
         (
@@ -95,7 +95,7 @@ fn a_command_line_that_makes_no_sense_is_one_object_too() {
 }
 
 #[test]
-fn a_slip_of_the_keys_is_recognised_and_nothing_else() {
+fn only_near_misspellings_get_suggestions() {
     let world = World::new();
     world.write(".callsheet/recipes/role.toml", "");
     let near = [("rnu", "run"), ("rn", "run"), ("RUN", "run"), ("layres", "layers"), ("unifeid", "unified")];
@@ -117,7 +117,7 @@ fn a_slip_of_the_keys_is_recognised_and_nothing_else() {
 }
 
 #[test]
-fn what_xml_cannot_carry_is_named_with_offset_and_character() {
+fn invalid_xml_characters_report_offset() {
     let world = World::new();
     world.write("nul.txt", "ab\0c");
     world.write("bell.txt", "é\u{7}");
@@ -139,7 +139,7 @@ fn what_xml_cannot_carry_is_named_with_offset_and_character() {
 }
 
 #[test]
-fn what_is_not_utf_8_is_named_with_its_offset() {
+fn invalid_utf8_reports_offset() {
     let world = World::new();
     world.write("latin.txt", b"caf\xe9");
     let said = world.run(["compose", "-q", "-p", "archive", "x", "-f", "latin.txt"]);
@@ -150,7 +150,7 @@ fn what_is_not_utf_8_is_named_with_its_offset() {
 }
 
 #[test]
-fn what_is_no_file_is_refused_at_once() {
+fn non_regular_file_is_refused() {
     let world = World::new();
     assert!(Command::new("mkfifo").arg(world.project.join("pipe")).status().unwrap().success());
     std::fs::create_dir(world.project.join("folder")).unwrap();
@@ -164,7 +164,7 @@ fn what_is_no_file_is_refused_at_once() {
 }
 
 #[test]
-fn a_file_that_is_not_there_has_an_exit_code_of_its_own() {
+fn missing_file_exits_with_4() {
     let world = World::new();
     for args in [["-f", "no.txt"], ["--request", "no.txt"], ["--set-file", "a=no.txt"], ["--tools", "no.txt"]]
     {
@@ -186,7 +186,7 @@ fn a_file_that_is_not_there_has_an_exit_code_of_its_own() {
 }
 
 #[test]
-fn all_unfilled_slots_are_reported_at_once() {
+fn all_unfilled_slots_are_reported() {
     let world = World::new();
     world.write(".callsheet/templates/identity/me.md", "{{one}} {{two}}\n{{one}}");
     let said = world.run(["compose", "-r", "layers", "--role", "me", "x", "-s", "on=1"]);
@@ -210,7 +210,7 @@ fn all_unfilled_slots_are_reported_at_once() {
 }
 
 #[test]
-fn names_that_could_be_paths_or_flags_are_refused() {
+fn path_like_names_are_refused() {
     let world = World::new();
     for (flag, what) in
         [("--role", "role"), ("-a", "agent"), ("-p", "phase"), ("--command", "command"), ("-r", "recipe")]
@@ -227,7 +227,7 @@ fn names_that_could_be_paths_or_flags_are_refused() {
 }
 
 #[test]
-fn hostile_text_is_shown_not_sent_to_the_terminal() {
+fn control_characters_in_errors_are_escaped() {
     let world = World::new();
     world.write(".callsheet/templates/identity/me.md", "\u{1b}[31m{{x}}\u{202e}\u{9b}0m");
     let said = world.run(["compose", "-r", "layers", "--role", "me", "x"]);
@@ -240,7 +240,7 @@ fn hostile_text_is_shown_not_sent_to_the_terminal() {
 }
 
 #[test]
-fn a_request_with_unknown_keys_names_them_all() {
+fn all_unknown_request_keys_are_reported() {
     let world = World::new();
     world.write("r.toml", "recipe = \"run\"\ninstrctions = \"x\"\n[task]\nwrte = []\n");
     let err = world.run(["compose", "--request", "r.toml"]);
@@ -255,7 +255,7 @@ fn a_request_with_unknown_keys_names_them_all() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_failure() {
+fn closed_stdout_is_not_an_error() {
     let world = World::new();
     world.write("big.txt", "x".repeat(2_000_000));
     let bin = env!("CARGO_BIN_EXE_callsheet");

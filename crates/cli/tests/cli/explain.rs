@@ -1,10 +1,10 @@
-//! `explain`: every byte has its origin, and what is absent has its reason.
+//! Tests `explain`: every byte has its origin, and every absent input has its reason.
 
 use serde_json::Value;
 
 use crate::world::World;
 
-/// The bytes of a range's source, found without the program's help.
+/// Reads the bytes of a range's source without the program's help.
 fn source_bytes(world: &World, origin: &Value, request: &Value) -> Option<String> {
     let range = origin["source_start"].as_u64()? as usize..origin["source_end"].as_u64()? as usize;
     let whole = match origin["kind"].as_str()? {
@@ -12,7 +12,7 @@ fn source_bytes(world: &World, origin: &Value, request: &Value) -> Option<String
             let (root, path) = origin["source"].as_str()?.split_once(':')?;
             match root {
                 "builtin" => {
-                    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../builtin/");
+                    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/builtin/");
                     std::fs::read_to_string(format!("{file}{path}")).unwrap()
                 }
                 "project" => world.read(path),
@@ -26,7 +26,7 @@ fn source_bytes(world: &World, origin: &Value, request: &Value) -> Option<String
     Some(whole[range].to_string())
 }
 
-/// Undoes an encoding as the documentation describes it.
+/// Reverses an encoding as the documentation describes it.
 fn undo(encoding: &str, text: &str) -> String {
     match encoding {
         "plain" => text.to_string(),
@@ -50,7 +50,7 @@ fn undo(encoding: &str, text: &str) -> String {
 }
 
 #[test]
-fn ranges_cover_every_byte_and_lead_back_to_their_sources() {
+fn ranges_cover_text_and_match_sources() {
     let world = World::new();
     world.write("src/<a>.rs", "fn a() -> Vec<u8> {} // ]]> &amp;\r\n");
     world.write("README.md", "# Shop\r\n\r\nText.\n");
@@ -98,7 +98,7 @@ fn ranges_cover_every_byte_and_lead_back_to_their_sources() {
 }
 
 #[test]
-fn a_person_sees_lines_with_their_numbers_and_what_is_absent() {
+fn page_shows_line_numbers_and_absences() {
     let world = World::new();
     world
         .write(".callsheet/templates/identity/me.md", "---\nname: me\nvariables: [v]\n---\nOne\nTwo {{v}}\n");
@@ -128,7 +128,7 @@ fn a_person_sees_lines_with_their_numbers_and_what_is_absent() {
 }
 
 #[test]
-fn colours_only_where_they_are_wanted() {
+fn colours_appear_only_on_request() {
     let world = World::new();
     world.write(".callsheet/templates/identity/me.md", "One");
     let args = ["explain", "-r", "layers", "--role", "me", "Go"];

@@ -1,4 +1,4 @@
-//! `fuzz`: what hostile values break in templates and recipes.
+//! Tests `fuzz`: it finds templates and recipes that hostile values break.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ fn clean(tried: usize) -> Said {
 }
 
 #[test]
-fn everything_that_a_template_opens_around_a_slot_is_looked_at() {
+fn every_construct_around_slot_is_checked() {
     let template = "# About {{a}}\n\n<!-- {{b}} -->\n\n<x y='{{c}}' {{d}}>\n{{e}}\n</x>\n\n~~~\n{{f}}\n~~~\n\n## {{g}}\n\n- {{h}}\n";
     let world = world("templates/identity/open.md", template);
     let finding = |what: &str, place: &str, line: &str, marks: &str, hint: &str| {
@@ -51,14 +51,14 @@ fn everything_that_a_template_opens_around_a_slot_is_looked_at() {
 }
 
 #[test]
-fn a_template_that_keeps_its_slots_safe_is_clean() {
+fn safe_template_has_no_findings() {
     let world = world("templates/identity/safe.md", "<log>\n{{log}}\n</log>\n\nSay {{what}}, {{> own}}.\n");
     world.write(".callsheet/templates/shared/own.md", "or {{what}} and {{more}}");
     assert_eq!(world.run(["fuzz", "identity/safe"]), clean(3 * 56 + 1 + 1000));
 }
 
 #[test]
-fn a_recipe_of_a_project_is_tried_with_every_template_that_it_can_choose() {
+fn recipe_is_tried_with_every_template() {
     let recipe = "format = 'markdown'\n[[section]]\nname = 'role'\npart = 'system'\nrequired = true\n\
                   blocks = [{ template = 'own/{role}.md' }]\n\
                   [[section]]\nname = 'task'\npart = 'instructions'\nblocks = [{ value = 'instructions' }]\n";
@@ -92,7 +92,7 @@ fn every_shipped_recipe_is_clean() {
 }
 
 #[test]
-fn an_unknown_name_says_where_was_looked() {
+fn unknown_name_lists_searched_places() {
     let said = World::new().run(["fuzz", "unifed"]);
     assert_eq!((said.code, said.out.as_str()), (3, ""));
     assert_eq!(
@@ -107,14 +107,14 @@ fn an_unknown_name_says_where_was_looked() {
 }
 
 #[test]
-fn options_of_recipes_are_refused_for_a_template() {
+fn recipe_options_are_refused_for_templates() {
     let said = World::new().run(["fuzz", "identity/supervisor", "--role", "x"]);
     let err = "error[usage/bad]: `identity/supervisor` is a template: --role, --phase and --command are for recipes\n";
     assert_eq!(said, Said { code: 2, out: String::new(), err: err.into() });
 }
 
 #[test]
-fn json_holds_the_whole_value_and_the_same_seed_gives_the_same() {
+fn json_is_whole_and_seed_deterministic() {
     let world = world("templates/identity/one.md", "<!-- {{a}} -->\n");
     let said = world.run(["fuzz", "identity/one", "--json", "--seed", "7", "--cases", "20"]);
     let wanted = json!({

@@ -1,4 +1,4 @@
-//! The ledger from the outside: what is recorded is proved, and nobody else can read it.
+//! Tests the ledger through the command line: recorded prompts verify, and only the owner can read them.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 use crate::world::{Said, World, said};
 
-/// Where earlier versions kept a project's ledger.
+/// Path of a project's ledger in earlier versions.
 const OLD: &str = ".callsheet/ledger.db";
 
-/// Records a prompt of `task` with the file `docs/plan.md`, and answers with the run's id.
+/// Records a prompt of `task` with the file `docs/plan.md`. Returns the run's id.
 pub(crate) fn record(world: &World, task: &str) -> String {
     let done = world.run([
         "--json",
@@ -49,7 +49,7 @@ fn times(few: usize, many: usize) -> usize {
 }
 
 #[test]
-fn c1_what_was_recorded_is_the_same_in_another_place_and_locale() {
+fn c1_recorded_prompts_verify_elsewhere() {
     let world = world();
     let count = times(300, 1000);
     let phases = ["plan", "challenge", "implement", "review", "archive"];
@@ -82,7 +82,7 @@ fn c1_what_was_recorded_is_the_same_in_another_place_and_locale() {
         let run = done.err.lines().find_map(|line| line.strip_prefix("run ")).unwrap().to_owned();
         prompts.push((run, done.out));
     }
-    // Elsewhere there is the ledger, and nothing of the project.
+    // The other directory has the ledger and no file of the project.
     let elsewhere = World::new();
     fs::copy(world.ledger(), elsewhere.project.join("copy.db")).unwrap();
     drop(world);
@@ -108,7 +108,7 @@ fn c1_what_was_recorded_is_the_same_in_another_place_and_locale() {
 }
 
 #[test]
-fn without_record_nothing_is_kept() {
+fn compose_without_record_writes_nothing() {
     let world = world();
     assert_eq!(world.run(["compose", "-p", "plan", "x"]).code, 0);
     assert!(!world.project.join(".callsheet").exists());
@@ -119,7 +119,7 @@ fn without_record_nothing_is_kept() {
 }
 
 #[test]
-fn only_the_owner_can_read_a_ledger_whatever_the_umask_is() {
+fn ledger_is_private_under_any_umask() {
     for umask in ["000", "022", "077", "0777"] {
         let world = world();
         let program = env!("CARGO_BIN_EXE_callsheet");
@@ -130,7 +130,7 @@ fn only_the_owner_can_read_a_ledger_whatever_the_umask_is() {
             command.env("HOME", world.home());
             command
         };
-        // Somebody reads all the time, so that the files beside the database stay.
+        // A permanent reader keeps the files beside the database in place.
         let mut watch = in_shell("exec \"$PROGRAM\" watch --since 0").stdout(Stdio::piped()).spawn().unwrap();
         let recorded = said(&mut in_shell("\"$PROGRAM\" -q compose -p plan --record x > /dev/null"), b"");
         assert_eq!((recorded.code, recorded.err.as_str()), (0, ""));
@@ -149,7 +149,7 @@ fn only_the_owner_can_read_a_ledger_whatever_the_umask_is() {
 }
 
 #[test]
-fn links_of_a_cloned_repository_are_not_followed() {
+fn symlinked_ledger_is_refused() {
     let world = world();
     let outside = world.project.parent().unwrap().join("outside");
     fs::create_dir(&outside).unwrap();
@@ -167,7 +167,7 @@ fn links_of_a_cloned_repository_are_not_followed() {
 }
 
 #[test]
-fn a_project_cannot_name_the_ledger_and_a_person_can() {
+fn ledger_from_project_needs_trust() {
     let world = world();
     world.write(".callsheet/config.toml", "ledger = \"postgres://evil.example/x\"\n");
     let refused = world.run(["-q", "compose", "-p", "plan", "--record", "x"]);
@@ -208,7 +208,7 @@ fn a_project_cannot_name_the_ledger_and_a_person_can() {
     );
 }
 
-/// What a run's record and texts are, to be recorded again with a change.
+/// Records the last run once more, with its record and texts changed by `change`.
 fn again(ledger: &mut Ledger, change: impl FnOnce(&mut RecordBundle)) -> String {
     let run = ledger.find("last").unwrap().run.id;
     let composed = ledger.composed(&run).unwrap();
@@ -222,7 +222,7 @@ fn again(ledger: &mut Ledger, change: impl FnOnce(&mut RecordBundle)) -> String 
 }
 
 #[test]
-fn verify_says_what_is_wrong_by_its_exit_code() {
+fn verify_exit_code_names_problem() {
     let world = world();
     let good = record(&world, "T-1");
     let place = LedgerUrl::Sqlite(world.ledger());
@@ -274,7 +274,7 @@ fn verify_says_what_is_wrong_by_its_exit_code() {
     assert_eq!(world.run(["verify"]).code, 2);
 }
 
-/// Lines of a `watch` that runs for as long as `work` does and until it has told `count` records.
+/// Returns the lines of a `watch` that runs during `work` and until it has printed `count` records.
 fn watched(world: &World, ledger: &[&str], count: usize, work: impl FnOnce()) -> Vec<Value> {
     let mut command = world.command();
     command.args(ledger).args(["watch", "--since", "0"]).stdout(Stdio::piped()).stdin(Stdio::null());
@@ -308,7 +308,7 @@ fn eight_writers_and_a_watcher(world: &World, ledger: &[&str]) {
     assert!(lines.iter().all(|line| line["event"] == "record.composed"));
     let verified = world.run([ledger, &["--json", "verify", "--all"]].concat());
     assert_eq!((verified.code, &verified.json()["records"]), (0, &json!(8 * EACH)));
-    // The last head is kept, whoever appended it.
+    // The last head is kept, regardless of the process that appended it.
     let known = world.run(["--json", "ledger", "list"]).json();
     let heads: Vec<&Value> =
         known["ledgers"].as_array().unwrap().iter().map(|known| &known["head"]).collect();
@@ -316,10 +316,10 @@ fn eight_writers_and_a_watcher(world: &World, ledger: &[&str]) {
 }
 
 #[test]
-fn c7_a_watcher_sees_every_record_of_eight_processes_once_and_in_order() {
+fn c7_watch_prints_records_in_order() {
     let world = world();
     eight_writers_and_a_watcher(&world, &[]);
-    // A reader that has seen enough ends it.
+    // The watch ends if its reader closes the pipe.
     let mut watch = world.command().args(["watch", "--since", "0"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut some = [0; 10];
     watch.stdout.take().unwrap().read_exact(&mut some).unwrap();
@@ -328,7 +328,7 @@ fn c7_a_watcher_sees_every_record_of_eight_processes_once_and_in_order() {
 }
 
 #[test]
-fn a_ledger_moves_to_postgres() {
+fn ledger_moves_to_postgres() {
     let server = match Postgres::start() {
         Ok(server) => server,
         Err(why) => return missing(&format!("the command line on PostgreSQL: {why}")),
@@ -360,7 +360,7 @@ fn a_ledger_moves_to_postgres() {
 }
 
 #[test]
-fn a_recorder_that_is_killed_leaves_a_whole_ledger() {
+fn killed_recorder_leaves_valid_ledger() {
     let world = world();
     record(&world, "T-1");
     let mut told = 0;

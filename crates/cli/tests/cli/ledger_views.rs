@@ -1,4 +1,4 @@
-//! What `log`, `show`, `diff`, `export`, `import` and `gc` print.
+//! Tests the output of `log`, `show`, `diff`, `export`, `import` and `gc`.
 
 use callsheet_core::EndReason;
 use callsheet_core::record::{Event, Exit, Id, LogStream, Output, Replied};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::ledger::{record, world};
 use crate::world::World;
 
-/// A project with two runs; the second one has the changed plan, printed something, and passed.
+/// Creates a project with two runs; the second one has the changed plan, some output and a pass.
 fn two_runs() -> (World, String, String) {
     let world = world();
     let first = record(&world, "T-1");
@@ -34,7 +34,7 @@ fn two_runs() -> (World, String, String) {
 }
 
 #[test]
-fn log_lists_the_newest_first() {
+fn log_lists_newest_first() {
     let (world, first, second) = two_runs();
     let all = world.run(["--json", "log"]).json();
     let started = |at: usize| all["runs"][at]["started"].as_str().unwrap()[..19].to_owned();
@@ -67,7 +67,7 @@ fn log_lists_the_newest_first() {
 }
 
 #[test]
-fn show_gives_the_prompt_its_origins_its_records_and_its_lines() {
+fn show_prints_prompt_origins_and_records() {
     let (world, first, second) = two_runs();
     let composed = world.run([
         "compose",
@@ -97,7 +97,7 @@ fn show_gives_the_prompt_its_origins_its_records_and_its_lines() {
     let kinds: Vec<&Value> =
         records["records"].as_array().unwrap().iter().map(|record| &record["kind"]).collect();
     assert_eq!(kinds, ["composed", "output", "output", "exit", "replied"]);
-    // What an agent printed does nothing to a terminal.
+    // Control characters in an agent's output are escaped before they reach a terminal.
     assert_eq!(world.run(["show", "last", "--stream", "stdout"]).out, "one\n\\u{1b}[31mtwo\nthree\n");
     assert_eq!(world.run(["show", "last", "--stream", "stdout", "--tail", "1"]).out, "three\n");
     let lines =
@@ -128,7 +128,7 @@ fn show_gives_the_prompt_its_origins_its_records_and_its_lines() {
 }
 
 #[test]
-fn c9_diff_tells_because_of_what_a_line_changed() {
+fn c9_diff_names_cause_of_change() {
     let (world, first, second) = two_runs();
     let told = world.run(["diff", &first, &second]);
     assert_eq!(
@@ -168,7 +168,7 @@ fn c9_diff_tells_because_of_what_a_line_changed() {
     assert_eq!((same.code, same.out.as_str(), same.err.as_str()), (0, "", "the same bytes\n"));
 }
 
-/// A change that no section has is shown too.
+/// A change outside all sections is shown too.
 #[test]
 fn diff_shows_changed_separators() {
     let world = World::new();
@@ -194,7 +194,7 @@ fn diff_shows_changed_separators() {
 }
 
 #[test]
-fn an_export_is_proved_and_taken_in_elsewhere() {
+fn export_is_verified_and_imported_elsewhere() {
     let (world, first, _) = two_runs();
     assert_eq!(world.run(["export", &first, "--out", "one.jsonl"]).code, 0);
     assert_eq!(world.run(["export", &first]).out, world.read("one.jsonl"));
@@ -227,7 +227,7 @@ fn an_export_is_proved_and_taken_in_elsewhere() {
 }
 
 #[test]
-fn gc_says_what_it_removes() {
+fn gc_lists_removed_runs() {
     let (world, first, second) = two_runs();
     let dry = world.run(["gc", "--keep-last", "1", "--dry-run"]);
     let said = (dry.code, dry.out, dry.err);

@@ -1,4 +1,4 @@
-//! The program from the outside: the real binary in a directory of its own.
+//! Tests the program through its command line: each test runs the real binary in its own directory.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! `callsheet mcp install`: a change that is shown, and written only when somebody says so.
+//! Tests `callsheet mcp install`: it shows the change and writes it only with `--write`.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::world::World;
 
 #[test]
-fn nothing_is_written_without_being_asked_for() {
+fn install_without_write_only_shows_change() {
     let world = World::new();
     world.write("session/x", "");
     let said = world.run(["mcp", "install", "--client", "claude", "--session", "session", "--role", "coder"]);
@@ -23,7 +23,7 @@ fn nothing_is_written_without_being_asked_for() {
 }
 
 #[test]
-fn what_is_there_stays() {
+fn existing_settings_are_kept() {
     let world = World::new();
     let old = json!({ "zebra": 1, "mcpServers": { "other": { "command": "x" } }, "alpha": [2] });
     world.write(".gemini/settings.json", old.to_string());
@@ -33,13 +33,13 @@ fn what_is_there_stays() {
     expected["mcpServers"]["callsheet"] = entry;
     let text = world.read(".gemini/settings.json");
     assert_eq!(text, serde_json::to_string_pretty(&expected).unwrap() + "\n");
-    // Once more changes nothing.
+    // A second install changes nothing.
     let again = world.run(["--json", "mcp", "install", "--client", "gemini", "--write"]);
     assert_eq!((again.json()["change"].clone(), again.json()["written"].clone()), (json!(""), json!(false)));
 }
 
 #[test]
-fn users_own_files_say_where_the_project_is() {
+fn user_files_name_project() {
     let world = World::new();
     let project = world.project.display().to_string();
     let home = world.home();
@@ -68,7 +68,7 @@ fn users_own_files_say_where_the_project_is() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_left_alone() {
+fn invalid_file_is_left_unchanged() {
     let world = World::new();
     world.write(".mcp.json", "{ // mine\n}");
     let said = world.run(["mcp", "install", "--client", "claude", "--write"]);
@@ -85,7 +85,7 @@ fn a_file_that_cannot_be_read_is_left_alone() {
 }
 
 #[test]
-fn a_role_that_does_not_exist_is_refused() {
+fn unknown_role_is_refused() {
     let said = World::new().run(["mcp", "--role", "reviwer"]);
     assert_eq!((said.code, said.out.as_str()), (2, ""));
     assert_eq!(

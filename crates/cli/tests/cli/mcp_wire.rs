@@ -1,10 +1,10 @@
-//! `callsheet mcp`, message by message.
+//! Tests `callsheet mcp` message by message.
 
 use serde_json::{Value, json};
 
 use crate::world::World;
 
-/// Everything that is answered to these lines, which come all at once and are followed by the end.
+/// Sends these lines at once, closes standard input, and returns all answers.
 fn answers(world: &World, lines: &[String]) -> Vec<Value> {
     let hello = json!({
         "jsonrpc": "2.0", "id": 0, "method": "initialize",
@@ -27,7 +27,7 @@ fn call(id: u64, name: &str, arguments: &Value) -> String {
 }
 
 #[test]
-fn whoever_asks_and_goes_gets_all_answers() {
+fn closed_stdin_still_gets_all_answers() {
     let world = World::new();
     let topics: Vec<String> = (1..=20)
         .map(|nth| {
@@ -45,7 +45,7 @@ fn whoever_asks_and_goes_gets_all_answers() {
 }
 
 #[test]
-fn what_is_no_message_or_too_large_gets_an_answer() {
+fn malformed_or_large_message_is_answered() {
     let world = World::new();
     let large = "x".repeat(5 << 20);
     let lines = [
@@ -69,7 +69,8 @@ fn what_is_no_message_or_too_large_gets_an_answer() {
     );
 }
 
-/// Each line of raw bytes behind the usual beginning, without a line's end behind the last one: the answers to them.
+/// Sends the usual first messages and these lines of raw bytes, the last one without a line end. Returns the
+/// answers.
 fn raw_answers(world: &World, lines: &[&[u8]]) -> Vec<String> {
     let hello = json!({
         "jsonrpc": "2.0", "id": "hello", "method": "initialize",
@@ -83,9 +84,9 @@ fn raw_answers(world: &World, lines: &[&[u8]]) -> Vec<String> {
     said.out.lines().filter(|line| !line.contains("\"hello\"")).map(str::to_owned).collect()
 }
 
-/// JSON-RPC allows any number and any string: it comes back as it was given.
+/// JSON-RPC allows any number and any string as an id: the answer repeats it unchanged.
 #[test]
-fn every_id_that_is_one_comes_back_as_it_was() {
+fn valid_ids_are_returned_unchanged() {
     let world = World::new();
     let long = format!("\"{}\"", "x".repeat(5000));
     let ids = [
@@ -121,9 +122,9 @@ fn every_id_that_is_one_comes_back_as_it_was() {
     }
 }
 
-/// Whatever a line is, it gets an answer, and so does the request behind it, which has no line's end.
+/// Every malformed line gets an answer, and so does the request after it, which has no line end.
 #[test]
-fn whatever_is_no_message_gets_an_answer_and_the_next_one_too() {
+fn request_after_malformed_line_is_answered() {
     let world = World::new();
     let deep = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{}{}}}"#,
@@ -173,7 +174,7 @@ fn whatever_is_no_message_gets_an_answer_and_the_next_one_too() {
         let wanted = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":""#);
         assert!(answers[0].starts_with(&wanted), "{shown}: {}", answers[0]);
     }
-    // Notifications get none, also if they are wrong or come before anything else.
+    // Notifications get no answer, even if they are invalid or are the first message.
     let note: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/unheard-of","params":5}"#;
     assert_eq!(raw_answers(&world, &[note]), Vec::<String>::new());
     let early = format!("{}\n{}\n", String::from_utf8_lossy(note), request("1"));
@@ -181,9 +182,9 @@ fn whatever_is_no_message_gets_an_answer_and_the_next_one_too() {
     assert_eq!((said.code, said.out.lines().count()), (0, 1), "{}", said.err);
 }
 
-/// From wherever the server is started, a session is that of the project.
+/// The session is the project's, regardless of the directory in which the server starts.
 #[test]
-fn a_session_is_found_from_wherever_the_server_is_started() {
+fn session_is_found_from_any_directory() {
     let world = World::new();
     world.write(".callsheet/sessions/a/note.md", b"x");
     std::fs::create_dir_all(world.project.join("deep/down")).unwrap();

@@ -1,4 +1,5 @@
-//! Ledgers that earlier versions made: later versions open, list, show and verify them. `tests/ledgers/make` made them.
+//! Tests that this version opens, lists, shows and verifies the ledgers of earlier versions, which
+//! `tests/ledgers/make` created.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,7 +15,7 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ledgers/1").join(name)
 }
 
-/// The runs and flows of a ledger, without their ids and times.
+/// Renders the runs and flows of a ledger without their ids and times.
 fn shown(world: &World, ledger: &str) -> String {
     let ask = |args: &[&str]| {
         let said = world.run([&["--ledger", ledger, "--all-projects"], args].concat());
@@ -45,7 +46,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or("-").to_owned()
 }
 
-/// Everything is as it was recorded, but for what needs a secret value or an older engine.
+/// Asserts that everything verifies, except prompts that need a secret value or an older engine.
 fn assert_whole(world: &World, ledger: &str) {
     let said = world.run(["--ledger", ledger, "--json", "verify", "--all", "--read-data"]);
     assert_eq!(said.code, 12, "{}", said.out);
@@ -56,7 +57,7 @@ fn assert_whole(world: &World, ledger: &str) {
     }
 }
 
-/// A ledger shows all of its runs and flows, and they are as they were recorded.
+/// Asserts that a ledger shows all of its runs and flows as they were recorded.
 fn assert_readable(world: &World, ledger: &str, expected: &str) {
     let shown = shown(world, ledger);
     if std::env::var_os("BLESS").is_some() {

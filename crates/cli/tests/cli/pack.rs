@@ -1,4 +1,4 @@
-//! `-f` with directories and patterns, and `--detail`.
+//! Tests `-f` with directories and patterns, and `--detail`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::world::{Said, World};
 
-/// A project with a system template of one word.
+/// Creates a project with a system template of one word.
 fn world(files: &[(&str, &str)]) -> World {
     let world = World::new();
     world.write(".callsheet/templates/system/BASE-plan.md", "Plan.");
@@ -23,7 +23,7 @@ fn plan(world: &World, args: &[&str]) -> Said {
     world.run(["compose", "-p", "plan", "Go."].iter().chain(args))
 }
 
-/// What a prompt of [`world`] is that carries these documents and is said without a warning.
+/// Returns the output of a [`world`] whose prompt contains these documents, without a warning.
 fn prompt(documents: &str) -> Said {
     let out = format!(
         "<prompt><system_prompt>Plan.</system_prompt><context>{documents}</context>\
@@ -52,9 +52,9 @@ const TREE: [(&str, &str); 7] = [
     (".gitignore", "*.log\n"),
 ];
 
-/// A long prompt is written part by part: the same bytes as in a file, where it is written as a whole.
+/// A long prompt is written to standard output part by part and to a file as a whole: the bytes are the same.
 #[test]
-fn a_long_prompt_is_the_same_on_standard_output() {
+fn long_prompt_is_same_on_stdout() {
     let texts: Vec<(String, String)> = (100..180)
         .map(|number| (format!("src/{number}"), format!("{number} words\n").repeat(number * 20)))
         .collect();
@@ -63,7 +63,7 @@ fn a_long_prompt_is_the_same_on_standard_output() {
     let said = plan(&world, &["-f", "src"]);
     assert!(said == files(&texts), "{} bytes, {}", said.out.len(), said.err);
     assert!(said.out.len() > 2 << 20);
-    // The agent's own limit is known after the last part.
+    // The prompt can only be compared with the agent's limit after the last part.
     let warned = plan(&world, &["-f", "src", "-a", "codex"]);
     let whole = plan(&world, &["-f", "src", "-a", "codex", "--out", "file"]);
     assert_eq!((warned.err.lines().count(), warned.err), (2, whole.err));
@@ -71,7 +71,7 @@ fn a_long_prompt_is_the_same_on_standard_output() {
 }
 
 #[test]
-fn a_directory_stands_for_its_files_in_byte_order() {
+fn directory_adds_files_in_byte_order() {
     let world = world(&TREE);
     let all =
         [("src/a-b.rs", "ab"), ("src/a/one.rs", "one"), ("src/a/two.md", "two"), ("src/main.rs", "main")];
@@ -82,14 +82,14 @@ fn a_directory_stands_for_its_files_in_byte_order() {
 }
 
 #[test]
-fn order_is_as_given_and_nothing_comes_twice() {
+fn files_keep_given_order_without_duplicates() {
     let world = world(&TREE);
     let flags = ["-f", "src/main.rs", "-f", "src/a", "-f", "src/out.log", "-f", ".", "-f", "src/**/*.rs"];
     let all = [
         ("src/main.rs", "main"),
         ("src/a/one.rs", "one"),
         ("src/a/two.md", "two"),
-        // A file that is named outright is there whatever `.gitignore` says.
+        // `.gitignore` does not exclude a file that is named explicitly.
         ("src/out.log", "log"),
         ("src/a-b.rs", "ab"),
     ];
@@ -100,7 +100,7 @@ fn order_is_as_given_and_nothing_comes_twice() {
 }
 
 #[test]
-fn a_pattern_stands_for_the_files_that_match() {
+fn pattern_adds_matching_files() {
     let world = world(&TREE);
     let (ab, one, two, main) =
         (("src/a-b.rs", "ab"), ("src/a/one.rs", "one"), ("src/a/two.md", "two"), ("src/main.rs", "main"));
@@ -122,7 +122,7 @@ fn a_pattern_stands_for_the_files_that_match() {
 }
 
 #[test]
-fn patterns_are_relative_to_where_one_is() {
+fn patterns_are_relative_to_current_directory() {
     let world = world(&TREE);
     fs::create_dir(world.project.join(".git")).unwrap();
     let there = |args: &[&str]| {
@@ -138,7 +138,7 @@ fn patterns_are_relative_to_where_one_is() {
 }
 
 #[test]
-fn a_file_whose_name_looks_like_a_pattern_is_that_file() {
+fn exact_file_name_beats_pattern() {
     let world = world(&[("pages/[id].ts", "one"), ("pages/i.ts", "other"), ("[x]/{y}.ts", "deep")]);
     assert_eq!(plan(&world, &["-f", "pages/[id].ts"]), files(&[("pages/[id].ts", "one")]));
     assert_eq!(plan(&world, &["-f", "pages/[i].ts"]), files(&[("pages/i.ts", "other")]));
@@ -149,7 +149,7 @@ fn a_file_whose_name_looks_like_a_pattern_is_that_file() {
 }
 
 #[test]
-fn what_is_no_text_is_named_and_counted() {
+fn binary_files_are_listed_and_counted() {
     let world = world(&[("tree/a.txt", "a"), ("config.toml", "")]);
     world.write("tree/logo.png", b"\x89PNG\0\0");
     world.write("tree/latin.txt", b"caf\xe9");
@@ -177,7 +177,7 @@ fn what_is_no_text_is_named_and_counted() {
 }
 
 #[test]
-fn names_that_are_not_utf8_are_a_warning() {
+fn non_utf8_name_is_a_warning() {
     let world = world(&[("tree/a.txt", "a")]);
     let name = world.project.join("tree").join(OsStr::from_bytes(b"caf\xe9"));
     if fs::write(name, "").is_err() {
@@ -191,7 +191,7 @@ fn names_that_are_not_utf8_are_a_warning() {
 }
 
 #[test]
-fn a_match_of_nothing_is_an_error() {
+fn pattern_without_match_is_an_error() {
     let world = world(&TREE);
     fs::create_dir(world.project.join("empty")).unwrap();
     let hint =
@@ -215,7 +215,7 @@ fn a_match_of_nothing_is_an_error() {
 }
 
 #[test]
-fn a_directory_outside_the_project_is_refused() {
+fn directory_outside_project_is_refused() {
     let world = world(&TREE);
     let outside = world.project.parent().unwrap().join("outside");
     fs::create_dir(&outside).unwrap();
@@ -231,7 +231,7 @@ fn a_directory_outside_the_project_is_refused() {
 }
 
 #[test]
-fn detail_says_how_much_of_each_file_goes_in() {
+fn detail_sets_amount_per_file() {
     let world = world(&[
         ("docs/guide.md", "# Guide\n\nWords.\n"),
         ("src/a.py", "class A:\n    def b(self):\n        pass\n"),
@@ -251,7 +251,7 @@ fn detail_says_how_much_of_each_file_goes_in() {
 }
 
 #[test]
-fn detail_holds_for_all_documents() {
+fn detail_applies_to_all_documents() {
     let world = world(&[("a.md", "# A\nwords\n"), ("b.md", "# B\nwords\n")]);
     let outside = world.project.parent().unwrap().join("notes.md");
     fs::write(&outside, "# Notes\nwords\n").unwrap();
@@ -292,7 +292,7 @@ fn detail_holds_for_all_documents() {
 }
 
 #[test]
-fn a_detail_that_meets_nothing_is_a_warning_and_a_bad_one_an_error() {
+fn unused_detail_warns_invalid_detail_fails() {
     let world = world(&[("a.md", "# A\n")]);
     let mut expected = files(&[("a.md", "# A\n")]);
     expected.err = "warning[detail/unused]: `--detail b.md=path`: no document has such a path\n\
@@ -307,9 +307,9 @@ fn a_detail_that_meets_nothing_is_a_warning_and_a_bad_one_an_error() {
     }
 }
 
-/// A recipe that lists paths opens no file.
+/// A recipe that lists paths does not open the files.
 #[test]
-fn a_recipe_that_lists_paths_gets_the_paths() {
+fn path_recipe_lists_packed_paths() {
     let world = world(&[("src/b.rs", "b"), ("src/a.rs", "a")]);
     world.write("src/blob", b"\0");
     world.write(
@@ -322,7 +322,7 @@ fn a_recipe_that_lists_paths_gets_the_paths() {
 }
 
 #[test]
-fn explain_lists_what_was_left_out() {
+fn explain_lists_omitted_files() {
     let world = world(&[("tree/a.md", "# A\nwords\n"), ("tree/b.md", "# B\n")]);
     world.write("tree/c", b"\0");
     let said = world.run([
@@ -351,9 +351,9 @@ fn explain_lists_what_was_left_out() {
     assert_eq!(said.json()["absent"], expected);
 }
 
-/// Many files of every sort, and a parser that is not ours.
+/// Packs many files of every kind and reads them back with an independent parser.
 #[test]
-fn an_xml_parser_gives_back_every_packed_byte() {
+fn packed_bytes_survive_xml_parser() {
     let world = world(&[]);
     let bits = [
         "fn main() {}\n",
@@ -388,7 +388,7 @@ fn an_xml_parser_gives_back_every_packed_byte() {
         "ü.txt",
     ];
     let mut expected = Vec::new();
-    // A generator of our own: the same bytes on every machine.
+    // A hand-written generator gives the same bytes on every machine.
     let mut state = 7_u64;
     let mut next = |below: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

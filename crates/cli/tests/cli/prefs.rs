@@ -1,4 +1,4 @@
-//! Preference memory on the command line.
+//! Tests preferences on the command line.
 
 use std::process::Stdio;
 
@@ -13,7 +13,7 @@ fn quiet(code: i32, err: &str) -> Said {
 }
 
 #[test]
-fn m6_a_preference_is_in_the_next_prompt_and_can_be_taken_back() {
+fn m6_preference_enters_prompts_until_removed() {
     let world = World::new();
     world.write(FILE, "Be kind.\n\n## Tools\n\n- just\n");
     let prompt = |world: &World| {
@@ -62,7 +62,7 @@ fn m6_a_preference_is_in_the_next_prompt_and_can_be_taken_back() {
 }
 
 #[test]
-fn a_mark_in_front_is_no_option() {
+fn leading_bullet_is_not_an_option() {
     let world = World::new();
     let said = world.run(["prefs", "add", "coder", "- Small commits", "--json"]);
     assert_eq!((said.code, said.json()), (0, json!({ "added": ["Small commits"] })));
@@ -71,7 +71,7 @@ fn a_mark_in_front_is_no_option() {
 }
 
 #[test]
-fn only_roles_that_exist_and_no_paths() {
+fn unknown_roles_and_paths_are_refused() {
     let world = World::new();
     let roles =
         "architect, code-researcher, coder, designer, planner, product-manager, reviewer, web-researcher";
@@ -88,7 +88,7 @@ fn only_roles_that_exist_and_no_paths() {
 }
 
 #[test]
-fn a_link_in_the_way_is_not_followed() {
+fn symlinked_folder_is_not_followed() {
     let world = World::new();
     let outside = world.project.parent().unwrap().join("outside");
     std::fs::create_dir(&outside).unwrap();
@@ -102,9 +102,9 @@ fn a_link_in_the_way_is_not_followed() {
 }
 
 #[test]
-fn sixteen_at_once_and_each_is_there_once() {
+fn concurrent_adds_store_each_preference_once() {
     let world = World::new();
-    // Eight wishes, each by two processes that spell it differently.
+    // Eight preferences, each added by two processes that spell it differently.
     let wishes: Vec<String> = (0..16)
         .map(|nth| match nth % 4 {
             0 | 1 => format!("Wish {}", nth / 2),

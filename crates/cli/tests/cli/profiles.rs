@@ -1,4 +1,4 @@
-//! Profiles that bind who takes them on, parts of files, versions of agents, and templates by their plain names.
+//! Tests profiles that bind a role to an agent, parts of files, agent versions, and templates by plain name.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,7 +16,7 @@ fn ok(said: Said) -> Said {
 }
 
 #[test]
-fn c2_a_profile_binds_agent_model_and_permission_and_is_recorded() {
+fn c2_profile_binds_agent_and_permission() {
     let world = World::new();
     world.write(".callsheet/profiles/maintainer.md", BOUND);
     let profile =
@@ -36,7 +36,7 @@ fn c2_a_profile_binds_agent_model_and_permission_and_is_recorded() {
     let log = ok(world.run(["--json", "log"])).json();
     assert_eq!(log["runs"][0]["profile"], profile);
 
-    // Who is named outright comes first.
+    // An agent named on the command line takes precedence.
     ok(world.run(with(&["compose", "--record", "-a", "codex"])));
     assert_eq!(ok(world.run(["--json", "show", "last"])).json()["agent"], "codex");
 
@@ -52,13 +52,13 @@ fn c2_a_profile_binds_agent_model_and_permission_and_is_recorded() {
     assert_eq!((&launch["model"], &launch["permit"]), (&json!("opus"), &json!("ask")));
     let launch = dry(&["--model", "haiku", "--permit", "all"]);
     assert_eq!((&launch["model"], &launch["permit"]), (&json!("haiku"), &json!("all")));
-    // A profile asks for less than is configured, and never for more.
+    // A profile can lower the configured permission but never raise it.
     world.write(".callsheet/profiles/maintainer.md", BOUND.replace("permit: ask", "permit: all"));
     assert_eq!(dry(&[])["permit"], "edit");
 }
 
 #[test]
-fn c9_lines_of_a_file_go_in_for_an_agent_that_takes_them() {
+fn c9_embedded_lines_enter_prompt() {
     let world = World::new();
     world.write("src/a.rs", "one\ntwo\nthree\n");
     let ask = |agent: &str, embed: &str| {
@@ -96,13 +96,13 @@ fn c9_lines_of_a_file_go_in_for_an_agent_that_takes_them() {
     assert_eq!(wrong("src/b.rs").0, 4);
 }
 
-/// What is said of the workspace outside of git.
+/// Returns the text about the workspace for a project outside of git.
 fn workspace() -> String {
     crate::world::shipped("templates/shared/workspace-folder.md")
 }
 
 #[test]
-fn c4_only_inside_of_git_the_workspace_is_a_worktree() {
+fn c4_workspace_is_worktree_inside_git() {
     let world = World::new();
     let compose = || ok(world.run(["-q", "compose", "--write", "src/**", "Go"])).out;
     let section = |words: &str| format!("\n\n## Workspace\n\n{words}\n\n## ");
@@ -112,7 +112,7 @@ fn c4_only_inside_of_git_the_workspace_is_a_worktree() {
 }
 
 #[test]
-fn b3_what_an_agent_loads_depends_on_its_version() {
+fn b3_loaded_files_depend_on_version() {
     let world = World::new();
     world.write("AGENTS.md", "Indent with blanks.\n");
     let loads = |agent: &str| {
@@ -131,7 +131,7 @@ fn b3_what_an_agent_loads_depends_on_its_version() {
 }
 
 #[test]
-fn b2_t1_templates_are_found_by_their_plain_names() {
+fn b2_t1_templates_found_by_name() {
     let world = World::new();
     world.write(".callsheet/templates/identity/clerk.md", "You are a clerk.\n");
     assert_eq!(ok(world.run(["templates", "show", "clerk"])).out, "You are a clerk.\n");
@@ -148,7 +148,7 @@ fn b2_t1_templates_are_found_by_their_plain_names() {
 }
 
 #[test]
-fn an_agent_can_be_added_by_a_template_alone() {
+fn template_alone_adds_agent() {
     let world = World::new();
     world.write(".callsheet/templates/system/QWEN-plan.md", "You are Qwen.\n");
     let composed = ok(world.run(["-v", "compose", "-p", "plan", "-a", "qwen", "Go"]));
@@ -162,7 +162,7 @@ fn an_agent_can_be_added_by_a_template_alone() {
 }
 
 #[test]
-fn c3_a_path_that_is_not_there_is_told() {
+fn c3_missing_read_first_path_warns() {
     let world = World::new();
     world.write("src/a.rs", "a\n");
     let said = ok(world.run([
@@ -180,7 +180,7 @@ fn c3_a_path_that_is_not_there_is_told() {
 }
 
 #[test]
-fn b6_what_is_no_tool_is_refused() {
+fn b6_invalid_tools_are_refused() {
     let world = World::new();
     let tools = r#"[{"name": "grep", "input_schema": {"type": "object"}}, {"function": {"name": "b", "parameters": {}}},
         1, {"nonsense": true}, {"name": " "}, {"name": "a", "input_schema": []}, {"function": 1}, {"name": "c", "description": 1}]"#;
@@ -203,9 +203,9 @@ fn b6_what_is_no_tool_is_refused() {
     assert_eq!((said.code, said.err), (2, lines.collect::<String>()));
 }
 
-/// Memory that cannot be read is left out with a warning, and the prompt can be verified.
+/// Unreadable memory is omitted with a warning, and the prompt can be verified.
 #[test]
-fn b3_memory_that_cannot_be_read_is_no_error() {
+fn b3_unreadable_memory_is_a_warning() {
     let world = World::new();
     world.write(".callsheet/memory/profile.md/inner.txt", "x");
     world.write("README.md", b"\xff\xfe");
@@ -223,9 +223,9 @@ fn b3_memory_that_cannot_be_read_is_no_error() {
     assert_eq!(world.run(["verify", "last"]).code, 0);
 }
 
-/// A file with CR LF at every line end costs what it costs with line feeds, and comes back as it was.
+/// A file with CR LF line ends costs about as many tokens as with line feeds, and is read back unchanged.
 #[test]
-fn u2_carriage_returns_cost_next_to_nothing() {
+fn u2_carriage_returns_cost_few_tokens() {
     let world = World::new();
     world.write(".callsheet/templates/system/BASE-plan.md", "You plan.\n");
     let text: String = (0..500).map(|at| format!("if (a[{at}] < b) {{ return {at}; }}\n")).collect();

@@ -1,4 +1,4 @@
-//! What the shipped prompts weigh on an empty project, against what they weighed before their words were written anew.
+//! Tests the token counts of the shipped prompts in an empty project against the counts before their rewrite.
 //!
 //! `BLESS=1` writes the last column of the table in `docs/prompts.md`; the column before it never changes.
 
@@ -10,7 +10,7 @@ use crate::world::World;
 
 const SESSION: &str = ".callsheet/sessions/s";
 
-/// The least that a session holds: one sub-plan, one finding, one change.
+/// The smallest session: one sub-plan, one finding, one change.
 const FILES: [(&str, &str); 8] = [
     ("requirements.md", "Add a login.\n"),
     ("02_architecting/architecture.md", "One component: `src/login.py`.\n"),
@@ -33,7 +33,7 @@ const FILES: [(&str, &str); 8] = [
     ("08_completion/changes.md", "Rename it.\n"),
 ];
 
-/// Every shipped prompt by its name, with its request.
+/// Returns every shipped prompt: its name and its request.
 fn prompts() -> Vec<(String, String)> {
     let mut prompts = Vec::new();
     for role in ["supervisor", "task-agent", "hook-executor"] {
@@ -88,7 +88,7 @@ fn page() -> PathBuf {
 }
 
 #[test]
-fn shipped_prompts_say_more_in_no_more_words() {
+fn shipped_prompts_do_not_grow() {
     let world = World::new();
     for (path, text) in FILES {
         world.write(&format!("{SESSION}/{path}"), text);

@@ -1,4 +1,4 @@
-//! `read`: the outcome, the exit code, and what is wrong with a command line.
+//! Tests `read`: the outcome, the exit code, and the diagnostics for an invalid command line.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ fn said(code: i32, out: &str, err: &str) -> Said {
 }
 
 #[test]
-fn t6_the_exit_code_says_whether_it_is_good() {
+fn t6_exit_code_follows_outcome() {
     let world = World::new();
     let read = |args: &[&str], reply: &str| world.run_with(&[&["read"], args].concat(), reply.as_bytes());
     let done = "<task_status id=\"1.1\">COMPLETED</task_status>\n";
@@ -43,7 +43,7 @@ fn t6_the_exit_code_says_whether_it_is_good() {
 }
 
 #[test]
-fn t6_json_has_everything_that_was_read() {
+fn t6_json_contains_whole_reply() {
     let world = World::new();
     let reply = "<thought>no</thought>\n<task_status id=\"1.1\">FAILED</task_status>\n\nI cannot say <review>PASS</review>\n";
     let read = world.run_with(&["--json", "read", "-p", "implement", "--tasks", "1.1"], reply.as_bytes());
@@ -76,7 +76,7 @@ fn t6_json_has_everything_that_was_read() {
 }
 
 #[test]
-fn t6_agents_streams_are_read_by_their_files_and_by_the_configured_agent() {
+fn t6_stream_format_follows_agent() {
     let world = World::new();
     let streams = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/streams");
     for agent in ["claude", "codex", "gemini", "copilot", "opencode"] {
@@ -103,7 +103,7 @@ fn t6_agents_streams_are_read_by_their_files_and_by_the_configured_agent() {
 }
 
 #[test]
-fn t6_what_the_prompt_says_is_not_what_the_agent_says() {
+fn t6_echoed_prompt_is_not_counted() {
     let world = World::new();
     let prompt = "Look:\nsomebody said\n\n<review>PASS</review>\n\nand was wrong.\n";
     world.write("prompt.md", prompt);
@@ -119,7 +119,7 @@ fn t6_what_the_prompt_says_is_not_what_the_agent_says() {
 }
 
 #[test]
-fn mistakes_are_told_and_what_they_want() {
+fn usage_errors_show_expected_arguments() {
     let world = World::new();
     let read = |args: &[&str]| {
         let Said { code, out, err } = world.run_with(&[&["read"], args].concat(), b"<review>PASS</review>");
@@ -179,7 +179,7 @@ fn mistakes_are_told_and_what_they_want() {
 }
 
 #[test]
-fn nothing_of_a_reply_reaches_the_terminal_as_a_control() {
+fn control_characters_in_reply_are_escaped() {
     let world = World::new();
     let reply = "<task_status id=\"\x1b]0;x\x07\">COMPLETED</task_status>\n\nx <review>\x1b[31m</review>\n";
     let read = world.run_with(&["read", "-p", "implement", "--tasks", "1.1"], reply.as_bytes());
@@ -193,7 +193,7 @@ fn nothing_of_a_reply_reaches_the_terminal_as_a_control() {
 }
 
 #[test]
-fn sixty_megabytes_on_one_line_are_read_and_a_hundred_are_too_many() {
+fn reply_limit_is_64_mebibytes() {
     let world = World::new();
     let reply = |size: usize| [&vec![b'x'; size][..], b"\n\n<review>PASS</review>\n"].concat();
     assert_eq!(world.run_with(&["read", "-p", "review"], &reply(60_000_000)), said(0, "pass\n", ""));
@@ -204,7 +204,7 @@ fn sixty_megabytes_on_one_line_are_read_and_a_hundred_are_too_many() {
 }
 
 #[test]
-fn m9_a_file_that_was_handed_in_is_judged_and_made_into_others() {
+fn m9_submitted_file_is_checked() {
     let world = World::new();
     let read = || world.run(["read", "--contract", "submit_review", "--session", "s"]);
     let file = |text: &str| world.write("s/07_review/review.yaml", text);
@@ -236,14 +236,14 @@ fn m9_a_file_that_was_handed_in_is_judged_and_made_into_others() {
             )
         )
     );
-    // Nothing is lost, nothing half-written.
+    // The submission is kept, and no file is partially written.
     assert_eq!(world.read("s/07_review/review.yaml"), wrong);
     assert_eq!(world.read("s/07_review/review.md"), before);
 }
 
-/// A product manager without the tool has a file for preferences, too; mostly it says nothing.
+/// A product manager without the tool also has a file for preferences, which is usually empty.
 #[test]
-fn m9_the_file_of_a_product_manager_is_empty_or_has_preferences() {
+fn m9_pm_file_may_be_empty() {
     let world = World::new();
     let read = || world.run(["--json", "read", "--contract", "submit_pm_done", "--session", "s"]);
     let done = "s/01_product_management/done";
@@ -253,7 +253,7 @@ fn m9_the_file_of_a_product_manager_is_empty_or_has_preferences() {
             "preferences:\n- {target_role: coder, bullet: Return errors}\n",
             serde_json::json!({ "coder": ["Return errors"] }),
         ),
-        // It was handed in, and says nothing more.
+        // An empty submission is valid.
         ("\n", serde_json::json!({})),
     ] {
         world.write(done, text);

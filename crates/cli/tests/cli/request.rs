@@ -1,4 +1,4 @@
-//! Where a request comes from: a file, standard input, flags on top.
+//! Tests the origins of a request: a file or standard input, and flags that override it.
 
 use crate::world::{Said, World};
 
@@ -13,7 +13,7 @@ fn with_identity() -> World {
 }
 
 #[test]
-fn a_request_on_standard_input_may_name_the_project() {
+fn request_on_stdin_names_project() {
     let world = World::new();
     world.write("other/.callsheet/templates/identity/me.md", "I am there.");
     let request = br#"{"project":"other","recipe":"layers","role":"me","instructions":"Go."}"#;
@@ -26,7 +26,7 @@ fn a_request_on_standard_input_may_name_the_project() {
 }
 
 #[test]
-fn the_command_line_beats_the_project_that_a_request_names() {
+fn project_flag_beats_request() {
     let world = with_identity();
     let request = br#"{"project":"nowhere","recipe":"layers","role":"me","instructions":"Go."}"#;
     let said = world.run_with(&["-C", ".", "compose", "--request", "-"], request);
@@ -34,7 +34,7 @@ fn the_command_line_beats_the_project_that_a_request_names() {
 }
 
 #[test]
-fn a_layout_in_the_request_beats_the_configuration() {
+fn request_layout_beats_configuration() {
     let world = World::new();
     world.write(".callsheet/config.toml", "[layout]\ntemplates = [\"configured\"]\n");
     world.write("configured/identity/me.md", "I am configured.");
@@ -48,7 +48,7 @@ fn a_layout_in_the_request_beats_the_configuration() {
 }
 
 #[test]
-fn a_byte_order_mark_is_no_part_of_a_request() {
+fn byte_order_mark_is_skipped() {
     let world = with_identity();
     let json = "\u{feff}{\"recipe\":\"layers\",\"role\":\"me\",\"instructions\":\"Go.\"}";
     let toml = "\u{feff}recipe = \"layers\"\nrole = \"me\"\ninstructions = \"Go.\"\n";
@@ -59,7 +59,7 @@ fn a_byte_order_mark_is_no_part_of_a_request() {
 }
 
 #[test]
-fn a_document_can_come_from_standard_input() {
+fn document_is_read_from_stdin() {
     let world = World::new();
     world.write(".callsheet/templates/system/BASE-x.md", "base");
     for (flag, kind) in [("-f", "file path"), ("--artifact", "artifact name")] {
@@ -76,7 +76,7 @@ fn a_document_can_come_from_standard_input() {
 }
 
 #[test]
-fn a_recipe_that_lists_paths_says_one_thing_of_a_file_outside() {
+fn path_recipe_warns_once_outside_project() {
     let world = World::new();
     std::fs::write(world.project.parent().unwrap().join("notes.txt"), "outside").unwrap();
     let without = world.run(["compose", "-r", "run", "Go.", "--write", "a"]);
@@ -86,9 +86,9 @@ fn a_recipe_that_lists_paths_says_one_thing_of_a_file_outside() {
     assert_eq!((said.code, said.out, said.err), (0, without.out, warning.into()));
 }
 
-/// Who types `--session` may name any directory, a request file one of the project only.
+/// `--session` accepts any directory; a request file may only name one inside the project.
 #[test]
-fn a_session_of_a_request_lies_inside_the_project() {
+fn request_session_must_be_inside_project() {
     let world = World::new();
     world.write(".callsheet/templates/agents/me.md", "[[include:note.md]]");
     world.write("inside/note.md", "from inside");

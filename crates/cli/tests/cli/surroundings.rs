@@ -1,4 +1,4 @@
-//! `init`, `check`, `templates`, `config show`, `schema`, `completions`, `man`.
+//! Tests `init`, `check`, `templates`, `config show`, `schema`, `completions` and `man`.
 
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn init_writes_once_and_overwrites_nothing() {
 }
 
 #[test]
-fn the_configuration_that_init_writes_can_be_uncommented() {
+fn initial_configuration_can_be_uncommented() {
     let world = World::new();
     world.run(["init"]);
     let before = world.run(["--json", "config", "show"]).json();
@@ -56,7 +56,7 @@ fn the_configuration_that_init_writes_can_be_uncommented() {
 }
 
 #[test]
-fn config_shows_where_each_setting_comes_from() {
+fn config_shows_origin_of_settings() {
     let world = World::new();
     world.write(".callsheet/config.toml", "agent = \"claude\"\nrecipe = \"layers\"\n");
     std::fs::create_dir_all(world.home().join(".config/callsheet")).unwrap();
@@ -94,7 +94,7 @@ fn config_shows_where_each_setting_comes_from() {
 }
 
 #[test]
-fn t4_the_seeds_own_folders_can_be_configured() {
+fn t4_template_folders_can_be_configured() {
     let world = World::new();
     world.write(
         ".callsheet/config.toml",
@@ -111,7 +111,7 @@ fn t4_the_seeds_own_folders_can_be_configured() {
 }
 
 #[test]
-fn configuration_mistakes_are_told_all_at_once_and_paths_stay_inside() {
+fn all_configuration_errors_are_reported() {
     let world = World::new();
     world.write(".callsheet/config.toml", "agnet = \"claude\"\n[layout]\npromts = \"x\"\n");
     let said = world.run(["config", "show"]);
@@ -132,7 +132,7 @@ fn configuration_mistakes_are_told_all_at_once_and_paths_stay_inside() {
 }
 
 #[test]
-fn check_is_clean_on_an_empty_project_and_finds_all_mistakes_at_once() {
+fn check_reports_all_problems() {
     let world = World::new();
     let clean = world.run(["check"]);
     assert_eq!((clean.code, clean.out.as_str()), (0, ""), "{}", clean.err);
@@ -154,7 +154,7 @@ fn check_is_clean_on_an_empty_project_and_finds_all_mistakes_at_once() {
 }
 
 #[test]
-fn templates_can_be_found_ejected_and_compared() {
+fn templates_are_shown_ejected_and_compared() {
     let world = World::new();
     let shown = world.run(["templates", "show", "identity/supervisor"]);
     assert_eq!(world.run(["templates", "show", "templates/identity/supervisor.md"]), shown);
@@ -202,7 +202,7 @@ fn templates_can_be_found_ejected_and_compared() {
 }
 
 #[test]
-fn a_name_that_no_template_can_have_is_told() {
+fn invalid_template_name_is_reported() {
     let world = World::new();
     let said = world.run(["templates", "where", "../../x"]);
     assert_eq!(
@@ -218,7 +218,7 @@ fn a_name_that_no_template_can_have_is_told() {
 }
 
 #[test]
-fn a_template_that_cannot_be_used_says_why_as_data_too() {
+fn unusable_template_reports_reason_in_json() {
     let world = World::new();
     world.write(".callsheet/templates/identity/me.md", b"caf\xe9");
     let all = world.run(["--json", "templates", "list"]).json();
@@ -238,7 +238,7 @@ fn a_template_that_cannot_be_used_says_why_as_data_too() {
 }
 
 #[test]
-fn t7_each_template_yields_its_metadata() {
+fn t7_template_list_contains_metadata() {
     let world = World::new();
     world.write(
         ".callsheet/templates/system/CLAUDE-plan.md",
@@ -270,7 +270,7 @@ fn valid(schema: &Value, instance: &Value) -> bool {
 }
 
 #[test]
-fn u1_schemas_accept_what_we_print_and_refuse_what_we_refuse() {
+fn u1_schemas_match_accepted_data() {
     let world = World::new();
     let schema = |name: &str| world.run(["schema", name]).json();
     let prompt =
@@ -293,7 +293,7 @@ fn u1_schemas_accept_what_we_print_and_refuse_what_we_refuse() {
     assert!(valid(&schema("config"), &json!({ "agent": "claude", "layout": { "prompts": "p" } })));
     assert!(!valid(&schema("config"), &json!({ "agnet": "claude" })));
     for (folder, name) in [("recipes", "recipe"), ("agents", "agent")] {
-        let folder = format!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../builtin/{}"), folder);
+        let folder = format!(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/builtin/{}"), folder);
         let schema = schema(name);
         for entry in std::fs::read_dir(folder).unwrap() {
             let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
@@ -310,7 +310,7 @@ fn completions_and_manual_pages_are_printed() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let said = world.run(["completions", shell]);
         assert_eq!((said.code, said.err.as_str()), (0, ""));
-        // Every command is in each of them.
+        // Each script contains every command.
         for command in
             ["compose", "explain", "run", "retry", "continue", "status", "recover", "decide", "stop"]
         {

@@ -1,10 +1,10 @@
-//! `compose --count`, the summary of `explain`, and the limits of agents and models.
+//! Tests `compose --count`, the summary of `explain`, and the limits of agents and models.
 
 use serde_json::json;
 
 use crate::world::World;
 
-/// A project with a recipe whose every byte is known here.
+/// Creates a project with a recipe that adds no text of its own.
 fn world() -> World {
     let world = World::new();
     world.write(
@@ -16,7 +16,7 @@ fn world() -> World {
 }
 
 #[test]
-fn counts_are_exact_for_a_known_vocabulary() {
+fn known_vocabulary_is_counted_exactly() {
     let world = world();
     world.write("a.txt", "hello world\n");
     let said = world.run(["compose", "-r", "small", "-a", "codex", "-f", "a.txt", "--count", "Say hello."]);
@@ -29,7 +29,7 @@ fn counts_are_exact_for_a_known_vocabulary() {
 }
 
 #[test]
-fn the_model_decides_which_vocabulary_counts() {
+fn model_selects_vocabulary() {
     let world = world();
     let said = |model: &str, agent: &str| {
         let model = format!("model={model}");
@@ -48,7 +48,7 @@ fn the_model_decides_which_vocabulary_counts() {
 }
 
 #[test]
-fn an_estimate_names_its_method() {
+fn estimate_names_its_method() {
     let world = world();
     let counted =
         world.run(["compose", "--json", "-r", "small", "-a", "claude", "--count", "Say hello."]).json();
@@ -75,7 +75,7 @@ fn an_estimate_names_its_method() {
 }
 
 #[test]
-fn explain_ends_with_the_counts() {
+fn explain_ends_with_counts() {
     let world = world();
     let args = ["-r", "small", "-a", "codex", "Say hello."];
     let page = world.run(["explain"].iter().chain(&args)).out;
@@ -91,7 +91,7 @@ fn explain_ends_with_the_counts() {
 }
 
 #[test]
-fn a_prompt_that_the_agent_would_refuse_is_warned_of_without_counting() {
+fn prompt_over_agent_limit_warns() {
     let world = world();
     world.write(".callsheet/agents/tiny.toml", "name = \"Tiny\"\nmax_bytes = 20\nmax_chars = 12\n");
     let warned = |task: &str| world.run(["compose", "-r", "small", "-a", "tiny", task]);
@@ -109,7 +109,7 @@ fn a_prompt_that_the_agent_would_refuse_is_warned_of_without_counting() {
 }
 
 #[test]
-fn the_limits_of_the_shipped_agents_are_theirs() {
+fn shipped_agents_have_real_limits() {
     let world = world();
     let args = |agent| ["compose", "-r", "small", "-a", agent, "-"];
     let code = |agent, bytes: usize| {
@@ -123,7 +123,7 @@ fn the_limits_of_the_shipped_agents_are_theirs() {
 }
 
 #[test]
-fn a_prompt_that_the_model_cannot_take_is_warned_of_when_it_was_counted() {
+fn counted_prompt_over_window_warns() {
     let world = world();
     world.write(
         ".callsheet/agents/tiny.toml",
@@ -140,7 +140,7 @@ fn a_prompt_that_the_model_cannot_take_is_warned_of_when_it_was_counted() {
 }
 
 #[test]
-fn counting_and_writing_exclude_each_other() {
+fn count_conflicts_with_out() {
     let said = world().run(["compose", "-r", "small", "--count", "--out", "x", "Go"]);
     assert_eq!((said.code, said.out.as_str()), (2, ""));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! A project in a directory of its own, and the real binary run in it.
+//! Test fixture: a project in its own directory, and the real binary that runs in it.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -50,12 +50,12 @@ impl World {
         command
     }
 
-    /// Where the project's ledger is.
+    /// Returns the path of the project's ledger.
     pub(crate) fn ledger(&self) -> PathBuf {
         PathBuf::from(self.run(["-q", "ledger", "path"]).out.trim_end())
     }
 
-    /// A file that SQLite puts beside the ledger.
+    /// Returns the path of a file that SQLite creates beside the ledger.
     pub(crate) fn beside(&self, end: &str) -> PathBuf {
         let mut path = self.ledger().into_os_string();
         path.push(end);
@@ -78,7 +78,7 @@ impl World {
 pub(crate) fn said(command: &mut Command, stdin: &[u8]) -> Said {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // The program may end without reading all of it.
+    // The program may exit before it reads all of its input.
     let _ = child.stdin.take().unwrap().write_all(stdin);
     let output = child.wait_with_output().unwrap();
     Said {
@@ -88,9 +88,9 @@ pub(crate) fn said(command: &mut Command, stdin: &[u8]) -> Said {
     }
 }
 
-/// The body of a shipped file: what stands below its frontmatter, trimmed.
+/// Reads the body of a shipped file: the text below its frontmatter, trimmed.
 pub(crate) fn shipped(path: &str) -> String {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../builtin").join(path);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/builtin").join(path);
     let text = fs::read_to_string(file).unwrap();
     match text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n")) {
         Some((_, body)) => body.trim().to_string(),

@@ -1,4 +1,4 @@
-//! What is written to disk: whole, with the mode that one expects, and nowhere else.
+//! Tests files on disk: they are complete, have the expected mode, and are written nowhere else.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -28,14 +28,14 @@ fn mode(path: impl AsRef<Path>) -> u32 {
 }
 
 #[test]
-fn a_dash_is_standard_output() {
+fn dash_is_standard_output() {
     let world = world();
     assert_eq!(compose_to(&world, "-"), Said { out: PROMPT.into(), ..silence() });
     assert!(!world.project.join("-").exists());
 }
 
 #[test]
-fn standard_output_by_another_name_keeps_what_others_write() {
+fn dev_stdout_is_appended_to() {
     let world = world();
     let bin = env!("CARGO_BIN_EXE_callsheet");
     let script = format!("(echo before; {bin} compose -p x Go. --out /dev/stdout; echo after) > all");
@@ -46,7 +46,7 @@ fn standard_output_by_another_name_keeps_what_others_write() {
 }
 
 #[test]
-fn a_link_stays_a_link_and_its_file_keeps_its_mode() {
+fn symlink_and_mode_are_kept() {
     let world = world();
     let file = world.write("deep/prompt.xml", "old");
     fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
@@ -60,7 +60,7 @@ fn a_link_stays_a_link_and_its_file_keeps_its_mode() {
 }
 
 #[test]
-fn new_files_have_the_usual_mode() {
+fn new_files_follow_umask() {
     let world = world();
     let bin = env!("CARGO_BIN_EXE_callsheet");
     let script = format!("umask 027; {bin} init; {bin} templates eject identity/supervisor");
@@ -72,9 +72,10 @@ fn new_files_have_the_usual_mode() {
     }
 }
 
-/// In the project and outside of it, whatever the umask lets others do, and never more than it lets the owner do.
+/// Applies inside and outside the project: the group and others never get access, and the owner gets no more
+/// than the umask allows.
 #[test]
-fn new_prompts_are_for_their_owner_alone() {
+fn new_prompts_are_private() {
     let world = world();
     let bin = env!("CARGO_BIN_EXE_callsheet");
     for (umask, wanted) in [("000", 0o600), ("022", 0o600), ("077", 0o600), ("0177", 0o600), ("0277", 0o400)]
@@ -91,7 +92,7 @@ fn new_prompts_are_for_their_owner_alone() {
 }
 
 #[test]
-fn a_link_out_of_the_project_is_not_written_through() {
+fn symlink_outside_project_is_not_written() {
     let world = World::new();
     let outside = world.project.parent().unwrap().join("outside");
     fs::create_dir(&outside).unwrap();
@@ -116,7 +117,7 @@ fn a_link_out_of_the_project_is_not_written_through() {
 }
 
 #[test]
-fn a_configuration_that_leads_out_of_the_project_is_not_read() {
+fn config_symlink_outside_project_is_refused() {
     let world = World::new();
     let outside = world.project.parent().unwrap().join("secret");
     fs::write(&outside, "password: hunter2").unwrap();
@@ -128,7 +129,7 @@ fn a_configuration_that_leads_out_of_the_project_is_not_read() {
 }
 
 #[test]
-fn paths_are_told_as_seen_from_where_one_stands() {
+fn printed_paths_are_relative() {
     let world = World::new();
     fs::create_dir_all(world.project.join(".git")).unwrap();
     fs::create_dir_all(world.project.join("src/deep")).unwrap();

@@ -1,4 +1,4 @@
-//! Flows with the real CLIs on the mock model, several of them in one flow.
+//! Tests flows with the real CLIs on the mock model, several of them in one flow.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,14 +8,14 @@ use std::process::Command;
 use callsheet_mock::{Cli, Room, Script, Step, on_loopback};
 use serde_json::{Value, json};
 
-/// A file that the agent writes, by whichever tool it has for that.
+/// Returns a step in which the agent writes a file with its own file tool.
 fn write(project: &Path, file: &str, text: &str) -> Step {
     let path = project.join(file);
     Step::call(&["Write", "write_file"], json!({ "file_path": path, "content": text }))
         .or_call(&["create"], json!({ "path": path, "file_text": text }))
 }
 
-/// The program in a room, with the settings of all these CLIs.
+/// Returns a command that runs callsheet in a [`Room`], with the settings of all these CLIs.
 fn callsheet(room: &Room, clis: &[Cli], args: &[&str]) -> Command {
     let mut env: BTreeMap<String, String> = BTreeMap::new();
     let mut path = Vec::new();
@@ -30,7 +30,7 @@ fn callsheet(room: &Room, clis: &[Cli], args: &[&str]) -> Command {
     command
 }
 
-/// Starts a flow in a repository of its own; what it told.
+/// Starts a flow in its own repository. Returns the lines that it printed.
 fn start_in(room: &Room, clis: &[Cli], words: &[&str], code: i32) -> Vec<Value> {
     repository(room);
     let mut command = callsheet(room, clis, &["--json", "-q", "flow", "start"]);
@@ -48,7 +48,7 @@ fn repository(room: &Room) {
     }
 }
 
-/// The lines that a command printed, where it went as expected.
+/// Runs a command, asserts its exit code, and returns the lines that it printed.
 fn lines(command: &mut Command, code: i32) -> Vec<Value> {
     let output = command.output().unwrap();
     let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
@@ -56,7 +56,7 @@ fn lines(command: &mut Command, code: i32) -> Vec<Value> {
     out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Phase, round and verdict of every lane that ended.
+/// Returns the phase entry, the lane and the verdict of every lane that ended.
 fn story(lines: &[Value]) -> Vec<String> {
     let ended = lines.iter().filter(|line| line["event"] == "lane_ended");
     let word = |line: &Value| {
@@ -74,7 +74,7 @@ fn story(lines: &[Value]) -> Vec<String> {
 }
 
 #[test]
-fn t6_u5_a_change_by_all_four() {
+fn t6_u5_four_clis_finish_change() {
     on_loopback(&Cli::ALL, || {
         let folder = ".callsheet/changes/login";
         let room = Room::with(|project| {
@@ -86,7 +86,7 @@ fn t6_u5_a_change_by_all_four() {
                     Step::text(last),
                 ]
             };
-            // What an earlier round said tells a later one from it.
+            // The reply of an earlier round is the marker by which the script recognizes a later one.
             Script::new()
                 .on_marker("PLAN-TWO", plan("Whole.\n\n<review>PASS</review>"))
                 .on_marker("PLAN-ONE", plan("PLAN-TWO\n\n<review>PASS</review>"))
@@ -144,20 +144,20 @@ fn t6_u5_a_change_by_all_four() {
             ]
         );
         assert_eq!(fs::read_to_string(room.project().join("src/login.txt")).unwrap(), "form\n");
-        // Every prompt reached its model as it was recorded.
+        // Every prompt reached its model as recorded.
         let said: Vec<String> =
             room.mock.requests().iter().flat_map(callsheet_mock::Request::user_texts).collect();
         for run in told.last().unwrap()["runs"].as_array().unwrap() {
             let prompt =
                 callsheet(&room, &Cli::ALL, &["show", run.as_str().unwrap(), "--prompt"]).output().unwrap();
             let prompt = String::from_utf8(prompt.stdout).unwrap();
-            // Copilot puts the time in front, and leaves the last line end out.
+            // Copilot prepends the time and drops the last line end.
             assert!(said.iter().any(|said| said.contains(prompt.trim_end())), "{run}");
         }
     });
 }
 
-/// A part of the plan that owns a folder.
+/// Returns a sub-plan that owns a folder.
 fn part(number: u32) -> Value {
     json!({
         "index": number,
@@ -173,7 +173,7 @@ fn part(number: u32) -> Value {
 }
 
 #[test]
-fn m9_m12_m15_a_session_by_all_four_submits_its_work() {
+fn m9_m12_m15_four_clis_submit() {
     let clis = Cli::ALL;
     on_loopback(&clis, || {
         let (claude, codex) = (|tool| Cli::Claude.mcp_tool(tool), |tool| Cli::Codex.mcp_tool(tool));
@@ -255,7 +255,7 @@ fn m9_m12_m15_a_session_by_all_four_submits_its_work() {
         assert_eq!(
             story,
             [
-                // What was refused goes back to the agent.
+                // The refused submission goes back to the agent.
                 "1 all ",
                 "2 all submission.submit_architecture",
                 "3 all submission.submit_plan",
@@ -278,7 +278,7 @@ fn m9_m12_m15_a_session_by_all_four_submits_its_work() {
     });
 }
 
-/// Writes down the answers to the questions that both CLIs ask at their first start.
+/// Stores the answers to the questions that both CLIs ask at their first start.
 fn answer_questions(room: &Room) {
     let project = room.project().display().to_string();
     let answers = json!({
@@ -294,9 +294,9 @@ fn answer_questions(room: &Room) {
     fs::write(&config, format!("{text}\n[projects.\"{project}\"]\ntrust_level = \"trusted\"\n")).unwrap();
 }
 
-/// The model lets the scripted agent do the work, with the prompt from the file that the typed line names.
+/// The model starts the scripted agent with the prompt file that the typed line names.
 #[test]
-fn m7_claude_and_codex_finish_session_in_terminals() {
+fn m7_session_in_terminals_finishes() {
     if !crate::terminals::has_tmux() {
         return;
     }

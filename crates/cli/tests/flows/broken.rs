@@ -1,5 +1,5 @@
-//! What a flow needs breaks below it: git, the disk, the server of its ledger, the folder of its session. It never stays
-//! without a way on.
+//! Tests flows whose environment fails: git, the disk, the server of the ledger, the folder of the session. A
+//! flow can always continue afterwards.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -23,7 +23,7 @@ fn is_done(said: &Said) {
     assert_eq!(said.lines.last().unwrap()["state"], "done");
 }
 
-/// A command for which `git` fails as long as a file `no-git` is there.
+/// Returns a command for which `git` fails while a file `no-git` exists.
 fn with_failing_git(world: &World, args: &[&str]) -> Command {
     let bin = world.home().join("bin");
     fs::create_dir_all(&bin).unwrap();
@@ -41,7 +41,7 @@ fn with_failing_git(world: &World, args: &[&str]) -> Command {
 }
 
 #[test]
-fn git_that_fails_makes_the_flow_wait() {
+fn failing_git_makes_flow_wait() {
     let world = World::new("quick.sh");
     let start = world.start("sdd", &[]);
     assert_eq!(said(with_failing_git(&world, &start).env("FAILS", "plan")).code, Some(1));
@@ -59,7 +59,7 @@ fn git_that_fails_makes_the_flow_wait() {
 }
 
 #[test]
-fn a_folder_that_was_deleted_is_made_again() {
+fn deleted_folder_is_recreated() {
     let world = World::new("quick.sh");
     let start = world.start("sdd", &[]);
     assert_eq!(said(world.command(&start).env("FAILS", "plan")).code, Some(1));
@@ -69,7 +69,7 @@ fn a_folder_that_was_deleted_is_made_again() {
 }
 
 #[test]
-fn an_include_that_is_missing_makes_the_flow_wait() {
+fn missing_include_makes_flow_wait() {
     let world = World::new("staged.sh");
     let template = world.project().join(".callsheet/templates/agents/planner.md");
     fs::create_dir_all(template.parent().unwrap()).unwrap();
@@ -84,9 +84,9 @@ fn an_include_that_is_missing_makes_the_flow_wait() {
     waits_for(&world, "`completing` is for a person to decide");
 }
 
-/// In a mount namespace of its own, where the folder is a file system without room.
+/// Runs in its own mount namespace, in which the folder is a full file system.
 #[test]
-fn a_full_disk_makes_the_flow_wait() {
+fn full_disk_makes_flow_wait() {
     let world = World::new("quick.sh");
     let start = world.start("sdd", &[]);
     assert_eq!(said(world.command(&start).env("FAILS", "plan")).code, Some(1));
@@ -116,9 +116,9 @@ fn wait_for(path: &Path) {
     }
 }
 
-/// The server lets the user of the ledger in no more, in the middle of a phase.
+/// The server locks out the user of the ledger in the middle of a phase.
 #[test]
-fn a_flow_whose_user_of_the_database_is_gone_goes_on_when_it_is_back() {
+fn flow_resumes_after_database_lockout() {
     let server = match Postgres::start() {
         Ok(server) => server,
         Err(why) => return not_tested(&format!("a flow whose database user is gone: {why}")),

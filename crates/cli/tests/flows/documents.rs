@@ -1,4 +1,4 @@
-//! What a phase approved stays as it is: other phases do not change it, and a person who does is named.
+//! Tests approved documents: other phases must not change them, and the ledger names a person who does.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +13,7 @@ fn strays(world: &World, phase: &str, stray: &str) -> Said {
 }
 
 #[test]
-fn a_phase_that_changes_what_another_approved_makes_the_flow_wait() {
+fn changed_approved_document_makes_flow_wait() {
     let cases = [
         ("challenge", "sed -i /1.2/d tasks.md", "tasks.md"),
         ("challenge", "rm specs/login.md", "specs/login.md"),
@@ -30,15 +30,15 @@ fn a_phase_that_changes_what_another_approved_makes_the_flow_wait() {
         let status = world.status();
         let reason = format!("`{phase}` changed documents that are not its own: {path}");
         assert_eq!((&status["state"], &status["phase"]), (&json!("waiting"), &json!(phase)), "{stray}");
-        // A link that leads out of the scope lacks `clean`, too.
+        // A link that leads out of the scope also lacks `clean`, so the reason is the last one.
         assert_eq!(status["waits_for"].as_array().unwrap().last(), Some(&json!(reason)), "{stray}");
-        // To resume is not to decide.
+        // Resuming is not a decision.
         assert_eq!(world.run(&["-q", "flow", "resume"]).code, Some(1), "{stray}");
         assert_eq!(world.status()["waits_for"], status["waits_for"], "{stray}");
     }
 }
 
-/// Who changed documents, as the ledger has it: by whom, and which.
+/// Returns the document changes in the ledger: who changed which documents.
 fn recorded(world: &World) -> Vec<(String, Vec<String>)> {
     let events = world.events().into_iter().filter(|event| event["data"]["detail"]["event"] == "documents");
     let told = |event: Value| {
@@ -49,7 +49,7 @@ fn recorded(world: &World) -> Vec<(String, Vec<String>)> {
 }
 
 #[test]
-fn a_person_may_edit_documents_while_a_flow_waits_and_is_named() {
+fn person_may_edit_while_flow_waits() {
     let world = World::new("quick.sh");
     assert_eq!(strays(&world, "challenge", "sed -i /1.2/d tasks.md").code, Some(1));
     let folder = world.project().join(".callsheet/changes/add-a-login-to-the-site");
@@ -65,7 +65,8 @@ fn a_person_may_edit_documents_while_a_flow_waits_and_is_named() {
     assert_eq!(tasks.count(), 2);
 }
 
-/// Starts a change and kills its callsheet while the agent works, with its guard if wanted; nothing of it lives any more.
+/// Starts a change and kills its callsheet while the agent works, and its guard if `with_guards`. Returns
+/// after all of its processes have ended.
 fn killed_at_work(world: &World, with_guards: bool) {
     fs::write(world.meet().join("wait"), "").unwrap();
     let start = world.start("sdd", &[]);
@@ -82,9 +83,10 @@ fn killed_at_work(world: &World, with_guards: bool) {
 
 const FOLDER: &str = ".callsheet/changes/add-a-login-to-the-site";
 
-/// While nothing of a flow lives it is left alone: what changes then is a person's, and the flow goes on with it.
+/// While no process of a flow runs, only a person can change documents, and the flow continues with their
+/// changes.
 #[test]
-fn m8_documents_that_a_person_edits_after_a_kill_are_used_and_the_person_is_named() {
+fn m8_edits_after_kill_are_used() {
     let world = World::new("quick.sh");
     killed_at_work(&world, false);
     let folder = world.project().join(FOLDER);
@@ -104,9 +106,10 @@ fn m8_documents_that_a_person_edits_after_a_kill_are_used_and_the_person_is_name
     assert!(asked.iter().all(|run| world.prompt(run).contains("With a logout.")));
 }
 
-/// What the agent changed before it was cut is its doing, whoever looks first.
+/// Changes that an interrupted agent made are attributed to it, regardless of the process that notices them
+/// first.
 #[test]
-fn what_a_cut_agent_changed_before_the_kill_is_judged() {
+fn changes_of_killed_agent_are_checked() {
     let world = World::new("quick.sh");
     let real = world.agent().with_extension("straying");
     fs::rename(world.agent(), &real).unwrap();
@@ -122,9 +125,10 @@ fn what_a_cut_agent_changed_before_the_kill_is_judged() {
     assert!(reasons.contains(&reason), "{reasons:?}");
 }
 
-/// Where nobody has seen the end of the agent it is not known who changed a document: a person is asked, and nobody blamed.
+/// If no process saw the end of the agent, the author of a change is unknown: the flow asks a person and
+/// names no author.
 #[test]
-fn documents_that_change_while_nobody_looks_are_not_used_before_a_person_agrees() {
+fn unattributed_changes_need_approval() {
     let world = World::new("quick.sh");
     killed_at_work(&world, true);
     let folder = world.project().join(FOLDER);
@@ -147,7 +151,7 @@ fn documents_that_change_while_nobody_looks_are_not_used_before_a_person_agrees(
     fs::write(folder.join("tasks.md"), tasks).unwrap();
     let done = resume();
     assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
-    // The command that is named goes on.
+    // The command in the message continues the flow.
     let world = World::new("quick.sh");
     killed_at_work(&world, true);
     fs::write(world.project().join(FOLDER).join("proposal.md"), "# Another\n").unwrap();
@@ -156,9 +160,9 @@ fn documents_that_change_while_nobody_looks_are_not_used_before_a_person_agrees(
     assert_eq!(world.run(&["--json", "-q", "flow", "decide", "--yes", "approve"]).code, Some(0));
 }
 
-/// A session says what it is to everybody who works in it, and no prompt has an element that holds nothing.
+/// Every agent of a session gets a description of the session, and no prompt has an empty element.
 #[test]
-fn m1_every_session_has_its_context_and_only_the_flow_writes_it() {
+fn m1_only_flow_writes_session_context() {
     let world = World::new("staged.sh");
     assert_eq!(world.run(&world.start("staged", &["--jobs", "1"])).code, Some(1));
     let session = ".callsheet/sessions/add-a-login-to-the-site";

@@ -1,4 +1,4 @@
-//! A flow whose callsheet is killed, at any moment, comes to the same end when it is resumed.
+//! Tests that a flow whose callsheet is killed at any moment has the same result after it is resumed.
 
 use std::fs;
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::world::World;
 
-/// How many times each flow is killed.
+/// Returns the number of kills per flow.
 fn kills() -> u64 {
     if std::env::var_os("CALLSHEET_LONG").is_some() { 100 } else { 10 }
 }
@@ -24,7 +24,7 @@ fn killed_anywhere(agent: &str, flow: &str, jobs: &str) {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) % most
         };
-        // In each part of the flow as often, and between its records.
+        // Spread the kills evenly over the flow, also between its records.
         let seq = 1 + (number * (records - 1) + random(records)) / kills();
         let (later, with_guards) = (Duration::from_millis(random(25)), number % 2 == 1);
         let told = format!("killed {later:?} after record {seq}, with guards: {with_guards}");
@@ -36,7 +36,8 @@ fn killed_anywhere(agent: &str, flow: &str, jobs: &str) {
         }
         killed += 1;
         world.wait_until_alone();
-        // Nothing but what the ledger knows: not which agent, not which flow. A flow that has not begun is not resumed.
+        // `resume` names neither the agent nor the flow: the ledger knows both. It cannot resume a flow that
+        // has no record yet.
         if world.run(&["--json", "flow", "status"]).code == Some(4) {
             continue;
         }
@@ -51,12 +52,12 @@ fn killed_anywhere(agent: &str, flow: &str, jobs: &str) {
 }
 
 #[test]
-fn c8_a_change_is_the_same_after_a_kill_at_any_moment() {
+fn c8_killed_change_resumes_identically() {
     killed_anywhere("sdd.sh", "sdd", "1");
 }
 
 #[test]
-fn c8_a_session_with_lanes_is_the_same_after_a_kill_at_any_moment() {
+fn c8_killed_session_resumes_identically() {
     killed_anywhere("staged.sh", "staged", "3");
 }
 
@@ -68,9 +69,9 @@ fn wait_for(path: &std::path::Path) {
     }
 }
 
-/// The agent had ended, and its checks had not: the agent is not paid again, and the checks are run.
+/// The agent had ended and its checks had not: the checks run again, and the agent is not paid twice.
 #[test]
-fn killed_while_checks_ran_a_flow_runs_them_again_and_not_the_agent() {
+fn flow_killed_during_checks_repeats_checks() {
     for (with_guards, recovered) in [(false, false), (true, false), (false, true)] {
         let reference = World::new("quick.sh");
         assert_eq!(reference.run(&reference.start("sdd", &["--check", "waits=true"])).code, Some(0));
@@ -85,7 +86,7 @@ fn killed_while_checks_ran_a_flow_runs_them_again_and_not_the_agent() {
         wait_for(&world.meet().join("first"));
         World::kill(child, with_guards);
         if with_guards {
-            // Nobody is left who would end it.
+            // No guard is left to end the processes.
             world.kill_rest();
         }
         if recovered {
@@ -100,10 +101,10 @@ fn killed_while_checks_ran_a_flow_runs_them_again_and_not_the_agent() {
     }
 }
 
-/// An agent that was killed had changed what its prompt is made of. The next one is asked by what is there now, or the very
-/// same, and the ledger has what both were asked and why.
+/// A killed agent had changed the sources of its prompt. The next one gets a prompt from the current files or
+/// the same prompt, and the ledger has both prompts with their origins.
 #[test]
-fn m8_a_lane_that_was_cut_is_asked_by_the_current_files_or_the_same() {
+fn m8_killed_lane_gets_chosen_prompt() {
     for same in [false, true] {
         let world = World::new("sdd.sh");
         let script = "if [ \"$CALLSHEET_PHASE\" = implement ] && mkdir \"$MEET_AT/first\" 2> /dev/null; then sleep 30; fi";
@@ -138,7 +139,7 @@ fn m8_a_lane_that_was_cut_is_asked_by_the_current_files_or_the_same() {
 
 /// The review names the changes of the killed run.
 #[test]
-fn u5_fix_cut_after_change_is_reviewed_whole() {
+fn u5_killed_fix_is_reviewed_whole() {
     let reference = World::new("sdd.sh");
     assert_eq!(reference.run(&reference.start("sdd", &[])).code, Some(0));
     let world = World::new("sdd.sh");

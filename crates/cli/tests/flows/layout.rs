@@ -1,11 +1,11 @@
-//! Flows whose folders lie where the project wants them.
+//! Tests flows in the folders that the project's layout configures.
 
 use std::fs;
 
 use crate::world::World;
 
 #[test]
-fn changes_and_sessions_lie_where_the_layout_says() {
+fn layout_sets_change_and_session_folders() {
     for (flow, agent, folder) in
         [("sdd", "sdd.sh", "agentd/changes"), ("staged", "staged.sh", "work/sessions")]
     {

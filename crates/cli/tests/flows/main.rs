@@ -1,4 +1,4 @@
-//! Whole flows with the built program: scripted agents, real processes, real git.
+//! Tests whole flows with the built program: scripted agents, real processes, real git.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! Where a flow does not go on by itself.
+//! Tests the cases in which a flow needs a person to continue.
 
 use std::fs;
 
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use crate::world::World;
 
-/// What a flow waits for, and in which phase.
+/// Returns the state of a flow, its phase, and the reasons why it waits.
 fn waits(world: &World) -> (Value, Value, Value) {
     let status = world.status();
     (status["state"].clone(), status["phase"].clone(), status["waits_for"].clone())
 }
 
 #[test]
-fn t6_a_pass_with_red_tests_never_advances() {
+fn t6_pass_with_failed_checks_waits() {
     let world = World::new("sdd.sh");
     let stopped = world.run(&world.start("sdd", &["--check", "tests=false"]));
     assert_eq!(stopped.code, Some(1));
@@ -22,7 +22,7 @@ fn t6_a_pass_with_red_tests_never_advances() {
 }
 
 #[test]
-fn t6_no_verdict_never_advances() {
+fn t6_missing_verdict_never_advances() {
     let world = World::new("sdd.sh");
     let stopped =
         world.run(&["--json", "-q", "flow", "start", "sdd", "Add a login to the site", "--", "true"]);
@@ -32,7 +32,7 @@ fn t6_no_verdict_never_advances() {
 }
 
 #[test]
-fn u4_a_limit_asks_a_person_and_a_person_decides_once() {
+fn u4_round_limit_asks_person() {
     let world = World::new("sdd.sh");
     let agent = world.project().join("../revise");
     fs::write(&agent, "#!/bin/sh\ncat > /dev/null\necho '<review>NEEDS_REVISION</review>'\n").unwrap();
@@ -50,7 +50,7 @@ fn u4_a_limit_asks_a_person_and_a_person_decides_once() {
 }
 
 #[test]
-fn m16_a_lane_that_strays_is_not_merged_and_the_others_are() {
+fn m16_straying_lane_is_not_merged() {
     let world = World::new("staged.sh");
     let start = world.start("staged", &["--jobs", "3"]);
     let stopped = crate::world::said(world.command(&start).env("STRAYS", "2"));
@@ -66,7 +66,7 @@ fn m16_a_lane_that_strays_is_not_merged_and_the_others_are() {
 }
 
 #[test]
-fn m14_one_coder_does_the_whole_plan() {
+fn m14_single_coder_does_whole_plan() {
     let world = World::new("staged.sh");
     assert_eq!(world.run(&world.start("staged", &["--single-coder"])).code, Some(1));
     let coders = world.events().into_iter().filter(|event| {
@@ -77,7 +77,7 @@ fn m14_one_coder_does_the_whole_plan() {
 }
 
 #[test]
-fn c8_a_flow_that_was_stopped_goes_on_where_it_was() {
+fn c8_stopped_flow_resumes_in_place() {
     let world = World::new("sdd.sh");
     let reference = World::new("sdd.sh");
     assert_eq!(reference.run(&reference.start("sdd", &[])).code, Some(0));
@@ -94,7 +94,7 @@ fn c8_a_flow_that_was_stopped_goes_on_where_it_was() {
     while world.head() < 12 {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    // A second one does not drive what is driven.
+    // A second process cannot drive a flow that another one drives.
     assert_eq!(world.run(&["flow", "resume"]).code, Some(9));
     let stopped = world.run(&["--json", "flow", "stop"]);
     assert_eq!((stopped.code, &stopped.lines[0]["state"]), (Some(0), &json!("stopped")));

@@ -1,4 +1,5 @@
-//! What goes back to whom: refused submissions and findings to the agent, questions and violations to a person.
+//! Tests the rounds of a flow: refused submissions and findings go back to the agent, questions and
+//! violations to a person.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +16,7 @@ fn decide<'a>(words: &[&'a str]) -> Vec<&'a str> {
     [&["--json", "-q", "flow", "decide", "--yes"], words].concat()
 }
 
-/// The runs of a phase that have ended, in order.
+/// Returns the ended runs of a phase, in order.
 fn runs(world: &World, phase: &str) -> Vec<String> {
     let ended = world
         .events()
@@ -29,7 +30,7 @@ fn waits(world: &World) -> (Value, Value, Value) {
     (status["state"].clone(), status["phase"].clone(), status["waits_for"].clone())
 }
 
-/// Lets the agent run these lines before all others.
+/// Makes the agent run these lines before all others.
 pub(crate) fn beforehand(world: &World, lines: &str) {
     let real = world.agent().with_extension("real");
     fs::rename(world.agent(), &real).unwrap();
@@ -37,7 +38,7 @@ pub(crate) fn beforehand(world: &World, lines: &str) {
     fs::set_permissions(world.agent(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
 }
 
-/// An architect whose submission is bad so many times.
+/// Creates a world whose architect submits an invalid architecture `times` times.
 fn bad_architecture(times: u32) -> World {
     let world = World::new("staged.sh");
     let numbers: Vec<String> = (1..=times).map(|number| number.to_string()).collect();
@@ -53,7 +54,7 @@ fn bad_architecture(times: u32) -> World {
 
 const ARCHITECTURE: &str = "02_architecting/architecture.yaml";
 
-/// Everything that is wrong with it.
+/// Returns all errors of the invalid architecture.
 fn reasons() -> Vec<String> {
     let missing =
         ["interfaces_and_contracts", "cross_cutting_concerns", "technology_choices", "risks_and_mitigations"];
@@ -68,7 +69,7 @@ fn reasons() -> Vec<String> {
 }
 
 #[test]
-fn m9_a_refused_submission_goes_back_to_the_agent_with_every_reason() {
+fn m9_refused_submission_returns_to_agent() {
     let world = bad_architecture(1);
     assert_eq!(world.run(&world.start("staged", &["--jobs", "3"])).code, Some(1));
     assert_eq!(world.status()["phase"], "completing");
@@ -92,7 +93,7 @@ fn m9_a_refused_submission_goes_back_to_the_agent_with_every_reason() {
 }
 
 #[test]
-fn m9_what_is_refused_three_times_is_for_a_person() {
+fn m9_third_refusal_asks_person() {
     let world = bad_architecture(3);
     assert_eq!(world.run(&world.start("staged", &["--jobs", "3"])).code, Some(1));
     let reason = format!("`all` submits what is refused: {}", reasons().join("; "));
@@ -109,7 +110,7 @@ fn m9_what_is_refused_three_times_is_for_a_person() {
 }
 
 #[test]
-fn m15_a_fix_round_answers_the_findings_by_their_ids() {
+fn m15_fix_round_answers_every_finding() {
     let world = World::new("staged.sh");
     assert_eq!(world.run(&world.start("staged", &["--jobs", "3"])).code, Some(1));
     assert_eq!(world.status()["phase"], "completing");
@@ -122,7 +123,7 @@ fn m15_a_fix_round_answers_the_findings_by_their_ids() {
     let second = world.prompt(&runs(&world, "reviewing")[1]);
     assert!(second.contains(finding) && second.contains(fixes), "{second}");
     assert!(second.starts_with("# Review, round 2\n"), "{second}");
-    // A fix round that does not report on each finding asks a person.
+    // If a fix round does not report on every finding, the flow asks a person.
     let world = World::new("staged.sh");
     let silent = world.agent().with_extension("silent");
     fs::rename(world.agent(), &silent).unwrap();
@@ -134,7 +135,7 @@ fn m15_a_fix_round_answers_the_findings_by_their_ids() {
     assert_eq!(waits(&world), (json!("waiting"), json!("fixing"), json!([reason])));
 }
 
-/// Lets the agent of `quick.sh` say more in a phase, the first so many times.
+/// Creates a world whose agent (`quick.sh`) also prints `words` in the first `times` runs of a phase.
 fn says(phase: &str, times: u32, words: &str) -> World {
     let world = World::new("quick.sh");
     let numbers: Vec<String> = (1..=times).map(|number| number.to_string()).collect();
@@ -147,13 +148,13 @@ fn says(phase: &str, times: u32, words: &str) -> World {
 }
 
 #[test]
-fn t5_a_question_waits_for_the_person_whatever_else_is_said() {
+fn t5_question_always_waits_for_person() {
     let world = says("plan", 1, "<question>Which database,\\nand why?</question>");
     assert_eq!(world.run(&world.start("sdd", &[])).code, Some(1));
     let reason = "`all` asks: Which database,\nand why?";
     assert_eq!(waits(&world), (json!("waiting"), json!("plan"), json!([reason])));
     assert_eq!(world.status()["questions"], json!(["Which database,\nand why?"]));
-    // To resume is no answer.
+    // Resuming is not an answer.
     assert_eq!(world.run(&RESUME).code, Some(1));
     assert_eq!(world.status()["questions"], json!(["Which database,\nand why?"]));
     let done = world.run(&decide(&["answer", "PostgreSQL, we have it."]));
@@ -162,7 +163,7 @@ fn t5_a_question_waits_for_the_person_whatever_else_is_said() {
     let changes = world.project().join(".callsheet/changes/archive/add-a-login-to-the-site/CHANGES.md");
     let words = "> Which database,\n> and why?\n\nPostgreSQL, we have it.\n";
     assert_eq!(fs::read_to_string(changes).unwrap(), format!("## plan\n\n{words}"));
-    // What a person writes for the planner stays with the planner.
+    // Only the planner gets the person's answer to the planner.
     let has: BTreeMap<&str, bool> = ["plan", "challenge", "implement", "review", "archive"]
         .map(|phase| (phase, world.prompt(runs(&world, phase).last().unwrap()).contains(words)))
         .into();
@@ -173,7 +174,7 @@ fn t5_a_question_waits_for_the_person_whatever_else_is_said() {
 }
 
 #[test]
-fn t5_whoever_asks_gets_the_answer_in_every_phase() {
+fn t5_asking_phase_gets_answer() {
     for phase in ["challenge", "implement", "review", "archive"] {
         let world = says(phase, 1, "<question>Which one?</question>");
         assert_eq!(world.run(&world.start("sdd", &[])).code, Some(1), "{phase}");
@@ -194,7 +195,7 @@ fn t5_whoever_asks_gets_the_answer_in_every_phase() {
 }
 
 #[test]
-fn t3_an_archive_can_fail() {
+fn t3_archive_can_fail() {
     for (status, lacks) in [("FAILED", true), ("COMPLETED", false)] {
         let world = World::new("quick.sh");
         let start = world.start("sdd", &[]);
@@ -213,9 +214,9 @@ fn t3_an_archive_can_fail() {
     }
 }
 
-/// Where the project has a changelog, an archive is done only if a run of the flow changed it.
+/// If the project has a changelog, an archive is done only if a run of the flow changed it.
 #[test]
-fn t3_an_archive_needs_the_changelog() {
+fn t3_archive_needs_changelog_entry() {
     let reason = json!(["`all` has no evidence for changelog-or-none"]);
     for (name, phase, act, done) in [
         ("CHANGELOG.md", "archive", "true", false),
@@ -246,9 +247,9 @@ fn t3_an_archive_needs_the_changelog() {
 }
 
 #[test]
-fn t6_a_pass_with_a_severe_finding_is_a_conflict() {
+fn t6_pass_with_severe_finding_conflicts() {
     let world = World::new("quick.sh");
-    // The marker of the agent itself follows.
+    // The agent's own marker follows.
     beforehand(
         &world,
         "if [ \"$CALLSHEET_PHASE\" = review ] && mkdir \"$MEET_AT/once\" 2> /dev/null; then \
@@ -262,9 +263,9 @@ fn t6_a_pass_with_a_severe_finding_is_a_conflict() {
     assert!(world.prompt(&implemented[2]).contains("- [ ] R1.1 HIGH No label"));
 }
 
-/// However a review lists findings, each is a task, and a severe one sends the change back.
+/// Each finding becomes a task, regardless of the format of the list, and a severe one sends the change back.
 #[test]
-fn t6_each_finding_of_a_list_or_a_table_is_a_task() {
+fn t6_every_listed_finding_becomes_task() {
     let table = "| # | severity | finding |\\n|---|---|---|\\n| 1 | high | no label |\\n| 2 | low | leaks |";
     for (review, tasks) in [
         ("- HIGH: no label\\n- LOW: leaks", ["R1.1 HIGH: no label", "R1.2 LOW: leaks"]),
@@ -290,9 +291,10 @@ fn t6_each_finding_of_a_list_or_a_table_is_a_task() {
     }
 }
 
-/// A researcher and whoever writes the summary get the answers to what they ask, also if their work looks done.
+/// A researcher and the author of the summary get the answers to their questions, even if their work looks
+/// done.
 #[test]
-fn t5_the_answer_reaches_who_asked_in_a_session() {
+fn t5_session_agents_get_their_answers() {
     let world = World::new("staged.sh");
     beforehand(
         &world,
@@ -321,9 +323,10 @@ fn t5_the_answer_reaches_who_asked_in_a_session() {
     assert_eq!(waits(&world), (json!("waiting"), json!("completing"), decision));
 }
 
-/// What a phase needs is there, and what it submitted is not good: it runs again, and then a person is asked.
+/// The files that a phase needs exist, but its submission is refused: it runs again, and then the flow asks a
+/// person.
 #[test]
-fn m9_a_phase_does_not_go_on_with_a_refused_submission_although_its_files_are_there() {
+fn m9_refused_submission_blocks_complete_phase() {
     for (times, ran) in [(1, 2), (3, 3)] {
         let world = World::new("staged.sh");
         beforehand(
@@ -350,9 +353,9 @@ fn m9_a_phase_does_not_go_on_with_a_refused_submission_although_its_files_are_th
     }
 }
 
-/// Each mistake of a plan that was written by hand is told once.
+/// Each error in a hand-written plan is reported once.
 #[test]
-fn m9_an_overlap_in_a_plan_by_hand_is_told_once() {
+fn m9_plan_overlap_is_reported_once() {
     let world = World::new("staged.sh");
     let lane = "## Scope\\n\\nX.\\n\\n## Owned files\\n\\n- src/**\\n\\n## Dependencies\\n\\nNone.\\n\\n## Isolation\\n\\nX.\\n";
     beforehand(
@@ -374,7 +377,7 @@ fn m9_an_overlap_in_a_plan_by_hand_is_told_once() {
 }
 
 #[test]
-fn every_phase_of_both_flows_knows_where_it_is() {
+fn every_phase_gets_its_environment() {
     for (agent, flow) in [("sdd.sh", "sdd"), ("staged.sh", "staged")] {
         let world = World::new(agent);
         world.afterwards("env | grep ^CALLSHEET_ | sort > \"$MEET_AT/env.$CALLSHEET_RUN\"");
@@ -426,7 +429,7 @@ fn every_phase_of_both_flows_knows_where_it_is() {
 }
 
 #[test]
-fn approving_a_violation_lets_the_flow_go_on() {
+fn approved_violation_lets_flow_continue() {
     let world = World::new("staged.sh");
     let start = world.start("staged", &["--jobs", "3"]);
     assert_eq!(said(world.command(&start).env("STRAYS", "2")).code, Some(1));
@@ -442,7 +445,7 @@ fn approving_a_violation_lets_the_flow_go_on() {
     assert_eq!(world.status()["phase"], "completing");
     assert_eq!(fs::read_to_string(world.project().join("stray.txt")).unwrap(), "stray\n");
     assert_eq!(fs::read_to_string(world.project().join("src/p2/part.txt")).unwrap(), "part 2\n");
-    // A rejection is no approval.
+    // A rejection is not an approval.
     let world = World::new("staged.sh");
     assert_eq!(
         said(world.command(&world.start("staged", &["--jobs", "3"])).env("STRAYS", "2")).code,
@@ -457,7 +460,7 @@ fn approving_a_violation_lets_the_flow_go_on() {
 }
 
 #[test]
-fn m6_what_agents_propose_is_stored_when_a_person_approves_it() {
+fn m6_approved_preferences_are_stored() {
     let world = World::new("staged.sh");
     world.afterwards(
         "if [ \"$CALLSHEET_PHASE\" = architecting ]; then printf 'preferences:\\n- {target_role: coder, bullet: Return errors}\\n\

@@ -1,4 +1,5 @@
-//! Several flows in one project: what earlier ones left is told, and is in nobody's way.
+//! Tests several flows in one project: worktrees and branches of earlier ones are reported and do not
+//! interfere.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +20,7 @@ fn remove_parts(world: &World) {
     (1..=3).for_each(|number| fs::remove_dir_all(world.project().join(format!("src/p{number}"))).unwrap());
 }
 
-/// Starts a session so that what it says for people is seen.
+/// Starts a session without `-q` and `--json`. Returns its output for people.
 fn start(world: &World, id: &str) -> Output {
     let agent = world.agent().to_str().unwrap();
     let args = ["flow", "start", "staged", "Add a login", "--id", id, "--jobs", "3", "--", agent];
@@ -35,7 +36,7 @@ fn branches(world: &World) -> BTreeSet<String> {
 }
 
 #[test]
-fn ten_sessions_one_after_the_other_have_lanes_of_their_own() {
+fn ten_successive_sessions_have_own_lanes() {
     let world = World::new("staged.sh");
     for number in 1..=10 {
         let output = start(&world, &format!("s{number}"));
@@ -67,7 +68,7 @@ fn ten_sessions_one_after_the_other_have_lanes_of_their_own() {
 }
 
 #[test]
-fn three_sessions_at_once_share_a_project() {
+fn three_concurrent_sessions_share_project() {
     let world = World::new("staged.sh");
     let ids = ["one", "two", "three"];
     let begin = |id: &&str| {
@@ -90,7 +91,7 @@ fn three_sessions_at_once_share_a_project() {
     for id in ids {
         assert_eq!(world.run(&[&APPROVE[..], &["--flow", id]].concat()).code, Some(0), "{id}");
     }
-    // Whoever does not share is refused.
+    // Without `--share` the second flow is refused.
     let alone = World::new("quick.sh");
     fs::write(alone.meet().join("wait"), "").unwrap();
     let begun = alone.command(&alone.start("sdd", &[])).stdout(Stdio::null()).spawn();
@@ -103,7 +104,7 @@ fn three_sessions_at_once_share_a_project() {
 }
 
 #[test]
-fn a_project_that_was_made_anew_in_its_place_is_a_new_one() {
+fn recreated_project_is_new() {
     let world = World::new("staged.sh");
     assert_eq!(start(&world, "first").status.code(), Some(1));
     assert_eq!(world.run(&APPROVE).code, Some(0));
@@ -123,9 +124,9 @@ fn a_project_that_was_made_anew_in_its_place_is_a_new_one() {
     assert!(branches(&world).iter().all(|branch| branch.contains(&flow)));
 }
 
-/// A program that is named by a path is the one that was typed, wherever it works.
+/// A relative path of a program is resolved once, against the directory of the command, even in worktrees.
 #[test]
-fn a_program_by_a_relative_path_plays_the_agents_of_worktrees_too() {
+fn relative_program_path_works_in_worktrees() {
     let world = World::new("staged.sh");
     let start = ["--json", "-q", "flow", "start", "staged", "Add a login", "--jobs", "3", "--", "../agent"];
     let ended = world.run(&start);
@@ -144,9 +145,9 @@ fn a_program_by_a_relative_path_plays_the_agents_of_worktrees_too() {
     assert_eq!(retried["exit_code"], 0, "{retried}");
 }
 
-/// `CLAUDE` is `claude`, as everywhere else.
+/// `CLAUDE` means `claude`, as everywhere else.
 #[test]
-fn a_flow_by_an_agent_in_capitals_is_the_agents() {
+fn agent_names_ignore_case() {
     let world = World::new("staged.sh");
     let start = ["flow", "start", "sdd", "Add a login", "-a", "CLAUDE", "--agent-for", "plan=CODEX:o3"];
     let refused = world.run(&start);

@@ -1,4 +1,4 @@
-//! Flows in terminals: each agent gets one line in a pane that a person can attach to.
+//! Tests flows in terminals: each agent gets one line in a pane that a person can attach to.
 
 use std::fs;
 use std::io::Write as _;
@@ -19,8 +19,8 @@ pub(crate) fn has_tmux() -> bool {
     there
 }
 
-/// A program that looks like Claude Code or Copilot. It writes down each line that it gets, and does the work of the scripted
-/// agent. In the phase $STAYS it stays, in others it ends.
+/// Installs a program that looks like Claude Code or Copilot. It logs each line that it gets and starts the
+/// scripted agent. In the phase `architecting` it keeps running, in others it exits. Returns the `PATH`.
 fn pretend(world: &World, name: &str, version: &str, ready: &str, composer: &str) -> String {
     let bin = world.meet().join("bin");
     fs::create_dir_all(&bin).unwrap();
@@ -39,7 +39,7 @@ fn pretend(world: &World, name: &str, version: &str, ready: &str, composer: &str
 }
 
 #[test]
-fn m7_a_session_in_terminals_comes_to_its_end() {
+fn m7_session_finishes_in_terminals() {
     if !has_tmux() {
         return;
     }
@@ -86,7 +86,7 @@ fn m7_a_session_in_terminals_comes_to_its_end() {
 }
 
 #[test]
-fn m14_copilot_is_told_to_use_its_fleet_for_the_whole_plan_alone() {
+fn m14_single_copilot_coder_uses_fleet() {
     if !has_tmux() {
         return;
     }
@@ -109,18 +109,18 @@ fn m14_copilot_is_told_to_use_its_fleet_for_the_whole_plan_alone() {
     world.wait_until_alone();
 }
 
-/// What the shipped file says of Copilot's screen.
+/// Reads the texts of Copilot's screen from its shipped file.
 fn copilot() -> (String, String) {
-    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../builtin/agents/copilot.toml");
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/builtin/agents/copilot.toml");
     let agent: toml::Table = toml::from_str(&fs::read_to_string(file).unwrap()).unwrap();
     let terminal = &agent["terminal"];
     let ready = terminal["ready"][0].as_str().unwrap().to_owned();
     (ready, terminal["composer"].as_str().unwrap_or(">").to_owned())
 }
 
-/// Its markers are read from the screen, and nothing is asked twice.
+/// The agent's markers are read from the screen, and no prompt is sent twice.
 #[test]
-fn m8_an_agent_in_a_terminal_works_on_when_callsheet_is_killed() {
+fn m8_terminal_agent_survives_killed_callsheet() {
     if !has_tmux() {
         return;
     }
@@ -132,7 +132,7 @@ fn m8_an_agent_in_a_terminal_works_on_when_callsheet_is_killed() {
     while !world.meet().join("here").exists() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    // Until the line is seen to be sent, nobody knows of the pane.
+    // The ledger does not know the pane before callsheet has seen that the line was sent.
     std::thread::sleep(std::time::Duration::from_secs(2));
     World::kill(begun, false);
     fs::remove_file(world.meet().join("wait")).unwrap();
@@ -144,9 +144,9 @@ fn m8_an_agent_in_a_terminal_works_on_when_callsheet_is_killed() {
     world.wait_until_alone();
 }
 
-/// A question on the screen is answered there by a person who is attached; if none is, the flow waits for one.
+/// An attached person answers a question on the screen; if none is attached, the flow waits.
 #[test]
-fn t5_questions_in_terminals_are_answered_there() {
+fn t5_terminal_question_is_answered_there() {
     if !has_tmux() {
         return;
     }
@@ -176,7 +176,7 @@ fn t5_questions_in_terminals_are_answered_there() {
             tmux.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
         });
         if let Some(mut person) = person {
-            // Longer than a screen stays the same before a run has ended.
+            // Longer than the time without screen changes after which a run counts as ended.
             std::thread::sleep(std::time::Duration::from_secs(9));
             assert!(begun.try_wait().unwrap().is_none());
             person.stdin.as_mut().unwrap().write_all(b"send-keys OAuth Enter\n").unwrap();

@@ -1,4 +1,4 @@
-//! Both flows from start to end, as whole traces.
+//! Tests both flows from start to end by their whole traces.
 
 use std::fs;
 use std::path::Path;
@@ -7,16 +7,17 @@ use serde_json::Value;
 
 use crate::world::{World, sha256};
 
-/// The trace of a flow: every event, what each run was asked, and which records it left. Ids are numbered as they come.
+/// Renders the trace of a flow: every event, and the prompt and the records of each run. Ids are numbered by
+/// first appearance.
 fn trace(world: &World) -> String {
     let mut runs: Vec<String> = Vec::new();
     let mut trace = String::new();
     let events = world.events();
-    // Which lane's documents are seen first is a matter of time, too.
+    // The order in which the documents of lanes are seen depends on timing.
     let is_told = |event: &&Value| event["data"]["detail"]["event"] != "documents";
     let mut of_flow: Vec<&Value> =
         events.iter().filter(|event| !event["flow"].is_null()).filter(is_told).collect();
-    // What lanes do at once comes in any order: here, lane by lane.
+    // Concurrent lanes record their events in any order: sort them by lane.
     let detail = |event: &&Value, key: &str| event["data"]["detail"][key].clone();
     of_flow
         .chunk_by_mut(|a, b| {
@@ -44,7 +45,7 @@ fn trace(world: &World) -> String {
         let of_run = |event: &&Value| event["run"].as_str() == Some(run);
         let mut kinds: Vec<&str> =
             events.iter().filter(of_run).map(|event| event["event"].as_str().unwrap()).collect();
-        // How many records it takes to keep an output depends on when it comes.
+        // The number of records for an output depends on timing.
         kinds.dedup();
         trace += &format!("run {}: {} {}\n", at + 1, sha256(&world.prompt(run)), kinds.join(" "));
     }
@@ -60,7 +61,7 @@ fn is_expected(name: &str, trace: &str) {
 }
 
 #[test]
-fn t6_u5_a_change_with_two_revisions_and_a_fix() {
+fn t6_u5_revised_change_trace() {
     let world = World::new("sdd.sh");
     let done = world.run(&world.start("sdd", &["--check", "form=test -e src/lib.txt"]));
     assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
@@ -82,11 +83,11 @@ fn t6_u5_a_change_with_two_revisions_and_a_fix() {
 }
 
 #[test]
-fn m12_m13_m15_a_session_with_three_lanes_a_fix_and_a_replanning() {
+fn m12_m13_m15_replanned_session_trace() {
     let world = World::new("staged.sh");
     let start = world.start("staged", &["--jobs", "3"]);
     let mut command = world.command(&start);
-    // Each of the three coders goes on only when all of them are there.
+    // Each of the three coders continues only after all of them have started.
     let waits = crate::world::said(command.env("MEET", world.meet()));
     assert_eq!((waits.code, waits.err.as_str()), (Some(1), ""));
     let last = waits.lines.last().unwrap();
@@ -113,7 +114,7 @@ fn m12_m13_m15_a_session_with_three_lanes_a_fix_and_a_replanning() {
 }
 
 #[test]
-fn m15_a_reviewer_of_round_two_sees_the_findings_of_round_one() {
+fn m15_second_review_sees_first_findings() {
     let world = World::new("sdd.sh");
     assert_eq!(world.run(&world.start("sdd", &[])).code, Some(0));
     let ended = world.events().into_iter().filter(|event| event["data"]["detail"]["event"] == "lane_ended");

@@ -1,4 +1,5 @@
-//! A flow always has a way on: whatever fails, a person is asked, and can repair it, decide or stop.
+//! Tests that a flow can always continue: after any failure it asks a person, who can repair it, decide or
+//! stop.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -12,7 +13,7 @@ use crate::world::{Said, World, said};
 
 const FOLDER: &str = ".callsheet/changes/add-a-login-to-the-site";
 
-/// What breaks between two phases, what is said of it, and how a person repairs it.
+/// A failure between two phases, its message, and its repair by a person.
 struct Break {
     name: &'static str,
     does: fn(&World),
@@ -118,7 +119,7 @@ fn is(said: &Said, code: i32, told: &str) {
     assert_eq!((said.code, said.err.as_str()), (Some(code), ""), "{told}");
 }
 
-/// A flow that waits in its first phase because the agent failed.
+/// Creates a flow that waits in its first phase because the agent failed.
 fn waits_in_plan() -> World {
     let world = World::new("quick.sh");
     let start = world.start("sdd", &[]);
@@ -129,7 +130,7 @@ fn waits_in_plan() -> World {
 }
 
 #[test]
-fn whatever_breaks_a_person_is_asked_repairs_it_and_goes_on() {
+fn repaired_flow_continues_after_any_failure() {
     for Break { name, does, says, repair } in BREAKS {
         let world = waits_in_plan();
         does(&world);
@@ -149,7 +150,7 @@ fn whatever_breaks_a_person_is_asked_repairs_it_and_goes_on() {
         let listed = world.command(&["--json", "flow", "list"]).output().unwrap().stdout;
         let listed: Value = serde_json::from_slice(&listed).unwrap();
         assert_eq!(listed["flows"][0]["waits_for"], world.status()["waits_for"], "{name}");
-        // It can be stopped as it is, and a flow that is stopped can still be stopped, resumed or rejected.
+        // The broken flow can be stopped, and a stopped flow can be stopped again, resumed or rejected.
         for _ in 0..2 {
             is(&world.run(&["--json", "flow", "stop"]), 0, name);
             assert_eq!(state(&world), "stopped", "{name}");
@@ -164,7 +165,7 @@ fn whatever_breaks_a_person_is_asked_repairs_it_and_goes_on() {
 }
 
 #[test]
-fn whatever_breaks_a_person_can_reject_the_flow() {
+fn broken_flow_can_be_rejected() {
     for Break { name, does, .. } in BREAKS {
         let world = waits_in_plan();
         does(&world);
@@ -175,9 +176,9 @@ fn whatever_breaks_a_person_can_reject_the_flow() {
     }
 }
 
-/// Nothing of the project's configuration is needed to end a flow.
+/// Ending a flow does not need the project's configuration.
 #[test]
-fn a_flow_of_a_project_whose_configuration_is_broken_can_be_stopped_and_rejected() {
+fn broken_configuration_does_not_block_ending() {
     let world = waits_in_plan();
     write(&world, ".callsheet/config.toml", "agent = [\n");
     for going_on in [&["flow", "resume"][..], &["flow", "decide", "--yes", "approve"]] {
@@ -195,9 +196,9 @@ fn a_flow_of_a_project_whose_configuration_is_broken_can_be_stopped_and_rejected
     assert_eq!((rejected.code, &rejected.lines.last().unwrap()["state"]), (Some(1), &json!("rejected")));
 }
 
-/// A ledger that is not there cannot record that a flow waits; once it is back, the flow goes on.
+/// A missing ledger cannot record that a flow waits; after it is restored, the flow continues.
 #[test]
-fn a_flow_whose_ledger_was_away_goes_on() {
+fn flow_continues_after_ledger_returns() {
     let world = World::new("quick.sh");
     fs::write(world.meet().join("wait"), "").unwrap();
     let child = world.command(&world.start("sdd", &[])).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
@@ -221,9 +222,9 @@ fn wait_for(path: &Path) {
     }
 }
 
-/// A task that a person removes while its lane waits to be run.
+/// A person removes a task before its lane runs.
 #[test]
-fn a_task_that_vanished_makes_the_flow_wait() {
+fn removed_task_makes_flow_wait() {
     for repaired in [true, false] {
         let world = World::new("quick.sh");
         fs::write(world.meet().join("wait"), "").unwrap();
@@ -255,9 +256,9 @@ fn a_task_that_vanished_makes_the_flow_wait() {
     }
 }
 
-/// Lanes of a session that cannot have worktrees, or cannot be merged.
+/// The lanes of a session cannot get worktrees, or cannot be merged.
 #[test]
-fn lanes_that_cannot_work_or_be_merged_make_the_flow_wait() {
+fn blocked_lanes_make_flow_wait() {
     let world = World::new("staged.sh");
     let lanes = world.home().join(".local/state/callsheet/lanes");
     fs::create_dir_all(lanes.parent().unwrap()).unwrap();
@@ -271,9 +272,9 @@ fn lanes_that_cannot_work_or_be_merged_make_the_flow_wait() {
     assert_eq!(world.status()["phase"], "completing");
 }
 
-/// What a lane did and what a person changed meanwhile: the person decides, and nothing of theirs is lost.
+/// A lane and a person changed the same file: the person decides, and keeps all of their changes.
 #[test]
-fn a_conflict_asks_a_person() {
+fn merge_conflict_asks_person() {
     let world = World::new("staged.sh");
     let part = world.project().join("src/p2/part.txt");
     // While the second coder works, a person writes the same file in the project.
@@ -290,15 +291,15 @@ fn a_conflict_asks_a_person() {
     );
     assert_eq!(fs::read_to_string(&part).unwrap(), "mine\n");
     assert!(["1", "3"].iter().all(|lane| world.project().join(format!("src/p{lane}/part.txt")).exists()));
-    // The person keeps their own.
+    // The person keeps their own version.
     is(&world.run(&["--json", "-q", "flow", "decide", "--yes", "approve"]), 1, "approve");
     assert_eq!(world.status()["phase"], "completing");
     assert_eq!(fs::read_to_string(&part).unwrap(), "mine\n");
 }
 
-/// A document that a lane or the planner leaves as a link is not read through.
+/// The flow does not follow a link that a lane or the planner leaves in place of a document.
 #[test]
-fn no_document_is_read_through_a_link() {
+fn documents_are_not_read_through_links() {
     for (left, phase) in [("06_implementation/done_2", "implementing"), ("04_planning/plan_1.md", "planning")]
     {
         let world = World::new("staged.sh");
@@ -340,7 +341,7 @@ fn no_document_is_read_through_a_link() {
 
 /// Without git there are no worktrees, and the lanes share the folder.
 #[test]
-fn a_session_without_git_comes_to_the_same_end() {
+fn session_without_git_ends_alike() {
     let (with, without) = (World::new("staged.sh"), World::without_git("staged.sh"));
     for world in [&with, &without] {
         is(&world.run(&world.start("staged", &["--jobs", "3"])), 1, "start");
@@ -350,9 +351,9 @@ fn a_session_without_git_comes_to_the_same_end() {
     assert_eq!(without.files, with.files);
 }
 
-/// An agent that says that it failed gives no evidence of its end, whatever its exit code.
+/// An agent that reports a failure gives no evidence of a good end, regardless of its exit code.
 #[test]
-fn an_agent_that_says_it_failed_has_not_ended_well() {
+fn agent_reporting_failure_has_not_succeeded() {
     for (is_error, lacks) in [(true, true), (false, false)] {
         let world = World::new("quick.sh");
         let bin = world.meet().join("bin");

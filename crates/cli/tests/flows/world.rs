@@ -1,4 +1,4 @@
-//! A repository with a flow in it, and what came of the flow.
+//! Test fixture: a repository with a flow, and the result of the flow.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,19 +23,19 @@ pub(crate) struct Said {
     pub(crate) err: String,
 }
 
-/// What does not depend on when, where and how often a flow was interrupted.
+/// The result of a flow, independent of when, where and how often it was interrupted.
 #[derive(Debug, PartialEq)]
 pub(crate) struct End {
     pub(crate) state: String,
     pub(crate) phase: String,
-    /// For each lane that counted: its phase, its id, and the SHA-256 of its prompt.
+    /// The phase, the id and the SHA-256 of the prompt of each lane that counted.
     pub(crate) prompts: Vec<(String, String, String)>,
-    /// Every file of the project that is not ours.
+    /// Every file of the project outside of `.git` and `.callsheet`.
     pub(crate) files: BTreeMap<String, String>,
 }
 
 impl World {
-    /// No lane is run again that has ended by itself.
+    /// Asserts that no lane that ended by itself was run again.
     pub(crate) fn assert_nothing_is_paid_twice(&self) {
         let events = self.events();
         let mut runs: BTreeMap<(u64, String), Vec<String>> = BTreeMap::new();
@@ -74,14 +74,14 @@ impl World {
         world
     }
 
-    /// The same outside of any repository.
+    /// Creates a world outside of any repository.
     pub(crate) fn without_git(agent: &str) -> Self {
         let world = Self::new(agent);
         fs::remove_dir_all(world.project().join(".git")).unwrap();
         world
     }
 
-    /// Lets the agent do `script` once it has done its work; `$0` is in the world's folder.
+    /// Makes the agent run `script` after its work; `$0` is in the world's folder.
     pub(crate) fn afterwards(&self, script: &str) {
         let real = self.agent.with_extension("real");
         fs::rename(&self.agent, &real).unwrap();
@@ -98,7 +98,7 @@ impl World {
         self.dir.path().join("home")
     }
 
-    /// The processes that know of this world.
+    /// Returns the processes with this world's path in their environment or command line.
     fn others(&self) -> Vec<u32> {
         let place = self.dir.path().to_str().unwrap().as_bytes();
         let all = fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
@@ -111,7 +111,7 @@ impl World {
         all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
     }
 
-    /// Waits until no process knows of this world any more.
+    /// Waits until all processes of this world have ended.
     pub(crate) fn wait_until_alone(&self) {
         let begun = Instant::now();
         while !self.others().is_empty() {
@@ -120,7 +120,7 @@ impl World {
         }
     }
 
-    /// Ends what an agent or a check left, after its guard was killed.
+    /// Kills the processes that an agent or a check left after its guard was killed.
     pub(crate) fn kill_rest(&self) {
         for pid in self.others() {
             let _ = Command::new("kill").args(["-9", &pid.to_string()]).stderr(Stdio::null()).status();
@@ -155,13 +155,13 @@ impl World {
         said(&mut self.command(args))
     }
 
-    /// What a command prints as one JSON value.
+    /// Runs a command and parses its output as one JSON value.
     pub(crate) fn value(&self, args: &[&str]) -> Value {
         let output = self.command(args).output().unwrap();
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// The arguments that start the flow `name` with the scripted agent.
+    /// Returns the arguments that start the flow `name` with the scripted agent.
     pub(crate) fn start<'a>(&'a self, name: &'a str, more: &[&'a str]) -> Vec<&'a str> {
         let mut args = vec!["--json", "-q", "flow", "start", name, "Add a login to the site"];
         args.extend(more);
@@ -179,7 +179,7 @@ impl World {
         self.run(&["--json", "flow", "status"]).lines.remove(0)
     }
 
-    /// Everything that happened, from the ledger, without numbers, times and ids.
+    /// Reads all events from the ledger by `watch`.
     pub(crate) fn events(&self) -> Vec<Value> {
         let mut watch = self.command(&["watch", "--since", "0"]).stdout(Stdio::piped()).spawn().unwrap();
         let head = self.head();
@@ -189,7 +189,7 @@ impl World {
             let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
             let last = line["seq"].as_u64() == Some(head);
             events.push(line);
-            // A record can stand for several events, and flows end with one that does not.
+            // One record can produce several events, but the last record of a flow produces only one.
             if last {
                 break;
             }
@@ -199,7 +199,7 @@ impl World {
         events
     }
 
-    /// Where the project's ledger is.
+    /// Returns the path of the project's ledger.
     pub(crate) fn ledger(&self) -> PathBuf {
         let path = self.ledger.get_or_init(|| {
             let said = self.command(&["-q", "ledger", "path"]).output().unwrap();
@@ -208,7 +208,7 @@ impl World {
         path.clone()
     }
 
-    /// The number of the last record.
+    /// Returns the number of the last record.
     pub(crate) fn head(&self) -> u64 {
         let file = self.ledger();
         let Ok(db) = rusqlite::Connection::open_with_flags(file, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)
@@ -230,14 +230,14 @@ impl World {
                 prompts.push((entry, lane, phase.as_str().unwrap().to_owned(), sha256(&prompt)));
             }
         }
-        // Lanes that run at once end in any order.
+        // Concurrent lanes end in any order.
         prompts.sort();
         let prompts = prompts.into_iter().map(|(_, lane, phase, prompt)| (phase, lane, prompt)).collect();
         let text = |key: &str| status[key].as_str().unwrap().to_owned();
         End { state: text("state"), phase: text("phase"), prompts, files: files(&self.project()) }
     }
 
-    /// Ends it at once by SIGKILL, with its guards if wanted.
+    /// Kills `child` by SIGKILL, and its guards if `with_guards`.
     pub(crate) fn kill(mut child: Child, with_guards: bool) {
         let of_child = |pid: &u32| {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -249,19 +249,20 @@ impl World {
         let guards: Vec<u32> = all.filter(|pid| with_guards && of_child(pid)).collect();
         let signal = |signal: &str| {
             for guard in &guards {
-                // It may have ended by itself.
+                // The guard may have ended by itself.
                 let _ =
                     Command::new("kill").args([signal, &guard.to_string()]).stderr(Stdio::null()).status();
             }
         };
-        // A guard that runs on would end the agent and see its end.
+        // A guard that keeps running would end the agent and observe its end.
         signal("-STOP");
         child.kill().unwrap();
         signal("-KILL");
         child.wait().unwrap();
     }
 
-    /// Ends it at once by SIGKILL a little after the ledger has so many records. Whether there was time to.
+    /// Kills `child` by SIGKILL `later` after the ledger has `seq` records. Returns `false` if it ended
+    /// before.
     pub(crate) fn kill_at(&self, mut child: Child, seq: u64, later: Duration, with_guards: bool) -> bool {
         let begun = Instant::now();
         loop {

@@ -5,7 +5,7 @@ use std::fs;
 use callsheet_mock::{Cli, Launch, McpServer, Room, Script, Step, on_loopback};
 use serde_json::json;
 
-/// A review comes in twice: first one that is not good, then, after the answer to it, a good one.
+/// Submits a review twice: first an invalid one, then, after the answer to it, a valid one.
 fn hands_in_a_review(cli: Cli) {
     let tool = cli.mcp_tool("submit_review");
     let first = Step::call(&[&tool], json!({ "verdict": "fail", "summary": "\"It\" ends.\n\nAt once." }));
@@ -43,21 +43,21 @@ fn hands_in_a_review(cli: Cli) {
 }
 
 #[test]
-fn claude_hands_in_a_review() {
+fn claude_submits_review() {
     on_loopback(&[Cli::Claude], || hands_in_a_review(Cli::Claude));
 }
 
 #[test]
-fn codex_hands_in_a_review() {
+fn codex_submits_review() {
     on_loopback(&[Cli::Codex], || hands_in_a_review(Cli::Codex));
 }
 
 #[test]
-fn gemini_hands_in_a_review() {
+fn gemini_submits_review() {
     on_loopback(&[Cli::Gemini], || hands_in_a_review(Cli::Gemini));
 }
 
 #[test]
-fn copilot_hands_in_a_review() {
+fn copilot_submits_review() {
     on_loopback(&[Cli::Copilot], || hands_in_a_review(Cli::Copilot));
 }

@@ -1,4 +1,4 @@
-//! The official TypeScript SDK as a client.
+//! The official TypeScript SDK as a client of the server.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ fn here(file: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp").join(file)
 }
 
-/// Every file below the session, as one text.
+/// Returns every file below the session, as one text.
 fn session(dir: &Path) -> String {
     let mut paths = Vec::new();
     let mut open = vec![dir.to_path_buf()];
@@ -31,7 +31,7 @@ fn session(dir: &Path) -> String {
 }
 
 #[test]
-fn the_official_client_sees_everything_and_is_told_what_is_wrong() {
+fn official_client_gets_answers_and_errors() {
     let sdk = match npm_package(SDK.0, SDK.1) {
         Ok(home) => home,
         Err(why) => return missing(&format!("{} {}: {why}", SDK.0, SDK.1)),
@@ -47,7 +47,7 @@ fn the_official_client_sees_everything_and_is_told_what_is_wrong() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut said: Value = serde_json::from_slice(&output.stdout).unwrap();
 
-    // What a prompt says is what `compose` says, and which templates there are is the catalog's business.
+    // The text of a prompt is that of `compose`, and the catalog owns the list of templates.
     let compose = |arguments: &[&str]| {
         let mut command = Command::new(callsheet);
         command.current_dir(project.path()).env("HOME", project.path().join("home")).args(arguments);
@@ -70,7 +70,7 @@ fn the_official_client_sees_everything_and_is_told_what_is_wrong() {
     assert_eq!(fs::read_to_string(preferences).unwrap(), remembered);
 }
 
-/// `BLESS=1` writes the expectation anew.
+/// Compares a text with the expected file. `BLESS=1` rewrites the file.
 fn compare(file: &str, actual: &str) {
     let path = here(file);
     if env::var_os("BLESS").is_some() {

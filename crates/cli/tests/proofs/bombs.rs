@@ -1,5 +1,5 @@
-//! Bombs and huge inputs: small files that would become large, deep ones, long ones. Each is refused or done within
-//! a fixed time and a fixed amount of memory.
+//! Bombs and huge inputs: small files that would become large, deep ones, long ones. Each is refused or
+//! processed within a fixed time and a fixed amount of memory.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,24 +10,25 @@ use std::time::Duration;
 use crate::measure::{ENDLESS, Measured, measured, measured_within};
 use crate::world::World;
 
-/// What a bomb may take, and what an input that is large itself may take.
+/// Limits for a bomb; [`HUGE`] has those for an input that is large itself.
 const BOMB: Limits = Limits { memory: 64 << 20, wanted: Duration::from_millis(250) };
-/// `check` reads everything there is, more than once.
+/// `check` reads every file, more than once.
 const CHECKED: Limits = Limits { memory: 64 << 20, wanted: Duration::from_secs(4) };
 const HUGE: Limits = Limits { memory: 256 << 20, wanted: Duration::from_secs(4) };
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Limits {
-    /// The most memory, in bytes.
+    /// The maximum of memory, in bytes.
     memory: u64,
-    /// Processor time that it should not pass. It is told, and not judged: a build for tests is hardly optimised.
+    /// The intended maximum of processor time. It is reported and not judged: a build for tests is hardly
+    /// optimised.
     wanted: Duration,
 }
 
-/// How it should end: an exit code, and how the first line of talk begins.
+/// Expected end: an exit code, and the beginning of the first diagnostic.
 type End = (i32, &'static str);
 
-/// What is wrong with how it went.
+/// Returns an objection to the end or to the memory of a command.
 fn verdict(found: &Measured, (code, said): End, limits: Limits) -> Option<String> {
     let line = found.err.lines().next().unwrap_or_default();
     if found.code != Some(code) || !line.starts_with(said) {
@@ -36,7 +37,7 @@ fn verdict(found: &Measured, (code, said): End, limits: Limits) -> Option<String
     (found.peak > limits.memory).then(|| format!("takes {} MiB", found.peak >> 20))
 }
 
-/// A group of inputs, and the worst of them.
+/// A group of inputs, and the worst results among them.
 struct Group {
     name: &'static str,
     worst: BTreeMap<Limits, Worst>,
@@ -83,7 +84,7 @@ impl Group {
     }
 }
 
-/// A project whose identity `task-agent` is this text.
+/// Creates a project whose identity `task-agent` is this text.
 fn identity(text: impl AsRef<[u8]>) -> World {
     let world = World::new();
     world.write(".callsheet/templates/identity/task-agent.md", text);
@@ -93,7 +94,7 @@ fn identity(text: impl AsRef<[u8]>) -> World {
 const LAYERS: [&str; 4] = ["compose", "-r", "layers", "x"];
 
 #[test]
-fn bombs_in_a_header() {
+fn header_bombs_stay_within_limits() {
     let mut group = Group::new("bombs in a header");
     let alias = {
         let mut yaml = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x]\n");
@@ -140,7 +141,7 @@ fn bombs_in_a_header() {
 }
 
 #[test]
-fn bombs_in_requests() {
+fn request_bombs_stay_within_limits() {
     let mut group = Group::new("bombs in requests");
     let world = World::new();
     let deep = 100_000;
@@ -215,7 +216,7 @@ fn bombs_in_requests() {
 }
 
 #[test]
-fn bombs_in_recipes_agents_and_configuration() {
+fn data_file_bombs_stay_within_limits() {
     let mut group = Group::new("bombs in recipes, agents and configuration");
     let derives = |number: usize| {
         let mut recipe = String::from(
@@ -258,7 +259,7 @@ fn bombs_in_recipes_agents_and_configuration() {
 }
 
 #[test]
-fn fragments_that_multiply() {
+fn multiplying_fragments_stay_within_limits() {
     let mut group = Group::new("fragments that multiply");
     let fan = |levels: usize, width: usize, leaf: &str| {
         let world = identity("{{> f0}}");
@@ -292,7 +293,7 @@ fn fragments_that_multiply() {
 }
 
 #[test]
-fn templates_without_end() {
+fn endless_templates_stay_within_limits() {
     let mut group = Group::new("templates without end");
     let limits = HUGE;
     let slots = "{{a}} ".repeat(1_000_000);
@@ -354,7 +355,7 @@ fn templates_without_end() {
 }
 
 #[test]
-fn huge_files() {
+fn huge_files_stay_within_limits() {
     let mut group = Group::new("huge inputs");
     let world = World::new();
     File::create(world.project.join("sparse.md")).unwrap().set_len(1 << 30).unwrap();
@@ -389,7 +390,7 @@ fn huge_files() {
     endless.args(["-c", "yes | \"$0\" compose -", env!("CARGO_BIN_EXE_callsheet")]);
     endless.current_dir(&world.project).env("PATH", std::env::var("PATH").unwrap());
     group.judge("standard input without end", &measured(&endless), (3, "error[input/unreadable]"), BOMB);
-    // A file of a hundred megabytes in one line, with a limit that allows it.
+    // A file of 100 MB in one line, with a limit that allows it.
     let world = identity("{{a}}");
     world.write("line.txt", "x".repeat(100_000_000));
     for (name, format) in [("markdown", "markdown"), ("xml", "xml"), ("json", "json")] {
@@ -400,7 +401,7 @@ fn huge_files() {
         group.judge(name, &found, (0, ""), HUGE);
         assert!(found.out_bytes > 100_000_000, "{name}: {found:?}");
     }
-    // Tags without end in a document: the first free number has to be found among them.
+    // Very many tags in a document: callsheet must find the first free number among them.
     let mut tags = String::from("<file>");
     (2..1_000_000).for_each(|at| write!(tags, "<file-{at}>").unwrap());
     let world = World::new();
@@ -426,7 +427,7 @@ fn huge_files() {
 
 /// A directory with a million files is listed, and the listing is short.
 #[test]
-fn very_many_files() {
+fn many_files_stay_within_limits() {
     let mut group = Group::new("very many files");
     let world = World::new();
     let (folders, each) = if crate::long() { (100, 10_000) } else { (10, 2_000) };
@@ -445,9 +446,9 @@ fn very_many_files() {
     group.tell();
 }
 
-/// A request of 300,000 documents, and one of a million values.
+/// A request with 300,000 documents, and one with a million values.
 #[test]
-fn very_many_documents_and_values() {
+fn many_documents_and_values_within_limits() {
     let mut group = Group::new("very many documents and values");
     let world = World::new();
     let list =
@@ -478,9 +479,9 @@ fn very_many_documents_and_values() {
     group.tell();
 }
 
-/// The limits object to what does not end, to what is large, and to another end.
+/// The limits object to a program that does not end, to a large one, and to a different end.
 #[test]
-fn a_bomb_that_goes_off_is_noticed() {
+fn exploding_bomb_is_detected() {
     let judged = |script: &str, seconds: u64| {
         let mut command = Command::new("bash");
         command.args(["-c", script]).current_dir("/").env("PATH", std::env::var("PATH").unwrap());

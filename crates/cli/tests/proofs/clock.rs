@@ -1,6 +1,8 @@
-//! A clock that is set to any time: nothing falls over, times stay in order, and retention removes nothing because of it.
+//! Clocks that are set to any time: no command fails, times stay in order, and retention removes nothing
+//! because of the clock.
 //!
-//! The clock is that of a library which is loaded before all others and answers in the place of the system's.
+//! The clock comes from a library that is loaded before all others and answers in place of the system's
+//! clock.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -49,7 +51,7 @@ struct Clocks {
 }
 
 impl Clocks {
-    /// `None` if there is no C compiler, or the system loads no such library.
+    /// Returns `None` if there is no C compiler, or if the system does not load such a library.
     fn new() -> Option<Self> {
         let world = World::new();
         let (source, library) = (world.put("clock.c", SOURCE), world.at("clock.so"));
@@ -98,7 +100,7 @@ fn now() -> i64 {
 
 const DAY: i64 = 86_400;
 
-/// Clocks from the first to the last, in order.
+/// Clocks in order, from the first to the last.
 const CLOCKS: &[i64] = &[
     i64::MIN,
     -(1 << 60),
@@ -121,7 +123,7 @@ const CLOCKS: &[i64] = &[
 ];
 
 #[test]
-fn nothing_falls_over_whatever_the_clock_says() {
+fn commands_survive_any_clock() {
     let Some(clocks) = Clocks::new() else { return };
     clocks.done(None, &["compose", "-p", "plan", "--record", "now"]);
     for seconds in CLOCKS.iter().copied() {
@@ -151,7 +153,7 @@ fn nothing_falls_over_whatever_the_clock_says() {
     assert_eq!(runs.len(), 1 + 2 * CLOCKS.len());
     let times: Vec<&str> = runs[1..].iter().map(|run| run["started"].as_str().unwrap()).collect();
     assert!(times.iter().all(|time| time.len() == "2026-01-31T12:00:00.000000Z".len()), "{times:?}");
-    // Microseconds go on while the second stands still, and may begin again.
+    // Microseconds advance while the second stays the same, and may start again.
     assert!(times.windows(2).all(|two| two[0][..19] <= two[1][..19]), "{times:?}");
     assert_eq!((&times[0][..10], &times[times.len() - 1][..10]), ("0000-01-01", "9999-12-31"));
     assert_eq!(clocks.done(None, &["gc", "--keep-days", "30"]), "");
@@ -160,7 +162,7 @@ fn nothing_falls_over_whatever_the_clock_says() {
 }
 
 #[test]
-fn a_clock_that_can_be_right_is_believed() {
+fn plausible_clock_controls_retention() {
     let Some(clocks) = Clocks::new() else { return };
     clocks.done(Some(now() - 40 * DAY), &["-q", "compose", "-p", "plan", "--record", "old"]);
     // A clock that was wrong in between makes no run old, and none young.

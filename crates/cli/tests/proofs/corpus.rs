@@ -1,12 +1,13 @@
-//! The fuzz targets of `fuzz/`: on their kept corpus, and on mutations of it. `fuzz/run` starts the fuzzer itself.
+//! The fuzz targets of `fuzz/`, run on their stored corpus and on mutations of it. `fuzz/run` starts the
+//! fuzzer itself.
 
 use std::fs;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::prompt::{Origin, OriginKind, Trust};
+use callsheet_core::library::template::{Template, TemplateNotation};
 use callsheet_core::render::render;
-use callsheet_core::template::{Template, TemplateNotation};
+use callsheet_core::source::origin::{Origin, OriginKind, Trust};
 use callsheet_core::{Builtin, PromptFormat, Request, SourceId, SourceRoot, compose};
 use serde_json::json;
 
@@ -19,7 +20,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The kept inputs of a target, in order of their names.
+/// Returns the stored inputs of a target, ordered by name.
 fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let entries = fs::read_dir(root().join("fuzz/corpus").join(target)).unwrap();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -27,13 +28,13 @@ fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }
 
-/// Whether the target holds its promises on this input.
+/// Returns whether the target holds its promises on this input.
 fn holds(target: &str, input: &[u8]) -> bool {
     catch_unwind(|| targets::run(target, input)).is_ok()
 }
 
 #[test]
-fn the_corpus_holds() {
+fn corpus_holds() {
     for target in TARGETS {
         let corpus = corpus(target);
         assert!(corpus.len() >= 8, "{target} has {} inputs", corpus.len());
@@ -43,7 +44,7 @@ fn the_corpus_holds() {
     }
 }
 
-/// Words that parsers wait for.
+/// Words that parsers react to.
 const WORDS: [&str; 34] = [
     "{{",
     "}}",
@@ -81,7 +82,7 @@ const WORDS: [&str; 34] = [
     "\u{1e}",
 ];
 
-/// An input with a few bytes dropped, doubled, changed or put in, or with a part of another one.
+/// Returns an input with a few bytes dropped, doubled, changed or inserted, or with a part of another input.
 fn mutated(dice: &mut Dice, corpus: &[(PathBuf, Vec<u8>)]) -> Vec<u8> {
     let mut input = corpus[dice.below(corpus.len())].1.clone();
     for _ in 0..=dice.below(6) {
@@ -107,7 +108,7 @@ fn mutated(dice: &mut Dice, corpus: &[(PathBuf, Vec<u8>)]) -> Vec<u8> {
 }
 
 #[test]
-fn mutations_of_the_corpus_hold() {
+fn mutated_corpus_holds() {
     let number = if crate::long() { 300_000 } else { 2_000 };
     for (seed, target) in (1..).zip(TARGETS) {
         let (corpus, mut dice) = (corpus(target), Dice::new(seed));
@@ -118,9 +119,9 @@ fn mutations_of_the_corpus_hold() {
     }
 }
 
-/// Each judge of the targets objects to a result that is a little wrong, and to no other.
+/// Each judge of the targets objects to a result that is slightly wrong, and to no other.
 #[test]
-fn a_broken_promise_is_noticed() {
+fn broken_promise_is_detected() {
     let holds = |judge: &(dyn Fn() + std::panic::RefUnwindSafe)| catch_unwind(judge).is_ok();
     let texts = ["say \"]]>\"", "a<b", "c & d\r", "block"];
     let request: Request = serde_json::from_value(json!({

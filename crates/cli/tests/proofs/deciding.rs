@@ -1,5 +1,5 @@
-//! Deciding: no process below a guard decides for a person, whatever it does to its environment, session, terminal or
-//! program. A person decides at a terminal or with `--yes`, and the record says which.
+//! Deciding: no process below a guard decides for a person, regardless of changes to its environment,
+//! session, terminal or program. A person decides at a terminal or with `--yes`, and the record shows which.
 
 use std::fs;
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::world::{Said, World, said};
 
 const BIN: &str = env!("CARGO_BIN_EXE_callsheet");
 
-/// What a person decides, and commands that change what a person decided or remove it. `$RUN` has a violation.
+/// Decisions of a person, and commands that change or remove such decisions. `$RUN` has a violation.
 const DECISIONS: [&str; 12] = [
     "trust --yes",
     "trust",
@@ -29,7 +29,7 @@ const DECISIONS: [&str; 12] = [
     "import $T/export.jsonl",
 ];
 
-/// Those that a ledger records.
+/// The decisions that a ledger records.
 const LEDGER_DECISIONS: [&str; 4] = [
     "decide $RUN leak.txt --approve --yes",
     "flow decide approve --yes",
@@ -37,7 +37,8 @@ const LEDGER_DECISIONS: [&str; 4] = [
     "import $T/export.jsonl",
 ];
 
-/// How a process below an agent starts the decisions: `$T/all.sh NAME`. Those in the background end later.
+/// Ways in which a process below an agent starts the decisions: `$T/all.sh NAME`. Those in the background end
+/// later.
 const WAYS: [(&str, &str); 18] = [
     ("plain", "sh $T/all.sh plain"),
     ("unset", "env -u CALLSHEET_RUN -u CALLSHEET_GUARDED sh $T/all.sh unset"),
@@ -59,7 +60,8 @@ const WAYS: [(&str, &str); 18] = [
     ("no-streams", "sh $T/all.sh no-streams < /dev/null > /dev/null 2> /dev/null"),
 ];
 
-/// The same, by programs that not every machine has: the program, whether it works here, and the way.
+/// Further ways, by programs that not every machine has: the name, a probe that checks whether it works here,
+/// and the way.
 const MORE_WAYS: [(&str, &str, &str); 4] = [
     ("script", "script -qec true /dev/null", "script -qec \"sh $T/all.sh script\" /dev/null"),
     ("tmux", "tmux -V", "tmux -L own-$$ -f /dev/null new-session -d 'sh $T/all.sh tmux'"),
@@ -89,7 +91,7 @@ fn code(said: &Said) -> (Option<i32>, String) {
     (said.code, error["code"].as_str().unwrap_or_default().to_owned())
 }
 
-/// A project with a violation to decide about, a flow that waits, and a preference.
+/// Creates a project with a violation to decide about, a flow that waits, and a preference.
 fn with_open_decisions() -> (World, String) {
     let world = World::new();
     git(&world, &["init", "-q", "-b", "main"]);
@@ -115,7 +117,7 @@ fn with_open_decisions() -> (World, String) {
     (world, run)
 }
 
-/// The variables that the scripts use.
+/// Returns a command with the variables that the scripts use.
 fn command(world: &World, run: &str) -> Command {
     let mut command = world.command();
     command.env("T", world.at("t")).env("BIN", BIN).env("RUN", run).env("P", &world.project);
@@ -131,7 +133,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Every decision of this way was refused.
+/// Asserts that every decision started in this way was refused.
 fn assert_refused(world: &World, way: &str) {
     until(way, || world.at(&format!("t/done.{way}")).exists());
     for (number, decision) in DECISIONS.iter().enumerate() {
@@ -146,7 +148,7 @@ fn assert_decision_refused(world: &World, way: &str, number: usize, decision: &s
     assert!(refused, "{way}: {decision}: {rc}{err}");
 }
 
-/// Nothing was decided.
+/// Asserts that nothing was decided.
 fn assert_undecided(world: &World, run: &str) {
     assert_eq!(json(&world.run(&["--json", "trust", "--show"]))["trusted"], false);
     let shown = json(&world.run(&["--json", "show", run]));
@@ -155,7 +157,7 @@ fn assert_undecided(world: &World, run: &str) {
     assert_eq!(world.run(&["prefs", "list"]).out(), "coder: Ask first\n");
 }
 
-/// The ways that work here.
+/// Returns the ways that work on this machine.
 fn ways() -> Vec<(&'static str, &'static str)> {
     let mut ways = WAYS.to_vec();
     for (name, probe, way) in MORE_WAYS {
@@ -178,7 +180,7 @@ fn agent_decides_nothing() {
     for (name, way) in &ways {
         agent += &format!("{way}\nwhile ! [ -e $T/done.{name} ]; do sleep 0.02; done\n");
     }
-    // The same ledger from another home, where it is adopted first, or without a home.
+    // The same ledger from another home that tries to adopt it first, and without a home.
     agent +=
         "HOME=$T/someone $BIN -C $P --ledger \"$LEDGER\" ledger adopt --yes \"$ID\" > $T/adopt.out 2>&1\n";
     for (name, home) in
@@ -191,7 +193,7 @@ fn agent_decides_nothing() {
             );
         }
     }
-    // Another state directory is another user's.
+    // Another state directory belongs to another user.
     agent += "HOME=$T/someone $BIN -C $P trust --yes > $T/someone.out 2>&1; echo $? > $T/someone.rc\n";
     fs::write(world.at("t/agent.sh"), agent).unwrap();
     let script = world.at("t/agent.sh").display().to_string();
@@ -228,7 +230,7 @@ fn killed_guard_still_counts() {
                  read -r _ _ _ ours _ < /proc/$PPID/stat; kill -STOP $ours; kill -9 $PPID $ours; sleep 60\n";
     fs::write(world.at("t/agent.sh"), agent).unwrap();
     let script = world.at("t/agent.sh").display().to_string();
-    // callsheet too: otherwise it ends what the guard leaves behind.
+    // callsheet is killed too: otherwise it ends the processes that the guard leaves behind.
     let ran = said(command(&world, &run).args(["--json", "-q", "run", "x", "--", "sh", &script]));
     assert_eq!(ran.code, None, "{}", ran.out());
     assert_refused(&world, "killed");
@@ -278,10 +280,10 @@ fn pane_decides_nothing() {
 }
 
 #[test]
-fn person_decides_and_record_says_how() {
+fn decision_record_shows_method() {
     let (world, run) = with_open_decisions();
     world.write(".callsheet/config.toml", "[checks]\nbuild = \"true\"\n");
-    // Without a terminal, only with --yes.
+    // Without a terminal, only with `--yes`.
     let required = (Some(9), "person/required".to_owned());
     assert_eq!(code(&world.run(&["--json", "decide", &run, "leak.txt", "--approve"])), required);
     assert_eq!(code(&world.run(&["--json", "flow", "decide", "approve"])), required);
@@ -296,7 +298,7 @@ fn person_decides_and_record_says_how() {
     let status = json(&world.run(&["--json", "flow", "status"]));
     assert_eq!(status["decisions"].as_array().unwrap().last().unwrap()["by"], "yes", "{status}");
     assert!(world.run(&["flow", "status"]).out().contains("(yes)"));
-    // At a terminal, without it.
+    // At a terminal, without `--yes`.
     if !Command::new("script").arg("--version").output().is_ok_and(|output| output.status.success()) {
         return not_tested("deciding at a terminal: `script` is not installed");
     }

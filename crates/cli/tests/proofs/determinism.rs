@@ -1,5 +1,6 @@
-//! The same request and sources give the same bytes: in another directory, locale, time zone, as another user, with
-//! files made in another order, with other ignore rules around, with other line ends in templates.
+//! The same request and sources give the same bytes: in another directory, locale or time zone, as another
+//! user, with files created in another order, with other ignore rules around, with other line endings in
+//! templates.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use crate::requests::order;
 use crate::world::{World, in_parallel, said};
 
-/// Everything that the project holds.
+/// Returns all files of the project.
 fn files() -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
     let mut add = |path: &str, text: &str| files.push((path.into(), text.as_bytes().to_vec()));
@@ -44,7 +45,7 @@ fn files() -> Vec<(String, Vec<u8>)> {
     add(".callsheet/config.toml", "[layout]\nproject_context = \"docs/project.md\"\n");
     add(".callsheet/prompts/agents/mine.md", "Mind {{braces}} and [[placeholder:feature]].\nAlways.\n");
     add(".callsheet/prompts/agents/coder.md", "- be brief\n");
-    // A prompt says whether it is for a repository.
+    // A prompt mentions whether it is for a repository.
     add(".git/HEAD", "ref: refs/heads/main\n");
     add(".gitignore", "*.log\n/target/\n!keep.log\n");
     add("docs/.gitignore", "secret.md\n");
@@ -72,25 +73,25 @@ fn files() -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Where and how prompts are composed.
+/// An environment in which prompts are composed.
 struct Place {
     name: &'static str,
     world: World,
     project: PathBuf,
-    /// Where it is started, below the project.
+    /// The directory in which the command starts, below the project.
     here: &'static str,
-    /// The way back from there.
+    /// The path from there back to the project.
     back: &'static str,
     /// Changes the command that composes.
     alter: Box<dyn Fn(&mut Command) + Sync>,
 }
 
-/// Whether a file is read by its lines and words, so that its line ends do not matter.
+/// Returns whether a file is read by its lines and words, so that its line endings do not matter.
 fn is_parsed(path: &str) -> bool {
     path.contains("/templates/") || path.ends_with(".toml") || path.contains("/prompts/")
 }
 
-/// The project of `world`.
+/// Returns a place for the project of `world`.
 fn place(name: &'static str, world: World, alter: impl Fn(&mut Command) + Sync + 'static) -> Place {
     let project = world.project.clone();
     Place { name, world, project, here: ".", back: "", alter: Box::new(alter) }
@@ -134,7 +135,7 @@ fn open_to_all(path: &Path, dirs: u32, others: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// The first is what all others are compared with.
+/// Returns all places. The first one is the reference for all others.
 fn places() -> Vec<Place> {
     let plain = || {
         let world = World::new();
@@ -197,7 +198,7 @@ fn other_directory() -> Place {
 fn other_order() -> Place {
     let world = World::new();
     write_all(&world.project, files().into_iter().rev());
-    // Old times, all the same, and then a file that was there and is gone.
+    // Old times, all the same, and then a file that is created and removed.
     for (path, _) in files() {
         let status = Command::new("touch").args(["-d", "1999-12-31"]).arg(world.project.join(path)).status();
         assert!(status.unwrap().success());
@@ -263,9 +264,10 @@ fn other_user() -> Option<Place> {
     let world = World::new();
     write_all(&world.project, files().into_iter());
     open_to_all(&world.at("."), 0o755, 0o644);
-    // The binary itself may lie where only its owner gets to.
+    // Only its owner may have access to the directory of the binary.
     let binary = world.at("callsheet");
-    // By another program: a file that this one holds open for writing, were it in a child just forked, cannot be run.
+    // `cp` copies the binary: a file that this process holds open for writing could be inherited by a child
+    // that was just forked, and then cannot be run.
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_callsheet")).arg(&binary).status();
     assert!(copied.unwrap().success());
     fs::set_permissions(&binary, fs::Permissions::from_mode(0o755)).unwrap();
@@ -298,7 +300,7 @@ fn other_file_system() -> Option<Place> {
     Some(place("another file system", world, usual))
 }
 
-/// What is compared: a hash of every byte on standard output, and how it ended.
+/// The compared result: the exit code, and a hash of every byte on standard output.
 type Result = (Option<i32>, String);
 
 fn hash(bytes: &[u8]) -> String {
@@ -323,7 +325,7 @@ fn results(place: &Place, numbers: &[u64]) -> Vec<Result> {
     numbers.iter().map(run).collect()
 }
 
-/// The places and numbers where something else came out.
+/// Returns the places and numbers with a different result.
 fn differences(places: &[Place], numbers: &[u64]) -> Vec<String> {
     let all: Vec<(&str, Vec<Result>)> = in_parallel(places, |share| {
         share.iter().map(|place| (place.name, results(place, numbers))).collect::<Vec<_>>()
@@ -342,7 +344,7 @@ fn differences(places: &[Place], numbers: &[u64]) -> Vec<String> {
 }
 
 #[test]
-fn the_same_bytes_everywhere() {
+fn prompts_are_identical_everywhere() {
     let places = places();
     assert!(places.len() > 12, "only {} environments", places.len());
     let numbers: Vec<u64> = (0..if crate::long() { 1_000 } else { 100 }).collect();
@@ -350,9 +352,9 @@ fn the_same_bytes_everywhere() {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), places.len() * numbers.len(), wrong.join("\n"));
 }
 
-/// The requests are worth composing: nearly all give a prompt, and hardly two give the same.
+/// The requests are worth composing: nearly all give a prompt, and hardly two give the same one.
 #[test]
-fn the_requests_differ() {
+fn requests_give_different_prompts() {
     let world = World::new();
     write_all(&world.project, files().into_iter());
     let numbers: Vec<u64> = (0..60).collect();
@@ -364,9 +366,9 @@ fn the_requests_differ() {
     assert!(prompts.len() >= 50, "{} prompts of {}: {results:?}", prompts.len(), numbers.len());
 }
 
-/// A project that is not the same does not give the same bytes, and that is noticed.
+/// A different project does not give the same bytes, and the comparison detects that.
 #[test]
-fn another_project_is_noticed() {
+fn changed_project_is_detected() {
     let changed = |change: fn(&World)| {
         let world = World::new();
         write_all(&world.project, files().into_iter());

@@ -1,5 +1,6 @@
-//! What a run changed, whatever its agent does to hide it: every way to change a file under every trick that makes git look
-//! elsewhere, places that nobody can look at, commits in other places, and folders without git.
+//! The changes of a run, regardless of the agent's attempts to hide them: every way to change a file under
+//! every trick that misleads git, places that cannot be read, commits in other places, and folders without
+//! git.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +25,7 @@ fn git(world: &World, dir: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Every way to change a file. `$F` is the file, `$D` its folder; it holds `good\n`.
+/// Every way to change a file. `$F` is the file, which holds `good\n`; `$D` is its folder.
 const WAYS: [(&str, &str); 14] = [
     ("as long, with the old time", r#"touch -r "$F" k; printf 'evil\n' > "$F"; touch -r k "$F"; rm k"#),
     ("another file under the name", r#"printf 'evil\n' > k; touch -r "$F" k; mv k "$F""#),
@@ -42,7 +43,7 @@ const WAYS: [(&str, &str); 14] = [
     ("a file beside it", r#"echo new > "$D/new.txt""#),
 ];
 
-/// Every trick, as what is done before the files are changed, and after.
+/// Every trick: its name, the script before the files are changed, and the script after.
 const TRICKS: [(&str, &str, &str); 46] = [
     ("none", "", ""),
     ("assume-unchanged", "git ls-files -z | git update-index --assume-unchanged -z --stdin", ""),
@@ -140,8 +141,8 @@ const TRICKS: [(&str, &str, &str); 46] = [
     ("a commit of everything", "", "git add -A .; git commit -qm x; git pack-refs --all; git gc -q"),
 ];
 
-/// A repository in which each way has a tracked file (`t/N`), an untracked one (`u/N`), one in a submodule (`lib/N`) and
-/// one in a repository that is no submodule (`nested/N`).
+/// Creates a repository that has, for each way, a tracked file (`t/N`), an untracked one (`u/N`), one in a
+/// submodule (`lib/N`) and one in a repository that is not a submodule (`nested/N`).
 fn scene() -> World {
     let world = World::new();
     world.put("home/.gitconfig", "[user]\n\tname = T\n\temail = t@t\n[init]\n\tdefaultBranch = main\n");
@@ -180,7 +181,7 @@ fn result(said: &Said) -> Value {
         .unwrap_or_else(|error| unreachable!("{error}: {} {}", said.out(), said.err()))
 }
 
-/// The paths that a list of the result names.
+/// Returns the paths in a list of the result.
 fn paths(result: &Value, list: &str) -> BTreeSet<String> {
     let items = result[list].as_array().unwrap().iter();
     items
@@ -189,13 +190,13 @@ fn paths(result: &Value, list: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// What must be told of a file that was changed in one of the ways.
+/// Returns whether a changed file below this folder is reported.
 fn is_told(all: &BTreeSet<String>, folder: &str) -> bool {
     all.iter().any(|path| path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
 }
 
 #[test]
-fn no_trick_hides_a_change() {
+fn tricks_do_not_hide_changes() {
     let counts = in_parallel(&TRICKS, |tricks| {
         let mut tried = 0;
         for (name, before, after) in tricks {
@@ -228,9 +229,10 @@ fn no_trick_hides_a_change() {
     crate::figure(&format!("{tried} hidden changes, all told"));
 }
 
-/// A submodule or another repository that was dirty or at another commit before, and changes again (each way by itself).
+/// A submodule or another repository that was dirty or at another commit before the run, and changes again
+/// (each way alone).
 #[test]
-fn what_was_dirty_before_is_seen_to_change() {
+fn dirty_repository_change_is_detected() {
     let inside = [
         "echo y > DIR/evil.txt",
         "echo z >> DIR/0/file.txt",
@@ -264,7 +266,7 @@ fn what_was_dirty_before_is_seen_to_change() {
                 changed.iter().any(|path| path == dir || path.starts_with(&format!("{dir}/"))),
                 "{script}: {changed:?}"
             );
-            // And nothing is told of a run that does nothing.
+            // A run that does nothing reports nothing.
             let again = go(&world, &["--write", "src/**"], "true");
             assert_eq!(
                 (again.code, paths(&result(&again), "changed")),
@@ -275,12 +277,13 @@ fn what_was_dirty_before_is_seen_to_change() {
     });
 }
 
-/// What is done to the repository of a submodule is seen there as well, also where its files are as they were: in a submodule,
-/// one inside of it, one that is not checked out, and in repositories that are no submodules and have their folder elsewhere.
+/// Changes to the repository of a submodule are detected too, even if its files are unchanged: in a
+/// submodule, one nested in it, one that is not checked out, and in repositories that are not submodules and
+/// have their folder elsewhere.
 #[test]
-fn repositories_of_submodules_are_looked_at() {
+fn submodule_repository_changes_are_detected() {
     let outside = "echo evil > 0/file.txt";
-    // Agents, and what must be told: of a commit, or of the repository itself.
+    // Scripts of agents. The result must report a commit, or a change of the repository itself.
     let commits = [
         format!("{outside}; git commit -qam x; git branch evil; git reset -q --hard HEAD~1"),
         format!("{outside}; git commit -qam x; git tag evil; git reset -q --hard HEAD~1"),
@@ -303,7 +306,7 @@ fn repositories_of_submodules_are_looked_at() {
         ("git config core.hooksPath ../x", "config"),
         ("echo evil > \"$(git rev-parse --git-path hooks/pre-commit)\"", "hooks/pre-commit"),
     ];
-    // Where it is done, and the folder of that repository.
+    // The place of the change, and the folder of that repository.
     let places = [
         ("lib", ".git/modules/lib"),
         ("lib/inner", ".git/modules/lib/modules/inner"),
@@ -364,7 +367,7 @@ fn repositories_of_submodules_are_looked_at() {
             );
         }
     });
-    // What the scope allows is allowed there, and what was fetched is nobody's.
+    // Changes that the scope allows are allowed there, and fetched commits are not attributed to the run.
     let world = scene();
     let said = go(&world, &["--write", "lib"], "cd lib; echo better > 0/file.txt; git commit -qam x");
     assert_eq!(said.code, Some(0), "{}", said.out());
@@ -379,9 +382,9 @@ fn repositories_of_submodules_are_looked_at() {
     assert_eq!(said.code, Some(0), "{}", said.out());
 }
 
-/// Agents, and the paths that have to be named: as a change (and a violation), or as unseen.
+/// Scripts of agents, and the paths that the result must name: as a change (and a violation), or as unseen.
 #[test]
-fn no_place_is_out_of_sight() {
+fn changes_in_any_place_are_detected() {
     let deep =
         r#"perl -e '$n = "n" x 200; for (1..30) { mkdir $n; chdir $n } open F, ">", "x"; print F "evil"'"#;
     let deeper = r#"perl -e 'for (1..1200) { mkdir "d"; chdir "d" } open F, ">", "x"; print F "evil"'"#;
@@ -448,16 +451,16 @@ fn no_place_is_out_of_sight() {
                     "{script}: {wanted}: {result}"
                 );
             }
-            // The standard library holds every folder open on its way down.
+            // The standard library keeps every folder open on its way down.
             Command::new("rm").args(["-rf", "d"]).current_dir(&world.project).status().unwrap();
         }
     });
 }
 
-/// Files and folders that settings name are looked at like the settings. Each case is what is there before, what the agent
-/// does, and what must be told.
+/// Files and folders that settings name are checked like the settings themselves. Each case has a script that
+/// runs before, the script of the agent, and the path that must be reported.
 #[test]
-fn what_settings_name_is_looked_at() {
+fn files_named_by_settings_are_checked() {
     let cases = [
         (
             "mkdir ../hooks; git config core.hooksPath ../hooks",
@@ -506,7 +509,7 @@ fn what_settings_name_is_looked_at() {
         for (before, script, wanted) in cases {
             let world = scene();
             shell(&world, before);
-            // Whatever the scope is: but for a file of the worktree, nobody may write there.
+            // Regardless of the scope: except for a file of the worktree, no run may write there.
             let flags: &[&str] =
                 if wanted.starts_with("build") { &["--write", "src/**"] } else { &["--write", "**"] };
             let said = go(&world, flags, script);
@@ -524,7 +527,7 @@ fn what_settings_name_is_looked_at() {
             );
         }
     });
-    // Hooks among the files are files; a worktree more is none of the others.
+    // Hooks among the project's files are files; an additional worktree is not a change of the other ones.
     let world = scene();
     shell(&world, "git config core.hooksPath src/hooks");
     let script = "mkdir src/hooks; echo x > src/hooks/pre-commit; git worktree add -q ../more -b more";
@@ -535,9 +538,9 @@ fn what_settings_name_is_looked_at() {
     );
 }
 
-/// The scope of a project below the top of a repository ends at the project, unless a glob says otherwise itself.
+/// The scope of a project below the top of a repository ends at the project, unless a glob itself leads out.
 #[test]
-fn no_wildcard_leads_out_of_the_project() {
+fn wildcards_stay_inside_project() {
     let world = scene();
     fs::create_dir(world.project.join("src/.callsheet")).unwrap();
     for (glob, code) in
@@ -553,10 +556,10 @@ fn no_wildcard_leads_out_of_the_project() {
     }
 }
 
-/// A git that waits ends with the callsheet that started it, and a signal does not wait for it.
+/// A git that blocks ends with the callsheet that started it, and a signal does not wait for it.
 #[test]
-fn a_git_that_waits_ends_with_its_caller() {
-    // The command, and how many signals it gets.
+fn blocked_git_ends_with_caller() {
+    // The command, and the number of signals that it gets.
     for (args, signals) in
         [(&["log"][..], 1), (&["run", "x", "--", "true"], 1), (&["run", "x", "--", "true"], 2)]
     {
@@ -599,7 +602,7 @@ fn a_git_that_waits_ends_with_its_caller() {
 
 /// A folder that its owner has closed, for a user who is not root.
 #[test]
-fn a_closed_folder_is_unseen_and_never_clean() {
+fn unreadable_folder_is_unseen() {
     let world = scene();
     let nobody =
         Command::new("setpriv").args(["--reuid=65534", "--regid=65534", "--clear-groups", "true"]).status();
@@ -631,7 +634,7 @@ fn a_closed_folder_is_unseen_and_never_clean() {
         let unseen = paths(&told, "unseen");
         assert!(unseen.iter().any(|unseen| unseen.starts_with(path)), "{script}: {told}");
         assert!(!paths(&told, "changed").contains("t/0/file.txt"), "what is unseen is not gone: {told}");
-        // It was so before the next run.
+        // The state existed before the next run.
         let second = run("true");
         let told = result(&second);
         assert_eq!(second.code, Some(0), "{script}: {told}");
@@ -640,11 +643,12 @@ fn a_closed_folder_is_unseen_and_never_clean() {
     assert!(Command::new("chmod").args(["-R", "u+rwx"]).arg(world.at("")).status().unwrap().success());
 }
 
-/// What commits hold counts, wherever they are; what was fetched does not.
+/// The contents of commits count, in whatever place they are; fetched commits do not.
 #[test]
-fn commits_are_facts_wherever_they_are() {
+fn commits_on_any_reference_count() {
     let outside = "echo evil > other.txt; git add other.txt";
-    // Agents, whether that is a violation of `src/**`, and the reference that has a new commit.
+    // Scripts of agents, whether the result is a violation of `src/**`, and the reference that has a new
+    // commit.
     let cases: [(String, bool, &str); 20] = [
         (
             format!("{outside}; git commit -qm x; git rm -q --cached other.txt; rm other.txt"),
@@ -696,7 +700,7 @@ fn commits_are_facts_wherever_they_are() {
             true,
             "refs/evil/x",
         ),
-        // A worktree that the agent makes is its own, whatever it calls the branch.
+        // A worktree that the agent creates is its own, whatever the name of the branch.
         (
             format!("git worktree add -q ../w -b evil; cd ../w; {outside}; git commit -qm x"),
             true,
@@ -726,7 +730,7 @@ fn commits_are_facts_wherever_they_are() {
             "refs/heads/mine",
         ),
         ("git fetch -q origin; git branch --no-track theirs origin/main".into(), false, ""),
-        // The remote has a tag that is on no branch.
+        // The remote has a tag that is not on any branch.
         ("git fetch -q --tags origin".into(), false, ""),
         (
             format!(
@@ -746,7 +750,7 @@ fn commits_are_facts_wherever_they_are() {
     in_parallel(&cases, |cases| {
         for (script, is_violation, reference) in cases {
             let world = scene();
-            // There is a remote with something new.
+            // A remote with new commits exists.
             let remote = world.at("remote");
             git(&world, &world.at(""), &["clone", "-q", &world.project.display().to_string(), "remote"]);
             fs::write(remote.join("theirs.txt"), "theirs\n").unwrap();
@@ -776,9 +780,9 @@ fn commits_are_facts_wherever_they_are() {
     });
 }
 
-/// In a worktree of its own, a run is not blamed for what happens in the main checkout; it is noted.
+/// In a worktree of its own, a run is not blamed for changes in the main checkout; they are noted.
 #[test]
-fn the_main_checkout_is_elsewhere() {
+fn main_checkout_changes_are_elsewhere() {
     let world = scene();
     let main = world.project.display().to_string();
     let script = format!(
@@ -802,9 +806,9 @@ fn the_main_checkout_is_elsewhere() {
     assert!(page.contains("new.txt (untracked, in the main checkout)"), "{page}");
 }
 
-/// Variables that point to another repository change nothing.
+/// Variables that point to another repository have no effect.
 #[test]
-fn another_repository_in_the_environment_is_not_asked() {
+fn foreign_git_environment_is_ignored() {
     let (world, other) = (scene(), scene());
     let mut command = world.command();
     command.env("GIT_DIR", other.project.join(".git")).env("GIT_WORK_TREE", &other.project);
@@ -825,9 +829,10 @@ fn another_repository_in_the_environment_is_not_asked() {
     );
 }
 
-/// Without git every file is compared; where there are too many, a scope cannot be checked, and that is refused.
+/// Without git every file is compared. If there are too many, a scope cannot be checked, and the run is
+/// refused.
 #[test]
-fn without_git_the_scope_is_checked_as_well() {
+fn scope_is_checked_without_git() {
     let world = World::new();
     world.write("src/a.txt", "a\n");
     world.write("other.txt", "other\n");
@@ -853,7 +858,7 @@ fn without_git_the_scope_is_checked_as_well() {
         );
     }
     fs::remove_dir_all(world.project.join(".git")).unwrap();
-    // A hole of more than 1 GiB takes no room.
+    // A hole of more than 1 GiB takes no disk space.
     let huge = fs::File::create(world.project.join("huge")).unwrap();
     huge.set_len((1 << 30) + 1).unwrap();
     let refused = go(&world, &["--write", "src/**"], "true");
@@ -870,7 +875,7 @@ fn without_git_the_scope_is_checked_as_well() {
         fs::write(world.project.join(format!("src/{number}")), "").unwrap();
     }
     assert_eq!(go(&world, &["--write", "src/**"], "true").code, Some(9));
-    // What comes to be too much during a run is unseen.
+    // If the files become too many during a run, the rest is unseen.
     for number in 0..100 {
         fs::remove_file(world.project.join(format!("src/{number}"))).unwrap();
     }

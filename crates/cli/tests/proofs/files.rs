@@ -1,4 +1,4 @@
-//! No file that a command can be given, or keeps for itself, makes it wait or takes its memory.
+//! No file that a command reads or keeps for itself makes it wait or exhausts its memory.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ fn fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// The exit code, and the error without its hints.
+/// Returns the exit code, and the error without its hints.
 fn first_line(said: &Said) -> (Option<i32>, String) {
     (said.code, said.err().lines().find(|line| line.starts_with("error")).unwrap_or_default().to_owned())
 }
 
-/// A project with a recorded prompt.
+/// Creates a project with a recorded prompt.
 fn recorded() -> World {
     let world = World::new();
     let done = world.run(&["-q", "compose", "-p", "plan", "--record", "Plan."]);
@@ -30,7 +30,7 @@ fn recorded() -> World {
 }
 
 #[test]
-fn what_is_no_file_is_refused_wherever_a_file_can_be_named() {
+fn arguments_naming_non_files_are_refused() {
     let world = recorded();
     fifo(&world.project.join("pipe"));
     fs::create_dir(world.project.join("folder")).unwrap();
@@ -69,7 +69,7 @@ fn what_is_no_file_is_refused_wherever_a_file_can_be_named() {
             );
         }
     }
-    // A reader changes nothing, and what is refused is not recorded.
+    // A reader on the pipe changes nothing, and refused input is not recorded.
     let reader = OpenOptions::new().read(true).write(true).open(world.project.join("pipe")).unwrap();
     let done = world.run(&["compose", "-p", "plan", "x", "--record", "--out", "pipe"]);
     assert_eq!(done.code, Some(3), "{}", done.err());
@@ -79,7 +79,7 @@ fn what_is_no_file_is_refused_wherever_a_file_can_be_named() {
 }
 
 #[test]
-fn settings_and_rules_that_are_no_files_are_refused() {
+fn non_regular_config_files_are_refused() {
     let place = |world: &World, path: &str| match path.strip_prefix("~/") {
         Some(path) => world.at("home").join(path),
         None => world.project.join(path),
@@ -112,9 +112,10 @@ fn files_below(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Whatever callsheet keeps for itself may have become a FIFO: a command ends, whatever its answer is.
+/// Any file in callsheet's state directory may have become a FIFO: every command still ends, with any exit
+/// code.
 #[test]
-fn nothing_of_the_state_directory_is_waited_for() {
+fn fifo_in_state_directory_never_blocks() {
     let names = |world: &World| -> Vec<PathBuf> {
         let state = world.at("home/.local/state/callsheet");
         files_below(&state).into_iter().map(|path| path.strip_prefix(&state).unwrap().to_owned()).collect()
@@ -152,7 +153,7 @@ fn nothing_of_the_state_directory_is_waited_for() {
 }
 
 #[test]
-fn a_ledger_that_is_no_file_is_refused() {
+fn non_regular_ledger_is_refused() {
     let world = World::new();
     fifo(&world.project.join("pipe.db"));
     for args in [
@@ -170,9 +171,9 @@ fn a_ledger_that_is_no_file_is_refused() {
     }
 }
 
-/// The built program, and a server that is stopped while it is used.
+/// Tests the built program with a server that is stopped while it is in use.
 #[test]
-fn no_command_waits_for_a_server_that_is_stopped() {
+fn stopped_server_does_not_block_commands() {
     let server = match Postgres::start() {
         Ok(server) => server,
         Err(why) => return crate::not_tested(&format!("a server that is stopped: {why}")),
@@ -218,11 +219,11 @@ fn no_command_waits_for_a_server_that_is_stopped() {
     );
 }
 
-/// More than any of these needs, far less than what it is given.
+/// More than any of these commands needs, far less than the size of the input.
 const MOST_MEMORY: u64 = 256 << 20;
 
 #[test]
-fn lines_and_texts_of_any_size_are_read_in_bounded_memory() {
+fn large_inputs_use_bounded_memory() {
     let world = World::new();
     let text = "\u{1}".repeat(15 << 20);
     world.write("large.txt", &text);
@@ -252,7 +253,7 @@ fn lines_and_texts_of_any_size_are_read_in_bounded_memory() {
     assert!(size > 90 << 20, "{size}");
     assert_eq!(measure(&["verify", "--file", "all.jsonl"]).code, Some(0));
     assert_eq!(measure(&["--ledger", "other.db", "import", "all.jsonl"]).code, Some(0));
-    // A file of one line that never ends, with and without a first line that is right.
+    // A file with one endless line, with and without a valid first line.
     let first =
         fs::read_to_string(world.project.join("all.jsonl")).unwrap().lines().next().unwrap().to_owned();
     for (name, begin) in [("zeroes", String::new()), ("spaces", format!("{first}\n"))] {
@@ -261,7 +262,7 @@ fn lines_and_texts_of_any_size_are_read_in_bounded_memory() {
         if name == "spaces" {
             std::io::Write::write_all(&mut &file, &vec![b' '; 80 << 20]).unwrap();
         }
-        // A hole takes no room on the disk.
+        // A hole takes no disk space.
         file.set_len(2 << 30).unwrap();
         for args in [&["verify", "--file", name][..], &["--ledger", "third.db", "import", name]] {
             assert_eq!(measure(args).code, Some(8), "{name}");
@@ -269,8 +270,8 @@ fn lines_and_texts_of_any_size_are_read_in_bounded_memory() {
     }
 }
 
-/// What opens or reads a file by its path. Everything else goes through `run/src/read.rs`, which waits for nothing, and
-/// `run/src/lock.rs`.
+/// Functions that open or read a file by its path. Everything else uses `run/src/read.rs`, which waits for
+/// nothing, and `run/src/lock.rs`.
 const OPENERS: [&str; 6] =
     ["File::open", "fs::read(", "fs::read_to_string(", "OpenOptions::new", "File::options", "fs::copy("];
 
@@ -297,7 +298,7 @@ const ALLOWED: [(&str, &str, &str); 19] = [
 ];
 
 #[test]
-fn every_other_file_is_opened_in_one_place() {
+fn files_are_opened_in_one_place() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut others = Vec::new();
     for (file, line) in source_lines(crates, &["cli", "run", "store"]) {
@@ -311,9 +312,9 @@ fn every_other_file_is_opened_in_one_place() {
     assert!(others.is_empty(), "{others:#?}");
 }
 
-/// A file takes the place of another one only after its bytes are on the disk.
+/// A file replaces another one only after its bytes are on the disk.
 #[test]
-fn bytes_are_on_the_disk_before_a_name_leads_to_them() {
+fn bytes_are_synced_before_rename() {
     let world = World::new();
     let log = world.at("calls");
     let mut traced = Command::new("strace");

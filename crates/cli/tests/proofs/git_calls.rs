@@ -1,5 +1,5 @@
-//! Settings of a repository, of a worktree, of a submodule and of the environment that name programs, and every command
-//! that calls git. None of the programs is ever started.
+//! Git settings of a repository, a worktree, a submodule and the environment that name programs, tried with
+//! every command that calls git. Git never starts any of the programs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,8 @@ use callsheet_run::{Git, lane_worktree, merge_lane};
 
 use crate::world::{Said, World, in_parallel, said};
 
-/// Settings that make git start something, each with the value that does. `@` is a program that leaves a note.
+/// Settings that make git start a program, each with the value that does so. `@` is a program that leaves a
+/// note.
 const KEYS: [(&str, &str); 47] = [
     ("filter.x.clean", "@"),
     ("filter.x.smudge", "@"),
@@ -62,7 +63,7 @@ const KEYS: [(&str, &str); 47] = [
     ("hook.x.event", "reference-transaction"),
 ];
 
-/// Variables of the environment that do the same.
+/// Environment variables with the same effect.
 const VARIABLES: [&str; 15] = [
     "GIT_EXTERNAL_DIFF",
     "GIT_SSH_COMMAND",
@@ -81,7 +82,7 @@ const VARIABLES: [&str; 15] = [
     "GIT_TEMPLATE_DIR",
 ];
 
-/// Where the settings stand.
+/// Location of the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Repository,
@@ -92,9 +93,9 @@ enum Place {
     Environment,
     Parameters,
     Variables,
-    /// The agent writes them while it works.
+    /// The agent writes the settings while it works.
     Meanwhile,
-    /// The agent writes them into the files of its user.
+    /// The agent writes the settings into the files of its user.
     UserMeanwhile,
 }
 
@@ -124,7 +125,7 @@ fn git(dir: &Path, home: &Path, args: &[&str]) {
 }
 
 impl Scene {
-    /// A repository in which every attribute names a driver, with a submodule and work that no commit has.
+    /// Creates a repository in which every attribute names a driver, with a submodule and uncommitted work.
     fn new() -> Self {
         let world = World::new();
         let scene = Self { world };
@@ -168,7 +169,7 @@ impl Scene {
         format!("#!/bin/sh\ntouch {}\ncat\n", note.display())
     }
 
-    /// The settings, each with a program of its own.
+    /// Returns the settings, each with a program of its own.
     fn settings(&self) -> Vec<(String, String)> {
         let mut all = Vec::new();
         for (number, (key, value)) in KEYS.iter().enumerate() {
@@ -180,7 +181,7 @@ impl Scene {
         all
     }
 
-    /// Adds the settings to a file of git's.
+    /// Appends the settings to a configuration file of git.
     fn write(&self, file: &Path, settings: &[(String, String)]) {
         let mut text = fs::read_to_string(file).unwrap_or_default();
         for (key, value) in settings {
@@ -194,7 +195,7 @@ impl Scene {
         fs::write(file, text).unwrap();
     }
 
-    /// Puts the settings in their place; gives what the environment says and what the agent does.
+    /// Puts the settings in their place. Returns the environment variables and the script of the agent.
     fn arm(&self, place: Place, settings: &[(String, String)]) -> (Vec<(String, String)>, String) {
         let project = &self.world.project;
         let config = project.join(".git/config");
@@ -258,14 +259,14 @@ impl Scene {
         said(self.world.command().envs(env.iter().cloned()).args(args))
     }
 
-    /// What was started.
+    /// Returns the names of the programs that were started.
     fn started(&self) -> BTreeSet<String> {
         let names = fs::read_dir(self.fired()).unwrap().map(|entry| entry.unwrap().file_name());
         names.map(|name| name.to_string_lossy().into_owned()).collect()
     }
 }
 
-/// Every command that calls git, or could.
+/// All commands that call git, or could.
 const COMMANDS: [&[&str]; 10] = [
     &["run", "-q", "--dry-run", "x", "--", "true"],
     &["run", "-q", "--task-id", "T", "x", "--", "sh", "-c", "AGENT"],
@@ -291,12 +292,12 @@ fn attack(place: Place, only: Option<usize>) -> (usize, BTreeSet<String>) {
         let args: Vec<&str> =
             command.iter().map(|word| if *word == "AGENT" { &agent } else { *word }).collect();
         if place == Place::UserMeanwhile {
-            // What was there before a run is the user's own.
+            // Settings that exist before a run belong to the user.
             let _ = fs::remove_file(scene.world.at("home/.gitconfig"));
         }
         let said = scene.run(&env, &args);
         let code = said.code;
-        // It ended by itself, and what looks at a run saw what it did.
+        // The command ended by itself, and the observation of the run completed.
         assert!(code.is_some_and(|code| code < 100), "{place:?} {args:?}: {code:?} {}", said.err());
         tried += settings.len();
     }
@@ -304,8 +305,8 @@ fn attack(place: Place, only: Option<usize>) -> (usize, BTreeSet<String>) {
 }
 
 #[test]
-fn nothing_that_a_repository_or_the_environment_names_is_started() {
-    // All settings at once; in the long form each by itself, too.
+fn hostile_settings_start_no_program() {
+    // All settings at once; the long form also tries each setting alone.
     let mut attacks: Vec<(Place, Option<usize>)> = PLACES.map(|place| (place, None)).into();
     if crate::long() {
         attacks.extend(PLACES.iter().flat_map(|place| (0..=KEYS.len()).map(|only| (*place, Some(only)))));
@@ -324,7 +325,7 @@ fn nothing_that_a_repository_or_the_environment_names_is_started() {
 }
 
 #[test]
-fn lanes_start_nothing_either() {
+fn lanes_start_no_program() {
     for place in [Place::Repository, Place::Worktree, Place::Included, Place::Submodule] {
         let scene = Scene::new();
         scene.arm(place, &scene.settings());
@@ -341,9 +342,9 @@ fn lanes_start_nothing_either() {
     }
 }
 
-/// The same settings are obeyed by a git that is called as everybody calls it.
+/// A git that is called without precautions obeys the same settings.
 #[test]
-fn the_settings_do_start_something() {
+fn plain_git_obeys_hostile_settings() {
     let scene = Scene::new();
     scene.arm(
         Place::Repository,
@@ -360,9 +361,9 @@ fn the_settings_do_start_something() {
     }
 }
 
-/// A folder that is a bare repository, as a clone can bring it, is a folder.
+/// A clone can contain a folder that is a bare repository. It is treated as a folder.
 #[test]
-fn an_embedded_bare_repository_is_no_repository() {
+fn embedded_bare_repository_is_ignored() {
     let scene = Scene::new();
     let sub = scene.world.project.join("bare");
     let bare = sub.display().to_string();
@@ -385,7 +386,7 @@ fn an_embedded_bare_repository_is_no_repository() {
 
 /// A repository's settings can name any folder as its worktree.
 #[test]
-fn a_worktree_elsewhere_is_refused() {
+fn worktree_elsewhere_is_refused() {
     let scene = Scene::new();
     scene.git(
         &scene.world.project,
@@ -396,9 +397,9 @@ fn a_worktree_elsewhere_is_refused() {
     assert!(said.err().contains("the repository's settings name another worktree"), "{}", said.err());
 }
 
-/// What the user's own configuration names still works: Git LFS is such a filter.
+/// Filters of the user's own configuration still work. Git LFS is such a filter.
 #[test]
-fn filters_of_the_user_work() {
+fn user_filters_still_work() {
     let scene = Scene::new();
     scene.world.put(
         "home/.gitconfig",
@@ -416,12 +417,12 @@ fn filters_of_the_user_work() {
         "{}",
         said.out()
     );
-    // A file that only its filter makes differ is no change.
+    // A file that differs only because of its filter is not a change.
     let result: serde_json::Value = serde_json::from_str(&said.out()).unwrap();
     assert_eq!(result["changed"], serde_json::json!([]));
 }
 
-/// Only one place starts git, and one place makes every command.
+/// Git is started in one place only, and every command is built in one place.
 #[test]
 fn one_place_starts_git() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

@@ -1,4 +1,4 @@
-//! Ledgers that came from elsewhere start nothing, and a ledger that is lost, replaced or rolled back is found.
+//! Ledgers from elsewhere start nothing, and a ledger that is lost, replaced or rolled back is detected.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::world::{Said, World, said};
 
-/// What a hostile ledger starts leaves this file.
+/// A file that a program of a hostile ledger leaves when it is started.
 const STARTED: &str = "STARTED";
 
 fn git_in(dir: &Path, home: &Path, args: &[&str]) {
@@ -20,7 +20,7 @@ fn git_in(dir: &Path, home: &Path, args: &[&str]) {
 }
 
 impl World {
-    /// A project that is a repository with one commit.
+    /// Creates a project that is a repository with one commit.
     fn repository() -> Self {
         let world = Self::new();
         world.write("a.txt", "a\n");
@@ -34,7 +34,7 @@ impl World {
         git_in(&self.project, &self.at("home"), args);
     }
 
-    /// The command in a directory of this world, as its user.
+    /// Runs the command in a directory of this world, as its user.
     fn there(&self, dir: &Path, args: &[&str]) -> Said {
         said(self.command().current_dir(dir).args(args))
     }
@@ -53,12 +53,12 @@ impl World {
         PathBuf::from(self.json(dir, &["ledger", "path"])["place"].as_str().unwrap())
     }
 
-    /// How many runs `log` lists.
+    /// Returns the number of runs that `log` lists.
     fn runs(&self, dir: &Path, more: &[&str]) -> usize {
         self.json(dir, &[more, &["log"]].concat())["runs"].as_array().unwrap().len()
     }
 
-    /// Makes a ledger that starts a program whichever way one goes on with it.
+    /// Creates a ledger that starts a program in whichever way a command continues it.
     fn hostile(&self, file: &Path) {
         let (file, started) = (file.display().to_string(), self.at(STARTED).display().to_string());
         let program = format!("touch {started}; exit 1");
@@ -69,7 +69,7 @@ impl World {
         assert_eq!(self.run(&run).code, Some(0));
         let flow = ["-q", "--ledger", &file, "flow", "start", "sdd", "Add", "--", "sh", "-c", &program];
         assert_eq!(self.run(&flow).code, Some(1));
-        // Whoever gets it is another user with a state of their own.
+        // The recipient of the ledger is another user with a state of their own.
         fs::remove_dir_all(self.at("home")).unwrap();
         fs::create_dir(self.at("home")).unwrap();
         fs::remove_file(self.at(STARTED)).unwrap();
@@ -81,7 +81,7 @@ impl World {
     }
 }
 
-/// Everything that goes on with what a ledger says, or appends to it.
+/// All commands that continue from a ledger or append to it.
 const ACTS: &[&[&str]] = &[
     &["retry", "last", "--force"],
     &["retry", "last~1", "--force"],
@@ -103,7 +103,7 @@ const ACTS: &[&[&str]] = &[
     &["compose", "--record", "x"],
 ];
 
-/// What only reads.
+/// Commands that only read.
 const READS: &[&[&str]] = &[
     &["log"],
     &["status"],
@@ -117,14 +117,14 @@ const READS: &[&[&str]] = &[
     &["gc", "--keep-last", "0", "--dry-run"],
 ];
 
-/// The same with a ledger that is named.
+/// Returns the arguments with a ledger that is named explicitly.
 fn with<'a>(ledger: &[&'a str], args: &[&'a str]) -> Vec<&'a str> {
     [&["-q"], ledger, args].concat()
 }
 
 #[test]
-fn a_ledger_that_came_from_elsewhere_starts_nothing_before_a_person_agreed() {
-    // Where it lies, how it is named, and whether git tracks it.
+fn foreign_ledger_starts_nothing_before_adoption() {
+    // The place of the ledger, the flags that name it, and whether git tracks it.
     let cases: &[(&str, &[&str], bool)] = &[
         (".callsheet/ledger.db", &[], true),
         (".callsheet/ledger.db", &[], false),
@@ -190,9 +190,9 @@ fn a_ledger_that_came_from_elsewhere_starts_nothing_before_a_person_agreed() {
     assert!(tried > 150, "{tried}");
 }
 
-/// A ledger without records is as good as a new one. What it says of itself is no proof that it has none.
+/// A ledger without records is as good as a new one. Its own claim does not prove that it has none.
 #[test]
-fn a_ledger_that_pretends_to_be_empty_is_foreign() {
+fn ledger_claiming_emptiness_is_foreign() {
     let pretences = [
         "UPDATE head SET seq = 0",
         "UPDATE head SET seq = 0, chain = zeroblob(32)",
@@ -218,9 +218,9 @@ fn a_ledger_that_pretends_to_be_empty_is_foreign() {
     }
 }
 
-/// Whatever its runs say that they were made from, a foreign ledger is read to its end.
+/// A foreign ledger is read to its end, regardless of the parents that its runs claim.
 #[test]
-fn runs_that_are_made_from_each_other_are_read() {
+fn cyclic_run_parents_are_read() {
     for cycle in [
         "UPDATE runs SET parent = id, task = NULL",
         "UPDATE runs SET task = NULL, parent = (SELECT id FROM runs AS other WHERE other.seq <> runs.seq ORDER BY seq DESC LIMIT 1)",
@@ -236,7 +236,7 @@ fn runs_that_are_made_from_each_other_are_read() {
 }
 
 #[test]
-fn tasks_of_two_projects_with_one_name_are_two() {
+fn same_task_id_is_per_project() {
     let world = World::repository();
     let other = world.at("other");
     fs::create_dir(&other).unwrap();
@@ -252,7 +252,7 @@ fn tasks_of_two_projects_with_one_name_are_two() {
 }
 
 #[test]
-fn a_ledger_in_the_place_of_a_known_one_is_found() {
+fn replaced_known_ledger_is_detected() {
     type Change = fn(&World, &Path, &Path);
     let changes: &[(&str, Change)] = &[
         ("removed", |_, ledger, _| fs::remove_file(ledger).unwrap()),
@@ -338,11 +338,11 @@ fn a_ledger_in_the_place_of_a_known_one_is_found() {
 }
 
 #[test]
-fn a_file_that_was_put_in_the_place_of_a_known_one_is_foreign() {
+fn file_replacing_known_ledger_is_foreign() {
     let world = World::repository();
     let ledger = world.ledger();
     assert_eq!(world.run(&["-q", "run", "x", "--", "true"]).code, Some(0));
-    // The same records, and one more that starts something.
+    // The same records, and one more that starts a program.
     let copy = world.at("copy.db");
     fs::copy(&ledger, &copy).unwrap();
     let program = format!("touch {}; exit 1", world.at(STARTED).display());
@@ -360,7 +360,7 @@ fn a_file_that_was_put_in_the_place_of_a_known_one_is_foreign() {
 }
 
 #[test]
-fn whatever_an_agent_does_to_the_project_its_ledger_stays() {
+fn ledger_survives_agent_changes_to_project() {
     let agents = [
         "git clean -fdxq",
         "git -c user.name=t -c user.email=t@t stash -u -q",
@@ -394,14 +394,14 @@ fn whatever_an_agent_does_to_the_project_its_ledger_stays() {
         assert_eq!((world.runs(&world.project, &[]), world.runs(&other, &[])), (2, 1), "{agent}");
         let verified = world.run(&["verify", "--all"]);
         assert_eq!(verified.code, Some(0), "{agent}: {}", verified.out());
-        // Nothing of the ledger went into the repository.
+        // No part of the ledger went into the repository.
         assert!(!world.project.join(".callsheet/ledger.db").exists(), "{agent}");
         assert_eq!(world.ledger_of(&other), others, "{agent}");
     }
 }
 
 #[test]
-fn an_id_that_was_changed_is_told_once_and_put_right() {
+fn changed_project_id_is_reported_once() {
     let world = World::repository();
     assert_eq!(world.run(&["-q", "compose", "--record", "x"]).code, Some(0));
     let id = fs::read_to_string(world.project.join(".git/callsheet-id")).unwrap();
@@ -415,7 +415,7 @@ fn an_id_that_was_changed_is_told_once_and_put_right() {
 }
 
 #[test]
-fn worktrees_and_a_moved_checkout_share_a_ledger_and_a_copy_has_its_own() {
+fn checkout_identity_selects_its_ledger() {
     let world = World::repository();
     assert_eq!(world.run(&["-q", "compose", "--record", "x"]).code, Some(0));
     let ledger = world.ledger();
@@ -426,7 +426,7 @@ fn worktrees_and_a_moved_checkout_share_a_ledger_and_a_copy_has_its_own() {
     let own = world.ledger_of(&copy);
     assert_ne!(own, ledger);
     assert_eq!((world.ledger_of(&copy), world.ledger()), (own.clone(), ledger.clone()));
-    // It moves, and another one comes to where it was.
+    // The project moves, and another one takes its place.
     let moved = world.at("moved");
     fs::rename(&world.project, &moved).unwrap();
     assert_eq!(world.ledger_of(&moved), ledger);
@@ -434,7 +434,7 @@ fn worktrees_and_a_moved_checkout_share_a_ledger_and_a_copy_has_its_own() {
     assert_eq!(world.ledger(), own);
     assert_eq!(world.ledger_of(&moved), ledger);
     assert_eq!((world.runs(&moved, &[]), world.ledger_of(&moved)), (1, ledger));
-    // Without git, by the path; and git that comes later changes nothing.
+    // Without git the path counts; creating a repository later changes nothing.
     let plain = world.at("plain");
     fs::create_dir(&plain).unwrap();
     let lost = world.there(&plain, &["log"]);
@@ -447,7 +447,7 @@ fn worktrees_and_a_moved_checkout_share_a_ledger_and_a_copy_has_its_own() {
     fs::create_dir_all(moved.join("sub/.callsheet")).unwrap();
     let sub = world.ledger_of(&moved.join("sub"));
     assert_ne!(sub, world.ledger_of(&moved));
-    // A directory that pretends to be a worktree of a project that is there.
+    // A directory that pretends to be a worktree of an existing project.
     let liar = world.at("liar");
     fs::create_dir(&liar).unwrap();
     fs::write(liar.join(".git"), format!("gitdir: {}\n", moved.join(".git").display())).unwrap();
@@ -455,7 +455,7 @@ fn worktrees_and_a_moved_checkout_share_a_ledger_and_a_copy_has_its_own() {
 }
 
 #[test]
-fn a_ledger_inside_the_project_is_watched_while_it_is_in_use() {
+fn ledger_in_project_is_watched() {
     let agents = [
         "git clean -fdxq",
         "git -c user.name=t -c user.email=t@t stash -u -q",
@@ -487,7 +487,7 @@ fn a_ledger_inside_the_project_is_watched_while_it_is_in_use() {
         assert!(ended.err().contains("ledger/damaged"), "{agent}: {}", ended.err());
         assert!(!mark.exists(), "{agent}: the agent was ended");
     }
-    // Also of agents that say nothing more, or end at once.
+    // Also for agents that print nothing more, or end at once.
     for agent in ["rm led/l.db", "truncate -s 100 led/l.db", ": > led/l.db-wal", "rm -r led"] {
         for more in ["; sleep 40; touch ../went-on", ""] {
             let world = World::repository();
@@ -506,9 +506,9 @@ fn a_ledger_inside_the_project_is_watched_while_it_is_in_use() {
     }
 }
 
-/// What is changed in the middle of a file is found when the run is over; what is not changed is no loss.
+/// A change in the middle of a file is detected when the run is over; unchanged data is not a loss.
 #[test]
-fn a_ledger_inside_the_project_is_read_as_a_whole_at_the_end_of_a_run() {
+fn ledger_in_project_is_fully_verified() {
     let world = World::repository();
     world.put("home/.config/callsheet/config.toml", "ledger = \"inside.db\"\n");
     for _ in 0..8 {
@@ -518,7 +518,7 @@ fn a_ledger_inside_the_project_is_read_as_a_whole_at_the_end_of_a_run() {
     let size = world.project.join("inside.db").metadata().unwrap().len();
     let pages = size / 8192;
     let whole = fs::read(world.project.join("inside.db")).unwrap();
-    // Whichever page is overwritten: the run ends with 8, or nothing that the ledger had is lost.
+    // Whichever page is overwritten: the run ends with 8, or none of the ledger's data is lost.
     let mut found = 0;
     for page in 0..pages {
         let script = format!("dd if=/dev/zero of=inside.db conv=notrunc bs=8192 seek={page} count=1");
@@ -541,9 +541,9 @@ fn a_ledger_inside_the_project_is_read_as_a_whole_at_the_end_of_a_run() {
     assert!(found > pages / 3, "{found} of {pages}");
 }
 
-/// The head is kept with the entry of a ledger: without it, nothing tells that the ledger was rolled back.
+/// The head is kept with the entry of a ledger: without it, nothing shows that the ledger was rolled back.
 #[test]
-fn a_known_ledger_without_its_kept_head_is_damage() {
+fn missing_kept_head_is_damage() {
     let world = World::repository();
     let ledger = world.ledger();
     assert_eq!(world.run(&["-q", "compose", "--record", "one"]).code, Some(0));
@@ -566,7 +566,7 @@ fn a_known_ledger_without_its_kept_head_is_damage() {
         assert!(log.err().contains("warning[ledger/damaged]"), "{}", log.err());
         assert_eq!(world.run(&["-q", "compose", "--record", "three"]).code, Some(8), "{name}");
         assert_eq!(world.run(&["-q", "run", "x", "--", "true"]).code, Some(8), "{name}");
-        // A person who wants it as it is says so.
+        // A person who wants it in this state says so.
         let id =
             world.json(&world.project, &["ledger", "list"])["ledgers"][0]["id"].as_str().unwrap().to_owned();
         assert_eq!(world.run(&["-q", "ledger", "adopt", "--yes", &id]).code, Some(0), "{name}");
@@ -576,7 +576,7 @@ fn a_known_ledger_without_its_kept_head_is_damage() {
 }
 
 #[test]
-fn projects_that_share_a_ledger_see_their_own_runs() {
+fn projects_sharing_ledger_see_own_runs() {
     let world = World::repository();
     let shared = world.at("shared.db");
     world.put("home/.config/callsheet/config.toml", format!("ledger = \"{}\"\n", shared.display()));
@@ -584,7 +584,7 @@ fn projects_that_share_a_ledger_see_their_own_runs() {
 }
 
 #[test]
-fn projects_that_share_a_server_see_their_own_runs() {
+fn projects_sharing_server_see_own_runs() {
     let server = match callsheet_mock::Postgres::start() {
         Ok(server) => server,
         Err(why) => return callsheet_mock::not_tested(&format!("projects on PostgreSQL: {why}")),
@@ -593,7 +593,7 @@ fn projects_that_share_a_server_see_their_own_runs() {
     let url = server.database("shared").unwrap();
     world.put("home/.config/callsheet/config.toml", format!("ledger = \"{url}\"\n"));
     share_one_ledger(&world, true);
-    // Another machine does not know it.
+    // Another machine does not know this ledger.
     world.put("else/.config/callsheet/config.toml", format!("ledger = \"{url}\"\n"));
     let elsewhere = |args: &[&str]| said(world.command().env("HOME", world.at("else")).args(args));
     assert_eq!(elsewhere(&["-q", "compose", "--record", "x"]).code, Some(10));
@@ -601,7 +601,7 @@ fn projects_that_share_a_server_see_their_own_runs() {
     let id = world.json(&world.project, &["ledger", "list"])["ledgers"][0]["id"].as_str().unwrap().to_owned();
     assert_eq!(elsewhere(&["-q", "ledger", "adopt", "--yes", &id]).code, Some(0));
     assert_eq!(elsewhere(&["-q", "compose", "--record", "x"]).code, Some(0));
-    // What the other one appended is no damage here, and a server that was brought back from a backup is.
+    // Records that the other machine appended are not damage here; a server restored from a backup is.
     assert_eq!(world.run(&["-q", "compose", "--record", "x"]).code, Some(0));
     let mut client = postgres::Client::connect(&url, postgres::NoTls).unwrap();
     client
@@ -619,7 +619,7 @@ fn projects_that_share_a_server_see_their_own_runs() {
     assert_eq!(world.run(&["-q", "compose", "--record", "x"]).code, Some(0));
 }
 
-/// Two projects with tasks of the same name, and the same flow.
+/// Uses one ledger for two projects with tasks of the same name, and the same flow.
 fn share_one_ledger(world: &World, is_server: bool) {
     let other = world.at("other");
     fs::create_dir(&other).unwrap();
@@ -681,7 +681,7 @@ fn share_one_ledger(world: &World, is_server: bool) {
 }
 
 #[test]
-fn what_was_imported_starts_nothing() {
+fn imported_runs_start_nothing() {
     let world = World::repository();
     let evil = world.at("evil.db");
     world.hostile(&evil);
@@ -738,7 +738,7 @@ fn what_was_imported_starts_nothing() {
 }
 
 #[test]
-fn a_ledger_of_an_earlier_version_is_copied_and_set_aside() {
+fn earlier_ledger_is_copied_and_archived() {
     let world = World::repository();
     let old = world.project.join(".callsheet/ledger.db");
     for text in ["one", "two"] {
@@ -767,7 +767,7 @@ fn a_ledger_of_an_earlier_version_is_copied_and_set_aside() {
 }
 
 #[test]
-fn a_home_that_cannot_be_written_names_another_place() {
+fn unwritable_home_suggests_other_place() {
     let world = World::repository();
     let run = |args: &[&str], home: Option<&str>| {
         let mut command = world.command();
@@ -777,7 +777,7 @@ fn a_home_that_cannot_be_written_names_another_place() {
         };
         said(command.args(args))
     };
-    // A run needs the state directory besides the ledger, and the error says what for.
+    // A run needs the state directory besides the ledger, and the error says why.
     let acts: [&[&str]; 6] = [
         &["-q", "compose", "--record", "x"],
         &["-q", "run", "x", "--", "true"],
@@ -802,7 +802,7 @@ fn a_home_that_cannot_be_written_names_another_place() {
 }
 
 #[test]
-fn earlier_runs_have_a_name() {
+fn earlier_runs_have_names() {
     let world = World::repository();
     for text in ["one", "two", "three"] {
         world.run(&["-q", "compose", "--record", text]);
@@ -825,7 +825,7 @@ fn earlier_runs_have_a_name() {
 }
 
 #[test]
-fn a_place_that_does_not_stay_is_told_when_a_ledger_is_made() {
+fn short_lived_state_directory_is_reported() {
     let world = World::repository();
     let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
         return crate::not_tested("a state directory in memory: there is no /dev/shm");

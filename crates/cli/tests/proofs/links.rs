@@ -1,5 +1,5 @@
-//! Links of a clone in the place of everything that is written into a project, and of the folders above it. Nothing
-//! outside of the project changes.
+//! Links in a clone, in place of every file that callsheet writes into a project and of the folders above it.
+//! Nothing outside the project changes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use callsheet_run::WritableFolder;
 
 use crate::world::{Said, World, said};
 
-/// What a command writes, and what has to be there before it.
+/// A command and the paths that it writes.
 struct Case {
     args: &'static [&'static str],
     writes: &'static [&'static str],
@@ -47,7 +47,7 @@ const CASES: [Case; 11] = [
     Case { args: &["export", "--all", "--out", "out/all.jsonl"], writes: &["out/all.jsonl"] },
 ];
 
-/// How a link leads out.
+/// Ways in which a link leads out.
 const WAYS: [&str; 6] = ["relative", "absolute", "chain", "dangling", "file", "FIFO"];
 
 fn world() -> World {
@@ -65,7 +65,7 @@ fn world() -> World {
     world
 }
 
-/// Every file and folder with what tells whether it was changed.
+/// Returns every file and folder with a description that shows a change.
 fn seen(dir: &Path) -> BTreeMap<PathBuf, String> {
     let mut all = BTreeMap::new();
     let mut open = vec![dir.to_path_buf()];
@@ -108,7 +108,7 @@ fn lead_out(world: &World, path: &Path, way: &str) {
     }
 }
 
-/// The command with an agent to start, and with something to export.
+/// Runs the command with an agent to start, and with a record to export.
 fn carried_out(world: &World, args: &[&str]) -> Said {
     if args[0] == "export" {
         world.run(&["compose", "-q", "--record", "--ledger", "../home/l.db", "x"]);
@@ -120,7 +120,7 @@ fn carried_out(world: &World, args: &[&str]) -> Said {
 }
 
 #[test]
-fn no_write_follows_a_link_out() {
+fn writes_do_not_follow_outside_links() {
     let mut tried = 0;
     for Case { args, writes } in CASES {
         let mut places: Vec<PathBuf> = Vec::new();
@@ -153,9 +153,9 @@ fn no_write_follows_a_link_out() {
     crate::figure(&format!("{tried} links that lead out, nothing written there"));
 }
 
-/// A ledger of an older version, in a folder that is a link to another project's, stays where it is.
+/// A ledger of an older version, in a folder that is a link to another project's folder, stays in its place.
 #[test]
-fn no_ledger_is_taken_over_through_a_link() {
+fn linked_ledger_is_not_migrated() {
     for is_absolute in [false, true] {
         let world = world();
         let theirs = world.at("outside/theirs");
@@ -178,7 +178,7 @@ fn no_ledger_is_taken_over_through_a_link() {
     }
 }
 
-/// While the agent works, the folder of its files becomes a link; it is not followed when they are removed.
+/// While the agent works, the folder of its files becomes a link. Removing the files does not follow it.
 #[test]
 fn nothing_outside_is_removed() {
     let world = world();
@@ -195,9 +195,9 @@ fn nothing_outside_is_removed() {
     assert_eq!(kept.len(), 1, "{}", said.err());
 }
 
-/// A folder that becomes a link and a folder again, while it is written to and removed from.
+/// A folder that becomes a link and a folder again, while files are written to it and removed from it.
 #[test]
-fn a_swap_leads_no_write_out() {
+fn swapped_folder_leads_no_write_outside() {
     let world = world();
     let most = if crate::long() { 100_000 } else { 2_000 };
     fs::create_dir_all(world.project.join("dir")).unwrap();
@@ -210,7 +210,7 @@ fn a_swap_leads_no_write_out() {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 for (from, to) in [("dir", "aside"), ("link", "dir"), ("dir", "link"), ("aside", "dir")] {
-                    // Who writes makes the folder anew while it is away.
+                    // The writer creates the folder again while it is away.
                     while fs::rename(at(from), at(to)).is_err() {
                         let _ = fs::remove_dir_all(at(to));
                     }
@@ -238,9 +238,9 @@ fn a_swap_leads_no_write_out() {
     assert!(refused > 0);
 }
 
-/// A real path that a link has taken the place of is not opened.
+/// A real path that was replaced by a link is not opened.
 #[test]
-fn a_project_that_became_a_link_is_not_written() {
+fn project_replaced_by_link_is_refused() {
     let world = world();
     let project = world.project.clone();
     fs::rename(&project, world.at("moved")).unwrap();
@@ -249,7 +249,7 @@ fn a_project_that_became_a_link_is_not_written() {
     assert_eq!(error, "a part of it is a symbolic link or no folder");
 }
 
-/// The lines of all sources that are no tests, with their files.
+/// Returns the lines of all sources except tests, with their files.
 pub(crate) fn source_lines(crates: &Path, names: &[&str]) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     let mut open: Vec<PathBuf> = names.iter().map(|name| crates.join(name).join("src")).collect();
@@ -273,8 +273,8 @@ pub(crate) fn source_lines(crates: &Path, names: &[&str]) -> Vec<(String, String
     lines
 }
 
-/// Functions that write, and the files that may call them, each with what it writes to. Everything else goes through
-/// `Folder`.
+/// Functions that write. The files of `ALLOWED` may call them, each with the target that it writes to.
+/// Everything else uses `WritableFolder`.
 const WRITERS: [&str; 16] = [
     "fs::write(",
     "fs::rename(",
@@ -318,13 +318,13 @@ const ALLOWED: [(&str, &str); 20] = [
 ];
 
 #[test]
-fn every_other_write_goes_through_the_folder() {
+fn writes_go_through_writable_folder() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (file, line) in source_lines(crates, &["cli", "run"]) {
         let line = line.replace("is_symlink(", "");
         let is_call = WRITERS.iter().any(|writer| line.contains(writer)) && !line.trim().starts_with("//");
-        // What the capability itself offers is called on it.
+        // Methods of the capability itself are called on it.
         if is_call && !line.trim().starts_with("use ") {
             found.entry(file).or_default().push(line.trim().to_owned());
         }

@@ -1,17 +1,17 @@
-//! A project's configuration, flows and contracts that would loosen what their user has: without trust they do not.
+//! A project's configuration, flows and contracts do not loosen the user's own limits without trust.
 
 use std::fs;
 
-use callsheet_core::contract::{Contract, FieldRequirement};
 use callsheet_core::flow::{Flow, find_flow};
-use callsheet_core::request::Layout;
+use callsheet_core::library::contract::{Contract, FieldRequirement};
+use callsheet_core::library::layout::Layout;
 use callsheet_core::{Builtin, Library, find_contract, names_in};
 use serde_json::{Value, json};
 
 use crate::world::World;
 
 const PERMITS: [&str; 3] = ["ask", "edit", "all"];
-/// From the strictest.
+/// Ordered from the strictest.
 const MODES: [&str; 4] = ["refuse", "redact", "warn", "allow"];
 const TIMES: [u64; 3] = [1, 2, 3];
 const COSTS: [f64; 3] = [0.5, 1.5, 2.5];
@@ -19,7 +19,7 @@ const USUAL_BYTES: u64 = 16 * 1024 * 1024;
 const BYTES: [u64; 3] = [1_000_000, USUAL_BYTES, 99_000_000];
 const GLOBS: [&str; 3] = ["a/**", "b/**", "c/**"];
 
-/// What one file says; numbers stand for places in the lists above.
+/// The settings of one file; the numbers are indices into the lists above.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Says {
     permit: Option<usize>,
@@ -31,7 +31,7 @@ struct Says {
     exclude: Option<Vec<usize>>,
 }
 
-/// Numbers that look random and are the same every time.
+/// A generator of pseudo-random numbers that are the same every time.
 struct Numbers(u64);
 
 impl Numbers {
@@ -83,7 +83,8 @@ impl Says {
     }
 }
 
-/// What has to hold: the rule in its own words, for lists that are ordered from strict to loose.
+/// Returns the expected value. States the rule independently, for lists that are ordered from strict to
+/// loose.
 fn limit(
     user: Option<usize>,
     project: Option<usize>,
@@ -121,7 +122,7 @@ fn wanted(user: &Says, project: &Says, hard: &Says, trusted: bool) -> Value {
         (user, project) => user.clone().or(project.clone()).unwrap_or_default(),
     };
     let secrets = match (user.secrets, project.secrets, hard.secrets) {
-        // What is usual is not shown.
+        // The default is not shown.
         (None, None, _) => None,
         (None, Some(project), _) if !trusted && project > 2 => None,
         _ => pick(|it| it.secrets, Some(2)),
@@ -152,7 +153,7 @@ fn shown(world: &World) -> Value {
 }
 
 #[test]
-fn a_project_tightens_without_trust_and_wins_with_it_within_hard_limits() {
+fn project_loosens_limits_only_with_trust() {
     let world = World::new();
     let mut numbers = Numbers(7);
     let rounds = if crate::long() { 2_000 } else { 60 };
@@ -173,9 +174,9 @@ fn a_project_tightens_without_trust_and_wins_with_it_within_hard_limits() {
     crate::figure(&format!("{} configurations, as the rule says", rounds * 2));
 }
 
-/// What is not applied does not stop anything either, and says what to type.
+/// A value that is not applied does not block anything either, and the note says what to type.
 #[test]
-fn a_looser_value_alone_blocks_nothing() {
+fn ignored_looser_value_blocks_nothing() {
     let world = World::new();
     world.put("home/.config/callsheet/config.toml", "permit = \"ask\"\ntimeout = \"1h\"\n");
     world.write(".callsheet/config.toml", "permit = \"all\"\ntimeout = \"9h\"\nsecrets = \"allow\"\n");
@@ -189,7 +190,7 @@ fn a_looser_value_alone_blocks_nothing() {
     assert!(said.err().contains(note), "{}", said.err());
 }
 
-/// A flag wins over everything but the hard limits.
+/// A flag overrides everything except the hard limits.
 #[test]
 fn flags_win_within_hard_limits() {
     let world = World::new();
@@ -229,7 +230,7 @@ fn flags_win_within_hard_limits() {
 }
 
 #[test]
-fn hard_limits_are_not_a_projects_to_say() {
+fn project_cannot_set_hard_limits() {
     let world = World::new();
     world.write(".callsheet/config.toml", "[hard]\npermit = \"all\"\n");
     let said = world.run(&["config", "show"]);
@@ -258,9 +259,9 @@ fn shipped_contracts() -> Vec<(String, Contract)> {
     names.into_iter().map(|name| (name.clone(), find_contract(&library, &name, &layout).unwrap().1)).collect()
 }
 
-/// Every way to take something from a flow, and some to add something.
+/// Every way to remove something from a flow, and some ways to add something.
 #[test]
-fn a_flow_that_needs_less_is_known() {
+fn weaker_flow_is_detected() {
     let (mut weaker, mut stronger) = (0, 0);
     for (name, flow) in shipped_flows() {
         assert_eq!(flow.list_weaknesses(&flow), [""; 0], "{name}");
@@ -330,7 +331,7 @@ fn a_flow_that_needs_less_is_known() {
 }
 
 #[test]
-fn a_contract_that_asks_for_less_is_known() {
+fn weaker_contract_is_detected() {
     let mut weaker = 0;
     for (name, contract) in shipped_contracts() {
         assert_eq!(contract.find_weakenings(&contract), [""; 0], "{name}");
@@ -384,9 +385,9 @@ fn a_contract_that_asks_for_less_is_known() {
     crate::figure(&format!("{weaker} weaker contracts known"));
 }
 
-/// Through the program: a weaker one needs trust, a stronger one is announced.
+/// Uses the program: a weaker file needs trust, a stronger one is announced.
 #[test]
-fn files_of_shipped_names_are_announced_and_weaker_ones_need_trust() {
+fn weaker_overrides_need_trust() {
     let world = World::new();
     let shipped = |path: &str| callsheet_core::FILES.iter().find(|(name, _)| *name == path).unwrap().1;
     let run = ["run", "-p", "review", "-r", "unified", "x", "--", "true"];

@@ -1,7 +1,7 @@
-//! Proofs: what hostile input, a changing disk and another machine cannot do to a prompt.
+//! Proofs that hostile input, a changing disk and another machine cannot alter or break a prompt.
 //!
-//! Each runs in a short form always, and at its full figure with `./test --long`. Each is shown able to fail: its
-//! judge is given a sample that is known to be bad, and must object.
+//! Each proof always runs in a short form, and at full size with `./test --long`. Each one is shown to be
+//! able to fail: its judge gets a sample that is known to be bad, and must object.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -34,22 +34,23 @@ mod terminal;
 mod verifying;
 mod world;
 
-/// Whether the long forms are asked for.
+/// Returns whether the long forms were requested.
 fn long() -> bool {
     std::env::var_os("CALLSHEET_LONG").is_some()
 }
 
-/// A line that `./test` repeats at its end.
+/// Prints a line that `./test` repeats at its end.
 fn not_tested(what: &str) {
     tell(&format!("NOT TESTED: {what}"));
 }
 
-/// What was measured. Times are told and not judged: how fast a machine is, and how busy, is no property of ours.
+/// Prints a measurement. Times are reported and not judged: the speed and load of a machine are not
+/// properties of callsheet.
 fn figure(what: &str) {
     tell(&format!("MEASURED: {what}"));
 }
 
-/// Not by `eprintln`: the test runner would keep it to itself.
+/// Writes to standard error directly: the test runner would capture the output of `eprintln`.
 fn tell(line: &str) {
     std::io::stderr().write_all(format!("\n{line}\n").as_bytes()).unwrap();
 }

@@ -1,7 +1,7 @@
-//! How much memory and processor time a program takes.
+//! Measures the memory and processor time of a program.
 //!
-//! The system tells it of children that have ended, and counts the memory of a process that forks to its child. So
-//! the test starts itself again as a small process that has one child only.
+//! The system reports usage of children that have ended, and counts the memory of a process that forks to its
+//! child. The test therefore starts itself again as a small process with one child only.
 
 use std::fs::File;
 use std::path::Path;
@@ -16,27 +16,27 @@ const ORDER: &str = "CALLSHEET_MEASURE";
 
 #[derive(Debug)]
 pub(crate) struct Measured {
-    /// `None` where the program was ended by a signal.
+    /// `None` if a signal ended the program.
     pub(crate) code: Option<i32>,
-    /// The most memory that it held at one time, in bytes.
+    /// The peak of its memory, in bytes.
     pub(crate) peak: u64,
-    /// Processor time: unlike the clock on the wall it does not count what others do meanwhile.
+    /// Processor time. Unlike wall-clock time it does not count other processes.
     pub(crate) time: Duration,
     pub(crate) err: String,
     pub(crate) out_bytes: u64,
 }
 
-/// Seconds of processor time: whoever takes more does not end, as far as anybody can tell, and is ended.
+/// Seconds of processor time: a program that takes more is considered endless, and is killed.
 pub(crate) const ENDLESS: u64 = 60;
-/// More than any limit here, less than what would hurt the machine.
+/// More than any limit here, less than an amount that would hurt the machine.
 const MOST: u64 = 4 << 30;
 
-/// Runs `command` with nothing on its standard input.
+/// Runs `command` with empty standard input.
 pub(crate) fn measured(command: &Command) -> Measured {
     measured_within(command, ENDLESS)
 }
 
-/// The same, with another number of seconds after which it is ended.
+/// Runs `command` and kills it after `seconds` of processor time.
 pub(crate) fn measured_within(command: &Command, seconds: u64) -> Measured {
     let dir = tempfile::tempdir().unwrap();
     let text = |word: &std::ffi::OsStr| word.to_str().unwrap().to_owned();
@@ -51,7 +51,7 @@ pub(crate) fn measured_within(command: &Command, seconds: u64) -> Measured {
         "report": dir.path().join("report"),
     });
     let status = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "measure::a_process_with_one_child", "--ignored", "--nocapture", "--quiet"])
+        .args(["--exact", "measure::process_with_one_child", "--ignored", "--nocapture", "--quiet"])
         .env(ORDER, order.to_string())
         .stdout(Stdio::null())
         .status();
@@ -69,7 +69,7 @@ pub(crate) fn measured_within(command: &Command, seconds: u64) -> Measured {
 
 #[test]
 #[ignore = "a process of other tests"]
-fn a_process_with_one_child() {
+fn process_with_one_child() {
     let order = std::env::var(ORDER).unwrap();
     let order: Value = serde_json::from_str(&order).unwrap();
     let word = |key: &str| order[key].as_str().unwrap();
@@ -97,9 +97,9 @@ fn a_process_with_one_child() {
     std::fs::write(word("report"), report.to_string()).unwrap();
 }
 
-/// The measure can tell a large program from a small one, a slow one from a fast one.
+/// The measurement distinguishes a large program from a small one, and a slow one from a fast one.
 #[test]
-fn the_measure_measures() {
+fn measurement_reflects_memory_and_time() {
     let shell = |script: &str| {
         let mut command = Command::new("bash");
         command.args(["-c", script]).current_dir("/").env("PATH", std::env::var("PATH").unwrap());

@@ -1,5 +1,5 @@
-//! What agents print, of any kind and size: judged whole and as it is, the same by `read` and by `run`, kept without
-//! secrets, and within 256 MiB of memory.
+//! Agent output of any kind and size: it is judged whole and unaltered, equally by `read` and by `run`,
+//! recorded without secrets, and processed within 256 MiB of memory.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -15,7 +15,7 @@ const MOST_MEMORY: u64 = 256 << 20;
 const PASS: &str = "<review>PASS</review>";
 const MAJOR: &str = "<review>MAJOR_ISSUES</review>";
 
-/// A program of this name that prints a file.
+/// Writes a program of this name that prints a file.
 fn agent(world: &World, name: &str, file: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     let program = world.put(&format!("bin/{name}"), format!("#!/bin/sh\nexec cat '{}'\n", file.display()));
@@ -29,7 +29,7 @@ fn command(world: &World) -> Command {
     command
 }
 
-/// The outcome, according to `callsheet read`.
+/// Returns the outcome that `callsheet read` reports.
 fn by_read(world: &World, agent: &str, file: &Path) -> Value {
     let mut shell = Command::new("sh");
     let script = "exec \"$0\" --json read -p review -a \"$1\" < \"$2\"";
@@ -39,7 +39,7 @@ fn by_read(world: &World, agent: &str, file: &Path) -> Value {
     serde_json::from_slice(&said.out).unwrap_or_else(|error| unreachable!("{error}: {}", said.err()))
 }
 
-/// The reply, according to `callsheet run`.
+/// Returns the reply that `callsheet run` reports.
 fn by_run(world: &World, name: &str, file: &Path) -> Value {
     let mut run = command(world);
     run.args(["--json", "-q", "run", "-p", "review", "--missing", "empty"]);
@@ -73,7 +73,7 @@ fn claude(texts: &[&str]) -> String {
 }
 
 #[test]
-fn read_and_run_agree_on_the_same_bytes() {
+fn read_and_run_give_same_outcome() {
     let rounds = if crate::long() { 1_000 } else { 12 };
     let world = World::new();
     let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
@@ -131,9 +131,9 @@ fn read_and_run_agree_on_the_same_bytes() {
     assert!(outcomes.contains("\"pass\"") && outcomes.len() >= 3, "{outcomes:?}");
 }
 
-/// Neither the middle of much output nor the cut of a long line makes a line of its own.
+/// Neither the omitted middle of a large output nor the cut of a long line results in a line of its own.
 #[test]
-fn no_cut_and_no_gap_makes_a_line() {
+fn cuts_and_gaps_create_no_line() {
     let world = World::new();
     let line = "x".repeat(3_999) + "\n";
     let filler = line.repeat(66_000_000 / line.len());
@@ -149,7 +149,7 @@ fn no_cut_and_no_gap_makes_a_line() {
             assert!(codes(&reply).contains(&problem), "{name}: {:?}", codes(&reply));
         }
     }
-    // In a stream only the agent's text counts, so that what is said in the middle is judged.
+    // In a stream only the agent's text counts, so a verdict in the middle is judged.
     let tool = json!({"role":"user","content":[{"type":"tool_result","content":"y".repeat(1 << 20)}]});
     let tool = json!({"type":"user","message":tool}).to_string() + "\n";
     let stream =
@@ -160,9 +160,9 @@ fn no_cut_and_no_gap_makes_a_line() {
     }
 }
 
-/// A project's rules for secrets say what is not kept. They say nothing about a verdict.
+/// A project's secret rules select the text that is not recorded. They do not affect a verdict.
 #[test]
-fn rules_for_secrets_change_no_verdict_and_hide_what_is_kept() {
+fn secret_rules_do_not_change_verdict() {
     let world = World::new();
     let rule = |id: &str, literal: &str, pattern: &str| {
         format!(
@@ -195,13 +195,13 @@ fn rules_for_secrets_change_no_verdict_and_hide_what_is_kept() {
     assert!(all.contains("[secret:d:") && !all.contains("hunter2123456"));
 }
 
-/// The text that waits to be judged is in no file that has a name.
+/// The text that waits to be judged is never in a named file.
 #[test]
-fn the_text_that_is_judged_is_in_no_file_with_a_name() {
+fn judged_text_has_no_named_file() {
     let world = World::new();
     let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
     let file = world.put("output", format!("{secret}\n{}\n", (("x".repeat(3_999)) + "\n").repeat(2_500)));
-    // It prints, looks for its own words in everything that the run wrote, and says how often they are there.
+    // The agent prints the text, then checks that the state directory has no large file except the ledger.
     let script = format!(
         "cat '{}'; sleep 1; test -z \"$(find '{}' -type f -size +3000k ! -name 'ledger.db*')\" && echo none",
         file.display(),
@@ -217,9 +217,9 @@ fn the_text_that_is_judged_is_in_no_file_with_a_name() {
     assert_eq!(String::from_utf8(found.unwrap().stdout).unwrap(), "");
 }
 
-/// Lines that the ledger has only part of are not judged as if they were whole.
+/// Lines that are only partly in the ledger are not judged as complete lines.
 #[test]
-fn recovered_output_that_is_cut_or_redacted_is_a_doubt() {
+fn incomplete_recovered_output_is_doubtful() {
     let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
     for (name, output, outcome) in [
         ("whole", format!("Good.\n\n{PASS}\n"), "pass"),
@@ -229,7 +229,7 @@ fn recovered_output_that_is_cut_or_redacted_is_a_doubt() {
     ] {
         let world = World::new();
         let file = world.put("output", output);
-        // It prints, waits until that is recorded, and ends its callsheet.
+        // The agent prints, waits until the output is recorded, and kills its callsheet.
         let script = format!(
             "cat '{}'; echo; sleep 2; kill -9 $(cut -d' ' -f4 /proc/$(cut -d' ' -f4 /proc/$$/stat)/stat)",
             file.display()
@@ -264,7 +264,7 @@ fn shell(world: &World, script: &str) -> Measured {
     measured(&shell)
 }
 
-/// Where the bytes come from, and what they are.
+/// Sources of bytes: a name and the command that prints them.
 const SOURCES: [(&str, &str); 3] = [
     ("zeroes", "head -c SIZE /dev/zero"),
     ("bytes that are not UTF-8", "head -c SIZE /dev/zero | tr '\\0' '\\377'"),
@@ -272,7 +272,7 @@ const SOURCES: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn runs_that_print_anything_take_bounded_memory() {
+fn large_run_output_uses_bounded_memory() {
     let world = World::new();
     let (size, sources) = if crate::long() { ("300000000", 3) } else { ("100000000", 2) };
     for (name, source) in &SOURCES[..sources] {
@@ -283,7 +283,7 @@ fn runs_that_print_anything_take_bounded_memory() {
 }
 
 #[test]
-fn replies_of_anything_take_bounded_memory() {
+fn large_replies_use_bounded_memory() {
     let world = World::new();
     for (name, source) in SOURCES {
         let source = source.replace("SIZE", "300000000");
@@ -300,7 +300,7 @@ fn replies_of_anything_take_bounded_memory() {
 }
 
 #[test]
-fn streams_of_any_size_take_bounded_memory() {
+fn large_streams_use_bounded_memory() {
     let world = World::new();
     let file = world.at("output");
     let check = |name: &str, parts: &[(&str, usize)], code: i32| {

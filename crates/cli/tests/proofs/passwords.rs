@@ -1,4 +1,4 @@
-//! Passwords of a ledger: no program that we start gets them, and nothing that we print shows them.
+//! Passwords of a ledger: no program that callsheet starts gets them, and no output shows them.
 
 use std::fs;
 use std::process::Command;
@@ -8,10 +8,10 @@ use callsheet_core::secrets::{mask_address, mask_address_in};
 use crate::world::{World, said};
 use crate::{long, not_tested};
 
-/// Part of every password, and of nothing else.
+/// Text that is part of every password and of nothing else.
 const CORE: &str = "zq9Xv7";
 
-/// Numbers that are the same in every run.
+/// A generator of numbers that are the same in every run.
 struct Choices(u64);
 
 impl Choices {
@@ -30,7 +30,7 @@ const PARTS: [&str; 22] = [
     "", "a", "1", "-", "_", ".", "~", "!", "*", "$", "+", "%40", "%3A", "%2F", "%25", "%20", "é", "%C3%A9",
     "(", ")", ",", "^",
 ];
-/// Characters that belong encoded into a URL, and that people forget.
+/// Characters that must be encoded in a URL, which people forget.
 const RAW: [&str; 6] = ["/", "?", "#", "@", ":", "%"];
 
 fn password(choices: &mut Choices, parts: &[&str]) -> String {
@@ -45,7 +45,7 @@ fn password(choices: &mut Choices, parts: &[&str]) -> String {
     password
 }
 
-/// An address with a password in a place where one can be.
+/// Generates an address with a password in one of the possible places.
 fn address(choices: &mut Choices) -> String {
     let (plain, raw) = (PARTS.to_vec(), [&PARTS[..], &RAW[..]].concat());
     let scheme = choices.of(&["postgres", "postgresql"]);
@@ -90,7 +90,7 @@ fn commands_show_no_password() {
     let world = World::new();
     for number in 0..12 {
         let address = address(&mut choices);
-        // Nothing listens there, so that the driver's errors are shown as well.
+        // Nothing listens at this address, so the errors of the driver are shown as well.
         let address = address.replace("db.example.org:5432", "127.0.0.1:1").replace("//h", "//127.0.0.1:1");
         let of_project = format!("ledger = {address:?}\n");
         world.write(".callsheet/config.toml", if number % 3 == 0 { of_project.as_str() } else { "" });
@@ -117,9 +117,10 @@ fn commands_show_no_password() {
     }
 }
 
-/// Options as libpq takes them are no name of a file: nothing is made, and nothing of them is shown.
+/// Connection options in libpq's notation are not a file name: no file is created, and no part of them is
+/// shown.
 #[test]
-fn options_of_libpq_are_no_file() {
+fn libpq_options_are_not_file_name() {
     let world = World::new();
     let spelled = [
         format!("host=h password={CORE} dbname=d"),
@@ -152,7 +153,7 @@ fn options_of_libpq_are_no_file() {
         }
     }
     assert_eq!(fs::read_dir(&world.project).unwrap().count(), 0);
-    // A file of such a name can be named all the same.
+    // A file with such a name can still be specified.
     assert_eq!(world.run(&["-q", "--ledger", "./host=h", "compose", "--record", "x"]).code, Some(0));
     assert!(world.project.join("host=h").exists());
 }
@@ -183,7 +184,7 @@ fn mistakes_show_no_password() {
 }
 
 #[test]
-fn doctor_tries_the_configured_ledger() {
+fn doctor_checks_configured_ledger() {
     let world = World::new();
     let row = |args: &[&str]| -> (Option<i32>, String, String) {
         let said = said(world.command().env("PATH", "/usr/bin:/bin").args(args).args(["--json", "doctor"]));
@@ -221,7 +222,8 @@ fn programs_get_no_password() {
     git(&["init", "-q"]);
     git(&["commit", "-q", "--allow-empty", "-m", "x"]);
     let ledger = format!("{}?password={CORE}", world.at("ledger.db").display());
-    // All that a process below the agent can see: variables and command lines, of itself and of what we started.
+    // Everything that a process below the agent can see: the variables and command lines of itself and of the
+    // processes that callsheet started.
     let look = "env; tr '\\0' '\\n' < /proc/self/environ; p=$$; \
                 while [ \"$p\" != \"$OURS\" ] && [ \"$p\" -gt 1 ]; do \
                 tr '\\0' '\\n' < /proc/$p/environ; tr '\\0' '\\n' < /proc/$p/cmdline; \

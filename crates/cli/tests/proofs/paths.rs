@@ -1,8 +1,8 @@
-//! Hostile paths, in every place where a file can be named: nothing outside the project is opened, and what is no
-//! file is refused at once.
+//! Hostile paths in every place that accepts the name of a file: nothing outside the project is opened, and a
+//! path that is not a regular file is refused at once.
 //!
-//! Two judges watch: a text that stands in every file outside must not be printed, and (on Linux) the system must
-//! not report that anything outside was opened.
+//! Two judges watch: the text of the files outside must not be printed, and (on Linux) the system must not
+//! report that anything outside was opened.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::world::{CANARY, Said, World, in_parallel};
 
-/// Stands in the files that may be read.
+/// A text in the files that may be read.
 const INSIDE: &str = "INSIDE-fine";
 
 /// A project full of traps.
@@ -88,7 +88,7 @@ impl Scene {
     }
 }
 
-/// Reports what was opened outside.
+/// Reports accesses outside the project.
 #[cfg(target_os = "linux")]
 struct Watch(nix::sys::inotify::Inotify);
 
@@ -104,7 +104,7 @@ impl Watch {
         Self(watch)
     }
 
-    /// Whether anything happened outside since this was last asked.
+    /// Returns whether anything outside was accessed since the last call.
     fn saw_something(&self) -> bool {
         let mut any = false;
         while self.0.read_events().is_ok_and(|events| !events.is_empty()) {
@@ -128,7 +128,7 @@ impl Watch {
     }
 }
 
-/// Ways out that people know of, and ways that only look like one.
+/// Returns known ways out of a project, and ways that only look like one.
 fn paths(world: &World) -> Vec<String> {
     let outside = world.at("outside").to_str().unwrap().to_owned();
     let project = world.project.to_str().unwrap().to_owned();
@@ -168,7 +168,7 @@ fn paths(world: &World) -> Vec<String> {
     all
 }
 
-/// What is no file: never waited for.
+/// Paths that are not regular files. Callsheet never waits for them.
 const SPECIAL: [&str; 8] = [
     "links/fifo",
     "links/fifo-link",
@@ -180,10 +180,11 @@ const SPECIAL: [&str; 8] = [
     "links/socket",
 ];
 
-/// Names a path in one place and gives what the program says to it.
+/// Passes a path in one place and returns the program's answer.
 type Naming<S> = fn(&Scene, &str) -> S;
 
-/// The places where a path can be named that must stay inside the project; `None` where it cannot stand at all.
+/// The places whose paths must stay inside the project. Each returns `None` if the path cannot be written
+/// there at all.
 const CONFINED: [(&str, Naming<Option<Said>>); 12] = [
     ("include, by a value", |scene, path| {
         Some(scene.ask(&json!({ "recipe": "staged", "role": "value", "values": { "p": path } })))
@@ -221,7 +222,7 @@ const CONFINED: [(&str, Naming<Option<Said>>); 12] = [
             scene.ask(&request)
         };
         let fields = ["role", "phase", "command", "agent"];
-        // What is no name is refused wherever it stands; what is one gets as far as a search.
+        // An invalid name is refused in every field; a valid name gets as far as a search.
         let alone = fields.iter().filter(|_| callsheet_core::is_name(path)).map(|field| with(&[field]));
         alone
             .chain([with(&fields)])
@@ -265,7 +266,8 @@ const CONFINED: [(&str, Naming<Option<Said>>); 12] = [
         if path.contains('\0') {
             return None;
         }
-        // All four look the name up in the same way: in the short form each path meets one of them.
+        // All four commands search for the name in the same way: in the short form each path is tried with
+        // one of them.
         let commands = ["show", "where", "diff", "eject"];
         let share = if crate::long() { &commands[..] } else { &commands[path.len() % 4..][..1] };
         let mut all = share.iter().map(|command| scene.world.run(&["templates", command, "--", path]));
@@ -274,7 +276,8 @@ const CONFINED: [(&str, Naming<Option<Said>>); 12] = [
     }),
 ];
 
-/// Files that a person names outright may lie anywhere. They must be files, and one from outside is told.
+/// The places in which a person names a file explicitly. It may be anywhere, but must be a file, and
+/// callsheet warns about one from outside.
 const OUTRIGHT: [(&str, Naming<Said>); 4] = [
     ("-f", |scene, path| scene.world.run(&["compose", "-p", "plan", "x", &format!("-f={path}")])),
     ("--artifact", |scene, path| {
@@ -296,7 +299,7 @@ const OUTRIGHT: [(&str, Naming<Said>); 4] = [
     }),
 ];
 
-/// What is wrong with how a path was dealt with, if anything.
+/// Returns an objection to the handling of a path, if there is one.
 fn verdict(place: &str, path: &str, said: &Said, opened: bool) -> Option<String> {
     let shown: String = path.chars().take(80).collect();
     if said.leaks() {
@@ -333,7 +336,7 @@ fn hostile_paths_lead_nowhere() {
                     wrong.extend(verdict(place, path, &said, false));
                 }
             }
-            // A person may have asked for it in the last two.
+            // A person may have asked for the access in these places.
             scene.watch.saw_something();
         }
         wrong
@@ -342,7 +345,7 @@ fn hostile_paths_lead_nowhere() {
     assert!(wrong.is_empty(), "{} escapes:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// The same places do read what lies inside, so that finding nothing means something.
+/// The same places read files inside the project, so a search without a result means something.
 #[test]
 fn harmless_paths_are_read() {
     let scene = Scene::new();
@@ -369,9 +372,9 @@ fn harmless_paths_are_read() {
     assert!(scene.watch.saw_something());
 }
 
-/// Waiting for any of these would take for ever, so that it ends at all is the proof; how long it takes is told.
+/// Waiting for any of these would take forever, so the end of the command is the proof. The time is reported.
 #[test]
-fn what_is_no_file_is_refused_at_once() {
+fn non_files_are_refused_at_once() {
     let scene = Scene::new();
     let mut slowest = Duration::ZERO;
     let mut refused = |what: String, said: Said, error: &str| {
@@ -384,7 +387,7 @@ fn what_is_no_file_is_refused_at_once() {
             refused(format!("{place}: {path}"), name(&scene, path).unwrap(), "error[source/unreadable]");
         }
         for (flag, name) in &OUTRIGHT[..2] {
-            // Inside the project it is a source, outside a file that was named.
+            // Inside the project the path is a source, outside it is an explicitly named file.
             let said = name(&scene, path);
             let named = said.err().starts_with("error[input/unreadable]");
             let error = if named { "error[input/unreadable]" } else { "error[source/unreadable]" };
@@ -400,9 +403,9 @@ fn what_is_no_file_is_refused_at_once() {
     crate::figure(&format!("FIFOs, devices and sockets: refused after {slowest:.0?} at most (wanted: 1 s)"));
 }
 
-/// A repository whose own files and folders are links to elsewhere.
+/// A repository whose own files and folders are links to places outside.
 #[test]
-fn what_a_repository_links_to_is_not_read() {
+fn links_of_repository_are_not_followed() {
     let linked = [
         ".callsheet",
         ".callsheet/config.toml",
@@ -456,9 +459,9 @@ fn what_a_repository_links_to_is_not_read() {
     }
 }
 
-/// The judges object to a program that opens what it is told to.
+/// The judges object to a program that opens any path that it is given.
 #[test]
-fn an_open_door_is_noticed() {
+fn careless_program_is_detected() {
     let scene = Scene::new();
     let mut seen = (0, 0);
     for path in

@@ -1,5 +1,6 @@
-//! A ledger that cannot be written can be read: by its mode, by that of its folder, on a file system that is mounted to be
-//! read, and by a user of PostgreSQL who may only read. Nothing is written then, neither in it nor beside it.
+//! A ledger that cannot be written can be read: because of its mode or the mode of its folder, on a file
+//! system that is mounted read-only, and by a PostgreSQL user with read permission only. In these cases
+//! nothing is written, neither in the ledger nor beside it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -13,14 +14,14 @@ use postgres::NoTls;
 
 use crate::world::{Said, World, said};
 
-/// Whom permissions bind, unless we are bound by them ourselves.
+/// The user that permissions apply to, if the tests run as root.
 const NOBODY: u32 = 65534;
 
 fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
-/// A world of a user whom permissions bind.
+/// A world whose user is subject to permissions.
 struct Bound {
     world: World,
     binary: PathBuf,
@@ -30,7 +31,8 @@ impl Bound {
     fn new() -> Self {
         let world = World::new();
         let binary = world.at("callsheet");
-        // By another program: a file that this one holds open for writing, were it in a child just forked, cannot be run.
+        // `cp` copies the binary: a file that this process holds open for writing could be inherited by a
+        // child that was just forked, and then cannot be run.
         assert!(
             Command::new("cp").arg(env!("CARGO_BIN_EXE_callsheet")).arg(&binary).status().unwrap().success()
         );
@@ -59,7 +61,7 @@ impl Bound {
         self.run_in(&self.world.project, &[&["--ledger", ledger], args].concat(), NOBODY)
     }
 
-    /// As another user, where there can be one.
+    /// Runs the command as another user if the tests run as root.
     fn run_in(&self, dir: &Path, args: &[&str], user: u32) -> Said {
         let mut command = self.command(&self.binary);
         command.current_dir(dir).args(args);
@@ -73,7 +75,7 @@ impl Bound {
         assert!(Command::new("chmod").args(["-R", mode]).arg(path).status().unwrap().success());
     }
 
-    /// Records something of every kind that is listed.
+    /// Records an entry of every kind that the commands list.
     fn fill(&self, ledger: &str) {
         for args in [
             &["compose", "-p", "plan", "--task-id", "T-1", "--record", "Plan it"][..],
@@ -85,7 +87,7 @@ impl Bound {
     }
 }
 
-/// Every command that only reads.
+/// All commands that only read.
 const READS: &[&[&str]] = &[
     &["log"],
     &["--json", "log", "--task", "T-1"],
@@ -104,7 +106,7 @@ const READS: &[&[&str]] = &[
 
 const WRITES: &[&[&str]] = &[&["compose", "-p", "plan", "--record", "x"], &["gc", "--keep-last", "0"]];
 
-/// All files of a folder, with what would tell of a change.
+/// Returns all files of a folder, each with the metadata that shows a change.
 fn files(folder: &Path) -> BTreeMap<String, (u64, u32, i64, i64)> {
     let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
     entries
@@ -118,7 +120,7 @@ fn files(folder: &Path) -> BTreeMap<String, (u64, u32, i64, i64)> {
         .collect()
 }
 
-/// Ledgers in folders of their own: closed, left with a log, and left with a log without its index.
+/// Creates ledgers in folders of their own: closed, left with a log, and left with a log without its index.
 fn ledgers(bound: &Bound) -> Vec<PathBuf> {
     let first = bound.world.project.join("closed");
     fs::create_dir(&first).unwrap();
@@ -126,7 +128,7 @@ fn ledgers(bound: &Bound) -> Vec<PathBuf> {
     let ledger = first.join("ledger.db");
     bound.fill(ledger.to_str().unwrap());
     assert_eq!(files(&first).len(), 1, "{:?}", files(&first));
-    // For as long as one reads, the log stays.
+    // The log stays as long as a reader is connected.
     let reader = rusqlite::Connection::open(&ledger).unwrap();
     reader.query_row("SELECT count(*) FROM runs", [], |row| row.get::<_, i64>(0)).unwrap();
     bound.give_away(&first);
@@ -145,7 +147,7 @@ fn ledgers(bound: &Bound) -> Vec<PathBuf> {
         all.push(folder);
     }
     drop(reader);
-    // Its last connection has written the log into the database.
+    // The last connection has written the log into the database.
     assert_eq!(bound.run(ledger.to_str().unwrap(), &["recover"]).code, Some(0));
     let odd = bound.world.project.join("closed ?#%name");
     fs::create_dir(&odd).unwrap();
@@ -159,7 +161,7 @@ fn ledgers(bound: &Bound) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_ledger_that_cannot_be_written_is_read() {
+fn read_only_ledger_is_readable() {
     let bound = Bound::new();
     let mut tried = 0;
     for folder in ledgers(&bound) {
@@ -180,16 +182,16 @@ fn a_ledger_that_cannot_be_written_is_read() {
                 said.out
             });
             let answers: Vec<Vec<u8>> = answers.collect();
-            // All that is in the log was read: the same as from a ledger that can be written.
+            // The whole log was read: the answers equal those of a writable ledger.
             assert_eq!(String::from_utf8_lossy(&answers[0]).lines().count(), 5, "{what}");
             assert!(expected.get_or_insert_with(|| answers.clone()) == &answers, "{what}");
             let is_writable = of_folder == 0o700 && of_files == 0o600;
             if !is_writable {
                 assert_eq!(files(&folder), before, "{what}");
-                // Whoever owns a file can make it writable again, and needs the folder for a log.
+                // The owner of a file can make it writable again, and needs the folder for a log.
                 for args in WRITES.iter().filter(|_| of_files != 0o600 && of_folder != 0o700) {
                     let refused = bound.run(ledger, args);
-                    // A copy of a ledger is foreign, which is found if it can be opened at all.
+                    // A copy of a ledger is foreign. This is detected if the copy can be opened at all.
                     let is_refused = [Some(8), Some(10)].contains(&refused.code);
                     assert!(is_refused, "{args:?} of {what}: {:?} {}", refused.code, refused.err());
                 }
@@ -207,10 +209,10 @@ fn a_ledger_that_cannot_be_written_is_read() {
     }
 }
 
-/// A state directory that cannot be written is enough to read: where the project is, after it was moved, and for another
-/// user who may look at it.
+/// A state directory that cannot be written is enough to read: in the project's place, after the project
+/// moved, and for another user with read permission.
 #[test]
-fn a_state_directory_that_cannot_be_written_is_read() {
+fn read_only_state_directory_is_readable() {
     let bound = Bound::new();
     let (project, state) = (&bound.world.project, bound.world.at("home/.local"));
     let init = bound.command(Path::new("git")).args(["init", "-q"]).status().unwrap();
@@ -248,13 +250,13 @@ fn a_state_directory_that_cannot_be_written_is_read() {
             assert!(named && place, "{args:?} in {}: {}", dir.display(), refused.err());
         }
     }
-    // Another user with the same home, who may look at everything and change nothing.
+    // Another user with the same home, who can read everything and change nothing.
     if !is_root() {
         return crate::not_tested("a state directory of another user: only root can be several users");
     }
     bound.change_mode("a+rX", &state);
     bound.change_mode("a+rX", &moved);
-    // For this user the project is another one, which has no last run.
+    // For this user it is another project, which has no last run.
     for args in READS.iter().filter(|args| !args.contains(&"last")) {
         let said = bound.run_in(&moved, &[&["--ledger", ledger], *args].concat(), NOBODY - 1);
         assert_eq!(said.code, Some(0), "{args:?}: {}", said.err());
@@ -262,9 +264,9 @@ fn a_state_directory_that_cannot_be_written_is_read() {
     bound.change_mode("u+w", &state);
 }
 
-/// A ledger of an earlier version is read where it lies, if it cannot be copied.
+/// A ledger of an earlier version is read in place if it cannot be copied.
 #[test]
-fn an_old_ledger_is_read_where_nothing_can_be_written() {
+fn old_ledger_is_read_in_place() {
     let bound = Bound::new();
     let old = bound.world.project.join(".callsheet/ledger.db");
     bound.fill(".callsheet/ledger.db");
@@ -305,7 +307,7 @@ fn on_a_mounted_file_system(bound: &Bound, folder: &Path, expected: &[Vec<u8>]) 
 }
 
 #[test]
-fn a_user_of_postgres_who_may_only_read_reads() {
+fn postgres_reader_can_read_ledger() {
     let server = match Postgres::start() {
         Ok(server) => server,
         Err(why) => return crate::not_tested(&format!("a user of PostgreSQL who may only read: {why}")),
@@ -315,7 +317,7 @@ fn a_user_of_postgres_who_may_only_read_reads() {
     let reader = url.replace("callsheet@", "reader@");
     let mut client = postgres::Client::connect(&url, NoTls).unwrap();
     client.batch_execute("CREATE ROLE reader LOGIN").unwrap();
-    // Where there is no ledger, reading makes none.
+    // If there is no ledger, reading creates none.
     for url in [&url, &reader] {
         let said = bound.run(url, &["log"]);
         assert_eq!(said.code, Some(4), "{}", said.err());

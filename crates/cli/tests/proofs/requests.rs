@@ -1,8 +1,9 @@
-//! Requests by number: the same number, the same request, and all recipes, formats and kinds of input among them.
+//! Requests by number: the same number gives the same request. They cover all recipes, formats and kinds of
+//! input.
 
 use serde_json::{Map, Value, json};
 
-/// A generator that needs no crate and is the same everywhere (SplitMix64).
+/// A generator that needs no crate and gives the same numbers everywhere (SplitMix64).
 pub(crate) struct Dice(u64);
 
 impl Dice {
@@ -18,7 +19,7 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).unwrap()
     }
@@ -64,17 +65,17 @@ fn text(dice: &mut Dice) -> String {
     text
 }
 
-/// What one prompt is made of: a request file, and flags on top of it.
+/// The input of one prompt: a request file, and flags on top of it.
 pub(crate) struct Order {
     pub(crate) request: Value,
-    /// Paths that follow `-f`, relative to the project.
+    /// Paths for `-f`, relative to the project.
     pub(crate) files: Vec<&'static str>,
-    /// Paths that follow `--detail`, relative to the project, with how much of them is shown.
+    /// Paths for `--detail`, relative to the project, each with its level of detail.
     pub(crate) details: Vec<&'static str>,
     pub(crate) flags: Vec<&'static str>,
 }
 
-/// The request of this number. It fits the project that `determinism` writes.
+/// Returns the request of this number. It fits the project that `determinism` writes.
 pub(crate) fn order(number: u64) -> Order {
     let mut dice = Dice::new(number);
     let mut request = Map::new();
@@ -174,7 +175,7 @@ pub(crate) fn order(number: u64) -> Order {
         }
     }
     let shown = if dice.below(2) == 0 { vec!["src=outline", "docs=path"] } else { Vec::new() };
-    // Few: a budget needs the vocabulary, and to load that takes longer than all the rest.
+    // Only a few, because a budget needs the vocabulary, and loading it takes longer than everything else.
     if number % 50 == 7 {
         flags.extend(["--budget", "6000"]);
     }

@@ -1,4 +1,4 @@
-//! Retention beside runs that begin, go on and end: none is lost, and the ledger stays whole.
+//! Retention while runs begin, continue and end: none is lost, and the ledger stays intact.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -7,7 +7,7 @@ use callsheet_mock::Postgres;
 
 use crate::world::World;
 
-/// Runs `each` programs in four processes at a time while `gc` removes all that it may, again and again.
+/// Runs `each` programs in each of four threads while `gc` repeatedly removes everything that it may.
 fn beside_runs(ledger: &str, each: usize) {
     let world = World::new();
     let (done, sweeps) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -16,7 +16,7 @@ fn beside_runs(ledger: &str, each: usize) {
             let mut removed = 0;
             while !done.load(Ordering::SeqCst) {
                 let said = world.run(&["--ledger", ledger, "gc", "--keep-last", "0"]);
-                // Before the first run there is no ledger.
+                // There is no ledger before the first run.
                 assert!(said.code == Some(0) || sweeps.load(Ordering::SeqCst) == 0, "{}", said.err());
                 if said.code == Some(0) {
                     sweeps.fetch_add(1, Ordering::SeqCst);
@@ -53,12 +53,12 @@ fn beside_runs(ledger: &str, each: usize) {
 }
 
 #[test]
-fn no_run_that_ends_is_lost_on_sqlite() {
+fn sqlite_retention_loses_no_run() {
     beside_runs("l.db", if crate::long() { 100 } else { 6 });
 }
 
 #[test]
-fn no_run_that_ends_is_lost_on_postgres() {
+fn postgres_retention_loses_no_run() {
     match Postgres::start() {
         Ok(server) => beside_runs(&server.database("swept").unwrap(), if crate::long() { 100 } else { 6 }),
         Err(why) => crate::not_tested(&format!("retention on PostgreSQL: {why}")),

@@ -1,9 +1,9 @@
-//! Rules for secrets that a project brings: what they cost has limits, and where a limit ends a search, the rest of the
+//! Secret rules that a project brings: their cost is limited, and if a limit ends a search, the rest of the
 //! text counts as a secret.
 
 use std::time::Instant;
 
-use callsheet_core::request::Layout;
+use callsheet_core::library::layout::Layout;
 use callsheet_core::secrets::SecretRules;
 use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
 
@@ -22,7 +22,7 @@ fn load(world: &World, text: &str) -> Result<SecretRules, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Patterns that make engines go back, that need many states, or that look at the same bytes again and again.
+/// Patterns that make engines backtrack, that need many states, or that examine the same bytes repeatedly.
 const PATTERNS: [&str; 14] = [
     "((((a*)*)*)*)*b",
     "(a+)+b",
@@ -40,13 +40,13 @@ const PATTERNS: [&str; 14] = [
     "((a{0,9}){0,9}){0,2}b",
 ];
 
-/// Texts in which the literal is everywhere, or at the beginning of each word.
+/// Returns texts in which the literal is everywhere, or at the beginning of each word.
 fn texts(bytes: usize) -> Vec<String> {
     ["a", "aa aaaaaaaaaaaaaaaa "].map(|unit| unit.repeat(bytes / unit.len())).into()
 }
 
 #[test]
-fn what_a_pattern_would_find_is_never_passed_over() {
+fn slow_pattern_never_misses_secret() {
     let world = World::new();
     let bytes = if crate::long() { 3 << 20 } else { 1 << 16 };
     let (mut tried, mut given_up) = (0, 0);
@@ -56,14 +56,14 @@ fn what_a_pattern_would_find_is_never_passed_over() {
         for more in &ways[..if crate::long() { 2 } else { 1 }] {
             let rules = match load(&world, &rule("r", "\"aa\"", more, pattern)) {
                 Ok(rules) => rules,
-                // Refused before the first text: that is a limit, too.
+                // The rule is refused before the first text, which is a limit, too.
                 Err(why) => {
                     assert!(why.contains("too large"), "{pattern}: {why}");
                     continue;
                 }
             };
             for text in texts(bytes) {
-                // What the rule is made to find stands at the end.
+                // The text that the rule is written to find is at the end.
                 let text = format!("{text} {}b", "a".repeat(if number == 4 { 70 } else { 12 }));
                 let hits = rules.scan(&text);
                 let end = text.len();
@@ -82,7 +82,7 @@ fn what_a_pattern_would_find_is_never_passed_over() {
 }
 
 #[test]
-fn what_exceeds_a_limit_is_refused_when_it_is_read() {
+fn rules_over_limit_are_refused() {
     let world = World::new();
     let many: String =
         (0..101).map(|number| rule(&format!("r{number}"), "\"key\"", "", "key[0-9]{9}")).collect();
@@ -110,9 +110,9 @@ fn what_exceeds_a_limit_is_refused_when_it_is_read() {
     assert!(load(&world, &rule("a", "\"aa\"", "window = 65536", "((((a*)*)*)*)*b")).is_ok());
 }
 
-/// Through the program: what was given up is refused where it would be recorded.
+/// Uses the program: a text whose search was given up is refused instead of recorded.
 #[test]
-fn a_text_that_takes_too_long_is_refused() {
+fn text_with_slow_search_is_refused() {
     let world = World::new();
     world.write(".callsheet/secrets/x.toml", rule("slow", "\"aa\"", "window = 65536", "[a ]*b"));
     let said = world.run(&["run", "-q", &"aaaaaaaa ".repeat(12_000), "--", "true"]);

@@ -1,4 +1,5 @@
-//! Submitting: only the agent of a run submits for it, and only while it runs. Nothing is written for another run.
+//! Submitting: only the agent of a run submits for it, and only while it runs. Nothing is written for another
+//! run.
 
 use std::fs;
 use std::io::Read as _;
@@ -14,7 +15,7 @@ use crate::world::World;
 
 const BIN: &str = env!("CARGO_BIN_EXE_callsheet");
 
-/// An agent that runs each script that is put into its folder, and ends when it is told to.
+/// An agent that runs each script that is put into its folder, and ends when the file `end` exists.
 const AGENT: &str = "cd $T/$1; echo $$ > pid; echo \"$CALLSHEET_RUN\" > run.new; mv run.new run
 while ! [ -e end ]; do for s in *.sh; do [ -e \"$s\" ] || continue; mv $s $s.now; sh ./$s.now > $s.out 2>&1; mv $s.out $s.done; done; sleep 0.02; done\n";
 
@@ -38,7 +39,7 @@ fn world() -> World {
         fs::create_dir_all(world.at(folder)).unwrap();
     }
     world.put("t/agent.sh", AGENT);
-    // The protocol's messages for one submission whose summary is `$1`.
+    // The messages of the protocol for one submission whose summary is `$1`.
     world.put(
         "t/messages.sh",
         "printf '%s\\n' '{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-06-18\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}' \
@@ -85,7 +86,7 @@ impl Running {
         Self { name: name.to_owned(), child, run }
     }
 
-    /// Has the agent run a script, and waits for what it printed.
+    /// Has the agent run a script, and returns its output.
     fn does(&self, world: &World, number: usize, script: &str) -> String {
         let file = world.at(&format!("t/{}/{number}.sh", self.name));
         fs::write(file.with_extension("new"), script).unwrap();
@@ -104,7 +105,7 @@ impl Running {
     }
 }
 
-/// How a submission for `run` is made, with the whole command line of our server.
+/// Returns a script that submits for `run`, with the whole command line of the server.
 fn submit(world: &World, run: &str, session: &str, role: &str, summary: &str, by: &str) -> String {
     let (t, project) = (world.at("t").display().to_string(), world.project.display().to_string());
     format!(
@@ -135,7 +136,7 @@ fn outside(script: &str) -> String {
 }
 
 #[test]
-fn other_run_accepts_nothing() {
+fn submission_for_other_run_is_refused() {
     let world = world();
     let (one, two) = (Running::start(&world, "a", "one"), Running::start(&world, "b", "two"));
     let home = world.at("home").display().to_string();
@@ -163,13 +164,13 @@ fn other_run_accepts_nothing() {
         assert!((is_refused(&answer) || no_tool) && !is_accepted(&answer), "{attempt}: {answer}");
         tried += 1;
     }
-    // From a process of the user that belongs to no run, and for runs that are guessed.
+    // From a process of the user that belongs to no run, and for guessed runs.
     for run in [two.run.clone(), one.run.clone()].into_iter().chain((0..20).map(guess)) {
         let answer = outside(&submit(&world, &run, "two", "reviewer", "EVIL", "env T=/"));
         assert!(is_refused(&answer) && !is_accepted(&answer), "{run}: {answer}");
         tried += 1;
     }
-    // The run's own agent, in another role or session than its own.
+    // The run's own agent, in a role or session that is not its own.
     for (number, attempt) in [
         submit(&world, &two.run, "two", "coder", "EVIL", ""),
         submit(&world, &two.run, "one", "reviewer", "EVIL", ""),
@@ -182,7 +183,7 @@ fn other_run_accepts_nothing() {
         assert!(!is_accepted(&answer), "{attempt}: {answer}");
         tried += 1;
     }
-    // A file that says it was submitted.
+    // A file that claims a submission.
     let note = json!({ "tool": "submit_review", "sha256": "0", "verdict": "pass", "done": {} });
     for name in ["submitted.jsonl", "submissions", "notes"] {
         world.put(&format!("home/.local/state/callsheet/runs/{}/{name}", two.run), format!("{note}\n"));
@@ -199,7 +200,7 @@ fn other_run_accepts_nothing() {
     let result = two.end(&world);
     let submitted = result["reply"]["submitted"].as_array().unwrap();
     assert_eq!((submitted.len(), &submitted[0]["tool"]), (1, &json!("submit_review")), "{result}");
-    // After its end.
+    // After the end of the run.
     let run = result["run"].as_str().unwrap();
     let late = one.does(&world, 20, &submit(&world, run, "two", "reviewer", "LATE", ""));
     assert!(is_refused(&late) && !is_accepted(&late), "{late}");
@@ -209,7 +210,7 @@ fn other_run_accepts_nothing() {
     assert_eq!(tried, 38);
 }
 
-/// An id of a run that nobody started.
+/// Returns the id of a run that does not exist.
 fn guess(number: u64) -> String {
     format!("01a1e2ed-827b-77ce-a517-{:012x}", number * 7919 + 1)
 }
@@ -242,7 +243,7 @@ else:
 "#;
 
 #[test]
-fn socket_answers_its_own_agent_alone() {
+fn socket_answers_only_its_agent() {
     if Command::new("python3").arg("--version").output().is_err() {
         return not_tested("raw connections to a guard: python3 is not installed");
     }
@@ -277,7 +278,7 @@ fn socket_answers_its_own_agent_alone() {
         assert!(!answer.contains("yes") && !answer.contains("noted"), "{how}: {answer}");
         assert!(!outside(&client(how)).contains("yes"), "{how}");
     }
-    // A socket of another process in the place of the guard's: our server does not believe it.
+    // A socket of another process in place of the guard's: our server does not believe it.
     let fake = format!(
         "cd {}; rm -f guard; python3 -c \"import socket
 s = socket.socket(socket.AF_UNIX); s.bind('guard'); s.listen()
@@ -289,7 +290,7 @@ while True:
     one.does(&world, 10, &fake);
     let by_fake = one.does(&world, 11, &submit(&world, &two.run, "two", "reviewer", "EVIL", ""));
     assert!(is_refused(&by_fake) && !is_accepted(&by_fake), "{by_fake}");
-    // Without its socket the run itself submits nothing either.
+    // Without the socket, the run itself cannot submit either.
     fs::remove_file(folder.join("guard")).unwrap();
     let deleted = two.does(&world, 12, &submit(&world, &two.run, "two", "reviewer", "Good.", ""));
     assert!(is_refused(&deleted) && !is_accepted(&deleted), "{deleted}");
@@ -299,7 +300,7 @@ while True:
 }
 
 #[test]
-fn long_state_path_has_a_socket() {
+fn long_state_path_has_socket() {
     let world = world();
     let long = world.at(&format!("home/{}", "long/".repeat(40)));
     fs::create_dir_all(&long).unwrap();

@@ -1,4 +1,4 @@
-//! A directory that becomes a link, again and again, while prompts are composed from it.
+//! A directory that repeatedly becomes a link while prompts are composed from it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
 
 use crate::world::{CANARY, World};
 
-/// What is swapped, and for what.
+/// The swapped paths, each with the link that takes its place.
 const SWAPPED: [(&str, &str); 3] =
     [("dir", ".dir-link"), ("file.md", ".file-link"), (".callsheet/templates", ".templates-link")];
 
@@ -34,7 +34,7 @@ fn scene() -> World {
     world
 }
 
-/// Swaps until told to stop, and counts.
+/// Swaps until `stop` is set, and counts the swaps.
 fn swap(project: &Path, stop: &AtomicBool, swaps: &AtomicUsize) {
     let name = |name: &str| project.join(name);
     while !stop.load(Ordering::Relaxed) {
@@ -48,7 +48,7 @@ fn swap(project: &Path, stop: &AtomicBool, swaps: &AtomicUsize) {
     }
 }
 
-/// Runs `read` at least so many times while things are swapped at least so many times. Gives what was read.
+/// Runs `read` at least `reads` times while at least `swaps` swaps happen. Returns the texts that were read.
 fn while_swapped(
     world: &World,
     swaps: usize,
@@ -68,17 +68,18 @@ fn while_swapped(
     })
 }
 
-/// What shows that something outside was read.
+/// Returns the texts that show a read outside the project.
 fn escapes(seen: &BTreeSet<String>) -> Vec<&String> {
     seen.iter().filter(|text| text.contains(CANARY)).collect()
 }
 
-/// How often things are swapped at least.
+/// Returns the minimum number of swaps.
 fn swaps() -> usize {
     if crate::long() { 100_000 } else { 2_000 }
 }
 
-/// Every text that a prompt can take from the disk: includes, documents, templates, fragments, the tree.
+/// Returns every text that a prompt can take from the disk: includes, documents, templates, fragments, the
+/// tree.
 fn composed(disk: &Disk) -> Vec<String> {
     let request = |json: serde_json::Value| -> Request { serde_json::from_value(json).unwrap() };
     let document = |path: &str| RequestDocument { path: Some(path.into()), ..RequestDocument::default() };
@@ -93,7 +94,7 @@ fn composed(disk: &Disk) -> Vec<String> {
 }
 
 #[test]
-fn what_is_swapped_in_is_not_read() {
+fn swapped_link_is_not_read() {
     let world = scene();
     let roots = Roots { project: Some(world.project.clone()), ..Roots::default() };
     let disk = Disk::new(&roots, DEFAULT_MAX_FILE_BYTES);
@@ -102,9 +103,9 @@ fn what_is_swapped_in_is_not_read() {
     assert!(seen.iter().any(|text| text.contains("harmless")), "nothing was ever read: {seen:?}");
 }
 
-/// The program itself, which opens the project anew each time; packing too.
+/// Tests the program itself, which opens the project anew each time; packing too.
 #[test]
-fn the_program_does_not_follow_what_is_swapped_in() {
+fn program_does_not_follow_swapped_link() {
     let world = scene();
     let seen = while_swapped(&world, swaps(), 50, || {
         let staged = world.run(&["compose", "--role", "reader", "--session", ".", "x"]);
@@ -115,9 +116,9 @@ fn the_program_does_not_follow_what_is_swapped_in() {
     assert!(seen.iter().any(|text| text.contains("harmless")), "nothing was ever read");
 }
 
-/// A reader that looks first and opens then is caught, if not in the first round then in a later one.
+/// A reader that checks first and opens later is caught, if not in the first round then in a later one.
 #[test]
-fn a_careless_reader_is_noticed() {
+fn careless_reader_is_detected() {
     let world = scene();
     let careless = || {
         let path = world.project.join("dir/canary.md");

@@ -1,8 +1,8 @@
-//! Terminal escapes: whatever names, texts, values and files hold, no control sequence but our own colours reaches a
-//! terminal. The judge is a parser of such sequences.
+//! Terminal escapes: regardless of the contents of names, texts, values and files, no control sequence but
+//! our own colours reaches a terminal. The judge is a parser of such sequences.
 //!
-//! `compose` and `templates show` print data: their standard output is the very bytes that were asked for, so it is
-//! not judged here. Everything else that they say is.
+//! `compose` and `templates show` print data: their standard output is exactly the requested bytes, so it is
+//! not judged here. Everything else that they print is judged.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use vte::{Params, Parser, Perform};
 
 use crate::world::{Said, World, said};
 
-/// Sequences that do something, cut into portions that fit into a file name; `/` cannot stand there.
+/// Sequences with an effect, cut into portions that fit into a file name, which cannot contain `/`.
 const HOSTILE: [&str; 4] = [
     "\u{1b}[35;7mred\u{1b}[8m\u{1b}]0;title\u{7}\u{1b}]52;c;aGk=\u{7}\u{1b}]8;;x:y\u{1b}\\link\u{1b}]8;;\u{1b}\\",
     "\u{1b}[2J\u{1b}[H\u{1b}[?1049h\u{1b}[6n\u{1b}c\u{1b}(0\u{1b}P1$r0m\u{1b}\\\u{1b}_x\u{1b}\\\u{1b}^y\u{1b}\\\u{7}\u{8}\u{b}\u{c}\u{e}\u{f}\u{7f}",
@@ -70,12 +70,12 @@ impl Perform for Judge {
     }
 }
 
-/// What of `bytes` is no plain text.
+/// Returns an objection to everything in `bytes` that is not plain text.
 fn objections(bytes: &[u8], colours: bool) -> BTreeSet<String> {
     let mut judge = Judge { colours, ..Judge::default() };
     let mut parser = Parser::new();
     parser.advance(&mut judge, bytes);
-    // A sequence that is not ended swallows what follows: then this is not printed as it stands.
+    // An unfinished sequence swallows the following text: then this newline is not printed as it is.
     parser.advance(&mut judge, b"\n");
     if std::str::from_utf8(bytes).is_err() {
         judge.object("bytes that are not UTF-8".into());
@@ -83,7 +83,7 @@ fn objections(bytes: &[u8], colours: bool) -> BTreeSet<String> {
     judge.wrong
 }
 
-/// A project in which everything has a hostile name and a hostile text.
+/// Creates a project in which everything has a hostile name and a hostile text.
 fn scene(hostile: &str) -> World {
     let parent = std::env::temp_dir().join(format!("callsheet-{}-{hostile}", std::process::id()));
     fs::create_dir_all(&parent).unwrap();
@@ -138,7 +138,7 @@ fn escaped(text: &str) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// Everything that can be said to a person, in a project that works more or less.
+/// Returns commands that produce every output for a person, in a project that mostly works.
 fn commands(hostile: &str) -> Vec<Vec<String>> {
     let with = |before: &str| format!("{before}{hostile}");
     let lines: Vec<Vec<String>> = vec![
@@ -263,7 +263,7 @@ fn commands(hostile: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// The same for the ledger: something hostile is recorded, and everything there is to see of it is looked at.
+/// Returns the same for the ledger: commands that record a hostile text, and every view of it.
 fn ledger_commands(hostile: &str) -> Vec<Vec<String>> {
     let record = ["compose", "--record", "--request", "documents.json", "--task-id", hostile];
     let lines: &[&[&str]] = &[
@@ -313,7 +313,7 @@ fn ledger_commands(hostile: &str) -> Vec<Vec<String>> {
     lines.iter().map(|line| line.iter().map(ToString::to_string).collect()).collect()
 }
 
-/// Whether standard output is the data that was asked for, whatever it is.
+/// Returns whether standard output is the requested data, with any content.
 fn is_data(args: &[String]) -> bool {
     let composed = args[0] == "compose" && !args.contains(&"--count".into());
     composed || args[0] == "export" || args.starts_with(&["templates".into(), "show".into()])
@@ -326,7 +326,7 @@ fn judged(args: &[String], said: &Said, colours: bool, json: bool, wrong: &mut V
         }
     };
     object("standard error", &said.err, colours);
-    // An export is data in JSON's own notation, whatever is asked for.
+    // An export is always data in JSON's own notation.
     if json && args[0] != "export" || !is_data(args) {
         object("standard output", &said.out, colours);
     }
@@ -341,7 +341,7 @@ fn run(world: &World, args: &[String], before: &[&str], variables: &[(&str, &str
 }
 
 #[test]
-fn no_view_lets_an_escape_through() {
+fn views_print_no_escapes() {
     let mut wrong = Vec::new();
     let worlds: Vec<(&str, World)> = HOSTILE.iter().map(|hostile| (*hostile, scene(hostile))).collect();
     let found = crate::world::in_parallel(&worlds, |share| {
@@ -355,7 +355,7 @@ fn no_view_lets_an_escape_through() {
         wrong
     });
     wrong.extend(found.concat());
-    // Without colours there is nothing of our own to tell from theirs: one portion is enough.
+    // Without colours none of our own sequences can be confused with theirs: one portion is enough.
     let (hostile, world) = &worlds[0];
     for args in commands(hostile) {
         judged(&args, &run(world, &args, &["--color=never"], &[]), false, false, &mut wrong);
@@ -370,7 +370,7 @@ fn no_view_lets_an_escape_through() {
 }
 
 #[test]
-fn no_configuration_lets_an_escape_through() {
+fn hostile_configuration_prints_no_escapes() {
     let mut wrong = Vec::new();
     for hostile in HOSTILE {
         let quoted = format!("\"{}\"", escaped(hostile));
@@ -406,9 +406,9 @@ fn no_configuration_lets_an_escape_through() {
     assert!(wrong.is_empty(), "{} times:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Whoever adds a command adds lines for it to [`commands`].
+/// A new command needs lines in [`commands`].
 #[test]
-fn no_command_is_left_out() {
+fn every_command_is_tested() {
     let help = World::new().run(&["--help"]).out();
     let section =
         help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
@@ -422,9 +422,9 @@ fn no_command_is_left_out() {
     assert_eq!(there.difference(&tried).collect::<Vec<_>>(), Vec::<&String>::new());
 }
 
-/// What is made visible can still be told, and what is data stays what it is.
+/// Text that was made visible can still be identified, and data stays unchanged.
 #[test]
-fn nothing_is_lost_by_it() {
+fn escaping_loses_no_data() {
     for hostile in HOSTILE {
         let world = World::new();
         let file = world.write(
@@ -442,7 +442,7 @@ fn nothing_is_lost_by_it() {
 
 /// The judge objects to every one of the sequences, and to nothing that we print.
 #[test]
-fn an_escape_is_noticed() {
+fn escape_is_detected() {
     for hostile in HOSTILE {
         for c in hostile.char_indices().filter(|(_, c)| c.is_control()) {
             let from_here = &hostile[c.0..];

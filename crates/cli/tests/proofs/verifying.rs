@@ -1,4 +1,4 @@
-//! `verify --all` verifies everything, whatever it finds on the way, and ends with the worst.
+//! `verify --all` verifies everything, regardless of its findings on the way, and ends with the worst.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ fn json_of(said: &Said) -> Value {
     serde_json::from_slice(&said.out).unwrap()
 }
 
-/// The same record again with a change.
+/// Records the same bundle again, with a change.
 fn again(ledger: &mut Ledger, run: &str, change: impl FnOnce(&mut RecordBundle)) -> String {
     let run = ledger.find(run).unwrap().run.id;
     let composed = ledger.composed(&run).unwrap();
@@ -52,10 +52,10 @@ const TWO: [&str; 2] = ["--set-secret-env", "two=TWO"];
 const NONE: [&str; 4] = ["--set", "one=x", "--set", "other=y"];
 
 #[test]
-fn a_sealed_prompt_needs_the_values_that_are_in_it_and_no_others() {
+fn sealed_prompt_needs_only_its_values() {
     let world = world();
     let other = ["--set", "other=y"];
-    // What is marked as secret, what is given to verify it, and what is still needed.
+    // The values marked as secret, the values given to verify it, and the values still needed.
     let plain = recorded(&world, &NONE);
     let unused = recorded(&world, &[&NONE[..], &TWO].concat());
     let used = recorded(&world, &[&ONE[..], &other].concat());
@@ -74,7 +74,7 @@ fn a_sealed_prompt_needs_the_values_that_are_in_it_and_no_others() {
     assert_eq!(needs(&both, &[]), (Some(12), one(&both)));
     assert_eq!(needs(&both, &TWO), (Some(12), one(&both)));
     assert_eq!(needs(&both, &ONE), (Some(0), json!([])));
-    // A wrong value is told, also of one that is not in the prompt.
+    // A wrong value is reported, even if the value is not in the prompt.
     assert_eq!(needs(&used, &["--set-secret-env", "one=TWO"]), (Some(1), json!([])));
     assert_eq!(needs(&unused, &["--set-secret-env", "two=ONE"]), (Some(1), json!([])));
     let (code, told) = run_json(&world, &["verify", "--all"]);
@@ -92,7 +92,7 @@ fn a_sealed_prompt_needs_the_values_that_are_in_it_and_no_others() {
     }
     let counts = "prompts composed again, the same bytes: 2\nprompts that need a secret value: 2\nrecords in order: 4\n";
     assert!(shown.contains(counts), "{shown}");
-    // A seal that was changed is found, though nothing secret is in the prompt.
+    // A changed HMAC is detected, though the prompt contains no secret.
     let mut ledger = Ledger::open(&LedgerUrl::Sqlite(world.project.join(LEDGER))).unwrap();
     let forged = again(&mut ledger, &unused, |kept| {
         let sealed = kept.composed.sealed.as_mut().unwrap();
@@ -106,11 +106,11 @@ fn run_json(world: &World, args: &[&str]) -> (Option<i32>, Value) {
     (said.code, json_of(&said))
 }
 
-/// What a run of a ledger has: each is a case of its own, and all subsets of them are tried.
+/// Kinds of damage in a ledger: each is a case of its own, and all subsets of them are tried.
 const KINDS: [&str; 5] = ["damaged", "differs", "sealed", "older", "newer"];
 
 #[test]
-fn the_worst_of_all_findings_is_the_exit_code() {
+fn worst_finding_sets_exit_code() {
     let some = |subset: &u32| crate::long() || subset.count_ones() <= 2 || subset.count_ones() == 5;
     for subset in (0..1_u32 << KINDS.len()).filter(some) {
         let kinds: BTreeSet<&str> = KINDS
@@ -177,9 +177,9 @@ fn the_worst_of_all_findings_is_the_exit_code() {
     }
 }
 
-/// Of a run of another engine everything is verified but composing again.
+/// A run of another engine is verified completely, except for composing it again.
 #[test]
-fn a_run_of_another_engine_is_verified_as_far_as_it_can_be() {
+fn run_of_other_engine_is_verified() {
     let world = world();
     let first = recorded(&world, &NONE);
     let secret = recorded(&world, &[&ONE[..], &["--set", "other=y"]].concat());

@@ -1,4 +1,4 @@
-//! A project in a directory of its own, with a secret outside of it, and the real binary run in it.
+//! A project in a directory of its own, with a secret outside of it, and the real binary that runs in it.
 
 use std::fs;
 use std::io::Read;
@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Stands in every file outside the project, and must not stand anywhere else.
+/// A text in every file outside the project. It must not appear anywhere else.
 pub(crate) const CANARY: &str = "CANARY-c0ffee-outside";
 
 pub(crate) struct World {
@@ -19,7 +19,7 @@ pub(crate) struct World {
 
 #[derive(Debug)]
 pub(crate) struct Said {
-    /// `None` where the program was ended by a signal.
+    /// `None` if a signal ended the program.
     pub(crate) code: Option<i32>,
     pub(crate) out: Vec<u8>,
     pub(crate) err: Vec<u8>,
@@ -35,7 +35,7 @@ impl Said {
         String::from_utf8_lossy(&self.err).into_owned()
     }
 
-    /// Whether either stream shows what stands outside.
+    /// Returns whether either stream shows text from outside the project.
     pub(crate) fn leaks(&self) -> bool {
         self.out().contains(CANARY) || self.err().contains(CANARY)
     }
@@ -59,7 +59,7 @@ impl World {
         world
     }
 
-    /// A path next to the project.
+    /// Returns a path next to the project.
     pub(crate) fn at(&self, path: &str) -> PathBuf {
         self.dir.path().canonicalize().unwrap().join(path)
     }
@@ -76,7 +76,7 @@ impl World {
         self.put(&format!("project/{path}"), bytes)
     }
 
-    /// Makes a link inside the project.
+    /// Creates a link inside the project.
     pub(crate) fn link(&self, target: impl AsRef<Path>, path: &str) {
         let path = self.project.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -95,10 +95,11 @@ impl World {
     }
 }
 
-/// Nothing here may wait for anything: who takes longer hangs. Far above what a busy machine needs.
+/// No command may wait for anything: one that takes longer than this hangs. Far above the needs of a busy
+/// machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Runs to the end, or fails where there is none.
+/// Runs the command to its end, or fails if it does not end.
 pub(crate) fn said(command: &mut Command) -> Said {
     let start = Instant::now();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -118,19 +119,20 @@ pub(crate) fn said(command: &mut Command) -> Said {
     Said { code, out, err, took: start.elapsed() }
 }
 
-/// Everything that a stream holds, as soon as it ends.
+/// Reads a stream in a thread and sends all its bytes when it ends.
 fn whole(mut stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).unwrap();
-        // Nobody waits any more for a program that was ended.
+        // The receiver is gone if the program was killed.
         let _ = send.send(bytes);
     });
     receive
 }
 
-/// Does `work` for every item, on as many threads as there are processors, and gives what each thread made.
+/// Does `work` for every item, on as many threads as there are processors, and returns the result of each
+/// thread.
 pub(crate) fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&[T]) -> R + Sync) -> Vec<R> {
     let threads = thread::available_parallelism().map_or(2, usize::from);
     let share = items.len().div_ceil(threads).max(1);

@@ -1,10 +1,10 @@
-//! Retry, continue, decide: a new prompt from the facts of the last run, and what is refused.
+//! Retry, continue, decide: a new prompt from the facts of the last run, and the cases that are refused.
 
 use std::fs;
 
 use crate::world::{World, ended, fake_agent, said, until};
 
-/// A section of the prompt, with its heading.
+/// Returns a section of the prompt, with its heading.
 fn section(prompt: &str, heading: &str) -> String {
     let start = prompt.find(&format!("## {heading}\n")).unwrap_or_else(|| panic!("no {heading}: {prompt}"));
     let body = &prompt[start..];
@@ -13,7 +13,7 @@ fn section(prompt: &str, heading: &str) -> String {
 }
 
 #[test]
-fn c8_retry_and_continue_tell_exactly_what_was_observed() {
+fn c8_digest_contains_exactly_observed_facts() {
     let world = World::new();
     let flags = [
         "--task-id",
@@ -44,7 +44,7 @@ fn c8_retry_and_continue_tell_exactly_what_was_observed() {
              outside the write scope, approval approved\n\nFiles changed by that run. What nobody has reverted since is still in the worktree:\n\n- `out.txt`\n- `src/in.txt`"
         )
     );
-    // Everything else is as it was.
+    // Everything else is unchanged.
     let digest = section(&prompt, "Retry/Continue Digest");
     assert_eq!(prompt.replace(&format!("{digest}\n\n"), ""), world.prompt(&first));
 
@@ -65,12 +65,12 @@ fn c8_retry_and_continue_tell_exactly_what_was_observed() {
 }
 
 #[test]
-fn c8_nothing_new_is_refused() {
+fn c8_retry_without_news_is_refused() {
     let world = World::new();
     let first = world.go(&["--check", "c=false"], &["exit", "0"]).expect(1).run();
-    // The first retry has something to tell: that there was a run.
+    // The first retry has a new fact: there was a run.
     let second = world.run(&["--json", "-q", "retry", &first]).expect(1).run();
-    // The second would tell the same again.
+    // The second retry would repeat the same facts.
     let third = world.run(&["--json", "-q", "retry", &second]);
     assert_eq!(third.error(), (Some(9), "run/refused".into()));
     let forced = world.run(&["--json", "-q", "retry", &second, "--force"]).expect(1);
@@ -82,7 +82,7 @@ fn c8_nothing_new_is_refused() {
              so far: 2\n\nChecks:\n\n- `c`: failed"
         )
     );
-    // Other facts, and it is another prompt.
+    // Other facts result in another prompt.
     world.write("README.md", "somebody works");
     let other = world.run(&["--json", "-q", "retry", &second, "--check", "d=true"]);
     assert_eq!(other.error(), (Some(9), "run/refused".into()));
@@ -101,7 +101,7 @@ fn c8_nothing_new_is_refused() {
 }
 
 #[test]
-fn c8_a_task_has_one_run_at_a_time() {
+fn c8_task_has_one_active_run() {
     let world = World::new();
     let task = ["--task-id", "T-1"];
     let first = world.go(&task, &["exit", "1"]).expect(6).run();
@@ -114,7 +114,7 @@ fn c8_a_task_has_one_run_at_a_time() {
     }
     fs::write(&go, "").unwrap();
     ended(running).expect(0);
-    // Of two at the same moment one is refused.
+    // Of two simultaneous retries one is refused.
     let mut both: Vec<_> = (0..2)
         .map(|_| {
             let mut command = world.command();
@@ -131,7 +131,7 @@ fn c8_a_task_has_one_run_at_a_time() {
 }
 
 #[test]
-fn c8_what_makes_no_sense_is_refused() {
+fn c8_invalid_retries_are_refused() {
     let world = World::new();
     let error = |args: &[&str]| world.run(&[&["--json", "-q"], args].concat()).error();
     assert_eq!(error(&["retry", "last"]), (Some(4), "ledger/not-there".into()));
@@ -146,9 +146,9 @@ fn c8_what_makes_no_sense_is_refused() {
     assert_eq!(error(&["status", "no-such-task"]), (Some(4), "task/not-found".into()));
 }
 
-/// A value that is not kept has to be given again.
+/// A value that is not recorded must be given again.
 #[test]
-fn c6_secret_values_are_asked_for_again() {
+fn c6_retry_requires_secret_values() {
     let world = World::new();
     world.write(
         ".callsheet/templates/profiles/deployer.md",
@@ -168,13 +168,13 @@ fn c6_secret_values_are_asked_for_again() {
     let again = world
         .run(&["--json", "-q", "retry", &run, "--set-secret", &secret, "--", fake_agent(), "cat"])
         .expect(0);
-    // What the agent got has the value, and what is kept has not.
+    // The prompt of the agent has the value, and the recorded one does not.
     assert!(!world.prompt(&again.run()).contains("tok-123456"));
     assert!(!again.out.contains("tok-123456"));
 }
 
 #[test]
-fn c5_a_person_decides_once() {
+fn c5_person_decides_once() {
     let world = World::new();
     let run = world.go(&["--write", "src/**"], &["write", "a.txt", "write", "b.txt"]).expect(5).run();
     let error = |args: &[&str]| world.run(&[&["--json", "-q", "decide", "--yes"], args].concat()).error();
@@ -212,9 +212,9 @@ fn c5_a_person_decides_once() {
     assert_eq!(decisions, [("a.txt", "approved"), ("b.txt", "rejected")]);
 }
 
-/// The same agent works on elsewhere: the prompt has everything that it needs.
+/// Another agent continues the work: the prompt has everything that it needs.
 #[test]
-fn u5_another_agent_goes_on_where_the_last_one_stopped() {
+fn u5_other_agent_continues_work() {
     let world = World::new();
     let first = world.go(&["--task-id", "T-1"], &["write", "src/in.txt", "exit", "1"]).expect(6).run();
     world.program(
@@ -232,9 +232,9 @@ fn u5_another_agent_goes_on_where_the_last_one_stopped() {
     );
 }
 
-/// Why a check failed is in what it printed last; whoever does not want that in prompts says so.
+/// The last output of a failed check says why it failed; a setting keeps it out of prompts.
 #[test]
-fn c5_the_digest_has_the_end_of_what_a_failed_check_printed() {
+fn c5_digest_has_failed_check_output() {
     let world = World::new();
     let flags = ["--task-id", "T-1", "--write", "src/**", "--check", "bad=sh -c 'seq 30; exit 1'"];
     let first = world.go(&flags, &["exit", "0"]).expect(1).run();
@@ -254,7 +254,7 @@ fn c5_the_digest_has_the_end_of_what_a_failed_check_printed() {
             lines.join("\n")
         )
     );
-    // The same facts again: what is printed does not make them others.
+    // The facts are the same again: output does not change them.
     world.run(&["-q", "retry", &second, "--", fake_agent(), "exit", "0"]).expect(9);
     world.write(".callsheet/config.toml", "digest_output = false\n");
     assert_eq!(checks(&retry(&second)), "- `bad`: failed");

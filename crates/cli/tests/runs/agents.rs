@@ -1,5 +1,5 @@
-//! The real CLIs through `callsheet run`, on the mock model: what the model got is what was recorded, what they did is
-//! what is told, and the next prompt has exactly the facts.
+//! The real CLIs through `callsheet run`, on the mock model: the model gets the recorded prompt, the result
+//! reports their actions, and the next prompt has exactly the facts.
 
 use std::process::Command;
 
@@ -17,7 +17,8 @@ fn callsheet(world: &World, room: &Room, cli: Cli, args: &[&str], input: &str) -
     said(&mut command, input.as_bytes())
 }
 
-/// Claude Code and Gemini put the contents of files that a prompt names with an `@` into it.
+/// Returns whether the CLI inserts the contents of files that a prompt names with an `@`. Claude Code and
+/// Gemini do.
 fn expands(cli: Cli) -> bool {
     matches!(cli, Cli::Claude | Cli::Gemini)
 }
@@ -32,7 +33,7 @@ fn run_args<'a>(cli: Cli, more: &[&'a str]) -> Vec<&'a str> {
     args
 }
 
-/// Whether the model got this text, as the agent is known to pass it on.
+/// Returns whether the model got this text, in the form in which the agent passes it on.
 fn got(room: &Room, cli: Cli, text: &str) -> bool {
     let is = |said: &String| match cli {
         Cli::Copilot => {
@@ -60,7 +61,7 @@ fn prompts_arrive(cli: Cli) {
         let receipts = ran.json()["receipts"].clone();
         assert_eq!(receipts[0], "spawned");
         assert!(receipts.as_array().unwrap().contains(&json!("accepted")), "{receipts}");
-        // Gemini ends without waiting until all that it printed is taken, so that a long echo can be lost.
+        // Gemini ends without waiting until all of its output is read, so a long echo can be lost.
         if size < 60_000 || cli != Cli::Gemini {
             assert!(receipts.as_array().unwrap().contains(&json!("echoed")), "{receipts}");
         }
@@ -69,8 +70,8 @@ fn prompts_arrive(cli: Cli) {
     world.assert_nothing_is_open();
 }
 
-/// A file that the prompt names stays a name: where the agent would put its contents in, the prompt goes by a file, which
-/// is what was recorded, byte for byte.
+/// A file that the prompt names remains a name: if the agent would insert its contents, the prompt is
+/// delivered by a file that equals the recorded prompt, byte for byte.
 fn files_are_not_put_in(cli: Cli) {
     let copy = json!({ "command": "cp .callsheet/runs/*/prompt.md copied.md", "description": "copy" });
     let steps = [Step::call(&["Bash", "run_shell_command"], copy), Step::text("I did.")];
@@ -100,12 +101,12 @@ fn files_are_not_put_in(cli: Cli) {
     }
     let bodies = room.mock.requests();
     assert!(bodies.iter().all(|request| !request.body.to_string().contains("what the readme says")));
-    // What was written for the agent is gone with it.
+    // The files for the agent are removed with it.
     assert!(!world.project.join(".callsheet/runs").join(ran.run()).exists());
     world.assert_nothing_is_open();
 }
 
-/// The whole result with what every run has for itself masked.
+/// Returns the whole result with the values that differ in every run masked.
 fn masked(said: &Said, world: &World) -> Value {
     let mut result = said.json();
     for key in ["run", "parent", "duration_ms", "head_before", "head_after", "prompt_sha256", "told"] {
@@ -224,24 +225,24 @@ fn works_and_is_told_the_facts(cli: Cli) {
     world.assert_nothing_is_open();
 }
 
-/// The same for each of the CLIs, so that they run next to each other.
+/// Defines the same tests for each CLI, so that they run in parallel.
 macro_rules! for_each_cli {
     ($($name:ident: $cli:ident,)*) => {$(
         mod $name {
             use super::*;
 
             #[test]
-            fn c6_what_is_recorded_is_what_the_model_gets() {
+            fn c6_model_gets_recorded_prompt() {
                 on_loopback(&[Cli::$cli], || prompts_arrive(Cli::$cli));
             }
 
             #[test]
-            fn u4_no_file_is_put_in_that_nobody_composed() {
+            fn u4_agent_inserts_no_named_files() {
                 on_loopback(&[Cli::$cli], || files_are_not_put_in(Cli::$cli));
             }
 
             #[test]
-            fn c5_c8_facts_violations_and_the_next_prompt() {
+            fn c5_c8_next_prompt_states_facts() {
                 on_loopback(&[Cli::$cli], || works_and_is_told_the_facts(Cli::$cli));
             }
         }

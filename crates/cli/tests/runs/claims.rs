@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::world::{Said, World, ended, fake_agent, said, until};
 
-/// A run that works until the file `go` is there.
+/// Starts a run that works until the file `go` exists.
 fn working(world: &World, flags: &[&str]) -> Child {
     let go = world.at("go").display().to_string();
     let running = world.start(flags, &["say", "up", "wait-for", &go]);
@@ -20,14 +20,14 @@ fn let_go(world: &World) {
     fs::write(world.at("go"), "").unwrap();
 }
 
-/// Code and hints of the error.
+/// Returns the exit code, the diagnostic code and the hints of the error.
 fn refusal(said: &Said) -> (Option<i32>, String, String) {
     let line = said.err.lines().rev().find(|line| line.starts_with('{')).unwrap_or_default();
     let error: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{said:?}"));
     (said.code, error["code"].as_str().unwrap().to_owned(), error["hint"].to_string())
 }
 
-/// Runs it in another directory.
+/// Runs the command in another directory.
 fn run_in(world: &World, dir: &Path, args: &[&str]) -> Said {
     said(world.command().current_dir(dir).args(args), b"")
 }
@@ -37,7 +37,7 @@ fn runs(world: &World) -> usize {
 }
 
 #[test]
-fn second_run_in_a_checkout_is_refused() {
+fn second_run_in_checkout_is_refused() {
     let world = World::new();
     world.write("part/.callsheet/config.toml", "");
     world.commit();
@@ -80,12 +80,12 @@ fn second_run_in_a_checkout_is_refused() {
     let name = format!("/run-{}", own.run());
     assert!(own.json()["worktree"].as_str().unwrap().trim_end_matches('/').ends_with(&name), "{own:?}");
     assert_eq!(own.json()["attribution"], "worktree");
-    // It is used again, and is not the project's checkout.
+    // The worktree is reused, and is not the project's checkout.
     let again = world.run(&["--json", "-q", "retry", &own.run(), "--", fake_agent(), "exit", "0"]).expect(0);
     assert_eq!(again.json()["worktree"], own.json()["worktree"]);
     let_go(&world);
     assert_eq!(ended(first).expect(0).json()["attribution"], "checkout");
-    // Now it is free.
+    // The checkout is free now.
     world.go(&[], &agent[1..]).expect(0);
     world.assert_nothing_is_open();
 }
@@ -125,7 +125,7 @@ fn shared_checkout_makes_changes_uncertain() {
     let paths = |said: &Said, key: &str| -> Vec<Value> {
         said.json()[key].as_array().unwrap().iter().map(|item| item["path"].clone()).collect()
     };
-    // Nobody may write `other.txt`, so it is a violation of both; the rest is a note.
+    // No run may write `other.txt`, so it is a violation of both; the rest is a note.
     for (said, other, uncertain) in
         [(&first, &second, json!(["tests/two.txt"])), (&second, &first, json!(["src/one.txt"]))]
     {
@@ -142,14 +142,14 @@ fn shared_checkout_makes_changes_uncertain() {
 }
 
 #[test]
-fn claim_of_a_dead_process_is_free() {
+fn claim_of_dead_process_is_released() {
     let world = World::new();
     let mut first = working(&world, &[]);
     let id = world.run(&["--json", "log"]).expect(0).json()["runs"][0]["id"].as_str().unwrap().to_owned();
     first.kill().unwrap();
     ended(first);
     world.assert_nothing_is_left();
-    // The next run is not blamed for it, nor is the lost one for the next.
+    // The next run is not blamed for the lost one, nor the lost one for the next.
     let next = world.go(&["--write", "src/**"], &["write", "src/next.txt"]).expect(0);
     assert_eq!(next.json()["shared_with"], json!([]));
     let told = world.run(&["--json", "recover"]).expect(0).json();
@@ -159,7 +159,7 @@ fn claim_of_a_dead_process_is_free() {
 }
 
 #[test]
-fn flow_holds_the_claim_for_its_lanes() {
+fn flow_holds_claim_for_lanes() {
     let world = World::new();
     let (up, go) = (world.at("up").display().to_string(), world.at("go").display().to_string());
     let mut command = world.command();
@@ -171,17 +171,17 @@ fn flow_holds_the_claim_for_its_lanes() {
     let refused = world.run(&["--json", "-q", "run", "x", "--", "true"]);
     assert_eq!(refused.error(), (Some(9), "run/refused".into()));
     assert!(refused.err.contains("flow "), "{refused:?}");
-    // The lanes are the flow's own, and are not refused: the flow goes on until a person is needed.
+    // The lanes belong to the flow and are not refused: the flow continues until it needs a person.
     let_go(&world);
     let waits = ended(driving);
     assert!(waits.code == Some(1) && !waits.err.contains("run/refused"), "{waits:?}");
-    // While it waits, nothing works there. Its runs are no tasks.
+    // While the flow waits, nothing works in the checkout. Its runs are not tasks.
     world.run(&["-q", "run", "--task-id", "T-9", "x", "--", "true"]).expect(0);
     assert_eq!(world.run(&["status"]).expect(0).out, "T-9  ready  (nothing_changed)\n");
 }
 
 #[test]
-fn person_says_that_a_change_is_theirs() {
+fn person_can_claim_own_change() {
     let world = World::new();
     let go = world.at("go").display().to_string();
     let flags = ["--task-id", "T-1", "--write", "src/**", "--check", "c=true"];
@@ -195,7 +195,7 @@ fn person_says_that_a_change_is_theirs() {
     let decide = |args: &[&str]| world.run(&[&["--json", "-q", "decide", &run], args].concat());
     let page = world.run(&["show", &run]).expect(0).out;
     assert!(page.contains("--mine"), "{page}");
-    // It is a person's decision.
+    // Only a person makes this decision.
     let script = format!("exec \"$0\" -C . decide --yes {run} notes.txt --mine");
     let by_agent = ["sh", "-c", &script, env!("CARGO_BIN_EXE_callsheet")];
     let agent = said(&mut world.going_with(&["--worktree"], &by_agent), b"Do it.").expect(6).json();
@@ -214,7 +214,7 @@ fn person_says_that_a_change_is_theirs() {
         .map(|violation| json!([violation["path"], violation["decision"]]))
         .collect();
     assert_eq!(decided, [json!(["draft.txt", "mine"]), json!(["notes.txt", "mine"])]);
-    // It does not count against the run any more.
+    // The change does not count against the run any more.
     let status = world.run(&["status", "T-1"]).expect(0).out;
     assert_eq!(status.lines().next(), Some("T-1  ready  (uncommitted)"));
     world.assert_nothing_is_open();

@@ -1,5 +1,5 @@
-//! callsheet itself ended by SIGKILL, at every boundary that can be named and at many that cannot: what `recover` then
-//! says is true, every run is recorded to its end, and nothing runs on.
+//! callsheet itself killed by SIGKILL, at every boundary that has a name and at many that have none: the
+//! report of `recover` is true, every run is recorded to its end, and no process continues.
 
 use std::fs;
 use std::thread;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::long;
 use crate::world::{World, ended, fake_agent, said, until};
 
-/// What `recover` tells of the one run that was left, in short.
+/// Returns a summary of the report of `recover` on the one unfinished run.
 fn recovered(world: &World) -> Value {
     world.assert_nothing_is_left();
     let told = world.run(&["--json", "recover"]).expect(0).json();
@@ -32,7 +32,7 @@ fn killed(world: &World, flags: &[&str], words: &[&str]) -> Value {
     let flags: Vec<&str> = ["--write", "src/**"].iter().chain(flags).copied().collect();
     let said = world.go(&flags, words);
     assert_eq!((said.code, said.out.as_str()), (None, ""), "{said:?}");
-    // Until it is recovered nobody takes it for something that ended well.
+    // Until it is recovered it does not count as a run that ended well.
     let status = world.run(&["--json", "status"]).expect(0).json();
     assert_eq!(
         (&status["tasks"][0]["status"], &status["tasks"][0]["runs"][0]["lost"]),
@@ -42,7 +42,7 @@ fn killed(world: &World, flags: &[&str], words: &[&str]) -> Value {
 }
 
 #[test]
-fn killed_as_soon_as_the_agent_is_there() {
+fn killed_at_agent_start_is_recovered() {
     let world = World::new();
     let lost = killed(&world, &["--check", "c=true"], &["kill-ours", "sleep", "60000"]);
     let receipts = lost["receipts"].clone();
@@ -57,7 +57,7 @@ fn killed_as_soon_as_the_agent_is_there() {
 }
 
 #[test]
-fn killed_while_the_agent_prints_and_writes() {
+fn killed_during_output_is_recovered() {
     let world = World::new();
     let words = [
         "say",
@@ -80,7 +80,7 @@ fn killed_while_the_agent_prints_and_writes() {
         })
     );
     assert_eq!(world.run(&["show", "last", "--stream", "stdout"]).expect(0).out, "I begin.\n");
-    // The facts that could still be seen are what the next prompt tells.
+    // The next prompt contains the facts that are still visible.
     let next =
         world.run(&["--json", "-q", "retry", "last", "--dry-run"]).expect(0).json()["prompt"].to_string();
     assert!(
@@ -90,7 +90,7 @@ fn killed_while_the_agent_prints_and_writes() {
 }
 
 #[test]
-fn killed_in_a_check_the_agents_own_end_stays_known() {
+fn killed_in_check_keeps_agent_exit() {
     let world = World::new();
     let check = format!("c={} kill-ours", fake_agent());
     assert_eq!(
@@ -103,15 +103,15 @@ fn killed_in_a_check_the_agents_own_end_stays_known() {
 }
 
 #[test]
-fn killed_together_with_its_guard() {
+fn killed_with_guard_is_recovered() {
     let world = World::new();
     let lost = killed(&world, &[], &["sleep", "300", "kill-ours", "kill-guard", "exit", "0"]);
     assert_eq!((&lost["ended"], &lost["receipts"]), (&json!("lost"), &json!(["spawned"])));
 }
 
-/// A git that ends whoever calls it for the n-th time: before the run is recorded, and after the agent's end.
+/// A git that kills its caller at the n-th call: before the run is recorded, and after the agent's end.
 #[test]
-fn killed_at_every_call_of_git() {
+fn killed_at_git_call_loses_nothing() {
     let real = std::env::split_paths(&std::env::var_os("PATH").unwrap())
         .map(|dir| dir.join("git"))
         .find(|git| git.is_file())
@@ -139,7 +139,7 @@ fn killed_at_every_call_of_git() {
         assert_eq!((said.code, said.out.as_str()), (None, ""));
         let log = world.run(&["--json", "log"]);
         if log.code == Some(4) {
-            // There is not even a ledger, and nothing was started.
+            // There is no ledger yet, and nothing was started.
             assert!(!world.project.join("new.txt").exists());
             unrecorded += 1;
             continue;
@@ -158,7 +158,7 @@ fn killed_at_every_call_of_git() {
 
 /// After the prompt is recorded, and before anything is started.
 #[test]
-fn killed_before_a_terminal_is_opened() {
+fn killed_before_terminal_is_recovered() {
     let world = World::new();
     world.program("claude", "#!/bin/sh\n");
     world.program("tmux", "#!/bin/sh\nkill -9 $PPID\n");
@@ -175,10 +175,10 @@ fn killed_before_a_terminal_is_opened() {
 
 /// At any moment at all.
 #[test]
-fn killed_at_random_moments() {
+fn killed_at_random_moment_is_recovered() {
     let rounds = if long() { 500 } else { 30 };
     let world = World::new();
-    // How long a whole run takes here: it is killed at any part of that.
+    // The duration of a whole run here: it is killed at any point of it.
     let begun = Instant::now();
     world.go(&[], &["sleep", "20"]).expect(0);
     let whole = u64::try_from(begun.elapsed().as_millis()).unwrap() * 5 / 4;
@@ -198,7 +198,7 @@ fn killed_at_random_moments() {
         ];
         let running = world.start(&["--check", "c=true"], &words);
         thread::sleep(Duration::from_millis(round * 293 % 400 * whole / 400));
-        // It may have ended already.
+        // The run may have ended already.
         let _ = kill(Pid::from_raw(i32::try_from(running.id()).unwrap()), Signal::SIGKILL);
         let said = ended(running);
         world.assert_nothing_is_left();
@@ -210,7 +210,7 @@ fn killed_at_random_moments() {
         let told = world.run(&["--json", "recover"]).expect(0).json();
         let recovered = told["recovered"].as_array().unwrap();
         assert!(recovered.len() <= 1 && runs - known <= 1, "{told}");
-        // Whoever was told the end of a run by itself is not told another one.
+        // If a run reported its own end, `recover` does not report another one.
         assert!(said.out.is_empty() || recovered.is_empty(), "{said:?} {told}");
         for run in recovered {
             assert!(run["ended"] == "lost" || run["ended"] == "exited", "{run}");
@@ -222,9 +222,9 @@ fn killed_at_random_moments() {
     assert!(known > 1, "none of the killed ones was recorded");
 }
 
-/// After its last record, and before its directory is removed: nothing is added to it.
+/// After its last record, and before its directory is removed: nothing is added to the run.
 #[test]
-fn killed_after_the_last_record_adds_nothing() {
+fn killed_after_last_record_adds_nothing() {
     let world = World::new();
     let run = world.go(&["--check", "c=true"], &["write", "new.txt"]).expect(0).run();
     let kinds = world.kinds(&run);
@@ -236,9 +236,9 @@ fn killed_after_the_last_record_adds_nothing() {
     assert!(!desk.exists());
 }
 
-/// Somebody else's unfinished run is not ours to finish.
+/// A run that another process drives is not finished by `recover`.
 #[test]
-fn runs_that_go_on_are_left_alone() {
+fn recover_leaves_active_runs_alone() {
     let world = World::new();
     let go = world.at("go").display().to_string();
     let running = world.start(&[], &["say", "one", "wait-for", &go]);

@@ -1,4 +1,5 @@
-//! Agents, checks and repositories that fail: what the run came to is told as it was, and is in the ledger to its end.
+//! Agents, checks and repositories that fail: the result of the run is reported truthfully, and is in the
+//! ledger to its end.
 
 use std::fs;
 
@@ -6,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::world::{Said, World, brief, ended, fake_agent, said, until};
 
-/// The run in one line, after everything that has to hold whatever happened: it is recorded to its end, nothing is
-/// left of it, and its task is not done.
+/// Returns the run in one line, after the checks that hold in every case: it is recorded to its end, nothing
+/// is left of it, and its task is not done.
 fn came_to(world: &World, said: &Said) -> String {
     let line = brief(said);
     world.assert_nothing_is_open();
@@ -16,7 +17,7 @@ fn came_to(world: &World, said: &Said) -> String {
     line
 }
 
-/// Each in a repository of its own: flags, words for the agent, and what it comes to.
+/// Runs each case in a repository of its own: flags, words for the agent, and the expected result.
 fn each(cases: &[(&[&str], &[&str], &str)]) {
     for (flags, words, expected) in cases {
         let world = World::new();
@@ -25,7 +26,7 @@ fn each(cases: &[(&[&str], &[&str], &str)]) {
     }
 }
 
-/// The same with a text of a million bytes to read.
+/// Runs the program with a text of a million bytes to read.
 fn with_much_to_read(program: &[&str]) -> String {
     let world = World::new();
     let mut command = world.going_with(&[], program);
@@ -36,7 +37,7 @@ fn with_much_to_read(program: &[&str]) -> String {
 const SPAWNED: &str = " | receipts spawned";
 
 #[test]
-fn ends_are_told_as_they_were() {
+fn exits_are_reported_truthfully() {
     each(&[
         (&[], &[], "0 completed: exited 0 | receipts spawned"),
         (&[], &["read", "exit", "3"], "6 failed: exited 3 | receipts spawned"),
@@ -50,7 +51,7 @@ fn ends_are_told_as_they_were() {
 }
 
 #[test]
-fn verdicts_that_are_missing_or_not_believed_are_no_pass() {
+fn doubtful_verdict_does_not_pass() {
     each(&[
         (&["-p", "review"], &["read"], "1 completed: exited 0 | receipts spawned | reply no_verdict"),
         (
@@ -73,13 +74,13 @@ fn verdicts_that_are_missing_or_not_believed_are_no_pass() {
             &["say", "I cannot say <review>PASS</review>"],
             "1 completed: exited 0 | receipts spawned | reply no_verdict",
         ),
-        // The prompt, said again, holds no verdict of its own.
+        // The prompt, repeated, holds no verdict of its own.
         (&["-p", "review"], &["cat"], "1 completed: exited 0 | receipts spawned | reply no_verdict"),
     ]);
 }
 
 #[test]
-fn limits_end_what_does_not_end() {
+fn timeout_ends_hanging_agents() {
     each(&[
         (&["--timeout", "1s"], &["sleep", "60000"], "7 failed: timeout by 15 | receipts spawned"),
         (
@@ -107,7 +108,7 @@ fn limits_end_what_does_not_end() {
             ],
             "7 failed: timeout by 15 | receipts spawned",
         ),
-        // It ended by itself; what it leaves behind ends with it.
+        // The agent ended by itself; the processes that it leaves behind end with it.
         (&[], &["child", "sleep 60000", "exit", "0"], "0 completed: exited 0 | receipts spawned"),
         (
             &[],
@@ -118,7 +119,7 @@ fn limits_end_what_does_not_end() {
 }
 
 #[test]
-fn input_that_nobody_reads_hinders_nobody() {
+fn unread_stdin_does_not_block_run() {
     let agent = crate::world::fake_agent();
     assert_eq!(with_much_to_read(&[agent, "say", "x"]), format!("0 completed: exited 0{SPAWNED}"));
     let closes = ["sh", "-c", "exec 0<&-; sleep 0.3; echo closed"];
@@ -128,11 +129,11 @@ fn input_that_nobody_reads_hinders_nobody() {
 }
 
 #[test]
-fn output_of_any_kind_and_size_is_kept_or_counted() {
+fn any_output_is_kept_or_counted() {
     let stream = |world: &World, stream: &str| {
         world.run(&["--json", "show", "last", "--stream", stream]).expect(0).json()["lines"].take()
     };
-    // Of a line that is too long for a record its beginning is kept.
+    // If a line is too long for a record, its beginning is kept.
     let world = World::new();
     let said = world.go(&[], &["line-of", "100000000", "say", "the end"]);
     assert_eq!(came_to(&world, &said), format!("0 completed: exited 0{SPAWNED}"));
@@ -169,8 +170,8 @@ fn endless_output_is_capped() {
 }
 
 #[test]
-fn what_cannot_be_started_says_why() {
-    // A program that the system does not know how to start: nothing shows that before.
+fn unstartable_program_reports_reason() {
+    // A program that the system cannot start: nothing shows that before.
     let world = World::new();
     world.program("odd", "\u{7f}ELF, and nothing more");
     let said = said(&mut world.going_with(&["--check", "c=true"], &["odd"]), b"Do it.");
@@ -183,7 +184,7 @@ fn what_cannot_be_started_says_why() {
 }
 
 #[test]
-fn an_agent_that_says_it_failed_has_failed() {
+fn agent_reporting_failure_has_failed() {
     let result = |is_error: bool, text: &str| {
         format!(
             "#!/bin/sh\ncat >/dev/null\necho '{{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\"}}'\n\
@@ -209,7 +210,7 @@ fn an_agent_that_says_it_failed_has_failed() {
 }
 
 #[test]
-fn changes_are_seen_by_git_and_by_nobodys_word() {
+fn changes_are_observed_not_claimed() {
     let secret = World::bare();
     secret.write("secret.txt", "outside");
     let outside = secret.project.display().to_string();
@@ -250,7 +251,7 @@ fn changes_are_seen_by_git_and_by_nobodys_word() {
 }
 
 #[test]
-fn a_worktree_that_is_gone_is_the_greatest_change() {
+fn removed_worktree_is_reported_as_change() {
     let world = World::new();
     let task = ["--worktree", "--task-id", "T-1", "--check", "c=true"];
     let first = world.go(&task, &["cwd"]).expect(0);
@@ -264,7 +265,7 @@ fn a_worktree_that_is_gone_is_the_greatest_change() {
 }
 
 #[test]
-fn the_repository_itself_may_be_the_one_that_is_gone() {
+fn removed_repository_is_reported() {
     let world = World::new();
     let said = world.go(&[], &["remove-all", ".git"]);
     let line = came_to(&world, &said);
@@ -276,7 +277,7 @@ fn the_repository_itself_may_be_the_one_that_is_gone() {
 }
 
 #[test]
-fn checks_are_facts_of_their_own() {
+fn checks_report_their_own_result() {
     let agent = crate::world::fake_agent();
     let of = |words: &str| format!("c={agent} {words}");
     let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
@@ -285,7 +286,7 @@ fn checks_are_facts_of_their_own() {
         (of("say no exit 2"), &[], "1 completed: exited 0 | checks c:failed", "no\n"),
         (of("kill-self"), &[], "1 completed: exited 0 | checks c:failed", ""),
         (of("sleep 60000"), &["--timeout", "2s"], "7 completed: exited 0 | checks c:pending", ""),
-        // No shell: what would be two commands are words.
+        // No shell: text that would be two commands is only words.
         (
             "c=echo 'a; touch x && $(id)' \"b c\"".into(),
             &[],
@@ -310,12 +311,12 @@ fn checks_are_facts_of_their_own() {
     }
 }
 
-/// The time of a run covers its checks: what it cuts is pending, and never passed.
+/// The time limit of a run covers its checks: a check that it cuts off is pending, and never passed.
 #[test]
-fn time_of_a_run_covers_its_checks() {
+fn run_timeout_covers_checks() {
     let agent = crate::world::fake_agent();
     let world = World::new();
-    // The agent takes all of it, so no check is run.
+    // The agent takes all of the time, so no check runs.
     let check = format!("c={agent} write checked.txt");
     let late = world.go(&["--timeout", "1s", "--check", &check], &["sleep", "60000"]);
     assert_eq!(came_to(&world, &late), "7 failed: timeout by 15 | checks c:pending | receipts spawned");
@@ -325,7 +326,7 @@ fn time_of_a_run_covers_its_checks() {
         (&"not run: the time of the run was over".into(), &"timeout".into())
     );
     assert!(!world.project.join("checked.txt").exists());
-    // Each check gets what is left: the first one takes it all.
+    // Each check gets the remaining time: the first one takes all of it.
     let slow = format!("a={agent} sleep 60000");
     let both = ["--timeout", "3s", "--check", &slow, "--check", &check];
     let cut = world.go(&both, &["exit", "0"]);
@@ -334,7 +335,7 @@ fn time_of_a_run_covers_its_checks() {
         "7 completed: exited 0 | checks a:pending,c:pending | receipts spawned"
     );
     assert!(!world.project.join("checked.txt").exists());
-    // A check's own time ends before that of the run.
+    // A check's own time limit ends before that of the run.
     world.write(
         ".callsheet/config.toml",
         format!("[checks]\nd = {{ command = \"{agent} sleep 60000\", timeout = \"1s\" }}\n"),
@@ -347,8 +348,8 @@ fn time_of_a_run_covers_its_checks() {
 }
 
 #[test]
-fn places_that_are_no_usual_repository() {
-    // No repository: the files are compared all the same.
+fn unusual_repositories_are_observed() {
+    // Without a repository the files are still compared.
     let world = World::bare();
     let said = world.go(&["--write", "src/**"], &["write", "out.txt"]);
     assert_eq!(
@@ -356,7 +357,7 @@ fn places_that_are_no_usual_repository() {
         "5 completed: exited 0 | changed out.txt:added | violations out.txt:outside_write | receipts spawned"
     );
     assert_eq!(world.show("last")["result"]["head_before"], Value::Null);
-    // One without a commit.
+    // A repository without a commit.
     let world = World::bare();
     world.git(&["init", "-q"]);
     world.write("was.txt", "there");
@@ -365,7 +366,7 @@ fn places_that_are_no_usual_repository() {
         came_to(&world, &said),
         "5 completed: exited 0 | changed out.txt:untracked | violations out.txt:outside_write | receipts spawned"
     );
-    // Work of somebody else that was there before.
+    // Work of another author that existed before.
     let world = World::new();
     world.write("README.md", "mine");
     world.write("draft.txt", "mine");
@@ -374,7 +375,7 @@ fn places_that_are_no_usual_repository() {
         came_to(&world, &said),
         "5 completed: exited 0 | changed draft.txt:modified | violations draft.txt:outside_write | receipts spawned"
     );
-    // A project that is a folder of a repository: its scope speaks of that folder.
+    // A project that is a folder of a repository: its scope refers to that folder.
     let world = World::new();
     world.write("part/.callsheet/config.toml", "");
     world.write("part/src/b.txt", "b");
@@ -389,7 +390,7 @@ fn places_that_are_no_usual_repository() {
 }
 
 #[test]
-fn what_is_printed_is_kept_without_its_secrets() {
+fn output_is_recorded_without_secrets() {
     let world = World::new();
     let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
     fs::write(world.at("value"), "not-like-a-key-at-all").unwrap();
@@ -400,7 +401,7 @@ fn what_is_printed_is_kept_without_its_secrets() {
         world.going_with(&["--set-secret", &value], &["sh", "-c", "cat key.txt; cat other.txt >&2"]);
     let ran = said(&mut command, b"Do it.");
     assert_eq!(came_to(&world, &ran), format!("0 completed: exited 0{SPAWNED}"));
-    // Everything that the ledger has, as text.
+    // The whole ledger, as text.
     let all = world.run(&["export", "--all"]).expect(0).out;
     assert_eq!(
         ["cat key.txt", secret, "not-like-a-key"].map(|text| all.contains(text)),
@@ -411,9 +412,9 @@ fn what_is_printed_is_kept_without_its_secrets() {
     assert_eq!(shown("stderr"), "it says [secret:value:deploy], and {\"json\":\"[secret:value:deploy]\"}\n");
 }
 
-/// The line that proves a receipt is kept too, and an agent may repeat anything in it.
+/// The line that proves a receipt is recorded too, and an agent may repeat anything in it.
 #[test]
-fn evidence_is_kept_without_its_secrets() {
+fn evidence_is_recorded_without_secrets() {
     let world = World::new();
     let secret = "not-like-a-key-at-all";
     fs::write(world.at("value"), secret).unwrap();
@@ -426,7 +427,7 @@ fn evidence_is_kept_without_its_secrets() {
     assert_eq!([all.contains("[secret:value:deploy]"), all.contains(secret)], [true, false]);
 }
 
-/// A command is recorded as it is, so one with a secret in it is not started.
+/// A command is recorded unchanged, so a command with a secret in it is not started.
 #[test]
 fn commands_with_secrets_are_refused() {
     let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
@@ -446,15 +447,16 @@ fn commands_with_secrets_are_refused() {
     assert_eq!(came_to(&world, &allowed), format!("0 completed: exited 0{SPAWNED}"));
 }
 
-/// What cannot be recorded is not done: the agent is ended, and the run is recovered when the ledger is there again.
+/// An agent must not work without a record: it is ended, and the run is recovered when the ledger works
+/// again.
 #[test]
-fn a_ledger_that_breaks_ends_the_agent() {
-    // A file that may not grow beyond a megabyte stands for a full disk.
+fn broken_ledger_ends_agent() {
+    // A file that may not grow beyond a megabyte simulates a full disk.
     let world = World::new();
     let mut words =
         vec!["-c", "trap '' XFSZ; ulimit -f 1024; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_callsheet")];
     words.extend(["-C", ".", "--json", "-q", "run", "Do it.", "--", "sh", "-c"]);
-    // Not compressible, or it would fit.
+    // The output is not compressible; otherwise it would fit.
     words.push("while :; do head -c 200000 /dev/urandom | base64; done");
     let mut shell = std::process::Command::new("sh");
     let like = world.command();
@@ -469,7 +471,7 @@ fn a_ledger_that_breaks_ends_the_agent() {
 }
 
 #[test]
-fn a_ledger_that_somebody_holds_ends_the_agent() {
+fn locked_ledger_ends_agent() {
     let world = World::new();
     let go = world.at("go").display().to_string();
     let running = world.start(&[], &["say", "one", "wait-for", &go, "say", "two", "sleep", "60000"]);
@@ -487,16 +489,16 @@ fn a_ledger_that_somebody_holds_ends_the_agent() {
     world.assert_nothing_is_open();
 }
 
-/// The one way to be done: in scope, committed, merged, and every check passed.
+/// The only way to be done: in scope, committed, merged, and every check passed.
 #[test]
-fn c5_done_is_what_the_facts_say() {
+fn c5_facts_decide_done() {
     let world = World::new();
     let commit = "echo more >> src/a.txt; git -c user.name=T -c user.email=t@t commit -qam work";
     let flags = ["--task-id", "T-1", "--write", "src/**", "--check", "c=true"];
     said(&mut world.going_with(&flags, &["sh", "-c", commit]), b"Do it.").expect(0);
     world.assert_nothing_is_open();
     assert_eq!(world.run(&["status"]).expect(0).out, "T-1  done\n");
-    // Without a check nothing shows it.
+    // Without a check nothing proves it.
     let flags = ["--task-id", "T-2", "--write", "src/**"];
     said(&mut world.going_with(&flags, &["sh", "-c", commit]), b"Do it.").expect(0);
     assert_eq!(

@@ -1,4 +1,5 @@
-//! The server that a run's agent is attached to: what is handed in counts once, and only while the run goes on.
+//! The MCP server that is attached to the agent of a run: a submission counts once, and only while the run
+//! lasts.
 
 use std::fs;
 use std::io::Write as _;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::world::{World, ended, said, until};
 
-/// What a client says to the server, with calls of these tools.
+/// Returns the messages of a client to the server, with calls of these tools.
 fn messages(calls: &[(&str, Value)]) -> String {
     let hello = json!({
         "jsonrpc": "2.0", "id": 0, "method": "initialize",
@@ -25,7 +26,7 @@ fn messages(calls: &[(&str, Value)]) -> String {
     input
 }
 
-/// The answers to the calls, in order.
+/// Returns the answers to the calls, in order.
 fn answers(out: &str) -> Vec<Value> {
     let mut all: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     all.retain(|answer| answer["id"] != 0);
@@ -44,11 +45,12 @@ fn review(summary: &str) -> (&'static str, Value) {
 }
 
 #[test]
-fn m14_what_is_handed_in_counts_once_and_in_time() {
+fn m14_submission_counts_once_in_time() {
     let world = World::new();
     fs::create_dir(world.project.join("session")).unwrap();
     let file = world.project.join("session/07_review/review.md");
-    // The agent submits, changes the file by hand so that a second writing would be seen, and submits the same and another.
+    // The agent submits, changes the file by hand so that a second write would be visible, and submits the
+    // same review and another one.
     fs::write(world.at("first"), messages(&[review("Good.")])).unwrap();
     fs::write(world.at("again"), messages(&[review("Good."), review("Good.")])).unwrap();
     fs::write(world.at("other"), messages(&[review("Better.")])).unwrap();
@@ -69,11 +71,11 @@ fn m14_what_is_handed_in_counts_once_and_in_time() {
     assert_eq!(first[0]["isError"], false, "{first:?}");
     assert_eq!(answers(&read("again.out")), [first[0].clone(), first[0].clone()]);
     assert_eq!(read("kept"), "changed by hand\n");
-    // Another one counts anew.
+    // A different submission counts anew.
     let last = read("written").replace("Good.", "Better.");
     assert_eq!(fs::read_to_string(&file).unwrap(), last);
 
-    // A process that the agent did not start submits nothing, for this run or for another one.
+    // A process that the agent did not start cannot submit, neither for this run nor for another one.
     for run in [run.as_str(), "01a1e2ed-827b-77ce-a517-760036744626"] {
         let foreign = from_outside(&world, run, &[review("Evil.")]);
         assert_eq!(foreign[0]["isError"], true, "{foreign:?}");
@@ -92,7 +94,7 @@ fn m14_what_is_handed_in_counts_once_and_in_time() {
     world.assert_nothing_is_open();
 }
 
-/// The real CLI, attached by `run --mcp`.
+/// Runs the real CLI, attached by `run --mcp`.
 fn hands_in(cli: Cli) {
     let tool = cli.mcp_tool("submit_review");
     let call = || Step::call(&[&tool], json!({ "verdict": "pass", "summary": "It \"ends\"." }));
@@ -132,21 +134,21 @@ fn hands_in(cli: Cli) {
 }
 
 #[test]
-fn m14_claude_hands_in_once() {
+fn m14_claude_submits_once() {
     on_loopback(&[Cli::Claude], || hands_in(Cli::Claude));
 }
 
 #[test]
-fn m14_codex_hands_in_once() {
+fn m14_codex_submits_once() {
     on_loopback(&[Cli::Codex], || hands_in(Cli::Codex));
 }
 
 #[test]
-fn m14_gemini_hands_in_once() {
+fn m14_gemini_submits_once() {
     on_loopback(&[Cli::Gemini], || hands_in(Cli::Gemini));
 }
 
 #[test]
-fn m14_copilot_hands_in_once() {
+fn m14_copilot_submits_once() {
     on_loopback(&[Cli::Copilot], || hands_in(Cli::Copilot));
 }

@@ -1,5 +1,5 @@
-//! Names, paths and texts that would like to be flags, commands or shell: the agent's arguments keep their shape, and no
-//! shell is started.
+//! Names, paths and texts that look like flags, commands or shell: the agent's arguments keep their shape,
+//! and no shell is started.
 
 use std::fs;
 use std::process::Command;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::world::{World, fake_agent, said};
 
-/// What somebody may put wherever something can be put.
+/// Returns texts that an attacker may put into any field.
 fn hostile() -> Vec<String> {
     let words = [
         "--dangerously-skip-permissions",
@@ -118,17 +118,17 @@ fn hostile() -> Vec<String> {
     words.iter().map(ToString::to_string).chain([format!("a{}", "x".repeat(300)), "-".repeat(300)]).collect()
 }
 
-/// Starts of a program named `sh` are noted; the program does nothing else.
+/// Installs programs with the names of shells that note their start and do nothing else.
 fn watch_for_shells(world: &World) {
     for name in ["sh", "bash", "dash", "zsh"] {
-        // It has to be found by its own name without a shell, so it is the fake agent.
+        // It must be found by its own name without a shell, so it is the fake agent.
         let path = world.at("bin").join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::os::unix::fs::symlink(fake_agent(), path).unwrap();
     }
 }
 
-/// One run as its agent saw it: the arguments, or nothing where it was refused before.
+/// Returns one run as its agent saw it: the arguments, or nothing if it was refused before.
 fn seen(world: &World, command: &mut Command) -> (Option<i32>, Option<Value>) {
     let notes = world.at("notes");
     let _ = fs::remove_file(&notes);
@@ -138,7 +138,7 @@ fn seen(world: &World, command: &mut Command) -> (Option<i32>, Option<Value>) {
     (said.code, told)
 }
 
-/// The arguments with the run's own values masked.
+/// Returns the arguments with the run's own values masked.
 fn shape(world: &World, told: &Value, value: &str) -> Vec<String> {
     let run = told["env"][0][1].as_str().unwrap();
     let mask = |word: &Value| {
@@ -151,7 +151,7 @@ fn shape(world: &World, told: &Value, value: &str) -> Vec<String> {
     told["argv"].as_array().unwrap().iter().map(mask).collect()
 }
 
-/// The fields, in groups whose parts are refused for the same reasons, each as the flags that set it.
+/// Returns the fields as the flags that set them, in groups whose parts are refused for the same reasons.
 fn fields(value: &str) -> [(&'static str, Vec<String>); 4] {
     let flag = |name: &str| format!("{name}={value}");
     [
@@ -163,7 +163,7 @@ fn fields(value: &str) -> [(&'static str, Vec<String>); 4] {
 }
 
 #[test]
-fn no_field_changes_the_arguments() {
+fn fields_do_not_change_arguments() {
     let world = World::new();
     watch_for_shells(&world);
     std::os::unix::fs::symlink(fake_agent(), world.at("bin/claude")).unwrap();
@@ -204,7 +204,7 @@ fn no_field_changes_the_arguments() {
 }
 
 #[test]
-fn a_model_is_a_value_or_is_refused() {
+fn hostile_model_is_value_or_refused() {
     let world = World::new();
     watch_for_shells(&world);
     std::os::unix::fs::symlink(fake_agent(), world.at("bin/claude")).unwrap();
@@ -239,7 +239,7 @@ fn a_model_is_a_value_or_is_refused() {
 
 /// A task's id is in the names of its branch and of its worktree.
 #[test]
-fn a_task_id_names_no_other_place() {
+fn task_id_names_no_other_place() {
     let world = World::new();
     watch_for_shells(&world);
     let home = world.at("home/.local/state/callsheet/worktrees");
@@ -269,9 +269,9 @@ fn a_task_id_names_no_other_place() {
     assert!(branches.len() > 50, "{}", branches.len());
 }
 
-/// Arguments of a person's own program are handed over as they are.
+/// Arguments of a person's own program are passed on unchanged.
 #[test]
-fn words_after_the_dashes_arrive_as_they_are() {
+fn words_after_dashes_arrive_unchanged() {
     let world = World::new();
     watch_for_shells(&world);
     let words = hostile();
@@ -282,9 +282,9 @@ fn words_after_the_dashes_arrive_as_they_are() {
     assert_eq!(told.unwrap()["argv"], serde_json::json!(words));
 }
 
-/// A session is a folder that is there, and reaches the agent as a path and nothing else.
+/// A session is an existing folder, and reaches the agent as a path and nothing else.
 #[test]
-fn c2_the_environment_tells_what_was_asked_for() {
+fn c2_environment_reflects_request() {
     let world = World::new();
     watch_for_shells(&world);
     for name in ["-x", "$(touch pwned)", "a b", "; touch pwned"] {
@@ -292,7 +292,7 @@ fn c2_the_environment_tells_what_was_asked_for() {
         let mut command = world.command();
         command.args(["--json", "-q", "run", "--role", "coder"]).arg(format!("--session={name}"));
         command.args(["-r", "run", "Do it.", "--", fake_agent()]);
-        // What is around us is not what was asked for.
+        // Variables of the surrounding environment are not part of the request.
         command.env("CALLSHEET_PHASE", "review").env("CALLSHEET_RUN", "another");
         let (code, told) = seen(&world, &mut command);
         let told = told.unwrap();

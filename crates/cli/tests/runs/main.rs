@@ -20,7 +20,7 @@ mod trust;
 mod watching;
 mod world;
 
-/// Whether the long forms are asked for.
+/// Returns whether the long forms were requested.
 fn long() -> bool {
     std::env::var_os("CALLSHEET_LONG").is_some()
 }

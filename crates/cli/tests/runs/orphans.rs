@@ -1,4 +1,4 @@
-//! After any stop nothing of a run is left, and what ended it is told.
+//! After any stop no process of a run is left, and the result reports the reason for its end.
 
 use std::thread;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 
 use crate::world::{World, brief, ended, fake_agent, until};
 
-/// An agent with children in sessions of their own that ignore every request.
+/// An agent with children in sessions of their own that ignore every request to end.
 const STUBBORN: [&str; 6] = [
     "child-setsid",
     "ignore-term child-setsid+ignore-term+sleep+60000 sleep 60000",
@@ -23,7 +23,7 @@ fn is_up(world: &World) {
 }
 
 #[test]
-fn stop_from_elsewhere() {
+fn stop_ends_whole_process_tree() {
     for (stubborn, expected) in [
         (false, "130 cancelled: stopped by 15 | checks c:pending | receipts spawned"),
         (true, "130 cancelled: stopped by 9 | checks c:pending | receipts spawned"),
@@ -46,7 +46,7 @@ fn stop_from_elsewhere() {
 }
 
 #[test]
-fn interrupted_once_and_twice() {
+fn interrupts_end_whole_process_tree() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         let world = World::new();
         let words: Vec<&str> = STUBBORN.iter().chain(&["sleep", "60000"]).copied().collect();
@@ -62,7 +62,7 @@ fn interrupted_once_and_twice() {
         assert_eq!(said.json()["why"], "interrupted");
         world.assert_nothing_is_open();
     }
-    // Who does not want to wait for an agent that does not end does not have to.
+    // A second signal ends the wait for an agent that does not end.
     let world = World::new();
     let words: Vec<&str> =
         ["ignore-term"].iter().chain(&STUBBORN).chain(&["sleep", "60000"]).copied().collect();
@@ -79,9 +79,9 @@ fn interrupted_once_and_twice() {
     world.assert_nothing_is_open();
 }
 
-/// The agent is done; what still runs is a check.
+/// The agent has ended; only a check is still running.
 #[test]
-fn interrupted_in_a_check() {
+fn interrupt_ends_running_check() {
     let world = World::new();
     let check = |name: &str, words: &str| format!("{name}={} {words}", fake_agent());
     let first = check("first", "interrupt-ours sleep 60000");
@@ -91,7 +91,7 @@ fn interrupted_in_a_check() {
         "130 completed: exited 0 | checks first:pending,second:pending | receipts spawned"
     );
     world.assert_nothing_is_open();
-    // By `stop` as well.
+    // The same with `stop`.
     let world = World::new();
     let up = world.at("up").display().to_string();
     let running =
@@ -103,7 +103,7 @@ fn interrupted_in_a_check() {
 }
 
 #[test]
-fn killed() {
+fn killed_callsheet_leaves_no_orphans() {
     let world = World::new();
     let words: Vec<&str> =
         ["ignore-term"].iter().chain(&STUBBORN).chain(&["sleep", "60000"]).copied().collect();
@@ -112,7 +112,7 @@ fn killed() {
     running.kill().unwrap();
     ended(running);
     world.assert_nothing_is_left();
-    // A person who wants to stop it is told what became of it.
+    // A person who wants to stop the run learns how it ended.
     let stop = world.run(&["--json", "stop", "last"]).expect(0).json();
     assert_eq!((&stop["ended"], &stop["why"]), (&"lost".into(), &"its callsheet died".into()));
     world.assert_nothing_is_open();

@@ -1,4 +1,4 @@
-//! A person at a real terminal: what is seen while an agent works, what a question looks like, what keys do.
+//! A person at a real terminal: the view while an agent works, the form of a question, the effect of keys.
 
 use std::fs;
 use std::process::Command;
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use crate::terminals::has_tmux;
 use crate::world::{World, fake_agent, until};
 
-/// A terminal of tmux with one command in it, which says its exit code when it has ended.
+/// A tmux terminal with one command in it, which prints its exit code when it has ended.
 struct Terminal<'w> {
     world: &'w World,
-    /// A server that ends takes its time, and the next one must not meet it.
+    /// A server takes time to end, and the next one must not meet it.
     server: String,
 }
 
@@ -43,7 +43,7 @@ impl<'w> Terminal<'w> {
         assert!(self.tmux().arg("send-keys").args(keys).status().unwrap().success());
     }
 
-    /// What is on the screen, without the ids of runs and the name of this world.
+    /// Returns the screen, without the ids of runs and the name of this world.
     fn screen(&self) -> String {
         let output = self.tmux().args(["capture-pane", "-p", "-J"]).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
@@ -55,7 +55,7 @@ impl<'w> Terminal<'w> {
         lines.map(|line| line.trim_end().to_owned() + "\n").collect()
     }
 
-    /// Waits until this is on the screen, whatever second it is.
+    /// Waits until the screen shows this text, at any second.
     fn shows(&self, wanted: &str) {
         let at_any_time = |screen: String| match screen.split_once("  0:") {
             Some((before, after)) => format!("{before}  0:00{}", after.get(2..).unwrap_or_default()),
@@ -67,7 +67,7 @@ impl<'w> Terminal<'w> {
         }
     }
 
-    /// Waits until it has ended, and gives the screen.
+    /// Waits for the end of the command and returns the screen.
     fn end(self) -> String {
         until("it ends", || self.screen().contains("it exits with"));
         self.screen()
@@ -80,9 +80,9 @@ impl Drop for Terminal<'_> {
     }
 }
 
-/// One line tells what goes on, however narrow the terminal is, and Ctrl-C or somebody else ends the run.
+/// One line shows the progress in a terminal of any width, and Ctrl-C or another process ends the run.
 #[test]
-fn c5_a_person_sees_what_goes_on_and_ends_it() {
+fn c5_person_sees_progress_and_stops() {
     if !has_tmux() {
         return;
     }
@@ -114,9 +114,9 @@ fn c5_a_person_sees_what_goes_on_and_ends_it() {
     }
 }
 
-/// What a project asks for is shown and asked, and nothing but `yes` is one.
+/// Callsheet shows the project's requests and asks about them, and only `yes` means yes.
 #[test]
-fn trust_is_asked_at_a_terminal() {
+fn terminal_asks_for_trust() {
     if !has_tmux() {
         return;
     }

@@ -1,16 +1,17 @@
-//! Mistakes that are found before an agent is started, and paid.
+//! Mistakes that callsheet finds before an agent starts and costs money.
 
 use serde_json::Value;
 
 use crate::world::{Said, World, fake_agent, said};
 
-/// The errors as they are printed, without the places that were looked in.
+/// Returns the printed errors, without the places that were searched.
 fn errors(said: &Said, code: i32) -> Vec<String> {
     assert_eq!(said.code, Some(code), "{said:?}");
     said.err.lines().filter(|line| line.starts_with("error[")).map(str::to_owned).collect()
 }
 
-/// A project with a script that is not executable, and a program that needs one that is not there.
+/// Creates a project with a script that is not executable, and with programs whose interpreter does not
+/// exist.
 fn world() -> World {
     let world = World::new();
     world.write("plain.sh", "#!/bin/sh\n");
@@ -21,7 +22,7 @@ fn world() -> World {
 }
 
 #[test]
-fn missing_programs_are_errors_before_the_start() {
+fn missing_programs_fail_before_start() {
     let world = world();
     let at = |path: &str| world.project.join(path).display().to_string();
     let mark = world.at("started").display().to_string();
@@ -57,7 +58,7 @@ fn missing_programs_are_errors_before_the_start() {
             world.run(&[&["-q", "flow", "start", "sdd", "--check", &check, "x", "--"], &agent[..]].concat());
         assert_eq!(errors(&flow, 4), errors(&run, 4));
     }
-    // All at once, each with the places that were looked in.
+    // All errors at once, each with the places that were searched.
     let all = world.run(&[
         "--json",
         "-q",
@@ -110,7 +111,7 @@ fn missing_programs_are_errors_before_the_start() {
         );
     }
     assert!(!world.at("started").exists() && !world.ledger().exists(), "nothing was started or recorded");
-    // What was started once is looked for again.
+    // The program of an earlier run is searched again.
     let first = world.go(&["--check", "t=true"], &["exit", "1"]).expect(6).run();
     for again in [&["retry", &first][..], &["continue", &first, "More."]] {
         let run = world.run(&[&["-q"], again, &["--check", "t=nosuchprog", "--"], &agent].concat());
@@ -120,11 +121,11 @@ fn missing_programs_are_errors_before_the_start() {
     assert_eq!(world.run(&["--json", "log"]).expect(0).json()["runs"].as_array().unwrap().len(), 1);
 }
 
-/// A check is found where it is run: in the worktree.
+/// A check is searched in the place where it runs: in the worktree.
 #[test]
-fn programs_are_looked_for_in_the_worktree() {
+fn checks_are_searched_in_worktree() {
     let world = World::new();
-    // It is not committed, so that no other worktree has it.
+    // The script is not committed, so no other worktree has it.
     world.write("here.sh", "#!/bin/sh\n");
     let script = world.project.join("here.sh");
     std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
@@ -138,7 +139,7 @@ fn programs_are_looked_for_in_the_worktree() {
 }
 
 #[test]
-fn paths_that_lead_nowhere_are_warnings() {
+fn nonexistent_paths_cause_warnings() {
     let world = World::new();
     let flags = ["--write", "/abs/**", "--write", "srx/**", "--write", "src/**", "--write", "new.txt"];
     let read =

@@ -11,7 +11,7 @@ fn scope(world: &World, flags: &[&str]) -> Value {
 }
 
 #[test]
-fn c2_a_scope_is_merged_once_and_kept() {
+fn c2_scope_is_merged_and_recorded() {
     let world = World::new();
     world.write(
         ".callsheet/profiles/careful.md",
@@ -35,7 +35,7 @@ fn c2_a_scope_is_merged_once_and_kept() {
         scope(&world, &["--role", "careful", "--write", "src/**", "--exclude", "src/x"]),
         both(&["src/**"], &["src/x", "lib/gen/**", "docs/secret/**"])
     );
-    // The prompt tells the same, and what counts afterwards is what was told.
+    // The prompt states the same scope, and the stated scope is the one that counts afterwards.
     let run = world.go(&["--role", "careful"], &["write", "out.txt"]).expect(5);
     let prompt = world.prompt(&run.run());
     let told = "You may write only files that match:\n\n- `lib/**`\n\nNever touch files that match these, even if the list above allows them:\n\n\
@@ -53,7 +53,7 @@ fn c2_a_scope_is_merged_once_and_kept() {
 }
 
 #[test]
-fn c8_one_worktree_and_branch_for_each_task() {
+fn c8_each_task_has_own_worktree() {
     let world = World::new();
     let task = |id: &'static str| ["--worktree", "--task-id", id, "--write", "src/**"];
     let first = world.go(&task("T-1"), &["append", "src/a.txt", "write", "src/draft.txt"]).expect(0);
@@ -63,36 +63,36 @@ fn c8_one_worktree_and_branch_for_each_task() {
         "{place}"
     );
     assert_eq!(world.git(&["status", "--short", "--", "src"]), "", "the project itself is as it was");
-    // It is used again, with what was not committed.
+    // The worktree is reused, with its uncommitted work.
     let second = world.go(&task("T-1"), &["append", "src/draft.txt"]).expect(0);
     assert_eq!(brief(&second), "0 completed: exited 0 | changed src/draft.txt:modified | receipts spawned");
     assert_eq!(second.json()["worktree"], place.as_str());
     assert_eq!(fs::read_to_string(format!("{place}/src/draft.txt")).unwrap(), "writtenmore");
     assert_eq!(fs::read_to_string(format!("{place}/src/a.txt")).unwrap(), "a\nmore");
-    // A retry works there as well.
+    // A retry works in the same worktree.
     let retry = world.run(&["--json", "-q", "continue", "last", "Go on."]).expect(0);
     assert_eq!(retry.json()["worktree"], place.as_str());
-    // Another task, another place.
+    // Another task has another worktree.
     let other = world.go(&task("T-2"), &["exit", "0"]).expect(0);
     assert_ne!(other.json()["worktree"], place.as_str());
     assert_eq!(
         world.git(&["branch", "--list", "callsheet/*", "--format=%(refname:short)"]),
         "callsheet/T-1\ncallsheet/T-2\n"
     );
-    // What is in the way is left as it is.
+    // A folder in the way is left unchanged.
     let in_the_way = std::path::Path::new(&place).with_file_name("T-3");
     fs::create_dir(&in_the_way).unwrap();
     fs::write(in_the_way.join("mine.txt"), "mine").unwrap();
     assert_eq!(world.go(&task("T-3"), &["exit", "0"]).error(), (Some(3), "git/failed".into()));
     assert_eq!(fs::read_to_string(in_the_way.join("mine.txt")).unwrap(), "mine");
     world.assert_nothing_is_open();
-    // Merged, a task is done by its facts.
+    // Checked but uncommitted work leaves the task ready.
     world.go(&["--worktree", "--task-id", "T-1", "--check", "c=true"], &["exit", "0"]).expect(0);
     assert_eq!(world.run(&["status", "T-1"]).expect(0).out.lines().next(), Some("T-1  ready  (uncommitted)"));
 }
 
 #[test]
-fn worktrees_need_a_repository() {
+fn worktrees_need_repository() {
     let bare = World::bare();
     assert_eq!(
         bare.go(&["--worktree", "--task-id", "T-1"], &["exit", "0"]).error(),
@@ -101,7 +101,7 @@ fn worktrees_need_a_repository() {
 }
 
 #[test]
-fn a_dry_run_does_nothing() {
+fn dry_run_changes_nothing() {
     let world = World::new();
     world.program("claude", "#!/bin/sh\n");
     world.program("cargo", "#!/bin/sh\n");

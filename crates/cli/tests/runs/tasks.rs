@@ -1,4 +1,4 @@
-//! Where a task stands, by what is checked out, whoever committed it.
+//! The status of a task, derived from the checked-out files, regardless of the author of the commit.
 
 use crate::world::{World, git, said};
 
@@ -8,33 +8,33 @@ fn status(world: &World, task: &str) -> String {
 }
 
 #[test]
-fn work_that_a_person_commits_is_done() {
+fn work_committed_by_person_is_done() {
     let world = World::new();
     let flags = ["--task-id", "D-1", "--write", "src/**", "--check", "ok=true"];
     let work = "echo 1 > src/d; ln -s d src/link; rm src/a.txt";
     said(&mut world.going_with(&flags, &["sh", "-c", work]), b"Do it.").expect(0);
     assert_eq!(status(&world, "D-1"), "ready  (uncommitted)");
-    // Other work in the same commit, and other commits, change nothing about it.
+    // Other work in the same commit, and other commits, do not affect it.
     world.write("mine.txt", "a person's");
     world.commit();
     assert_eq!(status(&world, "D-1"), "done");
     world.write("src/d", "later");
     world.commit();
     assert_eq!(status(&world, "D-1"), "done");
-    // Part of it is not enough.
+    // A part of the work is not enough.
     let flags = ["--task-id", "D-2", "--write", "src/**", "--check", "ok=true"];
     said(&mut world.going_with(&flags, &["sh", "-c", "echo 2 > src/e; echo 3 > src/f"]), b"Do it.").expect(0);
     world.git(&["add", "src/e"]);
     world.git(&["commit", "-q", "-m", "part"]);
     assert_eq!(status(&world, "D-2"), "ready  (uncommitted)");
-    // Another content is not what the run made.
+    // Different contents are not the work of the run.
     world.write("src/f", "a person's");
     world.commit();
     assert_eq!(status(&world, "D-2"), "ready  (uncommitted)");
 }
 
 #[test]
-fn squashed_work_of_a_worktree_is_done() {
+fn squashed_worktree_counts_as_done() {
     let world = World::new();
     let flags = ["--task-id", "W-1", "--worktree", "--check", "ok=true"];
     let ran = said(&mut world.going_with(&flags, &["sh", "-c", "echo 1 > src/w"]), b"Do it.").expect(0);

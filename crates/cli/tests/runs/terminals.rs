@@ -1,4 +1,5 @@
-//! Runs in a terminal of tmux: one line that names the prompt, typed once; dialogs are told and get no keys.
+//! Runs in a tmux terminal: callsheet types one line that names the prompt, once; dialogs are reported and
+//! get no keys.
 
 use std::fs;
 use std::process::Command;
@@ -17,7 +18,7 @@ pub(crate) fn has_tmux() -> bool {
     there
 }
 
-/// Answers the questions that the CLI would ask at its first start, but for `but`.
+/// Answers the questions that the CLI would ask at its first start, except `but`.
 fn answer_questions(world: &World, room: &Room, cli: Cli, but: &str) {
     let project = world.project.display().to_string();
     match cli {
@@ -46,7 +47,8 @@ fn answer_questions(world: &World, room: &Room, cli: Cli, but: &str) {
     }
 }
 
-/// `env` writes Codex' settings anew, so that they have to be there before and stay.
+/// Returns a run command after the questions are answered. `Room::env` rewrites the settings of Codex, so the
+/// answers are written after it and stay.
 fn with_answers(world: &World, room: &Room, cli: Cli, but: &str) -> Command {
     let env = room.env(cli).unwrap();
     answer_questions(world, room, cli, but);
@@ -64,7 +66,7 @@ fn with_answers(world: &World, room: &Room, cli: Cli, but: &str) -> Command {
     command
 }
 
-/// How often the model was told exactly this, as the beginning of a turn.
+/// Returns how often the model got exactly this line as the beginning of a turn.
 fn turns(room: &Room, line: &str) -> usize {
     let requests = room.mock.requests();
     let begun = requests.iter().filter(|request| request.answer == "step 0");
@@ -86,7 +88,7 @@ fn delivers(cli: Cli) {
         let line = format!("Read and follow the instructions in {}", file.display());
         until(&format!("{number} arrives"), || turns(&room, &line) > 0);
         assert_eq!(fs::read_to_string(&file).unwrap(), world.prompt(&run));
-        // It works on, and nobody takes it for lost.
+        // The agent continues to work, and is not considered lost.
         let status = world.run(&["--json", "status", &run]).expect(0).json();
         let task = &status["tasks"][0];
         assert_eq!((&task["status"], &task["runs"][0]["lost"]), (&json!("running"), &json!(false)));
@@ -115,7 +117,7 @@ fn m7_codex_gets_every_line_once() {
     }
 }
 
-/// The dialog is told with what to do about it, and nothing was typed into it.
+/// Asserts that the dialog is reported with a remedy, and that nothing was typed into it.
 fn shows(cli: Cli, dialog: &str) {
     let room = Room::new(Script::new().on_marker("Read", [Step::text("I did.")])).unwrap();
     let world = World::new();
@@ -131,7 +133,7 @@ fn shows(cli: Cli, dialog: &str) {
 }
 
 #[test]
-fn m7_dialogs_of_claude_get_no_keys() {
+fn m7_claude_dialogs_get_no_keys() {
     if has_tmux() {
         on_loopback(&[Cli::Claude], || {
             ["trust", "API key"].iter().for_each(|dialog| shows(Cli::Claude, dialog))
@@ -140,7 +142,7 @@ fn m7_dialogs_of_claude_get_no_keys() {
 }
 
 #[test]
-fn m7_dialogs_of_codex_get_no_keys() {
+fn m7_codex_dialogs_get_no_keys() {
     if has_tmux() {
         on_loopback(&[Cli::Codex], || {
             ["trust", "new model"].iter().for_each(|dialog| shows(Cli::Codex, dialog))
@@ -148,7 +150,7 @@ fn m7_dialogs_of_codex_get_no_keys() {
     }
 }
 
-/// Something that looks like an agent and notes every line that it gets.
+/// Writes a program that looks like an agent and notes every line that it gets.
 fn looks_like_copilot(world: &World) {
     let log = world.at("log");
     let script = format!(
@@ -159,7 +161,7 @@ fn looks_like_copilot(world: &World) {
 }
 
 #[test]
-fn m14_a_single_coder_of_copilot_is_a_fleet() {
+fn m14_single_copilot_coder_is_fleet() {
     if !has_tmux() {
         return;
     }
@@ -181,9 +183,9 @@ fn m14_a_single_coder_of_copilot_is_a_fleet() {
     }
 }
 
-/// callsheet is killed while it waits for the terminal: what it opened is closed by whoever looks after it.
+/// callsheet is killed while it waits for the terminal: `recover` closes the terminal that it opened.
 #[test]
-fn a_terminal_that_nobody_waits_for_is_closed() {
+fn abandoned_terminal_is_closed() {
     if !has_tmux() {
         return;
     }
@@ -203,9 +205,9 @@ fn a_terminal_that_nobody_waits_for_is_closed() {
     world.assert_nothing_is_open();
 }
 
-/// What it showed last is what a person has to know.
+/// A person must know the last output of the program.
 #[test]
-fn the_terminal_of_a_program_that_ended_is_told() {
+fn ended_program_output_is_reported() {
     if !has_tmux() {
         return;
     }
@@ -219,9 +221,9 @@ fn the_terminal_of_a_program_that_ended_is_told() {
     world.assert_nothing_is_open();
 }
 
-/// A pane that a person opened stays a person's: a line is typed, and nothing is closed.
+/// A pane that a person opened remains the person's: a line is typed, and nothing is closed.
 #[test]
-fn m7_a_pane_of_yours_gets_a_line_and_stays() {
+fn m7_own_pane_is_not_closed() {
     if !has_tmux() {
         return;
     }
@@ -250,7 +252,7 @@ fn m7_a_pane_of_yours_gets_a_line_and_stays() {
         &program,
     ]);
     let run = |target: &str| {
-        // Whatever the umask allows to others.
+        // The umask grants everything to others.
         let like = world.command();
         let mut command = Command::new("sh");
         command.args(["-c", "umask 000; exec \"$0\" \"$@\""]).arg(like.get_program()).args(like.get_args());
@@ -275,7 +277,7 @@ fn m7_a_pane_of_yours_gets_a_line_and_stays() {
     until("it is typed", || fs::read_to_string(world.at("log")).is_ok_and(|log| log == line));
     let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600, "the prompt is its owner's");
-    // As long as the pane is there, its checkout is taken.
+    // As long as the pane exists, its checkout is claimed.
     let beside = world.run(&["--json", "-q", "run", "x", "--", "true"]);
     assert_eq!(beside.error(), (Some(9), "run/refused".into()));
     assert_eq!(world.run(&["--json", "stop", "last"]).error(), (Some(9), "run/refused".into()));
@@ -291,9 +293,9 @@ fn m7_a_pane_of_yours_gets_a_line_and_stays() {
     world.assert_nothing_is_open();
 }
 
-/// The real Copilot takes the typed command for a command: the model is told the line alone.
+/// The real Copilot treats the typed command as a command: the model gets the line alone.
 #[test]
-fn m14_the_real_copilot_becomes_a_fleet() {
+fn m14_real_copilot_becomes_fleet() {
     if has_tmux() {
         on_loopback(&[Cli::Copilot], || {
             let room = Room::new(Script::new().on_marker("Read and follow", [Step::text("I did.")])).unwrap();

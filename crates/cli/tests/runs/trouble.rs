@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::world::{World, brief, ended, said, until};
 
-/// Ends a process that no environment shows, if the test does not.
+/// A process that no environment shows. Dropping it kills the process if the test did not.
 struct Daemon<'w>(&'w World);
 
 impl Daemon<'_> {
@@ -17,7 +17,7 @@ impl Daemon<'_> {
         fs::read_to_string(self.0.at("pid")).ok()?.trim().parse().ok()
     }
 
-    /// Whether it is there; a zombie is not.
+    /// Returns whether the process is alive; a zombie is not.
     fn lives(&self) -> bool {
         let stat = self.pid().and_then(|pid| fs::read_to_string(format!("/proc/{pid}/stat")).ok());
         stat.is_some_and(|stat| !stat.rsplit_once(')').unwrap().1.trim_start().starts_with(['Z', 'X']))
@@ -42,7 +42,7 @@ impl Drop for Daemon<'_> {
     }
 }
 
-/// How an agent starts something that is not to be found. `WORK` is what it starts.
+/// Ways in which an agent starts a process that is hard to find. `WORK` is its script.
 const WAYS: [&str; 5] = [
     "sh -c \"$WORK\" >/dev/null 2>&1 &",
     "setsid sh -c \"$WORK\" >/dev/null 2>&1 &",
@@ -51,7 +51,7 @@ const WAYS: [&str; 5] = [
     "(env -i PATH=\"$PATH\" setsid sh -c 'ulimit -m 1; cd /; (sh -c \"$0\" &)' \"$WORK\" >/dev/null 2>&1 &)",
 ];
 
-/// An agent that starts a daemon in this way, waits until it is there, and then does `rest`.
+/// Returns an agent that starts a daemon in this way, waits until it runs, and then does `rest`.
 fn agent(world: &World, way: &str, rest: &str) -> Vec<String> {
     let pid = world.at("pid").display().to_string();
     let work = format!("trap '' TERM HUP; echo $$ > {pid}; while :; do sleep 0.2; done");
@@ -72,7 +72,7 @@ fn go(world: &World, cgroup: bool, flags: &[&str], program: &[String]) -> crate:
 }
 
 #[test]
-fn daemon_of_an_agent_is_ended_with_the_run() {
+fn daemon_ends_with_run() {
     for way in WAYS {
         let world = World::new();
         let daemon = Daemon(&world);
@@ -118,16 +118,16 @@ fn killed_callsheet_leaves_nothing_behind() {
     }
 }
 
-/// Nothing is recorded while something of the run lives, and `stop` ends it.
+/// Nothing is recorded while a process of the run is alive, and `stop` ends it.
 #[test]
-fn processes_that_outlive_both_are_seen() {
-    // Each way by itself, and together with a cgroup if there is one.
-    // A process that lowers its limits too is only found by its cgroup.
+fn surviving_processes_block_recovery() {
+    // Each way alone, and with a cgroup if there is one. A process that lowers its limits too is found only
+    // by its cgroup.
     let ways = WAYS[..4].iter().map(|way| (way, false)).chain([(&WAYS[3], true), (&WAYS[4], true)]);
     for (way, cgroup) in ways {
         let world = World::new();
         let daemon = Daemon(&world);
-        // Callsheet is stopped first: whichever is left alone ends the daemon.
+        // Callsheet is stopped first: if either is left alone, it ends the daemon.
         let rest = "echo before > before.txt; kill -STOP $ours; kill -9 $PPID $ours; exit 0";
         let ran = go(&world, cgroup, &["--check", "c=true"], &agent(&world, way, rest));
         assert_eq!(ran.code, None, "{way}");
@@ -149,7 +149,7 @@ fn processes_that_outlive_both_are_seen() {
         }
         assert_eq!(world.kinds(&run), kinds, "nothing was recorded");
         assert!(daemon.lives());
-        // Its checkout is not free either.
+        // Its checkout is still claimed.
         let beside = world.run(&["--json", "-q", "run", "x", "--", "true"]);
         assert_eq!(beside.error(), (Some(9), "run/refused".into()));
         let stopped = world.run(&["--json", "stop", &run]).expect(0).json();
@@ -163,7 +163,8 @@ fn processes_that_outlive_both_are_seen() {
     }
 }
 
-/// In a mount namespace of its own, where `full` is a file system of 200 KB without room.
+/// Runs the command in a mount namespace of its own, in which `full` is a file system of 200 KB without free
+/// space.
 fn on_full_disk(world: &World, full: &str, args: &[&str]) -> Option<crate::world::Said> {
     let script = "mount -t tmpfs -o size=200k full \"$1\" || exit 99\n\
                   head -c 400k /dev/zero > \"$1/filler\" 2>/dev/null\nshift\nexec \"$@\"";
@@ -185,7 +186,7 @@ fn on_full_disk(world: &World, full: &str, args: &[&str]) -> Option<crate::world
 }
 
 #[test]
-fn full_disk_of_the_state_starts_nothing() {
+fn full_state_disk_starts_nothing() {
     let world = World::new();
     let state = world.at("home/.local/state");
     fs::create_dir_all(&state).unwrap();
@@ -194,13 +195,13 @@ fn full_disk_of_the_state_starts_nothing() {
     let Some(full) = on_full_disk(&world, &state.display().to_string(), &run) else { return };
     assert!(matches!(full.code, Some(8 | 70)), "{full:?}");
     assert!(!world.at("started").exists(), "nothing was started");
-    // With room again everything is as before.
+    // With free space again everything is as before.
     world.go(&[], &["exit", "0"]).expect(0);
     world.assert_nothing_is_open();
 }
 
 #[test]
-fn full_disk_of_the_worktree_is_the_agents_trouble() {
+fn full_worktree_disk_fails_agent() {
     let world = World::new();
     fs::create_dir(world.project.join("full")).unwrap();
     let full = world.project.join("full").display().to_string();
@@ -216,9 +217,9 @@ fn full_disk_of_the_worktree_is_the_agents_trouble() {
     world.assert_nothing_is_open();
 }
 
-/// The ledger is gone, or its server: the agent is ended, and the exit code says so.
+/// The ledger or its server disappears: the agent is ended, and the exit code shows it.
 #[test]
-fn ledger_that_disappears_ends_the_agent() {
+fn disappearing_ledger_ends_agent() {
     let world = World::new();
     let go = world.at("go").display().to_string();
     let ledger = world.at("own.db");
@@ -238,7 +239,7 @@ fn ledger_that_disappears_ends_the_agent() {
 }
 
 #[test]
-fn server_that_disappears_ends_the_agent() {
+fn disappearing_server_ends_agent() {
     let server = match Postgres::start() {
         Ok(server) => server,
         Err(why) => return not_tested(&format!("a PostgreSQL server that disappears: {why}")),
@@ -258,7 +259,7 @@ fn server_that_disappears_ends_the_agent() {
     fs::write(&go, "").unwrap();
     assert_eq!(ended(running).error().0, Some(8));
     world.assert_nothing_is_left();
-    // When it is back, the run is completed with what can still be seen.
+    // When the server is back, the run is completed with the facts that are still visible.
     server.resume().unwrap();
     let told = world.run(&["--json", "--ledger", &url, "recover"]).expect(0).json();
     let run = &told["recovered"][0];

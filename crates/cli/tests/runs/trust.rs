@@ -1,10 +1,11 @@
-//! A repository that somebody else wrote: nothing that its files ask for happens before its user agrees to exactly that.
+//! A repository of another author: nothing that its files ask for happens before the user agrees to exactly
+//! that.
 
 use std::fs;
 
 use crate::world::{World, fake_agent};
 
-/// Everything that a project's file can ask for, each alone.
+/// Returns everything that a project's file can ask for, each alone.
 fn wishes(world: &World) -> Vec<(&'static str, &'static str, String)> {
     let pwned = world.at("pwned").display().to_string();
     let config = ".callsheet/config.toml";
@@ -22,7 +23,7 @@ fn wishes(world: &World) -> Vec<(&'static str, &'static str, String)> {
     ]
 }
 
-/// What starts something, or says that it would.
+/// Commands that start a program, or report that they would.
 const STARTS: [&[&str]; 2] =
     [&["run", "-a", "claude", "Do it."], &["run", "--dry-run", "-a", "claude", "Do it."]];
 
@@ -71,11 +72,11 @@ fn nothing_happens_before_trust() {
         assert_eq!(run(&["trust", "--yes"]).expect(0).json()["trusted"], true, "{name}");
         assert_eq!(run(&["trust", "--show"]).expect(0).json()["trusted"], true, "{name}");
         let trusted = run(STARTS[1]);
-        // The search path of the project leads to no `claude`.
+        // The search path of the project does not lead to a `claude`.
         let code = if name == "environment" { 4 } else { 0 };
         assert_eq!(trusted.code, Some(code), "{name}: {trusted:?}");
 
-        // Another byte, and it is another question.
+        // A changed byte results in a new question.
         world.write(
             file,
             text.replace("touch", "touch -a").replace("pwned", "pwned2").replace("allow", "warn") + "\n# x\n",
@@ -92,27 +93,27 @@ fn nothing_happens_before_trust() {
 }
 
 #[test]
-fn trust_is_for_one_place_and_all_of_it() {
+fn trust_covers_one_project_entirely() {
     let world = World::new();
     let (_, file, text) = wishes(&world).remove(0);
     world.write(file, &text);
     world.run(&["-q", "trust", "--yes"]).expect(0);
     let ran = world.go(&[], &["exit", "0"]).expect(0);
     assert_eq!((ran.json()["checked"].as_str(), world.at("pwned").exists()), (Some("passed"), true));
-    // A copy of it is another project.
+    // A copy of the project is another project.
     let copy = world.at("copy");
     let mut clone = std::process::Command::new("cp");
     assert!(clone.args(["-r"]).arg(&world.project).arg(&copy).status().unwrap().success());
     let mut command = world.command();
     command.current_dir(&copy).args(["--json", "-q", "run", "Do it.", "--", fake_agent()]);
     assert_eq!(crate::world::said(&mut command, b"").error(), (Some(10), "trust/required".into()));
-    // One wish more, and all of it is asked about again.
+    // With one more wish, callsheet asks about all of them again.
     world.write(
         ".callsheet/agents/mine.toml",
         "name = \"M\"\n[start]\nprogram = \"true\"\n[prompt]\nby = [\"stdin\"]\n",
     );
     assert_eq!(world.go(&[], &["exit", "0"]).error(), (Some(10), "trust/required".into()));
-    // No repository brings its own trust along, and nobody else reads ours.
+    // No repository can bring its own trust along, and no other user can read ours.
     let kept = world.at("home/.local/state/callsheet/trust");
     use std::os::unix::fs::PermissionsExt as _;
     assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o700);
@@ -121,9 +122,9 @@ fn trust_is_for_one_place_and_all_of_it() {
     }
 }
 
-/// For a check that several configurations have, the project's counts if it is trusted.
+/// If several configurations define a check, the project's counts if the project is trusted.
 #[test]
-fn check_of_the_project_wins_over_the_users() {
+fn project_check_overrides_user_check() {
     let world = World::new();
     fs::create_dir_all(world.at("home/.config/callsheet")).unwrap();
     let user = "[checks]\nc = \"true\"\nd = \"true\"\n";
@@ -137,7 +138,7 @@ fn check_of_the_project_wins_over_the_users() {
     );
 }
 
-/// A flow is not begun, and leaves neither a folder nor a ledger.
+/// A flow does not begin, and leaves neither a folder nor a ledger.
 #[test]
 fn no_flow_begins_before_trust() {
     for blocking in ["check", "environment", "ledger", "agent"] {
@@ -162,9 +163,9 @@ fn no_flow_begins_before_trust() {
     }
 }
 
-/// A flow that waits goes on only in a project that is trusted; to stop or to reject it needs no trust.
+/// A waiting flow continues only in a trusted project; stopping or rejecting it needs no trust.
 #[test]
-fn no_flow_goes_on_before_trust() {
+fn no_flow_continues_before_trust() {
     let world = World::new();
     let run = |args: &[&str]| world.run(&[&["--json", "-q"], args].concat());
     let started = run(&["flow", "start", "sdd", "Do it.", "--", "false"]);

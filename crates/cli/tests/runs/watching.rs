@@ -1,4 +1,4 @@
-//! `watch` in another process: every event of several runs at once, in order, none missing.
+//! `watch` in another process: every event of several concurrent runs, in order, none missing.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::world::{World, ended, said};
 
-/// A watcher that is already there, and what it will have told.
+/// A running watcher and the lines that it prints.
 struct Watcher {
     child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
@@ -27,7 +27,7 @@ impl Watcher {
         Self { child, lines }
     }
 
-    /// Everything up to the event with this number that is the last of its record.
+    /// Returns everything up to the `events`-th event of the record `seq`.
     fn up_to(mut self, seq: u64, events: usize) -> Vec<Value> {
         let mut told: Vec<Value> = Vec::new();
         let last = |told: &[Value]| told.iter().filter(|event| event["seq"] == seq).count();
@@ -46,7 +46,7 @@ fn head(world: &World) -> u64 {
     u64::try_from(head).unwrap()
 }
 
-/// The events of one run as names, each with what there is to say of it.
+/// Returns the events of one run as names, each with its details.
 fn names(told: &[Value], run: &str) -> Vec<String> {
     let of_run = told.iter().filter(|event| event["run"] == run);
     of_run
@@ -63,9 +63,9 @@ fn names(told: &[Value], run: &str) -> Vec<String> {
 }
 
 #[test]
-fn c7_every_event_of_several_runs_in_order() {
+fn c7_watch_prints_events_in_order() {
     let world = World::new();
-    // There before the ledger is.
+    // The watcher starts before the ledger exists.
     let watcher = Watcher::new(&world, &[]);
     let flags = ["--write", "src/**", "--check", "c=true", "--share"];
     let runs: Vec<Child> = (0..4)
@@ -102,12 +102,12 @@ fn c7_every_event_of_several_runs_in_order() {
         assert_eq!(rest[4], "check.status_changed passed c");
         assert!(rest.contains(&"run.finished"), "{rest:?}");
     }
-    // Whoever comes later is told the same from the beginning.
+    // A later watcher gets the same events from the beginning.
     assert_eq!(Watcher::new(&world, &["--since", "0"]).up_to(last, 1), told);
 }
 
 #[test]
-fn c7_what_a_violation_and_a_decision_tell() {
+fn c7_violation_and_decision_are_reported() {
     let world = World::new();
     let run = world
         .go(&["--write", "src/**", "--check", "c=false"], &["line-of", "70000", "write", "out.txt"])
@@ -128,9 +128,10 @@ fn c7_what_a_violation_and_a_decision_tell() {
     assert_eq!(of("check.status_changed")[0]["status"], "failed");
 }
 
-/// The same on a ledger that machines share: a run, a crash, what `recover` says of it, and every event of both.
+/// The same on a ledger that machines share: a run, a crash, the result of `recover`, and every event of both
+/// runs.
 #[test]
-fn c7_a_ledger_on_postgresql_tells_the_same() {
+fn c7_postgres_watch_prints_same_events() {
     let server = match callsheet_mock::Postgres::start() {
         Ok(server) => server,
         Err(why) => return callsheet_mock::missing(&format!("runs on PostgreSQL: {why}")),

@@ -1,4 +1,4 @@
-//! A repository in a directory of its own, the real binary run in it, and what is left of its processes.
+//! A repository in a directory of its own, the real binary that runs in it, and the processes that it leaves.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -17,7 +17,7 @@ pub(crate) struct World {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Said {
-    /// `None` where a signal ended it.
+    /// `None` if a signal ended the program.
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
@@ -28,18 +28,18 @@ impl Said {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// Fails with what was said where the exit code is another one.
+    /// Fails and shows the output if the exit code is a different one.
     pub(crate) fn expect(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self:?}");
         self
     }
 
-    /// The id of the run that it tells about.
+    /// Returns the id of the run in the result.
     pub(crate) fn run(&self) -> String {
         self.json()["run"].as_str().unwrap().to_owned()
     }
 
-    /// Code and message of the error, which is one object on standard error.
+    /// Returns the exit code and the diagnostic code of the error, which is one object on standard error.
     pub(crate) fn error(&self) -> (Option<i32>, String) {
         let line = self.err.lines().rev().find(|line| line.starts_with('{')).unwrap_or_default();
         let error: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{self:?}"));
@@ -48,7 +48,7 @@ impl Said {
 }
 
 impl World {
-    /// A repository with one commit of `README.md` and `src/a.txt`.
+    /// Creates a repository with one commit of `README.md` and `src/a.txt`.
     pub(crate) fn new() -> Self {
         let world = Self::bare();
         world.fill();
@@ -62,13 +62,14 @@ impl World {
         self.commit();
     }
 
-    /// A folder that is no repository.
+    /// Creates a folder that is not a repository.
     pub(crate) fn bare() -> Self {
         let dir = tempfile::Builder::new().prefix("callsheet-runs-").tempdir().unwrap();
         Self::in_dir(dir)
     }
 
-    /// Below folders that nobody else can write: from elsewhere Gemini takes no settings.
+    /// Creates a repository below folders that no other user can write: Gemini accepts no settings from other
+    /// places.
     pub(crate) fn apart() -> Self {
         use std::os::unix::fs::MetadataExt as _;
         let is_apart = |dir: &PathBuf| {
@@ -99,7 +100,7 @@ impl World {
         Self { dir, project }
     }
 
-    /// A path next to the project.
+    /// Returns a path next to the project.
     pub(crate) fn at(&self, path: &str) -> PathBuf {
         self.project.parent().unwrap().join(path)
     }
@@ -110,7 +111,7 @@ impl World {
         fs::write(path, text).unwrap();
     }
 
-    /// A program in a folder that stands first on the search path.
+    /// Writes a program into a folder that is first on the search path.
     pub(crate) fn program(&self, name: &str, script: &str) {
         use std::os::unix::fs::PermissionsExt as _;
         let path = self.at("bin").join(name);
@@ -133,11 +134,11 @@ impl World {
         command.current_dir(&self.project).env_clear();
         let path = format!("{}:{}", self.at("bin").display(), std::env::var("PATH").unwrap());
         command.env("HOME", self.at("home")).env("PATH", path).env("TMUX_TMPDIR", self.dir.path());
-        // An agent's home may be another one, and what is asked about it later is still found.
+        // An agent may have another home; later commands must still find its state.
         command.env("XDG_STATE_HOME", self.at("home/.local/state"));
-        // No test waits longer than it has to for a process that does not end by itself.
+        // Keeps tests from waiting longer than necessary for a process that does not end by itself.
         command.env("CALLSHEET_TEST_GRACE_MS", "500");
-        // Whatever lies around above it, the project is this one.
+        // Fixes the project, whatever is in the folders above it.
         command.args(["-C", "."]);
         command
     }
@@ -146,12 +147,12 @@ impl World {
         said(self.command().args(args), b"")
     }
 
-    /// `callsheet run` with the fake agent.
+    /// Runs `callsheet run` with the fake agent.
     pub(crate) fn go(&self, flags: &[&str], words: &[&str]) -> Said {
         said(&mut self.going(flags, words), b"Do it.")
     }
 
-    /// It reads its instructions.
+    /// Returns a `callsheet run` command that reads its instructions from standard input.
     pub(crate) fn going(&self, flags: &[&str], words: &[&str]) -> Command {
         let program: Vec<&str> = [fake_agent()].iter().chain(words).copied().collect();
         self.going_with(flags, &program)
@@ -163,7 +164,7 @@ impl World {
         command
     }
 
-    /// In the background.
+    /// Starts a run in the background.
     pub(crate) fn start(&self, flags: &[&str], words: &[&str]) -> Child {
         let mut command = self.going(flags, words);
         let mut child =
@@ -172,26 +173,26 @@ impl World {
         child
     }
 
-    /// Where the project's ledger is.
+    /// Returns the path of the project's ledger.
     pub(crate) fn ledger(&self) -> PathBuf {
         PathBuf::from(self.run(&["-q", "ledger", "path"]).out.trim_end())
     }
 
-    /// The records of the ledger, as they are exported.
+    /// Returns the run as `callsheet show` reports it.
     pub(crate) fn show(&self, run: &str) -> Value {
         self.run(&["--json", "show", run]).expect(0).json()
     }
 
-    /// The prompt of a run, as it was recorded.
+    /// Returns the recorded prompt of a run.
     pub(crate) fn prompt(&self, run: &str) -> String {
         self.run(&["show", run, "--prompt"]).expect(0).out
     }
 
-    /// Every run is recorded to its end, the chain holds, and no process is left.
+    /// Asserts that every run is recorded to its end, that the chain is valid, and that no process is left.
     pub(crate) fn assert_nothing_is_open(&self) {
         let recovered = self.run(&["recover"]);
         assert_eq!((recovered.code, recovered.out.as_str()), (Some(0), "no run was left unfinished\n"));
-        // What was made with values that are not kept cannot be made again, and is no damage.
+        // A prompt with values that are not recorded cannot be composed again, which is not damage.
         let verified = self.run(&["verify", "--all", "--read-data"]);
         assert!(matches!(verified.code, Some(0 | 12)), "{verified:?}");
         for row in self.run(&["--json", "log"]).expect(0).json()["runs"].as_array().unwrap() {
@@ -203,7 +204,7 @@ impl World {
         self.assert_nothing_is_left();
     }
 
-    /// The kinds of a run's records, in order.
+    /// Returns the kinds of a run's records, in order.
     pub(crate) fn kinds(&self, run: &str) -> Vec<String> {
         let ledger = rusqlite::Connection::open(self.ledger()).unwrap();
         let mut rows = ledger.prepare("select kind from records where run = ?1 order by seq").unwrap();
@@ -211,7 +212,7 @@ impl World {
         kinds.map(Result::unwrap).collect()
     }
 
-    /// No process of this world is there, now or soon.
+    /// Asserts that no process of this world exists, now or soon.
     pub(crate) fn assert_nothing_is_left(&self) {
         let begun = Instant::now();
         while !self.left().is_empty() {
@@ -220,7 +221,7 @@ impl World {
         }
     }
 
-    /// Processes that have this world in their environment.
+    /// Returns the processes that have this world in their environment.
     pub(crate) fn left(&self) -> Vec<String> {
         let mark = self.project.parent().unwrap().display().to_string();
         let mut found = Vec::new();
@@ -239,7 +240,7 @@ impl World {
     }
 }
 
-/// A test that fails leaves no process behind.
+/// A failing test leaves no process behind.
 impl Drop for World {
     fn drop(&mut self) {
         for line in self.left() {
@@ -255,7 +256,8 @@ impl Drop for World {
     }
 }
 
-/// The agent that does what its words say. It belongs to another package, which `./test` builds as well.
+/// Returns the path of the agent that is scripted by its arguments. It belongs to another package, which
+/// `./test` builds as well.
 pub(crate) fn fake_agent() -> &'static str {
     static PATH: OnceLock<String> = OnceLock::new();
     PATH.get_or_init(|| {
@@ -278,10 +280,10 @@ pub(crate) fn git(dir: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Nothing here may wait for ever. Far above what a busy machine needs.
+/// No command may wait forever. Far above the needs of a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Runs to the end, or fails where there is none.
+/// Runs the command to its end, or fails if it does not end.
 pub(crate) fn said(command: &mut Command, input: &[u8]) -> Said {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -290,7 +292,7 @@ pub(crate) fn said(command: &mut Command, input: &[u8]) -> Said {
     ended(child)
 }
 
-/// Waits for the end of what was started.
+/// Waits for the end of a started command.
 pub(crate) fn ended(mut child: Child) -> Said {
     let read = |mut from: Box<dyn std::io::Read + Send>| {
         thread::spawn(move || {
@@ -315,7 +317,7 @@ pub(crate) fn ended(mut child: Child) -> Said {
     Said { code, out: out.join().unwrap(), err: err.join().unwrap() }
 }
 
-/// Waits until it is so.
+/// Waits until the condition holds.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -324,7 +326,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// What a run came to, in one line: everything that no clock and no machine decides.
+/// Returns the result of a run in one line: everything that does not depend on the clock or the machine.
 pub(crate) fn brief(said: &Said) -> String {
     let result = said.json();
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();

@@ -1,4 +1,4 @@
-//! What a person wants changed: one file, with a section for each phase that it was written for.
+//! The file with the changes that a person wants: one section for each phase that changes were written for.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 
 use super::Flow;
 
-/// The text with the words of a person for `phase` at its end. The same again is not added twice.
+/// Appends a person's words for `phase` to the text. Words that the text already ends with are not added
+/// twice.
 pub fn add_changes(flow: &Flow, text: &str, phase: &str, words: &str) -> String {
     let words = words.trim();
     let sections = sections(flow, text);
@@ -22,7 +23,7 @@ pub fn add_changes(flow: &Flow, text: &str, phase: &str, words: &str) -> String 
     format!("{before}## {phase}\n\n{words}\n")
 }
 
-/// What of it is for `phase`: its sections, and what is in no section.
+/// Returns the changes for `phase`: its sections, and the text that is in no section.
 pub(super) fn changes_for(flow: &Flow, text: &str, phase: &str) -> String {
     let sections = sections(flow, text);
     let own = sections.iter().filter(|(name, _)| name.is_none_or(|name| name == phase));
@@ -30,7 +31,7 @@ pub(super) fn changes_for(flow: &Flow, text: &str, phase: &str) -> String {
     if own.is_empty() { String::new() } else { own.join("\n\n") + "\n" }
 }
 
-/// The sections, each with the phase that it is for.
+/// Splits the text into sections, each with its phase.
 fn sections<'t>(flow: &Flow, text: &'t str) -> Vec<(Option<&'t str>, &'t str)> {
     let mut sections = Vec::new();
     let (mut name, mut from, mut at) = (None, 0, 0);
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_for_a_phase_stays_with_it() {
+    fn changes_stay_with_their_phase() {
         let phase = |name: &str| Phase { name: name.into(), ..Phase::default() };
         let flow = Flow { phase: alloc::vec![phase("plan"), phase("implement")], ..Flow::default() };
         let add = |text: &str, phase: &str, words: &str| add_changes(&flow, text, phase, words);
@@ -66,7 +67,7 @@ mod tests {
         assert_eq!(changes_for(&flow, &three, "plan"), "One.\n\n## review\n\nTwo.\n");
         assert_eq!(changes_for(&flow, &three, "implement"), "One.\n");
         assert_eq!(changes_for(&flow, &three, "archive"), "");
-        // What a person wrote into the file without a heading is for everybody.
+        // Text that a person wrote into the file without a heading is for every phase.
         assert_eq!(changes_for(&flow, "By hand.\n", "archive"), "By hand.\n");
         assert_eq!(changes_for(&flow, &add("By hand.\n", "plan", "One."), "plan"), "By hand.\n\nOne.\n");
     }

@@ -1,27 +1,28 @@
-//! Which lanes may not run at once: those that own a file together. What takes too long to tell counts as yes.
+//! Finds the lanes that must not run at the same time because they own the same file. If the comparison takes
+//! too long, they count as overlapping.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Lane;
-use crate::caseless::{fold_case, plain_path};
-use crate::submission::OwnedGlob;
+use crate::library::plan::OwnedGlob;
+use crate::text::case_folding::{fold_case, plain_path};
 
-/// A lane is compared with no more globs than this. One that is near to more of them runs alone.
+/// Maximum number of globs that a lane is compared with. A lane that is near to more globs runs alone.
 const MOST: usize = 64;
 
-/// What a lane of a group has to wait for, among those before it.
+/// Lanes that a lane of a group must wait for, among those before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LaneDependencies {
-    /// Their places in the group.
+    /// Their indexes in the group.
     pub(super) after: Vec<usize>,
-    /// All of them.
+    /// Whether it must wait for all of them.
     pub(super) alone: bool,
 }
 
-/// For each lane what it waits for. Globs are found by how they begin, so that a plan of many disjoint lanes does not
-/// take the square of their number.
+/// Returns the dependencies of each lane. Globs are looked up by their literal prefix, so a plan of many
+/// disjoint lanes does not take quadratic time.
 pub(super) fn waits(lanes: &[Lane]) -> Vec<LaneDependencies> {
     let mut known: BTreeMap<String, Vec<(usize, OwnedGlob)>> = BTreeMap::new();
     let mut all = Vec::with_capacity(lanes.len());
@@ -64,14 +65,15 @@ fn compare(
     waits
 }
 
-/// The letters that every path begins with that the glob owns. Of two globs that own a path together, one begins as
-/// the other does.
+/// Returns the literal prefix of every path that the glob owns. If two globs own the same path, the prefix of
+/// one begins with the prefix of the other.
 fn literal_prefix(glob: &str) -> String {
     let fixed = glob.find(['*', '?', '[', '\\', '{']).unwrap_or(glob.len());
     let plain = plain_path(&glob[..fixed]);
-    // Of `src/` and what follows, the slash is part of the beginning; alone it says that `src` is a folder.
+    // If a pattern follows `src/`, the slash belongs to the prefix; at the end it only marks `src` as a
+    // folder.
     let plain = if fixed == glob.len() { plain.trim_end_matches('/') } else { &plain };
-    // Of `.` and what follows, nobody knows whether it stays.
+    // A `.` before a pattern may or may not stay in the path.
     fold_case(plain.strip_suffix('.').unwrap_or(plain))
 }
 
@@ -88,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn how_globs_begin_hides_no_overlap() {
+    fn literal_prefix_hides_no_overlap() {
         let globs = [
             "src",
             "src/",
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_near_to_very_many_runs_alone() {
+    fn lane_near_many_globs_runs_alone() {
         let mut lanes: Vec<Lane> = (0..MOST).map(|at| owning(&[&format!("src/m{at}/**")])).collect();
         lanes.push(owning(&["src/**"]));
         lanes.push(owning(&["src/**"]));

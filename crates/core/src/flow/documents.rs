@@ -1,47 +1,50 @@
-//! Documents: what each phase approved stays as it is, but for what the phase at work may change.
+//! Documents: approved documents stay unchanged, except for those that the current phase may change.
 //!
-//! The flow's folder is looked at when a phase is entered, when a lane is about to start and when it has ended. What
-//! differs from the last look is an event. The machine judges it: a change by the owner counts, a change while a person
-//! is asked or while nothing of the flow lived is the person's, every other change strays, and a person is asked about it.
+//! The driver checks the flow's folder when a phase is entered, when a lane is about to start and when a lane
+//! has ended. A difference from the last check is an event, which the state machine judges. A change by the
+//! owner counts. A change while a person is asked, or while no process of the flow was alive, is the
+//! person's. Every other change strays, and a person is asked about it.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{CONTEXT, DriverPresence, Flow, FlowState, FlowStatus, FolderKind, Lane, Phase, aside};
-use crate::glob::Glob;
+use crate::text::glob::Glob;
 
-/// Path → what is there: the SHA-256 of a file, or a word for what is none.
+/// Path → SHA-256 of the file, or a word for an entry that is not a file.
 pub type DocumentDigests = BTreeMap<String, String>;
 
-/// Path → what is there now; none where it is gone.
+/// Path → new digest; `None` if the document was removed.
 pub type DocumentChanges = BTreeMap<String, Option<String>>;
 
-/// Where everything is that was set aside.
+/// Folder of all files that were set aside.
 const EARLIER: &str = "earlier/";
 
-/// What differs between two looks.
+/// Compares the documents of two checks.
 pub fn document_changes(before: &DocumentDigests, now: &DocumentDigests) -> DocumentChanges {
     let gone = before.keys().filter(|path| !now.contains_key(*path)).map(|path| (path.clone(), None));
     let other = now.iter().filter(|(path, what)| before.get(*path) != Some(what));
     gone.chain(other.map(|(path, what)| (path.clone(), Some(what.clone())))).collect()
 }
 
-/// Tells documents from other files of a flow's folder.
+/// Distinguishes documents from other files of a flow's folder.
 #[derive(Debug)]
 pub struct DocumentFilter {
     globs: Vec<Glob>,
-    /// What this entry has set aside travels with its prompts.
+    /// Folder of the files that this entry set aside. They travel with its prompts.
     aside: String,
 }
 
 impl DocumentFilter {
+    /// Builds the filter for a phase entry.
     pub fn new(flow: &Flow, entry: u32) -> Self {
         let phases = flow.phase.iter().flat_map(Phase::changeable).map(String::as_str);
         let globs = phases.chain(flow.ours()).map(|path| Glob::new(&path.replace("{lane}", "*")));
         Self { globs: globs.collect(), aside: aside(entry) + "/" }
     }
 
+    /// Checks whether the path is a document.
     pub fn is_document(&self, path: &str) -> bool {
         match path.strip_prefix(EARLIER) {
             Some(_) => path.starts_with(&self.aside),
@@ -51,7 +54,8 @@ impl DocumentFilter {
 }
 
 impl Flow {
-    /// The documents that callsheet writes: the person's words, reviews put together, and what a session is.
+    /// Returns the documents that callsheet writes: the person's words, collected reviews, and the session's
+    /// context.
     fn ours(&self) -> impl Iterator<Item = &str> {
         let collected = self.phase.iter().filter_map(|phase| phase.collect.as_ref());
         let collected = collected.flat_map(|collect| [collect.all.as_str(), &collect.failed]);
@@ -62,27 +66,27 @@ impl Flow {
 }
 
 impl Phase {
-    /// Globs of the documents that the phase may change.
+    /// Returns the globs of the documents that the phase may change.
     fn changeable(&self) -> impl Iterator<Item = &String> {
         self.outputs.iter().chain(&self.report).chain(&self.owns)
     }
 
-    /// The same while these lanes work.
+    /// Returns the globs of the documents that the phase may change while these lanes work.
     fn changeable_by<'a>(&'a self, lanes: &'a [&Lane]) -> impl Iterator<Item = Glob> + 'a {
         self.changeable().flat_map(move |path| {
             let ids = lanes.iter().flat_map(|lane| lane.covers());
-            // A path without a hole is the same for every lane.
+            // A path without a slot is the same for every lane.
             let most = if path.contains("{lane}") { usize::MAX } else { 1 };
             ids.take(most).map(move |id| Glob::new(&path.replace("{lane}", id)))
         })
     }
 
-    /// Whether some lane of the phase may change the document.
+    /// Checks whether some lane of the phase may change the document.
     pub fn can_change(&self, path: &str) -> bool {
         self.changeable().any(|own| Glob::new(&own.replace("{lane}", "*")).covers(path))
     }
 
-    /// What of `changes` is not for the phase to change while these lanes work.
+    /// Returns the paths of `changes` that the phase may not change while these lanes work.
     fn find_strays<'c>(
         &self,
         lanes: &[&Lane],
@@ -93,10 +97,10 @@ impl Phase {
     }
 }
 
-/// Takes what differs from the last look.
+/// Applies the differences from the last check to the state.
 pub(super) fn take(flow: &Flow, state: &mut FlowState, changes: &DocumentChanges, meanwhile: DriverPresence) {
     let is_persons = state.is_paused() || meanwhile == DriverPresence::LeftAlone;
-    // The first look is what all others are compared with.
+    // The first check is the baseline.
     let strays = match state.documents.is_none() || is_persons {
         true => Vec::new(),
         false => find_stray_changes(flow, state, changes),
@@ -112,7 +116,7 @@ pub(super) fn take(flow: &Flow, state: &mut FlowState, changes: &DocumentChanges
             Some(what) => drop(documents.insert(path.clone(), what.clone())),
             None => drop(documents.remove(path)),
         }
-        // A change back to what was approved is no change.
+        // A change back to the approved contents is not a change.
         if is_persons || state.strayed.get(path) == Some(what) {
             state.strayed.remove(path);
         }
@@ -123,7 +127,7 @@ pub(super) fn take(flow: &Flow, state: &mut FlowState, changes: &DocumentChanges
 fn find_stray_changes(flow: &Flow, state: &FlowState, changes: &DocumentChanges) -> Vec<String> {
     let Some(phase) = flow.phase(&state.phase) else { return Vec::new() };
     let strays: Vec<&String> = if state.at == FlowStatus::Entering {
-        // What the phase writes is being set aside, and callsheet writes what is its own.
+        // The outputs of the phase are being set aside, and callsheet writes its own documents.
         let stale = phase.stale_files().chain(flow.ours()).map(Glob::new).collect::<Vec<_>>();
         let is_ours = |path: &str| path.starts_with(EARLIER) || stale.iter().any(|glob| glob.covers(path));
         changes.keys().filter(|path| !is_ours(path)).collect()

@@ -1,18 +1,18 @@
-//! Evidence: what is known of a lane's run, as words that transitions can need.
+//! Evidence: facts and claims of a lane's run, as words that transitions can need.
 //!
-//! | evidence | there is |
+//! | evidence | condition |
 //! |---|---|
 //! | `reply.WORD` | a verdict that was believed, or `complete`, `incomplete`, `no_verdict` … |
-//! | `submission.CONTRACT` | something that was handed in by this run and found good |
-//! | `file.PATH` | a file that this round wrote; in a need it may be a glob |
-//! | `check.NAME` | a check that passed |
-//! | `checks` | at least one check, and all of them passed |
-//! | `checks-or-none` | no check that did not pass |
-//! | `changelog-or-none` | a changelog that a run of the flow changed, or none in the project's folder |
-//! | `exit` | a process that ended by itself, with 0 |
-//! | `clean` | no change outside the scope that nobody approved |
-//! | `plan`, `plan.needs_design` | a valid execution plan, and what it says |
-//! | `topics` | research that was asked for and is not done |
+//! | `submission.CONTRACT` | this run submitted it, and it was accepted |
+//! | `file.PATH` | this round wrote the file; in a need it may be a glob |
+//! | `check.NAME` | the check passed |
+//! | `checks` | there is at least one check, and all of them passed |
+//! | `checks-or-none` | all checks passed, or there are none |
+//! | `changelog-or-none` | a run of the flow changed the changelog, or the project's folder has none |
+//! | `exit` | the process ended by itself, with 0 |
+//! | `clean` | a person accepted every change outside the scope, and no file escaped observation |
+//! | `plan`, `plan.needs_design` | there is a valid execution plan; it needs a design |
+//! | `topics` | requested research is not done |
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -21,33 +21,35 @@ use alloc::vec::Vec;
 
 use super::{Lane, Phase, lanes};
 use crate::diag::{Code, Diagnostic, Diagnostics};
-use crate::fact::{CheckResult, EndReason, RunFacts};
-use crate::glob::Glob;
-use crate::lookup::Library;
+use crate::library::layout::Layout;
+use crate::library::lookup::Library;
+use crate::library::plan;
 use crate::reply::Outcome;
-use crate::request::Layout;
+use crate::request::fact::{CheckResult, EndReason, RunFacts};
 use crate::source::{ListingLimits, SourceId, SourceRoot};
-use crate::submission;
+use crate::text::glob::Glob;
 
+/// Words of evidence.
 pub type Evidence = BTreeSet<String>;
 
-/// What whoever ran a lane has seen of it.
+/// Observations of a lane's run.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneObservation<'s> {
-    /// What the reply comes to.
+    /// Outcome of the reply.
     pub outcome: Outcome,
+    /// Facts of the run.
     pub facts: &'s RunFacts,
-    /// The contracts that this run handed in and that were found good, each with its verdict.
+    /// Contracts that this run submitted and that were accepted, each with its verdict.
     pub submissions: &'s [(String, Option<String>)],
-    /// The files among the phase's outputs that are there now.
+    /// Files among the phase's outputs that exist now.
     pub files: &'s [String],
-    /// What the runs of the flow changed, this one included.
+    /// Files that the runs of the flow changed, including this run.
     pub flow_changed: &'s BTreeSet<String>,
-    /// What the phase reports has a finding with which nothing passes.
+    /// Whether the phase's report has a finding with which no review passes.
     pub is_severe: bool,
 }
 
-/// All evidence of a run. What the flow's folder says is looked up only where the phase needs it.
+/// Collects all evidence of a run. The flow's folder is read only if the phase needs it.
 pub fn evidence(
     phase: &Phase,
     seen: &LaneObservation<'_>,
@@ -63,7 +65,7 @@ pub fn evidence(
             evidence.extend(handed_in.take(1).map(|_| format!("reply.{word}")));
         }
         outcome => {
-            // A pass with such a finding contradicts itself, and what is more severe counts.
+            // A pass with a severe finding contradicts itself: the more severe statement counts.
             let is_conflict = outcome == Outcome::Pass && seen.is_severe;
             let outcome = if is_conflict { rejection_outcome(phase) } else { outcome };
             evidence.insert(format!("reply.{}", word(outcome)));
@@ -73,7 +75,7 @@ pub fn evidence(
     evidence.extend(seen.files.iter().map(|path| format!("file.{path}")));
     add_facts(seen.facts, &mut evidence);
     if needs(phase, "plan")
-        && let Ok(order) = submission::order(library, layout)
+        && let Ok(order) = plan::find_execution_plan(library, layout)
     {
         evidence.insert("plan".to_string());
         evidence.extend(order.needs_design.then(|| "plan.needs_design".to_string()));
@@ -89,7 +91,7 @@ pub fn evidence(
     evidence
 }
 
-/// The verdict that sends the work of this phase back.
+/// Returns the verdict that sends the work of this phase back.
 fn rejection_outcome(phase: &Phase) -> Outcome {
     let leads = |outcome: Outcome| {
         let need = format!("reply.{}", word(outcome));
@@ -103,15 +105,16 @@ fn needs(phase: &Phase, word: &str) -> bool {
     needs.any(|need| need.split('.').next() == Some(word))
 }
 
-/// Whether it matters here what the whole flow changed.
+/// Checks whether the phase needs to know the changes of the whole flow.
 pub fn needs_changelog(phase: &Phase) -> bool {
     needs(phase, "changelog-or-none")
 }
 
-/// What a changelog is called, without its ending and in lower case.
+/// Names of changelogs, without extension and in lower case.
 const CHANGELOGS: [&str; 4] = ["changelog", "changes", "history", "news"];
 
-/// Whether the project's changelog, if it has one, was changed by the flow. A file that cannot be seen is no evidence.
+/// Checks whether the flow changed the project's changelog, if there is one. A file that cannot be seen is
+/// not evidence.
 fn has_changelog_or_none(changed: &BTreeSet<String>, library: &Library<'_>) -> bool {
     let Ok(folder) = SourceId::new(SourceRoot::Project, ".") else { return false };
     let limits = ListingLimits { depth: 1, entries: 100_000, ignored: true };
@@ -120,7 +123,7 @@ fn has_changelog_or_none(changed: &BTreeSet<String>, library: &Library<'_>) -> b
     let stem = |path: &str| path.split('.').next().unwrap_or_default().to_ascii_lowercase();
     let files = listing.entries.iter().filter(|entry| !entry.dir).map(|entry| &entry.path);
     let files: BTreeSet<&String> = files.collect();
-    // What the flow itself removed was there.
+    // A changelog that the flow itself removed existed before.
     let known = || files.iter().copied().chain(changed.iter().filter(|path| !path.contains('/')));
     // If there are several, the first name counts.
     let name = CHANGELOGS.iter().find(|name| known().any(|path| stem(path) == **name));
@@ -129,18 +132,18 @@ fn has_changelog_or_none(changed: &BTreeSet<String>, library: &Library<'_>) -> b
     listing.left_out == 0 && name.is_none_or(is_written)
 }
 
-/// Why the plan that is there is none, where the phase needs one.
+/// Returns the errors of the session's plan, if the phase needs one.
 pub fn plan_errors(phase: &Phase, library: &Library<'_>, layout: &Layout) -> Vec<Diagnostic> {
     if !needs(phase, "plan") {
         return Vec::new();
     }
-    let Err(Diagnostics(mut diags)) = submission::order(library, layout) else { return Vec::new() };
-    // What nobody wrote is not refused.
+    let Err(Diagnostics(mut diags)) = plan::find_execution_plan(library, layout) else { return Vec::new() };
+    // A missing plan is not refused.
     diags.retain(|diag| diag.code != Code::IncludeNotFound);
     diags
 }
 
-/// A verdict as the contract spells it; what is no verdict in lower case.
+/// Returns a verdict as the contract spells it, and any other outcome in lower case.
 fn word(outcome: Outcome) -> String {
     match outcome {
         Outcome::Pass
@@ -153,7 +156,7 @@ fn word(outcome: Outcome) -> String {
 }
 
 fn add_facts(facts: &RunFacts, evidence: &mut Evidence) {
-    let passed = |check: &&crate::fact::CheckSummary| check.result == CheckResult::Passed;
+    let passed = |check: &&crate::request::fact::CheckSummary| check.result == CheckResult::Passed;
     evidence.extend(facts.checks.iter().filter(passed).map(|check| format!("check.{}", check.name)));
     if facts.checks.iter().all(|check| passed(&check)) {
         evidence.insert("checks-or-none".to_string());
@@ -168,7 +171,7 @@ fn add_facts(facts: &RunFacts, evidence: &mut Evidence) {
     }
 }
 
-/// What of `needs` there is no evidence for. What contradicts itself is no evidence.
+/// Returns the words of `needs` without evidence. Contradictory replies are not evidence.
 pub(super) fn missing_evidence(needs: &[String], lane: &Lane, evidence: &Evidence) -> Vec<String> {
     let from = "reply.".to_string();
     let replies = evidence.range(from..).take_while(|word| word.starts_with("reply.")).count();

@@ -1,8 +1,9 @@
-//! Findings: what a review wants changed. Each has an id, `R<round>.<n>`, by which the next round answers.
+//! Findings: the changes that a review asks for. Each has an id, `R<round>.<n>`, which the next round refers
+//! to.
 //!
-//! Findings stand in a section `Findings`: each is a heading, else an entry of a list, else a row of a table, else a paragraph
-//! that begins with a severity or with `Finding`. Without such a section each begins with one of those. What stands in code,
-//! quotes and comments is none.
+//! Findings are in a section `Findings`. Each one is a heading, else an entry of a list, else a row of a
+//! table, else a paragraph that begins with a severity or with `Finding`. If there is no such section, each
+//! finding begins with a severity or with `Finding`. Code, quotes and comments hold no findings.
 
 mod blocks;
 mod rating;
@@ -18,19 +19,20 @@ use self::blocks::{ReviewBlock, ReviewBlockKind, blocks, cells};
 use self::rating::{
     FindingRating, RatingContext, cell, is_id, is_named, is_none, is_rating_alone, labelled, parse_rating,
 };
-use crate::submission::as_yaml;
+use crate::library::yaml;
 
-/// What a review wants changed.
+/// Change that a review asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReviewFinding {
+    /// Id, `R<round>.<n>`.
     pub id: String,
-    /// What it is about, in one line.
+    /// Subject in one line.
     pub title: String,
 }
 
 const SECTION: &str = "## Findings";
 
-/// Labels of what is said about a finding, in lower case.
+/// Labels of details of a finding, in lower case.
 const LABELS: [&str; 20] = [
     "where",
     "problem",
@@ -70,7 +72,7 @@ const OTHERS: [&str; 12] = [
     "not checked",
 ];
 
-/// Gives ids to the findings of one round.
+/// Assigns ids to the findings of one round.
 #[derive(Clone, Copy, Debug)]
 pub struct FindingNumbering {
     round: u32,
@@ -78,6 +80,7 @@ pub struct FindingNumbering {
 }
 
 impl FindingNumbering {
+    /// Starts the numbering of a round.
     pub const fn new(round: u32) -> Self {
         Self { round, next: 1 }
     }
@@ -88,8 +91,8 @@ impl FindingNumbering {
         id
     }
 
-    /// The same text with an id at each finding. A review that asks for changes has at least one: where it names none, all
-    /// that it says is one.
+    /// Returns the text with an id at each finding. A review that asks for changes has at least one finding:
+    /// if it names none, its whole text is one finding.
     pub fn number(&mut self, text: &str, asks_for_changes: bool) -> String {
         let blocks = blocks(text);
         let review = ReviewOutline::new(&blocks);
@@ -108,7 +111,7 @@ impl FindingNumbering {
                 }
                 _ => {
                     numbered.push_str(&text[from..block.start]);
-                    // The blank of a heading that says nothing is not there.
+                    // An empty heading has no space after its `#`.
                     if numbered.ends_with('#') {
                         numbered.push(' ');
                     }
@@ -139,13 +142,13 @@ impl FindingNumbering {
     }
 }
 
-/// The findings of a text that has their ids, in order.
+/// Parses the findings of a text that has their ids. Returns them in order.
 pub fn findings(text: &str) -> Vec<ReviewFinding> {
     let blocks = blocks(text);
     let review = ReviewOutline::new(&blocks);
     let mut found = review.found(true);
     found.retain(|at| split_id(&blocks[*at]).is_some());
-    // Of several reviews one may have a section for its findings, and another none.
+    // In a text of several reviews, one review may have a section for its findings and another one may not.
     let round =
         |at: &usize| split_id(&blocks[*at]).and_then(|(id, _)| id.split_once('.')).map(|(round, _)| round);
     let last = found.last().and_then(round).filter(|_| !review.sections.is_empty());
@@ -162,7 +165,8 @@ pub fn findings(text: &str) -> Vec<ReviewFinding> {
     named.collect()
 }
 
-/// What was reported on each of the tasks `ids`, in YAML: findings with their titles in `text`, and the files that changed.
+/// Formats the reports on the tasks `ids` as YAML: each finding with its title in `text`, and the changed
+/// files.
 pub fn format_fixes<'r>(
     text: &str,
     ids: &[String],
@@ -184,10 +188,10 @@ pub fn format_fixes<'r>(
     let mut told = Map::new();
     told.insert("findings".into(), ids.iter().map(fix).collect());
     told.insert("changed_files".into(), changed.into());
-    as_yaml(&told)
+    yaml::write(&told)
 }
 
-/// Whether a finding is rated so that nothing passes with it.
+/// Checks whether a finding has a severity with which no review passes.
 pub fn has_severe(text: &str) -> bool {
     let blocks = blocks(text);
     let review = ReviewOutline::new(&blocks);
@@ -208,7 +212,7 @@ pub fn has_severe(text: &str) -> bool {
     false
 }
 
-/// The id that a finding has, and its other words.
+/// Splits the text of a finding into its id and its other words.
 fn split_id<'t>(block: &ReviewBlock<'t>) -> Option<(&'t str, &'t str)> {
     let words = match block.kind {
         ReviewBlockKind::Row(_) => cells(block.text).first()?.1,
@@ -218,7 +222,8 @@ fn split_id<'t>(block: &ReviewBlock<'t>) -> Option<(&'t str, &'t str)> {
     is_id(id).then_some((id, rest.trim()))
 }
 
-/// What a finding is about: its own words, else the first ones that say more than where and how severe.
+/// Returns the title of a finding: its own words, else the first text below it that is more than a place and
+/// a severity.
 fn title_of(blocks: &[ReviewBlock<'_>], at: usize, words: &str) -> String {
     if let ReviewBlockKind::Row(_) = blocks[at].kind {
         let others = cells(blocks[at].text).into_iter().skip(1).map(|(_, cell)| cell);
@@ -238,14 +243,14 @@ fn title_of(blocks: &[ReviewBlock<'_>], at: usize, words: &str) -> String {
             matches!(block.kind, ReviewBlockKind::Text { begins: true } | ReviewBlockKind::Item(_))
         })
         .map(|block| block.text)
-        // A marker says nothing of it.
+        // A marker is not part of the finding.
         .filter(|text| !text.starts_with('<'))
         .collect();
     let first = said.iter().find(|text| !is_detail(text)).or(said.first());
     first.map(ToString::to_string).unwrap_or_default()
 }
 
-/// Whether it is said of an earlier finding, by its id, that it is settled.
+/// Checks whether the block reports an earlier finding, by its id, as settled.
 fn is_settled(block: &ReviewBlock<'_>) -> bool {
     let Some((_, words)) = split_id(block) else { return false };
     let words = words.to_ascii_lowercase();
@@ -263,7 +268,7 @@ fn is_settled(block: &ReviewBlock<'_>) -> bool {
     is_settled
 }
 
-/// Whether a section is about what was found before.
+/// Checks whether a section is about earlier findings.
 fn is_of_earlier(title: &str) -> bool {
     let lower = title.to_ascii_lowercase();
     let mut words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
@@ -275,14 +280,14 @@ fn is_of_earlier(title: &str) -> bool {
         && words.clone().next().is_none_or(|_| words.any(|word| of.contains(&word)))
 }
 
-/// Whether words are about a finding, and none themselves.
+/// Checks whether the words are a detail of a finding, and not a finding of their own.
 fn is_detail(words: &str) -> bool {
     let bare = words.trim_start_matches(['*', '_', ' ']);
     let Some((label, _)) = bare.split_once(':') else { return false };
     LABELS.contains(&label.trim_end_matches(['*', '_', ' ']).to_ascii_lowercase().as_str())
 }
 
-/// Whether a heading, or a line of its own, announces the findings.
+/// Checks whether a heading, or a line of its own, announces the findings.
 fn is_section(block: &ReviewBlock<'_>) -> bool {
     let words = block.text.trim_matches(['*', '_', ' ']);
     match block.kind {
@@ -305,7 +310,8 @@ fn is_section(block: &ReviewBlock<'_>) -> bool {
     }
 }
 
-/// What a heading says besides its number: `1.`, `Finding 1`, `Finding:`, or the id that it has already.
+/// Returns the words of a heading without its number: `1.`, `Finding 1`, `Finding:`, or the id that it
+/// already has.
 fn title<'t>(words: &'t str, id: &str) -> &'t str {
     let words = without(words, id);
     let named = words.strip_prefix("Finding").filter(|rest| rest.starts_with([' ', ':']));
@@ -320,16 +326,16 @@ fn title<'t>(words: &'t str, id: &str) -> &'t str {
     if is_number { rest.trim_start_matches([':', '.', ')']).trim() } else { words }
 }
 
-/// The words without the id that they have already.
+/// Returns the words without the id that they already have.
 fn without<'t>(words: &'t str, id: &str) -> &'t str {
     let bare = words.strip_prefix(id).filter(|rest| rest.is_empty() || rest.starts_with(' '));
     bare.unwrap_or(words).trim()
 }
 
-/// A review in its blocks.
+/// Review as a list of blocks.
 struct ReviewOutline<'b, 't> {
     blocks: &'b [ReviewBlock<'t>],
-    /// The blocks of the sections that hold the findings, their headings included.
+    /// Block ranges of the sections that hold the findings, including their headings.
     sections: Vec<Range<usize>>,
 }
 
@@ -360,11 +366,11 @@ impl<'b, 't> ReviewOutline<'b, 't> {
         self.sections.iter().any(|section| section.contains(&at))
     }
 
-    /// Where the findings begin.
+    /// Returns the blocks that begin a finding.
     fn found(&self, asks_for_changes: bool) -> Vec<usize> {
         let in_section = |section: &Range<usize>| {
             let mut found = self.in_section(section.start + 1..section.end);
-            // All that a review says was made one finding, and what is below its heading is no other.
+            // The whole review was numbered as one finding: blocks below its heading are not findings.
             let id = |at: &usize| split_id(&self.blocks[*at]);
             let is_all = found.first().and_then(id).is_some_and(|(_, rest)| rest.is_empty());
             if is_all && !found[1..].iter().any(|at| id(at).is_some()) {
@@ -379,7 +385,8 @@ impl<'b, 't> ReviewOutline<'b, 't> {
         }
     }
 
-    /// Headings, else entries of lists, else rows of tables, else paragraphs that begin as findings do.
+    /// Returns headings, else entries of lists, else rows of tables, else paragraphs that begin like
+    /// findings.
     fn in_section(&self, range: Range<usize>) -> Vec<usize> {
         let headings = self.headings(range.clone());
         if !headings.is_empty() {
@@ -401,7 +408,7 @@ impl<'b, 't> ReviewOutline<'b, 't> {
         range.filter(|at| self.is_paragraph(*at)).collect()
     }
 
-    /// The same where no section says what is a finding, so that each has to say so itself.
+    /// Does the same for a review without a findings section. Each finding must be marked as one.
     fn anywhere(&self) -> Vec<usize> {
         let all = 0..self.blocks.len();
         let is = |at: &usize| is_rated(&self.blocks[*at]) || is_named(self.blocks[*at].text);
@@ -432,7 +439,7 @@ impl<'b, 't> ReviewOutline<'b, 't> {
         }
     }
 
-    /// The headings that are in no other. One that is a severity alone has findings below it.
+    /// Returns the top-level headings. If a heading is only a severity, the findings are below it.
     fn headings(&self, range: Range<usize>) -> Vec<usize> {
         let mut found = Vec::new();
         let mut open: Option<usize> = None;
@@ -467,7 +474,7 @@ impl<'b, 't> ReviewOutline<'b, 't> {
         at + 1..next.unwrap_or(end)
     }
 
-    /// The entries of lists that are in no other.
+    /// Returns the top-level entries of lists.
     fn items(&self, range: Range<usize>) -> impl Iterator<Item = usize> {
         let indent = |at: usize| match self.blocks[at].kind {
             ReviewBlockKind::Item(indent) => Some(indent),
@@ -494,7 +501,8 @@ impl<'b, 't> ReviewOutline<'b, 't> {
             && (is_named(block.text) || is_rated(block))
     }
 
-    /// The rating that a row gives. Where a review has a section for findings, others have to call it a severity.
+    /// Returns the rating of a row. If the review has a findings section, a table outside of it must name the
+    /// column `severity`.
     fn row_rating(&self, at: usize) -> Option<FindingRating> {
         let ReviewBlockKind::Row(columns) = self.blocks[at].kind else { return None };
         if !self.is_finding_row(at) && !self.is_counted_row(at) {
@@ -513,7 +521,7 @@ impl<'b, 't> ReviewOutline<'b, 't> {
         ratings.iter().copied().find(|rating| *rating == FindingRating::Severe).or(ratings.first().copied())
     }
 
-    /// Whether a row says how many there are, and there are some.
+    /// Checks whether a row contains a count above zero.
     fn is_counted_row(&self, at: usize) -> bool {
         let is_count = |text: &str| {
             text.bytes().all(|byte| byte.is_ascii_digit()) && text.bytes().any(|byte| byte != b'0')
@@ -529,7 +537,7 @@ impl<'b, 't> ReviewOutline<'b, 't> {
         if let ReviewBlockKind::Row(_) = block.kind {
             return self.row_rating(at) == Some(FindingRating::Severe);
         }
-        // Below a severity alone it may say that there is nothing.
+        // The block below a severity alone may say that there are no findings.
         let is_empty =
             is_rating_alone(block.text) && self.blocks.get(at + 1).is_some_and(|next| is_none(next.text));
         rating(block) == Some(FindingRating::Severe) && !is_empty
@@ -564,9 +572,9 @@ mod tests {
         findings(text).into_iter().map(|finding| format!("{} {}", finding.id, finding.title)).collect()
     }
 
-    /// However a review lists its findings, each has an id and its title.
+    /// A finding gets an id and a title in every form of list.
     #[test]
-    fn each_finding_has_an_id_however_it_is_written() {
+    fn finding_in_any_form_gets_id() {
         let cases: [(&str, &[&str]); 15] = [
             (
                 "## Findings\n\n- HIGH: no label\n  - Where: x\n- LOW: typo\n",
@@ -610,17 +618,17 @@ mod tests {
             numbered("## Findings\n\n| # | finding |\n|--|--|\n| 1 | no label |\n"),
             "## Findings\n\n| # | finding |\n|--|--|\n| R2.1 | no label |\n"
         );
-        // Several reviews in one text, as they are put together.
+        // Several reviews in one text, as `collect` writes them.
         let both = "## expert\n\n- R2.1 **high** Leaks.\n\n## logic\n\n## Summary\n\nR1.1 is fixed.\n\n## Findings\n\n\
                     ### R2.2 A name\n\n## quality\n\n## Findings\n\n### R2.3\n\nA word.\n";
         assert_eq!(titles(both), ["R2.1 **high** Leaks.", "R2.2 A name", "R2.3 A word."]);
-        // What passes and has no section has no findings.
+        // A review that passes and has no section has no findings.
         assert_eq!(FindingNumbering::new(1).number("- All fine.\n", false), "- All fine.\n");
     }
 
-    /// A severity counts where it is given as one, and nowhere else.
+    /// A severity counts only if it is given as a severity.
     #[test]
-    fn a_severity_counts_where_it_is_given_as_one() {
+    fn severity_counts_only_if_stated() {
         for review in [
             "## Findings\n\n- HIGH: no label\n",
             "## Findings\n\n### CRITICAL: no label\n",
@@ -672,7 +680,7 @@ mod tests {
     }
 
     #[test]
-    fn findings_get_ids_in_their_order() {
+    fn findings_get_ids_in_order() {
         let review = "# Review\n\n## Findings\n\n### 1. HIGH No label\n\nText.\n\n```\n### 2. In code\n```\n\n\
                       ### Finding 7\n\n### (LOW) A name\n\n## Questions\n\n### Not one\n";
         let expected = "# Review\n\n## Findings\n\n### R2.1 HIGH No label\n\nText.\n\n```\n### 2. In code\n```\n\n\
@@ -683,7 +691,7 @@ mod tests {
             findings(expected).into_iter().map(|finding| (finding.id, finding.title)).collect();
         let pair = |id: &str, title: &str| (id.to_string(), title.to_string());
         assert_eq!(ids, [pair("R2.1", "HIGH No label"), pair("R2.2", ""), pair("R2.3", "(LOW) A name")]);
-        // What an earlier round called so stays as the words of this one.
+        // The id of an earlier round stays as part of the words.
         assert_eq!(numbered("## Findings\n\n### R1.1 Still open"), "## Findings\n\n### R2.1 R1.1 Still open");
         assert_eq!(
             numbered("## Findings\n\n### 3 files are gone"),
@@ -692,7 +700,7 @@ mod tests {
     }
 
     #[test]
-    fn a_review_that_asks_for_changes_has_a_finding() {
+    fn review_asking_for_changes_has_finding() {
         assert_eq!(numbered("No label.\n"), "## Findings\n\n### R2.1\n\nNo label.\n");
         let words = "Seen.\n\n## Findings\n\nNo label.\n\n- Where: form.txt\n\n### Details\n";
         let words = words.replace("### Details", "See above.");
@@ -710,7 +718,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_passes_with_a_severe_finding() {
+    fn severe_finding_prevents_pass() {
         let severe = |heading: &str| has_severe(&alloc::format!("## Findings\n\n### {heading}\n"));
         for heading in [
             "1. HIGH No label",

@@ -1,4 +1,4 @@
-//! A flow as a picture: a Mermaid chart, with the place where it stands.
+//! Draws a flow as a Mermaid chart and marks the current phase.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::{Flow, FlowState, FlowStatus, LaneStage, Phase, TransitionTarget};
 
-/// The chart, and in it the phase that `state` is in.
+/// Draws the chart and marks the phase of `state`.
 pub fn graph(flow: &Flow, state: Option<&FlowState>) -> String {
     let mut lines = alloc::vec!["flowchart TD".to_string()];
     let place: BTreeMap<&str, usize> =

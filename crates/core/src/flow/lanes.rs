@@ -1,4 +1,4 @@
-//! Lanes: what a phase consists of when it is entered, read from the documents that are there then.
+//! Determines the lanes of a phase when it is entered, from the documents at that time.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -7,31 +7,33 @@ use alloc::vec::Vec;
 
 use super::findings::{ReviewFinding, findings};
 use super::{Flow, FlowState, Lane, LaneGroup, LaneSource, Phase, ReviewSeverity};
-use crate::data;
-use crate::derive::task_ids;
+use crate::compose::derive::task_ids;
 use crate::diag::{Code, Diagnostic, Diagnostics};
-use crate::lookup::{Library, read};
-use crate::name::is_name;
-use crate::request::Layout;
+use crate::library::contract;
+use crate::library::layout::Layout;
+use crate::library::lookup::{Library, read};
+use crate::library::plan::{self, ExecutionPlan, SharedName};
 use crate::source::{ListingLimits, SourceId, SourceRoot};
-use crate::submission::{self, ExecutionPlan, SharedName};
+use crate::text::name::is_name;
 
 const TASKS: &str = "tasks.md";
 const RESEARCH: &str = "03_research";
 
-/// The lane of a phase that has only one.
+/// Id of the lane of a phase that has only one.
 const ALL: &str = "all";
 
-/// What a phase is entered with.
+/// Result of preparing a phase entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreparedPhase {
+    /// Groups of lanes.
     pub groups: Vec<LaneGroup>,
-    /// There is something to go on from.
+    /// Whether the phase asks its retry request.
     pub again: bool,
 }
 
-/// The lanes of the phase that is being entered. The flow's folder is the session root of the sources, as it is before
-/// anything is set aside. `shared_names` tells which files of the project have several names. What is needed and not there, or not valid, is an error: the phase is refused.
+/// Determines the lanes of the phase that is being entered. The flow's folder is the session root of the
+/// sources, before anything is set aside. `shared_names` returns the files of the project that have several
+/// names. A missing or invalid document is an error: the phase is refused.
 pub fn prepare(
     flow: &Flow,
     state: &FlowState,
@@ -53,7 +55,7 @@ pub fn prepare(
         None => Vec::new(),
     };
     let of_contract = match &phase.contract {
-        Some(contract) => data::find_contract(library, contract, layout)?.1.tasks,
+        Some(contract) => contract::find_contract(library, contract, layout)?.1.tasks,
         None => Vec::new(),
     };
     let groups = match phase.ask.each {
@@ -65,7 +67,7 @@ pub fn prepare(
             plans(library, layout, whole || state.settings.single_coder, shared_names)?
         }
         Some(LaneSource::Reviewers) => {
-            let lanes = reviewers(phase, &submission::order(library, layout)?)?;
+            let lanes = reviewers(phase, &plan::find_execution_plan(library, layout)?)?;
             alloc::vec![LaneGroup { parallel: true, ..group("reviewers", lanes) }]
         }
         Some(LaneSource::Topics) => {
@@ -84,7 +86,7 @@ fn one(id: &str) -> Lane {
     Lane { id: id.to_string(), ..Lane::default() }
 }
 
-/// The lane that answers these findings.
+/// Returns the lane that answers these findings.
 fn findings_lane(found: &[ReviewFinding]) -> Lane {
     let line =
         |finding: &ReviewFinding| format!("- [ ] {} {}", finding.id, finding.title).trim_end().to_string();
@@ -93,7 +95,7 @@ fn findings_lane(found: &[ReviewFinding]) -> Lane {
     Lane { values: values.into(), ..combined_lane(found.iter().map(|finding| finding.id.clone()).collect()) }
 }
 
-/// One lane for all of these.
+/// Returns one lane that covers all of these ids.
 fn combined_lane(of: Vec<String>) -> Lane {
     Lane { of, ..one(ALL) }
 }
@@ -112,7 +114,7 @@ fn tasks(library: &Library<'_>, as_one: bool) -> Result<Vec<Lane>, Diagnostics> 
     let mut seen = BTreeSet::new();
     let mut ids = task_ids(&text);
     ids.retain(|id| seen.insert(id.clone()));
-    // They become values, and parts of file names.
+    // The ids become values and parts of file names.
     let is_bad = |id: &&String| !id.split('.').all(is_name);
     if let Some(bad) = ids.iter().find(is_bad) {
         let error =
@@ -133,7 +135,7 @@ fn plans(
     as_one: bool,
     shared_names: &dyn Fn() -> Vec<SharedName>,
 ) -> Result<Vec<LaneGroup>, Diagnostics> {
-    let order = submission::order(library, layout)?;
+    let order = plan::find_execution_plan(library, layout)?;
     if as_one {
         let mut numbers: Vec<u64> = order.plans().map(|plan| plan.number).collect();
         numbers.sort_unstable();
@@ -145,12 +147,12 @@ fn plans(
     let shared_names = shared_names.as_slice();
     let groups = order.groups.iter().map(|group| {
         let lanes = group.plans.iter().map(|plan| {
-            // Who does not say what is theirs may write anything, and so runs alone.
+            // A sub-plan without owned files may write any file, so it runs alone.
             let owned = match plan.owned.is_empty() {
                 true => alloc::vec!["**".to_string()],
                 false => plan.owned.clone(),
             };
-            let also = submission::other_names(&owned, shared_names);
+            let also = plan::other_names(&owned, shared_names);
             Lane { owned, also, ..one(&plan.number.to_string()) }
         });
         let worktrees = group.parallel && group.plans.len() > 1;
@@ -179,7 +181,8 @@ fn reviewers(phase: &Phase, order: &ExecutionPlan) -> Result<Vec<Lane>, Diagnost
     Ok(lanes)
 }
 
-/// The research that was asked for and is not done, or has to be done again, in the order of the folders.
+/// Returns the requested research topics that are not done or must be done again, in the order of the
+/// folders.
 pub(super) fn topics(library: &Library<'_>, rerun: &BTreeSet<String>) -> Result<Vec<Lane>, Diagnostics> {
     let Ok(dir) = SourceId::new(SourceRoot::Session, RESEARCH) else { return Ok(Vec::new()) };
     let limits = ListingLimits { depth: 2, entries: 10_000, ignored: true };

@@ -1,9 +1,9 @@
-//! Flows: which phase follows which, as data, and the one state machine that they all run on.
+//! Flows: data files that say which phase follows which, and the state machine that runs all of them.
 //!
-//! A flow file says what every phase is asked, what it reads and writes, and which evidence leads where. [`step`] takes
-//! the state and what happened, and answers with the next state and with what is to be done. Nothing here starts an
-//! agent, writes a file or asks anybody: whoever drives a flow carries the actions out, and the events that it has
-//! written down are enough to come to the same state again.
+//! A flow file defines the request, inputs and outputs of every phase, and which evidence leads where.
+//! [`step`] takes a state and an event, and returns the next state and the actions to perform. This module
+//! never starts an agent, writes a file or asks a person: the driver of a flow performs the actions. Folding
+//! the recorded events again results in the same state.
 
 mod changes;
 mod disjoint;
@@ -34,8 +34,7 @@ pub use findings::{FindingNumbering, ReviewFinding, findings, format_fixes, has_
 pub use graph::graph;
 pub use judge::has_submitted;
 pub use lanes::{PreparedPhase, prepare};
-pub(crate) use read::{EvidenceNeed, need};
-pub use read::{find_flow, read_flow};
+pub use read::{EvidenceNeed, find_flow, need, read_flow};
 pub use request::{aside, existing_outputs, request, writable_globs};
 pub use session::{CONTEXT, SessionLabels, collect, session_context, session_state};
 pub use state::{
@@ -73,6 +72,7 @@ pub enum FolderKind {
 }
 
 impl FolderKind {
+    /// Returns the name of the folder inside `.callsheet/`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Changes => "changes",
@@ -249,9 +249,9 @@ pub struct PhaseTransition {
     pub to: String,
 }
 
-/// Where something leads.
+/// Target of a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum TransitionTarget<'f> {
+pub enum TransitionTarget<'f> {
     Phase(&'f str),
     Person,
     Done,
@@ -261,7 +261,7 @@ pub(crate) enum TransitionTarget<'f> {
 impl<'f> TransitionTarget<'f> {
     pub(crate) const RESERVED: [&'static str; 3] = ["person", "done", "back"];
 
-    pub(crate) fn new(name: &'f str) -> Self {
+    pub fn new(name: &'f str) -> Self {
         match name {
             "person" => Self::Person,
             "done" => Self::Done,
@@ -272,18 +272,19 @@ impl<'f> TransitionTarget<'f> {
 }
 
 impl Flow {
+    /// Returns the phase with this name.
     pub fn phase(&self, name: &str) -> Option<&Phase> {
         self.phase.iter().find(|phase| phase.name == name)
     }
 
-    /// Whether the file holds findings that some phase answers.
+    /// Checks whether the file holds findings that a phase answers.
     pub fn holds_findings(&self, file: &str) -> bool {
         self.phase.iter().filter_map(|phase| phase.findings.as_ref()).any(|findings| findings.file == file)
     }
 }
 
 impl Phase {
-    /// What is asked: in the first place, or where there is something to go on from.
+    /// Returns the request: the one for a retry if `again` is set and the phase has one, else the first one.
     pub fn asked(&self, again: bool) -> &PhaseRequest {
         match &self.again {
             Some(instead) if again => &instead.ask,
@@ -291,19 +292,20 @@ impl Phase {
         }
     }
 
-    /// Which files travel as artifacts.
+    /// Returns the paths and globs of the files that travel as artifacts.
     pub fn inputs(&self, again: bool) -> &[String] {
         let instead = self.again.as_ref().filter(|_| again).and_then(|again| again.inputs.as_ref());
         instead.unwrap_or(&self.inputs)
     }
 
-    /// Which files are set aside when the phase is entered.
+    /// Returns the paths and globs of the files that are set aside when the phase is entered.
     pub fn stale_files(&self) -> impl Iterator<Item = &str> {
         let outputs = self.outputs.iter().chain(&self.report).map(String::as_str);
         outputs.filter(|path| !path.contains("{lane}"))
     }
 
-    /// Which files are set aside when a lane is run. There are some if it was started before, and did not end.
+    /// Returns the files that are set aside when a lane is run. They exist if the lane was started before and
+    /// did not end.
     pub fn stale_lane_files(&self, lane: &Lane) -> Vec<String> {
         let is_its_own = |path: &&String| self.ask.each.is_none() || path.contains("{lane}");
         let outputs = self.outputs.iter().chain(&self.report).filter(is_its_own);
@@ -311,14 +313,14 @@ impl Phase {
         filled.collect()
     }
 
-    /// Where the phase goes on when a person accepts the work as it is.
-    pub(crate) fn approved(&self) -> TransitionTarget<'_> {
+    /// Returns the target if a person accepts the work as it is.
+    pub fn approved(&self) -> TransitionTarget<'_> {
         let first = self.on.first().map_or("person", |first| first.to.as_str());
         TransitionTarget::new(self.approve.as_deref().unwrap_or(first))
     }
 
-    /// Where the phase goes on when a person wants something changed.
-    pub(crate) fn changed(&self) -> &str {
+    /// Returns the phase that follows if a person wants changes.
+    pub fn changed(&self) -> &str {
         self.changes.as_deref().unwrap_or(&self.name)
     }
 
@@ -328,7 +330,7 @@ impl Phase {
 }
 
 impl PhaseRequest {
-    /// A text of it with its holes filled; `None` where there is nothing to fill one with.
+    /// Fills the slots of a text. Returns `None` if a slot has no value.
     pub fn fill(text: &str, request: &str, lane: &Lane) -> Option<String> {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;

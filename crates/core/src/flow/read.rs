@@ -1,4 +1,4 @@
-//! Reading a flow: what it says must make sense by itself.
+//! Reads flow files and checks that they are consistent in themselves.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -6,51 +6,51 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::{Flow, LaneSource, Phase, PhaseRequest, TransitionTarget};
-use crate::data::{self, FileFormat, ReadErrorCodes, check_length};
 use crate::diag::{Code, Diagnostic, Diagnostics};
-use crate::lookup::Library;
-use crate::name::{NAME_HINT, is_name};
-use crate::request::Layout;
+use crate::library::layout::Layout;
+use crate::library::lookup::Library;
+use crate::library::read_toml::{self, FileFormat, ReadErrorCodes, check_length};
 use crate::source::{SourceId, SourceRoot};
 use crate::text::SharedText;
+use crate::text::name::{NAME_HINT, is_name};
 
 const NEEDS: &str = "evidence is `reply.WORD`, `submission.CONTRACT`, `file.PATH`, `check.NAME`, `checks`, \
                      `checks-or-none`, `changelog-or-none`, `exit`, `clean`, `plan`, `plan.needs_design` or `topics`";
 
-/// Reads a flow.
+/// Parses a flow and checks it. Returns all errors together.
 pub fn read_flow(id: &SourceId, text: &SharedText) -> Result<Flow, Diagnostics> {
     check_length(id, text, Code::FlowBad)?;
     let codes = ReadErrorCodes { bad: Code::FlowBad, unknown: Code::FlowBad };
-    let flow: Flow = data::read(&id.to_string(), text, FileFormat::Toml, codes)?;
+    let flow: Flow = read_toml::read(&id.to_string(), text, FileFormat::Toml, codes)?;
     let mut problems = FlowProblems { id, told: Vec::new() };
     problems.flow(&flow);
     if problems.told.is_empty() { Ok(flow) } else { Err(Diagnostics(problems.told)) }
 }
 
-/// The flow `name`, and where it was found.
+/// Finds and reads the flow `name`. Returns it with its source id.
 pub fn find_flow(
     library: &Library<'_>,
     name: &str,
     layout: &Layout,
 ) -> Result<(SourceId, Flow), Diagnostics> {
-    let (id, text) = data::find(library, "flows", name, layout, Code::FlowNotFound)?;
+    let (id, text) = read_toml::find(library, "flows", name, layout, Code::FlowNotFound)?;
     let flow = read_flow(&id, &text)?;
     Ok((id, flow))
 }
 
-/// What a word of evidence is about.
+/// Subject of a word of evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EvidenceNeed<'n> {
+pub enum EvidenceNeed<'n> {
     Reply(&'n str),
     Submission(&'n str),
     File(&'n str),
     Check(&'n str),
-    /// What is observed of every run, or said by the documents that are there.
+    /// Facts of every run, and properties of the documents.
     Other,
 }
 
-/// `None` where nothing could ever be evidence for it.
-pub(crate) fn need(word: &str) -> Option<EvidenceNeed<'_>> {
+/// Parses a word of evidence. Returns `None` if nothing could ever be evidence for it.
+pub fn need(word: &str) -> Option<EvidenceNeed<'_>> {
     match word.split_once('.') {
         Some(("reply", word)) if is_name(word) => Some(EvidenceNeed::Reply(word)),
         Some(("submission", name)) if is_name(name) => Some(EvidenceNeed::Submission(name)),
@@ -72,7 +72,7 @@ pub(crate) fn need(word: &str) -> Option<EvidenceNeed<'_>> {
     }
 }
 
-/// Whether it stays inside the flow's folder.
+/// Checks whether the path stays inside the flow's folder.
 fn is_path(path: &str) -> bool {
     SourceId::new(SourceRoot::Session, path).is_ok_and(|id| id.path() == path && path != ".")
 }
@@ -170,7 +170,7 @@ impl FlowProblems<'_> {
             for word in on.needs.iter().filter(|word| need(word).is_none()) {
                 self.bad(format_args!("nothing is ever evidence for `{word}`, which `{name}` needs"), NEEDS);
             }
-            // Checks pass where nothing was done, and so does a scope: neither shows that a phase did its work.
+            // Checks and scopes also pass if nothing was done: neither shows that a phase did its work.
             let shows = |word: &String| {
                 !matches!(word.as_str(), "clean" | "checks-or-none" | "checks" | "changelog-or-none")
             };
@@ -227,7 +227,7 @@ impl FlowProblems<'_> {
     }
 }
 
-/// The names between braces.
+/// Returns the names between braces.
 fn holes(text: &str) -> impl Iterator<Item = &str> {
     text.split('{').skip(1).map(|rest| rest.split_once('}').map_or(rest, |(name, _)| name))
 }

@@ -1,4 +1,4 @@
-//! What a lane is asked: its request, what travels with it, and what it may write.
+//! Builds the request of a lane: its values, its documents, and the globs that it may write.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -8,23 +8,24 @@ use alloc::vec::Vec;
 use super::changes::changes_for;
 use super::{Flow, FlowState, Lane, Phase, PhaseRequest, WriteAccess};
 use crate::diag::{Code, Diagnostic, Diagnostics};
-use crate::glob::Glob;
-use crate::lookup::{Library, read};
-use crate::request::{DocumentKind, Request, RequestDocument};
+use crate::library::lookup::{Library, read};
+use crate::library::recipe::DocumentKind;
+use crate::request::values::SlotValues;
+use crate::request::{Request, RequestDocument};
 use crate::source::{ListingLimits, SourceId, SourceRoot};
 use crate::text::SharedText;
-use crate::values::SlotValues;
+use crate::text::glob::Glob;
 
-/// The artifact that holds why the last submission of a lane was refused.
+/// Name of the artifact with the reasons why the lane's last submission was refused.
 const REFUSED: &str = "REFUSED.md";
 
-/// The folder, inside the flow's, that takes what an entry sets aside.
+/// Returns the folder, inside the flow's folder, for the files that an entry sets aside.
 pub fn aside(entry: u32) -> String {
     format!("earlier/{entry:03}")
 }
 
-/// The request of a lane, but for the agent, the session and the layout. The flow's folder is the session root of the
-/// sources.
+/// Builds the request of a lane, without the agent, the session and the layout. The flow's folder is the
+/// session root of the sources.
 pub fn request(
     flow: &Flow,
     phase: &Phase,
@@ -43,7 +44,7 @@ pub fn request(
     let mut inputs: Vec<String> = phase.inputs(state.again).to_vec();
     let refused = state.refused.get(&lane.id).map(Vec::as_slice).unwrap_or_default();
     if !refused.is_empty() {
-        // Whoever corrects something has it before them.
+        // The agent needs the refused files to correct them.
         inputs.extend(phase.stale_lane_files(lane));
     }
     let mut documents = artifacts(&inputs, state.entry, library)?;
@@ -71,8 +72,9 @@ pub fn request(
     })
 }
 
-/// The files of the flow's folder that `inputs` name, in that order. What this entry has set aside is taken from
-/// there, so that a lane is given what it is about to replace, however often it is started.
+/// Reads the files of the flow's folder that `inputs` name, in that order. Files that this entry set aside
+/// are read from there, so a lane receives the files that it is about to replace, no matter how often it is
+/// started.
 fn artifacts(
     inputs: &[String],
     entry: u32,
@@ -115,7 +117,7 @@ fn first_text(library: &Library<'_>, path: &str, before: &str) -> Result<Option<
     Ok(None)
 }
 
-/// The paths below `home` that `input` fits, in byte order.
+/// Returns the paths below `home` that match `input`, in byte order.
 pub(super) fn find_matching(
     library: &Library<'_>,
     home: &str,
@@ -138,7 +140,7 @@ pub(super) fn find_matching(
     Ok(paths.filter(|path| glob.covers(path)).collect())
 }
 
-/// The files among the lane's outputs that are there now.
+/// Returns the files among the lane's outputs that exist now.
 pub fn existing_outputs(
     phase: &Phase,
     lane: &Lane,
@@ -158,7 +160,8 @@ pub fn existing_outputs(
     Ok(files.into_iter().collect())
 }
 
-/// Globs of what a lane may write, relative to the project; none where it may write everything. `folder` is the flow's.
+/// Returns the globs that a lane may write, relative to the project; empty if it may write everything.
+/// `folder` is the flow's folder.
 pub fn writable_globs(phase: &Phase, lane: &Lane, folder: &str) -> Vec<String> {
     let own = format!("{}/**", folder.trim_end_matches('/'));
     match phase.writes {

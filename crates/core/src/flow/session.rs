@@ -1,4 +1,5 @@
-//! What a staged session shows of itself: `state.json`, and the reviews of several reviewers as one.
+//! Files that a staged session shows: `context.md`, `state.json`, and the reviews of several reviewers as one
+//! file.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -10,30 +11,33 @@ use serde_json::{Map, Value, json};
 use super::findings::FindingNumbering;
 use super::request::find_matching;
 use super::{FinishedPhase, Flow, FlowState, FlowStatus, LaneSource, LaneStage, LaneState};
-use crate::builtin::Builtin;
 use crate::diag::{Code, Diagnostic, Diagnostics};
-use crate::lookup::{CONTROLLED, Library, read};
-use crate::name::is_name;
-use crate::request::Layout;
+use crate::library::layout::Layout;
+use crate::library::lookup::{CONTROLLED, Library, read};
+use crate::library::template::{TemplateNode, TemplateNotation};
+use crate::source::builtin::Builtin;
 use crate::source::{SourceId, SourceRoot};
-use crate::template::{TemplateNode, TemplateNotation};
 use crate::text::SharedText;
+use crate::text::name::is_name;
 
-/// The file of a session that says what the session is.
+/// File that explains the session to its agents.
 pub const CONTEXT: &str = "context.md";
 
-/// What the state cannot know.
+/// Values of `state.json` that the flow's state does not contain.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionLabels<'s> {
     /// The flow's folder, relative to the project.
     pub feature_dir: &'s str,
+    /// Name of the session.
     pub session_name: &'s str,
-    /// What happened last, and when, in UTC.
+    /// Last event.
     pub last_event: &'s str,
+    /// Time of the last event, in UTC.
     pub updated_at: &'s str,
 }
 
-/// The contents of `context.md` for the session in `feature_dir`: the shipped template, whatever a project holds.
+/// Renders `context.md` for the session in `feature_dir`. It always uses the shipped template, even if the
+/// project has its own.
 pub fn session_context(feature_dir: &str) -> Result<String, Diagnostics> {
     let template =
         Library::new(&Builtin).template(CONTROLLED, TemplateNotation::Brackets, &Layout::default())?;
@@ -51,7 +55,8 @@ pub fn session_context(feature_dir: &str) -> Result<String, Diagnostics> {
     Ok(text)
 }
 
-/// The contents of `state.json`. It is made from the state and never read back, but for the number of the round.
+/// Builds the contents of `state.json` from the state. The file is never read back, except for the number of
+/// the round.
 pub fn session_state(flow: &Flow, state: &FlowState, session: &SessionLabels<'_>) -> Value {
     let lanes = |each: LaneSource| lanes(flow, state, each);
     let plans = lanes(LaneSource::Plans);
@@ -95,7 +100,7 @@ pub fn session_state(flow: &Flow, state: &FlowState, session: &SessionLabels<'_>
     shown
 }
 
-/// How many reviews led to another round.
+/// Returns the number of reviews that led to another round.
 fn review_iteration(flow: &Flow, state: &FlowState) -> u32 {
     let reviews = flow.phase.iter().find(|phase| phase.ask.each == Some(LaneSource::Reviewers));
     let rounds = reviews.map(|phase| state.round_of(&phase.name)).unwrap_or_default();
@@ -103,7 +108,7 @@ fn review_iteration(flow: &Flow, state: &FlowState) -> u32 {
     if in_review { rounds.saturating_sub(1) } else { rounds }
 }
 
-/// The lanes of one kind, wherever the flow is.
+/// Progress of the lanes of one kind, in the current phase or a finished one.
 #[derive(Default)]
 struct LaneProgress {
     count: usize,
@@ -112,7 +117,7 @@ struct LaneProgress {
     open: Vec<String>,
     groups: Vec<String>,
     groups_done: Vec<String>,
-    /// From 1; 0 where none was begun.
+    /// Number of the current group, from 1; 0 if none was begun.
     group: usize,
     parallel: bool,
 }
@@ -164,8 +169,9 @@ fn topics(lanes: &LaneProgress, kind: &str) -> Value {
 
 const PASS: &str = "verdict: pass";
 
-/// What the reviews that are there come to, as files: all of them under the verdict of the worst, and those that
-/// failed. It is written whenever a phase is entered, before anything is set aside; writing it again changes nothing.
+/// Collects the existing reviews into files: all reviews below the verdict of the worst, and the failed ones.
+/// The files are written whenever a phase is entered, before anything is set aside; writing them again
+/// changes nothing.
 pub fn collect(
     flow: &Flow,
     state: &FlowState,
@@ -175,7 +181,7 @@ pub fn collect(
     for (phase, collect) in
         flow.phase.iter().filter_map(|phase| phase.collect.as_ref().map(|collect| (phase, collect)))
     {
-        // The round that is about to begin has no reviews yet, unless it goes on.
+        // The round that is about to begin has no reviews yet, unless it continues an earlier entry.
         let begins = phase.name == state.phase && state.at == FlowStatus::Entering && state.refusals == 0;
         let round = state.round_of(&phase.name).saturating_sub(u32::from(begins && state.kept.is_empty()));
         let mut numbering = FindingNumbering::new(round);
@@ -214,7 +220,7 @@ pub fn collect(
     Ok(files)
 }
 
-/// The review that one reviewer handed in, without its first line, the verdict.
+/// Review of one reviewer, without its first line, the verdict.
 struct ReviewerReport {
     reviewer: String,
     passed: bool,
@@ -224,13 +230,13 @@ struct ReviewerReport {
 impl ReviewerReport {
     fn new(reviewer: String, text: &str) -> Self {
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
-        // What does not begin with a verdict is shown whole, and did not pass.
+        // A review that does not begin with a verdict is shown in full and counts as failed.
         let rest = if first.starts_with("verdict: ") { rest } else { text };
         Self { reviewer, passed: first.trim_end() == PASS, text: rest.trim().to_string() }
     }
 }
 
-/// The reviewers whose files `pattern` names with `{lane}`, in the order of their names.
+/// Finds the reviewers whose files `pattern` names with `{lane}`, in the order of their names.
 fn reviewers(library: &Library<'_>, pattern: &str) -> Result<BTreeMap<String, String>, Diagnostics> {
     let mut found = BTreeMap::new();
     let Some((before, after)) = pattern.split_once("{lane}") else { return Ok(found) };

@@ -1,4 +1,4 @@
-//! What a flow knows of itself, what can happen to it, and what it wants done.
+//! State, events and actions of a flow. The transitions between them are in `step`.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -8,113 +8,147 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{DocumentChanges, DocumentDigests, Flow};
-use crate::prefs::Preference;
+use crate::library::preferences::Preference;
 
-/// What somebody starts a flow with.
+/// Settings that a flow is started with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FlowSettings {
-    /// How many lanes run at once; at least one does.
+    /// Number of lanes that run at once; at least 1.
     pub jobs: u32,
-    /// The optional phases that are wanted.
+    /// Optional phases that are included.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub with: BTreeSet<String>,
-    /// One coder carries out the whole plan.
+    /// Whether one coder carries out the whole plan.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub single_coder: bool,
-    /// In millionths of a dollar: what may be spent before a person is asked, and how much more each time.
+    /// Cost limit in millionths of a dollar. A person is asked when it is reached; each approval grants as
+    /// much again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cost: Option<u64>,
 }
 
-/// Something that happened.
+/// Event in the life of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FlowEvent {
+    /// The flow was started.
     Started {
+        /// The person's words.
         request: String,
+        /// Settings of the flow.
         settings: FlowSettings,
-        /// What else whoever drives the flow has to remember. The machine does not look at it.
+        /// Other data that the driver needs to keep. The state machine ignores it.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         more: Value,
     },
-    /// A phase was entered: these lanes it has, and these files were set aside.
+    /// A phase was entered.
     Entered {
+        /// Number of the phase entry.
         entry: u32,
+        /// Lanes of the phase.
         groups: Vec<LaneGroup>,
+        /// Whether the phase asks its retry request.
         #[serde(default, skip_serializing_if = "core::ops::Not::not")]
         again: bool,
+        /// Files that were set aside.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         aside: Vec<String>,
     },
-    /// A phase cannot be entered: what it needs is not there or not valid.
+    /// A phase cannot be entered: a file that it needs is missing or invalid.
     Refused {
+        /// Number of the phase entry.
         entry: u32,
+        /// Reasons.
         why: Vec<String>,
     },
+    /// The run of a lane was started.
     LaneStarted {
+        /// Number of the phase entry.
         entry: u32,
+        /// Id of the lane.
         lane: String,
+        /// Id of the run.
         run: String,
     },
+    /// The run of a lane ended.
     LaneEnded {
+        /// Number of the phase entry.
         entry: u32,
+        /// Id of the lane.
         lane: String,
+        /// Id of the run.
         run: String,
+        /// Evidence of the run.
         evidence: BTreeSet<String>,
-        /// In millionths of a dollar.
+        /// Cost in millionths of a dollar.
         #[serde(default)]
         cost: u64,
-        /// Why what it submitted last was refused.
+        /// Reasons why its last submission was refused.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         refused: Vec<String>,
-        /// What only a person can answer.
+        /// Questions that only a person can answer.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         questions: Vec<String>,
-        /// Preferences that it proposes.
+        /// Preferences that the agent proposes.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         proposed: Vec<Preference>,
     },
-    /// A person approved what lanes did outside of their scope: each is judged again, by this evidence.
+    /// A person approved changes outside the scope of these lanes: each is judged again, by this evidence.
     Cleared {
+        /// Number of the phase entry.
         entry: u32,
+        /// Lane → evidence.
         lanes: BTreeMap<String, BTreeSet<String>>,
     },
-    /// What a lane did is now part of the whole, unless there are conflicts.
+    /// The worktree of a lane was merged, unless there are conflicts.
     Merged {
+        /// Number of the phase entry.
         entry: u32,
+        /// Id of the lane.
         lane: String,
+        /// Paths in conflict.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         conflicts: Vec<String>,
     },
-    /// Documents of the flow's folder differ from the last look.
+    /// Documents of the flow's folder differ from the last check.
     Documents {
+        /// Changed documents.
         changed: DocumentChanges,
+        /// State of the driver since the last check.
         #[serde(default, skip_serializing_if = "DriverPresence::is_driven")]
         meanwhile: DriverPresence,
     },
-    /// Something could not be done. A person is asked, and resuming tries it again.
+    /// An action failed. A person is asked, and resuming tries the action again.
     Failed {
+        /// Number of the phase entry.
         entry: u32,
+        /// Reasons.
         why: Vec<String>,
     },
+    /// A person decided.
     Decided {
+        /// The decision.
         decision: FlowDecision,
     },
+    /// A person stopped the flow.
     Stopped,
+    /// A person resumed the flow.
     Resumed,
 }
 
-/// What became of the flow since the last look at its documents.
+/// State of the flow's driver since the last check of the documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DriverPresence {
-    /// It was driven, or waited for a person.
+    /// The flow was driven, or waited for a person.
     #[default]
     Driven,
-    /// Nobody drove it, and none of its agents lived any more when this changed: it was a person.
+    /// No process drove the flow, and none of its agents was alive when the documents changed: a person
+    /// changed them.
     LeftAlone,
-    /// Nobody drove it, and it is not known whether an agent that was cut changed this, or a person.
+    /// No process drove the flow. Either an interrupted agent or a person changed the documents; it is
+    /// unknown which.
     Cut,
 }
 
@@ -124,7 +158,7 @@ impl DriverPresence {
     }
 }
 
-/// What a person decided.
+/// Decision of a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowDecision {
@@ -132,268 +166,326 @@ pub enum FlowDecision {
     Approve,
     /// The flow ends here.
     Reject,
-    /// What has to be changed.
+    /// The work must change, in the person's words.
     Changes(String),
 }
 
-/// Lanes that run one after the other, or at once.
+/// Lanes that run one after the other, or in parallel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LaneGroup {
+    /// Id of the group.
     pub id: String,
+    /// Whether its lanes run in parallel.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub parallel: bool,
-    /// Each lane works in a worktree of its own, and is merged.
+    /// Whether each lane works in its own worktree, which is merged afterwards.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub worktrees: bool,
+    /// Lanes in the order of the plan.
     pub lanes: Vec<Lane>,
 }
 
-/// One piece of work of a phase.
+/// One piece of work of a phase: a task, a sub-plan, a reviewer or a topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lane {
+    /// Id, unique in its phase.
     pub id: String,
-    /// What it stands for, where that is more than itself.
+    /// Ids that the lane covers, if it covers more than its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub of: Vec<String>,
-    /// Globs of the files that it alone may write; none where that does not matter.
+    /// Globs of the files that only this lane may write; empty if ownership does not matter.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owned: Vec<String>,
-    /// Other names of files that it owns: links lead from one to the other.
+    /// Other names of files that it owns, reachable through links.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,
-    /// What its request can name.
+    /// Values for the slots of its request.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
 }
 
 impl Lane {
-    /// What it stands for, each by itself.
+    /// Returns the ids that the lane covers.
     pub fn covers(&self) -> &[String] {
         if self.of.is_empty() { core::slice::from_ref(&self.id) } else { &self.of }
     }
 }
 
-/// Where a flow stands. Folding the events again gives the same.
+/// State of a flow. Folding the same events results in the same state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowState {
+    /// Status.
     pub at: FlowStatus,
-    /// Nothing happens until it is resumed.
+    /// Whether the flow was stopped. It does nothing until it is resumed.
     pub stopped: bool,
-    /// Why something could not be done. Nothing happens until a person resumes the flow or decides.
+    /// Reasons why an action failed. The flow does nothing until a person resumes it or decides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<String>,
+    /// Settings that the flow was started with.
     pub settings: FlowSettings,
+    /// The person's words.
     pub request: String,
-    /// The phase it is in, or was in last.
+    /// Current or last phase.
     pub phase: String,
-    /// How many times any phase was entered. Its number is the entry's name.
+    /// Number of phase entries so far. The number of the last entry identifies it.
     pub entry: u32,
-    /// How many times each phase was entered since a person decided.
+    /// Number of entries per phase since a person last decided.
     pub rounds: BTreeMap<String, u32>,
-    /// How many times each phase was entered at all.
+    /// Number of entries per phase since the start.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub times: BTreeMap<String, u32>,
-    /// Lanes of the last entry whose submission was refused, each with the reasons.
+    /// Lanes of the previous entry whose submission was refused, each with the reasons.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub refused: BTreeMap<String, Vec<String>>,
-    /// How many times in a row the phase was entered because of that. It is the same round.
+    /// Number of consecutive entries that such refusals caused. They belong to one round.
     #[serde(default)]
     pub refusals: u32,
     /// Lanes of this entry that ended with their last submission refused, each with the reasons.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unheard: BTreeMap<String, Vec<String>>,
-    /// Lanes of the last entry that have to run again, whatever they left.
+    /// Lanes of the previous entry that must run again, regardless of the files that they left.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub rerun: BTreeSet<String>,
     /// Preferences that agents proposed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proposed: Vec<Preference>,
-    /// The phase that led to this one.
+    /// Phase that led to this one.
     pub came_from: Option<String>,
-    /// The phase goes on from something.
+    /// Whether the phase asks its retry request.
     pub again: bool,
-    /// In millionths of a dollar.
+    /// Total cost in millionths of a dollar.
     pub cost: u64,
+    /// Current cost limit in millionths of a dollar.
     pub max_cost: Option<u64>,
+    /// Groups of the current phase.
     pub groups: Vec<LaneGroupState>,
+    /// Lanes of all groups, in plan order.
     pub lanes: Vec<LaneState>,
-    /// The group that is worked on.
+    /// Index of the current group.
     pub group: usize,
-    /// The first lane that was not started yet.
+    /// Index of the first lane that has not started.
     pub next: usize,
-    /// The first lane that is not settled, or waits to be merged.
+    /// Index of the first lane that is not settled or waits to be merged.
     pub unsettled: usize,
     /// Whether that lane is being merged.
     pub merging: bool,
-    /// Places of the lanes that run, in plan order.
+    /// Indexes of the running lanes, in plan order.
     pub running: Vec<usize>,
-    /// Lanes of the last round of this phase that need not run again.
+    /// Lanes of the previous round of this phase that need not run again.
     pub kept: BTreeMap<String, Option<usize>>,
-    /// What became of the lanes of phases that were left.
+    /// Lanes of the phases that were left.
     pub left: BTreeMap<String, FinishedPhase>,
-    /// The documents at the last look; none before the first.
+    /// Documents at the last check; `None` before the first check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents: Option<DocumentDigests>,
-    /// Documents that changed and that the phase may not change, each with what was approved.
+    /// Changed documents that the phase may not change, each with its approved digest.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub strayed: BTreeMap<String, Option<String>>,
-    /// It is not known who changed some of them.
+    /// Whether it is unknown who changed some of them.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub cut: bool,
 }
 
+/// Status of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "at", rename_all = "snake_case")]
 pub enum FlowStatus {
     #[default]
+    /// Not started.
     New,
-    /// The phase's inputs are being read, and what is stale is being set aside.
+    /// The inputs of the phase are being read, and stale files are being set aside.
     Entering,
+    /// Lanes are running or being merged.
     Running,
-    /// A person has to decide.
+    /// A person must decide.
     Waiting {
+        /// Reasons.
         why: Vec<WaitReason>,
     },
+    /// Completed.
     Done,
+    /// Ended by a person.
     Rejected,
 }
 
-/// Why a person is asked.
+/// Reason why a person is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "why", rename_all = "snake_case")]
 pub enum WaitReason {
-    /// The flow says that a person decides here.
+    /// The flow requires a person's decision here.
     Decision,
-    /// Evidence that a lane lacks for the best that could follow.
+    /// A lane lacks evidence for its nearest transition.
     Evidence { lane: String, lacks: Vec<String> },
-    /// What a lane submitted was refused, time and again.
+    /// The submissions of a lane were refused repeatedly.
     Submission { lane: String, says: Vec<String> },
-    /// A lane asks what only a person can answer.
+    /// A lane asks questions that only a person can answer.
     Question { lane: String, asks: Vec<String> },
-    /// What a lane did cannot be merged by itself.
+    /// The work of a lane cannot be merged automatically.
     Conflicts { lane: String, paths: Vec<String> },
-    /// This phase was entered as often as it may be.
+    /// The phase reached its limit of rounds.
     Limit { phase: String },
     /// The phase cannot be entered.
     Refused { says: Vec<String> },
-    /// As much was spent as may be.
+    /// The cost limit was reached.
     Cost,
-    /// Documents were changed that the phase may not change.
+    /// Documents changed that the phase may not change.
     Documents {
+        /// Paths of the documents.
         paths: Vec<String>,
-        /// They changed while nobody drove the flow, and it is not known by whom.
+        /// Whether they changed while no process drove the flow, and it is unknown who changed them.
         #[serde(default, skip_serializing_if = "core::ops::Not::not")]
         cut: bool,
     },
-    /// Something could not be done.
+    /// An action failed.
     Failed { says: Vec<String> },
 }
 
+/// State of a lane group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaneGroupState {
+    /// Id of the group.
     pub id: String,
+    /// Whether its lanes run in parallel.
     pub parallel: bool,
+    /// Whether each lane works in its own worktree.
     pub worktrees: bool,
-    /// Where its lanes end.
+    /// Index behind its last lane.
     pub end: usize,
 }
 
+/// Lane with its stage and its dependencies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaneState {
+    /// The lane.
     pub lane: Lane,
+    /// Its stage.
     pub stage: LaneStage,
-    /// Places of the lanes that have to be settled before it starts.
+    /// Indexes of the lanes that must be settled before it starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<usize>,
-    /// All before it have to be.
+    /// Whether all lanes before it must be settled.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub alone: bool,
 }
 
+/// Stage of a lane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "stage", rename_all = "snake_case")]
 pub enum LaneStage {
+    /// Not started.
     Todo,
+    /// Running.
     Running {
+        /// Id of the run, once it is known.
         run: Option<String>,
     },
-    /// It took this transition, or a person accepted it, and waits to be merged.
+    /// It took a transition, or a person accepted it, and it waits to be merged.
     Unmerged {
+        /// Index of the transition; `None` if a person accepted it.
         on: Option<usize>,
     },
+    /// Done.
     Done {
+        /// Index of the transition; `None` if a person accepted it.
         on: Option<usize>,
     },
+    /// Failed.
     Failed {
+        /// Reason.
         why: WaitReason,
     },
 }
 
-/// The lanes of a phase that was left, as numbers.
+/// Summary of the lanes of a phase that was left.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FinishedPhase {
+    /// Number of lanes.
     pub lanes: usize,
+    /// Ids of the lanes that were done.
     pub done: Vec<String>,
+    /// Ids of the groups.
     pub groups: Vec<String>,
+    /// Whether the last group ran in parallel.
     pub parallel: bool,
 }
 
-/// Something that is to be done. Doing it a second time must change nothing.
+/// Action for the driver. Performing it a second time must change nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum FlowAction {
-    /// Put reviews together, read the phase's lanes, then set aside what is stale: nothing where lanes are kept. Answer with `Entered` or `Refused`.
+    /// Collect the reviews, read the phase's lanes, then set stale files aside, or none of them if lanes are
+    /// kept. Answer with `Entered` or `Refused`.
     Enter {
+        /// Number of the phase entry.
         entry: u32,
+        /// Name of the phase.
         phase: String,
+        /// Number of the phase's round.
         round: u32,
+        /// Whether finished lanes are kept.
         keep: bool,
     },
-    /// Set aside what is stale of this lane, and run it. Answer with `LaneStarted` before, and `LaneEnded`.
+    /// Set stale files of this lane aside and run it. Answer with `LaneStarted` before the run and with
+    /// `LaneEnded` after it.
     Run {
+        /// Number of the phase entry.
         entry: u32,
+        /// Name of the phase.
         phase: String,
+        /// The lane.
         lane: Lane,
+        /// Whether it runs in its own worktree.
         worktree: bool,
     },
-    /// Answer with `Merged`.
+    /// Merge a lane. Answer with `Merged`.
     Merge {
+        /// Number of the phase entry.
         entry: u32,
+        /// Id of the lane.
         lane: String,
     },
-    /// Write what a person wants changed, for this phase.
+    /// Write the changes that a person wants from this phase.
     Write {
+        /// Name of the phase.
         phase: String,
+        /// The person's words.
         changes: String,
     },
+    /// Ask a person.
     Ask {
+        /// Name of the phase.
         phase: String,
+        /// Reasons.
         why: Vec<WaitReason>,
     },
-    /// End what runs.
+    /// End all runs.
     Stop,
+    /// End the flow.
     Finish {
+        /// Whether it was completed, not rejected.
         done: bool,
     },
-    /// What happened changes nothing.
+    /// The event changed nothing.
     Ignore {
+        /// Reason.
         why: String,
     },
 }
 
 impl FlowState {
+    /// Returns the number of entries of the current phase since the start.
     pub fn round(&self) -> u32 {
         self.round_of(&self.phase)
     }
 
-    /// How many times a phase was entered.
+    /// Returns the number of entries of a phase since the start.
     pub fn round_of(&self, phase: &str) -> u32 {
         self.times.get(phase).copied().unwrap_or_default()
     }
 
-    /// What a person is asked, in the words of the agents.
+    /// Returns the open questions in the words of the agents.
     pub fn questions(&self) -> Vec<&str> {
         let FlowStatus::Waiting { why } = &self.at else { return Vec::new() };
         let asks = why.iter().filter_map(|why| match why {
@@ -403,12 +495,12 @@ impl FlowState {
         asks.flatten().map(String::as_str).collect()
     }
 
-    /// Whether the lanes that are worked on have worktrees.
+    /// Checks whether the lanes of the current group have worktrees.
     pub fn worktrees(&self) -> bool {
         self.groups.get(self.group).is_some_and(|group| group.worktrees)
     }
 
-    /// What is remembered of the lanes of this phase once it is left.
+    /// Summarizes the lanes of this phase, for the time after it is left.
     pub(super) fn finished_phase(&self, flow: &Flow) -> Option<FinishedPhase> {
         flow.phase(&self.phase)?.asked(self.again).each?;
         let done = self.lanes.iter().filter(|state| matches!(state.stage, LaneStage::Done { .. }));
@@ -420,17 +512,17 @@ impl FlowState {
         })
     }
 
-    /// Whether nothing happens before a person says so.
+    /// Checks whether the flow does nothing until a person acts.
     pub const fn is_paused(&self) -> bool {
         self.stopped || self.is_waiting()
     }
 
-    /// Whether a person has to decide, or to repair something.
+    /// Checks whether a person must decide or repair something.
     pub const fn is_waiting(&self) -> bool {
         matches!(self.at, FlowStatus::Waiting { .. }) || !self.failed.is_empty()
     }
 
-    /// Why a person is asked.
+    /// Returns the reasons why a person is asked.
     pub fn wait_reasons(&self) -> Vec<WaitReason> {
         let failed = (!self.failed.is_empty()).then(|| WaitReason::Failed { says: self.failed.clone() });
         let asked = match &self.at {
@@ -441,18 +533,18 @@ impl FlowState {
         failed.into_iter().chain(strayed).chain(asked.iter().cloned()).collect()
     }
 
-    /// Documents that changed and that the phase may not change.
+    /// Returns the wait reason for changed documents that the phase may not change.
     pub(super) fn why_strayed(&self) -> Option<WaitReason> {
         let paths: Vec<String> = self.strayed.keys().cloned().collect();
         (!paths.is_empty()).then_some(WaitReason::Documents { paths, cut: self.cut })
     }
 
-    /// Whether nothing can happen any more.
+    /// Checks whether the flow is done or rejected.
     pub const fn has_ended(&self) -> bool {
         matches!(self.at, FlowStatus::Done | FlowStatus::Rejected)
     }
 
-    /// The lanes that run, each with its run.
+    /// Returns the running lanes, each with its run.
     pub fn running(&self) -> impl Iterator<Item = (&Lane, Option<&str>)> {
         self.running.iter().filter_map(|at| self.lanes.get(*at)).map(|state| match &state.stage {
             LaneStage::Running { run } => (&state.lane, run.as_deref()),

@@ -1,7 +1,8 @@
-//! The machine: a state, and what happened, give the next state and what is to be done.
+//! The state machine: a state and an event result in the next state and in actions.
 //!
-//! What cannot have happened here, or happened before, is ignored and said to be: an event never does any harm. Every
-//! event costs as much as it changes, so that a flow of many lanes takes time in proportion to them.
+//! An event that is impossible in this state, or that happened before, is ignored and reported as ignored: no
+//! event does harm. The cost of an event is proportional to its changes, so a flow takes time in proportion
+//! to its lanes.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -18,12 +19,12 @@ use super::{
     LaneState, Phase,
 };
 use super::{TransitionTarget, WaitReason};
-use crate::prefs::Preference;
+use crate::library::preferences::Preference;
 
-/// How many times in a row a phase is entered again because a submission was refused.
+/// Maximum number of consecutive entries that a refused submission causes.
 const MOST_REFUSALS: u32 = 2;
 
-/// One event. The state is what it was where the only action is to ignore it.
+/// Applies one event. If the only action is `Ignore`, the state is unchanged.
 pub fn step(flow: &Flow, state: FlowState, event: &FlowEvent) -> (FlowState, Vec<FlowAction>) {
     let mut machine = FlowMachine { flow, state, actions: Vec::new() };
     if let Err(why) = machine.take(event) {
@@ -32,12 +33,12 @@ pub fn step(flow: &Flow, state: FlowState, event: &FlowEvent) -> (FlowState, Vec
     (machine.state, machine.actions)
 }
 
-/// Where a flow stands after all these events.
+/// Returns the state after all these events.
 pub fn fold<'e>(flow: &Flow, events: impl IntoIterator<Item = &'e FlowEvent>) -> FlowState {
     events.into_iter().fold(FlowState::default(), |state, event| step(flow, state, event).0)
 }
 
-/// Why an event is ignored.
+/// Result of applying an event: an error says why it is ignored.
 type EventResult = Result<(), String>;
 
 struct FlowMachine<'f> {
@@ -150,7 +151,7 @@ impl<'f> FlowMachine<'f> {
         Err(format!("entry {entry} is not the one that the flow is in, {}", self.state.entry))
     }
 
-    /// The running lane with this id and run: its place among those that run, and among all.
+    /// Returns the running lane with this id and run: its index among the running lanes, and among all lanes.
     fn running(&self, entry: u32, lane: &str, run: Option<&str>) -> Result<(usize, usize), String> {
         self.ensure_current(entry)?;
         let is_it = |at: &usize| {
@@ -224,8 +225,8 @@ impl<'f> FlowMachine<'f> {
         Ok(())
     }
 
-    /// What becomes of a lane. If its last submission was refused it goes nowhere, whatever else there is, unless it lacks
-    /// what no submission provides.
+    /// Applies a refusal to the stage of a lane. A lane whose last submission was refused does not proceed,
+    /// unless it lacks evidence that no submission provides.
     fn apply_refusal(&self, lane: &str, judged: LaneStage) -> LaneStage {
         let is_other = |judged: &LaneStage| match judged {
             LaneStage::Failed { why: WaitReason::Evidence { lacks, .. } } => {
@@ -241,7 +242,7 @@ impl<'f> FlowMachine<'f> {
         }
     }
 
-    /// What a person approved is evidence now. A lane that lacks nothing else goes on.
+    /// Judges lanes again with the evidence that a person approved. A lane that lacks nothing else continues.
     fn handle_cleared(&mut self, entry: u32, lanes: &BTreeMap<String, Evidence>) -> EventResult {
         self.ensure_current(entry)?;
         let phase = self.phase()?;
@@ -266,8 +267,8 @@ impl<'f> FlowMachine<'f> {
         Ok(())
     }
 
-    /// A person can decide at any time: to reject ends the flow, changes lead to where they are made, and to approve is
-    /// to go on if nothing was asked.
+    /// Applies a person's decision, which is possible at any time. Rejecting ends the flow, changes lead to
+    /// the phase that makes them, and approving resumes the flow if it did not wait for a decision.
     fn decided(&mut self, decision: &FlowDecision) -> EventResult {
         if *decision == FlowDecision::Reject {
             self.clear_wait();
@@ -287,7 +288,7 @@ impl<'f> FlowMachine<'f> {
         match decision {
             FlowDecision::Changes(changes) => {
                 let questions = self.state.questions();
-                // Whoever asked gets the answer.
+                // The answer goes to the phase that asked.
                 let to = if questions.is_empty() { phase.changed() } else { phase.name.as_str() };
                 let changes = answered(&questions, changes);
                 self.actions.push(FlowAction::Write { phase: to.to_string(), changes });
@@ -306,7 +307,7 @@ impl<'f> FlowMachine<'f> {
         Ok(())
     }
 
-    /// The person has seen why the flow waits, and what is in its folder.
+    /// Clears the reasons to wait: the person has seen them and the flow's folder.
     fn clear_wait(&mut self) {
         self.state.stopped = false;
         self.state.failed.clear();
@@ -347,14 +348,14 @@ impl<'f> FlowMachine<'f> {
         self.go(phase.approved());
     }
 
-    /// A person who lets it go on lets it spend as much again.
+    /// Raises the cost limit: a person who lets the flow continue lets it spend the same amount again.
     fn raise_cost(&mut self, why: &[WaitReason]) {
         if let Some(more) = self.state.settings.max_cost.filter(|_| why.contains(&WaitReason::Cost)) {
             self.state.max_cost = Some(self.state.cost.saturating_add(more));
         }
     }
 
-    /// The lanes that need not run again because others of the phase stopped it.
+    /// Returns the lanes that need not run again after other lanes stopped the phase.
     fn finished(&self, phase: &Phase) -> BTreeMap<String, Option<usize>> {
         if self.state.lanes.is_empty() {
             return self.state.kept.clone();
@@ -372,7 +373,7 @@ impl<'f> FlowMachine<'f> {
         done.collect()
     }
 
-    /// Lets the phase that is being entered have lanes that are done already.
+    /// Keeps these lanes as done in the phase that is being entered.
     fn keep(&mut self, kept: BTreeMap<String, Option<usize>>) {
         if let Some(FlowAction::Enter { keep, .. }) = self.actions.last_mut() {
             *keep = !kept.is_empty();
@@ -411,7 +412,7 @@ impl<'f> FlowMachine<'f> {
     fn go(&mut self, target: TransitionTarget<'_>) {
         let mut target = target;
         let came_from = self.state.came_from.clone();
-        // An optional phase leads on, and none does so twice.
+        // An excluded optional phase leads to the next phase; no phase is skipped twice.
         for _ in 0..=self.flow.phase.len() {
             let name = match target {
                 TransitionTarget::Done => {
@@ -445,7 +446,7 @@ impl<'f> FlowMachine<'f> {
         self.begin(phase);
     }
 
-    /// Enters the phase once more, so that lanes correct what they submitted.
+    /// Enters the phase once more, so that lanes correct their submissions.
     fn submit_again(&mut self, phase: &Phase, refused: BTreeMap<String, Vec<String>>) {
         let kept = self.finished(phase);
         let refusals = self.state.refusals + 1;
@@ -497,7 +498,7 @@ impl<'f> FlowMachine<'f> {
         self.actions.push(FlowAction::Run { entry, phase, lane: state.lane.clone(), worktree });
     }
 
-    /// Where the lanes of the group begin and end, and whether they have worktrees.
+    /// Returns the range of the current group's lanes, and whether they have worktrees.
     fn group(&self) -> (usize, usize, bool) {
         let groups = &self.state.groups;
         let start = self.state.group.checked_sub(1).and_then(|before| groups.get(before));
@@ -514,7 +515,7 @@ impl<'f> FlowMachine<'f> {
         self.state.max_cost.is_some_and(|max| self.state.cost >= max)
     }
 
-    /// Merges, starts, and goes on to the next group or phase, as far as that is possible now.
+    /// Merges and starts lanes and moves to the next group or phase, as far as possible now.
     fn settle(&mut self, phase: &Phase) {
         loop {
             let (start, end, _) = self.group();
@@ -557,7 +558,7 @@ impl<'f> FlowMachine<'f> {
         }
     }
 
-    /// What was refused, where nothing else stops the phase and it was not refused too often.
+    /// Returns the refused submissions if nothing else stops the phase and it was not refused too often.
     fn refused(&self, why: &[WaitReason]) -> Option<BTreeMap<String, Vec<String>>> {
         if why.is_empty() || self.state.refusals >= MOST_REFUSALS {
             return None;
@@ -569,7 +570,7 @@ impl<'f> FlowMachine<'f> {
         refused.collect()
     }
 
-    /// Passes the lanes that are settled. The first that is not is merged, if that is what it waits for.
+    /// Skips settled lanes. Merges the first lane that is not settled, if it waits to be merged.
     fn merge_next(&mut self, end: usize) {
         while self.state.unsettled < end && !self.state.merging {
             match self.state.lanes[self.state.unsettled].stage {
@@ -583,7 +584,7 @@ impl<'f> FlowMachine<'f> {
         }
     }
 
-    /// Starts lanes in plan order. Where the next one has to wait, so do those behind it.
+    /// Starts lanes in plan order. If the next lane must wait, so must the lanes behind it.
     fn start_lanes(&mut self, start: usize, end: usize) {
         let parallel = self.state.groups.get(self.state.group).is_some_and(|group| group.parallel);
         let most = if parallel { self.state.settings.jobs.max(1) as usize } else { 1 };
@@ -607,7 +608,7 @@ impl<'f> FlowMachine<'f> {
         }
     }
 
-    /// Whether a lane that owns the same files is at work, or is not merged yet.
+    /// Checks whether a lane that owns the same files is running or not merged yet.
     fn is_blocked(&self, at: usize) -> bool {
         let LaneState { after, alone, .. } = &self.state.lanes[at];
         let is_busy = |at: &usize| {
@@ -617,7 +618,7 @@ impl<'f> FlowMachine<'f> {
     }
 }
 
-/// A person's words, below the questions that they answer.
+/// Formats a person's words below the questions that they answer.
 fn answered(questions: &[&str], words: &str) -> String {
     let lines = questions.iter().flat_map(|question| question.trim().lines().chain([""]));
     let quoted: Vec<String> = lines.map(|line| format!("> {line}").trim_end().to_string()).collect();

@@ -1,4 +1,4 @@
-//! Whether a flow needs less evidence than another one of its name.
+//! Compares a flow with the shipped flow of the same name: does it need less evidence?
 
 use alloc::format;
 use alloc::string::String;
@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use super::{Flow, Phase, PhaseRequest, PhaseTransition};
 
 impl Flow {
-    /// What `self` needs less than `shipped`, in words; nothing if it needs at least as much. Whatever cannot be
-    /// compared counts as less.
+    /// Lists the points in which `self` needs less than `shipped`, in words. The list is empty if it needs at
+    /// least as much. A point that cannot be compared counts as less.
     pub fn list_weaknesses(&self, shipped: &Self) -> Vec<String> {
         let mut less = Vec::new();
         let files = |flow: &Self| (flow.folder, flow.request.clone(), flow.changes.clone(), flow.archive);
@@ -70,7 +70,7 @@ impl Phase {
         }
         let mut from = 0;
         for on in &shipped.on {
-            // In their order: a lane takes the first that it has all evidence for.
+            // The order matters: a lane takes the first transition that it has all evidence for.
             match self.on[from..].iter().position(|own| own.is_as_strict_as(on)) {
                 Some(at) => from += at + 1,
                 None => note(true, &format!("no transition to `{}` needs {}", on.to, on.needs.join(", "))),
@@ -85,7 +85,7 @@ impl Phase {
 }
 
 impl PhaseTransition {
-    /// Whether it leads to the same place and needs all of the evidence.
+    /// Checks whether it leads to the same target and needs all of the other's evidence.
     fn is_as_strict_as(&self, other: &Self) -> bool {
         let has = |word: &str| self.needs.iter().any(|own| own == word);
         let needs = |word: &String| has(word) || (word == "checks-or-none" && has("checks"));

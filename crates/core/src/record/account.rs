@@ -1,4 +1,4 @@
-//! The account of a run: what its records come to. Facts and claims stay apart.
+//! Summarizes the records of a run. Facts and claims stay separate.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -7,43 +7,51 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Decided, Delivered, Event, Exit, LaunchRecord, Observed, Replied, Run, SubmissionRecord};
-use crate::fact::{CheckResult, CheckSummary, EndReason, RunFacts, Violation, ViolationDecision};
-use crate::receipt::DeliveryReceipt;
+use crate::delivery::receipt::DeliveryReceipt;
+use crate::request::fact::{CheckResult, CheckSummary, EndReason, RunFacts, Violation, ViolationDecision};
 
-/// What there is to know of a run.
+/// Summary of a run.
 #[derive(Clone, Debug)]
 pub struct RunSummary {
+    /// The run.
     pub run: Run,
+    /// Digest of its prompt.
     pub prompt_sha256: super::Digest,
-    /// How it was started; nothing where the prompt was composed only.
+    /// How it was started; `None` if the prompt was only composed.
     pub launch: Option<LaunchRecord>,
-    /// In the order in which they were proven.
+    /// Delivery receipts in the order in which they were proven.
     pub receipts: Vec<DeliveryReceipt>,
+    /// End of the process.
     pub exit: Option<Exit>,
+    /// Observations after the run.
     pub observed: Option<Observed>,
+    /// Reply of the agent.
     pub replied: Option<Replied>,
-    /// It came from an export of another ledger: nothing that it names is started.
+    /// Whether it came from an export of another ledger: then nothing that it names is started.
     pub imported: bool,
-    /// What the agent submitted by a tool, in order.
+    /// Submissions of the agent by a tool, in order.
     pub submitted: Vec<SubmissionRecord>,
     decided: Vec<Decided>,
 }
 
-/// How far a run is, by its process alone.
+/// Status of a run, by its process alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunStatus {
-    /// Composed, and nothing was to be started.
+    /// Composed only; no start was planned.
     Composed,
+    /// Started and not ended.
     Running,
-    /// Its process ended with 0.
+    /// The process ended with 0.
     Completed,
+    /// Ended in any other way.
     Failed,
     /// A person stopped it.
     Cancelled,
 }
 
 impl RunStatus {
+    /// Returns the name in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Composed => "composed",
@@ -56,6 +64,7 @@ impl RunStatus {
 }
 
 impl Exit {
+    /// Returns the status of a run that ended like this.
     pub const fn status(&self) -> RunStatus {
         match (self.ended, self.code) {
             (EndReason::Exited, Some(0)) => RunStatus::Completed,
@@ -65,18 +74,22 @@ impl Exit {
     }
 }
 
-/// What checks come to. None is no pass.
+/// Overall result of the checks. No checks is not a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChecksOutcome {
+    /// There are no checks.
     None,
+    /// Some checks have no result yet.
     Pending,
+    /// At least one check failed.
     Failed,
+    /// All checks passed.
     Passed,
 }
 
 impl RunSummary {
-    /// From the records of one run, in order; `None` where the prompt is not among them.
+    /// Summarizes the records of one run, in order. Returns `None` if the prompt is not among them.
     pub fn of(events: impl IntoIterator<Item = Event>) -> Option<Self> {
         let mut account: Option<Self> = None;
         for event in events {
@@ -110,6 +123,7 @@ impl RunSummary {
         account
     }
 
+    /// Returns the status of the run.
     pub fn status(&self) -> RunStatus {
         match (&self.launch, &self.exit) {
             (_, Some(exit)) => exit.status(),
@@ -118,11 +132,12 @@ impl RunSummary {
         }
     }
 
-    /// Whether everything that there will ever be is there.
+    /// Checks whether the run is complete: no more records are expected.
     pub fn is_whole(&self) -> bool {
         self.launch.is_none() || self.exit.is_some() && self.observed.is_some()
     }
 
+    /// Returns the overall result of the checks.
     pub fn checked(&self) -> ChecksOutcome {
         let planned = self.launch.as_ref().map_or(0, |launch| launch.checks.len());
         let checks = self.observed.as_ref().map_or(&[][..], |observed| &observed.checks);
@@ -135,7 +150,7 @@ impl RunSummary {
         }
     }
 
-    /// Changes that the scope did not allow, each with what a person decided about it.
+    /// Returns the changes that the scope did not allow, each with a person's decision about it.
     pub fn violations(&self) -> Vec<Violation> {
         let seen = self.observed.as_ref().and_then(|observed| observed.worktree.as_ref());
         let violations = seen.into_iter().flat_map(|seen| &seen.violations);
@@ -144,13 +159,13 @@ impl RunSummary {
             .collect()
     }
 
-    /// Whether the run saw a change of this path.
+    /// Checks whether the run observed a change of this path.
     pub fn has_changed(&self, path: &str) -> bool {
         let seen = self.observed.as_ref().and_then(|observed| observed.worktree.as_ref());
         seen.is_some_and(|seen| seen.changed.iter().any(|file| file.path == path))
     }
 
-    /// What a person decided about a path. The first decision counts: there is one.
+    /// Returns a person's decision about a path. Only the first decision counts.
     pub fn decision(&self, path: &str) -> ViolationDecision {
         let of_person = |decided: &&Decided| decided.by.is_person() && decided.what == path;
         match self.decided.iter().find(of_person).map(|decided| decided.decision.as_str()) {
@@ -161,12 +176,12 @@ impl RunSummary {
         }
     }
 
-    /// Every decision about this run, in order.
+    /// Returns every decision about this run, in order.
     pub fn decisions(&self) -> &[Decided] {
         &self.decided
     }
 
-    /// What the digest of the next run is made of: facts alone.
+    /// Returns the facts for the digest of the next run. It contains no claims.
     pub fn facts(&self, attempts: usize) -> RunFacts {
         let seen = self.observed.as_ref().and_then(|observed| observed.worktree.as_ref());
         let checks = self.observed.iter().flat_map(|observed| &observed.checks);
@@ -187,7 +202,7 @@ impl RunSummary {
         }
     }
 
-    /// The agent itself said that it failed, whatever its exit code.
+    /// Checks whether the agent itself reported a failure, regardless of its exit code.
     pub fn has_reported_failure(&self) -> bool {
         let problems = self.replied.as_ref().and_then(|replied| replied.reply["problems"].as_array());
         problems.is_some_and(|problems| {
@@ -197,7 +212,7 @@ impl RunSummary {
         })
     }
 
-    /// The reply as it was read.
+    /// Returns the reply as it was read.
     pub fn reply(&self) -> Option<&Value> {
         self.replied.as_ref().map(|replied| &replied.reply)
     }

@@ -6,10 +6,11 @@ use core::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
+/// SHA-256 digest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Digest(pub [u8; 32]);
 
-/// The digest of `parts`, one after the other.
+/// Computes the digest of the concatenated `parts`.
 pub fn sha256(parts: &[&[u8]]) -> Digest {
     let mut hash = Sha256::new();
     parts.iter().for_each(|part| hash.update(part));
@@ -17,9 +18,10 @@ pub fn sha256(parts: &[&[u8]]) -> Digest {
 }
 
 impl Digest {
-    /// Before the first link of a chain.
+    /// Predecessor of the first link of a chain.
     pub const ZERO: Self = Self([0; 32]);
 
+    /// Parses 64 hexadecimal digits in lower case.
     pub fn parse(text: &str) -> Option<Self> {
         let digit = |byte: u8| match byte {
             b'0'..=b'9' => Some(byte - b'0'),
@@ -34,7 +36,7 @@ impl Digest {
         Some(Self(bytes))
     }
 
-    /// The first 16 digits: enough to tell the versions of one text apart.
+    /// Returns the first 16 digits: enough to distinguish the versions of one text.
     pub fn short(&self) -> String {
         let mut text = self.to_string();
         text.truncate(16);
@@ -49,7 +51,7 @@ impl fmt::Display for Digest {
         for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
             *pair = [digit(byte >> 4), digit(byte & 15)];
         }
-        // Made of digits alone.
+        // All bytes are ASCII digits.
         f.write_str(str::from_utf8(&digits).map_err(|_| fmt::Error)?)
     }
 }

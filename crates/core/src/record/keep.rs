@@ -1,4 +1,4 @@
-//! Keeping: from a finished prompt to its record, and the texts that the record points at.
+//! Builds the record of a composed prompt, and the texts that the record refers to.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
@@ -13,31 +13,39 @@ use super::{AssemblyPart, Composed, OriginNote, RecordedWarning, Run, TextAssemb
 use crate::ENGINE_VERSION;
 use crate::compose;
 use crate::diag::{Diagnostic, Severity};
-use crate::prompt::{Origin, OriginKind, Prompt};
-use crate::render::{ModelApi, RenderedText, TextEncoding};
+use crate::library::format::ModelApi;
+use crate::prompt::Prompt;
+use crate::render::{RenderedText, TextEncoding};
 use crate::request::Request;
+use crate::source::origin::{Origin, OriginKind};
 use crate::source::{ListingLimits, Snapshot, SourceId};
 use crate::text::SharedText;
 
-/// A record, and every text that it needs. A text that was kept before has the same digest and is kept once.
+/// Record with every text that it needs. A text that was stored before has the same digest and is stored
+/// once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordBundle {
+    /// The record.
     pub composed: Composed,
+    /// Texts by digest.
     pub blobs: BTreeMap<Digest, SharedText>,
 }
 
-/// From this many bytes on a text is kept by itself, so that the next prompt that holds it can point at it too.
+/// Minimum size in bytes of a text that is stored by itself, so that the next prompt with this text can refer
+/// to it.
 pub(super) const LONG: usize = 512;
 
-/// A snapshot with digests in place of texts: every source that was looked at, present or absent.
+/// Snapshot with digests instead of texts: every source that was read, present or absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SnapshotManifest {
+    /// Source → digest of its text; `None` if it was absent.
     pub texts: BTreeMap<SourceId, Option<Digest>>,
+    /// Folder, limits and digest of each listing; `None` if the folder was absent.
     pub lists: Vec<(SourceId, ListingLimits, Option<Digest>)>,
 }
 
-/// What is to be recorded of `rendered`, which was made of `request` and `snapshot` by way of `composed`.
+/// Builds the record of `rendered`, which was composed from `request` and `snapshot` through `composed`.
 pub fn keep(
     run: Run,
     request: &Request,
@@ -95,7 +103,7 @@ impl BlobCollector {
         Ok(value)
     }
 
-    /// Puts `{"$blob": DIGEST}` in the place of long strings. What looks like that already is wrapped.
+    /// Replaces long strings with `{"$blob": DIGEST}`. An object that already looks like that is wrapped.
     fn extract_blobs(&mut self, value: &mut Value) {
         match value {
             Value::String(text) if text.len() >= LONG => {
@@ -122,7 +130,7 @@ impl BlobCollector {
     ) -> TextAssembly {
         let text = &rendered.text;
         let mut origins: Vec<OriginNote> = Vec::new();
-        // The number of an origin of the prompt here, and whether its text is kept.
+        // Origin number in the prompt → its number here, and whether its text is stored.
         let mut known: BTreeMap<u32, (u32, bool)> = BTreeMap::new();
         let mut parts = Vec::with_capacity(rendered.spans.len());
         for span in &rendered.spans {
@@ -179,7 +187,7 @@ impl BlobCollector {
     }
 }
 
-/// The engine's own bytes are one part however they were written.
+/// Appends the engine's own bytes. Adjacent ones become one part.
 fn engine(parts: &mut Vec<AssemblyPart>, written: &str) {
     match parts.last_mut() {
         Some(AssemblyPart::Engine(text)) => text.push_str(written),
@@ -196,7 +204,8 @@ fn object(key: &str, value: Value) -> Value {
     map.into()
 }
 
-/// The other way: long strings come back. Answers with the digest of one that `blob` does not have.
+/// Reverses `extract_blobs`: restores long strings. An error holds the digest of a text that `blob` does not
+/// have.
 pub(super) fn restore_blobs(
     value: &mut Value,
     blob: &mut dyn FnMut(Digest) -> Option<SharedText>,

@@ -1,4 +1,4 @@
-//! Launches: how an agent is about to be started, told before it is.
+//! Launch parameters of a run, recorded before the agent is started.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -6,67 +6,72 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{DeliveryMethod, PermissionLevel};
-use crate::fact::CheckSpec;
-use crate::scope::Scope;
+use crate::library::agent::{DeliveryMethod, PermissionLevel};
+use crate::request::fact::CheckSpec;
+use crate::request::scope::Scope;
 
-/// Everything besides the prompt that a run is started with: what a retry repeats, and what shows later what was asked.
+/// Everything besides the prompt that a run is started with. A retry repeats it, and it shows later how the
+/// run was requested.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LaunchRecord {
-    /// The machine.
+    /// Name of the machine.
     pub host: String,
-    /// Where the agent works, an absolute path.
+    /// Working directory of the agent, an absolute path.
     pub worktree: String,
-    /// It is the task's own worktree.
+    /// Whether the worktree belongs to the task alone.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub own_worktree: bool,
-    /// A way that was asked for; else the agent's best.
+    /// Requested delivery method; `None` for the agent's best one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<DeliveryMethod>,
-    /// A program that was given in the place of the agent's own, with its arguments.
+    /// Program with its arguments that replaces the agent's own program.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub program: Vec<String>,
+    /// Model of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The id of the agent's session.
+    /// Id of the agent's session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// Permissions of the agent.
     pub permit: PermissionLevel,
-    /// What may be written, merged once: what counts is this, not today's settings.
+    /// Globs that may be written, merged once. This scope counts, not the current settings.
     pub scope: Scope,
-    /// It may run where nobody can look at all files, so that the scope is not checked.
+    /// Whether it may run if not all files can be observed, so that the scope is not checked.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub no_scope: bool,
-    /// What is run afterwards.
+    /// Checks that run afterwards.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckSpec>,
-    /// The names of variables that are added to the environment by the configuration.
+    /// Names of the variables that the configuration adds to the environment.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
+    /// Time limit in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// Cost limit in dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cost_usd: Option<f64>,
-    /// One agent does the whole plan.
+    /// Whether one agent carries out the whole plan.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub single_coder: bool,
-    /// The tasks whose status the reply has to tell.
+    /// Tasks whose status the reply must report.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<String>,
-    /// The commit that is checked out.
+    /// Commit that is checked out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
-    /// There is work that no commit has.
+    /// Whether there are uncommitted changes.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub dirty: bool,
-    /// Other runs may work in the same checkout.
+    /// Whether other runs may work in the same checkout.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub share: bool,
     /// How the processes of the run are found if its callsheet dies: `cgroup` or `session`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tracking: Option<String>,
-    /// Whatever a flow wants to find again.
+    /// Data that a flow stores with the run.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub flow: BTreeMap<String, String>,
 }

@@ -1,8 +1,10 @@
-//! Records: what the ledger keeps of a run, as data.
+//! Records: the data that the ledger stores about runs.
 //!
-//! A record is never changed. What belongs to a prompt is in its `composed` record: the request, the snapshot, and the
-//! finished text as ranges of texts ([`TextAssembly`]). Long texts are kept once, by their digests. Where records are kept,
-//! and when one was made, is the business of `callsheet-store`.
+//! A record is never changed. The `composed` record holds everything about a prompt: the request, the
+//! snapshot, and the finished text as ranges of texts ([`TextAssembly`]). Long texts are stored once, by
+//! their digests. `callsheet-store` decides where records are stored and when they were made.
+
+pub mod task_status;
 
 mod account;
 mod chain;
@@ -35,22 +37,24 @@ pub use replay::{
 };
 pub use told::told;
 
-use crate::agent::Profile;
-use crate::fact::{self, CheckRun, EndReason};
-use crate::origin::Trust;
-use crate::prompt::PromptFormat;
-use crate::receipt::{AgentReport, DeliveryReceipt};
-use crate::render::{ModelApi, TextEncoding};
+use crate::delivery::receipt::{AgentReport, DeliveryReceipt};
+use crate::library::format::ModelApi;
+use crate::library::format::PromptFormat;
+use crate::render::TextEncoding;
+use crate::request::fact::{self, CheckRun, EndReason};
+use crate::request::profile::Profile;
 use crate::secrets::GateReport;
 use crate::source::SourceId;
+use crate::source::origin::Trust;
 use crate::text::SharedText;
 
-/// Which run or flow: a UUID in its usual spelling.
+/// Identifies a run or a flow: a UUID in its usual spelling.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Id(String);
 
 impl Id {
+    /// Parses a UUID with lower-case digits.
     pub fn parse(text: &str) -> Option<Self> {
         let dash = |at: usize| matches!(at, 8 | 13 | 18 | 23);
         let fits = |(at, byte): (usize, u8)| match dash(at) {
@@ -60,6 +64,7 @@ impl Id {
         (text.len() == 36 && text.bytes().enumerate().all(fits)).then(|| Self(text.into()))
     }
 
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -79,50 +84,58 @@ impl fmt::Display for Id {
     }
 }
 
-/// One attempt. What a prompt was made for in few words, so that runs can be listed and found.
+/// One attempt, described briefly so that runs can be listed and found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
+    /// Id of the run.
     pub id: Id,
     /// The run that this one retries or continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Id>,
+    /// Id of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
+    /// Name of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// Name of the phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
+    /// Name of the role.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
+    /// Name of the recipe.
     pub recipe: String,
-    /// UTC, as in `2026-01-31T12:00:00.000000Z`.
+    /// Start time in UTC, as in `2026-01-31T12:00:00.000000Z`.
     pub started: String,
-    /// The project that it belongs to; runs of older versions do not say it.
+    /// The project that it belongs to; runs of older versions do not name it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
 }
 
 macro_rules! events {
     ($($variant:ident $kind:literal $meaning:literal,)*) => {
-        /// What a record says.
+        /// Contents of a record.
         #[derive(Clone, Debug, PartialEq)]
         #[expect(clippy::large_enum_variant, reason = "an event is made once and written at once")]
         pub enum Event { $(#[doc = $meaning] $variant($variant),)* }
 
         impl Event {
-            /// Every kind, with what a record of it says.
+            /// Every kind with its description.
             pub const KINDS: &[(&'static str, &'static str)] = &[$(($kind, $meaning),)*];
 
+            /// Returns the kind of the record.
             pub const fn kind(&self) -> &'static str {
                 match self { $(Self::$variant(_) => $kind,)* }
             }
 
-            /// As JSON: what is hashed and kept.
+            /// Serializes the record as JSON. This text is hashed and stored.
             pub fn payload(&self) -> Result<String, String> {
                 match self { $(Self::$variant(event) => json(event),)* }
             }
 
+            /// Parses the payload of a record of this kind.
             pub fn read(kind: &str, payload: &str) -> Result<Self, String> {
                 match kind {
                     $($kind => read(payload).map(Self::$variant),)*
@@ -154,31 +167,36 @@ fn read<T: DeserializeOwned>(payload: &str) -> Result<T, String> {
     serde_json::from_str(payload).map_err(|error| error.to_string())
 }
 
+/// Record of a composed prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Composed {
+    /// The run that the prompt was composed for.
     pub run: Run,
     /// [`ENGINE_VERSION`](crate::ENGINE_VERSION) of the engine that composed it.
     pub engine: u32,
-    /// With digests in the place of long strings: see [`restore_request`].
+    /// The request, with digests instead of long strings: see [`restore_request`].
     pub request: Value,
+    /// Every source that was read.
     pub snapshot: SnapshotManifest,
-    /// The body of a request to this API was made.
+    /// The model API whose request body was rendered, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<ModelApi>,
+    /// The finished text.
     pub output: TextAssembly,
+    /// Diagnostics above the severity of a note.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<RecordedWarning>,
-    /// Which secrets were found, and what became of them.
+    /// Report on the secrets that were found and how they were handled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<GateReport>,
-    /// What was delivered, where the output has seals in the place of values that are marked as secret.
+    /// The delivered text, if the output contains HMACs instead of values that are marked as secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed: Option<SealedText>,
-    /// How the agent is about to be started; nothing where the prompt was composed only.
+    /// How the agent is about to be started; `None` if the prompt was only composed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch: Option<LaunchRecord>,
-    /// Who composed it; prompts of older versions do not say it.
+    /// Machine and user that composed it; prompts of older versions do not name them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_by: Option<MadeBy>,
     /// The profile that it was composed for, with its version.
@@ -186,64 +204,76 @@ pub struct Composed {
     pub profile: Option<Profile>,
 }
 
-/// The machine and the user that composed a prompt.
+/// Machine and user that composed a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MadeBy {
+    /// Name of the machine.
     pub host: String,
+    /// Name of the user.
     pub user: String,
 }
 
-/// The text that was delivered, known by its keyed hash alone.
+/// HMAC of the delivered text, which itself is not stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SealedText {
-    /// Made for this record, so that equal values look equal nowhere.
+    /// Key that is unique to this record, so that equal values have different HMACs in different records.
     pub key: Digest,
     /// HMAC-SHA-256 of the text.
     pub text: String,
 }
 
+/// Diagnostic as it was recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedWarning {
+    /// Code of the diagnostic.
     pub code: String,
+    /// Message of the diagnostic.
     pub message: String,
 }
 
-/// A finished text as a list of parts: put one after the other they are the text, and nothing has to be composed.
+/// Finished text as a list of parts. Concatenating them restores the text without composing it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TextAssembly {
+    /// Digest of the text.
     pub sha256: Digest,
+    /// Length of the text in bytes.
     pub bytes: usize,
+    /// Format of the text.
     pub format: PromptFormat,
-    /// What the parts are taken from.
+    /// Origins that the parts refer to.
     pub origins: Vec<OriginNote>,
+    /// Parts in their order.
     pub parts: Vec<AssemblyPart>,
-    /// Each section's name and where it stands in the text.
+    /// Name, start and end of each section in the text.
     pub sections: Vec<(String, usize, usize)>,
 }
 
-/// An origin of a text. A file's text is found through the snapshot, a long text of another kind by its own digest;
-/// of a short one the parts hold all that is needed.
+/// Origin of a text. The text of a file is found through the snapshot, and a long text of another kind by its
+/// own digest. The parts themselves contain short texts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OriginNote {
+    /// Source, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceId>,
-    /// What people call it, where it is no source.
+    /// Human-readable name, if it is not a source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// Trust in the origin.
     pub trust: Trust,
-    /// The text, where it is kept by itself.
+    /// Digest of the text, if it is stored by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<Digest>,
-    /// How the SHA-256 of the text begins: which version of a file or value it was.
+    /// Beginning of the SHA-256 of the text: it identifies the version of a file or value.
     pub version: String,
 }
 
 impl OriginNote {
+    /// Returns the source id, or else the human-readable name.
     pub fn label(&self) -> String {
         match (&self.source, &self.label) {
             (Some(source), _) => source.to_string(),
@@ -252,7 +282,7 @@ impl OriginNote {
     }
 }
 
-/// A part of a finished text.
+/// Part of a finished text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum AssemblyPart {
@@ -260,13 +290,14 @@ pub enum AssemblyPart {
     Engine(String),
     /// Bytes `start..end` of an origin's text.
     Slice(u32, usize, usize),
-    /// The same, written in an encoding.
+    /// Bytes `start..end` of an origin's text, written in an encoding.
     Encoded(u32, usize, usize, TextEncoding),
-    /// A short text of an origin, as it is written.
+    /// A short text of an origin, as it was written.
     Literal(u32, String),
 }
 
 impl AssemblyPart {
+    /// Returns the number of its origin; `None` for the engine's own text.
     pub const fn origin(&self) -> Option<u32> {
         match self {
             Self::Engine(_) => None,
@@ -275,24 +306,30 @@ impl AssemblyPart {
     }
 }
 
+/// Record of a delivered prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Delivered {
+    /// How far the delivery is proven.
     pub receipt: DeliveryReceipt,
-    /// What shows it. There is no receipt without evidence.
+    /// Proof of the delivery. There is no receipt without evidence.
     pub evidence: SharedText,
 }
 
-/// What a line of the run's log belongs to. The prompt is `meta`.
+/// Stream that a line of the run's log belongs to. The prompt is `meta`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogStream {
+    /// Text of callsheet, such as the prompt.
     Meta,
+    /// Standard output of the agent.
     Stdout,
+    /// Standard error of the agent.
     Stderr,
 }
 
 impl LogStream {
+    /// Returns the name in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Meta => "meta",
@@ -302,96 +339,111 @@ impl LogStream {
     }
 }
 
-/// The most bytes of text that one record of output holds.
+/// Maximum number of bytes of text in one output record.
 pub const OUTPUT_BYTES: usize = 64 << 10;
 
+/// Record of lines that the agent printed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Output {
+    /// Stream of the lines.
     pub stream: LogStream,
-    /// The number of the first line in its stream, from 1.
+    /// Number of the first line in its stream, from 1.
     pub line: u64,
-    /// Whole lines, except where the agent stopped in the middle of one.
+    /// Whole lines, unless the agent stopped in the middle of one.
     pub text: SharedText,
-    /// The line was longer than what is kept of it.
+    /// Whether the line was truncated.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub cut: bool,
 }
 
+/// Record of the end of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exit {
+    /// Reason of the end.
     pub ended: EndReason,
+    /// Exit code of the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,
+    /// Signal that ended the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
-    /// More about it, for people.
+    /// Explanation for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// Duration in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// What the agent told of itself: its session, tokens and cost.
+    /// The agent's report on itself: its session, tokens and cost.
     #[serde(default)]
     pub told: AgentReport,
 }
 
 impl Exit {
-    /// An end of which nothing more is known.
+    /// Creates a record from the reason and the exit code alone.
     pub fn of(ended: EndReason, code: Option<i32>) -> Self {
         Self { ended, code, signal: None, why: None, duration_ms: None, told: AgentReport::default() }
     }
 }
 
+/// Record of the observations after a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Observed {
-    /// What git tells of the worktree; nothing where there is no repository.
+    /// Observation of the worktree by git; `None` if there is no repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<fact::WorktreeObservation>,
+    /// Results of the checks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckRun>,
-    /// The runs that worked in the same checkout at the same time.
+    /// Runs that worked in the same checkout at the same time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shared_with: Vec<String>,
-    /// Changed paths that this run may not write and one of those may: nothing shows which of them did.
+    /// Changed paths that this run may not write but one of those runs may. Nothing shows which run changed
+    /// them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncertain: Vec<String>,
-    /// The contents of the changed files as git would keep them, by path; nothing for a file that is gone.
+    /// Contents of the changed files as git would store them, by path; `None` for a removed file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contents: Option<ContentIds>,
 }
 
-/// What git keeps of files, by path relative to the top of the repository: the mode, a space and the id of the contents. `None`
-/// if there is no file. The id alone if no mode is known, as in records of older versions.
+/// Contents of files as git stores them, by path relative to the top of the repository: the mode, a space and
+/// the id of the contents. `None` if the file does not exist. Only the id if the mode is unknown, as in
+/// records of older versions.
 pub type ContentIds = BTreeMap<String, Option<String>>;
 
+/// Record of the agent's reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replied {
+    /// Verdict of the reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
     /// The whole reply as it was read.
     pub reply: Value,
 }
 
+/// Record of a submission by a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubmissionRecord {
-    /// The contract that it was judged by.
+    /// Contract that it was checked against.
     pub tool: String,
-    /// Of the submission, as JSON.
+    /// Digest of the submission as JSON.
     pub sha256: String,
+    /// Verdict of the submission.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub verdict: Value,
-    /// Which files were written and removed, and which preferences were new.
+    /// Files that were written and removed, and preferences that were new.
     pub done: Value,
-    /// Why it was not accepted.
+    /// Reasons why it was refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
 }
 
-/// Who decided.
+/// Author of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DecidedBy {
@@ -410,8 +462,10 @@ pub enum DecidedBy {
 }
 
 impl DecidedBy {
+    /// All variants.
     pub const ALL: &[Self] = &[Self::Person, Self::Flow, Self::Terminal, Self::Yes, Self::Page, Self::Api];
 
+    /// Returns the name in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Person => "person",
@@ -423,41 +477,51 @@ impl DecidedBy {
         }
     }
 
-    /// Whether it is a person's decision.
+    /// Checks whether it is a person's decision.
     pub const fn is_person(self) -> bool {
         !matches!(self, Self::Flow)
     }
 }
 
+/// Record of a decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decided {
+    /// Author of the decision.
     pub by: DecidedBy,
-    /// What was decided about, such as a path or a phase.
+    /// Subject of the decision, such as a path or a phase.
     pub what: String,
+    /// The decision, such as `approve` or `reject`.
     pub decision: String,
+    /// Further data about the decision.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub detail: Value,
 }
 
+/// Record of a removal by retention.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Removed {
-    /// The rule that took them.
+    /// Rule that caused the removal.
     pub why: String,
-    /// Their records stay as links of the chain; what the records said is gone.
+    /// Runs that were removed. Their records stay as links of the chain; the contents of the records are
+    /// removed.
     pub runs: Vec<Id>,
+    /// Number of records.
     pub records: u64,
+    /// Number of blobs.
     pub blobs: u64,
-    /// What the blobs took on disk.
+    /// Size of the blobs on disk.
     pub bytes: u64,
 }
 
-/// An import added the records of this run or flow. What they name is data: nothing of it is started.
+/// Record of an import that added the records of this run or flow. The names in them are data: nothing is
+/// started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Imported {
-    /// The head that the export names.
+    /// Number of the head that the export names.
     pub seq: u64,
+    /// Link of that head.
     pub chain: Digest,
 }

@@ -1,15 +1,15 @@
-//! What an agent printed, in records of a bounded size.
+//! Splits an agent's output into records of a bounded size.
 
 use alloc::vec::Vec;
 
 use super::{LogStream, OUTPUT_BYTES, Output};
 
 impl Output {
-    /// `text`, whose first line has the number `line`, in as few records as hold it. Lines stay whole; one that is longer
-    /// than a record is cut, and marked.
+    /// Splits `text` into as few records as possible; its first line has the number `line`. Lines stay whole;
+    /// a line that is longer than a record is truncated and marked.
     pub fn records(stream: LogStream, mut line: u64, text: &str) -> Vec<Self> {
         let mut records: Vec<Self> = Vec::new();
-        // Where the record that is being filled begins and ends in the text.
+        // Range of the open record in the text.
         let (mut start, mut end, mut first) = (0, 0, line);
         let mut close = |start: usize, end: usize, first: u64, cut: bool| {
             if start < end {

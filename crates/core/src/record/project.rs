@@ -1,12 +1,12 @@
-//! The name of a project, from where its repository is fetched.
+//! Derives the name of a project from the URL of its repository.
 
 use alloc::string::{String, ToString};
 
-/// The longest name that is recorded.
+/// Maximum length of a project name in bytes.
 pub const MOST_PROJECT_NAME: usize = 300;
 
-/// A repository's URL without its scheme, credentials, usual port, query and ending: `host/path`. Two clones by different
-/// protocols have the same name. `None` if nothing is left of it.
+/// Reduces the URL of a repository to `host/path`, without scheme, credentials, usual port, query and suffix.
+/// Two clones by different protocols have the same name. Returns `None` if nothing is left.
 pub fn project_of_url(url: &str) -> Option<String> {
     let url = url.trim();
     let url = url.split(['?', '#']).next().unwrap_or_default();
@@ -18,14 +18,14 @@ pub fn project_of_url(url: &str) -> Option<String> {
         // `user@host:path`; a colon behind a slash belongs to a path.
         None => match url.split_once(':') {
             Some((host, path)) if !host.contains('/') => match url.rsplit_once('@') {
-                // A password may hold colons.
+                // A password may contain colons.
                 Some((user, rest)) if !user.contains('/') => rest.split_once(':').unwrap_or((rest, "")),
                 _ => (host, path),
             },
             _ => ("", url),
         },
     };
-    // A password may hold anything, `@` too.
+    // A password may contain any character, including `@`.
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let host = match host.rsplit_once(':') {
         Some((name, "22" | "80" | "443" | "9418")) => name,
@@ -41,7 +41,7 @@ pub fn project_of_url(url: &str) -> Option<String> {
     is_project_name(name).then(|| name.to_string())
 }
 
-/// Whether a text can be the name of a project: one line that people can read.
+/// Checks whether a text can be the name of a project: one readable line.
 pub fn is_project_name(name: &str) -> bool {
     !name.trim().is_empty() && name.len() <= MOST_PROJECT_NAME && !name.chars().any(char::is_control)
 }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clones_by_different_ways_have_one_name() {
+    fn clones_of_repository_share_name() {
         for url in [
             "https://example.org/team/shop.git",
             "https://example.org/team/shop/",
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn other_places_keep_what_tells_them_apart() {
+    fn other_urls_keep_distinct_names() {
         let cases = [
             ("/srv/git/shop.git", Some("/srv/git/shop")),
             ("file:///srv/git/shop.git", Some("/srv/git/shop")),

@@ -1,6 +1,7 @@
-//! Replaying: from a record and the texts that were kept to the prompt, by putting parts together and by composing again.
+//! Restores a prompt from its record and the stored texts: by concatenating its parts, and by composing it
+//! again.
 //!
-//! `blob` answers with a text by its digest, or with nothing where the text is gone or is not what its digest says.
+//! `blob` returns a text by its digest, or `None` if the text is missing or does not match its digest.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -18,18 +19,19 @@ use crate::compose::compose;
 use crate::diag::Diagnostics;
 use crate::render::render;
 use crate::request::Request;
+use crate::request::values::SlotValues;
 use crate::secrets::{HmacKey, find_sealed, needs, unseal};
 use crate::source::Snapshot;
 use crate::text::SharedText;
-use crate::values::SlotValues;
 
 type BlobLookup<'b> = &'b mut dyn FnMut(Digest) -> Option<SharedText>;
 
-/// Something that a record needs and that cannot be had.
+/// Input of a record that is missing or cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayError {
+    /// Description of the input.
     pub what: String,
-    /// The blob, where it is one that is gone or damaged.
+    /// The blob, if the input is a blob that is missing or damaged.
     pub digest: Option<Digest>,
 }
 
@@ -42,18 +44,22 @@ impl fmt::Display for ReplayError {
     }
 }
 
-/// What composing again has shown.
+/// Result of composing a prompt again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayOutcome {
-    /// The same bytes.
+    /// The bytes are the same.
     Same,
-    /// Another version of the engine made it: its texts are whole, and this engine does not compose it again.
+    /// Another version of the engine composed it: its texts are complete, but this engine cannot compose it
+    /// again.
     OtherEngine(u32),
-    /// The values of these names were delivered, are not kept, and are needed to compose what was delivered.
+    /// Values with these names were delivered and are not stored. They are needed to compose the delivered
+    /// text.
     NeedsSecret(Vec<String>),
+    /// The result differs from the record.
     Differs {
-        /// The first input that is not what the record says, where one can be named.
+        /// The first input that differs from the record, if one can be named.
         input: Option<String>,
+        /// Explanation.
         why: String,
     },
 }
@@ -81,7 +87,7 @@ pub fn verify(record: &Composed, blob: BlobLookup<'_>) -> Result<ReplayOutcome, 
         return Ok(differs(None, why));
     }
     if record.engine != ENGINE_VERSION {
-        // A request of another engine may have another form. The texts that it needs are there all the same.
+        // A request of another engine may have another form. The texts that it needs must still exist.
         for digest in list_blobs(record)? {
             blob(digest).ok_or_else(|| ReplayError { what: "a text".into(), digest: Some(digest) })?;
         }
@@ -113,8 +119,8 @@ pub fn verify(record: &Composed, blob: BlobLookup<'_>) -> Result<ReplayOutcome, 
     })
 }
 
-/// Checks the text that was delivered against its keyed hash. A record without a seal has delivered what it holds, and so
-/// has one whose secret values are not in the prompt. Else the prompt is composed with the values that are `given`.
+/// Checks the delivered text against its HMAC. If a record has no HMAC, or if its secret values are not in
+/// the prompt, it holds the delivered text. Otherwise composes the prompt with the values in `given`.
 pub fn verify_sealed(
     record: &Composed,
     given: &SlotValues,
@@ -157,7 +163,7 @@ pub fn verify_sealed(
     })
 }
 
-/// A column of the run that the request contradicts.
+/// Returns a column of the run that the request contradicts.
 fn other_run(record: &Composed, request: &Request) -> Option<String> {
     let (run, task) = (&record.run, request.task.as_ref().and_then(|task| task.id.as_deref()));
     let fields = [
@@ -169,11 +175,12 @@ fn other_run(record: &Composed, request: &Request) -> Option<String> {
     fields.into_iter().find(|(_, run, request)| run != request).map(|(name, ..)| format!("run {name}"))
 }
 
-/// The finished text, put together without composing. Whether it is the right one, its digest says.
+/// Restores the finished text without composing it. Callers verify it by its digest.
 pub fn restore_text(record: &Composed, blob: BlobLookup<'_>) -> Result<String, ReplayError> {
     assemble(record, blob)
 }
 
+/// Restores the request of the prompt.
 pub fn restore_request(record: &Composed, blob: BlobLookup<'_>) -> Result<Request, ReplayError> {
     let lost = |digest| ReplayError { what: "the request".into(), digest };
     let mut value = record.request.clone();
@@ -181,12 +188,12 @@ pub fn restore_request(record: &Composed, blob: BlobLookup<'_>) -> Result<Reques
     serde_json::from_value(value).map_err(|_| lost(None))
 }
 
-/// Everything that the prompt was made from, present or absent.
+/// Restores every source that the prompt was composed from, present or absent.
 pub fn restore_snapshot(record: &Composed, blob: BlobLookup<'_>) -> Result<Snapshot, ReplayError> {
     snapshot(&record.snapshot, blob)
 }
 
-/// Every blob that `record` needs.
+/// Returns the digest of every blob that `record` needs.
 pub fn list_blobs(record: &Composed) -> Result<BTreeSet<Digest>, ReplayError> {
     let mut needed: BTreeSet<Digest> =
         record.output.origins.iter().filter_map(|origin| origin.text).collect();
@@ -222,7 +229,7 @@ fn snapshot(manifest: &SnapshotManifest, blob: BlobLookup<'_>) -> Result<Snapsho
     Ok(snapshot)
 }
 
-/// The texts of the origins, each read once and only if a part points into it.
+/// Texts of the origins, each read once and only if a part refers to it.
 struct OriginTexts<'r> {
     record: &'r Composed,
     texts: BTreeMap<u32, SharedText>,
@@ -277,7 +284,7 @@ fn assemble(record: &Composed, blob: BlobLookup<'_>) -> Result<String, ReplayErr
     Ok(text)
 }
 
-/// What the text at byte `at` was taken from.
+/// Returns the label of the origin of byte `at`.
 fn origin_at(record: &Composed, at: usize, blob: BlobLookup<'_>) -> Result<Option<String>, ReplayError> {
     let mut pieces = OriginTexts { record, texts: BTreeMap::new() };
     let mut text = String::new();
@@ -291,7 +298,8 @@ fn origin_at(record: &Composed, at: usize, blob: BlobLookup<'_>) -> Result<Optio
     Ok(None)
 }
 
-/// Where each part of the finished text stands, with the number of its origin and where it begins in that one's text.
+/// Returns the finished text and the range of each part, with the number of its origin and the line in the
+/// origin's text that it begins in.
 pub fn locate_parts(
     record: &Composed,
     blob: BlobLookup<'_>,
@@ -314,13 +322,15 @@ pub fn locate_parts(
     Ok((text, placed))
 }
 
-/// A range of a finished text.
+/// Range of a finished text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OriginRange {
+    /// Offset of its first byte.
     pub start: usize,
+    /// Offset behind its last byte.
     pub end: usize,
-    /// `None`: the engine's own.
+    /// Number of the origin; `None` for the engine's own text.
     pub origin: Option<u32>,
-    /// The line of the origin's text that it begins in, where that text is kept.
+    /// Line of the origin's text that it begins in, if that text is stored.
     pub line: Option<usize>,
 }

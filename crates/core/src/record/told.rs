@@ -1,14 +1,14 @@
-//! What a record tells those who watch: events by name.
+//! Maps ledger records to the events that `callsheet watch` prints.
 
 use alloc::vec::Vec;
 
 use serde_json::{Value, json};
 
 use super::{Event, Exit, RunStatus};
-use crate::fact::ViolationDecision;
+use crate::request::fact::ViolationDecision;
 
-/// The events that a record stands for, in order, each with what there is to say. A kind of record that stands for
-/// none is told as itself, so that nobody who watches misses one.
+/// Returns the named events of a record in order, each with its data. A kind of record without an event of
+/// its own is returned under its own name, so that a subscriber misses no record.
 pub fn told(event: &Event) -> Vec<(&'static str, Value)> {
     match event {
         Event::Composed(composed) => match &composed.launch {

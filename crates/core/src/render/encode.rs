@@ -1,4 +1,4 @@
-//! Encodings: how a text is written inside a format, and how that is undone.
+//! Encodes a text for a format, and decodes it again.
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;
@@ -7,14 +7,15 @@ use alloc::string::String;
 use memchr::{memchr, memchr_iter, memchr2, memmem};
 use serde::{Deserialize, Serialize};
 
-/// How a range of the finished text is spelled.
+/// The encoding of a range of the rendered text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TextEncoding {
+    /// As it is.
     Plain,
     /// Inside a CDATA section.
     Cdata,
-    /// The same, with line feeds in the place of CR LF; the element says so.
+    /// Inside a CDATA section, with line feeds in place of CR LF; an attribute of the element says so.
     Crlf,
     /// Inside an attribute, or as XML text: special characters are references.
     Attr,
@@ -27,7 +28,7 @@ const CLOSE: &str = "]]>";
 const CARRIAGE_RETURN: &str = "&#13;";
 
 impl TextEncoding {
-    /// `text` in this encoding, where nothing stands before it that matters.
+    /// Encodes `text` on its own, without regard to the text before it.
     pub(crate) fn write(self, text: &str) -> String {
         let mut out = String::with_capacity(text.len() + 16);
         match self {
@@ -40,7 +41,7 @@ impl TextEncoding {
         out
     }
 
-    /// The text that was encoded; `None` if `text` is not of this encoding.
+    /// Decodes `text`. Returns `None` if it is not valid in this encoding.
     pub fn decode(self, text: &str) -> Option<Cow<'_, str>> {
         match self {
             Self::Plain => Some(Cow::Borrowed(text)),
@@ -55,7 +56,7 @@ impl TextEncoding {
     }
 }
 
-/// In a CDATA section every `]]>` is ours: it is followed by where the section goes on.
+/// Decodes a CDATA section. Every `]]>` in it was inserted by the encoder, and the section reopens after it.
 fn undo_cdata(mut text: &str) -> Option<Cow<'_, str>> {
     let Some(first) = text.find(CLOSE) else { return Some(Cow::Borrowed(text)) };
     let mut out = String::with_capacity(text.len());
@@ -98,7 +99,7 @@ const REFERENCES: [(char, &str); 16] = [
     ('\t', "&#9;"),
     ('\n', "&#10;"),
     ('\r', CARRIAGE_RETURN),
-    // Line ends that only some readers see.
+    // Line ends that only some readers recognize.
     ('\u{b}', "&#11;"),
     ('\u{c}', "&#12;"),
     ('\u{1c}', "&#28;"),
@@ -112,7 +113,7 @@ const REFERENCES: [(char, &str); 16] = [
 pub(super) fn attribute(text: &str, out: &mut String) {
     let mut start = 0;
     for (at, byte) in text.bytes().enumerate() {
-        // Few of them come after `>`, and most of what a path is made of does.
+        // Few of these characters sort after `>`, and most characters of a path do.
         if byte > b'>' && !matches!(byte, 0xc2 | 0xe2) {
             continue;
         }
@@ -126,7 +127,7 @@ pub(super) fn attribute(text: &str, out: &mut String) {
     out.push_str(&text[start..]);
 }
 
-/// Text outside CDATA that needs no more than its carriage returns kept.
+/// Writes text outside CDATA in which only carriage returns need an encoding.
 pub(super) fn carriage_returns(text: &str, out: &mut String) {
     for (at, line) in text.split('\r').enumerate() {
         if at > 0 {
@@ -136,10 +137,11 @@ pub(super) fn carriage_returns(text: &str, out: &mut String) {
     }
 }
 
-/// How much of a text is looked at before it is written: what was just read is still near.
+/// The size of the parts in which a text is scanned and then written: a part that was just read is still in
+/// the CPU cache.
 pub(super) const BLOCK: usize = 16 << 10;
 
-/// A text in parts of about [`BLOCK`] bytes.
+/// Splits a text into parts of about [`BLOCK`] bytes.
 pub(super) fn blocks(mut text: &str) -> impl Iterator<Item = &str> {
     core::iter::from_fn(move || {
         let (block, rest) = text.split_at(text.floor_char_boundary(BLOCK));
@@ -148,7 +150,7 @@ pub(super) fn blocks(mut text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Writes text inside a CDATA section. `brackets` is how many `]` (two at most) were written last: a
+/// Writes text inside a CDATA section. `brackets` counts the `]` (two at most) that were written last: a
 /// `]]>` can begin in one piece and end in the next.
 pub(super) fn cdata(text: &str, brackets: &mut usize, out: &mut String) {
     for block in blocks(text) {
@@ -161,7 +163,7 @@ pub(super) fn cdata(text: &str, brackets: &mut usize, out: &mut String) {
     }
 }
 
-/// Whether every line end of a text is CR LF, and there is one.
+/// Checks whether a text has line ends and all of them are CR LF.
 pub(super) fn is_crlf(text: &str) -> bool {
     let bytes = text.as_bytes();
     let ends = |byte: u8| memchr_iter(byte, bytes).count();
@@ -172,7 +174,7 @@ pub(super) fn is_crlf(text: &str) -> bool {
     }
 }
 
-/// The same as [`cdata`] of a text whose line ends are all CR LF, with line feeds instead.
+/// Writes a text whose line ends are all CR LF like [`cdata`], with line feeds instead.
 pub(super) fn crlf(text: &str, brackets: &mut usize, out: &mut String) {
     for (at, line) in text.split("\r\n").enumerate() {
         if at > 0 {
@@ -211,23 +213,24 @@ fn trailing_brackets(text: &str, before: usize) -> usize {
     if count == text.len() { (before + count).min(2) } else { count }
 }
 
-/// Whether a body has to go into CDATA. `]]>` is looked for in one text only; `brackets` as above.
+/// Checks whether a body needs CDATA, one text at a time. `brackets` carries over from text to text, as in
+/// [`cdata`].
 pub(super) fn needs_cdata(text: &str, brackets: &mut usize) -> bool {
     let special = memchr2(b'<', b'&', text.as_bytes()).is_some() || closes_cdata(text, *brackets);
     *brackets = trailing_brackets(text, *brackets);
     special
 }
 
-/// Whether a text holds `]]>`, or the rest of one that begins with the `brackets` before it.
+/// Checks whether a text holds `]]>`, or the rest of one that begins with the `brackets` before it.
 fn closes_cdata(text: &str, brackets: usize) -> bool {
     let lead = || text.bytes().take_while(|byte| *byte == b']').count();
     let ends = |lead: usize| brackets + lead >= 2 && text.as_bytes().get(lead) == Some(&b'>');
     memmem::find(text.as_bytes(), CLOSE.as_bytes()).is_some() || brackets > 0 && ends(lead())
 }
 
-/// The first character that XML 1.0 cannot carry, with its offset.
+/// Returns the first character that XML 1.0 cannot carry, with its offset.
 pub(super) fn xml_misfit(text: &str) -> Option<(usize, char)> {
-    // A block of bytes at a time, without a branch: the compiler makes one instruction of many bytes.
+    // A block of bytes at a time, without a branch: the compiler then vectorizes the loop.
     for (number, block) in text.as_bytes().chunks(256).enumerate() {
         let holds = |suspect: fn(u8) -> bool| block.iter().fold(false, |any, byte| any | suspect(*byte));
         if !holds(is_unusual) || !holds(may_be_misfit) {
@@ -243,13 +246,13 @@ pub(super) fn xml_misfit(text: &str) -> Option<(usize, char)> {
     None
 }
 
-/// What most blocks are without, and told by half as many instructions: all control characters but tab and line feed,
-/// and every byte that is not ASCII.
+/// Matches bytes that most blocks lack, in half as many instructions: all control characters except tab and
+/// line feed, and every byte that is not ASCII.
 fn is_unusual(byte: u8) -> bool {
     (byte.cast_signed() < 0x20) & (byte != b'\n') & (byte != b'\t')
 }
 
-/// Control characters but tab and line ends, and the first byte of U+F000 to U+FFFF.
+/// Matches control characters except tab and line ends, and the first byte of U+F000 to U+FFFF.
 fn may_be_misfit(byte: u8) -> bool {
     (byte < 0x20) & (byte != b'\t') & (byte != b'\n') & (byte != b'\r') | (byte == 0xEF)
 }
@@ -282,7 +285,7 @@ pub(super) fn json(text: &str, out: &mut String) {
     out.push_str(&text[start..]);
 }
 
-/// The numbers of all tags `name-2`, `name-3` and so on that a text holds, opened or closed.
+/// Returns the numbers of all tags `name-2`, `name-3` and so on in a text, opening or closing.
 pub(super) fn tag_numbers(text: &str, name: &str) -> BTreeSet<usize> {
     let number = |at: usize| {
         let rest = &text[at + 1..];
@@ -295,7 +298,7 @@ pub(super) fn tag_numbers(text: &str, name: &str) -> BTreeSet<usize> {
     memchr_iter(b'<', text.as_bytes()).filter_map(number).collect()
 }
 
-/// Whether a text holds a tag with this name, opened or closed.
+/// Checks whether a text holds a tag with this name, opening or closing.
 pub(super) fn holds_tag(text: &str, name: &str) -> bool {
     let mut from = 0;
     let bytes = text.as_bytes();

@@ -1,7 +1,7 @@
-//! Guards: how a supplied text is kept apart from the structure around it.
+//! Guards: separate a supplied text from the structure around it.
 //!
-//! Tags keep it apart for a reader that knows them. For a reader of CommonMark they keep nothing apart: there the tags
-//! and the text are together in a code block whose fence is longer than any run of backticks in the text.
+//! Tags separate it for a reader that knows them. For a CommonMark reader they separate nothing, so the tags
+//! and the text go into a code block whose fence is longer than any run of backticks in the text.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -12,9 +12,10 @@ use memchr::memchr;
 
 use super::outline::OwnRange;
 use super::{PromptWriter, encode};
-use crate::prompt::{Block, OriginTable, SuppliedText};
+use crate::prompt::OriginTable;
+use crate::prompt::{Block, SuppliedText};
 
-/// How a supplied text is written.
+/// The form in which a supplied text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GuardForm {
     /// As it is.
@@ -23,15 +24,15 @@ pub(super) enum GuardForm {
     Tags,
     /// Between tags, in a code block.
     Code,
-    /// One harmless letter in its place, to see what the text around it is by itself.
+    /// One harmless letter in its place, to show the structure of the surrounding text by itself.
     Tame,
 }
 
-/// Where the texts of a block were written, in the text of the block.
+/// The ranges of a block's texts, relative to the start of the block.
 #[derive(Default)]
 pub(super) struct WrittenRanges {
     pub(super) own: Vec<OwnRange>,
-    /// One for each supplied text, with its guard.
+    /// One range for each supplied text, including its guard.
     pub(super) supplied: Vec<Range<usize>>,
 }
 
@@ -71,18 +72,18 @@ fn text(block: &Block, supplied: &SuppliedText, origins: &OriginTable) -> String
     block.pieces[supplied.pieces.clone()].iter().map(|piece| piece.text(origins)).collect()
 }
 
-/// What follows a supplied text in its block; the block's end is the end of a line.
+/// Returns the text after a supplied text in its block; a line end at the end of the block.
 fn after<'o>(block: &Block, supplied: &SuppliedText, origins: &'o OriginTable) -> &'o str {
     let mut after = block.pieces[supplied.pieces.end..].iter().map(|piece| piece.text(origins));
     after.find(|text| !text.is_empty()).unwrap_or("\n")
 }
 
-/// The name of the tags around a supplied text.
+/// Returns the name of the tags around a supplied text.
 pub(super) fn tag(block: &Block, supplied: &SuppliedText, origins: &OriginTable) -> String {
     free_tag(&text(block, supplied, origins), supplied.name(block, origins))
 }
 
-/// Tags on lines of their own where the text has its lines to itself, else around it in its line.
+/// Writes tags on lines of their own if the text has its lines to itself, else around it in its line.
 fn tags(block: &Block, supplied: &SuppliedText, writer: &mut PromptWriter<'_>) {
     let origins = writer.origins;
     let before_line_end = after(block, supplied, origins).starts_with(['\n', '\r']);
@@ -104,7 +105,8 @@ fn element(block: &Block, supplied: &SuppliedText, line_end: &str, writer: &mut 
     writer.engine(&format!("{}</{tag}>", if text.ends_with('\n') { "" } else { line_end }));
 }
 
-/// A code block on lines of its own, after an empty line: inside of an HTML block nothing else begins one.
+/// Writes a code block on lines of its own, after an empty line: inside an HTML block nothing else begins
+/// one.
 fn code(block: &Block, supplied: &SuppliedText, begin: usize, writer: &mut PromptWriter<'_>) {
     let origins = writer.origins;
     let text = text(block, supplied, origins);
@@ -128,12 +130,12 @@ fn code(block: &Block, supplied: &SuppliedText, begin: usize, writer: &mut Promp
     writer.engine(&format!("{fence}{line_end}"));
 }
 
-/// Whether a text is all that is in an element of the template's own, and does not name that element: then it needs
-/// no tags of ours.
+/// Checks whether a text is the whole content of an element of the template and does not name that element:
+/// it then needs no other tags.
 pub(super) fn is_enclosed(block: &Block, supplied: &SuppliedText, origins: &OriginTable) -> bool {
     let own = |at: Option<usize>| {
         let is_supplied = |at: &usize| {
-            // A block can have very many of them, in order.
+            // A block can have very many supplied texts, in order.
             let near = block.supplied.partition_point(|supplied| supplied.pieces.end <= *at);
             block.supplied.get(near).is_some_and(|supplied| supplied.pieces.contains(at))
         };
@@ -151,7 +153,7 @@ pub(super) fn is_enclosed(block: &Block, supplied: &SuppliedText, origins: &Orig
     supplied.path.is_none() && !supplied.tagged && enclosing().is_some_and(free)
 }
 
-/// Backticks, more than there are in a row in the text.
+/// Returns a fence of more backticks than any run of them in the text.
 pub(super) fn code_fence(text: &str) -> String {
     let (mut longest, mut rest) = (2, text.as_bytes());
     while let Some(at) = memchr(b'`', rest) {
@@ -162,7 +164,7 @@ pub(super) fn code_fence(text: &str) -> String {
     "`".repeat(longest + 1)
 }
 
-/// `name`, or `name-2` and so on: the first that does not occur in the text as a tag.
+/// Returns `name`, or `name-2` and so on: the first that does not occur in the text as a tag.
 pub(super) fn free_tag(text: &str, name: &str) -> String {
     if !encode::holds_tag(text, name) {
         return name.to_string();

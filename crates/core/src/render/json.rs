@@ -6,9 +6,11 @@ use alloc::vec::Vec;
 
 use serde_json::{Map, Value, json};
 
-use super::{ModelApi, PromptWriter, SectionItem, as_markdown, encode, fenced, run};
+use super::{PromptWriter, SectionItem, as_markdown, encode, fenced, run};
 use crate::diag::{Code, Diagnostic, Diagnostics};
-use crate::prompt::{Part, Piece, Prompt, Section};
+use crate::library::format::ModelApi;
+use crate::library::recipe::Part;
+use crate::prompt::{Piece, Prompt, Section};
 use crate::render::TextEncoding;
 
 pub(super) fn write(
@@ -70,13 +72,13 @@ struct JsonContextItem<'p> {
     kind: &'static str,
     name: ItemName<'p>,
     items: Vec<SectionItem<'p>>,
-    /// Whether it is a whole section with a heading.
+    /// Whether the item is a whole section with a heading.
     whole: bool,
-    /// How many edges of sections and blocks there are before and after it.
+    /// The number of section and block edges before and after the item.
     edges: [usize; 2],
 }
 
-/// What stands in `context`, one after the other: documents, and everything else as artifacts.
+/// Passes the items of `context` to `take` one by one: documents, and everything else as artifacts.
 fn context<'p>(prompt: &'p Prompt, take: &mut dyn FnMut(JsonContextItem<'p>)) {
     let sections = prompt.sections.iter().filter(|section| section.part == Part::Context);
     for section in sections {
@@ -103,7 +105,7 @@ fn context<'p>(prompt: &'p Prompt, take: &mut dyn FnMut(JsonContextItem<'p>)) {
     }
 }
 
-/// Writes items inside a JSON string: no fence is needed there.
+/// Writes items inside a JSON string, which needs no fence.
 fn inside(items: Vec<SectionItem<'_>>, writer: &mut PromptWriter<'_>) {
     for item in items {
         match item {
@@ -201,7 +203,7 @@ fn body(prompt: &Prompt, api: ModelApi, writer: &mut PromptWriter<'_>) -> Result
     Ok(())
 }
 
-/// Tool definitions in the shape that the API wants, whichever of the usual shapes they came in.
+/// Converts tool definitions from any of the usual shapes to the shape of the API.
 fn tools(prompt: &Prompt, api: ModelApi) -> Result<Vec<Value>, Diagnostics> {
     let mut shaped = Vec::new();
     let mut declared = Vec::new();
@@ -213,7 +215,7 @@ fn tools(prompt: &Prompt, api: ModelApi) -> Result<Vec<Value>, Diagnostics> {
             .find_map(|key| inner.get(key).cloned());
         let kind = tool.get("type").and_then(Value::as_str);
         if schema.is_none() && kind.is_some_and(|kind| !["function", "custom"].contains(&kind)) {
-            // One of the provider's own, such as a web search: it has its own shape.
+            // A tool of the provider, such as web search, has its own shape.
             shaped.push(tool.clone());
             continue;
         }

@@ -1,45 +1,45 @@
-//! Lines: which lines of a supplied text a reader could take for structure.
+//! Finds the lines of a supplied text that a reader could take for structure.
 //!
-//! A line that the format itself uses counts wherever it is: a simple reader does not know of code blocks. All other
+//! A line that the format itself uses counts anywhere: a simple reader does not know code blocks. All other
 //! lines that matter to CommonMark raise a doubt, which [`outline`](super::outline) settles.
 
 use core::ops::Range;
 
 use memchr::{memchr2, memmem, memrchr2};
 
-/// The structure that the prompt itself is made of.
+/// The structure of the prompt itself.
 pub(super) trait OwnStructure {
-    /// Whether lines of dashes separate its pieces.
+    /// Returns whether lines of dashes separate its pieces.
     fn rule(&self) -> bool;
-    /// The lowest level of a heading in its own text; 0 if there is none.
+    /// Returns the deepest level of a heading in the prompt's own text; 0 if it has none.
     fn deepest_level(&self) -> u8;
 }
 
-/// What a supplied text could do to the structure around it.
+/// The risk that a supplied text poses to the structure around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StructureRisk {
     /// It has a line that the format itself uses.
     Line(Range<usize>),
-    /// It has a line that a parser has to judge: it opens something, or is structure inside of something else.
+    /// It has a line that only a parser can judge: it opens a construct, or is structure inside another one.
     Doubt(Range<usize>),
 }
 
-/// How far before and after a text its line is looked for. What lies further away does not begin structure; looking there
-/// from each of many texts in one long line would take time.
+/// How far before and after a text its line is searched. Text further away does not begin structure, and
+/// searching it from each of many texts in one long line would be slow.
 pub(super) const REACH: usize = 4096;
 
-/// Line ends that only some readers see.
+/// Line ends that only some readers recognize.
 const RARE_ENDS: [char; 8] =
     ['\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}', '\u{2029}'];
 
-/// Whether a text has no line end of any kind, no tag, and nothing that needs a closer look for either.
+/// Checks that a text has no line end of any kind, no tag, and no byte that needs a closer check for either.
 pub(super) fn is_quiet(text: &str) -> bool {
-    // Without a branch inside: the compiler makes one instruction of many bytes.
+    // Without a branch inside: the compiler then vectorizes the loop.
     let loud = |byte: u8| (byte.cast_signed() < 0x20) | (byte == b'<');
     text.as_bytes().chunks(256).all(|block| !block.iter().fold(false, |any, byte| any | loud(*byte)))
 }
 
-/// Whether the first line of a text cannot begin structure, whatever is before it in its line.
+/// Checks that the first line of a text cannot begin structure, whatever precedes it in its line.
 pub(super) fn begins_calmly(text: &str) -> bool {
     match text.as_bytes() {
         [] => true,
@@ -51,7 +51,7 @@ pub(super) fn begins_calmly(text: &str) -> bool {
     }
 }
 
-/// Whether a text has a line end that some reader sees.
+/// Checks whether a text has a line end that some reader recognizes.
 pub(super) fn has_line_end(text: &str) -> bool {
     memchr2(b'\n', b'\r', text.as_bytes()).is_some() || has_rare_end(text)
 }
@@ -65,10 +65,10 @@ fn has_rare_end(text: &str) -> bool {
         || bytes.chunks(256).any(|block| block.iter().fold(false, |any, byte| any | control(byte)))
 }
 
-/// The lines of `whole` that `range` has a part in, without their ends.
+/// Iterates over the lines of `whole` that overlap `range`, without their line ends.
 pub(super) struct LineRanges<'t> {
     whole: &'t str,
-    /// Where the next line begins.
+    /// The start of the next line.
     next: Option<usize>,
     end: usize,
     rare: bool,
@@ -88,7 +88,7 @@ impl<'t> LineRanges<'t> {
         Self { whole, next: Some(start), end: range.end, rare }
     }
 
-    /// Where the line that begins at `from` ends, and where the next one begins.
+    /// Returns the end of the line that begins at `from`, and the start of the next line.
     fn line_end(&self, from: usize) -> (usize, Option<usize>) {
         let reach = self.whole.ceil_char_boundary(self.end.saturating_add(REACH));
         let rest = &self.whole[from..reach];
@@ -113,23 +113,23 @@ impl Iterator for LineRanges<'_> {
     }
 }
 
-/// What a line could be by its look.
+/// The possible roles of a line, judged by its shape.
 #[derive(Default)]
 struct LineShape {
-    /// The level of the heading that it is.
+    /// Its level as a heading.
     heading: u8,
-    /// The level of the heading that it makes of the line above.
+    /// The heading level that it gives to the line above.
     underline: u8,
     rule: bool,
-    /// It begins with a code fence or with markup, which may hide what follows.
+    /// It begins with a code fence or with markup, which may hide the text after it.
     opener: bool,
-    /// It is inside of a quote or a list, or indented.
+    /// It is inside a quote or a list, or indented.
     inside: bool,
-    /// Where its first mark is, and where the marks end.
+    /// The range of its first marks.
     marks: Range<usize>,
 }
 
-/// The lowest level of a heading among the lines of a text of the prompt's own.
+/// Returns the deepest level of a heading among the lines of a text of the prompt's own.
 pub(super) fn deepest_heading(text: &str, range: &Range<usize>) -> u8 {
     let looks = LineRanges::new(text, range).map(|line| look(&text[line]));
     looks.map(|look| look.heading.max(look.underline)).max().unwrap_or(0)
@@ -171,7 +171,7 @@ fn look(line: &str) -> LineShape {
     }
 }
 
-/// Three marks or more, with nothing but blanks between.
+/// Checks for three marks or more, with only whitespace between them.
 fn is_rule(line: &str, mark: u8) -> bool {
     let mut marks = 0;
     line.bytes().all(|byte| {
@@ -180,7 +180,7 @@ fn is_rule(line: &str, mark: u8) -> bool {
     }) && marks >= 3
 }
 
-/// What follows the mark of a quote or of a list's entry.
+/// Returns the text after the mark of a quote or a list item.
 fn inside(line: &str) -> Option<&str> {
     if let Some(rest) = line.strip_prefix('>') {
         return Some(rest);
@@ -194,8 +194,8 @@ fn inside(line: &str) -> Option<&str> {
     rest.starts_with([' ', '\t']).then_some(rest)
 }
 
-/// What the part `supplied` of `whole` could do, alone or together with what is around it. `fence_end` is where a
-/// text ended that got tags: a closing tag is there by now.
+/// Returns the risk that the part `supplied` of `whole` poses, alone or together with the text around it.
+/// `fence_end` is the end of the last text that gets tags: a closing tag follows it in the output.
 pub(super) fn find_risk(
     whole: &str,
     supplied: &Range<usize>,
@@ -216,13 +216,13 @@ pub(super) fn find_risk(
         }
         let look = look(text);
         let marks = line.start + look.marks.start..line.start + look.marks.end;
-        // A heading or an element of the prompt's own, with a text in it.
+        // The marks belong to a heading or an element of the prompt's own, with a supplied text in it.
         let own = marks.end < supplied.start && !whole[marks.clone()].starts_with('`');
         if !own && (look.heading | look.underline > 0 || look.rule || look.opener) {
             let blank = |text: &str| text.trim().is_empty();
             let above = above.clone().unwrap_or_else(|| line_above(whole, line.start));
             let tagged = fence_end.is_some_and(|fence| (above.start..=line.start).contains(&fence));
-            // Readers that do not see a rare line end see another line above.
+            // Readers that do not recognize a rare line end see another line above.
             let is_blank_to_all = || !lines.rare || blank(&whole[usual_line_above(whole, line.start)]);
             let above_is_blank = !tagged && blank(&whole[above]) && is_blank_to_all();
             let below = || lines.next.map_or("", |next| &whole[next..lines.line_end(next).0]);
@@ -243,14 +243,14 @@ pub(super) fn find_risk(
     doubt
 }
 
-/// The line above by line feeds and carriage returns alone, as far as it is [near](REACH).
+/// Returns the line above by line feeds and carriage returns alone, as far as it is [near](REACH).
 fn usual_line_above(whole: &str, start: usize) -> Range<usize> {
     let near = whole.floor_char_boundary(start.saturating_sub(REACH));
     let above = line_above(&whole[near..], start - near);
     near + above.start..near + above.end
 }
 
-/// The line that ends where another begins; empty if there is none.
+/// Returns the line that ends at `start`, which is empty if there is none.
 fn line_above(whole: &str, start: usize) -> Range<usize> {
     if start == 0 {
         return 0..0;

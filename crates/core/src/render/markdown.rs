@@ -1,4 +1,4 @@
-//! Markdown: sections one after the other, and fences only where a text would pass for structure or hide it.
+//! Markdown: sections in order, with fences only around a text that would pass for structure or hide it.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -14,10 +14,11 @@ use super::lines::{self, OwnStructure, REACH, StructureRisk};
 use super::outline::outline;
 use super::{PromptWriter, SectionItem, TextEncoding, each_item, encode};
 use crate::diag::{Code, Diagnostic, tell};
-use crate::name::is_name_byte;
-use crate::prompt::{Block, OriginTable, Piece, Prompt, SuppliedText};
-use crate::recipe::SectionSeparator;
-use crate::request::DocumentKind;
+use crate::library::recipe::DocumentKind;
+use crate::library::recipe::SectionSeparator;
+use crate::prompt::OriginTable;
+use crate::prompt::{Block, Piece, Prompt, SuppliedText};
+use crate::text::name::is_name_byte;
 
 pub(super) fn write(prompt: &Prompt, writer: &mut PromptWriter<'_>) {
     let structure = MarkdownStructure::of(prompt, None);
@@ -49,8 +50,8 @@ fn write_item(item: &SectionItem<'_>, structure: &MarkdownStructure<'_>, writer:
 }
 
 fn write_block(block: &Block, structure: &MarkdownStructure<'_>, writer: &mut PromptWriter<'_>) {
-    // Most texts need no fence. So the block is written first; only if a text in it is not calm it is looked at, and
-    // only if it would pass for structure it is taken back and written again.
+    // Most texts need no fence. So write the block first, check it only if a text in it is not calm, and
+    // rewind and write it again only if a text would pass for structure.
     let mark = writer.mark();
     let mut supplied = block.supplied.iter().peekable();
     let mut calm = true;
@@ -62,7 +63,8 @@ fn write_block(block: &Block, structure: &MarkdownStructure<'_>, writer: &mut Pr
                 return out.push_str(text);
             }
             calm = lines::begins_calmly(text);
-            // What was just written is still near: a long text comes from memory once.
+            // A part that was just written is still in the CPU cache, so a long text is read from memory
+            // once.
             for part in encode::blocks(text) {
                 out.push_str(part);
                 calm = calm && lines::is_quiet(part);
@@ -85,27 +87,28 @@ fn write_block(block: &Block, structure: &MarkdownStructure<'_>, writer: &mut Pr
     }
 }
 
-/// Why a supplied text is not just written.
+/// The reason for a guard around a supplied text.
 enum FenceReason {
     /// It is always between tags.
     Always,
-    /// It has its place in one line, and leaves it; also with a line that could hide what follows.
+    /// It belongs in one line and does not stay there. `in_doubt`: it also has a line that could hide the
+    /// text after it.
     LeavesLine { in_doubt: bool },
-    /// It has a line, or a tag, that the format itself uses.
+    /// It has a line or a tag that the format itself uses.
     Used(Range<usize>),
-    /// It has such a line, between tags of the template's own.
+    /// It has such a line, between tags of the template.
     Inside(Range<usize>),
-    /// It has a line that could hide what follows.
+    /// It has a line that could hide the text after it.
     Doubt(Range<usize>),
 }
 
-/// Whether a text that has its place in one line, in a list or a code span, would leave it.
+/// Checks whether a text that belongs in one line, in a list or a code span, would leave it.
 fn leaves_line(block: &Block, supplied: &SuppliedText, origins: &OriginTable) -> bool {
     let texts = block.pieces[supplied.pieces.clone()].iter().map(|piece| piece.text(origins));
     texts.into_iter().any(|text| memchr(b'`', text.as_bytes()).is_some() || lines::has_line_end(text))
 }
 
-/// For each supplied text of a block, whose text is `whole`, why it is not just written.
+/// Returns for each supplied text of a block, whose text is `whole`, the reason to guard it.
 fn reasons(
     block: &Block,
     whole: &str,
@@ -127,7 +130,7 @@ fn reasons(
             Some(FenceReason::LeavesLine { in_doubt: danger().is_some() })
         } else {
             match (danger(), tag()) {
-                // Whoever reads its tags knows where it ends.
+                // Readers of those tags know where the text ends.
                 (Some(StructureRisk::Line(line)), None) if guard::is_enclosed(block, supplied, origins) => {
                     Some(FenceReason::Inside(line))
                 }
@@ -145,11 +148,11 @@ fn reasons(
     reasons.collect()
 }
 
-/// How many texts of one block are judged one by one.
+/// The most texts of one block that are judged one by one.
 const MOST_JUDGED: usize = 16;
 
-/// The least form of each text in which a CommonMark reader sees the structure of the block's own text and no other.
-/// `false` if it sees something else in every form.
+/// Returns the least form of each text in which a CommonMark reader sees the structure of the block's own
+/// text and no other. The flag is `false` if no form achieves this.
 fn forms(
     block: &Block,
     reasons: &[Option<FenceReason>],
@@ -157,7 +160,7 @@ fn forms(
 ) -> (Vec<GuardForm>, bool) {
     let least = |(reason, supplied): (&Option<FenceReason>, &SuppliedText)| match reason {
         Some(FenceReason::Doubt(_) | FenceReason::Inside(_)) if !supplied.is_tagged() => GuardForm::Plain,
-        // What a list holds behind its first line is read in more than one way.
+        // Parsers disagree about the lines of a list item after the first.
         Some(FenceReason::LeavesLine { in_doubt: true }) => GuardForm::Code,
         Some(_) => GuardForm::Tags,
         None => GuardForm::Plain,
@@ -176,14 +179,14 @@ fn forms(
         outline(&text, &written.own, structure)
     };
     let Some(wanted) = wanted else {
-        // Nobody can tell what the template itself is: every text in doubt is fenced.
+        // The structure of the template itself is unknown: fence every text in doubt.
         let in_doubt = forms.iter_mut().zip(reasons).filter(|(_, reason)| reason.is_some());
         in_doubt.for_each(|(form, _)| *form = GuardForm::Code);
         return (forms, true);
     };
     let holds = |forms: &[GuardForm]| {
         let (text, written) = draft(forms);
-        // A guard ends the line that its text was in: what follows it begins one.
+        // A guard ends the line of its text, so the text after it begins a line.
         let calm = |(at, range): (usize, &Range<usize>)| {
             forms[at] != GuardForm::Plain
                 || matches!(reasons[at], Some(FenceReason::Inside(_)))
@@ -196,7 +199,7 @@ fn forms(
         return (forms, true);
     }
     let suspects: Vec<usize> = (0..forms.len()).filter(|at| reasons[*at].is_some()).collect();
-    // A text that is in doubt alone is fenced alone.
+    // Fence only the texts that are in doubt by themselves.
     if suspects.len() > 1 && suspects.len() <= MOST_JUDGED {
         for at in &suspects {
             let mut alone = forms.clone();
@@ -215,7 +218,7 @@ fn forms(
     if block.len() > super::outline::LONGEST || holds(&forms) {
         return (forms, true);
     }
-    // Only together with its neighbours a text is structure that is not in doubt by itself.
+    // A text that is not in doubt by itself passes for structure together with its neighbours.
     for form in [GuardForm::Tags, GuardForm::Code] {
         let weaker = forms.iter_mut().zip(&block.supplied);
         let weaker = weaker.filter(|(old, supplied)| {
@@ -294,7 +297,7 @@ fn write_fenced(
             };
             let line = line.start.max(start) - start..line.end.min(at).max(start) - start;
             let origin = &origins[pieces[0].origin];
-            // Between tags that are there anyway, headings of its own are to be expected.
+            // Between tags that are there anyway, headings in the text are expected.
             let expected = match reason {
                 Some(FenceReason::Inside(_)) => held,
                 Some(FenceReason::Used(_)) => held && supplied.is_tagged(),
@@ -365,15 +368,15 @@ fn document(
     element(writer);
 }
 
-/// The structure that this prompt's Markdown has itself.
+/// The structure of this prompt's own Markdown.
 pub(super) struct MarkdownStructure<'p> {
     prompt: &'p Prompt,
-    /// The part of it that shares an element; `None`: all of it.
+    /// The items that share an element; `None` for the whole prompt.
     items: Option<&'p [SectionItem<'p>]>,
     rule: bool,
-    /// Found when the first heading is met.
+    /// Computed at the first heading.
     deepest: OnceCell<u8>,
-    /// Names that tags around supplied text can have; gathered when the first `<` is met.
+    /// Names that tags around supplied text can have; collected at the first `<`.
     tags: OnceCell<BTreeSet<&'p str>>,
 }
 
@@ -402,7 +405,7 @@ impl OwnStructure for MarkdownStructure<'_> {
     }
 }
 
-/// The blocks among items that are not documents.
+/// Returns the blocks among the items that are not documents.
 fn blocks<'i>(items: &'i [SectionItem<'_>]) -> impl Iterator<Item = &'i Block> {
     items.iter().filter_map(|item| match item {
         SectionItem::Block(block) if block.document.is_none() => Some(*block),
@@ -416,8 +419,8 @@ impl<'p> MarkdownStructure<'p> {
         Self { prompt, items, rule, deepest: OnceCell::new(), tags: OnceCell::new() }
     }
 
-    /// Whether its items have structure of their own that a text in them could imitate or hide: headings, rules, rows,
-    /// or tags that a template puts around what is supplied.
+    /// Checks whether the items have structure of their own that a text in them could imitate or hide:
+    /// headings, rules, rows, or tags that a template puts around supplied text.
     pub(super) fn has_structure(&self) -> bool {
         let tagged = |block: &Block| {
             block.own().any(|piece| {
@@ -432,7 +435,8 @@ impl<'p> MarkdownStructure<'p> {
         self.rule || blocks.any(|block| rows(block) || tagged(block)) || self.deepest_level() > 0
     }
 
-    /// The name of the tag that begins with `inside`, what follows `<` or `</`; its numbered forms too.
+    /// Returns the name of the tag that begins with `inside`, the text after `<` or `</`. Accepts numbered
+    /// names too.
     fn tag<'t>(&self, inside: &'t str) -> Option<&'t str> {
         let length = inside.bytes().take_while(|byte| is_name_byte(*byte)).count();
         let (name, rest) = inside.split_at(length);
@@ -450,7 +454,7 @@ impl<'p> MarkdownStructure<'p> {
         (tags.contains(name) || tags.contains(first)).then_some(name)
     }
 
-    /// The first tag of the prompt's own that `supplied`, a part of `whole`, has a part in.
+    /// Returns the first tag of the prompt's own that overlaps `supplied`, a part of `whole`.
     fn used_tag(&self, whole: &str, supplied: &Range<usize>) -> Option<Range<usize>> {
         // A tag that ends in the text may begin before it, but not before the last `<` there.
         let bytes = whole.as_bytes();
@@ -472,5 +476,5 @@ impl<'p> MarkdownStructure<'p> {
     }
 }
 
-/// How much of a line that looks like structure a warning repeats.
+/// The most bytes of a suspicious line that a warning repeats.
 const LONGEST_SHOWN: usize = 120;

@@ -1,8 +1,9 @@
-//! Rendering: a prompt → text, with the origin of every byte.
+//! Renders a prompt as text, with the origin of every byte.
 //!
 //! Formats differ in how they keep supplied text from passing for structure: XML and JSON by encoding,
-//! Markdown by tags chosen after reading the text. No format changes what a text says.
+//! Markdown by tags chosen after reading the text. No format changes the content of a text.
 
+pub(crate) mod budget;
 mod encode;
 mod guard;
 mod json;
@@ -16,47 +17,43 @@ use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 pub use encode::TextEncoding;
 pub use places::SectionRange;
 
 use crate::diag::{Code, Diagnostic, Diagnostics};
-use crate::prompt::{OriginTable, Piece, Prompt, PromptFormat, Section};
+use crate::library::format::ModelApi;
+use crate::library::format::PromptFormat;
+use crate::prompt::OriginTable;
+use crate::prompt::{Piece, Prompt, Section};
 
-/// The request body of which API a JSON prompt is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ModelApi {
-    Anthropic,
-    Openai,
-    Gemini,
-}
-
-/// A finished prompt.
+/// A rendered prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderedText {
+    /// The whole text.
     pub text: String,
     /// Ranges that cover the text without a gap.
     pub spans: Vec<RenderedRange>,
+    /// Warnings and notes of the rendering.
     pub talk: Vec<Diagnostic>,
-    /// Where sections begin, and where blocks begin and end, as they were written.
+    /// Offsets of the starts of sections and the starts and ends of blocks, in the order of writing.
     edges: Vec<usize>,
     order: places::SectionOrder,
 }
 
-/// A byte range of the finished text, and the range of the origin's text that it stands for.
+/// A byte range of the rendered text, and the range of the origin's text that it represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RenderedRange {
+    /// The offset of its first byte.
     pub start: usize,
+    /// The offset after its last byte.
     pub end: usize,
-    /// `None`: the engine's own separators, tags and notices.
+    /// The piece that it represents; `None` for the engine's own separators, tags and notices.
     pub piece: Option<Piece>,
+    /// The encoding of the piece in this range.
     pub encoding: TextEncoding,
 }
 
-/// Writes `prompt` down in `format`; `api` makes JSON the body of a request.
+/// Renders `prompt` in `format`. With `api`, JSON is the body of a request.
 pub fn render(
     prompt: &Prompt,
     format: PromptFormat,
@@ -68,9 +65,9 @@ pub fn render(
     Ok(RenderedText { text, spans, talk, edges, order: places::SectionOrder::of(format, api) })
 }
 
-/// Writes `prompt` down as [`render`] does and hands the text to `take` part by part, for a caller that need not
-/// hold all of it at once and gives back a text whose room can be used again. The warnings come back. What fails does
-/// so before the first part.
+/// Renders `prompt` like [`render`] and passes the text to `take` in parts, for a caller that need not hold
+/// all of it at once. `take` returns a string whose capacity is used again. Returns the warnings. Any error
+/// occurs before the first part.
 pub fn render_parts(
     prompt: &Prompt,
     format: PromptFormat,
@@ -86,7 +83,8 @@ pub fn render_parts(
     Ok(talk)
 }
 
-/// How much is written before it is handed on: it stays near, and a system call is worth its while.
+/// The size of the parts that are passed on: small enough to stay in the CPU cache, and large enough to be
+/// worth a system call.
 const PART: usize = 256 << 10;
 
 struct PromptWriter<'p> {
@@ -95,15 +93,15 @@ struct PromptWriter<'p> {
     spans: Vec<RenderedRange>,
     talk: Vec<Diagnostic>,
     edges: Vec<usize>,
-    /// Who takes the text part by part. All places are then within the part at hand, and nobody asks for them.
+    /// Receives the text in parts. All offsets are then relative to the current part, and unused.
     take: Option<&'p mut dyn FnMut(String) -> String>,
 }
 
-/// How far a writer had come.
+/// A position of the writer, to rewind to.
 struct WriterMark {
     text: usize,
     spans: usize,
-    /// The last range then: one of the engine's own grows with what follows.
+    /// The last range at that time: a range of the engine's own grows with the text after it.
     last: Option<RenderedRange>,
 }
 
@@ -119,7 +117,7 @@ impl<'p> PromptWriter<'p> {
         }
     }
 
-    /// With room for all of the prompt.
+    /// Creates a writer with capacity for the whole prompt.
     fn new(prompt: &'p Prompt) -> Self {
         let blocks = prompt.sections.iter().flat_map(|section| &section.blocks);
         let (pieces, bytes) = blocks.fold((0, 0), |(pieces, bytes), block| {
@@ -151,7 +149,7 @@ impl<'p> PromptWriter<'p> {
         Ok(())
     }
 
-    /// A block is finished: nothing of it is looked at again, and something follows.
+    /// Passes the text on once a block is finished: it is not read again, and more text follows.
     fn flush_part(&mut self) {
         if let Some(take) = self.take.as_mut().filter(|_| self.text.len() >= PART) {
             self.text = take(core::mem::take(&mut self.text));
@@ -169,7 +167,7 @@ impl<'p> PromptWriter<'p> {
         WriterMark { text: self.text.len(), spans: self.spans.len(), last: self.spans.last().copied() }
     }
 
-    /// Takes back everything that was written since `mark`.
+    /// Removes everything that was written since `mark`.
     fn rewind_to(&mut self, mark: WriterMark) {
         self.text.truncate(mark.text);
         self.spans.truncate(mark.spans);
@@ -192,7 +190,7 @@ impl<'p> PromptWriter<'p> {
         }
     }
 
-    /// Writes a piece by `write`, which appends its encoded text.
+    /// Writes a piece with `write`, which appends its encoded text.
     fn encoded(&mut self, piece: Piece, encoding: TextEncoding, write: impl FnOnce(&str, &mut String)) {
         let origin = &self.origins[piece.origin];
         if piece.start == piece.end {
@@ -213,23 +211,23 @@ impl<'p> PromptWriter<'p> {
     }
 }
 
-/// What a section's own text consists of, in order: its heading, its blocks and what stands between.
+/// An item of a section's text, in order: its heading, its blocks and the separators between them.
 enum SectionItem<'s> {
-    /// A section begins here, or a block begins or ends.
+    /// The start of a section, or the start or end of a block.
     Edge,
     Engine(Cow<'static, str>),
     Piece(Piece),
     Block(&'s crate::prompt::Block),
 }
 
-/// Sections as one run of text: for formats that put several into one element.
+/// Returns sections as one run of items, for formats that put several into one element.
 fn run<'s>(prompt: &'s Prompt, sections: impl Iterator<Item = &'s Section>) -> Vec<SectionItem<'s>> {
     let mut items = Vec::new();
     each_item(prompt, sections, &mut |item| items.push(item));
     items
 }
 
-/// The same for those who look at one item after the other: of very many blocks, no list is made.
+/// Passes the items to `take` one by one, without a list of very many blocks.
 fn each_item<'s>(
     prompt: &'s Prompt,
     sections: impl Iterator<Item = &'s Section>,
@@ -260,7 +258,8 @@ fn each_item<'s>(
     }
 }
 
-/// Items that share an element with other text, with fences where a text in them would pass for structure.
+/// Returns items that share an element with other text, with fences if a text in them would pass for
+/// structure.
 fn fenced<'s>(
     prompt: &'s Prompt,
     items: Vec<SectionItem<'s>>,
@@ -270,7 +269,7 @@ fn fenced<'s>(
     if is_there { as_markdown(prompt, &items, writer) } else { items }
 }
 
-/// Items as Markdown writes them, cut into what is ours and what is of the origins.
+/// Renders items as Markdown and splits the result into text of the engine and pieces of the origins.
 fn as_markdown<'s>(
     prompt: &Prompt,
     items: &[SectionItem<'_>],
@@ -297,7 +296,7 @@ fn as_markdown<'s>(
             {
                 written.push(SectionItem::Piece(piece));
             }
-            // A name in a tag that has to be encoded twice: its bytes are the engine's spelling of it.
+            // A name in a tag must be encoded twice: its bytes are the engine's spelling of it.
             _ => written.push(SectionItem::Engine(text[from..end].to_string().into())),
         }
     }

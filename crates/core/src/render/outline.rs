@@ -1,7 +1,7 @@
-//! Outlines: the structure that a CommonMark reader sees in a text before it is sent.
+//! Outlines: the structure that a CommonMark reader sees in a text, checked before the text is sent.
 //!
-//! A text is written in the least form in which the reader sees the headings and rules of the prompt's own text, where
-//! they are, and no others, and what follows the text is seen too.
+//! A text is written in the least form in which the reader sees exactly the headings and rules of the
+//! prompt's own text, in their places, and also sees the text that follows.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,23 +14,23 @@ use super::lines::OwnStructure;
 /// The longest text that is parsed. A longer one that raises a doubt is fenced.
 pub(super) const LONGEST: usize = 1 << 20;
 
-/// How many quotes and lists may be in each other: parsers take their time with more.
+/// The deepest nesting of quotes and lists: parsers are slow with more.
 const DEEPEST: usize = 100;
 
-/// What must be seen after a text.
+/// A heading and a rule that must be visible after a text.
 const FOLLOWS: &str = "\n\n# x\n\n---\n";
 
-/// What may be before a text that begins with blanks: it could become a part of that.
+/// Lists that may precede a text that begins with whitespace: the text could become part of them.
 const LISTS: [&str; 4] = ["- x\n\n", "1. x\n\n", "12) x\n\n", "- - - x\n\n"];
 
-/// A part of the prompt's own text: where it is, and how much of its own text is before it.
+/// A range of the prompt's own text, and how many bytes of its own text precede it.
 pub(super) type OwnRange = (Range<usize>, usize);
 
-/// A heading with its level, or a rule (0), with its place in the prompt's own text.
+/// A heading with its level, or a rule (0), with its offset in the prompt's own text.
 pub(super) type OutlineMark = (u8, usize);
 
-/// The headings and rules of `text` that count; `None` if one of them is not of the prompt's own text, if what
-/// follows is not seen, or if it cannot be known.
+/// Returns the headings and rules of `text` that count. Returns `None` if one of them is not in the prompt's
+/// own text, if the text after it is hidden, or if the outline cannot be determined.
 pub(super) fn outline(text: &str, own: &[OwnRange], uses: &impl OwnStructure) -> Option<Vec<OutlineMark>> {
     if text.len() > LONGEST || is_too_deep(text) {
         return None;
@@ -39,19 +39,20 @@ pub(super) fn outline(text: &str, own: &[OwnRange], uses: &impl OwnStructure) ->
     let same = |before: &str, text: &str| parse(before, text, own, uses).as_ref() == Some(&marks);
     let indented = text.starts_with([' ', '\t']);
     let in_lists = !indented || LISTS.iter().all(|list| same(list, text));
-    // Parsers differ in where they see a line end in a carriage return.
+    // Parsers disagree whether a carriage return is a line end.
     let returns = !text.contains('\r') || same("", &with_line_feeds(text));
-    // A mark of the byte order counts only at the start of the whole prompt.
+    // A byte order mark counts only at the start of the whole prompt.
     let marked = !text.starts_with('\u{feff}') || same("x\n\n", text);
-    // Parsers differ in where a list, a quote or an element ends, and so in what is still in it.
+    // Parsers disagree about the end of a list, a quote or an element, and so about its content.
     let feeds = with_line_feeds(text);
     let bare = strip_containers(&feeds, own)
         .is_none_or(|(text, own)| parse("", &text, &own, uses).as_ref() == Some(&marks));
     (in_lists && returns && marked && bare).then_some(marks)
 }
 
-/// The same with nothing around what may hide the rest: the signs of lists and quotes are blanks at the end of their lines, and
-/// an empty line is before every opener. The prompt's own text stays. `None` if there is nothing to change.
+/// Returns the text without containers that may hide the rest: signs of lists and quotes become spaces at the
+/// end of their lines, and an empty line precedes every opener. The prompt's own text stays. Returns `None`
+/// if nothing changes.
 fn strip_containers(text: &str, own: &[OwnRange]) -> Option<(String, Vec<OwnRange>)> {
     let mut out = String::with_capacity(text.len() + 16);
     let mut own_out = own.to_vec();
@@ -81,7 +82,7 @@ fn strip_containers(text: &str, own: &[OwnRange]) -> Option<(String, Vec<OwnRang
     changed.then_some((out, own_out))
 }
 
-/// Whether a line may open something that goes on over empty lines.
+/// Checks whether a line may open a construct that continues over empty lines.
 fn is_opener(line: &str) -> bool {
     const OPENERS: [&str; 8] = ["```", "~~~", "<!", "<?", "<pre", "<script", "<style", "<textarea"];
     let line = line.trim_start_matches([' ', '\t']);
@@ -90,7 +91,7 @@ fn is_opener(line: &str) -> bool {
     OPENERS.iter().copied().any(begins)
 }
 
-/// How much of a line the signs of lists and quotes take.
+/// Returns how many bytes of a line are signs of lists and quotes.
 fn signs(line: &str) -> usize {
     let mut rest = line.trim_end_matches(['\n', '\r']);
     let whole = rest.len();
@@ -115,7 +116,7 @@ fn signs(line: &str) -> usize {
     }
 }
 
-/// The same with a line feed in the place of each carriage return that has none: all places stay.
+/// Replaces each carriage return without a line feed by a line feed, which keeps all offsets.
 fn with_line_feeds(text: &str) -> String {
     let mut feeds = String::with_capacity(text.len());
     for (at, part) in text.split('\r').enumerate() {
@@ -158,8 +159,8 @@ fn parse(before: &str, text: &str, own: &[OwnRange], uses: &impl OwnStructure) -
     (follows == 2).then_some(marks)
 }
 
-/// Whether a block of HTML is an element of raw content with the end tag of another one in it: by the specification that ends the
-/// block, but not all parsers see it.
+/// Checks whether an HTML block is an element of raw content with the end tag of another one in it. By the
+/// specification that tag ends the block, but not all parsers follow it.
 fn has_mixed_raw_tags(block: &str) -> bool {
     const NAMES: [&str; 4] = ["pre", "script", "style", "textarea"];
     let name = |text: &str| {
@@ -172,7 +173,7 @@ fn has_mixed_raw_tags(block: &str) -> bool {
     ends.next().is_some_and(|end| end != opener)
 }
 
-/// Whether a line begins with very many quotes and lists in each other.
+/// Checks whether a line begins with very many nested quotes and lists.
 fn is_too_deep(text: &str) -> bool {
     text.split(['\n', '\r']).any(|line| {
         let inner = line.trim_start_matches(|c: char| " \t>-+*.)".contains(c) || c.is_ascii_digit());

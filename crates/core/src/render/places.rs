@@ -1,13 +1,16 @@
-//! Places: which bytes of the finished text belong to which section and block.
+//! Maps sections and blocks to byte ranges of the rendered text.
 //!
-//! Writers note edges only. They are put together when somebody asks, so that a prompt that nobody measures
-//! pays next to nothing.
+//! Writers record only edges. Ranges are computed on request, so a prompt that is not measured costs next to
+//! nothing.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::{ModelApi, RenderedText};
-use crate::prompt::{Part, Prompt, PromptFormat};
+use super::RenderedText;
+use crate::library::format::ModelApi;
+use crate::library::format::PromptFormat;
+use crate::library::recipe::Part;
+use crate::prompt::Prompt;
 
 /// The order in which a format writes the sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +30,7 @@ impl SectionOrder {
     }
 }
 
-/// Where a section stands in the finished text.
+/// The range of a section in the rendered text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SectionRange {
     /// From its heading or first block to the end of its last block.
@@ -37,8 +40,8 @@ pub struct SectionRange {
 }
 
 impl RenderedText {
-    /// Where the sections of `prompt`, of which this is the text, stand: one for each, in the prompt's order.
-    /// What separates sections, and what surrounds all of them, belongs to none.
+    /// Returns the ranges of the sections of `prompt`, whose text this is: one for each, in the prompt's
+    /// order. Separators between sections, and text around all of them, belong to none.
     pub fn places(&self, prompt: &Prompt) -> Vec<SectionRange> {
         let sections = &prompt.sections;
         let mut order: Vec<usize> = (0..sections.len()).collect();

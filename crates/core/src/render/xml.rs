@@ -1,4 +1,4 @@
-//! XML: verbatim for the agent's eye, well-formed for a parser. No padding inside elements.
+//! XML: verbatim to an agent's eye, well-formed for a parser. No padding inside elements.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -9,7 +9,9 @@ use memchr::memchr;
 
 use super::{PromptWriter, SectionItem, encode, fenced, run};
 use crate::diag::{Code, Diagnostic, Diagnostics, tell};
-use crate::prompt::{Block, OriginTable, Part, Piece, Prompt};
+use crate::library::recipe::Part;
+use crate::prompt::OriginTable;
+use crate::prompt::{Block, Piece, Prompt};
 use crate::render::TextEncoding;
 
 pub(super) fn write(prompt: &Prompt, writer: &mut PromptWriter<'_>) -> Result<(), Diagnostics> {
@@ -31,7 +33,7 @@ pub(super) fn write(prompt: &Prompt, writer: &mut PromptWriter<'_>) -> Result<()
     Ok(())
 }
 
-/// Every document and text that holds a character which XML 1.0 cannot carry.
+/// Reports every document and text with a character that XML 1.0 cannot carry.
 fn refuse_misfits(prompt: &Prompt) -> Result<(), Diagnostics> {
     let blocks = prompt.sections.iter().flat_map(|section| &section.blocks);
     let named = |block: &Block| block.document.map(|(_, name)| name);
@@ -58,7 +60,7 @@ fn refuse_misfits(prompt: &Prompt) -> Result<(), Diagnostics> {
 
 fn context(prompt: &Prompt, writer: &mut PromptWriter<'_>) {
     for section in prompt.sections.iter().filter(|section| section.part == Part::Context) {
-        // A section that has a heading is one thing to the reader, whatever it is made of.
+        // A section with a heading is one thing to the reader, whatever it consists of.
         if section.heading.is_some() {
             writer.engine(&format!("<artifact name=\"{}\">", escaped(&section.name)));
             let items = fenced(prompt, run(prompt, core::iter::once(section)), writer);
@@ -95,14 +97,15 @@ fn context(prompt: &Prompt, writer: &mut PromptWriter<'_>) {
     }
 }
 
-/// Whether the text has CR LF at the end of every line, in each of its pieces.
+/// Checks whether every line end is CR LF, in each piece of the text.
 fn is_crlf(block: &Block, origins: &OriginTable) -> bool {
     let mut pieces = block.pieces.iter().map(|piece| piece.text(origins)).filter(|text| !text.is_empty());
     let is_calm = |text: &str| !text.contains(['\r', '\n']) || encode::is_crlf(text);
     pieces.clone().any(encode::is_crlf) && pieces.all(is_calm)
 }
 
-/// The inside of an element whose line ends are told by an attribute: line feeds that a parser leaves alone.
+/// Writes the content of an element whose attribute states its line ends: line feeds, which a parser does not
+/// change.
 fn crlf_body(writer: &mut PromptWriter<'_>, block: &Block) {
     let origins = writer.origins;
     let mut brackets = 0;
@@ -122,7 +125,7 @@ fn escaped(name: &str) -> String {
     out
 }
 
-/// Writes the inside of an element: as it is where that is well-formed, else as CDATA.
+/// Writes the content of an element: unchanged if that is well-formed, else as CDATA.
 fn body(writer: &mut PromptWriter<'_>, items: &[SectionItem<'_>]) {
     let origins = writer.origins;
     let mut brackets = 0;

@@ -1,7 +1,7 @@
-//! Echoes: lines of a reply that are lines of its prompt.
+//! Recognizes echoes: lines of a reply that repeat lines of its prompt.
 //!
-//! Three or more consecutive lines are an echo, and one line that says more than its markers. Case and blanks do not matter,
-//! and empty lines are not there.
+//! Three or more consecutive lines are an echo, and so is one line that holds more than markers. Case and
+//! whitespace do not matter, and empty lines are ignored.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,10 +14,11 @@ use super::loose::is_more_than_markers;
 use super::tag::question_end;
 use super::thoughts::ThoughtTags;
 
-/// The lines of a prompt that hold a tag, folded and in order, each with the two lines before and the two after it.
+/// The lines of a prompt that hold a tag, folded and sorted, each with the two lines before it and the two
+/// after it.
 pub(super) struct PromptEcho<'p> {
     lines: Vec<(String, [&'p [u8]; 4])>,
-    /// The line that was looked at last, and whether it is an echo.
+    /// The line that was checked last, and whether it is an echo.
     last: Option<(Range<usize>, bool)>,
 }
 
@@ -39,7 +40,7 @@ impl<'p> PromptEcho<'p> {
         Self { lines: all, last: None }
     }
 
-    /// Whether the first or the last line of `range` in `text` is in an echo.
+    /// Checks whether the first or the last line of `range` in `text` is part of an echo.
     pub(super) fn holds(&mut self, text: &[u8], range: &Range<usize>) -> bool {
         let end = range.end.saturating_sub(1).max(range.start);
         [range.start, end].into_iter().any(|at| {
@@ -72,13 +73,14 @@ impl<'p> PromptEcho<'p> {
     }
 }
 
-/// The line of `at`, without its end.
+/// Returns the line that contains `at`, without its line end.
 fn line_at(text: &[u8], at: usize) -> Range<usize> {
     let start = memrchr(b'\n', &text[..at]).map_or(0, |end| end + 1);
     start..memchr(b'\n', &text[at..]).map_or(text.len(), |end| at + end)
 }
 
-/// The two lines before and the two after, empty ones left out; where there is none, it is empty.
+/// Returns the two lines before `line` and the two after it, without counting empty lines. A missing line is
+/// empty.
 fn around<'t>(text: &'t [u8], line: &Range<usize>) -> [&'t [u8]; 4] {
     let full = |line: &&[u8]| !line.trim_ascii().is_empty();
     let mut before = text[..line.start].rsplit(|byte| *byte == b'\n').filter(full);
@@ -87,7 +89,7 @@ fn around<'t>(text: &'t [u8], line: &Range<usize>) -> [&'t [u8]; 4] {
     [before.next(), first, next, after.next()].map(Option::unwrap_or_default)
 }
 
-/// A line in lower case, with one blank where there are several.
+/// Returns a line in lower case, with one space for each run of whitespace.
 fn folded(line: &[u8]) -> String {
     let mut folded = String::with_capacity(line.len());
     for word in String::from_utf8_lossy(line).split_whitespace() {

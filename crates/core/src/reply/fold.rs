@@ -1,33 +1,33 @@
-//! Folding: a text as a person sees it, whatever it is spelled with.
+//! Folds a text into the letters and signs that a person sees, whatever its spelling.
 //!
-//! Entities, escapes, look-alike letters and brackets, invisible characters and accents are undone. What comes out is only
-//! used to find words that are not good, never to find a good one: to fold too much costs a pass, to fold too little would
-//! give one away.
+//! Folding undoes entities, escapes, look-alike letters and brackets, invisible characters and accents. The
+//! result serves only to find bad words, never good ones: folding too much costs a pass, folding too little
+//! would grant one.
 
 use alloc::vec::Vec;
 
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 use unicode_security::skeleton;
 
-/// One character as it is seen.
+/// A character as a person sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FoldedChar {
-    /// An ASCII letter in lower case or a digit; digits and letters that look alike are the same.
+    /// A lower-case ASCII letter or a digit; digits and letters that look alike share one value.
     Letter(u8),
     Open,
     Close,
     Slash,
     Blank,
-    /// Anything else.
+    /// Any other character.
     Other(char),
 }
 
-/// What is seen of a text, each with the place where it ends.
+/// An iterator over the folded characters of a text, each with the offset at which it ends.
 #[derive(Clone, Debug)]
 pub(super) struct FoldedChars<'t> {
     text: &'t [u8],
     at: usize,
-    /// What is left of a character that is seen as several.
+    /// The remaining letters of a character that folds into several.
     rest: [u8; 4],
     left: usize,
 }
@@ -37,7 +37,8 @@ impl<'t> FoldedChars<'t> {
         Self { text, at, rest: [0; 4], left: 0 }
     }
 
-    /// The character at `self.at`, undone of entities and escapes, and where it ends. An invalid byte is a character too.
+    /// Returns the character at `self.at`, with entities and escapes decoded, and its end. An invalid byte is
+    /// a character too.
     fn character(&self) -> Option<(char, usize)> {
         let rest = self.text.get(self.at..)?;
         let first = *rest.first()?;
@@ -78,7 +79,7 @@ impl Iterator for FoldedChars<'_> {
             self.left -= 1;
             return Some((FoldedChar::Letter(letter), self.at));
         }
-        // However many characters are invisible, only so many are passed over at once.
+        // Limits how many invisible characters one step skips.
         for passed in 0.. {
             let (c, end) = self.character()?;
             self.at = end;
@@ -146,7 +147,7 @@ fn fold_ascii(c: char) -> Option<FoldedChar> {
     })
 }
 
-/// Letters and digits that are used for each other.
+/// Maps letters and digits that are used for each other to one letter.
 pub(super) const fn fold_lookalike(byte: u8) -> u8 {
     match byte.to_ascii_lowercase() {
         b'0' => b'o',
@@ -159,7 +160,7 @@ pub(super) const fn fold_lookalike(byte: u8) -> u8 {
     }
 }
 
-/// Signs and letters that the tables of Unicode do not call alike.
+/// Folds signs and letters that the Unicode tables do not treat as alike.
 fn fold_sign(c: char) -> Option<FoldedChar> {
     const SMALL: &str = "ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘꞯʀꜱᴛᴜᴠᴡ";
     let letter = |at: u32| Some(FoldedChar::Letter(fold_lookalike(b'a' + (at % 26) as u8)));
@@ -177,7 +178,8 @@ fn fold_sign(c: char) -> Option<FoldedChar> {
     }
 }
 
-/// The character reference that `text` begins with, and its length. Those that stand for ASCII signs are enough.
+/// Decodes the character reference at the start of `text`. Returns the character and the length of the
+/// reference. Names that stand for ASCII signs are enough.
 fn entity(text: &[u8]) -> Option<(char, usize)> {
     let name_end =
         text.iter().take(40).skip(1).position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'#')?;
@@ -225,14 +227,15 @@ fn entity(text: &[u8]) -> Option<(char, usize)> {
         ("ast", '*'),
         ("grave", '`'),
     ];
-    // An ampersand that is escaped begins a reference that was escaped twice: what follows it is read as one.
+    // An escaped ampersand begins a reference that was escaped twice: the text after it is read as a
+    // reference.
     if name.eq_ignore_ascii_case(b"amp") {
         let rest = text.get(length..)?;
         let end = rest.iter().take(40).position(|byte| *byte == b';')?;
         let mut again = Vec::with_capacity(end + 2);
         again.push(b'&');
         again.extend_from_slice(&rest[..=end]);
-        // `&amp;amp;lt;` and so on: a few times are enough for anyone.
+        // The length limit allows a few levels, as in `&amp;amp;lt;`, which is enough.
         if again.len() < 24
             && let Some((c, used)) = entity(&again)
         {
@@ -241,7 +244,7 @@ fn entity(text: &[u8]) -> Option<(char, usize)> {
     }
     let known = NAMES.iter().find(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes()));
     known.map(|(_, c)| (*c, length)).or_else(|| {
-        // `&ltreview>`: browsers take `&lt` without its semicolon.
+        // Browsers accept `&lt` without its semicolon, as in `&ltreview>`.
         let short = name.get(..2)?;
         let c = if short.eq_ignore_ascii_case(b"lt") {
             '<'
@@ -254,7 +257,8 @@ fn entity(text: &[u8]) -> Option<(char, usize)> {
     })
 }
 
-/// `\u003c`, `\u{3c}`, `\x3c`, `\074` and `\n`; any other backslash only escapes what follows.
+/// Decodes the escape at the start of `text`: `\u003c`, `\u{3c}`, `\x3c`, `\074` or `\n`. Returns `None` for
+/// any other backslash, which only escapes the next character.
 fn escape(text: &[u8]) -> Option<(char, usize)> {
     match text.get(1)? {
         b'u' | b'U' if text.get(2) == Some(&b'{') => {
@@ -265,7 +269,7 @@ fn escape(text: &[u8]) -> Option<(char, usize)> {
         b'x' | b'X' => Some((char::from_u32(number(text.get(2..4)?, 16)?)?, 4)),
         b'0'..=b'1' => Some((char::from_u32(number(text.get(1..4)?, 8)?)?, 4)),
         b'n' | b'r' | b't' => {
-            // `\n` in a text that was printed as a string, unless a word begins there.
+            // `\n` is a line end in a text that was printed as a string, unless a word begins there.
             let word = text.get(2).is_some_and(u8::is_ascii_lowercase);
             (!word).then_some((' ', 2))
         }
@@ -284,7 +288,7 @@ fn number(digits: &[u8], radix: u32) -> Option<u32> {
     Some(number)
 }
 
-/// The letters that are seen in `text`, without anything else.
+/// Returns the folded letters of `text`, without anything else.
 pub(super) fn letters(text: &[u8]) -> Vec<u8> {
     let letter = |(seen, _)| if let FoldedChar::Letter(letter) = seen { Some(letter) } else { None };
     FoldedChars::new(text, 0).filter_map(letter).collect()

@@ -1,7 +1,7 @@
-//! Hits: the places in a text where something can begin that matters.
+//! Finds hits: the offsets at which a tag, a delimiter or a fence can begin.
 //!
-//! Plain text is only searched for a few bytes, block by block, so that each block is in the cache when it is searched
-//! again for others.
+//! Plain text is searched only for a few bytes, block by block, so that a block is in the cache when it is
+//! searched again for other bytes.
 
 use memchr::{memchr, memchr3};
 
@@ -10,28 +10,29 @@ use super::thoughts::ThoughtTags;
 
 const BLOCK: usize = 64 * 1024;
 
-/// Where something begins that may be a tag, a delimiter or a fence.
+/// The start of a possible tag, delimiter or fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SyntaxHit {
     pub(super) at: usize,
-    /// Three or more backticks or tildes.
+    /// Whether three or more backticks or tildes begin here.
     pub(super) fence: bool,
     pub(super) tag: Option<LooseTag>,
-    /// Whether a delimiter of thoughts begins here.
+    /// Whether a thought delimiter begins here.
     pub(super) delimiter: bool,
 }
 
-/// Bytes that are searched for together. What is not ASCII can be a bracket by its first byte.
+/// Bytes that are searched together. The bytes that are not ASCII are first bytes of characters that can be
+/// brackets.
 const GROUPS: [[u8; 3]; 5] =
     [[b'<', b'`', b'~'], [b'[', b'{', b'&'], [b'\\', b'%', b'>'], [0xe2, 0xe3, 0xef], [0xc2, 0xcb, 0xe1]];
 
-/// What stands for bytes that are no text.
+/// The replacement for bytes that are not text.
 const REPLACED: &[u8] = "\u{fffd}".as_bytes();
 
 pub(super) struct SyntaxHits<'t> {
     text: &'t [u8],
     thoughts: &'t ThoughtTags,
-    /// Where the block ends that is searched.
+    /// The end of the block that is being searched.
     block: usize,
     ascii: bool,
     /// The next byte of each group in the block.
@@ -52,7 +53,7 @@ impl<'t> SyntaxHits<'t> {
         self.thoughts.delimiters(rest).next().is_some()
     }
 
-    /// The next byte of any group.
+    /// Returns the offset of the next byte of any group.
     fn byte(&mut self) -> Option<usize> {
         loop {
             let first = self.next.iter().enumerate().filter_map(|(group, at)| Some((((*at)?), group))).min();
@@ -92,7 +93,7 @@ impl Iterator for SyntaxHits<'_> {
                     }
                     continue;
                 }
-                // Of the same brackets the last may begin something.
+                // In a run of the same sign, only the last can begin something.
                 b'<' | b'[' | b'{' | b'\\' | b'&' | b'%' if next == Some(rest[0]) => continue,
                 b'<' => {
                     let tag = LooseTag::at(self.text, at);
@@ -112,12 +113,14 @@ impl Iterator for SyntaxHits<'_> {
                     if before.ends_with(b"--") || before.ends_with(b"]]") || before.ends_with(b"?") {
                         return Some(SyntaxHit { at, fence: false, tag: None, delimiter: false });
                     }
-                    // Anything else that `>` ends was found where it began, but for a tag that nothing opened.
+                    // Everything else that ends with `>` was found at its start, except for a tag without an
+                    // opening bracket.
                     if !before.last().is_some_and(|byte| matches!(byte, b'w' | b'W' | b's' | b'S')) {
                         continue;
                     }
                 }
-                // What was no text was replaced, perhaps all of it; it begins nothing.
+                // Bytes that are not text were replaced, perhaps all of the text; the replacement begins
+                // nothing.
                 0xef if rest.starts_with(REPLACED) => {
                     let length = rest.chunks(REPLACED.len()).take_while(|piece| *piece == REPLACED).count()
                         * REPLACED.len();
@@ -141,7 +144,7 @@ impl Iterator for SyntaxHits<'_> {
     }
 }
 
-/// Whether a name can begin with this, after a bracket.
+/// Checks whether a name can begin with `byte` after a bracket.
 fn can_begin_name(byte: u8) -> bool {
     !byte.is_ascii_alphabetic() || memchr(byte.to_ascii_lowercase(), b"rst").is_some() || !byte.is_ascii()
 }

@@ -1,4 +1,4 @@
-//! Judging: from the markers that count to an outcome.
+//! Judges the markers of a reply and derives its outcome.
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
@@ -13,20 +13,22 @@ use super::problem::{ProblemCode, ReplyProblems, shorten};
 use super::scan::{FoundMarker, MarkerStanding};
 use super::tag::{Marker, MarkerName, MarkerTag, is_plain, is_word, question_words};
 use super::{Outcome, ReplyContext, Status, Verdict};
-use crate::contract::ContractChoice;
+use crate::library::contract::ContractChoice;
+use crate::library::contract::ONE_TASK;
 
-/// What the reply says: in markers that count, and wherever a word is not good. A word that means nothing is kept as it is.
+/// The claims of a reply: the words of markers that count, and bad words in any place. A word without a
+/// meaning is kept as it is.
 #[derive(Debug, Default)]
 pub(super) struct ReplyClaims<'t> {
     verdicts: Vec<(usize, Result<Verdict, &'t str>)>,
     tasks: Vec<(usize, &'t str, Result<Status, &'t str>)>,
-    /// Where something that does not stand alone says what is not good.
+    /// Offsets of bad words that are not alone in their block.
     loose: Vec<usize>,
-    /// Verdicts that do not stand alone and that nobody can read.
+    /// Offsets of verdicts that are not alone in their block and cannot be read.
     unreadable: Vec<usize>,
-    /// Something began as a marker, and nobody knows what it was going to say.
+    /// Whether a marker was begun whose intended word is unknown.
     pub(super) broken: bool,
-    /// What the person is asked.
+    /// Questions to the person.
     pub(super) questions: Vec<String>,
 }
 
@@ -36,7 +38,7 @@ impl<'t> ReplyClaims<'t> {
         let marker = |at| MarkerTag::at(text, at).and_then(|tag| Marker::of(text, &tag));
         for FoundMarker { at, end, standing } in found {
             let at = *at;
-            // Most of what is found may be of no use, so what it was is looked at only where it is told.
+            // Most markers may be of no use, so their text is decoded only if a message shows it.
             let shown = || shorten(&String::from_utf8_lossy(&text[at..*end]));
             match standing {
                 MarkerStanding::Question => {
@@ -98,7 +100,7 @@ impl<'t> ReplyClaims<'t> {
     }
 
     fn add(&mut self, at: usize, marker: &Marker<'t>, problems: &mut ReplyProblems) {
-        // An attribute that says something else makes the marker contradict itself.
+        // A marker contradicts itself if an attribute says something else.
         if is_good(marker) && !is_plain(marker.name, marker.attributes) {
             self.broken(at, TALKATIVE, problems);
         }
@@ -129,7 +131,7 @@ impl<'t> ReplyClaims<'t> {
         problems.add(ProblemCode::BrokenMarker, Some(at), || message.to_string());
     }
 
-    /// Tells of everything that counts though it does not stand alone.
+    /// Reports every claim that counts although it is not alone in its block.
     fn report_conflicts(&self, problems: &mut ReplyProblems) {
         for at in &self.loose {
             let message = "a word that is not good counts wherever it stands";
@@ -138,24 +140,21 @@ impl<'t> ReplyClaims<'t> {
     }
 }
 
-/// So many different questions are kept.
+/// The maximum number of distinct questions that are kept.
 const MOST_QUESTIONS: usize = 20;
-
-/// What is asked for where there is no list of tasks: the request is the one task.
-pub(crate) const ONE_TASK: &str = "1";
 
 const BROKEN: &str = "a marker is not complete: tag, word and closing tag stand on one line, or on three";
 
 const TALKATIVE: &str = "a good marker has no attribute but an `id`, so that it says one thing";
 
-/// The one id of a marker.
+/// Returns the id of a marker that has exactly one.
 fn id<'t>(marker: &Marker<'t>) -> Option<&'t str> {
     let ids = marker.attributes().filter(|(name, _)| name.eq_ignore_ascii_case("id"));
     let mut ids = ids.map(|(_, id)| id.trim());
     ids.next().filter(|id| !id.is_empty() && ids.next().is_none())
 }
 
-/// The id that a loose marker names, as far as it can be read.
+/// Returns the id of a loose marker, as far as it can be read.
 fn loose_marker_id(text: &[u8], at: usize) -> Option<&str> {
     let tag = LooseTag::near(text, at)?;
     let attributes = str::from_utf8(&text[tag.name_end..tag.end]).ok()?.trim_end_matches('>');
@@ -179,12 +178,12 @@ fn status(word: &str) -> Option<Status> {
     Status::ALL.iter().copied().find(|status| is_word(word, status.name()))
 }
 
-/// Why something good may not be believed.
+/// The reasons not to believe something good.
 pub(super) struct ReplyDoubt {
     pub(super) anywhere: bool,
-    /// What stands before this may have been a thought.
+    /// The text before this offset may have been a thought.
     pub(super) before: Option<usize>,
-    /// How many markers do not count for where they stand.
+    /// The number of markers that do not count because of their place.
     pub(super) quoted: usize,
 }
 
@@ -241,7 +240,8 @@ pub(super) fn judge(
     ReplyJudgement { verdict, outcome, tasks }
 }
 
-/// How bad a verdict is. A word that means nothing is worse than a pass and says less than any other.
+/// Returns the severity of a verdict. An unknown word is worse than a pass and says less than any other
+/// verdict.
 const fn rank(said: Result<Verdict, &str>) -> u8 {
     match said {
         Ok(Verdict::Pass) => 0,
@@ -320,20 +320,20 @@ fn judge_verdict(
             (None, Outcome::NoVerdict)
         }
         Ok(verdict) => (Some(*verdict), outcome(*verdict)),
-        // What stands beside a pass and means nothing may mean anything.
+        // An unknown word beside a pass may mean anything.
         Err(_) if all.iter().any(|(_, word)| *word == Ok(Verdict::Pass)) => (None, Outcome::NoVerdict),
         Err(_) => (None, Outcome::ForeignVerdict),
     }
 }
 
-/// Tells of verdicts that nobody can read.
+/// Reports verdicts that cannot be read.
 fn unreadable(said: &ReplyClaims<'_>, problems: &mut ReplyProblems, code: ProblemCode) {
     for at in &said.unreadable {
         problems.add(code, Some(*at), || "this may be a verdict, and nobody can read it".into());
     }
 }
 
-/// What is said of each task, and whether every task that was asked for is completed, said once.
+/// Returns the status of each task, and whether every requested task is reported once and completed.
 fn judge_tasks(
     asked: &ReplyContext<'_>,
     said: &ReplyClaims<'_>,
@@ -387,13 +387,14 @@ fn judge_tasks(
     (tasks, complete)
 }
 
-/// Whether an id may be meant for a task, or for a part of it: `Task 1.1`, `1.1-b`, `all`. An id with other numbers is not.
+/// Checks whether an id may refer to a task or to a part of it: `Task 1.1`, `1.1-b`, `all`. An id with other
+/// numbers does not.
 fn can_mean_task(id: &str, task: &str) -> bool {
     let said = numbers(id);
     said.is_empty() || said.starts_with(&numbers(task))
 }
 
-/// The numbers in an id, in whichever digits.
+/// Returns the numbers in an id, in any kind of digits.
 fn numbers(id: &str) -> Vec<String> {
     let mut plain = String::new();
     for c in id.chars() {

@@ -1,7 +1,7 @@
-//! Loose markers: whatever looks like a marker and does not stand as one must.
+//! Finds loose markers: text that looks like a marker, but lacks the form that a marker requires.
 //!
-//! None of them is ever good. A word that is not good counts wherever it stands and however it is spelled, so the tags are
-//! found in the text as it is seen ([`fold`](super::fold)), and what is between them is searched for such words.
+//! A loose marker is never good. A bad word counts in any place and any spelling, so the tags are searched in
+//! the text as [`fold`](super::fold) shows it, and the text between them is searched for bad words.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -15,20 +15,20 @@ use super::judge::is_good;
 use super::tag::{Marker, MarkerName, MarkerTag, is_placeholder, is_placeholder_word, is_plain};
 use super::thoughts::ThoughtTags;
 
-/// How far apart the tags of one marker can be. Whatever is further apart is two tags.
+/// The maximum distance between the tags of one marker. Tags that are further apart are two separate tags.
 const LONGEST: usize = 1024;
 
-/// How far from a tag without its other one a word is looked for.
+/// The distance from an unpaired tag within which a word is searched.
 const WINDOW: usize = 256;
 
-/// A tag of a marker, however it is spelled.
+/// A marker tag in any spelling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LooseTag {
     pub(super) name: MarkerName,
     pub(super) closing: bool,
     pub(super) start: usize,
     pub(super) name_end: usize,
-    /// Where the tag ends, or its name if it does not end.
+    /// The end of the tag, or the end of its name if the tag does not end.
     pub(super) end: usize,
 }
 
@@ -36,7 +36,7 @@ const NAMES: [(&[u8], MarkerName); 2] =
     [(b"review", MarkerName::Review), (b"taskstatus", MarkerName::TaskStatus)];
 
 impl LooseTag {
-    /// The tag that begins or ends with the bracket at `at`.
+    /// Parses the tag that begins or ends with the bracket at `at`.
     pub(super) fn at(text: &[u8], at: usize) -> Option<Self> {
         let mut seen = FoldedChars::new(text, at);
         match seen.next()?.0 {
@@ -46,7 +46,7 @@ impl LooseTag {
         }
     }
 
-    /// The tag that a loose marker at `at` began with.
+    /// Parses the tag with which the loose marker at `at` begins.
     pub(super) fn near(text: &[u8], at: usize) -> Option<Self> {
         let ends = |name: &str| Some(at + name.len()).filter(|end| text.get(*end) == Some(&b'>'));
         Self::at(text, at).or_else(|| {
@@ -64,7 +64,7 @@ impl LooseTag {
                 _ => {}
             }
         }
-        // Up to two names: the first may be a prefix.
+        // A tag has up to two names, since the first may be a prefix.
         for _ in 0..2 {
             let mut possible = NAMES.map(|(name, kind)| (Some(name), kind));
             let mut after = None;
@@ -117,7 +117,7 @@ impl LooseTag {
         None
     }
 
-    /// `review>`: a tag that nothing opened.
+    /// Parses a tag without an opening bracket: `review>`.
     fn parse_unopened(text: &[u8], at: usize) -> Option<Self> {
         for (name, kind) in [("review", MarkerName::Review), ("task_status", MarkerName::TaskStatus)] {
             let Some(start) = at.checked_sub(name.len()) else { continue };
@@ -134,7 +134,7 @@ impl LooseTag {
     }
 }
 
-/// Where the tag ends whose name ends at `from`.
+/// Returns the end of the tag whose name ends at `from`, or `from` if the tag does not end.
 fn tag_end(text: &[u8], from: usize) -> usize {
     for (seen, end) in FoldedChars::new(text, from).take(LONGEST) {
         match seen {
@@ -146,18 +146,19 @@ fn tag_end(text: &[u8], from: usize) -> usize {
     from
 }
 
-/// What a loose marker says.
+/// The meaning of a loose marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LooseWord {
     Good,
     Verdict(Verdict),
     Failed,
     Unreadable,
-    /// It begins a line, and nobody knows what it was going to say.
+    /// The marker begins a line, and its intended word is unknown.
     Broken,
 }
 
-/// What is said from `tag` on, up to where it ends; `next` is the tag that follows, if one does.
+/// Returns the meaning of the marker that begins with `tag`, and the end of the marker. `next` is the
+/// following tag, if there is one.
 pub(super) fn said(text: &[u8], tag: &LooseTag, next: Option<&LooseTag>) -> Option<(LooseWord, usize)> {
     let near = next.filter(|next| next.start.saturating_sub(tag.end) <= LONGEST && next.start >= tag.end);
     if tag.closing {
@@ -183,14 +184,14 @@ pub(super) fn said(text: &[u8], tag: &LooseTag, next: Option<&LooseTag>) -> Opti
     {
         return Some((word, tag.end));
     }
-    // Whatever begins a line: nothing but signs is before it.
+    // A tag begins its line if only signs precede it.
     let near_line = tag.start.saturating_sub(64);
     let line = memchr::memrchr(b'\n', &text[near_line..tag.start]).map(|end| near_line + end + 1);
     let line = line.or_else(|| (near_line == 0).then_some(0));
     let is_sign = |(seen, _)| matches!(seen, FoldedChar::Blank | FoldedChar::Other(_));
     let begins = line.is_some_and(|line| FoldedChars::new(&text[..tag.start], line).all(is_sign));
     let glued = after.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii());
-    // What stands in other brackets may be a link or a line of a log.
+    // Text in other brackets may be a link or a log line.
     let is_tag = text[tag.start] == b'<';
     let is_square = text[tag.start] == b'[';
     if is_square && is_link(after) {
@@ -202,7 +203,8 @@ pub(super) fn said(text: &[u8], tag: &LooseTag, next: Option<&LooseTag>) -> Opti
     is_broken.then_some((LooseWord::Broken, tag.end))
 }
 
-/// Whether square brackets are those of a link, by what is after them: `(address)`, `[name]` or `: address`.
+/// Checks whether square brackets belong to a link, by the text after them: `(address)`, `[name]` or
+/// `: address`.
 fn is_link(after: &[u8]) -> bool {
     let target = match after {
         [b'(', rest @ ..] => memchr(b')', rest).map(|end| &rest[..end]),
@@ -218,7 +220,8 @@ fn is_link(after: &[u8]) -> bool {
     target.is_some_and(|target| !target.contains(&b'\n') && target.iter().any(is_address))
 }
 
-/// Whether a tag says more than its name, and for a task more than its id: `<review verdict="NO"/>`, `<review: NO>`.
+/// Checks whether a tag has more than its name and, for a task, its id: `<review verdict="NO"/>`,
+/// `<review: NO>`.
 fn has_extra_attributes(name: MarkerName, attributes: &[u8]) -> bool {
     let attributes =
         str::from_utf8(attributes).unwrap_or("?").trim_end_matches('>').trim_end_matches('/').trim();
@@ -229,7 +232,7 @@ fn has_extra_attributes(name: MarkerName, attributes: &[u8]) -> bool {
     }
 }
 
-/// Whether a word in capitals follows that ends its line or its clause: `<review> BLOCK`.
+/// Checks whether a word in capitals follows that ends its line or its clause: `<review> BLOCK`.
 fn has_own_word(after: &[u8]) -> bool {
     let after = after.trim_ascii_start();
     let length = after.iter().take_while(|byte| byte.is_ascii_uppercase() || **byte == b'_').count();
@@ -253,7 +256,8 @@ fn closed(text: &[u8], tag: &LooseTag, close: &LooseTag) -> Option<(LooseWord, u
     }
     let exact = MarkerTag::at(text, tag.start).and_then(|tag| Marker::of(text, &tag));
     let good = exact.is_some_and(|marker| is_good(&marker) && is_plain(marker.name, marker.attributes));
-    // Far apart and without a word that anything knows, two tags are spoken of; also with sentences in two paragraphs.
+    // Two distant tags without a known word are only mentioned, and so are two tags around sentences in two
+    // paragraphs.
     let is_prose = || {
         let words = between.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count();
         words >= 4 && memmem::find(between, b"\n\n").is_some()
@@ -264,7 +268,7 @@ fn closed(text: &[u8], tag: &LooseTag, close: &LooseTag) -> Option<(LooseWord, u
     Some((if good { LooseWord::Good } else { LooseWord::Unreadable }, close.end))
 }
 
-/// A text without what stands between angle brackets in it: `MAJOR<wbr>_ISSUES`.
+/// Returns a text without the tags in angle brackets: `MAJOR<wbr>_ISSUES`.
 fn strip_tags(text: &[u8]) -> Vec<u8> {
     let mut left = Vec::new();
     let mut rest = text;
@@ -284,7 +288,7 @@ enum WordPosition {
     Anywhere,
 }
 
-/// Words that are not good, as far as they matter and as they are [fold_lookalike], the most severe first.
+/// The significant part of each bad word, as [`fold_lookalike`] folds it, the most severe first.
 const VERDICTS: [(&[u8], Verdict); 5] = [
     (b"majorissue", Verdict::MajorIssues),
     (b"reject", Verdict::Rejected),
@@ -293,7 +297,7 @@ const VERDICTS: [(&[u8], Verdict); 5] = [
     (b"needsrevision", Verdict::NeedsRevision),
 ];
 
-/// The same in a text as it is spelled, and without the tags in it.
+/// Searches a text for a bad word, both as it is spelled and without the tags in it.
 fn bad_word_in(name: MarkerName, text: &[u8], place: WordPosition) -> Option<LooseWord> {
     bad_word(name, &letters(text), place).or_else(|| {
         let untagged = memchr(b'<', text).map(|_| strip_tags(text))?;
@@ -333,7 +337,7 @@ fn bad_word(name: MarkerName, letters: &[u8], place: WordPosition) -> Option<Loo
     }
 }
 
-/// A word in capitals, as contracts write it, in the rest of the paragraph.
+/// Finds a bad word in capitals, as contracts write it, in the rest of the paragraph.
 fn find_capital_word(name: MarkerName, after: &[u8]) -> Option<LooseWord> {
     let end = memmem::find(after, b"\n\n").or_else(|| memmem::find(after, b"\n\r\n")).unwrap_or(after.len());
     let after = strip_tags(&after[..end]);
@@ -348,18 +352,18 @@ fn find_capital_word(name: MarkerName, after: &[u8]) -> Option<LooseWord> {
     bad_word(name, &letters(found.as_bytes()), WordPosition::Anywhere)
 }
 
-/// A verdict or a status in attributes that says something else than a good word does.
+/// Finds a verdict or a status in attributes that contradicts a good word.
 pub(super) fn find_bad_attribute(name: MarkerName, attributes: &str) -> Option<LooseWord> {
     bad_word_in(name, attributes.as_bytes(), WordPosition::Anywhere)
 }
 
-/// Whether a text has a tag of a marker in it, however it is spelled.
+/// Checks whether a text contains a marker tag in any spelling.
 pub(super) fn has_tag(text: &[u8], thoughts: &ThoughtTags) -> bool {
     let is_question = |at| MarkerTag::at(text, at).is_some_and(|tag| tag.name == MarkerName::Question);
     SyntaxHits::new(text, 0, thoughts).any(|hit| hit.tag.is_some() || is_question(hit.at))
 }
 
-/// Whether a text ends with what may begin such a tag.
+/// Checks whether a text ends with the possible start of a marker tag.
 pub(super) fn has_tag_start_at_end(text: &[u8]) -> bool {
     const TAGS: [&str; 6] =
         ["<review", "</review", "<task_status", "</task_status", "<question", "</question"];
@@ -372,7 +376,7 @@ pub(super) fn has_tag_start_at_end(text: &[u8]) -> bool {
     tail.is_some_and(begins)
 }
 
-/// Whether a line of the prompt says more than its markers: a letter besides tags and their words.
+/// Checks whether a line of the prompt holds more than markers: a letter outside of tags and their words.
 pub(super) fn is_more_than_markers(line: &[u8]) -> bool {
     let mut rest = line;
     let mut outside: Vec<Range<usize>> = Vec::new();

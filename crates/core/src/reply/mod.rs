@@ -1,8 +1,8 @@
-//! Replies: what an agent's output claims.
+//! Reads the claims of a reply from an agent's output.
 //!
-//! [`read`] cannot fail: whatever the bytes, it returns a [`Reply`], and what is wrong is in its problems. Nothing here
-//! guesses. What an agent said in a thought, in code, in a quote or as an echo of its prompt it did not say; a marker
-//! inside a sentence does not count; and where two readings are possible, none of them is a pass.
+//! [`read`] cannot fail: it returns a [`Reply`] for any bytes and lists every fault in its problems. It does
+//! not guess. Text in a thought, in code, in a quote or in an echo of the prompt is not a claim of the agent;
+//! a marker inside a sentence does not count; and if two readings are possible, neither of them is a pass.
 
 mod echo;
 mod fold;
@@ -27,83 +27,46 @@ use serde::{Serialize, Serializer};
 pub use problem::{LineColumn, ProblemCode, ReplyProblem};
 pub use stream::{MOST_TEXT, StreamDoubts, StreamReader, StreamText, TextSink};
 
-use crate::agent::OutputFormat;
-use crate::contract::Contract;
+use crate::library::agent::OutputFormat;
+use crate::library::contract::Contract;
+use crate::library::contract::{Status, Verdict};
+use crate::text::word_enum::word_enum;
 use echo::PromptEcho;
-pub(crate) use judge::ONE_TASK;
 use judge::{ReplyClaims, ReplyDoubt, ReplyJudgement, judge};
 use problem::ReplyProblems;
 use scan::{FoundMarker, ReplyScan, scan};
 
-/// What a reply answers.
+/// The contract, tasks and prompt that a reply answers.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyContext<'a> {
+    /// The contract of the prompt.
     pub contract: &'a Contract,
-    /// The tasks whose status is asked for; none are those of the contract.
+    /// The tasks whose status is requested; if empty, those of the contract.
     pub tasks: &'a [String],
-    /// The prompt, as the agent got it: what the reply repeats of it is not the agent's own.
+    /// The prompt as the agent received it: text that the reply repeats from it is not the agent's own.
     pub prompt: Option<&'a str>,
 }
 
-/// What was read from an agent's output: claims, never facts.
+/// The claims read from an agent's output; they are never facts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Reply<'o> {
     /// The verdict that counts.
     pub verdict: Option<Verdict>,
+    /// The result of the reply as a whole.
     pub outcome: Outcome,
-    /// What was said of each task; where it was said more than once, the worst.
+    /// The claimed status of each task; the worst one if a task has several.
     pub tasks: BTreeMap<String, Status>,
-    /// What the person is asked, whatever else the reply says.
+    /// Questions to the person, independent of the rest of the reply.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<String>,
-    /// What the agent said, without its thoughts.
+    /// The agent's text, without its thoughts.
     pub text: ReplyText<'o>,
+    /// The problems of the reply in order of place.
     pub problems: Vec<ReplyProblem>,
 }
 
-macro_rules! words {
-    ($(#[$meta:meta])* $name:ident { $($variant:ident $word:literal,)* }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum $name { $($variant,)* }
-
-        impl $name {
-            pub const ALL: &[Self] = &[$(Self::$variant,)*];
-
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $word,)* }
-            }
-        }
-
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.name())
-            }
-        }
-    };
-}
-
-words! {
-    /// The verdicts that there are, whichever of them a contract allows.
-    Verdict {
-        Pass "PASS",
-        NeedsRevision "NEEDS_REVISION",
-        NeedsChanges "NEEDS_CHANGES",
-        Rejected "REJECTED",
-        MajorIssues "MAJOR_ISSUES",
-    }
-}
-
-words! {
-    /// How a task can have ended; the worse, the later.
-    Status {
-        Completed "COMPLETED",
-        Failed "FAILED",
-    }
-}
-
-words! {
-    /// What a reply comes to.
+word_enum! {
+    /// The result of a reply as a whole.
     Outcome {
         Pass "pass",
         NeedsRevision "needs_revision",
@@ -119,13 +82,14 @@ words! {
 }
 
 impl Outcome {
-    /// Whether everything that was asked for is there, and good.
+    /// Checks whether everything that was requested is present and good.
     pub const fn is_good(self) -> bool {
         matches!(self, Self::Pass | Self::Complete | Self::None)
     }
 }
 
-/// What is left of an output: ranges of it rather than a copy. Bytes that are no text become U+FFFD where it is shown.
+/// The text of an output without its cut parts, as ranges of the output instead of a copy. Displaying it
+/// replaces bytes that are not text by U+FFFD.
 #[derive(Clone, Debug)]
 pub struct ReplyText<'o> {
     whole: Cow<'o, [u8]>,
@@ -133,7 +97,7 @@ pub struct ReplyText<'o> {
 }
 
 impl ReplyText<'_> {
-    /// What is left, in order.
+    /// Returns the remaining pieces, in order.
     pub fn pieces(&self) -> impl Iterator<Item = Cow<'_, str>> {
         self.ranges().map(|range| String::from_utf8_lossy(&self.whole[range]))
     }
@@ -170,12 +134,12 @@ impl Serialize for ReplyText<'_> {
     }
 }
 
-/// Reads what an agent printed in `format`.
+/// Reads the output that an agent printed in `format`.
 pub fn read<'o>(asked: &ReplyContext<'_>, output: &'o [u8], format: OutputFormat) -> Reply<'o> {
     read_text(asked, stream::agent_text(output, format))
 }
 
-/// Reads the text of an agent that a [`StreamReader`] took out of its output.
+/// Reads the agent's text that a [`StreamReader`] extracted from its output.
 pub fn read_text<'o>(asked: &ReplyContext<'_>, stream: StreamText<Cow<'o, [u8]>>) -> Reply<'o> {
     let tasks = if asked.tasks.is_empty() { &asked.contract.tasks } else { asked.tasks };
     let asked = &ReplyContext { tasks, ..*asked };
@@ -196,7 +160,7 @@ pub fn read_text<'o>(asked: &ReplyContext<'_>, stream: StreamText<Cow<'o, [u8]>>
         problems.add(ProblemCode::TooLarge, too_large, || message.into());
     }
     let said = ReplyClaims::new(&text.whole, &found, &mut problems);
-    // Of what is left open nobody knows how far it was meant to go.
+    // The intended end of an unclosed block is unknown, so the whole reply is in doubt.
     let anywhere = said.broken || too_large.is_some() || doubts.has_doubts() || !open.is_empty();
     let doubt = ReplyDoubt { anywhere, before: unopened, quoted };
     let ReplyJudgement { verdict, outcome, tasks } = judge(asked, &said, &doubt, &mut problems);
@@ -204,7 +168,7 @@ pub fn read_text<'o>(asked: &ReplyContext<'_>, stream: StreamText<Cow<'o, [u8]>>
     Reply { verdict, outcome, tasks, questions: said.questions, text, problems }
 }
 
-/// Drops what the reply only repeats.
+/// Drops the markers that the reply only repeats from its prompt.
 fn remove_echoes(text: &ReplyText<'_>, prompt: &str, found: &mut Vec<FoundMarker>) {
     let prompt = prompt.as_bytes();
     let prompt = ReplyText { cuts: scan(prompt).cuts, whole: Cow::Borrowed(prompt) };
@@ -217,7 +181,7 @@ fn remove_echoes(text: &ReplyText<'_>, prompt: &str, found: &mut Vec<FoundMarker
         while let Some(cut) = cuts.next_if(|cut| cut.end <= found.at) {
             cut_away += cut.len();
         }
-        // What counts in a thought that is not closed is not in the text that is left.
+        // A marker that counts in an unclosed thought is not part of the remaining text.
         if cuts.peek().is_some_and(|cut| cut.start <= found.at) {
             return true;
         }

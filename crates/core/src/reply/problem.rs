@@ -1,4 +1,4 @@
-//! Problems of a reply: what is wrong with it, and where.
+//! Defines the problems of a reply, and computes their places.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -11,12 +11,16 @@ use super::scan::UnclosedBlock;
 use super::stream::StreamDoubts;
 use crate::diag::{MOST, visible};
 
+/// A fault of a reply, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReplyProblem {
+    /// The kind of the problem.
     pub code: ProblemCode,
+    /// The description of the problem.
     pub message: String,
+    /// The place in the agent's text, if the problem has one.
     pub place: Option<LineColumn>,
-    /// How many more of this kind there are that are not told one by one.
+    /// The number of further problems of this kind, which are not reported one by one.
     #[serde(skip_serializing_if = "is_zero")]
     pub more: usize,
 }
@@ -26,27 +30,31 @@ const fn is_zero(more: &usize) -> bool {
     *more == 0
 }
 
-/// Line and column in what the agent said, its thoughts included, both from 1; the column counts characters.
+/// Line and column in the agent's text, thoughts included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LineColumn {
+    /// The line, from 1.
     pub line: usize,
+    /// The column in characters, from 1.
     pub column: usize,
 }
 
 macro_rules! problems {
     ($($variant:ident $text:literal $meaning:literal,)*) => {
-        /// What can be wrong with a reply. The spelling is stable.
+        /// The kind of a problem. The spelling is stable.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum ProblemCode { $(#[doc = $meaning] $variant,)* }
 
         impl ProblemCode {
+            /// All codes, in the order of their definition.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
+            /// Returns the stable spelling of the code.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
 
-            /// One sentence for the reference in the documentation.
+            /// Returns one sentence for the reference in the documentation.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => $meaning,)* }
             }
@@ -101,16 +109,16 @@ impl UnclosedBlock {
     }
 }
 
-/// Problems as they are found, with byte offsets.
+/// The problems found so far, with byte offsets.
 #[derive(Default)]
 pub(super) struct ReplyProblems {
     told: Vec<(Option<usize>, ReplyProblem)>,
-    /// Of each kind, how many there are and which was told last.
+    /// For each kind, the number of problems and the index of the last one that is reported.
     counts: [(usize, usize); ProblemCode::ALL.len()],
 }
 
 impl ReplyProblems {
-    /// Adds one; of one kind only so many are told.
+    /// Adds a problem. Problems of one kind beyond `MOST` are only counted.
     pub(super) fn add(&mut self, code: ProblemCode, at: Option<usize>, message: impl FnOnce() -> String) {
         let (count, last) = &mut self.counts[code as usize];
         *count += 1;
@@ -156,7 +164,7 @@ impl ReplyProblems {
         }
     }
 
-    /// All of them in the order of their places, those without a place last.
+    /// Returns all problems in order of place; those without a place are last.
     pub(super) fn finish(self, text: &[u8]) -> Vec<ReplyProblem> {
         let mut told = self.told;
         told.sort_by_key(|(at, _)| at.unwrap_or(usize::MAX));
@@ -180,7 +188,7 @@ impl ReplyProblems {
     }
 }
 
-/// Enough of an agent's words to know them again.
+/// Shortens an agent's words to a recognizable length.
 pub(super) fn shorten(words: &str) -> String {
     const MOST_CHARACTERS: usize = 80;
     let visible = visible(words.trim());

@@ -1,9 +1,10 @@
-//! The scan: the thoughts of a text, and every marker with how it stands there.
+//! Scans a text for thoughts and markers, and determines the place of every marker.
 //!
-//! Only what is around a [hit](super::hits) is parsed, from an empty line before it to an empty line after it: there a block
-//! begins at the top whatever came before, since nothing that can go on over empty lines begins without a hit. A CommonMark
-//! parser says what is code, what is quoted, what is HTML and which paragraphs there are. A good marker counts only as
-//! [all that a block holds](super::tag::only_markers); every other marker is [loose](super::loose).
+//! Only the text around a [hit](super::hits) is parsed, from an empty line before it to an empty line after
+//! it. A top-level block begins there whatever precedes it, since nothing that can continue over empty lines
+//! begins without a hit. A CommonMark parser identifies code, quotes, HTML and paragraphs. A good marker
+//! counts only as [all that a block holds](super::tag::only_markers); every other marker is
+//! [loose](super::loose).
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
@@ -29,13 +30,13 @@ pub(super) struct ReplyScan {
     /// The thoughts, in order.
     pub(super) cuts: Vec<Range<usize>>,
     pub(super) found: Vec<FoundMarker>,
-    /// How many markers stand in code and quotes.
+    /// The number of markers in code and quotes.
     pub(super) quoted: usize,
-    /// What is still open at the end, and since where.
+    /// Blocks that are still open at the end, with their starts.
     pub(super) open: Vec<(UnclosedBlock, usize)>,
-    /// The end of the last thought that nothing opened: what is before it may have been one.
+    /// The end of the last thought that was not opened: the text before it may have been a thought.
     pub(super) unopened: Option<usize>,
-    /// Where something begins that is too large to be judged.
+    /// The start of a part that is too large to be judged.
     pub(super) too_large: Option<usize>,
 }
 
@@ -54,7 +55,7 @@ pub(super) struct FoundMarker {
 }
 
 impl FoundMarker {
-    /// The same where only what is not good counts.
+    /// Returns the marker as it counts in text where only bad markers count, or `None` if it is not bad.
     fn bad(self, text: &[u8]) -> Option<Self> {
         match self.standing {
             MarkerStanding::Loose(LooseWord::Verdict(_) | LooseWord::Failed) => Some(self),
@@ -69,39 +70,39 @@ impl FoundMarker {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MarkerStanding {
-    /// All that a paragraph, an entry of a list or an HTML block holds, beside others.
+    /// All that a paragraph, a list item or an HTML block holds, beside other markers.
     Alone,
-    /// The same inside of an element or between delimiters of thoughts.
+    /// The same inside an element or between thought delimiters.
     Enclosed,
     Loose(LooseWord),
-    /// Indented as far as code is.
+    /// Indented as far as code.
     Indented,
-    /// A question to the person. It counts wherever it stands, since to ask is never wrong.
+    /// A question to the person. It counts in any place, since asking is never wrong.
     Question,
 }
 
-/// How many lines and signs a block may have: what the parser keeps of each is a hundred bytes.
+/// The maximum number of lines and signs in a block: the parser keeps a hundred bytes for each of them.
 const MOST_NODES: usize = 500_000;
-/// How many quotes and lists may be in each other on one line.
+/// The maximum nesting of quotes and lists on one line.
 const DEEPEST: usize = 200;
-/// How many markers are judged.
+/// The maximum number of markers that are judged.
 const MOST_FOUND: usize = 1_000_000;
-/// How many names of elements are told apart.
+/// The maximum number of distinct element names.
 const MOST_NAMES: usize = 10_000;
 
-/// Tags of thoughts that are no HTML, as a pair of delimiters.
+/// The delimiter pair of thought tags that are not HTML.
 const TAG: usize = usize::MAX;
-/// Tags of thoughts that a quote or a comment leaves open: nothing closes them.
+/// The delimiter pair of thought tags that a quote or a comment leaves open: nothing closes them.
 const STRAY: usize = usize::MAX - 1;
 
 pub(super) fn scan(text: &[u8]) -> ReplyScan {
-    // Some editors put a byte order mark in front.
+    // Some editors write a byte order mark first.
     let start = bom(text);
     let thoughts = ThoughtTags::shipped();
     let mut scan = scan_from(text, start, &thoughts, true);
     let thought = scan.open.iter().find(|(open, _)| *open == UnclosedBlock::Thought);
     if let Some((_, thought)) = thought.copied() {
-        // Nobody knows where it was meant to end, so what is not good in it counts.
+        // The intended end of the thought is unknown, so bad markers in it count.
         let inside = scan_from(text, block_before(text, start, thought), &thoughts, false);
         scan.too_large = scan.too_large.or(inside.too_large);
         let bad = inside.found.into_iter().filter(|found| found.at > thought);
@@ -111,7 +112,7 @@ pub(super) fn scan(text: &[u8]) -> ReplyScan {
     scan
 }
 
-/// The same from `start` on, with thoughts cut or not.
+/// Scans from `start` on, and cuts thoughts if `cuts` is set.
 fn scan_from(text: &[u8], start: usize, thoughts: &ThoughtTags, cuts: bool) -> ReplyScan {
     let mut scanner = ReplyScanner {
         text,
@@ -152,7 +153,7 @@ fn scan_from(text: &[u8], start: usize, thoughts: &ThoughtTags, cuts: bool) -> R
     scanner.finish()
 }
 
-/// The last place up to `to` where a block begins at the top: after an empty line, at the margin.
+/// Returns the last offset up to `to` at which a top-level block begins: after an empty line, at the margin.
 fn block_before(text: &[u8], from: usize, to: usize) -> usize {
     let mut line = line_start(text, to);
     while line > from {
@@ -170,7 +171,7 @@ fn block_before(text: &[u8], from: usize, to: usize) -> usize {
     from
 }
 
-/// The first place after `from` where a block begins at the top, or the end.
+/// Returns the first offset after `from` at which a top-level block begins, or the end of the text.
 fn block_after(text: &[u8], from: usize) -> usize {
     let mut empty = false;
     for end in memchr_iter(b'\n', &text[from..]) {
@@ -189,27 +190,27 @@ fn line_start(text: &[u8], at: usize) -> usize {
     memrchr(b'\n', &text[..at]).map_or(0, |end| end + 1)
 }
 
-/// Whether the line holds nothing but blanks before `at`.
+/// Checks whether the line holds only whitespace before `at`.
 fn is_blank_before(text: &[u8], at: usize) -> bool {
     text[..at].iter().rev().find(|byte| !is_blank(**byte)).is_none_or(|byte| *byte == b'\n')
 }
 
-/// Whether this may stand before the text of an entry of a list.
+/// Checks whether a byte may precede the text of a list item.
 const fn is_lead(byte: &u8) -> bool {
     matches!(byte, b' ' | b'-' | b'+' | b'*' | b'.' | b')' | b'0'..=b'9')
 }
 
-/// Whether the line of `at` begins with the sign of a quote, in an entry of a list or not.
+/// Checks whether the line of `at` begins with a quote sign, inside a list item or not.
 fn is_quoted(text: &[u8], at: usize) -> bool {
     let line = &text[line_start(text, at).max(bom(text)).min(at)..at];
     let sign = line.iter().position(|byte| !is_lead(byte) && *byte != b'\t');
     sign.is_some_and(|at| line[at] == b'>' && (at == 0 || is_blank(line[at - 1])))
 }
 
-/// Whether every parser begins a block with the line at `line`, behind blocks that begin at `region`.
+/// Checks whether every parser begins a block with the line at `line`, after blocks that begin at `region`.
 ///
-/// Whether a quote or a list goes on without its sign, and whether a line under a text is a rule or makes a heading of it, is
-/// read in more than one way.
+/// Parsers differ on whether a quote or a list continues without its sign, and on whether a line under a text
+/// is a rule or turns the text into a heading.
 fn is_clear_before(text: &[u8], region: usize, line: usize, is_item: bool, is_quoted: bool) -> bool {
     let before = |line: usize| (line > region).then(|| line_start(text, line - 1).max(region));
     let words = |line: usize| text[line..line_end(text, line)].trim_ascii();
@@ -226,7 +227,7 @@ fn is_clear_before(text: &[u8], region: usize, line: usize, is_item: bool, is_qu
     }
 }
 
-/// Whether a line that is empty or begins with `#` ends what is before it.
+/// Checks whether a line that is empty or begins with `#` ends the block before it.
 fn is_heading(words: &[u8]) -> bool {
     let level = words.iter().take_while(|byte| **byte == b'#').count();
     words.is_empty() || level <= 6 && words.get(level).is_none_or(|byte| is_blank(*byte))
@@ -242,45 +243,46 @@ struct ReplyScanner<'t> {
     /// Whether thoughts are cut.
     cuts: bool,
     scan: ReplyScan,
-    /// How deep thoughts are nested here, and where the outermost begins.
+    /// The nesting depth of thoughts here, and the start of the outermost one.
     depth: usize,
     thought: usize,
-    /// Where the last cut ends, and where its line begins if it holds nothing before but what is cut.
+    /// The end of the last cut, and the start of its line if only cut text precedes the cut there.
     clean: (usize, Option<usize>),
-    /// The delimiters of thoughts that are open: which pair, and how often.
+    /// The open thought delimiters: the pair, and how often it is open.
     between: Vec<(usize, usize)>,
-    /// Elements by their name: those that are open.
+    /// The open elements by name.
     elements: BTreeMap<String, Vec<OpenElement>>,
-    /// Which of what was found is known to be enclosed.
+    /// The range of found markers that are known to be enclosed.
     enclosed: Range<usize>,
-    /// The loose tag that may yet be closed, and whether it is in indented code.
+    /// The loose tag that may still be closed, and whether it is in indented code.
     pending: Option<(LooseTag, bool)>,
-    /// Where the first quote begins since an empty line.
+    /// The start of the first quote since an empty line.
     quote: usize,
-    /// Where the last question ends.
+    /// The end of the last question.
     asked: usize,
 }
 
 #[derive(Clone, Copy)]
 struct OpenElement {
-    /// How much was found before it.
+    /// The number of markers found before the element.
     found: usize,
-    /// How many were opened since nothing else was found.
+    /// The number of such elements that were opened without a marker between them.
     count: usize,
-    /// Whether nobody only speaks of it, so that it holds all that follows if it is not closed.
+    /// Whether the element is more than a mention of its name, so that it holds all that follows if it is not
+    /// closed.
     encloses: bool,
 }
 
-/// What the parser says of a few blocks.
+/// The parser's findings about a few blocks.
 #[derive(Default)]
 struct ParsedBlocks {
-    /// In order; none in another.
+    /// In order, none inside another.
     hidden: Vec<(Range<usize>, HiddenKind)>,
     html: Vec<Range<usize>>,
     units: Vec<TextUnit>,
-    /// Fences that are not closed.
+    /// The starts of fences that are not closed.
     open: Vec<usize>,
-    /// The last block, if it may go on.
+    /// The last block, which may continue.
     last: Option<(Range<usize>, LastBlock)>,
 }
 
@@ -298,15 +300,16 @@ enum LastBlock {
     Other,
 }
 
-/// A paragraph, what an entry of a list holds, or an HTML block.
+/// A paragraph, the text of a list item, or an HTML block.
 struct TextUnit {
     range: Range<usize>,
-    /// Where it has anything but text, HTML and bold.
+    /// Offsets of everything except text, HTML and bold.
     decorated: Vec<usize>,
 }
 
 impl ReplyScanner<'_> {
-    /// Reads the blocks in `range` and what goes on behind it; returns where to go on, or nothing if it is too large.
+    /// Reads the blocks in `range` and their continuation after it. Returns the offset to continue from, or
+    /// `None` if the blocks are too large.
     fn blocks(&mut self, range: Range<usize>, hits: &mut Peekable<SyntaxHits<'_>>) -> Option<usize> {
         let text = self.text;
         let mut parsed = parse(text, &range)?;
@@ -360,8 +363,8 @@ impl ReplyScanner<'_> {
         Some(end)
     }
 
-    /// Finds the thoughts. Only tags that are HTML cut. In a quote or a comment they cut nothing; those that are not closed
-    /// in it are returned.
+    /// Finds the thoughts. Only tags that are HTML cut. In a quote or a comment they cut nothing; those that
+    /// are not closed in it are returned.
     fn thoughts(&mut self, hits: &[SyntaxHit], parsed: &ParsedBlocks) -> Vec<usize> {
         if !self.cuts {
             return Vec::new();
@@ -370,7 +373,7 @@ impl ReplyScanner<'_> {
         let mut walk = HtmlWalker::default();
         let mut hidden = parsed.hidden.iter().peekable();
         let mut html = parsed.html.iter().peekable();
-        // Where the quote or the comment ends that this is in, and which thoughts began in it.
+        // The end of the surrounding quote or comment, and the thoughts that began in it.
         let mut scope: Option<(usize, Vec<usize>)> = None;
         let mut strays = Vec::new();
         for hit in hits {
@@ -403,14 +406,14 @@ impl ReplyScanner<'_> {
             match inside {
                 HtmlContext::Nothing => {}
                 HtmlContext::Raw if tag.closing && self.depth > 0 => {}
-                // This is no tag. But whoever takes it for one ends a thought here.
+                // This is not a tag, but a reader that takes it for one ends a thought here.
                 _ if tag.closing => {
                     self.scan.unopened = Some(end);
                     continue;
                 }
                 _ => continue,
             }
-            // CommonMark knows no tag with a blank before its name.
+            // CommonMark does not allow whitespace before the name of a tag.
             if tag.name.start != hit.at + 1 + usize::from(tag.closing) {
                 continue;
             }
@@ -448,13 +451,13 @@ impl ReplyScanner<'_> {
         }
     }
 
-    /// Cuts the thought that ends here; where it is all that its lines hold, the lines too.
+    /// Cuts the thought that ends at `end`, together with its lines if they hold nothing else.
     fn cut(&mut self, end: usize) {
         let text = self.text;
         let mut cut = self.thought..end;
         let blanks = text[..cut.start].iter().rev().take_while(|byte| is_blank(**byte)).count();
         let before = cut.start - blanks;
-        // Where the line begins, if it holds nothing before but what is cut.
+        // The start of the line, if only cut text precedes the thought on it.
         let line = match self.clean {
             (end, line) if end == before && end > 0 => line,
             _ => (before == 0 || text[before - 1] == b'\n').then_some(before),
@@ -473,7 +476,7 @@ impl ReplyScanner<'_> {
         }
     }
 
-    /// What is cut in `range`, in order.
+    /// Returns the cuts in `range`, in order.
     fn cuts_in(&self, range: &Range<usize>) -> Vec<Range<usize>> {
         let first = self.scan.cuts.partition_point(|cut| cut.end <= range.start);
         let cuts = self.scan.cuts[first..].iter().take_while(|cut| cut.start < range.end).cloned();
@@ -486,14 +489,14 @@ impl ReplyScanner<'_> {
         self.scan.cuts.get(cut).is_some_and(|cut| cut.start <= at) || self.depth > 0 && at >= self.thought
     }
 
-    /// Finds the markers, and what encloses them.
+    /// Finds the markers and the elements around them.
     fn markers(&mut self, region: usize, hits: &[SyntaxHit], parsed: &ParsedBlocks, strays: &[usize]) {
         let mut strays = strays.iter().peekable();
         let mut hidden = parsed.hidden.iter().peekable();
         let mut units = parsed.units.iter().peekable();
         let mut html = parsed.html.iter().peekable();
         let mut read = 0..0;
-        // The last line in a quote, and whether it has no sign of its own.
+        // The last line in a quote, and whether it lacks a quote sign.
         let (mut line, mut lazy) = (0..0, false);
         for hit in hits {
             while hidden.next_if(|(range, _)| range.end <= hit.at).is_some() {}
@@ -516,14 +519,14 @@ impl ReplyScanner<'_> {
             if inside.is_none() {
                 self.question(hit.at);
             }
-            // Whether a quote goes on without its sign is read in more than one way.
+            // Parsers differ on whether a quote continues without its sign.
             if inside == Some(HiddenKind::Quote) && !line.contains(&hit.at) {
                 line = line_start(self.text, hit.at)..line_end(self.text, hit.at);
                 lazy = !is_quoted(self.text, hit.at);
             }
             let inside = inside.filter(|hidden| *hidden != HiddenKind::Quote || !lazy);
             if read.contains(&hit.at) {
-                // A tag that is spelled with other brackets stands in the words of a question.
+                // A tag that is spelled with other brackets is part of the words of a question.
                 if let Some(tag) = hit.tag.filter(|_| self.text[hit.at] != b'<') {
                     self.push_loose_tag(tag, false);
                 }
@@ -543,7 +546,7 @@ impl ReplyScanner<'_> {
         }
     }
 
-    /// Keeps the question that begins here, if one does.
+    /// Keeps the question that begins at `at`, if there is one.
     fn question(&mut self, at: usize) {
         if at < self.asked {
             return;
@@ -555,12 +558,14 @@ impl ReplyScanner<'_> {
         }
     }
 
-    /// The markers of a unit that holds nothing else, and from where on it does so. Its blocks begin at `region`.
+    /// Returns the markers of a unit that holds nothing else, and the offset from which this is true. The
+    /// blocks of the unit begin at `region`.
     fn unit(&mut self, unit: &TextUnit, region: usize) -> Option<(usize, Vec<usize>)> {
         let text = self.text;
         let mut cuts = self.cuts_in(&unit.range);
         let mut from = unit.range.start;
-        // What is before the end of a thought may be all thought, so it is no reason why a marker behind it does not count.
+        // All text before the end of a thought may be part of it, so that text does not prevent a marker
+        // after it from counting.
         if let Some(end) = self
             .scan
             .unopened
@@ -574,8 +579,8 @@ impl ReplyScanner<'_> {
         if !unit.decorated.iter().all(is_cut) {
             return None;
         }
-        // Whatever is before it on its line begins an entry of a list. A carriage return by itself begins no line, and how
-        // far a tab indents is read in more than one way.
+        // Only the start of a list item may precede the unit on its line. A lone carriage return does not
+        // begin a line, and parsers differ on how far a tab indents.
         let line = line_start(text, unit.range.start).max(bom(text));
         let indent = &text[unit.range.start..skip_blanks(text, unit.range.start)];
         if !text[line..unit.range.start].iter().all(is_lead) || indent.contains(&b'\t') {
@@ -638,7 +643,7 @@ impl ReplyScanner<'_> {
         }
     }
 
-    /// Keeps what a loose tag says; tells whether it went up to the end of `next`.
+    /// Keeps the meaning of a loose tag. Returns whether its marker extends to the end of `next`.
     fn say(&mut self, tag: &LooseTag, indented: bool, next: Option<&LooseTag>) -> bool {
         let Some((word, end)) = loose::said(self.text, tag, next) else { return false };
         let standing = match word {
@@ -650,7 +655,7 @@ impl ReplyScanner<'_> {
         next.is_some_and(|next| next.closing && end == next.end)
     }
 
-    /// What stands around others: elements, and delimiters of thoughts.
+    /// Tracks the surroundings of markers: elements and thought delimiters.
     fn around(&mut self, hit: &SyntaxHit, in_html: bool) {
         let text = self.text;
         let rest = &text[hit.at..];
@@ -660,7 +665,7 @@ impl ReplyScanner<'_> {
             }
         }
         if !in_html {
-            // Comments and their like are text where an empty line is in them.
+            // Comments, CDATA sections and processing instructions are text if they contain an empty line.
             for (name, open, close) in
                 [("!--", &b"<!--"[..], &b"-->"[..]), ("![", b"<![CDATA[", b"]]>"), ("?", b"<?", b"?>")]
             {
@@ -672,7 +677,7 @@ impl ReplyScanner<'_> {
             }
         }
         let Some(tag) = AnyTag::at(text, hit.at) else { return };
-        // An address in angle brackets is no tag.
+        // An address in angle brackets is not a tag.
         let after = &text[tag.name.end..];
         let is_tag = match after.first() {
             Some(b'/') => after.get(1) == Some(&b'>'),
@@ -715,7 +720,7 @@ impl ReplyScanner<'_> {
                     self.between.remove(at);
                 }
             }
-            // Several pairs end alike, so that only the end of a thought of no pair says that one was not opened.
+            // Several pairs end alike, so an end shows that a thought was not opened only if no pair is open.
             (None, true) => {
                 if self.between.is_empty() {
                     self.scan.unopened = Some(end);
@@ -747,7 +752,7 @@ impl ReplyScanner<'_> {
         self.enclose(before);
     }
 
-    /// Whatever was found from `before` on stands in something.
+    /// Marks the markers from index `before` on as enclosed.
     fn enclose(&mut self, before: usize) {
         let end = self.scan.found.len();
         let Range { start: low, end: high } = self.enclosed.clone();
@@ -771,7 +776,8 @@ impl ReplyScanner<'_> {
         if let Some((pending, indented)) = self.pending.take() {
             self.say(&pending, indented, None);
         }
-        // Ends that HTML lets be left out say nothing; a marker that is left open is broken anyway.
+        // HTML allows these end tags to be omitted, so a missing one means nothing; an unclosed marker is
+        // broken anyway.
         const ENDLESS: [&str; 15] = [
             "p",
             "li",
@@ -803,7 +809,7 @@ impl ReplyScanner<'_> {
     }
 }
 
-/// Elements whose names say that they hold what somebody else wrote.
+/// Names of elements that hold text of other authors.
 const DATA: [&str; 40] = [
     "pre",
     "script",
@@ -847,16 +853,16 @@ const DATA: [&str; 40] = [
     "prompt",
 ];
 
-/// Whether the element that is opened in `at..end` holds all that follows if it is never closed, or is only spoken of. It does
-/// where it begins a block or an entry of a list, has a line of its own or ends its paragraph; an element of data also in any
-/// place where no prose goes on behind it.
+/// Checks whether the element that is opened in `at..end` holds all that follows if it is never closed, or is
+/// only mentioned. It does so if it begins a block or a list item, has its own line or ends its paragraph; a
+/// data element does so in any place, unless prose continues after it.
 fn can_enclose(text: &[u8], name: &str, at: usize, end: usize) -> bool {
     let begins_line = is_blank_before(text, at);
     let after = &text[skip_blanks(text, end)..];
     if begins_line && after.first().is_none_or(|byte| *byte == b'\n') {
         return true;
     }
-    // As far as anybody looks for what is before it and behind it.
+    // The distance within which the text before and after the element is examined.
     const NEAR: usize = 256;
     let is_word = |text: &[u8]| String::from_utf8_lossy(text).chars().any(char::is_alphabetic);
     let line =
@@ -895,7 +901,7 @@ fn can_enclose(text: &[u8], name: &str, at: usize, end: usize) -> bool {
     rest.iter().all(is_sign) && (rest.len() == near.len() || ends_block(&near[rest.len() + 1..]))
 }
 
-/// Whether a block begins with the line at `line`, as far as the line before it shows.
+/// Checks whether a block begins with the line at `line`, as far as the line before it shows.
 fn begins_block(text: &[u8], line: usize) -> bool {
     if line <= bom(text) {
         return true;
@@ -908,7 +914,7 @@ fn begins_block(text: &[u8], line: usize) -> bool {
     }
 }
 
-/// Whether the block before a line ends there, as far as the line shows.
+/// Checks whether the block before a line ends there, as far as the line shows.
 fn ends_block(next: &[u8]) -> bool {
     match next[next.len() - next.trim_ascii_start().len()..] {
         _ if next[skip_blanks(next, 0)..].first().is_none_or(|byte| *byte == b'\n') => true,
@@ -921,30 +927,30 @@ fn ends_block(next: &[u8]) -> bool {
     }
 }
 
-/// What a `<` in HTML is in.
+/// The context of a `<` in HTML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HtmlContext {
     /// It begins a tag or a comment.
     Nothing,
-    /// An attribute, or an element whose text is no HTML.
+    /// An attribute, or an element whose text is not HTML.
     Other,
-    /// Such an element that is not closed in its block.
+    /// An element whose text is not HTML and that is not closed in its block.
     Raw,
 }
 
-/// Goes over the tags of HTML, piece by piece.
+/// A walker over the tags of HTML, piece by piece.
 #[derive(Default)]
 struct HtmlWalker {
     piece: Range<usize>,
     at: usize,
-    /// Which element is open whose text is no HTML.
+    /// The index of the open element whose text is not HTML.
     raw: Option<usize>,
 }
 
 const RAW: [&str; 4] = ["pre", "script", "style", "textarea"];
 
 impl HtmlWalker {
-    /// What the `<` at `hit` in `piece` is in. Hits come in order.
+    /// Returns the context of the `<` at `hit` in `piece`. Hits must come in order.
     fn to(&mut self, text: &[u8], piece: &Range<usize>, hit: usize) -> HtmlContext {
         if self.piece != *piece {
             while let Some(open) = memchr(b'<', &text[self.at.min(self.piece.end)..self.piece.end]) {
@@ -964,7 +970,8 @@ impl HtmlWalker {
         }
     }
 
-    /// Where what begins at `at` ends. An element whose text is no HTML is gone over if it is closed in its block.
+    /// Returns the end of the token that begins at `at`. Skips an element whose text is not HTML if it is
+    /// closed in its block.
     fn token(&mut self, text: &[u8], at: usize) -> usize {
         if let Some(end) = find_comment_end(text, at) {
             return end.unwrap_or(text.len());
@@ -987,7 +994,7 @@ impl HtmlWalker {
     }
 }
 
-/// Whether the element is closed here.
+/// Checks whether the element is closed at `at`.
 fn is_raw_close(text: &[u8], at: usize, raw: usize) -> bool {
     let name = RAW[raw].as_bytes();
     let rest = &text[at..];
@@ -999,7 +1006,8 @@ fn bom(text: &[u8]) -> usize {
     if text.starts_with("\u{feff}".as_bytes()) { 3 } else { 0 }
 }
 
-/// Whether a comment or its like begins here, and where it ends.
+/// Returns the end of the comment, declaration or similar text that begins at `at`. The inner value is `None`
+/// if it has no end, the outer one if none begins there.
 fn find_comment_end(text: &[u8], at: usize) -> Option<Option<usize>> {
     let rest = &text[at..];
     let close: &[u8] = match rest {
@@ -1012,7 +1020,8 @@ fn find_comment_end(text: &[u8], at: usize) -> Option<Option<usize>> {
     Some(memmem::find(rest, close).map(|end| at + end + close.len()))
 }
 
-/// Where an HTML block that can go on over empty lines has its end, if it is one.
+/// Returns the end of an HTML block that can continue over empty lines. The inner value is `None` if it has
+/// no end, the outer one if it is not such a block.
 fn raw_end(text: &[u8], at: usize) -> Option<Option<usize>> {
     if let Some(end) = find_comment_end(text, at) {
         return Some(end);
@@ -1030,7 +1039,7 @@ fn raw_end(text: &[u8], at: usize) -> Option<Option<usize>> {
     Some(end.map(|end| end + 2))
 }
 
-/// Whether the code in `range`, which is in a list, ends with a fence.
+/// Checks whether the code in `range`, which is in a list, ends with a fence.
 fn is_closed(text: &[u8], range: &Range<usize>) -> bool {
     let code = text[range.clone()].trim_ascii();
     let fence = code.first().copied().unwrap_or_default();
@@ -1039,7 +1048,7 @@ fn is_closed(text: &[u8], range: &Range<usize>) -> bool {
     last.len() < code.len() && last.len() >= length && last.iter().all(|byte| *byte == fence)
 }
 
-/// The same at the top, where the parser is asked.
+/// Checks the same for code at the top level, by asking the parser.
 fn is_closed_at_top(text: &[u8], range: &Range<usize>) -> bool {
     let code = text[range.clone()].trim_ascii_end();
     let opening = line_end(code, 0);
@@ -1050,7 +1059,8 @@ fn last_line(code: &[u8]) -> &[u8] {
     &code[line_start(code, code.len())..]
 }
 
-/// Where the fence is closed that begins at the start of `block`: the parser is asked for every line that may do so.
+/// Returns the end of the fence that begins at the start of `block`. Asks the parser about every line that
+/// may close it.
 fn fence_end(text: &[u8], block: &Range<usize>) -> Option<usize> {
     let opening = &text[block.start..line_end(text, block.start)];
     let start = opening.iter().take_while(|byte| is_blank(**byte)).count();
@@ -1076,7 +1086,7 @@ fn is_closing_fence(opening: &[u8], line: &[u8]) -> bool {
     Parser::new_ext(&text, Options::empty()).any(|event| matches!(event, Event::Start(Block::Paragraph)))
 }
 
-/// What the parser says of `range`, or nothing if it is too large for it.
+/// Parses `range`. Returns `None` if it is too large for the parser.
 fn parse(text: &[u8], range: &Range<usize>) -> Option<ParsedBlocks> {
     let slice = &text[range.clone()];
     if slice.len() > MOST_NODES / 4 && is_too_large(slice) {
@@ -1123,7 +1133,7 @@ fn is_too_large(slice: &[u8]) -> bool {
     slice.iter().filter(is_sign).count() > MOST_NODES
 }
 
-/// Whether a line begins with very many quotes and lists in each other.
+/// Checks whether a line begins with too many nested quotes and lists.
 fn is_too_deep(slice: &[u8]) -> bool {
     slice.split(|byte| matches!(byte, b'\n' | b'\r')).any(|line| {
         let lead = line.iter().take_while(|byte| {
@@ -1135,7 +1145,7 @@ fn is_too_deep(slice: &[u8]) -> bool {
     })
 }
 
-/// The same with every byte that is no text replaced by one that means nothing, so that all places stay.
+/// Replaces every byte that is not text by one without a meaning, so that all offsets stay.
 fn as_text(slice: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = str::from_utf8(slice) {
         return Cow::Borrowed(text);
@@ -1148,11 +1158,11 @@ fn as_text(slice: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Takes what matters out of the parser's events.
+/// A collector of the relevant parts of the parser's events.
 struct MarkdownCollector<'t> {
     text: &'t [u8],
     parsed: ParsedBlocks,
-    /// What this is in: whether each is an entry of a list, whose text need not be a paragraph.
+    /// The enclosing blocks: whether each is a list item, whose text need not be a paragraph.
     inside: Vec<bool>,
     quotes: usize,
     unit: Option<TextUnit>,

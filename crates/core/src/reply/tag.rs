@@ -1,7 +1,8 @@
-//! Tags and markers: what stands at a `<`.
+//! Parses tags and markers at a `<`.
 //!
-//! Nothing here knows where in a text it stands, so nothing here says whether a marker counts. Every search ends at the
-//! next `<` or at the end of a line, so that however many tags are left open, a text is read once.
+//! The parser does not know the surroundings of a marker, so it does not decide whether the marker counts.
+//! Every search ends at the next `<` or at the end of a line, so that a text is read once, however many tags
+//! are left open.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -13,7 +14,7 @@ pub(super) enum MarkerName {
     Review,
     TaskStatus,
     Question,
-    /// Holds the others.
+    /// Encloses the other markers.
     Response,
 }
 
@@ -28,12 +29,12 @@ const NAMES: [(&str, MarkerName); 4] = [
 pub(super) struct MarkerTag {
     pub(super) name: MarkerName,
     pub(super) closing: bool,
-    /// Where its name ends.
+    /// The end of the name.
     pub(super) name_end: usize,
 }
 
 impl MarkerTag {
-    /// The tag that the `<` at `at` begins, if it has one of the names.
+    /// Parses the tag that begins with the `<` at `at`, if it has one of the marker names.
     pub(super) fn at(text: &[u8], at: usize) -> Option<Self> {
         let tag = AnyTag::at(text, at)?;
         let name = &text[tag.name.clone()];
@@ -42,18 +43,18 @@ impl MarkerTag {
     }
 }
 
-/// A tag of any name.
+/// A tag with any name.
 #[derive(Clone, Debug)]
 pub(super) struct AnyTag {
     pub(super) name: Range<usize>,
     pub(super) closing: bool,
 }
 
-/// Longer names are no names.
+/// The maximum length of a name.
 const LONGEST: usize = 64;
 
 impl AnyTag {
-    /// The tag that the `<` at `at` begins.
+    /// Parses the tag that begins with the `<` at `at`.
     pub(super) fn at(text: &[u8], at: usize) -> Option<Self> {
         if text.get(at) != Some(&b'<') {
             return None;
@@ -71,7 +72,7 @@ impl AnyTag {
         (length <= LONGEST).then_some(Self { name: start..start + length, closing })
     }
 
-    /// Where it ends. Attributes do not matter here, so a `>` in one of them may end it.
+    /// Returns the end of the tag. Attributes do not matter here, so a `>` in one of them may end the tag.
     pub(super) fn end(&self, text: &[u8]) -> Option<usize> {
         let from = self.name.end;
         if self.closing {
@@ -83,8 +84,8 @@ impl AnyTag {
     }
 }
 
-/// Where the tag ends whose name ends at `from`, as whoever shows HTML reads it: what is quoted is a value, and a value
-/// without quotes goes up to a blank or a `>`.
+/// Returns the end of the tag whose name ends at `from`, as an HTML renderer reads it: quoted text is a
+/// value, and a value without quotes extends to whitespace or a `>`.
 pub(super) fn html_tag_end(text: &[u8], from: usize) -> Option<usize> {
     let blanks = |at: usize| at + text[at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
     let mut at = from;
@@ -116,7 +117,7 @@ pub(super) fn html_tag_end(text: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// Blanks inside a line.
+/// Checks for whitespace inside a line.
 pub(super) const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r')
 }
@@ -126,7 +127,7 @@ pub(super) fn skip_blanks(text: &[u8], at: usize) -> usize {
     at + rest.iter().take_while(|byte| is_blank(**byte)).count()
 }
 
-/// A complete marker: a tag, a word, a closing tag, on one line or on three.
+/// A complete marker: a tag, a word and a closing tag, on one line or on three.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Marker<'t> {
     pub(super) name: MarkerName,
@@ -136,7 +137,7 @@ pub(super) struct Marker<'t> {
 }
 
 impl<'t> Marker<'t> {
-    /// The marker that `tag` opens, or `None` if it is not complete.
+    /// Parses the marker that `tag` opens. Returns `None` if the marker is not complete.
     pub(super) fn of(bytes: &'t [u8], tag: &MarkerTag) -> Option<Self> {
         if tag.closing {
             return None;
@@ -172,7 +173,7 @@ impl<'t> Marker<'t> {
         Some(Self { name: tag.name, attributes, word, end: close_end + 1 })
     }
 
-    /// Names and values; a name without a value has an empty one.
+    /// Returns names and values; the value of a name without one is empty.
     pub(super) fn attributes(&self) -> impl Iterator<Item = (&'t str, &'t str)> + use<'t> {
         let mut rest = self.attributes;
         core::iter::from_fn(move || {
@@ -194,7 +195,7 @@ impl<'t> Marker<'t> {
     }
 }
 
-/// Where a tag with attributes ends: a `>` outside quotes, on the same line.
+/// Returns the end of a tag with attributes: a `>` outside of quotes, on the same line.
 fn tag_end(text: &[u8], from: usize) -> Option<usize> {
     let mut quote = None;
     for (at, byte) in text[from..].iter().enumerate() {
@@ -209,15 +210,17 @@ fn tag_end(text: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-/// Whether `said` is `word`, whatever its case; what joins its parts may be a blank or a hyphen too.
+/// Checks whether `said` is `word` in any case; a space or a hyphen may join its parts too.
 pub(super) fn is_word(said: &str, word: &str) -> bool {
     let plain = |byte: u8| if matches!(byte, b' ' | b'-') { b'_' } else { byte.to_ascii_uppercase() };
     said.len() == word.len() && said.bytes().zip(word.bytes()).all(|(a, b)| plain(a) == plain(b))
 }
 
-/// Whether a marker says nothing besides its word: it has no attribute but one `id`, and a review perhaps its `iteration`.
+/// Checks whether a marker says only its word: it may have one `id`, and a review may have an `iteration`
+/// too.
 ///
-/// The id of a task may be any. That of a review means nothing to anyone, so that it may not have a word in it that does.
+/// The id of a task may be any text. The id of a review has no meaning, so it must not contain a word that
+/// has one.
 pub(super) fn is_plain(name: MarkerName, attributes: &str) -> bool {
     const WORDS: [&str; 6] = ["review", "task", "round", "iteration", "phase", "plan"];
     let marker = Marker { name, attributes, word: "", end: 0 };
@@ -244,8 +247,8 @@ pub(super) fn is_plain(name: MarkerName, attributes: &str) -> bool {
     })
 }
 
-/// Whether this is the word that stands for all words where a marker is only shown, in the form that is reserved for it: with
-/// no attribute but the id of a task.
+/// Checks whether a marker only shows the form, with a placeholder for all words. The reserved form has no
+/// attribute except the id of a task.
 pub(super) fn is_placeholder(name: MarkerName, attributes: &[u8], word: &[u8]) -> bool {
     let is_reserved = match name {
         MarkerName::TaskStatus => {
@@ -256,7 +259,7 @@ pub(super) fn is_placeholder(name: MarkerName, attributes: &[u8], word: &[u8]) -
     is_reserved && is_placeholder_word(name, word)
 }
 
-/// The same for a word of which nobody knows the tag.
+/// Checks for the placeholder if the tag of the word is unknown.
 pub(super) fn is_placeholder_word(name: MarkerName, word: &[u8]) -> bool {
     let reserved: &[u8] = match name {
         MarkerName::Review => b"VERDICT",
@@ -267,13 +270,13 @@ pub(super) fn is_placeholder_word(name: MarkerName, word: &[u8]) -> bool {
     word.trim_ascii() == reserved
 }
 
-/// The markers in `range`, if it holds nothing else: each on a line of its own, bare, in bold or with a full stop, beside
-/// tags of responses. What is cut is not there.
+/// Returns the markers in `range` if it holds nothing else: each on its own line, bare, in bold or with a
+/// full stop, beside response tags. Ignores cut text.
 pub(super) fn only_markers(text: &[u8], range: &Range<usize>, cuts: &[Range<usize>]) -> Option<Vec<usize>> {
     let mut markers = Vec::new();
     let mut cuts = cuts.iter().peekable();
     let mut at = range.start;
-    // Whether the line has a marker, and what opened its bold.
+    // Whether the line has a marker, and the sign that opened its bold text.
     let mut marked = false;
     let mut bold: Option<u8> = None;
     while at < range.end {
@@ -287,7 +290,7 @@ pub(super) fn only_markers(text: &[u8], range: &Range<usize>, cuts: &[Range<usiz
                 marked = false;
                 at += 1;
             }
-            // A carriage return by itself ends a line for some and not for others.
+            // Parsers differ on whether a lone carriage return ends a line.
             b'\r' if !matches!(text.get(at + 1), None | Some(b'\n')) => return None,
             b' ' | b'\t' | b'\r' => at += 1,
             sign @ (b'*' | b'_') if text.get(at + 1) == Some(&sign) => {
@@ -322,10 +325,10 @@ pub(super) fn only_markers(text: &[u8], range: &Range<usize>, cuts: &[Range<usiz
     (at == range.end && bold.is_none()).then_some(markers)
 }
 
-/// No question is longer.
+/// The maximum length of a question.
 const LONGEST_QUESTION: usize = 16 * 1024;
 
-/// Where the question ends that begins at `at`, whatever it says and over however many lines.
+/// Returns the end of the question that begins at `at`, with any words and on any number of lines.
 pub(super) fn question_end(text: &[u8], at: usize) -> Option<usize> {
     let tag = MarkerTag::at(text, at).filter(|tag| tag.name == MarkerName::Question && !tag.closing)?;
     let from = skip_blanks(text, tag.name_end);
@@ -342,14 +345,14 @@ pub(super) fn question_end(text: &[u8], at: usize) -> Option<usize> {
     (text.get(end) == Some(&b'>') && is_asked(end)).then_some(end + 1)
 }
 
-/// What stands between the tags of a question.
+/// Returns the text between the tags of a question.
 pub(super) fn question_words(question: &[u8]) -> &[u8] {
     let start = memchr::memchr(b'>', question).map_or(0, |end| end + 1);
     let end = memchr::memrchr(b'<', question).unwrap_or(question.len());
     question.get(start..end).unwrap_or_default()
 }
 
-/// The same where nothing but words stands in it.
+/// Returns the end of a question that holds only words.
 fn plain_question_end(text: &[u8], tag: &MarkerTag) -> Option<usize> {
     let open_end = skip_blanks(text, tag.name_end);
     if tag.closing || text.get(open_end) != Some(&b'>') {

@@ -1,17 +1,17 @@
-//! Thoughts: the shipped list of what models put around them.
+//! Owns the shipped list of the tags and delimiters that models put around their thoughts.
 
 use alloc::vec::Vec;
 
-const LIST: &str = include_str!("../../../../builtin/replies/thoughts.txt");
+const LIST: &str = include_str!("../../builtin/replies/thoughts.txt");
 
 #[derive(Debug)]
 pub(super) struct ThoughtTags {
     names: Vec<&'static [u8]>,
-    /// Texts that are no HTML, each with the pair that it belongs to; the first of a pair opens.
+    /// Delimiters that are not HTML, each with the pair that it belongs to; the first of a pair opens.
     delimiters: Vec<(&'static [u8], ThoughtDelimiter)>,
 }
 
-/// A text around thoughts that is no HTML.
+/// A thought delimiter that is not HTML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ThoughtDelimiter {
     pub(super) pair: usize,
@@ -31,7 +31,7 @@ impl ThoughtTags {
         Self { names, delimiters: delimiters.collect() }
     }
 
-    /// Whether a tag of this name holds a thought.
+    /// Checks whether a tag of this name holds a thought.
     pub(super) fn is_thought_name(&self, name: &[u8]) -> bool {
         let ends = |end: &&[u8]| {
             let start = name.len().checked_sub(end.len());
@@ -40,7 +40,7 @@ impl ThoughtTags {
         self.names.iter().any(ends)
     }
 
-    /// The delimiters that `text` begins with; one text can end several pairs.
+    /// Returns the delimiters that `text` begins with; one text can end several pairs.
     pub(super) fn delimiters(&self, text: &[u8]) -> impl Iterator<Item = ThoughtDelimiter> {
         let starts = |end: &[u8]| text.get(..end.len()).is_some_and(|start| start.eq_ignore_ascii_case(end));
         self.delimiters.iter().filter(move |(end, _)| starts(end)).map(|(_, delimiter)| *delimiter)

@@ -1,7 +1,7 @@
-//! An automaton of a pattern that somebody else wrote: one step for every byte, whatever the pattern is.
+//! Matches a pattern that is not shipped with an automaton: one step for every byte, whatever the pattern is.
 //!
-//! It is built whole before the first text is looked at, so that a pattern which would need too many states is known by
-//! then. How far it has looked is known as well, which no other engine tells.
+//! The whole automaton is built before the first text is scanned, so that a pattern which needs too many
+//! states is detected by then. Unlike any other engine, it reports how far it has looked.
 
 use alloc::string::{String, ToString};
 use core::ops::Range;
@@ -12,19 +12,19 @@ use regex_automata::{Anchored, Input};
 
 use super::rules::syntax;
 
-/// Bytes of the automaton, and of what it is made from.
+/// The maximum size of the automaton and of its intermediate forms, in bytes.
 const MOST_MEMORY: usize = 512 * 1024;
 
 #[derive(Clone)]
 pub(super) struct PatternAutomaton {
     table: dense::DFA<alloc::vec::Vec<u32>>,
     anchored: Anchored,
-    /// How much longer it takes to find the groups of a byte than to step over it.
+    /// The cost of finding the groups in a byte, relative to one step.
     pub(super) weight: usize,
 }
 
 impl PatternAutomaton {
-    /// One that begins where it is told to, or anywhere behind.
+    /// Creates an automaton that matches at the start of a range, or anywhere in it if it is not anchored.
     pub(super) fn new(pattern: &str, anchored: Anchored) -> Result<Self, String> {
         let too_large = "it is too large";
         let nfa = thompson::Compiler::new()
@@ -45,10 +45,10 @@ impl PatternAutomaton {
         Ok(Self { table, anchored, weight: nfa.states().len() / 4 + 1 })
     }
 
-    /// Whether it matches somewhere in the range, and how many bytes it looked at to know.
+    /// Checks whether the pattern matches in the range. Returns the number of examined bytes too.
     pub(super) fn is_match(&self, bytes: &[u8], range: Range<usize>) -> (bool, usize) {
         let input = Input::new(bytes).span(range.clone()).anchored(self.anchored);
-        // Without a state to begin with, what would be found is not known.
+        // Without a start state the result is unknown, so a match is assumed.
         let Ok(mut state) = self.table.start_state_forward(&input) else { return (true, 0) };
         for (step, byte) in bytes[range.clone()].iter().enumerate() {
             state = self.table.next_state(state, *byte);
@@ -61,7 +61,7 @@ impl PatternAutomaton {
                 }
             }
         }
-        // A match is told one step late.
+        // The automaton reports a match one step late.
         state = match bytes.get(range.end) {
             Some(byte) => self.table.next_state(state, *byte),
             None => self.table.next_eoi_state(state),

@@ -1,5 +1,5 @@
-//! Every text of a request, with its place. Taking the request apart here names each field, so that a new one cannot be
-//! forgotten.
+//! Walks over every text of a request, with its place. Destructuring the request here names each field, so
+//! that a new field cannot be forgotten.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -7,20 +7,21 @@ use alloc::string::{String, ToString};
 
 use serde_json::{Map, Value};
 
-use crate::fact::{CheckSummary, RunFacts, Violation};
-use crate::request::{ContextBlock, Layout, MemoryEntry, Request, RequestDocument, Task};
+use crate::library::layout::Layout;
+use crate::request::fact::{CheckSummary, RunFacts, Violation};
+use crate::request::{ContextBlock, MemoryEntry, Request, RequestDocument, Task};
 use crate::text::SharedText;
 
 pub(super) struct RequestText<'f> {
     pub(super) name: &'f dyn Fn() -> String,
-    /// What the text is called, where that says something about it.
+    /// The name of the text, if the name says something about it.
     pub(super) key: Option<&'f str>,
     pub(super) text: &'f str,
-    /// Whether it is a name or a path, which means nothing with a placeholder in it.
+    /// Whether the text is a name or a path, which means nothing with a placeholder in it.
     pub(super) fixed: bool,
 }
 
-/// Shows each text of `request` to `visit`, and puts there what it answers.
+/// Passes each text of `request` to `visit` and replaces it by the answer, if there is one.
 pub(super) fn walk(request: &mut Request, visit: &mut dyn FnMut(RequestText<'_>) -> Option<String>) {
     RequestWalker { visit }.request(request);
 }
@@ -120,7 +121,7 @@ impl RequestWalker<'_> {
         previous.iter_mut().for_each(|facts| self.facts(facts));
         human_input.iter_mut().for_each(|text| self.text(&|| "human_input".into(), text));
         steps.keys().for_each(|step| self.fixed(&|| "steps".into(), step));
-        // The usual one is ours.
+        // The default layout is callsheet's own.
         if *layout == Layout::default() {
             return;
         }

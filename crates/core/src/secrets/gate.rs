@@ -1,7 +1,8 @@
-//! The gate: every text of a request and every source that composing looks at passes it, and what is found is
-//! told, replaced or refused, all at once.
+//! Scans every text of a request and every source that composition reads; reports, replaces or refuses all
+//! secrets at once.
 //!
-//! It stands before the recorder of a snapshot, so that what is composed, stored and verified is the same.
+//! The gate is in front of the recorder of a snapshot, so that the composed, the stored and the verified text
+//! are the same.
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
@@ -20,9 +21,10 @@ use super::redact::{SecretRedactor, replaced};
 use super::rules::SecretRules;
 use super::seal::is_secret;
 use crate::diag::{Code, Diagnostic, Diagnostics, Severity, SourceSpan, tell};
-use crate::prompt::{Piece, Prompt, Trust};
+use crate::prompt::{Piece, Prompt};
 use crate::render::{RenderedRange, RenderedText};
 use crate::request::Request;
+use crate::source::origin::Trust;
 use crate::source::{Listing, ListingLimits, SourceError, SourceId, SourceRoot, Sources};
 use crate::text::SharedText;
 
@@ -42,6 +44,7 @@ pub enum SecretMode {
 }
 
 impl SecretMode {
+    /// Returns the lower-case name of the mode.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Warn => "warn",
@@ -52,47 +55,50 @@ impl SecretMode {
     }
 }
 
-/// A secret that was found, without the secret.
+/// A secret that was found, without its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundSecret {
+    /// The id of the rule that found it.
     pub rule: String,
-    /// Where: a source or a field of the request, with line and column.
+    /// The place: a source or a field of the request, with line and column.
     pub place: String,
-    /// What stands there now.
+    /// The placeholder that replaces the secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placeholder: Option<String>,
 }
 
-/// What passed the gate, for the record.
+/// The findings of the gate, for the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateReport {
+    /// The mode of the gate.
     pub mode: SecretMode,
+    /// The secrets that were found.
     pub found: Vec<FoundSecret>,
 }
 
-/// What was found, with all that a diagnostic needs.
+/// A secret that was found, with everything that a diagnostic needs.
 struct CaughtSecret {
     found: FoundSecret,
-    /// The text is masked.
+    /// The place, with its text masked.
     place: SourceSpan,
-    /// Whether it can be replaced.
+    /// Whether the secret is in a name or a path, in which it cannot be replaced.
     fixed: bool,
-    /// Where the parts come from, of what only the finished prompt holds.
+    /// The origins of the parts of a secret that only the finished prompt holds.
     parts: Vec<String>,
 }
 
 struct GateState<'r> {
     redactor: SecretRedactor<'r>,
     catches: Vec<CaughtSecret>,
-    /// Texts in which the rules find nothing, as others have found out.
+    /// Texts in which the rules are already known to find nothing.
     clean: BTreeMap<SourceId, SharedText>,
-    /// Sources that passed, as they passed.
+    /// Sources that passed, with the text that passed.
     passed: BTreeMap<SourceId, Option<SharedText>>,
     /// Values that the request marks as secret.
     marked: Vec<SharedText>,
 }
 
-/// Stands between the world and one composition.
+/// The scan between all inputs and one composition.
 pub struct Gate<'r> {
     rules: &'r SecretRules,
     mode: SecretMode,
@@ -105,16 +111,19 @@ impl core::fmt::Debug for Gate<'_> {
     }
 }
 
-/// A named text is looked at together with its name up to this length: a name says nothing about a whole document.
+/// The maximum length of a text that is scanned together with its name: a name says nothing about a whole
+/// document.
 const NAMED: usize = 1024;
 
-/// With fewer bytes that are not ours a window holds our own words, and those are no secret.
+/// The minimum number of foreign bytes in a window. With fewer, it holds callsheet's own words, which are not
+/// secrets.
 const FOREIGN: usize = 4;
 
-/// How much on either side of a seam of the finished prompt is looked at.
+/// The number of bytes that are scanned on either side of a seam of the finished prompt.
 const SEAM: usize = 512;
 
 impl<'r> Gate<'r> {
+    /// Creates a gate that applies `rules` in `mode`.
     pub fn new(rules: &'r SecretRules, mode: SecretMode) -> Self {
         let redactor = SecretRedactor::new(rules);
         let (clean, passed) = (BTreeMap::new(), BTreeMap::new());
@@ -122,8 +131,8 @@ impl<'r> Gate<'r> {
         Self { rules, mode, state: RefCell::new(state) }
     }
 
-    /// Lets a request in: with [`SecretMode::Redact`] it holds placeholders afterwards. Values that it marks as secret are not
-    /// looked at.
+    /// Scans a request. With [`SecretMode::Redact`] it holds placeholders afterwards. Values that the request
+    /// marks as secret are not scanned.
     pub fn request(&self, request: &mut Request) {
         let marked = request.secret.iter().filter_map(|key| request.values.get(key));
         self.state.borrow_mut().marked.extend(marked.filter(|value| !value.is_empty()).cloned());
@@ -132,7 +141,8 @@ impl<'r> Gate<'r> {
 
     fn field(&self, field: &RequestText<'_>) -> Option<String> {
         let text = field.text;
-        // Only what a name is given to can be told from its name: it is put before the text, and taken away again.
+        // Some secrets can be recognized only by their name, so the scan puts the name before the text and
+        // removes it again.
         let named = field.key.filter(|_| text.len() <= NAMED && !text.contains('"'));
         let prefix = named.map(|key| format!("{key} = \"")).unwrap_or_default();
         let hits = match named {
@@ -152,17 +162,17 @@ impl<'r> Gate<'r> {
         self.rules.scan(text).into_iter().map(|hit| (hit.rule.to_string(), hit.range)).collect()
     }
 
-    /// Takes note of texts in which these rules find nothing, so that nobody has to look again.
+    /// Records texts in which these rules find nothing, so that they are not scanned again.
     pub fn clean(&self, texts: Vec<(SourceId, SharedText)>) {
         self.state.borrow_mut().clean.extend(texts);
     }
 
-    /// Sources as they may be seen.
+    /// Returns sources whose texts pass this gate.
     pub fn sources<S: Sources>(&self, inner: S) -> GatedSources<'_, 'r, S> {
         GatedSources { gate: self, inner }
     }
 
-    /// Takes note of what was found in a text; what the text is with placeholders, where it is to have them.
+    /// Records the hits in a text. Returns the text with placeholders if they are to replace the secrets.
     fn record_hits(
         &self,
         name: &dyn Fn() -> String,
@@ -207,8 +217,8 @@ impl<'r> Gate<'r> {
         redact.then(|| replaced(text, &replacements).into_owned())
     }
 
-    /// Looks at the finished prompt and judges: what passed with what there is to say about it, or everything that
-    /// must not pass.
+    /// Scans the finished prompt and judges all findings. Returns the report with its diagnostics, or an
+    /// error for every secret that must not pass.
     pub fn judge(
         &self,
         request: &Request,
@@ -280,7 +290,8 @@ impl<'r> Gate<'r> {
         }
     }
 
-    /// What is a secret only where pieces meet, and what was replaced in one place and stands in another.
+    /// Finds secrets that arise only where pieces meet, and secrets that were replaced in one place and
+    /// remain in another.
     fn finished(&self, request: &Request, prompt: &Prompt, rendered: &RenderedText) {
         let text = &rendered.text;
         let mut new: Vec<(String, Range<usize>, Range<usize>)> = Vec::new();
@@ -295,7 +306,7 @@ impl<'r> Gate<'r> {
                 for hit in self.rules.scan(&text[window.clone()]) {
                     let moved = |range: &Range<usize>| range.start + window.start..range.end + window.start;
                     let (secret, whole) = (moved(&hit.range), moved(&hit.whole));
-                    // A window may begin inside of a word.
+                    // A window may begin inside a word.
                     let cut = whole.start == window.start && window.start > 0;
                     let known = state.redactor.is_known(&decode_range(rendered, &secret));
                     if !cut && !known && touched_spans(rendered, &whole).len() > 1 {
@@ -329,7 +340,7 @@ impl<'r> Gate<'r> {
         }
     }
 
-    /// The finished prompt with a star for each byte of a secret, marked ones included.
+    /// Returns the finished prompt with a star for each byte of a secret, values marked as secret included.
     pub fn mask<'t>(&self, request: &Request, prompt: &Prompt, rendered: &'t RenderedText) -> Cow<'t, str> {
         let marked = |span: &&RenderedRange| {
             span.piece.is_some_and(|piece| is_secret(request, &prompt.origins[piece.origin]))
@@ -348,16 +359,16 @@ impl<'r> Gate<'r> {
         ranges
     }
 
-    /// The same failure with no secret in it, marked ones included.
+    /// Returns the diagnostics with their secrets masked, values marked as secret included.
     #[must_use]
     pub fn mask_diagnostics(&self, failure: Diagnostics) -> Diagnostics {
         Diagnostics(failure.0.into_iter().map(|diag| self.mask_diagnostic(diag)).collect())
     }
 
-    /// The same diagnostic with no secret in it, marked ones included.
+    /// Returns the diagnostic with its secrets masked, values marked as secret included.
     #[must_use]
     pub fn mask_diagnostic(&self, diag: Diagnostic) -> Diagnostic {
-        // A diagnostic says nothing that did not come in by the gate.
+        // A diagnostic holds only text that came through the gate.
         let state = self.state.borrow();
         if state.catches.is_empty() && state.marked.is_empty() {
             return diag;
@@ -367,13 +378,13 @@ impl<'r> Gate<'r> {
     }
 }
 
-/// Ranges in order, without overlaps.
+/// Sorts ranges and merges those that overlap.
 fn merge_ranges(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_by_key(|range| range.start);
     merged_in_order(ranges.into_iter())
 }
 
-/// The same for ranges that come in order: of those that overlap, none is held.
+/// Merges overlapping ranges that come in order, without storing each of them.
 fn merged_in_order(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
     let mut all: Vec<Range<usize>> = Vec::new();
     for range in ranges {
@@ -385,7 +396,7 @@ fn merged_in_order(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usiz
     all
 }
 
-/// What lies around the places where one piece of the finished prompt ends and another begins.
+/// Returns the ranges around the places where one piece of the finished prompt ends and another begins.
 fn seams(rendered: &RenderedText) -> Vec<Range<usize>> {
     let text = &rendered.text;
     let around = |at: usize| {
@@ -395,14 +406,14 @@ fn seams(rendered: &RenderedText) -> Vec<Range<usize>> {
     merged_in_order(rendered.spans.iter().skip(1).map(|span| around(span.start)))
 }
 
-/// The spans that a range of the finished prompt has a part in.
+/// Returns the spans that overlap a range of the finished prompt.
 fn touched_spans<'r>(rendered: &'r RenderedText, range: &Range<usize>) -> &'r [RenderedRange] {
     let first = rendered.spans.partition_point(|span| span.end <= range.start);
     let count = rendered.spans[first..].partition_point(|span| span.start < range.end);
     &rendered.spans[first..first + count]
 }
 
-/// What a range of the finished prompt was before its format encoded it.
+/// Returns the text of a range of the finished prompt before its format encoded it.
 fn decode_range(rendered: &RenderedText, range: &Range<usize>) -> String {
     let mut out = String::new();
     for span in touched_spans(rendered, range) {
@@ -428,7 +439,7 @@ pub struct GatedSources<'g, 'r, S> {
 
 impl<S: Sources> Sources for GatedSources<'_, '_, S> {
     fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
-        // What is shipped holds no secret, and most of what is looked at is shipped.
+        // Shipped sources hold no secrets, and most sources that are read are shipped.
         if id.root() == SourceRoot::Builtin {
             return self.inner.text(id);
         }

@@ -1,32 +1,33 @@
-//! Literals: where one of the words stands that rules begin with.
+//! Finds the literals with which the matches of rules begin.
 //!
-//! Tables of bits say whether a word can begin with three bytes, and with four. They take no time to set up, which
-//! matters if one short prompt is composed, and pass over most of a text; an automaton takes longer to build than to use.
+//! Bit tables show whether a word can begin with three bytes, and with four. They take no time to set up,
+//! which matters if one short prompt is composed, and skip most of a text; an automaton takes longer to build
+//! than to use.
 
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Words of two bytes or more, in letters of either case.
+/// An index of words of two bytes or more, in letters of either case.
 #[derive(Clone)]
 pub(super) struct LiteralIndex {
-    /// In small letters.
+    /// In lower case.
     words: Vec<String>,
-    /// The first three bytes of each word that has so many, in order, with the word's number.
+    /// The first three bytes of each word that has as many, in order, with the number of the word.
     long: Vec<(u32, usize)>,
     /// The words of two bytes.
     short: Vec<(u32, usize)>,
-    /// Where in `long` the words begin that begin with a byte, and where they end.
+    /// The start and the end in `long` of the words that begin with each byte.
     of_byte: Box<[(usize, usize); 1 << 8]>,
-    /// Which three bytes words begin with.
+    /// The first three bytes of the words.
     threes: PrefixSet,
-    /// Which four bytes the words begin with that have more than two, and the words of two.
+    /// The first four bytes of the words of more than two bytes, and the words of two.
     fours: PrefixSet,
     twos: PrefixSet,
 }
 
-/// A set of bytes, of which the first is the lowest. It may have more than was put in, the same in letters of the other
-/// case among them.
+/// A set of byte prefixes, with the first byte lowest. It may hold more than was put in, such as the same
+/// letters in the other case.
 #[derive(Clone)]
 struct PrefixSet(Box<[u64; 1 << 10]>);
 
@@ -55,7 +56,7 @@ fn pack_bytes(bytes: &[u8]) -> u32 {
 }
 
 impl LiteralIndex {
-    /// Words in small letters.
+    /// Creates an index of words in lower case.
     pub(super) fn new(words: Vec<String>) -> Self {
         let (mut long, mut short) = (Vec::with_capacity(words.len()), Vec::new());
         let [mut twos, mut threes, mut fours] = [(); 3].map(|()| PrefixSet(Box::new([0; 1 << 10])));
@@ -91,9 +92,9 @@ impl LiteralIndex {
         self.words.iter().map(String::len).sum()
     }
 
-    /// Calls `found` with every place where a word begins, and with the word's number.
+    /// Calls `found` with every offset at which a word begins, and with the number of the word.
     pub(super) fn find(&self, text: &[u8], mut found: impl FnMut(usize, usize)) {
-        // Four bytes are taken at once, and each time anew: no step has to wait for the one before.
+        // Each step loads four bytes anew, so that no step waits for the one before.
         for (at, four) in text.array_windows::<4>().enumerate() {
             let four = u32::from_le_bytes(*four);
             if self.threes.has(four & THREE) && (self.fours.has(four) || self.twos.has(four & TWO)) {
@@ -104,7 +105,7 @@ impl LiteralIndex {
         last.for_each(|at| self.find_at(text, at, &mut found));
     }
 
-    /// The words that begin at `at`, behind which there is another byte.
+    /// Finds the words that begin at `at`, which must not be the last byte.
     fn find_at(&self, text: &[u8], at: usize, found: &mut impl FnMut(usize, usize)) {
         let two = pack_bytes(&text[at..at + 2]);
         for (_, number) in self.short.iter().filter(|(short, _)| *short == two) {
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_found_in_letters_of_either_case_and_inside_of_each_other() {
+    fn nested_words_match_in_either_case() {
         let words = ["://", "key", "key=", "sk", "sk-", "\u{e4}x"];
         assert_eq!(found(&words, "KEY=sK-ey sk"), [(0, 1), (0, 2), (4, 3), (4, 4), (10, 3)]);
         assert_eq!(found(&words, "\u{e4}xs://ke"), [(0, 5), (4, 0)]);

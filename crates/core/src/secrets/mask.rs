@@ -1,4 +1,4 @@
-//! Masks: a text with its secrets written over, byte for byte, so that every place in it stays where it was.
+//! Masks the secrets of a text byte for byte, so that every offset in it stays.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -11,19 +11,19 @@ use crate::diag::Diagnostic;
 use crate::text::SharedText;
 
 impl SecretRules {
-    /// The text with a star for every byte of a secret.
+    /// Returns the text with a star for every byte of a secret.
     pub fn mask<'t>(&self, text: &'t str) -> Cow<'t, str> {
         cover_ranges(text, self.scan(text).into_iter().map(|hit| hit.range))
     }
 
-    /// The same diagnostic, at the same place, with no secret in any of its texts.
+    /// Returns the diagnostic, at the same place, with the secrets in all of its texts masked.
     #[must_use]
     pub fn mask_diagnostic(&self, diag: Diagnostic) -> Diagnostic {
         mask_texts(diag, &|text| self.mask(text))
     }
 }
 
-/// The same diagnostic with all of its texts masked.
+/// Returns the diagnostic with all of its texts masked.
 pub(super) fn mask_texts(mut diag: Diagnostic, mask: &dyn for<'t> Fn(&'t str) -> Cow<'t, str>) -> Diagnostic {
     let own = |text: &mut String| {
         if let Cow::Owned(masked) = mask(text) {
@@ -41,13 +41,13 @@ pub(super) fn mask_texts(mut diag: Diagnostic, mask: &dyn for<'t> Fn(&'t str) ->
     diag
 }
 
-/// Stars in the place of these ranges.
+/// Replaces the bytes of these ranges by stars.
 pub(super) fn cover_ranges(text: &str, ranges: impl Iterator<Item = Range<usize>>) -> Cow<'_, str> {
     let mut out = String::new();
     let mut end = 0;
     for range in ranges.filter(|range| !range.is_empty()) {
         out.push_str(&text[end..range.start]);
-        // Lines stay lines.
+        // Line ends stay, so that line numbers do not change.
         out.extend(text[range.clone()].bytes().map(|byte| if byte == b'\n' { '\n' } else { '*' }));
         end = range.end;
     }
@@ -58,7 +58,7 @@ pub(super) fn cover_ranges(text: &str, ranges: impl Iterator<Item = Range<usize>
     Cow::Owned(out)
 }
 
-/// Where `known` stands in `text`.
+/// Returns the ranges at which `known` occurs in `text`.
 pub(super) fn occurrences<'t>(text: &'t str, known: &'t str) -> impl Iterator<Item = Range<usize>> + 't {
     memmem::find_iter(text.as_bytes(), known.as_bytes()).map(|at| at..at + known.len())
 }

@@ -1,9 +1,10 @@
-//! Secrets: what must not get into a prompt by accident, and how it is kept out of what is stored.
+//! Finds secrets that must not get into a prompt by accident, and keeps them out of stored data.
 //!
-//! [`SecretRules`] find secrets in a text, the [`Gate`] stands where texts come in, [`SecretRedactor`] works on what
-//! agents print, and [`seal`] puts keyed hashes in the place of values that a request marks as secret.
+//! [`SecretRules`] find secrets in a text, the [`Gate`] checks texts as they come in, [`SecretRedactor`]
+//! works on the output of agents, and [`seal`] puts keyed hashes in the place of values that a request marks
+//! as secret.
 //!
-//! What was found is never part of a message: a diagnostic shows the line with the secret masked.
+//! A message never contains a secret: a diagnostic shows the line with the secret masked.
 
 mod automaton;
 mod fields;

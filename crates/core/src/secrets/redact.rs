@@ -1,4 +1,4 @@
-//! Redaction: placeholders in the place of secrets, in whole texts and line by line.
+//! Replaces secrets by placeholders, in whole texts and line by line.
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
@@ -10,15 +10,15 @@ use core::ops::Range;
 use super::mask::occurrences;
 use super::rules::SecretRules;
 
-/// Puts placeholders in the place of secrets. The same secret gets the same one for as long as a redactor lives; they
-/// are numbered as they come, so that nothing about a secret can be learnt from them.
+/// A redactor that replaces secrets by placeholders. A secret keeps its placeholder for the lifetime of the
+/// redactor; placeholders are numbered in order of appearance, so that they reveal nothing about a secret.
 #[derive(Clone, Debug)]
 pub struct SecretRedactor<'r> {
     rules: &'r SecretRules,
     known: BTreeMap<String, KnownSecret>,
-    /// How many placeholders were given.
+    /// The number of placeholders that were given.
     given: usize,
-    /// Inside of a secret that came line by line: the number of its rule, and its placeholder.
+    /// The secret of several lines that is being read: the index of its rule, and its placeholder.
     open: Option<(usize, String)>,
 }
 
@@ -28,18 +28,19 @@ pub(super) struct KnownSecret {
     pub(super) placeholder: String,
 }
 
-/// A shorter text occurs by chance where it is no secret.
+/// The minimum length of a known secret that is searched in other texts; a shorter text occurs by chance.
 const LEAST_KNOWN: usize = 8;
 
-/// How every text begins that is put in the place of a secret.
+/// The beginning of every placeholder.
 pub const PLACEHOLDER: &str = "[secret:";
 
 impl<'r> SecretRedactor<'r> {
+    /// Creates a redactor that applies `rules`.
     pub fn new(rules: &'r SecretRules) -> Self {
         Self { rules, known: BTreeMap::new(), given: 0, open: None }
     }
 
-    /// From now on the value `key` is replaced wherever it stands.
+    /// Registers the value of `key`, which is replaced wherever it occurs from now on.
     pub fn add_value(&mut self, key: &str, value: &str) {
         let known = KnownSecret { rule: "value".into(), placeholder: format!("[secret:value:{key}]") };
         self.known.entry(value.to_string()).or_insert(known);
@@ -64,13 +65,14 @@ impl<'r> SecretRedactor<'r> {
         self.known.contains_key(secret)
     }
 
-    /// Where secrets stand in `text` that were seen before, whether or not a rule would find them there.
+    /// Returns the ranges of secrets in `text` that were seen before, whether or not a rule would find them
+    /// there.
     pub(super) fn find_known(&self, text: &str) -> Vec<(Range<usize>, &KnownSecret)> {
         let long = self.known.iter().filter(|(secret, _)| secret.len() >= LEAST_KNOWN);
         long.flat_map(|(secret, known)| occurrences(text, secret).map(move |range| (range, known))).collect()
     }
 
-    /// Every secret in `text` with what stands for it: what the rules find, and what is known already.
+    /// Returns every secret in `text` with its placeholder: the hits of the rules, and the known secrets.
     pub(super) fn replacements(&mut self, text: &str) -> Vec<(Range<usize>, String)> {
         let rules = self.rules;
         let mut all: Vec<(Range<usize>, String)> = Vec::new();
@@ -91,13 +93,13 @@ impl<'r> SecretRedactor<'r> {
         all
     }
 
-    /// A whole text without its secrets.
+    /// Returns a whole text with its secrets replaced.
     pub fn text<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
         replaced(text, &self.replacements(text))
     }
 
-    /// The next line of a stream, with or without its line end, without its secrets. Of a key that goes over several
-    /// lines, each line is replaced.
+    /// Returns the next line of a stream, with or without its line end, with its secrets replaced. Replaces
+    /// each line of a key that spans several lines.
     pub fn line<'t>(&mut self, line: &'t str) -> Cow<'t, str> {
         if let Some((rule, placeholder)) = &self.open {
             let lines = self.rules.set().rules[*rule].lines.as_ref();

@@ -1,7 +1,7 @@
-//! Rules: data files that say what a secret looks like.
+//! Reads rules, the data files that describe secrets.
 //!
-//! The files of a project come on top of all others and can only add: a repository that somebody cloned must not be
-//! able to switch off what looks for secrets in it.
+//! The files of a project come on top of all others and can only add rules: a cloned repository must not be
+//! able to switch off the search for secrets in it.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -18,14 +18,14 @@ use serde::{Deserialize, Serialize};
 
 use super::automaton::PatternAutomaton;
 use super::literals::LiteralIndex;
-use crate::builtin::Builtin;
-use crate::data::{self, FileFormat, ReadErrorCodes};
 use crate::diag::{Code, Diagnostic, Diagnostics};
-use crate::lookup::{self, candidates};
-use crate::name::{NAME_HINT, is_name};
-use crate::request::Layout;
+use crate::library::layout::Layout;
+use crate::library::lookup::{self, candidates};
+use crate::library::read_toml::{self, FileFormat, ReadErrorCodes};
+use crate::source::builtin::Builtin;
 use crate::source::{ListingLimits, SourceId, SourceRoot, Sources};
 use crate::text::SharedText;
+use crate::text::name::{NAME_HINT, is_name};
 
 /// The contents of `secrets/NAME.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -88,7 +88,7 @@ pub struct LinePatterns {
 }
 
 impl SecretRule {
-    /// Whether a match begins at the literal, or may begin before.
+    /// Returns whether a match begins at the literal or may begin before it.
     fn anchored(&self) -> Anchored {
         if self.before == 0 { Anchored::Yes } else { Anchored::No }
     }
@@ -102,12 +102,12 @@ const fn usual_allow() -> bool {
     true
 }
 
-/// A pattern that is compiled when it is needed: most of them never are.
+/// A pattern that is compiled on first use: most patterns never are.
 #[derive(Clone)]
 pub(super) struct LazyPattern {
     text: String,
     compiled: OnceCell<Option<Regex>>,
-    /// Of a pattern that is not shipped: it is tried first, because the time that it takes is known.
+    /// The automaton of a pattern that is not shipped: it is tried first, because its running time is known.
     automaton: Option<(Anchored, OnceCell<Option<PatternAutomaton>>)>,
 }
 
@@ -117,13 +117,13 @@ impl LazyPattern {
         Self { text: text.into(), compiled: OnceCell::new(), automaton }
     }
 
-    /// What knows how long it takes, for a pattern that is not shipped.
+    /// Returns the automaton of a pattern that is not shipped, whose running time is known.
     pub(super) fn automaton(&self) -> Option<&PatternAutomaton> {
         let (anchored, automaton) = self.automaton.as_ref()?;
         automaton.get_or_init(|| PatternAutomaton::new(&self.text, *anchored).ok()).as_ref()
     }
 
-    /// Whether it matches somewhere in a line.
+    /// Checks whether the pattern matches somewhere in a line.
     pub(super) fn is_match(&self, line: &str) -> bool {
         match self.automaton() {
             Some(automaton) => automaton.is_match(line.as_bytes(), 0..line.len()).0,
@@ -131,25 +131,27 @@ impl LazyPattern {
         }
     }
 
-    /// `None` for a pattern that is none; those of files that are not ours are refused when they are read.
+    /// Returns the compiled pattern, or `None` if it is invalid. Files that are not shipped are refused on
+    /// reading if a pattern is invalid.
     pub(super) fn get(&self) -> Option<&Regex> {
         self.compiled.get_or_init(|| compile(&[&self.text]).ok()).as_ref()
     }
 }
 
-/// Bytes of all literals together; far more than people write by hand.
+/// The maximum size of all literals together, in bytes; far more than people write by hand.
 const MOST_LITERALS: usize = 64 * 1024;
 
-/// More than enough for what a person writes by hand.
+/// The maximum size of a compiled pattern, in bytes; more than enough for patterns that people write by hand.
 const MOST_MEMORY: usize = 2 * 1024 * 1024;
 
-/// What is left to a file that is not shipped. All of it is more than people write by hand.
+/// Limits of files that are not shipped. All of them are above the needs of rules that people write by hand.
 const MOST_RULES: usize = 100;
 const MOST_PATTERN: usize = 2 * 1024;
 const MOST_WINDOW: usize = 64 * 1024;
 const MOST_BEFORE: usize = 1024;
 
-/// Bytes, not characters: tables of Unicode are large, and no key is made of them.
+/// Returns the syntax of patterns: bytes instead of characters, since Unicode tables are large and no key
+/// needs them.
 pub(super) fn syntax() -> regex_syntax::Config {
     regex_syntax::Config::new().unicode(false).utf8(false)
 }
@@ -179,14 +181,14 @@ pub(super) struct CompiledRule {
     pub(super) lines: Option<(LazyPattern, LazyPattern)>,
 }
 
-/// All rules that hold, and what is excepted from them.
+/// All rules that apply, and their exceptions.
 #[derive(Clone)]
 pub struct SecretRules {
     files: Vec<(SourceId, SharedText)>,
     set: OnceCell<RuleSet>,
 }
 
-/// What the files say.
+/// The rules that were read from the files.
 #[derive(Clone)]
 pub(super) struct RuleSet {
     pub(super) rules: Vec<CompiledRule>,
@@ -205,14 +207,15 @@ impl fmt::Debug for SecretRules {
 }
 
 impl SecretRules {
-    /// The shipped rules, with nobody's files on top.
+    /// Reads the shipped rules, without other files on top.
     pub fn shipped() -> Result<Self, Diagnostics> {
         let Self { files, .. } = Self::load(&Builtin, &Layout::default())?;
         let set = RuleSet::read(&files)?.into();
         Ok(Self { files, set })
     }
 
-    /// The rules of all roots. A file of the user replaces the shipped one of its name, a project's file adds to them.
+    /// Loads the rules of all roots. A file of the user replaces the shipped file of its name; a project's
+    /// file adds rules.
     pub fn load(sources: &dyn Sources, layout: &Layout) -> Result<Self, Diagnostics> {
         let mut files: BTreeMap<(bool, String), (SourceId, SharedText)> = BTreeMap::new();
         for place in candidates("secrets/x", layout).iter().rev() {
@@ -225,20 +228,21 @@ impl SecretRules {
         }
         let files: Vec<(SourceId, SharedText)> = files.into_values().collect();
         let mut set = OnceCell::new();
-        // Shipped files alone need not be looked at to know that nothing is wrong with them, and to read them takes
-        // longer than to compose a prompt in which there is no word that could be a secret.
+        // Shipped files alone need no check, and reading them takes longer than composing a prompt without
+        // any word that could be a secret.
         if files.iter().any(|(id, _)| id.root() != SourceRoot::Builtin) {
             set = RuleSet::read(&files)?.into();
         }
         Ok(Self { files, set })
     }
 
-    /// Read when the first text is looked at, where all of them are shipped; a test reads those.
+    /// Returns the rules. If all files are shipped, they are read for the first text that is scanned; a test
+    /// reads them too.
     pub(super) fn set(&self) -> &RuleSet {
         self.set.get_or_init(|| RuleSet::read(&self.files).unwrap_or_else(|_| RuleSet::new([])))
     }
 
-    /// What people call the kind of secret that a rule finds.
+    /// Returns the description of the kind of secret that a rule finds.
     pub fn describe(&self, id: &str) -> &str {
         self.set().rules.iter().find(|rule| rule.id == id).map_or("", |rule| &rule.description)
     }
@@ -278,7 +282,7 @@ impl RuleSet {
         Ok(set)
     }
 
-    /// Files, and whether each has to keep within limits.
+    /// Compiles the rules of files; each file comes with a flag that says whether it must keep within limits.
     fn new(files: impl IntoIterator<Item = (bool, RuleFile)>) -> Self {
         let mut rules = Vec::new();
         let mut allow = Vec::new();
@@ -297,9 +301,9 @@ impl RuleSet {
         Self { rules, literals, of_literal, allow, allowed: OnceCell::new() }
     }
 
-    /// Whether something that looks like a secret is known to be none.
+    /// Checks whether a text that looks like a secret is known not to be one.
     pub(super) fn is_allowed(&self, secret: &[u8]) -> bool {
-        // In a long text of random letters every short word occurs somewhere.
+        // A long text of random letters contains every short word somewhere.
         if self.allow.is_empty() || secret.len() > 256 {
             return false;
         }
@@ -341,7 +345,7 @@ fn files_in(sources: &dyn Sources, root: SourceRoot, folder: &str) -> Result<Vec
     Ok(names.filter_map(|entry| SourceId::new(root, &format!("{folder}/{}", entry.path)).ok()).collect())
 }
 
-/// Rules whose id is taken by another rule.
+/// Returns a diagnostic for each rule whose id another rule has.
 fn find_duplicates(files: &[(&SourceId, RuleFile)]) -> Vec<Diagnostic> {
     let mut taken: BTreeMap<&str, &SourceId> = BTreeMap::new();
     let mut wrong = Vec::new();
@@ -356,12 +360,12 @@ fn find_duplicates(files: &[(&SourceId, RuleFile)]) -> Vec<Diagnostic> {
     wrong
 }
 
-/// Reads a file of rules.
+/// Reads a rule file.
 pub fn read_rules(id: &SourceId, text: &SharedText) -> Result<RuleFile, Diagnostics> {
-    data::check_length(id, text, Code::SecretsBad)?;
+    read_toml::check_length(id, text, Code::SecretsBad)?;
     let codes = ReadErrorCodes { bad: Code::SecretsBad, unknown: Code::SecretsBad };
-    let file: RuleFile = data::read(&id.to_string(), text, FileFormat::Toml, codes)?;
-    // The shipped files are compiled by a test; here that would cost more than all scanning.
+    let file: RuleFile = read_toml::read(&id.to_string(), text, FileFormat::Toml, codes)?;
+    // A test compiles the shipped files; here that would cost more than all scanning.
     if id.root() == SourceRoot::Builtin {
         return Ok(file);
     }
@@ -369,7 +373,7 @@ pub fn read_rules(id: &SourceId, text: &SharedText) -> Result<RuleFile, Diagnost
     if wrong.is_empty() { Ok(file) } else { Err(Diagnostics(wrong)) }
 }
 
-/// Everything that is wrong with a file's rules.
+/// Returns a diagnostic for every fault in the rules of a file.
 pub(crate) fn problems(id: &SourceId, file: &RuleFile) -> Vec<Diagnostic> {
     let mut wrong = Vec::new();
     let bad = |message: String| Diagnostic::error(Code::SecretsBad, format!("{id}: {message}"));

@@ -1,8 +1,9 @@
-//! Scanning: one pass for the literals of all rules, and a pattern where one of them is found.
+//! Scans a text for secrets: one pass for the literals of all rules, and a pattern at each literal that is
+//! found.
 //!
-//! Time is linear in the text: a pattern looks at a window behind its literal, and what it has matched is not looked at
-//! again by the same rule. The patterns that are not shipped have so many steps together ([`StepBudget`]); where they are used
-//! up, all that is left of the text counts as a secret.
+//! The time is linear in the text: a pattern examines a window after its literal, and the same rule does not
+//! examine a match again. Patterns that are not shipped share a number of steps ([`StepBudget`]); once it is
+//! used up, the rest of the text counts as a secret.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -17,29 +18,29 @@ use super::rules::{CompiledRule, RuleSet, SecretRules};
 pub struct SecretHit<'r> {
     /// The id of the rule that found it.
     pub rule: &'r str,
-    /// The secret.
+    /// The range of the secret.
     pub range: Range<usize>,
-    /// The secret with all that it was known by.
+    /// The range of the secret with the text that identifies it.
     pub whole: Range<usize>,
 }
 
-/// A hit before it is known which of several rules it belongs to.
+/// A hit before it is assigned to one of several rules.
 struct HitCandidate {
     rule: usize,
     secret: Range<usize>,
     whole: Range<usize>,
 }
 
-/// A secret, with what it is known by, has at least so many characters without a blank among them.
+/// The minimum number of characters without whitespace in a secret with the text that identifies it.
 const SHORTEST: usize = 8;
 
-/// Whether there can be a secret in a text at all: most requests are a few short words.
+/// Checks whether a text can hold a secret at all: most requests are a few short words.
 fn has_long_word(text: &str) -> bool {
     text.split_ascii_whitespace().any(|word| word.len() >= SHORTEST)
 }
 
 impl SecretRules {
-    /// Every secret in `text`, in order; they do not overlap.
+    /// Returns every secret in `text`, in order and without overlaps.
     pub fn scan(&self, text: &str) -> Vec<SecretHit<'_>> {
         if !has_long_word(text) {
             return Vec::new();
@@ -47,7 +48,7 @@ impl SecretRules {
         let set = self.set();
         let bytes = text.as_bytes();
         let mut found = Vec::new();
-        // How far each rule has come.
+        // The offset that each rule has reached.
         let mut done = alloc::vec![0; set.rules.len()];
         let mut work = StepBudget::of(bytes);
         set.literals.find(bytes, |at, literal| {
@@ -75,7 +76,8 @@ impl SecretRules {
 }
 
 impl RuleSet {
-    /// Of hits that overlap, one: the rule that goes by the form of a secret names it, and it is all of them.
+    /// Merges overlapping hits into one that covers them all. A rule that goes by the form of a secret names
+    /// it.
     fn merge_overlapping(&self, mut found: Vec<HitCandidate>) -> Vec<SecretHit<'_>> {
         found.sort_by_key(|it| (it.secret.start, Reverse(it.secret.end), it.rule));
         let mut hits: Vec<SecretHit<'_>> = Vec::new();
@@ -102,13 +104,13 @@ impl RuleSet {
     }
 }
 
-/// How many steps patterns that are not shipped may take in one text, all together.
+/// The number of steps that the patterns that are not shipped may take together in one text.
 struct StepBudget {
     left: usize,
 }
 
 impl StepBudget {
-    /// Steps for each byte of a text, and those that a short one has besides.
+    /// Steps for each byte of a text, and steps for every text besides.
     const FOR_EACH: usize = 64;
     const FOR_ALL: usize = 4 << 20;
 
@@ -121,8 +123,8 @@ impl StepBudget {
     }
 }
 
-/// What the rule's pattern matches at a literal: all of it, and the secret in it. All that is left of the text where
-/// there is no work left to know more.
+/// Matches the rule's pattern at a literal. Returns the whole match and the secret in it, or the rest of the
+/// text if the step budget is used up.
 fn match_rule(
     rule: &CompiledRule,
     bytes: &[u8],
@@ -145,7 +147,7 @@ fn match_rule(
         }
     }
     let input = |end: usize| Input::new(bytes).span(start..end).anchored(anchored);
-    // Most literals are nothing else, and that is known sooner than where the groups are.
+    // Most literals are not part of a secret, and a match without groups shows that sooner.
     if limited.is_none() && !regex.is_match(input(end)) {
         return None;
     }
@@ -157,7 +159,7 @@ fn match_rule(
         if work.left == 0 && limited.is_some() {
             return Some((at..bytes.len(), at..bytes.len()));
         }
-        // A secret that is longer than the window is not left in two halves.
+        // A secret that is longer than the window must not be split.
         if whole.end == end && end < bytes.len() {
             end = end.saturating_add((end - start) * 15).min(bytes.len());
             continue;
@@ -168,10 +170,11 @@ fn match_rule(
     }
 }
 
-/// How much of a name before the literal, and of what follows it, is looked at for what excepts a match.
+/// The number of bytes of the name before the literal, and of the text from the literal on, that are searched
+/// for an exception.
 const EXCEPTED: (usize, usize) = (64, 512);
 
-/// Whether the rule itself says that what it matched is no secret.
+/// Checks whether the rule itself excepts its match.
 fn is_excepted(
     rule: &CompiledRule,
     bytes: &[u8],
@@ -193,7 +196,7 @@ fn is_excepted(
     }
 }
 
-/// Whether no word goes on at `at`. The letter of an escape such as `\n` belongs to no word.
+/// Checks whether no word continues at `at`. The letter of an escape such as `\n` is not part of a word.
 fn is_word_start(bytes: &[u8], at: usize) -> bool {
     let back = |steps: usize| at.checked_sub(steps).map(|at| bytes[at]);
     match back(1) {
@@ -212,8 +215,8 @@ impl CompiledRule {
     }
 }
 
-/// Whether kinds of characters change often enough for a text that nobody has thought up. In words, numbers and
-/// what is joined of them they do not; a capital letter that begins a word is no change.
+/// Checks whether kinds of characters change as often as in a random text. In words, numbers and combinations
+/// of them they change less; a capital letter that begins a word is not a change.
 fn is_mixed(secret: &[u8]) -> bool {
     let kind = |byte: u8| match byte {
         b'a'..=b'z' => 0,
@@ -233,7 +236,7 @@ fn is_mixed(secret: &[u8]) -> bool {
     changes * 6 >= length
 }
 
-/// The information of each byte on average, in thousandths of a bit.
+/// Returns the average information of a byte, in thousandths of a bit.
 fn entropy(text: &[u8]) -> u32 {
     if text.is_empty() {
         return 0;
@@ -249,10 +252,10 @@ fn entropy(text: &[u8]) -> u32 {
     u32::try_from((log2(length) - spent / length) / 1000).unwrap_or(u32::MAX)
 }
 
-/// The logarithm to base two, in millionths. The core has no floating-point functions.
+/// Returns the logarithm to base two, in millionths. `core` has no floating-point functions.
 fn log2(number: u64) -> u64 {
     let whole = u64::from(number.max(1).ilog2());
-    // The number as 1.x in 32 bits behind the point.
+    // The number as 1.x with 32 bits after the point.
     let mut rest = if whole <= 32 { number << (32 - whole) } else { number >> (whole - 32) };
     let mut fraction = 0_u64;
     for _ in 0..20 {
@@ -272,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn logarithms_and_entropy_are_those_of_the_books() {
+    fn entropy_and_log2_match_known_values() {
         for (number, wanted) in [(1, 0), (2, 1_000_000), (3, 1_584_962), (10, 3_321_928), (1024, 10_000_000)]
         {
             assert!(log2(number).abs_diff(wanted) <= 2, "{number}: {}", log2(number));
@@ -284,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_not_mixed_and_random_texts_are() {
+    fn only_random_texts_are_mixed() {
         for words in
             ["access_token_v2", "MyServiceTokenProvider", "1234567890", "refresh-token", "application/json"]
         {

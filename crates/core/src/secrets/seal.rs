@@ -1,8 +1,8 @@
-//! Seals: values that a request marks as secret are delivered as they are, and stored as keyed hashes.
+//! Seals values that a request marks as secret: they are delivered as they are, and stored as keyed hashes.
 //!
-//! Composing a sealed request gives the prompt with the seals in the place of the values. That is what a ledger stores and
-//! what can be verified without the values; with them, the keyed hash of the true prompt can be verified too. A hash
-//! without a key would let anybody try out passwords.
+//! Composing a sealed request results in the prompt with seals in the place of the values. A ledger stores
+//! this prompt, which can be verified without the values; with them, the keyed hash of the true prompt can be
+//! verified too. A hash without a key would let an attacker try out passwords.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,12 +10,12 @@ use alloc::vec::Vec;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::origin::{Origin, OriginKind};
 use crate::request::Request;
+use crate::request::values::SlotValues;
+use crate::source::origin::{Origin, OriginKind};
 use crate::text::SharedText;
-use crate::values::SlotValues;
 
-/// Hashes with a key that only one ledger knows (HMAC-SHA-256).
+/// The key of a ledger for hashes (HMAC-SHA-256); only that ledger knows it.
 #[derive(Clone)]
 pub struct HmacKey([u8; 32]);
 
@@ -26,12 +26,12 @@ impl core::fmt::Debug for HmacKey {
 }
 
 impl HmacKey {
-    /// `key` is random, made once per ledger.
+    /// Creates a key from random bytes, which are generated once per ledger.
     pub const fn new(key: [u8; 32]) -> Self {
         Self(key)
     }
 
-    /// The hash of `data` in hexadecimal.
+    /// Returns the hash of `data` in hexadecimal.
     pub fn hash(&self, data: &[u8]) -> String {
         let pad = |with: u8| {
             let mut block = [with; 64];
@@ -43,8 +43,8 @@ impl HmacKey {
         outer.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// What is stored in the place of the value `key`. The name is hashed too: that two values are equal is nobody's
-    /// business.
+    /// Returns the seal that is stored in the place of the value `key`. The name is hashed too, so that equal
+    /// values do not have equal seals.
     fn seal(&self, key: &str, value: &str) -> String {
         format!(
             "[secret value {key} hmac-sha256:{}]",
@@ -53,12 +53,12 @@ impl HmacKey {
     }
 }
 
-/// Whether the text of this origin is a value that `request` marks as secret.
+/// Checks whether the text of this origin is a value that `request` marks as secret.
 pub fn is_secret(request: &Request, origin: &Origin) -> bool {
     matches!(&origin.from, OriginKind::Value(key) if request.secret.contains(key.as_str()))
 }
 
-/// The request as it is stored: a seal for each value that is marked as secret.
+/// Returns the request as it is stored: with a seal for each value that is marked as secret.
 #[must_use]
 pub fn seal(request: &Request, keyed: &HmacKey) -> Request {
     let mut sealed = request.clone();
@@ -70,22 +70,23 @@ pub fn seal(request: &Request, keyed: &HmacKey) -> Request {
     sealed
 }
 
-/// The values without which a sealed request cannot be composed as it was, of those that are not `given`.
+/// Returns the keys of the values that are needed to compose a sealed request as it was and are not `given`.
 pub fn needs(sealed: &Request, given: &SlotValues) -> Vec<String> {
     sealed.secret.iter().filter(|key| given.get(key).is_none()).cloned().collect()
 }
 
-/// Of the secret values `keys` those whose seals are in `text`, the sealed prompt. A value that only decides what is
-/// written leaves no seal there, so if no seal is found, all of them.
+/// Returns those of the secret values `keys` whose seals are in `text`, the sealed prompt. Returns all of
+/// them if no seal is found, since a value that only selects other text leaves no seal there.
 pub fn find_sealed(sealed: &Request, keys: Vec<String>, text: &str) -> Vec<String> {
-    // The hash alone: an encoding may write the brackets and the name in another way.
+    // Searches for the hash alone: an encoding may write the brackets and the name in another way.
     let hash = |key: &str| sealed.values.get(key)?.as_str().strip_suffix(']')?.rsplit(':').next();
     let is_there = |key: &&String| hash(key).is_some_and(|hash| text.contains(hash));
     let found: Vec<String> = keys.iter().filter(is_there).cloned().collect();
     if found.is_empty() { keys } else { found }
 }
 
-/// The request with the values in it again, or the keys of those that are not the ones that were sealed.
+/// Returns the request with the values in it again, or the keys of the given values that differ from the
+/// sealed ones.
 pub fn unseal(sealed: &Request, given: &SlotValues, keyed: &HmacKey) -> Result<Request, Vec<String>> {
     let mut request = sealed.clone();
     let mut other = Vec::new();
@@ -104,9 +105,9 @@ pub fn unseal(sealed: &Request, given: &SlotValues, keyed: &HmacKey) -> Result<R
 mod tests {
     use super::*;
 
-    /// The key of RFC 4231 is shorter than ours; behind it are zeros, as HMAC puts them there itself.
+    /// The keys of RFC 4231 are shorter than ours; zeros follow them, as HMAC adds them itself.
     #[test]
-    fn hashes_are_those_of_rfc_4231() {
+    fn hmac_matches_rfc_4231_vectors() {
         let mut key = [0; 32];
         key[..20].fill(0x0b);
         let wanted = "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7";

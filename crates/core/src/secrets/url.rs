@@ -1,15 +1,18 @@
-//! Passwords in the address of a ledger: `postgres://user:password@host/db?password=…`, or `host=… password=…`.
+//! Hides passwords in the address of a ledger: `postgres://user:password@host/db?password=…`, or
+//! `host=… password=…`.
 //!
-//! Rather too much is hidden than too little: a password may hold any character that somebody forgot to encode.
+//! It hides too much rather than too little: a password may hold any character that a person forgot to
+//! encode.
 
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// In the place of a password.
+/// The replacement for a password.
 const HIDDEN: &str = "…";
 
-/// The options of PostgreSQL whose values are shown; a hidden value ends before the next of them.
+/// The PostgreSQL options whose values are shown. A hidden value ends before the next known option, shown or
+/// hidden.
 const SHOWN_OPTIONS: [&str; 24] = [
     "user",
     "dbname",
@@ -37,13 +40,13 @@ const SHOWN_OPTIONS: [&str; 24] = [
     "krbsrvname",
 ];
 
-/// The options of PostgreSQL whose values are hidden.
+/// The PostgreSQL options whose values are hidden.
 const HIDDEN_OPTIONS: [&str; 4] = ["password", "passfile", "sslpassword", "sslkey"];
 
-/// What the name of an option with a secret value contains.
+/// Parts of the names of options with secret values.
 const SECRET_NAMES: [&str; 5] = ["pass", "pwd", "secret", "token", "sslkey"];
 
-/// The address of a ledger as it may be shown.
+/// Returns the address of a ledger with its passwords hidden.
 pub fn mask_address(address: &str) -> String {
     let mut shown = String::new();
     let mut end = 0;
@@ -56,7 +59,7 @@ pub fn mask_address(address: &str) -> String {
     shown
 }
 
-/// A text without the passwords of `address`, however they are spelled in it.
+/// Returns a text with the passwords of `address` hidden in all of their spellings.
 pub fn mask_address_in(text: &str, address: &str) -> String {
     let ranges = hidden_ranges(address);
     if ranges.is_empty() {
@@ -66,14 +69,14 @@ pub fn mask_address_in(text: &str, address: &str) -> String {
     for range in &ranges {
         let raw = &address[range.clone()];
         for spelled in [raw.to_string(), percent_decode(raw), raw.trim_matches('\'').to_string()] {
-            // In JSON, quotes and controls are escaped.
+            // JSON escapes quotes and control characters.
             let json = serde_json::Value::from(spelled.as_str()).to_string();
             secrets.push(json.trim_matches('"').to_string());
             secrets.push(spelled);
         }
     }
     let mut shown = text.replace(address, &mask_address(address));
-    // Less than three characters occur in any text.
+    // Fewer than three characters occur in any text.
     secrets.retain(|secret| secret.chars().count() > 2);
     secrets.sort_by_key(|secret| core::cmp::Reverse(secret.len()));
     for secret in &secrets {
@@ -82,7 +85,7 @@ pub fn mask_address_in(text: &str, address: &str) -> String {
     shown
 }
 
-/// A text without the passwords of the PostgreSQL addresses in it.
+/// Returns a text with the passwords of its PostgreSQL addresses hidden.
 pub fn mask_addresses(text: &str) -> String {
     let mut shown = String::new();
     let mut rest = text;
@@ -97,7 +100,7 @@ pub fn mask_addresses(text: &str) -> String {
     shown
 }
 
-/// Where the passwords are, in order and apart.
+/// Returns the ranges of the passwords, in order and apart.
 fn hidden_ranges(address: &str) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = credentials(address).into_iter().collect();
     let mut at = 0;
@@ -120,7 +123,8 @@ fn hidden_ranges(address: &str) -> Vec<Range<usize>> {
     apart
 }
 
-/// From the first colon behind the scheme to the last `@`: a password that was not encoded may hold any character.
+/// Returns the range from the first colon after the scheme to the last `@`: a password that was not encoded
+/// may hold any character.
 fn credentials(address: &str) -> Option<Range<usize>> {
     let scheme = address.find("://").map(|at| at + 3);
     let start = scheme.unwrap_or(0);
@@ -129,7 +133,7 @@ fn credentials(address: &str) -> Option<Range<usize>> {
     if let Some(at) = rest.rfind('@').filter(|at| *at > colon) {
         return Some(start + colon + 1..start + at);
     }
-    // Without an `@`, the text behind the colon is a port, or a password whose host was forgotten.
+    // Without an `@`, the text after the colon is a port, or a password whose host was forgotten.
     scheme?;
     let end = rest[colon..].find(['/', '?']).map_or(rest.len(), |at| colon + at);
     let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || b",:[]".contains(&byte));
@@ -140,7 +144,7 @@ fn credentials(address: &str) -> Option<Range<usize>> {
     .then(|| start + colon + 1..address.len())
 }
 
-/// The value of the first option with a secret name at or behind `from`.
+/// Returns the value of the first option with a secret name at or after `from`.
 fn secret_option(address: &str, from: usize) -> Option<Range<usize>> {
     let mut at = from;
     loop {
@@ -155,7 +159,7 @@ fn secret_option(address: &str, from: usize) -> Option<Range<usize>> {
     }
 }
 
-/// A value ends before the next option that is known.
+/// Returns the end of a value, which is before the next known option.
 fn value_end(address: &str, start: usize) -> usize {
     let value = &address[start..];
     let ends = value.char_indices().filter(|(_, c)| matches!(c, '&' | ' ' | '\t' | '\n'));
@@ -169,7 +173,7 @@ fn value_end(address: &str, start: usize) -> usize {
     ends.map(|(at, _)| at).find(|at| is_option(&value[*at..])).map_or(address.len(), |at| start + at)
 }
 
-/// The text with `%41` written as `A`; what is no such sequence stays.
+/// Returns the text with `%41` decoded as `A`; other text stays.
 fn percent_decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut plain: Vec<u8> = Vec::with_capacity(bytes.len());
@@ -197,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_are_hidden_and_the_rest_stays() {
+    fn address_hides_only_passwords() {
         for (address, shown) in [
             ("postgres://u:pw@h:5432/db", "postgres://u:…@h:5432/db"),
             ("postgresql://u:p%40w@h/db", "postgresql://u:…@h/db"),
@@ -224,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn error_text_shows_no_spelling_of_password() {
+    fn error_text_hides_all_password_spellings() {
         let address = "postgres://u:p%40w%22x@h/db?sslpassword=other";
         let text = format!("bad `{address}`: p@w\"x, p@w\\\"x, p%40w%22x, other");
         assert_eq!(mask_address_in(&text, address), "bad `postgres://u:…@h/db?sslpassword=…`: …, …, …, …");

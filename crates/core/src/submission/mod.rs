@@ -1,72 +1,58 @@
-//! Submissions: what an agent hands in, by a tool or by a file, becomes files of the session.
+//! Submissions: data that an agent submits by a tool or by a file, and that becomes files of the session.
 //!
-//! One function judges both ways, [`submit`]: all mistakes at once, each with its place in the data, counted from
-//! 1, so that the agent can correct itself. Nothing here writes a file: [`SessionChanges`] say what to write and remove.
+//! [`submit`] checks both. It reports all mistakes together, each with its place in the data, counted from 1,
+//! so that the agent can correct itself. This module never writes a file: [`SessionChanges`] lists the files
+//! to write and remove.
 
-mod conflicts;
-mod fields;
-mod markdown;
-mod order;
-mod overlap;
+mod companions;
 mod plan;
-mod rules;
 mod schema;
-mod shared;
 mod stale;
-mod words;
-mod yaml;
 
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-pub(crate) use self::order::{ExecutionGroup, ExecutionPlan, ExecutionSubplan, order};
-pub(crate) use self::overlap::{OwnedGlob, literal};
 pub use self::schema::schema;
-pub use self::shared::{SharedName, other_names};
 pub use self::stale::waiting;
-pub(crate) use self::words::unknown_slots;
-pub use self::yaml::read_yaml;
-pub(crate) use self::yaml::{write as as_yaml, write_compact_yaml as yaml_lines};
-use crate::contract::{Contract, FieldType, Submission, SubmissionField};
-use crate::data;
 use crate::diag::{Code, Diagnostic, Diagnostics};
-use crate::lookup::{Library, names_in, read};
-use crate::prefs::Preference;
-use crate::request::Layout;
+use crate::library::contract;
+use crate::library::contract::paths::{add_suffix, path};
+use crate::library::contract::{
+    Contract, FieldType, Submission, SubmissionContext, SubmissionField, SubmissionValues, conflicts,
+};
+use crate::library::layout::Layout;
+use crate::library::lookup::{Library, names_in, role_names};
+use crate::library::plan::SharedName;
+use crate::library::preferences::Preference;
+use crate::library::yaml;
 use crate::source::{SourceId, SourceRoot, Sources};
 
-/// What is to become of the session's files; paths are relative to it.
+/// Files of the session to write and to remove. Paths are relative to the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionChanges {
     /// Path → text.
     pub write: BTreeMap<String, String>,
-    /// Files that are there and worth nothing any more.
+    /// Existing files that are obsolete.
     pub remove: Vec<String>,
 }
 
-/// A submission that was found good.
+/// Submission that passed all checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AcceptedSubmission {
+    /// Files to write and to remove.
     pub changes: SessionChanges,
-    /// What the person approved, in the order given.
+    /// Preferences that the person approved, in the order given.
     pub preferences: Vec<Preference>,
-    /// What only the person can answer.
+    /// Questions that only the person can answer.
     pub questions: Vec<String>,
 }
 
-/// The data of a submission: only known fields, in the order of the contract, texts without outer blank lines.
-pub(crate) type SubmissionValues = Map<String, Value>;
-
-/// The roles that there are: one for each template in `agents/`.
-pub fn roles(sources: &dyn Sources, layout: &Layout) -> Vec<String> {
-    names_in(sources, "templates/agents", layout)
-}
-
-/// Every contract that is handed in by a tool, by name; with a role only those that it may hand in.
+/// Returns every contract that can be submitted by a tool, with its name. If a role is given, returns only
+/// the contracts that it may submit.
 pub fn tools(
     sources: &dyn Sources,
     layout: &Layout,
@@ -76,7 +62,7 @@ pub fn tools(
     let mut tools = Vec::new();
     let mut wrong = Vec::new();
     for name in names_in(sources, "contracts", layout) {
-        match data::find_contract(&library, &name, layout) {
+        match contract::find_contract(&library, &name, layout) {
             Ok((_, contract)) => {
                 let may = |submission: &Submission| {
                     role.is_none_or(|role| submission.roles.iter().any(|known| known == role))
@@ -91,7 +77,7 @@ pub fn tools(
     if wrong.is_empty() { Ok(tools) } else { Err(Diagnostics(wrong)) }
 }
 
-/// Judges `given` by the contract `name` and says which files of the session it becomes.
+/// Checks `given` against the contract `name` and returns the files of the session that result from it.
 pub fn submit(
     sources: &dyn Sources,
     layout: &Layout,
@@ -101,7 +87,7 @@ pub fn submit(
     submit_with_shared_names(sources, layout, name, given, &Vec::new)
 }
 
-/// The same in a project in which links give files more than one name.
+/// Does the same in a project in which links give files more than one name.
 pub fn submit_with_shared_names(
     sources: &dyn Sources,
     layout: &Layout,
@@ -109,27 +95,27 @@ pub fn submit_with_shared_names(
     given: &Value,
     shared_names: &dyn Fn() -> Vec<SharedName>,
 ) -> Result<AcceptedSubmission, Diagnostics> {
-    let roles = roles(sources, layout);
-    let desk = SubmissionContext { library: Library::new(sources), layout, roles, shared_names };
-    let submission = desk.submission(name)?;
-    let (data, mut wrong) = desk.judge(&submission, given)?;
-    wrong.extend(conflicts::conflicts(&submission.field, &data));
+    let roles = role_names(sources, layout);
+    let context = SubmissionContext { library: Library::new(sources), layout, roles };
+    let submission = context.submission(name)?;
+    let (data, mut wrong) = context.judge(&submission, given)?;
+    wrong.extend(conflicts(&submission.field, &data));
     let mut changes = SessionChanges::default();
     match &submission.plan {
-        Some(plan) => desk.plan(&submission, plan, &data, &mut changes, &mut wrong)?,
+        Some(plan) => context.plan(&submission, plan, &data, shared_names, &mut changes, &mut wrong)?,
         None if wrong.is_empty() => {
-            desk.write_data(&submission, &data, &mut changes)?;
-            desk.write_companions(&submission, &data, &mut changes)?;
+            context.write_data(&submission, &data, &mut changes)?;
+            context.write_companions(&submission, &data, &mut changes)?;
         }
         None => {}
     }
-    desk.check_needs(&submission, &data, &mut wrong)?;
+    context.check_needs(&submission, &data, &mut wrong)?;
     if !wrong.is_empty() {
         return Err(Diagnostics(wrong));
     }
     for pattern in &submission.stale {
         let path = path(pattern, &data);
-        if desk.has_file(&path)? {
+        if context.has_file(&path)? {
             changes.remove.push(path);
         }
     }
@@ -145,33 +131,8 @@ pub fn submit_with_shared_names(
     Ok(AcceptedSubmission { changes, preferences, questions })
 }
 
-/// Where submissions are looked at.
-struct SubmissionContext<'s> {
-    library: Library<'s>,
-    layout: &'s Layout,
-    roles: Vec<String>,
-    shared_names: &'s dyn Fn() -> Vec<SharedName>,
-}
-
 impl SubmissionContext<'_> {
-    fn submission(&self, name: &str) -> Result<Submission, Diagnostics> {
-        let (id, contract) = data::find_contract(&self.library, name, self.layout)?;
-        contract.submission.ok_or_else(|| {
-            Diagnostic::error(Code::SubmissionBad, format!("`{name}` is nothing that is handed in"))
-                .looked([id])
-                .into()
-        })
-    }
-
-    fn judge(
-        &self,
-        submission: &Submission,
-        given: &Value,
-    ) -> Result<(SubmissionValues, Vec<Diagnostic>), Diagnostics> {
-        fields::judge(&submission.field, given, &self.roles)
-    }
-
-    /// The data as YAML.
+    /// Adds the data as YAML to the changes.
     fn write_data(
         &self,
         submission: &Submission,
@@ -183,7 +144,7 @@ impl SubmissionContext<'_> {
         self.add(submission, file, data, yaml::write(&kept), changes)
     }
 
-    /// What is made from the data.
+    /// Adds the files that are rendered from the data.
     fn write_companions(
         &self,
         submission: &Submission,
@@ -191,7 +152,7 @@ impl SubmissionContext<'_> {
         changes: &mut SessionChanges,
     ) -> Result<(), Diagnostics> {
         for companion in &submission.write {
-            let text = words::fill_file(&companion.text, &submission.field, data);
+            let text = companions::fill_file(&companion.text, &submission.field, data);
             self.add(submission, &companion.path, data, text, changes)?;
         }
         Ok(())
@@ -235,40 +196,9 @@ impl SubmissionContext<'_> {
         }
         Ok(())
     }
-
-    fn has_file(&self, path: &str) -> Result<bool, Diagnostics> {
-        let Ok(id) = SourceId::new(SourceRoot::Session, path) else { return Ok(false) };
-        Ok(read(self.library.sources, &id)?.is_some())
-    }
 }
 
-/// `pattern` with every `{field}` as the data has it. Only names, slugs, choices and numbers can stand in a path.
-pub(crate) fn path(pattern: &str, data: &SubmissionValues) -> String {
-    let mut path = String::with_capacity(pattern.len());
-    let mut rest = pattern;
-    while let Some((before, after)) = rest.split_once('{') {
-        let Some((name, after)) = after.split_once('}') else { break };
-        path.push_str(before);
-        match data.get(name) {
-            Some(Value::String(text)) => path.push_str(text),
-            Some(Value::Number(number)) => path.push_str(&number.to_string()),
-            _ => {}
-        }
-        rest = after;
-    }
-    path + rest
-}
-
-/// The path with what the field `suffix` holds at the end of the file's stem.
-pub(crate) fn add_suffix(path: &str, suffix: Option<&str>, data: &SubmissionValues) -> String {
-    let Some(word) = suffix.and_then(|field| data.get(field)?.as_str()) else { return path.to_string() };
-    match path.rsplit_once('.') {
-        Some((stem, extension)) => format!("{stem}_{word}.{extension}"),
-        None => format!("{path}_{word}"),
-    }
-}
-
-/// What of the data is written down as data.
+/// Returns the fields that are stored as data.
 fn kept(fields: &[SubmissionField], data: &SubmissionValues) -> SubmissionValues {
     let kept = fields.iter().filter(|field| field.kept);
     kept.filter_map(|field| Some((field.name.clone(), data.get(&field.name)?.clone()))).collect()

@@ -1,4 +1,5 @@
-//! Plans as data: a whole one, or its order with the sub-plans that are in the session, and the files that they become.
+//! Plans as data: a whole plan, or an order with the sub-plans of the session; and the files that result from
+//! them.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -7,25 +8,33 @@ use alloc::vec::Vec;
 
 use serde_json::{Value, json};
 
-use super::rules::{self, ConflictRow, DocumentationFiles, OwnedEntry, ParsedGroup, ParsedSubplan, bad};
-use super::stale::{find_surplus_files, fits, found};
-use super::{SessionChanges, SubmissionContext, SubmissionValues, markdown, path, yaml};
-use crate::contract::{CompanionFile, PlanContracts, Submission};
+use super::SessionChanges;
+use super::stale::find_surplus_files;
 use crate::diag::{Code, Diagnostic, Diagnostics};
-use crate::lookup::read;
-use crate::source::{SourceId, SourceRoot};
-use crate::text::SharedText;
+use crate::library::contract::paths::{found, path};
+use crate::library::contract::{CompanionFile, PlanContracts, Submission};
+use crate::library::contract::{SubmissionContext, SubmissionValues};
+use crate::library::plan::SharedName;
+use crate::library::plan::markdown;
+use crate::library::plan::parse::{
+    ISOLATION, are_lanes_known, conflicts, docs, file_name, find_list, groups, index_values, is_order_known,
+    lane, list, parse_subplans, subplan_number,
+};
+use crate::library::plan::rules::{self, ConflictRow, ParsedSubplan, bad};
+use crate::library::yaml;
 
-/// The fields that the overview is made from: all of them are given, or none.
+/// Fields that the overview is rendered from: all of them are given, or none.
 const OVERVIEW: [&str; 4] = ["plan_overview", "phase_1", "phase_2", "phase_3"];
 
 impl SubmissionContext<'_> {
-    /// What a plan, or the order of one, becomes. Nothing is written where something is wrong.
+    /// Adds the files of a plan, or of the order of a plan, to the changes. Writes nothing if there is an
+    /// error.
     pub(super) fn plan(
         &self,
         submission: &Submission,
         plan: &PlanContracts,
         data: &SubmissionValues,
+        shared_names: &dyn Fn() -> Vec<SharedName>,
         changes: &mut SessionChanges,
         wrong: &mut Vec<Diagnostic>,
     ) -> Result<(), Diagnostics> {
@@ -76,7 +85,7 @@ impl SubmissionContext<'_> {
                 bad(wrong, format!("`{field}` is missing: it is part of the overview"));
             }
         }
-        judged.check(self.shared_names, wrong);
+        judged.check(shared_names, wrong);
         if !wrong.is_empty() {
             return Ok(());
         }
@@ -91,7 +100,7 @@ impl SubmissionContext<'_> {
         self.write_data(&order, &order_data, changes)?;
         if plan.order.is_some() {
             self.write_data(submission, data, changes)?;
-            // The numbers of all sub-plans are here, so what was handed in one by one before is worth nothing.
+            // This plan contains all sub-plans, so sub-plans that were submitted one by one are obsolete.
             let data_file = Submission { write: Vec::new(), ..subplan.clone() };
             changes.remove = find_surplus_files(self.library.sources, &data_file, true, &|_| false);
         }
@@ -101,8 +110,8 @@ impl SubmissionContext<'_> {
         Ok(())
     }
 
-    /// The sub-plans that the session holds: as data where they were handed in one by one, else as somebody wrote them.
-    /// Gives those that are data, each with its file.
+    /// Reads the sub-plans of the session: as data if they were submitted one by one, else as hand-written
+    /// Markdown. Returns those that are data, each with its file.
     fn read_session_subplans(
         &self,
         subplan: &Submission,
@@ -125,7 +134,7 @@ impl SubmissionContext<'_> {
                 continue;
             };
             if !named.contains(number) {
-                // A sub-plan of the plan before this one; its files go.
+                // It is a sub-plan of the previous plan; its files are removed.
                 if !earlier.contains(number) {
                     let message = format!("`{file}` was handed in, and no group has it");
                     let diag = Diagnostic::error(Code::SubmissionBad, message);
@@ -138,7 +147,7 @@ impl SubmissionContext<'_> {
                 .and_then(|value| self.judge(subplan, &value));
             let (data, mistakes) = match judged {
                 Ok(judged) => judged,
-                // It is there; what else can be said of it waits until it can be read.
+                // The file exists; further checks wait until it can be read.
                 Err(Diagnostics(mistakes)) => {
                     (SubmissionValues::from_iter([(ISOLATION.to_string(), Value::Null)]), mistakes)
                 }
@@ -156,7 +165,7 @@ impl SubmissionContext<'_> {
         Ok(all)
     }
 
-    /// The sub-plan that somebody wrote as Markdown.
+    /// Reads a hand-written sub-plan in Markdown.
     pub(super) fn read_markdown_subplan(
         &self,
         subplan: &Submission,
@@ -169,7 +178,7 @@ impl SubmissionContext<'_> {
         Ok(text.map(|text| markdown::lane(&file, &text, wrong)))
     }
 
-    /// The overview that is in the session.
+    /// Reads the overview of the session.
     pub(super) fn overview_in_session(
         &self,
         overview: &CompanionFile,
@@ -185,7 +194,7 @@ impl SubmissionContext<'_> {
         Ok(None)
     }
 
-    /// The numbers that the order of the plan before this one names; none where that order was overwritten.
+    /// Returns the numbers that the order of the previous plan names; empty if that order was overwritten.
     fn earlier(&self, order: &Submission, subplan: &Submission) -> Result<BTreeSet<u64>, Diagnostics> {
         let file = order.file.as_deref().unwrap_or_default();
         let text = self.session_text(file)?;
@@ -194,148 +203,10 @@ impl SubmissionContext<'_> {
         let plans = groups.filter_map(|group| group["plans"].as_array()).flatten();
         Ok(plans.filter_map(|plan| subplan_number(plan["file"].as_str()?, subplan)).collect())
     }
-
-    pub(super) fn session_text(&self, file: &str) -> Result<Option<SharedText>, Diagnostics> {
-        let Ok(id) = SourceId::new(SourceRoot::Session, file) else { return Ok(None) };
-        Ok(read(self.library.sources, &id)?)
-    }
 }
 
-const ISOLATION: &str = "isolation_rationale";
-
-fn find_list<'d>(data: &'d SubmissionValues, name: &str) -> Option<&'d [Value]> {
-    data.get(name).and_then(Value::as_array).map(Vec::as_slice)
-}
-
-fn list<'d>(data: &'d SubmissionValues, name: &str) -> &'d [Value] {
-    find_list(data, name).unwrap_or_default()
-}
-
-fn text(value: &Value, name: &str) -> String {
-    value[name].as_str().unwrap_or_default().to_string()
-}
-
-/// The data that the name of a numbered file holds.
-pub(super) fn index_values(index: Value) -> SubmissionValues {
-    SubmissionValues::from_iter([("index".to_string(), index)])
-}
-
-/// What the files of sub-plans are called: `plan_{index}.md`.
-fn file_name(subplan: &Submission) -> &str {
-    let path = subplan.write.first().map(|companion| companion.path.as_str()).unwrap_or_default();
-    path.rsplit('/').next().unwrap_or_default()
-}
-
-/// The number in the name of a sub-plan's file.
-fn subplan_number(file: &str, subplan: &Submission) -> Option<u64> {
-    fits(file, file_name(subplan), None)?.values().next()?.as_u64().filter(|number| *number > 0)
-}
-
-/// `files_of` is given where groups name the sub-plans by their files, not by their numbers.
-pub(super) fn groups(
-    data: &SubmissionValues,
-    files_of: Option<&Submission>,
-    wrong: &mut Vec<Diagnostic>,
-) -> Vec<ParsedGroup> {
-    let mut groups: Vec<ParsedGroup> = Vec::new();
-    for (nth, group) in list(data, "groups").iter().enumerate() {
-        let at = format!("groups[{}]", nth + 1);
-        let id = text(group, "group_id");
-        if let Some(first) = groups.iter().find(|known| !id.is_empty() && known.id == id) {
-            bad(wrong, format!("`{at}.group_id` is `{id}`, which `{}` has already", first.at));
-        }
-        let mut plans = Vec::new();
-        for (nth, plan) in group["plans"].as_array().into_iter().flatten().enumerate() {
-            let at = format!("{at}.plans[{}]", nth + 1);
-            let Some(subplan) = files_of else {
-                plans.extend(plan["index"].as_u64().map(|number| (format!("{at}.index"), number)));
-                continue;
-            };
-            let Some(file) = plan["file"].as_str() else { continue };
-            match subplan_number(file, subplan) {
-                Some(number) => plans.push((format!("{at}.file"), number)),
-                None => {
-                    let first = path(file_name(subplan), &index_values(1.into()));
-                    bad(wrong, format!("`{at}.file` is `{file}`; expected `{first}` and so on"));
-                }
-            }
-        }
-        groups.push(ParsedGroup { at, id, parallel: group["mode"] == "parallel", plans });
-    }
-    groups
-}
-
-/// Whether every reference to a sub-plan was read.
-pub(super) fn is_order_known(data: &SubmissionValues, groups: &[ParsedGroup]) -> bool {
-    let given = list(data, "groups").iter().map(|group| group["plans"].as_array().map(Vec::len));
-    let read = groups.iter().map(|group| Some(group.plans.len()));
-    find_list(data, "groups").is_some() && given.eq(read)
-}
-
-fn are_lanes_known(data: &SubmissionValues) -> bool {
-    find_list(data, "subplans").is_some_and(|all| all.iter().all(|subplan| subplan["index"].is_u64()))
-}
-
-fn parse_subplans(data: &SubmissionValues, wrong: &mut Vec<Diagnostic>) -> BTreeMap<u64, ParsedSubplan> {
-    let mut lanes: BTreeMap<u64, ParsedSubplan> = BTreeMap::new();
-    for (nth, subplan) in list(data, "subplans").iter().enumerate() {
-        let at = format!("subplans[{}]", nth + 1);
-        let (Some(index), Some(data)) = (subplan["index"].as_u64(), subplan.as_object()) else { continue };
-        if let Some(first) = lanes.get(&index) {
-            bad(wrong, format!("`{at}.index` is {index}, which `{}` has already", first.at));
-            continue;
-        }
-        lanes.insert(index, lane(data, &at, "."));
-    }
-    lanes
-}
-
-/// `between` stands between the place of the sub-plan and the name of a field.
-fn lane(data: &SubmissionValues, at: &str, between: &str) -> ParsedSubplan {
-    let owned = globs(data, "owned_files", &format!("{at}{between}"));
-    let mut lacks = Vec::new();
-    if !data.contains_key(ISOLATION) {
-        let message = format!("`{at}{between}{ISOLATION}` is missing");
-        lacks.push(Diagnostic::error(Code::SubmissionBad, message));
-    }
-    ParsedSubplan { at: at.to_string(), owned, lacks }
-}
-
-/// The paths and globs of a field, each with its place.
-fn globs(data: &SubmissionValues, field: &str, before: &str) -> Vec<OwnedEntry> {
-    let entries = list(data, field).iter().enumerate();
-    let read = entries.filter_map(|(nth, glob)| {
-        Some(OwnedEntry { at: format!("{before}{field}[{}]", nth + 1), glob: glob.as_str()?.to_string() })
-    });
-    read.collect()
-}
-
-pub(super) fn docs(data: &SubmissionValues) -> DocumentationFiles {
-    let files = find_list(data, "doc_files").filter(|files| !files.contains(&Value::Null));
-    DocumentationFiles {
-        needed: data.get("needs_docs").and_then(Value::as_bool),
-        files: files.map(|_| globs(data, "doc_files", "")),
-    }
-}
-
-/// The conflict map, unless some of it could not be read. Where none is given no file has two authors.
-fn conflicts(data: &SubmissionValues) -> Option<Vec<ConflictRow>> {
-    if !data.contains_key("conflict_map") {
-        return Some(Vec::new());
-    }
-    let rows = find_list(data, "conflict_map")?.iter().enumerate().map(|(nth, row)| {
-        let lanes = row["lanes"].as_array()?.iter().map(Value::as_u64);
-        Some(ConflictRow {
-            at: format!("conflict_map[{}]", nth + 1),
-            file: row["file"].as_str()?.to_string(),
-            lanes: lanes.collect::<Option<Vec<u64>>>()?,
-            owner: row["owner"].as_u64()?,
-        })
-    });
-    rows.collect()
-}
-
-/// The Markdown of a sub-plan says what its data says: it is what the coder reads, and what is judged before.
+/// Checks that the Markdown of a sub-plan agrees with its data: the coder reads the Markdown, and it is
+/// checked before the implementation.
 fn check_lane(
     at: &str,
     lanes: &BTreeMap<u64, ParsedSubplan>,
@@ -380,7 +251,7 @@ fn push_hidden_error(hides: bool, at: &str, file: &str, wrong: &mut Vec<Diagnost
     }
 }
 
-/// The order of a whole plan, as the contract for the order has it: files instead of numbers.
+/// Converts the order of a whole plan into the form of the order contract: files instead of numbers.
 fn to_order_values(data: &SubmissionValues, subplan: &Submission, order: &Submission) -> SubmissionValues {
     let file = |plan: &Value| path(file_name(subplan), &index_values(plan["index"].clone()));
     let mut made = SubmissionValues::new();

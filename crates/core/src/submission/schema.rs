@@ -1,17 +1,17 @@
-//! The JSON Schema of a submission, for the tool that hands it in.
+//! Builds the JSON Schema of a submission, for the tool that submits it.
 //!
-//! Only keywords that every agent's API takes: no `if`, no `oneOf`. What depends on other fields is told by the
-//! judgement.
+//! It uses only keywords that every agent's API accepts: no `if`, no `oneOf`. Rules that depend on other
+//! fields are reported by `submit`.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde_json::{Map, Value, json};
 
-use crate::contract::{FieldRequirement, FieldType, Submission, SubmissionField};
-use crate::prefs;
+use crate::library::contract::{FieldRequirement, FieldType, Submission, SubmissionField};
+use crate::library::preferences;
 
-/// `roles` are those that a preference can be for.
+/// Builds the schema. `roles` are the roles that a preference can be for.
 pub fn schema(submission: &Submission, roles: &[String]) -> Value {
     object(&submission.field, roles)
 }
@@ -44,11 +44,11 @@ fn property(field: &SubmissionField, roles: &[String]) -> Value {
         FieldType::Map => object(&field.field, roles),
         FieldType::Items => list(object(&field.field, roles)),
         FieldType::Preferences => {
-            let [role, bullet] = prefs::FIELDS;
+            let [role, bullet] = preferences::FIELDS;
             list(json!({
                 "type": "object",
                 "properties": { role: { "type": "string", "enum": roles }, bullet: { "type": "string" } },
-                "required": prefs::FIELDS,
+                "required": preferences::FIELDS,
                 "additionalProperties": false,
             }))
         }
@@ -56,7 +56,7 @@ fn property(field: &SubmissionField, roles: &[String]) -> Value {
     let always = field.required == FieldRequirement::Always(true);
     match (field.kind, field.at_least) {
         (FieldType::Integer, Some(least)) => schema["minimum"] = least.into(),
-        // An empty list is as good as none where none is asked for.
+        // In an optional field, an empty list counts as not given.
         (FieldType::Texts | FieldType::Globs | FieldType::Integers | FieldType::Items, Some(least))
             if always =>
         {

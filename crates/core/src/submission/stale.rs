@@ -1,36 +1,30 @@
-//! Files of the session that are called as a pattern says: those that wait to be read, and those of an earlier plan.
+//! Finds files of the session by name patterns: files to read as submissions, and files of an earlier plan.
 
-use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{SubmissionContext, SubmissionValues};
-use crate::contract::Submission;
 use crate::diag::Diagnostics;
-use crate::lookup::Library;
-use crate::name::is_name;
-use crate::request::Layout;
-use crate::source::{ListingLimits, SourceId, SourceRoot, Sources};
+use crate::library::contract::Submission;
+use crate::library::contract::paths::found;
+use crate::library::contract::{SubmissionContext, SubmissionValues};
+use crate::library::layout::Layout;
+use crate::library::lookup::Library;
+use crate::source::Sources;
 
-/// The files of the session in which the contract `name` can be handed in, in byte order; each with the data that
-/// its own name gives.
+/// Returns the files of the session that can hold a submission of the contract `name`, in byte order, each
+/// with the data from its own name.
 pub fn waiting(
     sources: &dyn Sources,
     layout: &Layout,
     name: &str,
 ) -> Result<Vec<(String, SubmissionValues)>, Diagnostics> {
-    let desk = SubmissionContext {
-        library: Library::new(sources),
-        layout,
-        roles: Vec::new(),
-        shared_names: &Vec::new,
-    };
-    let submission = desk.submission(name)?;
+    let context = SubmissionContext { library: Library::new(sources), layout, roles: Vec::new() };
+    let submission = context.submission(name)?;
     let Some(file) = &submission.file else { return Ok(Vec::new()) };
     Ok(found(sources, file, submission.suffix.as_deref()))
 }
 
-/// Those files of the numbered ones, data and companions, whose number is not among `numbers`.
+/// Returns the numbered files, data and companions, whose number `is_kept` rejects.
 pub(super) fn find_surplus_files(
     sources: &dyn Sources,
     submission: &Submission,
@@ -48,48 +42,4 @@ pub(super) fn find_surplus_files(
         }
     }
     beyond
-}
-
-/// The files that `pattern` fits, with at most one field in their name, or with a suffix.
-pub(super) fn found(
-    sources: &dyn Sources,
-    pattern: &str,
-    suffix: Option<&str>,
-) -> Vec<(String, SubmissionValues)> {
-    let (folder, name) = pattern.rsplit_once('/').unwrap_or((".", pattern));
-    let Ok(dir) = SourceId::new(SourceRoot::Session, folder) else { return Vec::new() };
-    let limits = ListingLimits { depth: 1, entries: 10_000, ignored: true };
-    let entries = sources.list(&dir, limits).ok().flatten().map(|listing| listing.entries);
-    let mut found = Vec::new();
-    for entry in entries.into_iter().flatten().filter(|entry| !entry.dir) {
-        if let Some(data) = fits(&entry.path, name, suffix) {
-            found.push((format!("{folder}/{}", entry.path), data));
-        }
-    }
-    found
-}
-
-/// The data that the name of `file` gives, if it is called as `name` says.
-pub(super) fn fits(file: &str, name: &str, suffix: Option<&str>) -> Option<SubmissionValues> {
-    let mut data = SubmissionValues::new();
-    if let Some((before, rest)) = name.split_once('{') {
-        let (field, after) = rest.split_once('}')?;
-        let middle = file.strip_prefix(before)?.strip_suffix(after)?;
-        let number: u64 = middle.parse().ok()?;
-        // Only the usual spelling: `plan_01.md` is somebody else's file.
-        let usual = number.to_string() == middle;
-        data.insert(field.into(), number.into());
-        return usual.then_some(data);
-    }
-    if file == name {
-        return Some(data);
-    }
-    let (stem, extension) = name.rsplit_once('.')?;
-    let (own, other) = file.rsplit_once('.')?;
-    let word = own.strip_prefix(stem)?.strip_prefix('_')?;
-    if !is_name(word) || extension != other {
-        return None;
-    }
-    data.insert(suffix?.into(), word.into());
-    Some(data)
 }

@@ -1,4 +1,5 @@
-//! Attacks on the engine, each class in a file of its own. `CALLSHEET_LONG=1` runs the full figures.
+//! Tests the engine against attacks, one class in each file. `CALLSHEET_LONG=1` runs the full number of
+//! cases.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -12,7 +13,7 @@ mod streams;
 mod structure;
 mod verdicts;
 
-/// Not by `eprintln`: the test runner would keep it to itself.
+/// Prints a measurement. `eprintln` would be captured by the test runner.
 fn figure(what: &str) {
     std::io::stderr().write_all(format!("\nMEASURED: {what}\n").as_bytes()).unwrap();
 }

@@ -1,6 +1,7 @@
-//! Questions: what an agent asks the person is heard wherever it says so, and nothing else is a question.
+//! Tests questions: an agent's question to the person is found anywhere in a reply, and nothing else is a
+//! question.
 
-use callsheet_core::agent::OutputFormat;
+use callsheet_core::library::agent::OutputFormat;
 use callsheet_core::reply::{Outcome, ReplyContext, read};
 use callsheet_core::{Builtin, Library, find_contract};
 
@@ -13,7 +14,7 @@ fn asked(reply: &str, prompt: Option<&str>) -> (Vec<String>, Outcome) {
     (reply.questions, reply.outcome)
 }
 
-/// Places in which nothing is said.
+/// Places in which text does not count.
 const HIDDEN: [&str; 15] = [
     "```\n{}\n```\n",
     "~~~markdown\n{}\n~~~\n",
@@ -33,7 +34,7 @@ const HIDDEN: [&str; 15] = [
 ];
 
 #[test]
-fn a_question_that_is_quoted_fenced_or_thought_is_none() {
+fn hidden_question_is_ignored() {
     for place in HIDDEN {
         for question in [QUESTION, "<QUESTION >Which one?</ Question>", "<question>Is `a` < `b`?</question>"]
         {
@@ -46,7 +47,7 @@ fn a_question_that_is_quoted_fenced_or_thought_is_none() {
 }
 
 #[test]
-fn what_is_no_whole_question_is_none() {
+fn incomplete_question_is_ignored() {
     for reply in [
         "<question>QUESTION</question>\n",
         "Ask with <question>QUESTION</question>.\n",
@@ -64,19 +65,19 @@ fn what_is_no_whole_question_is_none() {
 }
 
 #[test]
-fn an_echo_of_the_prompt_is_no_question() {
+fn echoed_question_is_ignored() {
     let prompt = "Earlier it was asked:\n\n<question>Which one?</question>\n\nThe answer was: the first.\n\n\
                   If you ask <question>Which one?</question> again, nobody answers.\n";
     for echo in [prompt, "If you ask <question>Which one?</question> again, nobody answers.\n"] {
         assert_eq!(asked(echo, Some(prompt)).0, [""; 0], "{echo:?}");
         assert_ne!(asked(echo, None).0, [""; 0], "{echo:?}");
     }
-    // Whoever asks the same in words of their own asks it.
+    // The same question without the surrounding text of the prompt counts.
     assert_eq!(asked(QUESTION, Some(prompt)).0, ["Which one?"]);
 }
 
 #[test]
-fn a_question_is_heard_whatever_else_the_reply_says() {
+fn question_is_found_in_any_reply() {
     for (reply, question) in [
         ("{}", "Which one?"),
         ("Words.\n\n{}\n", "Which one?"),
@@ -110,9 +111,9 @@ fn a_question_is_heard_whatever_else_the_reply_says() {
     assert_eq!(asked(&several, None).0.len(), 20);
 }
 
-/// Neither very many questions nor very long ones take long.
+/// Many questions and long questions are read fast.
 #[test]
-fn very_many_questions_are_read() {
+fn many_questions_are_read_fast() {
     for part in
         ["<question>", "<question>a</question>", "</question>", "<question>< < < <", "<question>a\n\n"]
     {

@@ -1,12 +1,12 @@
-//! Kinds of secrets that are found, and lines that look like them and raise no alarm. Both are data, made anew in each test
-//! from `tests/secrets`, so that no secret stands in the repository.
+//! Tests the kinds of secrets that are found, and look-alikes that raise no alarm. Each test generates both
+//! from `tests/secrets`, so that the repository contains no secret.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use callsheet_core::request::Layout;
+use callsheet_core::library::layout::Layout;
 use callsheet_core::secrets::SecretRules;
 use callsheet_core::{
     Listing, ListingEntry, ListingLimits, SharedText, SourceError, SourceId, SourceRoot, Sources,
@@ -17,7 +17,7 @@ use crate::{figure, long};
 const KINDS: &str = include_str!("../secrets/kinds.txt");
 const LOOKALIKES: &str = include_str!("../secrets/lookalikes.txt");
 
-/// Random numbers that are the same in every run (splitmix64).
+/// Random number generator with the same sequence in every run (splitmix64).
 struct Dice(u64);
 
 impl Dice {
@@ -33,7 +33,7 @@ impl Dice {
         (0..length).map(|_| letters[(self.next() % letters.len() as u64) as usize]).collect()
     }
 
-    /// A text made of a line of the data.
+    /// Generates a text from a line of the data.
     fn make(&mut self, line: &str) -> String {
         let mut made = String::new();
         let mut rest = line;
@@ -85,7 +85,7 @@ impl Dice {
     }
 }
 
-/// Texts in which a secret that is known by its form is met.
+/// Typical texts around a secret that is recognizable by its format.
 const AROUND: [fn(&str) -> String; 8] = [
     |secret| format!("SERVICE_LOGIN={secret}"),
     |secret| format!("    login: {secret}"),
@@ -97,7 +97,7 @@ const AROUND: [fn(&str) -> String; 8] = [
     str::to_owned,
 ];
 
-/// A text, and the secret in it.
+/// Generates a text and returns it with the range of its secret.
 fn planted(dice: &mut Dice, line: &str, number: usize) -> (String, Range<usize>) {
     let made = dice.make(line);
     let made = if number % 2 == 1 { made.replace("\\n", "\n") } else { made };
@@ -121,7 +121,7 @@ fn lines(data: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn at_least_97_of_100_secrets_of_120_kinds_are_found() {
+fn most_secrets_of_all_kinds_found() {
     let rules = SecretRules::shipped().unwrap();
     let each = if long() { 400 } else { 16 };
     let mut dice = Dice(16);
@@ -133,7 +133,7 @@ fn at_least_97_of_100_secrets_of_120_kinds_are_found() {
         for number in 0..each {
             let (text, secret) = planted(&mut dice, line, number);
             let hits = rules.scan(&text);
-            // What is left of it would not be of use to anybody.
+            // If 80 % of a secret are hidden, the rest is useless.
             let hidden: usize = hits
                 .iter()
                 .map(|hit| hit.range.end.min(secret.end).saturating_sub(hit.range.start.max(secret.start)))
@@ -149,13 +149,13 @@ fn at_least_97_of_100_secrets_of_120_kinds_are_found() {
     figure(&format!("secrets: {} of {all} of {kinds} kinds found", all - count));
     assert!(kinds >= 120, "only {kinds} kinds");
     assert!(count * 100 <= all * 3, "{count} of {all} are missed: {missed:#?}");
-    // No kind is left out as a whole.
+    // At least half of the secrets of each kind are found.
     let lost: Vec<_> = missed.iter().filter(|(_, (count, _))| count * 2 > each).collect();
     assert!(lost.is_empty(), "{lost:#?}");
 }
 
 #[test]
-fn at_most_one_of_200_lookalikes_raises_an_alarm() {
+fn lookalikes_rarely_raise_alarms() {
     let rules = SecretRules::shipped().unwrap();
     let each = if long() { 200 } else { 2 };
     let mut dice = Dice(17);
@@ -173,7 +173,7 @@ fn at_most_one_of_200_lookalikes_raises_an_alarm() {
     assert!(alarms.len() * 200 <= all, "{} of {all}:\n{}", alarms.len(), alarms.join("\n"));
 }
 
-/// Rule files of a directory in the place of the shipped ones.
+/// The rule files of a directory in place of the shipped ones.
 struct OtherRules(Vec<(String, String)>);
 
 impl Sources for OtherRules {
@@ -190,10 +190,10 @@ impl Sources for OtherRules {
     }
 }
 
-/// Told, not judged: what the engine's source and documents cost to look through, with the shipped rules and with those in
-/// the directory that `CALLSHEET_OTHER_RULES` names.
+/// Reports, without a limit, the time to scan the engine's source and documents, with the shipped rules and
+/// with those in the directory that `CALLSHEET_OTHER_RULES` names.
 #[test]
-fn scanning_is_measured() {
+fn scan_time_is_measured() {
     measure("shipped rules", &SecretRules::shipped().unwrap());
     if let Some(dir) = std::env::var_os("CALLSHEET_OTHER_RULES") {
         let files = std::fs::read_dir(dir).unwrap().map(|entry| {

@@ -1,12 +1,12 @@
-//! Streams that are damaged or that say two things. Every recorded stream of a real CLI is changed in many ways: no change
-//! makes a bad reply good, and no reply in a damaged stream is good.
+//! Tests damaged and contradictory streams. Every recorded stream of a real CLI is changed in many ways: no
+//! change makes a bad reply good, and no reply in a damaged stream is good.
 
 use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::agent::OutputFormat;
-use callsheet_core::contract::Contract;
+use callsheet_core::library::agent::OutputFormat;
+use callsheet_core::library::contract::Contract;
 use callsheet_core::reply::{
     MOST_TEXT, Outcome, ProblemCode, Reply, ReplyContext, StreamReader, StreamText, TextSink, read, read_text,
 };
@@ -30,7 +30,7 @@ fn judged<'o>(contract: &Contract, output: &'o [u8], format: OutputFormat) -> Re
     read(&ReplyContext { contract, tasks: &[], prompt: None }, output, format)
 }
 
-/// A generator of numbers that are the same in every run.
+/// Random number generator with the same sequence in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -46,7 +46,7 @@ impl Dice {
     }
 }
 
-/// The recorded streams of an agent in which it passes.
+/// Reads the recorded streams of an agent in which it passes.
 fn recorded(agent: &str) -> Vec<(PathBuf, Vec<String>)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/streams").join(agent);
     let mut files: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -63,7 +63,7 @@ struct Changed {
     is_damaged: bool,
     /// The event that ends the stream.
     last: Vec<u8>,
-    /// Bytes of the whole that are left.
+    /// The number of bytes that are left of the whole stream.
     end: Option<usize>,
     how: Vec<String>,
 }
@@ -83,12 +83,12 @@ impl Changed {
     }
 }
 
-/// What serde_json makes of a line.
+/// Checks whether a line is an event, by serde_json.
 fn is_event(line: &[u8]) -> bool {
     serde_json::from_slice::<Value>(line).is_ok_and(|event| event["type"].is_string())
 }
 
-/// Events of an agent that say that it failed.
+/// Returns events in which an agent reports a failure.
 fn errors(agent: &str) -> Vec<Value> {
     match agent {
         "claude" => vec![
@@ -120,7 +120,7 @@ fn errors(agent: &str) -> Vec<Value> {
     }
 }
 
-/// Changes that must be seen.
+/// Makes a change that the reader must notice.
 fn damage(dice: &mut Dice, agent: &str, changed: &mut Changed) {
     let events: Vec<usize> = (0..changed.lines.len()).filter(|at| is_event(&changed.lines[*at])).collect();
     let at = events[dice.below(events.len())];
@@ -131,7 +131,8 @@ fn damage(dice: &mut Dice, agent: &str, changed: &mut Changed) {
             let whole = changed.bytes();
             let end = dice.below(whole.len() - 1);
             let left = whole[..end].trim_ascii_end();
-            // Nothing shows a cut between two lines behind the event that ends the stream, which a swap may have moved.
+            // Truncation between two lines after the final event, which a swap may have moved, is
+            // undetectable.
             let lines: Vec<&[u8]> = left.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end).collect();
             let has_ended = lines.iter().any(|line| *line == changed.last.trim_ascii_end());
             let is_between = lines.last().is_some_and(|line| is_event(line));
@@ -224,7 +225,7 @@ fn damage(dice: &mut Dice, agent: &str, changed: &mut Changed) {
     changed.how.push(how.to_owned());
 }
 
-/// Changes after which the stream may be whole, but does not say anything else.
+/// Makes a change after which the stream may be complete but has the same meaning.
 fn disturb(dice: &mut Dice, changed: &mut Changed) {
     let last = changed.lines.len() - 1;
     let at = dice.below(last);
@@ -259,7 +260,7 @@ fn disturb(dice: &mut Dice, changed: &mut Changed) {
     changed.how.push(how.to_owned());
 }
 
-/// The same texts in smaller pieces, as the agent's CLI would print them.
+/// Splits the texts into smaller pieces, as the agent's CLI would print them.
 fn split_texts(dice: &mut Dice, agent: &str, lines: &[String]) -> Vec<String> {
     let mut out = Vec::new();
     for line in lines {
@@ -299,7 +300,7 @@ fn split_texts(dice: &mut Dice, agent: &str, lines: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn streams_that_are_damaged_or_changed_are_never_good() {
+fn damaged_streams_are_never_good() {
     let rounds = if long() { 20_000 } else { 400 };
     let contract = contract();
     let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
@@ -316,7 +317,7 @@ fn streams_that_are_damaged_or_changed_are_never_good() {
             );
             let other =
                 |to: &str| -> Vec<String> { lines.iter().map(|line| line.replace("PASS", to)).collect() };
-            // A word that is split over pieces is not found by `replace`, so the pieces are joined first.
+            // `replace` does not find a word that is split over pieces, so the pieces are joined first.
             let whole = || -> Vec<String> {
                 let joined = joined_texts(agent, &lines);
                 joined.iter().map(|line| line.replace(PASS, &format!("I cannot say {PASS}"))).collect()
@@ -334,7 +335,8 @@ fn streams_that_are_damaged_or_changed_are_never_good() {
                     let mut changed = Changed::new(variant);
                     let is_inline = *name == "inline";
                     for _ in 0..dice.below(3) {
-                        // Gemini's pieces have no numbers: without one of them a sentence says something else.
+                        // Gemini's pieces have no numbers: a missing one changes the meaning of a sentence
+                        // unnoticed.
                         if !(is_inline && agent == "gemini") {
                             disturb(&mut dice, &mut changed);
                         }
@@ -374,7 +376,7 @@ fn streams_that_are_damaged_or_changed_are_never_good() {
                     }
                 }
             }
-            // The same words in other pieces are the same reply.
+            // The same text in other pieces gives the same reply.
             for (name, variant) in &variants {
                 let before = judged(&contract, &stream(variant), format).outcome;
                 for _ in 0..rounds / 10 {
@@ -396,7 +398,7 @@ fn streams_that_are_damaged_or_changed_are_never_good() {
     assert!(damaged > tried / 3, "{damaged} of {tried}");
 }
 
-/// The stream with the texts of neighbouring pieces in one piece.
+/// Joins the texts of neighbouring pieces into one piece.
 fn joined_texts(agent: &str, lines: &[String]) -> Vec<String> {
     let path = match agent {
         "gemini" => "/content",
@@ -428,7 +430,7 @@ fn joined_other(agent: &str, lines: &[String], word: &str) -> Vec<String> {
     joined_texts(agent, lines).iter().map(|line| line.replace("PASS", word)).collect()
 }
 
-/// The pieces as they were recorded, if the word is in one of them; else joined.
+/// Returns the recorded pieces if the word is in one of them; otherwise joined ones.
 fn other_checked(
     contract: &Contract,
     format: OutputFormat,
@@ -442,8 +444,7 @@ fn other_checked(
     }
 }
 
-/// A line is an event for us if, and only if, it is one for serde_json.
-/// Where an agent's events say something, and an event that has such a text.
+/// Returns the JSON pointers to an agent's texts, each with an event that has such a text.
 fn texts_of(agent: &str) -> Vec<(&'static str, Value)> {
     match agent {
         "claude" => vec![
@@ -477,9 +478,9 @@ fn texts_of(agent: &str) -> Vec<(&'static str, Value)> {
     }
 }
 
-/// A message that cannot be read may say anything, also that it is not a pass.
+/// An unreadable message may say anything, even that the review did not pass.
 #[test]
-fn messages_of_an_unknown_form_are_a_doubt() {
+fn unknown_message_form_is_a_doubt() {
     let bad = "<review>MAJOR_ISSUES</review>";
     let forms = [
         json!([bad]),
@@ -502,7 +503,7 @@ fn messages_of_an_unknown_form_are_a_doubt() {
                     *event.pointer_mut(path).unwrap() = form.clone();
                     let mut lines = lines.clone();
                     let at = lines.len() - 1;
-                    // An end takes the place of the end.
+                    // A final event replaces the recorded final event.
                     if event["type"] == json!("result") {
                         lines.pop();
                     }
@@ -515,7 +516,7 @@ fn messages_of_an_unknown_form_are_a_doubt() {
             }
         }
     }
-    // A message of Codex that was begun, and is not complete or is begun again.
+    // A message of Codex that was started or updated but not completed.
     for kind in ["item.started", "item.updated"] {
         for (file, mut lines) in recorded("codex") {
             let item = json!({ "type": kind, "item": { "id": "x", "type": "agent_message", "text": bad } });
@@ -532,7 +533,7 @@ fn messages_of_an_unknown_form_are_a_doubt() {
     assert!(tried > 150, "{tried}");
 }
 
-/// Events in which an agent may have said something, in a form that its CLI does not have.
+/// Returns events that may contain an agent's text, in a form that its CLI does not use.
 fn unknown_forms(agent: &str, said: &str) -> Vec<Value> {
     match agent {
         "claude" => vec![
@@ -583,10 +584,10 @@ fn unknown_forms(agent: &str, said: &str) -> Vec<Value> {
     }
 }
 
-/// Events of tools and of the person, and whatever has no marker in it.
+/// Returns events of tools and of the person, and events without a marker.
 fn harmless_events(agent: &str, said: &str) -> Vec<Value> {
     let mut events = unknown_forms(agent, "All is well.");
-    // Pieces of a message and a message itself are no harmless events, whatever they say.
+    // A message and its pieces are never harmless, regardless of their text.
     let is_own = |event: &Value| {
         ["stream_event", "assistant", "text"].iter().any(|kind| event["type"] == json!(kind))
             || event.pointer("/item/type") == Some(&json!("agent_message"))
@@ -621,9 +622,9 @@ fn harmless_events(agent: &str, said: &str) -> Vec<Value> {
     events
 }
 
-/// What may be said in an event that nobody knows is a doubt if it may be a verdict; what tools print is not.
+/// A possible verdict in an unknown event is a doubt; the output of tools is not.
 #[test]
-fn markers_in_unknown_events_are_a_doubt() {
+fn marker_in_unknown_event_is_doubt() {
     let said = [
         "<review>MAJOR_ISSUES</review>",
         "No: &lt;review&gt;REJECTED&lt;/review&gt;",
@@ -637,7 +638,7 @@ fn markers_in_unknown_events_are_a_doubt() {
         for (file, lines) in recorded(agent) {
             let with = |event: &Value| {
                 let mut lines = lines.clone();
-                // Behind the event that begins the stream and before the last message.
+                // After the first event of the stream and before the last message.
                 lines.insert(1, event.to_string());
                 judged(&contract, lines.join("\n").as_bytes(), format_of(agent)).outcome
             };
@@ -656,9 +657,9 @@ fn markers_in_unknown_events_are_a_doubt() {
     assert!(tried > 400, "{tried}");
 }
 
-/// Pieces of a message of Claude that the message repeats are no doubt.
+/// Pieces of a message of Claude are not a doubt if the message repeats them.
 #[test]
-fn pieces_that_a_message_repeats_are_no_doubt() {
+fn repeated_pieces_are_not_a_doubt() {
     let contract = contract();
     let piece = |text: &str| json!({"type":"stream_event","event":{"type":"content_block_delta","delta":{"type":"text_delta","text":text}}});
     let stream = |pieces: [&str; 2]| {
@@ -676,12 +677,12 @@ fn pieces_that_a_message_repeats_are_no_doubt() {
     assert!(!stream(["<review>MAJOR", "_ISSUES</review>"]).is_good());
 }
 
-/// An error beside a text, or beside an end that says it went well.
+/// The error accompanies a text, or a final event that reports success.
 #[test]
-fn an_error_in_any_event_is_a_doubt() {
+fn error_in_any_event_is_doubt() {
     let contract = contract();
     let mut tried = 0;
-    // An event and then plain text.
+    // An error event, then plain text.
     for agent in AGENTS {
         for kind in [
             "error",
@@ -722,7 +723,7 @@ fn an_error_in_any_event_is_a_doubt() {
             }
         }
     }
-    // A field of the event that ends the stream, or of one beside it.
+    // A field of the final event, or of a message before it.
     for agent in AGENTS {
         let fields: &[(&str, &str)] = match agent {
             "claude" => &[("", "error"), ("", "errors"), ("", "api_error_status")],
@@ -751,7 +752,7 @@ fn an_error_in_any_event_is_a_doubt() {
                             || event.pointer(at).is_some_and(Value::is_object)
                                 && event["type"] != json!("user.message")
                     };
-                    // The last event that has the place: the end, or a message.
+                    // The last event that has this object: the final event or a message.
                     let vital = |line: &&mut String| {
                         at.is_empty() || line.contains("assistant.message\"") || line.contains("step_finish")
                     };
@@ -766,7 +767,7 @@ fn an_error_in_any_event_is_a_doubt() {
             }
         }
     }
-    // Others that only one CLI has.
+    // Error events that only one CLI has.
     let others = [
         ("claude", json!({"type":"system","subtype":"error"})),
         ("claude", json!({"type":"system","subtype":"api_error"})),
@@ -795,7 +796,7 @@ fn an_error_in_any_event_is_a_doubt() {
 }
 
 #[test]
-fn a_result_that_no_message_says_is_a_doubt() {
+fn result_without_message_is_a_doubt() {
     let contract = contract();
     let stream = |said: &str, result: &str| {
         let events = [
@@ -813,8 +814,9 @@ fn a_result_that_no_message_says_is_a_doubt() {
     }
 }
 
+/// The reader accepts a line as an event if and only if serde_json does.
 #[test]
-fn lines_are_read_as_serde_json_reads_them() {
+fn events_match_serde_json() {
     let rounds = if long() { 1_000_000 } else { 20_000 };
     let contract = contract();
     let text = |text: &str| json!({"type":"assistant","message":{"id":text,"content":[{"type":"text","text":text}]}});
@@ -871,11 +873,11 @@ fn lines_are_read_as_serde_json_reads_them() {
         }
         let expected = match serde_json::from_slice::<Value>(&line) {
             Ok(event) => event.is_object() && event["type"].is_string(),
-            // The size of a number does not matter to us.
+            // The reader does not limit the size of numbers.
             Err(error) if error.to_string().contains("out of range") => continue,
             Err(_) => false,
         };
-        // A key that is given twice is read by serde_json.
+        // serde_json accepts a duplicate key.
         let twice = line.windows(7).filter(|bytes| bytes == b"\"type\":").count() > seeds.len();
         if twice {
             continue;
@@ -892,9 +894,9 @@ fn lines_are_read_as_serde_json_reads_them() {
     assert!(accepted > rounds / 10 && accepted < rounds, "{accepted}");
 }
 
-/// However the output is cut into pieces on its way, the reply is the same.
+/// The reply is the same, regardless of the pieces in which the output arrives.
 #[test]
-fn pieces_of_an_output_make_the_same_reply() {
+fn reply_ignores_output_chunking() {
     let rounds = if long() { 2_000 } else { 40 };
     let contract = contract();
     let asked = ReplyContext { contract: &contract, tasks: &[], prompt: None };
@@ -927,9 +929,10 @@ fn pieces_of_an_output_make_the_same_reply() {
     }
 }
 
-/// Up to 64 MiB of text are judged to the end; with one byte more nothing is good. Results of tools do not count.
+/// Up to 64 MiB of text are judged in full; with one byte more no reply is good. Results of tools do not
+/// count.
 #[test]
-fn text_is_judged_up_to_64_mebibytes() {
+fn text_limit_is_64_mebibytes() {
     let contract = contract();
     let end = format!("\n\n{PASS}\n");
     for (over, outcome) in [(0, Outcome::Pass), (1, Outcome::NoVerdict)] {
@@ -954,7 +957,7 @@ fn text_is_judged_up_to_64_mebibytes() {
     }
 }
 
-/// A sink that loses what it is given.
+/// A sink that loses data.
 #[derive(Debug)]
 struct LeakySink(Vec<u8>, usize);
 
@@ -976,9 +979,9 @@ impl TextSink for LeakySink {
     }
 }
 
-/// A text that was not kept is not judged as if it was.
+/// A reply is not good if its text was not kept in full.
 #[test]
-fn a_sink_that_fails_is_a_doubt() {
+fn failing_sink_is_a_doubt() {
     let contract = contract();
     let asked = ReplyContext { contract: &contract, tasks: &[], prompt: None };
     for agent in AGENTS {

@@ -1,15 +1,19 @@
-//! Structure: two CommonMark parsers see the sections that the prompt itself has, whatever the texts in it say.
+//! Tests the structure of prompts: two CommonMark parsers find exactly the sections of the model, for any
+//! texts.
 //!
-//! The judge knows nothing of fences. It composes the same prompt with a harmless word in the place of each hostile text:
-//! the headings of the levels that are seen then, and the rules of `layers`, must be seen again, and no others.
+//! The judge knows nothing of fences. It composes the same prompt with a harmless word in place of each
+//! hostile text: both prompts must have the same headings of the levels in use and the same rules of
+//! `layers`, and no others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use callsheet_core::library::layout::Layout;
+use callsheet_core::library::recipe::DocumentKind;
 use callsheet_core::render::render;
-use callsheet_core::request::{ContextBlock, DocumentKind, Layout, MemoryEntry, RequestDocument, Task};
+use callsheet_core::request::{ContextBlock, MemoryEntry, RequestDocument, Task};
 use callsheet_core::{
     Builtin, Listing, ListingEntry, ListingLimits, PromptFormat, Request, RunFacts, SharedText, SourceError,
     SourceId, SourceRoot, Sources, compose,
@@ -19,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::{figure, long, plan};
 
-/// Sources in memory above the shipped ones.
+/// Sources in memory, with the shipped ones below them.
 #[derive(Clone, Default)]
 struct World(BTreeMap<SourceId, SharedText>);
 
@@ -49,7 +53,7 @@ impl Sources for World {
 /// The harmless word.
 const TAME: &str = "xyzzy";
 
-/// A request that says everything that a request can say: a new field does not compile until it is here.
+/// Returns a request in which every field is set: a new field does not compile until it is added here.
 fn full(recipe: &str) -> Request {
     let text = || SharedText::from(TAME);
     Request {
@@ -126,7 +130,7 @@ fn full(recipe: &str) -> Request {
     }
 }
 
-/// Files that people and agents write, and that prompts carry.
+/// Files that people and agents write and that prompts contain.
 const FILES: &[(SourceRoot, &str)] = &[
     (SourceRoot::Project, ".callsheet/memory/profile.md"),
     (SourceRoot::Project, "CLAUDE.md"),
@@ -150,12 +154,12 @@ const FILES: &[(SourceRoot, &str)] = &[
 struct Setting {
     name: &'static str,
     request: Value,
-    /// The texts of the request and the files that a person, a file or an agent supplies and this prompt shows.
+    /// The supplied texts of the request and the files that this prompt shows.
     shown: Vec<Place>,
 }
 
 impl Setting {
-    /// The prompt without hostile texts.
+    /// Composes the prompt without hostile texts.
     fn tame(&self) -> String {
         composed(&self.request, &[]).unwrap_or_else(|| {
             let request: Request = serde_json::from_value(self.request.clone()).unwrap();
@@ -217,7 +221,7 @@ fn settings() -> Vec<Setting> {
     requests.into_iter().map(setting).collect()
 }
 
-/// Pointers to all texts that hold the harmless word.
+/// Collects pointers to all texts that are the harmless word.
 fn leaves(value: &Value, at: String, found: &mut Vec<String>) {
     match value {
         Value::String(text) if text == TAME => found.push(at),
@@ -231,20 +235,20 @@ fn leaves(value: &Value, at: String, found: &mut Vec<String>) {
 
 fn world() -> World {
     let files = FILES.iter().map(|(root, path)| {
-        // A task list has tasks in it.
+        // A task list needs a task.
         let text = if path.contains("tasks") { format!("- [ ] 1.1 {TAME}\n") } else { TAME.to_owned() };
         (SourceId::new(*root, path).unwrap(), text.into())
     });
     World(files.collect())
 }
 
-/// The prompt with these texts in these places; `None` if the request is refused.
+/// Composes the prompt with these texts in these places. Returns `None` if the request is refused.
 fn composed(request: &Value, texts: &[(Place, String)]) -> Option<String> {
     let mut request = request.clone();
     let mut world = world();
     let file = |root: SourceRoot, path: &str| SourceId::new(root, path).ok();
     if request["role"] == "coder" {
-        // Nothing is implemented without a plan. Its overview is not shown to a coder.
+        // A coder's prompt needs a plan. It does not show the plan's overview.
         for (path, text) in [("plan.md", plan::OVERVIEW), ("execution_plan.yaml", plan::ORDER)] {
             world.0.insert(file(SourceRoot::Session, &format!("04_planning/{path}"))?, text.into());
         }
@@ -278,7 +282,7 @@ fn composed(request: &Value, texts: &[(Place, String)]) -> Option<String> {
     Some(system.unwrap().children().filter_map(|node| node.text()).collect())
 }
 
-/// What a parser sees at the top: headings with their level, and rules (0).
+/// The top-level structure that a parser finds: headings with their level, and rules (0).
 type Seen = Vec<(u8, String)>;
 
 fn seen_by_pulldown(text: &str) -> Option<Seen> {
@@ -301,7 +305,7 @@ fn seen_by_pulldown(text: &str) -> Option<Seen> {
     Some(seen)
 }
 
-/// So many texts the second parser could not read: on some it panics.
+/// The number of texts that the second parser could not read: it panics on some.
 static UNREAD: AtomicUsize = AtomicUsize::new(0);
 
 fn seen_by_markdown(text: &str) -> Option<Seen> {
@@ -326,12 +330,12 @@ type Reader = fn(&str) -> Option<Seen>;
 
 const READERS: [(&str, Reader); 2] = [("pulldown-cmark", seen_by_pulldown), ("markdown", seen_by_markdown)];
 
-/// What counts of what is seen: headings of the levels down to `deepest`, and rules if they separate pieces.
+/// Keeps the headings of levels down to `deepest`, and the rules if they separate pieces.
 fn structure(seen: Seen, deepest: u8, rules: bool) -> Seen {
     seen.into_iter().filter(|(level, _)| if *level == 0 { rules } else { *level <= deepest }).collect()
 }
 
-/// Compares what both readers see with what they see of the tame prompt; the first difference.
+/// Compares the structure that both readers find with that of the tame prompt. Returns the first difference.
 fn difference(setting: &Setting, tame: &str, hostile: &str) -> Option<String> {
     let rules = setting.name.starts_with("layers");
     READERS.iter().find_map(|(reader, seen)| {
@@ -343,7 +347,7 @@ fn difference(setting: &Setting, tame: &str, hostile: &str) -> Option<String> {
     })
 }
 
-/// Numbers that look random and are always the same.
+/// Random number generator with the same sequence in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -446,8 +450,8 @@ fn text(dice: &mut Dice) -> String {
     text
 }
 
-/// Composes with some of `texts` in places of each setting in turn, until all were used; says how many prompts there
-/// were and how many texts found a place.
+/// Composes prompts with `texts` in places of each setting in turn until all are used. Returns the number of
+/// prompts and the number of texts in them.
 fn try_texts(
     settings: &[Setting],
     mut texts: impl Iterator<Item = String>,
@@ -465,7 +469,7 @@ fn try_texts(
                 continue;
             }
             let Some(text) = texts.next() else { break };
-            // A text of blanks alone leaves its section out.
+            // A text of only whitespace would omit its section.
             if !text.trim().is_empty() {
                 chosen.insert(place, text);
             }
@@ -474,14 +478,14 @@ fn try_texts(
             return (prompts, placed);
         }
         prompts += 1;
-        // What is refused for one text need not be refused without it.
+        // A request that is refused because of one text may be accepted without it.
         let mut chosen: Vec<(Place, String)> = chosen.into_iter().collect();
         if composed(&setting.request, &chosen).is_none() {
             chosen.retain(|one| composed(&setting.request, std::slice::from_ref(one)).is_some());
         }
         let Some(hostile) = composed(&setting.request, &chosen) else { continue };
         placed += chosen.len();
-        // A name in the tree adds a line to it, and no heading.
+        // A name in the tree adds a line to it, but no heading.
         if let Some(difference) = difference(setting, tame, &hostile) {
             let alone = chosen.iter().find(|one| {
                 let hostile = composed(&setting.request, std::slice::from_ref(one));
@@ -493,7 +497,7 @@ fn try_texts(
 }
 
 #[test]
-fn two_parsers_see_the_sections_of_the_model() {
+fn two_parsers_find_model_sections() {
     let settings = &*SETTINGS;
     let count = if long() { 1_000_000 } else { 20_000 };
     let (mut dice, mut places) = (Dice(0x9e37_79b9_7f4a_7c15), Dice(7));
@@ -506,9 +510,9 @@ fn two_parsers_see_the_sections_of_the_model() {
     ));
 }
 
-/// Every text that a request carries is tried in some prompt.
+/// Every text of a request is tried in some prompt.
 #[test]
-fn every_field_is_tried() {
+fn every_request_field_is_tried() {
     let settings = &*SETTINGS;
     let shown: BTreeSet<Place> = settings.iter().flat_map(|setting| setting.shown.iter().cloned()).collect();
     let fields: Vec<&str> = shown
@@ -529,9 +533,9 @@ fn every_field_is_tried() {
     assert!(shown.contains(&Place::Key) && shown.contains(&Place::FileName));
 }
 
-/// The examples of the specification and the naughty strings, each alone in every place of every prompt in turn.
+/// Tries the examples of the CommonMark specification and the Big List of Naughty Strings.
 #[test]
-fn examples_of_others_change_no_structure() {
+fn public_examples_keep_structure() {
     let package = |name, version| {
         callsheet_mock::npm_package(name, version).map(|home| home.join("node_modules").join(name))
     };
@@ -561,9 +565,9 @@ fn examples_of_others_change_no_structure() {
     figure(&format!("structure of {prompts} prompts with {placed} examples of others"));
 }
 
-/// The judge can fail: without fences most of these change what is seen.
+/// The judge can fail: without fences these texts change the structure.
 #[test]
-fn the_judge_finds_what_is_not_fenced() {
+fn judge_detects_unfenced_text() {
     let setting = SETTINGS.last().unwrap();
     assert_eq!(setting.name, "run");
     let tame = setting.tame();
@@ -591,7 +595,7 @@ fn the_judge_finds_what_is_not_fenced() {
     }
 }
 
-/// Nothing is added where nothing is needed.
+/// Texts that need no fence get none.
 #[test]
 fn ordinary_texts_are_not_fenced() {
     let settings = &*SETTINGS;

@@ -1,4 +1,5 @@
-//! Verdicts: nothing but a marker that stands alone passes, and only if nothing says otherwise.
+//! Tests verdicts: a reply passes only by a marker that is alone on its line, and only if nothing contradicts
+//! it.
 //!
 //! ```text
 //! verdicts/hostile.txt        replies to a review that must not pass, by class, one on a line
@@ -6,16 +7,17 @@
 //! verdicts/benign.txt         replies that must pass
 //! verdicts/spellings.txt      markers with `{}` for their word
 //! verdicts/places.txt         replies that pass, with `{}` for another marker
-//! verdicts/texts.txt          what agents write around a verdict
+//! verdicts/texts.txt          texts that agents write around a verdict
 //! ```
 //!
-//! A line that begins with `#: ` names a class. In the others `\n`, `\r`, `\t`, `\\` and `\u{…}` are escapes.
+//! A line that begins with `#: ` names a class. In other lines `\n`, `\r`, `\t`, `\\` and `\u{…}` are
+//! escapes.
 
 use std::path::Path;
 use std::{env, fs};
 
-use callsheet_core::agent::OutputFormat;
-use callsheet_core::contract::Contract;
+use callsheet_core::library::agent::OutputFormat;
+use callsheet_core::library::contract::Contract;
 use callsheet_core::reply::{Outcome, ProblemCode, ReplyContext, read};
 use callsheet_core::{Builtin, Library, find_contract};
 use markdown::mdast::Node;
@@ -63,7 +65,7 @@ fn outcome(contract: &Contract, reply: &str) -> Outcome {
 }
 
 #[test]
-fn no_hostile_reply_passes() {
+fn hostile_replies_never_pass() {
     for (file, phase, least) in [("hostile.txt", "review", 600), ("hostile-tasks.txt", "implement", 60)] {
         let contract = contract(phase);
         let all = corpus(file);
@@ -73,9 +75,9 @@ fn no_hostile_reply_passes() {
     }
 }
 
-/// What stands beside a pass and is not good is a conflict, and its word counts.
+/// A bad verdict beside a pass is a conflict, and the bad verdict counts.
 #[test]
-fn a_word_that_is_not_good_is_a_conflict() {
+fn bad_verdict_beside_pass_conflicts() {
     let contract = contract("review");
     let pass = "<review>PASS</review>\n\n";
     let all: Vec<String> =
@@ -101,7 +103,7 @@ fn a_word_that_is_not_good_is_a_conflict() {
     assert!(all.len() >= 250 && silent.is_empty(), "{} of {}:\n{}", silent.len(), all.len(), listed(&silent));
 }
 
-/// Words that are not good, and as people and models spell them.
+/// Bad verdicts in the spellings of people and models.
 const WORDS: [&str; 9] = [
     "MAJOR_ISSUES",
     "NEEDS_CHANGES",
@@ -114,9 +116,9 @@ const WORDS: [&str; 9] = [
     "M\u{410}JOR_ISSUES",
 ];
 
-/// Every spelling of another verdict in every place beside a pass.
+/// Tries every spelling of another verdict in every place beside a pass.
 #[test]
-fn no_spelling_in_any_place_passes() {
+fn no_bad_spelling_passes_anywhere() {
     let contract = contract("review");
     let (spellings, places) = (corpus("spellings.txt"), corpus("places.txt"));
     let words = if cases() > 20_000 { &WORDS[..] } else { &WORDS[..3] };
@@ -141,9 +143,9 @@ fn no_spelling_in_any_place_passes() {
     assert!(tried >= 5_000, "{tried}");
 }
 
-/// What agents write around a verdict does not change it.
+/// The usual texts of agents around a verdict do not change it.
 #[test]
-fn ordinary_texts_change_no_verdict() {
+fn ordinary_text_keeps_verdict() {
     let contract = contract("review");
     let texts = corpus("texts.txt");
     let pass = "<review>PASS</review>";
@@ -162,7 +164,7 @@ fn ordinary_texts_change_no_verdict() {
 }
 
 #[test]
-fn every_benign_reply_passes() {
+fn benign_replies_pass() {
     let contract = contract("review");
     let all = corpus("benign.txt");
     assert!(all.len() >= 60);
@@ -174,7 +176,7 @@ fn listed(replies: &[&String]) -> String {
     replies.iter().map(|reply| format!("{reply:?}\n")).collect()
 }
 
-/// A generator that needs no library: the same cases on every machine.
+/// Random number generator with the same cases on every machine, without a library.
 struct Dice(u64);
 
 impl Dice {
@@ -186,7 +188,7 @@ impl Dice {
     }
 }
 
-/// Spellings of a pass, the first of them much more often than the others.
+/// Spellings of a pass; the first one is used much more often than the others.
 const PASSES: [&str; 6] = [
     "<review>PASS</review>",
     "<review>\nPASS\n</review>",
@@ -292,8 +294,8 @@ fn generated(dice: &mut Dice, others: bool) -> String {
     reply
 }
 
-/// What the second parser says of a reply: the source of each paragraph and HTML block that may hold a verdict, and what of
-/// the text is neither code nor quote.
+/// The result of the second parser for a reply: the source of each paragraph and HTML block that may contain
+/// a verdict, and the ranges of text that are neither code nor quote.
 #[derive(Default)]
 struct Judge {
     units: Vec<String>,
@@ -316,7 +318,7 @@ impl Judge {
             Node::Paragraph(paragraph) if paragraph.children.iter().all(is_plain) => {
                 self.units.push(reply[start..end].to_owned());
             }
-            // HTML inside of a paragraph is no block, and is judged with its paragraph.
+            // HTML inside of a paragraph is not a block and is judged with its paragraph.
             Node::Html(_) if said => self.units.push(reply[start..end].to_owned()),
             _ => {}
         }
@@ -329,20 +331,20 @@ impl Judge {
         }
     }
 
-    /// Whether a unit is nothing but passes.
+    /// Checks whether a block consists only of passes.
     fn sees_a_pass(&self) -> bool {
         self.units.iter().any(|unit| {
             let mut rest = unit.clone();
             for pass in PASSES.iter().rev() {
                 rest = rest.replace(pass, "");
             }
-            // What was in bold: `is_plain` has seen that it is.
+            // The marks of a bold pass: `is_plain` has checked its content.
             rest = rest.replace("****", "");
             rest != *unit && rest.trim_matches([' ', '\t', '\r', '\n']).is_empty()
         })
     }
 
-    /// Whether a word that is not good stands outside of code and quotes.
+    /// Checks whether a bad verdict is outside of code and quotes.
     fn hears_another(&self, reply: &str) -> bool {
         OTHERS[..3].iter().any(|other| {
             let tag = other.find('>').unwrap() + 1;
@@ -365,7 +367,7 @@ fn cases() -> usize {
     if env::var_os("CALLSHEET_LONG").is_some_and(|long| long == "1") { 1_000_000 } else { 20_000 }
 }
 
-/// What both parsers would say, if `read` is any good. Returns how many replies pass.
+/// Compares `judged` with the second parser on generated replies. Returns the number of replies that pass.
 fn tried(cases: usize, judged: impl Fn(&str) -> bool) -> Result<usize, String> {
     let mut dice = Dice(0x5eed_cafe_f00d_1234);
     let mut passed = 0;
@@ -391,7 +393,7 @@ fn tried(cases: usize, judged: impl Fn(&str) -> bool) -> Result<usize, String> {
 }
 
 #[test]
-fn what_passes_is_a_pass_to_a_second_parser() {
+fn second_parser_agrees_on_passes() {
     let contract = contract("review");
     let passed = tried(cases(), |reply| outcome(&contract, reply) == Outcome::Pass)
         .unwrap_or_else(|wrong| panic!("{wrong}"));
@@ -399,9 +401,9 @@ fn what_passes_is_a_pass_to_a_second_parser() {
     assert!(passed > cases() / 50, "only {passed} of {} pass", cases());
 }
 
-/// Rules that are wrong in one way each are found out: the proof can fail.
+/// Each of these wrong rules is detected: the proof can fail.
 #[test]
-fn a_wrong_rule_is_found() {
+fn wrong_rules_are_detected() {
     type Rule = fn(&str) -> bool;
     let rules: [(&str, Rule); 4] = [
         ("a marker anywhere", |reply| reply.contains("<review>PASS</review>")),
@@ -416,7 +418,7 @@ fn a_wrong_rule_is_found() {
     }
 }
 
-/// What hides all that follows.
+/// Texts that hide everything after them.
 const HIDING: [&str; 10] = [
     "<!--",
     "<!-- ",
@@ -430,9 +432,9 @@ const HIDING: [&str; 10] = [
     "<|channel|>analysis",
 ];
 
-/// However large a reply is, it is judged in time that grows with its size, or it is no pass.
+/// The time to judge a reply is linear in its size; otherwise the reply does not pass.
 #[test]
-fn anything_repeated_is_read() {
+fn repeated_pieces_are_read_in_time() {
     let contract = contract("review");
     let size = if cases() > 20_000 { 64 << 20 } else { 16 << 10 };
     for piece in [

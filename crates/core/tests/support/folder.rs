@@ -1,7 +1,7 @@
-//! A case's own files as sources: `sources/{builtin,user,project,session}/…`, read with `std::fs`.
+//! The files of a case as sources: `sources/{builtin,user,project,session}/…`, read with `std::fs`.
 //!
-//! Of the shipped files a case sees the recipes and what it asks for, so that a new wording somewhere
-//! in `builtin/` does not change what an unrelated case expects.
+//! Of the shipped files, a case sees the recipes and the files that it names. An edit in `builtin/` then does
+//! not change the expectations of unrelated cases.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use callsheet_core::{
 
 pub(crate) struct Folder {
     pub(crate) dir: PathBuf,
-    /// How the paths of those shipped files begin that the case sees besides `recipes/`.
+    /// The path prefixes of the shipped files that the case sees besides `recipes/`.
     pub(crate) shipped: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Texts as people, files and agents supply them, at their worst.
+//! Generates the worst texts that people, files and agents can supply.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::sample::select;
 
 use crate::markdown::MARKS;
 
-/// What would be live in a template, or would pass for a format's own structure.
+/// Texts that would be active in a template, or would look like structure of a format.
 pub(crate) const HOSTILE: &[&str] = &[
     "{{PROJECT_CONTEXT}}",
     "{{a}}",
@@ -84,7 +84,7 @@ pub(crate) const HOSTILE: &[&str] = &[
 const TAME: &[&str] =
     &["word", " ", "\n", "\n\n", "- item\n", "fn main() {}", "e\u{301}", "中文", "🦀👩‍💻", "a < b", "0"];
 
-/// Any text: half of its parts hostile, and once in a while a line longer than any buffer.
+/// Generates a text: half of its parts are hostile, and some texts have a line longer than any buffer.
 pub(crate) fn text() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         5 => select(HOSTILE).prop_map(String::from),
@@ -95,7 +95,7 @@ pub(crate) fn text() -> impl Strategy<Value = String> {
         let mut text = parts.concat();
         match odd {
             399 => text.push_str(&"long ".repeat(2000)),
-            // XML cannot carry these.
+            // XML cannot represent these characters.
             396..=398 => text.push(['\0', '\u{fffe}', '\u{ffff}'][usize::from(odd) - 396]),
             _ => {}
         }

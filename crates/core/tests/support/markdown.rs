@@ -1,7 +1,7 @@
-//! A reader of the Markdown that the engine writes. It knows the rule of boundaries and the names that
-//! tags can have, and nothing of how the engine works: what it finds must be what the model holds.
+//! An independent reader of the engine's Markdown. It knows the rule between pieces and the possible names of
+//! tags, but nothing else of the engine: it must find exactly the contents of the model.
 
-/// What stands between tags, and what stands outside.
+/// A part of a text: between tags or outside of tags.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Bit {
     Text(String),
@@ -16,19 +16,19 @@ pub(crate) enum Bit {
 
 const KINDS: [(&str, &str); 3] = [("file", "path"), ("artifact", "name"), ("thought", "name")];
 
-/// Where a newline may have been added next to a tag.
+/// Marks a place next to a tag at which a newline may have been added.
 const SEAM: char = '\u{f8fe}';
 
-/// Before a newline that may have been added around a code block.
+/// Precedes a newline that may have been added around a code block.
 const ADDED: char = '\u{f8ff}';
 
-/// What a reader does not look into.
+/// Replaces an element that the reader does not parse.
 pub(crate) const OPAQUE: char = '\u{fffc}';
 
-/// The reader's own marks. A text that holds one of them cannot be read.
+/// The reader's own marks. A text that contains one of them cannot be read.
 pub(crate) const MARKS: [char; 3] = [SEAM, ADDED, OPAQUE];
 
-/// Cuts a text at its tags. `names` are what tags around supplied texts can be called.
+/// Splits a text at its tags. `names` are the possible names of tags around supplied texts.
 pub(crate) fn bits(text: &str, names: &[String]) -> Vec<Bit> {
     let mut bits = Vec::new();
     let mut outside = String::new();
@@ -59,7 +59,7 @@ pub(crate) fn bits(text: &str, names: &[String]) -> Vec<Bit> {
     bits
 }
 
-/// What stands before and after an element, without the fence of the code block that may be around it.
+/// Returns the text before and after an element, without the fence of a code block around it.
 fn without_code_fence<'t>(before: &str, after: &'t str) -> (String, &'static str, &'t str) {
     let none = (before.to_owned(), "", after);
     let Some(lines) = before.strip_suffix('\n') else { return none };
@@ -82,7 +82,7 @@ fn without_code_fence<'t>(before: &str, after: &'t str) -> (String, &'static str
     }
 }
 
-/// `name` or `name-2` and so on, at the start of `text`; the longest of `names`.
+/// Parses `name`, `name-2` and so on at the start of `text`; prefers the longest of `names`.
 fn tag_name<'t>(text: &'t str, names: impl Iterator<Item = &'t str>) -> Option<(&'t str, &'t str, &'t str)> {
     let name = names.filter(|name| text.starts_with(name)).max_by_key(|name| name.len())?;
     let rest = &text[name.len()..];
@@ -114,7 +114,7 @@ fn fenced<'t>(text: &'t str, names: &'t [String], line_start: bool) -> Option<(B
     Some((Bit::Fenced(inner), after))
 }
 
-/// Outside of all tags there is nothing to close.
+/// Checks for a closing tag, which is an error outside of all tags.
 fn closes_nothing(text: &str, names: &[String]) -> bool {
     let known = names.iter().map(String::as_str).chain(KINDS.iter().map(|(kind, _)| *kind));
     let tag = text.strip_prefix("</").and_then(|inside| tag_name(inside, known));
@@ -139,7 +139,7 @@ fn unescaped(name: &str) -> String {
     out
 }
 
-/// Cuts at the rule that stands between pieces; only what is outside of tags can hold one.
+/// Splits at the rule between pieces; only text outside of tags can contain one.
 pub(crate) fn pieces(bits: Vec<Bit>) -> Vec<Vec<Bit>> {
     let mut pieces = vec![Vec::new()];
     for bit in bits {
@@ -147,7 +147,7 @@ pub(crate) fn pieces(bits: Vec<Bit>) -> Vec<Vec<Bit>> {
             pieces.last_mut().unwrap().push(bit);
             continue;
         };
-        // Between pieces nothing is added.
+        // The engine adds no newlines between pieces.
         let text = text.replace("\n\n---\u{f8ff}\n\u{f8ff}\n", "\n\n---\n\n");
         for (at, part) in text.split("\n\n---\n\n").enumerate() {
             if at > 0 {
@@ -161,7 +161,7 @@ pub(crate) fn pieces(bits: Vec<Bit>) -> Vec<Vec<Bit>> {
     pieces
 }
 
-/// What is outside of tags, each pair of tags a mark.
+/// Returns the text outside of tags, with a mark for each pair of tags.
 fn skeleton(bits: &[Bit]) -> String {
     let text = bits.iter().map(|bit| match bit {
         Bit::Text(text) => text.clone(),
@@ -170,7 +170,7 @@ fn skeleton(bits: &[Bit]) -> String {
     text.collect()
 }
 
-/// Cuts at headings of the first two levels, underlined ones too.
+/// Splits at headings of the first two levels, including underlined ones.
 pub(crate) fn sections(bits: Vec<Bit>) -> Vec<(Option<String>, Vec<Bit>)> {
     let skeleton = skeleton(&bits);
     let mut inside = bits.into_iter().filter(|bit| !matches!(bit, Bit::Text(_)));
@@ -182,7 +182,7 @@ pub(crate) fn sections(bits: Vec<Bit>) -> Vec<(Option<String>, Vec<Bit>)> {
         }
         let above = &sections.last().unwrap().1;
         let above = lines(above).last().unwrap_or_default();
-        // The fence of a code block ends the line above, and is nothing to underline.
+        // The line above ends with the fence of a code block, which cannot be underlined.
         let is_code = above.ends_with(&format!("{OPAQUE}{ADDED}\n"));
         if underlines(line) && !is_code && !above.replace(ADDED, "").trim().is_empty() {
             let heading = above.trim().to_owned();
@@ -208,7 +208,7 @@ pub(crate) fn sections(bits: Vec<Bit>) -> Vec<(Option<String>, Vec<Bit>)> {
     sections.collect()
 }
 
-/// Lines with their ends: a lone carriage return ends one as well.
+/// Returns the lines with their ends; a lone carriage return also ends a line.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -238,7 +238,7 @@ fn underlines(line: &str) -> bool {
     text.len() - marks.len() <= 3 && (same('-') || same('='))
 }
 
-/// Whether a line of three dashes stands between empty lines: what no text outside of tags may hold.
+/// Checks for a line of three dashes between empty lines, which no text outside of tags may contain.
 pub(crate) fn holds_rule(bits: &[Bit]) -> bool {
     let text = skeleton(bits).replace(ADDED, "");
     let lines: Vec<&str> = lines(&text).map(|line| line.trim_end_matches([' ', '\t', '\n', '\r'])).collect();
@@ -247,7 +247,8 @@ pub(crate) fn holds_rule(bits: &[Bit]) -> bool {
     (0..lines.len()).any(|at| rule(lines[at]) && blank(at.checked_sub(1)) && blank(at.checked_add(1)))
 }
 
-/// The bits as one text: documents by a mark, and seams where a newline may have been added.
+/// Joins the bits into one text, with a mark for each document and with seams where a newline may have been
+/// added.
 pub(crate) fn flat(bits: &[Bit]) -> String {
     let flat = bits.iter().map(|bit| match bit {
         Bit::Text(text) | Bit::Fenced(text) => text.clone(),
@@ -256,7 +257,7 @@ pub(crate) fn flat(bits: &[Bit]) -> String {
     flat.collect()
 }
 
-/// Whether what was read is what the model says, but for newlines at seams.
+/// Checks whether the text that was read equals the model's, except for newlines at seams.
 pub(crate) fn same(read: &str, model: &str) -> bool {
     let Some(at) = read.find([SEAM, ADDED]) else { return read == model };
     let (before, after) = read.split_at(at);

@@ -1,7 +1,9 @@
-//! What a prompt's model says that readers must find, and what they must not.
+//! Compares a rendered prompt with its model: the texts that readers must find, and those that they must not
+//! find.
 
-use callsheet_core::prompt::{Block, Part, Section};
-use callsheet_core::recipe::SectionSeparator;
+use callsheet_core::library::recipe::Part;
+use callsheet_core::library::recipe::SectionSeparator;
+use callsheet_core::prompt::{Block, Section};
 use callsheet_core::{Prompt, PromptFormat};
 use proptest::prelude::*;
 
@@ -15,12 +17,12 @@ pub(crate) fn texts(prompt: &Prompt) -> impl Iterator<Item = &str> {
         .map(|piece| piece.text(&prompt.origins))
 }
 
-/// The characters of XML 1.0.
+/// Checks whether a character is valid in XML 1.0.
 pub(crate) fn is_xml(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
-/// A part of the model as one text.
+/// Returns a part of the model as one text.
 pub(crate) fn joined(prompt: &Prompt, part: Part) -> String {
     let sections = prompt.sections.iter().filter(|section| section.part == part);
     let texts: Vec<String> = sections.map(|section| body(prompt, section)).collect();
@@ -36,7 +38,7 @@ fn body(prompt: &Prompt, section: &Section) -> String {
 
 pub(crate) type Element = (String, Option<(String, String)>, String);
 
-/// The items of the model's context: what they are, how they are called, what they hold.
+/// Returns the items of the model's context: their kinds, names and texts.
 pub(crate) fn context(prompt: &Prompt) -> Vec<Element> {
     let mut items = Vec::new();
     for section in prompt.sections.iter().filter(|section| section.part == Part::Context) {
@@ -61,7 +63,7 @@ pub(crate) fn context(prompt: &Prompt) -> Vec<Element> {
     items
 }
 
-/// For each item of [`context`], the section that it is all of; nothing for a block of its own.
+/// Returns for each item of [`context`] the section that it represents; nothing for a single block.
 pub(crate) fn context_sections(prompt: &Prompt) -> Vec<Vec<&Section>> {
     let mut items = Vec::new();
     for section in prompt.sections.iter().filter(|section| section.part == Part::Context) {
@@ -74,8 +76,8 @@ pub(crate) fn context_sections(prompt: &Prompt) -> Vec<Vec<&Section>> {
     items
 }
 
-/// The text of an element that holds these sections, or of one that holds a single block: what stands alone
-/// is there as it is, what shares its element can be told apart.
+/// Checks the text of an element that contains these sections or a single block. A text alone in its element
+/// is unchanged; texts that share an element can be distinguished.
 pub(crate) fn read_element(
     scenario: &Scenario,
     prompt: &Prompt,
@@ -101,7 +103,7 @@ pub(crate) fn element(node: roxmltree::Node<'_, '_>) -> Element {
     (node.tag_name().name().to_owned(), attribute, text)
 }
 
-/// What of a block stands in an element of its own: all of it, or files of the project; each with its name and its text.
+/// Returns the kind, the name and the text of each element of a block: the whole block, or its project files.
 fn elements<'p>(prompt: &'p Prompt, block: &'p Block) -> Vec<(&'static str, &'p str, String)> {
     let origins = &prompt.origins;
     if let Some((kind, name)) = block.document {
@@ -115,7 +117,7 @@ fn elements<'p>(prompt: &'p Prompt, block: &'p Block) -> Vec<(&'static str, &'p 
     files.collect()
 }
 
-/// A block with a mark in the place of each file that stands in an element of its own.
+/// Returns a block with a mark in place of each file that has its own element.
 fn with_opaque_files(prompt: &Prompt, block: &Block) -> String {
     let text = |range: std::ops::Range<usize>| -> String {
         block.pieces[range].iter().map(|piece| piece.text(&prompt.origins)).collect()
@@ -130,7 +132,7 @@ fn with_opaque_files(prompt: &Prompt, block: &Block) -> String {
     shown + &text(next..block.pieces.len())
 }
 
-/// Reads Markdown and compares what it finds with `sections` of the model.
+/// Reads Markdown and compares the result with `sections` of the model.
 pub(crate) fn read_as_model(
     scenario: &Scenario,
     prompt: &Prompt,
@@ -201,7 +203,7 @@ pub(crate) fn read_as_model(
     Ok(())
 }
 
-/// Whether a text consists of nothing but separators, tags and notices.
+/// Checks whether a text consists only of separators, tags and notices.
 pub(crate) fn is_engine(text: &str, prompt: &Prompt, format: PromptFormat) -> bool {
     let fixed = match format {
         PromptFormat::Markdown => "\n|`|---|## |Context not provided|\">",
@@ -228,7 +230,7 @@ pub(crate) fn is_engine(text: &str, prompt: &Prompt, format: PromptFormat) -> bo
     let mut rest = text;
     while !rest.is_empty() {
         let word = fixed.iter().filter_map(|word| rest.strip_prefix(word)).min_by_key(|rest| rest.len());
-        // A name ends where its quotes end.
+        // A name ends at its closing quote.
         let name =
             || names.iter().find_map(|name| rest.strip_prefix(name).filter(|rest| rest.starts_with('"')));
         match word.or_else(|| tag(rest, &tags)).or_else(name) {
@@ -239,7 +241,7 @@ pub(crate) fn is_engine(text: &str, prompt: &Prompt, format: PromptFormat) -> bo
     true
 }
 
-/// What follows an opening or closing tag with one of these names, numbered or not.
+/// Returns the text after an opening or closing tag with one of these names, numbered or not.
 fn tag<'t>(text: &'t str, names: &[&str]) -> Option<&'t str> {
     let inside = text.strip_prefix('<')?;
     let inside = inside.strip_prefix('/').unwrap_or(inside);

@@ -1,4 +1,4 @@
-//! The smallest plan that can be carried out: one sub-plan, whose text and checklist are the test's own.
+//! The smallest valid plan: one sub-plan, whose text and checklist the test supplies.
 
 pub(crate) const ORDER: &str = "\
 groups:

@@ -1,4 +1,5 @@
-//! Flows with scripted evidence: what each entry has for lanes, how each lane ends, what the person says.
+//! Drives flows with scripted evidence: the lanes of each entry, the end of each lane, the decisions of the
+//! person.
 //!
 //! ```text
 //! start jobs=3 with=PHASE single max=MILLIONTHS
@@ -15,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use callsheet_core::flow::{
     Flow, FlowAction, FlowDecision, FlowEvent, FlowSettings, FlowState, Lane, LaneGroup, step,
 };
-use callsheet_core::prefs::Preference;
+use callsheet_core::library::preferences::Preference;
 use serde_json::Value;
 
 #[derive(Clone, Debug, Default)]
@@ -129,14 +130,14 @@ fn settings(words: &str) -> FlowSettings {
     settings
 }
 
-/// Something that happened, and what came of it.
+/// An event, the state after it, and the resulting actions.
 pub(crate) struct Moment {
     pub(crate) event: FlowEvent,
     pub(crate) state: FlowState,
     pub(crate) actions: Vec<FlowAction>,
 }
 
-/// What carries the actions out, one after the other. Of lanes that run at once the last one ends first.
+/// Carries out the actions one by one. Of concurrent lanes, the last one ends first.
 pub(crate) struct Driver<'d> {
     flow: &'d Flow,
     script: &'d Script,
@@ -163,7 +164,7 @@ impl<'d> Driver<'d> {
         Moment { event, state: self.state.clone(), actions }
     }
 
-    /// What happens next; `None` once nothing is left to do. `decided` counts the decisions so far.
+    /// Returns the next event, or `None` if nothing is left to do. `decided` counts the decisions so far.
     pub(crate) fn next(&mut self, decided: usize) -> Option<FlowEvent> {
         loop {
             let Some(action) = self.todo.pop_front() else { return self.open.pop() };
@@ -211,7 +212,7 @@ impl<'d> Driver<'d> {
         }
     }
 
-    /// All that happens from here on.
+    /// Runs the flow to its end. Returns all moments.
     pub(crate) fn drive(&mut self, first: FlowEvent, mut decided: usize) -> Vec<Moment> {
         let mut moments = vec![self.take(first)];
         while let Some(event) = self.next(decided) {

@@ -1,10 +1,10 @@
-//! What must hold of the spans of every rendered prompt, checked without the engine's own decoder.
+//! Checks the spans of rendered prompts without the engine's own decoder.
 
 use callsheet_core::Prompt;
 use callsheet_core::render::{RenderedText, TextEncoding};
 
-/// Spans cover the text without gap or overlap, none is empty, and undoing the encoding of each gives
-/// the bytes of its origin.
+/// Checks that the spans cover the text without gap or overlap, that none is empty, and that decoding each
+/// gives the bytes of its origin.
 pub(crate) fn check(prompt: &Prompt, rendered: &RenderedText) -> Result<(), String> {
     let mut at = 0;
     for span in &rendered.spans {
@@ -32,11 +32,11 @@ pub(crate) fn check(prompt: &Prompt, rendered: &RenderedText) -> Result<(), Stri
     }
 }
 
-/// The text that was encoded, by readers that share no code with the engine.
+/// Decodes a text with readers that share no code with the engine.
 pub(crate) fn undo(encoding: TextEncoding, text: &str) -> Option<String> {
     match encoding {
         TextEncoding::Plain => Some(text.to_owned()),
-        // What is not touched by an XML parser need not be given to one.
+        // An XML parser would not change this text.
         TextEncoding::Cdata if !text.contains("]]>") && !text.contains('\r') => Some(text.to_owned()),
         TextEncoding::Cdata => xml_text(&format!("<x><![CDATA[{text}]]></x>")),
         TextEncoding::Crlf => {

@@ -1,9 +1,10 @@
-//! Generated prompts: a recipe, templates, and a request full of hostile texts.
+//! Generates prompts: a recipe, templates, and a request full of hostile texts.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use callsheet_core::request::{ContextBlock, DocumentKind, MemoryEntry, RequestDocument, Task};
+use callsheet_core::library::recipe::DocumentKind;
+use callsheet_core::request::{ContextBlock, MemoryEntry, RequestDocument, Task};
 use callsheet_core::{
     Builtin, Listing, ListingEntry, ListingLimits, Request, RunFacts, SharedText, SourceError, SourceId,
     SourceRoot, Sources,
@@ -13,7 +14,7 @@ use proptest::prelude::*;
 
 use crate::hostile::text;
 
-/// Sources in memory that remember what they were asked.
+/// Sources in memory that record which ids were requested.
 #[derive(Debug, Default)]
 pub(crate) struct World {
     texts: BTreeMap<SourceId, SharedText>,
@@ -53,7 +54,7 @@ impl Sources for World {
     }
 }
 
-/// The ways a recipe can lay a prompt out.
+/// The layouts that a recipe can give to a prompt.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     /// Rules between sections, as in `layers`.
@@ -208,16 +209,16 @@ Data of {{title}}
 /// A part of a generated template.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bit {
-    /// Words of the template's own: one of [`OWN`].
+    /// Text of the template itself: one of [`OWN`].
     Own(usize),
     /// A slot for one of [`SLOTS`].
     Slot(usize),
     Fragment,
-    /// What only some recipes have: an include, the extension, a derived value.
+    /// A feature of some recipes: an include, the extension, a derived value.
     Special(usize),
 }
 
-/// Words that no reader takes for structure, wherever they stand.
+/// Texts that no reader takes for structure, in any position.
 pub(crate) const OWN: &[&str] =
     &["You work here.\n", "\n\n", "Name: ", ", ", "\n", "+ ", "`", "é ", "Below:\n", "\t"];
 
@@ -336,7 +337,7 @@ impl Scenario {
     }
 
     pub(crate) fn instructions(&self) -> String {
-        // The recipe `unified` will not do without.
+        // The recipe `unified` requires non-empty instructions.
         let end = if self.kind == Kind::Unified { "." } else { "" };
         format!("{}{end}", self.instructions)
     }
@@ -345,7 +346,7 @@ impl Scenario {
         SLOTS.into_iter().zip(self.values.iter().map(String::as_str))
     }
 
-    /// The same prompt with harmless words wherever somebody supplied a text.
+    /// Returns the same scenario with a harmless word in place of each supplied text.
     pub(crate) fn tamed(&self) -> Self {
         let tame = |texts: &[String]| texts.iter().map(|_| "x".to_owned()).collect();
         Self {
@@ -359,7 +360,7 @@ impl Scenario {
         }
     }
 
-    /// A template's source in the notation of the recipe; only the outer one holds fragments.
+    /// Renders a template's source in the notation of the recipe; only the outer one contains fragments.
     fn spelled(&self, bits: &[Bit], outer: bool) -> String {
         let brackets = self.kind == Kind::Free;
         let spell = |bit: &Bit| match (bit, brackets) {
@@ -382,7 +383,7 @@ impl Scenario {
         };
         let mut text: String = bits.iter().map(spell).collect();
         if outer && self.kind == Kind::Unified {
-            // The recipe will not do without.
+            // The recipe requires a non-empty template.
             text.push('.');
         }
         text

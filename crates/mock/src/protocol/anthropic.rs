@@ -1,4 +1,4 @@
-//! Anthropic Messages.
+//! The Anthropic Messages protocol.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ pub(super) fn items(body: &Value) -> Vec<Item> {
         let has = |kind: &str| list(content).iter().any(|part| part["type"] == kind);
         match message["role"].as_str() {
             Some("assistant") => items.push(if has("tool_use") { Item::Called } else { Item::Said }),
-            // Claude Code also sends messages of the role "system", which nobody said.
+            // Claude Code also sends messages of the role "system", which are not from the user.
             Some("user") => {
                 let results = list(content).iter().filter(|part| part["type"] == "tool_result");
                 items.extend(results.map(|_| Item::Result));

@@ -1,4 +1,4 @@
-//! OpenAI Chat Completions.
+//! The OpenAI Chat Completions protocol.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Gemini `generateContent` and `streamGenerateContent`.
+//! The Gemini protocol: `generateContent` and `streamGenerateContent`.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub(super) fn tools(body: &Value) -> Vec<Tool> {
     declared.map(|tool| Tool::named(&tool["name"])).collect()
 }
 
-/// An answer that has these parts; only the last of a stream has a reason to end.
+/// Returns an answer with these parts; only the last one of a stream has a finish reason.
 fn part(answer: &Answer<'_>, parts: &[Value], finish: Option<&str>) -> Value {
     let mut candidate = json!({ "content": { "role": "model", "parts": parts }, "index": 0 });
     if let Some(finish) = finish {

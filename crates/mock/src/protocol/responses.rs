@@ -1,4 +1,4 @@
-//! OpenAI Responses.
+//! The OpenAI Responses protocol.
 
 use serde_json::{Value, json};
 

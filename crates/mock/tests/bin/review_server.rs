@@ -1,5 +1,5 @@
-//! The least MCP server that there can be: on stdio, one tool `submit_review`, whose calls are appended as lines
-//! of JSON to the file `$SUBMISSIONS`, with the arguments of the server itself.
+//! A minimal MCP server on stdio with one tool, `submit_review`. It appends each call as a line of JSON to
+//! the file `$SUBMISSIONS`, with the arguments of the server itself.
 
 use std::env;
 use std::fs::File;
@@ -11,7 +11,7 @@ fn main() -> io::Result<()> {
     let mut out = io::stdout().lock();
     for line in io::stdin().lock().lines() {
         let message: Value = serde_json::from_str(&line?)?;
-        // A message without an id is a notification: nobody waits for an answer.
+        // A message without an id is a notification, which gets no answer.
         if message["id"].is_null() {
             continue;
         }

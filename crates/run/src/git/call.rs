@@ -1,6 +1,7 @@
-//! One call of git: it ends in time, with all that it started, and what it prints has a limit.
+//! Runs one git command: it ends in time, with everything that it started, and its output has a limit.
 //!
-//! A signal ends this process with its calls of git. They are in process groups of their own: one that waits would stay behind.
+//! A signal ends this process and its git processes. They are in process groups of their own, so a waiting
+//! one would otherwise stay behind.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write as _};
@@ -19,45 +20,45 @@ use signal_hook::low_level::{emulate_default_handler, exit};
 
 use crate::tree::{self, Signal};
 
-/// How long git may take.
+/// The time limit of a git command.
 pub(super) const MOST_TIME: Duration = Duration::from_secs(60);
 
-/// How long git may take once a person wants this process to end.
+/// The time limit of a git command once a person wants this process to end.
 const HURRIED: Duration = Duration::from_secs(5);
 
-/// How often a call looks whether a person wants that.
+/// How often a call checks whether a person wants this process to end.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The exit code of a process that was interrupted twice.
 const INTERRUPTED: i32 = 130;
 
-/// How much git may print.
+/// The limit of git's output, in bytes.
 const MOST_OUTPUT: u64 = 1 << 30;
 
-/// How often a call looks whether git has ended.
+/// How often a call checks whether git has ended.
 const BLINK: Duration = Duration::from_millis(1);
 
-/// Set by the first signal, for who ends in order.
+/// Set by the first signal, for callers that shut down in order.
 static TAKEN: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// When the first signal came.
+/// The time of the first signal.
 static HURRY: OnceLock<Instant> = OnceLock::new();
 
-/// A call did not end in time after it: no other one is made.
+/// Set if a call did not end in time after the first signal: then no further call is made.
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
-/// The processes of git that are going on.
+/// The git processes that are running.
 static GOING_ON: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
-/// Takes the signals that end a process. The first one sets the flag that is given, and git has little time from then on; the
-/// second one ends this process and every git at once.
+/// Takes over the signals that end a process. The first one sets the returned flag and shortens the time
+/// limit of git; the second one ends this process and every git at once.
 pub fn take_interrupts() -> io::Result<Arc<AtomicBool>> {
     let taken = Arc::clone(TAKEN.get_or_init(Arc::default));
     watch()?;
     Ok(taken)
 }
 
-/// Waits for signals, in one thread for all.
+/// Starts the one thread that waits for signals, unless it is running.
 fn watch() -> io::Result<()> {
     static WATCHED: Mutex<bool> = Mutex::new(false);
     let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +87,7 @@ fn watch() -> io::Result<()> {
     Ok(())
 }
 
-/// Ends every git. No other one begins as long as the answer is held.
+/// Ends every git. No other git starts while the returned guard is held.
 fn end_all() -> MutexGuard<'static, BTreeSet<u32>> {
     let going_on = GOING_ON.lock().unwrap_or_else(PoisonError::into_inner);
     for pid in going_on.iter() {
@@ -102,7 +103,7 @@ pub(super) fn call(mut command: Command, input: Vec<u8>, limit: Duration) -> io:
         return Err(io::Error::other("it was interrupted"));
     }
     let begun = Instant::now();
-    // In a group of its own, so that filters end with it.
+    // A process group of its own, so that filters end with it.
     command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = {
         let mut going_on = GOING_ON.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,7 +112,7 @@ pub(super) fn call(mut command: Command, input: Vec<u8>, limit: Duration) -> io:
         child
     };
     if let Some(mut stdin) = child.stdin.take() {
-        // A git that does not read all of it says why itself.
+        // A git that does not read all of its input reports the reason itself.
         thread::spawn(move || stdin.write_all(&input));
     }
     let (stdout, stderr) = (child.stdout.take().map(whole), child.stderr.take().map(whole));
@@ -132,14 +133,14 @@ pub(super) fn call(mut command: Command, input: Vec<u8>, limit: Duration) -> io:
     })
 }
 
-/// How long a call may go on.
+/// The start and the time limit of a call.
 struct CallDeadline {
     begun: Instant,
     limit: Duration,
 }
 
 impl CallDeadline {
-    /// How long to wait before the next question, or why not.
+    /// Returns how long to wait before the next check, or an error if the time is up.
     fn wait(&self) -> io::Result<Duration> {
         if self.begun.elapsed() >= self.limit {
             return Err(io::ErrorKind::TimedOut.into());
@@ -193,12 +194,12 @@ fn end(child: &mut Child) {
 fn end_tree(raw: u32) {
     if let Ok(pid) = tree::pid(raw) {
         tree::signal_below(pid, Signal::KILL);
-        // One that is gone needs no end.
+        // A group that is gone needs no signal.
         let _ = kill_process_group(pid, Signal::KILL);
     }
 }
 
-/// All of a stream, as soon as it ends.
+/// Reads a stream in a thread, and sends all of it when it ends.
 fn whole(stream: impl Read + Send + 'static) -> Receiver<io::Result<Vec<u8>>> {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {
@@ -209,7 +210,7 @@ fn whole(stream: impl Read + Send + 'static) -> Receiver<io::Result<Vec<u8>>> {
             Ok(_) => Ok(bytes),
             Err(error) => Err(error),
         };
-        // A call that was ended waits for nothing.
+        // A call that was ended no longer receives.
         let _ = send.send(read);
     });
     receive
@@ -226,12 +227,12 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_is_ended_with_all_that_it_started() {
+    fn hanging_command_tree_is_killed() {
         let mark = format!("callsheet-call-{}", std::process::id());
         for script in [
             format!("sleep 600; : {mark}"),
             format!("sh -c 'sleep 600; : {mark}' & wait; : {mark}"),
-            // It has ended, and something of it holds the pipes.
+            // The shell has ended, and its child holds the pipes.
             format!("sh -c 'sleep 600; : {mark}' &"),
             format!("setsid sh -c 'sleep 600; : {mark}'; : {mark}"),
             format!("exec >&- 2>&-; sleep 600; : {mark}"),
@@ -248,7 +249,7 @@ mod tests {
         }
     }
 
-    /// Processes that have `mark` in their command line.
+    /// Returns the command lines that contain `mark`.
     fn processes(mark: &str) -> Vec<String> {
         let all = std::fs::read_dir("/proc").unwrap().flatten();
         let lines = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_is_whole() {
+    fn finished_command_returns_all_output() {
         let output = call(sh("cat; echo err >&2; exit 3"), vec![b'x'; 1 << 20], MOST_TIME).unwrap();
         assert_eq!(
             (output.stdout.len(), output.stderr, output.status.code()),

@@ -1,20 +1,21 @@
-//! Files of settings that name others, read without git: git would wait for one that is no regular file.
+//! Reads which files a configuration file includes, without git: git would wait for one that is not a regular
+//! file.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{from_home, irregular_kind, rules_text};
 
-/// More files than this are not followed; git follows ten that are in each other.
+/// The most included files that are followed; git follows includes up to ten levels deep.
 const MOST_INCLUDED: usize = 256;
 
-/// All files that these files of settings include, and those that they include, whatever the conditions. They need not be
-/// there.
+/// Returns all files that these configuration files include, directly or indirectly, whatever the conditions.
+/// The files need not exist.
 pub(super) fn included(configs: impl IntoIterator<Item = PathBuf>) -> BTreeSet<PathBuf> {
     let (mut all, mut open): (BTreeSet<PathBuf>, Vec<PathBuf>) = (BTreeSet::new(), Vec::new());
     open.extend(configs);
     while let Some(config) = open.pop() {
-        // One that is no regular file is not read: that is for who asks.
+        // A file that is not regular is not read: callers decide about it.
         let Some(text) = rules_text(&config) else { continue };
         let folder = config.parent().unwrap_or(Path::new("/"));
         for named in named(&text) {
@@ -27,14 +28,14 @@ pub(super) fn included(configs: impl IntoIterator<Item = PathBuf>) -> BTreeSet<P
     all
 }
 
-/// The first of the included files for which git would wait, and what it is. Of a folder git says by itself that it is none.
+/// Returns the first included file that git would wait for, and its kind. Git reports a folder by itself.
 pub(super) fn odd_included(configs: impl IntoIterator<Item = PathBuf>) -> Option<(PathBuf, &'static str)> {
     let odd =
         |path: PathBuf| irregular_kind(&path).filter(|kind| *kind != "a folder").map(|kind| (path, kind));
     included(configs).into_iter().find_map(odd)
 }
 
-/// The values of `path` in the sections `include` and `includeIf`.
+/// Returns the values of `path` in the sections `include` and `includeIf`.
 fn named(text: &str) -> Vec<String> {
     let mut all = Vec::new();
     let mut chars = text.trim_start_matches('\u{feff}').chars().peekable();
@@ -72,13 +73,13 @@ fn named(text: &str) -> Vec<String> {
     all
 }
 
-/// What stands behind an equals sign, to the end of the line.
+/// Parses the value after an equals sign, up to the end of the line.
 fn value(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> String {
     let (mut value, mut is_quoted, mut length) = (String::new(), false, 0);
     while let Some(c) = chars.next_if(|c| *c != '\n') {
         match c {
             '\\' => match chars.next() {
-                // The line goes on.
+                // The line continues.
                 Some('\n') | None => {}
                 Some('n') => value.push('\n'),
                 Some('t') => value.push('\t'),
@@ -91,7 +92,7 @@ fn value(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> String {
                 break;
             }
             c if c.is_whitespace() && !is_quoted => {
-                // Spaces at the beginning and at the end are not part of it.
+                // Whitespace at the beginning and at the end is not part of the value.
                 if !value.is_empty() {
                     value.push(c);
                 }
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn includes_are_read_as_git_reads_them() {
+    fn includes_are_parsed_like_git() {
         for (text, expected) in [
             ("[include]\npath=x.cfg\n", vec!["x.cfg"]),
             ("[INCLUDE] PATH = \"a b\" ; no\n", vec!["a b"]),

@@ -1,4 +1,4 @@
-//! What settings name besides themselves: files that git obeys, and remotes.
+//! Collects the files and remotes that settings name, and the commits that were fetched from these remotes.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 use super::{Git, GitSetting, from_home, included, text};
 use crate::read::PathBase;
 
-/// As the settings were when they were read: what is named later is not believed.
+/// Files and remotes that the settings named when they were read. Names that appear later are not trusted.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct NamedFiles {
-    /// Settings, ignore rules and attributes, there or not.
+    /// Files of settings, ignore rules and attributes, whether they exist or not.
     pub(crate) files: BTreeSet<PathBuf>,
     /// Folders of hooks.
     pub(crate) folders: BTreeSet<PathBuf>,
-    /// The addresses of remotes, as git writes them down when it has fetched from there.
+    /// The addresses of remotes, as git records them after a fetch.
     remotes: BTreeSet<String>,
 }
 
-/// The longest list of what was fetched last.
+/// The longest list of fetched commits that is read.
 const MOST_FETCHED: u64 = 4 << 20;
 
 impl NamedFiles {
@@ -31,7 +31,7 @@ impl NamedFiles {
         let mut files: BTreeSet<PathBuf> = included(git.configs()).iter().map(|path| plain(path)).collect();
         files.extend(configured.iter().filter(|it| it.origin != git.top).map(|it| plain(&it.origin)));
         files.extend(values("core.excludesfile").chain(values("core.attributesfile")));
-        // What git copies into every new repository of the user's.
+        // Git copies this folder into every new repository of the user.
         let templates = values("init.templatedir");
         let mut folders: BTreeSet<PathBuf> = values("core.hookspath").collect();
         for template in templates {
@@ -42,7 +42,7 @@ impl NamedFiles {
     }
 }
 
-/// Without `.` and `..`, as far as the path itself tells.
+/// Removes `.` and `..` from a path, without asking the file system.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -55,7 +55,7 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// The addresses of all remotes but the repository itself.
+/// Returns the addresses of all remotes except the repository itself.
 fn remotes(git: &Git, configured: &[GitSetting]) -> BTreeSet<String> {
     let real = |path: &Path| path.canonicalize().ok();
     let own = [real(&git.top), real(&git.common)];
@@ -75,7 +75,7 @@ fn remotes(git: &Git, configured: &[GitSetting]) -> BTreeSet<String> {
     all
 }
 
-/// The longest beginning that another address stands for.
+/// Replaces the longest prefix for which the settings name another address.
 fn rewrite_url(url: &str, configured: &[GitSetting]) -> String {
     let bases = configured.iter().filter_map(|it| {
         let base = it.key.strip_prefix("url.")?.strip_suffix(".insteadof")?;
@@ -85,7 +85,8 @@ fn rewrite_url(url: &str, configured: &[GitSetting]) -> String {
     longest.map_or_else(|| url.to_owned(), |(base, rest, _)| format!("{base}{rest}"))
 }
 
-/// An address as git writes it into `FETCH_HEAD`: without a user, slashes and `.git` at its end.
+/// Returns an address as git writes it into `FETCH_HEAD`: without a user, and without slashes and `.git` at
+/// its end.
 fn written(url: &str) -> String {
     let url = match (url.split_once("://"), url.split_once('@')) {
         (Some((scheme, rest)), _) => {
@@ -101,14 +102,14 @@ fn written(url: &str) -> String {
 }
 
 impl Git {
-    /// What git says that it fetched last from a remote that was one before.
+    /// Returns the commits that git fetched last from a remote that was known when the settings were read.
     pub(crate) fn fetched(&self) -> Vec<String> {
         let list = PathBase::Anywhere.bytes(&self.own.join("FETCH_HEAD"), MOST_FETCHED).ok().flatten();
         let list = text(&list.unwrap_or_default());
         let fetched = |line: &str| {
             let mut fields = line.splitn(3, '\t');
             let (id, _, what) = (fields.next()?, fields.next()?, fields.next()?);
-            // `branch 'main' of ADDRESS`; the address alone for what is checked out there.
+            // `branch 'main' of ADDRESS`; the address alone for the commit that is checked out there.
             let url = what.rsplit_once("' of ").map_or(what, |(_, url)| url);
             let is_id = id.len() >= 40 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
             (is_id && self.named.remotes.contains(url)).then(|| id.to_owned())
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_those_that_git_writes_down() {
+    fn addresses_match_fetch_head() {
         for (url, expected) in [
             ("https://me:secret@example.org/a/b.git", "https://example.org/a/b"),
             ("https://example.org/a@b//", "https://example.org/a@b"),

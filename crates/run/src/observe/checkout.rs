@@ -1,7 +1,7 @@
-//! A worktree as git sees it: what is tracked, what is committed, and whether there is work that no commit has.
+//! A worktree as git sees it: the tracked files, the commit, and whether there is work that no commit has.
 //!
-//! An agent can write anything into an index. So the work after a run is compared with a commit by way of a copy of the
-//! index from before, and what git is told to believe of a file is taken out of that.
+//! An agent can write anything into an index. So the work after a run is compared with a commit by a copy of
+//! the index from before, and the flags that make git trust a file are removed from that copy.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -31,20 +31,20 @@ pub(super) struct CheckoutSnapshot {
     pub(super) refs: RefSnapshot,
     pub(super) repository: RepositoryFiles,
     pub(super) is_dirty: bool,
-    /// Git could not say whether it was.
+    /// Whether git could not determine `is_dirty`.
     pub(super) is_unsure: bool,
-    /// What each submodule has checked out.
+    /// The checked-out commit of each submodule.
     pub(super) submodules: BTreeMap<WorktreePath, String>,
-    /// Tracked files that were not there.
+    /// Tracked files that did not exist.
     absent: Vec<WorktreePath>,
-    /// The index itself, if a change of it shows.
+    /// The stamp of the index, if a later change shows in it.
     stamp: Option<FileStamp>,
-    /// A copy of the index without flags. Without it, every file is read to know what is dirty.
+    /// A copy of the index without flags. Without it, every file is read to find the dirty ones.
     #[serde(skip)]
     copy: Option<Arc<TempDir>>,
 }
 
-/// So many submodules in each other are looked into.
+/// The most nested submodules that are examined.
 const MOST_NESTED: usize = 8;
 
 /// Files of a worktree that git reads by itself.
@@ -54,7 +54,7 @@ fn failed(error: &io::Error) -> GitError {
     GitError { what: "index".into(), why: error.to_string() }
 }
 
-/// A copy of an index in a folder of its own.
+/// Copies an index into a folder of its own, and reads it.
 fn copied(git: &Git) -> Result<(TempDir, IndexSnapshot), GitError> {
     let folder =
         tempfile::Builder::new().prefix("callsheet-index-").tempdir().map_err(|error| failed(&error))?;
@@ -64,13 +64,13 @@ fn copied(git: &Git) -> Result<(TempDir, IndexSnapshot), GitError> {
     Ok((folder, index))
 }
 
-/// The index of the worktree as it is now.
+/// Reads the present index of the worktree.
 pub(super) fn index_now(git: &Git) -> Result<IndexSnapshot, GitError> {
     copied(git).map(|(_, index)| index)
 }
 
 impl CheckoutSnapshot {
-    /// Looks at everything but the files, whose survey goes on meanwhile.
+    /// Examines everything except the files, which [`Self::compare_before`] surveys.
     pub(super) fn look(git: Git, prints: &FingerprintCache) -> Result<Self, GitError> {
         let stamp = FileStamp::from_settled_file(&git.index());
         let (folder, index) = copied(&git)?;
@@ -83,7 +83,7 @@ impl CheckoutSnapshot {
         Ok(Self { git, index, refs, repository, is_dirty, is_unsure, submodules, absent, stamp, copy })
     }
 
-    /// What git tracks, in byte order, also if it was not kept.
+    /// Returns the paths that git tracks, in byte order, also if the index was not kept.
     pub(super) fn tracked<'a>(&'a self, survey: &FileSurvey) -> Cow<'a, [WorktreePath]> {
         if !self.index.tracked.is_empty() {
             return Cow::Borrowed(&self.index.tracked);
@@ -95,14 +95,14 @@ impl CheckoutSnapshot {
         Cow::Owned(all)
     }
 
-    /// The index as it is now; `None` if nobody has written to it.
+    /// Reads the present index; `None` if it was not written to.
     pub(super) fn index_now(&self) -> Result<Option<IndexSnapshot>, GitError> {
         let stamp = FileStamp::from_settled_file(&self.git.index());
         if stamp.is_some() && stamp == self.stamp { Ok(None) } else { index_now(&self.git).map(Some) }
     }
 
-    /// Looks at the files by `look`, and compares them with the commit meanwhile. Where git cannot compare them, there may be
-    /// work that no commit has.
+    /// Surveys the files by `look`, and compares them with the commit meanwhile. If git cannot compare them,
+    /// there may be work that no commit has.
     pub(super) fn compare_before(
         &mut self,
         look: impl FnOnce(&[WorktreePath]) -> io::Result<FileSurvey>,
@@ -112,7 +112,7 @@ impl CheckoutSnapshot {
             (self.git.with_index(&copy), self.refs.head.as_deref(), &self.index.tracked);
         let (survey, raw) = thread::scope(|scope| {
             let raw = scope.spawn(|| {
-                // Git would wait for it.
+                // Git would wait for an irregular file.
                 let odd = READ_BY_GIT
                     .iter()
                     .any(|name| irregular_kind(&git.top().join(OsStr::from_bytes(name))).is_some());
@@ -141,7 +141,7 @@ impl CheckoutSnapshot {
         Ok(survey)
     }
 
-    /// Whether there is work that `head` does not have.
+    /// Checks whether there is work that `head` does not have.
     pub(super) fn is_dirty_after(&self, head: Option<&str>, survey: &FileSurvey) -> Result<bool, GitError> {
         let fresh = tempfile::tempdir().map_err(|error| failed(&error))?;
         let index = fresh.path().join("index");
@@ -158,7 +158,7 @@ impl CheckoutSnapshot {
         let git = self.git.with_index(&index);
         if let Some(head) = head.filter(|head| self.refs.head.as_deref() != Some(head) || self.copy.is_none())
         {
-            // What the index knows of files is kept as long as they are the same in the commit.
+            // The merge keeps the index's data about files that are the same in the commit.
             let merged =
                 self.copy.is_some() && git.done(&["read-tree", "-m", "--end-of-options", head], "").is_ok();
             if !merged {
@@ -170,10 +170,10 @@ impl CheckoutSnapshot {
     }
 }
 
-/// What a submodule's files are compared with by way of.
+/// The base for comparing the files of a submodule.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ComparisonBase {
-    /// Its index: nobody has written to it since a person has.
+    /// Its index, which a person wrote last.
     Index,
     /// Its commit alone.
     Commit,
@@ -182,7 +182,7 @@ enum ComparisonBase {
 /// The files of a repository, in a survey that may have more.
 struct RepositoryTree<'a> {
     git: &'a Git,
-    /// Where it lies in the survey.
+    /// The path of the repository in the survey.
     prefix: &'a [u8],
     survey: &'a FileSurvey,
     left_out: &'a IndexSnapshot,
@@ -214,7 +214,7 @@ impl RepositoryTree<'_> {
         self.compare((&tracked, &submodules), &git.raw_diff(&[], head)?, trust, depth)
     }
 
-    /// Whether git would wait for a file that it reads by itself.
+    /// Checks whether git would wait for a file that it reads by itself.
     fn waits(&self) -> bool {
         self.survey.entries.iter().any(|entry| {
             let name = entry.place().bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
@@ -222,7 +222,7 @@ impl RepositoryTree<'_> {
         })
     }
 
-    /// Whether something is not tracked, differs by what git says (`raw`), or does in a submodule.
+    /// Checks whether a file is not tracked, differs according to git (`raw`), or does so in a submodule.
     fn compare(
         &self,
         (tracked, submodules): (&[WorktreePath], &[WorktreePath]),
@@ -241,7 +241,7 @@ impl RepositoryTree<'_> {
             let is_submodule = || submodules.iter().any(|submodule| path.is_in(submodule.bytes()));
             let is_link =
                 || !self.prefix.is_empty() && path.bytes().strip_prefix(self.prefix) == Some(b"/.git");
-            // What an agent's index has is not what a commit has.
+            // The contents of an agent's index are not those of a commit.
             let is_new = entry.class() != FileClass::Ignored;
             if is_new && !is_tracked() && !is_submodule() && !is_link() && !path.is_in(OUR_FOLDER) {
                 return Ok(true);
@@ -307,10 +307,10 @@ impl RepositoryTree<'_> {
     }
 }
 
-/// Files for agents are written there: they are no work.
+/// The folder of files for agents, which are not work.
 const OUR_FOLDER: &[u8] = b".callsheet/runs";
 
-/// What each submodule has checked out, read without git.
+/// Returns the checked-out commit of each submodule, without git.
 pub(super) fn heads(top: &Path, submodules: &[WorktreePath]) -> BTreeMap<WorktreePath, String> {
     let head = |place: &WorktreePath| {
         let link = top.join(OsStr::from_bytes(place.bytes())).join(".git");
@@ -320,7 +320,7 @@ pub(super) fn heads(top: &Path, submodules: &[WorktreePath]) -> BTreeMap<Worktre
     submodules.iter().filter_map(head).collect()
 }
 
-/// The longest file of references.
+/// The longest file of references that is read.
 const MOST_REFS: u64 = 64 << 20;
 
 fn head(folder: &Path) -> Option<String> {

@@ -5,27 +5,28 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use callsheet_core::fact::{ChangeKind, ChangedFile, MovedRef};
+use callsheet_core::request::fact::{ChangeKind, ChangedFile, MovedRef};
 use serde::{Deserialize, Serialize};
 
 use super::place::{WorktreePath, shown};
 use crate::git::{Git, GitError, text};
 use crate::read::PathBase as ReadFrom;
 
-/// Where the references of a repository are.
+/// The commits that the references of a repository point to.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct RefSnapshot {
-    /// The commit that is checked out.
+    /// The checked-out commit.
     pub(super) head: Option<String>,
-    /// The branch that is checked out.
+    /// The checked-out branch.
     branch: Option<String>,
     all: BTreeMap<String, String>,
-    /// Branches that other worktrees have checked out, and where.
+    /// Branches that other worktrees have checked out, with the tops of these worktrees.
     elsewhere: BTreeMap<String, PathBuf>,
 }
 
-/// Worktrees that other runs claimed meanwhile, and the folders in which callsheet makes worktrees: their branches are not this
-/// run's. An agent that makes a worktree elsewhere is judged by it, whatever its branch is called.
+/// Worktrees that other runs claimed meanwhile, and the folders in which callsheet creates worktrees: their
+/// branches do not belong to this run. The branch of a worktree that an agent creates elsewhere does,
+/// whatever its name.
 #[derive(Debug, Default)]
 pub(super) struct ClaimedWorktrees<'a>(pub(super) &'a [PathBuf]);
 
@@ -39,14 +40,14 @@ impl ClaimedWorktrees<'_> {
 #[derive(Debug, Default)]
 pub(super) struct NewCommits {
     pub(super) moved: Vec<MovedRef>,
-    /// Limits that ended the look.
+    /// References for which a limit ended the examination, and why.
     pub(super) unseen: Vec<(String, String)>,
 }
 
-/// More new commits than this are not looked at.
+/// The most new commits that are examined.
 const MOST_COMMITS: usize = 10_000;
 
-/// More paths than this are not recorded for one reference.
+/// The most paths that are recorded for one reference.
 const MOST_PATHS: usize = 10_000;
 
 const REPLACE: &str = "refs/replace/";
@@ -54,11 +55,11 @@ const REMOTES: &str = "refs/remotes/";
 const HEADS: &str = "refs/heads/";
 
 const OUR_BRANCHES: &str = "callsheet/";
-/// A worktree that is being made is waited for: so often, and so long each time.
+/// How many times, and how long each time, a worktree that is being created is awaited.
 const MOST_WAITS: usize = 20;
 const WAIT: Duration = Duration::from_millis(50);
 
-/// The longest `HEAD`.
+/// The longest `HEAD` that is read.
 const MOST_HEAD: u64 = 8192;
 
 impl RefSnapshot {
@@ -74,7 +75,7 @@ impl RefSnapshot {
         })
     }
 
-    /// Objects that git was told to see as others.
+    /// Returns the changed replacements: objects that git sees as others.
     pub(super) fn replacements(&self, now: &Self) -> Vec<ChangedFile> {
         let names = self.all.keys().chain(now.all.keys()).filter(|name| name.starts_with(REPLACE));
         let names: BTreeSet<&String> =
@@ -87,7 +88,7 @@ impl RefSnapshot {
         names.iter().map(changed).collect()
     }
 
-    /// What is new in `now`.
+    /// Returns the commits that are new in `now`.
     pub(super) fn commits(
         &self,
         now: &Self,
@@ -114,7 +115,7 @@ impl RefSnapshot {
         if now.branch.is_none() && self.head != now.head {
             moved.push(self.moved("HEAD", self.head.clone(), now.head.clone(), now, (&places, made)));
         }
-        // What was there before, and what a remote has.
+        // The commits that existed before, and those that a remote has.
         let known = self.all.values().chain(&self.head);
         let remote = now.all.iter().filter(|(name, _)| name.starts_with(REMOTES)).map(|(_, id)| id);
         let fetched = git.fetched();
@@ -145,8 +146,8 @@ impl RefSnapshot {
         Ok(commits)
     }
 
-    /// Where branches are checked out, once those that look like ours are. Git makes the branch of a new worktree before the
-    /// worktree, and another run may be between the two.
+    /// Returns where branches are checked out, once those that look like ours are. Git creates the branch of
+    /// a new worktree before the worktree, and another run may be between the two.
     fn settled_elsewhere(&self, git: &Git, new: &[&str]) -> BTreeMap<String, PathBuf> {
         let mut places = self.elsewhere.clone();
         for _ in 0..MOST_WAITS {
@@ -178,7 +179,8 @@ impl RefSnapshot {
     }
 }
 
-/// Every path that one of the commits touches. A merge touches what is as in none of its parents.
+/// Returns every path that one of the commits touches. A merge touches the paths that differ from all of its
+/// parents.
 fn paths(git: &Git, commits: &str) -> Result<Vec<String>, GitError> {
     let args =
         ["diff-tree", "--stdin", "--root", "-r", "-c", "-z", "--no-renames", "--name-only", "--no-commit-id"];
@@ -188,13 +190,13 @@ fn paths(git: &Git, commits: &str) -> Result<Vec<String>, GitError> {
     Ok(paths.iter().map(|path| shown(path.bytes())).collect())
 }
 
-/// The branch that the worktree of a repository's folder has checked out.
+/// Returns the branch that the worktree of a repository's folder has checked out.
 fn branch_of(folder: &Path) -> Option<String> {
     let head = ReadFrom::Anywhere.bytes(&folder.join("HEAD"), MOST_HEAD).ok()??;
     text(&head).trim_end().strip_prefix("ref: ")?.trim().strip_prefix(HEADS).map(str::to_owned)
 }
 
-/// The branches that other worktrees have checked out, each with the real path of the worktree's top.
+/// Returns the branches that other worktrees have checked out, each with the real path of the worktree's top.
 fn elsewhere(git: &Git) -> BTreeMap<String, PathBuf> {
     let linked = std::fs::read_dir(git.common().join("worktrees")).into_iter().flatten().flatten();
     let linked = linked.map(|entry| entry.path()).chain([git.common().to_owned()]);
@@ -210,7 +212,7 @@ fn elsewhere(git: &Git) -> BTreeMap<String, PathBuf> {
     others.filter_map(|folder| Some((branch_of(&folder)?, top_of(&folder)))).collect()
 }
 
-/// How the trees of two commits differ: the letter that git uses, and the path.
+/// Returns the differences between the trees of two commits: git's letter, and the path.
 pub(super) fn between(
     git: &Git,
     from: Option<&str>,

@@ -1,8 +1,8 @@
-//! Two surveys of a worktree, and what is different: every file whose bytes, kind or permissions are not what they were.
+//! Compares two surveys of a worktree, and names every file whose bytes, kind or permissions changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use callsheet_core::fact::{ChangeKind, ChangedFile};
+use callsheet_core::request::fact::{ChangeKind, ChangedFile};
 use rustix::fs::FileType;
 
 use super::place::WorktreePath;
@@ -10,7 +10,7 @@ use super::print::Fingerprint;
 use super::rules::IgnoreRules;
 use super::survey::{FileClass, FileSurvey, SurveyEntry};
 
-/// A file that is not what it was.
+/// A file that changed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileDifference<'a> {
     pub(super) before: Option<&'a SurveyEntry>,
@@ -23,7 +23,7 @@ impl FileDifference<'_> {
     }
 }
 
-/// Everything that differs, but for what one of the surveys could not see.
+/// Returns all differences, except those that one of the surveys could not see.
 pub(super) fn differences<'a>(before: &'a FileSurvey, after: &'a FileSurvey) -> Vec<FileDifference<'a>> {
     let (mut old, mut new) = (before.entries.iter().peekable(), after.entries.iter().peekable());
     let mut all = Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn differences<'a>(before: &'a FileSurvey, after: &'a FileSurvey) -> 
     }
 }
 
-/// A change, and the paths about which a scope is asked.
+/// A change, and the paths for which the scope is checked.
 #[derive(Clone, Debug)]
 pub(super) struct ScopedChange {
     pub(super) changed: ChangedFile,
@@ -67,19 +67,21 @@ impl ScopedChange {
     }
 }
 
-/// What is known of a worktree besides its files.
+/// Knowledge about a worktree besides its files.
 pub(super) struct WorktreeContext<'a> {
     pub(super) rules: &'a IgnoreRules,
     /// Submodules, in byte order.
     pub(super) submodules: &'a [WorktreePath],
-    /// Whether git tracked a path before, and does now.
+    /// Checks whether git tracked a path before.
     pub(super) was_tracked: &'a dyn Fn(&[u8]) -> bool,
+    /// Checks whether git tracks a path now.
     pub(super) is_tracked: &'a dyn Fn(&[u8]) -> bool,
     pub(super) has_git: bool,
 }
 
 impl WorktreeContext<'_> {
-    /// Names every difference. What lies in a submodule is told as that, what lies in an ignored folder as that.
+    /// Names every difference. A difference in a submodule is reported as the submodule, one in an ignored
+    /// folder as the folder.
     pub(super) fn tell(&self, differences: &[FileDifference<'_>]) -> Vec<ScopedChange> {
         let mut all: BTreeMap<String, ScopedChange> = BTreeMap::new();
         let submodule_of =
@@ -144,7 +146,7 @@ impl WorktreeContext<'_> {
     }
 }
 
-/// Files that have the contents of one that is gone: where they are now, and where they were.
+/// Returns the files that have the contents of a removed one: their present paths, and the earlier ones.
 fn moved<'a>(
     differences: impl Iterator<Item = FileDifference<'a>> + Clone,
 ) -> BTreeMap<&'a WorktreePath, &'a WorktreePath> {

@@ -1,4 +1,4 @@
-//! Links that lead out of the worktree.
+//! Symbolic links that lead out of the worktree.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use super::place::WorktreePath;
 use super::print::Fingerprint;
 use super::survey::{FileClass, FileSurvey};
 
-/// Where each leads to, and what tells whether that was changed.
+/// The target of each link, with a stamp that shows its changes.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct ExternalLinks(BTreeMap<WorktreePath, String>);
 
@@ -35,13 +35,13 @@ impl ExternalLinks {
         Self(links)
     }
 
-    /// Links that lead out and did not before, or whose other end was touched.
+    /// Returns the links that lead out and did not before, or whose target was touched.
     pub(super) fn changes<'n>(&self, now: &'n Self) -> impl Iterator<Item = &'n WorktreePath> {
         now.0.iter().filter(|(path, end)| self.0.get(*path) != Some(*end)).map(|(path, _)| path)
     }
 }
 
-/// Where a link leads, whether or not there is something.
+/// Returns the target of a link, whether it exists or not.
 fn resolve_target(link: &Path, target: &Path) -> PathBuf {
     if let Ok(end) = link.canonicalize() {
         return end;
@@ -58,7 +58,7 @@ fn resolve_target(link: &Path, target: &Path) -> PathBuf {
     end
 }
 
-/// Changes when somebody writes there; of a folder, when something in it comes or goes.
+/// Returns a stamp that changes when the target is written to; for a folder, when an entry comes or goes.
 fn target_stamp(path: &Path) -> String {
     let stat = |path: &Path| {
         let meta = path.symlink_metadata().ok()?;

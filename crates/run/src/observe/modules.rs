@@ -1,12 +1,12 @@
-//! Repositories inside of a worktree whose folder lies elsewhere: submodules, and whatever else has a file or a link for its
-//! `.git`. A survey of the files does not see their references, stashes and indexes.
+//! Repositories inside a worktree whose folder lies elsewhere: submodules, and all others with a file or a
+//! link as their `.git`. A survey of the files does not see their references, stashes and indexes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::fact::{ChangedFile, MovedRef};
+use callsheet_core::request::fact::{ChangedFile, MovedRef};
 use serde::{Deserialize, Serialize};
 
 use super::checkout::index_now;
@@ -19,11 +19,11 @@ use super::staged::{staged_changes, staged_only};
 use super::survey::FileSurvey;
 use crate::git::{Git, GitError, linked_git_dir};
 
-/// The repositories inside of a worktree, as they were before a run.
+/// The repositories inside a worktree, as they were before a run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct NestedRepositories {
     all: Vec<NestedRepository>,
-    /// What could not be looked at, and why.
+    /// Repositories that could not be examined, and why.
     pub(super) unseen: Vec<(String, String)>,
 }
 
@@ -31,24 +31,24 @@ pub(super) struct NestedRepositories {
 struct NestedRepository {
     /// Its folder, as a person would write it.
     shown: String,
-    /// Whether the folder lies in the repository, where it is looked at with all else.
+    /// Whether the folder lies in the outer repository, where it is examined with everything else.
     is_inside: bool,
     git: Git,
-    /// Where its files are, below the top, if they are anywhere.
+    /// The path of its files, below the top, if it has any.
     files: Option<WorktreePath>,
-    /// It is the main checkout's, and the run has a worktree of its own.
+    /// Whether it belongs to the main checkout while the run has a worktree of its own.
     is_elsewhere: bool,
-    /// `None` if git could not say.
+    /// `None` if git could not report them.
     refs: Option<RefSnapshot>,
     index: Option<IndexSnapshot>,
-    /// The index itself, if a change of it shows.
+    /// The stamp of the index, if a later change shows in it.
     stamp: Option<FileStamp>,
 }
 
-/// More repositories than this are not looked at.
+/// The most repositories that are examined.
 const MOST_MODULES: usize = 1_000;
 
-/// What is new in the repositories.
+/// The changes in the repositories.
 #[derive(Debug, Default)]
 pub(super) struct NestedChanges {
     /// Flags and contents of the index, and replaced objects.
@@ -58,12 +58,12 @@ pub(super) struct NestedChanges {
 }
 
 impl NestedRepositories {
-    /// Looks at every repository that `repository` knows a folder of, or `survey` a `.git`.
+    /// Examines every repository whose folder is in `repository`, or whose `.git` is in `survey`.
     pub(super) fn look(git: &Git, repository: &RepositoryFiles, survey: &FileSurvey) -> Self {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let (top, common) = (real(git.top()), real(git.common()));
         let main = common.join("modules");
-        // By the real folder: of each there is one.
+        // By the real folder, so that each repository appears once.
         let mut found: BTreeMap<PathBuf, (String, bool, Option<WorktreePath>)> = BTreeMap::new();
         for (shown, folder) in &repository.modules {
             found.insert(real(folder), (shown.clone(), true, None));
@@ -118,7 +118,7 @@ impl NestedRepositories {
         self.all.push(NestedRepository { shown, is_inside, git, files, is_elsewhere, refs, index, stamp });
     }
 
-    /// Adds the settings and hooks of those whose folders are outside of the repository.
+    /// Adds the settings and hooks of those repositories whose folders are outside the outer one.
     pub(super) fn add_to(&self, repository: &mut RepositoryFiles, prints: &FingerprintCache) {
         for module in self.all.iter().filter(|module| !module.is_inside) {
             repository.folder(module.git.common(), &module.shown, prints, 0);
@@ -128,7 +128,7 @@ impl NestedRepositories {
         }
     }
 
-    /// What is new in them since.
+    /// Returns the changes since the examination.
     pub(super) fn changes(&self, made: &ClaimedWorktrees<'_>) -> NestedChanges {
         let mut changes = NestedChanges::default();
         for module in &self.all {

@@ -1,4 +1,5 @@
-//! What callsheet itself writes while an agent works: exact files, folders, and files by their bytes.
+//! The files that callsheet itself writes while an agent works: exact files, folders, and files by their
+//! bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt as _;
@@ -10,17 +11,17 @@ use serde::{Deserialize, Serialize};
 
 use super::place::WorktreePath;
 
-/// What callsheet itself writes below a worktree, by whole paths.
+/// The files that callsheet itself writes below a worktree, by whole paths.
 #[derive(Clone, Debug, Default)]
 pub struct OwnFiles {
-    /// Exactly these. One with a slash at its end is a folder with all that is in it.
+    /// Exact paths. One with a slash at its end is a folder with everything in it.
     pub paths: Vec<PathBuf>,
-    /// These with exactly these bytes.
+    /// Paths with their exact bytes.
     pub written: Vec<(PathBuf, Vec<u8>)>,
 }
 
 impl OwnFiles {
-    /// Adds a database of SQLite, with the files that it has beside it.
+    /// Adds an SQLite database, with the files that it has beside it.
     pub fn add_database(&mut self, path: &Path) {
         for end in ["", "-wal", "-shm", "-journal"] {
             let mut name = path.as_os_str().to_owned();
@@ -30,7 +31,7 @@ impl OwnFiles {
     }
 }
 
-/// The same relative to a worktree.
+/// The paths of [`OwnFiles`], relative to a worktree.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct OwnPaths {
     files: BTreeSet<WorktreePath>,
@@ -39,7 +40,7 @@ pub(super) struct OwnPaths {
 }
 
 impl OwnPaths {
-    /// What of `own` lies below `top`.
+    /// Returns the part of `own` that lies below `top`.
     pub(super) fn below(top: &Path, own: &OwnFiles) -> Self {
         let below = |path: &Path| Some(path.strip_prefix(top).ok()?.as_os_str().as_bytes().to_vec());
         let mut all = Self::default();
@@ -59,8 +60,9 @@ impl OwnPaths {
         all
     }
 
-    /// Whether callsheet writes there. Such a file must not even be opened: a process that closes a database which it has
-    /// open elsewhere loses its locks. What is something else than callsheet makes there is not its own.
+    /// Checks whether callsheet writes there. Such a file must not even be opened: a process that closes a
+    /// database which it has open elsewhere loses its locks. An entry of another kind than callsheet creates
+    /// there is not its own.
     pub(super) fn has(&self, path: &[u8], kind: FileType) -> bool {
         match kind {
             FileType::RegularFile => self.files.contains(path),
@@ -69,7 +71,7 @@ impl OwnPaths {
         }
     }
 
-    /// Whether callsheet wrote exactly this there.
+    /// Checks whether callsheet wrote exactly these contents there.
     pub(super) fn is_own_content(&self, path: &[u8], contents: &Digest) -> bool {
         self.written.get(path) == Some(contents)
     }
@@ -80,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_paths_are_whole_paths() {
+    fn own_paths_match_exactly() {
         let mut own =
             OwnFiles { paths: vec!["/w/flow/earlier/".into(), "/x/out".into()], ..OwnFiles::default() };
         own.add_database(Path::new("/w/.callsheet/ledger.db"));

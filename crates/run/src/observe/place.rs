@@ -1,4 +1,4 @@
-//! Places: paths below a worktree, as bytes. Two that differ never look alike here.
+//! Paths below a worktree, as bytes. Two different paths never look alike here.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -17,12 +17,12 @@ impl WorktreePath {
         &self.0
     }
 
-    /// For people and records.
+    /// Returns the path for people and records.
     pub(super) fn text(&self) -> String {
         shown(&self.0)
     }
 
-    /// Whether this is `folder`, or lies in it.
+    /// Checks whether this is `folder`, or lies in it.
     pub(super) fn is_in(&self, folder: &[u8]) -> bool {
         self.0
             .strip_prefix(folder)
@@ -30,7 +30,7 @@ impl WorktreePath {
     }
 }
 
-/// Bytes that are not UTF-8 are written as `\xNN`.
+/// Renders a path; bytes that are not UTF-8 are written as `\xNN`.
 pub(super) fn shown(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -52,7 +52,7 @@ impl fmt::Debug for WorktreePath {
     }
 }
 
-/// UTF-8 as it is; what is not as two digits for each byte, behind a character that no path has.
+/// Writes UTF-8 as it is, and any other path as two digits for each byte, after a character that no path has.
 impl Serialize for WorktreePath {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match std::str::from_utf8(&self.0) {
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_read_as_they_were_written() {
+    fn worktree_path_serialization_round_trips() {
         for bytes in [&b"src/a.rs"[..], b"", b"a\n\"b", b"\xff\xfe/\\xff", b"\\xff", "ä".as_bytes()] {
             let place = WorktreePath::new(bytes);
             let text = serde_json::to_string(&place).unwrap();

@@ -1,4 +1,4 @@
-//! Prints: what tells a file from another one at the same place.
+//! Fingerprints: they distinguish a file from another one at the same path.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,20 +20,21 @@ use sha2::{Digest as _, Sha256};
 
 use crate::read::own_bytes;
 
-/// What a file holds, as far as it was looked at.
+/// The contents of a file, as far as they were examined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fingerprint {
     /// The SHA-256 of its bytes.
     Contents(Digest),
-    /// Of a file that was not read: nobody can write to it and leave this as it was.
+    /// The stamp of a file that was not read: no process can write to it and leave the stamp as it was.
     Touched(FileStamp),
-    /// Where a link leads.
+    /// The target of a link.
     Link(Vec<u8>),
     /// A FIFO, a socket or a device.
     Special(u64),
 }
 
-/// Nobody can write to a file and leave all of these as they were, unless in the same moment.
+/// The metadata of a file. No process can write to it and leave all of them as they were, unless in the same
+/// moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileStamp {
     device: u64,
@@ -57,7 +58,7 @@ impl FileStamp {
         }
     }
 
-    /// Of the file at a path, if a later change shows in it.
+    /// Returns the stamp of the file at a path, if a later change shows in it.
     pub(super) fn from_settled_file(path: &Path) -> Option<Self> {
         let stamp = Self::of(&statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?);
         stamp.is_older_than(SystemTime::now()).then_some(stamp)
@@ -71,7 +72,7 @@ impl FileStamp {
         self.size
     }
 
-    /// Whether a later change shows in the times of the file.
+    /// Checks whether a later change shows in the times of the file.
     pub(super) fn is_older_than(&self, looked: SystemTime) -> bool {
         let changed = u64::try_from(self.changed.0).ok().map(Duration::from_secs);
         changed
@@ -80,25 +81,26 @@ impl FileStamp {
     }
 }
 
-/// How much older than the look at it a file's times have to be, so that a later change shows in them.
+/// How much older than its examination a file's times must be, so that a later change shows in them.
 const MOMENT: Duration = Duration::from_secs(2);
 
-/// Larger files are told by their times alone.
+/// Larger files are identified by their times alone.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// Digests that were taken before, by device and number: a file that nobody touched since is not read again.
+/// Digests that were computed before, by device and inode: a file that was not touched since is not read
+/// again.
 #[derive(Debug, Default)]
 pub struct FingerprintCache {
-    /// Of an earlier process. Threads look them up without waiting for each other.
+    /// The digests of an earlier process. Threads look them up without waiting for each other.
     loaded: OnceLock<DigestMap>,
-    /// Of this process.
+    /// The digests of this process.
     taken: Mutex<DigestMap>,
     is_new: AtomicBool,
 }
 
 type DigestMap = HashMap<(u64, u64), CachedDigest, BuildHasherDefault<FileHasher>>;
 
-/// Spreads device and number of a file: the system gives out the numbers, one after the other.
+/// A hasher that spreads device and inode of a file: the system assigns the numbers one after the other.
 #[derive(Debug, Default)]
 struct FileHasher(u64);
 
@@ -119,7 +121,7 @@ impl Hasher for FileHasher {
 struct CachedDigest {
     stamp: FileStamp,
     contents: Digest,
-    /// This process has asked for it.
+    /// Whether this process has asked for it.
     used: AtomicBool,
 }
 
@@ -132,7 +134,7 @@ impl CachedDigest {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// The digest, if the file is unchanged.
+    /// Returns the digest, if the file is unchanged.
     fn contents(&self, stamp: &FileStamp) -> Option<Digest> {
         (self.stamp == *stamp).then(|| {
             self.used.store(true, Ordering::Relaxed);
@@ -142,7 +144,8 @@ impl CachedDigest {
 }
 
 impl FingerprintCache {
-    /// The print of a file that `stat` tells of. One that is not to be `read`, or cannot be, is told by its times.
+    /// Returns the fingerprint of a file, given its `stat`. Without `read`, or if it cannot be read, uses its
+    /// times.
     pub(super) fn of(
         &self,
         dir: BorrowedFd<'_>,
@@ -164,7 +167,7 @@ impl FingerprintCache {
         }
     }
 
-    /// The kind and print of what is at `path`; `None` if nothing is.
+    /// Returns the kind and fingerprint of the file at `path`; `None` if there is none.
     pub(super) fn at(&self, path: &Path) -> Option<String> {
         let stat = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let print = self.of(CWD, path.as_os_str().as_bytes(), &stat, true).ok()?;
@@ -199,7 +202,8 @@ impl FingerprintCache {
         Ok(contents)
     }
 
-    /// Adds what an earlier process [kept](Self::keep). What cannot be read is taken again.
+    /// Adds the digests that an earlier process [kept](Self::keep). If they cannot be read, they are computed
+    /// again.
     pub fn load(&self, path: &Path) {
         let Some(bytes) = own_bytes(path) else { return };
         let Some(records) = bytes.strip_prefix(MAGIC) else { return };
@@ -212,7 +216,7 @@ impl FingerprintCache {
         let _ = self.loaded.set(read.collect());
     }
 
-    /// Keeps what this process used, if there is something new and that saves time.
+    /// Keeps the digests that this process used, if some are new and keeping them saves time.
     pub fn keep(&self, path: &Path) -> io::Result<()> {
         if !self.is_new.load(Ordering::Relaxed) {
             return Ok(());
@@ -239,7 +243,7 @@ impl FingerprintCache {
     }
 }
 
-/// Fewer files than this are read as fast as a list of them.
+/// Fewer files than this are read as fast as a list of their digests.
 const WORTH_KEEPING: usize = 2_000;
 
 const MAGIC: &[u8] = b"callsheet prints 1\n";
@@ -289,7 +293,7 @@ impl io::Write for HashWriter {
     }
 }
 
-/// One letter, and what it is about.
+/// Writes one letter for the kind, and its value.
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -362,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_again_unless_nothing_of_it_has_changed() {
+    fn changed_file_is_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notes.txt");
         fs::write(&path, "one").unwrap();
@@ -374,7 +378,7 @@ mod tests {
         prints.taken.lock().unwrap().insert((stamp.device, stamp.number), known);
         assert_eq!(look(&prints, dir.path(), "notes.txt").1, Fingerprint::Contents(Digest::ZERO));
 
-        // As long as before, and with the time of before.
+        // The same length and the same modification time as before.
         let modified = path.metadata().unwrap().modified().unwrap();
         fs::write(&path, "two").unwrap();
         File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
@@ -384,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_old_enough_is_remembered() {
+    fn only_settled_files_are_cached() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("notes.txt"), "one").unwrap();
         let (stamp, _) = look(&FingerprintCache::default(), dir.path(), "notes.txt");
@@ -394,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_are_read_as_they_were_written() {
+    fn fingerprint_and_cache_round_trip() {
         let stamp = |seed: u64| FileStamp {
             device: seed,
             number: seed ^ 7,

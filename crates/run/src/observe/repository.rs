@@ -1,30 +1,30 @@
-//! What a repository holds besides objects: settings, hooks, attributes, flags of the index. Git obeys them, and people do not
-//! see them.
+//! The contents of a repository besides objects: settings, hooks, attributes, flags of the index. Git obeys
+//! them, and people do not see them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, FileType};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::fact::{ChangeKind, ChangedFile};
+use callsheet_core::request::fact::{ChangeKind, ChangedFile};
 use serde::{Deserialize, Serialize};
 
 use super::place::{WorktreePath, shown};
 use super::print::FingerprintCache;
 use crate::git::{Git, GitError, irregular_kind, rules_text, user_configs, user_folder};
 
-/// The files that git obeys, each with its print; by path, as a person would write it.
+/// The files that git obeys, each with its fingerprint; by path, as a person would write it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct RepositoryFiles {
     files: BTreeMap<String, String>,
-    /// What is there in the place of a regular file, and what it is.
+    /// Entries in the place of a regular file, and their kinds.
     pub(super) odd: BTreeMap<String, String>,
-    /// What could not be looked at.
+    /// Paths that could not be examined, and why.
     pub(super) unseen: Vec<(String, String)>,
-    /// The folders of repositories in it, as a person would write them, and where they are.
+    /// The folders of repositories in it, as a person would write them, with their real paths.
     #[serde(skip)]
     pub(super) modules: Vec<(String, PathBuf)>,
-    /// The worktrees that were whole when it was looked at.
+    /// The worktrees that were complete when the repository was examined.
     #[serde(default)]
     worktrees: BTreeSet<String>,
     /// The top of the worktree, as a real path.
@@ -32,16 +32,16 @@ pub(super) struct RepositoryFiles {
     top: PathBuf,
 }
 
-/// Where a worktree says which repository it belongs to.
+/// The file by which a worktree names its repository.
 const POINTER: &str = ".git";
 
-/// More files than this are not looked at.
+/// The most files that are examined.
 const MOST_FILES: usize = 200_000;
 
-/// Folders that are in each other more than this are not looked into.
+/// The most nested folders that are entered.
 const MOST_DEPTH: usize = 64;
 
-/// Of a folder that a setting names, no more files than this are looked at.
+/// The most files that are examined of a folder that a setting names.
 const MOST_NAMED: usize = 1_000;
 
 impl RepositoryFiles {
@@ -62,8 +62,8 @@ impl RepositoryFiles {
         let worktrees = git.common().join("worktrees");
         for (name, _) in all.entries(&worktrees, ".git/worktrees", FileType::is_dir) {
             let shown = name.to_string_lossy().into_owned();
-            // Git writes this file last: before its line is whole, the worktree is being made or removed.
-            // Asked before the files are noted, since it can be written in between.
+            // Git writes this file last: before its line is complete, the worktree is being created or
+            // removed. Checked before the files are noted, because it can be written in between.
             let is_made =
                 rules_text(&worktrees.join(&name).join("commondir")).is_some_and(|line| line.ends_with('\n'));
             for file in ["config.worktree", "gitdir", "commondir"] {
@@ -84,7 +84,7 @@ impl RepositoryFiles {
         all
     }
 
-    /// What the settings name, as they were read before the run.
+    /// Adds the files that the settings named when they were read, before the run.
     fn named(&mut self, git: &Git, prints: &FingerprintCache) {
         for path in &git.named().files {
             let shown = self.shown(git, path);
@@ -92,7 +92,7 @@ impl RepositoryFiles {
         }
         for folder in &git.named().folders {
             let shown = self.shown(git, folder);
-            // Git looks for no hook deeper in it.
+            // Git does not search for hooks deeper in it.
             let all = self.entries(folder, &shown, |kind| !kind.is_dir());
             if all.len() > MOST_NAMED {
                 self.unseen.push((shown.clone(), format!("there are more than {MOST_NAMED} files")));
@@ -103,7 +103,7 @@ impl RepositoryFiles {
         }
     }
 
-    /// A path as a person would write it.
+    /// Returns a path as a person would write it.
     fn shown(&self, git: &Git, path: &Path) -> String {
         let below = |folder: &Path, name: &str| {
             path.strip_prefix(folder)
@@ -146,7 +146,7 @@ impl RepositoryFiles {
         self.modules(&folder.join("modules"), &format!("{shown}/modules"), prints, depth + 1);
     }
 
-    /// Submodules have repositories of their own, below this one, in folders of any depth.
+    /// Adds the repositories of submodules, which are below this one, in folders of any depth.
     fn modules(&mut self, folder: &Path, shown: &str, prints: &FingerprintCache, depth: usize) {
         for (name, kind) in self.entries(folder, shown, |_| true) {
             let (path, shown) = (folder.join(&name), format!("{shown}/{}", name.to_string_lossy()));
@@ -161,7 +161,7 @@ impl RepositoryFiles {
         }
     }
 
-    /// Meets every file below a folder that is wanted by its kind.
+    /// Passes every file below a folder whose kind is wanted to `meet`.
     fn tree(
         &mut self,
         folder: &Path,
@@ -187,7 +187,7 @@ impl RepositoryFiles {
         }
     }
 
-    /// The entries of a folder that are wanted by their kind.
+    /// Returns the entries of a folder whose kind is wanted.
     fn entries(
         &mut self,
         folder: &Path,
@@ -210,7 +210,7 @@ impl RepositoryFiles {
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
                 self.unseen.push((shown.to_owned(), error.to_string()));
             }
-            // One that is no folder is odd, and told as such.
+            // A path that is not a folder is irregular, and reported as such.
             Err(_) => {}
         }
         all.sort_by(|a, b| a.0.cmp(&b.0));
@@ -219,7 +219,8 @@ impl RepositoryFiles {
 
     fn note(&mut self, shown: &str, path: &Path, prints: &FingerprintCache) {
         if let Some(mut print) = prints.at(path) {
-            // A link is obeyed for what is behind it. What is among the files of the worktree is told as one of them.
+            // Git obeys the target of a link. A target among the files of the worktree is reported as one of
+            // them.
             let behind = path.canonicalize().ok().filter(|_| path.is_symlink());
             let is_outside = |behind: &PathBuf| {
                 !behind.starts_with(&self.top) || behind.starts_with(self.top.join(POINTER))
@@ -236,11 +237,11 @@ impl RepositoryFiles {
         self.note(&display_user_path(path), path, prints);
     }
 
-    /// Git would wait for it, or read without an end.
+    /// Adds a file that git would wait for, or read without an end.
     fn add_irregular_file(&mut self, shown: &str, path: &Path) {
         if let Some(kind) = irregular_kind(path) {
             self.files.insert(shown.to_owned(), kind.to_owned());
-            // Of a folder git says by itself that it is none of its files.
+            // Git reports by itself that a folder is not one of its files.
             self.odd.extend((kind != "a folder").then(|| (shown.to_owned(), kind.to_owned())));
         }
     }
@@ -249,15 +250,15 @@ impl RepositoryFiles {
         let paths = self.files.keys().chain(now.files.keys());
         let different: Vec<&String> =
             paths.filter(|path| self.files.get(*path) != now.files.get(*path)).collect();
-        // If all of it is gone or another one, nobody asks for its parts.
+        // If the whole repository is gone or another one, its parts do not matter.
         let is_other = different.iter().any(|path| *path == POINTER);
         let is_part = |path: &str| is_other && path.starts_with(".git/");
-        // What cannot be seen is not gone.
+        // A hidden file is not gone.
         let is_hidden = |path: &String| {
             let below = |folder: &str| path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
             !now.files.contains_key(path) && now.unseen.iter().any(|(folder, _)| below(folder))
         };
-        // Another run can make a worktree meanwhile, and a person can remove one.
+        // Another run can create a worktree meanwhile, and a person can remove one.
         let is_there = |name: &str| now.files.contains_key(&format!(".git/worktrees/{name}/commondir"));
         let is_other_worktree = |path: &str| {
             let name = path.strip_prefix(".git/worktrees/").and_then(|rest| rest.split('/').next());
@@ -271,7 +272,7 @@ impl RepositoryFiles {
     }
 }
 
-/// A path outside of the worktree: below the user's home, or a whole one.
+/// Renders a path outside the worktree: below the user's home, or as a whole.
 fn display_user_path(path: &Path) -> String {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let below = path.strip_prefix(&home).ok().filter(|_| !home.as_os_str().is_empty());
@@ -283,18 +284,18 @@ fn changed(path: &str) -> ChangedFile {
     ChangedFile { path: path.to_owned(), change: ChangeKind::Repository, from: None }
 }
 
-/// What an index says, as far as it concerns us. Whether a file is as the index has it is never believed.
+/// The relevant contents of an index. Its claim that a file is unchanged is never trusted.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct IndexSnapshot {
-    /// In byte order. It is not kept: a survey has most of it.
+    /// The tracked paths, in byte order. Not kept: a survey has most of them.
     #[serde(skip)]
     pub(super) tracked: Vec<WorktreePath>,
-    /// The mode and the id of each, in the same order. A conflict has none. `None` if it was not kept.
+    /// The mode and the id of each, in the same order. A conflict has none. `None` if they were not kept.
     #[serde(skip)]
     contents: Option<Vec<Box<str>>>,
     /// Submodules, in byte order.
     pub(super) submodules: Vec<WorktreePath>,
-    /// Files that git is told not to look at, and how.
+    /// Files that git must not examine, and the flag of each.
     flags: BTreeMap<WorktreePath, IndexFlag>,
 }
 
@@ -313,11 +314,11 @@ impl IndexFlag {
     }
 }
 
-/// More paths of an index than this are shown as one.
+/// The most paths of an index that are shown one by one.
 const MOST_SHOWN: usize = 100;
 
 impl IndexSnapshot {
-    /// Reads a copy of an index. `copy` is changed: it has no flags afterwards.
+    /// Reads a copy of an index. Changes `copy`: it has no flags afterwards.
     pub(super) fn of(git: &Git, copy: &Path) -> Result<Self, GitError> {
         let git = git.with_index(copy);
         let listed = git.done(&["ls-files", "-z", "-v", "--stage"], "")?;
@@ -346,7 +347,7 @@ impl IndexSnapshot {
         (index.tracked, index.contents) = (tracked, Some(contents));
         index.submodules.sort_unstable();
         for flag in [IndexFlag::AssumeUnchanged, IndexFlag::SkipWorktree] {
-            // A file can have both.
+            // A file can have both flags.
             let paths: Vec<u8> =
                 index.flags.keys().flat_map(|place| [place.bytes(), b"\0"].concat()).collect();
             if !paths.is_empty() {
@@ -357,19 +358,20 @@ impl IndexSnapshot {
         Ok(index)
     }
 
-    /// Whether it has this content at a path, or none. If it was not kept, nothing is known to be other than it was.
+    /// Checks whether the index has this content at a path, or none. If the contents were not kept, no path
+    /// counts as changed.
     pub(super) fn has(&self, path: &WorktreePath, content: Option<&str>) -> bool {
         let Some(contents) = &self.contents else { return true };
         let found = self.tracked.binary_search(path).ok().map(|at| &*contents[at]);
         found == content
     }
 
-    /// Files that git leaves out of a sparse worktree.
+    /// Checks whether git leaves a file out of a sparse worktree.
     pub(super) fn left_out(&self, path: &[u8]) -> bool {
         self.flags.get(path) == Some(&IndexFlag::SkipWorktree)
     }
 
-    /// Flags that were set since.
+    /// Returns the flags that were set since.
     pub(super) fn changes(&self, now: &Self) -> Vec<ChangedFile> {
         let mut all = Vec::new();
         for flag in [IndexFlag::AssumeUnchanged, IndexFlag::SkipWorktree] {
@@ -381,7 +383,7 @@ impl IndexSnapshot {
     }
 }
 
-/// How paths of the index are shown that something was done to.
+/// Returns paths of the index as changed files, with the operation `done` to them.
 pub(super) fn index_changes<'p>(
     done: &str,
     paths: impl Iterator<Item = &'p WorktreePath>,

@@ -1,4 +1,5 @@
-//! Which files are ignored, by the rules that held before a run. What an agent writes into them meanwhile counts for nothing.
+//! Decides which files are ignored, by the rules that applied before a run. Rules that an agent writes
+//! meanwhile do not count.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -15,15 +16,15 @@ use crate::walk::globs;
 /// The name of the files that hold rules.
 pub(super) const RULES_FILE: &[u8] = b".gitignore";
 
-/// Longer ones are not read.
+/// The most bytes of such a file that are read.
 pub(super) const MOST_RULES: u64 = 1 << 20;
 
-/// The rules of a worktree.
+/// The ignore rules of a worktree.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct IgnoreRules {
-    /// Those that hold everywhere, the more general first.
+    /// The rules that apply everywhere, the more general first.
     everywhere: Vec<String>,
-    /// Those of a folder, by its path.
+    /// The rules of each folder, by its path.
     folders: BTreeMap<WorktreePath, String>,
     any_case: bool,
 }
@@ -42,7 +43,7 @@ impl IgnoreRules {
         RuleStack(all.map(|globs| Some((0, globs))).collect())
     }
 
-    /// Adds the rules of a folder. Those of its repository end where another one begins.
+    /// Adds the rules of a folder. The rules of its repository end where another repository begins.
     pub(super) fn enter(&self, stack: &mut RuleStack, folder: &[u8], is_repository: bool) {
         if is_repository {
             stack.0.push(None);
@@ -63,7 +64,7 @@ impl IgnoreRules {
         globs(text.as_bytes(), self.any_case).ok().filter(|globs| !globs.is_empty()).map(Arc::new)
     }
 
-    /// The topmost folder of `path` that is ignored, with a slash; else the path itself.
+    /// Returns the topmost ignored folder of `path`, with a slash; otherwise the path itself.
     pub(super) fn shown(&self, path: &[u8]) -> Vec<u8> {
         let mut stack = self.at_top();
         let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
@@ -78,7 +79,7 @@ impl IgnoreRules {
     }
 }
 
-/// The rules that hold in a folder, the deepest last. `None` is where a repository begins.
+/// The rules that apply in a folder, the deepest last. `None` marks the beginning of a repository.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RuleStack(Vec<Option<(usize, Arc<Gitignore>)>>);
 
@@ -91,7 +92,7 @@ impl RuleStack {
         self.0.truncate(length);
     }
 
-    /// Whether a path that lies in no ignored folder is ignored. A repository's own files never are.
+    /// Checks whether a path that lies in no ignored folder is ignored. A repository's own files never are.
     pub(super) fn ignores(&self, path: &[u8], is_folder: bool) -> bool {
         if path.split(|byte| *byte == b'/').next_back() == Some(b".git") {
             return false;

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use callsheet_core::fact::{ChangeKind, ChangedFile};
+use callsheet_core::request::fact::{ChangeKind, ChangedFile};
 
 use super::compare::ScopedChange;
 use super::place::WorktreePath;
@@ -13,7 +13,8 @@ use super::repository::{IndexSnapshot, index_changes};
 use crate::contents::{SUBMODULE, is_kept, recorded_contents};
 use crate::git::{Git, GitError, text};
 
-/// The paths that were staged since `before` with other contents than the file has. `None` for `dir` if the files are nowhere.
+/// Returns the paths that were staged since `before` with contents other than the file's. `dir` is `None` if
+/// the files are nowhere.
 pub(super) fn staged_only(
     git: &Git,
     dir: Option<&Path>,
@@ -55,7 +56,8 @@ pub(super) fn staged_only(
     Ok(found)
 }
 
-/// What the index has and the commit does not: the mode and the id of each, or that the index has none.
+/// Returns the differences of the index from the commit: the mode and the id of each, or `None` if the index
+/// has none.
 fn listed(git: &Git, head: Option<&str>) -> Result<Vec<(WorktreePath, Option<String>)>, GitError> {
     let raw = git.raw_diff(&["--cached"], head)?;
     let mut fields = raw.split(|byte| *byte == 0).filter(|field| !field.is_empty());
@@ -64,7 +66,7 @@ fn listed(git: &Git, head: Option<&str>) -> Result<Vec<(WorktreePath, Option<Str
         let head = text(head);
         let words: Vec<&str> = head.split(' ').collect();
         if let [_, mode, _, id, letter] = words[..] {
-            // While a merge is in doubt nothing of it can be committed.
+            // An unresolved merge cannot be committed.
             if letter != "U" {
                 all.push((WorktreePath::new(path), (letter != "D").then(|| format!("{mode} {id}"))));
             }
@@ -73,7 +75,7 @@ fn listed(git: &Git, head: Option<&str>) -> Result<Vec<(WorktreePath, Option<Str
     Ok(all)
 }
 
-/// A scope is asked about the files themselves.
+/// Returns the changes for staged paths. The scope is checked for the files themselves.
 pub(super) fn staged_changes(paths: &[WorktreePath]) -> impl Iterator<Item = ScopedChange> {
     let all = index_changes("staged", paths.iter());
     let files = paths.iter().map(WorktreePath::text);

@@ -1,7 +1,7 @@
-//! Surveys: what the file system has below a folder, file by file, whatever git is told of it.
+//! Surveys the files below a folder, one by one, from the file system and independently of git.
 //!
-//! Every folder is opened through the handle of the one that holds it: no link leads elsewhere, and no path is too long.
-//! Nothing is opened but regular files. What cannot be looked at is said, with the reason.
+//! Every folder is opened through the handle of its parent, so no link leads elsewhere and no path is too
+//! long. Only regular files are opened. A file that cannot be examined is reported, with the reason.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -24,7 +24,7 @@ use super::place::WorktreePath;
 use super::print::{FileStamp, Fingerprint, FingerprintCache};
 use super::rules::{IgnoreRules, MOST_RULES, RULES_FILE, RuleStack};
 
-/// What git has to do with a file.
+/// The class of a file according to git.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum FileClass {
     #[serde(rename = "t")]
@@ -35,7 +35,7 @@ pub(super) enum FileClass {
     Ignored,
 }
 
-/// A file: its path, kind and permissions, and contents.
+/// A file: its path, its kind and permissions, its class, and its contents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SurveyEntry(
     pub(super) WorktreePath,
@@ -61,7 +61,7 @@ impl SurveyEntry {
         &self.3
     }
 
-    /// Whether both are the same file, as far as anybody can see.
+    /// Checks whether both are the same file, as far as a survey can see.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.1 == other.1 && self.3 == other.3
     }
@@ -71,21 +71,21 @@ impl SurveyEntry {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct FileSurvey {
     pub(super) entries: Vec<SurveyEntry>,
-    /// Folders and files that could not be looked at, and why.
+    /// Folders and files that could not be examined, and why.
     pub(super) unseen: Vec<(WorktreePath, String)>,
-    /// Where a limit ended the survey: nothing behind it was looked at.
+    /// The path at which a limit ended the survey: nothing after it was examined.
     pub(super) cut: Option<WorktreePath>,
 }
 
 impl FileSurvey {
-    /// Whether a path could not be looked at.
+    /// Checks whether a path could not be examined.
     pub(super) fn is_hidden(&self, path: &WorktreePath) -> bool {
         self.cut.as_ref().is_some_and(|cut| path >= cut)
             || self.unseen.iter().any(|(folder, _)| path.is_in(folder.bytes()))
     }
 }
 
-/// How much is looked at.
+/// The limits of a survey.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SurveyLimits {
     pub(super) files: usize,
@@ -93,51 +93,51 @@ pub(super) struct SurveyLimits {
     pub(super) time: Duration,
 }
 
-/// Far more than a worktree has that people work in.
+/// Far above any worktree that people work in.
 pub(super) const IN_REPOSITORY: SurveyLimits =
     SurveyLimits { files: 2_000_000, bytes: u64::MAX, time: Duration::from_secs(600) };
 
-/// Without git every file is read.
+/// Lower limits, because every file is read without git.
 pub(super) const WITHOUT_GIT: SurveyLimits =
     SurveyLimits { files: 20_000, bytes: 1 << 30, time: Duration::from_secs(600) };
 
-/// Folders that are in each other more than this are not looked into.
+/// The most nested folders that are entered.
 const MOST_DEPTH: usize = 1_000;
 
-/// So many folders above the one that is looked at are held open.
+/// The most folders above the current one that are held open.
 const MOST_OPEN: usize = 64;
 
-/// So many folders wait for a thread that looks at their files.
+/// The most folders that wait for a thread to examine their files.
 const MOST_WAITING: usize = 64;
 
-/// More threads wait for each other.
+/// The most threads: more of them wait for each other.
 const MOST_THREADS: usize = 4;
 
-/// How a folder is looked at.
+/// Options of a survey.
 pub(super) struct SurveyOptions<'a> {
     pub(super) top: &'a Path,
-    /// What git tracks, in byte order; `None` without git.
+    /// The paths that git tracks, in byte order; `None` without git.
     pub(super) tracked: Option<&'a [WorktreePath]>,
     pub(super) own: &'a OwnPaths,
     pub(super) prints: &'a FingerprintCache,
-    /// The survey to compare with: a file is told in the same way as there.
+    /// The survey to compare with: a file gets the same kind of fingerprint as there.
     pub(super) earlier: Option<&'a FileSurvey>,
     pub(super) limits: SurveyLimits,
 }
 
 impl SurveyOptions<'_> {
-    /// Looks, and collects the rules that say what is ignored.
+    /// Surveys the folder, and collects the ignore rules.
     pub(super) fn survey_collecting_rules(&self, rules: &mut IgnoreRules) -> io::Result<FileSurvey> {
         let stack = rules.at_top();
         self.walk(RuleSource::Collect(rules), stack)
     }
 
-    /// Looks with the rules of an earlier time.
+    /// Surveys the folder with the ignore rules of an earlier time.
     pub(super) fn by(&self, rules: &IgnoreRules) -> io::Result<FileSurvey> {
         self.walk(RuleSource::Given(rules), rules.at_top())
     }
 
-    /// One thread walks through the folders; all look at the files.
+    /// Walks through the folders in one thread; all threads examine the files.
     fn walk(&self, rules: RuleSource<'_>, stack: RuleStack) -> io::Result<FileSurvey> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(self.top, flags, Mode::empty())?;
@@ -172,13 +172,13 @@ enum RuleSource<'a> {
     Given(&'a IgnoreRules),
 }
 
-/// Something in a folder.
+/// An entry of a folder.
 struct FolderEntry {
     name: Vec<u8>,
     kind: FileType,
 }
 
-/// The files of a folder, to be looked at.
+/// The files of a folder that must be examined.
 struct FolderJob {
     folder: Arc<OwnedFd>,
     /// The path of the folder, with the slash.
@@ -188,14 +188,14 @@ struct FolderJob {
     is_ignored: bool,
 }
 
-/// A part of a survey, of one thread.
+/// The part of a survey that one thread made.
 #[derive(Default)]
 struct SurveyPart {
     entries: Vec<SurveyEntry>,
     /// The size of the files of one folder so far.
     bytes: u64,
     unseen: Vec<(WorktreePath, String)>,
-    /// The first place that a limit kept from being looked at, and why.
+    /// The first path that a limit excluded, and why.
     cut: Option<(WorktreePath, String)>,
 }
 
@@ -220,7 +220,7 @@ impl FileSurvey {
             survey.unseen.extend(part.unseen);
             cuts.extend(part.cut);
         }
-        // Sorted runs, one for each folder.
+        // The entries are sorted runs, one for each folder.
         survey.entries.sort_by(|a, b| a.place().cmp(b.place()));
         survey.unseen.sort();
         if let Some((cut, why)) = cuts.into_iter().min() {
@@ -231,14 +231,14 @@ impl FileSurvey {
     }
 }
 
-/// The folders whose files are still to be looked at, and what all threads count together.
+/// The folders whose files must still be examined, and the counters of all threads.
 struct JobQueue<'a> {
     look: &'a SurveyOptions<'a>,
     queue: Mutex<VecDeque<FolderJob>>,
     added: Condvar,
-    /// No folder will be added.
+    /// Whether no folder will be added.
     ended: AtomicBool,
-    /// The limit that was reached: nothing more is looked at.
+    /// The limit that was reached: nothing more is examined.
     stopped: OnceLock<String>,
     files: AtomicUsize,
     bytes: AtomicU64,
@@ -265,7 +265,7 @@ impl<'a> JobQueue<'a> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a folder, or looks at its files at once if many wait.
+    /// Adds a folder, or examines its files at once if many wait.
     fn add(&self, job: FolderJob, part: &mut SurveyPart) {
         if job.files.is_empty() {
             return;
@@ -283,12 +283,12 @@ impl<'a> JobQueue<'a> {
 
     fn end(&self) {
         self.ended.store(true, Ordering::Release);
-        // A thread that saw it unset is waiting by now.
+        // A thread that saw the flag unset is waiting by now.
         drop(self.queue());
         self.added.notify_all();
     }
 
-    /// Looks at the files of folders until there are no more.
+    /// Examines the files of folders until there are no more.
     fn work(&self) -> SurveyPart {
         let mut part = SurveyPart::default();
         loop {
@@ -338,12 +338,13 @@ impl<'a> JobQueue<'a> {
                 return;
             }
         }
-        // Once for each folder: threads that count together wait for each other.
+        // Once for each folder: threads that share a counter wait for each other.
         self.files.fetch_add(part.entries.len() - count, Ordering::Relaxed);
         self.bytes.fetch_add(part.bytes, Ordering::Relaxed);
     }
 
-    /// Whether one more file may be looked at, besides so many of this folder. The time is asked for now and then.
+    /// Checks whether one more file may be examined, besides `files` of this folder. Checks the time only now
+    /// and then.
     fn check_limits(&self, number: usize, files: usize) -> Result<(), String> {
         let limits = self.look.limits;
         self.check_stopped()?;
@@ -364,7 +365,7 @@ impl<'a> JobQueue<'a> {
         self.stopped.get().map_or(Ok(()), |why| Err(why.clone()))
     }
 
-    /// Looks at a file. An error is a limit.
+    /// Examines a file. An error is a limit.
     fn file(
         &self,
         folder: &OwnedFd,
@@ -390,7 +391,7 @@ impl<'a> JobQueue<'a> {
                 return Err(self.stop(format!("there are more than {} MiB", most >> 20)));
             }
         }
-        // What is ignored can be much: when it was written says enough, unless that was just now.
+        // Ignored files can be many: their times are enough, unless they were written just now.
         let read = match earlier {
             Some(Fingerprint::Contents(_)) => true,
             Some(Fingerprint::Touched(_)) => false,
@@ -416,15 +417,15 @@ impl Drop for EndGuard<'_> {
     }
 }
 
-/// A folder in which the walk is.
+/// A folder that the walk is in.
 struct FolderLevel {
-    /// Closed if too many are open.
+    /// `None` if it was closed because too many were open.
     handle: Option<Arc<OwnedFd>>,
     id: (u64, u64),
     folders: std::vec::IntoIter<FolderEntry>,
-    /// How much of the path leads here, with the slash.
+    /// The length of the path to this folder, with the slash.
     start: usize,
-    /// How many rules hold above it.
+    /// The number of rules that apply above it.
     rules: usize,
     is_ignored: bool,
 }
@@ -477,7 +478,7 @@ impl SurveyWalk<'_> {
         }
     }
 
-    /// Reads what is in a folder.
+    /// Reads the entries of a folder.
     fn enter(&mut self, handle: OwnedFd, is_ignored: bool, is_top: bool) -> io::Result<FolderLevel> {
         let mut found = Vec::new();
         for entry in Dir::new(handle.try_clone()?)? {
@@ -488,7 +489,7 @@ impl SurveyWalk<'_> {
                 continue;
             }
             let kind = match entry.file_type() {
-                // Some file systems give no types with the names.
+                // Some file systems do not report types with the names.
                 FileType::Unknown => statat(&handle, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
                     .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
                 kind => kind,
@@ -520,7 +521,7 @@ impl SurveyWalk<'_> {
         found.retain(|found| !own(found));
         let (mut folders, mut files): (Vec<FolderEntry>, Vec<FolderEntry>) =
             found.into_iter().partition(|found| found.kind == FileType::Directory);
-        // In the order of whole paths: a folder's name goes on with a slash.
+        // In the order of whole paths: a folder's name continues with a slash.
         folders.sort_unstable_by(|a, b| a.name.iter().chain(b"/").cmp(b.name.iter().chain(b"/")));
         files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         let handle = Arc::new(handle);
@@ -533,7 +534,7 @@ impl SurveyWalk<'_> {
         Ok(FolderLevel { handle: Some(handle), id, folders, start, rules, is_ignored })
     }
 
-    /// Goes back to the folder above; `false` if it is not there any more.
+    /// Returns to the folder above; `false` if it is not there any more.
     fn leave_folder(&mut self, ended: Option<FolderLevel>, above: Option<&mut FolderLevel>) -> bool {
         let (Some(ended), Some(above)) = (ended, above) else { return true };
         self.stack.truncate(ended.rules);
@@ -551,7 +552,7 @@ impl SurveyWalk<'_> {
         above.handle.is_some()
     }
 
-    /// Keeps the rules of a folder, but for those that callsheet wrote for its own files.
+    /// Collects the rules of a folder, except those that callsheet wrote for its own files.
     fn collect(&mut self, folder: &OwnedFd) {
         let RuleSource::Collect(rules) = &mut self.rules else { return };
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -575,7 +576,7 @@ fn is_gone(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::NOENT)
 }
 
-/// Finds paths in a list, in the order of the list.
+/// A position in a sorted list, for paths that are searched in the order of the list.
 struct PathCursor<'a, T> {
     all: &'a [T],
     at: usize,

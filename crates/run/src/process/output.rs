@@ -1,4 +1,4 @@
-//! Bytes as records: lines where they are short, parts of lines where they are not.
+//! Converts output into records: short lines whole, long lines in parts.
 
 use std::collections::VecDeque;
 
@@ -6,9 +6,9 @@ use super::{MAX_RECORD_BYTES, OutputStream, ProcessEvent, ProcessLimits};
 
 pub(super) struct OutputCollector {
     stream: OutputStream,
-    /// The line so far, less than a record.
+    /// The line so far, shorter than a record.
     line: Vec<u8>,
-    /// The last records, once there were too many.
+    /// The last records, once the head is full.
     tail: VecDeque<ProcessEvent>,
     tail_bytes: usize,
     most_tail_bytes: usize,
@@ -41,10 +41,10 @@ impl OutputCollector {
         }
     }
 
-    /// Tells what is left: the last line has no end, and the last records were kept.
+    /// Reports the rest: the last line, which has no line end, and the last records, which were kept.
     pub(super) fn finish(&mut self, tell: &mut dyn FnMut(ProcessEvent)) {
         if !self.line.is_empty() {
-            // The limit is for what goes on for ever, not for the last words.
+            // The limit is for endless output, not for the last words.
             let mut head_left = if self.is_over() { 0 } else { usize::MAX };
             self.record(false, &mut head_left, tell);
         }
@@ -81,7 +81,7 @@ impl OutputCollector {
         }
     }
 
-    /// Takes a character that is not complete from the end of the line.
+    /// Removes an incomplete character from the end of the line, and returns its bytes.
     fn unfinished(&mut self) -> Vec<u8> {
         let from = self.line.len().saturating_sub(3);
         let start = (from..self.line.len()).rev().find(|at| self.line[*at] >= 0xC0);

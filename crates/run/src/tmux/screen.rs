@@ -1,6 +1,6 @@
-//! What a terminal shows, and what that means for an agent.
+//! The contents of a terminal, and their meaning for an agent.
 
-use callsheet_core::agent::{TerminalDialog, TerminalSpec};
+use callsheet_core::library::agent::{TerminalDialog, TerminalSpec};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PaneScreen {
@@ -22,7 +22,7 @@ impl PaneScreen {
         Self { rows }
     }
 
-    /// Dialogs first: an agent may draw the place to write before it asks something.
+    /// Classifies the screen. Dialogs come first: an agent may draw its input field before it asks something.
     pub(super) fn view<'a>(&self, agent: &'a TerminalSpec) -> ScreenState<'a> {
         let shows = |words: &String| self.rows.iter().any(|row| row.contains(words.as_str()));
         if let Some(dialog) = agent.dialogs.iter().find(|dialog| dialog.shows.iter().all(shows)) {
@@ -32,7 +32,7 @@ impl PaneScreen {
         if ready && self.composer(agent).is_some() { ScreenState::Ready } else { ScreenState::Other }
     }
 
-    /// Whether `line` stands where a person writes. Long lines are broken there, at any place.
+    /// Checks whether `line` is in the input field. Long lines are wrapped there, at any place.
     pub(super) fn is_written(&self, agent: &TerminalSpec, line: &str) -> bool {
         let Some(at) = self.composer(agent) else { return false };
         let bare = |text: &str| -> String { text.chars().filter(|c| !is_drawn(*c)).collect() };
@@ -41,19 +41,19 @@ impl PaneScreen {
         written.starts_with(bare(line).as_str())
     }
 
-    /// The last row that begins as the place to write does: what was said before stands above it.
+    /// Returns the last row that begins like the input field: earlier messages are above it.
     fn composer(&self, agent: &TerminalSpec) -> Option<usize> {
         let begins = |row: &String| row.trim_start_matches(is_drawn).starts_with(agent.composer.as_str());
         self.rows.iter().rposition(begins)
     }
 
-    /// For a person who reads an error.
+    /// Returns the screen without empty rows, for an error message.
     pub(super) fn shown(&self) -> String {
         self.rows.iter().filter(|row| !row.is_empty()).map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 }
 
-/// Blanks and the lines of boxes.
+/// Checks for whitespace and box-drawing characters.
 fn is_drawn(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{2500}'..='\u{259f}')
 }

@@ -1,4 +1,4 @@
-//! For tests alone: an agent that does what its arguments say, one word after the other, and the guard of its runs.
+//! A test agent that obeys its arguments, one word after the other, and the guard of its runs.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, reason = "it is a test's agent")]
 
@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     if args.first().is_some_and(|first| first == callsheet_run::GUARD) {
         return ExitCode::from(callsheet_run::guard());
     }
-    // As any other program, it can also only note how it was started.
+    // Like any other program, it can also only record how it was started.
     if let Some(file) = env::var_os("FAKE_AGENT_NOTES") {
         let names = ["CALLSHEET_RUN", "CALLSHEET_PHASE", "CALLSHEET_ROLE", "CALLSHEET_SESSION"];
         let env: Vec<_> = names.map(|name| (name, env::var(name).ok())).into();
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
             "argv" => println!("{args:?}"),
             "env" => println!("{:?}", env::var(next()).ok()),
             "cwd" => println!("{}", env::current_dir().unwrap().display()),
-            // Time and ends.
+            // Time and exit.
             "sleep" => thread::sleep(Duration::from_millis(next().parse().unwrap())),
             "exit" => process::exit(next().parse().unwrap()),
             "abort" => process::abort(),
@@ -82,7 +82,7 @@ fn main() -> ExitCode {
                 }
             }
             "ignore-term" => shrug(),
-            // Other processes: each of them does what one argument says, split at blanks.
+            // Other processes: each of them obeys one argument, split at whitespace.
             "child" => drop(another(next(), false).spawn().unwrap()),
             "child-setsid" => drop(another(next(), true).spawn().unwrap()),
             "child-wait" => drop(another(next(), false).spawn().unwrap().wait().unwrap()),
@@ -99,7 +99,7 @@ fn main() -> ExitCode {
             "remove" => fs::remove_file(next()).unwrap(),
             "remove-all" => fs::remove_dir_all(next()).unwrap(),
             "link" => std::os::unix::fs::symlink(next(), words.next().unwrap()).unwrap(),
-            // A run of its own, in the middle of which this process can be ended.
+            // A run of its own, during which this process can be ended.
             "run-job" => run_job(next()),
             other => panic_about(other),
         }
@@ -107,7 +107,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The guard's parent: whoever started the run.
+/// Returns the guard's parent: the process that started the run.
 fn ours() -> Pid {
     let stat = fs::read_to_string(format!("/proc/{}/stat", rustix::process::getppid().unwrap())).unwrap();
     let parent = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap();
@@ -126,13 +126,14 @@ fn another(script: &str, leaves: bool) -> Command {
     } else {
         command.process_group(0);
     }
-    // What a child tells its own children has plus signs.
+    // The words for a child's own children are separated by plus signs.
     let between = if script.contains(' ') { ' ' } else { '+' };
     command.args(script.split(between).filter(|word| !word.is_empty())).stdin(Stdio::null());
     command
 }
 
-/// Nothing without unsafe code ignores a signal; a shell does, and what it becomes goes on doing so.
+/// Ignores signals by way of a shell: without unsafe code a process cannot ignore one, and a program that a
+/// shell executes inherits that.
 fn shrug() {
     if env::var_os("SHRUGS").is_none() {
         let error = Command::new("sh")

@@ -1,4 +1,4 @@
-//! Writing below a directory: whole files, together, and nowhere else.
+//! Tests writing below a directory: whole files, together, and nowhere else.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,7 +15,7 @@ fn changes(write: &[(&str, &str)], remove: &[&str]) -> SessionChanges {
     }
 }
 
-/// Every file below `dir`, hidden ones too, with its text.
+/// Returns every file below `dir`, hidden ones too, with its text.
 fn all(dir: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut open = vec![dir.to_path_buf()];
@@ -40,7 +40,7 @@ fn files(files: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn files_are_written_replaced_and_removed_together() {
+fn changes_are_applied_together() {
     let dir = TempDir::new().unwrap();
     let folder = WritableFolder::open(dir.path()).unwrap();
     folder.apply(&changes(&[("a/b/one.md", "1"), ("two.md", "2")], &[])).unwrap();
@@ -49,7 +49,7 @@ fn files_are_written_replaced_and_removed_together() {
 }
 
 #[test]
-fn what_cannot_be_done_in_one_place_is_done_nowhere() {
+fn one_refused_change_applies_none() {
     let outside = TempDir::new().unwrap();
     fs::write(outside.path().join("kept.md"), "kept").unwrap();
     let refused = |prepare: &dyn Fn(&Path), changes: &SessionChanges| {
@@ -87,7 +87,7 @@ fn what_cannot_be_done_in_one_place_is_done_nowhere() {
 }
 
 #[test]
-fn an_update_sees_what_the_one_before_wrote() {
+fn concurrent_updates_lose_nothing() {
     let dir = TempDir::new().unwrap();
     let path = "deep/er/list.txt";
     std::thread::scope(|scope| {
@@ -109,7 +109,7 @@ fn an_update_sees_what_the_one_before_wrote() {
 }
 
 #[test]
-fn an_update_that_changes_nothing_writes_nothing() {
+fn unchanged_update_writes_nothing() {
     let dir = TempDir::new().unwrap();
     let folder = WritableFolder::open(dir.path()).unwrap();
     assert_eq!(folder.update("x.md", 10, |text| (text.to_owned(), text.len())), Ok(0));

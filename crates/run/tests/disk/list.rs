@@ -1,4 +1,4 @@
-//! Listings.
+//! Tests listings of directories.
 
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -9,7 +9,7 @@ use callsheet_run::MAX_LEFT_OUT;
 use crate::world::{ALL, World, id, names, quickly, unreadable};
 
 #[test]
-fn a_directory_stands_before_what_it_holds() {
+fn directory_precedes_its_entries() {
     let world = World::new();
     world.files(&["project/a-b", "project/a/b/c", "project/a/b-c", "project/a.b", "project/B", "project/ä"]);
     world.dir("project/empty");
@@ -37,7 +37,7 @@ fn a_directory_stands_before_what_it_holds() {
 }
 
 #[test]
-fn the_order_of_creation_does_not_matter() {
+fn creation_order_does_not_matter() {
     let paths = ["project/m/1", "project/m/2", "project/k", "project/z/y/x", "project/a"];
     let (one, other) = (World::new(), World::new());
     one.files(&paths);
@@ -47,7 +47,7 @@ fn the_order_of_creation_does_not_matter() {
 }
 
 #[test]
-fn what_is_no_directory_has_no_listing() {
+fn list_returns_none_for_non_directory() {
     let world = World::new();
     world.write("project/file", "");
     world.link("file", "project/link");
@@ -61,7 +61,7 @@ fn what_is_no_directory_has_no_listing() {
 }
 
 #[test]
-fn an_empty_directory_has_an_empty_listing() {
+fn empty_directory_has_empty_listing() {
     let world = World::new();
     world.dir("project/empty");
     assert_eq!(world.list("empty", ALL), Ok(Some(Listing::default())));
@@ -70,7 +70,7 @@ fn an_empty_directory_has_an_empty_listing() {
 }
 
 #[test]
-fn gitignore_files_nest_and_deeper_ones_overrule() {
+fn deeper_gitignore_files_overrule() {
     let world = World::new();
     world.write("project/.gitignore", "*.log\n/build/\n# comment\n!keep.log\nsub/only_here\ndocs/**/x\n");
     world.write("project/sub/.gitignore", "!wanted.log\nkeep.log\n/local\n");
@@ -112,8 +112,7 @@ fn gitignore_files_nest_and_deeper_ones_overrule() {
             "sub/wanted.log",
         ]
     );
-    // The rules above the listed directory hold as well, and it makes no difference by which name
-    // it is reached.
+    // The rules above the listed directory apply as well, by whichever name it is reached.
     let below = ["deep/", "deep/a.rs", "more/", "more/local", "wanted.log"];
     world.link("sub", "project/alias");
     for path in ["sub", "alias"] {
@@ -122,7 +121,7 @@ fn gitignore_files_nest_and_deeper_ones_overrule() {
 }
 
 #[test]
-fn rules_do_not_reach_into_a_directory_with_a_longer_name() {
+fn rules_skip_directory_with_longer_name() {
     let world = World::new();
     world.write("project/a/.gitignore", "/b\n");
     world.files(&["project/a/b", "project/ab/b", "project/a/a/b"]);
@@ -130,7 +129,7 @@ fn rules_do_not_reach_into_a_directory_with_a_longer_name() {
 }
 
 #[test]
-fn odd_rules_are_read_as_git_reads_them() {
+fn odd_rules_are_parsed_like_git() {
     let world = World::new();
     world.write("project/.gitignore", b"\xEF\xBB\xBFone\r\ncaf\xE9\n[\ntwo   \n\\#three\nfour/\n");
     world.files(&["project/one", "project/two", "project/#three", "project/four", "project/five"]);
@@ -139,7 +138,7 @@ fn odd_rules_are_read_as_git_reads_them() {
 }
 
 #[test]
-fn an_ignored_directory_can_be_named_outright() {
+fn ignored_directory_can_be_listed_explicitly() {
     let world = World::new();
     world.write("project/.gitignore", "target/\n*.o\n");
     world.files(&["project/target/a", "project/target/a.o", "project/.hidden/b"]);
@@ -149,7 +148,7 @@ fn an_ignored_directory_can_be_named_outright() {
 }
 
 #[test]
-fn only_the_projects_own_rules_count() {
+fn only_project_rules_count() {
     let world = World::new();
     world.write(".gitignore", "*\n");
     world.write("project/.git/info/exclude", "*\n");
@@ -160,7 +159,7 @@ fn only_the_projects_own_rules_count() {
 }
 
 #[test]
-fn rules_that_cannot_be_used_are_an_error() {
+fn unusable_rules_are_error() {
     let unusable = |why: &str| {
         unreadable::<Option<Listing>>(&format!("its rules in `sub/.gitignore` cannot be used: {why}"))
     };
@@ -186,7 +185,7 @@ fn rules_that_cannot_be_used_are_an_error() {
 }
 
 #[test]
-fn rules_may_be_a_link_inside_the_project() {
+fn rules_file_may_be_link() {
     let world = World::new();
     world.write("project/rules", "*.log\n");
     world.files(&["project/sub/a.log", "project/sub/b", "project/c.log"]);
@@ -195,7 +194,7 @@ fn rules_may_be_a_link_inside_the_project() {
 }
 
 #[test]
-fn hidden_and_ignored_names_are_listed_when_asked_for() {
+fn ignored_names_are_listed_on_request() {
     let world = World::new();
     for root in ["project", "user", "session"] {
         world.write(&format!("{root}/.gitignore"), "*.log\n");
@@ -211,7 +210,7 @@ fn hidden_and_ignored_names_are_listed_when_asked_for() {
         let all = disk.list(&id(root, "."), ListingLimits { ignored: true, ..ALL }).unwrap().unwrap();
         let expected = [".git/", ".gitignore", ".hidden/", ".hidden/x", "a/", "a/.b", "a/c", "d.log"];
         assert_eq!(names(&all), expected);
-        // `.git` is named and not entered.
+        // `.git` is listed and not entered.
         assert_eq!((all.left_out, all.not_entered), (0, 1));
     }
 }
@@ -227,7 +226,7 @@ fn depth_is_limited() {
             world.list(".", ListingLimits { depth, entries: 100, ignored: false }).unwrap().unwrap();
         (names(&listing).join(" "), listing.left_out, listing.not_entered)
     };
-    // `empty`, `h` and `i` hold nothing that would be listed.
+    // `empty`, `h` and `i` contain nothing that would be listed.
     assert_eq!(at(0), (String::new(), 0, 1));
     assert_eq!(at(1), ("a/ empty/ f/ h/ i/".to_owned(), 0, 2));
     assert_eq!(at(2), ("a/ a/b/ a/e empty/ f/ f/g h/ i/".to_owned(), 0, 1));
@@ -236,7 +235,7 @@ fn depth_is_limited() {
 }
 
 #[test]
-fn depth_has_an_end_whatever_is_asked_for() {
+fn depth_has_absolute_limit() {
     let world = World::new();
     world.dir(&format!("project{}", "/d".repeat(300)));
     let no_limits = ListingLimits { depth: usize::MAX, entries: usize::MAX, ignored: false };
@@ -247,7 +246,7 @@ fn depth_has_an_end_whatever_is_asked_for() {
 }
 
 #[test]
-fn entries_are_limited_and_the_rest_is_counted() {
+fn entries_over_limit_are_counted() {
     let world = World::new();
     world.files(&["project/a/b", "project/a/c", "project/d", "project/e/f/g"]);
     let with = |depth, entries| {
@@ -262,7 +261,7 @@ fn entries_are_limited_and_the_rest_is_counted() {
 }
 
 #[test]
-fn counting_ends() {
+fn left_out_count_is_limited() {
     let world = World::new();
     world.write("project/many/0", "");
     for number in 1..MAX_LEFT_OUT + 50 {
@@ -277,7 +276,7 @@ fn counting_ends() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn names_that_are_not_utf8_are_counted() {
+fn non_utf8_names_are_counted() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt as _;
     let world = World::new();
@@ -301,7 +300,7 @@ fn links_are_listed_and_not_followed() {
     world.link("missing", "project/nothing");
     let listing = world.list(".", ALL).unwrap().unwrap();
     assert_eq!(names(&listing), ["link", "nothing", "out", "real/", "real/file", "self"]);
-    // Named outright a link is followed, as long as it stays inside.
+    // A link that is named explicitly is followed, as long as it stays inside.
     assert_eq!(names(&world.list("link", ALL).unwrap().unwrap()), ["file"]);
 }
 
@@ -320,7 +319,7 @@ fn directories_outside_are_not_listed() {
 }
 
 #[test]
-fn special_files_are_listed_and_not_opened() {
+fn special_files_are_listed_unopened() {
     let world = World::new();
     world.fifo("project/fifo");
     let _socket = UnixListener::bind(world.at("project/socket")).unwrap();

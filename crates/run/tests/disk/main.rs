@@ -1,6 +1,6 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-//! What [`callsheet_run::Disk`] promises: it reads what is inside, refuses what leads outside, and
+//! Tests of [`callsheet_run::Disk`]: it reads files inside its roots, refuses paths that lead outside, and
 //! never waits.
 
 mod folder;

@@ -1,4 +1,4 @@
-//! Packs: every file below a directory, read at once.
+//! Tests packs: every file below a directory, read at once.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -31,7 +31,7 @@ fn unread(path: &str) -> PackedFile {
     PackedFile { path: path.into(), body: FileBody::Unread }
 }
 
-/// The files alone.
+/// Returns the files alone.
 fn files(packed: Result<Option<PackedTree>, SourceError>) -> Result<Option<Vec<PackedFile>>, SourceError> {
     packed.map(|packed| packed.map(|packed| packed.files))
 }
@@ -41,7 +41,7 @@ fn paths(packed: &PackedTree) -> Vec<&str> {
 }
 
 #[test]
-fn files_come_in_byte_order_of_their_paths() {
+fn files_are_in_path_byte_order() {
     let world = World::new();
     for path in ["a/b/c", "a/b-c", "a-b", "a.b", "a0", "B", "ä", "z/1", "z/10", "z/2"] {
         world.write(&format!("project/{path}"), path);
@@ -50,7 +50,7 @@ fn files_come_in_byte_order_of_their_paths() {
     let all = ["B", "a-b", "a.b", "a/b-c", "a/b/c", "a0", "z/1", "z/10", "z/2", "ä"];
     let all = all.map(|path| text(path, path)).to_vec();
     assert_eq!(files(world.pack(".")), Ok(Some(all)));
-    // Paths are relative to what was packed.
+    // Paths are relative to the packed directory.
     let below = vec![text("b-c", "a/b-c"), text("b/c", "a/b/c")];
     assert_eq!(files(world.pack("a")), Ok(Some(below)));
     assert_eq!(world.pack("empty"), Ok(Some(PackedTree::default())));
@@ -59,7 +59,7 @@ fn files_come_in_byte_order_of_their_paths() {
 }
 
 #[test]
-fn a_pack_holds_the_files_that_a_listing_shows() {
+fn pack_has_files_of_listing() {
     let world = World::new();
     world.write("project/.gitignore", "*.log\n/build/\n!keep.log\nsub/only_here\n");
     world.write("project/sub/.gitignore", "!wanted.log\nkeep.log\n/local\n");
@@ -77,8 +77,7 @@ fn a_pack_holds_the_files_that_a_listing_shows() {
     let mut listed: Vec<String> = world.tree().into_iter().filter(|name| !name.ends_with('/')).collect();
     listed.sort();
     assert_eq!(paths(&whole), listed);
-    // The rules above the packed directory hold as well; a directory that is ruled out is packed when it
-    // is asked for.
+    // The rules above the packed directory apply as well; an ignored directory is packed if it is named.
     assert_eq!(paths(&world.pack("sub").unwrap().unwrap()), ["deep/a.rs", "more/local", "wanted.log"]);
     assert_eq!(paths(&world.pack("build").unwrap().unwrap()), ["out"]);
     assert_eq!(paths(&world.pack(".config").unwrap().unwrap()), ["x"]);
@@ -92,7 +91,7 @@ fn a_pack_holds_the_files_that_a_listing_shows() {
 }
 
 #[test]
-fn what_is_not_text_is_named_with_the_reason() {
+fn textless_files_have_a_reason() {
     let world = World::new();
     let head = "x".repeat(8 * 1024);
     world.write("project/a-nul", "text\0");
@@ -122,7 +121,7 @@ fn what_is_not_text_is_named_with_the_reason() {
 }
 
 #[test]
-fn links_and_special_files_are_not_opened() {
+fn irregular_files_are_not_opened() {
     let world = World::new();
     world.write("project/file", "text");
     world.write("project/dir/inner", "text");
@@ -146,9 +145,9 @@ fn links_and_special_files_are_not_opened() {
     assert_eq!(files(quickly(move || pack(&disk, ".", None))), Ok(Some(expected)));
 }
 
-/// A directory that is named outright may be a link, as long as it stays inside.
+/// A directory that is named explicitly may be a link, as long as it stays inside.
 #[test]
-fn the_packed_directory_itself_may_be_a_link() {
+fn packed_directory_may_be_link() {
     let world = World::new();
     world.write("project/dir/inner", "text");
     world.link("dir", "project/alias");
@@ -173,7 +172,7 @@ fn unreadable_file_is_reported() {
 }
 
 #[test]
-fn names_that_are_not_utf8_are_counted() {
+fn non_utf8_names_are_counted() {
     let world = World::new();
     world.write("project/file", "text");
     let name = |bytes: &[u8]| world.at("project").join(OsStr::from_bytes(bytes));
@@ -188,7 +187,7 @@ fn names_that_are_not_utf8_are_counted() {
 }
 
 #[test]
-fn the_number_of_threads_makes_no_difference() {
+fn thread_count_does_not_change_result() {
     let world = World::new();
     world.write("project/.gitignore", "*.skip\n");
     for dir in 0..40 {
@@ -212,7 +211,7 @@ fn the_number_of_threads_makes_no_difference() {
 }
 
 #[test]
-fn only_what_is_wanted_is_read() {
+fn only_wanted_files_are_read() {
     let world = World::new();
     for path in ["a.rs", "b.md", "c.bin", "d/e.rs"] {
         world.write(&format!("project/{path}"), "text");
@@ -233,7 +232,7 @@ fn only_what_is_wanted_is_read() {
 }
 
 #[test]
-fn too_much_is_refused() {
+fn pack_over_limit_is_refused() {
     let world = World::new();
     for path in ["a", "b", "c/d", "c/e"] {
         world.write(&format!("project/{path}"), "text");
@@ -257,7 +256,7 @@ fn too_much_is_refused() {
 }
 
 #[test]
-fn a_listing_that_came_with_a_pack_answers_as_the_disk_does() {
+fn packed_listing_answers_like_disk() {
     let world = World::new();
     world.write("project/.gitignore", "ignored\n");
     for path in ["a/b/c/d", "a/b/e", "a/f", "g", "h/ignored", "h-h/i/.hidden", "j/k/l", "j/m", "n"] {
@@ -267,7 +266,7 @@ fn a_listing_that_came_with_a_pack_answers_as_the_disk_does() {
     let disk = world.disk();
     let root = id(SourceRoot::Project, ".");
     let mut whole = pack(&disk, ".", None).unwrap().unwrap().listing;
-    // To see which of the two answers: the disk does not hold this.
+    // To see which of the two answers: the disk does not have this entry.
     let made_up = ListingEntry { path: "z".into(), dir: false };
     for depth in 0..6 {
         for entries in 0..15 {
@@ -286,7 +285,7 @@ fn a_listing_that_came_with_a_pack_answers_as_the_disk_does() {
     };
     let shown = ListingLimits { depth: 1, entries: 99, ignored: false };
     assert_eq!(names_with(&whole, shown), ["a/", "g", "h/", "h-h/", "j/", "n", "z"]);
-    // What it cannot tell, the disk is asked for.
+    // The disk is asked if the listing cannot answer.
     let on_disk = ["a/", "g", "h/", "h-h/", "j/", "n"];
     assert_eq!(names_with(&Listing { left_out: 1, ..whole.clone() }, shown), on_disk);
     assert_eq!(names_with(&Listing { not_entered: 1, ..whole.clone() }, shown), on_disk);
@@ -295,7 +294,7 @@ fn a_listing_that_came_with_a_pack_answers_as_the_disk_does() {
 }
 
 #[test]
-fn prefetched_texts_are_answers_like_any_other() {
+fn prefetched_texts_are_recorded() {
     let world = World::new();
     world.write("project/a", "changed since");
     world.write("project/b", "on disk");

@@ -1,4 +1,4 @@
-//! Texts.
+//! Tests reading texts from the roots.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,7 @@ use callsheet_mock::as_user;
 use crate::world::{ALL, World, id, names, quickly, some, text, unreadable};
 
 #[test]
-fn a_text_is_read_exactly() {
+fn text_is_read_exactly() {
     let world = World::new();
     world.write("project/a/b.md", "\u{feff}one\r\ntwo\0\n\n");
     assert_eq!(world.text("a/b.md"), some("\u{feff}one\r\ntwo\0\n\n"));
@@ -22,7 +22,7 @@ fn a_text_is_read_exactly() {
 }
 
 #[test]
-fn what_is_not_there_is_absent() {
+fn missing_file_is_none() {
     let world = World::new();
     world.write("project/file", "");
     world.write("project/real/x", "");
@@ -47,7 +47,7 @@ fn each_root_has_its_own_files() {
 }
 
 #[test]
-fn the_builtin_root_is_the_shipped_one() {
+fn builtin_root_matches_shipped_files() {
     let disk = Disk::new(&Roots::default(), DEFAULT_MAX_FILE_BYTES);
     let all = id(SourceRoot::Builtin, ".");
     let listing = disk.list(&all, ALL).unwrap();
@@ -60,20 +60,20 @@ fn the_builtin_root_is_the_shipped_one() {
 }
 
 #[test]
-fn a_session_that_is_not_given_is_the_project() {
+fn omitted_session_is_the_project() {
     let world = World::new();
     world.write("project/name", "project");
     let given = world.roots();
     let disk = Disk::new(&Roots { session: None, ..given.clone() }, DEFAULT_MAX_FILE_BYTES);
     assert_eq!(text(&disk, SourceRoot::Session, "name"), some("project"));
-    // One that is given and not there does not fall back.
+    // A session that is given and does not exist does not fall back.
     let missing = Roots { session: Some(world.at("missing")), ..given };
     let disk = Disk::new(&missing, DEFAULT_MAX_FILE_BYTES);
     assert_eq!(text(&disk, SourceRoot::Session, "name"), Ok(None));
 }
 
 #[test]
-fn roots_that_are_not_there_hold_nothing() {
+fn missing_roots_are_empty() {
     let world = World::new();
     world.write("file", "");
     let roots = Roots { user: Some(world.at("no")), project: None, session: Some(world.at("file/no")) };
@@ -85,7 +85,7 @@ fn roots_that_are_not_there_hold_nothing() {
 }
 
 #[test]
-fn a_root_that_is_a_file_is_an_error() {
+fn file_as_root_is_error() {
     let world = World::new();
     world.write("file", "");
     let roots = Roots { user: Some(world.at("file")), ..Roots::default() };
@@ -97,7 +97,7 @@ fn a_root_that_is_a_file_is_an_error() {
 }
 
 #[test]
-fn a_root_stays_the_same_directory() {
+fn renamed_root_stays_same_directory() {
     let world = World::new();
     world.write("project/name", "before");
     let disk = world.disk();
@@ -107,7 +107,7 @@ fn a_root_stays_the_same_directory() {
 }
 
 #[test]
-fn a_root_may_be_a_link() {
+fn root_may_be_link() {
     let world = World::new();
     world.write("project/name", "text");
     world.link("project", "alias");
@@ -117,7 +117,7 @@ fn a_root_may_be_a_link() {
 }
 
 #[test]
-fn links_that_stay_inside_are_followed() {
+fn inner_links_are_followed() {
     let world = World::new();
     world.write("project/a/real", "text");
     world.dir("project/b/c");
@@ -131,7 +131,7 @@ fn links_that_stay_inside_are_followed() {
 }
 
 #[test]
-fn links_that_lead_outside_are_refused() {
+fn outer_links_are_refused() {
     let world = World::new();
     world.write("project/inside", "");
     world.dir("project/sub");
@@ -142,10 +142,10 @@ fn links_that_lead_outside_are_refused() {
     world.link("../outside", "project/dir");
     world.link(world.at("outside"), "project/absolute_dir");
     world.link("..", "project/parent");
-    // Outside and back in is outside all the same, and so is an absolute way to the inside.
+    // Outside and back in is still outside, and so is an absolute path to the inside.
     world.link("../project/inside", "project/out_and_in");
     world.link(world.at("project/inside"), "project/absolute_inside");
-    // Whether there is anything outside must not be found out either.
+    // A link must not reveal either whether something exists outside.
     world.link("../outside/missing", "project/dangling");
     world.link("/", "project/root");
     for path in [
@@ -167,7 +167,7 @@ fn links_that_lead_outside_are_refused() {
 }
 
 #[test]
-fn bad_paths_have_no_address() {
+fn invalid_paths_have_no_source_id() {
     for (path, why) in [
         ("", BadPath::Empty),
         ("/etc/passwd", BadPath::Absolute),
@@ -180,7 +180,7 @@ fn bad_paths_have_no_address() {
 }
 
 #[test]
-fn what_is_not_a_file_is_refused_and_not_opened() {
+fn irregular_file_is_refused_unopened() {
     let world = World::new();
     world.dir("project/dir");
     world.link("dir", "project/dir_link");
@@ -209,7 +209,7 @@ fn what_is_not_a_file_is_refused_and_not_opened() {
 }
 
 #[test]
-fn a_device_inside_its_root_is_refused() {
+fn device_inside_root_is_refused() {
     let roots = Roots { user: Some("/dev".into()), ..Roots::default() };
     let disk = Disk::new(&roots, DEFAULT_MAX_FILE_BYTES);
     let answer = quickly(move || text(&disk, SourceRoot::User, "zero"));
@@ -229,16 +229,16 @@ fn size_is_limited() {
     assert_eq!(text(&disk, SourceRoot::Project, "sparse"), too_large(1 << 40));
 }
 
-/// Files below `/proc` say that they are empty and are not.
+/// Files below `/proc` claim to be empty and are not.
 #[cfg(target_os = "linux")]
 #[test]
-fn size_is_limited_for_a_file_that_lies_about_it() {
+fn misreported_size_is_limited() {
     let path = "/proc/self/status".as_ref();
     assert_eq!(read_file(path, 8), Err(SourceError::TooLarge { size: 9, limit: 8 }));
 }
 
 #[test]
-fn the_first_byte_that_is_not_utf8_is_named() {
+fn first_non_utf8_byte_is_reported() {
     let world = World::new();
     for (bytes, offset, byte) in [
         (&b"ab\xFFcd"[..], 2, 0xFF),
@@ -252,7 +252,7 @@ fn the_first_byte_that_is_not_utf8_is_named() {
 }
 
 #[test]
-fn a_link_to_nothing_is_an_error() {
+fn dangling_link_is_error() {
     let world = World::new();
     world.write("project/file", "");
     world.link("missing", "project/link");
@@ -267,7 +267,7 @@ fn a_link_to_nothing_is_an_error() {
 }
 
 #[test]
-fn links_in_a_circle_are_an_error() {
+fn circular_links_are_error() {
     let world = World::new();
     world.link("b", "project/a");
     world.link("a", "project/b");
@@ -279,7 +279,7 @@ fn links_in_a_circle_are_an_error() {
 }
 
 #[test]
-fn unreadable_file_is_an_error() {
+fn unreadable_file_is_error() {
     as_user(|| {
         let world = World::new();
         world.write("project/file", "text");
@@ -303,7 +303,7 @@ fn unreadable_file_is_an_error() {
 }
 
 #[test]
-fn a_file_named_outright_may_lie_anywhere() {
+fn explicit_file_may_lie_anywhere() {
     let world = World::new();
     world.write("project/file", "text");
     world.link("../project/file", "outside/link");

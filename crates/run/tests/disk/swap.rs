@@ -1,4 +1,4 @@
-//! Somebody changes things meanwhile.
+//! Tests reads while another thread swaps files and directories.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use callsheet_run::FileBody;
 use crate::world::{ALL, World, id, names, pack, text};
 
 #[test]
-fn a_swap_for_a_link_does_not_lead_outside() {
+fn swapped_in_link_is_not_followed() {
     let world = World::new();
     world.write("project/dir/secret", "harmless");
     world.files(&["outside/leak"]);
@@ -44,9 +44,9 @@ fn a_swap_for_a_link_does_not_lead_outside() {
     });
 }
 
-/// A directory that becomes a link, and a file that becomes one, while a pack goes on.
+/// A directory and a file become links during a pack.
 #[test]
-fn a_pack_does_not_follow_what_is_swapped_in() {
+fn pack_ignores_swapped_in_links() {
     let world = World::new();
     world.write("project/dir/secret", "harmless");
     world.write("project/file", "harmless");
@@ -67,7 +67,7 @@ fn a_pack_does_not_follow_what_is_swapped_in() {
         });
         let (mut leaks, mut reads) = (Vec::new(), 0);
         for _ in 0..2000 {
-            // Being swapped away at the wrong moment is no failure of the pack as a whole.
+            // A swap at the wrong moment is not a failure of the whole pack.
             let Ok(Some(packed)) = pack(&disk, ".", Some(2)) else { continue };
             for file in packed.files {
                 match file.body {

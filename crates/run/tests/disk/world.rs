@@ -1,4 +1,4 @@
-//! A place to try things in, and shorter words for the questions.
+//! A temporary world of directories for tests, and shorter calls for its sources.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 pub(crate) type Read = Result<Option<SharedText>, SourceError>;
 
-/// A directory that holds `project`, `user`, `session` and, next to them, `outside`.
+/// A directory that contains `project`, `user`, `session` and, next to them, `outside`.
 pub(crate) struct World(TempDir);
 
 impl World {
@@ -80,7 +80,7 @@ impl World {
         pack(&self.disk(), path, None)
     }
 
-    /// The whole project as one word per entry; a directory ends in a slash.
+    /// Returns the whole project as one name per entry; a directory ends in a slash.
     pub(crate) fn tree(&self) -> Vec<String> {
         names(&self.list(".", ALL).unwrap().unwrap())
     }
@@ -96,7 +96,7 @@ pub(crate) fn text(disk: &Disk, root: SourceRoot, path: &str) -> Read {
     disk.text(&id(root, path))
 }
 
-/// Every text below a directory of the project.
+/// Packs every text below a directory of the project.
 pub(crate) fn pack(
     disk: &Disk,
     path: &str,
@@ -124,7 +124,7 @@ pub(crate) fn names(listing: &Listing) -> Vec<String> {
     listing.entries.iter().map(name).collect()
 }
 
-/// Fails instead of hanging when `work` waits for something.
+/// Fails instead of hanging if `work` waits for something.
 pub(crate) fn quickly<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || send.send(work()));

@@ -1,4 +1,5 @@
-//! The shipped agents with the real CLIs, headless, on the mock model: what was delivered is what the model got.
+//! Tests the shipped agents with the real CLIs, headless, on the mock model: the model gets the delivered
+//! prompt.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use callsheet_core::agent::{Agent, DeliveryMethod, PermissionLevel};
-use callsheet_core::deliver::{DeliveryContext, McpServerCommand, by_file_line, plan_delivery};
-use callsheet_core::fact::{ChangeKind, EndReason, ViolationReason};
-use callsheet_core::receipt::{DeliveryReceipt, ReceiptWatcher};
-use callsheet_core::request::Layout;
-use callsheet_core::scope::Scope;
+use callsheet_core::delivery::receipt::{DeliveryReceipt, ReceiptWatcher};
+use callsheet_core::delivery::{DeliveryContext, McpServerCommand, by_file_line, plan_delivery};
+use callsheet_core::library::agent::{Agent, DeliveryMethod, PermissionLevel};
+use callsheet_core::library::layout::Layout;
+use callsheet_core::request::fact::{ChangeKind, EndReason, ViolationReason};
+use callsheet_core::request::scope::Scope;
 use callsheet_core::{Builtin, Library, find_agent};
 use callsheet_mock::{Cli, Room, Script, Step, on_loopback};
 use callsheet_run::{
@@ -22,7 +23,7 @@ use serde_json::json;
 
 use crate::support::{AGENT, assert_nothing_left, git};
 
-/// What came of one run.
+/// The outcome of one run.
 struct Run {
     by: DeliveryMethod,
     exit: (EndReason, Option<i32>),
@@ -35,11 +36,11 @@ fn shipped(cli: Cli) -> Agent {
     find_agent(&Library::new(&Builtin), cli.name(), &Layout::default()).unwrap().1
 }
 
-/// Hands `prompt` over as `callsheet run` would.
+/// Delivers `prompt` as `callsheet run` would.
 fn hand_over(room: &Room, cli: Cli, prompt: &str, how: DeliveryContext) -> Run {
     let agent = shipped(cli);
     let worktree = room.project();
-    // Gemini takes no settings from below a folder that everybody can write.
+    // Gemini reads no settings from below a world-writable folder.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(room.path().file_name().unwrap());
     let folder = folder.display().to_string();
     let by_file =
@@ -100,7 +101,7 @@ fn hand_over(room: &Room, cli: Cli, prompt: &str, how: DeliveryContext) -> Run {
     }
 }
 
-/// Whether the model got this text, as the agent is known to pass it on.
+/// Checks whether the model got this text, in the form in which the agent is known to pass it on.
 fn got(room: &Room, cli: Cli, text: &str) -> bool {
     let is = |said: &String| match cli {
         Cli::Copilot => {
@@ -118,7 +119,7 @@ fn prompts_arrive(cli: Cli) {
     let room = Room::new(Script::new().on_marker("MARK", [Step::text("I did.")])).unwrap();
     git(&room.project(), &["init", "-q"]);
     fs::write(room.project().join("README.md"), "what the readme says").unwrap();
-    // What stands before the text is what an agent needs so that it is one.
+    // `before` is the prefix without which an agent would not take the text as a prompt.
     let odd = format!("{ODD}MARK\n");
     let slash = "/help MARK me";
     let before = if cli == Cli::Claude { "\n" } else { "" };
@@ -133,7 +134,7 @@ fn prompts_arrive(cli: Cli) {
             run.receipts.contains(&DeliveryReceipt::Accepted)
                 && !run.receipts.contains(&DeliveryReceipt::Acting)
         );
-        // Gemini ends without waiting until all that it printed is taken, so that a long echo can be lost.
+        // Gemini exits before all of its output is read, so a long echo can be lost.
         if prompt.len() < 60_000 || cli != Cli::Gemini {
             assert!(run.receipts.contains(&DeliveryReceipt::Echoed), "{beginning:?} {:?}", run.receipts);
         }
@@ -151,7 +152,7 @@ fn files_are_not_put_in(cli: Cli, expected: DeliveryMethod) {
     );
 }
 
-/// Files inside and outside of the scope; a session that goes on; our server's tool.
+/// Tests files inside and outside the scope, a session that is resumed, and our server's tool.
 fn works_and_goes_on(cli: Cli) {
     let write = |project: &Path, file: &str| {
         let path = project.join(file);
@@ -173,7 +174,7 @@ fn works_and_goes_on(cli: Cli) {
     let before =
         WorktreeSnapshot::look(&project, &callsheet_run::OwnFiles::default(), &Arc::default()).unwrap();
     let scope = Scope { write: vec!["src/**".into()], exclude: vec!["secret/**".into()] };
-    // A server that ends at once hinders nobody.
+    // A server that ends at once does no harm.
     let mcp = Some(McpServerCommand { command: "true".into(), args: vec!["mcp".into()] });
     let session = Some("11111111-1111-4111-8111-111111111111".to_owned());
     let how = DeliveryContext {
@@ -207,24 +208,24 @@ fn works_and_goes_on(cli: Cli) {
     assert_nothing_left(&room.path().display().to_string());
 }
 
-/// The same tests for each of the CLIs, so that they run next to each other.
+/// Defines the same tests for each of the CLIs, so that they run in parallel.
 macro_rules! for_each_cli {
     ($($name:ident: $cli:ident $by:ident,)*) => {$(
         mod $name {
             use super::*;
 
             #[test]
-            fn gets_prompts_as_they_are() {
+            fn prompts_arrive_unchanged() {
                 on_loopback(&[Cli::$cli], || prompts_arrive(Cli::$cli));
             }
 
             #[test]
-            fn gets_no_files_that_nobody_composed() {
+            fn uncomposed_files_are_not_sent() {
                 on_loopback(&[Cli::$cli], || files_are_not_put_in(Cli::$cli, DeliveryMethod::$by));
             }
 
             #[test]
-            fn works_within_its_permission_and_goes_on() {
+            fn agent_works_permitted_and_resumes() {
                 on_loopback(&[Cli::$cli], || works_and_goes_on(Cli::$cli));
             }
         }

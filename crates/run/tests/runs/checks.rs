@@ -1,8 +1,8 @@
-//! Checks are run without a shell, and only an exit code of zero is a pass.
+//! Tests that checks run without a shell, and that only an exit code of zero is a pass.
 
 use std::path::PathBuf;
 
-use callsheet_core::fact::{CheckResult, CheckRun, CheckSpec, EndReason};
+use callsheet_core::request::fact::{CheckResult, CheckRun, CheckSpec, EndReason};
 use callsheet_core::split_words;
 use callsheet_run::{StopFlag, run_check};
 
@@ -15,7 +15,7 @@ fn check(command: &str, timeout_ms: u64) -> CheckRun {
 }
 
 #[test]
-fn results_are_exit_codes() {
+fn exit_code_decides_result() {
     let of = |command: &str, timeout_ms| {
         let run = check(command, timeout_ms);
         (run.result, run.ended, run.exit_code, run.output)
@@ -37,13 +37,13 @@ fn results_are_exit_codes() {
 }
 
 #[test]
-fn words_are_no_shell() {
+fn check_runs_without_shell() {
     let run = check(r#"argv exit 0 "a b" '$HOME;x'"#, 60_000);
     assert_eq!(run.output, "[\"argv\", \"exit\", \"0\", \"a b\", \"$HOME;x\"]\n");
 }
 
 #[test]
-fn one_that_cannot_be_started_is_pending() {
+fn unstartable_check_is_pending() {
     let spec = CheckSpec { name: "c".into(), argv: vec!["no-such-program".into()], timeout_ms: None };
     let run = run_check(
         &spec,
@@ -57,8 +57,8 @@ fn one_that_cannot_be_started_is_pending() {
 }
 
 #[test]
-fn the_end_of_long_output_is_kept() {
+fn end_of_long_output_is_kept() {
     let run = check("line-of 1000000 say end exit 3", 60_000);
-    // Of the records that the line is told in, the last one is short enough to be kept.
+    // The line is reported in several records; the last one is short enough to be kept.
     assert_eq!(run.output, format!("[983040 bytes left out]\n{}\nend\n", "x".repeat(1_000_000 - 983_040)));
 }

@@ -1,8 +1,8 @@
-//! Whatever an agent does with its input, its output and its end is told as it was.
+//! Tests that an agent's input, output and end are reported as they were, whatever it does.
 
 use std::time::Duration;
 
-use callsheet_core::fact::EndReason::{Exited, Signaled, Stopped, Timeout};
+use callsheet_core::request::fact::EndReason::{Exited, Signaled, Stopped, Timeout};
 use callsheet_run::{
     MAX_RECORD_BYTES, OutputStream, ProcessEvent, ProcessJob, ProcessLimits, StartError, run_process,
 };
@@ -10,7 +10,7 @@ use callsheet_run::{
 use crate::support::{AGENT, agent, job, run, within};
 
 #[test]
-fn output_comes_by_lines_and_streams() {
+fn output_is_split_by_line_stream() {
     let ran = agent(&["say", "one", "talk", "two", "say", "", "say-part", "three", "exit", "3"]);
     assert_eq!(ran.ended(), (Exited, Some(3), None));
     assert_eq!((ran.out().as_str(), ran.text(OutputStream::Stderr).as_str()), ("one\n\nthree\n", "two\n"));
@@ -18,43 +18,43 @@ fn output_comes_by_lines_and_streams() {
 }
 
 #[test]
-fn input_is_given_whole_and_closed() {
+fn stdin_is_complete_and_closed() {
     let stdin = "{{x}} $HOME `id`\r\n\té\0\u{1b}".repeat(50_000).into_bytes();
     let ran = run(&ProcessJob { stdin: stdin.clone(), ..job(&["read"]) });
     assert_eq!(ran.out(), format!("read {} bytes\n", stdin.len()));
-    // Without any, reading ends at once.
+    // Without input, reading ends at once.
     assert_eq!(agent(&["read"]).out(), "read 0 bytes\n");
 }
 
 #[test]
-fn input_that_nobody_reads_hinders_nobody() {
+fn unread_stdin_does_not_block_child() {
     let stdin = vec![b'x'; 4 << 20];
     let never = run(&ProcessJob { stdin: stdin.clone(), ..job(&["say", "busy"]) });
     assert_eq!((never.ended(), never.out().as_str()), ((Exited, Some(0), None), "busy\n"));
     let closes = ["sh", "-c", "exec <&-; echo closed; sleep 0.1; exit 4"].map(str::to_owned).to_vec();
     let closed = run(&ProcessJob { stdin: stdin.clone(), argv: closes, ..job(&[]) });
     assert_eq!((closed.ended(), closed.out().as_str()), ((Exited, Some(4), None), "closed\n"));
-    // Nor does it keep anybody from stopping.
+    // Unread input does not prevent a stop either.
     let limits = ProcessLimits { deadline: Some(Duration::from_millis(300)), ..ProcessLimits::default() };
     let hung = run(&ProcessJob { stdin, limits, ..job(&["sleep", "60000"]) });
     assert_eq!(hung.ended(), (Timeout, None, Some(15)));
 }
 
 #[test]
-fn nothing_at_all_is_no_success_by_itself() {
+fn silent_agent_reports_exit_zero() {
     let ran = agent(&[]);
     assert_eq!((ran.ended(), ran.out().as_str(), ran.events.len()), ((Exited, Some(0), None), "", 1));
 }
 
 #[test]
-fn success_that_is_only_said_is_not_an_exit_code() {
+fn claimed_success_keeps_exit_code() {
     let ran = agent(&["say", "{\"type\":\"result\",\"is_error\":false}", "exit", "1"]);
     assert_eq!(ran.ended(), (Exited, Some(1), None));
 }
 
 #[test]
-fn one_line_of_100_mb_comes_in_records_of_a_bounded_size() {
-    // In a process of its own, so that nobody else's memory is counted.
+fn huge_line_becomes_bounded_records() {
+    // In a process of its own, so that only its memory is counted.
     let ran = agent(&["run-job", "line-of 100000000 say end"]);
     let out = ran.out();
     let words: Vec<&str> = out.split_whitespace().collect();
@@ -67,7 +67,7 @@ fn one_line_of_100_mb_comes_in_records_of_a_bounded_size() {
 }
 
 #[test]
-fn endless_output_is_capped_and_its_end_is_told() {
+fn endless_output_keeps_its_end() {
     let limits = ProcessLimits {
         deadline: Some(Duration::from_millis(500)),
         grace: Duration::from_millis(300),
@@ -83,13 +83,13 @@ fn endless_output_is_capped_and_its_end_is_told() {
         .filter(|(_, event)| matches!(event, ProcessEvent::LeftOut { .. }))
         .map(|(at, _)| at)
         .collect();
-    // 62 lines of 16 bytes, what is left out, and the last 10 lines, of which one may be cut.
+    // 62 lines of 16 bytes, the count of omitted bytes, and the last 10 lines, of which one may be truncated.
     assert_eq!(kinds, [63]);
     assert!((73..=75).contains(&ran.events.len()), "{}", ran.events.len());
 }
 
 #[test]
-fn the_end_of_much_output_is_told_though_the_middle_is_not() {
+fn long_output_omits_only_middle() {
     let limits = ProcessLimits { head_bytes: 10, tail_bytes: 100, ..job(&[]).limits };
     let ran = run(&ProcessJob {
         limits,
@@ -118,7 +118,7 @@ fn the_end_of_much_output_is_told_though_the_middle_is_not() {
 }
 
 #[test]
-fn what_is_not_utf_8_is_replaced_and_marked() {
+fn non_utf8_output_is_marked_replaced() {
     let ran = agent(&["bytes", "97,255,98,10,195,169,10"]);
     let output = |text: &str, replaced| ProcessEvent::Output {
         stream: OutputStream::Stdout,
@@ -130,7 +130,7 @@ fn what_is_not_utf_8_is_replaced_and_marked() {
 }
 
 #[test]
-fn a_character_on_the_edge_of_a_record_stays_whole() {
+fn character_at_record_edge_stays_whole() {
     let ran = agent(&["say-part", &"x".repeat(MAX_RECORD_BYTES - 1), "say", "éy"]);
     let records: Vec<(usize, bool, bool)> = ran
         .events
@@ -144,13 +144,13 @@ fn a_character_on_the_edge_of_a_record_stays_whole() {
 }
 
 #[test]
-fn zero_bytes_and_escapes_are_carried() {
+fn nul_and_escape_bytes_are_kept() {
     let ran = agent(&["bytes", "0,27,91,50,74,13,10,10"]);
     assert_eq!(ran.out(), "\0\u{1b}[2J\n\n");
 }
 
 #[test]
-fn the_deadline_ends_what_hangs() {
+fn deadline_ends_hanging_child() {
     assert_eq!(within(200, &["sleep", "60000"]).ended(), (Timeout, None, Some(15)));
     let after_result = within(300, &["say", "{\"type\":\"result\"}", "sleep", "60000"]);
     assert_eq!(
@@ -160,13 +160,13 @@ fn the_deadline_ends_what_hangs() {
 }
 
 #[test]
-fn who_ignores_the_request_is_ended_all_the_same() {
+fn child_ignoring_sigterm_is_killed() {
     let ran = within(500, &["ignore-term", "say", "no", "sleep", "60000"]);
     assert_eq!((ran.ended(), ran.out().as_str()), ((Timeout, None, Some(9)), "no\n"));
 }
 
 #[test]
-fn an_exit_code_at_the_request_is_told_with_why_it_was_made() {
+fn exit_code_after_sigterm_is_timeout() {
     // A shell that catches the signal ends by itself, with a code of its own.
     let mut job = job(&[]);
     job.argv =
@@ -176,7 +176,7 @@ fn an_exit_code_at_the_request_is_told_with_why_it_was_made() {
 }
 
 #[test]
-fn another_thread_can_stop_it() {
+fn another_thread_can_stop_process() {
     let job = job(&["say", "on", "sleep", "60000"]);
     let stop = job.stop.clone();
     let mut events = Vec::new();
@@ -188,19 +188,19 @@ fn another_thread_can_stop_it() {
     });
     let exit = exit.unwrap();
     assert_eq!((exit.ended, exit.code, exit.signal), (Stopped, None, Some(15)));
-    // Stopped before it began is stopped as well.
+    // A stop before the start counts as well.
     let ran = run(&job);
     assert_eq!(ran.exit.ended, Stopped);
 }
 
 #[test]
-fn signals_are_told() {
+fn ending_signal_is_reported() {
     assert_eq!(agent(&["kill-self"]).ended(), (Signaled, None, Some(9)));
     assert_eq!(agent(&["abort"]).ended(), (Signaled, None, Some(6)));
 }
 
 #[test]
-fn who_closes_its_streams_is_waited_for() {
+fn child_with_closed_streams_is_awaited() {
     let mut job = job(&[]);
     job.argv = vec!["sh".into(), "-c".into(), "echo on; exec >&- 2>&-; sleep 0.3; exit 5".into()];
     let ran = run(&job);
@@ -208,7 +208,7 @@ fn who_closes_its_streams_is_waited_for() {
 }
 
 #[test]
-fn it_has_no_terminal_and_its_own_place_and_environment() {
+fn child_has_own_environment_no_terminal() {
     let mut job = job(&["env", "CALLSHEET_RUN", "cwd"]);
     job.env = [("CALLSHEET_RUN".to_owned(), "r 1\n$x".to_owned())].into();
     let dir = tempfile::tempdir().unwrap();
@@ -223,7 +223,7 @@ fn it_has_no_terminal_and_its_own_place_and_environment() {
 }
 
 #[test]
-fn what_cannot_be_started_says_why() {
+fn unstartable_program_returns_reason() {
     let failed = |argv: &[&str], cwd: &str| {
         let job =
             ProcessJob { argv: argv.iter().map(ToString::to_string).collect(), cwd: cwd.into(), ..job(&[]) };
@@ -236,7 +236,7 @@ fn what_cannot_be_started_says_why() {
 }
 
 #[test]
-fn arguments_arrive_as_they_are_and_no_shell_is_started() {
+fn arguments_arrive_without_shell() {
     let hostile = [
         "$(touch x)",
         "`id`",

@@ -1,4 +1,4 @@
-//! Merging what a lane did: it takes the place of what the lane found, and of nothing else.
+//! Tests the merge of a lane: it replaces only the files that the lane found.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -11,7 +11,7 @@ use callsheet_run::{Git, lane_worktree, merge_lane};
 
 use crate::support::{Repository, git};
 
-/// Everything below a folder: what is in it, its mode, or where it leads.
+/// Returns every file below a folder, with its mode and text, or with the target of a link.
 fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut open = vec![root.to_owned()];
@@ -64,10 +64,10 @@ fn mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// What a lane does to a file.
+/// The operations of a lane on a file.
 const DOES: [&str; 6] = ["change", "add", "delete", "chmod", "link", "change executable"];
 
-/// What became of the same file in the project meanwhile.
+/// The state of the same file in the project meanwhile.
 const MEANWHILE: [&str; 8] = [
     "untouched",
     "changed",
@@ -92,7 +92,7 @@ fn does(what: &str, file: &Path) {
 }
 
 #[test]
-fn a_lane_takes_the_place_of_what_it_found_and_of_nothing_else() {
+fn lane_replaces_only_found_files() {
     let world = World::new();
     let top = world.repository.top();
     let mut tried = 0;
@@ -161,7 +161,7 @@ fn a_lane_takes_the_place_of_what_it_found_and_of_nothing_else() {
 }
 
 #[test]
-fn with_one_conflict_nothing_of_a_lane_is_merged() {
+fn one_conflict_merges_nothing() {
     let world = World::new();
     let top = world.repository.top();
     for name in ["a", "b", "c"] {
@@ -176,7 +176,7 @@ fn with_one_conflict_nothing_of_a_lane_is_merged() {
     let before = tree(&top);
     assert_eq!(world.merge("l"), ["b"]);
     assert_eq!(tree(&top), before);
-    // Once the person has made up their mind, all of it is merged.
+    // Once the person has resolved the conflict, all of it is merged.
     fs::write(top.join("b"), "one\n").unwrap();
     assert_eq!(world.merge("l"), [""; 0]);
     let text = |name: &str| fs::read_to_string(top.join(name)).ok();
@@ -185,7 +185,7 @@ fn with_one_conflict_nothing_of_a_lane_is_merged() {
 }
 
 #[test]
-fn what_cannot_be_copied_is_a_conflict() {
+fn uncopyable_file_is_a_conflict() {
     let world = World::new();
     let top = world.repository.top();
     let lane = world.lane("l");

@@ -1,4 +1,5 @@
-//! Runs with an agent that does whatever a test wants: what is told, what is observed, and that nothing is left.
+//! Tests of runs with an agent that obeys the test: the events, the observations, and that no process is
+//! left.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 

@@ -1,17 +1,17 @@
-//! What a run changed is told from git, whatever the agent does to hide it.
+//! Tests that the changes of a run are observed, whatever the agent does to hide them.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::sync::Arc;
 
-use callsheet_core::fact::{ChangeKind, ViolationReason, WorktreeObservation};
 use callsheet_core::record::ContentIds;
-use callsheet_core::scope::Scope;
+use callsheet_core::request::fact::{ChangeKind, ViolationReason, WorktreeObservation};
+use callsheet_core::request::scope::Scope;
 use callsheet_run::{Git, OwnFiles, WorktreeSnapshot, recorded_contents, worktree};
 
 use crate::support::{Repository, agent, git, job, run};
 
-/// What is observed of `work` in a repository, under a scope.
+/// Returns the observation of `work` in a repository, under a scope.
 fn observed(
     repository: &Repository,
     write: &[&str],
@@ -33,7 +33,7 @@ fn violations(observed: &WorktreeObservation) -> Vec<(&str, ViolationReason)> {
 }
 
 #[test]
-fn nothing_is_nothing() {
+fn no_work_is_no_change() {
     let repository = Repository::new();
     repository.write("dirty.txt", "before");
     repository.write("README.md", "dirty before");
@@ -47,7 +47,7 @@ fn nothing_is_nothing() {
 }
 
 #[test]
-fn every_kind_of_change_is_told() {
+fn every_kind_of_change_is_observed() {
     let repository = Repository::new();
     for path in ["gone.txt", "moved.txt", "kept.txt"] {
         repository.write(path, &format!("the contents of {path}, long enough to be known again\n"));
@@ -98,7 +98,7 @@ fn every_kind_of_change_is_told() {
 }
 
 #[test]
-fn what_is_committed_is_changed_as_well() {
+fn committed_files_count_as_changed() {
     let repository = Repository::new();
     let seen = observed(&repository, &["src/**"], &[], || {
         repository.write("README.md", "changed");
@@ -111,7 +111,7 @@ fn what_is_committed_is_changed_as_well() {
 }
 
 #[test]
-fn dirty_work_that_is_undone_is_a_change() {
+fn undone_dirty_work_is_a_change() {
     let repository = Repository::new();
     repository.write("README.md", "dirty");
     repository.write("note.txt", "untracked");
@@ -124,7 +124,7 @@ fn dirty_work_that_is_undone_is_a_change() {
 }
 
 #[test]
-fn ignored_files_violate_only_what_is_excluded() {
+fn ignored_files_violate_only_exclusions() {
     let repository = Repository::new();
     let seen = observed(&repository, &["src/**"], &["secrets.log"], || {
         repository.write("target/debug/x", "built");
@@ -135,7 +135,7 @@ fn ignored_files_violate_only_what_is_excluded() {
 }
 
 #[test]
-fn writing_through_a_link_is_seen() {
+fn write_through_link_is_seen() {
     let repository = Repository::new();
     let elsewhere = tempfile::tempdir().unwrap();
     fs::write(elsewhere.path().join("file"), "before").unwrap();
@@ -145,7 +145,7 @@ fn writing_through_a_link_is_seen() {
     let path = |path: &str| top.join(path).display().to_string();
     let outside = elsewhere.path().display().to_string();
     let seen = observed(&repository, &["src/**"], &[], || {
-        // To a file of the repository that is out of scope, to a folder outside, and by a link that was there.
+        // To a file of the repository that is out of scope, to a folder outside, and by an existing link.
         agent(&["link", "../README.md", &path("src/l"), "write", &path("src/l")]);
         agent(&["link", &outside, &path("src/out"), "write", &path("src/out/x")]);
         agent(&["append", &path("old-link")]);
@@ -169,7 +169,7 @@ fn writing_through_a_link_is_seen() {
 }
 
 #[test]
-fn the_repository_itself_is_looked_at_and_never_obeyed() {
+fn repository_settings_are_observed_not_obeyed() {
     let repository = Repository::new();
     let top = repository.top();
     let trap = top.parent().unwrap().join("trapped");
@@ -208,7 +208,7 @@ fn the_repository_itself_is_looked_at_and_never_obeyed() {
 }
 
 #[test]
-fn repositories_in_the_repository_hide_nothing() {
+fn nested_repositories_hide_nothing() {
     let repository = Repository::new();
     let top = repository.top();
     repository.write("nested/old.txt", "old");
@@ -218,7 +218,7 @@ fn repositories_in_the_repository_hide_nothing() {
         git(&top.join("src/inner"), &["init", "-q"]);
         repository.write("src/inner/x.txt", "new");
     });
-    // What git puts into a new repository depends on its version and templates; all of it is git's.
+    // The contents of a new repository depend on git's version and templates; all of them are git's.
     let is_gits = |path: &str| path.split('/').any(|part| part == ".git");
     let files: Vec<_> = changed(&seen).into_iter().filter(|(path, _)| !is_gits(path)).collect();
     assert_eq!(
@@ -238,7 +238,7 @@ fn repositories_in_the_repository_hide_nothing() {
 }
 
 #[test]
-fn submodules_are_told() {
+fn submodule_change_is_observed() {
     let other = Repository::new();
     let repository = Repository::new();
     let source = other.top().display().to_string();
@@ -252,7 +252,7 @@ fn submodules_are_told() {
 }
 
 #[test]
-fn a_worktree_that_is_gone_is_a_violation() {
+fn removed_worktree_is_a_violation() {
     let repository = Repository::new();
     let top = repository.top();
     let seen = observed(&repository, &["**"], &[], || {
@@ -265,7 +265,7 @@ fn a_worktree_that_is_gone_is_a_violation() {
 }
 
 #[test]
-fn before_the_first_commit_everything_is_new() {
+fn everything_before_first_commit_is_new() {
     let dir = tempfile::tempdir().unwrap();
     git(dir.path(), &["init", "-q"]);
     let before = WorktreeSnapshot::look(dir.path(), &OwnFiles::default(), &Arc::default()).unwrap();
@@ -278,7 +278,7 @@ fn before_the_first_commit_everything_is_new() {
 }
 
 #[test]
-fn a_task_has_one_worktree_and_keeps_its_work() {
+fn task_worktree_is_reused() {
     let repository = Repository::new();
     let home = repository.dir.path().join("trees");
     let git = Git::at(&repository.top()).unwrap().unwrap();
@@ -294,7 +294,7 @@ fn a_task_has_one_worktree_and_keeps_its_work() {
         (first.path.canonicalize().unwrap(), false)
     );
     assert_eq!(fs::read_to_string(first.path.join("work.txt")).unwrap(), "not committed");
-    // Hostile names stay below the folder, and are no flags.
+    // Hostile names stay below the folder, and are not flags.
     for task in ["--force", "../../x", "-b", "a b", "x.lock", "@{-1}"] {
         let made = worktree(&git, &home, task).unwrap();
         assert_eq!(made.path.parent(), Some(home.as_path()));
@@ -303,14 +303,14 @@ fn a_task_has_one_worktree_and_keeps_its_work() {
             "{made:?}"
         );
     }
-    // A folder that somebody removed is made again on the same branch; one that is something else is left alone.
+    // A removed folder is created again on the same branch; a folder that is something else is left alone.
     fs::remove_dir_all(home.join("T-1")).unwrap();
     assert!(worktree(&git, &home, "T-1").unwrap().fresh);
     fs::create_dir_all(home.join("T-2")).unwrap();
     fs::write(home.join("T-2/mine"), "mine").unwrap();
     assert!(worktree(&git, &home, "T-2").is_err());
     assert_eq!(fs::read_to_string(home.join("T-2/mine")).unwrap(), "mine");
-    // What is done there is seen there, and hooks that all worktrees share are too.
+    // Changes in the worktree are seen there, and so are hooks that all worktrees share.
     let before = WorktreeSnapshot::look(&first.path, &OwnFiles::default(), &Arc::default()).unwrap();
     fs::write(first.path.join("README.md"), "changed").unwrap();
     repository.write(".git/hooks/post-checkout", "#!/bin/sh\n");
@@ -320,7 +320,7 @@ fn a_task_has_one_worktree_and_keeps_its_work() {
 }
 
 #[test]
-fn packing_of_repository_changes_nothing() {
+fn repository_gc_is_no_change() {
     let repository = Repository::new();
     let seen = observed(&repository, &["src/**"], &[], || {
         repository.git(&["gc", "--quiet"]);
@@ -330,12 +330,15 @@ fn packing_of_repository_changes_nothing() {
     assert_eq!((changed(&seen), violations(&seen), &seen.unseen), (vec![], vec![], &vec![]));
 }
 
-/// The facts of an old record, which said in a sentence what was not seen, can be read; so can a look that was kept.
+/// Reads an old record, whose unseen paths are a sentence, and a snapshot that was kept.
 #[test]
-fn what_was_kept_is_read_again() {
+fn old_observation_and_snapshot_are_readable() {
     let old = serde_json::json!({ "unseen": ["`x` holds more than 50000 files"] });
     let old: WorktreeObservation = serde_json::from_value(old).unwrap();
-    assert_eq!(old.unseen, [callsheet_core::fact::UnseenPath::new(".", "`x` holds more than 50000 files")]);
+    assert_eq!(
+        old.unseen,
+        [callsheet_core::request::fact::UnseenPath::new(".", "`x` holds more than 50000 files")]
+    );
 
     let repository = Repository::new();
     repository.write("note.txt", "untracked");
@@ -359,9 +362,9 @@ fn what_was_kept_is_read_again() {
     );
 }
 
-/// Whether work is left is asked of the commit that is checked out, by way of no index that an agent has written.
+/// The checked-out commit decides whether work is left, and no index that an agent has written.
 #[test]
-fn what_is_dirty_is_not_asked_of_the_index() {
+fn dirty_check_ignores_agents_index() {
     for (script, dirty) in [
         (&[][..], false),
         (&["update-index --assume-unchanged README.md", "! README.md"][..], true),
@@ -389,9 +392,9 @@ fn what_is_dirty_is_not_asked_of_the_index() {
     }
 }
 
-/// The next commit would take it, and no file shows it.
+/// The next commit would take these contents, and no file shows them.
 #[test]
-fn contents_that_only_the_index_has_are_a_change() {
+fn staged_only_contents_are_a_change() {
     let staged = |path: &str| format!(".git/index:staged:{path}");
     let (readme, new, odd) = (staged("README.md"), staged("new.txt"), staged("a\"b"));
     for (script, paths) in [
@@ -408,7 +411,7 @@ fn contents_that_only_the_index_has_are_a_change() {
         (&["mv README.md moved.md"], vec![]),
         (&["! README.md", "commit -qam x", "reset -q --soft HEAD~1"], vec![]),
         (&["add dirty.txt"], vec![]),
-        // The index is what it was.
+        // The index is as before.
         (
             &[
                 "! README.md",
@@ -440,7 +443,7 @@ fn contents_that_only_the_index_has_are_a_change() {
         let outside: Vec<&str> = violations(&seen).into_iter().map(|(path, _)| path).filter(shown).collect();
         assert_eq!((outside, &seen.unseen), (found, &vec![]), "{script:?}");
     }
-    // A scope is asked about the file.
+    // The scope is checked for the file.
     let repository = Repository::new();
     let seen = observed(&repository, &["src/**"], &[], || {
         repository.write("src/a.rs", "staged");
@@ -449,7 +452,7 @@ fn contents_that_only_the_index_has_are_a_change() {
     });
     let both = [(".git/index:staged:src/a.rs", ChangeKind::Repository), ("src/a.rs", ChangeKind::Modified)];
     assert_eq!((changed(&seen), violations(&seen)), (both.to_vec(), vec![]));
-    // Many are shown as one, and each is judged.
+    // Many paths are shown as one, and each is judged.
     let seen = observed(&repository, &["src/**"], &[], || {
         (0..101).for_each(|number| repository.write(&format!("n{number}"), "new"));
         repository.git(&["add", "-A"]);
@@ -459,9 +462,10 @@ fn contents_that_only_the_index_has_are_a_change() {
     assert_eq!(violations(&seen), [(".git/index:staged", ViolationReason::OutsideWrite)]);
 }
 
-/// What is ignored is asked of the rules from before the run, and an excluded file in an ignored folder is found.
+/// The rules from before the run decide which files are ignored, and an excluded file in an ignored folder is
+/// found.
 #[test]
-fn ignore_rules_are_those_from_before() {
+fn ignore_rules_predate_the_run() {
     let repository = Repository::new();
     repository.write("sub/.gitignore", "*.tmp\n!keep.tmp\n");
     repository.write("target/old", "old");
@@ -502,7 +506,7 @@ fn ignore_rules_are_those_from_before() {
 }
 
 #[test]
-fn modes_and_kinds_of_files_are_part_of_what_is_committed() {
+fn content_ids_include_file_modes() {
     let repository = Repository::new();
     let top = repository.top();
     let has = |contents: &ContentIds| Git::at(&top).unwrap().unwrap().has_contents(None, contents);
@@ -530,7 +534,7 @@ fn modes_and_kinds_of_files_are_part_of_what_is_committed() {
     let id = |value: &String| value.split(' ').nth(1).unwrap().to_owned();
     let older: ContentIds = link.iter().map(|(path, value)| (path.clone(), value.as_ref().map(id))).collect();
     assert!(has(&older));
-    // Where the file system does not tell them, modes say nothing.
+    // If the file system does not report modes, they mean nothing.
     repository.git(&["config", "core.fileMode", "false"]);
     let content = observe(&|| repository.write("run.sh", "#!/bin/sh\ntrue\n"));
     assert_eq!(content.values().flatten().filter(|value| value.contains(' ')).count(), 0);
@@ -539,7 +543,7 @@ fn modes_and_kinds_of_files_are_part_of_what_is_committed() {
 }
 
 #[test]
-fn branches_of_claimed_worktrees_are_elsewhere() {
+fn claimed_worktree_branches_are_elsewhere() {
     let repository = Repository::new();
     let top = repository.top();
     let outside = tempfile::tempdir().unwrap();
@@ -556,7 +560,7 @@ fn branches_of_claimed_worktrees_are_elsewhere() {
 }
 
 #[test]
-fn a_worktree_that_another_run_is_making_or_removing_is_no_change() {
+fn unfinished_worktree_of_others_is_ignored() {
     let repository = Repository::new();
     let top = repository.top();
     let outside = tempfile::tempdir().unwrap();
@@ -573,7 +577,7 @@ fn a_worktree_that_another_run_is_making_or_removing_is_no_change() {
         write(half);
         assert_eq!(paths(&|| write("../..\n")), nothing, "{half:?}");
     }
-    // Of a worktree that was whole, the agent hides nothing by cutting the file.
+    // An agent hides nothing in a complete worktree by truncating the file.
     assert_eq!(paths(&|| write("../..")), [".git/worktrees/other/commondir"]);
     write("../..\n");
     let remove = || drop(git(&top, &["worktree", "remove", "--force", other.to_str().unwrap()]));

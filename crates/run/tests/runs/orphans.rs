@@ -1,9 +1,9 @@
-//! Whatever an agent starts, nothing of it is left when its run is over, however the run ends.
+//! Tests that no process of an agent is left when its run is over, however the run ends.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use callsheet_core::fact::EndReason::{Exited, Lost, Signaled, Timeout};
+use callsheet_core::request::fact::EndReason::{Exited, Lost, Signaled, Timeout};
 use callsheet_run::StopFlag;
 
 use crate::support::{AGENT, agent, assert_nothing_left, job, left, mark, run, within};
@@ -19,9 +19,9 @@ fn children_end_with_the_agent() {
 }
 
 #[test]
-fn grandchildren_that_left_session_and_group_end_at_the_deadline() {
+fn detached_grandchildren_end_at_deadline() {
     let mark = mark("grandchildren");
-    // Its parent ends at once, so that it becomes an orphan.
+    // Its parent ends at once, so it becomes an orphan.
     let parent = format!("child-setsid say+{mark}+sleep+60000 sleep 100");
     let ran = within(3000, &["child-wait", &parent, "sleep", "60000"]);
     assert_eq!((ran.ended(), ran.out()), ((Timeout, None, Some(15)), format!("{mark}\n")));
@@ -29,7 +29,7 @@ fn grandchildren_that_left_session_and_group_end_at_the_deadline() {
 }
 
 #[test]
-fn whoever_ignores_signals_in_a_session_of_its_own_ends_too() {
+fn detached_child_ignoring_sigterm_is_killed() {
     let mark = mark("stubborn");
     let stubborn = format!("ignore-term say {mark} sleep 60000");
     let ran = within(2000, &["child-setsid", &stubborn, "ignore-term", "sleep", "60000"]);
@@ -38,7 +38,7 @@ fn whoever_ignores_signals_in_a_session_of_its_own_ends_too() {
 }
 
 #[test]
-fn daemons_that_outlive_an_agent_that_is_done_end() {
+fn daemons_end_after_finished_agent() {
     let mark = mark("daemon");
     let mut job = job(&[]);
     let script = format!(
@@ -52,10 +52,10 @@ fn daemons_that_outlive_an_agent_that_is_done_end() {
 }
 
 #[test]
-fn a_storm_of_processes_is_ended() {
+fn process_storm_is_ended() {
     let mark = mark("storm");
     let mut job = job(&[]);
-    // Each process starts another one and ends, so that there is always one more.
+    // Each process starts another one and ends, so there is always one more.
     let script = format!("f() {{ sleep 0.01; sh -c \"$0\" \"$0\" {mark} & }}; f");
     job.argv = vec!["sh".into(), "-c".into(), script.clone(), script, mark.to_string()];
     job.limits.deadline = Some(Duration::from_millis(500));
@@ -65,8 +65,8 @@ fn a_storm_of_processes_is_ended() {
 }
 
 #[test]
-fn nothing_outlives_us() {
-    // The boundaries at which we are killed: before, at and after the agent's output, and in the middle of stopping.
+fn no_process_outlives_killed_callsheet() {
+    // The points at which we are killed: before, at and after the agent's output, and during the stop.
     for (at, script) in [
         "kill-ours sleep 60000",
         "say on kill-ours sleep 60000",
@@ -92,16 +92,17 @@ fn nothing_outlives_us() {
 }
 
 #[test]
-fn a_guard_that_is_killed_is_a_lost_run_and_nothing_is_left() {
+fn killed_guard_means_lost_run() {
     let mark = mark("guard");
     let ran = agent(&["say", &mark, "kill-guard", "sleep", "60000"]);
     assert_eq!(ran.ended(), (Lost, None, None));
     assert_nothing_left(&mark);
 }
 
-/// Without an environment and in a session of its own, by two forks: it becomes ours, and has a token of the run.
+/// Daemons without an environment, in a session of their own, by two forks: we adopt them, and they have the
+/// token of the run.
 #[test]
-fn daemons_do_not_outlive_a_killed_guard() {
+fn daemons_end_with_killed_guard() {
     for (at, way) in [
         "setsid sh -c \"$0\" &",
         "env -i setsid sh -c \"$0\" &",
@@ -133,7 +134,7 @@ fn stopped_guard_is_continued() {
 }
 
 #[test]
-fn a_stop_ends_a_tree_of_three_generations() {
+fn stop_ends_three_generations() {
     let mark = mark("tree");
     let mut job = job(&[]);
     let script = format!(
@@ -153,7 +154,7 @@ fn a_stop_ends_a_tree_of_three_generations() {
 }
 
 #[test]
-fn an_agent_that_is_killed_leaves_no_children() {
+fn killed_agent_leaves_no_children() {
     let mark = mark("killed");
     let ran = agent(&["child-setsid", &format!("say {mark} sleep 60000"), "sleep", "200", "kill-self"]);
     assert_eq!(ran.ended(), (Signaled, None, Some(9)));

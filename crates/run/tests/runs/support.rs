@@ -1,4 +1,4 @@
-//! The fake agent and what is left of it.
+//! Runs the fake agent, finds the processes that it left, and creates repositories.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,18 +6,18 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use callsheet_core::fact::EndReason;
+use callsheet_core::request::fact::EndReason;
 use callsheet_run::{
     OutputStream, ProcessEvent, ProcessExit, ProcessJob, ProcessLimits, StopFlag, run_process,
 };
 
 pub(crate) const AGENT: &str = env!("CARGO_BIN_EXE_fake-agent");
 
-/// A run of the fake agent, and all that was told of it.
+/// A run of the fake agent, and all its events.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) exit: ProcessExit,
-    /// All but the bytes as they were printed.
+    /// All events except the printed bytes.
     pub(crate) events: Vec<ProcessEvent>,
     /// The bytes of standard output as they were printed.
     pub(crate) printed: Vec<u8>,
@@ -28,7 +28,7 @@ impl Ran {
         (self.exit.ended, self.exit.code, self.exit.signal)
     }
 
-    /// What it printed on a stream, with the ends of lines.
+    /// Returns its output on a stream, with line ends.
     pub(crate) fn text(&self, wanted: OutputStream) -> String {
         let mut all = String::new();
         for event in &self.events {
@@ -75,7 +75,7 @@ pub(crate) fn agent(words: &[&str]) -> Ran {
     run(&job(words))
 }
 
-/// With a deadline, in milliseconds, and little patience afterwards.
+/// Runs the fake agent with a deadline, in milliseconds, and a short grace period after it.
 pub(crate) fn within(deadline_ms: u64, words: &[&str]) -> Ran {
     let limits = ProcessLimits {
         deadline: Some(Duration::from_millis(deadline_ms)),
@@ -85,7 +85,7 @@ pub(crate) fn within(deadline_ms: u64, words: &[&str]) -> Ran {
     run(&ProcessJob { limits, ..job(words) })
 }
 
-/// Processes that have `mark` in their command line or in their environment, but for ourselves.
+/// Returns the processes that have `mark` in their command line, except ourselves.
 pub(crate) fn left(mark: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -101,7 +101,7 @@ pub(crate) fn left(mark: &str) -> Vec<String> {
     found
 }
 
-/// Nothing with `mark` is there, now or soon.
+/// Asserts that no process with `mark` exists, now or soon.
 pub(crate) fn assert_nothing_left(mark: &str) {
     let begun = Instant::now();
     while !left(mark).is_empty() {
@@ -110,7 +110,7 @@ pub(crate) fn assert_nothing_left(mark: &str) {
     }
 }
 
-/// A word that no other test has in its command lines. Processes that have it end with the test.
+/// A word that no other test has in its command lines. Processes that have it are killed with the test.
 pub(crate) struct Mark(String);
 
 pub(crate) fn mark(name: &str) -> Mark {

@@ -1,4 +1,5 @@
-//! Lines typed into terminals of tmux: programs that only look like agents, and the real ones on the mock model.
+//! Tests lines typed into tmux terminals: with programs that only look like agents, and with the real ones on
+//! the mock model.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,9 +8,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use callsheet_core::agent::{Agent, DeliveryMethod, TerminalDialog, TerminalSpec};
-use callsheet_core::deliver::{DeliveryAction, DeliveryContext, by_file_line, plan_delivery};
-use callsheet_core::request::Layout;
+use callsheet_core::delivery::{DeliveryAction, DeliveryContext, by_file_line, plan_delivery};
+use callsheet_core::library::agent::{Agent, DeliveryMethod, TerminalDialog, TerminalSpec};
+use callsheet_core::library::layout::Layout;
 use callsheet_core::{Builtin, Library, find_agent};
 use callsheet_mock::{Cli, Room, Script, Step, missing, on_loopback};
 use callsheet_run::{
@@ -27,7 +28,7 @@ fn has_tmux() -> bool {
     there
 }
 
-/// A program that has a place to write, and tells each line that it gets.
+/// Describes a program that has an input field and prints each line that it gets.
 fn screen() -> TerminalSpec {
     TerminalSpec {
         ready: vec!["ready".into()],
@@ -69,7 +70,7 @@ impl Drop for Own {
 const LINE: &str = "Read and follow the instructions in /tmp/a b/$(touch x)/C-c/prompt_1.md";
 
 #[test]
-fn one_line_and_one_enter_arrive() {
+fn line_is_sent_with_one_enter() {
     if !has_tmux() {
         return;
     }
@@ -85,7 +86,7 @@ fn one_line_and_one_enter_arrive() {
         assert_eq!(own.tmux.type_line(&own.pane, &screen(), line), Ok(1));
     }
     assert_eq!(fs::read_to_string(log).unwrap(), format!("{LINE}|{wide}|"));
-    // What is not one line is not typed.
+    // Anything but one line is not typed.
     for line in ["a\nb", "a\rb", "x\u{1b}[201~", ""] {
         assert!(own.tmux.type_line(&own.pane, &screen(), line).is_err());
     }
@@ -98,7 +99,7 @@ fn dialogs_get_no_keys() {
     }
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log").display().to_string();
-    // The place to write is drawn first, as Codex does it.
+    // The input field is drawn first, as Codex does it.
     let script = format!(
         "echo ready; printf '> '; sleep 0.1; echo; echo 'Trust? 1. Yes 2. Quit'; printf '> '; cat > '{log}'"
     );
@@ -109,9 +110,9 @@ fn dialogs_get_no_keys() {
     assert_eq!(fs::read_to_string(log).unwrap(), "");
 }
 
-/// A dialog can come up after the line was pasted: then it would get the Enter.
+/// A dialog can appear after the line was pasted: then it would get the Enter.
 #[test]
-fn dialog_after_the_paste_gets_no_enter() {
+fn dialog_after_paste_gets_no_enter() {
     if !has_tmux() {
         return;
     }
@@ -130,7 +131,7 @@ fn dialog_after_the_paste_gets_no_enter() {
 }
 
 #[test]
-fn nothing_is_typed_into_the_dark() {
+fn unready_pane_gets_no_line() {
     if !has_tmux() {
         return;
     }
@@ -147,14 +148,14 @@ fn nothing_is_typed_into_the_dark() {
     );
     let restless = Own::open("restless", "while :; do date +%N; echo ready; printf '> '; sleep 0.05; done");
     assert!(matches!(restless.ready(1000), Err(TerminalError::NotReady { .. })));
-    // A program that is deaf shows nothing of what is typed.
+    // A deaf program shows nothing of the typed line.
     let deaf = Own::open("deaf", "stty -echo; echo ready; printf '> '; sleep 60");
     deaf.ready(10_000).unwrap();
     assert!(matches!(deaf.tmux.type_line(&deaf.pane, &screen(), LINE), Err(TerminalError::NotTyped { .. })));
 }
 
 #[test]
-fn copy_mode_is_left_to_the_person() {
+fn copy_mode_is_left_alone() {
     if !has_tmux() {
         return;
     }
@@ -168,7 +169,7 @@ fn copy_mode_is_left_to_the_person() {
 }
 
 #[test]
-fn an_enter_that_was_lost_is_pressed_again() {
+fn lost_enter_is_pressed_again() {
     if !has_tmux() {
         return;
     }
@@ -181,7 +182,7 @@ fn an_enter_that_was_lost_is_pressed_again() {
 }
 
 #[test]
-fn a_pane_is_found_by_its_name_and_nothing_else() {
+fn pane_is_found_by_name_only() {
     if !has_tmux() {
         return;
     }
@@ -193,7 +194,7 @@ fn a_pane_is_found_by_its_name_and_nothing_else() {
 }
 
 #[test]
-fn closing_ends_whatever_hangs_on() {
+fn close_ends_stubborn_processes() {
     if !has_tmux() {
         return;
     }
@@ -204,7 +205,7 @@ fn closing_ends_whatever_hangs_on() {
     assert_nothing_left(&mark);
 }
 
-/// An agent as it is shipped, and the acts that open it in a terminal.
+/// Returns an agent as it is shipped.
 fn shipped(cli: Cli) -> Agent {
     find_agent(&Library::new(&Builtin), cli.name(), &Layout::default()).unwrap().1
 }
@@ -263,7 +264,7 @@ fn answer_questions(room: &Room, cli: Cli) {
     }
 }
 
-/// How often the model was told exactly this, as the beginning of a turn.
+/// Returns how often the model got exactly this line at the beginning of a turn.
 fn turns(room: &Room, line: &str) -> usize {
     let requests = room.mock.requests();
     let begun = requests.iter().filter(|request| request.answer == "step 0");
@@ -281,11 +282,11 @@ fn delivers(cli: Cli) {
     for number in 0..deliveries {
         let (mut acts, line) = opening(&room, cli, &agent, number);
         if cli == Cli::Codex && number == 0 {
-            // Writing its configuration anew took the answers away.
+            // Writing its configuration again removed the answers.
             answer_questions(&room, cli);
         }
         if pane.is_some() {
-            // The agent is there already: what comes next is the next prompt.
+            // The agent is running already: only the next prompt follows.
             acts.retain(|act| !matches!(act, DeliveryAction::Open { .. }));
             for act in &mut acts {
                 if let DeliveryAction::Await { pane, .. } | DeliveryAction::Type { pane, .. } = act {
@@ -324,7 +325,7 @@ fn codex_gets_every_line_once() {
     }
 }
 
-/// The dialog that a CLI shows if nobody answered it before, and that nothing was typed into it.
+/// Checks that a CLI shows this dialog if it was not answered before, and that nothing is typed into it.
 fn shows(cli: Cli, prepare: impl FnOnce(&Room), expected: &str) {
     let room = Room::new(Script::new().on_marker("Read", [Step::text("I did.")])).unwrap();
     let agent = shipped(cli);
@@ -367,7 +368,7 @@ fn dialogs_of_codex_are_known() {
         return;
     }
     on_loopback(&[Cli::Codex], || {
-        // Only a repository can say what is to be run.
+        // Only a repository can name commands to run.
         shows(Cli::Codex, |room| drop(git(&room.project(), &["init", "-q"])), "trust");
         let old_model = |room: &Room| {
             answer_questions(room, Cli::Codex);

@@ -1,4 +1,4 @@
-//! Writers that run at once, and writers that are killed.
+//! Tests writers that run at once, and writers that are killed.
 
 use std::env;
 use std::fs;
@@ -18,10 +18,10 @@ use crate::suite::output;
 
 const PLACE: &str = "CALLSHEET_TEST_LEDGER";
 const COUNT: &str = "CALLSHEET_TEST_COUNT";
-/// After so many records a writer waits for a line on its standard input.
+/// After this many records, a writer waits for a line on its stdin.
 const STEP: &str = "CALLSHEET_TEST_STEP";
 
-/// Appends until it is killed, or as often as it was told, and says each number once it is written.
+/// Appends until it is killed, or up to the given count, and prints each number once it is written.
 #[test]
 #[ignore = "a process of other tests"]
 fn writer() {
@@ -70,7 +70,7 @@ fn command(place: &LedgerUrl, count: Option<u64>) -> Command {
     command
 }
 
-/// The numbers that a writer said.
+/// Returns the numbers that a writer printed.
 fn acknowledged(child: &mut Child) -> Vec<u64> {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     lines.filter_map(|line| line.strip_prefix("wrote ")?.parse().ok()).collect()
@@ -80,7 +80,7 @@ pub(crate) fn eight_processes_append_without_a_gap(world: &World) {
     const EACH: u64 = 12;
     let place = world.place("writers");
     let mut children: Vec<Child> = (0..8).map(|_| start(&place, Some(EACH))).collect();
-    // Somebody who reads all the time never sees a number before the one below it.
+    // A permanent reader never sees a number before the one below it.
     let mut ledger = Ledger::create(&place).unwrap();
     let (mut seen, begun) = (0, Instant::now());
     while seen < 8 * EACH {
@@ -112,7 +112,7 @@ pub(crate) fn what_is_written_meanwhile_is_no_damage(world: &World) {
     let mut go_on = writer.stdin.take().unwrap();
     let (mut looks, mut last) = (0, 0);
     while last < ALL {
-        // The writer stands still until it is told to go on, so that no look can miss a step.
+        // The writer pauses until it gets a line, so that no check can miss a step.
         if last == looks * EACH {
             looks += 1;
             go_on.write_all(b"\n").unwrap();
@@ -131,12 +131,12 @@ pub(crate) fn what_is_written_meanwhile_is_no_damage(world: &World) {
     assert_eq!(looks, ALL / EACH);
 }
 
-/// What has been proved so far of a ledger that grows.
+/// Head up to which a growing ledger is verified.
 struct Proved(Head);
 
 impl Proved {
-    /// Every link from where we were, and every acknowledged number. A server may still be at what a client that is
-    /// gone asked for: the ledger grows while it is looked at.
+    /// Verifies every link from the last head on, and every acknowledged number. A server may still carry out
+    /// the request of a client that is gone, so the ledger grows during the check.
     fn go_on(&mut self, ledger: &mut Ledger, acknowledged: &[u64]) {
         let head = ledger.head().unwrap();
         while self.0.seq < head.seq {
@@ -162,9 +162,9 @@ fn killed_again_and_again(place: &LedgerUrl, times: u32, within: u64) {
         let number = |line: String| line.strip_prefix("wrote ")?.parse::<u64>().ok();
         let mut said: Vec<u64> = Vec::new();
         match time % 2 {
-            // Some time after the process was started, never twice the same.
+            // After some time since the start, never twice the same.
             0 => thread::sleep(Duration::from_micros(u64::from(time) * 7919 % within)),
-            // Some way into its work, however busy the machine is.
+            // After some records, however busy the machine is.
             _ => said.extend(lines.by_ref().filter_map(number).take(1 + time as usize / 2 % 9)),
         }
         child.kill().unwrap();
@@ -184,13 +184,13 @@ fn times(few: u32, many: u32) -> u32 {
 }
 
 #[test]
-fn a_writer_that_is_killed_loses_nothing_that_it_said_it_wrote() {
+fn killed_writer_loses_no_acknowledged_record() {
     let dir = tempfile::tempdir().unwrap();
     killed_again_and_again(&LedgerUrl::Sqlite(dir.path().join("ledger.db")), times(100, 500), 40_000);
 }
 
 #[test]
-fn postgres_can_lose_its_writers_and_its_power() {
+fn postgres_survives_killed_writers_and_crashes() {
     let server = match Postgres::start() {
         Ok(server) => server,
         Err(why) => return missing(&format!("a crash of PostgreSQL: {why}")),
@@ -222,7 +222,7 @@ fn postgres_can_lose_its_writers_and_its_power() {
     }
 }
 
-/// A file system of one megabyte, as long as it lasts.
+/// File system of one megabyte, mounted until it is dropped.
 struct Small<'d>(&'d Path);
 
 impl<'d> Small<'d> {
@@ -240,7 +240,7 @@ impl Drop for Small<'_> {
 }
 
 #[test]
-fn a_full_disk_is_told_and_leaves_nothing_half_written() {
+fn full_disk_leaves_no_partial_write() {
     let dir = tempfile::tempdir().unwrap();
     let Some(small) = Small::mount(dir.path()) else {
         return not_tested("a full disk: a file system cannot be mounted here");
@@ -249,7 +249,7 @@ fn a_full_disk_is_told_and_leaves_nothing_half_written() {
     let place = LedgerUrl::Sqlite(dir.path().join("ledger.db"));
     let mut ledger = Ledger::create(&place).unwrap();
     let mut last = 0;
-    // Texts that do not get smaller.
+    // Texts that do not compress.
     let noise = |number: u64| {
         let words = (0..400)
             .map(|at| callsheet_core::record::sha256(&[&number.to_be_bytes(), &[at as u8, (at >> 8) as u8]]));

@@ -1,4 +1,4 @@
-//! What a ledger finds when somebody has been at it.
+//! Tests that a ledger detects tampering.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use crate::prompts::kept;
 use crate::raw::{Cell, Raw, TABLES};
 use crate::suite::filled;
 
-/// Every other value that one changed byte makes of a cell; of long ones some, all of them in the long form. Where
-/// every look is a connection over the network, one of them.
+/// Returns every other value that one changed byte makes of a cell: for long cells some of them, or all with
+/// `CALLSHEET_LONG`. If every check is a network connection, returns one.
 fn changed(cell: &Cell, raw: &Raw) -> Vec<Cell> {
     let long = std::env::var_os("CALLSHEET_LONG").is_some();
     let all = all_changed(cell, long);
@@ -31,7 +31,7 @@ fn all_changed(cell: &Cell, long: bool) -> Vec<Cell> {
         Cell::Null => vec![Cell::Text("x".into())],
         Cell::Int(number) => vec![Cell::Int(number ^ 1), Cell::Int(number ^ (1 << 20))],
         Cell::Text(text) => {
-            // Text stays text, or the database would refuse it.
+            // Text must stay text, or the database would refuse it.
             let change = |at: usize| {
                 let mut bytes = text.clone().into_bytes();
                 bytes[at] ^= if bytes[at].is_ascii_alphanumeric() { 1 } else { 2 };
@@ -51,7 +51,7 @@ fn all_changed(cell: &Cell, long: bool) -> Vec<Cell> {
     }
 }
 
-/// What is found, or with what opening is refused.
+/// Returns the problems that are found, or the error of the open.
 fn findings(place: &LedgerUrl) -> Vec<String> {
     let checked = Ledger::open(place).and_then(|mut ledger| ledger.verify_all(true));
     match checked {
@@ -83,7 +83,7 @@ pub(crate) fn every_changed_column_is_found_and_named(world: &World) {
             let cells = raw.column(table, key, (column, *ty));
             for (at, cell) in keys.iter().zip(cells) {
                 for other in changed(&cell, &raw) {
-                    // What the database itself refuses cannot be there.
+                    // A value that the database itself refuses cannot be there.
                     if matches!(
                         (&other, ty),
                         (Cell::Text(_), crate::raw::Type::Int | crate::raw::Type::Bytes)
@@ -105,7 +105,7 @@ pub(crate) fn every_changed_column_is_found_and_named(world: &World) {
     assert!(tried > 150, "{tried}");
 }
 
-/// Whether a finding leads to the row.
+/// Returns whether a finding names the row.
 fn names(line: &str, table: &str, key: &Cell, raw: &Raw, ids: &BTreeMap<i64, String>) -> bool {
     match (table, key) {
         ("migrations", _) => line.contains("migration") || line.contains("schema"),
@@ -119,7 +119,7 @@ fn names(line: &str, table: &str, key: &Cell, raw: &Raw, ids: &BTreeMap<i64, Str
             let id = ids.get(seq).is_some_and(|id| line.starts_with(&format!("run {id}: ")));
             id || line.contains(&format!("of {seq} ")) || line.contains("no record is about it")
         }
-        // What follows a record is tied to it.
+        // The next record is tied to this one.
         ("records", Cell::Int(seq)) => {
             let near = [format!("record {seq}:"), format!("record {}:", seq + 1), format!("of {seq}")];
             near.iter().any(|name| line.contains(name))
@@ -128,7 +128,7 @@ fn names(line: &str, table: &str, key: &Cell, raw: &Raw, ids: &BTreeMap<i64, Str
     }
 }
 
-/// More than one column at a time, so that no check of a single one can tell.
+/// Changes more than one column at a time, so that no check of a single column can detect it.
 pub(crate) fn what_is_replaced_together_is_found(world: &World) {
     let place = world.place("together");
     filled(&mut Ledger::create(&place).unwrap());
@@ -171,7 +171,7 @@ pub(crate) fn what_is_taken_out_or_reordered_is_found(world: &World) {
     let broken = |seq: u64| format!("record {seq}: its link in the chain is broken");
     assert_eq!(findings(&place), [broken(3), broken(4), broken(5)]);
 
-    // The last one, with the head put right: only who kept the head can tell.
+    // The last record, with the head adjusted: only an earlier copy of the head shows it.
     let place = world.place("order_3");
     let mut ledger = Ledger::create(&place).unwrap();
     filled(&mut ledger);
@@ -185,7 +185,7 @@ pub(crate) fn what_is_taken_out_or_reordered_is_found(world: &World) {
     assert_eq!(ledger.has_link(&kept), Ok(false));
 }
 
-/// Puts `text` in the place of a source, and makes everything that can be made fit it.
+/// Replaces the text of a source, and adjusts everything that can be adjusted to it.
 pub(crate) fn an_altered_source_with_a_rebuilt_chain_still_differs(world: &World) {
     let place = world.place("forged");
     let mut ledger = Ledger::create(&place).unwrap();
@@ -207,7 +207,7 @@ pub(crate) fn an_altered_source_with_a_rebuilt_chain_still_differs(world: &World
     );
     assert!(matches!(ledger.prompt(&run), Err(LedgerError::Damaged(_))));
 
-    // Who changes the version as well is left with a text that has another digest.
+    // If the version is changed as well, the text still has another digest.
     let mut again = kept.clone();
     again.composed.run.id = callsheet_store::new_id().unwrap();
     for origin in &mut again.composed.output.origins {
@@ -223,7 +223,7 @@ pub(crate) fn an_altered_source_with_a_rebuilt_chain_still_differs(world: &World
         [format!("run {}: its parts do not make the text with the SHA-256 {sha256}", again.composed.run.id)]
     );
 
-    // Another engine is told, not judged.
+    // Another engine is reported, not judged.
     let mut other = self::kept("T-1", &[("a.md", "x")]);
     other.composed.engine += 1;
     ledger.compose(&other).unwrap();
@@ -242,7 +242,7 @@ pub(crate) fn an_altered_source_with_a_rebuilt_chain_still_differs(world: &World
 }
 
 #[test]
-fn a_link_is_what_the_documentation_says_it_is() {
+fn chain_link_matches_documentation() {
     let payload = Event::payload(&crate::suite::events()[0]).unwrap();
     let payload = sha256(&[payload.as_bytes()]);
     let link = ChainLink { seq: 7, run: Some("r"), flow: None, kind: "delivered", at: "t", payload };

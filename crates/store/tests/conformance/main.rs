@@ -1,4 +1,4 @@
-//! One suite for both engines: whatever a ledger is kept in, it keeps it the same way.
+//! One suite for both engines: a ledger behaves the same on SQLite and on PostgreSQL.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -12,7 +12,7 @@ mod suite;
 use callsheet_mock::{Postgres, missing};
 use callsheet_store::{Ledger, LedgerUrl};
 
-/// An engine that hands out empty ledgers.
+/// Engine that provides empty ledgers.
 enum World {
     Sqlite(tempfile::TempDir),
     Postgres(Postgres),
@@ -53,13 +53,13 @@ const SUITE: &[fn(&World)] = &[
 ];
 
 #[test]
-fn on_sqlite() {
+fn suite_passes_on_sqlite() {
     let world = World::Sqlite(tempfile::tempdir().unwrap());
     SUITE.iter().for_each(|test| test(&world));
 }
 
 #[test]
-fn on_postgres() {
+fn suite_passes_on_postgres() {
     match Postgres::start() {
         Ok(server) => {
             let world = World::Postgres(server);

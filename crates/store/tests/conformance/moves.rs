@@ -1,10 +1,10 @@
-//! What leaves a ledger, and what comes into one.
+//! Tests retention, exports and imports.
 
 use std::io::BufReader;
 use std::slice::from_ref;
 
 use callsheet_core::EndReason;
-use callsheet_core::receipt::DeliveryReceipt;
+use callsheet_core::delivery::receipt::DeliveryReceipt;
 use callsheet_core::record::{Decided, DecidedBy, Delivered, Event, Exit, Id, Removed};
 use callsheet_store::{
     ExportScope, ImportReport, Ledger, LedgerError, LedgerUrl, RetentionPolicy, RunFilter, export, import,
@@ -76,7 +76,7 @@ pub(crate) fn retention_removes_what_nothing_needs(world: &World) {
         ledger.find(first.composed.run.id.as_str()),
         Err(LedgerError::NoRun(first.composed.run.id.to_string()))
     );
-    // The same text again is kept again.
+    // The same text is stored again.
     ledger.compose(&kept("T-4", &[("own.md", &own)])).unwrap();
     assert_eq!(problems(&mut ledger), Vec::<String>::new());
 }
@@ -87,7 +87,7 @@ fn exported(ledger: &mut Ledger, scope: &ExportScope) -> Vec<u8> {
     file
 }
 
-/// Records are read so many at a time.
+/// Records are read in pages.
 pub(crate) fn nothing_ends_with_the_first_page(world: &World) {
     let mut ledger = world.ledger("pages");
     let first = kept("T-1", &[("a.md", &"The first needs this.\n".repeat(50))]);
@@ -121,7 +121,7 @@ pub(crate) fn an_export_is_proved_without_its_ledger(world: &World) {
     let mut alone = read_export(&mut BufReader::new(&file[..])).unwrap();
     assert_eq!(problems(&mut alone), Vec::<String>::new());
     assert_eq!((ids(&mut alone), alone.prompt(&second).unwrap()), (vec![second.clone()], prompt));
-    // One changed byte anywhere, or a line less, and it is refused.
+    // A changed byte anywhere or a missing line is refused.
     let step = if std::env::var_os("CALLSHEET_LONG").is_some() { 1 } else { 97 };
     for at in (0..file.len()).step_by(step) {
         let mut other = file.clone();
@@ -149,7 +149,7 @@ pub(crate) fn an_import_gives_the_same_chain(world: &World) {
     let mut ledger = world.ledger("import");
     let (first, second) = filled(&mut ledger);
     ledger.compose(&kept("T-9", &[("a.md", "x")])).unwrap();
-    // Also what is gone leaves its link.
+    // Removed content leaves its link too.
     ledger.append(Some(&second), None, &Event::Exit(Exit::of(EndReason::Lost, None))).unwrap();
     let swept = ledger.sweep(RetentionPolicy { days: None, last: Some(1) }).unwrap();
     assert_eq!(swept.runs, [second.clone(), first]);
@@ -167,18 +167,18 @@ pub(crate) fn an_import_gives_the_same_chain(world: &World) {
         assert_eq!(target.records_after(0, 100).unwrap(), ledger.records_after(0, 100).unwrap());
         assert_eq!(problems(&mut target), Vec::<String>::new());
         assert_eq!(exported(&mut target, &ExportScope::All), file);
-        // A second time there is nothing new.
+        // A second import adds nothing.
         let again = import(&mut target, &mut BufReader::new(&file[..])).unwrap();
-        // The run, and the flow.
+        // The run and the flow.
         assert_eq!(again, ImportReport { runs: 0, records: 0, known: 2, same_chain: false });
     }
-    // Into a ledger with runs of its own: new numbers, and what was removed elsewhere is no news.
+    // Into a ledger with its own runs: numbers are new, and removals in the other ledger are skipped.
     let mut target = world.ledger("import_3");
     let own = kept("T-0", &[]);
     target.compose(&own).unwrap();
     let imported = import(&mut target, &mut BufReader::new(&file[..])).unwrap();
     assert_eq!(imported, ImportReport { runs: 1, records: 2, known: 0, same_chain: false });
-    // Each of what was added, the run and the flow, has a record that says so.
+    // The added run and the added flow each have a record that marks them.
     assert_eq!((ids(&mut target).len(), target.head().unwrap().seq), (2, 5));
     let rows = target.runs(&RunFilter { limit: 9, ..RunFilter::default() }).unwrap();
     assert_eq!(rows.iter().map(|row| row.imported).collect::<Vec<_>>(), [true, false]);
@@ -201,13 +201,13 @@ pub(crate) fn an_import_adds_nothing_to_what_is_there(world: &World) {
             detail: json!({ "event": "decided", "decision": "approve" }),
         })
     };
-    // Records about a run and a flow at once, one of which is the other ledger's.
+    // Records about a run and a flow at once, one of which belongs to the other ledger.
     let place = world.place("added_from");
     let mut evil = Ledger::create(&place).unwrap();
     let own = kept("T-7", &[("a.md", "x")]);
     let (own_run, own_flow) = (own.composed.run.id.clone(), new_id().unwrap());
     evil.compose(&own).unwrap();
-    // Whoever forges a ledger lists the runs in it that its records are about.
+    // A forged ledger lists the runs of its records.
     let mut raw = Raw::open(&place);
     for (seq, id) in [(1001, &run), (1002, &flow)] {
         let row = format!("({seq}, '{id}', 'run', '2026-01-01T00:00:00.000000Z')");
@@ -232,7 +232,7 @@ pub(crate) fn an_import_adds_nothing_to_what_is_there(world: &World) {
     assert_eq!(problems(&mut ledger), Vec::<String>::new());
 }
 
-/// A chain that does not contain a head of before takes no more records.
+/// A chain that does not contain an earlier head accepts no more records.
 pub(crate) fn a_chain_that_was_rolled_back_takes_no_records(world: &World) {
     let place = world.place("rolled_back");
     let mut ledger = Ledger::create(&place).unwrap();
@@ -244,7 +244,7 @@ pub(crate) fn a_chain_that_was_rolled_back_takes_no_records(world: &World) {
     let exit = Event::Exit(Exit::of(EndReason::Exited, Some(0)));
     let mut other = Ledger::open(&place).unwrap();
     other.expect_head(head);
-    // Others may append in between.
+    // Other processes may append in between.
     ledger.append(Some(&run), None, &exit).unwrap();
     other.append(Some(&run), None, &exit).unwrap();
     let mut raw = Raw::open(&place);
@@ -259,7 +259,7 @@ pub(crate) fn a_chain_that_was_rolled_back_takes_no_records(world: &World) {
     assert!(is_damaged(other.append(Some(&run), None, &exit), 13));
     let swept = other.sweep(RetentionPolicy { days: None, last: Some(0) });
     assert!(is_damaged(swept.map(|swept| swept.records), 13));
-    // As long as before, and not the same.
+    // As long as before, but with other records.
     let mut third = Ledger::open(&place).unwrap();
     for _ in 0..5 {
         third.append(Some(&run), None, &exit).unwrap();

@@ -1,4 +1,4 @@
-//! Prompts that are really composed, with everything there is to record of them.
+//! Composes real prompts, with everything that is recorded of them.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use callsheet_core::{
 };
 use callsheet_store::{new_id, now};
 
-/// The shipped files, and some of a project.
+/// The shipped files and those of a project.
 pub(crate) struct Project(pub(crate) BTreeMap<String, String>);
 
 impl Sources for Project {
@@ -35,7 +35,7 @@ pub(crate) fn project(files: &[(&str, &str)]) -> Project {
     Project(files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect())
 }
 
-/// A plan of a task, by a project of these files.
+/// Returns a request to plan a task, with the files of a project as documents.
 pub(crate) fn request(task: &str, project: &Project) -> Request {
     let documents = project
         .0
@@ -76,7 +76,7 @@ pub(crate) fn kept_after(task: &str, files: &[(&str, &str)], parent: Option<Id>)
     keep(run, &request, &sources.finish(), (&composed, &rendered, None), &composed.talk).unwrap()
 }
 
-/// The text of a prompt as it was composed.
+/// Returns the text of a composed prompt.
 pub(crate) fn text(task: &str, files: &[(&str, &str)]) -> String {
     let project = project(files);
     let composed = compose(&request(task, &project), &project).unwrap();

@@ -1,4 +1,4 @@
-//! The database behind a ledger, as somebody who tampers with it sees it.
+//! Raw access to the database behind a ledger, for tampering.
 
 use callsheet_store::LedgerUrl;
 use postgres::{Client, NoTls, SimpleQueryMessage};
@@ -25,7 +25,7 @@ pub(crate) enum Type {
     Bytes,
 }
 
-/// A table, its key, and its columns.
+/// Table with its key and its columns.
 type Table = (&'static str, &'static str, &'static [(&'static str, Type)]);
 
 pub(crate) const TABLES: &[Table] = &[
@@ -85,7 +85,7 @@ impl Raw {
         }
     }
 
-    /// Whether the database let it happen.
+    /// Runs a statement. Returns whether the database accepted it.
     pub(crate) fn run(&mut self, sql: &str) -> bool {
         match self {
             Self::Sqlite(connection) => connection.execute_batch(sql).is_ok(),
@@ -93,7 +93,7 @@ impl Raw {
         }
     }
 
-    /// A column of a table, in the order of the key.
+    /// Returns a column of a table, in the order of the key.
     pub(crate) fn column(&mut self, table: &str, key: &str, (column, ty): (&str, Type)) -> Vec<Cell> {
         let sql = format!("SELECT {column} FROM {table} ORDER BY {key}");
         match self {

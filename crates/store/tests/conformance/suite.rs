@@ -1,12 +1,13 @@
-//! What a ledger does when nothing goes wrong.
+//! Tests the normal operations of a ledger.
 
 use callsheet_core::EndReason;
-use callsheet_core::receipt::DeliveryReceipt;
+use callsheet_core::SharedText;
+use callsheet_core::delivery::receipt::DeliveryReceipt;
 use callsheet_core::record::{
     Decided, DecidedBy, Delivered, Digest, Event, Exit, Id, Imported, LogStream, Observed, Output, Removed,
     Replied, SubmissionRecord,
 };
-use callsheet_core::{SharedText, fact};
+use callsheet_core::request::fact;
 use callsheet_store::{DatabaseEngine, Ledger, LedgerError, LogExcerpt, LogLine, RunFilter, new_id};
 use serde_json::json;
 
@@ -14,7 +15,7 @@ use crate::World;
 use crate::prompts::{kept, kept_after, text};
 use crate::raw::Raw;
 
-/// One event of every kind but `composed`.
+/// Returns one event of every kind but `composed`.
 pub(crate) fn events() -> Vec<Event> {
     vec![
         Event::Delivered(Delivered { receipt: DeliveryReceipt::Spawned, evidence: "pid 7".into() }),
@@ -40,7 +41,7 @@ pub(crate) fn output(stream: LogStream, line: u64, text: &str) -> Event {
     Event::Output(Output { stream, line, text: SharedText::from(text), cut: false })
 }
 
-/// A ledger with two runs, one of them with everything that can happen, and a flow.
+/// Fills a ledger with two runs, one of them with every kind of event, and a flow.
 pub(crate) fn filled(ledger: &mut Ledger) -> (Id, Id) {
     let first = kept("T-1", &[("docs/plan.md", &"Plan with care.\n".repeat(60))]);
     ledger.compose(&first).unwrap();
@@ -149,7 +150,7 @@ pub(crate) fn runs_are_listed_and_found(world: &World) {
         (first.clone(), Some("exited"), Some("PASS"))
     );
     assert_eq!(ledger.find("last").unwrap().run.id, second);
-    // Made one after the other, two ids begin alike.
+    // Two ids created one after the other begin alike.
     let alike = first.as_str().bytes().zip(second.as_str().bytes()).take_while(|(a, b)| a == b).count();
     assert_eq!(ledger.find(&first.as_str()[..=alike]).unwrap().run.id, first);
     assert_eq!(
@@ -203,7 +204,7 @@ pub(crate) fn a_newer_schema_is_refused(world: &World) {
 }
 
 #[test]
-fn a_schema_that_is_not_ours_is_refused() {
+fn foreign_schema_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let place = callsheet_store::LedgerUrl::Sqlite(dir.path().join("ledger.db"));
     let ledger = Ledger::create(&place).unwrap();
@@ -218,7 +219,7 @@ fn a_schema_that_is_not_ours_is_refused() {
 }
 
 #[test]
-fn every_kind_of_record_is_read_as_it_was_written() {
+fn every_event_kind_round_trips() {
     let removed = Removed {
         why: "older than 3 days".into(),
         runs: vec![new_id().unwrap()],

@@ -1,4 +1,4 @@
-//! A file is taken for an export only if `export` could have written it, byte for byte.
+//! Tests that a file is read as an export only if `export` could have written it, byte for byte.
 
 use std::io::BufReader;
 
@@ -33,7 +33,7 @@ fn exports() -> [(Vec<String>, bool); 2] {
     })
 }
 
-/// The same lines with an end that is right for them, as somebody would make it who forges a file.
+/// Returns the lines with a matching end, as a forger would write it.
 fn with_end(lines: &[String]) -> String {
     let body = lines[..lines.len() - 1].concat();
     let count = body.split_inclusive('\n').count();
@@ -52,7 +52,7 @@ fn reversed(value: &Value) -> Value {
     }
 }
 
-/// The same value in other spellings.
+/// Returns the same value in other spellings.
 fn spellings(line: &str) -> Vec<String> {
     let text = line.trim_end_matches('\n');
     let value: Value = serde_json::from_str(text).unwrap();
@@ -81,7 +81,7 @@ fn spellings(line: &str) -> Vec<String> {
     all
 }
 
-/// Every forged file, with what was done to it.
+/// Returns every forged file, with a description of the forgery.
 fn forged(lines: &[String], all: bool) -> Vec<(String, String)> {
     let whole = lines.concat();
     let mut files = Vec::new();
@@ -101,7 +101,7 @@ fn forged(lines: &[String], all: bool) -> Vec<(String, String)> {
             forge(format!("line {at} as {other:?}"), with(at, &[other]));
         }
         forge(format!("line {at} twice"), with(at, &[line.clone(), line.clone()]));
-        // Which records a run has is known to its ledger alone.
+        // Only its ledger knows the records of a run.
         if all || !line.starts_with("{\"record") {
             forge(format!("line {at} left out"), with(at, &[]));
         }
@@ -140,7 +140,7 @@ fn forged(lines: &[String], all: bool) -> Vec<(String, String)> {
 }
 
 #[test]
-fn only_what_export_writes_is_read_and_imported() {
+fn forged_exports_are_refused() {
     let mut target = Ledger::create(&LedgerUrl::Memory).unwrap();
     target.compose(&kept("T-9", &[])).unwrap();
     let head = target.head().unwrap();
@@ -151,7 +151,7 @@ fn only_what_export_writes_is_read_and_imported() {
         for (what, file) in forged(&lines, all) {
             assert_ne!(file, lines.concat(), "{what}");
             tried += 1;
-            // In small pieces too: what comes after the end may not be in the buffer yet.
+            // In small pieces too: data after the end may not be in the buffer yet.
             for size in [1 << 16, 7] {
                 let read = read_export(&mut BufReader::with_capacity(size, file.as_bytes()));
                 let refused = matches!(read, Err(LedgerError::Damaged(_) | LedgerError::Newer { .. }));
@@ -168,20 +168,20 @@ fn only_what_export_writes_is_read_and_imported() {
     assert!(tried > 250, "{tried}");
 }
 
-/// A byte that JSON writes as six.
+/// Returns a text of bytes that JSON writes as six each.
 fn control(length: usize) -> String {
     "\u{1}".repeat(length)
 }
 
-/// Texts of every length around the one that a line holds, and of the bytes that take most room in it.
+/// Uses texts of lengths around the limit of a line, and of the bytes that take the most space in JSON.
 #[test]
-fn whatever_the_store_takes_an_export_writes_and_an_import_reads() {
+fn long_texts_survive_export_and_import() {
     const PIECE: usize = 8 << 20;
     const LINE: usize = 64 << 20;
     let mut texts =
         vec![control(PIECE + 1), format!("{}äöü", "x".repeat(PIECE - 3)), "\"\\".repeat(PIECE / 2 + 9)];
     if std::env::var_os("CALLSHEET_LONG").is_some() {
-        // Each takes six bytes in JSON, and 256 MiB are the most that is kept.
+        // Each takes six bytes in JSON, and at most 256 MiB are stored.
         texts.push(control((256 << 20) / 6 - 1_000));
     }
     let mut ledger = Ledger::create(&LedgerUrl::Memory).unwrap();
@@ -204,7 +204,7 @@ fn whatever_the_store_takes_an_export_writes_and_an_import_reads() {
     let mut again = Vec::new();
     export(&mut target, &ExportScope::All, &mut again).unwrap();
     assert!(again == file, "the second export is another one");
-    // What cannot be written again is not kept.
+    // A text that could not be exported is not stored.
     let decided = Decided {
         by: DecidedBy::Flow,
         what: "x".into(),
@@ -219,8 +219,8 @@ fn whatever_the_store_takes_an_export_writes_and_an_import_reads() {
 }
 
 #[test]
-fn a_line_that_is_too_long_is_not_read_to_its_end() {
-    /// As many bytes as one asks for, and how many were asked for.
+fn overlong_line_is_not_read_fully() {
+    /// Endless input, with the number of requested bytes.
     struct Endless(usize);
     impl std::io::Read for Endless {
         fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
@@ -238,7 +238,7 @@ fn a_line_that_is_too_long_is_not_read_to_its_end() {
         LedgerError::Damaged("line 2 of the export: it is longer than 67108864 bytes".into())
     );
     assert!(reader.get_ref().get_ref().1.0 <= (64 << 20) + (1 << 20));
-    // Without a first line it is known much sooner.
+    // Without a valid first line, the read stops much sooner.
     let mut reader = BufReader::new(Endless(0));
     assert_eq!(
         read_export(&mut reader).unwrap_err(),
@@ -247,9 +247,9 @@ fn a_line_that_is_too_long_is_not_read_to_its_end() {
     assert!(reader.get_ref().0 <= 64 << 10);
 }
 
-/// Pieces that an export would not have made.
+/// Tests splits that an export would not make.
 #[test]
-fn pieces_are_cut_in_one_way_only() {
+fn only_canonical_text_splits_are_accepted() {
     const PIECE: usize = 8 << 20;
     let mut ledger = Ledger::create(&LedgerUrl::Memory).unwrap();
     let run = kept("T-1", &[("a.md", "x")]);
@@ -271,18 +271,18 @@ fn pieces_are_cut_in_one_way_only() {
         }
     };
     let cut = "a text is cut at another place than an export cuts it";
-    // Shorter, with the rest in the next one.
+    // A shorter part, with the rest in the next line.
     let mut shorter = lines.clone();
     shorter[at] = lines[at].replacen("xx", "x", 1);
     shorter[at + 1] = lines[at + 1].replacen("\"payload\":\"", "\"payload\":\"x", 1);
     refused(&shorter, cut);
-    // All of it in one line.
+    // The whole text in one line.
     let mut one = lines.clone();
     let part = one.remove(at);
     let part = part.trim_start_matches("{\"part\":{\"text\":\"").trim_end_matches("\"}}\n").to_owned();
     one[at] = one[at].replacen("\"payload\":\"", &format!("\"payload\":\"{part}"), 1);
     refused(&one, cut);
-    // An empty end, a piece of nothing, and an older version.
+    // A part without a text, and an older version.
     let mut nothing = lines.clone();
     nothing.insert(lines.len() - 1, "{\"part\":{\"text\":\"\"}}\n".into());
     refused(&nothing, "pieces stand before it that are of no text");
@@ -291,9 +291,9 @@ fn pieces_are_cut_in_one_way_only() {
     refused(&older, "version 1 has no parts");
 }
 
-/// An end that is right for records of which the last are gone.
+/// The end matches, but the last record is missing.
 #[test]
-fn an_export_without_its_last_records_is_refused() {
+fn export_without_last_record_is_refused() {
     let (lines, _) = exports()[0].clone();
     let last = lines.len() - 2;
     assert!(lines[last].starts_with("{\"record\""));

@@ -1,4 +1,5 @@
-//! Proofs: what a wrong clock, a sweep beside a run, and a forged export cannot do to a ledger.
+//! Tests that a wrong clock, a sweep beside a run, a forged export, an older schema and a silent server do
+//! not harm a ledger.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -13,7 +14,7 @@ mod waits;
 use callsheet_mock::{Postgres, not_tested};
 use callsheet_store::LedgerUrl;
 
-/// Does `work` with an empty SQLite ledger, and with one on PostgreSQL if there is a server.
+/// Runs `work` with an empty SQLite ledger, and with one on PostgreSQL if there is a server.
 fn on_both(name: &str, work: impl Fn(&LedgerUrl)) {
     let dir = tempfile::tempdir().unwrap();
     work(&LedgerUrl::Sqlite(dir.path().join("ledger.db")));

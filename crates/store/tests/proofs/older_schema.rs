@@ -1,4 +1,4 @@
-//! What is read is not migrated: a ledger of an older schema is read as it is.
+//! Tests that a ledger of an older schema is read without a migration.
 
 use callsheet_core::record::sha256;
 use callsheet_store::{
@@ -22,7 +22,7 @@ fn run(place: &LedgerUrl, sql: &str) {
 }
 
 #[test]
-fn a_ledger_of_every_older_schema_is_read() {
+fn older_schemas_are_read() {
     on_both("older_schemas", |place| {
         assert!(matches!(Ledger::read(place), Err(LedgerError::NotThere(_))));
         let engine = if matches!(place, LedgerUrl::Sqlite(_)) {

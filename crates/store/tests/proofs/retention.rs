@@ -1,15 +1,15 @@
-//! Retention removes nothing that goes on, and nothing because a clock was wrong.
+//! Tests that retention removes neither unfinished runs nor runs whose time comes from a wrong clock.
 
 use std::process::Command;
 use std::slice::from_ref;
 
+use callsheet_core::delivery::receipt::DeliveryReceipt;
 use callsheet_core::flow::{self, FlowDecision, FlowSettings, find_flow};
-use callsheet_core::receipt::DeliveryReceipt;
+use callsheet_core::library::layout::Layout;
 use callsheet_core::record::{
     Decided, DecidedBy, Delivered, Event, Exit, Id, LaunchRecord, LogStream, Observed, Output, RecordBundle,
     Replied,
 };
-use callsheet_core::request::Layout;
 use callsheet_core::{Builtin, EndReason, Library};
 use callsheet_store::{Ledger, LedgerError, LedgerUrl, RetentionPolicy, new_id};
 use serde_json::json;
@@ -23,7 +23,7 @@ fn problems(ledger: &mut Ledger) -> Vec<String> {
     ledger.verify_all(true).unwrap().problems.iter().map(ToString::to_string).collect()
 }
 
-/// A prompt that a program is started with.
+/// Returns a prompt with which a program is started.
 fn launched(parent: Option<&Id>, flow: Option<&Id>) -> RecordBundle {
     let mut kept = kept_after("T-1", &[("a.md", &"A text of this run.\n".repeat(40))], parent.cloned());
     let flow = flow.map(|flow| ("flow".to_owned(), flow.to_string()));
@@ -31,7 +31,7 @@ fn launched(parent: Option<&Id>, flow: Option<&Id>) -> RecordBundle {
     kept
 }
 
-/// All that is recorded of a run after its prompt, in order.
+/// Returns all events of a run after its prompt, in order.
 fn life() -> Vec<Event> {
     vec![
         Event::Delivered(Delivered { receipt: DeliveryReceipt::Spawned, evidence: "pid 7".into() }),
@@ -42,7 +42,7 @@ fn life() -> Vec<Event> {
     ]
 }
 
-/// Records all of it.
+/// Records all events of a run.
 fn live(ledger: &mut Ledger, run: &Id) {
     for event in life() {
         ledger.append(Some(run), None, &event).unwrap();
@@ -50,7 +50,7 @@ fn live(ledger: &mut Ledger, run: &Id) {
 }
 
 #[test]
-fn a_run_stays_until_all_of_it_is_recorded() {
+fn unfinished_run_is_kept() {
     on_both("unfinished_runs", |place| {
         let (mut ledger, mut other) = (Ledger::create(place).unwrap(), Ledger::create(place).unwrap());
         let first = launched(None, None);
@@ -63,7 +63,7 @@ fn a_run_stays_until_all_of_it_is_recorded() {
         ledger.compose(&second).unwrap();
         for (step, event) in life().iter().enumerate() {
             let swept = other.sweep(NOTHING).unwrap();
-            // The run that has ended is removed, the other and its parent stay.
+            // The ended run is removed; the other one and its parent stay.
             let wanted = if step == 0 { vec![first.composed.run.id.clone()] } else { vec![] };
             assert_eq!((swept.runs, swept.unfinished), (wanted, vec![id.clone()]), "before {}", event.kind());
             ledger.append(Some(id), None, event).unwrap();
@@ -71,7 +71,7 @@ fn a_run_stays_until_all_of_it_is_recorded() {
         }
         let swept = other.sweep(NOTHING).unwrap();
         assert_eq!(swept.runs, [id.clone(), parent.composed.run.id.clone()]);
-        // Nothing is appended to what is gone, whatever it is.
+        // Nothing can be appended to a removed run.
         let head = ledger.head().unwrap();
         for event in life() {
             assert_eq!(ledger.append(Some(id), None, &event), Err(LedgerError::NoRun(id.to_string())));
@@ -81,7 +81,7 @@ fn a_run_stays_until_all_of_it_is_recorded() {
 }
 
 #[test]
-fn the_runs_of_a_flow_stay_until_it_has_ended() {
+fn runs_of_unfinished_flow_are_kept() {
     on_both("unfinished_flows", |place| {
         let mut ledger = Ledger::create(place).unwrap();
         let flow = new_id().unwrap();
@@ -117,7 +117,7 @@ fn the_runs_of_a_flow_stay_until_it_has_ended() {
             decide(&mut ledger, event);
         }
         assert_eq!(ledger.sweep(NOTHING).unwrap().runs, from_ref(id));
-        // A flow that nothing is known of may go on.
+        // An unknown flow may not have ended.
         let unknown = launched(None, Some(&new_id().unwrap()));
         ledger.compose(&unknown).unwrap();
         let id = &unknown.composed.run.id;
@@ -127,7 +127,7 @@ fn the_runs_of_a_flow_stay_until_it_has_ended() {
     });
 }
 
-/// A run that was recorded with this time.
+/// Records a run with this start time.
 fn at(ledger: &mut Ledger, started: &str) -> Id {
     let mut kept = kept("T-1", &[]);
     kept.composed.run.started = started.into();
@@ -135,7 +135,7 @@ fn at(ledger: &mut Ledger, started: &str) -> Id {
     kept.composed.run.id
 }
 
-/// The time so many days ago.
+/// Returns the time this many days ago.
 fn days_ago(days: u32) -> String {
     let mut date = Command::new("date");
     date.args(["-u", "-d", &format!("{days} days ago"), "+%Y-%m-%dT%H:%M:%S.000000Z"]);
@@ -143,7 +143,7 @@ fn days_ago(days: u32) -> String {
 }
 
 #[test]
-fn no_run_is_removed_because_a_clock_was_wrong() {
+fn wrong_clock_removes_no_run() {
     let (backwards, soon) = (days_ago(300), "2999-12-31T00:00:00.000000Z");
     let wrong = [
         "0000-01-01T00:00:00.000000Z",
@@ -165,7 +165,7 @@ fn no_run_is_removed_because_a_clock_was_wrong() {
         let odd = at(&mut ledger, wrong);
         let swept = ledger.expired(days).unwrap();
         assert_eq!((swept.runs, swept.clock_is_wrong), (vec![before.clone()], false), "{number}: {wrong}");
-        // A run after it whose time is right and long ago tells that this one is old too.
+        // A later run whose time is right and long ago shows that this one is old too.
         at(&mut ledger, &days_ago(60));
         let swept = ledger.sweep(days).unwrap();
         assert!(swept.runs.contains(&odd) && swept.runs.len() == 3, "{number}: {wrong}: {swept:?}");
@@ -173,9 +173,9 @@ fn no_run_is_removed_because_a_clock_was_wrong() {
     }
 }
 
-/// A clock that jumps far ahead is not believed at once, neither alone nor with runs that it gave their times.
+/// A clock that jumps far ahead is not believed at once, even if runs have its times.
 #[test]
-fn a_long_step_of_time_is_not_believed_at_once() {
+fn long_time_step_is_distrusted() {
     let days = RetentionPolicy { days: Some(30), last: None };
     let removed = |times: &[u32]| {
         let mut ledger = Ledger::create(&LedgerUrl::Memory).unwrap();

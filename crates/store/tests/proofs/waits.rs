@@ -1,4 +1,5 @@
-//! A server that does not answer is not waited for, wherever it stops.
+//! Tests that no operation waits for ever: neither for a silent server, nor for a lock, nor for a special
+//! file.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -18,7 +19,8 @@ fn connect(url: &str) -> Result<Ledger, LedgerError> {
     Ledger::connect(&LedgerUrl::Postgres(url.into()), OpenMode::Create, LedgerTimeouts::at_most(SHORT))
 }
 
-/// Passes `most` bytes of a server's answers on for each connection, and holds all others back. Its address.
+/// Starts a proxy that forwards `most` bytes of the server's answers per connection and holds the rest back.
+/// Returns its address.
 fn narrow(server: Option<&str>, most: usize) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -55,16 +57,16 @@ fn pump(mut from: TcpStream, mut to: TcpStream, most: usize) -> io::Result<()> {
 }
 
 #[test]
-fn a_server_that_accepts_and_says_nothing_is_given_up() {
+fn silent_server_times_out() {
     let address = narrow(None, 0);
     let refused = connect(&format!("postgres://me@{address}/shop")).unwrap_err();
     assert_eq!(refused, LedgerError::NoAnswer(SHORT));
     assert_eq!(refused.to_string(), "the server of the ledger did not answer within 1s");
 }
 
-/// At whatever byte the answers end, the caller hears of it, and the ledger is whole.
+/// Whichever byte the answers end at, the caller gets an error and the ledger stays intact.
 #[test]
-fn a_server_that_stops_in_the_middle_of_an_answer_is_given_up() {
+fn server_stopping_mid_answer_times_out() {
     let server = match Postgres::start() {
         Ok(server) => server,
         Err(why) => return not_tested(&format!("a server that stops answering: {why}")),
@@ -99,9 +101,9 @@ fn a_server_that_stops_in_the_middle_of_an_answer_is_given_up() {
     assert!(given_up > 5, "only {given_up} places");
 }
 
-/// A stopped process keeps its sockets: only a limit on this side helps.
+/// A stopped process keeps its sockets open: only a limit on the client helps.
 #[test]
-fn a_server_that_is_stopped_is_given_up_and_used_again() {
+fn stopped_server_times_out_then_recovers() {
     let server = match Postgres::start() {
         Ok(server) => server,
         Err(why) => return not_tested(&format!("a server that is stopped: {why}")),
@@ -114,19 +116,19 @@ fn a_server_that_is_stopped_is_given_up_and_used_again() {
     let exit = Event::Exit(Exit::of(EndReason::Exited, Some(0)));
     let paused = server.pause().unwrap();
     assert_eq!(ledger.append(Some(&id), None, &exit), Err(LedgerError::NoAnswer(SHORT)));
-    // It is not even waited for when it is asked again, or closed.
+    // A further request or a close does not wait for it either.
     assert_eq!(ledger.head(), Err(LedgerError::NoAnswer(SHORT)));
     assert_eq!(connect(&url).unwrap_err(), LedgerError::NoAnswer(SHORT));
     drop(paused);
-    // What was asked before may have been done meanwhile; the same ledger goes on.
+    // The earlier request may have been carried out meanwhile; the same ledger continues.
     let next = ledger.append(Some(&id), None, &exit).unwrap();
     let checked = ledger.verify_all(true).unwrap();
     assert_eq!((checked.head.seq, checked.problems), (next, vec![]));
 }
 
-/// One that writes and is stopped holds the lock; the others say so instead of waiting for ever.
+/// A stopped writer holds the lock; other writers report it instead of waiting for ever.
 #[test]
-fn a_writer_that_holds_the_lock_is_given_up() {
+fn held_writer_lock_times_out() {
     let server = match Postgres::start() {
         Ok(server) => server,
         Err(why) => return not_tested(&format!("a lock that is held: {why}")),
@@ -143,7 +145,7 @@ fn a_writer_that_holds_the_lock_is_given_up() {
 }
 
 #[test]
-fn a_sqlite_ledger_that_is_held_is_given_up() {
+fn held_sqlite_ledger_times_out() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("ledger.db");
     let mut ledger =
@@ -159,7 +161,7 @@ fn a_sqlite_ledger_that_is_held_is_given_up() {
 
 /// SQLite itself would wait for a FIFO beside a database.
 #[test]
-fn what_is_no_file_is_no_ledger_and_lies_beside_none() {
+fn special_files_are_refused() {
     for ending in ["", "-wal", "-shm", "-journal"] {
         for mode in [OpenMode::Read, OpenMode::Write, OpenMode::Create] {
             let dir = tempfile::tempdir().unwrap();
@@ -178,7 +180,7 @@ fn what_is_no_file_is_no_ledger_and_lies_beside_none() {
 /// Reading some of these waits for ever, and none of them is a file.
 #[test]
 #[cfg(target_os = "linux")]
-fn what_the_kernel_shows_is_no_ledger() {
+fn kernel_files_are_refused() {
     for path in ["/proc/kmsg", "/proc/self/status", "/proc/self/new.db", "/sys/kernel/notes", "/sys/new.db"] {
         for mode in [OpenMode::Read, OpenMode::Write, OpenMode::Create] {
             let opened = Ledger::connect(&LedgerUrl::Sqlite(path.into()), mode, LedgerTimeouts::default());

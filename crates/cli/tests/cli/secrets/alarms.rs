@@ -1,4 +1,4 @@
-//! Ordinary lines, and how many of them are taken for secrets.
+//! Tests how many ordinary lines are mistaken for secrets.
 
 use std::fs;
 use std::io::Write as _;
@@ -34,7 +34,7 @@ fn files(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Texts below `dir`: all of them, or so many from here and there.
+/// Reads the texts below `dir`, at most `most` of them, evenly spread.
 fn texts(dir: &Path, most: usize) -> Vec<(String, String)> {
     let mut found = Vec::new();
     files(dir, &mut found);
@@ -43,7 +43,7 @@ fn texts(dir: &Path, most: usize) -> Vec<(String, String)> {
     found.into_iter().step_by(step).filter_map(text).collect()
 }
 
-/// What people write that looks random and is no secret.
+/// Generates lines that look random and are not secrets.
 fn random_looking(dice: &mut Dice) -> Vec<String> {
     let hex = |dice: &mut Dice, length: usize| dice.of("0123456789abcdef", length);
     let mut lines = Vec::new();
@@ -69,7 +69,7 @@ fn random_looking(dice: &mut Dice) -> Vec<String> {
 }
 
 #[test]
-fn few_ordinary_lines_are_taken_for_secrets() {
+fn few_ordinary_lines_are_reported() {
     let registry = std::env::var_os("CARGO_HOME")
         .map(PathBuf::from)
         .or_else(|| Some(std::env::home_dir()?.join(".cargo")));

@@ -1,5 +1,5 @@
-//! What the gate says, and what becomes of a secret in each mode. No secret stands in this file: they are put together
-//! when the tests run.
+//! Tests the messages of the gate and the fate of a secret in each mode. This file contains no secret: the
+//! tests assemble them at run time.
 
 use std::fs;
 
@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use crate::world::{Said, World, said};
 
-/// A token of the form that GitHub gives to its tokens.
+/// Returns a token in GitHub's format.
 fn token() -> String {
     ["ghp", "_", "wJ4kP0sXq9Z", "bT7mV2cR5nY", "8fL1dG6hK3aQu0"].concat()
 }
 
 const STARS: &str = "****************************************";
 
-/// A project whose template of one word carries one file with a token in it.
+/// Creates a project with a system template of one word and a file that contains a token.
 fn world() -> World {
     let world = World::new();
     world.write(".callsheet/templates/system/BASE-plan.md", "Plan.");
@@ -45,7 +45,7 @@ fn told(severity: &str, more: &str, hint: &str) -> String {
 const WARN_HINT: &str = "  = hint: `--secrets redact` puts placeholders there, `--secrets refuse` stops\n";
 
 #[test]
-fn each_mode_does_what_it_says() {
+fn every_mode_handles_found_secret() {
     let world = world();
     let warned = Said { code: 0, out: prompt(&token()), err: told("warning", "", WARN_HINT) };
     assert_eq!(run(&world, &["compose"]), warned);
@@ -58,7 +58,7 @@ fn each_mode_does_what_it_says() {
     let err = told("warning", &format!(": replaced by `{placeholder}`"), "");
     let redacted = Said { code: 0, out: prompt(placeholder), err };
     assert_eq!(run(&world, &["compose", "--secrets", "redact"]), redacted);
-    // Nobody looks at what goes to standard output unseen; what is kept or written to a file is told of.
+    // `allow` does not scan a prompt for standard output; it reports secrets in recorded prompts and files.
     let allowed = Said { code: 0, out: prompt(&token()), err: String::new() };
     assert_eq!(run(&world, &["compose", "--secrets", "allow"]), allowed);
     let told = Said { code: 0, out: String::new(), err: told("warning", ": let through", "") };
@@ -66,7 +66,7 @@ fn each_mode_does_what_it_says() {
 }
 
 #[test]
-fn what_was_found_is_there_for_the_record() {
+fn json_lists_found_secrets() {
     let world = world();
     let secrets =
         |mode: &str| run(&world, &["compose", "--json", "--secrets", mode]).json()["secrets"].take();
@@ -80,7 +80,7 @@ fn what_was_found_is_there_for_the_record() {
 }
 
 #[test]
-fn explain_masks_and_its_ranges_stay() {
+fn explain_masks_secret_and_keeps_ranges() {
     let world = world();
     let explained = run(&world, &["explain", "--json"]).json();
     assert_eq!(explained["text"], prompt(STARS));
@@ -89,7 +89,7 @@ fn explain_masks_and_its_ranges_stay() {
 }
 
 #[test]
-fn the_same_secret_has_the_same_placeholder_and_another_one_another() {
+fn equal_secrets_share_placeholder() {
     let world = world();
     let other = token().replace("wJ4k", "Zq7c");
     let text = format!("{} {other} {}", token(), token());
@@ -100,9 +100,9 @@ fn the_same_secret_has_the_same_placeholder_and_another_one_another() {
     assert_eq!(composed, Said { code: 0, out: wanted, err: String::new() });
 }
 
-/// Neither the template nor the value is a secret by itself.
+/// Neither the template nor the value alone is a secret.
 #[test]
-fn a_secret_that_two_pieces_make_together_is_refused_where_nothing_may_pass() {
+fn secret_across_two_pieces_is_found() {
     let world = World::new();
     let half = token()[..20].to_string();
     world.write(".callsheet/templates/system/BASE-plan.md", format!("Log in with {half}{{{{rest}}}} now."));
@@ -128,7 +128,7 @@ fn a_secret_that_two_pieces_make_together_is_refused_where_nothing_may_pass() {
 }
 
 #[test]
-fn a_name_of_a_file_cannot_be_replaced() {
+fn secret_in_file_name_is_refused() {
     let world = world();
     let name = format!("{}.txt", token());
     world.write(&name, "text");
@@ -142,7 +142,7 @@ fn a_name_of_a_file_cannot_be_replaced() {
 }
 
 #[test]
-fn a_project_can_be_strict_but_not_lax() {
+fn project_can_only_tighten_mode() {
     let world = world();
     let usual = run(&world, &["compose"]);
     for lax in ["allow", "warn"] {
@@ -169,7 +169,7 @@ fn a_project_can_be_strict_but_not_lax() {
 }
 
 #[test]
-fn a_project_adds_rules_and_takes_none_away() {
+fn project_rules_only_add() {
     let world = world();
     let rule = "[[rule]]\nid = \"order-code\"\ndescription = \"an order code\"\nliterals = [\"ORD-\"]\npattern = 'ORD-[0-9]{8}'\n";
     world.write(".callsheet/secrets/providers.toml", rule);
@@ -182,9 +182,9 @@ fn a_project_adds_rules_and_takes_none_away() {
     assert_eq!(world.run(ask), Said { code: 10, out: String::new(), err: err.into() });
 }
 
-/// A value that is marked goes in as it is, and nothing else says it.
+/// A value marked as secret is inserted unchanged and appears in no other output.
 #[test]
-fn a_marked_value_is_delivered_and_said_by_nothing_else() {
+fn marked_value_appears_only_in_prompt() {
     let world = World::new();
     world.write(".callsheet/templates/system/BASE-plan.md", "Log in with {{login}}.");
     world.write("login.txt", token());
@@ -221,9 +221,9 @@ fn a_marked_value_is_delivered_and_said_by_nothing_else() {
     assert_eq!(refused, Said { code: 2, out: String::new(), err: err.into() });
 }
 
-/// What is wrong with a file is shown with the line that it is on, and somebody's key may stand there.
+/// A diagnostic shows the line of the error, and that line may contain a key.
 #[test]
-fn no_error_says_a_secret() {
+fn errors_mask_secrets() {
     let world = World::new();
     world.write("request.toml", format!("instructions = \"Log in with {}\n", token()));
     let refused = world.run(["compose", "--request", "request.toml"]);

@@ -1,4 +1,4 @@
-//! 500 planted secrets, through every way in.
+//! Tests 500 planted secrets on every input channel.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::world::World;
 
 const PLANTED: usize = 500;
 
-/// Puts a text where it gets into a prompt, and says how the prompt is asked for.
+/// Writes a text to one input of a prompt. Returns the arguments and the standard input for the prompt.
 type Input = fn(&World, &str) -> (Vec<String>, Vec<u8>);
 
 fn args(args: &[&str]) -> Vec<String> {
@@ -124,7 +124,7 @@ const INPUTS: &[(&str, Input)] = &[
     }),
 ];
 
-/// Secrets one below the other, and on which line each begins.
+/// Joins the secrets into one text. Returns it and the secret that begins on each line.
 fn batch(planted: &[Planted]) -> (String, BTreeMap<usize, usize>) {
     let mut text = String::new();
     let mut lines = BTreeMap::new();
@@ -136,7 +136,7 @@ fn batch(planted: &[Planted]) -> (String, BTreeMap<usize, usize>) {
     (text, lines)
 }
 
-/// Which of them were found, by what a refusal says.
+/// Returns the secrets that a refusal reports.
 fn found(refusal: &Value, lines: &BTreeMap<usize, usize>) -> Vec<usize> {
     let place = |error: &Value| -> Option<usize> {
         assert_eq!(error["code"], "secret/found", "{error}");
@@ -149,7 +149,7 @@ fn found(refusal: &Value, lines: &BTreeMap<usize, usize>) -> Vec<usize> {
 }
 
 #[test]
-fn planted_secrets_are_caught_on_every_way_in_and_said_by_nobody() {
+fn planted_secrets_are_caught_and_masked() {
     let mut dice = Dice(1);
     let all: Vec<Planted> = (0..PLANTED).map(|number| plant(&mut dice, number)).collect();
     let mut missed = Vec::new();

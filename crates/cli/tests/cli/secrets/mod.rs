@@ -1,5 +1,5 @@
-//! The gate against secrets: what it says and does, what of 500 planted ones is caught, and what is taken for one by
-//! mistake.
+//! Tests the gate against secrets: its messages and modes, its hits among 500 planted secrets, its false
+//! alarms, and the contents of the ledger.
 
 mod alarms;
 mod gate;

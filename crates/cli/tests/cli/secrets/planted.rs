@@ -1,6 +1,6 @@
-//! Secrets that are made up: their forms are those that providers write about, not those of our rules.
+//! Generates fake secrets in the formats that providers document, independently of our rules.
 
-/// Random numbers that are the same in every run (splitmix64).
+/// Random number generator with the same sequence in every run (splitmix64).
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -45,17 +45,17 @@ const ALNUM: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 const BASE32: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
-/// A secret in the text that it would be met in.
+/// A secret inside a typical text.
 pub(crate) struct Planted {
     pub(crate) kind: &'static str,
     pub(crate) secret: String,
-    /// One line, or several.
+    /// One or more lines.
     pub(crate) text: String,
 }
 
 type Make = fn(&mut Dice) -> String;
 
-/// What can be told by its form, wherever it stands.
+/// Secrets that are recognizable by their format in any text.
 const BY_FORM: &[(&str, Make)] = &[
     ("AWS access key", |d| format!("{}{}", d.pick(&["AKIA", "ASIA"]), d.of(BASE32, 16))),
     ("Google API key", |d| format!("AIza{}", d.url64(35))),
@@ -115,7 +115,7 @@ const BY_FORM: &[(&str, Make)] = &[
     ("JSON Web Token", |d| format!("eyJ{}.eyJ{}.{}", d.url64(33), d.url64(120), d.url64(43))),
 ];
 
-/// What is told by the name that it is given to.
+/// Secrets that are recognizable by the name they are assigned to.
 const BY_NAME: &[(&str, Make)] = &[
     ("AWS secret key", |d| d.base64(40)),
     ("random password", |d| d.of(&format!("{ALNUM}!@#$%^*"), 16)),

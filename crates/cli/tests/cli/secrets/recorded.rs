@@ -1,12 +1,12 @@
-//! What the ledger keeps of secrets: nothing.
+//! Tests that the ledger keeps no secrets.
 
 use std::fs;
 
 use super::planted::{Dice, Planted, plant};
 use crate::world::World;
 
-/// Everything that is kept, as it could be read: the database and what lies beside it, and an export, in which no
-/// text is packed.
+/// Reads everything that is stored: the database, the files beside it, and an export, in which texts are not
+/// compressed.
 fn kept(world: &World) -> Vec<u8> {
     let mut bytes = Vec::new();
     for path in [world.ledger(), world.beside("-wal"), world.beside("-shm")] {
@@ -19,13 +19,13 @@ fn kept(world: &World) -> Vec<u8> {
 }
 
 fn holds(bytes: &[u8], secret: &str) -> bool {
-    // A secret of several lines would be written with `\n` for the line ends.
+    // The line ends of a secret of several lines would be stored as `\n`.
     let longest = secret.lines().max_by_key(|line| line.len()).unwrap_or_default();
     bytes.windows(longest.len()).any(|window| window == longest.as_bytes())
 }
 
 #[test]
-fn nothing_of_a_redacted_secret_is_in_the_ledger() {
+fn redacted_secret_is_not_stored() {
     let world = World::new();
     let mut dice = Dice(42);
     let planted: Vec<Planted> = (0..500).map(|number| plant(&mut dice, number)).collect();
@@ -48,7 +48,7 @@ fn nothing_of_a_redacted_secret_is_in_the_ledger() {
         assert_eq!(done.code, 0, "{}", done.err);
         let prompt = done.json()["text"].as_str().unwrap().to_owned();
         let run = done.json()["run"].as_str().unwrap().to_owned();
-        // What was delivered, what is stored and what is verified agree.
+        // The delivered, the stored and the verified prompt are the same.
         assert_eq!(world.run(["show", &run, "--prompt"]).out, prompt);
         shown += some.iter().filter(|planted| holds(prompt.as_bytes(), &planted.secret)).count();
     }
@@ -61,7 +61,7 @@ fn nothing_of_a_redacted_secret_is_in_the_ledger() {
 }
 
 #[test]
-fn a_secret_is_refused_and_nothing_is_written() {
+fn refused_secret_writes_nothing() {
     let world = World::new();
     let secret = plant(&mut Dice(7), 0);
     world.write("notes.md", &secret.text);
@@ -93,7 +93,7 @@ fn a_secret_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn a_value_that_is_marked_as_secret_is_delivered_and_kept_as_a_seal() {
+fn marked_value_is_stored_as_hmac() {
     let world = World::new();
     world.write(".callsheet/templates/identity/keeper.md", "The word is {{word}}.");
     world.write("word.txt", "open sesame, please");

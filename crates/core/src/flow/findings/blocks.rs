@@ -1,16 +1,16 @@
-//! The lines of a review that say something: headings, entries of lists, rows of tables and paragraphs. Code, quotes and
-//! comments do not count.
+//! Splits a review into lines of content: headings, entries of lists, rows of tables and paragraphs. Code,
+//! quotes and comments are skipped.
 
 use alloc::vec::Vec;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReviewBlockKind {
     Heading(usize),
-    /// An entry of a list, indented so far.
+    /// An entry of a list, with its indentation.
     Item(usize),
-    /// The columns of a table.
+    /// The column names of a table.
     Columns,
-    /// A row of a table; its columns are the block at this place.
+    /// A row of a table, with the index of the block that names its columns.
     Row(Option<usize>),
     /// A line of a paragraph: the first one, or another.
     Text {
@@ -18,11 +18,11 @@ pub(super) enum ReviewBlockKind {
     },
 }
 
-/// A line, without the sign that makes it what it is.
+/// Line without the Markdown sign of its kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReviewBlock<'t> {
     pub(super) kind: ReviewBlockKind,
-    /// Where its words begin.
+    /// Offset of its words.
     pub(super) start: usize,
     pub(super) text: &'t str,
 }
@@ -55,13 +55,13 @@ struct ReviewBlockReader<'t> {
     blocks: Vec<ReviewBlock<'t>>,
     fence: Option<&'t str>,
     is_comment: bool,
-    /// The lines before belong to a quote, which goes on until a block begins.
+    /// The lines before belong to a quote, which continues until a block begins.
     is_quote: bool,
-    /// What is indented belongs to a list.
+    /// Indented lines belong to a list.
     in_list: bool,
-    /// A paragraph goes on.
+    /// A paragraph is open.
     in_text: bool,
-    /// The columns of the table that goes on.
+    /// The table that is open, with the index of its column names.
     table: Option<Option<usize>>,
 }
 
@@ -115,7 +115,7 @@ impl<'t> ReviewBlockReader<'t> {
             (self.in_list, self.in_text) = (true, true);
             self.add(ReviewBlockKind::Item(indent), start + marker, rest);
         } else if self.is_quote {
-            // The paragraph of a quote goes on without its sign.
+            // The paragraph of a quote may continue without its sign.
         } else if is_rule_of_table(words) {
             let columns = self.blocks.len().checked_sub(1).filter(|_| self.in_text || self.table.is_some());
             if let Some(columns) = columns {
@@ -150,14 +150,14 @@ fn run(words: &str, sign: char) -> usize {
     words.len() - words.trim_start_matches(sign).len()
 }
 
-/// The fence of a code block that begins here.
+/// Returns the fence of a code block that begins here.
 fn fence(words: &str) -> Option<&str> {
     let sign = words.chars().next().filter(|sign| matches!(sign, '`' | '~'))?;
     let length = run(words, sign);
     (length >= 3 && (sign == '~' || !words[length..].contains('`'))).then(|| &words[..length])
 }
 
-/// How long the sign of an entry is, with its box, and what follows it.
+/// Returns the length of a list marker, including its checkbox, and the text behind it.
 fn marker(words: &str) -> (usize, &str) {
     let digits = words.len() - words.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let after = match digits {
@@ -180,7 +180,7 @@ fn is_rule_of_table(words: &str) -> bool {
         && { words.chars().all(|c| matches!(c, '|' | '-' | ':' | ' ' | '\t')) }
 }
 
-/// The cells of a row, each with its place in it.
+/// Splits a row into cells, each with its offset.
 pub(super) fn cells(row: &str) -> Vec<(usize, &str)> {
     let mut cells = Vec::new();
     let mut from = usize::from(row.starts_with('|'));

@@ -1,22 +1,22 @@
-//! Ratings: whether words say how severe something is, and not merely contain such a word.
+//! Ratings: recognizes words that rate a severity, as opposed to words that merely contain one.
 
-/// How severe something is said to be.
+/// Severity that a text states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FindingRating {
-    /// Nothing passes with it.
+    /// No review passes with it.
     Severe,
     Other,
 }
 
-/// Where words stand.
+/// Position of words in a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RatingContext {
-    /// In a heading or at the beginning of an entry: `HIGH No label` is a rating there.
+    /// A heading or the beginning of an entry: `HIGH No label` is a rating there.
     Title,
     Text,
 }
 
-/// Words between a rating and what is rated.
+/// Words between a rating and its subject.
 const FILLERS: [&str; 22] = [
     "severity",
     "priority",
@@ -41,7 +41,7 @@ const FILLERS: [&str; 22] = [
     "count",
     "total",
 ];
-/// What may follow `none`.
+/// Words that may follow `none`.
 const AFTER_NONE: [&str; 12] = [
     "found",
     "remain",
@@ -72,18 +72,18 @@ fn level(word: &str) -> Option<FindingRating> {
     }
 }
 
-/// The first word, and what follows it.
+/// Splits off the first word.
 fn word(words: &str) -> (&str, &str) {
     let end = words.find(|c: char| !c.is_alphanumeric()).unwrap_or(words.len());
     words.split_at(end)
 }
 
-/// Whether a sign may stand before a rating.
+/// Checks whether a character may precede a rating.
 fn is_lead(c: char) -> bool {
     !c.is_alphanumeric() && !matches!(c, '`' | '<' | '>' | '|')
 }
 
-/// Where the words begin after numbers, ids and the word `Finding`.
+/// Returns the offset behind numbers, ids and the word `Finding`.
 fn lead(words: &str) -> usize {
     let mut rest = words;
     loop {
@@ -108,7 +108,7 @@ fn lead(words: &str) -> usize {
     }
 }
 
-/// Whether words begin as a finding does: `Finding 1`, `Finding: …`.
+/// Checks whether words begin like a finding: `Finding 1`, `Finding: …`.
 pub(super) fn is_named(words: &str) -> bool {
     let rest = words.trim_start_matches(is_lead);
     let rest = match rest.split_once(' ') {
@@ -120,7 +120,7 @@ pub(super) fn is_named(words: &str) -> bool {
     first.eq_ignore_ascii_case("finding") && after.starts_with(|c: char| c.is_ascii_digit() || c == ':')
 }
 
-/// How severe the words say that something is by how they begin.
+/// Parses the rating that the words begin with.
 pub(super) fn parse_rating(words: &str, form: RatingContext) -> Option<FindingRating> {
     let at = lead(words);
     let (first, after) = word(&words[at..]);
@@ -149,7 +149,7 @@ pub(super) fn parse_rating(words: &str, form: RatingContext) -> Option<FindingRa
     (is_separated || is_title).then_some(rating)
 }
 
-/// Whether words are a rating and nothing besides, so that what is rated follows.
+/// Checks whether the words are only a rating, so that the rated findings follow.
 pub(super) fn is_rating_alone(words: &str) -> bool {
     let (first, after) = word(&words[lead(words)..]);
     let mut rest = after;
@@ -165,7 +165,7 @@ pub(super) fn is_rating_alone(words: &str) -> bool {
     }
 }
 
-/// How severe a label `severity` says that something is, wherever it stands in a line.
+/// Parses the rating of a label `severity`, anywhere in a line.
 pub(super) fn labelled(line: &str) -> Option<FindingRating> {
     const LABEL: &str = "severity";
     let lower = line.to_ascii_lowercase();
@@ -196,7 +196,7 @@ pub(super) fn labelled(line: &str) -> Option<FindingRating> {
     found
 }
 
-/// How severe a cell says that something is, if it says nothing else.
+/// Parses the rating of a cell that contains nothing else.
 pub(super) fn cell(cell: &str) -> Option<FindingRating> {
     let is_sign = |c: char| !c.is_alphanumeric();
     let bare = cell.trim_matches(is_sign);
@@ -210,7 +210,7 @@ pub(super) fn cell(cell: &str) -> Option<FindingRating> {
     level(bare)
 }
 
-/// Whether it says that there is nothing: `none`, `0`, `no findings`.
+/// Checks whether the words deny that there are findings: `none`, `0`, `no findings`.
 pub(super) fn is_none(words: &str) -> bool {
     let mut rest = words;
     let (mut is_denied, mut is_told) = (false, false);
@@ -244,7 +244,7 @@ pub(super) fn is_none(words: &str) -> bool {
     }
 }
 
-/// Whether nothing more is said, or only that there is no more.
+/// Checks whether nothing follows, or only a word such as `found`.
 fn is_end(after: &str) -> bool {
     let is_part =
         after.strip_prefix(['.', '-', '/', '%']).is_some_and(|rest| rest.starts_with(char::is_alphanumeric));
@@ -257,12 +257,12 @@ fn is_upper(word: &str) -> bool {
     word.chars().all(char::is_uppercase)
 }
 
-/// `High-level`.
+/// Checks whether a word continues behind a hyphen: `High-level`.
 fn is_part_of_word(after: &str) -> bool {
     after.strip_prefix(['-', '‑']).is_some_and(|rest| rest.starts_with(char::is_alphanumeric))
 }
 
-/// Several ratings to choose from: `HIGH, MEDIUM or LOW`.
+/// Checks whether several ratings to choose from follow: `HIGH, MEDIUM or LOW`.
 fn is_legend(after: &str) -> bool {
     let rest = after.trim_start();
     rest.strip_prefix([',', '|']).is_some_and(|rest| level(word(rest.trim_start()).0).is_some())

@@ -1,4 +1,4 @@
-//! What each CLI prints: which events carry text, which one begins a stream, which one ends it, and which report an error.
+//! Reads the events of each CLI: which of them carry text, begin a stream, end it or report an error.
 
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::json::{FieldValue, JsonReader, WantedFields, WantedForm};
 use super::sink::BoundedText;
 use super::{StreamDoubts, StreamText};
-use crate::agent::OutputFormat;
+use crate::library::agent::OutputFormat;
 
 pub(super) const fn wanted(format: OutputFormat) -> WantedFields {
     match format {
@@ -111,27 +111,27 @@ pub(super) const fn wanted(format: OutputFormat) -> WantedFields {
     }
 }
 
-/// What the events said so far.
+/// The text and the state of a stream, collected from its events so far.
 #[derive(Debug)]
 pub(super) struct EventCollector {
     text: BoundedText,
-    /// The line ends at the end of the text, up to two.
+    /// The number of line ends at the end of the text, at most two.
     newlines: usize,
-    /// The message that the text may go on in.
+    /// The message that the next text may continue.
     open: Option<String>,
     last_message: Range<usize>,
     last_part: Range<usize>,
-    /// How many events there were that only streams of this format have.
+    /// The number of events that only streams of this format have.
     pub(super) known: usize,
-    /// Whether there was an event of a type that this format has.
+    /// Whether the stream had an event of a type that this format has.
     pub(super) is_seen: bool,
-    /// Why the last message of the agent stopped, if it was not at its end.
+    /// Why the last message of the agent stopped, if it did not reach its end.
     stopped: Option<String>,
     begun: bool,
     ended: bool,
-    /// A step is begun and not finished.
+    /// Whether a step is begun and not finished.
     in_step: bool,
-    /// Hashes of messages whose pieces have come and whose whole has not.
+    /// Hashes of messages whose pieces have arrived, but not the whole.
     pieces: BTreeMap<String, Sha256>,
     doubts: StreamDoubts,
 }
@@ -139,23 +139,23 @@ pub(super) struct EventCollector {
 /// Well above the number of messages that a CLI writes at the same time.
 const MOST_PIECES: usize = 100;
 
-/// What the pieces of a message are kept under that name no message.
+/// The key of pieces that do not name their message.
 const STREAM: &str = "stream";
 
-/// How the tags of markers begin.
+/// The beginnings of marker tags.
 const TAGS: [&str; 4] = ["<review", "</review", "<task_status", "</task_status"];
 const MOST_TAG: usize = 16;
 
 /// An event of a stream.
 struct StreamEvent<'j> {
     json: &'j mut JsonReader,
-    /// A text of the agent is not a string, so that nobody knows what it says.
+    /// A text of the agent is not a string, so its content is unknown.
     is_unreadable: bool,
-    /// What the event says is known: it is taken, or it is nothing that the agent says.
+    /// The meaning of the event is known: its text is taken, or it holds no words of the agent.
     is_understood: bool,
-    /// The text that was taken is all that it says.
+    /// The event says nothing besides the text that was taken.
     is_text_alone: bool,
-    /// It says something of the agent's own work, so that an error in it is one of the agent.
+    /// The event reports on the agent's own work, so that an error in it is an error of the agent.
     is_vital: bool,
 }
 
@@ -164,7 +164,8 @@ impl StreamEvent<'_> {
         self.is_understood = true;
     }
 
-    /// Whether there is something at `path`, and not nothing: `null`, `false`, `0`, `""`, `[]`, `{}`.
+    /// Checks whether the value at `path` exists and is not empty: not `null`, `false`, `0`, `""`, `[]` or
+    /// `{}`.
     fn is_filled(&self, path: &str) -> bool {
         match self.value(path) {
             None | Some(FieldValue::Null | FieldValue::False | FieldValue::Empty) => false,
@@ -175,7 +176,7 @@ impl StreamEvent<'_> {
         }
     }
 
-    /// The error that the event reports in its fields.
+    /// Returns the error that the event reports in its fields.
     fn error(&self) -> Option<String> {
         const ERRORS: [&str; 10] = [
             "/error",
@@ -219,7 +220,7 @@ impl StreamEvent<'_> {
         }
     }
 
-    /// A text that the agent said. One that is there and is not a string makes the event unreadable.
+    /// Returns a text of the agent. A value that exists and is not a string makes the event unreadable.
     fn text(&mut self, path: &str) -> Option<Range<usize>> {
         match self.value(path) {
             Some(FieldValue::Text(range)) => Some(range.clone()),
@@ -263,7 +264,7 @@ impl EventCollector {
         self.begun
     }
 
-    /// Takes the object that was read as an event; what is wrong with it, if anything.
+    /// Takes the object that was read as an event. Returns its fault, if it has one.
     pub(super) fn take(&mut self, format: OutputFormat, json: &mut JsonReader) -> Option<&'static str> {
         let mut event = StreamEvent {
             json,
@@ -301,7 +302,7 @@ impl EventCollector {
         if let Some(why) = event.error().filter(|_| event.is_vital) {
             self.fail(Some(&why), &kind);
         }
-        // Codex reports what it tries again as an error as well.
+        // Codex also reports an error if it retries.
         if reports_failure(&kind) && (format, kind.as_str()) != (OutputFormat::CodexJsonl, "error") {
             self.fail(None, &kind);
         }
@@ -309,7 +310,7 @@ impl EventCollector {
     }
 
     pub(super) fn finish(mut self, format: OutputFormat) -> StreamText<Vec<u8>> {
-        // Claude prints one object alone if it is asked to.
+        // Claude prints one object alone if requested.
         let is_one_object = format == OutputFormat::ClaudeStreamJson && self.known == 1 && self.ended;
         if !self.begun && !is_one_object {
             self.doubts.incomplete.get_or_insert("the stream has no beginning");
@@ -324,7 +325,7 @@ impl EventCollector {
         StreamText::of(self.text, self.doubts)
     }
 
-    /// Why the stream says that it failed.
+    /// Returns the failure that the stream reports.
     pub(super) fn into_failure(self) -> Option<String> {
         self.doubts.failed
     }
@@ -351,7 +352,7 @@ impl EventCollector {
         self.doubts.failed.get_or_insert_with(|| why.unwrap_or(otherwise).to_string());
     }
 
-    /// A message begins of which the whole has to come.
+    /// Begins a message whose whole text must follow.
     fn begin_pieces(&mut self, id: String) -> Option<&mut Sha256> {
         if self.pieces.len() == MOST_PIECES && !self.pieces.contains_key(&id) {
             self.doubts.incomplete.get_or_insert("too many messages are not complete");
@@ -360,7 +361,8 @@ impl EventCollector {
         Some(self.pieces.entry(id).or_default())
     }
 
-    /// Appends a text of the agent: to the open message if that has this id, else as a new message, a paragraph apart.
+    /// Appends a text of the agent: to the open message if it has this id, otherwise as a new message, a
+    /// paragraph apart.
     fn say(&mut self, id: Option<&str>, event: &mut StreamEvent<'_>, range: Range<usize>) {
         if range.is_empty() {
             return;
@@ -387,7 +389,7 @@ impl EventCollector {
         self.last_part = start..self.text.len();
     }
 
-    /// Whether the last message and the next one would make a tag of a marker, put together.
+    /// Checks whether the last message and the next one, joined, would form a marker tag.
     fn is_split(&mut self, event: &mut StreamEvent<'_>, next: &Range<usize>) -> bool {
         let (mut end, mut start) = (Vec::new(), Vec::new());
         let last = self.last_message.clone();
@@ -465,7 +467,7 @@ impl EventCollector {
         }
     }
 
-    /// A piece of a message, which has to come whole.
+    /// Reads a piece of a message, whose whole text must follow.
     fn claude_piece(&mut self, event: &mut StreamEvent<'_>) {
         if let Some(why) = event.word("/event/delta/stop_reason") {
             self.stopped = stopped(why);
@@ -486,7 +488,7 @@ impl EventCollector {
         }
     }
 
-    /// Whether the pieces of a message that came before it say the same.
+    /// Checks whether the earlier pieces of a message say the same as the whole.
     fn compare_pieces(&mut self, id: &str, event: &mut StreamEvent<'_>, text: &Range<usize>) {
         let Some(pieces) = self.pieces.remove(id) else { return };
         let mut whole = Sha256::new();
@@ -497,7 +499,7 @@ impl EventCollector {
     }
 
     fn claude_message(&mut self, event: &mut StreamEvent<'_>) {
-        // The text of an error is a message of a model that does not exist.
+        // The text of an error comes as a message of a model that does not exist.
         if event.is_given("/error") || event.word("/message/model") == Some("<synthetic>") {
             let why = event.word("/error").map(ToString::to_string);
             return self.fail(why.as_deref(), "a message of the stream is an error");
@@ -509,7 +511,7 @@ impl EventCollector {
         // Parts of a message without an id belong together as well.
         let id = id.unwrap_or_default();
         match event.value("/message/content") {
-            // Whatever the message says, it says it in a place that is not known.
+            // The message may have its text in a place that is not known.
             None | Some(FieldValue::Null) => event.is_understood = false,
             Some(FieldValue::List | FieldValue::Empty) => {}
             Some(_) => {
@@ -538,7 +540,7 @@ impl EventCollector {
                 }
                 end += 1;
             }
-            // What is said in a part of another kind, or of none, may be anything.
+            // The text of a part of another kind, or of none, may be anything.
             let is_text = is_text.unwrap_or_else(|| {
                 event.is_unreadable |= part > 0;
                 false
@@ -592,7 +594,7 @@ impl EventCollector {
     }
 
     fn codex(&mut self, kind: &str, event: &mut StreamEvent<'_>) {
-        // Items in which the agent says nothing.
+        // Items without words of the agent.
         const ITEMS: [&str; 8] = [
             "reasoning",
             "command_execution",
@@ -700,7 +702,7 @@ impl EventCollector {
         match kind {
             "session.error" | "abort" => {
                 event.mark_understood();
-                // It says more than the call that failed before it.
+                // This error says more than the failed call before it.
                 let why = event.word("/data/message").map(ToString::to_string);
                 self.doubts.failed.take_if(|_| why.is_some());
                 self.fail(why.as_deref(), "session error");
@@ -808,7 +810,8 @@ impl EventCollector {
     }
 }
 
-/// Whether a type or a status says that something failed, whatever the CLI is: `session.error`, `turnFailed`, `timed_out`.
+/// Checks whether a type or a status of any CLI reports a failure: `session.error`, `turnFailed`,
+/// `timed_out`.
 fn reports_failure(kind: &str) -> bool {
     const WORDS: [&str; 10] = [
         "error",
@@ -827,19 +830,19 @@ fn reports_failure(kind: &str) -> bool {
     WORDS.iter().any(|word| letters.contains(word))
 }
 
-/// Why a message of Claude stopped, if it was not at its end.
+/// Returns why a message of Claude stopped, if it did not reach its end.
 fn stopped(why: &str) -> Option<String> {
     (!matches!(why, "end_turn" | "stop_sequence" | "tool_use")).then(|| why.to_string())
 }
 
-/// Whether it is known what a part of a message of Claude is.
+/// Checks whether the kind of a part of a Claude message is known.
 fn is_known_part(kind: &str) -> bool {
     matches!(kind, "text" | "thinking" | "redacted_thinking" | "container_upload" | "compaction")
         || kind.ends_with("tool_use")
         || kind.ends_with("tool_result")
 }
 
-/// Whether the agent says nothing in events of this type, however much is in them.
+/// Checks whether events of this type hold no words of the agent, whatever else they hold.
 fn is_harmless_of_copilot(kind: &str) -> bool {
     const GROUPS: [&str; 9] =
         ["user", "tool", "subagent", "hook", "skill", "permission", "system", "model", "mcp"];
@@ -878,7 +881,8 @@ fn is_harmless_of_copilot(kind: &str) -> bool {
     }
 }
 
-/// Codex reports a lost connection that it tries again as an error; an error that it gives up on ends the turn as failed.
+/// Checks whether an error of Codex is a lost connection that it retries. An error that it gives up on ends
+/// the turn as failed.
 fn is_reconnecting(message: &str) -> bool {
     let counts = message.strip_prefix("Reconnecting... ").and_then(|rest| rest.split(' ').next());
     let is_number = |number: &str| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,7 +1,8 @@
 //! Reads one JSON object in pieces and keeps the values that a format wants.
 //!
-//! The grammar is the one of `serde_json`: UTF-8, at most 127 levels, no lone surrogate, no control character in a string,
-//! nothing after the object. Values that are not wanted are checked and dropped, however long they are.
+//! The grammar is that of `serde_json`: UTF-8, at most 127 levels, no lone surrogate, no control character in
+//! a string, nothing after the object. Values that are not wanted are checked and dropped, however long they
+//! are.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -15,7 +16,7 @@ use super::sink::BoundedText;
 use crate::reply::loose::{has_tag, has_tag_start_at_end};
 use crate::reply::thoughts::ThoughtTags;
 
-/// How a value is kept.
+/// The form in which a value is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WantedForm {
     /// A short scalar.
@@ -24,17 +25,17 @@ pub(super) enum WantedForm {
     Text,
     /// An object or an array whose members are wanted.
     Inside,
-    /// Either of the last two.
+    /// A string of any length, or an object or an array whose members are wanted.
     TextOrInside,
 }
 
-/// JSON pointers; `*` is any element of an array.
+/// JSON pointers, each with the form of its value; `*` is any element of an array.
 pub(super) type WantedFields = &'static [(&'static str, WantedForm)];
 
 #[derive(Debug)]
 pub(super) struct JsonField {
     pub(super) path: &'static str,
-    /// The element of an array that the value belongs to, from 1; 0 outside of arrays.
+    /// The array element that the value belongs to, from 1; 0 outside of arrays.
     pub(super) part: usize,
     pub(super) value: FieldValue,
 }
@@ -48,7 +49,7 @@ pub(super) enum FieldValue {
     Word(String),
     /// A range of [`JsonReader::texts`].
     Text(Range<usize>),
-    /// An array or an object with nothing in it.
+    /// An empty array or object.
     Empty,
     List,
     Other,
@@ -57,10 +58,11 @@ pub(super) enum FieldValue {
 const MOST_LEVELS: usize = 127;
 const MOST_KEY: usize = 64;
 const MOST_WORD: usize = 4096;
-/// How much of a string is searched for markers at once, and how much of it again with what follows.
+/// The number of bytes of a string that are searched for markers at once, and the number of them that are
+/// searched again with the next bytes.
 const SEEN: usize = 16 << 10;
 const SEEN_AGAIN: usize = 256;
-/// Well above the parts of a real message.
+/// Well above the number of parts of a real message.
 const MOST_FIELDS: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +85,7 @@ enum JsonState {
     Wrong(&'static str),
 }
 
-/// Where a number has got to.
+/// The part of a number that was read last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NumberState {
     Minus,
@@ -96,7 +98,7 @@ enum NumberState {
     Exponent,
 }
 
-/// Where the characters of a string go.
+/// The destination of the characters of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StringTarget {
     Nowhere,
@@ -120,14 +122,14 @@ pub(super) struct JsonReader {
     state: JsonState,
     levels: Vec<JsonLevel>,
     path: String,
-    /// The index of the value that comes in `wanted`.
+    /// The index of the next value in `wanted`.
     next: Option<usize>,
     target: StringTarget,
     key: Vec<u8>,
     word: Vec<u8>,
     word_is_cut: bool,
     text_start: usize,
-    /// The start of a character whose end has not come.
+    /// The start of a character whose end has not arrived.
     partial: Vec<u8>,
     hex: u32,
     hex_left: u8,
@@ -136,12 +138,13 @@ pub(super) struct JsonReader {
     parts: usize,
     pub(super) fields: Vec<JsonField>,
     pub(super) texts: BoundedText,
-    /// The container that was begun last, if it is a field.
+    /// The container that was opened last, if it is a field.
     opened: Option<usize>,
     thoughts: ThoughtTags,
-    /// The end of the string that is read.
+    /// The end of the string that is being read.
     seen: Vec<u8>,
-    /// Whether a string of the object has a tag of a marker in it, and whether one does that is not wanted as a text.
+    /// Whether a string of the object contains a marker tag, and whether a string that is not wanted as text
+    /// does.
     pub(super) is_marked: bool,
     pub(super) is_marked_elsewhere: bool,
 }
@@ -175,7 +178,7 @@ impl JsonReader {
         }
     }
 
-    /// Forgets everything, for the next object.
+    /// Clears the reader for the next object.
     pub(super) fn reset(&mut self) {
         self.state = JsonState::Start;
         self.levels.clear();
@@ -189,7 +192,7 @@ impl JsonReader {
         (self.opened, self.is_marked, self.is_marked_elsewhere) = (None, false, false);
     }
 
-    /// Why the bytes so far cannot become an object.
+    /// Returns why the bytes so far cannot become an object.
     pub(super) const fn wrong(&self) -> Option<&'static str> {
         match self.state {
             JsonState::Wrong(why) => Some(why),
@@ -197,7 +200,7 @@ impl JsonReader {
         }
     }
 
-    /// Nothing more comes: what is wrong with it, if anything.
+    /// Ends the object. Returns its fault, if it has one.
     pub(super) const fn end(&self) -> Option<&'static str> {
         match self.state {
             JsonState::Done => None,
@@ -226,7 +229,7 @@ impl JsonReader {
         self.state = JsonState::Wrong(why);
     }
 
-    /// One byte outside of the characters of a string; whether it is used up.
+    /// Reads one byte outside of the characters of a string. Returns whether it is used up.
     fn byte(&mut self, byte: u8) -> bool {
         let is_blank = matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
         match self.state {
@@ -367,7 +370,7 @@ impl JsonReader {
         }
     }
 
-    /// An element of an array begins, or the array ends.
+    /// Enters the next element of an array, unless the array ends.
     fn item(&mut self) {
         let Some(level) = self.levels.last().filter(|level| level.is_wanted) else { return };
         self.path.truncate(level.path_len);
@@ -402,7 +405,7 @@ impl JsonReader {
         self.next = self.wanted.iter().position(|(path, _)| *path == self.path);
     }
 
-    /// The wanted value has come. A key that comes twice says two things.
+    /// Keeps the value if it is wanted. Refuses a key that is given twice, since it says two things.
     fn keep(&mut self, value: FieldValue) {
         let Some(index) = self.next.take() else { return };
         let (path, part) = (self.wanted[index].0, self.part);
@@ -421,7 +424,7 @@ impl JsonReader {
         self.seen.clear();
     }
 
-    /// Looks for markers in the string that is read.
+    /// Searches the string that is being read for markers.
     fn look(&mut self, ends: bool) {
         let is_text = self.target == StringTarget::Text;
         let is_known = if is_text { self.is_marked } else { self.is_marked_elsewhere };
@@ -433,7 +436,8 @@ impl JsonReader {
         self.seen.drain(..again);
     }
 
-    /// Characters of a string up to its end or an escape; how many bytes are used up.
+    /// Reads the characters of a string up to its end or an escape. Returns the number of bytes that are used
+    /// up.
     fn characters(&mut self, bytes: &[u8]) -> usize {
         let end = memchr2(b'"', b'\\', bytes);
         let run = &bytes[..end.unwrap_or(bytes.len())];
@@ -451,7 +455,7 @@ impl JsonReader {
         end + 1
     }
 
-    /// Takes bytes that may begin and end inside of a character; whether they are UTF-8 so far.
+    /// Reads bytes that may begin and end inside a character. Returns whether they are UTF-8 so far.
     fn utf8(&mut self, mut run: &[u8]) -> bool {
         while let (false, Some((first, rest))) = (self.partial.is_empty(), run.split_first()) {
             self.partial.push(*first);
@@ -486,7 +490,7 @@ impl JsonReader {
             StringTarget::Nowhere | StringTarget::OtherKey => {}
             StringTarget::Text => self.texts.push(bytes),
             StringTarget::Key => {
-                // One byte more than any key that is wanted, so that a longer one is none of them.
+                // One byte more than any wanted key, so that a longer key matches none of them.
                 let room = MOST_KEY + 1 - self.key.len();
                 self.key.extend_from_slice(&bytes[..bytes.len().min(room)]);
             }
@@ -550,7 +554,7 @@ impl JsonReader {
                     self.path.truncate(level.path_len);
                 }
                 self.path.push('/');
-                // A key with a slash in it is none of those that are wanted.
+                // No wanted key contains a slash.
                 match str::from_utf8(&self.key).ok().filter(|key| key.len() <= MOST_KEY && !key.contains('/'))
                 {
                     Some(key) => {
@@ -571,7 +575,7 @@ impl JsonReader {
             StringTarget::Word => {
                 let mut word = String::from_utf8_lossy(&self.word).into_owned();
                 if self.word_is_cut {
-                    // Equal to no word that is looked for.
+                    // A truncated word must not equal an expected one.
                     word.push('…');
                 }
                 self.keep(FieldValue::Word(word));

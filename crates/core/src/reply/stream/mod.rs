@@ -1,7 +1,8 @@
-//! Streams: the text of an agent, taken out of the events that its CLI prints.
+//! Extracts the text of an agent from the events that its CLI prints.
 //!
-//! Only the agent's own text is taken: no thoughts, no arguments or results of tools, no text of sub-agents, no text of an
-//! error. A stream that is not whole, or that says two things, is a [doubt](StreamDoubts): nothing good in it is believed.
+//! Only the agent's own text is taken: no thoughts, no arguments or results of tools, no text of sub-agents,
+//! no text of an error. A stream that is incomplete or contradicts itself is a [doubt](StreamDoubts): nothing
+//! good in it is believed.
 
 mod formats;
 mod json;
@@ -16,38 +17,38 @@ use memchr::memchr;
 
 pub use sink::TextSink;
 
-use crate::agent::OutputFormat;
+use crate::library::agent::OutputFormat;
 use formats::{EventCollector, wanted};
 use json::JsonReader;
 use sink::BoundedText;
 
-/// So much text of an agent is judged.
+/// The maximum length of an agent's text that is judged.
 pub const MOST_TEXT: usize = 64 << 20;
 
-/// Why nothing good in a reply may be believed.
+/// The reasons not to believe anything good in a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamDoubts {
     /// The stream reports an error.
     pub(super) failed: Option<String>,
-    /// How many lines are not events, the first of them, and what is wrong with it.
+    /// The number of lines that are not events, and the number and the fault of the first.
     pub(super) mixed: Option<(usize, usize, &'static str)>,
     /// The stream does not begin or end as it should.
     pub(super) incomplete: Option<&'static str>,
-    /// The stream says two things.
+    /// The stream contradicts itself.
     pub(super) conflict: Option<&'static str>,
-    /// The agent said more than is judged.
+    /// The agent's text is longer than [`MOST_TEXT`].
     pub(super) is_too_long: bool,
     /// Part of the output is missing.
     pub(super) missing: Option<&'static str>,
 }
 
 impl StreamDoubts {
-    /// The doubt that part of an output is missing.
+    /// Returns the doubt that part of an output is missing.
     pub fn missing(why: &'static str) -> Self {
         Self { missing: Some(why), ..Self::default() }
     }
 
-    /// The doubts of both.
+    /// Returns the doubts of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -65,10 +66,12 @@ impl StreamDoubts {
     }
 }
 
-/// The text of an agent, and why it may not be believed.
+/// The text of an agent, and the reasons not to believe it.
 #[derive(Debug)]
 pub struct StreamText<T> {
+    /// The agent's text.
     pub text: T,
+    /// The reasons not to believe the text.
     pub doubts: StreamDoubts,
 }
 
@@ -86,7 +89,7 @@ impl StreamText<Vec<u8>> {
     }
 }
 
-/// The text of an agent in a whole output.
+/// Extracts the text of an agent from a whole output.
 pub(super) fn agent_text(output: &[u8], format: OutputFormat) -> StreamText<Cow<'_, [u8]>> {
     if format == OutputFormat::Text
         && let Ok(text) = core::str::from_utf8(output)
@@ -97,21 +100,22 @@ pub(super) fn agent_text(output: &[u8], format: OutputFormat) -> StreamText<Cow<
     let mut reader = StreamReader::new(format, &mut || Box::new(Vec::new()));
     reader.take(output);
     let StreamText { text, doubts } = reader.finish();
-    // Lines that are not a stream are judged as they are; a copy of them is not needed.
+    // Lines that are not a stream are judged as they are, without a copy.
     let text = if text == output { Cow::Borrowed(output) } else { Cow::Owned(text) };
     StreamText { text, doubts }
 }
 
-/// Takes the text of an agent out of its output while it is printed. The output may be of any length.
+/// A reader that extracts the text of an agent from its output while it is printed. The output may be of any
+/// length.
 #[derive(Debug)]
 pub struct StreamReader {
     format: OutputFormat,
-    /// The output as text, as long as it may turn out not to be a stream.
+    /// The output as text, while it may still turn out not to be a stream.
     plain: Option<PlainText>,
-    /// How many bytes of a byte order mark have come; all of them if none can come any more.
+    /// The number of bytes of a byte order mark that have arrived; its full length if none can follow.
     mark: usize,
     line: LineState,
-    /// The number of the line, from 1.
+    /// The number of the current line, from 1.
     number: usize,
     is_first: bool,
     json: JsonReader,
@@ -123,11 +127,11 @@ pub struct StreamReader {
 struct StreamNoise {
     count: usize,
     first: Option<(usize, &'static str)>,
-    /// The first line that is not empty does not begin as an event does.
+    /// Whether the first line that is not empty begins unlike an event.
     is_first_line: bool,
 }
 
-/// What is known of the line that is being read.
+/// The state of the line that is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LineState {
     Blank,
@@ -138,7 +142,7 @@ enum LineState {
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 impl StreamReader {
-    /// Keeps text in what `sink` makes.
+    /// Creates a reader that keeps text in the sinks that `sink` creates.
     pub fn new(format: OutputFormat, sink: &mut dyn FnMut() -> Box<dyn TextSink>) -> Self {
         let mut kept = || BoundedText::new(sink());
         Self {
@@ -154,7 +158,7 @@ impl StreamReader {
         }
     }
 
-    /// The next bytes of the output.
+    /// Reads the next bytes of the output.
     pub fn take(&mut self, bytes: &[u8]) {
         if let Some(plain) = &mut self.plain {
             plain.take(bytes);
@@ -226,13 +230,13 @@ impl StreamReader {
         self.number += 1;
     }
 
-    /// Nothing more is printed.
+    /// Ends the output and returns the agent's text.
     pub fn finish(mut self) -> StreamText<Vec<u8>> {
         if self.format != OutputFormat::Text {
             self.end_line();
         }
         let noise = &self.noise;
-        // Events among other lines may be quoted by a text.
+        // Events among other lines may be quotes in a text.
         let is_stream = self.events.is_begun()
             || (self.events.known > 0 && (!noise.is_first_line || self.events.known > noise.count));
         match self.plain {
@@ -258,7 +262,7 @@ impl StreamReader {
     }
 }
 
-/// The length of a text without a character at its end that was cut.
+/// Returns the length of a text without a truncated character at its end.
 fn whole_characters(text: &[u8]) -> usize {
     let last = (text.len().saturating_sub(3)..text.len()).rev().find(|at| text[*at] >= 0xC0);
     last.filter(|start| core::str::from_utf8(&text[*start..]).is_err()).unwrap_or(text.len())
@@ -270,7 +274,7 @@ const NOT_KEPT: &str = "the agent's text could not be kept until it was judged";
 #[derive(Debug)]
 struct PlainText {
     text: BoundedText,
-    /// The start of a character whose end has not come.
+    /// The start of a character whose end has not arrived.
     partial: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! Where text is kept while it comes.
+//! Keeps the text of an agent while it arrives, within a limit.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,15 +9,16 @@ use super::MOST_TEXT;
 
 /// A growing text. A sink in memory is a `Vec<u8>`; others may use a file.
 pub trait TextSink: Debug {
-    /// Appends `bytes`; whether they are kept.
+    /// Appends `bytes`. Returns whether they are kept.
     fn push(&mut self, bytes: &[u8]) -> bool;
 
+    /// Removes the whole text.
     fn clear(&mut self);
 
-    /// Fills `into` with the bytes from `at` on; whether all of them could be read.
+    /// Fills `into` with the bytes from `at` on. Returns whether all of them could be read.
     fn read(&mut self, at: usize, into: &mut [u8]) -> bool;
 
-    /// The whole text; `None` if it cannot be read.
+    /// Returns the whole text, or `None` if it cannot be read.
     fn into_bytes(self: Box<Self>) -> Option<Vec<u8>>;
 }
 
@@ -47,9 +48,9 @@ impl TextSink for Vec<u8> {
 pub(super) struct BoundedText {
     sink: Box<dyn TextSink>,
     len: usize,
-    /// More came than is kept.
+    /// More text arrived than is kept.
     pub(super) is_over: bool,
-    /// The sink did not keep or did not return what it was given.
+    /// The sink failed to keep or to return text.
     pub(super) is_lost: bool,
 }
 
@@ -81,12 +82,12 @@ impl BoundedText {
         (self.len, self.is_over) = (0, false);
     }
 
-    /// The whole text; `None` if part of it is lost.
+    /// Returns the whole text, or `None` if part of it is lost.
     pub(super) fn into_bytes(self) -> Option<Vec<u8>> {
         self.sink.into_bytes().filter(|text| !self.is_lost && text.len() == self.len)
     }
 
-    /// Hands the bytes of a range over, in pieces.
+    /// Passes the bytes of a range to `take`, in pieces.
     pub(super) fn each(&mut self, range: Range<usize>, mut take: impl FnMut(&[u8])) {
         let mut buffer = [0; CHUNK];
         let mut at = range.start;
@@ -101,7 +102,7 @@ impl BoundedText {
         }
     }
 
-    /// Whether a range holds the same bytes as one of another text.
+    /// Checks whether a range holds the same bytes as a range of another text.
     pub(super) fn equals(&mut self, range: Range<usize>, other: &mut Self, theirs: Range<usize>) -> bool {
         if range.len() != theirs.len() {
             return false;

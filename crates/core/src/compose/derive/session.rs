@@ -1,0 +1,167 @@
+//! Values read from the session directory: finished research, open findings, the number of the review round.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use serde_json::Value;
+
+use super::{RowBuilder, value};
+use crate::compose::Composer;
+use crate::compose::fill::DerivedRow;
+use crate::diag::{Code, Diagnostic, tell};
+use crate::library::lookup;
+use crate::library::omission::{OmissionReason, OmittedInput};
+use crate::prompt::Block;
+use crate::source::origin::Trust;
+use crate::source::{Listing, ListingLimits, SourceId, SourceRoot};
+use crate::text::name::is_name;
+
+const RESEARCH: &str = "03_research";
+const REVIEW: &str = "07_review";
+const FIX_REQUEST: &str = "07_review/fix_request.md";
+
+/// Returns a required file of the session as a block.
+pub(super) fn needed(c: &mut Composer<'_>, name: &str, path: &str) -> Option<Block> {
+    let id = session_file(c, path)?;
+    match lookup::read(c.library.sources, &id) {
+        Ok(Some(text)) => return Some(c.file_block(name, &id, &text)),
+        Ok(None) => {
+            let message = format!("`{path}` is not there");
+            tell(&mut c.errors, Code::IncludeNotFound, || {
+                Diagnostic::error(Code::IncludeNotFound, message).looked([&id])
+            });
+        }
+        Err(error) => c.errors.push(error),
+    }
+    None
+}
+
+fn session_file(c: &mut Composer<'_>, path: &str) -> Option<SourceId> {
+    let id = SourceId::new(SourceRoot::Session, path);
+    if let Err(why) = &id {
+        let message = format!("`{path}` cannot be read: {why}");
+        c.errors.push(Diagnostic::error(Code::IncludeBadPath, message));
+    }
+    id.ok()
+}
+
+/// Lists a folder of the session. The listing is empty if there is no such folder.
+fn listing(c: &mut Composer<'_>, folder: &str, depth: usize) -> Listing {
+    let Ok(id) = SourceId::new(SourceRoot::Session, folder) else { return Listing::default() };
+    // Version control may ignore the session directory.
+    let limits = ListingLimits { depth, entries: 10_000, ignored: true };
+    match c.library.sources.list(&id, limits) {
+        Ok(listing) => {
+            if listing.is_none() {
+                c.absent.push(OmittedInput {
+                    what: id.to_string(),
+                    why: OmissionReason::NotThere,
+                    detail: "".into(),
+                });
+            }
+            listing.unwrap_or_default()
+        }
+        Err(error) => {
+            c.errors
+                .push(Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be listed: {error}")));
+            Listing::default()
+        }
+    }
+}
+
+/// Returns the finished research. A topic counts once both its `done` and its summary exist.
+pub(super) fn research(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow> {
+    let entries = listing(c, RESEARCH, 2).entries;
+    let files: BTreeSet<&str> = entries.iter().filter(|e| !e.dir).map(|e| e.path.as_str()).collect();
+    let mut make = RowBuilder { name: name.into(), trust: Trust::Agent, lines: true };
+    let mut rows = Vec::new();
+    for topic in entries.iter().filter(|entry| entry.dir && !entry.path.contains('/')) {
+        let has = |file: &str| files.contains(format!("{}/{file}", topic.path).as_str());
+        if !has("done") || !has("summary.md") {
+            let missing = if has("done") { "no summary.md" } else { "not done" };
+            let what = format!("session:{RESEARCH}/{}", topic.path);
+            c.absent.push(OmittedInput { what, why: OmissionReason::Empty, detail: missing.into() });
+            continue;
+        }
+        let mut row = |kind: &'static str, file: &str| {
+            let path = format!("{RESEARCH}/{}/{file}", topic.path);
+            rows.push(make.row(c, kind, [("path", path.into())]));
+        };
+        row("summary", "summary.md");
+        if has("detail.md") {
+            row("detail", "detail.md");
+        }
+    }
+    rows
+}
+
+/// Returns the fix request, or else every failed review in order of their names.
+pub(super) fn findings(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow> {
+    let named = value(c, "fix_request_file");
+    let mut make = RowBuilder { name: name.into(), trust: Trust::Agent, lines: true };
+    let mut row = |c: &mut Composer<'_>, path: &str, content: Block| {
+        let mut row = make.row(c, "file", [("path", path.into())]);
+        row.fields.push(("content", content));
+        row
+    };
+    if let Some(path) = named {
+        return needed(c, "findings", &path).map(|content| row(c, &path, content)).into_iter().collect();
+    }
+    let there =
+        SourceId::new(SourceRoot::Session, FIX_REQUEST).map(|id| lookup::read(c.library.sources, &id));
+    if !matches!(there, Ok(Ok(None))) {
+        return needed(c, "findings", FIX_REQUEST)
+            .map(|content| row(c, FIX_REQUEST, content))
+            .into_iter()
+            .collect();
+    }
+    let entries = listing(c, REVIEW, 1).entries;
+    let mut rows = Vec::new();
+    for entry in entries.iter().filter(|entry| !entry.dir && is_review(&entry.path)) {
+        let path = format!("{REVIEW}/{}", entry.path);
+        let Some(content) = needed(c, "findings", &path) else { continue };
+        if content.text(&c.origins).lines().next().is_some_and(|first| first.trim_end() == "verdict: fail") {
+            rows.push(row(c, &path, content));
+        }
+    }
+    if rows.is_empty() {
+        let looked = [FIX_REQUEST, "07_review/review.md"];
+        let looked: Vec<SourceId> =
+            looked.into_iter().filter_map(|path| SourceId::new(SourceRoot::Session, path).ok()).collect();
+        let message = "there are no findings: neither a fix request nor a review that failed";
+        c.errors.push(Diagnostic::error(Code::IncludeNotFound, message).looked(looked));
+    }
+    rows
+}
+
+/// Matches `review.md` and `review_<role>.md`. Archived reviews begin with the number of their round.
+fn is_review(file: &str) -> bool {
+    let Some(stem) = file.strip_suffix(".md") else { return false };
+    let role = stem.strip_prefix("review_");
+    stem == "review"
+        || role.is_some_and(|role| is_name(role) && !role.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+pub(super) fn review_round(c: &mut Composer<'_>, name: &str) -> Option<Vec<DerivedRow>> {
+    let id = SourceId::new(SourceRoot::Session, "state.json").ok()?;
+    let state = match lookup::read(c.library.sources, &id) {
+        Ok(state) => state?,
+        Err(error) => {
+            c.errors.push(error);
+            return None;
+        }
+    };
+    let state: Value = match serde_json::from_str(&state) {
+        Ok(state) => state,
+        Err(error) => {
+            let message = format!("`state.json` is no JSON: {error}");
+            c.talk.push(Diagnostic::warning(Code::SourceUnreadable, message).looked([&id]));
+            return None;
+        }
+    };
+    let rounds = state["review_iteration"].as_u64()?;
+    let mut make = RowBuilder { name: name.into(), trust: Trust::Ours, lines: true };
+    Some(alloc::vec![make.row(c, "round", [("round", rounds.saturating_add(1).to_string().into())])])
+}

@@ -1,0 +1,300 @@
+//! Documents: files, artifacts and thoughts as blocks, each in the requested detail.
+//!
+//! Nothing is left out of a document silently: a notice takes its place.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::compose::Composer;
+use crate::compose::outline::outline;
+use crate::diag::{Code, Diagnostic};
+use crate::library::lookup;
+use crate::library::omission::{OmissionReason, OmittedInput};
+use crate::library::recipe::DocumentKind;
+use crate::library::recipe::FilePolicy;
+use crate::library::template::Template;
+use crate::prompt::{Block, BudgetUnit};
+use crate::request::RequestDocument;
+use crate::request::detail::DetailLevel;
+use crate::request::detail::{NoTextReason, TextlessDocument};
+use crate::source::origin::{Origin, OriginKind, Trust};
+use crate::source::{SourceId, SourceRoot};
+use crate::text::SharedText;
+
+/// The fragments that mark an omission in a document, each with the slots that are filled.
+pub const NOTICES: [(&str, &[&str]); 6] = [
+    (OUTLINE, &["left_out", "lines"]),
+    (PATH_ONLY, &[]),
+    ("left-out-binary", &["bytes"]),
+    ("left-out-too-large", &["bytes"]),
+    ("left-out-link", &[]),
+    ("left-out-unreadable", &[]),
+];
+
+const OUTLINE: &str = "outline-notice";
+const PATH_ONLY: &str = "path-only";
+
+const fn notice_for(why: NoTextReason) -> &'static str {
+    match why {
+        NoTextReason::Binary => "left-out-binary",
+        NoTextReason::TooLarge => "left-out-too-large",
+        NoTextReason::Link => "left-out-link",
+        NoTextReason::Unreadable => "left-out-unreadable",
+    }
+}
+
+/// A document, its label in the prompt, and the detail level that the budget allows it.
+#[derive(Clone, Copy)]
+struct ShownDocument<'d> {
+    document: &'d RequestDocument,
+    label: &'d str,
+    rung: DetailLevel,
+}
+
+impl ShownDocument<'_> {
+    /// Records that the document is not shown whole. The reason is the budget if the budget degraded it.
+    fn absent(self, what: String, why: OmissionReason, detail: String) -> OmittedInput {
+        if self.rung == DetailLevel::Full {
+            return OmittedInput { what, why, detail };
+        }
+        let comma = if detail.is_empty() { "" } else { ", " };
+        OmittedInput {
+            what,
+            why: OmissionReason::Budget,
+            detail: format!("{}{comma}{detail}", self.rung.words()),
+        }
+    }
+}
+
+/// Returns the name that `explain` shows for a document that is not shown whole.
+fn what(document: &RequestDocument, label: &str) -> String {
+    match &document.path {
+        Some(path) => format!("{}:{path}", SourceRoot::Project.name()),
+        None => format!("document {label}"),
+    }
+}
+
+/// The notices in use. A missing one is searched and reported once.
+pub(crate) type NoticeTemplates = BTreeMap<&'static str, Option<Arc<Template>>>;
+
+impl Composer<'_> {
+    /// Adds the request's documents of these kinds, in order.
+    pub(crate) fn documents(&mut self, kinds: &[DocumentKind], blocks: &mut Vec<Block>) {
+        let request = self.request;
+        self.shown.insert("documents");
+        let mut notices = NoticeTemplates::new();
+        let mut left_out: BTreeMap<NoTextReason, usize> = BTreeMap::new();
+        for (at, document) in request.documents.iter().enumerate() {
+            if !kinds.contains(&document.kind) {
+                continue;
+            }
+            let label = document.name.as_ref().or(document.path.as_ref()).map_or("", String::as_str);
+            let ranged = document.lines.map(|[first, last]| format!("{label}:{first}-{last}"));
+            let label = ranged.as_deref().unwrap_or(label);
+            if self.is_path_listed(document) {
+                if document.path.is_none() {
+                    let message = format!("`{label}` is left out: this recipe lists paths, and it has none");
+                    self.talk.push(Diagnostic::warning(Code::DocumentNotShown, message));
+                    let what = label.to_string();
+                    self.absent.push(OmittedInput {
+                        what,
+                        why: OmissionReason::NotShown,
+                        detail: String::new(),
+                    });
+                }
+                continue;
+            }
+            let rung = self.document_level(at);
+            if rung == DetailLevel::Out {
+                let (what, detail) = (what(document, label), rung.words().to_string());
+                self.absent.push(OmittedInput { what, why: OmissionReason::Budget, detail });
+                continue;
+            }
+            if let Some(TextlessDocument { why, .. }) = document.left_out {
+                *left_out.entry(why).or_default() += 1;
+            }
+            let shown = ShownDocument { document, label, rung };
+            let Some(mut block) = self.document(shown, &mut notices) else { continue };
+            let from = OriginKind::DocumentName(u32::try_from(at).unwrap_or(u32::MAX));
+            // The origin of the content may already hold the name.
+            let text = match block.pieces.first().map(|piece| &self.origins[piece.origin].from) {
+                Some(OriginKind::Document(name)) if name.as_str() == label => name.clone(),
+                _ => label.into(),
+            };
+            let name = self.origin(Origin { from, trust: trust(document.kind), text });
+            block.document = Some((document.kind, self.whole(name)));
+            block.unit = Some(BudgetUnit::Document(at));
+            blocks.push(block);
+        }
+        if !left_out.is_empty() {
+            self.talk.push(without_text(&left_out));
+        }
+    }
+
+    /// Checks whether the prompt holds the path of a document instead of its text.
+    pub(crate) fn is_path_listed(&self, document: &RequestDocument) -> bool {
+        let embeds = document.embed && self.agent.supports_prompt_file_inclusion;
+        self.recipe.files == FilePolicy::Paths && document.kind != DocumentKind::Thought && !embeds
+    }
+
+    fn document(&mut self, shown: ShownDocument<'_>, notices: &mut NoticeTemplates) -> Option<Block> {
+        let ShownDocument { document, label, rung } = shown;
+        let rung = rung.max(document.detail.unwrap_or_default().into());
+        if rung >= DetailLevel::Path || document.left_out.is_some() {
+            return Some(self.path_only(shown, notices));
+        }
+        let origin = self.document_text(document, label)?;
+        let mut whole = self.whole_block(SharedText::fixed(document.kind.name()), origin);
+        if let Some([first, last]) = document.lines {
+            let text = &self.origins[origin].text;
+            let Some(range) = lines_of(text, first, last) else {
+                let message = format!("`{label}`: the file has {} lines", count_lines(text));
+                self.errors.push(Diagnostic::error(Code::RequestBad, message));
+                return None;
+            };
+            for piece in &mut whole.pieces {
+                (piece.start, piece.end) = (range.start, range.end);
+            }
+        }
+        if rung == DetailLevel::Full {
+            return Some(whole);
+        }
+        let path = document.path.as_deref().unwrap_or(label);
+        Some(match self.outline_block(&whole, path, notices) {
+            None => whole,
+            Some((block, left_out)) => {
+                self.absent.push(shown.absent(
+                    self.origins[origin].label(),
+                    OmissionReason::Outlined,
+                    left_out,
+                ));
+                block
+            }
+        })
+    }
+
+    /// Returns the origin that holds the document's whole text.
+    fn document_text(&mut self, document: &RequestDocument, label: &str) -> Option<u32> {
+        if let Some(content) = &document.content {
+            let (from, trust) = (OriginKind::Document(label.into()), trust(document.kind));
+            return Some(self.origin(Origin { from, trust, text: content.clone() }));
+        }
+        let path = document.path.as_deref().unwrap_or_default();
+        let found = SourceId::new(SourceRoot::Project, path)
+            .map_err(|why| {
+                Diagnostic::error(Code::RequestBad, format!("the document `{path}` cannot be read: {why}"))
+            })
+            .and_then(|id| lookup::read(self.library.sources, &id).map(|text| (id, text)));
+        match found {
+            Ok((id, Some(text))) => Some(self.source_origin(&id, &text)),
+            Ok((id, None)) => {
+                let message = format!("the document `{path}` is not there");
+                self.errors.push(Diagnostic::error(Code::DocumentNotFound, message).looked([id]));
+                None
+            }
+            Err(error) => {
+                self.errors.push(error);
+                None
+            }
+        }
+    }
+
+    /// Returns the outline of a block below a notice, and a phrase that says how much is left out. Returns
+    /// `None` if the outline is the whole block.
+    pub(crate) fn outline_block(
+        &mut self,
+        block: &Block,
+        path: &str,
+        notices: &mut NoticeTemplates,
+    ) -> Option<(Block, String)> {
+        let text = block.text(&self.origins);
+        let kept = outline(path, &text);
+        let lines = count_lines(&text);
+        let left_out = lines - kept.iter().map(|range| count_lines(&text[range.clone()])).sum::<usize>();
+        if left_out == 0 {
+            return None;
+        }
+        let numbers = [("left_out", left_out.to_string()), ("lines", lines.to_string())];
+        let mut outlined = self.notice(&block.name, OUTLINE, numbers, notices);
+        if !kept.is_empty() {
+            let line_end = self.engine("\n");
+            outlined.pieces.push(line_end);
+            block.copy_ranges(&kept, &mut outlined);
+        }
+        Some((outlined, format!("{left_out} of {lines} lines are left out")))
+    }
+
+    fn path_only(&mut self, shown: ShownDocument<'_>, notices: &mut NoticeTemplates) -> Block {
+        let document = shown.document;
+        let (notice, detail, bytes) = match document.left_out {
+            None => (PATH_ONLY, String::new(), 0),
+            Some(TextlessDocument { why: why @ (NoTextReason::Binary | NoTextReason::TooLarge), bytes }) => {
+                (notice_for(why), format!("{}, {bytes} bytes", why.words()), bytes)
+            }
+            Some(TextlessDocument { why, bytes }) => (notice_for(why), why.words().to_string(), bytes),
+        };
+        self.absent.push(shown.absent(what(document, shown.label), OmissionReason::PathOnly, detail));
+        self.notice(document.kind.name(), notice, [("bytes", bytes.to_string())], notices)
+    }
+
+    /// Returns a block that holds a notice, with `numbers` in its slots.
+    fn notice<const N: usize>(
+        &mut self,
+        tag: &str,
+        name: &'static str,
+        numbers: [(&'static str, String); N],
+        notices: &mut NoticeTemplates,
+    ) -> Block {
+        let mut block = Block { name: tag.into(), ..Block::default() };
+        let Some(notice) = notices.entry(name).or_insert_with(|| self.wording(name)).clone() else {
+            return block;
+        };
+        let fields = numbers.map(|(field, number)| {
+            let from = OriginKind::derived(SharedText::fixed(name), SharedText::fixed(field));
+            let origin = self.origin(Origin { from, trust: Trust::Ours, text: SharedText::from(number) });
+            (field, Block { pieces: alloc::vec![self.whole(origin)], ..Block::default() })
+        });
+        self.fill(&notice, &fields, &mut block);
+        block
+    }
+}
+
+const fn trust(kind: DocumentKind) -> Trust {
+    match kind {
+        DocumentKind::File => Trust::Project,
+        DocumentKind::Artifact | DocumentKind::Thought => Trust::Agent,
+    }
+}
+
+/// Returns the byte range of these lines, counted from 1, or `None` if the text has fewer lines.
+fn lines_of(text: &str, first: usize, last: usize) -> Option<Range<usize>> {
+    let mut at = 0;
+    let mut start = None;
+    for (number, line) in (1..).zip(text.split_inclusive('\n')) {
+        if number == first {
+            start = Some(at);
+        }
+        at += line.len();
+        if number == last {
+            return Some(start?..at);
+        }
+    }
+    None
+}
+
+fn count_lines(text: &str) -> usize {
+    memchr::memchr_iter(b'\n', text.as_bytes()).count()
+        + usize::from(!text.is_empty() && !text.ends_with('\n'))
+}
+
+fn without_text(left_out: &BTreeMap<NoTextReason, usize>) -> Diagnostic {
+    let all: usize = left_out.values().sum();
+    let documents = if all == 1 { "document goes in by its path" } else { "documents go in by their paths" };
+    let each: Vec<String> = left_out.iter().map(|(why, count)| format!("{count} {}", why.words())).collect();
+    let message = format!("{all} {documents} alone: {}", each.join(", "));
+    Diagnostic::warning(Code::DocumentLeftOut, message)
+}

@@ -1,0 +1,344 @@
+//! Plans the delivery of a prompt to an agent, as data.
+//!
+//! Pure: it starts nothing. The prompt is an argument only if the agent takes it in no other way, a shell is
+//! never used, and no value can become a flag.
+
+pub(crate) mod command_words;
+mod fill;
+pub mod receipt;
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::diag::{Code, Diagnostic, Diagnostics};
+use crate::library::agent::{Agent, DeliveryMethod, PermissionLevel, TerminalSpec};
+use crate::library::layout::Layout;
+use crate::library::lookup::Library;
+use crate::library::template::{TemplateNode, TextRange, parse_braces};
+use crate::request::scope::Scope;
+use fill::HoleFiller;
+
+/// The template of the line that names the file with the prompt.
+pub const BY_FILE: &str = "templates/by-file.md";
+
+/// Everything but the prompt that a delivery depends on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DeliveryContext {
+    /// A way that was asked for; else the agent's best.
+    pub by: Option<DeliveryMethod>,
+    /// Where the agent works, an absolute path.
+    pub worktree: String,
+    /// Where files for the agent are written, an absolute path.
+    pub folder: String,
+    /// The line that names the file with the prompt; see [`by_file_line`].
+    pub by_file: String,
+    /// The program and its arguments, for agents that have none of their own.
+    pub command: Vec<String>,
+    pub model: Option<String>,
+    /// The id that a new session is to have.
+    pub session: Option<String>,
+    /// The id of the session that goes on.
+    pub resume: Option<String>,
+    pub mcp: Option<McpServerCommand>,
+    pub scope: Scope,
+    pub permit: PermissionLevel,
+    pub env: BTreeMap<String, String>,
+    /// Which of the prompt's [`at_paths`] there are.
+    pub at_paths: Vec<String>,
+    /// A pane of tmux that is there already.
+    pub pane: Option<String>,
+    /// One agent does the whole plan.
+    pub single_coder: bool,
+}
+
+/// How our MCP server is started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct McpServerCommand {
+    pub command: String,
+    pub args: Vec<String>,
+}
+
+/// One step of a delivery.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "act", rename_all = "lowercase")]
+pub enum DeliveryAction {
+    /// Writes a file that only its owner can read.
+    Write { path: String, text: DeliveryText },
+    /// Starts a program and waits for it to exit.
+    Spawn { argv: Vec<String>, env: BTreeMap<String, String>, cwd: String, stdin: DeliveryText },
+    /// Starts a program in a terminal of its own.
+    Open { argv: Vec<String>, env: BTreeMap<String, String>, cwd: String },
+    /// Waits until the terminal accepts a line.
+    Await { pane: Option<String>, screen: TerminalSpec },
+    /// Types a line and sends it.
+    Type { pane: Option<String>, line: String, screen: TerminalSpec },
+}
+
+/// A text to write: the prompt, which is not repeated here, or something short.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeliveryText {
+    /// The prompt, after a prefix.
+    Prompt {
+        /// The prefix, such as a line end; usually empty.
+        before: String,
+    },
+    /// A short text.
+    Text(String),
+}
+
+impl DeliveryText {
+    /// Returns the text as it is written.
+    pub fn of(&self, prompt: &str) -> String {
+        match self {
+            Self::Prompt { before } => [before, prompt].concat(),
+            Self::Text(text) => text.clone(),
+        }
+    }
+}
+
+/// A planned delivery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// The method of the delivery.
+    pub by: DeliveryMethod,
+    /// The steps, in order.
+    pub acts: Vec<DeliveryAction>,
+    /// Warnings about deviations from the expected delivery.
+    pub talk: Vec<Diagnostic>,
+}
+
+/// Plans how `agent` gets `prompt`. Reports all obstacles at once.
+pub fn plan_delivery(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Result<Delivery, Diagnostics> {
+    let mut talk = Vec::new();
+    let mut wrong = refusals(agent, prompt, how);
+    let way = way(agent, prompt, how, &mut talk);
+    let mut filling = HoleFiller { agent, prompt, how, files: Vec::new(), talk };
+    let (by, before) = way.unwrap_or_else(|diag| {
+        wrong.push(diag);
+        (DeliveryMethod::Stdin, String::new())
+    });
+    if !wrong.is_empty() {
+        return Err(Diagnostics(wrong));
+    }
+    let prompt_file = format!("{}/prompt.md", how.folder);
+    let argv = filling.argv(by)?;
+    let env = filling.env();
+    let cwd = how.worktree.clone();
+    let mut acts = Vec::new();
+    if matches!(by, DeliveryMethod::File | DeliveryMethod::Terminal) {
+        acts.push(DeliveryAction::Write {
+            path: prompt_file,
+            text: DeliveryText::Prompt { before: String::new() },
+        });
+    }
+    acts.append(&mut filling.files);
+    match (by, &agent.terminal) {
+        (DeliveryMethod::Terminal, Some(screen)) => {
+            let pane = &how.pane;
+            acts.extend(pane.is_none().then_some(DeliveryAction::Open { argv, env, cwd }));
+            acts.push(DeliveryAction::Await { pane: pane.clone(), screen: screen.clone() });
+            let first = screen.single_coder.iter().filter(|_| how.single_coder);
+            for line in first.chain([&how.by_file]) {
+                acts.push(DeliveryAction::Type {
+                    pane: pane.clone(),
+                    line: line.clone(),
+                    screen: screen.clone(),
+                });
+            }
+        }
+        (DeliveryMethod::File, _) => {
+            let stdin = DeliveryText::Text(format!("{}\n", how.by_file));
+            acts.push(DeliveryAction::Spawn { argv, env, cwd, stdin });
+        }
+        (DeliveryMethod::Argument, _) => {
+            acts.push(DeliveryAction::Spawn { argv, env, cwd, stdin: DeliveryText::Text(String::new()) })
+        }
+        (DeliveryMethod::Stdin | DeliveryMethod::Terminal, _) => {
+            acts.push(DeliveryAction::Spawn { argv, env, cwd, stdin: DeliveryText::Prompt { before } });
+        }
+    }
+    Ok(Delivery { by, acts, talk: filling.talk })
+}
+
+fn refused(message: impl Into<String>) -> Diagnostic {
+    Diagnostic::error(Code::DeliverRefused, message)
+}
+
+/// Returns the problems that no delivery method can solve.
+fn refusals(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Vec<Diagnostic> {
+    let mut wrong = Vec::new();
+    if prompt.trim().is_empty() {
+        wrong.push(refused("there is no prompt"));
+    }
+    for (what, value) in [("model", &how.model), ("session", &how.session), ("session", &how.resume)] {
+        // A value is an argument of its own after its flag: with a dash it could pass for the next flag.
+        let odd = |value: &&String| {
+            !value.starts_with(|c: char| c.is_ascii_alphanumeric())
+                || value.contains(|c: char| c.is_control() || c.is_whitespace())
+        };
+        if let Some(value) = value.as_ref().filter(odd) {
+            let message = format!("`{value}` cannot be the name of a {what}");
+            wrong.push(refused(message).hint("it begins with a letter or digit and has no blanks"));
+        }
+    }
+    for path in [&how.worktree, &how.folder].into_iter().filter(|path| !path.starts_with('/')) {
+        wrong.push(refused(format!("`{path}` is not an absolute path")));
+    }
+    let globs = how.scope.write.iter().chain(&how.scope.exclude);
+    let words = how.command.iter().chain(how.env.keys()).chain(how.env.values()).chain(globs);
+    let mcp = how.mcp.iter().flat_map(|mcp| [&mcp.command].into_iter().chain(&mcp.args));
+    for word in words.chain(mcp).filter(|word| word.contains('\0')) {
+        wrong.push(refused(format!("`{word}` has a character that no argument can have")));
+    }
+    for name in how.env.keys().filter(|name| name.is_empty() || name.contains('=')) {
+        wrong.push(refused(format!("`{name}` cannot be the name of a variable")));
+    }
+    match &agent.start {
+        None => wrong.push(refused(format!("nothing is known about how {} is started", agent.name))),
+        Some(start) if start.program.is_none() && how.command.is_empty() => {
+            wrong.push(refused(format!("{} needs a command line", agent.name)).hint("give it after `--`"));
+        }
+        Some(_) => {}
+    }
+    wrong
+}
+
+/// Returns the delivery method, and the text that must precede the prompt.
+fn way(
+    agent: &Agent,
+    prompt: &str,
+    how: &DeliveryContext,
+    talk: &mut Vec<Diagnostic>,
+) -> Result<(DeliveryMethod, String), Diagnostic> {
+    let takes = &agent.prompt;
+    let wanted = match how.by {
+        Some(by) if takes.by.contains(&by) => by,
+        Some(by) => {
+            let ways: Vec<&str> = takes.by.iter().map(|by| by.name()).collect();
+            let message = format!("{} does not take a prompt by {}", agent.name, by.name());
+            return Err(refused(message).hint(format!("ways that it takes: {}", ways.join(", "))));
+        }
+        None => *takes.by.first().ok_or_else(|| refused(format!("{} takes no prompts", agent.name)))?,
+    };
+    let mut before = String::new();
+    let mut reasons = Vec::new();
+    if matches!(wanted, DeliveryMethod::Stdin | DeliveryMethod::Argument) {
+        if takes.expands_at_paths && !how.at_paths.is_empty() {
+            let paths: Vec<String> = how.at_paths.iter().map(|path| format!("`@{path}`")).collect();
+            reasons.push(format!(
+                "{} would put files where the prompt says {}",
+                agent.name,
+                paths.join(", ")
+            ));
+        }
+        if takes.commands.iter().any(|command| prompt.starts_with(command.as_str())) {
+            match &takes.defused_by {
+                Some(defused) => before.clone_from(defused),
+                None => reasons.push(format!("{} would take the prompt for a command", agent.name)),
+            }
+        }
+        reasons.extend(
+            agent
+                .limit_warnings(prompt.len(), || prompt.chars().count())
+                .into_iter()
+                .map(|limit| limit.message),
+        );
+    }
+    if wanted == DeliveryMethod::Argument {
+        let most = takes.max_argument_bytes.unwrap_or(MAX_ARGUMENT_BYTES);
+        if prompt.len() + before.len() > most {
+            reasons
+                .push(format!("an argument has at most {most} bytes, and the prompt has {}", prompt.len()));
+        }
+        if prompt.contains('\0') || (prompt.starts_with('-') && before.is_empty()) {
+            reasons.push("the prompt cannot be an argument".to_string());
+        }
+    }
+    if matches!(wanted, DeliveryMethod::File | DeliveryMethod::Terminal) || !reasons.is_empty() {
+        check_one_line(&how.by_file)?;
+    }
+    if reasons.is_empty() {
+        if !before.is_empty() {
+            let message = format!(
+                "a line end stands before the prompt: else {} would take it for a command",
+                agent.name
+            );
+            talk.push(Diagnostic::warning(Code::DeliverOtherwise, message));
+        }
+        return Ok((wanted, before));
+    }
+    let reason = reasons.join("; ");
+    if !takes.by.contains(&DeliveryMethod::File) {
+        return Err(refused(reason).hint(format!("{} takes no prompt by file", agent.name)));
+    }
+    talk.push(Diagnostic::warning(Code::DeliverOtherwise, format!("the prompt goes by file: {reason}")));
+    Ok((DeliveryMethod::File, String::new()))
+}
+
+/// The longest argument that Linux accepts.
+const MAX_ARGUMENT_BYTES: usize = 131_071;
+
+/// Checks that a line to type or send is one line, and does not begin like a command.
+fn check_one_line(line: &str) -> Result<(), Diagnostic> {
+    let odd = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    if line.trim().is_empty() || line.contains(odd) {
+        let message = format!("`{line}` is not one line that can be typed");
+        return Err(refused(message).hint("keep runs in a folder whose path has no control characters"));
+    }
+    if line.starts_with(['/', '!', '#', '-', '@', ' ']) {
+        return Err(refused(format!("`{line}` could be taken for a command")));
+    }
+    Ok(())
+}
+
+/// Returns the line that asks an agent to read the file at `path`. Its wording is a template.
+pub fn by_file_line(library: &Library<'_>, layout: &Layout, path: &str) -> Result<String, Diagnostics> {
+    let body = library.body(BY_FILE, layout)?.map(|(_, body)| body).unwrap_or_default();
+    let body = body.trim();
+    let mut line = String::with_capacity(body.len() + path.len());
+    for node in parse_braces(body, TextRange { start: 0, end: body.len() }) {
+        match node {
+            TemplateNode::Text(span) => line.push_str(span.of(body)),
+            TemplateNode::Slot(name) if name.of(body) == "prompt_file" => line.push_str(path),
+            TemplateNode::Slot(_) | TemplateNode::Fragment(_) | TemplateNode::Include(_) => {}
+        }
+    }
+    Ok(line)
+}
+
+/// Returns the texts that an agent could take for an `@path` and expand, as written after the `@`. Returns
+/// too many rather than too few: the caller checks which of them exist.
+pub fn at_paths(prompt: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut add = |path: &str| {
+        if !path.is_empty() && !found.iter().any(|known| known == path) {
+            found.push(path.to_string());
+        }
+    };
+    for (at, _) in prompt.match_indices('@') {
+        let rest = &prompt[at + 1..];
+        if let Some((quoted, _)) = rest.strip_prefix('"').and_then(|rest| rest.split_once('"')) {
+            add(quoted);
+            continue;
+        }
+        let mut escaped = false;
+        let word = rest.chars().take(4096).take_while(|c| {
+            let is_end = c.is_whitespace() && !escaped;
+            escaped = *c == '\\' && !escaped;
+            !is_end
+        });
+        let plain: String = word.filter(|c| *c != '\\').collect();
+        add(&plain);
+        add(plain.split('#').next().unwrap_or_default());
+        add(plain.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '}', '>', '"', '\'', '`', '*']));
+    }
+    found
+}

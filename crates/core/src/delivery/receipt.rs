@@ -1,0 +1,142 @@
+//! Receipts: proofs that a prompt arrived, each with its evidence.
+
+use alloc::collections::BTreeSet;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::library::agent::{Agent, EventPattern};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DeliveryReceipt {
+    /// Its process is there.
+    Spawned,
+    /// It said that it begins.
+    Accepted,
+    /// It repeated the prompt, or kept it among what it was told.
+    Echoed,
+    /// It used a tool.
+    Acting,
+}
+
+impl DeliveryReceipt {
+    /// Returns the name of the receipt in JSON and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Spawned => "spawned",
+            Self::Accepted => "accepted",
+            Self::Echoed => "echoed",
+            Self::Acting => "acting",
+        }
+    }
+}
+
+/// Values that an agent's events have reported so far.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AgentReport {
+    /// The id of the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The tokens of the input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_tokens: Option<u64>,
+    /// The tokens of the output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
+    /// The cost in dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// Whether the agent reported that it is done.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub ended: bool,
+}
+
+/// The longest line that is examined: long enough to echo a prompt; a longer line proves nothing.
+const MAX_LINE: usize = 32 * 1024 * 1024;
+
+/// Reads an agent's output as it is printed.
+#[derive(Debug)]
+pub struct ReceiptWatcher<'a> {
+    agent: &'a Agent,
+    /// The prompt exactly as it was delivered.
+    prompt: &'a str,
+    line: String,
+    /// Whether the current line is too long to keep.
+    skipping: bool,
+    seen: BTreeSet<DeliveryReceipt>,
+    /// The values that the events have reported so far.
+    pub told: AgentReport,
+}
+
+impl<'a> ReceiptWatcher<'a> {
+    /// Creates a watcher for the delivery of `prompt` to `agent`.
+    pub fn new(agent: &'a Agent, prompt: &'a str) -> Self {
+        let (line, seen, told) = (String::new(), BTreeSet::new(), AgentReport::default());
+        Self { agent, prompt, line, skipping: false, seen, told }
+    }
+
+    /// Reads the next piece of standard output; `goes_on` is set if its line continues. Returns the newly
+    /// proven receipts.
+    pub fn output(&mut self, text: &str, goes_on: bool) -> Vec<DeliveryReceipt> {
+        self.skipping |= self.line.len() + text.len() > MAX_LINE;
+        if !self.skipping {
+            self.line.push_str(text);
+        }
+        if goes_on {
+            return Vec::new();
+        }
+        let line = core::mem::take(&mut self.line);
+        if core::mem::take(&mut self.skipping) { Vec::new() } else { self.line(&line) }
+    }
+
+    fn line(&mut self, line: &str) -> Vec<DeliveryReceipt> {
+        let events = &self.agent.events;
+        let event =
+            line.trim_start().starts_with('{').then(|| serde_json::from_str::<Value>(line).ok()).flatten();
+        let Some(event) = event else { return Vec::new() };
+        let fits = |patterns: &[EventPattern]| patterns.iter().any(|pattern| pattern.fits(&event));
+        let first = |places: &[String]| places.iter().find_map(|place| event.pointer(place));
+        if let Some(session) = first(&events.session).and_then(Value::as_str) {
+            self.told.session.get_or_insert_with(|| session.to_string());
+        }
+        let number = |places: &[String]| first(places).and_then(Value::as_u64);
+        self.told.input_tokens = number(&events.input_tokens).or(self.told.input_tokens);
+        self.told.output_tokens = number(&events.output_tokens).or(self.told.output_tokens);
+        self.told.cost_usd = first(&events.cost_usd).and_then(Value::as_f64).or(self.told.cost_usd);
+        self.told.ended |= fits(&events.ended);
+        let echoed = || fits(&events.echoed) && self.is_echo(&event);
+        let proven = [
+            (DeliveryReceipt::Accepted, fits(&events.accepted)),
+            (DeliveryReceipt::Echoed, echoed()),
+            (DeliveryReceipt::Acting, fits(&events.acting)),
+        ];
+        let new = proven.into_iter().filter(|(receipt, is)| *is && !self.seen.contains(receipt));
+        let new: Vec<DeliveryReceipt> = new.map(|(receipt, _)| receipt).collect();
+        self.seen.extend(&new);
+        new
+    }
+
+    /// Checks whether a line of the agent's own transcript holds the prompt as its input.
+    pub fn is_transcript_echo(&mut self, line: &str) -> bool {
+        let Some(transcript) = &self.agent.transcript else { return false };
+        let Ok(event) = serde_json::from_str::<Value>(line) else { return false };
+        let echoed = transcript.echoed.iter().any(|pattern| pattern.fits(&event)) && self.is_echo(&event);
+        echoed && self.seen.insert(DeliveryReceipt::Echoed)
+    }
+
+    fn is_echo(&self, event: &Value) -> bool {
+        match event {
+            Value::String(text) => {
+                text == self.prompt || (self.agent.prompt.trims_end && text == self.prompt.trim_end())
+            }
+            Value::Array(items) => items.iter().any(|item| self.is_echo(item)),
+            Value::Object(map) => map.values().any(|value| self.is_echo(value)),
+            _ => false,
+        }
+    }
+}

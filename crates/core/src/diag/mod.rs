@@ -1,0 +1,417 @@
+//! Diagnostics: one type for every problem, with a stable code, a place and a hint.
+//!
+//! A diagnostic never sends raw characters to a terminal: [`visible`] escapes every control or invisible
+//! character of a message or an excerpt.
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+
+use crate::text::SharedText;
+
+macro_rules! codes {
+    ($($variant:ident $text:literal $meaning:literal,)*) => {
+        /// The kind of a diagnostic. The spelling is stable: scripts may match on it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Code { $(#[doc = $meaning] $variant,)* }
+
+        impl Code {
+            /// Every code, in the order of the reference.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// Returns the stable spelling, such as `template/not-found`.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+
+            /// Returns one sentence for the reference in the documentation.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => $meaning,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    TemplateNotFound "template/not-found" "No root holds the template that a section needs.",
+    TemplateFallback "template/fallback" "An agent has no template of its own for a phase; the BASE one is used.",
+    TemplateUnit "template/unit" "A template for one agent lacks an instruction unit of its BASE, or differs in one without saying so.",
+    ToolUnknown "tool/unknown" "A template names a tool that no contract describes.",
+    FragmentNotFound "fragment/not-found" "A template names a fragment that no root holds.",
+    FragmentTooDeep "fragment/too-deep" "Fragments stand in fragments too many levels deep.",
+    FragmentCycle "fragment/cycle" "A fragment contains itself, directly or through others.",
+    IncludeNotFound "include/not-found" "A required include is not in the session directory.",
+    IncludeBadPath "include/bad-path" "The path of an include can never lie inside the session directory.",
+    SourceUnreadable "source/unreadable" "A file is there but cannot be used: out of its root, not a file, too large, not UTF-8.",
+    FrontBad "front/bad" "A file's frontmatter is not closed, too long, not a mapping, or has a wrong field.",
+    SlotUnfilled "slot/unfilled" "Nothing fills a slot.",
+    SlotUnknown "slot/unknown" "A template has a slot that nothing declares and nothing provides.",
+    SlotUndeclared "slot/undeclared" "A template's frontmatter lists its variables, but not this slot.",
+    VariableUnused "variable/unused" "The frontmatter declares a variable that no slot uses.",
+    ValueUnused "value/unused" "A value was given that no slot uses.",
+    RecipeNotFound "recipe/not-found" "No root holds the recipe.",
+    RecipeBad "recipe/bad" "A recipe cannot be read.",
+    AgentNotFound "agent/not-found" "No root holds the agent's file.",
+    AgentBad "agent/bad" "An agent's file cannot be read.",
+    ContractNotFound "contract/not-found" "No root holds the contract.",
+    ContractBad "contract/bad" "A contract cannot be read.",
+    FlowNotFound "flow/not-found" "No root holds the flow.",
+    FlowBad "flow/bad" "A flow cannot be read.",
+    FlowUnreachable "flow/unreachable" "Nothing leads to a phase of a flow.",
+    FlowVerdict "flow/verdict" "A phase of a flow does not say where a verdict of its contract leads.",
+    FlowLoop "flow/loop" "Phases of a flow can follow each other for ever: none of them has a limit.",
+    FlowRefused "flow/refused" "A phase cannot be entered: what its lanes are made of is not there.",
+    SubmissionBad "submission/bad" "What was handed in is not what the contract asks for.",
+    PreferenceBad "preference/bad" "A preference is blank, holds what it must not hold, or is for a role that does not exist.",
+    RequestBad "request/bad" "A request does not have the form that the schema gives.",
+    RequestUnknownKey "request/unknown-key" "A request has a key that does not exist.",
+    RequestBadName "request/bad-name" "A role, agent, phase, command, recipe or key is not a name.",
+    RequestIncomplete "request/incomplete" "The recipe needs something that the request does not give.",
+    RequestNotShown "request/not-shown" "The request gives something that this recipe has no place for.",
+    DepthBad "depth/bad" "A task depth is not a whole number of zero or more.",
+    DocumentNotFound "document/not-found" "A document's file is not there.",
+    DocumentNotShown "document/not-shown" "The recipe lists paths, and this document has none.",
+    DocumentLeftOut "document/left-out" "Documents have no text to show, and go in by their paths alone.",
+    ScopeNowhere "scope/nowhere" "A write glob is absolute, or begins with a directory that does not exist.",
+    ScopeOpen "scope/open" "No write scope was given: everything but the excludes may be written.",
+    SectionCut "section/cut" "A section was longer than its cap and was cut at a line end.",
+    TextFenced "text/fenced" "A supplied text could pass for structure or hide it, and stands between tags or in a code block.",
+    ToolsNotShown "tools/not-shown" "Tools were given, but this format cannot show them.",
+    XmlCharacter "xml/character" "A text holds a character that XML 1.0 cannot carry.",
+    ApiIncomplete "api/incomplete" "A request body for this API would lack something that the API demands.",
+    PromptTooLarge "prompt/too-large" "Templates that multiply each other, or files, make a prompt that no agent could read.",
+    PromptBad "prompt/bad" "A unified prompt in JSON does not have the form that the schema gives.",
+    PromptOverWindow "prompt/over-window" "The prompt has more tokens than the model takes.",
+    PromptOverLimit "prompt/over-limit" "The prompt has more bytes or characters than the agent takes.",
+    BudgetStepped "budget/stepped" "What did not fit into the budget is shown as an outline, as a path, or not at all.",
+    BudgetMusts "budget/musts" "What must be in the prompt does not fit into the budget.",
+    SystemMisnamed "system/misnamed" "A file in system/ is not named `[AGENT]-[PHASE].md`.",
+    SystemPart "system/part" "A system template lacks one of its four parts, or has it empty.",
+    TemplateUnreachable "template/unreachable" "No recipe, role or command name can reach this template.",
+    MarkerAlone "marker/alone" "A template shows a complete reply marker alone on a line.",
+    TextInvisible "text/invisible" "A file holds an invisible or bidirectional character.",
+    TextPhrase "text/phrase" "A text that agents read holds a phrase that they misread; `phrases.txt` of callsheet-lint lists them.",
+    FuzzEscapes "fuzz/escapes" "A value can end something that a template opens around its slot.",
+    FuzzDangling "fuzz/dangling" "With an empty value a heading, a list item or a code block has nothing in it.",
+    FuzzEngine "fuzz/engine" "A value breaks a promise of callsheet's own: a reason to report it.",
+    SecretFound "secret/found" "A text that goes into a prompt holds a secret.",
+    SecretsBad "secrets/bad" "A file of rules for secrets cannot be read.",
+    TrustRequired "trust/required" "A project's file asks for something that only its user may decide.",
+    PersonRequired "person/required" "A decision needs a person: a terminal, or `--yes`.",
+    PersonBelowGuard "person/below-guard" "A process below a guard, such as an agent, cannot decide for a person.",
+    ConfigBad "config/bad" "A configuration file or variable cannot be read.",
+    InputNotFound "input/not-found" "A file or directory that was named outright is not there.",
+    InputOutside "input/outside" "A file that was named outright lies outside the project.",
+    InputLeftOut "input/left-out" "Something below a directory cannot go into the prompt, not even by its path.",
+    InputUnreadable "input/unreadable" "A file that was named outright cannot be used.",
+    DetailUnused "detail/unused" "A detail was chosen for a path that no document has.",
+    DeliverRefused "deliver/refused" "A prompt cannot be handed over to this agent in a safe way.",
+    DeliverOtherwise "deliver/otherwise" "A prompt is handed over otherwise than usual, so that what arrives is what was composed.",
+    OutputFailed "output/failed" "What was asked for could not be written.",
+    UsageBad "usage/bad" "The command line makes no sense.",
+    LedgerNotThere "ledger/not-there" "There is no ledger at the place that was asked for.",
+    LedgerLocked "ledger/locked" "Somebody else is writing to the ledger, and does not end.",
+    LedgerNoAnswer "ledger/no-answer" "The server of the ledger did not answer in time.",
+    LedgerDamaged "ledger/damaged" "Something in a ledger or an export is not what it was when it was written.",
+    LedgerNewer "ledger/newer" "A newer version of callsheet has written to the ledger.",
+    LedgerFailed "ledger/failed" "The ledger could not be opened, read or written: no room, no connection, no permission.",
+    LedgerForeign "ledger/foreign" "The ledger, or the run in it, was made elsewhere: nothing that it names is started before a person has agreed.",
+    LedgerTracked "ledger/tracked" "The ledger is a file that git tracks: it came with the repository, and is not opened.",
+    LedgerShortLived "ledger/short-lived" "The ledger lies on a file system that is gone after a restart or with its container.",
+    LedgerProject "ledger/project" "The id of a project was removed or changed, or the project is a copy of another one.",
+    RunRefused "run/refused" "A run is not started, stopped or decided on, because of what the ledger says.",
+    RunNotStarted "run/not-started" "The agent could not be started, or did not take the prompt.",
+    ProgramNotFound "program/not-found" "The program of an agent or of a check is missing, or cannot be started.",
+    TaskNotFound "task/not-found" "No run belongs to this task.",
+    ViolationNotFound "run/no-violation" "A run did not change this path against its scope.",
+    GitFailed "git/failed" "Git did not do what a run needs.",
+    RunNotFound "run/not-found" "No run has this id.",
+    RunAmbiguous "run/ambiguous" "Several runs have an id that begins like this.",
+    VerifyMismatch "verify/mismatch" "A recorded prompt is not what its request and its sources give.",
+    VerifySecret "verify/secret" "A prompt was delivered with values that are not kept, and that were not given.",
+    VerifyEngine "verify/engine" "A recorded prompt was made by another version of the engine.",
+    ClockWrong "clock/wrong" "The clock tells a time that cannot be right, so nothing is removed because of its age.",
+    OverrideRefused "override/refused" "A file overrides what is controlled by the pipeline.",
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The severity of a diagnostic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// A note, shown only with `-v`.
+    Note,
+    /// A warning, which stops nothing.
+    Warning,
+    /// An error.
+    Error,
+}
+
+impl Severity {
+    /// Returns the severity as a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// A byte range of a named text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceSpan {
+    /// A name that a person can open, such as `project:.callsheet/templates/x.md`, or the name of an input.
+    pub name: String,
+    /// The whole text.
+    pub text: SharedText,
+    /// The byte range in the text.
+    pub range: Range<usize>,
+}
+
+impl SourceSpan {
+    /// Returns the line and column, both counted from 1; the column counts characters.
+    pub fn line_column(&self) -> (usize, usize) {
+        let before = self.before();
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    }
+
+    fn before(&self) -> &str {
+        &self.text[..floor(&self.text, self.range.start)]
+    }
+}
+
+fn floor(text: &str, at: usize) -> usize {
+    text.floor_char_boundary(at.min(text.len()))
+}
+
+/// A message with a stable code, a place, the places searched, and hints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// The kind of the diagnostic.
+    pub code: Code,
+    /// The severity.
+    pub severity: Severity,
+    /// The message.
+    pub message: String,
+    /// The place in a text that the message is about.
+    pub place: Option<Box<SourceSpan>>,
+    /// Every place that was searched, in order.
+    pub looked: Vec<String>,
+    /// The hints, each with a flag, a command or a fix.
+    pub hints: Vec<String>,
+    /// The number of further diagnostics of this kind that are only counted.
+    pub more: usize,
+}
+
+/// The most diagnostics of one kind that are listed; the others are counted.
+pub const MOST: usize = 100;
+
+/// Adds the diagnostic of `make`, unless an equal one is there already. If there are [`MOST`] of its kind,
+/// the last of them counts it.
+pub(crate) fn tell(told: &mut Vec<Diagnostic>, code: Code, make: impl FnOnce() -> Diagnostic) {
+    if told.iter().filter(|diag| diag.code == code).count() < MOST {
+        let diag = make();
+        if !told.contains(&diag) {
+            told.push(diag);
+        }
+    } else if let Some(last) = told.iter_mut().rev().find(|diag| diag.code == code) {
+        last.more += 1;
+    }
+}
+
+impl Diagnostic {
+    /// Creates an error.
+    pub fn error(code: Code, message: impl Into<String>) -> Self {
+        Self::new(Severity::Error, code, message)
+    }
+
+    /// Creates a warning.
+    pub fn warning(code: Code, message: impl Into<String>) -> Self {
+        Self::new(Severity::Warning, code, message)
+    }
+
+    /// Creates a note.
+    pub fn note(code: Code, message: impl Into<String>) -> Self {
+        Self::new(Severity::Note, code, message)
+    }
+
+    fn new(severity: Severity, code: Code, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { code, severity, message, place: None, looked: Vec::new(), hints: Vec::new(), more: 0 }
+    }
+
+    /// Sets the place: a byte range of the text that is called `name`.
+    #[must_use]
+    pub fn at(mut self, name: impl ToString, text: &SharedText, range: Range<usize>) -> Self {
+        self.place = Some(Box::new(SourceSpan { name: name.to_string(), text: text.clone(), range }));
+        self
+    }
+
+    /// Adds places that were searched.
+    #[must_use]
+    pub fn looked(mut self, places: impl IntoIterator<Item = impl ToString>) -> Self {
+        self.looked.extend(places.into_iter().map(|place| place.to_string()));
+        self
+    }
+
+    /// Adds a hint.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Adds `did you mean …?` if one of `known` is close to `given`.
+    #[must_use]
+    pub fn suggest<'a>(self, given: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        match closest(given, known) {
+            Some(name) => self.hint(format!("did you mean `{name}`?")),
+            None => self,
+        }
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]: {}", self.severity.name(), self.code, visible(&self.message))?;
+        if let Some(place) = &self.place {
+            excerpt(f, place)?;
+        }
+        for (first, looked) in self.looked.iter().enumerate() {
+            let lead = if first == 0 { "looked in" } else { "         " };
+            write!(f, "\n  = {lead} {}", visible(looked))?;
+        }
+        for hint in &self.hints {
+            write!(f, "\n  = hint: {}", visible(hint))?;
+        }
+        if self.more > 0 {
+            write!(f, "\n  = and {} more of this kind", self.more)?;
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a long line that an excerpt shows on either side of its place.
+const EXCERPT: usize = 60;
+
+fn excerpt(f: &mut fmt::Formatter<'_>, place: &SourceSpan) -> fmt::Result {
+    let (line, column) = place.line_column();
+    let number = line.to_string();
+    let pad = " ".repeat(number.len());
+    write!(f, "\n{pad} ┌─ {}:{line}:{column}", visible(&place.name))?;
+    let text = &*place.text;
+    let start = floor(text, place.range.start);
+    let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+    let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
+    let end = floor(text, place.range.end).clamp(start, line_end.max(start));
+    let end = floor(text, end.min(start + 2 * EXCERPT));
+    let from = floor(text, start.saturating_sub(EXCERPT)).max(line_start);
+    let to = floor(text, (end + EXCERPT).min(line_end)).max(end);
+    let before = visible(&text[from..start]);
+    let marked = visible(&text[start..end]);
+    let after = visible(text[end..to].trim_end_matches('\r'));
+    write!(f, "\n{number} │ {before}{marked}{after}\n{pad} │ ")?;
+    let indent = before.chars().count();
+    let width = marked.chars().count().max(1);
+    write!(f, "{}{}", " ".repeat(indent), "^".repeat(width))
+}
+
+/// Checks whether people cannot see a character: controls, bidirectional marks, zero-width characters, tags.
+/// The joiners of emoji and scripts (U+200C, U+200D) and variation selectors are visible through the
+/// characters that they join, so they do not count.
+pub fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' | '\u{180e}'
+        | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}'
+        | '\u{206a}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Returns the text with every invisible character written as `\u{…}`, newlines as `␊` and tabs as spaces:
+/// safe on a terminal, on one line.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if !text.contains(|c| is_invisible(c) || c == '\n' || c == '\t') {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '\n' => out.push('␊'),
+            '\t' => out.push(' '),
+            c if is_invisible(c) => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Returns the name closest to `given`, if it is close enough for a typo.
+pub fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let length = given.chars().count();
+    // Two edits make a short name unrecognisable.
+    let limit = if length <= 4 { 1 } else { (length / 3).max(1) };
+    // People do not type names that long, and comparing two of them takes time.
+    if limit > 32 {
+        return None;
+    }
+    known
+        .into_iter()
+        .filter(|name| name.len() <= 4 * (given.len() + limit))
+        .map(|name| (distance(given, name), name))
+        .filter(|(distance, name)| *distance <= limit && *distance < length.max(name.chars().count()))
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// Counts the edits between two names, ignoring the case of letters; two swapped neighbours are one edit.
+fn distance(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.chars().map(|c| c.to_ascii_lowercase()).collect();
+    let b: Vec<char> = b.chars().map(|c| c.to_ascii_lowercase()).collect();
+    let mut before = Vec::new();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for i in 0..a.len() {
+        let mut next = alloc::vec![i + 1];
+        for j in 0..b.len() {
+            let change = row[j] + usize::from(a[i] != b[j]);
+            let mut edits = change.min(row[j + 1] + 1).min(next[j] + 1);
+            if i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j] {
+                let swap: usize = before[j - 1];
+                edits = edits.min(swap + 1);
+            }
+            next.push(edits);
+        }
+        before = core::mem::replace(&mut row, next);
+    }
+    row[b.len()]
+}
+
+/// The errors that stop a composition: all of one kind together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostics(pub Vec<Diagnostic>);
+
+impl From<Diagnostic> for Diagnostics {
+    fn from(diag: Diagnostic) -> Self {
+        Self(alloc::vec![diag])
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, diag) in self.0.iter().enumerate() {
+            let gap = if i == 0 { "" } else { "\n" };
+            write!(f, "{gap}{diag}")?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for Diagnostics {}

@@ -1,0 +1,127 @@
+//! Checks of an agent's file that a schema cannot express.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde_json::Value;
+
+use crate::library::agent::{
+    Agent, AgentArgument, ArgHole, ArgSpec, DeliveryMethod, EventPattern, TerminalSpec,
+};
+use crate::text::name::{NAME_HINT, is_name};
+
+/// A problem and its hint.
+type AgentProblem = (String, &'static str);
+
+pub(crate) fn problems(agent: &Agent) -> Vec<AgentProblem> {
+    let mut found = Vec::new();
+    let mut bad = |message: String, hint: &'static str| found.push((message, hint));
+    let start = agent.start.iter();
+    for program in start.clone().filter_map(|start| start.program.as_ref()) {
+        if program.trim().is_empty() || program.starts_with('-') || program.contains(char::is_control) {
+            bad(format!("`{program}` cannot be a program"), "give its name, or its path");
+        }
+    }
+    let headless = start.flat_map(|start| &start.args).map(|arg| ("start.args", arg));
+    let terminal = agent.terminal.iter().flat_map(|terminal| &terminal.args);
+    let terminal = terminal.map(|arg| ("terminal.args", arg));
+    let env = agent.env.values().map(|arg| ("env", arg));
+    for (place, arg) in headless.chain(terminal).chain(env) {
+        if let AgentArgument::Spec(spec) = arg {
+            argument(agent, place, spec, &mut bad);
+        }
+    }
+    for (name, value) in &agent.files {
+        if !is_name(name) {
+            bad(format!("`{name}` cannot be the name of a file"), NAME_HINT);
+        }
+        visit_holes(value, &mut |spec| match spec {
+            Ok(spec) => argument(agent, "files", &spec, &mut bad),
+            Err(error) => bad(format!("`files.{name}`: {error}"), "a hole is `{ hole = \"model\" }`"),
+        });
+    }
+    let takes = |way: DeliveryMethod| agent.prompt.by.contains(&way);
+    let in_arguments = agent.start.iter().flat_map(|start| &start.args).any(has_prompt_hole);
+    if takes(DeliveryMethod::Argument) != in_arguments {
+        bad(
+            "`prompt.by` and `start.args` disagree about the prompt as an argument".to_string(),
+            "`argument` in the one needs `{ hole = \"prompt\" }` in the other",
+        );
+    }
+    if takes(DeliveryMethod::Terminal) && agent.terminal.is_none() {
+        bad("`prompt.by` has `terminal`, but there is no `[terminal]`".to_string(), "describe its screen");
+    }
+    if let Some(terminal) = &agent.terminal {
+        screen(terminal, &mut bad);
+    }
+    patterns(agent, &mut bad);
+    found
+}
+
+fn has_prompt_hole(arg: &AgentArgument) -> bool {
+    matches!(arg, AgentArgument::Spec(ArgSpec { hole: Some(ArgHole::Prompt), .. }))
+}
+
+fn argument(agent: &Agent, place: &str, spec: &ArgSpec, bad: &mut impl FnMut(String, &'static str)) {
+    let value = spec.hole.is_some() || spec.file.is_some();
+    if spec.hole.is_some() && spec.file.is_some() {
+        bad(format!("`{place}`: an argument has a hole and a file"), "it can have one of them");
+    }
+    if !value && spec.words.is_empty() {
+        bad(format!("`{place}`: an argument has nothing in it"), "give `words`, a `hole` or a `file`");
+    }
+    if !value && (spec.json || !spec.prefix.is_empty() || !spec.suffix.is_empty()) {
+        bad(format!("`{place}`: an argument has a form but no value"), "give a `hole` or a `file`");
+    }
+    if let Some(file) = spec.file.as_ref().filter(|file| !agent.files.contains_key(*file)) {
+        bad(format!("`{place}`: there is no file `{file}`"), "describe it in `[files]`");
+    }
+}
+
+fn screen(terminal: &TerminalSpec, bad: &mut impl FnMut(String, &'static str)) {
+    let blank = |words: &[String]| words.is_empty() || words.iter().any(|word| word.trim().is_empty());
+    if blank(&terminal.ready) || terminal.composer.trim().is_empty() {
+        bad(
+            "`terminal`: nothing on the screen tells that it is ready".to_string(),
+            "give `ready` and `composer`",
+        );
+    }
+    for dialog in terminal.dialogs.iter().filter(|dialog| blank(&dialog.shows)) {
+        bad(format!("the dialog `{}` would be seen on every screen", dialog.name), "say what it `shows`");
+    }
+    for line in terminal.single_coder.iter().filter(|line| line.contains(char::is_control)) {
+        bad(format!("`{line}` is not one line"), "only one line can be typed");
+    }
+}
+
+fn patterns(agent: &Agent, bad: &mut impl FnMut(String, &'static str)) {
+    let events = &agent.events;
+    let of_transcript = agent.transcript.iter().flat_map(|transcript| &transcript.echoed);
+    let all = [&events.accepted, &events.echoed, &events.acting, &events.ended];
+    let places =
+        all.into_iter().flatten().chain(of_transcript).flat_map(|EventPattern(places)| places.keys());
+    let pointers = [&events.session, &events.input_tokens, &events.output_tokens, &events.cost_usd];
+    for place in places.chain(pointers.into_iter().flatten()).filter(|place| !place.starts_with('/')) {
+        bad(format!("`{place}` is no place in an event"), "it begins with a slash, as `/type` does");
+    }
+    if let Some(transcript) = &agent.transcript {
+        for path in [&transcript.home, &transcript.folder] {
+            if path.is_empty() || path.starts_with('/') || path.split('/').any(|part| part == "..") {
+                bad(format!("`transcript`: `{path}` is not below the home"), "give a path below it");
+            }
+        }
+    }
+}
+
+/// Calls `each` with every hole in a file.
+pub(crate) fn visit_holes(value: &Value, each: &mut impl FnMut(Result<ArgSpec, String>)) {
+    match value {
+        Value::Object(map) if map.contains_key("hole") => {
+            each(serde_json::from_value(value.clone()).map_err(|error| error.to_string()));
+        }
+        Value::Object(map) => map.values().for_each(|value| visit_holes(value, each)),
+        Value::Array(values) => values.iter().for_each(|value| visit_holes(value, each)),
+        _ => {}
+    }
+}

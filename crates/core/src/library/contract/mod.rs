@@ -1,0 +1,305 @@
+//! Contracts: the required contents of a reply, written once as data.
+//!
+//! The contract determines the instruction in the prompt, the schema of the submission tool, the file that an
+//! agent without that tool writes, and how the reply is read. This module holds the data and checks the
+//! fields of a submission.
+
+mod conflicts;
+mod context;
+mod fields;
+pub(crate) mod paths;
+mod read;
+mod verdict;
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+pub(crate) use conflicts::conflicts;
+pub(crate) use context::SubmissionContext;
+pub(crate) use fields::project_glob;
+pub(crate) use read::contract_file;
+pub use read::{find_contract, read_contract};
+pub(crate) use verdict::ONE_TASK;
+pub use verdict::{Status, Verdict};
+
+/// The contents of `contracts/NAME.toml`. One without any part asks for nothing that a machine reads.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Contract")]
+pub struct Contract {
+    pub description: String,
+    /// The verdicts that a reply may give, one of them, in a `review` marker.
+    #[serde(default)]
+    pub verdict: Vec<ContractChoice>,
+    /// What a reply may say of each task, in a `task_status` marker.
+    #[serde(default)]
+    pub task_status: Vec<ContractChoice>,
+    /// The ids of the tasks, where nobody names others.
+    #[serde(default)]
+    pub tasks: Vec<String>,
+    /// The parts of a report to a person.
+    #[serde(default)]
+    pub part: Vec<ContractChoice>,
+    /// What is handed in by a tool, which is called as the contract, or by a file.
+    #[serde(default)]
+    pub submission: Option<Submission>,
+}
+
+/// A word that may be said, and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContractChoice {
+    pub name: String,
+    pub when: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Submission {
+    /// Who may hand it in.
+    pub roles: Vec<String>,
+    /// The file in the session that holds the data; `{index}` stands for that field. Without it nothing but the
+    /// tool can hand it in.
+    #[serde(default)]
+    pub file: Option<String>,
+    /// A field that, where it is given, is added to the names of all files: `review.yaml` becomes
+    /// `review_logic.yaml`.
+    #[serde(default)]
+    pub suffix: Option<String>,
+    /// Files of the session that must be there before.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// Files of the session that are worth nothing after.
+    #[serde(default)]
+    pub stale: Vec<String>,
+    /// It is a plan, or the order of one: the rules for plans hold.
+    #[serde(default)]
+    pub plan: Option<PlanContracts>,
+    /// What is written besides the data, for those who read Markdown.
+    #[serde(default)]
+    pub write: Vec<CompanionFile>,
+    pub field: Vec<SubmissionField>,
+}
+
+/// Which contracts the parts of a plan fulfil.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanContracts {
+    pub subplan: String,
+    /// Without it, this contract is the order itself, and the sub-plans are in the session.
+    #[serde(default)]
+    pub order: Option<String>,
+}
+
+/// A file that is made from the data. In its path `{field}` stands for a field.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CompanionFile {
+    pub path: String,
+    /// `{{field}}` alone on a line is the field as it is, or nothing, and then the line goes with the empty one
+    /// after it; among other words it is folded into the line.
+    pub text: String,
+}
+
+/// A field of a submission, or of the items in one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SubmissionField {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub kind: FieldType,
+    #[serde(default)]
+    pub required: FieldRequirement,
+    /// The smallest number, or the least number of entries.
+    #[serde(default)]
+    pub at_least: Option<u64>,
+    /// The one number that it can be. It is written even where it was not given.
+    #[serde(default)]
+    pub fixed: Option<u64>,
+    /// Whether it is written with the data; else only companions have it.
+    #[serde(default = "yes")]
+    pub kept: bool,
+    /// What a choice may be.
+    #[serde(default)]
+    pub choices: Vec<String>,
+    /// Choices that contradict a value of another field of the submission: choice → field → value.
+    #[serde(default)]
+    pub never: BTreeMap<String, BTreeMap<String, String>>,
+    /// Its texts are questions to the person.
+    #[serde(default)]
+    pub asks: bool,
+    pub description: String,
+    /// What stands here in the example that the instruction shows.
+    #[serde(default)]
+    #[schemars(with = "Option<Value>")]
+    pub example: Option<Value>,
+    /// In companions: the words for each entry of a list, with `{{number}}` and `{{text}}` or the entry's fields.
+    #[serde(default)]
+    pub each: Option<String>,
+    /// In companions: what stands between entries.
+    #[serde(default = "newline")]
+    pub join: String,
+    /// In companions: the words around it, with `{{rows}}`; not used where it is not given.
+    #[serde(default)]
+    pub wrap: Option<String>,
+    /// The fields of a map, or of each item.
+    #[serde(default)]
+    pub field: Vec<Self>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn newline() -> String {
+    "\n".into()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FieldType {
+    /// A text that is not blank.
+    Text,
+    /// A name: no path, no flag.
+    Name,
+    /// Words in lower case joined by single hyphens.
+    Slug,
+    Integer,
+    Boolean,
+    /// One of the choices.
+    Choice,
+    /// A list of texts.
+    Texts,
+    /// A path or glob inside the project.
+    Glob,
+    /// A list of them.
+    Globs,
+    /// A list of whole numbers.
+    Integers,
+    /// Fields of its own.
+    Map,
+    /// A list, each entry with fields of its own.
+    Items,
+    /// A list of `{target_role, bullet}`.
+    Preferences,
+}
+
+impl FieldType {
+    /// Returns the type as contracts write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Name => "name",
+            Self::Slug => "slug",
+            Self::Integer => "integer",
+            Self::Boolean => "boolean",
+            Self::Choice => "choice",
+            Self::Texts => "texts",
+            Self::Glob => "glob",
+            Self::Globs => "globs",
+            Self::Integers => "integers",
+            Self::Map => "map",
+            Self::Items => "items",
+            Self::Preferences => "preferences",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum FieldRequirement {
+    Always(bool),
+    /// Only where another field has this value.
+    Where(BTreeMap<String, String>),
+}
+
+impl Default for FieldRequirement {
+    fn default() -> Self {
+        Self::Always(true)
+    }
+}
+
+impl Contract {
+    /// Returns, in words, every point in which `self` requires less than `shipped`; empty if it requires at
+    /// least as much. A difference that cannot be compared counts as less.
+    pub fn find_weakenings(&self, shipped: &Self) -> Vec<String> {
+        let mut less = Vec::new();
+        let names = |choices: &[ContractChoice]| choices.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
+        let differ =
+            |own: &[ContractChoice], all: &[ContractChoice]| !all.is_empty() && names(own) != names(all);
+        if differ(&self.verdict, &shipped.verdict) {
+            less.push("other verdicts".into());
+        }
+        if differ(&self.task_status, &shipped.task_status) {
+            less.push("other words for tasks".into());
+        }
+        if self.tasks != shipped.tasks {
+            less.push("other tasks".into());
+        }
+        if !shipped.part.iter().all(|part| self.part.iter().any(|own| own.name == part.name)) {
+            less.push("fewer parts of the report".into());
+        }
+        match (&self.submission, &shipped.submission) {
+            (_, None) => {}
+            (None, Some(_)) => less.push("nothing is handed in".into()),
+            (Some(own), Some(shipped)) => own.collect_weakenings(shipped, &mut less),
+        }
+        less
+    }
+}
+
+impl Submission {
+    fn collect_weakenings(&self, shipped: &Self, less: &mut Vec<String>) {
+        let mut note = |is_less: bool, why: &str| {
+            if is_less {
+                less.push(why.into());
+            }
+        };
+        let keeps = |own: &[String], all: &[String]| all.iter().all(|item| own.contains(item));
+        note(!keeps(&shipped.roles, &self.roles), "more roles may hand it in");
+        note(!keeps(&self.needs, &shipped.needs), "fewer files have to be there before");
+        note(!keeps(&self.stale, &shipped.stale), "fewer files are worth nothing after");
+        let places = |it: &Self| (it.file.clone(), it.suffix.clone(), it.plan.clone());
+        note(places(self) != places(shipped), "it is handed in elsewhere, or by other rules");
+        note(self.write != shipped.write, "other files are made from it");
+        collect_field_weakenings(&self.field, &shipped.field, "", less);
+    }
+}
+
+fn collect_field_weakenings(
+    own: &[SubmissionField],
+    shipped: &[SubmissionField],
+    above: &str,
+    less: &mut Vec<String>,
+) {
+    for field in shipped {
+        let name = alloc::format!("{above}{}", field.name);
+        let Some(mine) = own.iter().find(|mine| mine.name == field.name) else {
+            less.push(alloc::format!("there is no field `{name}`"));
+            continue;
+        };
+        let always = mine.required == FieldRequirement::Always(true);
+        let never = field.required == FieldRequirement::Always(false);
+        let fewer = mine.choices.iter().all(|choice| field.choices.contains(choice));
+        let is_as_much = mine.kind == field.kind
+            && (always || never || mine.required == field.required)
+            && mine.at_least.unwrap_or(0) >= field.at_least.unwrap_or(0)
+            && mine.fixed == field.fixed
+            && mine.kept == field.kept
+            && mine.never == field.never
+            && mine.asks == field.asks
+            && (fewer && mine.choices.is_empty() == field.choices.is_empty());
+        if !is_as_much {
+            less.push(alloc::format!("the field `{name}` takes more"));
+        }
+        collect_field_weakenings(&mine.field, &field.field, &alloc::format!("{name}."), less);
+    }
+}
+
+/// Data of a submission: only known fields, in the order of the contract, texts without outer blank lines.
+pub(crate) type SubmissionValues = Map<String, Value>;

@@ -1,0 +1,21 @@
+//! The formats of a prompt: Markdown, XML and JSON, and the request bodies of model APIs.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PromptFormat {
+    Markdown,
+    Xml,
+    Json,
+}
+
+/// The request body of which API a JSON prompt is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ModelApi {
+    Anthropic,
+    Openai,
+    Gemini,
+}

@@ -1,0 +1,35 @@
+//! Folders and files of a project that its configuration can put elsewhere.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Folders and files of the project that can be elsewhere than usual; all relative to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Layout {
+    /// Template folders, the first wins.
+    pub templates: Vec<String>,
+    /// The folder of extensions, with `agents/` and `commands/` below it.
+    pub prompts: String,
+    /// The file behind `PROJECT_CONTEXT`.
+    pub project_context: String,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self {
+            templates: alloc::vec![".callsheet/templates".into()],
+            prompts: ".callsheet/prompts".into(),
+            project_context: "agentd/project.md".into(),
+        }
+    }
+}
+
+impl Layout {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}

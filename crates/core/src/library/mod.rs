@@ -1,0 +1,18 @@
+//! Data files, located on the search path and parsed: templates, recipes, agents, contracts,
+//! plans and preferences.
+
+pub mod agent;
+pub mod clause;
+pub mod contract;
+pub mod format;
+pub mod frontmatter;
+pub mod layout;
+pub mod locate;
+pub mod lookup;
+pub mod omission;
+pub mod plan;
+pub mod preferences;
+pub mod read_toml;
+pub mod recipe;
+pub mod template;
+pub mod yaml;

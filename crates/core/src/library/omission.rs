@@ -1,0 +1,58 @@
+//! Inputs that a prompt omits, each with the reason.
+
+use alloc::string::String;
+
+use serde::Serialize;
+
+/// An input that a prompt omits, and the reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OmittedInput {
+    /// The input: a section, a file or a value.
+    pub what: String,
+    /// The reason.
+    pub why: OmissionReason,
+    /// More about the reason, such as the file that won; may be empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+}
+
+/// The reason why an input is omitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OmissionReason {
+    /// Nothing was given for it.
+    Empty,
+    /// The optional file does not exist.
+    NotThere,
+    /// An override won.
+    Shadowed,
+    /// The agent loads it by itself.
+    LoadedByAgent,
+    /// A cap or a limit removed it.
+    Cut,
+    /// Only its outline was requested.
+    Outlined,
+    /// Only its path was requested, or it has no text to show.
+    PathOnly,
+    /// It did not fit into the budget, or not all of it.
+    Budget,
+    /// This recipe or format does not show such inputs.
+    NotShown,
+}
+
+impl OmissionReason {
+    /// Returns the reason in words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Empty => "nothing was given for it",
+            Self::NotThere => "the optional file is not there",
+            Self::Shadowed => "an override won",
+            Self::LoadedByAgent => "the agent loads it by itself",
+            Self::Cut => "a limit left it out",
+            Self::Outlined => "only its outline is shown",
+            Self::PathOnly => "only its path is shown",
+            Self::Budget => "it does not fit into the budget",
+            Self::NotShown => "this recipe or format does not show it",
+        }
+    }
+}

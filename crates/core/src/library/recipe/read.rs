@@ -1,0 +1,113 @@
+//! Finds and reads recipes.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::{BlockSpec, OneOrMore, Recipe, RowWording, SectionPriority};
+use crate::diag::{Code, Diagnostic, Diagnostics};
+use crate::library::layout::Layout;
+use crate::library::lookup::Library;
+use crate::library::read_toml::{FileFormat, ReadErrorCodes, check_length, find, read};
+use crate::library::template::{Template, written};
+use crate::source::{SourceId, SourceRoot};
+use crate::text::SharedText;
+use crate::text::name::{NAME_HINT, is_name};
+
+/// Reads a recipe and checks it. The file must contain every wording without escapes.
+pub fn read_recipe(id: &SourceId, text: &SharedText) -> Result<Recipe, Diagnostics> {
+    check_length(id, text, Code::RecipeBad)?;
+    let codes = ReadErrorCodes { bad: Code::RecipeBad, unknown: Code::RecipeBad };
+    let recipe: Recipe = read(&id.to_string(), text, FileFormat::Toml, codes)?;
+    let mut wrong = Vec::new();
+    let mut bad = |message: String, hint: &str| {
+        wrong.push(Diagnostic::error(Code::RecipeBad, format!("{id}: {message}")).hint(hint));
+    };
+    if recipe.section.is_empty() {
+        bad("it has no section".to_string(), "a recipe has at least one `[[section]]`");
+    }
+    for (field, value) in recipe.defaults.iter().filter(|(_, value)| !is_name(value)) {
+        let field = format!("{field:?}").to_lowercase();
+        bad(format!("`{value}` cannot be the default of `{field}`"), NAME_HINT);
+    }
+    for (name, spec) in &recipe.derive {
+        if !is_name(name) {
+            bad(format!("`{name}` cannot be the name of a derived value"), NAME_HINT);
+        }
+        let each = match &spec.each {
+            None => Vec::new(),
+            Some(RowWording::All(one)) => alloc::vec![one],
+            Some(RowWording::Kinds(kinds)) => kinds.values().collect(),
+        };
+        for wording in each.into_iter().chain(&spec.wrap) {
+            if Template::words(id, text, wording).is_none() {
+                bad(
+                    format!("the wording `{wording}` needs escapes"),
+                    "write it in single quotes, or as a fragment",
+                );
+            }
+        }
+    }
+    for section in &recipe.section {
+        if !is_name(&section.name) {
+            bad(format!("`{}` cannot be the name of a section", section.name), NAME_HINT);
+        }
+        if section.heading.as_ref().is_some_and(|heading| written(text, heading).is_none()) {
+            bad(format!("the heading of `{}` needs escapes", section.name), "write it in single quotes");
+        }
+        let gives_way = |block: &BlockSpec| block.level.unwrap_or(section.level) != SectionPriority::Must;
+        if section.required && section.blocks.iter().any(gives_way) {
+            bad(
+                format!("the section `{}` is required, so it cannot give way to others", section.name),
+                "leave out `required` or `level`",
+            );
+        }
+        for (at, block) in section.blocks.iter().enumerate() {
+            let sources = [
+                block.template.is_some(),
+                block.value.is_some(),
+                block.documents.is_some(),
+                block.context.is_some(),
+            ];
+            for path in block.template.iter().flat_map(OneOrMore::all) {
+                if let Err(why) = SourceId::new(SourceRoot::Builtin, path) {
+                    bad(
+                        format!("the template `{path}` cannot be looked for: {why}"),
+                        "it lies in one of the roots, for example `templates/identity/{role}.md`",
+                    );
+                }
+            }
+            if sources.iter().filter(|given| **given).count() != 1 {
+                bad(
+                    format!(
+                        "section `{}`, block {}: it has none or more than one source",
+                        section.name,
+                        at + 1
+                    ),
+                    "a block has exactly one of `template`, `value`, `documents`, `context`",
+                );
+            }
+        }
+    }
+    if wrong.is_empty() { Ok(recipe) } else { Err(Diagnostics(wrong)) }
+}
+
+/// A recipe and the file that it was read from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecipeFile {
+    /// The name of the recipe.
+    pub name: String,
+    /// The id of the file.
+    pub id: SourceId,
+    /// The text of the file.
+    pub text: SharedText,
+    /// The recipe.
+    pub recipe: Recipe,
+}
+
+/// Finds and reads the recipe `name`.
+pub fn find_recipe(library: &Library<'_>, name: &str, layout: &Layout) -> Result<RecipeFile, Diagnostics> {
+    let (id, text) = find(library, "recipes", name, layout, Code::RecipeNotFound)?;
+    let recipe = read_recipe(&id, &text)?;
+    Ok(RecipeFile { name: name.into(), id, text, recipe })
+}

@@ -1,0 +1,227 @@
+//! Derives the status of a task from the facts of its runs. The status is never stored.
+
+use alloc::vec::Vec;
+
+use serde::Serialize;
+
+use crate::record::{ChecksOutcome, ContentIds, RunStatus, RunSummary};
+use crate::request::fact::{ChangeKind, ChangedFile, ViolationDecision, WorktreeObservation};
+
+/// Status of a task. The variants are in order of precedence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStatus {
+    /// A person stopped its last run.
+    Cancelled,
+    /// A run is not complete.
+    Running,
+    /// A person must review it.
+    NeedsReview,
+    /// The work of a run is in the commit that the project has checked out, and its checks passed.
+    Done,
+    /// Its last run failed, was lost or never started, or one of its checks failed.
+    Failed,
+    /// Its last run ended well, and nothing of it failed: the work can be committed or merged.
+    Ready,
+    /// It was not run yet.
+    Open,
+}
+
+impl TaskStatus {
+    /// Returns the name in snake case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cancelled => "cancelled",
+            Self::Running => "running",
+            Self::NeedsReview => "needs_review",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Ready => "ready",
+            Self::Open => "open",
+        }
+    }
+}
+
+/// Reason for the status of a task; several can apply at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskReason {
+    /// A scope violation waits for a person's decision.
+    ScopeViolationPending,
+    /// A person rejected a scope violation.
+    ScopeViolationRejected,
+    /// Some files could not be observed and may hide changes.
+    Unseen,
+    /// A check did not finish, or was not run.
+    ChecksPending,
+    /// A check failed.
+    ChecksFailed,
+    /// The work is checked out, and no check was configured for it.
+    Unchecked,
+    /// The work is in a commit that is not checked out in the project.
+    MergePending,
+    /// The last run failed.
+    RunFailed,
+    /// The worktree has changes that no commit contains.
+    Uncommitted,
+    /// No run of it has changed anything.
+    NothingChanged,
+}
+
+impl TaskReason {
+    /// Returns the name in snake case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ScopeViolationPending => "scope_violation_pending",
+            Self::ScopeViolationRejected => "scope_violation_rejected",
+            Self::Unseen => "unseen",
+            Self::ChecksPending => "checks_pending",
+            Self::ChecksFailed => "checks_failed",
+            Self::Unchecked => "unchecked",
+            Self::MergePending => "merge_pending",
+            Self::RunFailed => "run_failed",
+            Self::Uncommitted => "uncommitted",
+            Self::NothingChanged => "nothing_changed",
+        }
+    }
+}
+
+/// Query with a worktree, the commit before the first run, and the contents in question.
+pub type ContentsQuery<'c> = dyn FnMut(Option<&str>, Option<&str>, &ContentIds) -> bool + 'c;
+
+/// Git queries about a task.
+#[expect(missing_debug_implementations, reason = "it holds functions")]
+pub struct TaskCheckout<'c> {
+    /// Whether a commit is part of the commit that the project has checked out.
+    pub has_commit: &'c mut dyn FnMut(&str) -> bool,
+    /// Whether each of these contents is in that commit, or was in one between the second argument and it.
+    /// With a worktree as the first argument, the same about the commit that is checked out there.
+    pub has_contents: &'c mut ContentsQuery<'c>,
+}
+
+/// Derives the status of a task from its runs, the oldest first.
+pub fn task_status(runs: &[RunSummary], checkout: &mut TaskCheckout<'_>) -> (TaskStatus, Vec<TaskReason>) {
+    let runs: Vec<&RunSummary> = runs.iter().filter(|run| run.launch.is_some()).collect();
+    let Some(last) = runs.last() else { return (TaskStatus::Open, Vec::new()) };
+    let violations = || runs.iter().flat_map(|run| run.violations());
+    let pending = violations().any(|violation| violation.decision == ViolationDecision::Pending);
+    let rejected = violations().any(|violation| violation.decision == ViolationDecision::Rejected);
+    let work = TaskWork::find(&runs, checkout);
+    let checked = last.checked();
+    let failed = last.status() == RunStatus::Failed || last.has_reported_failure();
+    let is_unseen = seen(last).is_some_and(|seen| seen.newly_unseen().next().is_some());
+    let mut reasons = Vec::new();
+    for (holds, reason) in [
+        (pending, TaskReason::ScopeViolationPending),
+        (rejected, TaskReason::ScopeViolationRejected),
+        (is_unseen, TaskReason::Unseen),
+        (checked == ChecksOutcome::Pending, TaskReason::ChecksPending),
+        (checked == ChecksOutcome::Failed, TaskReason::ChecksFailed),
+        (checked == ChecksOutcome::None && work.is_in_head && !work.is_done, TaskReason::Unchecked),
+        (work.is_merge_pending, TaskReason::MergePending),
+        (failed, TaskReason::RunFailed),
+        (work.is_uncommitted, TaskReason::Uncommitted),
+        (work.is_nothing && runs.iter().all(|run| run.is_whole()), TaskReason::NothingChanged),
+    ] {
+        reasons.extend(holds.then_some(reason));
+    }
+    let status = if last.status() == RunStatus::Cancelled {
+        TaskStatus::Cancelled
+    } else if runs.iter().any(|run| !run.is_whole()) {
+        TaskStatus::Running
+    } else if pending || rejected {
+        TaskStatus::NeedsReview
+    } else if work.is_done {
+        return (TaskStatus::Done, Vec::new());
+    } else if work.is_in_head {
+        TaskStatus::NeedsReview
+    } else if failed || checked == ChecksOutcome::Failed {
+        TaskStatus::Failed
+    } else {
+        TaskStatus::Ready
+    };
+    (status, reasons)
+}
+
+fn seen(run: &RunSummary) -> Option<&WorktreeObservation> {
+    run.observed.as_ref().and_then(|observed| observed.worktree.as_ref())
+}
+
+fn has_new_commit(run: &RunSummary) -> bool {
+    seen(run).is_some_and(|seen| seen.head_before != seen.head_after)
+}
+
+/// Checks whether a run changed a file that a commit can hold.
+fn has_changed(run: &RunSummary) -> bool {
+    let is_real = |file: &ChangedFile| file.change != ChangeKind::Ignored;
+    has_new_commit(run) || seen(run).is_some_and(|seen| seen.changed.iter().any(is_real))
+}
+
+/// Checks whether a run proves by itself that the task is solved.
+fn is_evidence(run: &RunSummary) -> bool {
+    run.checked() == ChecksOutcome::Passed
+        && run.status() == RunStatus::Completed
+        && !run.has_reported_failure()
+        && seen(run).is_some_and(|seen| seen.unseen.is_empty())
+}
+
+/// Location of the changes of a task's runs.
+#[derive(Default)]
+struct TaskWork {
+    is_nothing: bool,
+    /// They are in the commit that the project has checked out.
+    is_in_head: bool,
+    /// The same, and a run that ended well with all checks passed observed all of them.
+    is_done: bool,
+    is_merge_pending: bool,
+    is_uncommitted: bool,
+}
+
+impl TaskWork {
+    fn find(runs: &[&RunSummary], checkout: &mut TaskCheckout<'_>) -> Self {
+        let Some(changed_last) = runs.iter().rposition(|run| has_changed(run)) else {
+            return Self { is_nothing: true, ..Self::default() };
+        };
+        let has_commit = |run: &RunSummary, checkout: &mut TaskCheckout<'_>| match seen(run)
+            .and_then(|seen| seen.head_after.as_deref())
+        {
+            Some(head) => (checkout.has_commit)(head),
+            None => false,
+        };
+        let last = runs[runs.len() - 1];
+        let is_dirty = |run: &RunSummary| seen(run).is_some_and(|seen| seen.dirty_after);
+        let contents = contents(&runs[..=changed_last]);
+        let since = runs.first().and_then(|run| seen(run)?.head_before.as_deref());
+        let has_contents = |worktree: Option<&str>, checkout: &mut TaskCheckout<'_>| {
+            contents.as_ref().is_some_and(|contents| (checkout.has_contents)(worktree, since, contents))
+        };
+        let holds_contents = has_contents(None, checkout);
+        let mut is_done = false;
+        for run in runs[changed_last..].iter().filter(|run| is_evidence(run)) {
+            is_done |= holds_contents || !is_dirty(run) && has_commit(run, checkout);
+        }
+        let is_merged = has_commit(last, checkout);
+        let is_in_head = is_done || holds_contents || is_merged && has_new_commit(last);
+        let worktree = last.launch.as_ref().map(|launch| launch.worktree.as_str());
+        let is_committed =
+            contents.is_some() && !holds_contents && (!is_dirty(last) || has_contents(worktree, checkout));
+        Self {
+            is_nothing: false,
+            is_in_head,
+            is_done,
+            is_merge_pending: is_committed || !holds_contents && !is_merged && has_new_commit(last),
+            is_uncommitted: is_dirty(last) && !holds_contents && !is_committed,
+        }
+    }
+}
+
+/// Returns the last contents of every file that these runs changed; `None` if one of them recorded no
+/// contents.
+fn contents(runs: &[&RunSummary]) -> Option<ContentIds> {
+    let mut all = ContentIds::new();
+    for run in runs.iter().filter(|run| has_changed(run)) {
+        let known = run.observed.as_ref().and_then(|observed| observed.contents.as_ref())?;
+        all.extend(known.iter().map(|(path, content)| (path.clone(), content.clone())));
+    }
+    (!all.is_empty()).then_some(all)
+}

@@ -1,0 +1,101 @@
+//! Detail: how much of a document goes into a prompt.
+//!
+//! An outline is a selection of whole lines, so each of them keeps its origin. `compose::outline` selects
+//! them by their look alone: it parses no language.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How much of a document a prompt shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DocumentDetail {
+    #[default]
+    Full,
+    /// A Markdown file's headings; of anything else, the lines of its two outermost indentation levels.
+    Outline,
+    /// Nothing but that it is there.
+    Path,
+}
+
+/// What a document is that has no text to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TextlessDocument {
+    pub why: NoTextReason,
+    /// How large it is.
+    #[serde(default)]
+    pub bytes: u64,
+}
+
+/// Why a document has no text to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoTextReason {
+    /// It is not text.
+    Binary,
+    /// It is larger than a file may be.
+    TooLarge,
+    /// It is a symbolic link, and those are not followed.
+    Link,
+    /// It is no regular file, or may not be read.
+    Unreadable,
+}
+
+impl NoTextReason {
+    /// Every reason.
+    pub const ALL: [Self; 4] = [Self::Binary, Self::TooLarge, Self::Link, Self::Unreadable];
+
+    /// Returns the reason in words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Binary => "binary",
+            Self::TooLarge => "too large",
+            Self::Link => "symbolic link",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
+/// How much is shown of a block, from all to nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DetailLevel {
+    #[default]
+    Full,
+    Outline,
+    /// The path of a document that has one; of anything else, the outline.
+    Path,
+    Out,
+}
+
+impl DetailLevel {
+    /// Returns the level as it is written in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Outline => "outline",
+            Self::Path => "path",
+            Self::Out => "out",
+        }
+    }
+
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Full => "shown whole",
+            Self::Outline => "shown as an outline",
+            Self::Path => "shown by its path",
+            Self::Out => "left out",
+        }
+    }
+}
+
+impl From<DocumentDetail> for DetailLevel {
+    fn from(detail: DocumentDetail) -> Self {
+        match detail {
+            DocumentDetail::Full => Self::Full,
+            DocumentDetail::Outline => Self::Outline,
+            DocumentDetail::Path => Self::Path,
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Facts: observations of a run, never claims of an agent.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What was observed of an earlier run; the material of a digest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RunFacts {
+    /// The earlier run's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// How it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<EndReason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// How many runs the task has had so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckSummary>,
+    /// Paths of the files that the run changed, relative to the worktree.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub violations: Vec<Violation>,
+    /// Places that could be seen before the run, and not after it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unseen: Vec<String>,
+    /// What the agent said of it. It is kept beside the facts, and no prompt shows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub reply: Option<serde_json::Value>,
+}
+
+/// Why a run is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum EndReason {
+    /// It could not be started.
+    Unstarted,
+    /// The process ended by itself.
+    Exited,
+    /// A signal ended it.
+    Signaled,
+    /// It did not end in time.
+    Timeout,
+    /// It cost more than it may.
+    Cost,
+    /// A person stopped it.
+    Stopped,
+    /// Nobody saw how it ended.
+    Lost,
+}
+
+impl EndReason {
+    /// Returns the reason as it is written in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unstarted => "unstarted",
+            Self::Exited => "exited",
+            Self::Signaled => "signaled",
+            Self::Timeout => "timeout",
+            Self::Cost => "cost",
+            Self::Stopped => "stopped",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CheckSummary {
+    pub name: String,
+    pub result: CheckResult,
+    /// The last lines that it printed, where it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+}
+
+impl CheckSummary {
+    /// Summarizes a check that was run. Only a failed check keeps its last lines of output.
+    pub fn of(check: &CheckRun) -> Self {
+        let lines: Vec<&str> = check.output.trim_end().lines().collect();
+        let last = lines[lines.len().saturating_sub(OUTPUT_LINES)..].join("\n");
+        let output = Some(last).filter(|last| check.result == CheckResult::Failed && !last.trim().is_empty());
+        Self { name: check.name.clone(), result: check.result, output }
+    }
+}
+
+/// The lines of a failed check's output that are enough to show the cause.
+const OUTPUT_LINES: usize = 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckResult {
+    Passed,
+    Failed,
+    /// It was not run, or did not finish. Never a pass.
+    Pending,
+}
+
+impl CheckResult {
+    /// Returns the result as it is written in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::Pending => "pending",
+        }
+    }
+}
+
+/// A file that a run changed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChangedFile {
+    /// Relative to the worktree.
+    pub path: String,
+    pub change: ChangeKind,
+    /// Where it was before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ChangeKind {
+    Added,
+    Modified,
+    Deleted,
+    Renamed,
+    /// New, and git was not told of it.
+    Untracked,
+    /// Only its mode: executable, or a link.
+    Mode,
+    Submodule,
+    /// Git is told not to look at it. Such a file is noted, and violates a scope only where that excludes it.
+    Ignored,
+    /// A file, setting, flag or reference of the repository itself, such as a hook. A flag of the index is shown as
+    /// `.git/index:FLAG:PATH`, contents that only the index has as `.git/index:staged:PATH`.
+    Repository,
+}
+
+impl ChangeKind {
+    /// Returns the kind as it is written in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Modified => "modified",
+            Self::Deleted => "deleted",
+            Self::Renamed => "renamed",
+            Self::Untracked => "untracked",
+            Self::Mode => "mode",
+            Self::Submodule => "submodule",
+            Self::Ignored => "ignored",
+            Self::Repository => "repository",
+        }
+    }
+}
+
+/// A check as it is configured: a name, and a command as words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CheckSpec {
+    pub name: String,
+    /// The program and its arguments. No shell sees them.
+    pub argv: Vec<String>,
+    /// How long it may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+
+/// A check that was run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CheckRun {
+    pub name: String,
+    pub argv: Vec<String>,
+    pub result: CheckResult,
+    pub ended: Option<EndReason>,
+    pub exit_code: Option<i32>,
+    pub duration_ms: u64,
+    /// What it printed, the end of it where it was much.
+    pub output: String,
+}
+
+/// What was observed of a worktree before and after a run: its files by their bytes, the commits by git.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct WorktreeObservation {
+    pub head_before: Option<String>,
+    pub head_after: Option<String>,
+    /// There was work that no commit had, before the run.
+    pub dirty_before: bool,
+    pub dirty_after: bool,
+    /// In byte order of the paths.
+    pub changed: Vec<ChangedFile>,
+    pub violations: Vec<Violation>,
+    /// What could not be observed, and why. What is here may hide changes.
+    pub unseen: Vec<UnseenPath>,
+    /// References that the run moved, and the commits that are new there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub commits: Vec<MovedRef>,
+    /// What changed meanwhile in the main checkout of the repository, if the run had a worktree of its own. No violation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub elsewhere: Vec<ChangedFile>,
+}
+
+impl WorktreeObservation {
+    /// Returns the places that could be seen before the run, and not after it.
+    pub fn newly_unseen(&self) -> impl Iterator<Item = &UnseenPath> {
+        self.unseen.iter().filter(|unseen| !unseen.before)
+    }
+}
+
+/// A place that could not be looked at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "UnseenRecord")]
+pub struct UnseenPath {
+    /// Relative to the worktree; `.` is all of it.
+    pub path: String,
+    pub why: String,
+    /// It could not be seen before the run either.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub before: bool,
+}
+
+impl UnseenPath {
+    /// Creates an entry for a place that could be seen before the run.
+    pub fn new(path: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { path: path.into(), why: why.into(), before: false }
+    }
+}
+
+/// Earlier versions recorded a sentence alone.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum UnseenRecord {
+    Sentence(String),
+    Place(UnseenPlace),
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UnseenPlace {
+    path: String,
+    why: String,
+    #[serde(default)]
+    before: bool,
+}
+
+impl From<UnseenRecord> for UnseenPath {
+    fn from(record: UnseenRecord) -> Self {
+        match record {
+            UnseenRecord::Sentence(why) => Self::new(".", why),
+            UnseenRecord::Place(UnseenPlace { path, why, before }) => Self { path, why, before },
+        }
+    }
+}
+
+/// A branch, a tag, the stash or another local reference that is not where it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MovedRef {
+    /// Its full name, such as `refs/heads/main`; `HEAD` if no branch is checked out.
+    #[serde(rename = "ref")]
+    pub name: String,
+    /// Where it was; nowhere if it is new.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Where it is; nowhere if it is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// How many commits are new there: no reference had them before, and no remote has them.
+    pub new: u64,
+    /// The paths that the new commits touch, relative to the worktree, in byte order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// Another worktree has this branch checked out: the new commits are not judged.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub elsewhere: bool,
+}
+
+/// A changed file that the scope did not allow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Violation {
+    pub path: String,
+    pub reason: ViolationReason,
+    /// What a person decided about it.
+    #[serde(default)]
+    pub decision: ViolationDecision,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ViolationReason {
+    OutsideWrite,
+    Excluded,
+    /// It is a link, or went through one, to a place outside of the worktree.
+    LeadsOutside,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ViolationDecision {
+    #[default]
+    Pending,
+    Approved,
+    Rejected,
+    /// The person made the change, not the agent.
+    Mine,
+}
+
+impl ViolationDecision {
+    /// Returns the decision as it is written in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Approved => "approved",
+            Self::Rejected => "rejected",
+            Self::Mine => "mine",
+        }
+    }
+
+    /// Returns whether the change no longer counts against the run.
+    pub const fn is_accepted(self) -> bool {
+        matches!(self, Self::Approved | Self::Mine)
+    }
+}

@@ -1,0 +1,290 @@
+//! Requests: everything explicit that one prompt is made for.
+//!
+//! A request is plain data that can be written as TOML or JSON. It makes no decisions: the recipe assigns its
+//! contents to sections.
+
+pub(crate) mod detail;
+pub mod fact;
+pub(crate) mod profile;
+mod read;
+pub mod scope;
+pub(crate) mod values;
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+pub use profile::Profile;
+pub use read::read_request;
+
+use crate::diag::{Code, Diagnostic, Diagnostics, tell};
+use crate::library::format::PromptFormat;
+use crate::library::layout::Layout;
+use crate::library::recipe::{DocumentKind, MissingPolicy};
+use crate::request::detail::DetailLevel;
+use crate::request::detail::{DocumentDetail, TextlessDocument};
+use crate::request::fact::RunFacts;
+use crate::request::values::SlotValues;
+use crate::text::SharedText;
+use crate::text::name::{NAME_HINT, is_name};
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(title = "Request")]
+pub struct Request {
+    /// The recipe to follow: layers, unified, staged, run, or a project's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recipe: Option<String>,
+    /// The agent that will read the prompt; `base` is nobody in particular.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The version of the agent, where that is not the newest that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// Identity (layers), agent role (staged) or profile (run).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// The session directory, relative to the project. Includes are resolved there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The project's directory, used where `--project` is not given. The core does not look at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// The agent works in a folder that is no checkout of a git repository.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub no_git: bool,
+    /// The task in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<SharedText>,
+    /// Values for slots, always literal.
+    #[serde(skip_serializing_if = "SlotValues::is_empty")]
+    pub values: SlotValues,
+    /// Keys of values that are delivered, but stored and shown as placeholders only.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub secret: BTreeSet<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub context: Vec<ContextBlock>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub documents: Vec<RequestDocument>,
+    /// Paths that the agent should read before it starts, relative to the worktree.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub read_first: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub memories: Vec<MemoryEntry>,
+    /// Rules that apply to this prompt, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<SharedText>,
+    /// JSON Schema tool definitions. They never become text.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<Value>,
+    /// Whether the agent is attached to the submission server.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub mcp: bool,
+    /// What to do with a slot that nothing fills, instead of what the recipe says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<MissingPolicy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<PromptFormat>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
+    /// Facts of an earlier run; they become the digest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub previous: Option<RunFacts>,
+    /// What a person adds when a run is continued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub human_input: Option<SharedText>,
+    /// How far blocks have stepped down to fit into a budget: `documents[3]`, `context[0]`, or the name of a
+    /// section and of its block, `project.project_documents`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub steps: BTreeMap<String, DetailLevel>,
+    /// Where a project that has its own folders keeps things.
+    #[serde(skip_serializing_if = "Layout::is_default")]
+    pub layout: Layout,
+}
+
+/// A named block of context: text as given, or data shown as a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContextBlock {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<SharedText>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Map<String, Value>>,
+}
+
+/// A file, artifact or thought that the prompt carries or points at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RequestDocument {
+    #[serde(rename = "type", default)]
+    pub kind: DocumentKind,
+    /// What the prompt calls it [default: its path].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Where it is, relative to the project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<SharedText>,
+    /// How much of it goes in [default: full].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<DocumentDetail>,
+    /// Its text goes in even where the recipe lists paths, if the agent can take that.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub embed: bool,
+    /// The first and the last line that go in, counted from 1 [default: all].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<[usize; 2]>,
+    /// Set where there is no text to show: only the path goes in, and the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<TextlessDocument>,
+}
+
+/// Something remembered from earlier work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MemoryEntry {
+    /// For example `pattern`, `warning`, `learning`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub content: SharedText,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Task {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<SharedText>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<SharedText>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<SharedText>,
+    /// When the task counts as done.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub criteria: Vec<SharedText>,
+    /// Globs of what may be written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub write: Vec<String>,
+    /// Globs of what must not be touched; stronger than `write`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_depth: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u32>,
+}
+
+impl Request {
+    /// Returns the fields that become part of a file name, each with its name.
+    fn names(&self) -> [(&'static str, Option<&String>); 5] {
+        [
+            ("recipe", self.recipe.as_ref()),
+            ("agent", self.agent.as_ref()),
+            ("phase", self.phase.as_ref()),
+            ("role", self.role.as_ref()),
+            ("command", self.command.as_ref()),
+        ]
+    }
+
+    /// Checks names, keys and combinations of fields. Reports all mistakes together.
+    pub fn validate(&self) -> Result<(), Diagnostics> {
+        let mut wrong: Vec<Diagnostic> = Vec::new();
+        let mut refuse = |what: &str, given: &str| {
+            tell(&mut wrong, Code::RequestBadName, || {
+                let message = alloc::format!("`{given}` cannot be the {what}");
+                Diagnostic::error(Code::RequestBadName, message).hint(NAME_HINT)
+            });
+        };
+        for (what, given) in self.names() {
+            if let Some(given) = given.filter(|given| !is_name(given)) {
+                refuse(what, given);
+            }
+        }
+        for key in self.values.invalid_keys() {
+            refuse("key of a value", key);
+        }
+        for block in self.context.iter().filter(|block| !is_name(&block.name)) {
+            refuse("name of a context block", &block.name);
+        }
+        for key in &self.secret {
+            let why = match key.as_str() {
+                "model" | "max_tokens" => "it becomes a field of request bodies",
+                key if self.values.get(key).is_none() => "there is no such value",
+                _ => continue,
+            };
+            tell(&mut wrong, Code::RequestBad, || {
+                Diagnostic::error(
+                    Code::RequestBad,
+                    alloc::format!("`{key}` cannot be marked as secret: {why}"),
+                )
+            });
+        }
+        for (at, block) in self.context.iter().enumerate() {
+            if block.text.is_some() == block.data.is_some() {
+                let message = alloc::format!("context[{at}] needs either `text` or `data`");
+                tell(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message));
+            }
+        }
+        for (at, document) in self.documents.iter().enumerate() {
+            if document.path.is_none() && document.content.is_none() {
+                let message = alloc::format!("documents[{at}] needs `path` or `content`");
+                tell(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message));
+            } else if document.path.is_none() && document.name.is_none() {
+                let message = alloc::format!("documents[{at}] has no `path`, so it needs a `name`");
+                tell(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message));
+            } else if document.lines.is_some_and(|[first, last]| first == 0 || last < first) {
+                let message = alloc::format!("documents[{at}].lines are no lines: they are counted from 1");
+                tell(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message));
+            } else if document.content.is_some() && document.left_out.is_some() {
+                let message = alloc::format!("documents[{at}] has both `content` and `left_out`");
+                tell(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message));
+            }
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong)) }
+    }
+}
+
+/// Reports every entry of `tools` that is not the definition of a tool.
+pub fn check_tools(tools: &[Value]) -> Result<(), Diagnostics> {
+    let mut wrong = Vec::new();
+    for (at, why) in tools.iter().enumerate().filter_map(|(at, tool)| Some((at, tool_problem(tool)?))) {
+        let message = alloc::format!("tools[{at}] is no definition of a tool: {why}");
+        let hint =
+            "a tool has a `name`, and its arguments as a JSON Schema in `input_schema` or `parameters`";
+        tell(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message).hint(hint));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong)) }
+}
+
+/// Returns why a value is not the definition of a tool; `None` if it is one. The definitions of the usual
+/// APIs all count: the name of the schema differs, and some put the definition below `function`.
+fn tool_problem(tool: &Value) -> Option<String> {
+    let Value::Object(outer) = tool else { return Some("it is no object".into()) };
+    let of = match outer.get("function") {
+        Some(Value::Object(inner)) => inner,
+        Some(_) => return Some("`function` is no object".into()),
+        None => outer,
+    };
+    match of.get("name") {
+        Some(Value::String(name)) if !name.trim().is_empty() => {}
+        Some(_) => return Some("`name` is no text".into()),
+        None => return Some("it has no `name`".into()),
+    }
+    if of.get("description").is_some_and(|words| !words.is_string()) {
+        return Some("`description` is no text".into());
+    }
+    let schemas = ["input_schema", "inputSchema", "parameters", "parametersJsonSchema"];
+    let bad = schemas.into_iter().find(|name| of.get(*name).is_some_and(|schema| !schema.is_object()))?;
+    Some(alloc::format!("`{bad}` is no JSON Schema"))
+}

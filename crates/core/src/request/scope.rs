@@ -1,0 +1,146 @@
+//! Scope: the paths that a run may write. Exclude wins over write, and everything may be read.
+
+use alloc::collections::BTreeSet;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::request::Request;
+use crate::request::fact::ViolationReason;
+use crate::text::glob::Glob;
+
+/// The globs of one run, merged once and kept with it: what counts is this, not today's settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Scope {
+    /// What may be written; everything where there is none.
+    pub write: Vec<String>,
+    /// What must not be touched.
+    pub exclude: Vec<String>,
+}
+
+impl Scope {
+    /// Returns the scope of a request's task, each glob once.
+    pub fn of(request: &Request) -> Self {
+        let distinct = |globs: &[String]| {
+            let mut seen = BTreeSet::new();
+            globs.iter().filter(|glob| seen.insert(*glob)).cloned().collect()
+        };
+        let task = request.task.as_ref();
+        task.map(|task| Self { write: distinct(&task.write), exclude: distinct(&task.exclude) })
+            .unwrap_or_default()
+    }
+
+    /// Adds the globs of another scope, each once. Ignores blank ones.
+    #[must_use]
+    pub fn and(mut self, other: &Self) -> Self {
+        let add = |own: &mut Vec<String>, more: &[String]| {
+            for glob in more.iter().map(|glob| glob.trim()).filter(|glob| !glob.is_empty()) {
+                if !own.iter().any(|known| known == glob) {
+                    own.push(glob.to_string());
+                }
+            }
+        };
+        add(&mut self.write, &other.write);
+        add(&mut self.exclude, &other.exclude);
+        self
+    }
+
+    /// Compiles the globs, so that many paths can be checked.
+    pub fn judge(&self) -> ScopeMatcher {
+        let globs = |globs: &[String]| globs.iter().map(|glob| Glob::new(glob)).collect();
+        ScopeMatcher { write: globs(&self.write), exclude: globs(&self.exclude), open: self.write.is_empty() }
+    }
+}
+
+/// A scope with compiled globs, which can check many paths.
+#[derive(Debug)]
+pub struct ScopeMatcher {
+    write: Vec<Glob>,
+    exclude: Vec<Glob>,
+    open: bool,
+}
+
+impl ScopeMatcher {
+    /// Returns why a change of `path`, relative to the worktree, violates the scope; `None` if it was
+    /// allowed. Git's own files are never in a write scope, callsheet's only if a glob names them outright.
+    pub fn violation_reason(&self, path: &str) -> Option<ViolationReason> {
+        if self.exclude.iter().any(|glob| glob.owns(path)) {
+            return Some(ViolationReason::Excluded);
+        }
+        let is_gits = path.split('/').any(|part| part.eq_ignore_ascii_case(".git"));
+        let is_own = path.split('/').any(|part| part.eq_ignore_ascii_case(".callsheet"));
+        let mut named = self.write.iter().filter(|glob| !is_own || glob.has_callsheet_folder());
+        let allowed = self.open || named.any(|glob| glob.covers(path));
+        (is_gits || !allowed).then_some(ViolationReason::OutsideWrite)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    fn scope(write: &[&str], exclude: &[&str]) -> Scope {
+        let all = |globs: &[&str]| globs.iter().map(ToString::to_string).collect();
+        Scope { write: all(write), exclude: all(exclude) }
+    }
+
+    #[test]
+    fn exclude_wins_and_git_is_never_in() {
+        let judge = scope(&["src/**", "docs", "*.md", "[ab].txt"], &["src/secret/**", "**/*.KEY"]).judge();
+        let of = |path: &str| judge.violation_reason(path);
+        for allowed in ["src/a.rs", "src/x/y.rs", "docs/x/y", "docs", "README.md", "a.txt"] {
+            assert_eq!(of(allowed), None, "{allowed}");
+        }
+        for outside in [
+            "lib/a.rs",
+            "x/README.md",
+            "srcs",
+            "src",
+            ".git/config",
+            "sub/.GIT/hooks/x",
+            "c.txt",
+            "A.txt",
+            "SRC/a.rs",
+        ] {
+            assert_eq!(of(outside), Some(ViolationReason::OutsideWrite), "{outside}");
+        }
+        for excluded in ["src/secret/a", "src/SECRET/a", "docs/a.key"] {
+            assert_eq!(of(excluded), Some(ViolationReason::Excluded), "{excluded}");
+        }
+        let all = scope(&["**", "*/**", ".callsheet/changes/x/**"], &[]).judge();
+        let outside = Some(ViolationReason::OutsideWrite);
+        for own in [".callsheet/config.toml", "a/.callsheet/config.toml", ".CALLSHEET/x", ".git/config"] {
+            assert_eq!(all.violation_reason(own), outside, "{own}");
+        }
+        assert_eq!(
+            (all.violation_reason("a/b"), all.violation_reason(".callsheet/changes/x/tasks.md")),
+            (None, None)
+        );
+        for above in ["../other.txt", "../x/y", "../../a/b"] {
+            assert_eq!(all.violation_reason(above), outside, "{above}");
+        }
+        let named = scope(&["**", "../x/**"], &["**/*.key"]).judge();
+        assert_eq!((named.violation_reason("../x/y"), named.violation_reason("../y")), (None, outside));
+        assert_eq!(named.violation_reason("../x/y.key"), Some(ViolationReason::Excluded));
+        let open = scope(&[], &["x"]).judge();
+        assert_eq!(
+            (open.violation_reason("y"), open.violation_reason("x/y")),
+            (None, Some(ViolationReason::Excluded))
+        );
+        assert_eq!(open.violation_reason(".git/hooks/pre-commit"), Some(ViolationReason::OutsideWrite));
+    }
+
+    #[test]
+    fn scopes_are_merged_in_order_and_each_glob_once() {
+        let merged = scope(&["a"], &["x"]).and(&scope(&["b", " a ", ""], &["x", "y"]));
+        assert_eq!(
+            merged,
+            Scope { write: vec!["a".into(), "b".into()], exclude: vec!["x".into(), "y".into()] }
+        );
+    }
+}

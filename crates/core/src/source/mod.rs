@@ -1,0 +1,311 @@
+//! Sources: the only way for texts to reach the core.
+//!
+//! [`Sources`] has two methods. A [`SourceRecorder`] records their answers, absence included, and a
+//! [`Snapshot`] replays them. This module opens no file; `callsheet-run` does.
+
+pub mod builtin;
+pub mod cached_sources;
+pub mod origin;
+
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::text::SharedText;
+
+/// The root of a source. Earlier roots belong to callsheet and its user, later ones to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SourceRoot {
+    /// Shipped with callsheet.
+    Builtin,
+    /// The user's own configuration directory.
+    User,
+    /// The project's worktree.
+    Project,
+    /// The session directory, with the files of earlier agents.
+    Session,
+}
+
+impl SourceRoot {
+    /// Returns the name of the root, such as `project`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Builtin => "builtin",
+            Self::User => "user",
+            Self::Project => "project",
+            Self::Session => "session",
+        }
+    }
+}
+
+/// The address of a text: a root and a relative path in normal form (`/` between parts, no `.`, no `..`).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourceId {
+    root: SourceRoot,
+    path: Arc<str>,
+}
+
+/// The reason why a path cannot be an address inside a root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadPath {
+    /// The path is empty.
+    Empty,
+    /// The path begins with a slash.
+    Absolute,
+    /// The path contains `..`.
+    Parent,
+    /// The path contains a NUL character.
+    Nul,
+}
+
+impl fmt::Display for BadPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "it is empty",
+            Self::Absolute => "it is absolute",
+            Self::Parent => "it contains `..`",
+            Self::Nul => "it contains a NUL character",
+        })
+    }
+}
+
+impl SourceId {
+    /// Creates an address, or returns why `path` cannot be one. Drops `.` parts and doubled slashes. The root
+    /// itself, which is useful only for listing, is spelled `.`; an empty path is an error.
+    pub fn new(root: SourceRoot, path: &str) -> Result<Self, BadPath> {
+        if path.is_empty() {
+            return Err(BadPath::Empty);
+        }
+        if path.contains('\0') {
+            return Err(BadPath::Nul);
+        }
+        if path.starts_with('/') {
+            return Err(BadPath::Absolute);
+        }
+        if is_normal(path) {
+            return Ok(Self { root, path: path.into() });
+        }
+        let mut parts = Vec::new();
+        for part in path.split('/') {
+            match part {
+                "" | "." => {}
+                ".." => return Err(BadPath::Parent),
+                part => parts.push(part),
+            }
+        }
+        let path = if parts.is_empty() { ".".to_owned() } else { parts.join("/") };
+        Ok(Self { root, path: path.into() })
+    }
+
+    /// Returns the root.
+    pub fn root(&self) -> SourceRoot {
+        self.root
+    }
+
+    /// Returns the same path in another root.
+    pub(crate) fn with_root(&self, root: SourceRoot) -> Self {
+        Self { root, path: self.path.clone() }
+    }
+
+    /// Returns the path inside the root; `.` for the root itself.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+/// Checks that no part of `path` is empty, `.` or `..`.
+fn is_normal(path: &str) -> bool {
+    let plain = |part: &[u8]| !matches!(part, b"" | b"." | b"..");
+    path.as_bytes().split(|byte| *byte == b'/').all(plain)
+}
+
+impl fmt::Display for SourceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.root.name(), self.path)
+    }
+}
+
+impl Serialize for SourceId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for SourceId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let wrong = || serde::de::Error::custom(format!("`{text}` is not ROOT:PATH"));
+        let (root, path) = text.split_once(':').ok_or_else(wrong)?;
+        let root = [SourceRoot::Builtin, SourceRoot::User, SourceRoot::Project, SourceRoot::Session]
+            .into_iter()
+            .find(|r| r.name() == root)
+            .ok_or_else(wrong)?;
+        Self::new(root, path).map_err(|_| wrong())
+    }
+}
+
+/// The reason why an existing source cannot be used. Absence is not an error: it is `Ok(None)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceError {
+    /// The path leads out of its root, for example through a symbolic link.
+    Outside,
+    /// A directory, FIFO, device or socket instead of a file; the word names it.
+    NotAFile(&'static str),
+    /// The file is larger than the limit.
+    TooLarge {
+        /// The size of the file in bytes.
+        size: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// The file is not UTF-8; the fields describe the first bad byte.
+    NotUtf8 {
+        /// The offset of the byte in the file.
+        offset: usize,
+        /// The byte.
+        byte: u8,
+    },
+    /// The file cannot be read; the text is the message of the operating system.
+    Unreadable(String),
+}
+
+impl fmt::Display for SourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Outside => f.write_str("it leads out of its root"),
+            Self::NotAFile(kind) => write!(f, "it is a {kind}, not a regular file"),
+            Self::TooLarge { size, limit } => {
+                write!(f, "it has {size} bytes, the limit is {limit}")
+            }
+            Self::NotUtf8 { offset, byte } => {
+                write!(f, "byte 0x{byte:02X} at offset {offset} is not UTF-8")
+            }
+            Self::Unreadable(why) => f.write_str(why),
+        }
+    }
+}
+
+/// The limits of a listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ListingLimits {
+    /// Levels below the listed directory; 1 is its own entries only.
+    pub depth: usize,
+    /// Entries in total; the rest is counted in [`Listing::left_out`].
+    pub entries: usize,
+    /// Whether to list hidden names, and names that the project's own `.gitignore` files exclude, too.
+    pub ignored: bool,
+}
+
+/// An entry of a listing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListingEntry {
+    /// The path, relative to the listed directory.
+    pub path: String,
+    /// Whether the entry is a directory.
+    pub dir: bool,
+}
+
+/// The entries below a directory, in byte order of the paths; a directory comes before its contents.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listing {
+    /// The entries that are within the limits.
+    pub entries: Vec<ListingEntry>,
+    /// The number of entries within the depth that the entry limit omitted.
+    pub left_out: usize,
+    /// The number of directories whose contents the depth limit omitted.
+    pub not_entered: usize,
+}
+
+/// The supplier of all texts that the core reads.
+///
+/// Both answers must stay the same during one composition.
+pub trait Sources {
+    /// Returns the text behind `id`, unchanged, or `None` if there is none.
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError>;
+
+    /// Returns the entries below the directory `dir`, or `None` if there is no such directory.
+    ///
+    /// The only ignore rules that count are the project's own `.gitignore` files, so two people get the same
+    /// listing of the same tree.
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError>;
+}
+
+impl<S: Sources + ?Sized> Sources for &S {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
+        (**self).text(id)
+    }
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
+        (**self).list(dir, limits)
+    }
+}
+
+/// Every source that was read, present or absent. Any other source is an error.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The texts by id; `None` if a text is absent.
+    pub texts: BTreeMap<SourceId, Option<SharedText>>,
+    /// The listings with their directories and limits; `None` if a directory is absent.
+    pub lists: Vec<(SourceId, ListingLimits, Option<Listing>)>,
+}
+
+impl Sources for Snapshot {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
+        match self.texts.get(id) {
+            Some(text) => Ok(text.clone()),
+            None => Err(SourceError::Unreadable("the snapshot does not hold it".to_string())),
+        }
+    }
+
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
+        match self.lists.iter().find(|(d, l, _)| d == dir && *l == limits) {
+            Some((_, _, listing)) => Ok(listing.clone()),
+            None => Err(SourceError::Unreadable("the snapshot does not hold it".to_string())),
+        }
+    }
+}
+
+/// A wrapper around sources that records every answer.
+#[derive(Debug)]
+pub struct SourceRecorder<S> {
+    inner: S,
+    seen: RefCell<Snapshot>,
+}
+
+impl<S: Sources> SourceRecorder<S> {
+    /// Wraps `inner`.
+    pub fn new(inner: S) -> Self {
+        Self { inner, seen: RefCell::default() }
+    }
+
+    /// Returns the recorded answers, with the listings sorted.
+    pub fn finish(self) -> Snapshot {
+        let mut seen = self.seen.into_inner();
+        seen.lists.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
+        seen
+    }
+}
+
+impl<S: Sources> Sources for SourceRecorder<S> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
+        let answer = self.inner.text(id)?;
+        self.seen.borrow_mut().texts.insert(id.clone(), answer.clone());
+        Ok(answer)
+    }
+
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
+        let answer = self.inner.list(dir, limits)?;
+        let lists = &mut self.seen.borrow_mut().lists;
+        if !lists.iter().any(|(d, l, _)| d == dir && *l == limits) {
+            lists.push((dir.clone(), limits, answer.clone()));
+        }
+        Ok(answer)
+    }
+}

@@ -1,0 +1,287 @@
+//! Matches a path against a glob, exactly. [`overlap`](crate::library::plan) compares two globs instead.
+//!
+//! `*` and `?` stop at slashes, `**` does not, `[a-z]` and `[!a]` are classes, `{a,b}` are alternatives, a
+//! backslash escapes the next character. A glob that matches a folder covers everything in it.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use crate::text::case_folding::{fold_case, plain_path};
+
+/// The most alternatives that are expanded. A glob with more of them covers nothing and owns everything.
+const MOST_ALTERNATIVES: usize = 64;
+
+#[derive(Debug)]
+pub(crate) struct Glob {
+    alternatives: Vec<Vec<GlobToken>>,
+    folded: Vec<Vec<GlobToken>>,
+    too_many: bool,
+    names_own: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum GlobToken {
+    Char(char),
+    /// One character that is not a slash.
+    One,
+    /// Any number of characters that are not slashes.
+    Star,
+    /// Any number of any characters.
+    Deep,
+    /// Any number of whole folders, each with its slash.
+    Folders,
+    Class {
+        negated: bool,
+        ranges: Vec<(char, char)>,
+    },
+}
+
+impl Glob {
+    pub(crate) fn new(glob: &str) -> Self {
+        let mut all = Vec::new();
+        let too_many = !expand(glob, &mut all);
+        let read = |globs: &[String]| globs.iter().map(|glob| tokens(glob)).collect();
+        let folded: Vec<String> = all.iter().map(|glob| fold_case(glob)).collect();
+        let names_own = all.iter().any(|glob| glob.split('/').any(|part| part == ".callsheet"));
+        Self { alternatives: read(&all), folded: read(&folded), too_many, names_own }
+    }
+
+    /// Returns whether the glob names callsheet's own folder outright.
+    pub(crate) const fn has_callsheet_folder(&self) -> bool {
+        self.names_own
+    }
+
+    /// Checks whether the glob certainly means `path`, letter by letter. A wildcard never means a folder
+    /// above: a glob for such a folder begins with as many `..` as the path.
+    pub(crate) fn covers(&self, path: &str) -> bool {
+        let chars: Vec<char> = path.chars().collect();
+        let above = path.split('/').take_while(|part| *part == "..").count();
+        let mut fitting = self.alternatives.iter().filter(|tokens| leading_parents(tokens) == above);
+        !self.too_many && fitting.any(|tokens| matches_path_or_parent(tokens, &chars))
+    }
+
+    /// Checks whether the glob may mean `path`: on some systems the case of letters makes no difference.
+    pub(crate) fn owns(&self, path: &str) -> bool {
+        self.too_many || matches(&self.folded, &fold_case(path))
+    }
+}
+
+fn matches(alternatives: &[Vec<GlobToken>], path: &str) -> bool {
+    let chars: Vec<char> = path.chars().collect();
+    alternatives.iter().any(|tokens| matches_path_or_parent(tokens, &chars))
+}
+
+/// Checks whether the tokens match the path itself or a folder that contains it.
+fn matches_path_or_parent(tokens: &[GlobToken], path: &[char]) -> bool {
+    let ends = (0..path.len()).filter(|at| path[*at] == '/').chain([path.len()]);
+    let mut ends = ends.filter(|end| *end > 0);
+    ends.any(|end| fits(tokens, &path[..end]))
+}
+
+/// Counts the folders that the beginning of a glob leads up.
+fn leading_parents(tokens: &[GlobToken]) -> usize {
+    const UP: [GlobToken; 2] = [GlobToken::Char('.'), GlobToken::Char('.')];
+    let parts = tokens.split(|token| *token == GlobToken::Char('/'));
+    parts.take_while(|part| **part == UP).count()
+}
+
+fn fits(tokens: &[GlobToken], path: &[char]) -> bool {
+    // `reached[n]`: the tokens so far can match the first `n` characters of the path.
+    let mut reached = alloc::vec![false; path.len() + 1];
+    reached[0] = true;
+    for token in tokens {
+        let mut next = alloc::vec![false; path.len() + 1];
+        let mut open = false;
+        for at in 0..=path.len() {
+            let before = at.checked_sub(1).map(|before| path[before]);
+            match token {
+                GlobToken::Deep => {
+                    open |= reached[at];
+                    next[at] = open;
+                }
+                GlobToken::Star => {
+                    open = reached[at] || (open && before != Some('/'));
+                    next[at] = open;
+                }
+                GlobToken::Folders => {
+                    next[at] = reached[at] || (open && before == Some('/'));
+                    open |= reached[at];
+                }
+                one => next[at] = before.is_some_and(|c| reached[at - 1] && takes(one, c)),
+            }
+        }
+        reached = next;
+    }
+    reached[path.len()]
+}
+
+fn takes(token: &GlobToken, c: char) -> bool {
+    match token {
+        GlobToken::Char(own) => *own == c,
+        GlobToken::One => c != '/',
+        GlobToken::Class { negated, ranges } => {
+            c != '/' && ranges.iter().any(|(from, to)| (*from..=*to).contains(&c)) != *negated
+        }
+        GlobToken::Star | GlobToken::Deep | GlobToken::Folders => false,
+    }
+}
+
+fn tokens(glob: &str) -> Vec<GlobToken> {
+    // A glob that ends in a slash means a folder, which is matched by its name.
+    let chars: Vec<char> = plain_path(glob).trim_end_matches('/').chars().collect();
+    let mut tokens: Vec<GlobToken> = Vec::with_capacity(chars.len());
+    let mut at = 0;
+    while let Some(&c) = chars.get(at) {
+        at += 1;
+        match c {
+            '*' if chars.get(at) == Some(&'*') => {
+                let begins = at == 1 || chars[at - 2] == '/';
+                while chars.get(at) == Some(&'*') {
+                    at += 1;
+                }
+                if begins && chars.get(at) == Some(&'/') {
+                    at += 1;
+                    tokens.push(GlobToken::Folders);
+                } else {
+                    // `src/**` means the contents of `src`, so at least one character must follow.
+                    tokens.extend((begins && at == chars.len()).then_some(GlobToken::One));
+                    tokens.push(GlobToken::Deep);
+                }
+            }
+            '*' => tokens.push(GlobToken::Star),
+            '?' => tokens.push(GlobToken::One),
+            '[' => match class(&chars, at) {
+                Some((class, end)) => {
+                    tokens.push(class);
+                    at = end;
+                }
+                None => tokens.push(GlobToken::Char('[')),
+            },
+            '\\' => {
+                tokens.extend(chars.get(at).map(|c| GlobToken::Char(*c)));
+                at += 1;
+            }
+            c => tokens.push(GlobToken::Char(c)),
+        }
+    }
+    tokens
+}
+
+/// Parses the class whose inside begins at `at`. Returns it with its end. A bracket at its very beginning
+/// belongs to it.
+fn class(chars: &[char], at: usize) -> Option<(GlobToken, usize)> {
+    let negated = matches!(chars.get(at), Some('!' | '^'));
+    let first = at + usize::from(negated);
+    let end = (first + 1..chars.len()).find(|end| chars[*end] == ']')?;
+    let mut ranges = Vec::new();
+    let mut at = first;
+    while at < end {
+        let is_range = at + 2 < end && chars[at + 1] == '-';
+        let to = if is_range { at + 2 } else { at };
+        ranges.push((chars[at], chars[to]));
+        at = to + 1;
+    }
+    Some((GlobToken::Class { negated, ranges }, end + 1))
+}
+
+/// Adds every alternative of `{a,b}` to `all`. Returns false if there are too many.
+pub(crate) fn expand(glob: &str, all: &mut Vec<String>) -> bool {
+    let Some((open, close)) = innermost_braces(glob) else {
+        all.push(glob.to_string());
+        return all.len() <= MOST_ALTERNATIVES;
+    };
+    glob[open + 1..close]
+        .split(',')
+        .all(|word| expand(&[&glob[..open], word, &glob[close + 1..]].concat(), all))
+}
+
+/// Finds the first pair of braces that contains no other pair.
+fn innermost_braces(glob: &str) -> Option<(usize, usize)> {
+    let (mut open, mut escaped) = (None, false);
+    for (at, c) in glob.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '{' => open = Some(at),
+            '}' => {
+                if let Some(open) = open {
+                    return Some((open, at));
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Glob;
+
+    #[test]
+    fn globs_cover_exactly_what_they_say() {
+        let cases = [
+            ("src/a.rs", "src/a.rs", true),
+            ("src/a.rs", "src/A.rs", false),
+            ("src", "src/x/a.rs", true),
+            ("src/", "src/a.rs", true),
+            ("./src/", "src/a.rs", true),
+            ("src/*", "src/x/a.rs", true),
+            ("src/*.rs", "src/a.rs", true),
+            ("src/*.rs", "src/x/a.rs", false),
+            ("src/**", "src/x/a.rs", true),
+            ("src/**", "src", false),
+            ("src/**", "srcs/a", false),
+            ("**", "a/b", true),
+            ("**/*.rs", "a.rs", true),
+            ("**/*.rs", "x/y/a.rs", true),
+            ("**/a.rs", "xa.rs", false),
+            ("src/**/a.rs", "src/a.rs", true),
+            ("src/**/a.rs", "src/x/y/a.rs", true),
+            ("src/**/a.rs", "src/xa.rs", false),
+            ("a**b", "axx/yb", true),
+            ("[a-c].txt", "b.txt", true),
+            ("[!a-c].txt", "b.txt", false),
+            ("[!a-c].txt", "d.txt", true),
+            ("[]a].txt", "].txt", true),
+            ("[", "[", true),
+            ("a?c", "a/c", false),
+            ("{a,b{c,d}}.rs", "bd.rs", true),
+            ("{a,b}.rs", "c.rs", false),
+            (r"\*.rs", "a.rs", false),
+            (r"\*.rs", "*.rs", true),
+            ("", "a", false),
+            ("**", "../a", false),
+            ("*", "../a", false),
+            ("./**", "../a", false),
+            ("**/*.txt", "../a.txt", false),
+            ("*/a", "../a", false),
+            ("??/a", "../a", false),
+            ("[.][.]/a", "../a", false),
+            (".*/**", "../a", false),
+            ("..*", "../a", false),
+            ("{x,**}/a", "../a", false),
+            ("../**", "../a", true),
+            ("../**", "../../a", false),
+            ("../**", "a", false),
+            ("../*/a", "../../a", false),
+            ("../../*", "../../a", true),
+            ("{..,x}/a", "../a", true),
+            (r"\.\./a", "../a", true),
+            ("..", "../a", true),
+            ("../a", "../a/b", true),
+            ("**", "..a/b", true),
+            ("**", "a..", true),
+            ("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "aaaaaaa", false),
+        ];
+        for (glob, path, expected) in cases {
+            assert_eq!(Glob::new(glob).covers(path), expected, "{glob} and {path}");
+        }
+        assert!(Glob::new("src/A.rs").owns("SRC/a.rs"));
+        // An excluded glob also protects files above the worktree.
+        assert!(Glob::new("**/*.key").owns("../a.key"));
+        assert!(Glob::new("Straße/*.KEY").owns("strasse/é.key"));
+        assert!(Glob::new("*/e\u{301}").owns("x/É"));
+        assert!(Glob::new("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}").owns("x"));
+    }
+}

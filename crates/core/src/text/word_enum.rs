@@ -1,0 +1,33 @@
+//! The macro `word_enum!`, which defines an enum whose variants are each written as one word.
+
+/// Defines an enum with the words of its variants: `ALL`, `name` and `Serialize` come from one table.
+macro_rules! word_enum {
+    ($(#[$meta:meta])* $name:ident { $($variant:ident $word:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $name {
+            $(
+                /// Written as the word that [`Self::name`] returns.
+                $variant,
+            )*
+        }
+
+        impl $name {
+            /// Every variant, in order.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// Returns the word of the variant.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+        }
+
+        impl ::serde::Serialize for $name {
+            fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+    };
+}
+
+pub(crate) use word_enum;

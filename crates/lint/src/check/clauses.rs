@@ -1,0 +1,103 @@
+//! Clauses: every clause that the BASE template of a phase has must be in each agent's own template too.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::catalog::{CatalogFile, SourceCatalog};
+use crate::check::LintProblems;
+use callsheet_core::diag::{Code, Diagnostic};
+use callsheet_core::library::clause::Clause;
+use callsheet_core::library::template::{Template, TemplateNotation};
+
+/// Compares an agent's own template with the BASE one of its phase. A missing or empty clause is an error; a
+/// changed or added one must be named in `differs`.
+pub(super) fn check(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut LintProblems) {
+    let stem = file.path.strip_prefix("templates/system/").and_then(|name| name.strip_suffix(".md"));
+    let Some((agent, phase)) = stem.and_then(|stem| catalog.agent_and_phase(stem)) else { return };
+    let template = |file: &CatalogFile| file.template(TemplateNotation::Braces).cloned();
+    let Some(own) = template(file) else { return };
+    check_duplicates(&own, problems);
+    // A hidden file is never used.
+    let hidden = catalog.files.winner(&file.path).is_none_or(|winner| winner.id != file.id);
+    if agent == "BASE" || hidden {
+        return;
+    }
+    let base = catalog.files.winner(&format!("templates/system/BASE-{phase}.md")).and_then(template);
+    let Some(base) = base else { return };
+    let mut missing = Vec::new();
+    for clause in &base.clauses {
+        let name = clause.id.of(&base.text);
+        match find(&own, name) {
+            None => missing.push(format!("`{name}`")),
+            Some(found) if words(&own, found).is_empty() => {
+                add(problems, &own, found, format!("the unit `{name}` is empty"));
+            }
+            Some(found) => {
+                let changed = words(&own, found) != words(&base, clause);
+                let declared = own.front.differs.iter().any(|known| known == name);
+                if changed && !declared {
+                    let message = format!("the unit `{name}` is changed: `{}` words it otherwise", base.id);
+                    push_undeclared(problems, &own, found, message);
+                } else if declared && !changed {
+                    let message =
+                        format!("`differs` names the unit `{name}`, which says what `{}` says", base.id);
+                    add(problems, &own, found, message);
+                }
+            }
+        }
+    }
+    if !missing.is_empty() {
+        let message = format!("`{}` lacks units of `{}`: {}", own.id, base.id, missing.join(", "));
+        let hint = "say each of them, with its mark `<!-- unit: NAME -->` at the end";
+        problems.add(&own.id, Diagnostic::error(Code::TemplateUnit, message).hint(hint));
+    }
+    for clause in &own.clauses {
+        let name = clause.id.of(&own.text);
+        if find(&base, name).is_none() && !own.front.differs.iter().any(|known| known == name) {
+            push_undeclared(
+                problems,
+                &own,
+                clause,
+                format!("the unit `{name}` is extra: `{}` has none of that name", base.id),
+            );
+        }
+    }
+    for name in own.front.differs.iter().filter(|name| find(&own, name).is_none()) {
+        let message = format!("`{}`: `differs` names a unit `{name}`, which it does not have", own.id);
+        problems.add(&own.id, Diagnostic::error(Code::TemplateUnit, message));
+    }
+}
+
+/// Checks that an id names one clause only.
+fn check_duplicates(template: &Template, problems: &mut LintProblems) {
+    for (at, clause) in template.clauses.iter().enumerate() {
+        let name = clause.id.of(&template.text);
+        if template.clauses[..at].iter().any(|before| before.id.of(&template.text) == name) {
+            add(problems, template, clause, format!("there are two units `{name}`"));
+        }
+    }
+}
+
+fn find<'t>(template: &'t Template, name: &str) -> Option<&'t Clause> {
+    template.clauses.iter().find(|clause| clause.id.of(&template.text) == name)
+}
+
+/// Returns the words of a clause, regardless of line breaks.
+fn words(template: &Template, clause: &Clause) -> String {
+    let words: Vec<&str> = clause.words.of(&template.text).split_whitespace().collect();
+    words.join(" ")
+}
+
+fn add(problems: &mut LintProblems, template: &Template, clause: &Clause, message: String) {
+    let error = Diagnostic::error(Code::TemplateUnit, message);
+    problems.add(&template.id, error.at(&template.id, &template.text, clause.id.start..clause.id.end));
+}
+
+/// Like [`add`], for differences that are fine once they are declared.
+fn push_undeclared(problems: &mut LintProblems, template: &Template, clause: &Clause, message: String) {
+    let error = Diagnostic::error(Code::TemplateUnit, message)
+        .at(&template.id, &template.text, clause.id.start..clause.id.end)
+        .hint("name what differs on purpose in `differs` of the frontmatter");
+    problems.add(&template.id, error);
+}

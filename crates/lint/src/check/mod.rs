@@ -1,0 +1,219 @@
+//! Checks the data files: finds every problem in one run, whether or not a prompt would meet it today.
+//!
+//! It covers all roots: it reads an override and the files that it hides. It composes nothing.
+
+mod clauses;
+mod derived;
+mod flows;
+mod phrases;
+mod place;
+mod recipes;
+mod slots;
+mod system;
+mod text;
+mod tools;
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use crate::catalog::{CatalogFile, CatalogFileKind, SourceCatalog, folder, own_name, unreadable};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, MOST, Severity, closest};
+use callsheet_core::library::layout::Layout;
+use callsheet_core::library::template::Template;
+use callsheet_core::library::{agent, contract};
+use callsheet_core::secrets::read_rules;
+use callsheet_core::source::{SourceId, Sources};
+
+/// The result of [`check`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LintReport {
+    /// The problems of the project's files first, then the user's, then the shipped ones; each in order of
+    /// appearance.
+    pub problems: Vec<Diagnostic>,
+    /// The number of files that were checked.
+    pub files: usize,
+}
+
+impl LintReport {
+    /// Checks whether any problem is an error.
+    pub fn has_errors(&self) -> bool {
+        self.problems.iter().any(|problem| problem.severity == Severity::Error)
+    }
+}
+
+/// Checks every recipe, agent, flow, template, skeleton and extension of the project, the user and the
+/// shipped library.
+pub fn check(sources: &dyn Sources, layout: &Layout) -> LintReport {
+    let catalog = SourceCatalog::read(sources, layout);
+    let mut problems = LintProblems::default();
+    for (id, problem) in &catalog.files.problems {
+        problems.add(id, problem.clone());
+    }
+    for (id, problem) in &catalog.bad_recipes {
+        problems.add(id, with_file(id, problem.clone()));
+    }
+    let files: Vec<&CatalogFile> = catalog.files.all().filter(|file| is_ours(&catalog, file)).collect();
+    for file in files.iter().copied().chain(&catalog.extensions) {
+        match &file.text {
+            Ok(contents) => {
+                text::check(&file.id, contents, &mut problems);
+                // The contents of these are not prompts.
+                let is_data = files.iter().any(|data| data.id == file.id)
+                    && matches!(file.kind(), CatalogFileKind::Agent | CatalogFileKind::Secrets);
+                if !is_data {
+                    phrases::check(&file.id, contents, &mut problems);
+                }
+            }
+            Err(error) => problems.add(&file.id, unreadable(&file.id, error)),
+        }
+    }
+    for file in &files {
+        check_file(&catalog, file, &mut problems);
+    }
+    for recipe in &catalog.recipes {
+        recipes::check(&catalog, recipe, &mut problems);
+        derived::check_cycles(&catalog, recipe, &mut problems);
+    }
+    for extension in &catalog.extensions {
+        check_extension(&catalog, extension, &mut problems);
+    }
+    for refused in &catalog.files.refused {
+        problems.add(refused, place::refused_override(refused));
+    }
+    for (id, problem) in place::misnamed_folders(&catalog, sources, layout) {
+        problems.add(&id, problem);
+    }
+    slots::check_cycles(&catalog, &mut problems);
+    let looked_at = files.len() + catalog.extensions.len() + catalog.files.refused.len();
+    LintReport { problems: problems.sorted(), files: looked_at }
+}
+
+/// Checks whether a file is one of callsheet's. A recipe can have its templates anywhere; other files there
+/// are ignored.
+fn is_ours(catalog: &SourceCatalog, file: &CatalogFile) -> bool {
+    file.kind() != CatalogFileKind::Template || file.is_template() || catalog.reach.is_reached(&file.path)
+}
+
+fn check_file(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut LintProblems) {
+    if let Some(problem) = place::check_placement(catalog, file) {
+        problems.add(&file.id, problem);
+    }
+    let Ok(contents) = &file.text else { return };
+    match file.kind() {
+        CatalogFileKind::Flow => flows::check(catalog, file, contents, problems),
+        CatalogFileKind::Agent | CatalogFileKind::Contract | CatalogFileKind::Secrets => {
+            let read = match file.kind() {
+                CatalogFileKind::Agent => agent::read_agent(&file.id, contents).map(drop),
+                CatalogFileKind::Contract => contract::read_contract(&file.id, contents).map(drop),
+                _ => read_rules(&file.id, contents).map(drop),
+            };
+            for problem in read.err().into_iter().flat_map(|Diagnostics(wrong)| wrong) {
+                problems.add(&file.id, with_file(&file.id, problem));
+            }
+        }
+        CatalogFileKind::Skeleton if !catalog.reach.is_reached(&file.path) => {
+            text::check_markers(&file.id, contents, problems)
+        }
+        CatalogFileKind::Skeleton | CatalogFileKind::Template => {
+            text::check_markers(&file.id, contents, problems);
+            tools::check(catalog, file, problems);
+            slots::check(catalog, file, problems);
+            if file.path.starts_with("templates/system/") {
+                system::parts(catalog, file, problems);
+                clauses::check(catalog, file, problems);
+            }
+        }
+        CatalogFileKind::Recipe => {}
+    }
+}
+
+fn check_extension(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut LintProblems) {
+    let provided = match place::extension_slots(catalog, file) {
+        Ok(provided) => provided,
+        Err(problem) => {
+            problems.add(&file.id, problem);
+            return;
+        }
+    };
+    let Ok(contents) = &file.text else { return };
+    text::check_markers(&file.id, contents, problems);
+    let template = Template::parse_extension(file.id.clone(), contents.clone());
+    slots::unknown(&template, provided, "the template that takes this text has to declare it", problems);
+}
+
+/// Names the file in the message: among many files a problem must say which one it is in.
+fn with_file(id: &SourceId, mut problem: Diagnostic) -> Diagnostic {
+    let name = id.to_string();
+    if problem.place.is_none() && !problem.message.contains(&name) {
+        problem.message = format!("{name}: {}", problem.message);
+    }
+    problem
+}
+
+/// Adds `did you mean …?` for a path of the search tree: a file of the same folder, or else a folder.
+fn suggest_path(catalog: &SourceCatalog, error: Diagnostic, path: &str) -> Diagnostic {
+    let in_folder =
+        |home: &str, name: &str| if home.is_empty() { name.to_string() } else { format!("{home}/{name}") };
+    let paths = || catalog.files.by_path().map(|(path, _)| path);
+    let home = folder(path);
+    let near = if paths().any(|known| folder(known) == home) {
+        let beside = paths().filter(|known| folder(known) == home);
+        closest(own_name(path), beside.map(own_name)).map(|near| in_folder(home, near))
+    } else {
+        let beside = paths().map(folder).filter(|known| folder(known) == folder(home));
+        closest(own_name(home), beside.map(own_name)).map(|near| in_folder(folder(home), near))
+    };
+    match near {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error,
+    }
+}
+
+/// Problems, each with its file.
+#[derive(Default)]
+struct LintProblems {
+    told: Vec<(SourceId, Diagnostic)>,
+    /// The number of problems of each kind in each file.
+    counts: BTreeMap<(SourceId, Code), usize>,
+}
+
+impl LintProblems {
+    fn add(&mut self, id: &SourceId, problem: Diagnostic) {
+        let count = self.counts.entry((id.clone(), problem.code)).or_default();
+        *count += 1;
+        if *count <= MOST {
+            self.told.push((id.clone(), problem));
+        }
+    }
+
+    /// Checks whether one more problem of this kind in this file would still be reported; if not, counts it.
+    fn has_capacity(&mut self, id: &SourceId, code: Code) -> bool {
+        match self.counts.get_mut(&(id.clone(), code)) {
+            Some(count) if *count >= MOST => {
+                *count += 1;
+                false
+            }
+            _ => true,
+        }
+    }
+
+    fn sorted(mut self) -> Vec<Diagnostic> {
+        let key = |id: &SourceId, problem: &Diagnostic| {
+            let start = problem.place.as_ref().map(|place| place.range.start);
+            (Reverse(id.root()), id.path().to_string(), start, problem.code)
+        };
+        self.told.sort_by_cached_key(|(id, problem)| key(id, problem));
+        // A file that is read in two notations has most of its problems twice.
+        self.told.dedup();
+        for ((id, code), count) in self.counts.into_iter().filter(|(_, count)| *count > MOST) {
+            let mut told = self.told.iter_mut().rev();
+            if let Some((_, last)) = told.find(|(known, problem)| *known == id && problem.code == code) {
+                last.more = count - MOST;
+            }
+        }
+        self.told.into_iter().map(|(_, problem)| problem).collect()
+    }
+}

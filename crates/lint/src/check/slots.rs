@@ -1,0 +1,270 @@
+//! Holes: slots without a value, variables that no slot uses, fragments that are missing or contain
+//! themselves.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::catalog::{CatalogFile, SourceCatalog, folder, fragments};
+use crate::check::LintProblems;
+use callsheet_core::compose::compose_limits::{MAX_DEPTH, depth_error};
+use callsheet_core::diag::{Code, Diagnostic, closest};
+use callsheet_core::library::frontmatter;
+use callsheet_core::library::lookup::fragment_path;
+use callsheet_core::library::template::{Template, TemplateNode, TemplateNotation};
+use callsheet_core::source::{SourceId, SourceRoot};
+use callsheet_core::text::name::is_name_byte;
+
+const BOTH: [TemplateNotation; 2] = [TemplateNotation::Braces, TemplateNotation::Brackets];
+
+const DECLARE: &str = "a slot for values of the request is listed in the frontmatter, under `variables`";
+
+pub(super) fn check(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut LintProblems) {
+    if let Some(bad) = file.bad() {
+        problems.add(&file.id, bad.clone());
+    }
+    for notation in catalog.reach.notations(&file.path) {
+        let (Some(template), Some(provided)) =
+            (file.template(notation), catalog.reach.provided(&file.path, notation))
+        else {
+            continue;
+        };
+        unknown(template, provided, DECLARE, problems);
+        check_undeclared_slots(template, provided, problems);
+        missing_fragments(catalog, template, problems);
+        check_includes(template, problems);
+    }
+    check_unused_variables(catalog, file, problems);
+    misspelt_keys(file, problems);
+}
+
+/// Reports keys of the frontmatter that have no meaning but resemble one that has.
+fn misspelt_keys(file: &CatalogFile, problems: &mut LintProblems) {
+    let Ok(text) = &file.text else { return };
+    let Ok((_, body)) = frontmatter::split(&file.id, text) else { return };
+    for key in frontmatter::foreign_keys(text, body) {
+        let name = &text[key.clone()];
+        if let Some(near) = closest(name, frontmatter::KEYS) {
+            let warning = Diagnostic::warning(Code::FrontBad, format!("the frontmatter has no key `{name}`"));
+            let warning = warning.hint(format!("did you mean `{near}`?"));
+            problems.add(&file.id, warning.at(&file.id, text, key));
+        }
+    }
+}
+
+/// Reports the slots that the template does not declare and nothing provides. `remedy` is the hint for a name
+/// that is not a mere typo.
+pub(super) fn unknown(
+    template: &Template,
+    provided: &BTreeSet<String>,
+    remedy: &str,
+    problems: &mut LintProblems,
+) {
+    let declared = template.front.variables.iter().flatten().map(|variable| variable.name.as_str());
+    let known: Vec<&str> = declared.chain(provided.iter().map(String::as_str)).collect();
+    for (name, span, times) in distinct_slots(template) {
+        if !known.contains(&name) && problems.has_capacity(&template.id, Code::SlotUnknown) {
+            let message = format!("nothing declares `{name}`, and nothing provides it");
+            let error = Diagnostic::error(Code::SlotUnknown, message).at(&template.id, &template.text, span);
+            let error = error.suggest(name, known.iter().copied());
+            let error = if error.hints.is_empty() { error.hint(remedy) } else { error };
+            problems.add(&template.id, with_count(error, times));
+        }
+    }
+}
+
+/// Reports the slots that are provided, but not listed in the `variables` of the frontmatter.
+fn check_undeclared_slots(template: &Template, provided: &BTreeSet<String>, problems: &mut LintProblems) {
+    let Some(declared) = &template.front.variables else { return };
+    for (name, span, times) in distinct_slots(template) {
+        if provided.contains(name) && !declared.iter().any(|variable| variable.name == name) {
+            let message = format!("the frontmatter does not list `{name}` among its variables");
+            let error =
+                Diagnostic::error(Code::SlotUndeclared, message).at(&template.id, &template.text, span);
+            problems.add(&template.id, with_count(error, times));
+        }
+    }
+}
+
+fn with_count(error: Diagnostic, times: usize) -> Diagnostic {
+    if times > 1 { error.hint(format!("it stands in {times} places")) } else { error }
+}
+
+/// Returns the name of each slot once, with its first position and its number of occurrences.
+fn distinct_slots(template: &Template) -> Vec<(&str, Range<usize>, usize)> {
+    let mut slots: Vec<(&str, Range<usize>, usize)> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for span in template.slots() {
+        let name = span.of(&template.text);
+        let place = *places.entry(name).or_insert(slots.len());
+        match slots.get_mut(place) {
+            Some((.., times)) => *times += 1,
+            None => slots.push((name, span.start..span.end, 1)),
+        }
+    }
+    slots
+}
+
+/// Reports the fragments that no root holds.
+pub(super) fn missing_fragments(catalog: &SourceCatalog, template: &Template, problems: &mut LintProblems) {
+    for node in &template.nodes {
+        let TemplateNode::Fragment(span) = node else { continue };
+        if !problems.has_capacity(&template.id, Code::FragmentNotFound) {
+            continue;
+        }
+        if let Some(error) = missing_fragment(catalog, span.of(&template.text)) {
+            problems.add(&template.id, error.at(&template.id, &template.text, span.start..span.end));
+        }
+    }
+}
+
+pub(super) fn missing_fragment(catalog: &SourceCatalog, name: &str) -> Option<Diagnostic> {
+    let path = fragment_path(name);
+    if catalog.files.winner(&path).is_some() {
+        return None;
+    }
+    let error = Diagnostic::error(Code::FragmentNotFound, format!("there is no fragment `{name}`"));
+    let error = error.looked(catalog.places(&path));
+    let (prefix, own) =
+        name.rsplit_once('/').map_or((String::new(), name), |(up, own)| (format!("{up}/"), own));
+    Some(match closest(own, catalog.files.names(folder(&path), ".md")) {
+        Some(near) => error.hint(format!("did you mean `{prefix}{near}`?")),
+        None => error,
+    })
+}
+
+/// Reports includes that can never be inside a session, whatever the request.
+fn check_includes(template: &Template, problems: &mut LintProblems) {
+    for node in &template.nodes {
+        let TemplateNode::Include(include) = node else { continue };
+        let (at, [TemplateNode::Text(path)]) = (include.at, include.path.as_slice()) else { continue };
+        let path = path.of(&template.text);
+        if let Err(why) = SourceId::new(SourceRoot::Session, path) {
+            let error =
+                Diagnostic::error(Code::IncludeBadPath, format!("`{path}` cannot be included: {why}"))
+                    .at(&template.id, &template.text, at.start..at.end)
+                    .hint("an include lies inside the session directory");
+            problems.add(&template.id, error);
+        }
+    }
+}
+
+/// Reports the variables that have no slot in the file or in a fragment of it.
+fn check_unused_variables(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut LintProblems) {
+    let Some(template) = file.template(TemplateNotation::Braces) else { return };
+    if template.front.variables.is_none() {
+        return;
+    }
+    let mut notations: Vec<TemplateNotation> = catalog.reach.notations(&file.path).collect();
+    if notations.is_empty() {
+        notations = BOTH.to_vec();
+    }
+    let mut used = BTreeSet::new();
+    for notation in &notations {
+        let Some(template) = file.template(*notation) else { return };
+        if !slots_inside(catalog, template, *notation, &mut used) {
+            return;
+        }
+    }
+    for variable in template.front.variables.iter().flatten() {
+        if !used.contains(&variable.name) {
+            let message = format!("no slot uses the variable `{}`", variable.name);
+            let warning = Diagnostic::warning(Code::VariableUnused, message);
+            let warning = match declaration(template, &variable.name) {
+                Some(range) => warning.at(&file.id, &template.text, range),
+                None => warning.hint(format!("it is declared in {}", file.id)),
+            };
+            problems.add(&file.id, warning.suggest(&variable.name, used.iter().map(String::as_str)));
+        }
+    }
+}
+
+/// Adds the slots of `template` and of all fragments in it. Returns `false` if a fragment cannot be read.
+fn slots_inside(
+    catalog: &SourceCatalog,
+    template: &Template,
+    notation: TemplateNotation,
+    slots: &mut BTreeSet<String>,
+) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut open = alloc::vec![template];
+    while let Some(template) = open.pop() {
+        slots.extend(template.slots().into_iter().map(|span| span.of(&template.text).to_string()));
+        for path in fragments(&template.text, &template.nodes).map(fragment_path) {
+            let fragment = catalog.files.winner(&path).and_then(|file| file.template(notation));
+            match fragment {
+                _ if !seen.insert(path) => {}
+                Some(inner) => open.push(inner),
+                None => return false,
+            }
+        }
+    }
+    true
+}
+
+/// Returns the range in which the frontmatter declares a variable: an item of a list, or the name in a
+/// mapping.
+fn declaration(template: &Template, name: &str) -> Option<Range<usize>> {
+    let (_, body) = frontmatter::split(&template.id, &template.text).ok()?;
+    let header = &template.text[..body.start];
+    let from = header.find("variables")?;
+    header[from..].match_indices(name).map(|(at, _)| from + at).find_map(|at| {
+        let before = header[..at].trim_end_matches([' ', '"', '\'']);
+        let after = header[at + name.len()..].trim_start_matches(['"', '\'']);
+        let item = before.ends_with(['-', '[', ',', '\n']) || before.ends_with("name:");
+        let whole = !after.bytes().next().is_some_and(is_name_byte) && !after.starts_with(':');
+        (item && whole).then(|| at..at + name.len())
+    })
+}
+
+/// Reports fragments that contain themselves, each cycle once.
+pub(super) fn check_cycles(catalog: &SourceCatalog, problems: &mut LintProblems) {
+    for notation in BOTH {
+        let mut done = BTreeSet::new();
+        for (path, _) in catalog.files.by_path() {
+            follow(catalog, path, notation, &mut Vec::new(), &mut done, problems);
+        }
+    }
+}
+
+fn follow(
+    catalog: &SourceCatalog,
+    path: &str,
+    notation: TemplateNotation,
+    open: &mut Vec<String>,
+    done: &mut BTreeSet<String>,
+    problems: &mut LintProblems,
+) {
+    let template = catalog.files.winner(path).and_then(|file| file.template(notation));
+    let Some(template) = template.filter(|_| catalog.reach.provided(path, notation).is_some()) else {
+        return;
+    };
+    if !done.insert(path.to_string()) {
+        return;
+    }
+    if open.len() == MAX_DEPTH {
+        let error = depth_error().at(&template.id, &template.text, 0..0);
+        problems.add(&template.id, error);
+        done.remove(path);
+        return;
+    }
+    open.push(path.to_string());
+    for node in &template.nodes {
+        let TemplateNode::Fragment(span) = node else { continue };
+        let name = span.of(&template.text);
+        let inner = fragment_path(name);
+        let Some(at) = open.iter().position(|open| *open == inner) else {
+            follow(catalog, &inner, notation, open, done, problems);
+            continue;
+        };
+        let ring = open[at..].iter().chain([&inner]).filter_map(|path| catalog.files.winner(path));
+        let chain: Vec<String> = ring.map(|file| file.id.to_string()).collect();
+        let error = Diagnostic::error(Code::FragmentCycle, format!("the fragment `{name}` contains itself"))
+            .at(&template.id, &template.text, span.start..span.end)
+            .hint(chain.join(" → "));
+        problems.add(&template.id, error);
+    }
+    open.pop();
+}

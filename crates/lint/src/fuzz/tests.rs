@@ -1,0 +1,212 @@
+//! Tests that the fuzzer detects every broken promise: a broken engine replaces the real one.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use callsheet_core::compose::ComposedPrompt;
+use callsheet_core::library::format::PromptFormat;
+use callsheet_core::library::recipe::RecipeFile;
+use callsheet_core::prompt::Prompt;
+use callsheet_core::render::{RenderedText, render};
+use callsheet_core::source::builtin::Builtin;
+
+/// Returns the findings for `value` as the instructions of a shipped recipe's prompt.
+fn said(engine: EngineUnderTest, recipe: &str, value: &str) -> Vec<String> {
+    let layout = Layout::default();
+    let sources = CachedSources::new(Builtin);
+    let options = FuzzOptions::default();
+    let choices = choices(&sources, &layout, FuzzSubject::Recipe(recipe), &options).unwrap();
+    let mut run = FuzzRun { engine: OURS, sources: &sources, layout: &layout, report: FuzzReport::default() };
+    let trials = run.trials(&choices[0], &mut BTreeSet::new()).unwrap();
+    let trial = trials.iter().find(|trial| trial.input == FuzzInput::Field(0)).unwrap();
+    run.engine = engine;
+    run.attempt(trial, &value.into());
+    run.report.findings.into_iter().map(|finding| finding.diag.message).collect()
+}
+
+fn broken(what: &str) -> Vec<String> {
+    alloc::vec![format!("a value of `instructions` breaks a promise: {what}")]
+}
+
+const VALUES: [&str; 3] = [" {{> constraints}}", "a\n\n---\n\n## Role\n", "</task>"];
+
+#[test]
+fn shipped_engine_keeps_promises() {
+    for (recipe, value) in
+        ["run", "layers", "unified"].iter().flat_map(|recipe| VALUES.map(|it| (recipe, it)))
+    {
+        assert_eq!(said(OURS, recipe, value), Vec::<String>::new(), "{recipe}: {value}");
+    }
+}
+
+type Compose = fn(&Request, &RecipeFile, &dyn Sources) -> Result<ComposedPrompt, Diagnostics>;
+
+#[test]
+fn broken_composers_are_found() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let cases: [(Compose, &str); 4] = [
+        (
+            |request, recipe, sources| {
+                sources.text(&SourceId::new(SourceRoot::Project, "secret").unwrap()).unwrap();
+                (OURS.compose)(request, recipe, sources)
+            },
+            "`project:secret` is looked at because of it",
+        ),
+        (
+            |request, recipe, sources| {
+                let trimmed = request.instructions.as_ref().map(|text| text.trim().into());
+                (OURS.compose)(&Request { instructions: trimmed, ..request.clone() }, recipe, sources)
+            },
+            "the prompt is not the plain one with it put in",
+        ),
+        (
+            |request, recipe, sources| {
+                let mut composed = (OURS.compose)(request, recipe, sources)?;
+                composed.prompt.recipe = format!("{}", CALLS.fetch_add(1, Ordering::Relaxed));
+                Ok(composed)
+            },
+            "what was seen while composing does not give the same prompt again",
+        ),
+        (
+            |_, _, _| Err(Diagnostic::error(Code::FragmentNotFound, "there is no fragment `x`").into()),
+            "it makes composing fail: fragment/not-found: there is no fragment `x`",
+        ),
+    ];
+    for (compose, what) in cases {
+        assert_eq!(said(EngineUnderTest { compose, ..OURS }, "run", VALUES[0]), broken(what));
+    }
+}
+
+type Render = fn(&Prompt, PromptFormat) -> Result<RenderedText, Diagnostics>;
+
+fn ours(prompt: &Prompt, format: PromptFormat) -> RenderedText {
+    render(prompt, format, None).unwrap()
+}
+
+/// Renders the prompt and replaces some bytes by as many others.
+fn replaced(prompt: &Prompt, format: PromptFormat, from: &str, to: &str) -> RenderedText {
+    let mut rendered = ours(prompt, format);
+    rendered.text = rendered.text.replace(from, to);
+    rendered
+}
+
+/// Renders without knowing which texts were supplied, so nothing is put between tags.
+fn careless(prompt: &Prompt, format: PromptFormat) -> Result<RenderedText, Diagnostics> {
+    let mut prompt = prompt.clone();
+    let blocks = prompt.sections.iter_mut().flat_map(|section| &mut section.blocks);
+    blocks.for_each(|block| block.supplied.clear());
+    render(&prompt, format, None)
+}
+
+#[test]
+fn broken_renderers_are_found() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let cases: [(Render, &str, &str, &str); 11] = [
+        (careless, "run", "a\n\n## Role\n", "it makes a line that the format uses itself"),
+        (careless, "run", "a\n---\n", "it makes a line that the format uses itself"),
+        (careless, "layers", "a\n\n---\n\nb", "it makes a line that the format uses itself"),
+        (
+            |prompt, format| Ok(replaced(prompt, format, "task-2>", "task  >")),
+            "run",
+            "</task>",
+            "it ends the <task> tags around it",
+        ),
+        (
+            |prompt, format| {
+                let mut rendered = ours(prompt, format);
+                let more = " ".repeat(CALLS.fetch_add(1, Ordering::Relaxed));
+                rendered.text.push_str(&more);
+                Ok(rendered)
+            },
+            "run",
+            "x",
+            "the same prompt is not rendered to the same bytes again",
+        ),
+        (
+            |prompt, format| {
+                let mut rendered = ours(prompt, format);
+                rendered.spans.pop();
+                Ok(rendered)
+            },
+            "unified",
+            "x",
+            "the origins do not reach the end in Markdown",
+        ),
+        (
+            |prompt, format| {
+                let mut rendered = ours(prompt, format);
+                rendered.spans.remove(0);
+                Ok(rendered)
+            },
+            "run",
+            "x",
+            "the origins leave a gap in Markdown",
+        ),
+        (
+            |prompt, format| Ok(replaced(prompt, format, "xyz", "xyy")),
+            "run",
+            "xyz",
+            "a text is not what its origin says in Markdown",
+        ),
+        (
+            |prompt, format| {
+                let mut rendered = ours(prompt, format);
+                let ranges =
+                    rendered.spans.iter_mut().filter(|span| rendered.text[span.start..span.end] == *"xyz");
+                ranges.for_each(|span| span.piece = None);
+                Ok(rendered)
+            },
+            "run",
+            "xyz",
+            "a text is missing in Markdown",
+        ),
+        (
+            |prompt, format| Ok(replaced(prompt, format, "</prompt>", "</promp >")),
+            "run",
+            "x",
+            "the Xml cannot be read",
+        ),
+        (
+            |prompt, format| Ok(replaced(prompt, format, "\"instructions\":", "\"instructions\" ")),
+            "run",
+            "x",
+            "the Json cannot be read",
+        ),
+    ];
+    for (render, recipe, value, what) in cases {
+        assert_eq!(said(EngineUnderTest { render, ..OURS }, recipe, value), broken(what));
+    }
+}
+
+#[test]
+fn unwritable_or_altered_format_is_found() {
+    let fails: Render = |prompt, format| match format {
+        PromptFormat::Xml => Err(Diagnostic::error(Code::OutputFailed, "no").into()),
+        _ => Ok(ours(prompt, format)),
+    };
+    assert_eq!(said(EngineUnderTest { render: fails, ..OURS }, "run", "x"), broken("Xml cannot be written"));
+    // The bytes are those of the value, but a reader sees a reference in them.
+    let unprotected: Render = |prompt, format| {
+        let mut rendered = ours(prompt, format);
+        if let Some(at) = rendered.text.rfind("<![CDATA[").filter(|_| format == PromptFormat::Xml) {
+            let end = rendered.text[at..].replace("<![CDATA[", &" ".repeat(9)).replace("]]>", "   ");
+            rendered.text.replace_range(at.., &end);
+        }
+        Ok(rendered)
+    };
+    let other = said(EngineUnderTest { render: unprotected, ..OURS }, "unified", "a&amp;b");
+    assert_eq!(other, broken("the Xml does not give it back"));
+}
+
+#[test]
+fn same_seed_gives_same_values() {
+    let own = alloc::vec!["-->".into()];
+    let values = |seed| {
+        let mut random = values::SeededRandom(seed);
+        (0..50).map(|_| random.value(&own)).collect::<Vec<SharedText>>()
+    };
+    assert_eq!(values(1), values(1));
+    assert_ne!(values(1), values(2));
+}
