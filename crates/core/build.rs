@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let root = Path::new(&variable("CARGO_MANIFEST_DIR")?).join("builtin").canonicalize()?;
+    let root = Path::new(&read_variable("CARGO_MANIFEST_DIR")?).join("builtin").canonicalize()?;
     let mut files = Vec::new();
-    collect(&root, &mut files)?;
+    collect_files(&root, &mut files)?;
     let mut rows: Vec<(String, PathBuf)> = files
         .into_iter()
         .map(|file| {
@@ -23,19 +23,19 @@ fn main() -> io::Result<()> {
             .map_err(io::Error::other)?;
     }
     table.push_str("]\n");
-    fs::write(Path::new(&variable("OUT_DIR")?).join("builtin.rs"), table)
+    fs::write(Path::new(&read_variable("OUT_DIR")?).join("builtin.rs"), table)
 }
 
-fn variable(name: &str) -> io::Result<OsString> {
+fn read_variable(name: &str) -> io::Result<OsString> {
     env::var_os(name).ok_or_else(|| io::Error::other(format!("{name} is not set")))
 }
 
-fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+fn collect_files(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     println!("cargo::rerun-if-changed={}", dir.display());
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         if path.is_dir() {
-            collect(&path, files)?;
+            collect_files(&path, files)?;
         } else {
             println!("cargo::rerun-if-changed={}", path.display());
             files.push(path);

@@ -9,7 +9,7 @@ use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
 
 use crate::args::GlobalArgs;
 use crate::config::Config;
-use crate::inputs::from_to;
+use crate::inputs::relative_path;
 use crate::print::OutputPrinter;
 use crate::project::ProjectHome;
 
@@ -34,7 +34,7 @@ pub(crate) struct AppContext<'p> {
 
 /// Resolves a program that was named by a path. Returns `None` if it is missing, so that the error shows the
 /// name as given.
-fn real_program(here: &Path, name: &str) -> Option<PathBuf> {
+fn resolve_program(here: &Path, name: &str) -> Option<PathBuf> {
     let at = here.join(name);
     let file = at.file_name().filter(|_| name.contains('/') && at.is_file())?;
     Some(at.parent()?.canonicalize().ok()?.join(file))
@@ -52,10 +52,10 @@ struct AppOptions {
 impl<'p> AppContext<'p> {
     /// Resolves a typed program with its arguments. A path is relative to the directory in which it was
     /// typed, wherever the program works.
-    pub(crate) fn typed_program(&self, program: &[String]) -> Vec<String> {
+    pub(crate) fn resolve_typed_program(&self, program: &[String]) -> Vec<String> {
         let mut program = program.to_vec();
         if let Some(first) = program.first_mut()
-            && let Some(path) = real_program(&self.here, first).as_deref().and_then(Path::to_str)
+            && let Some(path) = resolve_program(&self.here, first).as_deref().and_then(Path::to_str)
         {
             path.clone_into(first);
         }
@@ -64,9 +64,9 @@ impl<'p> AppContext<'p> {
 
     /// Resolves a check that was typed in `here`. A program in the project is searched in the directory in
     /// which the check works; every other path is relative to `here`.
-    pub(crate) fn typed_check(&self, here: &Path, mut argv: Vec<String>) -> Vec<String> {
+    pub(crate) fn resolve_typed_check(&self, here: &Path, mut argv: Vec<String>) -> Vec<String> {
         if let Some(first) = argv.first_mut()
-            && let Some(path) = real_program(here, first).filter(|path| !path.starts_with(&self.project))
+            && let Some(path) = resolve_program(here, first).filter(|path| !path.starts_with(&self.project))
             && let Some(path) = path.to_str()
         {
             path.clone_into(first);
@@ -83,7 +83,7 @@ impl<'p> AppContext<'p> {
             Diagnostic::error(Code::InputNotFound, format!("the current directory cannot be found: {error}"))
         })?;
         let project = match &global.project {
-            Some(dir) => named_directory(&here.join(dir), dir)?,
+            Some(dir) => resolve_directory(&here.join(dir), dir)?,
             None => find_project_dir(&here),
         };
         let (named, ledger) = (global.project.is_some(), global.ledger.clone());
@@ -92,7 +92,7 @@ impl<'p> AppContext<'p> {
     }
 
     /// Builds the context of a command that was started elsewhere.
-    pub(crate) fn at(
+    pub(crate) fn from_paths(
         print: &'p OutputPrinter,
         here: Option<String>,
         project: Option<String>,
@@ -100,14 +100,14 @@ impl<'p> AppContext<'p> {
     ) -> Result<Self, Diagnostics> {
         let here = PathBuf::from(here.unwrap_or_default());
         let project = PathBuf::from(project.unwrap_or_default());
-        let project = named_directory(&project, &project)?;
+        let project = resolve_directory(&project, &project)?;
         let around = AppOptions { user: user_dir(), ledger, all_projects: true, only_ends: false };
         Self::build(print, here, project, true, around)
     }
 
     /// Returns the same context in another project.
-    pub(crate) fn in_project(&self, dir: &str) -> Result<Self, Diagnostics> {
-        let project = named_directory(&self.here.join(dir), Path::new(dir))?;
+    pub(crate) fn with_project(&self, dir: &str) -> Result<Self, Diagnostics> {
+        let project = resolve_directory(&self.here.join(dir), Path::new(dir))?;
         let around = AppOptions {
             user: self.user.clone(),
             ledger: self.ledger.clone(),
@@ -127,7 +127,7 @@ impl<'p> AppContext<'p> {
         let AppOptions { user, ledger, all_projects, only_ends } = around;
         let config = match Config::load(Some(&project), user.as_deref(), false) {
             Err(Diagnostics(diags)) if only_ends => {
-                print.talk(&diags);
+                print.print_diagnostics(&diags);
                 Config::load(None, user.as_deref(), false)?
             }
             config => config?,
@@ -142,7 +142,7 @@ impl<'p> AppContext<'p> {
                 config => app.config = config?,
             }
         }
-        app.config.ledger.value.iter().for_each(|address| print.hide(address));
+        app.config.ledger.value.iter().for_each(|address| print.hide_address(address));
         Ok(app)
     }
 
@@ -154,8 +154,8 @@ impl<'p> AppContext<'p> {
     }
 
     /// Rewrites a path of the project relative to the directory in which the command was started.
-    pub(crate) fn shown_here(&self, path: &str) -> String {
-        match from_to(&self.here, &self.project).as_str() {
+    pub(crate) fn path_from_here(&self, path: &str) -> String {
+        match relative_path(&self.here, &self.project).as_str() {
             "." => path.into(),
             way => format!("{way}/{path}"),
         }
@@ -177,12 +177,12 @@ impl AppContext<'_> {
     }
 }
 
-pub(crate) fn named_directory(path: &Path, shown: &Path) -> Result<PathBuf, Diagnostics> {
+pub(crate) fn resolve_directory(path: &Path, shown: &Path) -> Result<PathBuf, Diagnostics> {
     match path.canonicalize() {
         Ok(path) if path.is_dir() => Ok(path),
         _ => {
             let message = format!("`{}` is not a directory", shown.display());
-            Err(Diagnostic::error(Code::InputNotFound, message).looked([path.display()]).into())
+            Err(Diagnostic::error(Code::InputNotFound, message).searched([path.display()]).into())
         }
     }
 }

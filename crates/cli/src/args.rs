@@ -47,7 +47,7 @@ pub(crate) struct GlobalArgs {
     /// Say nothing but errors
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Global options")]
     pub(crate) quiet: bool,
-    /// Say more: notes too, such as what was fallen back to
+    /// Also print notes, such as which fallback template was used
     #[arg(short, long, global = true, help_heading = "Global options")]
     pub(crate) verbose: bool,
     /// When to use colours
@@ -94,9 +94,9 @@ pub(crate) enum CliCommand {
     Templates(commands::templates::Args),
     Prefs(commands::prefs::Args),
     Mcp(commands::mcp::Args),
-    /// List the agents that prompts can be handed to, and what of them is installed
+    /// List the agents that prompts can be delivered to, and which of them are installed
     Agents,
-    /// Look whether what runs need is there, and say what to do about what is not
+    /// Check that everything `run` needs is installed, and suggest fixes
     ///
     /// Exits with 1 when something that is needed is missing.
     Doctor,
@@ -107,7 +107,7 @@ pub(crate) enum CliCommand {
     Man(commands::man::Args),
 }
 
-/// What a prompt is made for. Shared by all commands that compose.
+/// The inputs of a prompt. Shared by all commands that compose.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ComposeArgs {
     /// The task in words; - reads standard input
@@ -120,8 +120,8 @@ pub(crate) struct ComposeArgs {
     /// --phase, staged with --command or --session; else run]
     #[arg(short, long, value_name = "NAME")]
     pub(crate) recipe: Option<String>,
-    /// claude, codex, gemini, copilot, opencode, …; with @VERSION for one that is not the newest [default: what the
-    /// profile binds; else the configured one; else base]
+    /// claude, codex, gemini, copilot, opencode, …; with @VERSION for one that is not the newest [default: the profile's
+    /// agent; else the configured one; else base]
     #[arg(short, long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
     /// plan, challenge, implement, review, archive, …
@@ -171,10 +171,10 @@ pub(crate) struct ComposeArgs {
     /// A path that the agent should read before it starts
     #[arg(long, value_name = "PATH")]
     pub(crate) read_first: Vec<String>,
-    /// What the agent may write
+    /// Files that the agent may write
     #[arg(long, value_name = "GLOB")]
     pub(crate) write: Vec<String>,
-    /// What the agent must not touch
+    /// Files that the agent must not touch
     #[arg(long, value_name = "GLOB")]
     pub(crate) exclude: Vec<String>,
     /// The task's name where it is kept, such as T-12
@@ -201,7 +201,7 @@ pub(crate) struct ComposeArgs {
     /// The most tokens that the prompt may have: sections that should or may be there give way
     #[arg(long, value_name = "TOKENS")]
     pub(crate) budget: Option<usize>,
-    /// What to do with a slot that nothing fills [default: what the recipe says]
+    /// What to do with a slot that nothing fills [default: the recipe's policy]
     #[arg(long, value_name = "POLICY")]
     pub(crate) missing: Option<MissingArg>,
     /// What to do with a secret that is found in the request or in a source [default: the configured one; else warn]

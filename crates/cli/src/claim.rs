@@ -13,11 +13,11 @@ use callsheet_core::request::fact::{
     ChangeKind, ChangedFile, Violation, ViolationReason, WorktreeObservation,
 };
 use callsheet_core::request::scope::Scope;
-use callsheet_run::{ProcessStamp, ProcessTrace, boot_id, is_below_guard, read_file, runs_above};
+use callsheet_run::{ProcessStamp, ProcessTrace, find_runs_above, is_below_guard, read_boot_id, read_file};
 use serde::{Deserialize, Serialize};
 
-use crate::drive::host;
-use crate::state::{RunDir, failed, hold, private_folder, replace_private, state_dir};
+use crate::drive::host_name;
+use crate::state::{RunDir, create_private_folder, hold_lock, path_error, replace_private, state_dir};
 
 /// Claim that a run or flow asks for.
 pub(crate) struct ClaimRequest<'c> {
@@ -85,10 +85,10 @@ struct ClaimedCheckout {
 impl ClaimedCheckout {
     /// Returns the checkout that contains `dir`, and the folder of `dir` below its top.
     fn find(dir: &Path) -> Result<(Self, String), Diagnostics> {
-        let real = dir.canonicalize().map_err(|error| failed(dir, &error))?;
+        let real = dir.canonicalize().map_err(|error| path_error(dir, &error))?;
         let top = real.ancestors().find(|dir| dir.join(".git").symlink_metadata().is_ok());
         let path = top.unwrap_or(&real).to_owned();
-        let meta = fs::metadata(&path).map_err(|error| failed(&path, &error))?;
+        let meta = fs::metadata(&path).map_err(|error| path_error(&path, &error))?;
         let below = real.strip_prefix(&path).map(|below| below.display().to_string()).unwrap_or_default();
         let folder = if below.is_empty() { below } else { format!("{below}/") };
         Ok((Self { device: meta.dev(), inode: meta.ino(), path, is_worktree: top.is_some() }, folder))
@@ -105,25 +105,25 @@ impl ClaimHolder {
     /// Returns whether the claiming process or a process of its run lives. Processes of another machine
     /// cannot be seen.
     fn is_alive(&self) -> bool {
-        let is_here = self.host == host() && self.boot == boot_id();
+        let is_here = self.host == host_name() && self.boot == read_boot_id();
         is_here && (self.process.is_some_and(ProcessStamp::is_alive) || self.has_processes())
     }
 
-    fn desk(&self) -> Option<RunDir> {
-        RunDir::of(&Id::parse(&self.id)?).ok()
+    fn run_dir(&self) -> Option<RunDir> {
+        RunDir::from_run(&Id::parse(&self.id)?).ok()
     }
 
     fn has_processes(&self) -> bool {
-        let desk = self.desk().filter(|desk| desk.dir().is_dir());
+        let desk = self.run_dir().filter(|desk| desk.dir().is_dir());
         desk.is_some_and(|desk| {
-            desk.is_locked() || !ProcessTrace::open(&self.id, desk.dir()).living().is_empty()
+            desk.is_locked() || !ProcessTrace::open(&self.id, desk.dir()).living_processes().is_empty()
         })
     }
 
     /// Returns whether the run's callsheet died before its records were complete. Its changes are still to be
     /// observed.
     fn is_unfinished(&self) -> bool {
-        self.desk().is_some_and(|desk| desk.dir().is_dir())
+        self.run_dir().is_some_and(|desk| desk.dir().is_dir())
     }
 
     fn is_flow(&self) -> bool {
@@ -143,7 +143,7 @@ impl ClaimHolder {
         }
     }
 
-    fn add(&mut self, other: OverlappingRun) {
+    fn add_overlap(&mut self, other: OverlappingRun) {
         if other.id != self.id && !self.overlaps.contains(&other) {
             self.overlaps.push(other);
         }
@@ -151,22 +151,22 @@ impl ClaimHolder {
 }
 
 /// Claims the checkout of a run or flow. Refuses if another one works there, unless both agree to share it.
-pub(crate) fn claim(request: &ClaimRequest<'_>) -> Result<CheckoutClaim, Diagnostics> {
+pub(crate) fn claim_checkout(request: &ClaimRequest<'_>) -> Result<CheckoutClaim, Diagnostics> {
     let (checkout, folder) = ClaimedCheckout::find(request.dir)?;
     let mut own = ClaimHolder {
         id: request.id.to_string(),
         flow: request.flow.map(str::to_owned),
         checkout,
-        host: host(),
-        boot: boot_id(),
-        process: ProcessStamp::own(),
+        host: host_name(),
+        boot: read_boot_id(),
+        process: ProcessStamp::current(),
         folder,
         scope: request.scope.clone(),
         overlaps: Vec::new(),
         beside: Vec::new(),
-        above: above(),
+        above: guarding_runs(),
     };
-    change(|holders| {
+    change_claims(|holders| {
         holders.retain(|holder| holder.id != own.id && (holder.is_unfinished() || holder.is_alive()));
         for holder in holders.iter_mut() {
             if holder.checkout != own.checkout {
@@ -182,19 +182,19 @@ pub(crate) fn claim(request: &ClaimRequest<'_>) -> Result<CheckoutClaim, Diagnos
             let agreed =
                 |overlap: &OverlappingRun| overlap.id == own.id || Some(&overlap.id) == own.flow.as_ref();
             if !is_same_flow && !request.share && !holder.overlaps.iter().any(agreed) {
-                return Err(refused(holder, request.flow.is_some()));
+                return Err(claim_refused_error(holder, request.flow.is_some()));
             }
         }
         for (holder, alive) in there.iter_mut().zip(alive) {
             if holder.is_flow() && holder.flow == own.flow {
                 // A run that shares the checkout with the flow shares it with the flow's lanes.
-                holder.overlaps.iter().for_each(|overlap| own.add(overlap.clone()));
+                holder.overlaps.iter().for_each(|overlap| own.add_overlap(overlap.clone()));
                 continue;
             }
             if alive {
-                own.add(holder.as_overlap());
+                own.add_overlap(holder.as_overlap());
             }
-            holder.add(own.as_overlap());
+            holder.add_overlap(own.as_overlap());
         }
         holders.push(own);
         Ok(())
@@ -206,12 +206,12 @@ pub(crate) fn claim(request: &ClaimRequest<'_>) -> Result<CheckoutClaim, Diagnos
 const UNKNOWN_RUN: &str = "?";
 
 /// Returns the runs whose guards are ancestors of this process.
-fn above() -> Vec<String> {
-    let runs = runs_above();
+fn guarding_runs() -> Vec<String> {
+    let runs = find_runs_above();
     if runs.is_empty() && is_below_guard(None) { vec![UNKNOWN_RUN.to_owned()] } else { runs }
 }
 
-fn refused(holder: &ClaimHolder, is_flow: bool) -> Diagnostics {
+fn claim_refused_error(holder: &ClaimHolder, is_flow: bool) -> Diagnostics {
     let what = if holder.is_flow() { "flow" } else { "run" };
     let (id, path) = (&holder.id, holder.checkout.path.display());
     let error = Diagnostic::error(Code::RunRefused, format!("{what} {id} works in `{path}`"));
@@ -231,7 +231,7 @@ impl CheckoutClaim {
     /// Binds the claim to the lifetime of another process.
     pub(crate) fn hand_over(mut self, pid: i32) -> Result<(), Diagnostics> {
         self.is_handed_over = true;
-        change(|holders| {
+        change_claims(|holders| {
             if let Some(own) = holders.iter_mut().find(|holder| holder.id == self.id) {
                 own.process = ProcessStamp::from_pid(pid).or(own.process);
             }
@@ -246,7 +246,7 @@ impl Drop for CheckoutClaim {
             return;
         }
         // If the write fails, the claim ends with this process.
-        let _ = change(|holders| {
+        let _ = change_claims(|holders| {
             // A run that still needs recovery must know the other runs in its checkout until then.
             holders.retain(|holder| holder.id != self.id || holder.is_unfinished());
             for own in holders.iter_mut().filter(|holder| holder.id == self.id) {
@@ -258,8 +258,8 @@ impl Drop for CheckoutClaim {
 }
 
 /// Ends the claim of a run whose records are complete.
-pub(crate) fn release(id: &str) {
-    let _ = change(|holders| {
+pub(crate) fn release_claim(id: &str) {
+    let _ = change_claims(|holders| {
         holders.retain(|holder| holder.id != id);
         Ok(())
     });
@@ -276,7 +276,7 @@ pub(crate) struct SharedCheckout {
 
 impl SharedCheckout {
     pub(crate) fn find(id: &Id) -> Result<Self, Diagnostics> {
-        let own = read()?.into_iter().find(|holder| holder.id == id.as_str());
+        let own = read_claims()?.into_iter().find(|holder| holder.id == id.as_str());
         let (folder, overlaps, mut beside) =
             own.map(|own| (own.folder, own.overlaps, own.beside)).unwrap_or_default();
         // A worktree is created before it is claimed.
@@ -297,7 +297,11 @@ impl SharedCheckout {
         let is_uncertain = |violation: &Violation| {
             let path = violation.path.trim_end_matches('/');
             let may_write = |other: &OverlappingRun| {
-                other.scope.judge().violation_reason(&seen_from(&other.folder, &self.folder, path)).is_none()
+                other
+                    .scope
+                    .compile()
+                    .violation_reason(&rebase_path(&other.folder, &self.folder, path))
+                    .is_none()
             };
             // No scope of another run covers files of the repository or of the user.
             let of_repository = |change: &ChangedFile| {
@@ -315,7 +319,7 @@ impl SharedCheckout {
 
 /// Converts a path relative to the folder `from` into one relative to the folder `to`. Both are below one
 /// top.
-fn seen_from(to: &str, from: &str, path: &str) -> String {
+fn rebase_path(to: &str, from: &str, path: &str) -> String {
     let mut parts: Vec<&str> = from.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/') {
         if part == ".." {
@@ -333,14 +337,14 @@ fn seen_from(to: &str, from: &str, path: &str) -> String {
 
 fn claims_file() -> Result<PathBuf, Diagnostics> {
     let state = state_dir()?;
-    private_folder(&state)?;
+    create_private_folder(&state)?;
     Ok(state.join("claims.json"))
 }
 
 /// Size limit of the claims file.
 const MAX_CLAIMS: u64 = 16 << 20;
 
-fn read() -> Result<Vec<ClaimHolder>, Diagnostics> {
+fn read_claims() -> Result<Vec<ClaimHolder>, Diagnostics> {
     let path = claims_file()?;
     let unreadable = |why: String| {
         let message = format!("`{}` cannot be read: {why}", path.display());
@@ -354,10 +358,12 @@ fn read() -> Result<Vec<ClaimHolder>, Diagnostics> {
 }
 
 /// Changes the claims under a lock, on which other processes wait.
-fn change(work: impl FnOnce(&mut Vec<ClaimHolder>) -> Result<(), Diagnostics>) -> Result<(), Diagnostics> {
+fn change_claims(
+    work: impl FnOnce(&mut Vec<ClaimHolder>) -> Result<(), Diagnostics>,
+) -> Result<(), Diagnostics> {
     let path = claims_file()?;
-    let _lock = hold(&path.with_extension("lock"))?;
-    let mut holders = read()?;
+    let _lock = hold_lock(&path.with_extension("lock"))?;
+    let mut holders = read_claims()?;
     work(&mut holders)?;
     let text = serde_json::to_string(&holders)
         .map_err(|error| Diagnostic::error(Code::OutputFailed, error.to_string()))?;
@@ -379,7 +385,7 @@ mod tests {
             ("x/y/", "sub/", "a", "../../sub/a"),
             ("x/y/", "x/z/", "../y/a", "a"),
         ] {
-            assert_eq!(seen_from(to, from, path), expected, "{to} {from} {path}");
+            assert_eq!(rebase_path(to, from, path), expected, "{to} {from} {path}");
         }
     }
 

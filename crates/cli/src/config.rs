@@ -14,13 +14,13 @@ use callsheet_core::library::layout::Layout;
 use callsheet_core::record::is_project_name;
 use callsheet_core::secrets::{SecretMode, mask_address};
 use callsheet_core::{
-    FileFormat, ReadErrorCodes, SharedText, SourceError, SourceId, SourceRoot, Sources as _, read,
+    FileFormat, ReadErrorCodes, SharedText, SourceError, SourceId, SourceRoot, Sources as _, read_data,
 };
 use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots, read_file};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::span::HumanDuration;
+use crate::duration::HumanDuration;
 use crate::trust::TrustRequest;
 
 /// The contents of `.callsheet/config.toml` and of the user's `config.toml`.
@@ -104,7 +104,7 @@ pub(crate) fn stricter_mode(one: SecretMode, other: SecretMode) -> SecretMode {
 }
 
 /// Returns the lower of two limits; `None` means no limit.
-pub(crate) fn lower<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
+pub(crate) fn lower_limit<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(if other < one { other } else { one }),
         (one, other) => one.or(other),
@@ -190,7 +190,7 @@ pub(crate) struct Config {
     pub(crate) checks: ConfigSetting<BTreeMap<String, CheckEntry>>,
     pub(crate) env: ConfigSetting<BTreeMap<String, String>>,
     /// The settings of the project's file that only the user can allow.
-    pub(crate) wishes: Vec<TrustRequest>,
+    pub(crate) trust_requests: Vec<TrustRequest>,
     /// The settings of the project's file that are not applied.
     pub(crate) unapplied: Vec<UnappliedSetting>,
     pub(crate) hard: HardLimits,
@@ -223,39 +223,41 @@ impl Config {
         let of_project = SourceId::new(SourceRoot::Project, PROJECT_FILE)
             .map_or(Ok(None), |id| Disk::new(&roots, MAX_BYTES).text(&id));
         let of_user = user.map_or(Ok(None), |user| read_file(&user.join(USER_FILE), MAX_BYTES));
-        let (of_project, of_user) =
-            (load(of_project, &of_project_file())?, load(of_user, &format!("user:{USER_FILE}"))?);
+        let (of_project, of_user) = (
+            parse_file(of_project, &project_file_label())?,
+            parse_file(of_user, &format!("user:{USER_FILE}"))?,
+        );
         if of_project.as_ref().is_some_and(|file| file.hard != HardLimits::default()) {
-            let message = format!("`{}`: `[hard]` is not a project's to say", of_project_file());
+            let message = format!("`{}`: `[hard]` is not a project's to say", project_file_label());
             let hint =
                 "write it into your own `config.toml`; `callsheet config show` says which settings hold";
             return Err(Diagnostic::error(Code::ConfigBad, message).hint(hint).into());
         }
         let hard = of_user.as_ref().map(|file| file.hard.clone()).unwrap_or_default();
-        let mut wished: Vec<TrustRequest> = of_project.iter().flat_map(wishes).collect();
+        let mut wished: Vec<TrustRequest> = of_project.iter().flat_map(collect_trust_requests).collect();
         let mut merge = ConfigMerge {
-            environment: environment()?,
+            environment: read_environment()?,
             of_project: of_project.clone().unwrap_or_default(),
             of_user: of_user.clone().unwrap_or_default(),
             trusted,
             wishes: Vec::new(),
             unapplied: Vec::new(),
         };
-        let mut secrets = merge.limit(
+        let mut secrets = merge.merge_limit(
             "secrets",
             |file| file.secrets,
             Some(SecretMode::Warn),
             stricter_mode,
             |mode| mode.name().into(),
         );
-        let mut permit = merge.limit(
+        let mut permit = merge.merge_limit(
             "permit",
             |file| file.permit,
             Some(PermissionLevel::Edit),
             stricter_permit,
             |permit| permit.name().into(),
         );
-        let mut timeout = merge.limit(
+        let mut timeout = merge.merge_limit(
             "timeout",
             |file| file.timeout,
             None,
@@ -263,17 +265,17 @@ impl Config {
             |span| span.to_string().into(),
         );
         let mut max_cost =
-            merge.limit("max_cost", |file| file.max_cost, None, f64::min, |cost| (*cost).into());
+            merge.merge_limit("max_cost", |file| file.max_cost, None, f64::min, |cost| (*cost).into());
         let usual_bytes = Some(DEFAULT_MAX_FILE_BYTES);
-        let mut max_file_bytes = merge.limit(
+        let mut max_file_bytes = merge.merge_limit(
             "max_file_bytes",
             |file| file.max_file_bytes,
             usual_bytes,
             u64::min,
             |bytes| (*bytes).into(),
         );
-        let write = merge.write();
-        let mut exclude = merge.exclude();
+        let write = merge.merge_write();
+        let mut exclude = merge.merge_exclude();
         let ConfigMerge { environment, wishes: looser, unapplied, .. } = merge;
         wished.extend(looser);
         if secrets.from == "default" {
@@ -290,7 +292,7 @@ impl Config {
         add_globs(&mut exclude, &hard.exclude, &beyond);
         let layers: Vec<(String, ConfigFile)> = [
             Some(("environment".into(), environment)),
-            of_project.map(|file| (of_project_file(), file)),
+            of_project.map(|file| (project_file_label(), file)),
             of_user.map(|file| (format!("user:{USER_FILE}"), file)),
         ]
         .into_iter()
@@ -312,25 +314,29 @@ impl Config {
             secrets,
             write,
             exclude,
-            permit: permit.or(PermissionLevel::Edit),
+            permit: permit.with_default(PermissionLevel::Edit),
             timeout,
             max_cost,
-            checks: merged(&layers, |file| &file.checks),
-            env: merged(&layers, |file| &file.env),
-            wishes: wished,
+            checks: merge_maps(&layers, |file| &file.checks),
+            env: merge_maps(&layers, |file| &file.env),
+            trust_requests: wished,
             unapplied,
             hard,
-            max_file_bytes: max_file_bytes.or(DEFAULT_MAX_FILE_BYTES),
-            digest_output: first(&layers, |file| file.digest_output, true),
-            templates: first(&layers, |file| file.layout.templates.clone(), usual.templates),
-            prompts: first(&layers, |file| file.layout.prompts.clone(), usual.prompts),
-            project_context: first(
+            max_file_bytes: max_file_bytes.with_default(DEFAULT_MAX_FILE_BYTES),
+            digest_output: first_setting(&layers, |file| file.digest_output, true),
+            templates: first_setting(&layers, |file| file.layout.templates.clone(), usual.templates),
+            prompts: first_setting(&layers, |file| file.layout.prompts.clone(), usual.prompts),
+            project_context: first_setting(
                 &layers,
                 |file| file.layout.project_context.clone(),
                 usual.project_context,
             ),
-            changes: first(&layers, |file| file.layout.changes.clone(), ".callsheet/changes".into()),
-            sessions: first(&layers, |file| file.layout.sessions.clone(), ".callsheet/sessions".into()),
+            changes: first_setting(&layers, |file| file.layout.changes.clone(), ".callsheet/changes".into()),
+            sessions: first_setting(
+                &layers,
+                |file| file.layout.sessions.clone(),
+                ".callsheet/sessions".into(),
+            ),
         })
     }
 
@@ -343,7 +349,7 @@ impl Config {
     }
 
     /// Returns the parent folder of flows of this kind, relative to the project.
-    pub(crate) fn home(&self, folder: FolderKind) -> &str {
+    pub(crate) fn flow_folder(&self, folder: FolderKind) -> &str {
         match folder {
             FolderKind::Changes => &self.changes.value,
             FolderKind::Sessions => &self.sessions.value,
@@ -394,14 +400,14 @@ struct ConfigMerge {
     unapplied: Vec<UnappliedSetting>,
 }
 
-fn of_project_file() -> String {
+fn project_file_label() -> String {
     format!("project:{PROJECT_FILE}")
 }
 
 impl ConfigMerge {
     /// Merges a setting that is ordered from strict to loose. Without `usual`, an absent value means no
     /// limit.
-    fn limit<T: Copy + PartialEq>(
+    fn merge_limit<T: Copy + PartialEq>(
         &mut self,
         key: &'static str,
         pick: impl Fn(&ConfigFile) -> Option<T>,
@@ -409,7 +415,7 @@ impl ConfigMerge {
         stricter: fn(T, T) -> T,
         show: fn(&T) -> serde_json::Value,
     ) -> ConfigSetting<Option<T>> {
-        let from_project = |value| ConfigSetting { value: Some(value), from: of_project_file() };
+        let from_project = |value| ConfigSetting { value: Some(value), from: project_file_label() };
         if let Some(value) = pick(&self.environment) {
             return ConfigSetting { value: Some(value), from: "environment".into() };
         }
@@ -431,16 +437,16 @@ impl ConfigMerge {
 
     fn note_loosened(&mut self, key: &'static str, value: serde_json::Value, what: String) {
         let why = format!("it would loosen {what}; `callsheet trust` applies it");
-        self.wishes.push(TrustRequest::looser(format!("loosen {what}")));
+        self.wishes.push(TrustRequest::new_looser(format!("loosen {what}")));
         if !self.trusted {
             self.unapplied.push(UnappliedSetting { key, value, why });
         }
     }
 
     /// Merges `write`. The project decides if its user has no setting.
-    fn write(&mut self) -> ConfigSetting<Vec<String>> {
+    fn merge_write(&mut self) -> ConfigSetting<Vec<String>> {
         let from_user = |value| ConfigSetting { value, from: format!("user:{USER_FILE}") };
-        let from_project = |value| ConfigSetting { value, from: of_project_file() };
+        let from_project = |value| ConfigSetting { value, from: project_file_label() };
         match (self.of_project.write.clone(), self.of_user.write.clone()) {
             (None, None) => ConfigSetting { value: Vec::new(), from: "default".into() },
             (None, Some(own)) => from_user(own),
@@ -455,10 +461,10 @@ impl ConfigMerge {
     }
 
     /// Merges `exclude`. The globs of user and project add up, until the project is trusted with its own.
-    fn exclude(&mut self) -> ConfigSetting<Vec<String>> {
+    fn merge_exclude(&mut self) -> ConfigSetting<Vec<String>> {
         let own = self.of_user.exclude.clone();
         let mut setting = match self.of_project.exclude.clone() {
-            Some(value) => ConfigSetting { value, from: of_project_file() },
+            Some(value) => ConfigSetting { value, from: project_file_label() },
             None => ConfigSetting { value: Vec::new(), from: "default".into() },
         };
         let Some(own) = own else { return setting };
@@ -502,12 +508,12 @@ fn harden<T: Copy + PartialEq>(
 }
 
 impl<T> ConfigSetting<Option<T>> {
-    fn or(self, usual: T) -> ConfigSetting<T> {
+    fn with_default(self, usual: T) -> ConfigSetting<T> {
         ConfigSetting { value: self.value.unwrap_or(usual), from: self.from }
     }
 }
 
-fn first<T>(
+fn first_setting<T>(
     layers: &[(String, ConfigFile)],
     pick: impl Fn(&ConfigFile) -> Option<T>,
     usual: T,
@@ -521,11 +527,11 @@ fn first_option<T>(
     layers: &[(String, ConfigFile)],
     pick: impl Fn(&ConfigFile) -> Option<T>,
 ) -> ConfigSetting<Option<T>> {
-    first(layers, |file| pick(file).map(Some), None)
+    first_setting(layers, |file| pick(file).map(Some), None)
 }
 
 /// Merges the maps of all layers; the first layer wins for a name in several.
-fn merged<T: Clone>(
+fn merge_maps<T: Clone>(
     layers: &[(String, ConfigFile)],
     pick: impl Fn(&ConfigFile) -> &BTreeMap<String, T>,
 ) -> ConfigSetting<BTreeMap<String, T>> {
@@ -541,7 +547,7 @@ fn merged<T: Clone>(
     ConfigSetting { value, from }
 }
 
-fn load(
+fn parse_file(
     found: Result<Option<SharedText>, SourceError>,
     shown: &str,
 ) -> Result<Option<ConfigFile>, Diagnostics> {
@@ -549,16 +555,16 @@ fn load(
         .map_err(|error| Diagnostic::error(Code::ConfigBad, format!("`{shown}` cannot be used: {error}")))?;
     let codes = ReadErrorCodes { bad: Code::ConfigBad, unknown: Code::ConfigBad };
     text.map(|text| {
-        let file: ConfigFile = read(shown, &text, FileFormat::Toml, codes)?;
+        let file: ConfigFile = read_data(shown, &text, FileFormat::Toml, codes)?;
         check_confined(&file, shown)?;
-        can_be_kept(&file, shown)?;
+        check_limits(&file, shown)?;
         Ok(file)
     })
     .transpose()
 }
 
 /// Returns the trust requests of a project's file: everything that it would execute or leak.
-fn wishes(file: &ConfigFile) -> Vec<TrustRequest> {
+fn collect_trust_requests(file: &ConfigFile) -> Vec<TrustRequest> {
     let mut wishes = Vec::new();
     for (name, check) in &file.checks {
         wishes.push(TrustRequest::new(format!("run the check `{name}`: {}", check.command())));
@@ -591,7 +597,7 @@ fn check_confined(file: &ConfigFile, shown: &str) -> Result<(), Diagnostics> {
 }
 
 /// Refuses limits that no run can keep: they are mistakes, not a way to stop all runs.
-fn can_be_kept(file: &ConfigFile, shown: &str) -> Result<(), Diagnostics> {
+fn check_limits(file: &ConfigFile, shown: &str) -> Result<(), Diagnostics> {
     let hard = &file.hard;
     let is_bad_cost = |cost: &Option<f64>| cost.is_some_and(|cost| !cost.is_finite() || cost <= 0.0);
     let wrong: Vec<Diagnostic> = [
@@ -607,7 +613,7 @@ fn can_be_kept(file: &ConfigFile, shown: &str) -> Result<(), Diagnostics> {
     if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong)) }
 }
 
-fn environment() -> Result<ConfigFile, Diagnostics> {
+fn read_environment() -> Result<ConfigFile, Diagnostics> {
     let var = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let max_file_bytes = match var("CALLSHEET_MAX_FILE_BYTES") {
         None => None,
@@ -644,7 +650,7 @@ fn environment() -> Result<ConfigFile, Diagnostics> {
         ..file
     };
     check_confined(&file, "environment")?;
-    can_be_kept(&file, "environment")?;
+    check_limits(&file, "environment")?;
     Ok(file)
 }
 
@@ -682,7 +688,9 @@ mod tests {
     /// The displayed address hides its password; the user agrees to the whole address.
     #[test]
     fn changed_password_changes_trust_request() {
-        let wish = |url: &str| wishes(&ConfigFile { ledger: Some(url.into()), ..ConfigFile::default() });
+        let wish = |url: &str| {
+            collect_trust_requests(&ConfigFile { ledger: Some(url.into()), ..ConfigFile::default() })
+        };
         let [one, two] = ["one", "two"].map(|word| wish(&format!("postgres://me:{word}@host/db")));
         assert_eq!(one[0].shown, two[0].shown);
         assert_ne!(fingerprint(&one), fingerprint(&two));

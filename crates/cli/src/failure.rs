@@ -28,11 +28,11 @@ const REFUSED: u8 = 9;
 
 /// Returns the exit code of a failure: that of its first diagnostic.
 pub(crate) fn exit_code(failure: &Diagnostics) -> u8 {
-    failure.0.first().map_or(70, |diag| of(diag.code))
+    failure.0.first().map_or(70, |diag| diagnostic_exit_code(diag.code))
 }
 
 /// Returns the exit code of a diagnostic.
-pub(crate) fn of(code: Code) -> u8 {
+pub(crate) fn diagnostic_exit_code(code: Code) -> u8 {
     match code {
         Code::UsageBad
         | Code::RequestBad
@@ -72,6 +72,6 @@ pub(crate) fn of(code: Code) -> u8 {
     }
 }
 
-pub(crate) fn usage(message: impl Into<String>) -> Diagnostic {
+pub(crate) fn usage_error(message: impl Into<String>) -> Diagnostic {
     Diagnostic::error(Code::UsageBad, message)
 }

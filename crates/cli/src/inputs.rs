@@ -4,7 +4,7 @@
 //! explicitly may be anywhere; core handles all others.
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
@@ -15,16 +15,18 @@ use callsheet_core::request::scope::Scope;
 use callsheet_core::request::{ContextBlock, Request, RequestDocument, Task, check_tools};
 use callsheet_core::{
     FileFormat, Library, Listing, ListingEntry, ListingLimits, PromptFormat, SharedText, Snapshot,
-    SourceError, SourceId, SourceRoot, Sources, agent_name, candidates, is_name, read_recipe, read_request,
+    SourceError, SourceId, SourceRoot, Sources, candidates, is_name, read_recipe, read_request,
+    resolve_agent_name,
 };
+use callsheet_run::open_file;
 use callsheet_run::{Disk, Roots, read_file};
 use clap::ArgMatches;
 use serde_json::Value;
 
-use crate::app::{AppContext, named_directory};
+use crate::app::{AppContext, resolve_directory};
 use crate::args::ComposeArgs;
-use crate::failure::usage;
-use crate::pack::{DetailChoices, GatheredDocuments, PathSelection, outside};
+use crate::failure::usage_error;
+use crate::pack::{DetailChoices, GatheredDocuments, PathSelection, outside_error};
 use crate::secrets;
 
 /// The input of a composition: the request and its sources.
@@ -37,7 +39,7 @@ pub(crate) struct ComposeInput {
     pub(crate) listings: BTreeMap<SourceId, Listing>,
     /// The snapshot of an earlier prompt that this one must reproduce.
     pub(crate) replay: Option<Snapshot>,
-    pub(crate) talk: Vec<Diagnostic>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
 /// A request file, before any flag. It is read first because it may name the project, which determines the
@@ -50,21 +52,24 @@ pub(crate) struct RequestFile {
 
 impl RequestFile {
     pub(crate) fn read(app: &AppContext<'_>, ask: &ComposeArgs) -> Result<Self, Diagnostics> {
-        let mut inputs = InputReader { app, talk: Vec::new(), stdin: None };
-        let request = ask.request.as_ref().map(|file| inputs.request(file)).transpose()?;
+        let mut inputs = InputReader { app, diagnostics: Vec::new(), stdin: None };
+        let request = ask.request.as_ref().map(|file| inputs.read_request_file(file)).transpose()?;
         Ok(Self { request: request.unwrap_or_default(), stdin: inputs.stdin })
     }
 
     /// Marks the request as one for an agent that is attached to the MCP server.
-    pub(crate) fn with_server(mut self) -> Self {
+    pub(crate) fn with_mcp(mut self) -> Self {
         self.request.mcp = true;
         self
     }
 
     /// Returns the context of the project that the request names, unless the command line names one.
-    pub(crate) fn elsewhere<'p>(&self, app: &AppContext<'p>) -> Result<Option<AppContext<'p>>, Diagnostics> {
+    pub(crate) fn open_project<'p>(
+        &self,
+        app: &AppContext<'p>,
+    ) -> Result<Option<AppContext<'p>>, Diagnostics> {
         let project = self.request.project.as_deref().filter(|_| !app.project_named);
-        project.map(|dir| app.in_project(dir)).transpose()
+        project.map(|dir| app.with_project(dir)).transpose()
     }
 }
 
@@ -76,7 +81,7 @@ impl ComposeInput {
         given: Option<&ArgMatches>,
         file: RequestFile,
     ) -> Result<Self, Diagnostics> {
-        let mut inputs = InputReader { app, talk: Vec::new(), stdin: file.stdin };
+        let mut inputs = InputReader { app, diagnostics: Vec::new(), stdin: file.stdin };
         let mut request = Request { project: None, ..file.request };
         inputs.add_single(ask, &mut request)?;
         let config = &app.config;
@@ -92,7 +97,7 @@ impl ComposeInput {
             };
             request.recipe = config.recipe.value.clone().or_else(|| Some(usual.into()));
         }
-        request.layout = layout(request.layout, config.layout());
+        request.layout = merge_layout(request.layout, config.layout());
         let disk = app.disk(None);
         let library = Library::new(&disk);
         if request.agent.is_none() {
@@ -103,13 +108,13 @@ impl ComposeInput {
             request.agent_version = Some(version.into());
             request.agent = Some(name.into());
         }
-        request.agent = request.agent.map(|name| agent_name(&library, name, &request.layout));
+        request.agent = request.agent.map(|name| resolve_agent_name(&library, name, &request.layout));
         request.no_git |= !is_in_git(&app.project);
         let GatheredDocuments { texts, listings, .. } = inputs.add_repeated(ask, given, &mut request)?;
-        let session = inputs.session(ask, &mut request)?;
+        let session = inputs.resolve_session(ask, &mut request)?;
         check_tools(&request.tools)?;
-        inputs.talk.extend(missing_files(&request.read_first, &app.project));
-        Ok(Self { request, session, texts, listings, replay: None, talk: inputs.talk })
+        inputs.diagnostics.extend(warn_missing_files(&request.read_first, &app.project));
+        Ok(Self { request, session, texts, listings, replay: None, diagnostics: inputs.diagnostics })
     }
 }
 
@@ -119,7 +124,7 @@ pub(crate) fn is_in_git(dir: &Path) -> bool {
 }
 
 /// Merges the layouts: a value of the request that differs from the default beats the configuration.
-fn layout(asked: Layout, configured: Layout) -> Layout {
+fn merge_layout(asked: Layout, configured: Layout) -> Layout {
     let usual = Layout::default();
     Layout {
         templates: if asked.templates == usual.templates { configured.templates } else { asked.templates },
@@ -134,14 +139,14 @@ fn layout(asked: Layout, configured: Layout) -> Layout {
 
 struct InputReader<'a> {
     app: &'a AppContext<'a>,
-    talk: Vec<Diagnostic>,
+    diagnostics: Vec<Diagnostic>,
     /// The input that standard input was read for; it can be read only once.
     stdin: Option<&'static str>,
 }
 
 impl InputReader<'_> {
-    fn request(&mut self, file: &str) -> Result<Request, Diagnostics> {
-        let text = self.text(file, "--request")?;
+    fn read_request_file(&mut self, file: &str) -> Result<Request, Diagnostics> {
+        let text = self.read_text(file, "--request")?;
         // Some editors write a byte order mark, which is not part of either format.
         let text = text.strip_prefix('\u{feff}').map(SharedText::from).unwrap_or(text);
         let json = file.ends_with(".json") || text.trim_start().starts_with('{');
@@ -154,7 +159,7 @@ impl InputReader<'_> {
         let words = ask.task.as_ref().or(ask.instructions.as_ref());
         if let Some(words) = words {
             request.instructions =
-                Some(if words == "-" { self.text("-", "the task")? } else { words.as_str().into() });
+                Some(if words == "-" { self.read_text("-", "the task")? } else { words.as_str().into() });
         }
         let replace = |field: &mut Option<String>, flag: &Option<String>| {
             if flag.is_some() {
@@ -171,7 +176,7 @@ impl InputReader<'_> {
             request.format = Some(PromptFormat::Json);
         }
         if ask.api.is_some() && request.format != Some(PromptFormat::Json) {
-            return Err(usage("--api needs --format json").into());
+            return Err(usage_error("--api needs --format json").into());
         }
         request.missing = ask.missing.map(|missing| missing.0).or(request.missing);
         Ok(())
@@ -186,24 +191,28 @@ impl InputReader<'_> {
     ) -> Result<GatheredDocuments, Diagnostics> {
         let details = DetailChoices::new(self.app, &ask.detail)?;
         let mut gathered = GatheredDocuments::new(request);
-        for (flag, item) in in_order(ask, given) {
+        for (flag, item) in order_flags(ask, given) {
             match flag {
-                "file" => self.file(item, &details, &mut gathered, request)?,
-                "artifact" => self.document(DocumentKind::Artifact, item, &mut gathered, request)?,
-                "embed" => self.embed(item, request)?,
-                flag => self.add(flag, item, request)?,
+                "file" => self.add_files(item, &details, &mut gathered, request)?,
+                "artifact" => self.add_document(DocumentKind::Artifact, item, &mut gathered, request)?,
+                "embed" => self.add_embed(item, request)?,
+                flag => self.add_item(flag, item, request)?,
             }
         }
-        details.apply(request, &mut self.talk);
+        details.apply(request, &mut self.diagnostics);
         for path in &ask.read_first {
-            request.read_first.push(self.in_project(path)?);
+            request.read_first.push(self.project_path(path)?);
         }
         self.add_task(ask, request);
         if let Some(file) = &ask.tools {
-            let text = self.text(file, "--tools")?;
+            let text = self.read_text(file, "--tools")?;
             match serde_json::from_str(&text) {
                 Ok(Value::Array(tools)) => request.tools.extend(tools),
-                _ => return Err(usage(format!("`{file}` is not a JSON array of tool definitions")).into()),
+                _ => {
+                    return Err(
+                        usage_error(format!("`{file}` is not a JSON array of tool definitions")).into()
+                    );
+                }
             }
         }
         Ok(gathered)
@@ -231,26 +240,27 @@ impl InputReader<'_> {
         }
     }
 
-    fn add(&mut self, flag: &'static str, item: &str, request: &mut Request) -> Result<(), Diagnostics> {
+    fn add_item(&mut self, flag: &'static str, item: &str, request: &mut Request) -> Result<(), Diagnostics> {
         match flag {
             "set" | "set_file" => {
-                let (key, value) = pair(flag, item)?;
-                let value = if flag == "set" { value.into() } else { self.text(value, "--set-file")? };
+                let (key, value) = parse_pair(flag, item)?;
+                let value = if flag == "set" { value.into() } else { self.read_text(value, "--set-file")? };
                 request.values.insert(key.into(), value);
                 request.secret.remove(key);
             }
             "set_secret" | "set_secret_env" => {
-                let (key, place) = pair(flag, item)?;
+                let (key, place) = parse_pair(flag, item)?;
                 let value = match flag {
-                    "set_secret" => self.text(place, "--set-secret")?,
-                    _ => secrets::variable(place)?,
+                    "set_secret" => self.read_text(place, "--set-secret")?,
+                    _ => secrets::read_variable(place)?,
                 };
                 request.values.insert(key.into(), value);
                 request.secret.insert(key.into());
             }
             "context" | "context_file" => {
-                let (name, value) = pair(flag, item)?;
-                let text = if flag == "context" { value.into() } else { self.text(value, "--context-file")? };
+                let (name, value) = parse_pair(flag, item)?;
+                let text =
+                    if flag == "context" { value.into() } else { self.read_text(value, "--context-file")? };
                 request.context.push(ContextBlock { name: name.into(), text: Some(text), data: None });
             }
             _ => {
@@ -267,7 +277,7 @@ impl InputReader<'_> {
     }
 
     /// Adds a file, or all files in a directory or matching a pattern.
-    fn file(
+    fn add_files(
         &mut self,
         item: &str,
         details: &DetailChoices,
@@ -279,12 +289,12 @@ impl InputReader<'_> {
         match paths.filter(|paths| is_dir || paths.is_pattern()) {
             Some(paths) => {
                 let carries_texts = self.carries_texts(request);
-                let talk = gathered.tree(self.app, &paths, (details, carries_texts), request)?;
-                self.talk.extend(talk);
+                let talk = gathered.add_tree(self.app, &paths, (details, carries_texts), request)?;
+                self.diagnostics.extend(talk);
                 Ok(())
             }
-            None if is_dir => Err(outside(item)),
-            None => self.document(DocumentKind::File, item, gathered, request),
+            None if is_dir => Err(outside_error(item)),
+            None => self.add_document(DocumentKind::File, item, gathered, request),
         }
     }
 
@@ -300,7 +310,7 @@ impl InputReader<'_> {
 
     /// Adds a document. A file inside the project is passed by its path, and the composer reads it; any other
     /// file is read here and carries its own name.
-    fn document(
+    fn add_document(
         &mut self,
         kind: DocumentKind,
         file: &str,
@@ -308,17 +318,17 @@ impl InputReader<'_> {
         request: &mut Request,
     ) -> Result<(), Diagnostics> {
         if file == "-" {
-            let content = Some(self.text(file, "a document")?);
+            let content = Some(self.read_text(file, "a document")?);
             let document =
                 RequestDocument { kind, name: Some("stdin".into()), content, ..RequestDocument::default() };
             request.documents.push(document);
             return Ok(());
         }
         let given = self.app.here.join(file);
-        let real = given.canonicalize().map_err(|_| not_found(file, &given))?;
-        let inside = relative(&given, &self.app.project);
+        let real = given.canonicalize().map_err(|_| not_found_error(file, &given))?;
+        let inside = path_below(&given, &self.app.project);
         if let Some(path) = &inside
-            && real.starts_with(canonical(&self.app.project))
+            && real.starts_with(canonicalize_or_keep(&self.app.project))
         {
             gathered.add(
                 RequestDocument { kind, path: Some(path.clone()), ..RequestDocument::default() },
@@ -326,13 +336,13 @@ impl InputReader<'_> {
             );
             return Ok(());
         }
-        let content = self.text(file, "a document")?;
+        let content = self.read_text(file, "a document")?;
         let own = || given.file_name().map(|name| name.to_string_lossy().into_owned());
         let name = inside.or_else(own).unwrap_or_else(|| file.into());
         // A recipe that lists paths shows nothing of the file, and the composer reports that.
         if self.carries_texts(request) {
             let message = format!("`{file}` lies outside the project: the prompt calls it `{name}`");
-            self.talk.push(Diagnostic::warning(Code::InputOutside, message));
+            self.diagnostics.push(Diagnostic::warning(Code::InputOutside, message));
         }
         let document =
             RequestDocument { kind, name: Some(name), content: Some(content), ..RequestDocument::default() };
@@ -343,65 +353,71 @@ impl InputReader<'_> {
     }
 
     /// Adds a file of the project, or some of its lines, whose text the person wants in the prompt.
-    fn embed(&mut self, item: &str, request: &mut Request) -> Result<(), Diagnostics> {
+    fn add_embed(&mut self, item: &str, request: &mut Request) -> Result<(), Diagnostics> {
         let is_there = |path: &str| self.app.here.join(path).is_file();
         let (path, lines) = match item.rsplit_once(':').filter(|_| !is_there(item)) {
-            Some((path, lines)) => (path, Some(line_range(lines).ok_or_else(|| not_lines(lines))?)),
+            Some((path, lines)) => {
+                (path, Some(parse_line_range(lines).ok_or_else(|| bad_lines_error(lines))?))
+            }
             None => (item, None),
         };
         if !is_there(path) {
-            return Err(not_found(path, &self.app.here.join(path)));
+            return Err(not_found_error(path, &self.app.here.join(path)));
         }
-        let path = Some(self.in_project(path)?);
+        let path = Some(self.project_path(path)?);
         request.documents.push(RequestDocument { path, embed: true, lines, ..RequestDocument::default() });
         Ok(())
     }
 
     /// Returns the path relative to the project, as in the worktree.
-    fn in_project(&self, path: &str) -> Result<String, Diagnostics> {
+    fn project_path(&self, path: &str) -> Result<String, Diagnostics> {
         let folder = if path.ends_with('/') { "/" } else { "" };
-        match relative(&self.app.here.join(path), &self.app.project) {
+        match path_below(&self.app.here.join(path), &self.app.project) {
             Some(path) => Ok(path + folder),
-            None => Err(usage(format!("`{path}` lies outside the project")).into()),
+            None => Err(usage_error(format!("`{path}` lies outside the project")).into()),
         }
     }
 
     /// Resolves the session directory. `--session` may name any directory; a request file, which others may
     /// have written, only one inside the project.
-    fn session(&mut self, ask: &ComposeArgs, request: &mut Request) -> Result<Option<PathBuf>, Diagnostics> {
+    fn resolve_session(
+        &mut self,
+        ask: &ComposeArgs,
+        request: &mut Request,
+    ) -> Result<Option<PathBuf>, Diagnostics> {
         let (path, dir) = match (&ask.session, &request.session) {
             (Some(dir), _) => (self.app.session_path(dir), dir.clone()),
             (None, Some(dir)) => (self.app.project.join(dir), PathBuf::from(dir)),
             (None, None) => return Ok(None),
         };
-        let session = named_directory(&path, &dir)?;
-        let project = canonical(&self.app.project);
+        let session = resolve_directory(&path, &dir)?;
+        let project = canonicalize_or_keep(&self.app.project);
         if ask.session.is_none() && !session.starts_with(&project) {
             let message = format!("the session `{}` lies outside the project", dir.display());
             let hint = "`--session` may name any directory";
             return Err(Diagnostic::error(Code::RequestBad, message).hint(hint).into());
         }
-        let shown = from_to(&project, &session);
+        let shown = relative_path(&project, &session);
         request.session = Some(shown).filter(|path| path != ".");
         Ok(Some(session))
     }
 
     /// Reads an explicitly named file, or standard input for `-`.
-    fn text(&mut self, file: &str, what: &'static str) -> Result<SharedText, Diagnostics> {
+    fn read_text(&mut self, file: &str, what: &'static str) -> Result<SharedText, Diagnostics> {
         if file == "-" {
-            return self.stdin(what);
+            return self.read_stdin(what);
         }
         let path = self.app.here.join(file);
         match read_file(&path, self.app.config.max_file_bytes.value) {
             Ok(Some(text)) => Ok(text),
-            Ok(None) => Err(not_found(file, &path)),
-            Err(error) => Err(unreadable(file, &error)),
+            Ok(None) => Err(not_found_error(file, &path)),
+            Err(error) => Err(unreadable_error(file, &error)),
         }
     }
 
-    fn stdin(&mut self, what: &'static str) -> Result<SharedText, Diagnostics> {
+    fn read_stdin(&mut self, what: &'static str) -> Result<SharedText, Diagnostics> {
         if let Some(first) = self.stdin.replace(what) {
-            return Err(usage(format!(
+            return Err(usage_error(format!(
                 "standard input is read for {first}; it cannot be read for {what} too"
             ))
             .into());
@@ -409,38 +425,40 @@ impl InputReader<'_> {
         let limit = self.app.config.max_file_bytes.value;
         let mut bytes = Vec::new();
         let read = std::io::stdin().lock().take(limit.saturating_add(1)).read_to_end(&mut bytes);
-        read.map_err(|error| unreadable("standard input", &SourceError::Unreadable(error.to_string())))?;
+        read.map_err(|error| {
+            unreadable_error("standard input", &SourceError::Unreadable(error.to_string()))
+        })?;
         if bytes.len() as u64 > limit {
             let error = SourceError::TooLarge { size: bytes.len() as u64, limit };
-            return Err(unreadable("standard input", &error));
+            return Err(unreadable_error("standard input", &error));
         }
         String::from_utf8(bytes).map(SharedText::from).map_err(|error| {
             let offset = error.utf8_error().valid_up_to();
             let byte = error.as_bytes()[offset];
-            unreadable("standard input", &SourceError::NotUtf8 { offset, byte })
+            unreadable_error("standard input", &SourceError::NotUtf8 { offset, byte })
         })
     }
 }
 
-pub(crate) fn not_found(file: &str, path: &Path) -> Diagnostics {
-    Diagnostic::error(Code::InputNotFound, format!("`{file}` is not there")).looked([path.display()]).into()
+pub(crate) fn not_found_error(file: &str, path: &Path) -> Diagnostics {
+    Diagnostic::error(Code::InputNotFound, format!("`{file}` is not there")).searched([path.display()]).into()
 }
 
-pub(crate) fn unreadable(file: &str, error: &SourceError) -> Diagnostics {
+pub(crate) fn unreadable_error(file: &str, error: &SourceError) -> Diagnostics {
     Diagnostic::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}")).into()
 }
 
-pub(crate) fn pair<'i>(flag: &str, item: &'i str) -> Result<(&'i str, &'i str), Diagnostics> {
+pub(crate) fn parse_pair<'i>(flag: &str, item: &'i str) -> Result<(&'i str, &'i str), Diagnostics> {
     let flag = flag.replace('_', "-");
     match item.split_once('=') {
         Some((key, value)) if is_name(key) => Ok((key, value)),
-        Some((key, _)) => Err(usage(format!("--{flag}: `{key}` is not a name")).into()),
-        None => Err(usage(format!("--{flag} takes KEY=VALUE, not `{item}`")).into()),
+        Some((key, _)) => Err(usage_error(format!("--{flag}: `{key}` is not a name")).into()),
+        None => Err(usage_error(format!("--{flag} takes KEY=VALUE, not `{item}`")).into()),
     }
 }
 
 /// Returns the flags that may be mixed, in the order of the command line.
-fn in_order<'i>(ask: &'i ComposeArgs, given: Option<&ArgMatches>) -> Vec<(&'static str, &'i str)> {
+fn order_flags<'i>(ask: &'i ComposeArgs, given: Option<&ArgMatches>) -> Vec<(&'static str, &'i str)> {
     let flags: [(&'static str, &Vec<String>); 10] = [
         ("set", &ask.set),
         ("set_file", &ask.set_file),
@@ -468,7 +486,7 @@ const MOST_MISSING: usize = 10;
 pub(crate) const GLOB_MARKS: [char; 4] = ['*', '?', '[', '{'];
 
 /// Warns about files to read first that do not exist: most often that is a typo.
-pub(crate) fn missing_files(read_first: &[String], place: &Path) -> Vec<Diagnostic> {
+pub(crate) fn warn_missing_files(read_first: &[String], place: &Path) -> Vec<Diagnostic> {
     let is_missing = |path: &&String| {
         place.join(path).symlink_metadata().is_err()
             && (!path.contains(GLOB_MARKS) || is_unmatched_glob(path, place))
@@ -477,7 +495,7 @@ pub(crate) fn missing_files(read_first: &[String], place: &Path) -> Vec<Diagnost
     let warning = |path: &&String| {
         let lacks = if path.contains(GLOB_MARKS) { "no file matches it" } else { "there is no such file" };
         let message = format!("the agent is to read `{path}` first, and {lacks}");
-        Diagnostic::warning(Code::InputNotFound, message).looked([format!("project:{path}")])
+        Diagnostic::warning(Code::InputNotFound, message).searched([format!("project:{path}")])
     };
     let mut warnings: Vec<Diagnostic> = missing.iter().take(MOST_MISSING).map(warning).collect();
     if let Some(more) = missing.len().checked_sub(MOST_MISSING).filter(|more| *more > 0) {
@@ -489,7 +507,7 @@ pub(crate) fn missing_files(read_first: &[String], place: &Path) -> Vec<Diagnost
 
 /// Checks whether no file of the project matches a glob, as far as the listing shows.
 fn is_unmatched_glob(glob: &str, place: &Path) -> bool {
-    let judge = Scope { write: vec![glob.to_owned()], exclude: Vec::new() }.judge();
+    let judge = Scope { write: vec![glob.to_owned()], exclude: Vec::new() }.compile();
     let roots = Roots { project: Some(place.to_owned()), ..Roots::default() };
     let limits = ListingLimits { depth: 32, entries: 100_000, ignored: true };
     let whole = SourceId::new(SourceRoot::Project, ".").ok();
@@ -505,23 +523,23 @@ fn is_unmatched_glob(glob: &str, place: &Path) -> bool {
 }
 
 /// Parses `L1-L2`, or a single line number.
-fn line_range(lines: &str) -> Option<[usize; 2]> {
+fn parse_line_range(lines: &str) -> Option<[usize; 2]> {
     let (first, last) = lines.split_once('-').unwrap_or((lines, lines));
     let (first, last) = (first.parse().ok()?, last.parse().ok()?);
     (0 < first && first <= last).then_some([first, last])
 }
 
-fn not_lines(lines: &str) -> Diagnostic {
-    usage(format!("--embed takes PATH or PATH:L1-L2, and `{lines}` are no lines"))
+fn bad_lines_error(lines: &str) -> Diagnostic {
+    usage_error(format!("--embed takes PATH or PATH:L1-L2, and `{lines}` are no lines"))
 }
 
-fn canonical(path: &Path) -> PathBuf {
+fn canonicalize_or_keep(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
 /// Returns `path` relative to `project` with `/` between components, or `None` if it is not below it. `.` and
 /// `..` are resolved by name alone: a link inside the project keeps the name that the person gave.
-pub(crate) fn relative(path: &Path, project: &Path) -> Option<String> {
+pub(crate) fn path_below(path: &Path, project: &Path) -> Option<String> {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {
@@ -534,14 +552,14 @@ pub(crate) fn relative(path: &Path, project: &Path) -> Option<String> {
     }
     let below = plain.strip_prefix(project).map(Path::to_path_buf).or_else(|_| {
         // The project's path may contain a link.
-        canonical(&plain).strip_prefix(canonical(project)).map(Path::to_path_buf)
+        canonicalize_or_keep(&plain).strip_prefix(canonicalize_or_keep(project)).map(Path::to_path_buf)
     });
     let below = below.ok()?;
-    Some(if below.as_os_str().is_empty() { ".".into() } else { slashes(&below) })
+    Some(if below.as_os_str().is_empty() { ".".into() } else { join_slashes(&below) })
 }
 
 /// Returns the relative path from one directory to another, both in canonical form; `.` if they are the same.
-pub(crate) fn from_to(from: &Path, to: &Path) -> String {
+pub(crate) fn relative_path(from: &Path, to: &Path) -> String {
     let shared = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
     let up = from.components().skip(shared).map(|_| "..".into());
     let down = to.components().skip(shared).map(|part| part.as_os_str().to_string_lossy());
@@ -549,6 +567,19 @@ pub(crate) fn from_to(from: &Path, to: &Path) -> String {
     if way.is_empty() { ".".into() } else { way.join("/") }
 }
 
-fn slashes(path: &Path) -> String {
+fn join_slashes(path: &Path) -> String {
     path.components().map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")
+}
+
+/// Opens the named file, or standard input for `-`.
+pub(crate) fn open_input(app: &AppContext<'_>, file: &str) -> Result<Box<dyn BufRead>, Diagnostics> {
+    if file == "-" {
+        return Ok(Box::new(BufReader::new(io::stdin())));
+    }
+    let path = app.here.join(file);
+    match open_file(&path) {
+        Ok(Some(found)) => Ok(Box::new(BufReader::new(found))),
+        Ok(None) => Err(not_found_error(file, &path)),
+        Err(error) => Err(unreadable_error(file, &error)),
+    }
 }

@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics, Severity};
 use callsheet_core::record::Run;
-use callsheet_run::{Git, WritableFolder, temporary_file_system};
+use callsheet_run::{Git, WritableFolder, find_temporary_file_system};
 use callsheet_store::{
     DatabaseEngine, Head, Ledger, LedgerError, LedgerTimeouts, LedgerUrl, OpenMode, ProjectFilter, RunFilter,
     RunRow,
 };
 
 use crate::app::AppContext;
-use crate::failure::usage;
-use crate::known::KnownLedger;
+use crate::duration::HumanDuration;
+use crate::failure::usage_error;
+use crate::known_ledger::KnownLedger;
 use crate::project::ProjectHome;
-use crate::span::HumanDuration;
-use crate::state::{STATE_HINT, private_folder, state_dir};
+use crate::state::{STATE_HINT, create_private_folder, state_dir};
 
 /// Path of a project's ledger in earlier versions.
 pub(crate) const FILE: &str = ".callsheet/ledger.db";
@@ -43,14 +43,14 @@ pub(crate) enum KeptHead {
 
 impl AppContext<'_> {
     /// Returns the project of the command. Creates an id for a project without one if `create` is set.
-    pub(crate) fn home(&self, create: bool) -> Result<ProjectHome, Diagnostics> {
+    pub(crate) fn find_home(&self, create: bool) -> Result<ProjectHome, Diagnostics> {
         if let Some(home) = self.home.get()
             && (home.id.is_some() || !create)
         {
             return Ok(home.clone());
         }
         let mut home = ProjectHome::find(&self.project, create)?;
-        self.print.talk(&std::mem::take(&mut home.talk));
+        self.print.print_diagnostics(&std::mem::take(&mut home.talk));
         if home.id.is_some() {
             // Another thread may have set it first, with the same value.
             let _ = self.home.set(home.clone());
@@ -63,7 +63,7 @@ impl AppContext<'_> {
         if let Some(name) = self.name.get() {
             return Ok(name.clone());
         }
-        let name = self.home(false)?.name(self);
+        let name = self.find_home(false)?.name(self);
         Ok(self.name.get_or_init(|| name).clone())
     }
 
@@ -74,33 +74,33 @@ impl AppContext<'_> {
 
     /// Returns the URL of the selected ledger; `None` if the project has no id yet. A URL from a cloned
     /// repository requires trust: otherwise its author could send the prompts anywhere.
-    pub(crate) fn place(&self) -> Result<Option<LedgerUrl>, Diagnostics> {
-        self.place_for(false)
+    pub(crate) fn ledger_url(&self) -> Result<Option<LedgerUrl>, Diagnostics> {
+        self.resolve_ledger_url(false)
     }
 
-    fn place_for(&self, create: bool) -> Result<Option<LedgerUrl>, Diagnostics> {
+    fn resolve_ledger_url(&self, create: bool) -> Result<Option<LedgerUrl>, Diagnostics> {
         if let Some(url) = &self.ledger {
-            return parse(url, &self.here).map(Some);
+            return parse_url(url, &self.here).map(Some);
         }
         let setting = &self.config.ledger;
         match &setting.value {
             None => {
-                let found = self.home(create).and_then(|home| home.ledger());
+                let found = self.find_home(create).and_then(|home| home.ledger_path());
                 Ok(found?.map(LedgerUrl::Sqlite))
             }
-            Some(url) if setting.from == "environment" => parse(url, &self.here).map(Some),
+            Some(url) if setting.from == "environment" => parse_url(url, &self.here).map(Some),
             Some(url) => {
                 if setting.from.starts_with("project:") {
                     self.require_trust()?;
                 }
-                parse(url, &self.project).map(Some)
+                parse_url(url, &self.project).map(Some)
             }
         }
     }
 
     /// Returns the URL of the ledger, and creates an id for a project without one.
     pub(crate) fn require_ledger_url(&self) -> Result<LedgerUrl, Diagnostics> {
-        self.place_for(true)?
+        self.resolve_ledger_url(true)?
             .ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "the project has no id").into())
     }
 
@@ -128,7 +128,7 @@ impl AppContext<'_> {
         let has_old = self.is_own_ledger()
             && old.parent().is_some_and(is_folder)
             && old.symlink_metadata().is_ok_and(|found| found.is_file());
-        let place = self.place_for(create)?;
+        let place = self.resolve_ledger_url(create)?;
         if !has_old {
             if let Some(LedgerUrl::Sqlite(path)) = &place
                 && !self.is_own_ledger()
@@ -138,7 +138,7 @@ impl AppContext<'_> {
             return Ok(place);
         }
         if let Some(place) = &place {
-            let known = KnownLedger::of(place)?;
+            let known = KnownLedger::from_url(place)?;
             if known.entry().is_some() || known.inode().is_some() {
                 return Ok(Some(place.clone()));
             }
@@ -161,7 +161,7 @@ impl AppContext<'_> {
     /// Checks whether the ledger is a file below one of these directories, within reach of the agent that
     /// works there.
     pub(crate) fn is_ledger_within(&self, dirs: &[&Path]) -> bool {
-        let Ok(Some(LedgerUrl::Sqlite(path))) = self.place() else { return false };
+        let Ok(Some(LedgerUrl::Sqlite(path))) = self.ledger_url() else { return false };
         let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
         let is_below = |dir: &&Path| {
             let dir = dir.canonicalize().ok();
@@ -177,15 +177,15 @@ impl AppContext<'_> {
             let error = Diagnostic::error(Code::LedgerNotThere, "this project has no ledger yet");
             let error = error.hint("`callsheet compose --record` makes one");
             let moved = "if the project was moved here: `callsheet ledger list` shows the ledgers that you know, and --ledger FILE opens one";
-            let has_others = KnownLedger::all().is_ok_and(|all| !all.is_empty());
+            let has_others = KnownLedger::list().is_ok_and(|all| !all.is_empty());
             return Err(if has_others { error.hint(moved) } else { error }.into());
         };
-        let patience = patience()?;
-        let known = match KnownLedger::of(&place) {
+        let patience = read_timeouts()?;
+        let known = match KnownLedger::from_url(&place) {
             Ok(known) => known,
             // Without a state directory no ledger is known; an explicitly named ledger can still be used.
             Err(_) if !self.is_own_ledger() && wanted != OpenMode::Write => {
-                return Ledger::connect(&place, wanted, patience).map_err(failure);
+                return Ledger::connect(&place, wanted, patience).map_err(ledger_diagnostics);
             }
             Err(error) => return Err(error),
         };
@@ -196,7 +196,7 @@ impl AppContext<'_> {
             check_file_exists(&known)?;
         }
         let mut ledger = Ledger::connect(&place, wanted, patience).map_err(|error| {
-            let Diagnostics(diags) = failure(error);
+            let Diagnostics(diags) = ledger_diagnostics(error);
             let is_own = self.is_own_ledger() && wanted != OpenMode::Read;
             let hint = |diag: Diagnostic| match diag.code {
                 Code::LedgerFailed if is_own => diag.hint(STATE_HINT),
@@ -212,21 +212,26 @@ impl AppContext<'_> {
             (LedgerTrust::Known, OpenMode::Read) => {
                 if let Err(error) = check_head(&known, &mut ledger) {
                     let hint = "`callsheet verify --all` tells more";
-                    self.print
-                        .talk(&[Diagnostic::warning(Code::LedgerDamaged, error.to_string()).hint(hint)]);
+                    self.print.print_diagnostics(&[Diagnostic::warning(
+                        Code::LedgerDamaged,
+                        error.to_string(),
+                    )
+                    .hint(hint)]);
                 }
             }
-            (LedgerTrust::Known, _) => check_head(&known, &mut ledger).map_err(failure)?,
+            (LedgerTrust::Known, _) => check_head(&known, &mut ledger).map_err(ledger_diagnostics)?,
             (LedgerTrust::Empty, OpenMode::Read) => {}
             (LedgerTrust::Empty, _) => {
                 if let Err(Diagnostics(diags)) = known.register(&mut ledger) {
                     let warning = |diag: Diagnostic| Diagnostic { severity: Severity::Warning, ..diag };
-                    self.print.talk(&diags.into_iter().map(warning).collect::<Vec<_>>());
+                    self.print.print_diagnostics(&diags.into_iter().map(warning).collect::<Vec<_>>());
                 }
             }
             (LedgerTrust::Foreign(why), OpenMode::Read) => {
-                self.print
-                    .talk(&[Diagnostic::note(Code::LedgerForeign, format!("{}: {why}", known.shown()))]);
+                self.print.print_diagnostics(&[Diagnostic::note(
+                    Code::LedgerForeign,
+                    format!("{}: {why}", known.shown()),
+                )]);
             }
             (LedgerTrust::Foreign(why), _) => return Err(foreign_ledger_error(&known, why)),
         }
@@ -235,29 +240,29 @@ impl AppContext<'_> {
             if let Some(head) = known.head() {
                 ledger.expect_head(head);
             }
-            ledger.keep_heads(known.keeper());
+            ledger.keep_heads(known.head_keeper());
         }
         Ok(ledger)
     }
 
     /// Returns the kept head of the ledger.
     pub(crate) fn kept_head(&self) -> Result<KeptHead, Diagnostics> {
-        let Some(place) = self.place()? else { return Ok(KeptHead::Unknown) };
-        let known = KnownLedger::of(&place).ok().filter(|known| known.entry().is_some());
+        let Some(place) = self.ledger_url()? else { return Ok(KeptHead::Unknown) };
+        let known = KnownLedger::from_url(&place).ok().filter(|known| known.entry().is_some());
         Ok(known.map_or(KeptHead::Unknown, |known| known.head().map_or(KeptHead::Gone, KeptHead::Head)))
     }
 
     /// Forgets the ledger, which makes it foreign.
     pub(crate) fn forget_ledger(&self) -> Result<(), Diagnostics> {
-        if let Some(place) = self.place()? {
-            KnownLedger::of(&place)?.forget();
+        if let Some(place) = self.ledger_url()? {
+            KnownLedger::from_url(&place)?.forget();
         }
         Ok(())
     }
 
     pub(crate) fn warn_short_lived(&self, place: &LedgerUrl) {
         let LedgerUrl::Sqlite(path) = place else { return };
-        self.print.talk(short_lived_diag(path).iter());
+        self.print.print_diagnostics(short_lived_diag(path).iter());
     }
 
     /// Copies the ledger that an earlier version kept in the project, and archives the old file.
@@ -267,18 +272,18 @@ impl AppContext<'_> {
             Diagnostics::from(Diagnostic::error(Code::LedgerFailed, format!("`{}`: {error}", old.display())))
         };
         let own = state_dir().and_then(|state| {
-            private_folder(&state)?;
+            create_private_folder(&state)?;
             Ok(state.metadata().map_err(io)?.uid())
         });
         if own? != old.metadata().map_err(io)?.uid() {
             let message = format!("`{}` belongs to another user and is not used", old.display());
-            self.print.talk(&[Diagnostic::warning(Code::LedgerForeign, message)]);
+            self.print.print_diagnostics(&[Diagnostic::warning(Code::LedgerForeign, message)]);
             return Ok(());
         }
         if let Some(folder) = new.parent() {
-            private_folder(folder)?;
+            create_private_folder(folder)?;
         }
-        let known = KnownLedger::of(place)?;
+        let known = KnownLedger::from_url(place)?;
         let held = known.lock()?;
         if known.inode().is_some() || old.symlink_metadata().is_err() {
             // Another process has migrated it meanwhile.
@@ -298,7 +303,7 @@ impl AppContext<'_> {
             Some(aside) => format!("the old file is {} now", aside.display()),
             None => "the old file stays where it is".into(),
         };
-        self.print.say(&format!(
+        self.print.print_status(&format!(
             "the ledger was copied from {} to {}; {aside}; type `callsheet ledger adopt` to go on with it",
             old.display(),
             new.display()
@@ -326,25 +331,25 @@ impl AppContext<'_> {
     /// Returns the key that locks tasks of this project.
     pub(crate) fn task_key(&self, run: &Run) -> Result<String, Diagnostics> {
         let place = self.require_ledger_url()?;
-        let shown = KnownLedger::of(&place)?.shown().to_owned();
+        let shown = KnownLedger::from_url(&place)?.shown().to_owned();
         let project = run.project.as_deref().filter(|_| !self.is_own_ledger()).unwrap_or_default();
         Ok(format!("{shown}\n{project}"))
     }
 
     /// Finds the named run in any project; `last` is the last run of this project.
-    pub(crate) fn find(&self, ledger: &mut Ledger, name: &str) -> Result<RunRow, Diagnostics> {
+    pub(crate) fn find_run(&self, ledger: &mut Ledger, name: &str) -> Result<RunRow, Diagnostics> {
         let among = RunFilter { project: self.project_filter(ledger)?, own: true, ..RunFilter::default() };
-        ledger.find_among(name, &among).map_err(failure)
+        ledger.find_among(name, &among).map_err(ledger_diagnostics)
     }
 
     /// Finds the run for a command that continues it: it must belong to this project and must not be
     /// imported.
-    pub(crate) fn find_own(&self, ledger: &mut Ledger, name: &str) -> Result<RunRow, Diagnostics> {
-        let row = self.find(ledger, name)?;
+    pub(crate) fn find_own_run(&self, ledger: &mut Ledger, name: &str) -> Result<RunRow, Diagnostics> {
+        let row = self.find_run(ledger, name)?;
         if row.imported {
-            return Err(imported(&format!("run {}", row.run.id)));
+            return Err(imported_error(&format!("run {}", row.run.id)));
         }
-        if let Some(project) = self.project_filter(ledger)?.filter(|project| !project.takes(&row.run)) {
+        if let Some(project) = self.project_filter(ledger)?.filter(|project| !project.is_match(&row.run)) {
             let id = &row.run.id;
             return Err(other_project_error(&format!("run {id}"), row.run.project.as_deref(), &project.name));
         }
@@ -352,7 +357,7 @@ impl AppContext<'_> {
     }
 }
 
-pub(crate) fn imported(what: &str) -> Diagnostics {
+pub(crate) fn imported_error(what: &str) -> Diagnostics {
     let message = format!("{what} came from an export of another ledger: nothing that it names is started");
     Diagnostic::error(Code::LedgerForeign, message).hint("`callsheet run` starts a run of your own").into()
 }
@@ -365,7 +370,7 @@ pub(crate) fn other_project_error(what: &str, project: Option<&str>, own: &str) 
 
 /// Returns a warning if the ledger is on a temporary file system.
 pub(crate) fn short_lived_diag(path: &Path) -> Option<Diagnostic> {
-    let kind = temporary_file_system(path.parent().unwrap_or(path))?;
+    let kind = find_temporary_file_system(path.parent().unwrap_or(path))?;
     let message = format!("{} is on {kind}: it does not outlive a restart or its container", path.display());
     let hint = "put it on a disk: set XDG_STATE_HOME, or name a place with --ledger";
     Some(Diagnostic::warning(Code::LedgerShortLived, message).hint(hint))
@@ -373,11 +378,11 @@ pub(crate) fn short_lived_diag(path: &Path) -> Option<Diagnostic> {
 
 /// Copies a ledger, and verifies that the copy is identical.
 fn copy_verified(old: &Path, fresh: &Path) -> Result<(), Diagnostics> {
-    let checked = |ledger: &mut Ledger| ledger.verify_all(false).map_err(failure);
-    let mut source = Ledger::read(&LedgerUrl::Sqlite(old.to_owned())).map_err(failure)?;
+    let checked = |ledger: &mut Ledger| ledger.verify_all(false).map_err(ledger_diagnostics);
+    let mut source = Ledger::read(&LedgerUrl::Sqlite(old.to_owned())).map_err(ledger_diagnostics)?;
     let before = checked(&mut source)?;
-    source.copy_into(fresh).map_err(failure)?;
-    let mut copy = Ledger::open(&LedgerUrl::Sqlite(fresh.to_owned())).map_err(failure)?;
+    source.copy_into(fresh).map_err(ledger_diagnostics)?;
+    let mut copy = Ledger::open(&LedgerUrl::Sqlite(fresh.to_owned())).map_err(ledger_diagnostics)?;
     if before == checked(&mut copy)? {
         return Ok(());
     }
@@ -405,9 +410,9 @@ fn archive_old_ledger(project: &Path) -> Option<PathBuf> {
 fn refuse_tracked(path: &Path) -> Result<(), Diagnostics> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
     let Ok(folder) = folder.canonicalize() else { return Ok(()) };
-    let Ok(Some(found)) = Git::with_common(&folder) else { return Ok(()) };
+    let Ok(Some(found)) = Git::open_with_common(&folder) else { return Ok(()) };
     let Ok(below) = folder.strip_prefix(found.git.top()) else { return Ok(()) };
-    let tracked = found.git.tracks(&below.join(name)).map_err(|error| crate::drive::git_failed(&error))?;
+    let tracked = found.git.is_tracked(&below.join(name)).map_err(|error| crate::drive::git_error(&error))?;
     if !tracked {
         return Ok(());
     }
@@ -426,10 +431,10 @@ fn check_file_exists(known: &KnownLedger) -> Result<(), Diagnostics> {
         Err(_) => "is gone",
     };
     let head = known.head().map(|head| format!(", and had {} records", head.seq)).unwrap_or_default();
-    Err(lost(format!("the ledger at {} {what}{head}", known.shown())))
+    Err(lost_ledger_error(format!("the ledger at {} {what}{head}", known.shown())))
 }
 
-fn lost(message: String) -> Diagnostics {
+fn lost_ledger_error(message: String) -> Diagnostics {
     Diagnostic::error(Code::LedgerDamaged, message)
         .hint("bring it back from a backup; or `callsheet ledger forget` makes room for a new one")
         .into()
@@ -457,14 +462,17 @@ pub(crate) fn check_head(known: &KnownLedger, ledger: &mut Ledger) -> Result<(),
 
 /// Checks whether this user knows the ledger at a place.
 pub(crate) fn judge_ledger(known: &KnownLedger, ledger: &mut Ledger) -> Result<LedgerTrust, Diagnostics> {
-    let id = ledger.id().map_err(failure)?;
+    let id = ledger.id().map_err(ledger_diagnostics)?;
     Ok(match known.entry() {
         Some(entry) if id.as_ref() != Some(&entry.id) => {
-            return Err(lost(format!("another ledger lies at {} than the one that is known", known.shown())));
+            return Err(lost_ledger_error(format!(
+                "another ledger lies at {} than the one that is known",
+                known.shown()
+            )));
         }
         Some(entry) if entry.inode != known.inode() => LedgerTrust::Foreign("its file was replaced"),
         Some(_) => LedgerTrust::Known,
-        None if ledger.is_empty().map_err(failure)? => LedgerTrust::Empty,
+        None if ledger.is_empty().map_err(ledger_diagnostics)? => LedgerTrust::Empty,
         None => LedgerTrust::Foreign("it was made elsewhere"),
     })
 }
@@ -476,14 +484,14 @@ fn foreign_ledger_error(known: &KnownLedger, why: &str) -> Diagnostics {
 }
 
 /// Returns the timeouts for the ledger: the defaults, or CALLSHEET_LEDGER_TIMEOUT if that is shorter.
-pub(crate) fn patience() -> Result<LedgerTimeouts, Diagnostics> {
+pub(crate) fn read_timeouts() -> Result<LedgerTimeouts, Diagnostics> {
     let Ok(text) = std::env::var("CALLSHEET_LEDGER_TIMEOUT") else { return Ok(LedgerTimeouts::default()) };
     let parsed: Result<HumanDuration, String> = text.parse();
     let bad = |why| Diagnostic::error(Code::ConfigBad, format!("CALLSHEET_LEDGER_TIMEOUT: {why}"));
     Ok(LedgerTimeouts::at_most(parsed.map_err(bad)?.0))
 }
 
-fn parse(url: &str, base: &Path) -> Result<LedgerUrl, Diagnostics> {
+fn parse_url(url: &str, base: &Path) -> Result<LedgerUrl, Diagnostics> {
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
         return Ok(LedgerUrl::Postgres(url.into()));
     }
@@ -491,12 +499,12 @@ fn parse(url: &str, base: &Path) -> Result<LedgerUrl, Diagnostics> {
     if path.is_empty() || path.contains("://") {
         // Only the scheme is shown: the rest may contain a password.
         let scheme = path.split("://").next().unwrap_or_default();
-        let error = usage(format!("`{scheme}` is no kind of ledger"));
+        let error = usage_error(format!("`{scheme}` is no kind of ledger"));
         return Err(error.hint("a ledger is a file, or postgres://USER@HOST/DATABASE").into());
     }
     if has_options(path) || path.starts_with("postgres:") || path.starts_with("postgresql:") {
         // The URL is not shown: it may contain a password, in any spelling.
-        let error = usage("a ledger is not named by options such as `host=… password=…`");
+        let error = usage_error("a ledger is not named by options such as `host=… password=…`");
         let hint = "a ledger is a file, or postgres://USER:PASSWORD@HOST:PORT/DATABASE; a file of such a name is ./NAME";
         return Err(error.hint(hint).into());
     }
@@ -532,7 +540,7 @@ fn has_options(text: &str) -> bool {
     })
 }
 
-pub(crate) fn failure(error: LedgerError) -> Diagnostics {
+pub(crate) fn ledger_diagnostics(error: LedgerError) -> Diagnostics {
     let message = error.to_string();
     let diag = |code| Diagnostic::error(code, message);
     match error {
@@ -551,6 +559,6 @@ pub(crate) fn failure(error: LedgerError) -> Diagnostics {
         LedgerError::Newer { .. } => diag(Code::LedgerNewer).hint("use the newer callsheet").into(),
         LedgerError::Failed(_) => diag(Code::LedgerFailed).into(),
         LedgerError::NoRun(_) => diag(Code::RunNotFound).hint("`callsheet log` lists the runs").into(),
-        LedgerError::ManyRuns(_, ids) => diag(Code::RunAmbiguous).looked(ids).into(),
+        LedgerError::ManyRuns(_, ids) => diag(Code::RunAmbiguous).searched(ids).into(),
     }
 }

@@ -4,13 +4,15 @@ mod app;
 mod args;
 mod claim;
 mod commands;
+mod composition;
 mod config;
 mod drive;
+mod duration;
 mod failure;
 mod flow;
 mod inputs;
-mod installed;
-mod known;
+mod installed_agents;
+mod known_ledger;
 mod ledger;
 mod mcp;
 mod pack;
@@ -20,7 +22,6 @@ mod project;
 mod record;
 mod secrets;
 mod session;
-mod span;
 mod spool;
 mod state;
 mod tasks;
@@ -48,11 +49,11 @@ fn main() -> ExitCode {
     let parsed = parsed.and_then(|matches| Ok((CliArgs::from_arg_matches(&matches)?, matches)));
     let (cli, matches) = match parsed {
         Ok(parsed) => parsed,
-        Err(error) => return usage::exit(&error),
+        Err(error) => return usage::report_usage_error(&error),
     };
     let print = print::OutputPrinter::new(&cli.global);
     let result = dispatch(&cli, &matches, &print);
-    ExitCode::from(result.unwrap_or_else(|failure| print.failure(&failure)))
+    ExitCode::from(result.unwrap_or_else(|failure| print.print_failure(&failure)))
 }
 
 fn dispatch(

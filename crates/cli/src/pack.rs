@@ -13,8 +13,8 @@ use callsheet_run::{FileBody, PackLimits, PackOptions, PackProgress, PackedTree,
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::app::AppContext;
-use crate::failure::usage;
-use crate::inputs::relative;
+use crate::failure::usage_error;
+use crate::inputs::path_below;
 
 /// Paths that an argument selects.
 pub(crate) struct PathSelection {
@@ -35,12 +35,12 @@ impl PathSelection {
         let (folder, glob) = written.split_at(fixed);
         let pattern = magic.map(|_| GlobBuilder::new(glob).literal_separator(true).build()).transpose();
         let pattern = pattern.map_err(|error| {
-            usage(format!("`{written}` is not a pattern that can be matched: {}", error.kind()))
+            usage_error(format!("`{written}` is not a pattern that can be matched: {}", error.kind()))
         })?;
         let pattern = pattern.map(|glob| glob.compile_matcher());
-        match relative(&app.here.join(folder), &app.project) {
+        match path_below(&app.here.join(folder), &app.project) {
             Some(at) => Ok(Some(Self { written: written.into(), at, pattern })),
-            None if pattern.is_some() => Err(outside(written)),
+            None if pattern.is_some() => Err(outside_error(written)),
             None => Ok(None),
         }
     }
@@ -50,7 +50,7 @@ impl PathSelection {
     }
 
     /// Returns whether the selection contains `path`, relative to the project.
-    fn hold(&self, path: &str) -> bool {
+    fn contains(&self, path: &str) -> bool {
         let below = match self.at.as_str() {
             "." => Some(path),
             at => path.strip_prefix(at).and_then(|rest| rest.strip_prefix('/')),
@@ -66,10 +66,10 @@ impl PathSelection {
     }
 }
 
-pub(crate) fn outside(written: &str) -> Diagnostics {
+pub(crate) fn outside_error(written: &str) -> Diagnostics {
     let message =
         format!("`{written}` lies outside the project: only a directory inside of it can be packed");
-    usage(message).hint("name single files, or choose another project with `-C`").into()
+    usage_error(message).hint("name single files, or choose another project with `-C`").into()
 }
 
 /// Detail of each file, as chosen with `--detail`.
@@ -85,9 +85,9 @@ struct DetailChoice {
 }
 
 impl DetailChoice {
-    fn fits(&self, document: &str) -> bool {
+    fn is_match(&self, document: &str) -> bool {
         let fits = match &self.paths {
-            Ok(paths) => paths.hold(document),
+            Ok(paths) => paths.contains(document),
             Err(name) => name == document,
         };
         if fits {
@@ -108,7 +108,7 @@ impl DetailChoices {
                 _ => {
                     let message =
                         format!("--detail takes PATH=full, PATH=outline or PATH=path, not `{written}`");
-                    return Err(Diagnostics::from(usage(message)));
+                    return Err(Diagnostics::from(usage_error(message)));
                 }
             };
             let name =
@@ -120,13 +120,13 @@ impl DetailChoices {
     }
 
     /// Returns the last choice for a document's path or name.
-    fn of(&self, document: &str) -> Option<DocumentDetail> {
-        self.0.iter().filter(|choice| choice.fits(document)).last().map(|choice| choice.detail)
+    fn find_detail(&self, document: &str) -> Option<DocumentDetail> {
+        self.0.iter().filter(|choice| choice.is_match(document)).last().map(|choice| choice.detail)
     }
 
     /// Returns whether the prompt needs more than the path of the file `below` these paths.
     fn is_text_wanted(&self, paths: &PathSelection, below: &str) -> bool {
-        self.0.is_empty() || self.of(&paths.join(below)) != Some(DocumentDetail::Path)
+        self.0.is_empty() || self.find_detail(&paths.join(below)) != Some(DocumentDetail::Path)
     }
 
     /// Applies the choices, and warns about those that match no document.
@@ -136,7 +136,7 @@ impl DetailChoices {
         }
         for document in request.documents.iter_mut().filter(|it| it.kind != DocumentKind::Thought) {
             let Some(name) = document.path.as_ref().or(document.name.as_ref()) else { continue };
-            document.detail = self.of(name).or(document.detail);
+            document.detail = self.find_detail(name).or(document.detail);
         }
         for choice in self.0.iter().filter(|choice| !choice.used.get()) {
             let message = format!("`--detail {}`: no document has such a path", choice.written);
@@ -172,7 +172,7 @@ impl GatheredDocuments {
     }
 
     /// Adds all files at `paths`, in byte order. Reads texts only if the prompt shows them.
-    pub(crate) fn tree(
+    pub(crate) fn add_tree(
         &mut self,
         app: &AppContext<'_>,
         paths: &PathSelection,
@@ -190,11 +190,11 @@ impl GatheredDocuments {
                 WantedContent::Path
             }
         };
-        let dir = SourceId::new(SourceRoot::Project, &paths.at).map_err(|_| outside(&paths.written))?;
-        let packed = self.pack(app, paths, &dir, &want)?;
+        let dir = SourceId::new(SourceRoot::Project, &paths.at).map_err(|_| outside_error(&paths.written))?;
+        let packed = self.pack_tree(app, paths, &dir, &want)?;
         let packed = packed.filter(|packed| !packed.files.is_empty());
-        let Some(packed) = packed else { return Err(nothing(app, paths, met.get())) };
-        let talk = left_out(paths, &packed);
+        let Some(packed) = packed else { return Err(nothing_found_error(app, paths, met.get())) };
+        let talk = omission_warnings(paths, &packed);
         let mut texts = Vec::with_capacity(packed.files.len());
         for file in packed.files {
             let path = paths.join(&file.path);
@@ -215,7 +215,7 @@ impl GatheredDocuments {
         Ok(talk)
     }
 
-    fn pack(
+    fn pack_tree(
         &self,
         app: &AppContext<'_>,
         paths: &PathSelection,
@@ -231,7 +231,7 @@ impl GatheredDocuments {
         };
         let disk = app.disk(None);
         app.print.run_with_progress(line, || disk.pack(dir, &packing)).map_err(|error| match error {
-            SourceError::Outside => outside(&paths.written),
+            SourceError::Outside => outside_error(&paths.written),
             error => {
                 let message = format!("`{}` cannot be packed: {error}", paths.written);
                 Diagnostic::error(Code::InputUnreadable, message).into()
@@ -240,7 +240,7 @@ impl GatheredDocuments {
     }
 }
 
-fn nothing(app: &AppContext<'_>, paths: &PathSelection, met: usize) -> Diagnostics {
+fn nothing_found_error(app: &AppContext<'_>, paths: &PathSelection, met: usize) -> Diagnostics {
     let written = &paths.written;
     let message = if paths.is_pattern() {
         format!("`{written}` matches none of {met} files")
@@ -249,13 +249,13 @@ fn nothing(app: &AppContext<'_>, paths: &PathSelection, met: usize) -> Diagnosti
     };
     let folder = if paths.at == "." { app.project.clone() } else { app.project.join(&paths.at) };
     Diagnostic::error(Code::InputNotFound, message)
-        .looked([folder.display()])
+        .searched([folder.display()])
         .hint("hidden names and what `.gitignore` rules out do not count; a file named outright does")
         .into()
 }
 
 /// Warns about entries below the directory whose paths cannot appear in the prompt.
-fn left_out(paths: &PathSelection, packed: &PackedTree) -> Vec<Diagnostic> {
+fn omission_warnings(paths: &PathSelection, packed: &PackedTree) -> Vec<Diagnostic> {
     let written = &paths.written;
     let counts = [
         (packed.listing.left_out, "a name that is not UTF-8", "names that are not UTF-8"),

@@ -7,15 +7,15 @@ use std::io::IsTerminal as _;
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::record::{DecidedBy, Id};
-use callsheet_run::{is_below_guard, runs_above, state_home};
+use callsheet_run::{find_runs_above, is_below_guard, state_home};
 use callsheet_store::Ledger;
 
 use crate::app::AppContext;
-use crate::state::private_folder;
+use crate::state::create_private_folder;
 
 impl AppContext<'_> {
     /// Returns how a person decides here: at a terminal, or with `--yes`. Refuses a process below a guard.
-    pub(crate) fn person(&self, yes: bool) -> Result<DecidedBy, Diagnostics> {
+    pub(crate) fn require_person(&self, yes: bool) -> Result<DecidedBy, Diagnostics> {
         self.refuse_below_guard()?;
         match (is_at_terminal(), yes) {
             (true, _) => Ok(DecidedBy::Terminal),
@@ -33,15 +33,17 @@ impl AppContext<'_> {
             return Ok(());
         }
         // A path that does not exist can become another name of the guard's directory when it is created.
-        let state = state_home().filter(|state| private_folder(state).is_ok());
+        let state = state_home().filter(|state| create_private_folder(state).is_ok());
         if is_below_guard(state.as_deref()) { Err(below_guard_error()) } else { Ok(()) }
     }
 
     /// Refuses a process below the guard of a run of this ledger, whichever state directory either of them
     /// has.
-    pub(crate) fn refuse_below_guards_of(&self, ledger: &mut Ledger) -> Result<(), Diagnostics> {
-        let own =
-            runs_above().iter().filter_map(|run| Id::parse(run)).any(|run| ledger.find(run.as_str()).is_ok());
+    pub(crate) fn refuse_below_ledger_guard(&self, ledger: &mut Ledger) -> Result<(), Diagnostics> {
+        let own = find_runs_above()
+            .iter()
+            .filter_map(|run| Id::parse(run))
+            .any(|run| ledger.find(run.as_str()).is_ok());
         if own { Err(below_guard_error()) } else { Ok(()) }
     }
 

@@ -75,7 +75,7 @@ impl OutputPrinter {
     }
 
     /// Masks the password of this address from now on.
-    pub(crate) fn hide(&self, address: &str) {
+    pub(crate) fn hide_address(&self, address: &str) {
         if let Ok(mut addresses) = self.addresses.lock() {
             addresses.push(address.to_owned());
         }
@@ -99,20 +99,20 @@ impl OutputPrinter {
     }
 
     /// Prints a whole page to stderr.
-    pub(crate) fn lines<'l>(&self, lines: impl IntoIterator<Item = Cow<'l, str>>) {
-        lines.into_iter().for_each(|line| self.err(&line));
+    pub(crate) fn print_lines<'l>(&self, lines: impl IntoIterator<Item = Cow<'l, str>>) {
+        lines.into_iter().for_each(|line| self.write_stderr(&line));
     }
 
     /// Writes exactly these bytes to stdout. A reader that closes the pipe early is not a failure.
-    pub(crate) fn data(&self, bytes: &[u8]) -> Result<(), Diagnostics> {
+    pub(crate) fn write_data(&self, bytes: &[u8]) -> Result<(), Diagnostics> {
         let mut out = io::stdout().lock();
-        output(out.write_all(bytes).and_then(|()| out.flush()))
+        check_write(out.write_all(bytes).and_then(|()| out.flush()))
     }
 
     /// Writes a text that `make` passes on part by part. `make` gets a written buffer back to build a later
     /// part in. While it builds a part, another thread writes the previous one; a text of one part needs no
     /// other thread.
-    pub(crate) fn parts<T>(
+    pub(crate) fn write_parts<T>(
         &self,
         make: impl FnOnce(&mut dyn FnMut(String) -> String) -> Result<T, Diagnostics>,
     ) -> Result<T, Diagnostics> {
@@ -144,48 +144,48 @@ impl OutputPrinter {
                     && writer.is_none()
                     && here.is_ok()
                 {
-                    here = self.data(part.as_bytes());
+                    here = self.write_data(part.as_bytes());
                 }
                 written.try_recv().unwrap_or_default()
             })?;
             drop(parts);
             here?;
             match writer.map(ScopedJoinHandle::join) {
-                Some(Ok(written)) => output(written)?,
+                Some(Ok(written)) => check_write(written)?,
                 Some(Err(panic)) => std::panic::resume_unwind(panic),
                 None => {}
             }
-            self.data(last.as_bytes()).map(|()| made)
+            self.write_data(last.as_bytes()).map(|()| made)
         })
     }
 
     /// Returns stdout for data that is too large to hold at once.
-    pub(crate) fn writer(&self) -> impl Write {
+    pub(crate) fn stdout_writer(&self) -> impl Write {
         io::stdout().lock()
     }
 
-    pub(crate) fn line(&self, line: &str) -> Result<(), Diagnostics> {
-        self.data(format!("{line}\n").as_bytes())
+    pub(crate) fn print_line(&self, line: &str) -> Result<(), Diagnostics> {
+        self.write_data(format!("{line}\n").as_bytes())
     }
 
     /// Prints a JSON value as data, followed by a newline.
-    pub(crate) fn value(&self, value: &Value) -> CommandResult {
+    pub(crate) fn print_value(&self, value: &Value) -> CommandResult {
         let text = serde_json::to_string_pretty(value)
             .map_err(|error| Diagnostic::error(Code::OutputFailed, error.to_string()))?;
-        self.line(&without_invisible(text))?;
+        self.print_line(&escape_invisible(text))?;
         Ok(0)
     }
 
     /// Prints a JSON value that is too large to hold as text.
-    pub(crate) fn long_value(&self, value: &impl Serialize) -> Result<(), Diagnostics> {
+    pub(crate) fn print_long_value(&self, value: &impl Serialize) -> Result<(), Diagnostics> {
         let mut out = VisibleWriter(BufWriter::new(io::stdout().lock()));
         let written = serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from);
-        output(written.and_then(|()| out.0.write_all(b"\n")).and_then(|()| out.0.flush()))
+        check_write(written.and_then(|()| out.0.write_all(b"\n")).and_then(|()| out.0.flush()))
     }
 
     /// Prints a JSON value as one line of a stream. Returns whether the reader is still there.
-    pub(crate) fn stream(&self, value: &Value) -> Result<bool, Diagnostics> {
-        match message(without_invisible(value.to_string()).as_bytes()) {
+    pub(crate) fn print_stream_value(&self, value: &Value) -> Result<bool, Diagnostics> {
+        match write_message(escape_invisible(value.to_string()).as_bytes()) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
             Err(error) => {
@@ -195,9 +195,9 @@ impl OutputPrinter {
     }
 
     /// Prints a status line, which is not a diagnostic, to stderr.
-    pub(crate) fn say(&self, line: &str) {
+    pub(crate) fn print_status(&self, line: &str) {
         if self.least < Severity::Error && !self.json {
-            self.err(line);
+            self.write_stderr(line);
         }
     }
 
@@ -207,16 +207,16 @@ impl OutputPrinter {
     }
 
     /// Prints a line in verbose mode only.
-    pub(crate) fn note(&self, line: &str) {
+    pub(crate) fn print_note(&self, line: &str) {
         if self.least <= Severity::Note {
-            self.say(line);
+            self.print_status(line);
         }
     }
 
-    pub(crate) fn talk<'d>(&self, diags: impl IntoIterator<Item = &'d Diagnostic>) {
+    pub(crate) fn print_diagnostics<'d>(&self, diags: impl IntoIterator<Item = &'d Diagnostic>) {
         for diag in diags {
             if diag.severity >= self.least && !self.json {
-                self.err(&self.diag(diag, self.colour_err));
+                self.write_stderr(&self.render_diagnostic(diag, self.colour_err));
             }
         }
     }
@@ -224,18 +224,18 @@ impl OutputPrinter {
     /// Prints the diagnostics of a prompt that passed the gate, which has masked their secrets already.
     pub(crate) fn print_masked_diagnostics(&self, diags: &[Diagnostic]) {
         for diag in diags.iter().filter(|diag| diag.severity >= self.least && !self.json) {
-            self.err(&coloured(diag, self.colour_err));
+            self.write_stderr(&color_diagnostic(diag, self.colour_err));
         }
     }
 
-    pub(crate) fn failure(&self, failure: &Diagnostics) -> u8 {
+    pub(crate) fn print_failure(&self, failure: &Diagnostics) -> u8 {
         if self.json {
-            let mut object = failure.0.first().map_or_else(|| json!({}), diag_json);
-            object["all"] = failure.0.iter().map(diag_json).collect();
-            self.err(&without_invisible(object.to_string()));
+            let mut object = failure.0.first().map_or_else(|| json!({}), diagnostic_json);
+            object["all"] = failure.0.iter().map(diagnostic_json).collect();
+            self.write_stderr(&escape_invisible(object.to_string()));
         } else {
             for diag in &failure.0 {
-                self.err(&self.diag(diag, self.colour_err));
+                self.write_stderr(&self.render_diagnostic(diag, self.colour_err));
             }
         }
         exit_code(failure)
@@ -254,7 +254,7 @@ impl OutputPrinter {
         thread::scope(|scope| {
             // If no thread can be spawned, only the progress line is missing.
             let line = &line;
-            let watch = move || watch(line, &end, &mut io::stderr());
+            let watch = move || show_progress(line, &end, &mut io::stderr());
             let _ = thread::Builder::new().spawn_scoped(scope, watch);
             let result = work();
             drop(done);
@@ -263,29 +263,29 @@ impl OutputPrinter {
     }
 
     /// Prints a line to stderr. If stderr is closed, there is no place left to report it.
-    fn err(&self, line: &str) {
+    fn write_stderr(&self, line: &str) {
         let addresses = self.addresses.lock().map(|addresses| addresses.clone()).unwrap_or_default();
         let line =
             addresses.iter().fold(mask_addresses(line), |line, address| mask_address_in(&line, address));
         let _ = writeln!(io::stderr().lock(), "{line}");
     }
 
-    pub(crate) fn diag(&self, diag: &Diagnostic, colour: bool) -> String {
-        coloured(&masked(diag), colour)
+    pub(crate) fn render_diagnostic(&self, diag: &Diagnostic, colour: bool) -> String {
+        color_diagnostic(&mask_diagnostic(diag), colour)
     }
 
-    pub(crate) fn diag_for_stdout(&self, diag: &Diagnostic) -> String {
-        self.diag(diag, self.colour_out)
+    pub(crate) fn render_for_stdout(&self, diag: &Diagnostic) -> String {
+        self.render_diagnostic(diag, self.colour_out)
     }
 
     /// Styles `text` for stdout if colour is enabled.
     pub(crate) fn paint<'t>(&self, paint: TextStyle, text: &'t str) -> Cow<'t, str> {
-        if self.colour_out { painted(paint, text).into() } else { text.into() }
+        if self.colour_out { paint_text(paint, text).into() } else { text.into() }
     }
 }
 
 /// Writes one message of a protocol, which owns stdout while it runs.
-pub(crate) fn message(json: &[u8]) -> io::Result<()> {
+pub(crate) fn write_message(json: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(json)?;
     out.write_all(b"\n")?;
@@ -296,7 +296,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const BLINK: Duration = Duration::from_millis(100);
 
 /// Rewrites `line` until the sender of `end` is dropped, then clears it.
-fn watch(line: &dyn Fn() -> String, end: &Receiver<()>, out: &mut dyn Write) {
+fn show_progress(line: &dyn Fn() -> String, end: &Receiver<()>, out: &mut dyn Write) {
     let goes_on = |time| matches!(end.recv_timeout(time), Err(RecvTimeoutError::Timeout));
     if !goes_on(PATIENCE) {
         return;
@@ -311,7 +311,7 @@ fn watch(line: &dyn Fn() -> String, end: &Receiver<()>, out: &mut dyn Write) {
     show("");
 }
 
-fn painted(paint: TextStyle, text: &str) -> String {
+fn paint_text(paint: TextStyle, text: &str) -> String {
     format!("\x1b[{}m{text}\x1b[0m", paint.code())
 }
 
@@ -327,7 +327,7 @@ impl<W: Write> Write for VisibleWriter<W> {
         let mut json = std::str::from_utf8(bytes).map_err(io::Error::other)?;
         while !json.is_empty() {
             let (piece, rest) = json.split_at(json.floor_char_boundary(64 << 10));
-            self.0.write_all(without_invisible(piece.to_owned()).as_bytes())?;
+            self.0.write_all(escape_invisible(piece.to_owned()).as_bytes())?;
             json = rest;
         }
         Ok(bytes.len())
@@ -340,7 +340,7 @@ impl<W: Write> Write for VisibleWriter<W> {
 
 /// Escapes invisible characters as JSON allows, because people read JSON on a terminal too. Programs read the
 /// same value. Outside strings, line ends are the only such characters.
-fn without_invisible(json: String) -> String {
+fn escape_invisible(json: String) -> String {
     let hidden = |c: char| is_invisible(c) && c != '\n';
     if !json.contains(hidden) {
         return json;
@@ -356,7 +356,7 @@ fn without_invisible(json: String) -> String {
     out
 }
 
-fn coloured(diag: &Diagnostic, colour: bool) -> String {
+fn color_diagnostic(diag: &Diagnostic, colour: bool) -> String {
     let text = diag.to_string();
     if !colour {
         return text;
@@ -367,11 +367,11 @@ fn coloured(diag: &Diagnostic, colour: bool) -> String {
         Severity::Note => TextStyle::Cyan,
     };
     let (head, rest) = text.split_once(']').unwrap_or((&text, ""));
-    format!("{}]{rest}", painted(paint, head))
+    format!("{}]{rest}", paint_text(paint, head))
 }
 
 /// Converts the result of a write to stdout. A closed pipe is not an error.
-fn output(written: io::Result<()>) -> Result<(), Diagnostics> {
+fn check_write(written: io::Result<()>) -> Result<(), Diagnostics> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Diagnostic::error(Code::OutputFailed, format!("standard output: {error}")).into())
@@ -382,11 +382,11 @@ fn output(written: io::Result<()>) -> Result<(), Diagnostics> {
 
 thread_local! {
     /// Rules for diagnostics of commands that have not loaded any. They are parsed at the first use.
-    static SHIPPED: Option<SecretRules> = SecretRules::shipped().ok();
+    static SHIPPED: Option<SecretRules> = SecretRules::load_shipped().ok();
 }
 
 /// Returns the diagnostic without secrets, whatever text it quotes.
-pub(crate) fn masked(diag: &Diagnostic) -> Diagnostic {
+pub(crate) fn mask_diagnostic(diag: &Diagnostic) -> Diagnostic {
     SHIPPED.with(|rules| match rules {
         Some(rules) => rules.mask_diagnostic(diag.clone()),
         None => diag.clone(),
@@ -394,8 +394,8 @@ pub(crate) fn masked(diag: &Diagnostic) -> Diagnostic {
 }
 
 /// Converts a diagnostic to JSON: `places` holds its own place and then the searched places.
-pub(crate) fn diag_json(diag: &Diagnostic) -> Value {
-    let diag = masked(diag);
+pub(crate) fn diagnostic_json(diag: &Diagnostic) -> Value {
+    let diag = mask_diagnostic(diag);
     let place = diag.place.as_ref().map(|place| {
         let (line, column) = place.line_column();
         format!("{}:{line}:{column}", place.name)
@@ -415,7 +415,7 @@ pub(crate) fn diag_json(diag: &Diagnostic) -> Value {
 }
 
 /// Joins the lines of a text into one.
-pub(crate) fn one_line(text: &str) -> String {
+pub(crate) fn join_lines(text: &str) -> String {
     text.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
@@ -424,7 +424,7 @@ mod tests {
     use super::*;
 
     /// Returns the output of `watch` during `time`.
-    fn shown(time: Duration) -> String {
+    fn progress_output(time: Duration) -> String {
         let (done, end) = mpsc::channel();
         let mut out = Vec::new();
         thread::scope(|scope| {
@@ -432,15 +432,15 @@ mod tests {
                 thread::sleep(time);
                 drop(done);
             });
-            watch(&|| "line".into(), &end, &mut out);
+            show_progress(&|| "line".into(), &end, &mut out);
         });
         String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn slow_work_shows_transient_progress_line() {
-        assert_eq!(shown(Duration::ZERO), "");
-        let long = shown(PATIENCE + BLINK * 5);
+        assert_eq!(progress_output(Duration::ZERO), "");
+        let long = progress_output(PATIENCE + BLINK * 5);
         let lines = long.strip_suffix("\r\x1b[K\x1b[?7l\x1b[?7h").unwrap();
         assert_eq!(lines, "\r\x1b[K\x1b[?7lline\x1b[?7h".repeat(lines.matches("line").count()));
         assert_ne!(lines, "");

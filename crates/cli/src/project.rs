@@ -6,14 +6,14 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_core::record::{Id, is_project_name, project_of_url};
+use callsheet_core::record::{Id, is_project_name, project_from_url};
 use callsheet_core::{SourceId, SourceRoot, Sources as _};
-use callsheet_run::{Disk, Git, Roots, WritableFolder, read_own};
+use callsheet_run::{Disk, Git, Roots, WritableFolder, read_own_text};
 use callsheet_store::new_id;
 use serde::{Deserialize, Serialize};
 
 use crate::app::AppContext;
-use crate::state::{hold, name_of, private_folder, replace_private, state_dir};
+use crate::state::{create_private_folder, directory_key, hold_lock, replace_private, state_dir};
 
 /// File in git's common directory that holds the project's id.
 const ID_FILE: &str = "callsheet-id";
@@ -46,24 +46,24 @@ fn inode(path: &Path) -> u64 {
     path.metadata().map_or(0, |found| found.ino())
 }
 
-fn by_path(path: &Path) -> Result<Option<KnownDirectory>, Diagnostics> {
-    Ok(read_place(&state_dir()?.join("places").join(name_of(path))))
+fn find_by_path(path: &Path) -> Result<Option<KnownDirectory>, Diagnostics> {
+    Ok(read_place(&state_dir()?.join("places").join(directory_key(path))))
 }
 
-fn by_id(id: &Id) -> Result<Option<KnownDirectory>, Diagnostics> {
-    Ok(read_place(&folder_of(id)?.join("place")))
+fn find_by_id(id: &Id) -> Result<Option<KnownDirectory>, Diagnostics> {
+    Ok(read_place(&project_folder(id)?.join("place")))
 }
 
-fn folder_of(id: &Id) -> Result<PathBuf, Diagnostics> {
+fn project_folder(id: &Id) -> Result<PathBuf, Diagnostics> {
     Ok(state_dir()?.join("projects").join(id.as_str()))
 }
 
 fn read_place(path: &Path) -> Option<KnownDirectory> {
-    serde_json::from_str(&read_own(path)?).ok()
+    serde_json::from_str(&read_own_text(path)?).ok()
 }
 
 /// Reads the id in git's common directory. Does not follow a link, and accepts only an id.
-fn written_id(common: &Path) -> Option<Id> {
+fn read_written_id(common: &Path) -> Option<Id> {
     let roots = Roots { project: Some(common.to_owned()), ..Roots::default() };
     let text =
         Disk::new(&roots, ID_BYTES).text(&SourceId::new(SourceRoot::Project, ID_FILE).ok()?).ok()??;
@@ -81,10 +81,10 @@ fn write_id(common: &Path, id: &Id) {
 }
 
 /// Acquires the lock for looking up and writing places.
-fn lock() -> Result<File, Diagnostics> {
+fn lock_places() -> Result<File, Diagnostics> {
     let folder = state_dir()?.join("places");
-    private_folder(&folder)?;
-    hold(&folder.join("lock"))
+    create_private_folder(&folder)?;
+    hold_lock(&folder.join("lock"))
 }
 
 /// Id found in the git directory, with its reliability.
@@ -99,17 +99,17 @@ enum GitProjectId {
 }
 
 fn read_git_id(common: &Path) -> Result<GitProjectId, Diagnostics> {
-    let written = written_id(common);
+    let written = read_written_id(common);
     let moved = match &written {
         // The former place does not hold the id any more.
-        Some(id) => by_id(id)?.filter(|place| {
+        Some(id) => find_by_id(id)?.filter(|place| {
             Path::new(&place.path) != common
                 && (inode(common) == place.inode || !Path::new(&place.path).exists())
                 && inode(Path::new(&place.path)) != place.inode
         }),
         None => None,
     };
-    if let Some(kept) = by_path(common)? {
+    if let Some(kept) = find_by_path(common)? {
         let is_same = kept.inode == inode(common);
         return Ok(match moved {
             Some(moved) if !is_same && moved.inode == inode(common) => GitProjectId::Kept(moved.id),
@@ -118,7 +118,7 @@ fn read_git_id(common: &Path) -> Result<GitProjectId, Diagnostics> {
     }
     Ok(match (written, moved) {
         (Some(_), Some(moved)) => GitProjectId::Kept(moved.id),
-        (Some(id), None) => match by_id(&id)? {
+        (Some(id), None) => match find_by_id(&id)? {
             Some(place) if Path::new(&place.path) == common => GitProjectId::Kept(id),
             Some(place) => GitProjectId::CopyOf(place.path),
             None => GitProjectId::Written(id),
@@ -132,7 +132,7 @@ impl ProjectHome {
     /// `create` is set.
     pub(crate) fn find(project: &Path, create: bool) -> Result<Self, Diagnostics> {
         let project = &project.canonicalize().unwrap_or_else(|_| project.to_owned());
-        let found = Git::with_common(project).ok().flatten();
+        let found = Git::open_with_common(project).ok().flatten();
         let below = found.as_ref().and_then(|found| project.strip_prefix(found.git.top()).ok());
         let below = below.map(Path::to_owned).unwrap_or_default();
         // A `.git` that leads to a repository which does not name this worktree identifies no project, unless
@@ -140,8 +140,8 @@ impl ProjectHome {
         let common = match &found {
             Some(found) if found.leads_back => Some(found.common.clone()),
             Some(found) => {
-                let known = by_path(&found.common).unwrap_or_default();
-                let own = by_path(project).unwrap_or_default().map(|place| place.id);
+                let known = find_by_path(&found.common).unwrap_or_default();
+                let own = find_by_path(project).unwrap_or_default().map(|place| place.id);
                 let is_others = known.is_some_and(|known| own != Some(known.id));
                 (!is_others).then(|| found.common.clone())
             }
@@ -152,19 +152,19 @@ impl ProjectHome {
         if !create && state_dir().is_err() {
             return Ok(home);
         }
-        let held = if create { Some(lock()?) } else { None };
-        home.look(project, create)?;
+        let held = if create { Some(lock_places()?) } else { None };
+        home.resolve(project, create)?;
         drop(held);
         Ok(home)
     }
 
-    fn look(&mut self, project: &Path, create: bool) -> Result<(), Diagnostics> {
+    fn resolve(&mut self, project: &Path, create: bool) -> Result<(), Diagnostics> {
         let common = self.common.clone();
         let common = common.as_deref();
         let says = common.map_or(Ok(GitProjectId::Nothing), read_git_id)?;
         // The directory itself decides: a `.git` that was removed, or that leads to another repository now,
         // changes nothing.
-        let kept = by_path(project)?;
+        let kept = find_by_path(project)?;
         let is_same = kept.as_ref().is_some_and(|kept| kept.inode == inode(project));
         let warn = |message: String| {
             let hint = "its ledger stays the same; `callsheet ledger path` shows it";
@@ -195,9 +195,9 @@ impl ProjectHome {
             None => None,
         };
         if let (Some(id), Some(common)) = (&id, common) {
-            let written = written_id(common);
+            let written = read_written_id(common);
             if written.as_ref() != Some(id) {
-                let was_kept = by_path(common)?.is_some_and(|place| place.id == *id);
+                let was_kept = find_by_path(common)?.is_some_and(|place| place.id == *id);
                 if was_kept && self.talk.is_empty() {
                     let how = if written.is_some() { "changed" } else { "removed" };
                     self.talk.push(warn(format!("the id of this project was {how} in its git directory")));
@@ -208,10 +208,10 @@ impl ProjectHome {
             }
         }
         if let Some(id) = &id {
-            let is_kept = folder_of(id)?.join("place").exists();
+            let is_kept = project_folder(id)?.join("place").exists();
             if create || is_kept {
-                let kept =
-                    remember(id, common.unwrap_or(project), true).and_then(|()| remember(id, project, false));
+                let kept = store_directory(id, common.unwrap_or(project), true)
+                    .and_then(|()| store_directory(id, project, false));
                 // A reader may lack write access: the next writer stores it.
                 if create {
                     kept?;
@@ -224,11 +224,11 @@ impl ProjectHome {
 
     /// Returns the path of the project's own ledger. A project below the top of its worktree has a separate
     /// ledger.
-    pub(crate) fn ledger(&self) -> Result<Option<PathBuf>, Diagnostics> {
+    pub(crate) fn ledger_path(&self) -> Result<Option<PathBuf>, Diagnostics> {
         let Some(id) = &self.id else { return Ok(None) };
-        let mut folder = folder_of(id)?;
+        let mut folder = project_folder(id)?;
         if !self.below.as_os_str().is_empty() {
-            folder.push(name_of(&self.below));
+            folder.push(directory_key(&self.below));
         }
         Ok(Some(folder.join("ledger.db")))
     }
@@ -239,7 +239,7 @@ impl ProjectHome {
         if let Some(name) = &app.config.project {
             return name.clone();
         }
-        let origin = self.git.as_ref().and_then(|git| project_of_url(&git.origin()?));
+        let origin = self.git.as_ref().and_then(|git| project_from_url(&git.origin_url()?));
         let folder = || {
             // A worktree has the name of the checkout that it belongs to.
             let is_git = |common: &&PathBuf| common.file_name().is_some_and(|name| name == ".git");
@@ -257,18 +257,18 @@ impl ProjectHome {
 }
 
 /// Stores the id of a directory, and if `own` is set, the directory of the id.
-fn remember(id: &Id, path: &Path, own: bool) -> Result<(), Diagnostics> {
+fn store_directory(id: &Id, path: &Path, own: bool) -> Result<(), Diagnostics> {
     let place =
         KnownDirectory { id: id.clone(), path: path.to_string_lossy().into_owned(), inode: inode(path) };
     let text = serde_json::to_string(&place).unwrap_or_default();
     let places = state_dir()?.join("places");
-    if by_path(path)?.as_ref() != Some(&place) {
-        private_folder(&places)?;
-        replace_private(&places.join(name_of(path)), &text)?;
+    if find_by_path(path)?.as_ref() != Some(&place) {
+        create_private_folder(&places)?;
+        replace_private(&places.join(directory_key(path)), &text)?;
     }
-    if own && by_id(id)?.as_ref() != Some(&place) {
-        private_folder(&folder_of(id)?)?;
-        replace_private(&folder_of(id)?.join("place"), &text)?;
+    if own && find_by_id(id)?.as_ref() != Some(&place) {
+        create_private_folder(&project_folder(id)?)?;
+        replace_private(&project_folder(id)?.join("place"), &text)?;
     }
     Ok(())
 }

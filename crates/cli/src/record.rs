@@ -5,15 +5,15 @@ use std::io::Read as _;
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::library::format::ModelApi;
-use callsheet_core::record::{Digest, MadeBy, RecordBundle, Run, SealedText, keep};
+use callsheet_core::record::{Digest, MadeBy, RecordBundle, Run, SealedText, build_record};
 use callsheet_core::render::{RenderedText, render};
 use callsheet_core::secrets::{GateReport, HmacKey, seal};
 use callsheet_core::{ComposedPrompt, Request, Snapshot, compose};
-use callsheet_run::user_name;
+use callsheet_run::read_user_name;
 use callsheet_store::{new_id, now};
 
 use crate::app::AppContext;
-use crate::drive::host;
+use crate::drive::host_name;
 
 /// Inputs of a prompt.
 pub(crate) struct PromptInputs {
@@ -24,14 +24,18 @@ pub(crate) struct PromptInputs {
     pub(crate) passed: GateReport,
 }
 
-fn fault(why: impl Into<String>) -> Diagnostic {
+fn ledger_error(why: impl Into<String>) -> Diagnostic {
     Diagnostic::error(Code::LedgerFailed, why)
 }
 
 impl PromptInputs {
     /// Creates a new run for the prompt.
-    pub(crate) fn run(&self, app: &AppContext<'_>, composed: &ComposedPrompt) -> Result<Run, Diagnostics> {
-        let id = new_id().ok_or_else(|| fault("an id could not be made"))?;
+    pub(crate) fn new_run(
+        &self,
+        app: &AppContext<'_>,
+        composed: &ComposedPrompt,
+    ) -> Result<Run, Diagnostics> {
+        let id = new_id().ok_or_else(|| ledger_error("an id could not be made"))?;
         let task = self.request.task.as_ref().and_then(|task| task.id.as_ref());
         Ok(Run {
             id,
@@ -47,7 +51,7 @@ impl PromptInputs {
     }
 
     /// Builds the ledger records of the prompt.
-    pub(crate) fn kept(
+    pub(crate) fn build_record(
         &self,
         run: Run,
         (composed, rendered): (&ComposedPrompt, &RenderedText),
@@ -55,18 +59,18 @@ impl PromptInputs {
     ) -> Result<RecordBundle, Diagnostics> {
         let mut kept = if self.request.secret.is_empty() {
             let made = (composed, rendered, self.api);
-            keep(run, &self.request, &self.snapshot, made, talk).map_err(fault)?
+            build_record(run, &self.request, &self.snapshot, made, talk).map_err(ledger_error)?
         } else {
-            self.sealed(run, rendered, talk)?
+            self.build_sealed_record(run, rendered, talk)?
         };
-        kept.composed.made_by = Some(MadeBy { host: host(), user: user_name() });
+        kept.composed.made_by = Some(MadeBy { host: host_name(), user: read_user_name() });
         kept.composed.secrets = Some(self.passed.clone()).filter(|passed| !passed.found.is_empty());
         Ok(kept)
     }
 
     /// Builds the records of the same prompt with a seal in the place of each secret value, and with the
     /// keyed hash of the delivered text.
-    fn sealed(
+    fn build_sealed_record(
         &self,
         run: Run,
         delivered: &RenderedText,
@@ -74,13 +78,13 @@ impl PromptInputs {
     ) -> Result<RecordBundle, Diagnostics> {
         let mut key = [0; 32];
         let random = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut key));
-        random.map_err(|error| fault(format!("no random key can be had: {error}")))?;
+        random.map_err(|error| ledger_error(format!("no random key can be had: {error}")))?;
         let keyed = HmacKey::new(key);
         let request = seal(&self.request, &keyed);
         let composed = compose(&request, &self.snapshot)?;
         let rendered = render(&composed.prompt, composed.prompt.format, self.api)?;
         let made = (&composed, &rendered, self.api);
-        let mut kept = keep(run, &request, &self.snapshot, made, talk).map_err(fault)?;
+        let mut kept = build_record(run, &request, &self.snapshot, made, talk).map_err(ledger_error)?;
         kept.composed.sealed =
             Some(SealedText { key: Digest(key), text: keyed.hash(delivered.text.as_bytes()) });
         Ok(kept)

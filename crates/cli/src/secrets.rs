@@ -11,21 +11,21 @@ use callsheet_core::secrets::{SecretMode, SecretRules};
 use callsheet_core::{SharedText, SlotValues, SourceError, SourceId};
 
 use crate::app::AppContext;
-use crate::commands::compose::Purpose;
-use crate::commands::verify::open;
+use crate::composition::Purpose;
 use crate::config::stricter_mode;
-use crate::failure::usage;
-use crate::inputs::{pair, unreadable};
+use crate::failure::usage_error;
+use crate::inputs::open_input;
+use crate::inputs::{parse_pair, unreadable_error};
 
 /// Returns the mode of the flag, else of the configuration; else warns, or refuses if the prompt is recorded.
-pub(crate) fn mode(
+pub(crate) fn choose_mode(
     app: &AppContext<'_>,
     said: Option<SecretMode>,
     then: Purpose,
 ) -> Result<SecretMode, Diagnostics> {
     let mode = match (said.or(app.config.secrets.value), then) {
         (Some(SecretMode::Warn), Purpose::Record) if said.is_some() => {
-            return Err(usage("a secret is not recorded with a warning")
+            return Err(usage_error("a secret is not recorded with a warning")
                 .hint("`--secrets redact`, or `allow`")
                 .into());
         }
@@ -36,7 +36,7 @@ pub(crate) fn mode(
 }
 
 /// Loads the rules of the project and the user, and the shipped ones.
-pub(crate) fn rules(app: &AppContext<'_>) -> Result<SecretRules, Diagnostics> {
+pub(crate) fn load_rules(app: &AppContext<'_>) -> Result<SecretRules, Diagnostics> {
     SecretRules::load(&app.disk(None), &app.config.layout())
 }
 
@@ -47,10 +47,12 @@ pub(crate) fn refuse_secrets(
     said: Option<SecretMode>,
     texts: &[(String, &str)],
 ) -> Result<(), Diagnostics> {
-    if texts.is_empty() || said.map_or_else(|| mode(app, None, Purpose::Record), Ok)? == SecretMode::Allow {
+    if texts.is_empty()
+        || said.map_or_else(|| choose_mode(app, None, Purpose::Record), Ok)? == SecretMode::Allow
+    {
         return Ok(());
     }
-    let rules = rules(app)?;
+    let rules = load_rules(app)?;
     let mut diags = Vec::new();
     for (place, text) in texts {
         for hit in rules.scan(text) {
@@ -77,7 +79,7 @@ const MUCH: usize = 1 << 20;
 
 /// Returns the texts in which the rules find nothing, scanned with as many threads as the machine runs at
 /// once. Returns nothing if there is little text.
-pub(crate) fn clean(
+pub(crate) fn find_clean_texts(
     rules: &SecretRules,
     texts: &BTreeMap<SourceId, SharedText>,
 ) -> Vec<(SourceId, SharedText)> {
@@ -111,7 +113,7 @@ pub(crate) fn clean(
 
 /// Returns the value of an environment variable. Its name may appear on a command line, which other users can
 /// see; its value must not.
-pub(crate) fn variable(name: &str) -> Result<SharedText, Diagnostics> {
+pub(crate) fn read_variable(name: &str) -> Result<SharedText, Diagnostics> {
     match std::env::var(name) {
         Ok(value) => Ok(value.into()),
         Err(std::env::VarError::NotPresent) => Err(Diagnostic::error(
@@ -120,34 +122,34 @@ pub(crate) fn variable(name: &str) -> Result<SharedText, Diagnostics> {
         )
         .into()),
         Err(std::env::VarError::NotUnicode(_)) => {
-            Err(usage(format!("the environment variable `{name}` is not UTF-8")).into())
+            Err(usage_error(format!("the environment variable `{name}` is not UTF-8")).into())
         }
     }
 }
 
 /// Reads values that are marked as secret from files and from the environment.
-pub(crate) fn given(
+pub(crate) fn read_secret_values(
     app: &AppContext<'_>,
     files: &[String],
     variables: &[String],
 ) -> Result<SlotValues, Diagnostics> {
     let mut given = SlotValues::default();
     for item in files {
-        let (key, path) = pair("set_secret", item)?;
+        let (key, path) = parse_pair("set_secret", item)?;
         let limit = app.config.max_file_bytes.value;
         let mut text = String::new();
-        open(app, path)?
+        open_input(app, path)?
             .take(limit.saturating_add(1))
             .read_to_string(&mut text)
-            .map_err(|error| unreadable(path, &SourceError::Unreadable(error.to_string())))?;
+            .map_err(|error| unreadable_error(path, &SourceError::Unreadable(error.to_string())))?;
         if text.len() as u64 > limit {
-            return Err(unreadable(path, &SourceError::TooLarge { size: text.len() as u64, limit }));
+            return Err(unreadable_error(path, &SourceError::TooLarge { size: text.len() as u64, limit }));
         }
         given.insert(key.into(), text.into());
     }
     for item in variables {
-        let (key, name) = pair("set_secret_env", item)?;
-        given.insert(key.into(), variable(name)?);
+        let (key, name) = parse_pair("set_secret_env", item)?;
+        given.insert(key.into(), read_variable(name)?);
     }
     Ok(given)
 }

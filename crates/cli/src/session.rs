@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics, visible};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, escape_invisible};
 use callsheet_core::library::layout::Layout;
 use callsheet_core::library::preferences::{self, Preference};
 use callsheet_core::library::yaml::read_yaml;
 use callsheet_core::secrets::mask_addresses;
-use callsheet_core::submission::{self, AcceptedSubmission, waiting};
+use callsheet_core::submission::{self, AcceptedSubmission, find_waiting_files};
 use callsheet_core::{SourceId, SourceRoot, Sources as _};
-use callsheet_run::{Disk, Roots, WritableFolder, WriteError, shared_names};
+use callsheet_run::{Disk, Roots, WritableFolder, WriteError, find_shared_names};
 use serde_json::{Value, json};
 
-use crate::app::{AppContext, named_directory};
-use crate::print::{masked, one_line};
+use crate::app::{AppContext, resolve_directory};
+use crate::print::{join_lines, mask_diagnostic};
 use crate::write::check_stays_inside;
 
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl SessionDir {
         let dir = match dir {
             Some(dir) => {
                 let path = app.session_path(dir);
-                let real = named_directory(&path, dir)?;
+                let real = resolve_directory(&path, dir)?;
                 check_stays_inside(&app.project, &path, &real)?;
                 real
             }
@@ -97,10 +97,12 @@ impl SessionDir {
     /// Submits the files that agents wrote for the contract `tool`. Writes nothing unless all of them are
     /// valid.
     pub(crate) fn submit_files(&self, tool: &str) -> Result<Vec<SubmissionResult>, Diagnostics> {
-        let files = waiting(&self.disk, &self.layout, tool)?;
+        let files = find_waiting_files(&self.disk, &self.layout, tool)?;
         if files.is_empty() {
             let message = format!("there is no file in the session that hands in `{tool}`");
-            return Err(Diagnostic::error(Code::InputNotFound, message).looked([self.dir.display()]).into());
+            return Err(Diagnostic::error(Code::InputNotFound, message)
+                .searched([self.dir.display()])
+                .into());
         }
         let mut all = Vec::new();
         let mut wrong = Vec::new();
@@ -127,14 +129,14 @@ impl SessionDir {
     ) -> Result<FileSubmissions, Diagnostics> {
         let mut handed_in = FileSubmissions::default();
         for (path, named) in
-            waiting(&self.disk, &self.layout, tool)?.into_iter().filter(|(path, _)| wanted(path))
+            find_waiting_files(&self.disk, &self.layout, tool)?.into_iter().filter(|(path, _)| wanted(path))
         {
             match self.judge_file(tool, &path, &named) {
                 Ok((submitted, data)) => {
                     let verdict = data["verdict"].as_str().map(str::to_owned);
                     handed_in.accepted.push((verdict, self.carry_out(submitted)?));
                 }
-                Err(failure) => handed_in.refused.extend(reasons(&failure, Some(&path))),
+                Err(failure) => handed_in.refused.extend(refusal_reasons(&failure, Some(&path))),
             }
         }
         Ok(handed_in)
@@ -175,17 +177,17 @@ impl SessionDir {
 
     fn judge(&self, tool: &str, data: &Value) -> Result<AcceptedSubmission, Diagnostics> {
         submission::submit_with_shared_names(&self.disk, &self.layout, tool, data, &|| {
-            shared_names(&self.project)
+            find_shared_names(&self.project)
         })
     }
 
     fn carry_out(&self, submitted: AcceptedSubmission) -> Result<SubmissionResult, Diagnostics> {
         let AcceptedSubmission { changes, preferences, questions } = submitted;
-        let folder = open(&self.dir)?;
-        folder.apply(&changes).map_err(|error| failed(&error))?;
+        let folder = open_folder(&self.dir)?;
+        folder.apply(&changes).map_err(|error| write_error(&error))?;
         let (approved, proposed) =
             if self.proposes { (Vec::new(), preferences) } else { (preferences, Vec::new()) };
-        let preferences = remember(&self.project, &self.layout, self.max_file_bytes, &approved)?;
+        let preferences = add_preferences(&self.project, &self.layout, self.max_file_bytes, &approved)?;
         let written = changes.write.into_keys().collect();
         Ok(SubmissionResult { written, removed: changes.remove, preferences, proposed, questions })
     }
@@ -193,9 +195,9 @@ impl SessionDir {
 
 /// Renders the reasons of a refusal, each with its place. They are recorded, so they must not contain
 /// secrets.
-pub(crate) fn reasons(Diagnostics(diags): &Diagnostics, file: Option<&str>) -> Vec<String> {
+pub(crate) fn refusal_reasons(Diagnostics(diags): &Diagnostics, file: Option<&str>) -> Vec<String> {
     let reason = |diag: &Diagnostic| {
-        let diag = masked(diag);
+        let diag = mask_diagnostic(diag);
         let place = diag.place.as_ref().map(|place| {
             let (line, column) = place.line_column();
             format!("{}:{line}:{column}: ", place.name)
@@ -209,15 +211,15 @@ pub(crate) fn reasons(Diagnostics(diags): &Diagnostics, file: Option<&str>) -> V
         let hints: String = diag.hints.iter().map(|hint| format!("; {hint}")).collect();
         let more =
             if diag.more > 0 { format!("; and {} more of this kind", diag.more) } else { String::new() };
-        let message = one_line(&diag.message);
+        let message = join_lines(&diag.message);
         let reason = format!("{place}{message}{hints}{more}");
-        mask_addresses(&visible(&reason))
+        mask_addresses(&escape_invisible(&reason))
     };
     diags.iter().map(reason).collect()
 }
 
 /// Adds preferences to the extension files of their roles. Returns the new ones by role.
-pub(crate) fn remember(
+pub(crate) fn add_preferences(
     project: &Path,
     layout: &Layout,
     limit: u64,
@@ -229,9 +231,9 @@ pub(crate) fn remember(
     }
     let mut added = BTreeMap::new();
     for (role, bullets) in by_role {
-        let update = |text: &str| preferences::add(text, &bullets);
-        let new = open(project)?.update(&preferences::file(layout, role), limit, update);
-        added.insert(role.to_owned(), new.map_err(|error| failed(&error))?);
+        let update = |text: &str| preferences::add_bullets(text, &bullets);
+        let new = open_folder(project)?.update(&preferences::extension_path(layout, role), limit, update);
+        added.insert(role.to_owned(), new.map_err(|error| write_error(&error))?);
     }
     Ok(added)
 }
@@ -240,21 +242,22 @@ pub(crate) fn remember(
 pub(crate) fn new_preferences(app: &AppContext<'_>, preferences: &[Preference]) -> Vec<Preference> {
     let (disk, layout) = (app.disk(None), app.config.layout());
     let is_new = |preference: &&Preference| {
-        let id = SourceId::new(SourceRoot::Project, &preferences::file(&layout, &preference.role)).ok();
+        let id =
+            SourceId::new(SourceRoot::Project, &preferences::extension_path(&layout, &preference.role)).ok();
         let text = id.and_then(|id| disk.text(&id).ok().flatten()).unwrap_or_default();
-        !preferences::add(&text, &[&preference.bullet]).1.is_empty()
+        !preferences::add_bullets(&text, &[&preference.bullet]).1.is_empty()
     };
     preferences.iter().filter(is_new).cloned().collect()
 }
 
-pub(crate) fn open(dir: &Path) -> Result<WritableFolder, Diagnostics> {
+pub(crate) fn open_folder(dir: &Path) -> Result<WritableFolder, Diagnostics> {
     WritableFolder::open(dir).map_err(|error| {
         Diagnostic::error(Code::InputNotFound, format!("`{}` cannot be opened: {error}", dir.display()))
             .into()
     })
 }
 
-pub(crate) fn failed(error: &WriteError) -> Diagnostics {
+pub(crate) fn write_error(error: &WriteError) -> Diagnostics {
     Diagnostic::error(Code::OutputFailed, error.to_string()).into()
 }
 

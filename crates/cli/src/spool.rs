@@ -25,12 +25,12 @@ pub(crate) struct TextSpool {
 
 impl TextSpool {
     /// Returns a factory of spools whose files, if needed, are in `dir`.
-    pub(crate) fn maker(dir: &Path) -> impl FnMut() -> Box<dyn TextSink> {
+    pub(crate) fn factory(dir: &Path) -> impl FnMut() -> Box<dyn TextSink> {
         let dir = dir.to_owned();
         move || Box::new(Self { dir: dir.clone(), memory: Vec::new(), file: None, unwritten: Vec::new() })
     }
 
-    fn write(&mut self) -> io::Result<()> {
+    fn flush_unwritten(&mut self) -> io::Result<()> {
         if self.unwritten.is_empty() {
             return Ok(());
         }
@@ -51,13 +51,13 @@ impl TextSpool {
         if rest.is_empty() {
             return Ok(());
         }
-        self.write()?;
+        self.flush_unwritten()?;
         let offset = (at + first.len() - self.memory.len()) as u64;
         self.file.as_ref().ok_or(io::ErrorKind::UnexpectedEof)?.read_exact_at(rest, offset)
     }
 
-    fn whole(mut self) -> io::Result<Vec<u8>> {
-        self.write()?;
+    fn read_all(mut self) -> io::Result<Vec<u8>> {
+        self.flush_unwritten()?;
         let Some(mut file) = self.file else { return Ok(self.memory) };
         let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
         file.seek(SeekFrom::Start(0))?;
@@ -69,15 +69,15 @@ impl TextSpool {
 
 impl TextSink for TextSpool {
     fn push(&mut self, bytes: &[u8]) -> bool {
-        let room = if self.file.is_none() && self.unwritten.is_empty() {
+        let limit = if self.file.is_none() && self.unwritten.is_empty() {
             MOST_MEMORY.saturating_sub(self.memory.len())
         } else {
             0
         };
-        let (held, rest) = bytes.split_at(bytes.len().min(room));
+        let (held, rest) = bytes.split_at(bytes.len().min(limit));
         self.memory.extend_from_slice(held);
         self.unwritten.extend_from_slice(rest);
-        self.unwritten.len() < MOST_UNWRITTEN || self.write().is_ok()
+        self.unwritten.len() < MOST_UNWRITTEN || self.flush_unwritten().is_ok()
     }
 
     fn clear(&mut self) {
@@ -91,6 +91,6 @@ impl TextSink for TextSpool {
     }
 
     fn into_bytes(self: Box<Self>) -> Option<Vec<u8>> {
-        self.whole().ok()
+        self.read_all().ok()
     }
 }

@@ -11,21 +11,21 @@ use std::time::Duration;
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::record::{Digest, Id, sha256};
 use callsheet_run::{
-    LOCK_PATIENCE, ProcessTrace, WorktreeSnapshot, hold_file, last_documents, open_file, open_private,
-    read_own, state_home,
+    LOCK_PATIENCE, ProcessTrace, WorktreeSnapshot, lock_file, open_file, open_private, read_last_documents,
+    read_own_text, state_home,
 };
 
 /// Returns `$XDG_STATE_HOME/callsheet`.
 pub(crate) fn state_dir() -> Result<PathBuf, Diagnostics> {
-    state_home().ok_or_else(|| unusable("HOME is not set"))
+    state_home().ok_or_else(|| state_dir_error("HOME is not set"))
 }
 
-pub(crate) fn failed(path: &Path, error: &io::Error) -> Diagnostics {
-    unusable(&format!("`{}`: {error}", path.display()))
+pub(crate) fn path_error(path: &Path, error: &io::Error) -> Diagnostics {
+    state_dir_error(&format!("`{}`: {error}", path.display()))
 }
 
 /// Returns the common error for a state directory that cannot be written.
-fn unusable(why: &str) -> Diagnostics {
+fn state_dir_error(why: &str) -> Diagnostics {
     Diagnostic::error(Code::LedgerFailed, format!("the state directory of callsheet cannot be used: {why}"))
         .hint(STATE_HINT)
         .hint(
@@ -39,12 +39,12 @@ fn unusable(why: &str) -> Diagnostics {
 pub(crate) const STATE_HINT: &str =
     "set XDG_STATE_HOME to a directory that you can write, or name a place for the ledger with --ledger";
 
-pub(crate) fn private_folder(path: &Path) -> Result<(), Diagnostics> {
+pub(crate) fn create_private_folder(path: &Path) -> Result<(), Diagnostics> {
     if path.is_dir() {
         return Ok(());
     }
     if let Some(parent) = path.parent() {
-        private_folder(parent)?;
+        create_private_folder(parent)?;
     }
     let made = match DirBuilder::new().mode(0o700).create(path) {
         // The umask may have removed even the owner's permissions.
@@ -52,17 +52,17 @@ pub(crate) fn private_folder(path: &Path) -> Result<(), Diagnostics> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     };
-    made.map_err(|error| failed(path, &error))
+    made.map_err(|error| path_error(path, &error))
 }
 
 /// Holds a file as a lock until the returned file is dropped.
-pub(crate) fn hold(path: &Path) -> Result<File, Diagnostics> {
-    hold_file(path, LOCK_PATIENCE).map_err(|error| {
+pub(crate) fn hold_lock(path: &Path) -> Result<File, Diagnostics> {
+    lock_file(path, LOCK_PATIENCE).map_err(|error| {
         let hint = "another callsheet works on the same thing: wait for it, or end it";
         let message = format!("`{}`: {error}", path.display());
         match error.kind() {
             io::ErrorKind::TimedOut => Diagnostic::error(Code::LedgerLocked, message).hint(hint).into(),
-            _ => failed(path, &error),
+            _ => path_error(path, &error),
         }
     })
 }
@@ -73,7 +73,7 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Diagnostics> 
         file.set_len(0)?;
         io::Write::write_all(&mut file, text.as_bytes())
     };
-    write().map_err(|error| failed(path, &error))
+    write().map_err(|error| path_error(path, &error))
 }
 
 /// Writes a private file in one step: readers see the old text or the new one.
@@ -82,11 +82,11 @@ pub(crate) fn replace_private(path: &Path, text: &str) -> Result<(), Diagnostics
     let thread = std::thread::current().id();
     let fresh = path.with_extension(format!("{number}-{thread:?}.new"));
     write_private(&fresh, text)?;
-    fs::rename(&fresh, path).map_err(|error| failed(path, &error))
+    fs::rename(&fresh, path).map_err(|error| path_error(path, &error))
 }
 
 /// Returns a name for data that belongs to one directory.
-pub(crate) fn name_of(dir: &Path) -> String {
+pub(crate) fn directory_key(dir: &Path) -> String {
     use std::os::unix::ffi::OsStrExt as _;
     let Digest(bytes) = sha256(&[dir.as_os_str().as_bytes()]);
     bytes.iter().take(12).map(|byte| format!("{byte:02x}")).collect()
@@ -96,9 +96,9 @@ pub(crate) fn name_of(dir: &Path) -> String {
 /// runs again.
 pub(crate) fn lock_task(project: &str, task: &str) -> Result<File, Diagnostics> {
     let folder = state_dir()?.join("tasks");
-    private_folder(&folder)?;
-    let path = folder.join(name_of(Path::new(&format!("{project}\n{task}"))));
-    hold(&path)
+    create_private_folder(&folder)?;
+    let path = folder.join(directory_key(Path::new(&format!("{project}\n{task}"))));
+    hold_lock(&path)
 }
 
 /// Returns the runs of this machine, of all projects, whose records are incomplete.
@@ -119,12 +119,12 @@ pub(crate) struct RunDir {
 const PATIENCE: Duration = Duration::from_secs(3);
 
 impl RunDir {
-    pub(crate) fn of(run: &Id) -> Result<Self, Diagnostics> {
-        Ok(Self::below(&state_dir()?, run))
+    pub(crate) fn from_run(run: &Id) -> Result<Self, Diagnostics> {
+        Ok(Self::from_state_dir(&state_dir()?, run))
     }
 
     /// Returns the directory below a given state directory, for processes that may not have our environment.
-    pub(crate) fn below(state: &Path, run: &Id) -> Self {
+    pub(crate) fn from_state_dir(state: &Path, run: &Id) -> Self {
         Self { dir: state.join("runs").join(run.as_str()) }
     }
 
@@ -135,14 +135,14 @@ impl RunDir {
 
     /// Acquires the run lock, which is held while the returned file lives. Returns `None` if another process
     /// holds it.
-    pub(crate) fn sit(&self) -> Result<Option<File>, Diagnostics> {
-        private_folder(&self.dir)?;
+    pub(crate) fn try_lock(&self) -> Result<Option<File>, Diagnostics> {
+        create_private_folder(&self.dir)?;
         let path = self.dir.join("lock");
-        let lock = open_private(&path).map_err(|error| failed(&path, &error))?;
+        let lock = open_private(&path).map_err(|error| path_error(&path, &error))?;
         match lock.try_lock() {
             Ok(()) => Ok(Some(lock)),
             Err(fs::TryLockError::WouldBlock) => Ok(None),
-            Err(fs::TryLockError::Error(error)) => Err(failed(&path, &error)),
+            Err(fs::TryLockError::Error(error)) => Err(path_error(&path, &error)),
         }
     }
 
@@ -153,7 +153,7 @@ impl RunDir {
     }
 
     /// Asks the driving process to end the run.
-    pub(crate) fn ask_to_stop(&self) -> Result<(), Diagnostics> {
+    pub(crate) fn request_stop(&self) -> Result<(), Diagnostics> {
         write_private(&self.dir.join("stop"), "")
     }
 
@@ -163,41 +163,43 @@ impl RunDir {
         let _ = fs::remove_file(self.dir.join("stop"));
     }
 
-    pub(crate) fn is_asked_to_stop(&self) -> bool {
+    pub(crate) fn has_stop_request(&self) -> bool {
         self.dir.join("stop").exists()
     }
 
     /// Stores the worktree's snapshot for the process that must finish the run.
-    pub(crate) fn keep_before(&self, before: &WorktreeSnapshot) -> Result<(), Diagnostics> {
+    pub(crate) fn store_snapshot(&self, before: &WorktreeSnapshot) -> Result<(), Diagnostics> {
         let text = serde_json::to_string(before).unwrap_or_default();
         write_private(&self.dir.join("before.json"), &text)
     }
 
-    pub(crate) fn before(&self) -> Option<WorktreeSnapshot> {
-        serde_json::from_str(&read_own(&self.dir.join("before.json"))?).ok()
+    pub(crate) fn snapshot(&self) -> Option<WorktreeSnapshot> {
+        serde_json::from_str(&read_own_text(&self.dir.join("before.json"))?).ok()
     }
 
     /// Stores the pane in which the agent continues after its line was typed: the server's name and the pane.
-    pub(crate) fn keep_pane(&self, server: &str, pane: &str) -> Result<(), Diagnostics> {
+    pub(crate) fn store_pane(&self, server: &str, pane: &str) -> Result<(), Diagnostics> {
         write_private(&self.dir.join("pane"), &format!("{server}\n{pane}"))
     }
 
     pub(crate) fn pane(&self) -> Option<(String, String)> {
-        let text = read_own(&self.dir.join("pane"))?;
+        let text = read_own_text(&self.dir.join("pane"))?;
         let (server, pane) = text.split_once('\n')?;
         Some((server.into(), pane.into()))
     }
 
     /// Returns the documents of the run's flow after the last process of the run ended, if they are known.
     pub(crate) fn last_documents(&self, run: &Id) -> Option<BTreeMap<String, String>> {
-        if !self.dir.is_dir() || !ProcessTrace::open(run.as_str(), &self.dir).wait(PATIENCE).is_empty() {
+        if !self.dir.is_dir()
+            || !ProcessTrace::open(run.as_str(), &self.dir).wait_until_empty(PATIENCE).is_empty()
+        {
             return None;
         }
-        last_documents(&self.dir)
+        read_last_documents(&self.dir)
     }
 
     /// Removes the directory of a run whose records are complete.
-    pub(crate) fn clear(&self) {
+    pub(crate) fn remove(&self) {
         // A remaining file does no harm.
         let _ = fs::remove_dir_all(&self.dir);
     }

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_core::record::task_status::{TaskCheckout, TaskReason, TaskStatus, task_status};
+use callsheet_core::record::task_status::{TaskCheckout, TaskReason, TaskStatus, derive_task_status};
 use callsheet_core::record::{Id, RunSummary};
 use callsheet_run::Git;
 use callsheet_store::{Ledger, RunFilter, RunRow};
 
 use crate::app::AppContext;
-use crate::ledger::failure;
+use crate::ledger::ledger_diagnostics;
 
 /// Runs that belong together, the oldest first.
 #[derive(Debug)]
@@ -20,22 +20,22 @@ pub(crate) struct TaskRuns {
 }
 
 impl TaskRuns {
-    pub(crate) fn run(&self, id: &Id) -> Result<&RunSummary, Diagnostics> {
+    pub(crate) fn find_run(&self, id: &Id) -> Result<&RunSummary, Diagnostics> {
         let gone = || Diagnostic::error(Code::RunNotFound, format!("run {id} is not there any more")).into();
         self.runs.iter().find(|run| run.run.id == *id).ok_or_else(gone)
     }
 
     /// Returns the task's status, with the reasons.
     pub(crate) fn task_status(&self, app: &AppContext<'_>) -> (TaskStatus, Vec<TaskReason>) {
-        let git = Git::at(&app.project).ok().flatten();
-        task_status(
+        let git = Git::open(&app.project).ok().flatten();
+        derive_task_status(
             &self.runs,
             &mut TaskCheckout {
-                has_commit: &mut |commit| git.as_ref().is_some_and(|git| git.holds(commit)),
+                has_commit: &mut |commit| git.as_ref().is_some_and(|git| git.has_commit(commit)),
                 has_contents: &mut |worktree, since, contents| match worktree {
                     None => git.as_ref().is_some_and(|git| git.has_contents(since, contents)),
                     Some(worktree) => {
-                        let git = Git::at(worktree.as_ref()).ok().flatten();
+                        let git = Git::open(worktree.as_ref()).ok().flatten();
                         git.is_some_and(|git| git.has_contents(since, contents))
                     }
                 },
@@ -61,7 +61,7 @@ pub(crate) fn find_task(
         limit: usize::MAX,
         ..RunFilter::default()
     };
-    let mut rows = ledger.runs(&filter).map_err(failure)?;
+    let mut rows = ledger.runs(&filter).map_err(ledger_diagnostics)?;
     rows.reverse();
     if run.task.is_none() {
         rows.retain(|row| row.run.task.is_none());
@@ -72,11 +72,11 @@ pub(crate) fn find_task(
         Some(task) => task.clone(),
         None => rows.first().map_or_else(|| run.id.to_string(), |row| row.run.id.to_string()),
     };
-    Ok(TaskRuns { name, runs: accounts(ledger, &rows)? })
+    Ok(TaskRuns { name, runs: read_summaries(ledger, &rows)? })
 }
 
 /// Returns the tasks of the newest runs, at most `limit`, the newest first.
-pub(crate) fn newest(
+pub(crate) fn newest_tasks(
     app: &AppContext<'_>,
     ledger: &mut Ledger,
     limit: usize,
@@ -87,10 +87,10 @@ pub(crate) fn newest(
         limit: usize::MAX,
         ..RunFilter::default()
     };
-    let rows = ledger.runs(&filter).map_err(failure)?;
+    let rows = ledger.runs(&filter).map_err(ledger_diagnostics)?;
     let parents: BTreeMap<&Id, &Id> =
         rows.iter().filter_map(|row| Some((&row.run.id, row.run.parent.as_ref()?))).collect();
-    let root = |run: &Id| root_of(run, |id| parents.get(id).copied()).to_string();
+    let root = |run: &Id| find_root(run, |id| parents.get(id).copied()).to_string();
     // Tasks of two projects can have the same name.
     let mut order: Vec<(Option<&str>, String)> = Vec::new();
     let mut groups: BTreeMap<(Option<&str>, String), Vec<&RunRow>> = BTreeMap::new();
@@ -108,7 +108,7 @@ pub(crate) fn newest(
             break;
         }
         let rows: Vec<RunRow> = groups.remove(&key).unwrap_or_default().into_iter().cloned().collect();
-        let mut runs = accounts(ledger, &rows)?;
+        let mut runs = read_summaries(ledger, &rows)?;
         // The runs of a flow belong to it, and `flow status` shows them.
         runs.retain(|run| run.launch.as_ref().is_none_or(|launch| launch.flow.is_empty()));
         if !runs.is_empty() {
@@ -120,7 +120,7 @@ pub(crate) fn newest(
 
 /// Returns the first of the runs from which `run` was made. In a foreign ledger, runs can be made from each
 /// other.
-fn root_of<'r>(run: &'r Id, parent: impl Fn(&Id) -> Option<&'r Id>) -> &'r Id {
+fn find_root<'r>(run: &'r Id, parent: impl Fn(&Id) -> Option<&'r Id>) -> &'r Id {
     let mut seen = BTreeSet::from([run]);
     let mut root = run;
     while let Some(next) = parent(root).filter(|next| seen.insert(*next)) {
@@ -129,14 +129,14 @@ fn root_of<'r>(run: &'r Id, parent: impl Fn(&Id) -> Option<&'r Id>) -> &'r Id {
     root
 }
 
-fn accounts(ledger: &mut Ledger, rows: &[RunRow]) -> Result<Vec<RunSummary>, Diagnostics> {
-    rows.iter().map(|row| ledger.account(&row.run.id).map_err(failure)).collect()
+fn read_summaries(ledger: &mut Ledger, rows: &[RunRow]) -> Result<Vec<RunSummary>, Diagnostics> {
+    rows.iter().map(|row| ledger.run_summary(&row.run.id).map_err(ledger_diagnostics)).collect()
 }
 
 /// Returns the root of the runs from which `run` was made, with all its descendants.
 fn related_runs(rows: &[RunRow], run: &Id) -> BTreeSet<Id> {
     let parent = |id: &Id| rows.iter().find(|row| row.run.id == *id).and_then(|row| row.run.parent.as_ref());
-    let mut family = BTreeSet::from([root_of(run, parent).clone()]);
+    let mut family = BTreeSet::from([find_root(run, parent).clone()]);
     // A parent is older than its children, so one pass finds all.
     for row in rows {
         if row.run.parent.as_ref().is_some_and(|parent| family.contains(parent)) {

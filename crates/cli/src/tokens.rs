@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 use std::thread;
 
-use callsheet_core::diag::{Diagnostic, visible};
+use callsheet_core::diag::{Diagnostic, escape_invisible};
 use callsheet_core::library::agent::{TokenEncoding, TokenizerSpec};
 use callsheet_core::render::RenderedText;
 use callsheet_core::{ComposedPrompt, Degradation};
@@ -21,7 +21,7 @@ static CL100K_BASE: LazyLock<CoreBpe> = LazyLock::new(tiktoken::encoding::cl100k
 static O200K_BASE: LazyLock<CoreBpe> = LazyLock::new(tiktoken::encoding::o200k_base);
 
 /// Starts to load the vocabulary of most models in the background.
-pub(crate) fn prepare() {
+pub(crate) fn preload() {
     // If no thread can be spawned, the vocabulary is loaded on first use.
     let _ = thread::Builder::new().spawn(|| LazyLock::force(&O200K_BASE));
 }
@@ -30,13 +30,13 @@ pub(crate) fn prepare() {
 pub(crate) struct TokenCounter(TokenizerSpec);
 
 /// Counts the tokens of a text by the default vocabulary.
-pub(crate) fn tokens(text: &str) -> usize {
+pub(crate) fn count_tokens(text: &str) -> usize {
     TokenCounter(TokenizerSpec::default()).count(text)
 }
 
 impl TokenCounter {
     /// Returns the counter for the agent and model of the prompt.
-    pub(crate) fn of(composed: &ComposedPrompt) -> Self {
+    pub(crate) fn from_prompt(composed: &ComposedPrompt) -> Self {
         let known = composed.agent.tokenizer_for(composed.prompt.model.as_deref());
         Self(known.cloned().unwrap_or_else(|| TokenizerSpec {
             percent: Some(100),
@@ -46,11 +46,11 @@ impl TokenCounter {
     }
 
     pub(crate) fn count(&self, text: &str) -> usize {
-        self.0.scale_tokens(CountedParts::new(text, &|part| self.exactly(part)).all())
+        self.0.scale_tokens(CountedParts::new(text, &|part| self.count_exactly(part)).total())
     }
 
     /// Counts tokens by the vocabulary alone, without the scaling of an estimate.
-    fn exactly(&self, text: &str) -> usize {
+    fn count_exactly(&self, text: &str) -> usize {
         let vocabulary = match self.0.encoding {
             TokenEncoding::Cl100kBase => &CL100K_BASE,
             TokenEncoding::O200kBase => &O200K_BASE,
@@ -60,8 +60,8 @@ impl TokenCounter {
     }
 
     /// Returns a warning if `tokens` exceeds the model's context window.
-    pub(crate) fn over_window(&self, tokens: usize) -> Option<Diagnostic> {
-        self.0.window_warning(tokens)
+    pub(crate) fn window_warning(&self, tokens: usize) -> Option<Diagnostic> {
+        self.0.check_window(tokens)
     }
 }
 
@@ -89,10 +89,10 @@ impl TokenSummary {
         rendered: &RenderedText,
         sections: Vec<(String, Range<usize>)>,
     ) -> Self {
-        let counter = TokenCounter::of(composed);
-        let exactly = |text: &str| counter.exactly(text);
+        let counter = TokenCounter::from_prompt(composed);
+        let exactly = |text: &str| counter.count_exactly(text);
         let counted = CountedParts::new(&rendered.text, &exactly);
-        let tokens = counter.0.scale_tokens(counted.all());
+        let tokens = counter.0.scale_tokens(counted.total());
         let share = |range: Range<usize>| TokenShare {
             bytes: range.len(),
             tokens: counter.0.scale_tokens(counted.count_within(&rendered.text, range, &exactly)),
@@ -108,15 +108,15 @@ impl TokenSummary {
     }
 
     /// Returns a warning if the prompt exceeds the model's context window.
-    pub(crate) fn over_window(&self) -> Option<Diagnostic> {
-        self.counter.over_window(self.total.tokens)
+    pub(crate) fn window_warning(&self) -> Option<Diagnostic> {
+        self.counter.window_warning(self.total.tokens)
     }
 
     fn method(&self) -> &str {
         if self.counter.0.method.is_empty() { "exact" } else { &self.counter.0.method }
     }
 
-    pub(crate) fn json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let share = |name: &str, share: &TokenShare| json!({ "name": name, "tokens": share.tokens, "bytes": share.bytes });
         json!({
             "encoding": self.counter.0.encoding,
@@ -133,7 +133,7 @@ impl TokenSummary {
     }
 
     /// Formats the summary as a table for people.
-    pub(crate) fn table(&self) -> String {
+    pub(crate) fn to_table(&self) -> String {
         let row =
             |share: &TokenShare, name: &str| format!("{:>9} {:>9}  {name}\n", share.tokens, share.bytes);
         let mut table = format!("{:>9} {:>9}\n", "tokens", "bytes");
@@ -142,9 +142,10 @@ impl TokenSummary {
         }
         table.push_str(&row(&self.total, "in all"));
         let encoding = self.counter.0.encoding.name();
-        let model = self.model.as_ref().map(|model| format!(" for {}", visible(model))).unwrap_or_default();
+        let model =
+            self.model.as_ref().map(|model| format!(" for {}", escape_invisible(model))).unwrap_or_default();
         table.push_str(&if self.counter.0.is_estimate() {
-            format!("estimated{model}: {}\n", visible(self.method()))
+            format!("estimated{model}: {}\n", escape_invisible(self.method()))
         } else {
             format!("exact{model}: {encoding}\n")
         });
@@ -156,10 +157,10 @@ impl TokenSummary {
 }
 
 /// Formats a degradation as a line for people.
-pub(crate) fn step_line(step: &Degradation) -> String {
+pub(crate) fn degradation_line(step: &Degradation) -> String {
     format!(
         "{} ({}, {}): {} → {}, {} → {} tokens",
-        visible(&step.what),
+        escape_invisible(&step.what),
         step.section,
         step.level.name(),
         step.from.name(),

@@ -6,16 +6,16 @@ use std::io::{BufRead as _, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics, visible};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, escape_invisible};
 use callsheet_core::flow::find_flow;
 use callsheet_core::record::sha256;
 use callsheet_core::{
-    Builtin, FILES, Library, SourceId, SourceRoot, Sources as _, candidates, find_contract, names_in,
+    Builtin, FILES, Library, SourceId, SourceRoot, Sources as _, candidates, find_contract, list_names,
 };
-use callsheet_run::read_own;
+use callsheet_run::read_own_text;
 
 use crate::app::AppContext;
-use crate::state::{name_of, private_folder, state_dir, write_private};
+use crate::state::{create_private_folder, directory_key, state_dir, write_private};
 
 /// Request of a project's file: its description, and the whole text that the consent covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl TrustRequest {
     }
 
     /// Requests a value that is looser than the user's own.
-    pub(crate) fn looser(shown: String) -> Self {
+    pub(crate) fn new_looser(shown: String) -> Self {
         Self { blocks: false, ..Self::new(shown) }
     }
 }
@@ -46,35 +46,35 @@ pub(crate) fn fingerprint(wishes: &[TrustRequest]) -> String {
     sha256(&[parts.concat().as_bytes()]).to_string()
 }
 
-fn place(project: &Path) -> Result<PathBuf, Diagnostics> {
-    Ok(state_dir()?.join("trust").join(name_of(project)))
+fn trust_file(project: &Path) -> Result<PathBuf, Diagnostics> {
+    Ok(state_dir()?.join("trust").join(directory_key(project)))
 }
 
 pub(crate) fn is_trusted(project: &Path, wishes: &[TrustRequest]) -> bool {
-    let kept = place(project).ok().and_then(|place| read_own(&place));
+    let kept = trust_file(project).ok().and_then(|place| read_own_text(&place));
     kept.is_some_and(|kept| kept.trim_end() == fingerprint(wishes))
 }
 
 impl AppContext<'_> {
     /// Returns all requests of the project's files that only the user can allow.
-    pub(crate) fn wishes(&self) -> Result<Vec<TrustRequest>, Diagnostics> {
-        let mut wishes = self.config.wishes.clone();
-        wishes.extend(agents(self)?);
+    pub(crate) fn trust_requests(&self) -> Result<Vec<TrustRequest>, Diagnostics> {
+        let mut wishes = self.config.trust_requests.clone();
+        wishes.extend(agent_requests(self)?);
         wishes.extend(evidence_requests(self)?);
         Ok(wishes)
     }
 
     /// Returns whether the user has agreed to all requests of the project's files.
     pub(crate) fn is_trusted(&self) -> bool {
-        let kept = place(&self.project).is_ok_and(|place| place.exists());
-        kept && self.wishes().is_ok_and(|wishes| is_trusted(&self.project, &wishes))
+        let kept = trust_file(&self.project).is_ok_and(|place| place.exists());
+        kept && self.trust_requests().is_ok_and(|wishes| is_trusted(&self.project, &wishes))
     }
 
     /// Reports the project's settings that are not applied, and the command that applies them.
     pub(crate) fn warn_unapplied(&self) {
         let keys: Vec<String> = self.config.unapplied.iter().map(|it| format!("`{}`", it.key)).collect();
         if !keys.is_empty() {
-            self.print.say(&format!(
+            self.print.print_status(&format!(
                 "note: this project's {} would loosen your own configuration and is not applied; `callsheet config show` \
                  says more, `callsheet trust` applies it",
                 keys.join(", ")
@@ -83,7 +83,7 @@ impl AppContext<'_> {
     }
 
     /// Reports once that the project replaces a shipped file with its own.
-    pub(crate) fn announce(&self, kind: &str, folder: &str, name: &str) {
+    pub(crate) fn announce_override(&self, kind: &str, folder: &str, name: &str) {
         static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
         let file = format!("{folder}/{name}.toml");
         let shipped = SourceId::new(SourceRoot::Builtin, &file)
@@ -95,7 +95,9 @@ impl AppContext<'_> {
         if let Some(id) = places.iter().find(is_there).filter(|_| shipped)
             && TOLD.lock().is_ok_and(|mut told| told.insert(id.to_string()))
         {
-            self.print.say(&visible(&format!("note: the {kind} `{name}` is this project's own, {id}")));
+            self.print.print_status(&escape_invisible(&format!(
+                "note: the {kind} `{name}` is this project's own, {id}"
+            )));
         }
     }
 
@@ -110,7 +112,8 @@ impl AppContext<'_> {
         };
         for (file, _) in FILES.iter().filter(|(file, _)| file.starts_with("templates/")) {
             if let Some(id) = candidates(file, &layout).iter().find(is_there) {
-                self.print.note(&visible(&format!("note: `{file}` is this project's own, {id}")));
+                self.print
+                    .print_note(&escape_invisible(&format!("note: `{file}` is this project's own, {id}")));
             }
         }
     }
@@ -118,15 +121,15 @@ impl AppContext<'_> {
     /// Requires the user's consent to the project's requests. Asks a person at a terminal; passes if there is
     /// no blocking request or the user has agreed.
     pub(crate) fn require_trust(&self) -> Result<(), Diagnostics> {
-        let wishes = self.wishes()?;
+        let wishes = self.trust_requests()?;
         if !wishes.iter().any(|wish| wish.blocks) || is_trusted(&self.project, &wishes) {
             return Ok(());
         }
         if !self.print.watched || !std::io::stdin().is_terminal() {
-            return Err(required(&wishes));
+            return Err(trust_required_error(&wishes));
         }
         self.refuse_below_guard()?;
-        if self.asks(&wishes)? { self.trust(&wishes) } else { Err(required(&wishes)) }
+        if self.ask_user(&wishes)? { self.trust(&wishes) } else { Err(trust_required_error(&wishes)) }
     }
 
     /// Requires trust only if the project's contracts or flows need less evidence than the shipped ones.
@@ -135,12 +138,12 @@ impl AppContext<'_> {
     }
 
     /// Asks the person at the terminal.
-    pub(crate) fn asks(&self, wishes: &[TrustRequest]) -> Result<bool, Diagnostics> {
-        self.print.say("The files of this project ask for this:");
+    pub(crate) fn ask_user(&self, wishes: &[TrustRequest]) -> Result<bool, Diagnostics> {
+        self.print.print_status("The files of this project ask for this:");
         for wish in wishes {
-            self.print.say(&format!("  {}", visible(&wish.shown)));
+            self.print.print_status(&format!("  {}", escape_invisible(&wish.shown)));
         }
-        self.print.say("Do you trust them? Type yes:");
+        self.print.print_status("Do you trust them? Type yes:");
         let mut answer = String::new();
         let read = std::io::stdin().lock().read_line(&mut answer);
         read.map_err(|error| Diagnostic::error(Code::InputUnreadable, format!("standard input: {error}")))?;
@@ -148,30 +151,30 @@ impl AppContext<'_> {
     }
 
     pub(crate) fn trust(&self, wishes: &[TrustRequest]) -> Result<(), Diagnostics> {
-        let place = place(&self.project)?;
+        let place = trust_file(&self.project)?;
         if let Some(folder) = place.parent() {
-            private_folder(folder)?;
+            create_private_folder(folder)?;
         }
         write_private(&place, &fingerprint(wishes))
     }
 
     /// Revokes trust. Returns whether there was any.
     pub(crate) fn distrust(&self) -> Result<bool, Diagnostics> {
-        Ok(fs::remove_file(place(&self.project)?).is_ok())
+        Ok(fs::remove_file(trust_file(&self.project)?).is_ok())
     }
 }
 
-pub(crate) fn required(wishes: &[TrustRequest]) -> Diagnostics {
+pub(crate) fn trust_required_error(wishes: &[TrustRequest]) -> Diagnostics {
     let shown: Vec<&str> = wishes.iter().map(|wish| wish.shown.as_str()).collect();
     let message = format!("this project's files ask for what only you can allow: {}", shown.join("; "));
     Diagnostic::error(Code::TrustRequired, message).hint("look at them, then say `callsheet trust`").into()
 }
 
 /// Returns requests for the project's own agents, each of which starts a program.
-fn agents(app: &AppContext<'_>) -> Result<Vec<TrustRequest>, Diagnostics> {
+fn agent_requests(app: &AppContext<'_>) -> Result<Vec<TrustRequest>, Diagnostics> {
     let (disk, layout) = (app.disk_for_trust(), app.config.layout());
     let mut wishes = Vec::new();
-    for name in names_in(&disk, "agents", &layout) {
+    for name in list_names(&disk, "agents", &layout) {
         let places = candidates(&format!("agents/{name}.toml"), &layout);
         for id in places.iter().filter(|id: &&SourceId| id.root() == SourceRoot::Project) {
             let text = disk.text(id).map_err(|error| {
@@ -208,7 +211,7 @@ fn evidence_requests(app: &AppContext<'_>) -> Result<Vec<TrustRequest>, Diagnost
         });
         Ok(())
     };
-    for name in names_in(&disk, "flows", &layout) {
+    for name in list_names(&disk, "flows", &layout) {
         // An unreadable one cannot be used, and its use reports the error.
         if let (Ok((id, flow)), Ok((_, usual))) =
             (find_flow(&own, &name, &layout), find_flow(&shipped, &name, &layout))
@@ -217,7 +220,7 @@ fn evidence_requests(app: &AppContext<'_>) -> Result<Vec<TrustRequest>, Diagnost
             wish("flow", &name, &id, flow.list_weaknesses(&usual))?;
         }
     }
-    for name in names_in(&disk, "contracts", &layout) {
+    for name in list_names(&disk, "contracts", &layout) {
         if let (Ok((id, contract)), Ok((_, usual))) =
             (find_contract(&own, &name, &layout), find_contract(&shipped, &name, &layout))
             && id.root() == SourceRoot::Project

@@ -3,39 +3,39 @@
 use std::ffi::OsStr;
 use std::process::ExitCode;
 
-use callsheet_core::diag::{Diagnostic, visible};
+use callsheet_core::diag::{Diagnostic, escape_invisible};
 use clap::error::ErrorKind;
 
-use crate::failure::{USAGE, usage};
+use crate::failure::{USAGE, usage_error};
 use crate::print::OutputPrinter;
 
 /// Prints the parser's error and returns the exit code. Help and versions are data and stay unchanged.
-pub(crate) fn exit(error: &clap::Error) -> ExitCode {
+pub(crate) fn report_usage_error(error: &clap::Error) -> ExitCode {
     // Without matches, only the raw arguments show the requested format.
     let words = std::env::args_os().skip(1).take_while(|word| word != OsStr::new("--"));
     if !error.use_stderr() {
         error.exit();
     }
     if words.into_iter().any(|word| word == OsStr::new("--json")) {
-        return ExitCode::from(OutputPrinter::json().failure(&diag(error).into()));
+        return ExitCode::from(OutputPrinter::json().print_failure(&to_diagnostic(error).into()));
     }
     // The page repeats the typed arguments, which can contain terminal escapes. Only its line ends are the
     // parser's own.
     let page = error.render().to_string();
-    OutputPrinter::plain().lines(page.trim_end().lines().map(visible));
+    OutputPrinter::plain().print_lines(page.trim_end().lines().map(escape_invisible));
     ExitCode::from(USAGE)
 }
 
 /// Splits the parser's page: the error comes first, then tips and the usage.
-fn diag(error: &clap::Error) -> Diagnostic {
+fn to_diagnostic(error: &clap::Error) -> Diagnostic {
     let bare = [ErrorKind::MissingSubcommand, ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand];
     if bare.contains(&error.kind()) {
-        return usage("a command is missing").hint("`callsheet --help` lists them");
+        return usage_error("a command is missing").hint("`callsheet --help` lists them");
     }
     let page = error.render().to_string();
     let mut parts = page.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
     let first = parts.next().unwrap_or_default();
-    let wrong = usage(first.strip_prefix("error: ").unwrap_or(&first));
+    let wrong = usage_error(first.strip_prefix("error: ").unwrap_or(&first));
     let parts = parts.filter(|part| !part.starts_with("For more information"));
     parts.fold(wrong, |wrong, part| wrong.hint(part.strip_prefix("tip: ").unwrap_or(&part)))
 }

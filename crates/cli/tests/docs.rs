@@ -12,7 +12,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-fn compare(path: &Path, found: &str) {
+fn compare_page(path: &Path, found: &str) {
     if std::env::var_os("BLESS").is_some() {
         fs::write(path, found).unwrap();
         return;
@@ -21,7 +21,7 @@ fn compare(path: &Path, found: &str) {
     assert_eq!(written, found, "{} is out of date: run with BLESS=1 and read the difference", path.display());
 }
 
-fn pages() -> Vec<PathBuf> {
+fn list_pages() -> Vec<PathBuf> {
     let mut pages =
         vec![root().join("README.md"), root().join("CONTRIBUTING.md"), root().join("ARCHITECTURE.md")];
     for folder in ["docs", "docs/migrate"] {
@@ -93,7 +93,7 @@ fn run(command: &str, dir: &Path) -> String {
 
 #[test]
 fn console_blocks_match_real_output() {
-    for page in pages() {
+    for page in list_pages() {
         let text = fs::read_to_string(&page).unwrap();
         let world = tempfile::tempdir().unwrap();
         // A fixed name keeps the random name of the temporary directory out of the pages.
@@ -101,7 +101,7 @@ fn console_blocks_match_real_output() {
         fs::create_dir(&dir).unwrap();
         let examples = Command::new("cp").arg("-R").arg(root().join("examples")).arg(world.path()).status();
         assert!(examples.unwrap().success());
-        compare(&page, &run_page(&text, &dir));
+        compare_page(&page, &run_page(&text, &dir));
     }
 }
 
@@ -134,7 +134,7 @@ fn template_list_is_generated() {
             assert!(!text(key).is_empty());
         }
     }
-    compare(&page, &format!("{before}{table}"));
+    compare_page(&page, &format!("{before}{table}"));
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn command_line_reference_is_generated() {
     for name in top {
         assert!(listed.lines().any(|line| line.trim_start().starts_with(name)), "{name} is not in the help");
     }
-    compare(&root().join("docs/cli.md"), &page);
+    compare_page(&root().join("docs/cli.md"), &page);
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn diagnostics_list_is_generated() {
     for code in callsheet_core::diag::Code::ALL {
         page.push_str(&format!("| `{code}` | {} |\n", code.meaning()));
     }
-    compare(&root().join("docs/errors.md"), &page);
+    compare_page(&root().join("docs/errors.md"), &page);
 }
 
 /// The schema of the ledger is public: the page shows the exact statements that create it.
@@ -260,13 +260,13 @@ fn ledger_schema_matches_migrations() {
         migrations(engine).iter().for_each(|migration| schema.push_str(migration.sql));
         schema.push_str("```\n");
     }
-    compare(&page, &format!("{head}{BEGIN}{schema}\n{END}{tail}"));
+    compare_page(&page, &format!("{head}{BEGIN}{schema}\n{END}{tail}"));
 }
 
 #[test]
 fn page_links_are_valid() {
     let mut broken = Vec::new();
-    for page in pages() {
+    for page in list_pages() {
         let text = fs::read_to_string(&page).unwrap();
         for target in
             text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target)
@@ -280,11 +280,11 @@ fn page_links_are_valid() {
     assert_eq!(broken, Vec::<String>::new());
 }
 
-fn sources(folder: &Path, texts: &mut String) {
+fn collect_sources(folder: &Path, texts: &mut String) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            sources(&path, texts);
+            collect_sources(&path, texts);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             texts.push_str(&fs::read_to_string(path).unwrap());
         }
@@ -296,7 +296,7 @@ fn sources(folder: &Path, texts: &mut String) {
 fn conformance_names_existing_tests() {
     let page = fs::read_to_string(root().join("docs/conformance.md")).unwrap();
     let mut texts = String::new();
-    sources(&root().join("crates"), &mut texts);
+    collect_sources(&root().join("crates"), &mut texts);
     let rows = page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| demand |"));
     let (mut count, mut wrong) = (0, Vec::new());
     for row in rows {

@@ -28,13 +28,13 @@ impl Sources for Ours {
     }
 }
 
-async fn remembered(project: Option<&str>) -> Result<Vec<String>, Infallible> {
+async fn load_memories(project: Option<&str>) -> Result<Vec<String>, Infallible> {
     Ok(vec![format!("The project `{}` keeps its data in PostgreSQL.", project.unwrap_or("?"))])
 }
 
 /// Returns the matching rules, global and of the project. A source that cannot search would return all its
 /// rules.
-async fn matching_rules(_project: Option<&str>, query: &str) -> Result<Vec<String>, &'static str> {
+async fn find_rules(_project: Option<&str>, query: &str) -> Result<Vec<String>, &'static str> {
     match query {
         "login" => Ok(vec!["Passwords are stored hashed.".into()]),
         _ => Err("the rule server does not answer"),
@@ -60,8 +60,8 @@ fn main() -> Result<(), Diagnostics> {
     builder.add_context_section("system_metadata", [("workspace", "."), ("branch", "login")]);
     builder.set_core_tools(vec![json!({"name": "grep", "input_schema": {"type": "object"}})]);
     builder.set_identity("clerk", [("name".into(), "Ada".into()), ("shop".into(), "Books".into())].into());
-    block_on(builder.load_project_context(remembered));
-    block_on(builder.load_relevant_rules("login", matching_rules));
+    block_on(builder.load_project_context(load_memories));
+    block_on(builder.load_relevant_rules("login", find_rules));
 
     let (system_prompt, tools) = builder.build()?;
     println!("{system_prompt}");
@@ -77,8 +77,8 @@ fn main() -> Result<(), Diagnostics> {
     assert_eq!(builder.build_task_prompt()?, system_prompt);
 
     // A failed source leaves its layer empty and adds a warning.
-    block_on(builder.load_relevant_rules("payment", matching_rules));
-    for warning in builder.compose()?.talk {
+    block_on(builder.load_relevant_rules("payment", find_rules));
+    for warning in builder.compose()?.diagnostics {
         eprintln!("{warning}");
     }
 

@@ -31,16 +31,18 @@ pub mod submission;
 pub mod text;
 
 pub use builder::PromptBuilder;
-pub use builder::system::{InjectedTemplate, SystemTemplate, inject_variables, load_system_template};
-pub use builder::unified::{ContextItem, UnifiedPrompt};
+pub use builder::system_template::{
+    InjectedTemplate, SystemTemplate, inject_variables, load_system_template,
+};
+pub use builder::unified_prompt::{ContextItem, UnifiedPrompt};
 pub use compose::outline::outline;
 pub use compose::{ComposedPrompt, compose};
 pub use delivery::command_words::split_words;
-pub use library::agent::{agent_name, find_agent, read_agent};
+pub use library::agent::{find_agent, read_agent, resolve_agent_name};
 pub use library::contract::{find_contract, read_contract};
 pub use library::format::PromptFormat;
-pub use library::lookup::{Library, candidates, names_in};
-pub use library::read_toml::{FileFormat, ReadErrorCodes, read};
+pub use library::lookup::{Library, candidates, list_names};
+pub use library::read_toml::{FileFormat, ReadErrorCodes, read_data};
 pub use library::recipe::{RecipeFile, read_recipe};
 pub use prompt::Prompt;
 pub use render::budget::{Degradation, FittedPrompt, fit};

@@ -204,7 +204,7 @@ from = "context-data"
         let documents = self.documents.iter().enumerate().map(|(at, (kind, is_file, detail, text))| {
             let path = is_file.then(|| path(at));
             let content = (!is_file).then(|| text.as_str().into());
-            let name = (!is_file).then(|| path_of_its_own(at));
+            let name = (!is_file).then(|| unique_path(at));
             RequestDocument {
                 kind: *kind,
                 name,
@@ -243,19 +243,23 @@ fn path(at: usize) -> String {
     format!("src/{at}.{}", if at.is_multiple_of(2) { "md" } else { "rs" })
 }
 
-fn path_of_its_own(at: usize) -> String {
+fn unique_path(at: usize) -> String {
     format!("given-{at}.md")
 }
 
 /// Composes and renders a request. Returns `None` if the format cannot represent the prompt.
-fn written(case: &Case, files: &Files, request: &Request) -> Option<(ComposedPrompt, RenderedText)> {
+fn compose_and_render(
+    case: &Case,
+    files: &Files,
+    request: &Request,
+) -> Option<(ComposedPrompt, RenderedText)> {
     let composed = compose(request, files).unwrap_or_else(|failure| panic!("{failure}"));
     let rendered = render(&composed.prompt, case.format.0, case.format.1).ok()?;
     Some((composed, rendered))
 }
 
 /// Returns a request that omits every block that may be omitted, by the keys of its degradations.
-fn musts(case: &Case, whole: &Prompt) -> Request {
+fn request_without_optional_blocks(case: &Case, whole: &Prompt) -> Request {
     let mut request = case.request();
     for section in &whole.sections {
         for block in section.blocks.iter().filter(|block| block.level != SectionPriority::Must) {
@@ -271,14 +275,14 @@ fn musts(case: &Case, whole: &Prompt) -> Request {
     request
 }
 
-fn kept(prompt: &Prompt) -> Vec<(&str, String)> {
+fn must_blocks(prompt: &Prompt) -> Vec<(&str, String)> {
     let blocks = prompt.sections.iter().flat_map(|section| section.blocks.iter().map(move |b| (section, b)));
     let kept = blocks.filter(|(_, block)| block.level == SectionPriority::Must);
     kept.map(|(section, block)| (section.name.as_str(), block.text(&prompt.origins))).collect()
 }
 
 /// Returns the name of a block in a degradation.
-fn what(prompt: &Prompt, section: &str, block: &Block) -> String {
+fn block_label(prompt: &Prompt, section: &str, block: &Block) -> String {
     match block.document {
         Some((_, name)) => name.text(&prompt.origins).to_owned(),
         None if block.name.starts_with("block-") => format!("context block {}", block.name),
@@ -292,8 +296,8 @@ proptest! {
     #[test]
     fn fitted_prompt_is_within_budget(case in case()) {
         let files = case.files();
-        let Some((whole, all)) = written(&case, &files, &case.request()) else { return Ok(()) };
-        let Some((_, least)) = written(&case, &files, &musts(&case, &whole.prompt)) else { return Ok(()) };
+        let Some((whole, all)) = compose_and_render(&case, &files, &case.request()) else { return Ok(()) };
+        let Some((_, least)) = compose_and_render(&case, &files, &request_without_optional_blocks(&case, &whole.prompt)) else { return Ok(()) };
         let (most, least) = (case.counting.count(&all.text), case.counting.count(&least.text));
         let budget = (least + most.saturating_sub(least) * case.room / 1000).saturating_sub(case.room % 3);
         let fitted = match case.fit(&files, budget) {
@@ -308,28 +312,28 @@ proptest! {
         prop_assert_eq!(fitted.tokens, case.counting.count(&fitted.rendered.text));
         prop_assert!(fitted.tokens <= budget, "{} tokens are more than {}", fitted.tokens, budget);
         prop_assert_eq!(fitted.steps.is_empty(), most <= budget);
-        prop_assert_eq!(kept(&fitted.composed.prompt), kept(&whole.prompt), "a must has changed");
-        spans::check(&fitted.composed.prompt, &fitted.rendered).map_err(TestCaseError::fail)?;
+        prop_assert_eq!(must_blocks(&fitted.composed.prompt), must_blocks(&whole.prompt), "a must has changed");
+        spans::check_spans(&fitted.composed.prompt, &fitted.rendered).map_err(TestCaseError::fail)?;
         // Fitting again gives the same result, and so does composing the fitted request.
         prop_assert_eq!(&case.fit(&files, budget).unwrap(), &fitted);
         let recorder = SourceRecorder::new(&files);
         compose(&fitted.request, &recorder).unwrap();
         let replayed = compose(&fitted.request, &recorder.finish()).unwrap();
         prop_assert_eq!(replayed.prompt, fitted.composed.prompt);
-        prop_assert_eq!(replayed.absent, fitted.composed.absent);
+        prop_assert_eq!(replayed.omitted, fitted.composed.omitted);
     }
 
     #[test]
     fn degradations_follow_level_and_size(case in case()) {
         let files = case.files();
-        let Some((whole, all)) = written(&case, &files, &case.request()) else { return Ok(()) };
+        let Some((whole, all)) = compose_and_render(&case, &files, &case.request()) else { return Ok(()) };
         let Ok(fitted) = case.fit(&files, case.counting.count(&all.text) * case.room / 1000) else { return Ok(()) };
-        let places = all.places(&whole.prompt);
+        let places = all.section_ranges(&whole.prompt);
         // Section, name, level and tokens, in the order of the prompt.
         let mut standing = Vec::new();
         for (section, place) in whole.prompt.sections.iter().zip(places) {
             for (block, range) in section.blocks.iter().zip(place.blocks) {
-                let name = what(&whole.prompt, &section.name, block);
+                let name = block_label(&whole.prompt, &section.name, block);
                 let tokens = case.counting.count(&all.text[range]);
                 standing.push((section.name.clone(), name, block, DetailLevel::Full, tokens));
             }
@@ -356,10 +360,10 @@ proptest! {
     #[test]
     fn ranges_contain_their_blocks(case in case()) {
         let files = case.files();
-        let Some((composed, rendered)) = written(&case, &files, &case.request()) else { return Ok(()) };
+        let Some((composed, rendered)) = compose_and_render(&case, &files, &case.request()) else { return Ok(()) };
         let prompt = &composed.prompt;
         let mut taken = Vec::new();
-        for (section, place) in prompt.sections.iter().zip(rendered.places(prompt)) {
+        for (section, place) in prompt.sections.iter().zip(rendered.section_ranges(prompt)) {
             prop_assert_eq!(section.blocks.len(), place.blocks.len());
             prop_assert_eq!(place.blocks.last().map(|last| last.end), Some(place.section.end));
             prop_assert!(place.blocks[0].start >= place.section.start);
@@ -367,7 +371,7 @@ proptest! {
                 let inside = rendered.spans.iter().filter(|span| range.start <= span.start && span.end <= range.end);
                 let name = block.document.map(|(_, name)| name);
                 let read = inside.filter(|span| span.piece.is_some() && span.piece != name).map(|span| {
-                    spans::undo(span.encoding, &rendered.text[span.start..span.end]).unwrap()
+                    spans::decode(span.encoding, &rendered.text[span.start..span.end]).unwrap()
                 });
                 let own = block.pieces.iter().filter(|piece| !prompt.origins[piece.origin].is_engine());
                 let own: String = own.map(|piece| piece.text(&prompt.origins)).collect();

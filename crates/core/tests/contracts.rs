@@ -6,11 +6,11 @@ use callsheet_core::library::agent::OutputFormat;
 use callsheet_core::library::contract::Status;
 use callsheet_core::library::contract::{Contract, FieldRequirement};
 use callsheet_core::library::layout::Layout;
-use callsheet_core::library::lookup::role_names;
+use callsheet_core::library::lookup::list_roles;
 use callsheet_core::library::yaml::read_yaml;
 use callsheet_core::render::render;
 use callsheet_core::reply::{Outcome, Reply, ReplyContext, read};
-use callsheet_core::submission::{schema, submit};
+use callsheet_core::submission::{build_schema, submit};
 use callsheet_core::{
     Builtin, FILES, Library, Listing, ListingLimits, PromptFormat, Request, SharedText, SourceError,
     SourceId, SourceRoot, Sources, compose, find_agent, find_contract,
@@ -19,7 +19,7 @@ use serde_json::Value;
 
 const AGENTS: [&str; 6] = ["base", "claude", "codex", "gemini", "copilot", "opencode"];
 
-fn contracts() -> Vec<(String, Contract)> {
+fn list_contracts() -> Vec<(String, Contract)> {
     let library = Library::new(&Builtin);
     let names = FILES.iter().filter_map(|(path, _)| path.strip_prefix("contracts/")?.strip_suffix(".toml"));
     names
@@ -33,7 +33,7 @@ struct Showing {
 }
 
 impl Showing {
-    fn of(fragment: &str) -> Self {
+    fn from_fragment(fragment: &str) -> Self {
         let (_, staged) = FILES.iter().find(|(path, _)| *path == "recipes/staged.toml").unwrap();
         let derive = &staged[staged.find("[derive.").unwrap()..];
         let recipe = format!(
@@ -43,13 +43,13 @@ impl Showing {
         Self { recipe: recipe.into() }
     }
 
-    fn prompt(&self, agent: &str, mcp: bool, reviewer: Option<&str>) -> String {
+    fn compose_prompt(&self, agent: &str, mcp: bool, reviewer: Option<&str>) -> String {
         let mut request =
             Request { recipe: Some("own".into()), agent: Some(agent.into()), mcp, ..Request::default() };
         if let Some(reviewer) = reviewer {
             request.values.insert("review_role".into(), reviewer.into());
         }
-        text(&request, self, PromptFormat::Markdown)
+        compose_text(&request, self, PromptFormat::Markdown)
     }
 }
 
@@ -66,12 +66,12 @@ impl Sources for Showing {
     }
 }
 
-fn text(request: &Request, sources: &dyn Sources, format: PromptFormat) -> String {
+fn compose_text(request: &Request, sources: &dyn Sources, format: PromptFormat) -> String {
     render(&compose(request, sources).unwrap().prompt, format, None).unwrap().text
 }
 
 /// Returns the text between the example tags of an instruction.
-fn example(prompt: &str) -> &str {
+fn example_text(prompt: &str) -> &str {
     let (_, rest) = prompt.split_once("<example>\n").unwrap();
     rest.split_once("\n</example>").unwrap().0
 }
@@ -86,7 +86,7 @@ const HANDOFFS: [(&str, &str, &str); 3] = [
 #[test]
 fn m9_handoff_names_tool_before_file() {
     for (fragment, contract, file) in HANDOFFS {
-        let showing = Showing::of(fragment);
+        let showing = Showing::from_fragment(fragment);
         for agent in AGENTS {
             let pattern = match agent {
                 "base" => "{tool}".to_owned(),
@@ -102,19 +102,19 @@ fn m9_handoff_names_tool_before_file() {
                 "Call `{tool}` with the fields of this example. If you do not have that tool, write the same fields as \
                  YAML to `{file}` in the session:\n\n<example>\n"
             );
-            let prompt = showing.prompt(agent, true, None);
+            let prompt = showing.compose_prompt(agent, true, None);
             assert_eq!(prompt[..lead.len()], lead, "{fragment} for {agent}");
-            assert_eq!(showing.prompt(agent, false, None), prompt, "{fragment} for {agent}");
+            assert_eq!(showing.compose_prompt(agent, false, None), prompt, "{fragment} for {agent}");
         }
     }
 }
 
 #[test]
 fn m9_handoff_example_is_accepted() {
-    let roles = role_names(&Builtin, &Layout::default());
+    let roles = list_roles(&Builtin, &Layout::default());
     for (fragment, contract, _) in HANDOFFS {
-        let prompt = Showing::of(fragment).prompt("claude", true, None);
-        let example = example(&prompt);
+        let prompt = Showing::from_fragment(fragment).compose_prompt("claude", true, None);
+        let example = example_text(&prompt);
         assert!(example.lines().count() <= 20, "{fragment}:\n{example}");
         let data = read_yaml("example", &example.into()).unwrap();
         submit(&Builtin, &Layout::default(), contract, &data).unwrap();
@@ -124,7 +124,7 @@ fn m9_handoff_example_is_accepted() {
         else {
             panic!("{contract} is handed in");
         };
-        let validator = jsonschema::validator_for(&schema(&submission, &roles)).unwrap();
+        let validator = jsonschema::validator_for(&build_schema(&submission, &roles)).unwrap();
         let wrong: Vec<String> = validator.iter_errors(&data).map(|error| error.to_string()).collect();
         assert_eq!(wrong, Vec::<String>::new(), "{contract}");
         // The schema refuses an additional field and a missing required field.
@@ -143,8 +143,8 @@ fn m9_handoff_example_is_accepted() {
 /// The example that a planner copies satisfies all rules for plans.
 #[test]
 fn m16_example_plan_satisfies_rules() {
-    let prompt = Showing::of("handoff-contract-plan").prompt("base", false, None);
-    let plan = read_yaml("example", &example(&prompt).into()).unwrap();
+    let prompt = Showing::from_fragment("handoff-contract-plan").compose_prompt("base", false, None);
+    let plan = read_yaml("example", &example_text(&prompt).into()).unwrap();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let parallel = list(&plan["groups"]).into_iter().filter(|group| group["mode"] == "parallel");
     let lanes: Vec<Value> =
@@ -171,21 +171,21 @@ fn m16_example_plan_satisfies_rules() {
 
 #[test]
 fn m9_each_reviewer_gets_own_file() {
-    let showing = Showing::of("handoff-contract-review");
-    let alone = showing.prompt("base", true, None);
+    let showing = Showing::from_fragment("handoff-contract-review");
+    let alone = showing.compose_prompt("base", true, None);
     // A reviewer with the name of the role is the only one.
-    assert_eq!(showing.prompt("base", true, Some("reviewer")), alone);
+    assert_eq!(showing.compose_prompt("base", true, Some("reviewer")), alone);
     // A name that could be a path is ignored.
-    assert_eq!(showing.prompt("base", true, Some("../logic")), alone);
+    assert_eq!(showing.compose_prompt("base", true, Some("../logic")), alone);
     let expected = alone.replace("`07_review/review.yaml`", "`07_review/review_logic.yaml`").replace(
         "</example>\n\n",
         "</example>\n\nSet `role` to `logic`: you are one of several reviewers.\n\n",
     );
     assert_ne!(expected, alone);
-    assert_eq!(showing.prompt("base", true, Some("logic")), expected);
+    assert_eq!(showing.compose_prompt("base", true, Some("logic")), expected);
 }
 
-fn phase_prompts(phase: &str) -> Vec<String> {
+fn compose_phase_prompts(phase: &str) -> Vec<String> {
     let mut prompts = Vec::new();
     for agent in AGENTS {
         for format in [PromptFormat::Xml, PromptFormat::Markdown, PromptFormat::Json] {
@@ -196,20 +196,20 @@ fn phase_prompts(phase: &str) -> Vec<String> {
                 instructions: Some("Add login".into()),
                 ..Request::default()
             };
-            prompts.push(text(&request, &Builtin, format));
+            prompts.push(compose_text(&request, &Builtin, format));
         }
     }
     prompts
 }
 
-fn reply<'o>(contract: &Contract, tasks: &[String], prompt: Option<&str>, output: &'o str) -> Reply<'o> {
+fn read_reply<'o>(contract: &Contract, tasks: &[String], prompt: Option<&str>, output: &'o str) -> Reply<'o> {
     read(&ReplyContext { contract, tasks, prompt }, output.as_bytes(), OutputFormat::Text)
 }
 
 #[test]
 fn t5_t6_echoed_prompt_is_ignored() {
     let phases: Vec<_> =
-        contracts().into_iter().filter(|(_, contract)| contract.submission.is_none()).collect();
+        list_contracts().into_iter().filter(|(_, contract)| contract.submission.is_none()).collect();
     // `run` and `fix` are not phases of `unified`.
     let phases: Vec<_> =
         phases.into_iter().filter(|(name, _)| !["run", "fix"].contains(&name.as_str())).collect();
@@ -219,10 +219,10 @@ fn t5_t6_echoed_prompt_is_ignored() {
     for (phase, contract) in &phases {
         let tasks: &[String] = if contract.tasks.is_empty() { &listed } else { &contract.tasks };
         let asked: &[String] = if contract.task_status.is_empty() { &[] } else { tasks };
-        for prompt in phase_prompts(phase) {
+        for prompt in compose_phase_prompts(phase) {
             for choice in &contract.verdict {
                 let said = format!("I looked at everything.\n\n<review>{}</review>\n", choice.name);
-                let read = reply(contract, asked, Some(&prompt), &said);
+                let read = read_reply(contract, asked, Some(&prompt), &said);
                 assert_eq!(read.verdict.unwrap().name(), choice.name);
                 assert_eq!(read.outcome.name(), choice.name.to_lowercase());
                 assert_eq!(read.problems.len(), 0, "{:?}", read.problems);
@@ -233,14 +233,14 @@ fn t5_t6_echoed_prompt_is_ignored() {
                     .map(|task| format!("<task_status id=\"{task}\">{}</task_status>", choice.name))
                     .collect();
                 let said = lines.join("\n");
-                let read = reply(contract, asked, Some(&prompt), &said);
+                let read = read_reply(contract, asked, Some(&prompt), &said);
                 let completed = read.tasks.values().all(|status| *status == Status::Completed);
                 assert_eq!(read.tasks.keys().collect::<Vec<_>>(), tasks.iter().collect::<Vec<_>>());
                 assert_eq!(read.outcome == Outcome::Complete, completed);
                 assert_eq!(completed, choice.name == "COMPLETED");
             }
             // Read the prompt itself as a reply.
-            let own = reply(contract, asked, Some(&prompt), &prompt);
+            let own = read_reply(contract, asked, Some(&prompt), &prompt);
             assert_eq!((own.verdict, own.tasks.len()), (None, 0));
             let nothing = match (contract.verdict.is_empty(), contract.task_status.is_empty()) {
                 (false, _) => Outcome::NoVerdict,
@@ -250,7 +250,7 @@ fn t5_t6_echoed_prompt_is_ignored() {
             assert_eq!(own.outcome, nothing, "{phase}: {:?}", own.problems);
             // Without the prompt the reader cannot recognize the echo, but the outcome must still not be
             // good.
-            let unrecognised = reply(contract, asked, None, &prompt).outcome;
+            let unrecognised = read_reply(contract, asked, None, &prompt).outcome;
             assert!(!matches!(unrecognised, Outcome::Pass | Outcome::Complete), "{phase}: {unrecognised:?}");
         }
     }
@@ -258,7 +258,7 @@ fn t5_t6_echoed_prompt_is_ignored() {
 
 #[test]
 fn t5_legal_verdicts_per_phase() {
-    let legal: Vec<(String, Vec<String>)> = contracts()
+    let legal: Vec<(String, Vec<String>)> = list_contracts()
         .into_iter()
         .filter(|(_, contract)| !contract.verdict.is_empty())
         .map(|(name, contract)| (name, contract.verdict.into_iter().map(|choice| choice.name).collect()))
@@ -287,11 +287,13 @@ const SHOWN: [&str; 4] = [
 #[test]
 fn t5_copied_example_markers_are_ignored() {
     let mut seen = [false; SHOWN.len()];
-    for (phase, contract) in contracts().into_iter().filter(|(_, contract)| contract.submission.is_none()) {
+    for (phase, contract) in
+        list_contracts().into_iter().filter(|(_, contract)| contract.submission.is_none())
+    {
         if phase == "run" || phase == "fix" {
             continue;
         }
-        let prompts = phase_prompts(&phase);
+        let prompts = compose_phase_prompts(&phase);
         let shown = |prompt: &String, marker: &str| {
             prompt.contains(&format!("`{marker}`"))
                 || prompt.contains(&format!("`{}`", marker.replace('"', "\\\"")))
@@ -307,7 +309,7 @@ fn t5_copied_example_markers_are_ignored() {
         let nothing = if contract.verdict.is_empty() { Outcome::Incomplete } else { Outcome::NoVerdict };
         for marker in SHOWN {
             for copy in [marker.to_owned(), format!("I end with {marker} below."), format!("- {marker}\n")] {
-                let read = reply(&contract, &[], None, &copy);
+                let read = read_reply(&contract, &[], None, &copy);
                 assert_eq!(
                     (read.verdict, read.tasks.len(), read.outcome),
                     (None, 0, nothing),
@@ -321,11 +323,13 @@ fn t5_copied_example_markers_are_ignored() {
 
 #[test]
 fn t5_default_task_ids() {
-    for (phase, contract) in contracts().into_iter().filter(|(_, contract)| !contract.task_status.is_empty())
+    for (phase, contract) in
+        list_contracts().into_iter().filter(|(_, contract)| !contract.task_status.is_empty())
     {
         let (right, wrong) = if phase == "archive" { ("archive", "1") } else { ("1", "archive") };
         let said = |id: &str, status: &str| {
-            reply(&contract, &[], None, &format!("<task_status id=\"{id}\">{status}</task_status>\n")).outcome
+            read_reply(&contract, &[], None, &format!("<task_status id=\"{id}\">{status}</task_status>\n"))
+                .outcome
         };
         assert_eq!(said(right, "COMPLETED"), Outcome::Complete, "{phase}");
         assert_eq!(said(right, "FAILED"), Outcome::Incomplete, "{phase}");

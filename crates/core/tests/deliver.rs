@@ -10,25 +10,25 @@ use std::{env, fs};
 
 use callsheet_core::delivery::receipt::{AgentReport, DeliveryReceipt, ReceiptWatcher};
 use callsheet_core::delivery::{
-    Delivery, DeliveryAction, DeliveryContext, DeliveryText, McpServerCommand, at_paths, by_file_line,
+    Delivery, DeliveryAction, DeliveryContext, DeliveryText, McpServerCommand, by_file_line, find_at_paths,
     plan_delivery,
 };
 use callsheet_core::library::agent::{Agent, DeliveryMethod, PermissionLevel};
 use callsheet_core::library::layout::Layout;
 use callsheet_core::request::scope::Scope;
-use callsheet_core::{Builtin, Library, find_agent, names_in};
+use callsheet_core::{Builtin, Library, find_agent, list_names};
 use serde_json::json;
 
-fn agent(name: &str) -> Agent {
+fn find_shipped_agent(name: &str) -> Agent {
     find_agent(&Library::new(&Builtin), name, &Layout::default()).unwrap().1
 }
 
-fn shipped() -> Vec<String> {
-    names_in(&Builtin, "agents", &Layout::default())
+fn shipped_agents() -> Vec<String> {
+    list_names(&Builtin, "agents", &Layout::default())
 }
 
 /// Returns a context in which every field is set.
-fn full() -> DeliveryContext {
+fn full_context() -> DeliveryContext {
     let line = by_file_line(&Library::new(&Builtin), &Layout::default(), "/work/run-1/prompt.md").unwrap();
     DeliveryContext {
         worktree: "/work/tree".into(),
@@ -48,8 +48,8 @@ fn full() -> DeliveryContext {
     }
 }
 
-fn shown(delivery: &Delivery) -> String {
-    let talk: Vec<String> = delivery.talk.iter().map(ToString::to_string).collect();
+fn render_delivery(delivery: &Delivery) -> String {
+    let talk: Vec<String> = delivery.diagnostics.iter().map(ToString::to_string).collect();
     let all = json!({ "by": delivery.by, "acts": delivery.acts, "talk": talk });
     serde_json::to_string_pretty(&all).unwrap() + "\n"
 }
@@ -57,11 +57,11 @@ fn shown(delivery: &Delivery) -> String {
 #[test]
 fn shipped_agents_get_expected_delivery() {
     let mut different = Vec::new();
-    for name in shipped() {
-        let agent = agent(&name);
+    for name in shipped_agents() {
+        let agent = find_shipped_agent(&name);
         for by in &agent.prompt.by {
-            let how = DeliveryContext { by: Some(*by), single_coder: true, ..full() };
-            let found = shown(&plan_delivery(&agent, "Do it.\n", &how).unwrap());
+            let how = DeliveryContext { by: Some(*by), single_coder: true, ..full_context() };
+            let found = render_delivery(&plan_delivery(&agent, "Do it.\n", &how).unwrap());
             let path = Path::new(env!("CARGO_MANIFEST_DIR"))
                 .join(format!("tests/deliver/{name}-{}.json", by.name()));
             if env::var_os("BLESS").is_some() {
@@ -94,7 +94,7 @@ fn stdin(delivery: &Delivery) -> &DeliveryText {
 #[test]
 fn minimal_context_gives_minimal_arguments() {
     let how = DeliveryContext { worktree: "/w".into(), folder: "/f".into(), ..DeliveryContext::default() };
-    let of = |name: &str| plan_delivery(&agent(name), "Do it.", &how).unwrap();
+    let of = |name: &str| plan_delivery(&find_shipped_agent(name), "Do it.", &how).unwrap();
     assert_eq!(argv(&of("claude")), ["claude", "-p", "--output-format", "stream-json", "--verbose"]);
     assert_eq!(argv(&of("codex")), ["codex", "exec", "--json", "--skip-git-repo-check", "-"]);
     assert_eq!(argv(&of("gemini")), ["gemini", "--output-format", "stream-json"]);
@@ -102,15 +102,15 @@ fn minimal_context_gives_minimal_arguments() {
     assert_eq!(argv(&of("opencode")), ["opencode", "run", "--format", "json"]);
     for name in ["claude", "codex", "gemini", "copilot", "opencode"] {
         let delivery = of(name);
-        assert_eq!((delivery.acts.len(), delivery.talk.len()), (1, 0), "{name}");
+        assert_eq!((delivery.acts.len(), delivery.diagnostics.len()), (1, 0), "{name}");
         assert_eq!(stdin(&delivery), &DeliveryText::Prompt { before: String::new() });
     }
 }
 
 #[test]
 fn resumed_session_starts_no_new_one() {
-    let how = DeliveryContext { resume: Some("abc".into()), model: None, mcp: None, ..full() };
-    let of = |name: &str| argv(&plan_delivery(&agent(name), "Go on.", &how).unwrap()).join(" ");
+    let how = DeliveryContext { resume: Some("abc".into()), model: None, mcp: None, ..full_context() };
+    let of = |name: &str| argv(&plan_delivery(&find_shipped_agent(name), "Go on.", &how).unwrap()).join(" ");
     assert_eq!(
         of("claude"),
         "claude -p --output-format stream-json --verbose --resume abc --settings /work/run-1/settings.json \
@@ -126,13 +126,13 @@ fn resumed_session_starts_no_new_one() {
 
 #[test]
 fn altered_prompt_uses_fallback_delivery() {
-    let claude = agent("claude");
-    let command = plan_delivery(&claude, "/help me", &full()).unwrap();
+    let claude = find_shipped_agent("claude");
+    let command = plan_delivery(&claude, "/help me", &full_context()).unwrap();
     assert_eq!(stdin(&command), &DeliveryText::Prompt { before: "\n".into() });
-    assert_eq!(stdin(&command).of("/help me"), "\n/help me");
-    let at = DeliveryContext { at_paths: vec!["README.md".into()], ..full() };
+    assert_eq!(stdin(&command).to_text("/help me"), "\n/help me");
+    let at = DeliveryContext { at_paths: vec!["README.md".into()], ..full_context() };
     for name in ["claude", "gemini"] {
-        let delivery = plan_delivery(&agent(name), "See @README.md", &at).unwrap();
+        let delivery = plan_delivery(&find_shipped_agent(name), "See @README.md", &at).unwrap();
         assert_eq!(delivery.by, DeliveryMethod::File);
         assert_eq!(
             delivery.acts[0],
@@ -145,15 +145,24 @@ fn altered_prompt_uses_fallback_delivery() {
         assert_eq!(stdin(&delivery), &DeliveryText::Text(line.into()));
         let why = format!(
             "warning[deliver/otherwise]: the prompt goes by file: {} would put files where the prompt says `@README.md`",
-            agent(name).name
+            find_shipped_agent(name).name
         );
-        assert_eq!(delivery.talk[0].to_string(), why);
+        assert_eq!(delivery.diagnostics[0].to_string(), why);
     }
     // Other agents do not expand `@` paths.
-    assert_eq!(plan_delivery(&agent("codex"), "See @README.md", &at).unwrap().by, DeliveryMethod::Stdin);
+    assert_eq!(
+        plan_delivery(&find_shipped_agent("codex"), "See @README.md", &at).unwrap().by,
+        DeliveryMethod::Stdin
+    );
     let long = "x".repeat(1_048_577);
-    assert_eq!(plan_delivery(&agent("codex"), &long, &full()).unwrap().by, DeliveryMethod::File);
-    assert_eq!(plan_delivery(&agent("codex"), &long[1..], &full()).unwrap().by, DeliveryMethod::Stdin);
+    assert_eq!(
+        plan_delivery(&find_shipped_agent("codex"), &long, &full_context()).unwrap().by,
+        DeliveryMethod::File
+    );
+    assert_eq!(
+        plan_delivery(&find_shipped_agent("codex"), &long[1..], &full_context()).unwrap().by,
+        DeliveryMethod::Stdin
+    );
 }
 
 #[test]
@@ -161,7 +170,7 @@ fn unsafe_argument_falls_back_to_file() {
     let toml = "name = \"Own\"\n[start]\nprogram = \"own\"\nargs = [\"--\", { hole = \"prompt\" }]\n\
                 [prompt]\nby = [\"argument\", \"file\"]\nmax_argument_bytes = 10\n";
     let own: Agent = toml::from_str(toml).unwrap();
-    let of = |prompt: &str| plan_delivery(&own, prompt, &full()).unwrap();
+    let of = |prompt: &str| plan_delivery(&own, prompt, &full_context()).unwrap();
     assert_eq!(argv(&of("a b\n$c")), ["own", "--", "a b\n$c"]);
     for prompt in ["12345678901", "-x", "a\0b"] {
         let delivery = of(prompt);
@@ -181,9 +190,9 @@ fn all_refusals_are_reported_together() {
         model: Some("-x".into()),
         resume: Some("a b".into()),
         env: [("A=B".to_owned(), "x\0".to_owned())].into(),
-        ..full()
+        ..full_context()
     };
-    let told = plan_delivery(&agent("claude"), " \n", &how).unwrap_err();
+    let told = plan_delivery(&find_shipped_agent("claude"), " \n", &how).unwrap_err();
     let told: Vec<String> = told.0.iter().map(|diag| diag.message.clone()).collect();
     assert_eq!(
         told,
@@ -197,12 +206,13 @@ fn all_refusals_are_reported_together() {
             "Claude Code does not take a prompt by argument",
         ]
     );
-    let nothing = DeliveryContext { command: Vec::new(), ..full() };
-    let told = plan_delivery(&agent("command"), "x", &nothing).unwrap_err();
+    let nothing = DeliveryContext { command: Vec::new(), ..full_context() };
+    let told = plan_delivery(&find_shipped_agent("command"), "x", &nothing).unwrap_err();
     assert_eq!(told.0[0].message, "A command needs a command line");
     for line in ["", "two\nlines", "/help", "!ls", "-x", "esc\u{1b}[201~"] {
-        let how = DeliveryContext { by: Some(DeliveryMethod::Terminal), by_file: line.into(), ..full() };
-        assert!(plan_delivery(&agent("claude"), "x", &how).is_err(), "{line:?}");
+        let how =
+            DeliveryContext { by: Some(DeliveryMethod::Terminal), by_file: line.into(), ..full_context() };
+        assert!(plan_delivery(&find_shipped_agent("claude"), "x", &how).is_err(), "{line:?}");
     }
 }
 
@@ -238,10 +248,10 @@ pub const HOSTILE: [&str; 25] = [
 #[test]
 fn hostile_values_keep_argument_shape() {
     let mut tried = 0;
-    for name in shipped() {
-        let agent = agent(&name);
+    for name in shipped_agents() {
+        let agent = find_shipped_agent(&name);
         for by in agent.prompt.by.clone() {
-            let usual = DeliveryContext { by: Some(by), ..full() };
+            let usual = DeliveryContext { by: Some(by), ..full_context() };
             let shape = argv(&plan_delivery(&agent, "x", &usual).unwrap()).to_vec();
             for hostile in HOSTILE {
                 let fields: [(&str, DeliveryContext); 5] = [
@@ -313,22 +323,22 @@ fn paths_after_at_signs_are_found() {
         "é",
         "/etc/passwd",
     ];
-    assert_eq!(at_paths(prompt), expected);
+    assert_eq!(find_at_paths(prompt), expected);
 }
 
 /// Returns the receipts for a recorded stream, each with its line number, and the agent's report.
 fn receipts(name: &str, case: &str, prompt: &str) -> (Vec<(usize, DeliveryReceipt)>, AgentReport) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/streams/{name}/{case}.jsonl"));
-    let agent = agent(name);
+    let agent = find_shipped_agent(name);
     let mut watch = ReceiptWatcher::new(&agent, prompt);
     let mut found = Vec::new();
     for (at, line) in fs::read_to_string(path).unwrap().lines().enumerate() {
         // Long lines arrive in pieces.
         let middle = line.floor_char_boundary(line.len() / 2);
-        assert_eq!(watch.output(&line[..middle], true), []);
-        found.extend(watch.output(&line[middle..], false).into_iter().map(|receipt| (at + 1, receipt)));
+        assert_eq!(watch.read_output(&line[..middle], true), []);
+        found.extend(watch.read_output(&line[middle..], false).into_iter().map(|receipt| (at + 1, receipt)));
     }
-    (found, watch.told)
+    (found, watch.report)
 }
 
 #[test]
@@ -353,7 +363,7 @@ fn receipts_follow_stream_evidence() {
 
 #[test]
 fn transcript_must_echo_exact_prompt() {
-    let claude = agent("claude");
+    let claude = find_shipped_agent("claude");
     let mut watch = ReceiptWatcher::new(&claude, "Do it.");
     for line in [
         r#"{"type":"assistant","message":{"content":"Do it."}}"#,

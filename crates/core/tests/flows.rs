@@ -17,8 +17,8 @@ use std::{env, fs};
 use callsheet_core::flow::{
     DocumentFilter, DriverPresence, Evidence, Flow, FlowAction, FlowDecision, FlowEvent, FlowSettings,
     FlowState, FlowStatus, Lane, LaneGroup, LaneGroupState, LaneObservation, LaneStage, LaneState,
-    SessionLabels, WaitReason, aside, collect, evidence, find_flow, fold, graph, prepare, request,
-    session_state, step, writable_globs,
+    SessionLabels, WaitReason, apply_event, archive_folder, build_request, build_session_state,
+    collect_evidence, collect_reviews, draw_graph, find_flow, fold_events, prepare_phase, writable_globs,
 };
 use callsheet_core::library::layout::Layout;
 use callsheet_core::render::render;
@@ -34,46 +34,46 @@ use proptest::sample::{Index, select};
 use script::{Driver, Moment, Script};
 use serde_json::Value;
 
-fn shipped(name: &str) -> Flow {
+fn shipped_flow(name: &str) -> Flow {
     find_flow(&Library::new(&Builtin), name, &Layout::default()).unwrap().1
 }
 
 /// Returns the event that documents changed while a process drove the flow.
-fn looked(changed: BTreeMap<String, Option<String>>) -> FlowEvent {
+fn documents_changed(changed: BTreeMap<String, Option<String>>) -> FlowEvent {
     FlowEvent::Documents { changed, meanwhile: DriverPresence::Driven }
 }
 
-fn folder() -> PathBuf {
+fn flows_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flows")
 }
 
 /// Returns every script with its name and its flow.
-fn scripts() -> Vec<(String, Flow, Script)> {
-    let files = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+fn read_scripts() -> Vec<(String, Flow, Script)> {
+    let files = fs::read_dir(flows_dir()).unwrap().map(|entry| entry.unwrap().path());
     let mut scripts: Vec<PathBuf> =
         files.filter(|path| path.extension().is_some_and(|end| end == "script")).collect();
     scripts.sort();
     let read = |path: PathBuf| {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        let flow = shipped(name.split('-').next().unwrap());
+        let flow = shipped_flow(name.split('-').next().unwrap());
         let script = Script::parse(&fs::read_to_string(path).unwrap());
         (name, flow, script)
     };
     scripts.into_iter().map(read).collect()
 }
 
-fn whole(flow: &Flow, script: &Script) -> Vec<Moment> {
+fn run_script(flow: &Flow, script: &Script) -> Vec<Moment> {
     let mut driver = Driver::new(flow, script, FlowState::default());
-    let first = driver.started();
-    driver.drive(first, 0)
+    let first = driver.start_event();
+    driver.run_to_end(first, 0)
 }
 
-fn json(value: &impl serde::Serialize) -> String {
+fn to_json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap()
 }
 
 /// Renders the state of a flow on one line.
-fn stands(state: &FlowState) -> String {
+fn render_state(state: &FlowState) -> String {
     let at = serde_json::to_value(&state.at).unwrap()["at"].as_str().unwrap().to_owned();
     let mut line = format!("{at} {} (entry {}, round {})", state.phase, state.entry, state.round());
     for lane in &state.lanes {
@@ -90,8 +90,8 @@ fn stands(state: &FlowState) -> String {
     line
 }
 
-fn agree(file: &str, found: &str) {
-    let path = folder().join(file);
+fn assert_expected(file: &str, found: &str) {
+    let path = flows_dir().join(file);
     if env::var_os("BLESS").is_some() {
         fs::write(&path, found).unwrap();
     }
@@ -101,31 +101,31 @@ fn agree(file: &str, found: &str) {
 
 #[test]
 fn u5_t6_m15_m16_scripted_traces() {
-    for (name, flow, script) in scripts() {
+    for (name, flow, script) in read_scripts() {
         let mut trace = String::new();
-        for Moment { event, state, actions } in whole(&flow, &script) {
-            writeln!(trace, "> {}\n= {}", json(&event), stands(&state)).unwrap();
-            actions.iter().for_each(|action| writeln!(trace, "  {}", json(action)).unwrap());
+        for Moment { event, state, actions } in run_script(&flow, &script) {
+            writeln!(trace, "> {}\n= {}", to_json(&event), render_state(&state)).unwrap();
+            actions.iter().for_each(|action| writeln!(trace, "  {}", to_json(action)).unwrap());
             trace.push('\n');
         }
-        agree(&format!("{name}.expect"), &trace);
+        assert_expected(&format!("{name}.expect"), &trace);
     }
 }
 
 #[test]
 fn c8_m8_killed_flow_ends_alike() {
-    for (name, flow, script) in scripts() {
-        let moments = whole(&flow, &script);
+    for (name, flow, script) in read_scripts() {
+        let moments = run_script(&flow, &script);
         let end = &moments.last().unwrap().state;
         assert!(end.has_ended(), "{name}");
         for cut in 1..moments.len() {
             let mut events: Vec<FlowEvent> =
                 moments[..cut].iter().map(|moment| moment.event.clone()).collect();
             let decided = events.iter().filter(|event| matches!(event, FlowEvent::Decided { .. })).count();
-            let state = fold(&flow, &events);
+            let state = fold_events(&flow, &events);
             assert_eq!(state, moments[cut - 1].state, "{name} after {cut}");
             let mut driver = Driver::new(&flow, &script, state);
-            let rest = driver.drive(FlowEvent::Resumed, decided);
+            let rest = driver.run_to_end(FlowEvent::Resumed, decided);
             assert_eq!(&driver.state, end, "{name} after {cut}");
             // No lane ends twice.
             events.extend(rest.into_iter().map(|moment| moment.event));
@@ -145,18 +145,18 @@ fn c8_m8_killed_flow_ends_alike() {
 
 #[test]
 fn repeated_or_late_events_are_ignored() {
-    for (name, flow, script) in scripts() {
-        let moments = whole(&flow, &script);
+    for (name, flow, script) in read_scripts() {
+        let moments = run_script(&flow, &script);
         for (at, moment) in moments.iter().enumerate() {
             let repeated =
                 moments[..=at].iter().filter(|before| !matches!(before.event, FlowEvent::Decided { .. }));
             for before in repeated {
-                let (state, actions) = step(&flow, moment.state.clone(), &before.event);
-                assert_eq!(state, moment.state, "{name}: {}", json(&before.event));
+                let (state, actions) = apply_event(&flow, moment.state.clone(), &before.event);
+                assert_eq!(state, moment.state, "{name}: {}", to_json(&before.event));
                 assert!(
                     matches!(actions[..], [FlowAction::Ignore { .. }]),
                     "{name}: {}",
-                    json(&before.event)
+                    to_json(&before.event)
                 );
             }
         }
@@ -166,18 +166,18 @@ fn repeated_or_late_events_are_ignored() {
 #[test]
 fn stopped_flow_waits_for_resume() {
     let (flow, script) =
-        (shipped("sdd"), Script::parse(&fs::read_to_string(folder().join("sdd.script")).unwrap()));
-    for moment in whole(&flow, &script).iter().filter(|moment| !moment.state.has_ended()) {
-        let (stopped, actions) = step(&flow, moment.state.clone(), &FlowEvent::Stopped);
+        (shipped_flow("sdd"), Script::parse(&fs::read_to_string(flows_dir().join("sdd.script")).unwrap()));
+    for moment in run_script(&flow, &script).iter().filter(|moment| !moment.state.has_ended()) {
+        let (stopped, actions) = apply_event(&flow, moment.state.clone(), &FlowEvent::Stopped);
         assert_eq!(actions, [FlowAction::Stop]);
         let happened = [FlowEvent::Stopped, moment.event.clone()];
         for event in happened.into_iter().filter(|event| !matches!(event, FlowEvent::Decided { .. })) {
-            let (state, actions) = step(&flow, stopped.clone(), &event);
+            let (state, actions) = apply_event(&flow, stopped.clone(), &event);
             assert_eq!(state, stopped);
             assert!(matches!(actions[..], [FlowAction::Ignore { .. }]));
         }
-        let resumed = step(&flow, stopped, &FlowEvent::Resumed);
-        assert_eq!(resumed, step(&flow, moment.state.clone(), &FlowEvent::Resumed));
+        let resumed = apply_event(&flow, stopped, &FlowEvent::Resumed);
+        assert_eq!(resumed, apply_event(&flow, moment.state.clone(), &FlowEvent::Resumed));
         assert!(!resumed.0.stopped);
     }
 }
@@ -185,26 +185,26 @@ fn stopped_flow_waits_for_resume() {
 /// The person sees the failed action, and resuming retries it.
 #[test]
 fn failed_flow_waits_for_person() {
-    for (name, flow, script) in scripts() {
-        for moment in whole(&flow, &script).iter().filter(|moment| !moment.state.has_ended()) {
-            let why = strings(&["the disk is full"]);
+    for (name, flow, script) in read_scripts() {
+        for moment in run_script(&flow, &script).iter().filter(|moment| !moment.state.has_ended()) {
+            let why = to_strings(&["the disk is full"]);
             let failed = FlowEvent::Failed { entry: moment.state.entry, why: why.clone() };
-            let (waits, actions) = step(&flow, moment.state.clone(), &failed);
+            let (waits, actions) = apply_event(&flow, moment.state.clone(), &failed);
             assert!(matches!(actions[..], [FlowAction::Ask { .. }]), "{name}");
             assert!(waits.is_waiting() && waits.wait_reasons()[0] == WaitReason::Failed { says: why });
             let late = [FlowEvent::Refused { entry: waits.entry, why: Vec::new() }, failed];
             for event in late {
-                let (state, actions) = step(&flow, waits.clone(), &event);
+                let (state, actions) = apply_event(&flow, waits.clone(), &event);
                 assert_eq!(state, waits);
                 assert!(matches!(actions[..], [FlowAction::Ignore { .. }]));
             }
-            let resumed = step(&flow, waits.clone(), &FlowEvent::Resumed);
-            assert_eq!(resumed, step(&flow, moment.state.clone(), &FlowEvent::Resumed), "{name}");
+            let resumed = apply_event(&flow, waits.clone(), &FlowEvent::Resumed);
+            assert_eq!(resumed, apply_event(&flow, moment.state.clone(), &FlowEvent::Resumed), "{name}");
             let approve = FlowEvent::Decided { decision: FlowDecision::Approve };
-            let approved = step(&flow, waits.clone(), &approve);
-            assert_eq!(approved, step(&flow, moment.state.clone(), &approve), "{name}");
-            let (stopped, _) = step(&flow, waits, &FlowEvent::Stopped);
-            assert_eq!(step(&flow, stopped, &FlowEvent::Resumed), resumed, "{name}");
+            let approved = apply_event(&flow, waits.clone(), &approve);
+            assert_eq!(approved, apply_event(&flow, moment.state.clone(), &approve), "{name}");
+            let (stopped, _) = apply_event(&flow, waits, &FlowEvent::Stopped);
+            assert_eq!(apply_event(&flow, stopped, &FlowEvent::Resumed), resumed, "{name}");
         }
     }
 }
@@ -247,7 +247,7 @@ const STAGED: [(&str, &[&str]); 21] = [
 ];
 
 /// Returns the state of a flow in which a lane of `phase` runs, with all of these documents.
-fn at_work(phase: &str, documents: &[(&str, &[&str])]) -> FlowState {
+fn state_with_running_lane(phase: &str, documents: &[(&str, &[&str])]) -> FlowState {
     let id = match phase {
         "implementing" => "1",
         "reviewing" => "logic",
@@ -268,7 +268,7 @@ fn at_work(phase: &str, documents: &[(&str, &[&str])]) -> FlowState {
             documents
                 .iter()
                 .map(|(path, _)| (*path).to_owned())
-                .chain([aside(3) + "/old.md"])
+                .chain([archive_folder(3) + "/old.md"])
                 .map(|path| (path, "1".into()))
                 .collect(),
         ),
@@ -280,9 +280,9 @@ fn at_work(phase: &str, documents: &[(&str, &[&str])]) -> FlowState {
 fn only_owner_may_change_document() {
     let mut tried = 0;
     for (flow, documents) in [("sdd", &SDD[..]), ("staged", &STAGED)] {
-        let flow = shipped(flow);
+        let flow = shipped_flow(flow);
         let filter = DocumentFilter::new(&flow, 3);
-        let aside_now = aside(3) + "/old.md";
+        let aside_now = archive_folder(3) + "/old.md";
         let target: (&str, &[&str]) = match flow.phase("plan") {
             Some(_) => ("specs/renamed.md", &["plan", "archive"]),
             None => ("04_planning/renamed.md", &["planning"]),
@@ -305,7 +305,7 @@ fn only_owner_may_change_document() {
                 for (how, what) in changes {
                     tried += 1;
                     let told = format!("{} in {}: {how}", path, phase.name);
-                    let mut state = at_work(&phase.name, documents);
+                    let mut state = state_with_running_lane(&phase.name, documents);
                     let approved = match how {
                         "added" => state.documents.as_mut().unwrap().remove(*path).and(None),
                         _ => Some("1".to_owned()),
@@ -318,15 +318,15 @@ fn only_owner_may_change_document() {
                         changed.insert(name.into(), Some("1".into()));
                         is_stray |= !plan.contains(&phase.name.as_str());
                     }
-                    let (state, _) = step(&flow, state, &looked(changed));
+                    let (state, _) = apply_event(&flow, state, &documents_changed(changed));
                     assert_eq!(!state.strayed.is_empty(), is_stray, "{told}");
                     let needs = phase.on[0].needs.iter();
                     let id = state.lanes[0].lane.id.clone();
                     let evidence =
                         needs.map(|need| need.replace("{lane}", &id).replace("**", "a.md")).collect();
                     let (entry, run) = (3, "r".to_owned());
-                    let ended = ended(entry, &id, run, evidence, 0);
-                    let (ended, _) = step(&flow, state, &ended);
+                    let ended = lane_ended(entry, &id, run, evidence, 0);
+                    let (ended, _) = apply_event(&flow, state, &ended);
                     let is_why = |why: &WaitReason| matches!(why, WaitReason::Documents { .. });
                     assert_eq!(ended.wait_reasons().iter().any(is_why), is_stray, "{told}");
                     if !is_stray {
@@ -339,14 +339,14 @@ fn only_owner_may_change_document() {
                     assert_eq!(ended.entry, 3, "{told}");
                     // After a person accepts or reverts the change, no document strays.
                     let approve = FlowEvent::Decided { decision: FlowDecision::Approve };
-                    let (accepted, _) = step(&flow, ended.clone(), &approve);
+                    let (accepted, _) = apply_event(&flow, ended.clone(), &approve);
                     assert!(
                         accepted.strayed.is_empty() && !accepted.wait_reasons().iter().any(is_why),
                         "{told}"
                     );
                     if how != "renamed" {
                         let changed = BTreeMap::from([((*path).to_owned(), approved)]);
-                        let (restored, _) = step(&flow, ended, &looked(changed));
+                        let (restored, _) = apply_event(&flow, ended, &documents_changed(changed));
                         assert!(restored.strayed.is_empty(), "{told}");
                     }
                 }
@@ -360,56 +360,61 @@ fn only_owner_may_change_document() {
 /// makes them or they stray.
 #[test]
 fn change_is_attributed_by_flow_status() {
-    let flow = shipped("sdd");
-    let edited = |path: &str| looked(BTreeMap::from([(path.into(), Some("2".into()))]));
-    let working = at_work("challenge", &SDD);
-    let failed = FlowEvent::Failed { entry: 3, why: strings(&["x"]) };
+    let flow = shipped_flow("sdd");
+    let edited = |path: &str| documents_changed(BTreeMap::from([(path.into(), Some("2".into()))]));
+    let working = state_with_running_lane("challenge", &SDD);
+    let failed = FlowEvent::Failed { entry: 3, why: to_strings(&["x"]) };
     let waiting =
         FlowState { at: FlowStatus::Waiting { why: vec![WaitReason::Decision] }, ..working.clone() };
     let asked = [
         waiting,
-        step(&flow, working.clone(), &FlowEvent::Stopped).0,
-        step(&flow, working.clone(), &failed).0,
+        apply_event(&flow, working.clone(), &FlowEvent::Stopped).0,
+        apply_event(&flow, working.clone(), &failed).0,
     ];
     for state in asked {
         for (path, _) in SDD {
-            let (state, _) = step(&flow, state.clone(), &edited(path));
+            let (state, _) = apply_event(&flow, state.clone(), &edited(path));
             assert!(state.strayed.is_empty(), "{path}");
             assert_eq!(state.documents.unwrap()[path], "2");
         }
     }
     // Changes before the stop are still attributed to the agent.
-    let (strayed, _) = step(&flow, working.clone(), &edited("tasks.md"));
-    let (stopped, _) = step(&flow, strayed, &FlowEvent::Stopped);
-    let (resumed, _) = step(&flow, stopped, &FlowEvent::Resumed);
+    let (strayed, _) = apply_event(&flow, working.clone(), &edited("tasks.md"));
+    let (stopped, _) = apply_event(&flow, strayed, &FlowEvent::Stopped);
+    let (resumed, _) = apply_event(&flow, stopped, &FlowEvent::Resumed);
     assert_eq!(resumed.strayed.keys().collect::<Vec<_>>(), ["tasks.md"]);
     let entering =
         FlowState { at: FlowStatus::Entering, lanes: Vec::new(), running: Vec::new(), ..working.clone() };
-    let strays = |path: &str| !step(&flow, entering.clone(), &edited(path)).0.strayed.is_empty();
+    let strays = |path: &str| !apply_event(&flow, entering.clone(), &edited(path)).0.strayed.is_empty();
     assert_eq!(["CHALLENGE.md", "CHANGES.md"].map(strays), [false, false]);
     assert_eq!(["tasks.md", "proposal.md", "REVIEW.md"].map(strays), [true, true, true]);
     // The state of an older version has no documents: the first observation is the baseline.
     let unknown = FlowState { documents: None, ..working };
-    let (first, _) = step(&flow, unknown, &edited("tasks.md"));
+    let (first, _) = apply_event(&flow, unknown, &edited("tasks.md"));
     assert!(first.strayed.is_empty());
-    assert!(!step(&flow, first, &edited("proposal.md")).0.strayed.is_empty());
+    assert!(!apply_event(&flow, first, &edited("proposal.md")).0.strayed.is_empty());
 }
 
 /// Changes while no process of a flow runs are a person's. If it is unknown whether one ran, they stray, and
 /// the flow names no author.
 #[test]
 fn change_without_driver_is_a_persons() {
-    let flow = shipped("sdd");
+    let flow = shipped_flow("sdd");
     let edited = |path: &str, meanwhile| {
         let changed = BTreeMap::from([(path.to_owned(), Some("2".to_owned()))]);
-        step(&flow, at_work("challenge", &SDD), &FlowEvent::Documents { changed, meanwhile }).0
+        apply_event(
+            &flow,
+            state_with_running_lane("challenge", &SDD),
+            &FlowEvent::Documents { changed, meanwhile },
+        )
+        .0
     };
     for (path, owners) in SDD {
         let alone = edited(path, DriverPresence::LeftAlone);
         assert!(alone.strayed.is_empty() && alone.wait_reasons().is_empty(), "{path}");
         assert_eq!(alone.documents.unwrap()[path], "2");
         let cut = edited(path, DriverPresence::Cut);
-        let paths = strings(&[path]);
+        let paths = to_strings(&[path]);
         let why = if owners.contains(&"challenge") {
             vec![]
         } else {
@@ -418,29 +423,32 @@ fn change_without_driver_is_a_persons() {
         assert_eq!(cut.wait_reasons(), why, "{path}");
     }
     let cut = edited("tasks.md", DriverPresence::Cut);
-    let (approved, _) = step(&flow, cut.clone(), &FlowEvent::Decided { decision: FlowDecision::Approve });
+    let (approved, _) =
+        apply_event(&flow, cut.clone(), &FlowEvent::Decided { decision: FlowDecision::Approve });
     assert!(approved.strayed.is_empty() && !approved.cut);
     // A restored document is the approved one.
-    let (restored, _) = step(&flow, cut, &looked([("tasks.md".to_owned(), Some("1".to_owned()))].into()));
+    let (restored, _) =
+        apply_event(&flow, cut, &documents_changed([("tasks.md".to_owned(), Some("1".to_owned()))].into()));
     assert!(restored.strayed.is_empty() && !restored.cut);
-    let named = json(&FlowEvent::Documents { changed: BTreeMap::new(), meanwhile: DriverPresence::Driven });
+    let named =
+        to_json(&FlowEvent::Documents { changed: BTreeMap::new(), meanwhile: DriverPresence::Driven });
     assert!(!named.contains("meanwhile"), "{named}");
 }
 
 /// A run whose last submission was refused leads to no transition, regardless of its other evidence.
 #[test]
 fn m9_refused_submission_repeats_phase() {
-    let flow = shipped("staged");
+    let flow = shipped_flow("staged");
     for (phase, lane) in [("product_management", "all"), ("architecting", "all"), ("research", "code-x")] {
         let needs = flow.phase(phase).unwrap().on[0].needs.iter();
         let whole: Evidence = needs.map(|need| need.replace("{lane}", lane)).collect();
         let refused_with = |state: &FlowState, evidence: &Evidence| {
-            let mut event = ended(state.entry, lane, "r".into(), evidence.clone(), 0);
+            let mut event = lane_ended(state.entry, lane, "r".into(), evidence.clone(), 0);
             let FlowEvent::LaneEnded { refused, .. } = &mut event else { unreachable!() };
-            *refused = strings(&["it is wrong"]);
-            step(&flow, state.clone(), &event)
+            *refused = to_strings(&["it is wrong"]);
+            apply_event(&flow, state.clone(), &event)
         };
-        let mut state = at_work(phase, &STAGED);
+        let mut state = state_with_running_lane(phase, &STAGED);
         for times in 1..=2 {
             let (next, actions) = refused_with(&state, &whole);
             assert!(matches!(actions[..], [FlowAction::Enter { .. }]), "{phase}: {actions:?}");
@@ -448,26 +456,31 @@ fn m9_refused_submission_repeats_phase() {
             assert_eq!(next.refused[lane], ["it is wrong"]);
             assert!(next.rerun.contains(lane));
             let entry = next.entry;
-            let groups = at_work(phase, &STAGED).lanes.into_iter().map(|state| state.lane).collect();
+            let groups =
+                state_with_running_lane(phase, &STAGED).lanes.into_iter().map(|state| state.lane).collect();
             let groups = vec![LaneGroup { id: "g".into(), lanes: groups, ..LaneGroup::default() }];
             let entered = FlowEvent::Entered { entry, groups, again: false, aside: Vec::new() };
-            let (next, _) = step(&flow, next, &entered);
-            state =
-                step(&flow, next, &FlowEvent::LaneStarted { entry, lane: lane.into(), run: "r".into() }).0;
+            let (next, _) = apply_event(&flow, next, &entered);
+            state = apply_event(
+                &flow,
+                next,
+                &FlowEvent::LaneStarted { entry, lane: lane.into(), run: "r".into() },
+            )
+            .0;
         }
         let (asked, _) = refused_with(&state, &whole);
-        let says = strings(&["it is wrong"]);
+        let says = to_strings(&["it is wrong"]);
         assert_eq!(asked.wait_reasons(), [WaitReason::Submission { lane: lane.into(), says }]);
         // Evidence that no submission can provide is for a person, and the refusal is kept.
         let mut unclean = whole.clone();
         unclean.remove("clean");
-        let (lacking, _) = refused_with(&at_work(phase, &STAGED), &unclean);
+        let (lacking, _) = refused_with(&state_with_running_lane(phase, &STAGED), &unclean);
         assert_eq!(
             lacking.wait_reasons(),
-            [WaitReason::Evidence { lane: lane.into(), lacks: strings(&["clean"]) }]
+            [WaitReason::Evidence { lane: lane.into(), lacks: to_strings(&["clean"]) }]
         );
         let cleared = FlowEvent::Cleared { entry: 3, lanes: [(lane.to_owned(), whole.clone())].into() };
-        let (cleared, _) = step(&flow, lacking, &cleared);
+        let (cleared, _) = apply_event(&flow, lacking, &cleared);
         assert_eq!((&cleared.phase, cleared.refusals), (&state.phase, 1));
     }
 }
@@ -475,45 +488,45 @@ fn m9_refused_submission_repeats_phase() {
 /// A lane that asks a question runs again, even if its work looks done.
 #[test]
 fn t5_asking_researcher_runs_again() {
-    let flow = shipped("staged");
+    let flow = shipped_flow("staged");
     let needs = &flow.phase("research").unwrap().on[0].needs;
     let whole: Evidence = needs.iter().map(|need| need.replace("{lane}", "code-x")).collect();
-    let mut event = ended(3, "code-x", "r".into(), whole, 0);
+    let mut event = lane_ended(3, "code-x", "r".into(), whole, 0);
     let FlowEvent::LaneEnded { questions, .. } = &mut event else { unreachable!() };
-    *questions = strings(&["Which one?"]);
-    let (asked, _) = step(&flow, at_work("research", &STAGED), &event);
+    *questions = to_strings(&["Which one?"]);
+    let (asked, _) = apply_event(&flow, state_with_running_lane("research", &STAGED), &event);
     let answer = FlowEvent::Decided { decision: FlowDecision::Changes("That one".into()) };
-    let (state, _) = step(&flow, asked, &answer);
+    let (state, _) = apply_event(&flow, asked, &answer);
     let files = ["03_research/code-x/request.md", "03_research/code-x/done", "03_research/code-x/summary.md"];
     let held = Held::with(&files.map(|path| (path, "")));
-    let prepared = prepare(&flow, &state, &Library::new(&held), &Layout::default(), &Vec::new).unwrap();
+    let prepared = prepare_phase(&flow, &state, &Library::new(&held), &Layout::default(), &Vec::new).unwrap();
     assert_eq!(prepared.groups[0].lanes.iter().map(|lane| &lane.id).collect::<Vec<_>>(), ["code-x"]);
 }
 
 #[test]
 fn graph_marks_current_phase() {
-    let flow = shipped("sdd");
-    agree("sdd.mermaid", &graph(&flow, None));
-    let script = Script::parse(&fs::read_to_string(folder().join("sdd-asks-a-person.script")).unwrap());
-    let moments = whole(&flow, &script);
+    let flow = shipped_flow("sdd");
+    assert_expected("sdd.mermaid", &draw_graph(&flow, None));
+    let script = Script::parse(&fs::read_to_string(flows_dir().join("sdd-asks-a-person.script")).unwrap());
+    let moments = run_script(&flow, &script);
     let waits =
         moments.iter().rev().find(|moment| matches!(moment.state.at, FlowStatus::Waiting { .. })).unwrap();
-    agree("sdd-waiting.mermaid", &graph(&flow, Some(&waits.state)));
-    let flow = shipped("staged");
-    let script = Script::parse(&fs::read_to_string(folder().join("staged.script")).unwrap());
-    let moments = whole(&flow, &script);
+    assert_expected("sdd-waiting.mermaid", &draw_graph(&flow, Some(&waits.state)));
+    let flow = shipped_flow("staged");
+    let script = Script::parse(&fs::read_to_string(flows_dir().join("staged.script")).unwrap());
+    let moments = run_script(&flow, &script);
     let lanes = moments.iter().find(|moment| moment.state.running.len() == 3).unwrap();
-    agree("staged-running.mermaid", &graph(&flow, Some(&lanes.state)));
-    let end = graph(&flow, Some(&moments.last().unwrap().state));
+    assert_expected("staged-running.mermaid", &draw_graph(&flow, Some(&lanes.state)));
+    let end = draw_graph(&flow, Some(&moments.last().unwrap().state));
     assert_eq!(end.lines().last(), Some("    class done current"));
 }
 
 #[test]
 fn m4_session_state_follows_events() {
-    let flow = shipped("staged");
-    let script = Script::parse(&fs::read_to_string(folder().join("staged.script")).unwrap());
+    let flow = shipped_flow("staged");
+    let script = Script::parse(&fs::read_to_string(flows_dir().join("staged.script")).unwrap());
     let mut shown = String::new();
-    let moments = whole(&flow, &script);
+    let moments = run_script(&flow, &script);
     let named = |wanted: &str, running: usize| {
         moments.iter().find(|moment| moment.state.phase == wanted && moment.state.running.len() == running)
     };
@@ -526,10 +539,10 @@ fn m4_session_state_follows_events() {
             last_event: "lane_started",
             updated_at: "2026-01-31T12:00:00Z",
         };
-        let state = session_state(&flow, &moment.state, &session);
+        let state = build_session_state(&flow, &moment.state, &session);
         writeln!(shown, "{}", serde_json::to_string_pretty(&state).unwrap()).unwrap();
     }
-    agree("staged.state.json", &shown);
+    assert_expected("staged.state.json", &shown);
 }
 
 #[test]
@@ -539,11 +552,11 @@ fn m15_reviews_are_merged_by_role() {
         let times = BTreeMap::from([("reviewing".to_owned(), 2)]);
         let state =
             FlowState { phase: "fixing".into(), at: FlowStatus::Entering, times, ..FlowState::default() };
-        let files = collect(&shipped("staged"), &state, &Library::new(&sources)).unwrap();
+        let files = collect_reviews(&shipped_flow("staged"), &state, &Library::new(&sources)).unwrap();
         // The next round starts with the reviews of this one.
         let times = BTreeMap::from([("reviewing".to_owned(), 3)]);
         let next = FlowState { phase: "reviewing".into(), times, ..state };
-        assert_eq!(collect(&shipped("staged"), &next, &Library::new(&sources)).unwrap(), files);
+        assert_eq!(collect_reviews(&shipped_flow("staged"), &next, &Library::new(&sources)).unwrap(), files);
         files
     };
     let files = |files: &[(&str, &str)]| Held::with(files).0;
@@ -667,7 +680,7 @@ const OVERVIEW: &str =
 const LANE: &str = "## Scope\n\nIt.\n\n## Owned files\n\n- OWNED\n\n## Dependencies\n\nNone.\n\n## Isolation\n\nIt alone owns them.\n";
 
 /// Returns the files of the plan, in which each sub-plan owns one of `owned`.
-fn planned(owned: [&str; 3]) -> Vec<(String, String)> {
+fn plan_files(owned: [&str; 3]) -> Vec<(String, String)> {
     let mut files = vec![
         ("04_planning/execution_plan.yaml".to_owned(), PLAN.to_owned()),
         ("04_planning/plan.md".to_owned(), OVERVIEW.to_owned()),
@@ -681,11 +694,11 @@ fn planned(owned: [&str; 3]) -> Vec<(String, String)> {
 }
 
 /// Borrows the paths and the texts of files.
-fn borrowed(files: &[(String, String)]) -> Vec<(&str, &str)> {
+fn borrow_files(files: &[(String, String)]) -> Vec<(&str, &str)> {
     files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect()
 }
 
-fn prepared(
+fn prepare_groups(
     flow: &str,
     phase: &str,
     single_coder: bool,
@@ -694,7 +707,8 @@ fn prepared(
     let settings = FlowSettings { single_coder, ..FlowSettings::default() };
     let state = FlowState { phase: phase.into(), settings, ..FlowState::default() };
     let sources = Held::with(files);
-    let prepared = prepare(&shipped(flow), &state, &Library::new(&sources), &Layout::default(), &Vec::new);
+    let prepared =
+        prepare_phase(&shipped_flow(flow), &state, &Library::new(&sources), &Layout::default(), &Vec::new);
     prepared.map(|prepared| (prepared.groups, prepared.again)).map_err(|failure| failure.to_string())
 }
 
@@ -703,12 +717,12 @@ fn lane(id: &str) -> Lane {
 }
 
 /// Returns the end of a lane without refusals, questions or proposals.
-fn ended(entry: u32, lane: &str, run: String, evidence: Evidence, cost: u64) -> FlowEvent {
+fn lane_ended(entry: u32, lane: &str, run: String, evidence: Evidence, cost: u64) -> FlowEvent {
     let (lane, refused, questions, proposed) = (lane.to_owned(), Vec::new(), Vec::new(), Vec::new());
     FlowEvent::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed }
 }
 
-fn strings(words: &[&str]) -> Vec<String> {
+fn to_strings(words: &[&str]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
 }
 
@@ -716,30 +730,30 @@ fn strings(words: &[&str]) -> Vec<String> {
 fn m12_lanes_follow_documents() {
     let group = |id: &str, parallel, lanes| LaneGroup { id: id.into(), parallel, worktrees: false, lanes };
     let all = vec![group("all", false, vec![lane("all")])];
-    assert_eq!(prepared("sdd", "plan", false, &[]), Ok((all, false)));
+    assert_eq!(prepare_groups("sdd", "plan", false, &[]), Ok((all, false)));
 
     let tasks = ("tasks.md", "- [ ] 1.1 One\n- [x] 1.2 Two\n- [ ] 1.1 One again\n");
     let each = vec![group("tasks", false, vec![lane("1.1"), lane("1.2")])];
-    assert_eq!(prepared("sdd", "implement", true, &[tasks]), Ok((each, false)));
-    let whole = Lane { of: strings(&["1.1", "1.2"]), ..lane("all") };
+    assert_eq!(prepare_groups("sdd", "implement", true, &[tasks]), Ok((each, false)));
+    let whole = Lane { of: to_strings(&["1.1", "1.2"]), ..lane("all") };
     let again = vec![group("tasks", false, vec![whole])];
-    assert_eq!(prepared("sdd", "implement", false, &[tasks, ("REVIEW.md", "x")]), Ok((again, true)));
+    assert_eq!(prepare_groups("sdd", "implement", false, &[tasks, ("REVIEW.md", "x")]), Ok((again, true)));
 
-    let files = planned(["src/a.rs docs/**", "src/b.rs", "src/c.rs"]);
-    let files = borrowed(&files);
-    let owning = |id, owned: &[&str]| Lane { owned: strings(owned), ..lane(id) };
+    let files = plan_files(["src/a.rs docs/**", "src/b.rs", "src/c.rs"]);
+    let files = borrow_files(&files);
+    let owning = |id, owned: &[&str]| Lane { owned: to_strings(owned), ..lane(id) };
     let first = vec![owning("1", &["src/a.rs", "docs/**"]), owning("2", &["src/b.rs"])];
     let groups = vec![
         LaneGroup { worktrees: true, ..group("g1", true, first) },
         group("g2", true, vec![owning("3", &["src/c.rs"])]),
     ];
-    assert_eq!(prepared("staged", "implementing", false, &files), Ok((groups, false)));
-    let whole = Lane { of: strings(&["1", "2", "3"]), ..lane("all") };
+    assert_eq!(prepare_groups("staged", "implementing", false, &files), Ok((groups, false)));
+    let whole = Lane { of: to_strings(&["1", "2", "3"]), ..lane("all") };
     let single = vec![group("all", false, vec![whole])];
-    assert_eq!(prepared("staged", "implementing", true, &files), Ok((single, false)));
+    assert_eq!(prepare_groups("staged", "implementing", true, &files), Ok((single, false)));
 
     let reviewed = [&files[..], &[("07_review/fix_request.md", "")]].concat();
-    let (groups, again) = prepared("staged", "reviewing", false, &reviewed).unwrap();
+    let (groups, again) = prepare_groups("staged", "reviewing", false, &reviewed).unwrap();
     let names: Vec<&str> = groups[0].lanes.iter().map(|lane| lane.id.as_str()).collect();
     assert_eq!((names, groups[0].parallel, again), (vec!["logic", "quality", "expert"], true, true));
 
@@ -757,20 +771,21 @@ fn m12_lanes_follow_documents() {
         ("03_research/web-a-b/request.md", ""),
     ];
     let topics = vec![group("topics", true, vec![topic("code", "half"), topic("web", "a-b")])];
-    assert_eq!(prepared("staged", "research", false, &files), Ok((topics, false)));
+    assert_eq!(prepare_groups("staged", "research", false, &files), Ok((topics, false)));
 }
 
 #[test]
 fn m16_implementing_needs_valid_plan() {
-    let refused = |flow, phase, files: &[(&str, &str)]| prepared(flow, phase, false, files).unwrap_err();
+    let refused =
+        |flow, phase, files: &[(&str, &str)]| prepare_groups(flow, phase, false, files).unwrap_err();
     assert_eq!(
         refused("staged", "implementing", &[]),
         "error[include/not-found]: `04_planning/execution_plan.yaml` is not there\n  \
          = looked in session:04_planning/execution_plan.yaml"
     );
-    let files = planned(["src/**", "src/b.rs", "src/c.rs"]);
+    let files = plan_files(["src/**", "src/b.rs", "src/c.rs"]);
     assert_eq!(
-        refused("staged", "implementing", &borrowed(&files)),
+        refused("staged", "implementing", &borrow_files(&files)),
         "error[submission/bad]: sub-plans 1 and 2 run at once in `g1`, and both may write the same file: \
          `04_planning/plan_1.md:7` is `src/**`, `04_planning/plan_2.md:7` is `src/b.rs`\n  \
          = hint: merge the two sub-plans, or move what both touch into a serial integration step\n\
@@ -804,10 +819,10 @@ fn t6_evidence_follows_observations() {
               facts: &RunFacts,
               handed_in: &[(&str, Option<&str>)],
               files: &[(&str, &str)]| {
-        let flow = shipped("staged");
+        let flow = shipped_flow("staged");
         let submissions: Vec<(String, Option<String>)> =
             handed_in.iter().map(|(name, verdict)| ((*name).into(), verdict.map(String::from))).collect();
-        let paths = strings(&["a.md"]);
+        let paths = to_strings(&["a.md"]);
         let seen = LaneObservation {
             outcome,
             facts,
@@ -817,7 +832,7 @@ fn t6_evidence_follows_observations() {
             is_severe: false,
         };
         let sources = Held::with(files);
-        evidence(flow.phase(phase).unwrap(), &seen, &Library::new(&sources), &Layout::default())
+        collect_evidence(flow.phase(phase).unwrap(), &seen, &Library::new(&sources), &Layout::default())
     };
     let words = |words: &[&str]| -> Evidence { words.iter().map(ToString::to_string).collect() };
     let good = RunFacts { ended: Some(EndReason::Exited), exit_code: Some(0), ..RunFacts::default() };
@@ -837,7 +852,7 @@ fn t6_evidence_follows_observations() {
         of("fixing", Outcome::NoVerdict, &green, &[], &[]),
         words(&[&all[..], &["reply.no_verdict"]].concat())
     );
-    let blind = RunFacts { unseen: strings(&["closed"]), ..good.clone() };
+    let blind = RunFacts { unseen: to_strings(&["closed"]), ..good.clone() };
     assert_eq!(
         of("fixing", Outcome::None, &blind, &[], &[]),
         words(&["checks-or-none", "exit", "file.a.md"]),
@@ -853,8 +868,9 @@ fn t6_evidence_follows_observations() {
             flow_changed: &BTreeSet::new(),
             is_severe,
         };
-        let flow = shipped(flow);
-        let found = evidence(flow.phase(phase).unwrap(), &seen, &Library::new(&Builtin), &Layout::default());
+        let flow = shipped_flow(flow);
+        let found =
+            collect_evidence(flow.phase(phase).unwrap(), &seen, &Library::new(&Builtin), &Layout::default());
         found.into_iter().find(|word| word.starts_with("reply.")).unwrap()
     };
     assert_eq!(severe("sdd", "review", false), "reply.PASS");
@@ -888,8 +904,8 @@ fn t6_evidence_follows_observations() {
     for decisions in [&[Rejected][..], &[Pending], &[Approved, Rejected], &[Pending, Approved]] {
         assert!(!decided(decisions), "{decisions:?}");
     }
-    let plan = planned(["a", "b", "c"]);
-    let files = [&borrowed(&plan)[..], &[("03_research/web-x/request.md", "")]].concat();
+    let plan = plan_files(["a", "b", "c"]);
+    let files = [&borrow_files(&plan)[..], &[("03_research/web-x/request.md", "")]].concat();
     let planned = of("planning", Outcome::None, &RunFacts::default(), &[], &files);
     assert_eq!(
         planned,
@@ -903,7 +919,7 @@ fn t6_evidence_follows_observations() {
 }
 
 /// Returns every document that the shipped flows mention, with its own path as its text.
-fn documents() -> Held {
+fn all_documents() -> Held {
     let paths = [
         "context.md",
         "requirements.md",
@@ -947,11 +963,11 @@ fn documents() -> Held {
 /// Records the request of each phase, for the first and for a repeated entry, and composes a prompt from it.
 #[test]
 fn u4_u5_m13_phase_requests_compose() {
-    let sources = documents();
+    let sources = all_documents();
     let library = Library::new(&sources);
     let mut shown = String::new();
     for name in ["sdd", "staged"] {
-        let flow = shipped(name);
+        let flow = shipped_flow(name);
         for (phase, again) in flow.phase.iter().flat_map(|phase| [(phase, false), (phase, true)]) {
             if again && phase.again.is_none() {
                 continue;
@@ -962,23 +978,24 @@ fn u4_u5_m13_phase_requests_compose() {
                 entry: 2,
                 ..FlowState::default()
             };
-            let groups = prepare(&flow, &state, &library, &Layout::default(), &Vec::new).unwrap().groups;
+            let groups =
+                prepare_phase(&flow, &state, &library, &Layout::default(), &Vec::new).unwrap().groups;
             let state = FlowState { again, ..state };
             // Phases with one lane for each task, and phases with one lane for all.
             let first = groups[0].lanes[0].clone();
             let one =
                 Lane { id: first.of.first().unwrap_or(&first.id).clone(), of: Vec::new(), ..first.clone() };
             let lane = if again && phase.again.as_ref().unwrap().ask.each.is_none() { first } else { one };
-            let mut request = request(&flow, phase, &state, &lane, &library).unwrap();
+            let mut request = build_request(&flow, phase, &state, &lane, &library).unwrap();
             request.agent = Some("claude".into());
             request.session = Some(".callsheet/sessions/export".into());
             let composed = compose(&request, &sources)
                 .unwrap_or_else(|failure| panic!("{name} {}: {failure}", phase.name));
-            let told: Vec<&str> = composed.talk.iter().map(|diag| diag.code.as_str()).collect();
+            let told: Vec<&str> = composed.diagnostics.iter().map(|diag| diag.code.as_str()).collect();
             let writes = writable_globs(phase, &lane, ".callsheet/sessions/export");
             let stale: Vec<&str> = phase.stale_files().collect();
             writeln!(shown, "{name} {} {}", phase.name, if again { "again" } else { "first" }).unwrap();
-            writeln!(shown, "  {}", json(&request)).unwrap();
+            writeln!(shown, "  {}", to_json(&request)).unwrap();
             writeln!(
                 shown,
                 "  writes {writes:?}, sets aside {stale:?}, then {:?}",
@@ -988,25 +1005,29 @@ fn u4_u5_m13_phase_requests_compose() {
             writeln!(shown, "  told: {told:?}").unwrap();
         }
     }
-    agree("requests.expect", &shown);
+    assert_expected("requests.expect", &shown);
 }
 
 /// Compares whole prompts of phases that follow a review.
 #[test]
 fn u5_later_phases_see_findings() {
-    let sources = documents();
+    let sources = all_documents();
     let library = Library::new(&sources);
     for (name, phase, id) in
         [("sdd", "challenge", "all"), ("staged", "reviewing", "logic"), ("staged", "fixing", "all")]
     {
-        let flow = shipped(name);
+        let flow = shipped_flow(name);
         let again = flow.phase(phase).unwrap().again.is_some();
         let state = FlowState { request: "Export as CSV".into(), entry: 2, again, ..FlowState::default() };
-        let mut request = request(&flow, flow.phase(phase).unwrap(), &state, &lane(id), &library).unwrap();
+        let mut request =
+            build_request(&flow, flow.phase(phase).unwrap(), &state, &lane(id), &library).unwrap();
         request.agent = Some("codex".into());
         let composed = compose(&request, &sources).unwrap();
         let format = if name == "sdd" { PromptFormat::Xml } else { PromptFormat::Markdown };
-        agree(&format!("{name}-{phase}.prompt"), &render(&composed.prompt, format, None).unwrap().text);
+        assert_expected(
+            &format!("{name}-{phase}.prompt"),
+            &render(&composed.prompt, format, None).unwrap().text,
+        );
     }
 }
 
@@ -1100,16 +1121,16 @@ fn moves() -> impl Strategy<Value = Move> {
             .prop_map(|at| Move::Other(FlowEvent::Failed { entry: at.index(8) as u32, why: Vec::new() })),
         1 => (any::<Index>(), proptest::option::of(Just("2".to_owned()))).prop_map(|(at, what)| {
             let paths = ["tasks.md", "REVIEW.md", "04_planning/plan.md", "06_implementation/done_l0"];
-            Move::Other(looked([(paths[at.index(4)].to_owned(), what)].into()))
+            Move::Other(documents_changed([(paths[at.index(4)].to_owned(), what)].into()))
         }),
         1 => any::<Index>().prop_map(Move::Again),
     ]
 }
 
 impl Move {
-    fn event(&self, flow: &Flow, state: &FlowState, before: &[FlowEvent]) -> Option<FlowEvent> {
+    fn next_event(&self, flow: &Flow, state: &FlowState, before: &[FlowEvent]) -> Option<FlowEvent> {
         match self {
-            Self::Next(next) => next.event(flow, state, before.len()),
+            Self::Next(next) => next.next_event(flow, state, before.len()),
             Self::Other(event) => Some(event.clone()),
             Self::Again(at) => before.get(at.index(before.len())).cloned(),
         }
@@ -1117,9 +1138,9 @@ impl Move {
 }
 
 impl Next {
-    fn event(&self, flow: &Flow, state: &FlowState, number: usize) -> Option<FlowEvent> {
+    fn next_event(&self, flow: &Flow, state: &FlowState, number: usize) -> Option<FlowEvent> {
         let entry = state.entry;
-        let running: Vec<(&Lane, Option<&str>)> = state.running().collect();
+        let running: Vec<(&Lane, Option<&str>)> = state.running_lanes().collect();
         match &state.at {
             _ if state.stopped => Some(FlowEvent::Resumed),
             _ if !state.failed.is_empty() && self.parallel => {
@@ -1142,7 +1163,7 @@ impl Next {
             }
             FlowStatus::Running if state.merging && (self.parallel || running.is_empty()) => {
                 let lane = state.lanes.get(state.unsettled)?.lane.id.clone();
-                let conflicts = if self.conflict { strings(&["x"]) } else { Vec::new() };
+                let conflicts = if self.conflict { to_strings(&["x"]) } else { Vec::new() };
                 Some(FlowEvent::Merged { entry, lane, conflicts })
             }
             FlowStatus::Running => {
@@ -1155,7 +1176,7 @@ impl Next {
                     });
                 };
                 let evidence = self.evidence(flow, state, &lane.id)?;
-                let mut event = ended(entry, &lane.id, run.into(), evidence, self.cost);
+                let mut event = lane_ended(entry, &lane.id, run.into(), evidence, self.cost);
                 if let FlowEvent::LaneEnded { refused, questions, .. } = &mut event {
                     match self.says {
                         1 => refused.push("src/a: it is refused".into()),
@@ -1195,7 +1216,7 @@ impl Next {
                     lanes: Vec::new(),
                 });
             }
-            let lane = Lane { owned: strings(&[OWNED[owned.index(5)]]), ..lane(&format!("l{at}")) };
+            let lane = Lane { owned: to_strings(&[OWNED[owned.index(5)]]), ..lane(&format!("l{at}")) };
             groups.last_mut().unwrap().lanes.push(lane);
         }
         groups
@@ -1213,7 +1234,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn took(&self, flow: &Flow, state: &FlowState, lane: &str) -> Option<Option<usize>> {
+    fn allowed_transition(&self, flow: &Flow, state: &FlowState, lane: &str) -> Option<Option<usize>> {
         let key = (state.entry, lane.to_owned());
         if let Some(accepted) = self.accepted.get(&key) {
             return Some(*accepted);
@@ -1227,14 +1248,14 @@ impl Watch {
         flow.phase(&state.phase).unwrap().on.iter().position(|on| on.needs.iter().all(holds)).map(Some)
     }
 
-    fn before(&mut self, was: &FlowState, event: &FlowEvent) {
+    fn observe_event(&mut self, was: &FlowState, event: &FlowEvent) {
         match event {
             // The evidence of a lane that asks, or whose submission was refused, does not count.
             FlowEvent::LaneEnded { entry, lane, run, evidence, questions, refused, .. }
                 if questions.is_empty() && refused.is_empty() =>
             {
                 let runs = |(own, id): (&Lane, Option<&str>)| own.id == *lane && id == Some(run);
-                if !was.stopped && *entry == was.entry && was.running().any(runs) {
+                if !was.stopped && *entry == was.entry && was.running_lanes().any(runs) {
                     self.evidence.insert((*entry, lane.clone()), evidence.clone());
                 }
             }
@@ -1262,7 +1283,7 @@ impl Watch {
         }
     }
 
-    fn after(
+    fn check_step(
         &mut self,
         flow: &Flow,
         was: &FlowState,
@@ -1279,7 +1300,7 @@ impl Watch {
                 let same_phase = |entry: &u32| self.phases.get(entry) == Some(&now.phase);
                 let mut rounds = (1..now.entry).rev().take_while(same_phase);
                 let took = rounds.find_map(|entry| {
-                    self.took(
+                    self.allowed_transition(
                         flow,
                         &FlowState { entry, phase: now.phase.clone(), ..FlowState::default() },
                         &lane.lane.id,
@@ -1306,7 +1327,7 @@ impl Watch {
             let (mut start, mut worst) = (0, None);
             for group in &was.groups {
                 let took = was.lanes[start..group.end].iter().map(|lane| {
-                    let took = self.took(flow, was, &lane.lane.id);
+                    let took = self.allowed_transition(flow, was, &lane.lane.id);
                     took.unwrap_or_else(|| panic!("{} advanced: {event:?}", lane.lane.id))
                 });
                 worst = took.max().unwrap();
@@ -1327,7 +1348,9 @@ impl Watch {
         for action in actions {
             match action {
                 FlowAction::Merge { lane, .. } => {
-                    let took = self.took(flow, now, lane).unwrap_or_else(|| panic!("{lane} is merged"));
+                    let took = self
+                        .allowed_transition(flow, now, lane)
+                        .unwrap_or_else(|| panic!("{lane} is merged"));
                     let person = took.is_some_and(|on| flow.phase(&now.phase).unwrap().on[on].to == "person");
                     assert!(!person, "{lane} is merged before a person decides");
                     let at = now.lanes.iter().position(|own| own.lane.id == *lane);
@@ -1349,7 +1372,7 @@ impl Watch {
     }
 }
 
-fn holds_always(flow: &Flow, state: &FlowState) {
+fn check_invariants(flow: &Flow, state: &FlowState) {
     for (name, rounds) in &state.rounds {
         assert!(
             flow.phase(name).unwrap().limit.is_none_or(|limit| *rounds <= limit),
@@ -1358,7 +1381,7 @@ fn holds_always(flow: &Flow, state: &FlowState) {
     }
     assert!(state.running.len() <= state.settings.jobs.max(1) as usize);
     let owned: Vec<usize> = state
-        .running()
+        .running_lanes()
         .map(|(lane, _)| OWNED.iter().position(|owned| *owned == lane.owned[0]).unwrap())
         .collect();
     for (at, one) in owned.iter().enumerate() {
@@ -1390,32 +1413,32 @@ proptest! {
         max_cost in proptest::option::of(1..100_u64),
         moves in proptest::collection::vec(moves(), 0..120),
     ) {
-        let flow = shipped(name);
+        let flow = shipped_flow(name);
         let settings = FlowSettings { jobs, max_cost, ..FlowSettings::default() };
         let mut events = vec![FlowEvent::Started { request: String::new(), settings, more: Value::Null }];
-        let mut state = fold(&flow, &events);
+        let mut state = fold_events(&flow, &events);
         let mut watch = Watch::default();
         for next in moves {
-            let Some(event) = next.event(&flow, &state, &events) else { continue };
-            watch.before(&state, &event);
-            let (now, actions) = step(&flow, state.clone(), &event);
+            let Some(event) = next.next_event(&flow, &state, &events) else { continue };
+            watch.observe_event(&state, &event);
+            let (now, actions) = apply_event(&flow, state.clone(), &event);
             if matches!(actions[..], [FlowAction::Ignore { .. }]) {
                 prop_assert_eq!(&now, &state);
             }
-            watch.after(&flow, &state, &event, &now, &actions);
-            holds_always(&flow, &now);
+            watch.check_step(&flow, &state, &event, &now, &actions);
+            check_invariants(&flow, &now);
             events.push(event);
             state = now;
         }
-        let read: Vec<FlowEvent> = serde_json::from_str(&json(&events)).unwrap();
+        let read: Vec<FlowEvent> = serde_json::from_str(&to_json(&events)).unwrap();
         prop_assert_eq!(&read, &events);
-        prop_assert_eq!(&fold(&flow, &read), &state);
-        prop_assert_eq!(serde_json::from_str::<FlowState>(&json(&state)).unwrap(), state);
+        prop_assert_eq!(&fold_events(&flow, &read), &state);
+        prop_assert_eq!(serde_json::from_str::<FlowState>(&to_json(&state)).unwrap(), state);
     }
 }
 
 /// Returns the final state if a person repairs everything and approves.
-fn way_on(flow: &Flow, mut state: FlowState) -> FlowState {
+fn repair_and_approve(flow: &Flow, mut state: FlowState) -> FlowState {
     let good = |lane: &Lane, phase: &str| -> BTreeSet<String> {
         let needs = flow.phase(phase).unwrap().on[0].needs.iter();
         let each = needs.flat_map(|need| lane.covers().iter().map(|id| need.replace("{lane}", id)));
@@ -1433,18 +1456,18 @@ fn way_on(flow: &Flow, mut state: FlowState) -> FlowState {
                 let lane = state.lanes[state.unsettled].lane.id.clone();
                 FlowEvent::Merged { entry, lane, conflicts: Vec::new() }
             }
-            FlowStatus::Running => match state.running().next().unwrap() {
+            FlowStatus::Running => match state.running_lanes().next().unwrap() {
                 (lane, None) => {
                     FlowEvent::LaneStarted { entry, lane: lane.id.clone(), run: format!("w{number}") }
                 }
-                (lane, Some(run)) => ended(entry, &lane.id, run.into(), good(lane, &state.phase), 1),
+                (lane, Some(run)) => lane_ended(entry, &lane.id, run.into(), good(lane, &state.phase), 1),
             },
             _ => {
                 let groups = vec![LaneGroup { lanes: vec![lane("l0")], ..LaneGroup::default() }];
                 FlowEvent::Entered { entry, groups, again: false, aside: Vec::new() }
             }
         };
-        let (now, actions) = step(flow, state, &event);
+        let (now, actions) = apply_event(flow, state, &event);
         assert!(!matches!(actions[..], [FlowAction::Ignore { .. }]), "{event:?} is ignored: {actions:?}");
         state = now;
     }
@@ -1466,26 +1489,26 @@ proptest! {
         max_cost in proptest::option::of(1..100_u64),
         moves in proptest::collection::vec(moves(), 0..60),
     ) {
-        let flow = shipped(name);
+        let flow = shipped_flow(name);
         let settings = FlowSettings { jobs, max_cost, ..FlowSettings::default() };
         let mut events = vec![FlowEvent::Started { request: String::new(), settings, more: Value::Null }];
-        let mut state = fold(&flow, &events);
+        let mut state = fold_events(&flow, &events);
         for next in moves {
-            let Some(event) = next.event(&flow, &state, &events) else { break };
-            state = step(&flow, state, &event).0;
+            let Some(event) = next.next_event(&flow, &state, &events) else { break };
+            state = apply_event(&flow, state, &event).0;
             events.push(event);
         }
         if !state.has_ended() {
-            let decided = |decision| step(&flow, state.clone(), &FlowEvent::Decided { decision }).0;
+            let decided = |decision| apply_event(&flow, state.clone(), &FlowEvent::Decided { decision }).0;
             prop_assert_eq!(decided(FlowDecision::Reject).at, FlowStatus::Rejected);
             let changes = decided(FlowDecision::Changes("more".into()));
             prop_assert_eq!(&changes.at, &FlowStatus::Entering);
-            let (stopped, _) = step(&flow, state.clone(), &FlowEvent::Stopped);
+            let (stopped, _) = apply_event(&flow, state.clone(), &FlowEvent::Stopped);
             prop_assert!(stopped.stopped);
-            let (rejected, _) = step(&flow, stopped.clone(), &FlowEvent::Decided { decision: FlowDecision::Reject });
+            let (rejected, _) = apply_event(&flow, stopped.clone(), &FlowEvent::Decided { decision: FlowDecision::Reject });
             prop_assert_eq!(rejected.at, FlowStatus::Rejected);
             for from in [state, stopped, changes] {
-                prop_assert_eq!(way_on(&flow, from).at, FlowStatus::Done);
+                prop_assert_eq!(repair_and_approve(&flow, from).at, FlowStatus::Done);
             }
         }
     }

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 struct Files(RefCell<BTreeMap<String, String>>);
 
 impl Files {
-    fn of(files: &[(&str, &str)]) -> Self {
+    fn from_files(files: &[(&str, &str)]) -> Self {
         let all = Self::default();
         all.put("builtin:templates/shared/data-block.md", "## {{title}}\n\n{{rows}}\n");
         files.iter().for_each(|(id, text)| all.put(id, text));
@@ -63,12 +63,12 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-fn values<const N: usize>(pairs: [(&str, &str); N]) -> SlotValues {
+fn slot_values<const N: usize>(pairs: [(&str, &str); N]) -> SlotValues {
     pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect()
 }
 
-fn warnings<S: Sources>(builder: &PromptBuilder<S>) -> Vec<String> {
-    builder.compose().unwrap().talk.iter().map(ToString::to_string).collect()
+fn list_warnings<S: Sources>(builder: &PromptBuilder<S>) -> Vec<String> {
+    builder.compose().unwrap().diagnostics.iter().map(ToString::to_string).collect()
 }
 
 const GREETER: (&str, &str) =
@@ -98,7 +98,7 @@ The user table is there.";
 
 #[test]
 fn b1_layer_order_ignores_call_order() {
-    let files = Files::of(&[GREETER]);
+    let files = Files::from_files(&[GREETER]);
     let tools = vec![json!({"name": "grep"})];
     let memory = async |_: Option<&str>| Ok::<_, Infallible>(vec!["Uses PostgreSQL.", "Talks to nobody."]);
     let rules = async |_: Option<&str>, query: &str| {
@@ -106,7 +106,7 @@ fn b1_layer_order_ignores_call_order() {
     };
 
     let mut forwards = PromptBuilder::new(&files);
-    forwards.set_identity("greeter", values([("name", "Ada")]));
+    forwards.set_identity("greeter", slot_values([("name", "Ada")]));
     block_on(forwards.load_project_context(memory));
     block_on(forwards.load_relevant_rules("migration", rules));
     forwards.add_context("task", "Add login.").add_context("upstream", "The user table is there.");
@@ -117,7 +117,7 @@ fn b1_layer_order_ignores_call_order() {
     backwards.add_context("task", "Add login.").add_context("upstream", "The user table is there.");
     block_on(backwards.load_relevant_rules("migration", rules));
     block_on(backwards.load_project_context(memory));
-    backwards.set_identity("greeter", values([("name", "Ada")]));
+    backwards.set_identity("greeter", slot_values([("name", "Ada")]));
 
     assert_eq!(forwards.build().unwrap(), (ALL_LAYERS.to_string(), tools));
     assert_eq!(backwards.build().unwrap(), forwards.build().unwrap());
@@ -125,17 +125,17 @@ fn b1_layer_order_ignores_call_order() {
 
 #[test]
 fn b1_empty_layer_leaves_no_separator() {
-    let files = Files::of(&[GREETER]);
+    let files = Files::from_files(&[GREETER]);
     assert_eq!(PromptBuilder::new(&files).build().unwrap(), (String::new(), vec![]));
 
     let mut identity = PromptBuilder::new(&files);
-    identity.set_identity("greeter", values([("name", "Ada")]));
+    identity.set_identity("greeter", slot_values([("name", "Ada")]));
     assert_eq!(identity.build_task_prompt().unwrap(), "You are Ada.");
 
     let mut context = PromptBuilder::new(&files);
     context.add_context("task", "Add login.");
     assert_eq!(context.build_task_prompt().unwrap(), "Add login.");
-    context.set_identity("greeter", values([("name", "Ada")]));
+    context.set_identity("greeter", slot_values([("name", "Ada")]));
     assert_eq!(context.build_task_prompt().unwrap(), "You are Ada.\n\n---\n\nAdd login.");
 }
 
@@ -143,9 +143,9 @@ fn b1_empty_layer_leaves_no_separator() {
 fn b2_identity_uses_template_search() {
     let own = ("project:.callsheet/templates/identity/greeter.md", "I am {{name}}, of this project.");
     let users = ("user:templates/identity/auditor.md", "You audit.");
-    let files = Files::of(&[GREETER, own, users]);
+    let files = Files::from_files(&[GREETER, own, users]);
     let mut builder = PromptBuilder::new(&files);
-    builder.set_identity("greeter", values([("name", "Ada")]));
+    builder.set_identity("greeter", slot_values([("name", "Ada")]));
     assert_eq!(builder.build_task_prompt().unwrap(), "I am Ada, of this project.");
     builder.set_identity("auditor", SlotValues::default());
     assert_eq!(builder.build_task_prompt().unwrap(), "You audit.");
@@ -164,7 +164,7 @@ fn b2_identity_uses_template_search() {
 
 #[test]
 fn b3_project_layer_contains_only_memory() {
-    let files = Files::of(&[
+    let files = Files::from_files(&[
         ("project:README.md", "A readme."),
         ("project:CLAUDE.md", "A file of instructions."),
         ("project:.callsheet/memory/profile.md", "A profile."),
@@ -180,12 +180,12 @@ fn b3_project_layer_contains_only_memory() {
 
     block_on(builder.load_project_context(async |_: Option<&str>| Ok::<Vec<String>, Infallible>(vec![])));
     assert_eq!(builder.build_task_prompt().unwrap(), "Add login.");
-    assert_eq!(warnings(&builder), [""; 0]);
+    assert_eq!(list_warnings(&builder), [""; 0]);
 }
 
 #[test]
 fn b3_b4_failed_source_is_warning() {
-    let files = Files::of(&[]);
+    let files = Files::from_files(&[]);
     let mut builder = PromptBuilder::new(&files);
     builder.add_context("task", "Add login.");
     let memory = async |_: Option<&str>| Err::<Vec<String>, _>("no connection");
@@ -194,7 +194,7 @@ fn b3_b4_failed_source_is_warning() {
     block_on(builder.load_relevant_rules("login", rules));
     assert_eq!(builder.build_task_prompt().unwrap(), "Add login.");
     assert_eq!(
-        warnings(&builder),
+        list_warnings(&builder),
         [
             "warning[source/unreadable]: the layer of the memory stays empty: no connection",
             "warning[source/unreadable]: the layer of the rules stays empty: timed out",
@@ -205,7 +205,7 @@ fn b3_b4_failed_source_is_warning() {
         Ok::<_, Infallible>(vec!["Hash passwords."])
     }));
     assert_eq!(builder.build_task_prompt().unwrap(), "Hash passwords.\n\n---\n\nAdd login.");
-    assert_eq!(warnings(&builder).len(), 1);
+    assert_eq!(list_warnings(&builder).len(), 1);
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn b4_rule_source_gets_query() {
     async fn rules(project: Option<&str>, query: &str) -> Result<Vec<String>, Infallible> {
         Ok(vec![format!("{project:?} {query}")])
     }
-    let files = Files::of(&[]);
+    let files = Files::from_files(&[]);
     let mut builder = PromptBuilder::for_project(&files, "shop");
     block_on(builder.load_relevant_rules("login", rules));
     assert_eq!(builder.build_task_prompt().unwrap(), "Some(\"shop\") login");
@@ -239,7 +239,7 @@ fn b4_loading_is_send_with_sources() {
 
 #[test]
 fn b5_blocks_keep_call_order() {
-    let files = Files::of(&[]);
+    let files = Files::from_files(&[]);
     let mut builder = PromptBuilder::new(&files);
     builder.add_context("hook", " indented\n").add_context("task", "one").add_context("blank", " \n\t");
     builder.add_context_section("system_metadata", [("workspace", json!(".")), ("retries", json!(2))]);
@@ -254,7 +254,7 @@ fn b5_blocks_keep_call_order() {
 
 #[test]
 fn b5_invalid_block_name_is_refused() {
-    let files = Files::of(&[]);
+    let files = Files::from_files(&[]);
     let mut builder = PromptBuilder::new(&files);
     builder.add_context("two words", "x");
     assert_eq!(
@@ -266,7 +266,7 @@ fn b5_invalid_block_name_is_refused() {
 
 #[test]
 fn b6_both_setters_share_tool_list() {
-    let files = Files::of(&[]);
+    let files = Files::from_files(&[]);
     let (grep, edit) = (json!({"name": "grep"}), json!({"name": "edit"}));
     let mut builder = PromptBuilder::new(&files);
     builder.add_context("task", "Add login.");
@@ -278,9 +278,9 @@ fn b6_both_setters_share_tool_list() {
 
 #[test]
 fn b7_repeated_build_is_identical() {
-    let files = Files::of(&[GREETER]);
+    let files = Files::from_files(&[GREETER]);
     let mut builder = PromptBuilder::new(&files);
-    builder.set_identity("greeter", values([("name", "Ada")])).add_context("task", "Add login.");
+    builder.set_identity("greeter", slot_values([("name", "Ada")])).add_context("task", "Add login.");
     let first = builder.build().unwrap();
     assert_eq!(first, ("You are Ada.\n\n---\n\nAdd login.".into(), vec![]));
     assert_eq!(builder.build().unwrap(), first);
@@ -290,7 +290,7 @@ fn b7_repeated_build_is_identical() {
 
 #[test]
 fn b8_template_found_by_any_name() {
-    let files = Files::of(&[
+    let files = Files::from_files(&[
         GREETER,
         ("builtin:templates/depth/greeter.md", "hidden by the identity"),
         ("builtin:templates/shared/note.md", "A note of {{ who }}.\n"),
@@ -314,7 +314,7 @@ fn b8_template_found_by_any_name() {
 
 #[test]
 fn b8_rendering_reports_template_errors() {
-    let files = Files::of(&[
+    let files = Files::from_files(&[
         ("builtin:templates/shared/note.md", "A note of {{ who }}.\n"),
         ("builtin:templates/shared/own.md", "{{role}}{{project_documents}}"),
         ("project:README.md", "A readme."),
@@ -344,13 +344,13 @@ fn b8_rendering_reports_template_errors() {
   │   ^^^^
   = hint: give it with `--set role=…`, or let `--missing empty` leave it out"
     );
-    assert_eq!(builder.render_template("own", values([("role", "x")])).unwrap(), "x");
+    assert_eq!(builder.render_template("own", slot_values([("role", "x")])).unwrap(), "x");
     assert_eq!(said("../note"), "error[request/bad-name]: `../note` cannot be the name of a template");
 }
 
 #[test]
 fn b8_missing_variable_depends_on_strictness() {
-    let files = Files::of(&[
+    let files = Files::from_files(&[
         GREETER,
         (
             "builtin:templates/shared/note.md",
@@ -368,12 +368,15 @@ fn b8_missing_variable_depends_on_strictness() {
   │           ^^^^
   = hint: give it with `--set name=…`, or let `--missing empty` leave it out"
     );
-    assert_eq!(builder.render_template("note", values([("who", "{{when}}")])).unwrap(), "{{when}} today .");
+    assert_eq!(
+        builder.render_template("note", slot_values([("who", "{{when}}")])).unwrap(),
+        "{{when}} today ."
+    );
 
     builder.set_missing(MissingPolicy::Empty);
     assert_eq!(builder.build_task_prompt().unwrap(), "You are .");
     assert_eq!(
-        warnings(&builder),
+        list_warnings(&builder),
         ["warning[slot/unfilled]: nothing fills `name`
   ┌─ builtin:templates/identity/greeter.md:4:11
 4 │ You are {{name}}.
@@ -384,7 +387,7 @@ fn b8_missing_variable_depends_on_strictness() {
 
 #[test]
 fn b8_templates_are_cached_until_reload() {
-    let files = Files::of(&[("builtin:templates/identity/clerk.md", "first")]);
+    let files = Files::from_files(&[("builtin:templates/identity/clerk.md", "first")]);
     let mut builder = PromptBuilder::new(&files);
     builder.set_identity("clerk", SlotValues::default());
     assert_eq!(builder.build_task_prompt().unwrap(), "first");
@@ -404,7 +407,7 @@ fn b8_templates_are_cached_until_reload() {
 
 #[test]
 fn b9_task_depth_selects_execution_rules() {
-    let files = Files::of(&[
+    let files = Files::from_files(&[
         ("builtin:templates/depth/plan-structure-guide.md", "Plan at most {{max_steps}} steps."),
         ("builtin:templates/depth/controlled-splitting.md", "Level {{current_depth}} of {{max_depth}}."),
         ("builtin:templates/depth/execution-focus.md", "Do it."),
@@ -433,7 +436,7 @@ error[depth/bad]: `max_steps` of `task_depth` is \"many\", not a whole number of
     );
 }
 
-fn item(kind: DocumentKind, name: &str, content: &str) -> ContextItem {
+fn context_item(kind: DocumentKind, name: &str, content: &str) -> ContextItem {
     ContextItem { kind, name: name.into(), content: content.into() }
 }
 
@@ -443,7 +446,7 @@ fn u1_json_round_trips() {
     assert_eq!(bare.to_json(), r#"{"context":[],"instructions":"Add login"}"#);
     let full = UnifiedPrompt {
         system_prompt: Some("".into()),
-        context: vec![item(DocumentKind::Thought, "why", "\"\\\r\n\u{0}")],
+        context: vec![context_item(DocumentKind::Thought, "why", "\"\\\r\n\u{0}")],
         tools: vec![json!({"name": "grep", "input_schema": {"type": "object"}})],
         ..bare.clone()
     };
@@ -549,9 +552,9 @@ fn u2_xml_has_parts_without_padding() {
     let prompt = UnifiedPrompt {
         system_prompt: Some("You plan.".into()),
         context: vec![
-            item(DocumentKind::File, "src/main.rs", "fn main() {}\n"),
-            item(DocumentKind::Artifact, "plan \"2\"", "a < b"),
-            item(DocumentKind::Thought, "why", ""),
+            context_item(DocumentKind::File, "src/main.rs", "fn main() {}\n"),
+            context_item(DocumentKind::Artifact, "plan \"2\"", "a < b"),
+            context_item(DocumentKind::Thought, "why", ""),
         ],
         instructions: "Add login".into(),
         tools: vec![json!({"name": "grep"})],
@@ -576,7 +579,7 @@ fn u2_xml_round_trips_every_byte() {
     let hostile = " </file>]]>&amp;<![CDATA[\r\n\r\u{1F600}{{NAME}}\t";
     let prompt = UnifiedPrompt {
         system_prompt: Some(hostile.into()),
-        context: vec![item(DocumentKind::File, hostile, hostile)],
+        context: vec![context_item(DocumentKind::File, hostile, hostile)],
         instructions: hostile.into(),
         tools: vec![],
     };
@@ -596,7 +599,7 @@ fn u2_xml_round_trips_every_byte() {
 #[test]
 fn u2_invalid_xml_character_names_item() {
     let prompt = UnifiedPrompt {
-        context: vec![item(DocumentKind::File, "image.png", "ab\u{0}c")],
+        context: vec![context_item(DocumentKind::File, "image.png", "ab\u{0}c")],
         instructions: "Add login".into(),
         ..UnifiedPrompt::default()
     };
@@ -612,7 +615,7 @@ fn u2_invalid_xml_character_names_item() {
 
 #[test]
 fn u1_composed_json_round_trips() {
-    let files = Files::of(&[("builtin:templates/system/BASE-plan.md", "You plan \"{{goal}}\".")]);
+    let files = Files::from_files(&[("builtin:templates/system/BASE-plan.md", "You plan \"{{goal}}\".")]);
     let request: Request = serde_json::from_value(json!({
         "recipe": "unified", "phase": "plan", "instructions": "Add\r\nlogin",
         "values": {"goal": "\\ \u{7}"},
@@ -625,8 +628,8 @@ fn u1_composed_json_round_trips() {
     let unified = UnifiedPrompt {
         system_prompt: Some("You plan \"\\ \u{7}\".".into()),
         context: vec![
-            item(DocumentKind::Artifact, "a \"b\"", "\t"),
-            item(DocumentKind::Artifact, "hook", "fired"),
+            context_item(DocumentKind::Artifact, "a \"b\"", "\t"),
+            context_item(DocumentKind::Artifact, "hook", "fired"),
         ],
         instructions: "Add\r\nlogin".into(),
         tools: vec![json!({"name": "grep"})],
@@ -639,7 +642,7 @@ fn u1_composed_json_round_trips() {
 
 #[test]
 fn u3_t1_agent_template_beats_base() {
-    let files = Files::of(&[
+    let files = Files::from_files(&[
         ("builtin:templates/system/BASE-plan.md", "---\nname: plan\n---\n\nBase {{PROJECT_CONTEXT}}.\n"),
         ("builtin:templates/system/CLAUDE-plan.md", "Claude."),
         ("user:templates/system/CODEX-plan.md", "Codex."),
@@ -662,7 +665,7 @@ fn u3_t1_agent_template_beats_base() {
 /// The project keeps its templates in the folders of agentd and agent-queue.
 #[test]
 fn t1_b2_layout_sets_template_folders() {
-    let files = Files::of(&[
+    let files = Files::from_files(&[
         ("builtin:templates/system/BASE-plan.md", "Base."),
         ("builtin:templates/identity/clerk.md", "Shipped."),
         ("project:templates/system/CLAUDE-plan.md", "Ours."),
@@ -679,7 +682,7 @@ fn t1_b2_layout_sets_template_folders() {
 
 #[test]
 fn u6_missing_template_lists_searched_places() {
-    let files = Files::of(&[
+    let files = Files::from_files(&[
         ("builtin:templates/system/BASE-plan.md", "Base."),
         ("builtin:templates/system/BASE-review.md", "Base."),
         ("project:.callsheet/templates/system/CLAUDE-review.md", "unreadable"),
@@ -715,7 +718,7 @@ fn u6_missing_template_lists_searched_places() {
 fn t4_variables_are_injected_once() {
     let template =
         "# Identity\r\n{{PROJECT_CONTEXT}} {{ TASKS }}{{SKELETON}} {{SKELETON}}\n\\{{TASKS}} {{> note}}";
-    let given = values([("TASKS", "1. {{PROJECT_CONTEXT}}\r\n"), ("UNUSED", "x")]);
+    let given = slot_values([("TASKS", "1. {{PROJECT_CONTEXT}}\r\n"), ("UNUSED", "x")]);
     let injected = inject_variables(template, &given);
     assert_eq!(
         injected.text,
@@ -739,7 +742,7 @@ fn t4_variables_are_injected_once() {
   │                ^^^^",
         ]
     );
-    let all = values([("PROJECT_CONTEXT", ""), ("TASKS", ""), ("SKELETON", "{{> x}}")]);
+    let all = slot_values([("PROJECT_CONTEXT", ""), ("TASKS", ""), ("SKELETON", "{{> x}}")]);
     assert_eq!(inject_variables("{{PROJECT_CONTEXT}}{{SKELETON}}", &all).text, "{{> x}}");
     assert!(inject_variables("{{PROJECT_CONTEXT}}{{SKELETON}}", &all).warnings.is_empty());
 }

@@ -23,7 +23,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics, Severity, visible};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, Severity, escape_invisible};
 use callsheet_core::library::format::ModelApi;
 use callsheet_core::library::omission::OmittedInput;
 use callsheet_core::render::{RenderedText, render};
@@ -111,13 +111,13 @@ type Expectations = BTreeMap<String, String>;
 fn every_case_matches_its_expectations() {
     let bless = env::var_os("BLESS").is_some();
     let mut wrong = String::new();
-    for dir in folders("golden") {
+    for dir in list_cases("golden") {
         let name = dir.file_name().unwrap().to_str().unwrap().to_owned();
-        let actual = outcome(&dir);
+        let actual = run_case(&dir);
         if bless {
             write_expectations(&dir, &actual);
         }
-        for complaint in differences(&dir, &actual) {
+        for complaint in find_differences(&dir, &actual) {
             writeln!(wrong, "{name}: {complaint}").unwrap();
         }
     }
@@ -126,8 +126,8 @@ fn every_case_matches_its_expectations() {
 
 #[test]
 fn every_diagnostic_code_has_case() {
-    let golden = shown_codes("golden", |file| matches!(file, "expect.errors" | "expect.talk"));
-    let check = shown_codes("../../lint/tests/check", |file| file.starts_with("expect."));
+    let golden = collect_codes("golden", |file| matches!(file, "expect.errors" | "expect.talk"));
+    let check = collect_codes("../../lint/tests/check", |file| file.starts_with("expect."));
     let shown: BTreeSet<&str> = golden.iter().chain(&check).map(String::as_str).collect();
     let wanted: BTreeSet<&str> =
         Code::ALL.iter().filter(|code| !COMMAND_LINE.contains(code)).map(|code| code.as_str()).collect();
@@ -135,12 +135,12 @@ fn every_diagnostic_code_has_case() {
 }
 
 /// Runs a case and returns its actual results, as the files that it should expect.
-fn outcome(dir: &Path) -> Expectations {
+fn run_case(dir: &Path) -> Expectations {
     let text = fs::read_to_string(dir.join("case.toml")).expect("a case has a case.toml");
     let case: Case = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
     let sources = Folder { dir: dir.join("sources"), shipped: case.shipped.clone() };
     let mut files = Expectations::new();
-    let done = make(dir, &case, &sources).and_then(|made| {
+    let done = compose_case(dir, &case, &sources).and_then(|made| {
         let format = case.format.unwrap_or(made.prompt.format);
         let rendered = render(&made.prompt, format, case.api)?;
         Ok((format, made, rendered))
@@ -148,23 +148,24 @@ fn outcome(dir: &Path) -> Expectations {
     let (format, made, rendered) = match done {
         Ok(done) => done,
         Err(Diagnostics(diags)) => {
-            files.insert("expect.errors".into(), diagnostics(&diags));
+            files.insert("expect.errors".into(), render_diagnostics(&diags));
             return files;
         }
     };
-    spans::check(&made.prompt, &rendered).unwrap_or_else(|gap| panic!("{}: {gap}", dir.display()));
+    spans::check_spans(&made.prompt, &rendered).unwrap_or_else(|gap| panic!("{}: {gap}", dir.display()));
     let extension = match format {
         PromptFormat::Markdown => "md",
         PromptFormat::Xml => "xml",
         PromptFormat::Json => "json",
     };
     let shown = |diag: &&Diagnostic| case.verbose || diag.severity > Severity::Note;
-    let talk: Vec<Diagnostic> = made.talk.iter().chain(&rendered.talk).filter(shown).cloned().collect();
-    files.insert("expect.origins".into(), origins(&made.prompt, &rendered));
+    let talk: Vec<Diagnostic> =
+        made.talk.iter().chain(&rendered.diagnostics).filter(shown).cloned().collect();
+    files.insert("expect.origins".into(), render_origins(&made.prompt, &rendered));
     files.insert(format!("expect.{extension}"), rendered.text);
-    files.insert("expect.talk".into(), diagnostics(&talk));
-    files.insert("expect.absent".into(), absent(&made.absent));
-    files.insert("expect.steps".into(), made.steps.iter().map(step).collect());
+    files.insert("expect.talk".into(), render_diagnostics(&talk));
+    files.insert("expect.absent".into(), render_omissions(&made.absent));
+    files.insert("expect.steps".into(), made.steps.iter().map(render_degradation).collect());
     files.retain(|_, text| !text.is_empty());
     files
 }
@@ -178,7 +179,7 @@ struct Made {
     steps: Vec<Degradation>,
 }
 
-fn make(dir: &Path, case: &Case, sources: &Folder) -> Result<Made, Diagnostics> {
+fn compose_case(dir: &Path, case: &Case, sources: &Folder) -> Result<Made, Diagnostics> {
     let read = |file: &str| fs::read_to_string(dir.join(file)).ok();
     let request = match (&case.request, read("request.toml"), read("request.json"), read("prompt.json")) {
         (Some(request), None, None, None) => {
@@ -194,15 +195,20 @@ fn make(dir: &Path, case: &Case, sources: &Folder) -> Result<Made, Diagnostics> 
     };
     let recorder = SourceRecorder::new(sources);
     if let Some(budget) = case.budget {
-        return fitted(&request, &recorder, case.api, budget);
+        return fit_case(&request, &recorder, case.api, budget);
     }
     let composed = compose(&request, &recorder)?;
     // The snapshot of the read sources is enough to compose the same prompt again.
     assert_eq!(compose(&request, &recorder.finish()).as_ref(), Ok(&composed));
-    Ok(Made { prompt: composed.prompt, talk: composed.talk, absent: composed.absent, steps: Vec::new() })
+    Ok(Made {
+        prompt: composed.prompt,
+        talk: composed.diagnostics,
+        absent: composed.omitted,
+        steps: Vec::new(),
+    })
 }
 
-fn fitted(
+fn fit_case(
     request: &Request,
     sources: &SourceRecorder<&Folder>,
     api: Option<ModelApi>,
@@ -214,16 +220,16 @@ fn fitted(
     assert!(tokens <= budget, "{tokens} tokens are more than {budget}");
     // The fitted request is complete: composing it gives the same prompt without counting.
     let mut again = compose(&request, sources)?;
-    again.talk.extend(composed.talk.last().filter(|_| !steps.is_empty()).cloned());
+    again.diagnostics.extend(composed.diagnostics.last().filter(|_| !steps.is_empty()).cloned());
     assert_eq!(again, composed);
-    Ok(Made { prompt: composed.prompt, talk: composed.talk, absent: composed.absent, steps })
+    Ok(Made { prompt: composed.prompt, talk: composed.diagnostics, absent: composed.omitted, steps })
 }
 
-fn diagnostics(diags: &[Diagnostic]) -> String {
+fn render_diagnostics(diags: &[Diagnostic]) -> String {
     diags.iter().map(|diag| format!("{diag}\n")).collect()
 }
 
-fn origins(prompt: &Prompt, rendered: &RenderedText) -> String {
+fn render_origins(prompt: &Prompt, rendered: &RenderedText) -> String {
     let line = |span: &callsheet_core::render::RenderedRange| {
         let encoding = format!("{:?}", span.encoding).to_lowercase();
         match span.piece {
@@ -231,7 +237,7 @@ fn origins(prompt: &Prompt, rendered: &RenderedText) -> String {
             Some(piece) => {
                 let origin = &prompt.origins[piece.origin];
                 let (label, trust) = (origin.label(), origin.trust.name());
-                let label = visible(&label);
+                let label = escape_invisible(&label);
                 let range = match &origin.from {
                     // Ranges in a shipped file change with every edit of its other lines.
                     OriginKind::Source(id) if id.root() == SourceRoot::Builtin => {
@@ -252,7 +258,7 @@ fn excerpt(text: &str) -> String {
     format!("{short:?}{more}")
 }
 
-fn absent(absent: &[OmittedInput]) -> String {
+fn render_omissions(absent: &[OmittedInput]) -> String {
     let line = |absent: &OmittedInput| {
         let detail = if absent.detail.is_empty() { String::new() } else { format!(" ({})", absent.detail) };
         format!("{}: {}{detail}\n", absent.what, absent.why.words())
@@ -260,14 +266,14 @@ fn absent(absent: &[OmittedInput]) -> String {
     absent.iter().map(line).collect()
 }
 
-fn step(step: &Degradation) -> String {
+fn render_degradation(step: &Degradation) -> String {
     let Degradation { what, section, level, from, to, before, after } = step;
     let (level, from, to) = (level.name(), from.name(), to.name());
     format!("{what} ({section}, {level}): {from} → {to}, {before} → {after}\n")
 }
 
 fn write_expectations(dir: &Path, actual: &Expectations) {
-    for file in files(dir).into_iter().filter(|file| file.starts_with("expect.")) {
+    for file in list_files(dir).into_iter().filter(|file| file.starts_with("expect.")) {
         fs::remove_file(dir.join(file)).unwrap();
     }
     for (file, text) in actual {
@@ -275,10 +281,10 @@ fn write_expectations(dir: &Path, actual: &Expectations) {
     }
 }
 
-fn differences(dir: &Path, actual: &Expectations) -> Vec<String> {
+fn find_differences(dir: &Path, actual: &Expectations) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut expected = Expectations::new();
-    for file in files(dir) {
+    for file in list_files(dir) {
         match file.as_str() {
             "case.toml" | "request.toml" | "request.json" | "prompt.json" | "sources" => {}
             "expect.md" | "expect.xml" | "expect.json" | "expect.origins" | "expect.talk"
@@ -306,10 +312,10 @@ fn differences(dir: &Path, actual: &Expectations) -> Vec<String> {
 }
 
 /// Returns the codes of all diagnostics in the expectations of `tests/<kind>/*/`.
-fn shown_codes(kind: &str, wanted: fn(&str) -> bool) -> BTreeSet<String> {
+fn collect_codes(kind: &str, wanted: fn(&str) -> bool) -> BTreeSet<String> {
     let mut codes = BTreeSet::new();
-    for dir in folders(kind) {
-        for file in files(&dir).into_iter().filter(|file| wanted(file)) {
+    for dir in list_cases(kind) {
+        for file in list_files(&dir).into_iter().filter(|file| wanted(file)) {
             let text = fs::read_to_string(dir.join(file)).unwrap();
             for line in text.lines() {
                 let said = ["error[", "warning[", "note["].iter().find_map(|start| line.strip_prefix(start));
@@ -321,12 +327,12 @@ fn shown_codes(kind: &str, wanted: fn(&str) -> bool) -> BTreeSet<String> {
 }
 
 /// Returns the case folders of one kind, in order.
-fn folders(kind: &str) -> Vec<PathBuf> {
+fn list_cases(kind: &str) -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(kind);
-    files(&root).into_iter().map(|name| root.join(name)).filter(|path| path.is_dir()).collect()
+    list_files(&root).into_iter().map(|name| root.join(name)).filter(|path| path.is_dir()).collect()
 }
 
-fn files(dir: &Path) -> Vec<String> {
+fn list_files(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).unwrap();
     let mut names: Vec<String> =
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();

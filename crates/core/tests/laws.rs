@@ -25,11 +25,12 @@ use callsheet_core::render::{RenderedText, render, render_parts};
 use callsheet_core::source::origin::OriginKind;
 use callsheet_core::{
     Builtin, ComposedPrompt, FileFormat, Prompt, PromptBuilder, PromptFormat, Request, SharedText, Snapshot,
-    SourceId, SourceRecorder, SourceRoot, compose, names_in, read_request,
+    SourceId, SourceRecorder, SourceRoot, compose, list_names, read_request,
 };
 use hostile::{HOSTILE, text};
 use model::{
-    context, context_sections, element, is_engine, is_xml, joined, read_as_model, read_element, texts,
+    context_items, context_sections, is_engine_text, is_xml, part_text, read_as_model, read_element,
+    read_xml_element, texts,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -50,12 +51,12 @@ const FORMATS: [(PromptFormat, Option<ModelApi>); 4] = [
     (PromptFormat::Json, Some(ModelApi::Anthropic)),
 ];
 
-fn composed(scenario: &Scenario) -> ComposedPrompt {
+fn compose_scenario(scenario: &Scenario) -> ComposedPrompt {
     compose(&scenario.request(), &scenario.world()).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
 /// Renders a prompt. Returns `None` if the format cannot represent it.
-fn rendered(prompt: &Prompt, format: PromptFormat, api: Option<ModelApi>) -> Option<RenderedText> {
+fn try_render(prompt: &Prompt, format: PromptFormat, api: Option<ModelApi>) -> Option<RenderedText> {
     let mut prompt = prompt.clone();
     prompt.model = Some("m".into());
     render(&prompt, format, api).ok()
@@ -66,16 +67,16 @@ proptest! {
 
     #[test]
     fn values_are_rendered_verbatim(scenario in scenario()) {
-        let composed = composed(&scenario);
+        let composed = compose_scenario(&scenario);
         let prompt = &composed.prompt;
         if matches!(scenario.kind, Kind::Rules | Kind::Headings) {
             let role = prompt.sections.iter().find(|section| section.name == "role");
             let role = role.map_or(String::new(), |role| role.blocks[0].text(&prompt.origins));
-            let wanted = filled(&scenario, &scenario.role, true);
+            let wanted = fill_template(&scenario, &scenario.role, true);
             // An empty slot or fragment also removes the empty lines around it.
             let value = |slot: &str| scenario.named_values().find(|(name, _)| *name == slot).map(|(_, value)| value.trim().is_empty());
-            let holds_nothing = slots(&scenario).any(|slot| value(slot) != Some(false))
-                || filled(&scenario, &scenario.fragment, false).trim().is_empty();
+            let holds_nothing = list_slots(&scenario).any(|slot| value(slot) != Some(false))
+                || fill_template(&scenario, &scenario.fragment, false).trim().is_empty();
             if holds_nothing {
                 let words = |text: &str| text.split_whitespace().collect::<String>();
                 prop_assert_eq!(words(&role), words(&wanted));
@@ -84,17 +85,17 @@ proptest! {
             }
         }
         for (format, api) in FORMATS {
-            let Some(rendered) = rendered(prompt, format, api) else { continue };
+            let Some(rendered) = try_render(prompt, format, api) else { continue };
             let pieces = rendered.spans.iter().filter_map(|span| {
                 let from = &prompt.origins[span.piece?.origin].from;
-                Some((from, spans::undo(span.encoding, &rendered.text[span.start..span.end])?))
+                Some((from, spans::decode(span.encoding, &rendered.text[span.start..span.end])?))
             });
             let seen: Vec<(&OriginKind, String)> = pieces.collect();
             for (name, value) in scenario.named_values() {
                 let shown = seen.iter().filter(|(from, _)| **from == OriginKind::Value(name.into()));
                 prop_assert!(shown.clone().all(|(_, read)| read == value), "{name} is not {value:?} in {format:?}");
                 // A blank block is omitted together with its values.
-                let asked = slots(&scenario).filter(|slot| *slot == name).count();
+                let asked = list_slots(&scenario).filter(|slot| *slot == name).count();
                 let there = !value.trim().is_empty();
                 prop_assert!(!there || shown.count() >= asked, "{name} is not {asked} times in {format:?}");
             }
@@ -111,16 +112,16 @@ proptest! {
         let asked = |scenario: &Scenario| {
             let world = scenario.world();
             compose(&scenario.request(), &world).unwrap_or_else(|failure| panic!("{failure}"));
-            world.asked()
+            world.into_requested_ids()
         };
-        prop_assert_eq!(asked(&scenario), asked(&scenario.tamed()));
+        prop_assert_eq!(asked(&scenario), asked(&scenario.to_tamed()));
     }
 
     #[test]
     fn xml_reader_recovers_model(scenario in scenario()) {
-        let prompt = composed(&scenario).prompt;
+        let prompt = compose_scenario(&scenario).prompt;
         let misfit = texts(&prompt).any(|text| text.contains(|c| !is_xml(c)));
-        let Some(rendered) = rendered(&prompt, PromptFormat::Xml, None) else {
+        let Some(rendered) = try_render(&prompt, PromptFormat::Xml, None) else {
             prop_assert!(misfit, "refused without a reason");
             return Ok(());
         };
@@ -130,21 +131,21 @@ proptest! {
         let document = document.unwrap();
         let root = document.root_element();
         let of = |part: Part| prompt.sections.iter().filter(|section| section.part == part).collect::<Vec<_>>();
-        let mut wanted = vec![("system_prompt".to_owned(), None, joined(&prompt, Part::System))];
+        let mut wanted = vec![("system_prompt".to_owned(), None, part_text(&prompt, Part::System))];
         let mut sections = vec![of(Part::System)];
-        let context: Vec<_> = context(&prompt);
+        let context: Vec<_> = context_items(&prompt);
         let has_context = !context.is_empty();
         wanted.extend(context);
         sections.extend(context_sections(&prompt));
-        wanted.push(("instructions".to_owned(), None, joined(&prompt, Part::Instructions)));
+        wanted.push(("instructions".to_owned(), None, part_text(&prompt, Part::Instructions)));
         sections.push(of(Part::Instructions));
         let mut read = Vec::new();
         for part in root.children() {
             if part.tag_name().name() == "context" {
                 prop_assert!(has_context && part.children().all(|item| item.is_element()));
-                read.extend(part.children().map(element));
+                read.extend(part.children().map(read_xml_element));
             } else {
-                read.push(element(part));
+                read.push(read_xml_element(part));
             }
         }
         prop_assert_eq!(read.len(), wanted.len());
@@ -162,7 +163,7 @@ proptest! {
         let names = ["a", "b", "c", "d", "e", "f"];
         let mut world = World::default();
         let recipe = "format = 'xml'\n[[section]]\nname = 'role'\npart = 'system'\nblocks = [{ template = 'templates/x.md' }]\n";
-        world.put(SourceRoot::User, "recipes/side.toml", SharedText::fixed(recipe));
+        world.put(SourceRoot::User, "recipes/side.toml", SharedText::from_static(recipe));
         let template: String = names.iter().map(|name| format!("{{{{{name}}}}}")).collect();
         world.put(SourceRoot::User, "templates/x.md", template + ".");
         let given: Map<String, Value> = names.iter().zip(&values).map(|(name, value)| (name.to_string(), json!(value))).collect();
@@ -179,17 +180,17 @@ proptest! {
 
     #[test]
     fn json_reader_recovers_model(scenario in scenario()) {
-        let prompt = composed(&scenario).prompt;
-        let text = rendered(&prompt, PromptFormat::Json, None).unwrap().text;
+        let prompt = compose_scenario(&scenario).prompt;
+        let text = try_render(&prompt, PromptFormat::Json, None).unwrap().text;
         let read: Value = serde_json::from_str(&text).unwrap();
         let keys: Vec<&str> = read.as_object().unwrap().keys().map(String::as_str).collect();
         prop_assert_eq!(keys, ["system_prompt", "context", "instructions"]);
         for (key, part) in [("system_prompt", Part::System), ("instructions", Part::Instructions)] {
             let sections: Vec<_> = prompt.sections.iter().filter(|section| section.part == part).collect();
-            read_element(&scenario, &prompt, &sections, &joined(&prompt, part), read[key].as_str().unwrap())?;
+            read_element(&scenario, &prompt, &sections, &part_text(&prompt, part), read[key].as_str().unwrap())?;
         }
         let items = read["context"].as_array().unwrap();
-        let wanted = context(&prompt);
+        let wanted = context_items(&prompt);
         prop_assert_eq!(items.len(), wanted.len());
         for ((item, wanted), sections) in items.iter().zip(wanted).zip(context_sections(&prompt)) {
             let content = item["content"].as_str().unwrap();
@@ -201,16 +202,16 @@ proptest! {
 
     #[test]
     fn markdown_reader_recovers_model(scenario in scenario()) {
-        let prompt = composed(&scenario).prompt;
-        let text = rendered(&prompt, PromptFormat::Markdown, None).unwrap().text;
+        let prompt = compose_scenario(&scenario).prompt;
+        let text = try_render(&prompt, PromptFormat::Markdown, None).unwrap().text;
         let sections: Vec<&Section> = prompt.sections.iter().collect();
         read_as_model(&scenario, &prompt, &sections, &text)?;
     }
 
     #[test]
     fn request_body_reader_recovers_model(scenario in scenario()) {
-        let prompt = composed(&scenario).prompt;
-        let Some(body) = rendered(&prompt, PromptFormat::Json, Some(ModelApi::Anthropic)) else {
+        let prompt = compose_scenario(&scenario).prompt;
+        let Some(body) = try_render(&prompt, PromptFormat::Json, Some(ModelApi::Anthropic)) else {
             prop_assert!(prompt.sections.iter().all(|section| section.part == Part::System));
             return Ok(());
         };
@@ -223,10 +224,10 @@ proptest! {
 
     #[test]
     fn every_byte_has_an_origin(scenario in scenario()) {
-        let prompt = composed(&scenario).prompt;
+        let prompt = compose_scenario(&scenario).prompt;
         for (format, api) in FORMATS {
-            let Some(rendered) = rendered(&prompt, format, api) else { continue };
-            let checked = spans::check(&prompt, &rendered);
+            let Some(rendered) = try_render(&prompt, format, api) else { continue };
+            let checked = spans::check_spans(&prompt, &rendered);
             prop_assert!(checked.is_ok(), "{:?} of {format:?}", checked.err());
             // If a document shares an element with other text, its name is written as a part of its tag.
             let shares = |section: &&Section| section.heading.is_some() || section.part != Part::Context;
@@ -239,7 +240,7 @@ proptest! {
             }
             for span in rendered.spans.iter().filter(|span| span.piece.is_none()) {
                 let text = &rendered.text[span.start..span.end];
-                prop_assert!(is_engine(text, &prompt, format), "{text:?} is not the engine's in {format:?}");
+                prop_assert!(is_engine_text(text, &prompt, format), "{text:?} is not the engine's in {format:?}");
             }
         }
     }
@@ -256,7 +257,7 @@ proptest! {
             let again = compose(&request, sources).unwrap();
             prop_assert_eq!(&again, &first);
             let format = first.prompt.format;
-            prop_assert_eq!(rendered(&again.prompt, format, None), rendered(&first.prompt, format, None));
+            prop_assert_eq!(try_render(&again.prompt, format, None), try_render(&first.prompt, format, None));
         }
     }
 
@@ -271,7 +272,7 @@ proptest! {
         let text = SharedText::from(value.to_string());
         let again = read_request("shuffled", &text, FileFormat::Json).unwrap();
         prop_assert_eq!(&again, &request);
-        prop_assert_eq!(compose(&again, &scenario.world()).unwrap(), composed(&scenario));
+        prop_assert_eq!(compose(&again, &scenario.world()).unwrap(), compose_scenario(&scenario));
     }
 
     #[test]
@@ -280,7 +281,7 @@ proptest! {
         order in Just(vec![0, 1, 2, 3, 4]).prop_shuffle(),
     ) {
         let mut world = World::default();
-        world.put(SourceRoot::User, "templates/identity/guide.md", SharedText::fixed("For {{a}}, {{b}}.\n"));
+        world.put(SourceRoot::User, "templates/identity/guide.md", SharedText::from_static("For {{a}}, {{b}}.\n"));
         let built = |order: &[usize]| {
             let mut builder = PromptBuilder::new(&world);
             for call in order {
@@ -318,15 +319,15 @@ proptest! {
         let id = SourceId::new(SourceRoot::User, "x.md").unwrap();
         let source = source + &more;
         let Ok(template) = Template::parse(id.clone(), source.as_str().into(), notation) else {
-            prop_assert!(has_front(&source), "only a header can be wrong");
+            prop_assert!(has_frontmatter(&source), "only a header can be wrong");
             return Ok(());
         };
-        in_order(&template.nodes, source.len())?;
-        in_order(&Template::parse_extension(id, source.as_str().into()).nodes, source.len())?;
+        check_order(&template.nodes, source.len())?;
+        check_order(&Template::parse_extension(id, source.as_str().into()).nodes, source.len())?;
         let opener = if brackets { "[[" } else { "{{" };
-        if !source.contains(opener) && !has_front(&source) {
+        if !source.contains(opener) && !has_frontmatter(&source) {
             let text: String = template.nodes.iter().map(|node| match node {
-                TemplateNode::Text(span) => span.of(&source),
+                TemplateNode::Text(span) => span.slice(&source),
                 _ => "a hole",
             }).collect();
             let body = source.strip_prefix('\u{feff}').unwrap_or(&source);
@@ -346,7 +347,7 @@ proptest! {
              blocks = [{{ context = true }}, {{ documents = ['file'] }}]\n"
         );
         world.put(SourceRoot::User, "recipes/capped.toml", recipe);
-        world.put(SourceRoot::User, "templates/shared/cut-notice.md", SharedText::fixed("left out: {{bytes}}"));
+        world.put(SourceRoot::User, "templates/shared/cut-notice.md", SharedText::from_static("left out: {{bytes}}"));
         let context: Vec<Value> = blocks.iter().map(|text| json!({ "name": "x", "text": text })).collect();
         let files: Vec<Value> = documents.iter().map(|text| json!({ "name": "x", "content": text })).collect();
         let request = json!({ "recipe": "capped", "context": context, "documents": files });
@@ -356,12 +357,12 @@ proptest! {
         let read: Vec<String> = read.iter().map(|block| block.text(&prompt.origins)).collect();
         // A blank block does not count; a blank document does.
         let blocks = blocks.iter().filter(|text| !text.trim().is_empty());
-        prop_assert_eq!(read, capped(blocks.chain(&documents), cap));
+        prop_assert_eq!(read, cap_texts(blocks.chain(&documents), cap));
     }
 }
 
 /// Returns the texts that remain in a section of at most `cap` bytes, and the notice.
-fn capped<'t>(texts: impl Iterator<Item = &'t String>, cap: usize) -> Vec<String> {
+fn cap_texts<'t>(texts: impl Iterator<Item = &'t String>, cap: usize) -> Vec<String> {
     let mut kept: Vec<String> = Vec::new();
     let (mut room, mut rest) = (cap, 0);
     for text in texts {
@@ -404,7 +405,7 @@ fn parts_concatenate_to_whole_prompt() {
     let mut most_parts = [0; 2];
     for _ in 0..3 {
         let scenario = scenario().new_tree(&mut runner).unwrap().current();
-        let mut prompt = composed(&scenario).prompt;
+        let mut prompt = compose_scenario(&scenario).prompt;
         let bytes: usize =
             prompt.sections.iter().flat_map(|section| &section.blocks).map(|it| it.len()).sum();
         let sections = std::mem::take(&mut prompt.sections);
@@ -420,7 +421,7 @@ fn parts_concatenate_to_whole_prompt() {
             match render(&prompt, format, api) {
                 Ok(rendered) => {
                     assert!(parts.concat() == rendered.text, "{scenario:?}");
-                    assert_eq!(talk.unwrap(), rendered.talk);
+                    assert_eq!(talk.unwrap(), rendered.diagnostics);
                 }
                 Err(failure) => {
                     assert_eq!(talk.unwrap_err(), failure);
@@ -452,7 +453,7 @@ fn c3_agents_get_same_run_prompt() {
             sections.flat_map(|section| section.blocks.iter().map(|block| block.text(&prompt.origins)));
         texts.collect::<Vec<String>>()
     };
-    let agents = names_in(&Builtin, "agents", &Layout::default());
+    let agents = list_names(&Builtin, "agents", &Layout::default());
     assert!(agents.len() > 1, "{agents:?}");
     for agent in agents {
         assert_eq!(sections(&agent), sections("base"), "{agent}");
@@ -460,13 +461,13 @@ fn c3_agents_get_same_run_prompt() {
 }
 
 /// Fills the slots of a template of the scenario.
-fn filled(scenario: &Scenario, bits: &[Bit], outer: bool) -> String {
+fn fill_template(scenario: &Scenario, bits: &[Bit], outer: bool) -> String {
     let mut parts: Vec<(bool, String)> = bits
         .iter()
         .map(|bit| match bit {
             Bit::Own(own) => (true, OWN[*own].to_owned()),
             Bit::Slot(slot) => (false, scenario.values[*slot].clone()),
-            Bit::Fragment if outer => (false, filled(scenario, &scenario.fragment, false)),
+            Bit::Fragment if outer => (false, fill_template(scenario, &scenario.fragment, false)),
             Bit::Fragment | Bit::Special(_) => (true, String::new()),
         })
         .collect();
@@ -492,7 +493,7 @@ fn filled(scenario: &Scenario, bits: &[Bit], outer: bool) -> String {
 }
 
 /// Returns the slots of the scenario's template, including those of its fragment.
-fn slots(scenario: &Scenario) -> impl Iterator<Item = &'static str> {
+fn list_slots(scenario: &Scenario) -> impl Iterator<Item = &'static str> {
     let bits = scenario.role.iter().flat_map(|bit| match bit {
         Bit::Fragment => scenario.fragment.as_slice(),
         other => std::slice::from_ref(other),
@@ -510,19 +511,19 @@ fn shuffle(value: &mut Value, seed: u64) {
     *map = entries.into_iter().collect::<Map<_, _>>();
 }
 
-fn has_front(source: &str) -> bool {
+fn has_frontmatter(source: &str) -> bool {
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     source.lines().next().is_some_and(|line| line.trim_end() == "---")
 }
 
 /// Checks that the nodes are in order and inside the source.
-fn in_order(nodes: &[TemplateNode], end: usize) -> Result<(), TestCaseError> {
+fn check_order(nodes: &[TemplateNode], end: usize) -> Result<(), TestCaseError> {
     let mut at = 0;
     for node in nodes {
         let span = match node {
             TemplateNode::Text(span) | TemplateNode::Slot(span) | TemplateNode::Fragment(span) => *span,
             TemplateNode::Include(include) => {
-                in_order(&include.path, include.at.end)?;
+                check_order(&include.path, include.at.end)?;
                 include.at
             }
         };

@@ -16,7 +16,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::flow::{CONTEXT, session_context};
+use callsheet_core::flow::{CONTEXT, render_session_context};
 use callsheet_core::library::layout::Layout;
 use callsheet_core::render::{RenderedText, render};
 use callsheet_core::source::origin::OriginKind;
@@ -83,7 +83,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-fn request(toml: &str) -> Request {
+fn parse_request(toml: &str) -> Request {
     toml::from_str(toml).unwrap_or_else(|error| panic!("{toml}: {error}"))
 }
 
@@ -96,14 +96,15 @@ struct Case {
 }
 
 fn case(name: &str, session: &'static str, toml: &str) -> Case {
-    Case { name: name.into(), request: request(toml), session, same: Vec::new() }
+    Case { name: name.into(), request: parse_request(toml), session, same: Vec::new() }
 }
 
 /// Returns one case for everything that has its own template.
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for phase in
-        names("templates/system").into_iter().filter_map(|name| Some(name.strip_prefix("BASE-")?.to_owned()))
+    for phase in shipped_names("templates/system")
+        .into_iter()
+        .filter_map(|name| Some(name.strip_prefix("BASE-")?.to_owned()))
     {
         let own = |agent: &&str| {
             let id = format!("templates/system/{}-{phase}.md", agent.to_uppercase());
@@ -123,7 +124,7 @@ fn cases() -> Vec<Case> {
             cases.push(case(&format!("T8-{phase}-{agent}"), CHANGE, &toml(agent)));
         }
     }
-    for role in names("templates/agents") {
+    for role in shipped_names("templates/agents") {
         let values = match role.as_str() {
             "coder" => "values = { plan = '2' }",
             "code-researcher" | "web-researcher" => "values = { topic = 'history' }",
@@ -140,12 +141,12 @@ fn cases() -> Vec<Case> {
         );
         cases.push(case(&format!("M14-whole-plan-{agent}"), SESSION, &toml));
     }
-    for command in names("templates/commands") {
+    for command in shipped_names("templates/commands") {
         let toml =
             format!("recipe = 'staged'\nagent = 'gemini'\ncommand = '{command}'\nsession = '{SESSION}'");
         cases.push(case(&format!("M15-{command}"), SESSION, &toml));
     }
-    for identity in names("templates/identity") {
+    for identity in shipped_names("templates/identity") {
         let values = "values = { project_name = 'tally', workspace = '.', task_name = 'JSON', hook_name = 'nightly', \
                       trigger = 'a push', project = 'tally' }";
         let toml =
@@ -158,7 +159,7 @@ fn cases() -> Vec<Case> {
         );
         cases.push(case(&format!("B9-{name}"), SESSION, &toml));
     }
-    for profile in names("profiles").into_iter().chain(["maintainer".into()]) {
+    for profile in shipped_names("profiles").into_iter().chain(["maintainer".into()]) {
         let toml = format!(
             "recipe = 'run'\nagent = 'codex'\nrole = '{profile}'\ninstructions = 'Totals as JSON.'\n\
              read_first = ['README.md', 'tally/']\n\
@@ -170,7 +171,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// Returns the names of the shipped files in a folder.
-fn names(folder: &str) -> Vec<String> {
+fn shipped_names(folder: &str) -> Vec<String> {
     let limits = ListingLimits { depth: 1, entries: usize::MAX, ignored: true };
     let listing =
         Builtin.list(&SourceId::new(SourceRoot::Builtin, folder).unwrap(), limits).unwrap().unwrap();
@@ -178,7 +179,7 @@ fn names(folder: &str) -> Vec<String> {
     files.map(|entry| entry.path.strip_suffix(".md").unwrap().to_owned()).collect()
 }
 
-fn composed(case: &Case, request: &Request) -> (ComposedPrompt, RenderedText) {
+fn compose_case(case: &Case, request: &Request) -> (ComposedPrompt, RenderedText) {
     let example = Example::new(case.session);
     let composed =
         compose(request, &example.sources()).unwrap_or_else(|failure| panic!("{}: {failure:?}", case.name));
@@ -193,7 +194,7 @@ fn shipped_prompts_match_expected_bytes() {
     let mut wrong = String::new();
     let mut expected = BTreeSet::new();
     for case in cases() {
-        let (composed, rendered) = composed(&case, &case.request);
+        let (composed, rendered) = compose_case(&case, &case.request);
         let extension =
             if composed.prompt.format == callsheet_core::PromptFormat::Xml { "xml" } else { "md" };
         let file = format!("{}.{extension}", case.name);
@@ -206,7 +207,7 @@ fn shipped_prompts_match_expected_bytes() {
         }
         for agent in &case.same {
             let request = Request { agent: Some((*agent).into()), ..case.request.clone() };
-            if self::composed(&case, &request).1.text != rendered.text {
+            if self::compose_case(&case, &request).1.text != rendered.text {
                 writeln!(wrong, "{agent} does not get the bytes of {file}").unwrap();
             }
         }
@@ -219,7 +220,7 @@ fn shipped_prompts_match_expected_bytes() {
 }
 
 /// Returns the words between backticks that look like a path in the worktree or the session.
-fn paths(text: &str) -> BTreeSet<&str> {
+fn find_paths(text: &str) -> BTreeSet<&str> {
     let words = text.split('`').enumerate().filter(|(nth, _)| nth % 2 == 1).map(|(_, words)| words);
     let plain = |words: &&str| words.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-".contains(&b));
     let known = [".md", ".yaml", ".json", ".toml"];
@@ -234,7 +235,7 @@ fn prompts_refer_only_to_known_files() {
     let mut wrong = BTreeMap::new();
     let mut unused: BTreeSet<&str> = WRITTEN.iter().copied().collect();
     for case in cases() {
-        let (composed, rendered) = composed(&case, &case.request);
+        let (composed, rendered) = compose_case(&case, &case.request);
         // Only shipped texts are checked, not the contents of the project's files.
         let mut ours = rendered.text.clone();
         for span in rendered.spans.iter().rev() {
@@ -245,7 +246,7 @@ fn prompts_refer_only_to_known_files() {
             }
         }
         let project = root().join("examples/tally");
-        for path in paths(&ours) {
+        for path in find_paths(&ours) {
             let there = project.join(path).exists() || project.join(case.session).join(path).exists();
             let is_source = rendered.text.contains(&format!("path=\"{path}\""));
             if !there && !is_source && !unused.remove(path) && !WRITTEN.contains(&path) {
@@ -260,7 +261,7 @@ fn prompts_refer_only_to_known_files() {
 #[test]
 fn example_session_context_is_current() {
     let file = root().join("examples/tally").join(SESSION).join(CONTEXT);
-    let context = session_context(SESSION).unwrap();
+    let context = render_session_context(SESSION).unwrap();
     if std::env::var_os("BLESS").is_some() {
         fs::write(&file, &context).unwrap();
     }
@@ -272,7 +273,7 @@ fn example_session_context_is_current() {
 }
 
 /// Returns the elements without content.
-fn empty_elements(text: &str) -> Vec<&str> {
+fn find_empty_elements(text: &str) -> Vec<&str> {
     let openings = text.match_indices("\n<").filter_map(|(at, _)| {
         let (tag, rest) = text[at + 1..].split_once(">\n")?;
         rest.trim_start().starts_with("</").then_some(tag)
@@ -283,7 +284,7 @@ fn empty_elements(text: &str) -> Vec<&str> {
 /// Composes every role and command with only the required files in the session.
 #[test]
 fn m3_missing_files_leave_no_gap() {
-    assert_eq!(empty_elements("a\n<file path=\"x\">\n\n</file>\n"), ["<file path=\"x\""]);
+    assert_eq!(find_empty_elements("a\n<file path=\"x\">\n\n</file>\n"), ["<file path=\"x\""]);
     let dir = tempfile::tempdir().unwrap();
     let session = dir.path().join("session");
     for (path, text) in [
@@ -302,15 +303,16 @@ fn m3_missing_files_leave_no_gap() {
         fs::write(session.join(path), text).unwrap();
     }
     let sources = Folder { dir: dir.path().into(), shipped: vec![String::new()] };
-    let roles = names("templates/agents").into_iter().map(|name| ("role", name));
-    let commands = names("templates/commands").into_iter().map(|name| ("command", name));
+    let roles = shipped_names("templates/agents").into_iter().map(|name| ("role", name));
+    let commands = shipped_names("templates/commands").into_iter().map(|name| ("command", name));
     for (what, name) in roles.chain(commands) {
         for values in ["plan = '1', topic = 'login'", "plan = '1', topic = 'login', review_role = 'logic'"] {
-            let request = request(&format!("recipe = 'staged'\n{what} = '{name}'\nvalues = {{ {values} }}"));
+            let request =
+                parse_request(&format!("recipe = 'staged'\n{what} = '{name}'\nvalues = {{ {values} }}"));
             let composed =
                 compose(&request, &sources).unwrap_or_else(|failure| panic!("{name}: {failure:?}"));
             let text = render(&composed.prompt, callsheet_core::PromptFormat::Markdown, None).unwrap().text;
-            assert_eq!(empty_elements(&text), Vec::<&str>::new(), "{name}:\n{text}");
+            assert_eq!(find_empty_elements(&text), Vec::<&str>::new(), "{name}:\n{text}");
             assert!(!text.contains("\n\n\n"), "{name} has a gap:\n{text}");
             assert_eq!(text.trim_end(), text, "{name}");
         }
@@ -342,7 +344,7 @@ impl Sources for Changed {
     }
 }
 
-fn checked(path: &str, change: impl Fn(&str) -> String) -> String {
+fn check_changed(path: &str, change: impl Fn(&str) -> String) -> String {
     let shipped = Builtin.text(&SourceId::new(SourceRoot::Builtin, path).unwrap()).unwrap().unwrap();
     let text = change(&shipped);
     assert_ne!(text, *shipped, "{path}");
@@ -362,22 +364,22 @@ fn check_reports_changed_library_files() {
     let replaced = |from: &'static str, to: &'static str| move |text: &str| text.replacen(from, to, 1);
     let cases = [
         (
-            checked(plan, replaced("## Workflow\n", "")),
+            check_changed(plan, replaced("## Workflow\n", "")),
             "system/part: `project:.callsheet/templates/system/BASE-plan.md`: the part `## Workflow` is missing\n",
         ),
         (
-            checked(plan, |text| {
+            check_changed(plan, |text| {
                 let (before, after) = text.split_once("# Identity\n").unwrap();
                 format!("{before}# Identity\n\n{}", &after[after.find("## Core").unwrap()..])
             }),
             "system/part: the part `# Identity` is empty\n",
         ),
         (
-            checked(variant, without("unit: gaps")),
+            check_changed(variant, without("unit: gaps")),
             "template/unit: `project:.callsheet/templates/system/CODEX-challenge.md` lacks units of `builtin:templates/system/BASE-challenge.md`: `gaps`\n",
         ),
         (
-            checked(variant, |text| {
+            check_changed(variant, |text| {
                 let end = text.find(" <!-- unit: severity").unwrap();
                 let start = text[..end].rfind("\n- ").unwrap() + 3;
                 format!("{}{}", &text[..start], &text[end + 1..])
@@ -385,33 +387,33 @@ fn check_reports_changed_library_files() {
             "template/unit: the unit `severity` is empty\n",
         ),
         (
-            checked(variant, replaced("that is a HIGH finding.", "that is a finding.")),
+            check_changed(variant, replaced("that is a HIGH finding.", "that is a finding.")),
             "template/unit: the unit `whole-plan` is changed: `builtin:templates/system/BASE-challenge.md` words it otherwise\n",
         ),
         (
-            checked(variant, replaced("## Context\n", "## Context\n\nMore. <!-- unit: more -->\n")),
+            check_changed(variant, replaced("## Context\n", "## Context\n\nMore. <!-- unit: more -->\n")),
             "template/unit: the unit `more` is extra: `builtin:templates/system/BASE-challenge.md` has none of that name\n",
         ),
         (
-            checked(
+            check_changed(
                 "templates/agents/coder.md",
                 replaced("shared:coder-discipline", "shared:coder-disciplin"),
             ),
             "fragment/not-found: there is no fragment `coder-disciplin`\n",
         ),
         (
-            checked(
+            check_changed(
                 "templates/agents/coder.md",
                 replaced("Take one task", "Call `submit_task` and take one task"),
             ),
             "tool/unknown: there is no tool `submit_task`\n",
         ),
         (
-            checked(plan, replaced("# Identity\n", "# Identity\n\n{{AUDIENCE}}\n")),
+            check_changed(plan, replaced("# Identity\n", "# Identity\n\n{{AUDIENCE}}\n")),
             "slot/unknown: nothing declares `AUDIENCE`, and nothing provides it\n",
         ),
         (
-            checked(plan, replaced("# Identity\n", "# Identity\n\n<review>PASS</review>\n")),
+            check_changed(plan, replaced("# Identity\n", "# Identity\n\n<review>PASS</review>\n")),
             "marker/alone: a complete `<review>` marker stands alone\n",
         ),
     ];
@@ -422,7 +424,7 @@ fn check_reports_changed_library_files() {
 }
 
 /// Returns the research part of a coder's prompt: the text between its heading and the next part.
-fn research(topics: &[(&str, &[&str])]) -> String {
+fn compose_research(topics: &[(&str, &[&str])]) -> String {
     let dir = tempfile::tempdir().unwrap();
     let session = dir.path().join("session");
     fs::create_dir_all(session.join("04_planning")).unwrap();
@@ -437,7 +439,7 @@ fn research(topics: &[(&str, &[&str])]) -> String {
         }
     }
     let sources = Folder { dir: dir.path().into(), shipped: vec![String::new()] };
-    let request = request("recipe = 'staged'\nrole = 'coder'\nvalues = { plan = '1' }");
+    let request = parse_request("recipe = 'staged'\nrole = 'coder'\nvalues = { plan = '1' }");
     let prompt =
         render(&compose(&request, &sources).unwrap().prompt, callsheet_core::PromptFormat::Markdown, None);
     let text = prompt.unwrap().text;
@@ -460,7 +462,7 @@ fn m10_only_finished_topics_are_listed() {
             _ => "",
         };
         let expected = if rows.is_empty() { String::new() } else { format!("{head}{rows}") };
-        assert_eq!(research(&[("code-x", &files)]), expected, "{files:?}");
+        assert_eq!(compose_research(&[("code-x", &files)]), expected, "{files:?}");
     }
     let both: &[&str] = &["done", "summary.md"];
     let topics = [
@@ -472,8 +474,8 @@ fn m10_only_finished_topics_are_listed() {
     ];
     let row = |topic: &str| format!("- `03_research/{topic}/summary.md` (primary)\n");
     let rows: String = ["code-B", "code-a", "code-é", "web-b"].map(row).concat();
-    assert_eq!(research(&topics), format!("{head}{rows}\n"));
-    assert_eq!(research(&[]), "");
+    assert_eq!(compose_research(&topics), format!("{head}{rows}\n"));
+    assert_eq!(compose_research(&[]), "");
 }
 
 #[test]
@@ -483,7 +485,7 @@ fn c5_digest_excludes_agent_claims() {
                  documentation, heroic refactoring, magnificent astonishment, undeniably victorious";
     let words: BTreeSet<&str> = boast.split([' ', ':', ',']).filter(|word| !word.is_empty()).collect();
     assert!(words.len() >= 20, "{}", words.len());
-    let request = request(&format!(
+    let request = parse_request(&format!(
         "recipe = 'run'\nrole = 'coder'\ninstructions = 'Totals as JSON.'\n\
          task = {{ id = 'T-7', write = ['tally/**'] }}\n\
          [previous]\nrun = '0198'\nended = 'exited'\nexit_code = 1\nattempts = 2\nchanged = ['tally/export.py']\n\

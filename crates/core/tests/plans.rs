@@ -76,7 +76,7 @@ struct Session(BTreeMap<String, String>);
 
 impl Session {
     /// Returns a session with a valid, hand-written plan.
-    fn by_hand() -> Self {
+    fn hand_written() -> Self {
         let two = ONE.replace("src/one/**", "src/two/**").replace("- `src/lib.rs`\n", "");
         let files = [
             ("execution_plan.yaml", ORDER.to_owned()),
@@ -104,7 +104,7 @@ impl Session {
     }
 
     /// Returns the errors that prevent a coder's prompt, for sub-plan 1 and for the whole plan.
-    fn refused(&self) -> String {
+    fn list_errors(&self) -> String {
         let ask = |plan: Option<&str>| {
             let values = plan.map(|plan| ("plan".into(), plan.into()));
             let request = Request {
@@ -120,7 +120,7 @@ impl Session {
         one
     }
 
-    fn hand_in(&mut self, tool: &str, data: &str) -> Result<(), String> {
+    fn submit_data(&mut self, tool: &str, data: &str) -> Result<(), String> {
         let data = read_yaml("data", &data.into()).unwrap();
         let submitted =
             submit(&*self, &Layout::default(), tool, &data).map_err(|failure| failure.to_string())?;
@@ -150,17 +150,21 @@ impl Sources for Session {
 
 #[test]
 fn m16_valid_hand_written_plan_passes() {
-    assert_eq!(Session::by_hand().refused(), "");
+    assert_eq!(Session::hand_written().list_errors(), "");
     let crlf = Session(
-        Session::by_hand().0.into_iter().map(|(path, text)| (path, text.replace('\n', "\r\n"))).collect(),
+        Session::hand_written()
+            .0
+            .into_iter()
+            .map(|(path, text)| (path, text.replace('\n', "\r\n")))
+            .collect(),
     );
-    assert_eq!(crlf.refused(), "");
+    assert_eq!(crlf.list_errors(), "");
 }
 
 /// Every error is refused with its line, and nothing else is refused.
 #[test]
 fn m16_plan_errors_have_line_numbers() {
-    let good = Session::by_hand;
+    let good = Session::hand_written;
     let bad = |what: &str| format!("error[submission/bad]: {what}");
     let at = |what: &str, file: &str, line: usize, column: usize, shown: &str, marked: &str| {
         let pad = " ".repeat(line.to_string().len());
@@ -346,7 +350,7 @@ fn m16_plan_errors_have_line_numbers() {
         ),
     ];
     for (session, expected) in cases {
-        let refused = session.refused();
+        let refused = session.list_errors();
         if expected == "YAML" {
             // An unreadable file does not hide other errors.
             let first = "error[submission/bad]: the file cannot be read: ";
@@ -362,7 +366,7 @@ fn m16_plan_errors_have_line_numbers() {
         ("plan.md", "- Split the parser", "These wait:\n\n- Split the parser"),
         ("tasks_1.md", "- [ ]", "Tasks\n\n  * [x]"),
     ] {
-        assert_eq!(good().with(file, from, to).refused(), "", "{to}");
+        assert_eq!(good().with(file, from, to).list_errors(), "", "{to}");
     }
 }
 
@@ -376,7 +380,7 @@ fn m16_unplanned_sub_plan_is_refused() {
         ..Request::default()
     };
     assert_eq!(
-        compose(&request, &Session::by_hand()).unwrap_err().to_string(),
+        compose(&request, &Session::hand_written()).unwrap_err().to_string(),
         "error[request/bad]: the execution plan has no sub-plan 4\n  = hint: its sub-plans: 1, 2, 3"
     );
 }
@@ -385,16 +389,16 @@ fn m16_unplanned_sub_plan_is_refused() {
 /// submitted again.
 #[test]
 fn m16_written_plan_can_be_resubmitted() {
-    let mut session = Session::by_hand();
-    session.hand_in("submit_execution_plan", ORDER).unwrap();
-    assert_eq!(session.refused(), "");
+    let mut session = Session::hand_written();
+    session.submit_data("submit_execution_plan", ORDER).unwrap();
+    assert_eq!(session.list_errors(), "");
     let again = session.0["04_planning/execution_plan.yaml"].clone();
     let before = session.0.clone();
-    session.hand_in("submit_execution_plan", &again).unwrap();
+    session.submit_data("submit_execution_plan", &again).unwrap();
     assert_eq!(session.0, before);
     let mut alone = Session(BTreeMap::new());
     assert_eq!(
-        alone.hand_in("submit_execution_plan", ORDER).unwrap_err(),
+        alone.submit_data("submit_execution_plan", ORDER).unwrap_err(),
         "error[submission/bad]: there is no overview: `04_planning/plan.md` is not in the session\n  \
          = hint: write it, or hand it in as `plan_overview`, `phase_1`, `phase_2`, `phase_3`\n\
          error[submission/bad]: `groups[1].plans[1].file` names sub-plan 1, which was not handed in\n\

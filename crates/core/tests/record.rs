@@ -16,14 +16,15 @@ mod world;
 use callsheet_core::library::format::ModelApi;
 use callsheet_core::record::{
     AssemblyPart, Digest, Event, Id, LogStream, OUTPUT_BYTES, Output, RecordBundle, ReplayError,
-    ReplayOutcome, Run, keep, list_blobs, locate_parts, restore_request, restore_text, sha256, verify,
+    ReplayOutcome, Run, build_record, list_blobs, locate_parts, restore_request, restore_text, sha256,
+    verify,
 };
 use callsheet_core::render::render;
 use callsheet_core::{PromptFormat, Request, SharedText, SourceRecorder, compose};
 use proptest::prelude::*;
 use world::{Scenario, scenario};
 
-fn run(request: &Request, recipe: &str) -> Run {
+fn new_run(request: &Request, recipe: &str) -> Run {
     Run {
         id: Id::parse("01a1e229-4e4c-75ef-8317-abb696d4e943").unwrap(),
         parent: None,
@@ -39,15 +40,20 @@ fn run(request: &Request, recipe: &str) -> Run {
 
 /// Returns the request, the record and the text of a prompt. Returns `None` if the format cannot represent
 /// it.
-fn kept(scenario: &Scenario, format: PromptFormat) -> Option<(Request, RecordBundle, String)> {
+fn record_scenario(scenario: &Scenario, format: PromptFormat) -> Option<(Request, RecordBundle, String)> {
     let request = Request { format: Some(format), ..scenario.request() };
     let sources = SourceRecorder::new(scenario.world());
     let composed = compose(&request, &sources).unwrap_or_else(|failure| panic!("{failure}"));
     let rendered = render(&composed.prompt, format, None).ok()?;
-    let run = run(&request, &composed.prompt.recipe);
-    let kept =
-        keep(run, &request, &sources.finish(), (&composed, &rendered, None::<ModelApi>), &composed.talk)
-            .unwrap();
+    let run = new_run(&request, &composed.prompt.recipe);
+    let kept = build_record(
+        run,
+        &request,
+        &sources.finish(),
+        (&composed, &rendered, None::<ModelApi>),
+        &composed.diagnostics,
+    )
+    .unwrap();
     Some((request, kept, rendered.text))
 }
 
@@ -63,7 +69,7 @@ proptest! {
     #[test]
     fn record_restores_its_prompt(scenario in scenario(), at in 0..3_usize) {
         let format = [PromptFormat::Markdown, PromptFormat::Xml, PromptFormat::Json][at];
-        if let Some((request, kept, text)) = kept(&scenario, format) {
+        if let Some((request, kept, text)) = record_scenario(&scenario, format) {
             let mut blob = |digest| kept.blobs.get(&digest).cloned();
             prop_assert_eq!(&restore_text(&kept.composed, &mut blob).unwrap(), &text);
             prop_assert_eq!(restore_request(&kept.composed, &mut blob).unwrap(), request);
@@ -80,7 +86,7 @@ proptest! {
 }
 
 /// Records a prompt with long texts, and with data that looks like the placeholder of a long text.
-fn long_and_alike() -> (Request, RecordBundle, String) {
+fn record_long_texts() -> (Request, RecordBundle, String) {
     let long = "A long value, given by a person.\n".repeat(40);
     let looks_like = serde_json::json!({ "$blob": "x", "n": { "$as_it_is": { "$blob": 1 } }, "long": long });
     let request: Request = serde_json::from_value(serde_json::json!({
@@ -94,14 +100,14 @@ fn long_and_alike() -> (Request, RecordBundle, String) {
     let sources = SourceRecorder::new(callsheet_core::Builtin);
     let composed = compose(&request, &sources).unwrap();
     let rendered = render(&composed.prompt, composed.prompt.format, None).unwrap();
-    let run = run(&request, "layers");
-    let kept = keep(run, &request, &sources.finish(), (&composed, &rendered, None), &[]).unwrap();
+    let run = new_run(&request, "layers");
+    let kept = build_record(run, &request, &sources.finish(), (&composed, &rendered, None), &[]).unwrap();
     (request, kept, long)
 }
 
 #[test]
 fn long_texts_are_stored_once() {
-    let (request, kept, long) = long_and_alike();
+    let (request, kept, long) = record_long_texts();
     let mut blob = |digest| kept.blobs.get(&digest).cloned();
     assert_eq!(restore_request(&kept.composed, &mut blob).unwrap(), request);
     assert_eq!(verify(&kept.composed, &mut blob), Ok(ReplayOutcome::Same));
@@ -121,7 +127,7 @@ fn c6_output_records_have_bounded_size() {
     let short = "a line of forty bytes, with its line end\n";
     let long = "ä".repeat(OUTPUT_BYTES);
     let text = format!("{}{long}\n{}rest", short.repeat(2_000), short.repeat(10));
-    let records = Output::records(LogStream::Stdout, 5, &text);
+    let records = Output::split_records(LogStream::Stdout, 5, &text);
     let shape: Vec<(u64, usize, bool)> =
         records.iter().map(|record| (record.line, record.text.matches('\n').count(), record.cut)).collect();
     let fit = OUTPUT_BYTES / short.len();
@@ -133,12 +139,12 @@ fn c6_output_records_have_bounded_size() {
     assert_eq!(records[2].text.as_str(), "ä".repeat(OUTPUT_BYTES / 2));
     let whole = records.iter().map(|record| record.text.as_str()).collect::<String>();
     assert_eq!(whole, text.replacen(&format!("{long}\n"), &records[2].text, 1));
-    assert_eq!(Output::records(LogStream::Stderr, 1, ""), []);
+    assert_eq!(Output::split_records(LogStream::Stderr, 1, ""), []);
 }
 
 #[test]
 fn missing_blob_is_named() {
-    let (_, kept, _) = long_and_alike();
+    let (_, kept, _) = record_long_texts();
     for missing in kept.blobs.keys() {
         let found = verify(&kept.composed, &mut |digest: Digest| {
             kept.blobs.get(&digest).filter(|_| digest != *missing).cloned()

@@ -79,22 +79,22 @@ impl Case {
             Some(_) => self.reply.strip_suffix('\n').unwrap(),
             None => &self.reply,
         };
-        if self.option("escapes").is_some() { unescaped(reply) } else { reply.as_bytes().to_vec() }
+        if self.option("escapes").is_some() { unescape(reply) } else { reply.as_bytes().to_vec() }
     }
 
     fn read(&self) -> (String, String) {
         let tasks: Vec<String> =
             self.option("tasks").into_iter().flat_map(|ids| ids.split(',')).map(str::to_owned).collect();
-        let contract = contract(self.option("phase").unwrap_or("review"));
+        let contract = find_shipped_contract(self.option("phase").unwrap_or("review"));
         let asked = ReplyContext { contract: &contract, tasks: &tasks, prompt: self.prompt.as_deref() };
         let output = self.output();
         let reply = read(&asked, &output, self.option("agent").map_or(OutputFormat::Text, format_of));
-        (reply.outcome.name().to_owned(), described(&reply, &String::from_utf8_lossy(&output)))
+        (reply.outcome.name().to_owned(), render_reply(&reply, &String::from_utf8_lossy(&output)))
     }
 }
 
 /// Replaces the escapes `\r`, `\t`, `\\` and `\xNN`; all others are errors.
-fn unescaped(text: &str) -> Vec<u8> {
+fn unescape(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {
@@ -117,7 +117,7 @@ fn unescaped(text: &str) -> Vec<u8> {
 }
 
 /// Renders a whole reply for comparison.
-fn described(reply: &Reply<'_>, output: &str) -> String {
+fn render_reply(reply: &Reply<'_>, output: &str) -> String {
     let mut out = reply.outcome.name().to_owned();
     if let Some(verdict) = reply.verdict {
         write!(out, " {}", verdict.name()).unwrap();
@@ -137,7 +137,7 @@ fn described(reply: &Reply<'_>, output: &str) -> String {
     out
 }
 
-fn contract(name: &str) -> Contract {
+fn find_shipped_contract(name: &str) -> Contract {
     find_contract(&Library::new(&Builtin), name, &Default::default()).unwrap().1
 }
 
@@ -145,17 +145,17 @@ fn format_of(agent: &str) -> OutputFormat {
     find_agent(&Library::new(&Builtin), agent, &Default::default()).unwrap().1.output.format
 }
 
-fn here(path: &str) -> PathBuf {
+fn tests_path(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(path)
 }
 
-fn files(dir: &Path) -> Vec<PathBuf> {
+fn list_files(dir: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files
 }
 
-fn cases(file: &Path) -> Vec<Case> {
+fn read_cases(file: &Path) -> Vec<Case> {
     let text = fs::read_to_string(file).unwrap();
     text.split("=== ").skip(1).map(Case::parse).collect()
 }
@@ -164,9 +164,9 @@ fn cases(file: &Path) -> Vec<Case> {
 fn every_reply_has_expected_outcome() {
     let bless = env::var_os("BLESS").is_some();
     let (mut wrong, mut names) = (String::new(), Vec::new());
-    for file in files(&here("replies")) {
+    for file in list_files(&tests_path("replies")) {
         let mut blessed = String::new();
-        for case in cases(&file) {
+        for case in read_cases(&file) {
             let (outcome, expect) = case.read();
             blessed += &case.write(&expect);
             if outcome != case.outcome {
@@ -192,8 +192,8 @@ fn every_reply_has_expected_outcome() {
 #[test]
 fn every_problem_and_outcome_has_case() {
     let table: String =
-        files(&here("replies")).iter().map(|file| fs::read_to_string(file).unwrap()).collect();
-    let page = fs::read_to_string(here("../../../docs/replies.md")).unwrap();
+        list_files(&tests_path("replies")).iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    let page = fs::read_to_string(tests_path("../../../docs/replies.md")).unwrap();
     let mut missing = Vec::new();
     // These need size or a ledger, which a table does not have. The proofs cover them.
     let elsewhere = [ProblemCode::TooLarge, ProblemCode::TooLong, ProblemCode::OutputIncomplete];
@@ -236,7 +236,7 @@ fn t6_recorded_streams_give_agent_text() {
             ),
         ),
     ];
-    let asked = contract("review");
+    let asked = find_shipped_contract("review");
     for (cli, error) in errors {
         let expected = [
             ("error", error),
@@ -244,19 +244,19 @@ fn t6_recorded_streams_give_agent_text() {
             ("tool", said("I write a note first.\n\nIt is written.\n\n<review>PASS</review>\n")),
             ("verdict", said("I read the change.\n\n<review>PASS</review>\n")),
         ];
-        let found: Vec<(String, String)> = files(&here("streams").join(cli))
+        let found: Vec<(String, String)> = list_files(&tests_path("streams").join(cli))
             .iter()
             .map(|file| {
                 let output = fs::read(file).unwrap();
                 let asked = ReplyContext { contract: &asked, tasks: &[], prompt: None };
                 let reply = read(&asked, &output, format_of(cli));
                 let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
-                (name, described(&reply, &String::from_utf8_lossy(&output)))
+                (name, render_reply(&reply, &String::from_utf8_lossy(&output)))
             })
             .collect();
         assert_eq!(found, expected.map(|(name, expected)| (name.to_owned(), expected)), "{cli}");
         // A stream that is read as text or as another agent's never passes: its texts are inside of lines.
-        for file in files(&here("streams").join(cli)) {
+        for file in list_files(&tests_path("streams").join(cli)) {
             let output = fs::read(&file).unwrap();
             for other in
                 ["claude", "codex", "copilot", "gemini", "opencode"].into_iter().filter(|other| *other != cli)
@@ -272,8 +272,10 @@ fn t6_recorded_streams_give_agent_text() {
 #[test]
 fn t6_plain_text_works_for_agents() {
     for agent in ["claude", "codex", "copilot", "gemini", "opencode"] {
-        for case in cases(&here("replies/alone.txt")).iter().filter(|case| case.option("agent").is_none()) {
-            let contract = contract(case.option("phase").unwrap_or("review"));
+        for case in
+            read_cases(&tests_path("replies/alone.txt")).iter().filter(|case| case.option("agent").is_none())
+        {
+            let contract = find_shipped_contract(case.option("phase").unwrap_or("review"));
             let asked = ReplyContext { contract: &contract, tasks: &[], prompt: None };
             let outcome = read(&asked, &case.output(), format_of(agent)).outcome.name();
             assert_eq!(outcome, case.outcome, "{} as {agent}", case.title);
@@ -349,12 +351,12 @@ const PIECES: [&str; 44] = [
     "\u{feff}",
 ];
 
-fn mess() -> impl Strategy<Value = String> {
+fn messy_reply() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(PIECES.to_vec()), 0..24).prop_map(|pieces| pieces.concat())
 }
 
 fn outcome_of(phase: &str, reply: &str) -> Outcome {
-    let contract = contract(phase);
+    let contract = find_shipped_contract(phase);
     read(
         &ReplyContext { contract: &contract, tasks: &["1.1".into()], prompt: None },
         reply.as_bytes(),
@@ -364,13 +366,13 @@ fn outcome_of(phase: &str, reply: &str) -> Outcome {
 }
 
 /// Generates lines of text without any tag, fence or quote.
-fn plain() -> impl Strategy<Value = String> {
+fn plain_text() -> impl Strategy<Value = String> {
     prop::collection::vec("[a-z .,é]{0,12}", 0..4).prop_map(|lines| lines.join("\n") + "\n")
 }
 
 /// Generates text for the inside of a thought: without another thought, which could close it.
 fn inside_thought() -> impl Strategy<Value = String> {
-    mess().prop_map(|text| text.replace("thought", "t").replace("think", "t"))
+    messy_reply().prop_map(|text| text.replace("thought", "t").replace("think", "t"))
 }
 
 /// Generates text for the inside of a fence: without a thought and without a fence of the same kind.
@@ -391,12 +393,12 @@ proptest! {
 
     #[test]
     fn reading_never_fails_or_invents_text(
-        bytes in prop_oneof![prop::collection::vec(any::<u8>(), 0..200), mess().prop_map(String::into_bytes)],
-        prompt in prop::option::of(mess()),
+        bytes in prop_oneof![prop::collection::vec(any::<u8>(), 0..200), messy_reply().prop_map(String::into_bytes)],
+        prompt in prop::option::of(messy_reply()),
         agent in prop::sample::select(vec!["claude", "codex", "gemini", "copilot", "opencode"]),
         phase in prop::sample::select(vec!["plan", "challenge", "implement", "review", "archive"]),
     ) {
-        let contract = contract(phase);
+        let contract = find_shipped_contract(phase);
         let asked = ReplyContext { contract: &contract, tasks: &["1.1".into(), "1.2".into()], prompt: prompt.as_deref() };
         let reply = read(&asked, &bytes, format_of(agent));
         let lossy = String::from_utf8_lossy(&bytes);
@@ -414,13 +416,13 @@ proptest! {
     /// A verdict at the beginning cannot be hidden, so it counts regardless of the text after it. A reply
     /// passes only because of the word `PASS`.
     #[test]
-    fn t6_later_text_never_creates_pass(reply in mess(), other in prop::sample::select(vec!["NEEDS_CHANGES", "REJECTED", "OK"])) {
+    fn t6_later_text_never_creates_pass(reply in messy_reply(), other in prop::sample::select(vec!["NEEDS_CHANGES", "REJECTED", "OK"])) {
         prop_assert_ne!(outcome_of("review", &format!("<review>{other}</review>\n\n{reply}")), Outcome::Pass);
         prop_assert_ne!(outcome_of("review", &reply.replace("PASS", other).replace("pass", other)), Outcome::Pass);
     }
 
     #[test]
-    fn t6_pass_beside_other_verdict_fails(before in plain(), between in plain(), after in plain(), first in 0..2, other in 0..8_usize) {
+    fn t6_pass_beside_other_verdict_fails(before in plain_text(), between in plain_text(), after in plain_text(), first in 0..2, other in 0..8_usize) {
         let others = ["NEEDS_CHANGES", "MAJOR_ISSUES", "REJECTED", "NEEDS_REVISION", "APPROVED", "PASSED", "NOT PASS", "PASS?"];
         let (pass, other) = ("<review>PASS</review>".to_owned(), format!("<review>{}</review>", others[other]));
         let (one, two) = if first == 0 { (pass, other) } else { (other, pass) };
@@ -430,7 +432,7 @@ proptest! {
     /// If the closing tag of a thought is in code, a quote or a comment, it does not close the thought, and
     /// all text after it is removed.
     #[test]
-    fn t6_thought_never_improves_outcome(before in plain(), inside in inside_thought(), after in plain(), verdict in 0..5_usize, last in any::<bool>()) {
+    fn t6_thought_never_improves_outcome(before in plain_text(), inside in inside_thought(), after in plain_text(), verdict in 0..5_usize, last in any::<bool>()) {
         let (marker, outcome) = VERDICTS[verdict];
         let thought = format!("<thought>{inside}</thought>\n\n");
         let reply = if last { format!("{before}\n{marker}\n\n{thought}{after}") } else { format!("{before}\n{thought}{after}\n{marker}") };
@@ -440,19 +442,19 @@ proptest! {
     }
 
     #[test]
-    fn t6_plain_thought_is_ignored(before in plain(), inside in plain(), other in 0..5_usize, after in plain(), verdict in 0..5_usize, last in any::<bool>()) {
+    fn t6_plain_thought_is_ignored(before in plain_text(), inside in plain_text(), other in 0..5_usize, after in plain_text(), verdict in 0..5_usize, last in any::<bool>()) {
         let (marker, outcome) = VERDICTS[verdict];
         let thought = format!("<thought>\n{inside}\n{}\n{inside}</thought>\n", VERDICTS[other].0);
         let reply = if last { format!("{before}\n{marker}\n\n{thought}{after}") } else { format!("{before}\n{thought}{after}\n\n{marker}") };
         prop_assert_eq!(outcome_of("review", &reply), outcome, "{:?}", reply);
-        let contract = contract("review");
+        let contract = find_shipped_contract("review");
         let reply = read(&ReplyContext { contract: &contract, tasks: &[], prompt: None }, reply.as_bytes(), OutputFormat::Text).text.to_string();
         let whole = if last { format!("{before}\n{marker}\n\n{after}") } else { format!("{before}\n{after}\n\n{marker}") };
         prop_assert_eq!(reply, whole);
     }
 
     #[test]
-    fn t6_fenced_text_is_ignored(before in plain(), inside in inside_fence(), after in plain(), verdict in 0..5_usize, last in any::<bool>()) {
+    fn t6_fenced_text_is_ignored(before in plain_text(), inside in inside_fence(), after in plain_text(), verdict in 0..5_usize, last in any::<bool>()) {
         let (marker, outcome) = VERDICTS[verdict];
         let fence = format!("```text\n{inside}\n```\n");
         let reply = if last { format!("{before}\n{marker}\n{fence}{after}") } else { format!("{before}{fence}{after}\n{marker}") };
@@ -460,7 +462,7 @@ proptest! {
     }
 
     #[test]
-    fn t6_truncated_reply_never_passes(reply in mess(), cut in any::<prop::sample::Index>()) {
+    fn t6_truncated_reply_never_passes(reply in messy_reply(), cut in any::<prop::sample::Index>()) {
         let whole = format!("{}\n<review>NEEDS_CHANGES</review>\n", reply.replace('<', ""));
         let cut = whole.floor_char_boundary(cut.index(whole.len()));
         prop_assert_ne!(outcome_of("review", &whole[..cut]), Outcome::Pass);
@@ -501,7 +503,7 @@ fn many_open_tags_are_read_fast() {
 
 #[test]
 fn distant_places_have_lines_and_columns() {
-    let contract = contract("review");
+    let contract = find_shipped_contract("review");
     let asked = ReplyContext { contract: &contract, tasks: &[], prompt: None };
     let long = "é".repeat(200_000);
     let reply = format!("{}{long}<review>x</review> <review>\ny <review>x</review>\n", "a\n".repeat(100_000));

@@ -4,9 +4,13 @@ use std::collections::BTreeSet;
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics, Severity, SourceSpan};
 use callsheet_core::library::layout::Layout;
-use callsheet_core::record::{Composed, Digest, Id, ReplayOutcome, Run, SealedText, keep, verify_sealed};
+use callsheet_core::record::{
+    Composed, Digest, Id, ReplayOutcome, Run, SealedText, build_record, verify_sealed,
+};
 use callsheet_core::render::render;
-use callsheet_core::secrets::{Gate, HmacKey, SecretMode, SecretRedactor, SecretRules, needs, seal, unseal};
+use callsheet_core::secrets::{
+    Gate, HmacKey, SecretMode, SecretRedactor, SecretRules, find_missing_values, seal, unseal,
+};
 use callsheet_core::{
     Builtin, FILES, Listing, ListingEntry, ListingLimits, Request, SharedText, SlotValues, SourceError,
     SourceId, SourceRecorder, SourceRoot, Sources, compose,
@@ -18,7 +22,10 @@ struct Foreign;
 impl Sources for Foreign {
     fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         let own = id.root() == SourceRoot::User;
-        Ok(FILES.iter().find(|(path, _)| own && *path == id.path()).map(|(_, text)| SharedText::fixed(text)))
+        Ok(FILES
+            .iter()
+            .find(|(path, _)| own && *path == id.path())
+            .map(|(_, text)| SharedText::from_static(text)))
     }
 
     fn list(&self, dir: &SourceId, _: ListingLimits) -> Result<Option<Listing>, SourceError> {
@@ -38,12 +45,12 @@ fn shipped_patterns_are_valid() {
         let wrong: Vec<_> = wrong.iter().filter(|diag| !diag.message.ends_with("it is too large")).collect();
         assert!(wrong.is_empty(), "{wrong:#?}");
     }
-    SecretRules::shipped().unwrap();
+    SecretRules::load_shipped().unwrap();
 }
 
 #[test]
 fn shipped_files_contain_no_secret() {
-    let rules = SecretRules::shipped().unwrap();
+    let rules = SecretRules::load_shipped().unwrap();
     let found: Vec<_> = FILES
         .iter()
         .flat_map(|(path, text)| {
@@ -53,7 +60,7 @@ fn shipped_files_contain_no_secret() {
     assert_eq!(found, []);
 }
 
-fn key_lines() -> Vec<String> {
+fn generate_key_lines() -> Vec<String> {
     (0..6_u64)
         .map(|line| {
             (0..64_u64)
@@ -71,40 +78,40 @@ fn key_lines() -> Vec<String> {
 
 #[test]
 fn private_key_is_redacted_by_line() {
-    let rules = SecretRules::shipped().unwrap();
+    let rules = SecretRules::load_shipped().unwrap();
     let [begin, end] = ["BEGIN", "END"].map(|word| format!("-----{word} RSA PRIVATE KEY-----"));
     let mut redactor = SecretRedactor::new(&rules);
     let mut stream = vec!["$ cat key.pem\n".to_string(), format!("{begin}\n")];
-    stream.extend(key_lines().into_iter().map(|line| format!("{line}\n")));
+    stream.extend(generate_key_lines().into_iter().map(|line| format!("{line}\n")));
     stream.extend([format!("{end}\n"), "done\n".into()]);
-    let redacted: String = stream.iter().map(|line| redactor.line(line).into_owned()).collect();
+    let redacted: String = stream.iter().map(|line| redactor.redact_line(line).into_owned()).collect();
     let hidden = "[secret:private-key:1]\n".repeat(6);
     assert_eq!(redacted, format!("$ cat key.pem\n{begin}\n{hidden}{end}\ndone\n"));
     // Text that only mentions a key does not hide the rest of the stream.
     let spoken =
         [format!("It begins with {begin}\n"), "and then there is a body, of course.\n".into(), "ok\n".into()];
-    let unchanged: Vec<String> = spoken.iter().map(|line| redactor.line(line).into_owned()).collect();
+    let unchanged: Vec<String> = spoken.iter().map(|line| redactor.redact_line(line).into_owned()).collect();
     assert_eq!(unchanged, spoken);
 }
 
 #[test]
 fn private_key_in_json_is_redacted() {
-    let rules = SecretRules::shipped().unwrap();
+    let rules = SecretRules::load_shipped().unwrap();
     let [begin, end] = ["BEGIN", "END"].map(|word| format!("-----{word} PRIVATE KEY-----"));
-    let line = format!("{{\"text\": \"{begin}\\n{}\\n{end}\\n\"}}", key_lines().join("\\n"));
+    let line = format!("{{\"text\": \"{begin}\\n{}\\n{end}\\n\"}}", generate_key_lines().join("\\n"));
     let wanted = format!("{{\"text\": \"{begin}[secret:private-key:1]{end}\\n\"}}");
-    assert_eq!(SecretRedactor::new(&rules).line(&line), wanted);
+    assert_eq!(SecretRedactor::new(&rules).redact_line(&line), wanted);
 }
 
 #[test]
 fn delivered_value_is_redacted_from_output() {
-    let rules = SecretRules::shipped().unwrap();
+    let rules = SecretRules::load_shipped().unwrap();
     let mut redactor = SecretRedactor::new(&rules);
     redactor.add_value("login", "open sesame");
-    assert_eq!(redactor.line("I used open sesame to get in"), "I used [secret:value:login] to get in");
+    assert_eq!(redactor.redact_line("I used open sesame to get in"), "I used [secret:value:login] to get in");
 }
 
-fn request(login: &str) -> Request {
+fn request_with_login(login: &str) -> Request {
     Request {
         recipe: Some("layers".into()),
         instructions: Some("Go.".into()),
@@ -116,7 +123,7 @@ fn request(login: &str) -> Request {
 
 #[test]
 fn sealed_request_opens_only_with_value() {
-    let (keyed, true_request) = (HmacKey::new([7; 32]), request("open sesame"));
+    let (keyed, true_request) = (HmacKey::new([7; 32]), request_with_login("open sesame"));
     let sealed = seal(&true_request, &keyed);
     let hash = keyed.hash(b"login\0open sesame");
     assert_eq!(
@@ -125,18 +132,18 @@ fn sealed_request_opens_only_with_value() {
     );
     assert_eq!(sealed.values.get("user").unwrap().as_str(), "anna");
     let nothing = SlotValues::default();
-    assert_eq!(needs(&sealed, &nothing), ["login"]);
+    assert_eq!(find_missing_values(&sealed, &nothing), ["login"]);
     let given = |value: &str| SlotValues::from([("login".into(), value.into())]);
-    assert_eq!(needs(&sealed, &given("open sesame")), Vec::<String>::new());
+    assert_eq!(find_missing_values(&sealed, &given("open sesame")), Vec::<String>::new());
     assert_eq!(unseal(&sealed, &given("open sesame"), &keyed), Ok(true_request));
     assert_eq!(unseal(&sealed, &given("open barley"), &keyed), Err(vec!["login".to_string()]));
-    assert_ne!(seal(&request("open sesame"), &HmacKey::new([8; 32])), sealed);
+    assert_ne!(seal(&request_with_login("open sesame"), &HmacKey::new([8; 32])), sealed);
 }
 
 /// A record with one changed digit of the HMAC is refused.
 #[test]
 fn changed_seal_is_detected() {
-    let (key, true_request) = ([7; 32], request("open sesame"));
+    let (key, true_request) = ([7; 32], request_with_login("open sesame"));
     let keyed = HmacKey::new(key);
     let sealed = seal(&true_request, &keyed);
     let recorder = SourceRecorder::new(callsheet_core::Builtin);
@@ -154,7 +161,7 @@ fn changed_seal_is_detected() {
         project: None,
     };
     let made = (&composed, &rendered, None);
-    let mut kept = keep(run, &sealed, &recorder.finish(), made, &[]).unwrap();
+    let mut kept = build_record(run, &sealed, &recorder.finish(), made, &[]).unwrap();
     let hash = keyed.hash(rendered.text.as_bytes());
     kept.composed.sealed = Some(SealedText { key: Digest(key), text: hash.clone() });
     let given = SlotValues::from([("login".into(), "open sesame".into())]);
@@ -176,16 +183,16 @@ fn changed_seal_is_detected() {
 #[test]
 fn redacted_snapshot_composes_same_prompt() {
     let secret = ["ghp", "_", "wJ4kP0sXq9ZbT7mV2cR5nY8fL1dG6hK3aQu0"].concat();
-    let rules = SecretRules::shipped().unwrap();
+    let rules = SecretRules::load_shipped().unwrap();
     let gate = Gate::new(&rules, SecretMode::Redact);
     let mut asked = Request {
         recipe: Some("layers".into()),
         instructions: Some(format!("Log in with {secret}.").into()),
         ..Request::default()
     };
-    gate.request(&mut asked);
+    gate.scan_request(&mut asked);
     assert_eq!(asked.instructions.as_deref(), Some("Log in with [secret:github-token:1]."));
-    let recorder = SourceRecorder::new(gate.sources(callsheet_core::Builtin));
+    let recorder = SourceRecorder::new(gate.wrap_sources(callsheet_core::Builtin));
     let composed = compose(&asked, &recorder).unwrap();
     let rendered = render(&composed.prompt, composed.prompt.format, None).unwrap();
     let (passed, _) = gate.judge(&asked, &composed.prompt, &rendered).unwrap();
@@ -194,7 +201,7 @@ fn redacted_snapshot_composes_same_prompt() {
 }
 
 /// Returns a diagnostic with a text in each of its fields.
-fn diag(text: &[String; 6]) -> Diagnostic {
+fn diagnostic_with_texts(text: &[String; 6]) -> Diagnostic {
     let place = SourceSpan { name: text[4].clone(), text: text[5].as_str().into(), range: 0..1 };
     Diagnostic {
         code: Code::RequestBad,
@@ -210,14 +217,14 @@ fn diag(text: &[String; 6]) -> Diagnostic {
 /// A masked diagnostic contains no secret, in whichever field it was, and is otherwise the same.
 #[test]
 fn masked_diagnostic_contains_no_secret() {
-    let rules = SecretRules::shipped().unwrap();
+    let rules = SecretRules::load_shipped().unwrap();
     let token = ["ghp_", "16C7e42F292c6912E7710c838347Ae178B4a"].concat();
     let stars = "*".repeat(token.len());
     let marked = "what only the request calls a secret";
     let gate = Gate::new(&rules, SecretMode::Warn);
     let mut request = Request { secret: ["login".to_owned()].into(), ..Request::default() };
     request.values.insert("login".into(), marked.into());
-    gate.request(&mut request);
+    gate.scan_request(&mut request);
     for mask in 0..64_u32 {
         let texts = |secret: &str| {
             std::array::from_fn(|at| match mask & (1 << at) {
@@ -225,11 +232,19 @@ fn masked_diagnostic_contains_no_secret() {
                 _ => format!("place {at}: {secret} and more\n"),
             })
         };
-        assert_eq!(rules.mask_diagnostic(diag(&texts(&token))), diag(&texts(&stars)), "{mask:b}");
-        assert_eq!(gate.mask_diagnostic(diag(&texts(&token))), diag(&texts(&stars)), "{mask:b}");
         assert_eq!(
-            gate.mask_diagnostic(diag(&texts(marked))),
-            diag(&texts(&"*".repeat(marked.len()))),
+            rules.mask_diagnostic(diagnostic_with_texts(&texts(&token))),
+            diagnostic_with_texts(&texts(&stars)),
+            "{mask:b}"
+        );
+        assert_eq!(
+            gate.mask_diagnostic(diagnostic_with_texts(&texts(&token))),
+            diagnostic_with_texts(&texts(&stars)),
+            "{mask:b}"
+        );
+        assert_eq!(
+            gate.mask_diagnostic(diagnostic_with_texts(&texts(marked))),
+            diagnostic_with_texts(&texts(&"*".repeat(marked.len()))),
             "{mask:b}"
         );
     }
@@ -239,7 +254,7 @@ fn masked_diagnostic_contains_no_secret() {
 /// it.
 #[test]
 fn found_secret_is_replaced_everywhere() {
-    let rules = SecretRules::shipped().unwrap();
+    let rules = SecretRules::load_shipped().unwrap();
     let gate = Gate::new(&rules, SecretMode::Redact);
     let secret = ["Xk93mQ", "pL7vR2tY8w"].concat();
     let request = serde_json::json!({
@@ -249,7 +264,7 @@ fn found_secret_is_replaced_everywhere() {
         "instructions": "Go.",
     });
     let mut request: Request = serde_json::from_value(request).unwrap();
-    gate.request(&mut request);
+    gate.scan_request(&mut request);
     assert_eq!(request.values.get("project_name").unwrap().as_str(), secret, "no rule finds it there");
     let kept = request.documents[0].content.as_ref().unwrap();
     assert!(!kept.contains(&secret), "{kept}");

@@ -19,7 +19,7 @@ use std::{env, fs};
 
 use callsheet_core::diag::Diagnostics;
 use callsheet_core::library::yaml::read_yaml;
-use callsheet_core::submission::{AcceptedSubmission, schema, submit, tools};
+use callsheet_core::submission::{AcceptedSubmission, build_schema, list_tools, submit};
 use callsheet_core::{Builtin, SharedText, SourceId, SourceRoot, Sources};
 use folder::Folder;
 use proptest::prelude::*;
@@ -33,16 +33,16 @@ struct Case {
     data: String,
 }
 
-fn sources(dir: &Path) -> Folder {
+fn case_sources(dir: &Path) -> Folder {
     Folder { dir: dir.join("sources"), shipped: vec!["contracts/".into(), "templates/agents/".into()] }
 }
 
-fn hand_in(sources: &dyn Sources, tool: &str, data: &str) -> Result<AcceptedSubmission, Diagnostics> {
+fn submit_data(sources: &dyn Sources, tool: &str, data: &str) -> Result<AcceptedSubmission, Diagnostics> {
     let data = read_yaml("data.yaml", &data.into())?;
     submit(sources, &Default::default(), tool, &data)
 }
 
-fn shown(outcome: Result<AcceptedSubmission, Diagnostics>) -> String {
+fn render_outcome(outcome: Result<AcceptedSubmission, Diagnostics>) -> String {
     let AcceptedSubmission { changes, preferences, questions } = match outcome {
         Ok(submitted) => submitted,
         Err(failure) => return format!("{failure}\n"),
@@ -67,10 +67,10 @@ fn shown(outcome: Result<AcceptedSubmission, Diagnostics>) -> String {
 fn every_case_matches_its_expectations() {
     let bless = env::var_os("BLESS").is_some();
     let mut wrong = String::new();
-    for dir in folders() {
+    for dir in list_cases() {
         let text = fs::read_to_string(dir.join("case.toml")).unwrap();
         let case: Case = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
-        let actual = shown(hand_in(&sources(&dir), &case.tool, &case.data));
+        let actual = render_outcome(submit_data(&case_sources(&dir), &case.tool, &case.data));
         if bless {
             fs::write(dir.join("expect"), &actual).unwrap();
         }
@@ -82,7 +82,7 @@ fn every_case_matches_its_expectations() {
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
-fn folders() -> Vec<PathBuf> {
+fn list_cases() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/submission");
     let mut folders: Vec<PathBuf> = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect();
     folders.sort();
@@ -112,18 +112,18 @@ impl Sources for After<'_> {
 /// Written data can be submitted again and gives the same files.
 #[test]
 fn written_data_can_be_resubmitted() {
-    for dir in folders() {
+    for dir in list_cases() {
         let text = fs::read_to_string(dir.join("case.toml")).unwrap();
         let case: Case = toml::from_str(&text).unwrap();
-        let Ok(first) = hand_in(&sources(&dir), &case.tool, &case.data) else { continue };
-        let all = tools(&Builtin, &Default::default(), None).unwrap();
+        let Ok(first) = submit_data(&case_sources(&dir), &case.tool, &case.data) else { continue };
+        let all = list_tools(&Builtin, &Default::default(), None).unwrap();
         let (_, contract) = all.iter().find(|(name, _)| *name == case.tool).unwrap();
         let submission = contract.submission.as_ref().unwrap();
         let left_out =
             submission.field.iter().any(|field| !field.kept && field.required == Default::default());
         let written = first.changes.write.iter().find(|(path, _)| path.ends_with(".yaml"));
         let (Some((_, yaml)), false, None) = (written, left_out, &submission.plan) else { continue };
-        let again = hand_in(&After(&first), &case.tool, yaml).unwrap();
+        let again = submit_data(&After(&first), &case.tool, yaml).unwrap();
         if submission.suffix.is_none() {
             assert_eq!(again.changes.write, first.changes.write, "{}", dir.display());
         }
@@ -148,7 +148,7 @@ fn unfilled_slots_are_reported() {
 #[test]
 fn role_sees_only_its_tools() {
     let of = |role| {
-        let tools = tools(&Builtin, &Default::default(), role).unwrap();
+        let tools = list_tools(&Builtin, &Default::default(), role).unwrap();
         tools.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
     };
     assert_eq!(of(Some("reviewer")), ["submit_review"]);
@@ -168,10 +168,10 @@ fn role_sees_only_its_tools() {
 
 #[test]
 fn schema_is_closed_and_lists_required() {
-    let tools = tools(&Builtin, &Default::default(), Some("coder")).unwrap();
+    let tools = list_tools(&Builtin, &Default::default(), Some("coder")).unwrap();
     let submission = tools[0].1.submission.as_ref().unwrap();
     assert_eq!(
-        schema(submission, &[]),
+        build_schema(submission, &[]),
         json!({
             "type": "object",
             "properties": {
@@ -231,7 +231,7 @@ proptest! {
     /// Any submission results in files inside the contract's folders or in errors.
     #[test]
     fn any_submission_stays_in_its_folders(value in any_value(), at in 0..10usize) {
-        let tools = tools(&Builtin, &Default::default(), None).unwrap();
+        let tools = list_tools(&Builtin, &Default::default(), None).unwrap();
         let (name, _) = &tools[at];
         match submit(&Builtin, &Default::default(), name, &value) {
             Ok(submitted) => for path in submitted.changes.write.keys() {

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use callsheet_core::PromptFormat;
-use callsheet_core::record::task_status::{TaskCheckout, TaskReason, TaskStatus, task_status};
+use callsheet_core::record::task_status::{TaskCheckout, TaskReason, TaskStatus, derive_task_status};
 use callsheet_core::record::{
     Composed, Decided, DecidedBy, Event, Exit, Id, LaunchRecord, Observed, Replied, Run, RunSummary,
     TextAssembly, sha256,
@@ -23,7 +23,7 @@ use serde_json::json;
 /// observed. `known`: the contents of its changes are recorded. `outside`: it changed a file outside its
 /// scope; `approve`, `reject`: a person's decision about that. `is-error`: the agent reports a failure.
 /// `pass-verdict`: the agent reports a pass. `no-git`: the project has no repository.
-fn run(words: &str) -> RunSummary {
+fn run_from_words(words: &str) -> RunSummary {
     let has = |word: &str| words.split(' ').any(|known| known == word);
     let number =
         || words.split(' ').skip_while(|word| *word != "exit").nth(1).map(|code| code.parse().unwrap());
@@ -78,7 +78,7 @@ fn run(words: &str) -> RunSummary {
             _ if has("stopped") => (EndReason::Stopped, None),
             other => panic!("{other}"),
         };
-        events.push(Event::Exit(Exit::of(ended, code)));
+        events.push(Event::Exit(Exit::new(ended, code)));
         let problems = if has("is-error") { json!([{ "code": "stream_failed" }]) } else { json!([]) };
         let verdict = has("pass-verdict").then(|| "PASS".to_owned());
         events.push(Event::Replied(Replied {
@@ -141,13 +141,13 @@ fn run(words: &str) -> RunSummary {
             }));
         }
     }
-    RunSummary::of(events).unwrap()
+    RunSummary::from_events(events).unwrap()
 }
 
 /// Renders the status of a task. `merged` lists the commits of the base, and `contents` or `worktree` if the
 /// base or the worktree has the changed contents.
-fn stands(merged: &[&str], runs: &[&str]) -> String {
-    let runs: Vec<RunSummary> = runs.iter().map(|words| run(words)).collect();
+fn render_status(merged: &[&str], runs: &[&str]) -> String {
+    let runs: Vec<RunSummary> = runs.iter().map(|words| run_from_words(words)).collect();
     let mut checkout = TaskCheckout {
         has_commit: &mut |commit| merged.contains(&commit),
         has_contents: &mut |worktree, since, contents| {
@@ -155,7 +155,7 @@ fn stands(merged: &[&str], runs: &[&str]) -> String {
             merged.contains(if worktree.is_some() { &"worktree" } else { &"contents" })
         },
     };
-    let (status, reasons) = task_status(&runs, &mut checkout);
+    let (status, reasons) = derive_task_status(&runs, &mut checkout);
     let reasons: Vec<&str> = reasons.iter().map(|reason| reason.name()).collect();
     format!("{} {}", status.name(), reasons.join(" ")).trim_end().to_owned()
 }
@@ -244,7 +244,7 @@ fn c5_task_status_follows_facts() {
         (ALL, &["exit 0 pending edit dirty"], "ready checks_pending uncommitted"),
     ];
     for (merged, runs, expected) in cases {
-        assert_eq!(stands(merged, runs), *expected, "{runs:?}");
+        assert_eq!(render_status(merged, runs), *expected, "{runs:?}");
     }
     // The cases cover every status and every reason.
     let told: Vec<&str> = cases.iter().flat_map(|(_, _, expected)| expected.split(' ')).collect();
@@ -281,7 +281,7 @@ fn decision_counts_for_every_person_channel() {
     assert_eq!(names, ["person", "flow", "terminal", "yes", "page", "api"]);
     for by in DecidedBy::ALL {
         assert_eq!(serde_json::from_value::<DecidedBy>(json!(by.name())).unwrap(), *by);
-        let account = run(&format!("exit 0 outside {}-approve", by.name()));
+        let account = run_from_words(&format!("exit 0 outside {}-approve", by.name()));
         let approved =
             account.violations()[0].decision == callsheet_core::request::fact::ViolationDecision::Approved;
         assert_eq!(approved, *by != DecidedBy::Flow, "{by:?}");

@@ -16,7 +16,7 @@ use callsheet_core::{
     Builtin, FileFormat, Listing, ListingEntry, ListingLimits, PromptFormat, SharedText, SourceError,
     SourceId, SourceRoot, Sources, compose, read_request,
 };
-use callsheet_lint::catalog::templates;
+use callsheet_lint::catalog::list_templates;
 use callsheet_lint::check::check;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -29,7 +29,7 @@ const LIBRARY: &str = "clean-library";
 struct Held(BTreeMap<SourceId, Vec<u8>>);
 
 impl Held {
-    fn of_case(case: &Path) -> Self {
+    fn from_case(case: &Path) -> Self {
         let mut held = Self::default();
         for root in [SourceRoot::Builtin, SourceRoot::User, SourceRoot::Project, SourceRoot::Session] {
             let own = case.join("sources").join(root.name());
@@ -40,14 +40,14 @@ impl Held {
     }
 
     fn add(&mut self, root: SourceRoot, dir: &Path) {
-        for file in files_below(dir) {
+        for file in list_files(dir) {
             let path = file.strip_prefix(dir).unwrap().to_str().unwrap();
             let id = SourceId::new(root, path).unwrap();
             self.0.insert(id, fs::read(&file).unwrap());
         }
     }
 
-    fn below<'h>(&'h self, dir: &SourceId) -> impl Iterator<Item = &'h str> {
+    fn paths_below<'h>(&'h self, dir: &SourceId) -> impl Iterator<Item = &'h str> {
         let prefix = if dir.path() == "." { String::new() } else { format!("{}/", dir.path()) };
         let root = dir.root();
         self.0
@@ -60,7 +60,7 @@ impl Held {
 impl Sources for Held {
     fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         let Some(bytes) = self.0.get(id) else {
-            let folder = self.below(id).next().is_some();
+            let folder = self.paths_below(id).next().is_some();
             return if folder { Err(SourceError::NotAFile("directory")) } else { Ok(None) };
         };
         match std::str::from_utf8(bytes) {
@@ -74,7 +74,7 @@ impl Sources for Held {
 
     fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
         let mut listing = Listing::default();
-        for below in self.below(dir) {
+        for below in self.paths_below(dir) {
             let folders = below.match_indices('/').map(|(at, _)| (&below[..at], true));
             for (path, dir) in folders.chain([(below, false)]).take(limits.depth) {
                 let entry = ListingEntry { path: path.into(), dir };
@@ -87,7 +87,7 @@ impl Sources for Held {
         listing.entries.truncate(limits.entries);
         listing.left_out = entries - listing.entries.len();
         listing.not_entered =
-            usize::from(self.below(dir).any(|below| below.matches('/').count() >= limits.depth));
+            usize::from(self.paths_below(dir).any(|below| below.matches('/').count() >= limits.depth));
         Ok((entries > 0).then_some(listing))
     }
 }
@@ -96,17 +96,17 @@ fn cases() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check")
 }
 
-fn files_below(dir: &Path) -> Vec<PathBuf> {
+fn list_files(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let mut files: Vec<PathBuf> = entries
         .map(|entry| entry.unwrap().path())
-        .flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] })
+        .flat_map(|path| if path.is_dir() { list_files(&path) } else { vec![path] })
         .collect();
     files.sort();
     files
 }
 
-fn case_folders() -> Vec<PathBuf> {
+fn list_cases() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = fs::read_dir(cases())
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -116,18 +116,18 @@ fn case_folders() -> Vec<PathBuf> {
     folders
 }
 
-fn layout(case: &Path) -> Layout {
+fn read_layout(case: &Path) -> Layout {
     let text = fs::read_to_string(case.join("layout.toml"));
     text.map_or_else(|_| Layout::default(), |text| toml::from_str(&text).unwrap())
 }
 
-fn problems(sources: &dyn Sources, layout: &Layout) -> String {
+fn list_problems(sources: &dyn Sources, layout: &Layout) -> String {
     let report = check(sources, layout);
     report.problems.iter().map(|problem| format!("{problem}\n")).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the difference from the expectation file. Returns `None` after rewriting it.
-fn difference(file: &Path, found: &str) -> Option<String> {
+fn find_difference(file: &Path, found: &str) -> Option<String> {
     if env::var_os("BLESS").is_some() {
         fs::write(file, found).unwrap();
         return None;
@@ -136,7 +136,7 @@ fn difference(file: &Path, found: &str) -> Option<String> {
     (expected.as_deref() != Some(found)).then(|| format!("{} should be:\n{found}", file.display()))
 }
 
-fn agree(differences: &[String]) {
+fn assert_no_differences(differences: &[String]) {
     assert!(
         differences.is_empty(),
         "not as expected (BLESS=1 writes it anew):\n\n{}",
@@ -146,25 +146,28 @@ fn agree(differences: &[String]) {
 
 #[test]
 fn cases_report_expected_problems() {
-    let differences = case_folders().into_iter().filter_map(|case| {
-        difference(&case.join("expect.problems"), &problems(&Held::of_case(&case), &layout(&case)))
+    let differences = list_cases().into_iter().filter_map(|case| {
+        find_difference(
+            &case.join("expect.problems"),
+            &list_problems(&Held::from_case(&case), &read_layout(&case)),
+        )
     });
-    agree(&differences.collect::<Vec<_>>());
+    assert_no_differences(&differences.collect::<Vec<_>>());
 }
 
 #[test]
 fn shipped_library_is_clean() {
-    assert_eq!(problems(&Builtin, &Layout::default()), "");
+    assert_eq!(list_problems(&Builtin, &Layout::default()), "");
 }
 
 #[test]
 fn t7_templates_are_listed_with_metadata() {
-    let cases = case_folders().into_iter().map(|case| (case.join("expect.templates"), case));
+    let cases = list_cases().into_iter().map(|case| (case.join("expect.templates"), case));
     let differences = cases.filter(|(file, _)| file.exists()).filter_map(|(file, case)| {
-        let listed = templates(&Held::of_case(&case), &layout(&case));
-        difference(&file, &(serde_json::to_string_pretty(&listed).unwrap() + "\n"))
+        let listed = list_templates(&Held::from_case(&case), &read_layout(&case));
+        find_difference(&file, &(serde_json::to_string_pretty(&listed).unwrap() + "\n"))
     });
-    agree(&differences.collect::<Vec<_>>());
+    assert_no_differences(&differences.collect::<Vec<_>>());
 }
 
 /// `check` knows the same derived rows and request fields as the composer: the recipe of this case has a
@@ -173,7 +176,7 @@ fn t7_templates_are_listed_with_metadata() {
 #[test]
 fn check_rows_and_fields_match_composer() {
     let case = cases().join("every-row-and-field");
-    let sources = Held::of_case(&case);
+    let sources = Held::from_case(&case);
     let mut all = String::new();
     for number in 1..=5 {
         let name = format!("request-{number}.toml");
@@ -182,14 +185,16 @@ fn check_rows_and_fields_match_composer() {
         let prompt = compose(&request, &sources).unwrap_or_else(|failure| panic!("{name}: {failure}")).prompt;
         all += &format!("{name}\n\n{}\n\n", render(&prompt, PromptFormat::Markdown, None).unwrap().text);
     }
-    agree(&difference(&case.join("expect.prompts"), &all).into_iter().collect::<Vec<_>>());
+    assert_no_differences(
+        &find_difference(&case.join("expect.prompts"), &all).into_iter().collect::<Vec<_>>(),
+    );
 }
 
 /// The order of the problems depends only on the files.
 #[test]
 fn problem_order_depends_on_files_only() {
-    for case in case_folders() {
-        let (sources, layout) = (Held::of_case(&case), layout(&case));
+    for case in list_cases() {
+        let (sources, layout) = (Held::from_case(&case), read_layout(&case));
         assert_eq!(check(&sources, &layout), check(&sources, &layout));
     }
 }
@@ -200,7 +205,7 @@ struct Circles(Held);
 const LINKS: usize = 9;
 
 impl Circles {
-    fn real(id: &SourceId) -> SourceId {
+    fn resolve_links(id: &SourceId) -> SourceId {
         let parts: Vec<&str> = id.path().split('/').filter(|part| !part.starts_with("link-")).collect();
         SourceId::new(id.root(), &parts.join("/")).unwrap()
     }
@@ -208,11 +213,11 @@ impl Circles {
 
 impl Sources for Circles {
     fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
-        self.0.text(&Self::real(id))
+        self.0.text(&Self::resolve_links(id))
     }
 
     fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
-        let real = Self::real(dir);
+        let real = Self::resolve_links(dir);
         let mut listing = self.0.list(&real, limits)?;
         if let Some(listing) = listing.as_mut().filter(|_| real.path().ends_with("/templates")) {
             let link = |number| ListingEntry { path: format!("link-{number}"), dir: false };
@@ -302,7 +307,7 @@ proptest! {
         blocks in vec(select(BLOCKS), 0..4),
         derive in select(DERIVES),
     ) {
-        static LIBRARY_FILES: LazyLock<Held> = LazyLock::new(|| Held::of_case(&cases().join(LIBRARY)));
+        static LIBRARY_FILES: LazyLock<Held> = LazyLock::new(|| Held::from_case(&cases().join(LIBRARY)));
         let paths = [
             ".callsheet/recipes/other.toml",
             ".callsheet/agents/own.toml",
@@ -320,6 +325,6 @@ proptest! {
         for problem in check(&sources, &Layout::default()).problems {
             prop_assert!(!problem.to_string().is_empty());
         }
-        templates(&sources, &Layout::default());
+        list_templates(&sources, &Layout::default());
     }
 }

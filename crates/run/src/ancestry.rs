@@ -40,15 +40,15 @@ pub(crate) const GUARD_WORDS: usize = 4;
 
 /// Returns the arguments that make our program a guard. They name its state directory, by path and by number,
 /// and a run of its ledger.
-pub(crate) fn guard_words() -> [String; GUARD_WORDS] {
+pub(crate) fn guard_arguments() -> [String; GUARD_WORDS] {
     let state = state_home().unwrap_or_default();
     let run = RUN.lock().map(|run| run.clone()).unwrap_or_default();
     let run = if run.is_empty() { "-".to_owned() } else { run };
-    [GUARD.to_owned(), state.display().to_string(), number_of(&state), run]
+    [GUARD.to_owned(), state.display().to_string(), directory_id(&state), run]
 }
 
 /// Returns device and inode: two paths of one directory have the same.
-fn number_of(dir: &Path) -> String {
+fn directory_id(dir: &Path) -> String {
     fs::metadata(dir).map_or_else(|_| "-".to_owned(), |meta| format!("{}:{}", meta.dev(), meta.ino()))
 }
 
@@ -79,7 +79,7 @@ impl ProcessStat {
 }
 
 #[cfg(target_os = "linux")]
-pub(crate) fn look_up(pid: &str) -> Option<ProcessStat> {
+pub(crate) fn read_stat(pid: &str) -> Option<ProcessStat> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let number = stat.split(' ').next()?.parse().ok()?;
     // The name of a program may contain anything, brackets too.
@@ -101,22 +101,22 @@ pub(crate) fn look_up(_pid: &str) -> Option<ProcessStat> {
 impl ProcessStamp {
     /// Returns the process that has this id now.
     pub fn from_pid(pid: i32) -> Option<Self> {
-        Some(look_up(&pid.to_string())?.stamp)
+        Some(read_stat(&pid.to_string())?.stamp)
     }
 
     /// Returns this process.
-    pub fn own() -> Option<Self> {
-        Some(look_up("self")?.stamp)
+    pub fn current() -> Option<Self> {
+        Some(read_stat("self")?.stamp)
     }
 
     /// Checks whether this process still exists and can do something.
     pub fn is_alive(self) -> bool {
-        look_up(&self.pid.to_string()).is_some_and(|stat| stat.stamp == self && stat.is_alive())
+        read_stat(&self.pid.to_string()).is_some_and(|stat| stat.stamp == self && stat.is_alive())
     }
 
     /// Checks whether this process still exists and descends from `ancestor`.
     pub(crate) fn descends_from(self, ancestor: Self) -> bool {
-        Self::from_pid(self.pid) == Some(self) && ancestors(&self.pid.to_string()).contains(&ancestor)
+        Self::from_pid(self.pid) == Some(self) && find_ancestors(&self.pid.to_string()).contains(&ancestor)
     }
 }
 
@@ -124,12 +124,12 @@ impl ProcessStamp {
 const ATTEMPTS: usize = 5;
 
 /// Returns the parent of a process, its parent, and so on.
-fn ancestors(pid: &str) -> Vec<ProcessStamp> {
+fn find_ancestors(pid: &str) -> Vec<ProcessStamp> {
     let mut found: Vec<ProcessStamp> = Vec::new();
     let mut at = pid.to_owned();
     loop {
         let parent = (0..ATTEMPTS).find_map(|_| {
-            let child = look_up(&at)?;
+            let child = read_stat(&at)?;
             // A younger process has reused the id of a parent that is gone.
             ProcessStamp::from_pid(child.parent).filter(|parent| parent.started <= child.stamp.started)
         });
@@ -145,27 +145,30 @@ fn ancestors(pid: &str) -> Vec<ProcessStamp> {
 
 /// Checks whether this process runs below a guard of the state directory `state`, or of any if there is none.
 pub fn is_below_guard(state: Option<&Path>) -> bool {
-    let guards = guards_above();
+    let guards = find_guards_above();
     // The mark of an invisible guard does not name the state directory.
-    guards.iter().any(|guard| state.is_none_or(|state| guard.is_at(state)))
+    guards.iter().any(|guard| state.is_none_or(|state| guard.has_state_dir(state)))
         || guards.is_empty() && is_marked()
 }
 
 /// Returns the runs whose guards are above this process, of any state directory.
-pub fn runs_above() -> Vec<String> {
-    guards_above().into_iter().map(|guard| guard.run).collect()
+pub fn find_runs_above() -> Vec<String> {
+    find_guards_above().into_iter().map(|guard| guard.run).collect()
 }
 
-fn guards_above() -> Vec<GuardName> {
-    ancestors("self").into_iter().filter_map(|process| guard_name(&command_line(process.pid))).collect()
+fn find_guards_above() -> Vec<GuardName> {
+    find_ancestors("self")
+        .into_iter()
+        .filter_map(|process| parse_guard_name(&read_command_line(process.pid)))
+        .collect()
 }
 
 /// Checks whether the command line of this process is a guard's, or that of the tmux server of a run.
 pub(crate) fn is_guard(pid: i32) -> bool {
-    guard_name(&command_line(pid)).is_some()
+    parse_guard_name(&read_command_line(pid)).is_some()
 }
 
-fn command_line(pid: i32) -> Vec<String> {
+fn read_command_line(pid: i32) -> Vec<String> {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
@@ -179,17 +182,17 @@ struct GuardName {
 }
 
 impl GuardName {
-    fn is_at(&self, state: &Path) -> bool {
+    fn has_state_dir(&self, state: &Path) -> bool {
         let same_path = Path::new(&self.path) == state || self.path.is_empty();
         let canonical = |path: &Path| path.canonicalize().ok();
         same_path
-            || self.number == number_of(state) && self.number != "-"
+            || self.number == directory_id(state) && self.number != "-"
             || canonical(state).is_some_and(|state| canonical(Path::new(&self.path)) == Some(state))
     }
 }
 
 /// Returns the guard that this command line starts, if it starts one.
-fn guard_name(words: &[String]) -> Option<GuardName> {
+fn parse_guard_name(words: &[String]) -> Option<GuardName> {
     let at = words.iter().position(|word| word == GUARD)?;
     let word = |at: usize| words.get(at).cloned().unwrap_or_default();
     Some(GuardName { path: word(at + 1), number: word(at + 2), run: word(at + 3) })
@@ -198,7 +201,7 @@ fn guard_name(words: &[String]) -> Option<GuardName> {
 /// Marks this process and everything that it will start. The limit has had no other effect since Linux 2.4;
 /// once lowered, only a privileged process can raise it.
 #[cfg(target_os = "linux")]
-pub(crate) fn mark() {
+pub(crate) fn set_mark() {
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
     // Without the mark, the guard is still found by its command line.
     let _ = rustix::process::setrlimit(rustix::process::Resource::Locks, none);
@@ -228,11 +231,11 @@ mod tests {
     #[test]
     fn guard_is_found_in_command_line() {
         let guard = GuardName { path: "/state".into(), number: "1:2".into(), run: "r".into() };
-        assert_eq!(guard_name(&words(&["callsheet", GUARD, "/state", "1:2", "r"])), Some(guard));
+        assert_eq!(parse_guard_name(&words(&["callsheet", GUARD, "/state", "1:2", "r"])), Some(guard));
         let server =
             words(&["tmux", "-L", "callsheet-x", "--", "env", "A=b", "cs", GUARD, "/state", "1:2", "pane"]);
-        assert_eq!(guard_name(&server).unwrap().path, "/state");
-        assert_eq!(guard_name(&words(&["callsheet", "run", "__guarded"])), None);
+        assert_eq!(parse_guard_name(&server).unwrap().path, "/state");
+        assert_eq!(parse_guard_name(&words(&["callsheet", "run", "__guarded"])), None);
     }
 
     #[test]
@@ -245,19 +248,19 @@ mod tests {
             number,
             run: "-".into(),
         };
-        assert!(guard(dir.path(), "-".into()).is_at(dir.path()));
-        assert!(guard(&link, "-".into()).is_at(dir.path()));
-        assert!(guard(dir.path(), "-".into()).is_at(&link));
-        assert!(guard(Path::new("/gone"), number_of(dir.path())).is_at(dir.path()));
-        assert!(guard(Path::new(""), "-".into()).is_at(dir.path()), "an unknown one counts");
-        assert!(!guard(dir.path(), number_of(dir.path())).is_at(other.path()));
-        assert!(!guard(Path::new("/gone"), "-".into()).is_at(Path::new("/other")));
+        assert!(guard(dir.path(), "-".into()).has_state_dir(dir.path()));
+        assert!(guard(&link, "-".into()).has_state_dir(dir.path()));
+        assert!(guard(dir.path(), "-".into()).has_state_dir(&link));
+        assert!(guard(Path::new("/gone"), directory_id(dir.path())).has_state_dir(dir.path()));
+        assert!(guard(Path::new(""), "-".into()).has_state_dir(dir.path()), "an unknown one counts");
+        assert!(!guard(dir.path(), directory_id(dir.path())).has_state_dir(other.path()));
+        assert!(!guard(Path::new("/gone"), "-".into()).has_state_dir(Path::new("/other")));
     }
 
     #[test]
     fn reused_pid_is_another_process() {
-        let own = ProcessStamp::own().unwrap();
-        let parent = ancestors("self")[0];
+        let own = ProcessStamp::current().unwrap();
+        let parent = find_ancestors("self")[0];
         assert!(own.descends_from(parent));
         assert!(!own.descends_from(own), "nothing descends from itself");
         let reused = ProcessStamp { started: own.started + 1, ..own };

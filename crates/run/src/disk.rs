@@ -48,16 +48,16 @@ pub struct Disk {
 impl Disk {
     /// Opens the roots. Never fails: a root that cannot be opened reports the reason when it is first used.
     pub fn new(roots: &Roots, max_file_bytes: u64) -> Self {
-        let open_if_given = |path: &Option<PathBuf>| path.as_deref().map_or(Ok(None), open);
+        let open_if_given = |path: &Option<PathBuf>| path.as_deref().map_or(Ok(None), open_root);
         Self {
             user: open_if_given(&roots.user),
             project: open_if_given(&roots.project),
-            session: roots.session.as_deref().map(open),
+            session: roots.session.as_deref().map(open_root),
             max_file_bytes,
         }
     }
 
-    fn dir(&self, root: SourceRoot) -> Result<Option<&Dir>, SourceError> {
+    fn root_dir(&self, root: SourceRoot) -> Result<Option<&Dir>, SourceError> {
         let opened = match root {
             SourceRoot::Builtin => return Ok(None),
             SourceRoot::User => &self.user,
@@ -73,8 +73,8 @@ impl Disk {
     /// Reads all files below the directory `dir` of the project, session or user at once; `None` if there is
     /// no such directory.
     pub fn pack(&self, dir: &SourceId, packing: &PackOptions<'_>) -> Result<Option<PackedTree>, SourceError> {
-        match self.dir(dir.root())? {
-            Some(root) => pack::pack(root, Path::new(dir.path()), self.max_file_bytes, packing),
+        match self.root_dir(dir.root())? {
+            Some(root) => pack::pack_tree(root, Path::new(dir.path()), self.max_file_bytes, packing),
             None => Ok(None),
         }
     }
@@ -85,8 +85,8 @@ impl Sources for Disk {
         if id.root() == SourceRoot::Builtin {
             return Builtin.text(id);
         }
-        match self.dir(id.root())? {
-            Some(dir) => read::text(PathBase::Within(dir), Path::new(id.path()), self.max_file_bytes),
+        match self.root_dir(id.root())? {
+            Some(dir) => read::read_text(PathBase::Within(dir), Path::new(id.path()), self.max_file_bytes),
             None => Ok(None),
         }
     }
@@ -95,17 +95,17 @@ impl Sources for Disk {
         if dir.root() == SourceRoot::Builtin {
             return Builtin.list(dir, limits);
         }
-        match self.dir(dir.root())? {
-            Some(root) => list::list(root, Path::new(dir.path()), limits),
+        match self.root_dir(dir.root())? {
+            Some(root) => list::list_dir(root, Path::new(dir.path()), limits),
             None => Ok(None),
         }
     }
 }
 
-fn open(path: &Path) -> OpenedRoot {
+fn open_root(path: &Path) -> OpenedRoot {
     match Dir::open_ambient_dir(path, ambient_authority()) {
         Ok(dir) => Ok(Some(dir)),
-        Err(error) if !read::is_absence(&error) => Err(read::refusal(&error)),
+        Err(error) if !read::is_absence(&error) => Err(read::source_error(&error)),
         // The system reports the same error for a file in the directory's place and for a file further up
         // (`HOME=/dev/null`); only the former is a person's mistake.
         Err(_) if path.exists() => Err(SourceError::Unreadable("its root is not a directory".to_owned())),

@@ -64,10 +64,10 @@ impl DocumentReader {
         if !meta.is_file() {
             return "no regular file".into();
         }
-        let stamp = stamp(&meta);
+        let stamp = file_stamp(&meta);
         let digest = match self.known.get(&stamp) {
             Some(digest) => Ok(digest.clone()),
-            None => digest(path, &meta),
+            None => read_digest(path, &meta),
         };
         digest.map_or_else(unreadable, |digest| {
             if is_settled(&meta) {
@@ -78,7 +78,7 @@ impl DocumentReader {
     }
 }
 
-fn stamp(meta: &Metadata) -> DocumentStamp {
+fn file_stamp(meta: &Metadata) -> DocumentStamp {
     (meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec())
 }
 
@@ -88,9 +88,9 @@ fn is_settled(meta: &Metadata) -> bool {
     now.checked_sub(changed).is_some_and(|age| age > SETTLED)
 }
 
-fn digest(path: &Path, meta: &Metadata) -> io::Result<String> {
+fn read_digest(path: &Path, meta: &Metadata) -> io::Result<String> {
     if meta.len() > MOST_BYTES {
-        return Ok(format!("large: {:?}", stamp(meta)));
+        return Ok(format!("large: {:?}", file_stamp(meta)));
     }
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let file = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)?;

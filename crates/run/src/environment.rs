@@ -7,7 +7,7 @@ use std::process::Command;
 pub const PRIVATE_VARIABLES: [&str; 1] = ["CALLSHEET_LEDGER"];
 
 /// Returns a command in our environment, without the [private variables](PRIVATE_VARIABLES).
-pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
+pub(crate) fn new_command(name: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(name);
     for variable in PRIVATE_VARIABLES {
         command.env_remove(variable);
@@ -22,7 +22,7 @@ const GRACE: std::time::Duration = std::time::Duration::from_secs(5);
 const TEST_GRACE: &str = "CALLSHEET_TEST_GRACE_MS";
 
 /// Returns how long a process gets to end after SIGTERM.
-pub fn grace() -> std::time::Duration {
+pub fn grace_period() -> std::time::Duration {
     let shorter = || std::env::var(TEST_GRACE).ok()?.parse().ok().map(std::time::Duration::from_millis);
     if cfg!(debug_assertions) { shorter().unwrap_or(GRACE) } else { GRACE }
 }

@@ -77,45 +77,47 @@ impl WritableFolder {
     }
 
     /// Creates a folder and the folders above it, if they do not exist.
-    pub fn make(&self, folder: &str, mode: u32) -> Result<(), WriteError> {
-        self.holder(folder, Some(mode)).map(drop)
+    pub fn create_dir(&self, folder: &str, mode: u32) -> Result<(), WriteError> {
+        self.open_dir(folder, Some(mode)).map(drop)
     }
 
     /// Writes a file with the permissions of `mode`, replacing an existing one. Creates the folders above it;
     /// with a private mode they are private, too.
     pub fn write(&self, path: &str, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
-        let mut fresh = StagedFile::one(self, path, Some(mode), &mut |file| file.write_all(bytes))?;
-        fresh.take_place()
+        let mut fresh = StagedFile::stage(self, path, Some(mode), &mut |file| file.write_all(bytes))?;
+        fresh.commit()
     }
 
     /// Writes a file, replacing an existing one and keeping its mode.
     pub fn replace(&self, path: &str, bytes: &[u8]) -> Result<(), WriteError> {
-        StagedFile::one(self, path, None, &mut |file| file.write_all(bytes))?.take_place()
+        StagedFile::stage(self, path, None, &mut |file| file.write_all(bytes))?.commit()
     }
 
     /// Writes a new file. Fails if it exists.
     pub fn create(&self, path: &str, bytes: &[u8]) -> Result<(), WriteError> {
-        let fresh = StagedFile::one(self, path, None, &mut |file| file.write_all(bytes))?;
+        let fresh = StagedFile::stage(self, path, None, &mut |file| file.write_all(bytes))?;
         let Some(file) = fresh.0.first() else { return Ok(()) };
         linkat(&file.holder, &file.temporary, &file.holder, &file.name, AtFlags::empty())
-            .map_err(|error| failed(path, error))
+            .map_err(|error| write_error(path, error))
     }
 
     /// Copies a file or a link from another folder, replacing an existing file or link.
     pub fn copy(&self, path: &str, from: &Self, other: &str) -> Result<(), WriteError> {
-        let (folder, name) = split(other);
-        let gone = || failed(other, Errno::NOENT);
-        let source = from.holder(folder, None)?.ok_or_else(gone)?;
-        let stat = statat(&source, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|error| failed(other, error))?;
+        let (folder, name) = split_path(other);
+        let gone = || write_error(other, Errno::NOENT);
+        let source = from.open_dir(folder, None)?.ok_or_else(gone)?;
+        let stat =
+            statat(&source, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|error| write_error(other, error))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Symlink => {
-                let target = readlinkat(&source, name, Vec::new()).map_err(|error| failed(other, error))?;
-                StagedFile::link(self, path, &target)
+                let target =
+                    readlinkat(&source, name, Vec::new()).map_err(|error| write_error(other, error))?;
+                StagedFile::replace_with_link(self, path, &target)
             }
             FileType::RegularFile => {
                 let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
                 let opened =
-                    openat(&source, name, flags, Mode::empty()).map_err(|error| failed(other, error))?;
+                    openat(&source, name, flags, Mode::empty()).map_err(|error| write_error(other, error))?;
                 let mut opened = File::from(opened);
                 let mode = Mode::from_raw_mode(stat.st_mode & 0o777);
                 let mut copy = |file: &mut File| {
@@ -123,7 +125,7 @@ impl WritableFolder {
                     io::copy(&mut opened, file).map(drop)
                 };
                 self.remove_link(path)?;
-                StagedFile::one(self, path, None, &mut copy)?.take_place()
+                StagedFile::stage(self, path, None, &mut copy)?.commit()
             }
             _ => Err(WriteError { path: other.to_owned(), why: "it is no regular file".into() }),
         }
@@ -131,8 +133,8 @@ impl WritableFolder {
 
     /// Removes a link so that a file can take its place.
     fn remove_link(&self, path: &str) -> Result<(), WriteError> {
-        let (folder, name) = split(path);
-        let Some(holder) = self.holder(folder, None)? else { return Ok(()) };
+        let (folder, name) = split_path(path);
+        let Some(holder) = self.open_dir(folder, None)? else { return Ok(()) };
         match statat(&holder, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink => self.remove(path),
             _ => Ok(()),
@@ -141,37 +143,37 @@ impl WritableFolder {
 
     /// Moves a file or a folder to an unused path.
     pub fn rename(&self, from: &str, to: &str) -> Result<(), WriteError> {
-        let ((from_folder, old), (to_folder, new)) = (split(from), split(to));
-        let gone = || failed(from, Errno::NOENT);
-        let holder = self.holder(from_folder, None)?.ok_or_else(gone)?;
-        let Some(target) = self.holder(to_folder, Some(USUAL))? else { return Ok(()) };
-        renameat(&holder, old, &target, new).map_err(|error| failed(from, error))
+        let ((from_folder, old), (to_folder, new)) = (split_path(from), split_path(to));
+        let gone = || write_error(from, Errno::NOENT);
+        let holder = self.open_dir(from_folder, None)?.ok_or_else(gone)?;
+        let Some(target) = self.open_dir(to_folder, Some(USUAL))? else { return Ok(()) };
+        renameat(&holder, old, &target, new).map_err(|error| write_error(from, error))
     }
 
     /// Removes a file or a link, if it exists.
     pub fn remove(&self, path: &str) -> Result<(), WriteError> {
-        let (folder, name) = split(path);
-        let Some(holder) = self.holder(folder, None)? else { return Ok(()) };
+        let (folder, name) = split_path(path);
+        let Some(holder) = self.open_dir(folder, None)? else { return Ok(()) };
         match unlinkat(&holder, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(error) => Err(failed(path, error)),
+            Err(error) => Err(write_error(path, error)),
         }
     }
 
     /// Removes a folder, if it is empty.
     pub fn remove_empty(&self, folder: &str) -> Result<(), WriteError> {
-        let (above, name) = split(folder);
-        let Some(holder) = self.holder(above, None)? else { return Ok(()) };
+        let (above, name) = split_path(folder);
+        let Some(holder) = self.open_dir(above, None)? else { return Ok(()) };
         match unlinkat(&holder, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Ok(()),
-            Err(error) => Err(failed(folder, error)),
+            Err(error) => Err(write_error(folder, error)),
         }
     }
 
     /// Removes a folder with everything in it. Links in it are removed, not followed.
     pub fn remove_tree(&self, folder: &str) -> Result<(), WriteError> {
-        let (above, name) = split(folder);
-        let Some(holder) = self.holder(above, None)? else { return Ok(()) };
+        let (above, name) = split_path(folder);
+        let Some(holder) = self.open_dir(above, None)? else { return Ok(()) };
         let fail = |error: &io::Error| WriteError { path: folder.to_owned(), why: error.to_string() };
         match Dir::from_std_file(File::from(holder)).remove_dir_all(name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(fail(&error)),
@@ -181,7 +183,7 @@ impl WritableFolder {
 
     /// Returns the text of a file, if it exists.
     pub fn read(&self, path: &str, limit: u64) -> Result<Option<String>, SourceError> {
-        let text = read::text(PathBase::Within(&self.dir), Path::new(path), limit)?;
+        let text = read::read_text(PathBase::Within(&self.dir), Path::new(path), limit)?;
         Ok(text.map(|text| text.to_string()))
     }
 
@@ -190,20 +192,20 @@ impl WritableFolder {
     /// meanwhile.
     pub fn apply(&self, changes: &SessionChanges) -> Result<(), WriteError> {
         let lock = self.lock(".")?;
-        let mut fresh = StagedFile::all(self, changes)?;
+        let mut fresh = StagedFile::stage_all(self, changes)?;
         let mut stale = Vec::new();
         for path in &changes.remove {
-            let (folder, name) = split(path);
-            if let Some(holder) = self.holder(folder, None)? {
-                check(&holder, name, path)?;
+            let (folder, name) = split_path(path);
+            if let Some(holder) = self.open_dir(folder, None)? {
+                check_replaceable(&holder, name, path)?;
                 stale.push((path, holder, name));
             }
         }
-        fresh.take_place()?;
+        fresh.commit()?;
         for (path, holder, name) in stale {
             match unlinkat(&holder, name, AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}
-                Err(error) => return Err(failed(path, error)),
+                Err(error) => return Err(write_error(path, error)),
             }
         }
         drop(lock);
@@ -218,13 +220,13 @@ impl WritableFolder {
         limit: u64,
         change: impl FnOnce(&str) -> (String, T),
     ) -> Result<T, WriteError> {
-        let lock = self.lock(split(path).0)?;
+        let lock = self.lock(split_path(path).0)?;
         let unreadable = |error: SourceError| WriteError { path: path.to_owned(), why: error.to_string() };
-        let old = read::text(PathBase::Within(&self.dir), Path::new(path), limit).map_err(unreadable)?;
+        let old = read::read_text(PathBase::Within(&self.dir), Path::new(path), limit).map_err(unreadable)?;
         let (new, result) = change(old.as_deref().unwrap_or_default());
         if old.as_deref().unwrap_or_default() != new {
             let changes = SessionChanges { write: [(path.to_owned(), new)].into(), remove: Vec::new() };
-            StagedFile::all(self, &changes)?.take_place()?;
+            StagedFile::stage_all(self, &changes)?.commit()?;
         }
         drop(lock);
         Ok(result)
@@ -233,7 +235,7 @@ impl WritableFolder {
     /// Locks a folder until the returned descriptor is dropped. A directory can be locked like a file, and is
     /// never replaced.
     fn lock(&self, folder: &str) -> Result<Option<OwnedFd>, WriteError> {
-        let holder = self.holder(folder, Some(USUAL))?;
+        let holder = self.open_dir(folder, Some(USUAL))?;
         if let Some(holder) = &holder {
             lock::lock(holder)
                 .map_err(|error| WriteError { path: folder.to_owned(), why: error.to_string() })?;
@@ -243,9 +245,9 @@ impl WritableFolder {
 
     /// Opens a folder step by step. Creates it with the mode `make` if it does not exist; without a mode,
     /// returns `None`.
-    fn holder(&self, folder: &str, make: Option<u32>) -> Result<Option<OwnedFd>, WriteError> {
+    fn open_dir(&self, folder: &str, make: Option<u32>) -> Result<Option<OwnedFd>, WriteError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fail = |error| failed(folder, error);
+        let fail = |error| write_error(folder, error);
         let mut holder = openat(&self.dir, ".", flags, Mode::empty()).map_err(fail)?;
         for part in folder.split('/').filter(|part| *part != ".") {
             if part == ".." || part.is_empty() {
@@ -275,10 +277,10 @@ impl WritableFolder {
 struct StagedFiles(Vec<StagedFile>);
 
 impl StagedFiles {
-    fn take_place(&mut self) -> Result<(), WriteError> {
+    fn commit(&mut self) -> Result<(), WriteError> {
         while let Some(file) = self.0.first() {
             renameat(&file.holder, &file.temporary, &file.holder, &file.name)
-                .map_err(|error| failed(&file.path, error))?;
+                .map_err(|error| write_error(&file.path, error))?;
             // This matters only after a power failure, not for readers.
             let _ = fsync(&file.holder);
             self.0.remove(0);
@@ -288,10 +290,10 @@ impl StagedFiles {
 }
 
 impl StagedFile {
-    fn all(folder: &WritableFolder, changes: &SessionChanges) -> Result<StagedFiles, WriteError> {
+    fn stage_all(folder: &WritableFolder, changes: &SessionChanges) -> Result<StagedFiles, WriteError> {
         let mut all = StagedFiles(Vec::with_capacity(changes.write.len()));
         for (path, text) in &changes.write {
-            let mut one = Self::one(folder, path, None, &mut |file| file.write_all(text.as_bytes()))?;
+            let mut one = Self::stage(folder, path, None, &mut |file| file.write_all(text.as_bytes()))?;
             all.0.append(&mut one.0);
         }
         Ok(all)
@@ -299,26 +301,26 @@ impl StagedFile {
 
     /// Stages a file that replaces a regular file or is new. A private `mode` also applies to created
     /// folders.
-    fn one(
+    fn stage(
         folder: &WritableFolder,
         path: &str,
         mode: Option<u32>,
         write: &mut dyn FnMut(&mut File) -> io::Result<()>,
     ) -> Result<StagedFiles, WriteError> {
-        let (dir, name) = split(path);
+        let (dir, name) = split_path(path);
         let folders = if mode.is_some_and(|mode| mode & 0o077 == 0) { PRIVATE } else { USUAL };
-        let Some(holder) = folder.holder(dir, Some(folders))? else { return Ok(StagedFiles(Vec::new())) };
-        let known = check(&holder, name, path)?;
-        let temporary = temporary(&holder, name);
+        let Some(holder) = folder.open_dir(dir, Some(folders))? else { return Ok(StagedFiles(Vec::new())) };
+        let known = check_replaceable(&holder, name, path)?;
+        let temporary = reserve_temporary_name(&holder, name);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&holder, &temporary, flags, Mode::from_raw_mode(mode.unwrap_or(0o666)))
-            .map_err(|error| failed(path, error))?;
+            .map_err(|error| write_error(path, error))?;
         let fresh = Self { path: path.to_owned(), holder, name: name.to_owned(), temporary };
         let fresh = StagedFiles(vec![fresh]);
         let mut file = File::from(file);
         if let (None, Some(known)) = (mode, known) {
             // A replaced file keeps its mode.
-            fchmod(&file, known).map_err(|error| failed(path, error))?;
+            fchmod(&file, known).map_err(|error| write_error(path, error))?;
         }
         let written = write(&mut file).and_then(|()| file.sync_all());
         written.map_err(|error| WriteError { path: path.to_owned(), why: error.to_string() })?;
@@ -326,21 +328,25 @@ impl StagedFile {
     }
 
     /// Creates a link, replacing an existing file or link.
-    fn link(folder: &WritableFolder, path: &str, target: &std::ffi::CStr) -> Result<(), WriteError> {
-        let (dir, name) = split(path);
-        let Some(holder) = folder.holder(dir, Some(USUAL))? else { return Ok(()) };
-        let temporary = temporary(&holder, name);
+    fn replace_with_link(
+        folder: &WritableFolder,
+        path: &str,
+        target: &std::ffi::CStr,
+    ) -> Result<(), WriteError> {
+        let (dir, name) = split_path(path);
+        let Some(holder) = folder.open_dir(dir, Some(USUAL))? else { return Ok(()) };
+        let temporary = reserve_temporary_name(&holder, name);
         let linked = symlinkat(target, &holder, &temporary)
             .and_then(|()| renameat(&holder, &temporary, &holder, name));
         linked.map_err(|error| {
             let _ = unlinkat(&holder, &temporary, AtFlags::empty());
-            failed(path, error)
+            write_error(path, error)
         })
     }
 }
 
 /// Returns an unused name beside `name`.
-fn temporary(holder: &OwnedFd, name: &str) -> String {
+fn reserve_temporary_name(holder: &OwnedFd, name: &str) -> String {
     let temporary = format!(".{name}.{}.new", std::process::id());
     // A process with the same id may have left one behind.
     let _ = unlinkat(holder, &temporary, AtFlags::empty());
@@ -367,19 +373,19 @@ const PRIVATE: u32 = 0o700;
 
 const LED_AWAY: &str = "a part of it is a symbolic link or no folder";
 
-fn split(path: &str) -> (&str, &str) {
+fn split_path(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or((".", path))
 }
 
 /// Checks that a file can be replaced or removed: it is regular or absent. Returns its mode.
-fn check(holder: &OwnedFd, name: &str, path: &str) -> Result<Option<Mode>, WriteError> {
+fn check_replaceable(holder: &OwnedFd, name: &str, path: &str) -> Result<Option<Mode>, WriteError> {
     let refuse = |why: &str| Err(WriteError { path: path.to_owned(), why: why.to_owned() });
     if matches!(name, "" | "." | "..") {
         return refuse("it is no name of a file");
     }
     match statat(holder, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => Ok(None),
-        Err(error) => Err(failed(path, error)),
+        Err(error) => Err(write_error(path, error)),
         Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(Some(Mode::from_raw_mode(stat.st_mode & 0o777))),
             FileType::Symlink => refuse("it is a symbolic link"),
@@ -389,7 +395,7 @@ fn check(holder: &OwnedFd, name: &str, path: &str) -> Result<Option<Mode>, Write
     }
 }
 
-fn failed(path: &str, error: Errno) -> WriteError {
+fn write_error(path: &str, error: Errno) -> WriteError {
     let why = match error {
         // The errors of different systems for opening a link as a folder without following it.
         Errno::LOOP | Errno::NOTDIR | Errno::MLINK => LED_AWAY.to_owned(),

@@ -10,7 +10,7 @@
 
 mod call;
 mod includes;
-mod named;
+mod named_files;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -25,11 +25,11 @@ use std::sync::Mutex;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use crate::environment::program;
+use crate::environment::new_command;
 use crate::read::{PathBase, open_file, read_file};
 pub use call::take_interrupts;
-use includes::{included, odd_included};
-pub(crate) use named::NamedFiles;
+use includes::{find_included, find_irregular_included};
+pub(crate) use named_files::NamedFiles;
 
 /// A git command that failed, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ struct GitSetting {
 
 impl Git {
     /// Returns the worktree whose top is `dir` or that contains `dir`; `None` if there is none.
-    pub fn at(dir: &Path) -> Result<Option<Self>, GitError> {
+    pub fn open(dir: &Path) -> Result<Option<Self>, GitError> {
         let mut git = Self {
             top: dir.to_owned(),
             own: PathBuf::new(),
@@ -129,17 +129,17 @@ impl Git {
             named: NamedFiles::default(),
             index: None,
         };
-        refuse_odd_above(dir)?;
+        refuse_irregular_above(dir)?;
         let mut found = Vec::new();
         // One query per path, because a path can contain a newline.
         for what in ["--show-toplevel", "--git-dir", "--git-common-dir"] {
             let args = ["rev-parse", "--path-format=absolute", what];
             let output = git.run(&args, "")?;
-            if NO_WORKTREE.iter().any(|said| text(&output.stderr).contains(said)) {
+            if NO_WORKTREE.iter().any(|said| lossy_text(&output.stderr).contains(said)) {
                 return Ok(None);
             }
             // A repository that git cannot read is an error, not the absence of one.
-            let path = text(&Self::good(&args, output)?);
+            let path = lossy_text(&Self::check_status(&args, output)?);
             found.push(PathBuf::from(path.strip_suffix('\n').unwrap_or(&path)));
         }
         let [top, own, common] = <[PathBuf; 3]>::try_from(found).unwrap_or_default();
@@ -150,14 +150,14 @@ impl Git {
             return Err(GitError { what: "rev-parse".into(), why });
         }
         git = Self { top, own, common, ..git };
-        git.configure()?;
+        git.apply_settings()?;
         Ok(Some(git))
     }
 
     /// Like [`Git::at`], with the directory that all worktrees of the repository share. Also checks whether
     /// that directory names this worktree, because a `.git` file can lead to any repository.
-    pub fn with_common(dir: &Path) -> Result<Option<CommonDir>, GitError> {
-        let Some(git) = Self::at(dir)? else { return Ok(None) };
+    pub fn open_with_common(dir: &Path) -> Result<Option<CommonDir>, GitError> {
+        let Some(git) = Self::open(dir)? else { return Ok(None) };
         let real = |path: &Path| path.canonicalize().ok();
         let (Some(top), Some(common), Some(own)) = (real(&git.top), real(&git.common), real(&git.own)) else {
             return Ok(None);
@@ -173,20 +173,20 @@ impl Git {
     }
 
     /// Returns the URL of the remote `origin` from the repository's settings.
-    pub fn origin(&self) -> Option<String> {
+    pub fn origin_url(&self) -> Option<String> {
         let said = self.run(&["config", "--get", "remote.origin.url"], "").ok()?;
-        said.status.success().then(|| text(&said.stdout).trim_end_matches('\n').to_owned())
+        said.status.success().then(|| lossy_text(&said.stdout).trim_end_matches('\n').to_owned())
     }
 
     /// Checks whether the file at `path`, relative to the top, is in the index or in the checked-out commit.
-    pub fn tracks(&self, path: &Path) -> Result<bool, GitError> {
+    pub fn is_tracked(&self, path: &Path) -> Result<bool, GitError> {
         let path = path.to_string_lossy();
-        let in_index = self.done(&["ls-files", "-z", "--", &path], "")?;
+        let in_index = self.run_checked(&["ls-files", "-z", "--", &path], "")?;
         if !in_index.is_empty() {
             return Ok(true);
         }
         let Some(head) = self.head()? else { return Ok(false) };
-        Ok(!self.done(&["ls-tree", "-z", "--full-tree", &head, "--", &path], "")?.is_empty())
+        Ok(!self.run_checked(&["ls-tree", "-z", "--full-tree", &head, "--", &path], "")?.is_empty())
     }
 
     /// Returns the top folder of the worktree.
@@ -195,12 +195,12 @@ impl Git {
     }
 
     /// Returns the repository's folder for this worktree.
-    pub(crate) fn own(&self) -> &Path {
+    pub(crate) fn git_dir(&self) -> &Path {
         &self.own
     }
 
     /// Returns the repository's folder that all its worktrees share.
-    pub(crate) fn common(&self) -> &Path {
+    pub(crate) fn common_dir(&self) -> &Path {
         &self.common
     }
 
@@ -210,19 +210,19 @@ impl Git {
     }
 
     /// Returns the files and remotes that the settings named when they were read.
-    pub(crate) fn named(&self) -> &NamedFiles {
+    pub(crate) fn named_files(&self) -> &NamedFiles {
         &self.named
     }
 
     /// Returns the configuration files of this worktree and of the user.
-    fn configs(&self) -> impl Iterator<Item = PathBuf> {
+    fn config_files(&self) -> impl Iterator<Item = PathBuf> {
         let own = [self.common.join("config"), self.own.join("config.worktree")];
         let own = own.into_iter().filter(|_| !self.own.as_os_str().is_empty());
-        own.chain(user_configs())
+        own.chain(user_config_files())
     }
 
     /// Returns the ignore rules that apply everywhere, the more general text first.
-    pub(crate) fn excludes(&self) -> impl Iterator<Item = &String> {
+    pub(crate) fn ignore_texts(&self) -> impl Iterator<Item = &String> {
         self.texts.of_user.exclude.iter().chain(&self.texts.exclude)
     }
 
@@ -245,10 +245,10 @@ impl Git {
 
     /// Returns a repository inside this worktree, by its folder. Git runs in this worktree, because the inner
     /// repository's own files may be gone.
-    pub(crate) fn beside(&self, own: &Path) -> Self {
-        let named = rules_text(&own.join("commondir"));
+    pub(crate) fn open_nested(&self, own: &Path) -> Self {
+        let named = read_rules(&own.join("commondir"));
         let common = named.map_or_else(|| own.to_owned(), |named| own.join(named.trim_end_matches('\n')));
-        let texts = RepositoryTexts { shallow: rules_text(&common.join("shallow")), ..self.texts.clone() };
+        let texts = RepositoryTexts { shallow: read_rules(&common.join("shallow")), ..self.texts.clone() };
         Self { own: own.to_owned(), common, texts, index: None, ..self.clone() }
     }
 
@@ -258,39 +258,42 @@ impl Git {
         let head = self.run(&args, "")?;
         match head.status.code() {
             Some(1) => Ok(None),
-            _ => Ok(Some(text(&Self::good(&args, head)?).trim().to_owned())),
+            _ => Ok(Some(lossy_text(&Self::check_status(&args, head)?).trim().to_owned())),
         }
     }
 
     /// Returns the differences from `head`, or from the empty tree before the first commit: of the files, or
     /// with `--cached` of the index.
-    pub(crate) fn raw_diff(&self, more: &[&str], head: Option<&str>) -> Result<Vec<u8>, GitError> {
+    pub(crate) fn diff_raw(&self, more: &[&str], head: Option<&str>) -> Result<Vec<u8>, GitError> {
         let against = match head {
             Some(head) => head.to_owned(),
-            None => text(&self.done(&["hash-object", "-t", "tree", "--stdin"], "")?).trim().to_owned(),
+            None => lossy_text(&self.run_checked(&["hash-object", "-t", "tree", "--stdin"], "")?)
+                .trim()
+                .to_owned(),
         };
         let flags = ["diff", "--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv"];
         // Otherwise git would start itself in submodules, with their settings.
         let rest = ["--ignore-submodules=dirty", "--end-of-options", &against];
-        self.done(&[&flags[..], more, &rest].concat(), "")
+        self.run_checked(&[&flags[..], more, &rest].concat(), "")
     }
 
     /// Checks whether `commit` is the checked-out commit or an ancestor of it.
-    pub fn holds(&self, commit: &str) -> bool {
+    pub fn has_commit(&self, commit: &str) -> bool {
         let args = ["merge-base", "--is-ancestor", "--end-of-options", commit, "HEAD"];
         commit.bytes().all(|byte| byte.is_ascii_hexdigit())
             && self.run(&args, "").is_ok_and(|output| output.status.success())
     }
 
     /// Returns the path of this worktree's index.
-    pub(crate) fn index(&self) -> PathBuf {
+    pub(crate) fn index_path(&self) -> PathBuf {
         self.own.join("index")
     }
 
     /// Copies the index, with its modification time, to a place that no other process writes to: git decides
     /// by the index's age which files to examine again. Returns `false` if there is no index.
     pub(crate) fn copy_index(&self, to: &Path) -> io::Result<bool> {
-        let Some(from) = open_file(&self.index()).map_err(|error| io::Error::other(error.to_string()))?
+        let Some(from) =
+            open_file(&self.index_path()).map_err(|error| io::Error::other(error.to_string()))?
         else {
             return Ok(false);
         };
@@ -310,8 +313,9 @@ impl Git {
     }
 
     /// Returns every setting of the user's files and of the repository's.
-    fn configured(&self) -> Result<Vec<GitSetting>, GitError> {
-        let listed = text(&self.done(&["config", "--list", "--show-scope", "--show-origin", "-z"], "")?);
+    fn read_settings(&self) -> Result<Vec<GitSetting>, GitError> {
+        let listed =
+            lossy_text(&self.run_checked(&["config", "--list", "--show-scope", "--show-origin", "-z"], "")?);
         let mut fields = listed.split('\0');
         let mut all = Vec::new();
         while let (Some(scope), Some(origin), Some(setting)) = (fields.next(), fields.next(), fields.next()) {
@@ -328,9 +332,9 @@ impl Git {
 
     /// Reads the settings that apply. The user's settings are those of the first read: an agent that edits
     /// its user's files while it works cannot name a program for us to start.
-    fn configure(&mut self) -> Result<(), GitError> {
+    fn apply_settings(&mut self) -> Result<(), GitError> {
         static KNOWN: Mutex<BTreeMap<PathBuf, UserConfig>> = Mutex::new(BTreeMap::new());
-        let configured = self.configured()?;
+        let configured = self.read_settings()?;
         let pick = |of_user: bool, counts: fn(&str) -> bool| {
             let picked = configured.iter().filter(|it| it.of_user == of_user && counts(&it.key));
             picked.map(|it| (it.key.clone(), it.value.clone())).collect::<Vec<_>>()
@@ -340,9 +344,9 @@ impl Git {
         let (of_user, texts) = known.entry(self.common.clone()).or_insert_with(|| {
             let named = |key: &str, name: &str| {
                 let named =
-                    configured.iter().rfind(|it| it.key == key).map(|it| from_home(&self.top, &it.value));
-                let path = named.or_else(|| user_folder().map(|folder| folder.join(name)))?;
-                rules_text(&path)
+                    configured.iter().rfind(|it| it.key == key).map(|it| resolve_path(&self.top, &it.value));
+                let path = named.or_else(|| user_config_dir().map(|folder| folder.join(name)))?;
+                read_rules(&path)
             };
             let exclude = named("core.excludesfile", "ignore");
             let attributes = named("core.attributesfile", "attributes");
@@ -351,9 +355,9 @@ impl Git {
         self.settings.clone_from(of_user);
         self.texts = RepositoryTexts {
             of_user: texts.clone(),
-            exclude: rules_text(&self.common.join("info/exclude")),
-            attributes: rules_text(&self.common.join("info/attributes")),
-            shallow: rules_text(&self.common.join("shallow")),
+            exclude: read_rules(&self.common.join("info/exclude")),
+            attributes: read_rules(&self.common.join("info/attributes")),
+            shallow: read_rules(&self.common.join("shallow")),
         };
         drop(known);
         self.settings.extend(pick(false, |key| OF_REPOSITORY.contains(&key)));
@@ -364,15 +368,15 @@ impl Git {
     }
 
     /// Runs a command that must succeed, and returns its standard output.
-    pub(crate) fn done(&self, args: &[&str], input: impl AsRef<[u8]>) -> Result<Vec<u8>, GitError> {
-        Self::good(args, self.run(args, input)?)
+    pub(crate) fn run_checked(&self, args: &[&str], input: impl AsRef<[u8]>) -> Result<Vec<u8>, GitError> {
+        Self::check_status(args, self.run(args, input)?)
     }
 
-    fn good(args: &[&str], output: Output) -> Result<Vec<u8>, GitError> {
+    fn check_status(args: &[&str], output: Output) -> Result<Vec<u8>, GitError> {
         if output.status.success() {
             return Ok(output.stdout);
         }
-        let said = text(&output.stderr);
+        let said = lossy_text(&output.stderr);
         let fatal = said.lines().find(|line| line.starts_with("fatal: "));
         let why = fatal.or(said.lines().last()).unwrap_or("it failed without a word").to_owned();
         Err(GitError { what: args.first().copied().unwrap_or_default().to_owned(), why })
@@ -382,7 +386,7 @@ impl Git {
         let what = args.first().copied().unwrap_or_default();
         let failed = |error: io::Error| GitError { what: what.to_owned(), why: error.to_string() };
         self.refuse_irregular_files(what)?;
-        let mut command = program("git");
+        let mut command = new_command("git");
         for (name, _) in std::env::vars_os() {
             // These variables point elsewhere, or name programs or files, so they do not apply to the named
             // worktree.
@@ -402,16 +406,16 @@ impl Git {
             }
         }
         if what == "worktree" {
-            for name in self.configured_hooks()? {
+            for name in self.read_configured_hooks()? {
                 command.arg("-c").arg(format!("hook.{name}.enabled=false"));
                 command.arg("-c").arg(format!("hook.{name}.command=true"));
             }
         }
-        let stand_in = if in_repository { None } else { Some(self.stand_in().map_err(failed)?) };
+        let stand_in = if in_repository { None } else { Some(self.create_stand_in().map_err(failed)?) };
         if let Some(stand_in) = &stand_in {
             command.env("GIT_DIR", stand_in.path());
             command.env("GIT_OBJECT_DIRECTORY", self.common.join("objects"));
-            command.env("GIT_INDEX_FILE", self.index.clone().unwrap_or_else(|| self.index()));
+            command.env("GIT_INDEX_FILE", self.index.clone().unwrap_or_else(|| self.index_path()));
             command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
             let text = |name: &str| stand_in.path().join(name).display().to_string();
             let own = [
@@ -431,7 +435,7 @@ impl Git {
                 .env(format!("GIT_{who}_NAME"), "callsheet")
                 .env(format!("GIT_{who}_EMAIL"), "callsheet@localhost");
         }
-        call::call(command, input.as_ref().to_vec(), call::MOST_TIME).map_err(failed)
+        call::run_command(command, input.as_ref().to_vec(), call::MOST_TIME).map_err(failed)
     }
 
     /// Refuses a file that is not regular in the place of one that git opens: git would wait for it.
@@ -440,7 +444,7 @@ impl Git {
             ["HEAD", "index", "config.worktree", "commondir", "gitdir"].map(|name| self.own.join(name));
         let of_common = ["config", "packed-refs", "shallow", "objects/info/alternates"];
         let of_common = of_common.map(|name| self.common.join(name));
-        let of_user = user_configs();
+        let of_user = user_config_files();
         let of_repository = of_own.iter().chain(&of_common).filter(|_| !self.own.as_os_str().is_empty());
         for path in of_repository.chain(&of_user) {
             if let Some(kind) = irregular_kind(path) {
@@ -448,18 +452,18 @@ impl Git {
                 return Err(GitError { what: what.to_owned(), why });
             }
         }
-        refuse_included(what, self.configs())
+        refuse_irregular_included(what, self.config_files())
     }
 
     /// Returns the names of hooks that are settings instead of files: the repository chooses these names.
-    fn configured_hooks(&self) -> Result<BTreeSet<String>, GitError> {
+    fn read_configured_hooks(&self) -> Result<BTreeSet<String>, GitError> {
         let name_of = |it: GitSetting| Some(it.key.strip_prefix("hook.")?.rsplit_once('.')?.0.to_owned());
-        Ok(self.configured()?.into_iter().filter(|it| !it.of_user).filter_map(name_of).collect())
+        Ok(self.read_settings()?.into_iter().filter(|it| !it.of_user).filter_map(name_of).collect())
     }
 
     /// Creates a folder that git accepts as a repository: it has the objects and the ignore rules of the real
     /// one, and none of its settings, hooks and references.
-    fn stand_in(&self) -> io::Result<TempDir> {
+    fn create_stand_in(&self) -> io::Result<TempDir> {
         let folder = tempfile::Builder::new().prefix("callsheet-git-").tempdir()?;
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("refs"))?;
@@ -585,17 +589,17 @@ pub(crate) fn irregular_kind(path: &Path) -> Option<&'static str> {
 }
 
 /// Refuses irregular files of the repository that may contain `dir`, before git is asked for its location.
-fn refuse_odd_above(dir: &Path) -> Result<(), GitError> {
+fn refuse_irregular_above(dir: &Path) -> Result<(), GitError> {
     let Some(link) =
         dir.ancestors().map(|above| above.join(".git")).find(|link| link.symlink_metadata().is_ok())
     else {
         return Ok(());
     };
-    let folder = if link.is_dir() { Some(link.clone()) } else { linked_git_dir(&link) };
+    let folder = if link.is_dir() { Some(link.clone()) } else { read_linked_git_dir(&link) };
     // A linked worktree has most of these files in the shared folder.
     let common = folder
         .as_ref()
-        .and_then(|folder| Some(folder.join(rules_text(&folder.join("commondir"))?.trim_end_matches('\n'))));
+        .and_then(|folder| Some(folder.join(read_rules(&folder.join("commondir"))?.trim_end_matches('\n'))));
     let inside = ["HEAD", "config", "config.worktree", "index", "packed-refs", "commondir", "shallow"];
     let inside: Vec<PathBuf> =
         folder.iter().chain(&common).flat_map(|folder| inside.map(|name| folder.join(name))).collect();
@@ -606,49 +610,49 @@ fn refuse_odd_above(dir: &Path) -> Result<(), GitError> {
         }
     }
     let configs = |folder: PathBuf| ["config", "config.worktree"].map(|name| folder.join(name));
-    refuse_included("rev-parse", folder.into_iter().chain(common).flat_map(configs))
+    refuse_irregular_included("rev-parse", folder.into_iter().chain(common).flat_map(configs))
 }
 
 /// Refuses irregular files that settings include.
-fn refuse_included(what: &str, configs: impl Iterator<Item = PathBuf>) -> Result<(), GitError> {
-    odd_included(configs).map_or(Ok(()), |(path, kind)| {
+fn refuse_irregular_included(what: &str, configs: impl Iterator<Item = PathBuf>) -> Result<(), GitError> {
+    find_irregular_included(configs).map_or(Ok(()), |(path, kind)| {
         let why = format!("`{}`, which the settings include, is {kind}", path.display());
         Err(GitError { what: what.to_owned(), why })
     })
 }
 
 /// Returns the folder that a `.git` file names.
-pub(crate) fn linked_git_dir(link: &Path) -> Option<PathBuf> {
-    let text = rules_text(link)?;
+pub(crate) fn read_linked_git_dir(link: &Path) -> Option<PathBuf> {
+    let text = read_rules(link)?;
     let named = text.strip_prefix("gitdir: ")?.trim_end_matches(['\n', '\r']);
     Some(link.parent()?.join(named))
 }
 
 /// Returns the folder of the user's own git configuration.
-pub(crate) fn user_folder() -> Option<PathBuf> {
+pub(crate) fn user_config_dir() -> Option<PathBuf> {
     let set =
         |name: &str| std::env::var_os(name).filter(|value: &OsString| !value.is_empty()).map(PathBuf::from);
     set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config"))).map(|folder| folder.join("git"))
 }
 
 /// Returns the user's own configuration files of git.
-pub(crate) fn user_configs() -> Vec<PathBuf> {
+pub(crate) fn user_config_files() -> Vec<PathBuf> {
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".gitconfig"));
-    home.into_iter().chain(user_folder().map(|folder| folder.join("config"))).collect()
+    home.into_iter().chain(user_config_dir().map(|folder| folder.join("config"))).collect()
 }
 
 /// Resolves a path as a git setting spells it.
-fn from_home(top: &Path, value: &str) -> PathBuf {
+fn resolve_path(top: &Path, value: &str) -> PathBuf {
     match (value.strip_prefix("~/"), std::env::var_os("HOME")) {
         (Some(below), Some(home)) => Path::new(&home).join(below),
         _ => top.join(value),
     }
 }
 
-pub(crate) fn rules_text(path: &Path) -> Option<String> {
-    PathBase::Anywhere.bytes(path, MOST_RULES).ok().flatten().map(|bytes| text(&bytes))
+pub(crate) fn read_rules(path: &Path) -> Option<String> {
+    PathBase::Anywhere.read_bytes(path, MOST_RULES).ok().flatten().map(|bytes| lossy_text(&bytes))
 }
 
-pub(crate) fn text(bytes: &[u8]) -> String {
+pub(crate) fn lossy_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use crate::documents::DocumentReader;
-use crate::read::read_own;
+use crate::read::read_own_text;
 use crate::submission::{ForwardSubmission, JudgedSubmission, SubmissionGate, SubmissionServer, connect_in};
 use crate::{ancestry, environment, trace, tree};
 
@@ -79,7 +79,7 @@ const DOCUMENTS: &str = "documents.json";
 pub type RecordSubmission = fn(&SubmissionGate, &JudgedSubmission) -> Result<(), String>;
 
 /// Runs a guard, as its main function. The exit code matters only for the guard of a terminal.
-pub fn guard() -> u8 {
+pub fn run_guard() -> u8 {
     run_guard_with(|_, _| Err("it cannot be recorded".into()))
 }
 
@@ -96,41 +96,41 @@ fn guard_process() -> io::Result<()> {
     // Without a terminal, no process below can be stopped by reading from one, and no key reaches it.
     let _ = rustix::process::setsid();
     tree::adopt_orphans()?;
-    ancestry::mark();
+    ancestry::set_mark();
     let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut orders = BufReader::new(control.try_clone()?);
     let control = Arc::new(Mutex::new(control));
-    let order = read_order(&mut orders)?;
+    let order = read_request(&mut orders)?;
     let mut input = Vec::new();
     orders.by_ref().take(order.stdin_bytes).read_to_end(&mut input)?;
     if input.len() as u64 != order.stdin_bytes {
         // A part of a prompt is not a prompt.
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    let told = listen(orders);
+    let commands = listen_for_commands(orders);
     let telling = Arc::clone(&control);
-    let desk = open_submissions(order.submissions.clone(), move |accepted| {
-        tell(&telling, &GuardMessage::Submitted(accepted.clone())).map_err(|error| error.to_string())
+    let server = open_submissions(order.submissions.clone(), move |accepted| {
+        send_message(&telling, &GuardMessage::Submitted(accepted.clone())).map_err(|error| error.to_string())
     });
-    let mut agent = match start(&order, Stdio::piped()) {
+    let mut agent = match start_agent(&order, Stdio::piped()) {
         Ok(agent) => agent,
         Err(error) => return send_failure(&control, &error),
     };
     // From here on nothing may fail before the agent is gone: a starter that does not get this is noticed
     // below.
-    let _ = tell(&control, &GuardMessage::Started { pid: agent.id() });
+    let _ = send_message(&control, &GuardMessage::Started { pid: agent.id() });
     if let Some(stdin) = agent.stdin.take() {
-        thread::spawn(move || feed(stdin, &input));
+        thread::spawn(move || write_input(stdin, &input));
     }
     let grace = Duration::from_millis(order.grace_ms);
-    let ended = wait(&mut agent, &told, grace).and_then(|status| {
-        close_submissions(desk.as_deref());
+    let ended = wait_for_agent(&mut agent, &commands, grace).and_then(|status| {
+        close_submissions(server.as_deref());
         let (code, signal) = (status.code(), status.signal());
-        tell(&control, &GuardMessage::Ended { code, signal })
+        send_message(&control, &GuardMessage::Ended { code, signal })
     });
-    tree::end(&must_hurry(&told, ended.is_err()), grace);
+    tree::terminate_descendants(&hurry_check(&commands, ended.is_err()), grace);
     // If processes below us cannot be found, the group is left; if they can, the group is empty.
-    tree::signal_all(tree::pid(agent.id())?, tree::Signal::KILL);
+    tree::signal_all(tree::to_pid(agent.id())?, tree::Signal::KILL);
     if let Some(gate) = &order.submissions {
         save_last_documents(gate);
     }
@@ -152,14 +152,14 @@ fn save_last_documents(gate: &SubmissionGate) {
 
 /// Returns the state of the watched documents at the end of a run's last process, as its guard saved it in
 /// `dir`.
-pub fn last_documents(dir: &Path) -> Option<BTreeMap<String, String>> {
-    serde_json::from_str(&read_own(&dir.join(DOCUMENTS))?).ok()
+pub fn read_last_documents(dir: &Path) -> Option<BTreeMap<String, String>> {
+    serde_json::from_str(&read_own_text(&dir.join(DOCUMENTS))?).ok()
 }
 
 /// Guards a terminal: keeps the terminal, shares it with the agent, and continues when its starter is gone.
 fn guard_pane(dir: &Path, record: RecordSubmission) -> io::Result<u8> {
     tree::adopt_orphans()?;
-    ancestry::mark();
+    ancestry::set_mark();
     let (ended, keys) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     for signal in [SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&ended))?;
@@ -169,19 +169,19 @@ fn guard_pane(dir: &Path, record: RecordSubmission) -> io::Result<u8> {
         signal_hook::flag::register(signal, Arc::clone(&keys))?;
     }
     let control = connect_in(dir, ORDER)?;
-    let order = read_order(&mut BufReader::new(control.try_clone()?))?;
+    let order = read_request(&mut BufReader::new(control.try_clone()?))?;
     let control = Mutex::new(control);
     let gate = order.submissions.clone();
     let desk = open_submissions(gate.clone(), move |accepted| match &gate {
         Some(gate) => record(gate, accepted),
         None => Ok(()),
     });
-    let mut agent = match start(&order, Stdio::inherit()) {
+    let mut agent = match start_agent(&order, Stdio::inherit()) {
         Ok(agent) => agent,
         Err(error) => return send_failure(&control, &error).map(|()| 127),
     };
     // If this fails, the starter is gone, or will soon have a pane without an agent.
-    let _ = tell(&control, &GuardMessage::Started { pid: agent.id() });
+    let _ = send_message(&control, &GuardMessage::Started { pid: agent.id() });
     drop(control);
     let status = loop {
         if let Some(status) = agent.try_wait()? {
@@ -189,13 +189,13 @@ fn guard_pane(dir: &Path, record: RecordSubmission) -> io::Result<u8> {
         }
         if ended.load(Ordering::SeqCst) {
             close_submissions(desk.as_deref());
-            tree::end(&|| false, Duration::from_millis(order.grace_ms));
+            tree::terminate_descendants(&|| false, Duration::from_millis(order.grace_ms));
             return Ok(143);
         }
         thread::sleep(BLINK);
     };
     close_submissions(desk.as_deref());
-    tree::end(&|| false, Duration::from_millis(order.grace_ms));
+    tree::terminate_descendants(&|| false, Duration::from_millis(order.grace_ms));
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
     // tmux does not always know the exit code.
     let _ = fs::write(dir.join(EXIT), code.to_string());
@@ -203,11 +203,11 @@ fn guard_pane(dir: &Path, record: RecordSubmission) -> io::Result<u8> {
 }
 
 /// Returns the exit code of a terminal's agent, as its guard saved it in `dir`.
-pub fn terminal_exit_code(dir: &Path) -> Option<i32> {
-    read_own(&dir.join(EXIT))?.trim().parse().ok()
+pub fn read_terminal_exit_code(dir: &Path) -> Option<i32> {
+    read_own_text(&dir.join(EXIT))?.trim().parse().ok()
 }
 
-fn read_order(orders: &mut BufReader<UnixStream>) -> io::Result<SpawnRequest> {
+fn read_request(orders: &mut BufReader<UnixStream>) -> io::Result<SpawnRequest> {
     let mut line = String::new();
     orders.read_line(&mut line)?;
     serde_json::from_str(&line).map_err(io::Error::other)
@@ -230,16 +230,16 @@ fn close_submissions(desk: Option<&SubmissionServer>) {
 
 fn send_failure(control: &Mutex<UnixStream>, error: &io::Error) -> io::Result<()> {
     let missing = error.kind() == io::ErrorKind::NotFound;
-    tell(control, &GuardMessage::Failed { why: error.to_string(), missing })
+    send_message(control, &GuardMessage::Failed { why: error.to_string(), missing })
 }
 
-fn start(order: &SpawnRequest, stdin: Stdio) -> io::Result<Child> {
+fn start_agent(order: &SpawnRequest, stdin: Stdio) -> io::Result<Child> {
     trace::set_token(order.token);
     if let Some(cgroup) = &order.cgroup {
         trace::join_cgroup(cgroup);
     }
     let (program, args) = order.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut command = environment::program(program);
+    let mut command = environment::new_command(program);
     command.args(args).current_dir(&order.cwd).stdin(stdin);
     let private = |name: &str| environment::PRIVATE_VARIABLES.contains(&name);
     command.envs(order.env.iter().filter(|(name, _)| !private(name)).map(|(name, value)| (name, value)));
@@ -250,11 +250,11 @@ fn start(order: &SpawnRequest, stdin: Stdio) -> io::Result<Child> {
 }
 
 /// Writes the agent's input. A program that does not read all of it is not an error of ours.
-fn feed(mut stdin: ChildStdin, input: &[u8]) {
+fn write_input(mut stdin: ChildStdin, input: &[u8]) {
     let _ = stdin.write_all(input);
 }
 
-fn tell(control: &Mutex<UnixStream>, news: &GuardMessage) -> io::Result<()> {
+fn send_message(control: &Mutex<UnixStream>, news: &GuardMessage) -> io::Result<()> {
     let line = serde_json::to_string(news).map_err(io::Error::other)?;
     let mut control = control.lock().map_err(|_| io::ErrorKind::BrokenPipe)?;
     control.write_all(format!("{line}\n").as_bytes())
@@ -266,7 +266,7 @@ enum GuardCommand {
     Alone,
 }
 
-fn listen(mut orders: BufReader<UnixStream>) -> Receiver<GuardCommand> {
+fn listen_for_commands(mut orders: BufReader<UnixStream>) -> Receiver<GuardCommand> {
     let (told, heard) = mpsc::channel();
     thread::spawn(move || {
         let mut byte = [0];
@@ -280,8 +280,12 @@ fn listen(mut orders: BufReader<UnixStream>) -> Receiver<GuardCommand> {
 }
 
 /// Waits for the agent's end; ends it on request.
-fn wait(agent: &mut Child, told: &Receiver<GuardCommand>, grace: Duration) -> io::Result<ExitStatus> {
-    let group = tree::pid(agent.id())?;
+fn wait_for_agent(
+    agent: &mut Child,
+    told: &Receiver<GuardCommand>,
+    grace: Duration,
+) -> io::Result<ExitStatus> {
+    let group = tree::to_pid(agent.id())?;
     let mut kill_at: Option<Instant> = None;
     loop {
         if let Some(status) = agent.try_wait()? {
@@ -305,9 +309,9 @@ fn wait(agent: &mut Child, told: &Receiver<GuardCommand>, grace: Duration) -> io
 }
 
 /// Returns a check whether the rest must be killed at once: if the starter is gone, there is no grace.
-fn must_hurry(told: &Receiver<GuardCommand>, nobody_listens: bool) -> impl Fn() -> bool {
+fn hurry_check(told: &Receiver<GuardCommand>, is_starter_gone: bool) -> impl Fn() -> bool {
     move || {
-        nobody_listens
+        is_starter_gone
             || matches!(told.try_recv(), Ok(GuardCommand::Alone) | Err(mpsc::TryRecvError::Disconnected))
     }
 }

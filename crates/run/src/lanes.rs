@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::folder::WritableFolder;
-use crate::git::{Git, GitError, text};
-use crate::lock::hold_file;
-use crate::read::{open_file, read_own};
+use crate::git::{Git, GitError, lossy_text};
+use crate::lock::lock_file;
+use crate::read::{open_file, read_own_text};
 use crate::worktree::{Worktree, ensure_worktree_from};
 
 /// How long a lane waits while the worktrees of others are created.
@@ -32,12 +32,12 @@ struct LaneChange {
 /// Returns a worktree for a lane, from the project as it is now, uncommitted work included. Uses an existing
 /// one again. Git fails on worktrees that other processes are just creating, so all processes that create
 /// some hold `lock`.
-pub fn lane_worktree(git: &Git, lock: &Path, home: &Path, name: &str) -> Result<Worktree, GitError> {
-    fs::create_dir_all(home).map_err(|error| failed(&error))?;
-    let _alone = hold_file(lock, LONGEST_CHECKOUTS).map_err(|error| failed(&error))?;
+pub fn ensure_lane_worktree(git: &Git, lock: &Path, home: &Path, name: &str) -> Result<Worktree, GitError> {
+    fs::create_dir_all(home).map_err(|error| worktree_error(&error))?;
+    let _alone = lock_file(lock, LONGEST_CHECKOUTS).map_err(|error| worktree_error(&error))?;
     ensure_worktree_from(git, home, name, || {
-        let start = snapshot(git, home, name)?;
-        fs::write(start_of(home, name), &start).map_err(|error| failed(&error))?;
+        let start = commit_snapshot(git, home, name)?;
+        fs::write(start_path(home, name), &start).map_err(|error| worktree_error(&error))?;
         Ok(start)
     })
 }
@@ -54,20 +54,21 @@ pub struct LaneLeftovers {
 /// Returns the lane leftovers of flows that have ended or are no longer known: branches of the repository,
 /// and worktrees below `lanes` that belong to it or to one that was in its place. `open` are the ids of flows
 /// that continue.
-pub fn lane_leftovers(git: &Git, lanes: &Path, open: &[String]) -> Result<LaneLeftovers, GitError> {
+pub fn find_lane_leftovers(git: &Git, lanes: &Path, open: &[String]) -> Result<LaneLeftovers, GitError> {
     let is_open = |name: &str| open.iter().any(|id| name.starts_with(&format!("lane-{id}-")));
-    let refs = git.done(&["for-each-ref", "--format=%(refname:short)", "refs/heads/callsheet/"], "")?;
+    let refs =
+        git.run_checked(&["for-each-ref", "--format=%(refname:short)", "refs/heads/callsheet/"], "")?;
     let is_left = |branch: &&str| {
         let name = branch.strip_prefix("callsheet/").unwrap_or_default();
         name.starts_with("lane-") && !is_open(name)
     };
-    let branches = text(&refs).lines().filter(is_left).map(str::to_owned).collect();
+    let branches = lossy_text(&refs).lines().filter(is_left).map(str::to_owned).collect();
     let mut worktrees = Vec::new();
     let folders = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     for worktree in folders(lanes).flat_map(|home| folders(&home)) {
-        let is_own = read_own(&worktree.join(".git")).is_some_and(|link| {
+        let is_own = read_own_text(&worktree.join(".git")).is_some_and(|link| {
             let at = link.trim().strip_prefix("gitdir: ").map(PathBuf::from);
-            at.is_some_and(|at| at.starts_with(git.common()))
+            at.is_some_and(|at| at.starts_with(git.common_dir()))
         });
         let name = worktree.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if is_own && !is_open(name) {
@@ -79,58 +80,58 @@ pub fn lane_leftovers(git: &Git, lanes: &Path, open: &[String]) -> Result<LaneLe
 }
 
 /// Returns the file that keeps the start commit of a lane. The lane itself could change git's memory of it.
-fn start_of(home: &Path, name: &str) -> PathBuf {
+fn start_path(home: &Path, name: &str) -> PathBuf {
     home.join(format!("{name}.start"))
 }
 
-fn failed(error: &io::Error) -> GitError {
+fn worktree_error(error: &io::Error) -> GitError {
     GitError { what: "worktree".into(), why: error.to_string() }
 }
 
 /// Commits everything that git tracks or would track, except our own files.
-fn snapshot(git: &Git, home: &Path, name: &str) -> Result<String, GitError> {
-    let (tree, _) = tree_of(git, &home.join(format!("{name}.index")))?;
+fn commit_snapshot(git: &Git, home: &Path, name: &str) -> Result<String, GitError> {
+    let (tree, _) = write_tree(git, &home.join(format!("{name}.index")))?;
     let head = git.head()?;
     let mut args = vec!["commit-tree", "-m", "callsheet: what a lane starts from"];
     if let Some(head) = &head {
         args.extend(["-p", head]);
     }
     args.push(&tree);
-    Ok(text(&git.done(&args, "")?).trim().to_owned())
+    Ok(lossy_text(&git.run_checked(&args, "")?).trim().to_owned())
 }
 
 /// Writes the files of a worktree as a tree, by an index that no other process uses. Also returns the files
 /// that are not in it because their names are not UTF-8.
-fn tree_of(git: &Git, index: &Path) -> Result<(String, Vec<String>), GitError> {
+fn write_tree(git: &Git, index: &Path) -> Result<(String, Vec<String>), GitError> {
     if let Some(folder) = index.parent() {
-        fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+        fs::create_dir_all(folder).map_err(|error| worktree_error(&error))?;
     }
     // From the person's index, so that only changed files are read again.
-    match copy_index(&git.index(), index) {
+    match copy_index(&git.index_path(), index) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => drop(fs::remove_file(index)),
-        Err(error) => return Err(failed(&error)),
+        Err(error) => return Err(worktree_error(&error)),
     }
     let git = &git.with_index(index);
     // Never `git add`: it queries submodules by starting a git in them, with their settings.
-    let changed = git.done(&["diff-files", "-z", "--name-only", "--ignore-submodules=dirty"], "")?;
-    let untracked = git.done(&["ls-files", "-z", "--others", "--exclude-standard"], "")?;
-    let tracked = git.done(&["ls-files", "-z"], "")?;
+    let changed = git.run_checked(&["diff-files", "-z", "--name-only", "--ignore-submodules=dirty"], "")?;
+    let untracked = git.run_checked(&["ls-files", "-z", "--others", "--exclude-standard"], "")?;
+    let tracked = git.run_checked(&["ls-files", "-z"], "")?;
     let is_ours = |path: &&str| path.split('/').any(|part| part == ".callsheet");
     let names = changed.split(|byte| *byte == 0).chain(untracked.split(|byte| *byte == 0));
-    let odd: Vec<String> = names.filter(|name| std::str::from_utf8(name).is_err()).map(text).collect();
-    let (changed, untracked, tracked) = (text(&changed), text(&untracked), text(&tracked));
+    let odd: Vec<String> = names.filter(|name| std::str::from_utf8(name).is_err()).map(lossy_text).collect();
+    let (changed, untracked, tracked) = (lossy_text(&changed), lossy_text(&untracked), lossy_text(&tracked));
     let names = changed.split('\0').chain(untracked.split('\0')).filter(|path| !path.is_empty());
     let add: String =
         names.filter(|path| !is_ours(path)).map(|path| format!("{}\0", path.trim_end_matches('/'))).collect();
-    git.done(&["update-index", "--add", "--remove", "-z", "--stdin"], &add)?;
+    git.run_checked(&["update-index", "--add", "--remove", "-z", "--stdin"], &add)?;
     // Our own files are transferred separately.
     let ours: String = tracked.split('\0').filter(is_ours).map(|path| format!("{path}\0")).collect();
-    git.done(&["update-index", "--force-remove", "-z", "--stdin"], &ours)?;
-    let tree = git.done(&["write-tree", "--missing-ok"], "")?;
+    git.run_checked(&["update-index", "--force-remove", "-z", "--stdin"], &ours)?;
+    let tree = git.run_checked(&["write-tree", "--missing-ok"], "")?;
     // The index would only be copied again.
     let _ = fs::remove_file(index);
-    Ok((text(&tree).trim().to_owned(), odd))
+    Ok((lossy_text(&tree).trim().to_owned(), odd))
 }
 
 /// Copies an index with its modification time: git decides by its age which files to examine again.
@@ -147,17 +148,17 @@ fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
 /// well; if there are any, nothing is copied. Doing it again changes nothing.
 pub fn merge_lane(git: &Git, home: &Path, name: &str, lane: &Path) -> Result<Vec<String>, GitError> {
     let gone = || GitError { what: "worktree".into(), why: format!("`{}` is gone", lane.display()) };
-    let theirs = Git::at(lane)?.filter(|theirs| theirs.is_of_same_repository(git)).ok_or_else(gone)?;
-    let start = read_own(&start_of(home, name)).ok_or_else(gone)?;
-    let (tree, mut conflicts) = tree_of(&theirs, &home.join(format!("{name}.index")))?;
-    let raw = theirs.done(
+    let theirs = Git::open(lane)?.filter(|theirs| theirs.is_of_same_repository(git)).ok_or_else(gone)?;
+    let start = read_own_text(&start_path(home, name)).ok_or_else(gone)?;
+    let (tree, mut conflicts) = write_tree(&theirs, &home.join(format!("{name}.index")))?;
+    let raw = theirs.run_checked(
         &["diff-tree", "-r", "-z", "--no-renames", "--abbrev=40", "--end-of-options", &start, &tree],
         "",
     )?;
-    let moved = moved(&raw);
+    let moved = parse_changes(&raw);
     let mut todo = Vec::new();
     for file in &moved {
-        let now = now(git, &file.path);
+        let now = present_content(git, &file.path);
         if file.odd || now.is_err() {
             conflicts.push(file.path.clone());
         } else if now.as_ref().ok() == Some(&file.after) {
@@ -173,7 +174,8 @@ pub fn merge_lane(git: &Git, home: &Path, name: &str, lane: &Path) -> Result<Vec
     }
     let folder = |git: &Git| git.top().canonicalize().and_then(|top| WritableFolder::open(&top));
     let (from, to) = (folder(&theirs), folder(git));
-    let (from, to) = (from.map_err(|error| failed(&error))?, to.map_err(|error| failed(&error))?);
+    let (from, to) =
+        (from.map_err(|error| worktree_error(&error))?, to.map_err(|error| worktree_error(&error))?);
     for file in todo {
         let brought =
             if file.after.is_some() { to.copy(&file.path, &from, &file.path) } else { to.remove(&file.path) };
@@ -183,18 +185,18 @@ pub fn merge_lane(git: &Git, home: &Path, name: &str, lane: &Path) -> Result<Vec
 }
 
 /// Parses `:MODE MODE HASH HASH LETTER\0PATH\0`.
-fn moved(raw: &[u8]) -> Vec<LaneChange> {
+fn parse_changes(raw: &[u8]) -> Vec<LaneChange> {
     let mut fields = raw.split(|byte| *byte == 0).filter(|field| !field.is_empty());
     let mut all = Vec::new();
     while let (Some(head), Some(path)) = (fields.next(), fields.next()) {
-        let head = text(head);
+        let head = lossy_text(head);
         let words: Vec<&str> = head.trim_start_matches(':').split(' ').collect();
         let [old_mode, new_mode, old, new, _] = words.as_slice() else { continue };
         let at = |mode: &str, hash: &str| (mode != "000000").then(|| format!("{mode} {hash}"));
         let path_text = std::str::from_utf8(path).map(str::to_owned);
         all.push(LaneChange {
             odd: path_text.is_err() || [old_mode, new_mode].contains(&&"160000"),
-            path: path_text.unwrap_or_else(|_| text(path)),
+            path: path_text.unwrap_or_else(|_| lossy_text(path)),
             before: at(old_mode, old),
             after: at(new_mode, new),
         });
@@ -203,7 +205,7 @@ fn moved(raw: &[u8]) -> Vec<LaneChange> {
 }
 
 /// Returns the present contents of the project at a path, as git identifies them. Follows no links.
-fn now(git: &Git, path: &str) -> Result<Option<String>, GitError> {
+fn present_content(git: &Git, path: &str) -> Result<Option<String>, GitError> {
     let odd = || GitError { what: "merge".into(), why: format!("`{path}` is not reached by folders alone") };
     let mut place = PathBuf::from(git.top());
     let parts: Vec<&str> = path.split('/').collect();
@@ -220,13 +222,14 @@ fn now(git: &Git, path: &str) -> Result<Option<String>, GitError> {
     let Ok(meta) = place.symlink_metadata() else { return Ok(None) };
     if meta.is_symlink() {
         let target = fs::read_link(&place).map_err(|_| odd())?;
-        let hash = git.done(&["hash-object", "--no-filters", "--stdin"], target.to_str().ok_or_else(odd)?)?;
-        return Ok(Some(format!("120000 {}", text(&hash).trim())));
+        let hash =
+            git.run_checked(&["hash-object", "--no-filters", "--stdin"], target.to_str().ok_or_else(odd)?)?;
+        return Ok(Some(format!("120000 {}", lossy_text(&hash).trim())));
     }
     if !meta.is_file() {
         return Err(odd());
     }
     let mode = if meta.permissions().mode() & 0o111 == 0 { "100644" } else { "100755" };
-    let hash = git.done(&["hash-object", "--", path], "")?;
-    Ok(Some(format!("{mode} {}", text(&hash).trim())))
+    let hash = git.run_checked(&["hash-object", "--", path], "")?;
+    Ok(Some(format!("{mode} {}", lossy_text(&hash).trim())))
 }

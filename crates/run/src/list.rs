@@ -6,7 +6,7 @@ use std::path::Path;
 use callsheet_core::{Listing, ListingEntry, ListingLimits, SourceError};
 use cap_std::fs::Dir;
 
-use crate::walk::{WalkItem, WalkLimits, walk};
+use crate::walk::{WalkItem, WalkLimits, walk_dir};
 
 /// The number at which [`Listing::left_out`] stops counting: from here on it means "or more".
 ///
@@ -17,11 +17,15 @@ pub const MAX_LEFT_OUT: usize = 10_000;
 ///
 /// Names that are not UTF-8 have no address and count as left out. Directories below `dir` that cannot be
 /// read count as not entered.
-pub(crate) fn list(root: &Dir, dir: &Path, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
+pub(crate) fn list_dir(
+    root: &Dir,
+    dir: &Path,
+    limits: ListingLimits,
+) -> Result<Option<Listing>, SourceError> {
     let mut list = ListingBuilder { limits, listing: Listing::default() };
     let reach = WalkLimits { depth: limits.depth, ignored: limits.ignored };
-    let found = walk(root, dir, &reach, &mut |met| match met {
-        WalkItem::NotEntered => list.not_entered(),
+    let found = walk_dir(root, dir, &reach, &mut |met| match met {
+        WalkItem::NotEntered => list.count_not_entered(),
         WalkItem::Unnamed => list.add(None),
         WalkItem::Dir { path } => list.add(Some((path, true))),
         WalkItem::File { path, .. } => list.add(Some((path, false))),
@@ -30,7 +34,7 @@ pub(crate) fn list(root: &Dir, dir: &Path, limits: ListingLimits) -> Result<Opti
 }
 
 /// Narrows a listing that was made without limits; `None` if it does not contain enough.
-pub(crate) fn narrowed(whole: &Listing, limits: ListingLimits) -> Option<Listing> {
+pub(crate) fn narrow_listing(whole: &Listing, limits: ListingLimits) -> Option<Listing> {
     if limits.ignored || whole.left_out > 0 || whole.not_entered > 0 {
         return None;
     }
@@ -41,7 +45,7 @@ pub(crate) fn narrowed(whole: &Listing, limits: ListingLimits) -> Option<Listing
         let is_deeper = path.bytes().filter(|byte| *byte == b'/').count() >= limits.depth;
         let met = match (is_deeper, is_new) {
             (false, _) => list.add(Some((path, *dir))),
-            (true, true) => list.not_entered(),
+            (true, true) => list.count_not_entered(),
             (true, false) => ControlFlow::Continue(()),
         };
         if met.is_break() {
@@ -59,7 +63,7 @@ struct ListingBuilder {
 }
 
 impl ListingBuilder {
-    fn not_entered(&mut self) -> ControlFlow<()> {
+    fn count_not_entered(&mut self) -> ControlFlow<()> {
         self.listing.not_entered += 1;
         ControlFlow::Continue(())
     }

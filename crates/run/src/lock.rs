@@ -30,18 +30,18 @@ pub fn open_private(path: &Path) -> io::Result<File> {
 
 /// Holds a file as a lock until the returned file is dropped. Waits at most `patience` for another process
 /// that holds it.
-pub fn hold_file(path: &Path, patience: Duration) -> io::Result<File> {
+pub fn lock_file(path: &Path, patience: Duration) -> io::Result<File> {
     let file = open_private(path)?;
-    hold(&file, patience)?;
+    lock_within(&file, patience)?;
     Ok(file)
 }
 
 /// Locks an open file or directory.
 pub(crate) fn lock(file: impl AsFd) -> io::Result<()> {
-    hold(file, LOCK_PATIENCE)
+    lock_within(file, LOCK_PATIENCE)
 }
 
-fn hold(file: impl AsFd, patience: Duration) -> io::Result<()> {
+fn lock_within(file: impl AsFd, patience: Duration) -> io::Result<()> {
     let start = Instant::now();
     let mut pause = Duration::from_millis(1);
     loop {
@@ -66,13 +66,13 @@ mod tests {
     fn held_lock_times_out() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
-        let held = hold_file(&path, LOCK_PATIENCE).unwrap();
+        let held = lock_file(&path, LOCK_PATIENCE).unwrap();
         let second = open_private(&path).unwrap();
-        let refused = hold(&second, Duration::from_millis(50)).unwrap_err();
+        let refused = lock_within(&second, Duration::from_millis(50)).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
         assert_eq!(refused.to_string(), "another process has held it for 50ms");
         drop(held);
-        hold(&second, Duration::from_millis(50)).unwrap();
+        lock_within(&second, Duration::from_millis(50)).unwrap();
     }
 
     #[test]
@@ -81,11 +81,11 @@ mod tests {
         let pipe = dir.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         // Without a reader the system refuses to open the pipe; with one, the file's kind is the reason.
-        assert!(hold_file(&pipe, LOCK_PATIENCE).is_err());
+        assert!(lock_file(&pipe, LOCK_PATIENCE).is_err());
         let _reader = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
-        assert_eq!(hold_file(&pipe, LOCK_PATIENCE).unwrap_err().to_string(), "it is not a regular file");
+        assert_eq!(lock_file(&pipe, LOCK_PATIENCE).unwrap_err().to_string(), "it is not a regular file");
         assert_eq!(
-            hold_file(Path::new("/dev/null"), LOCK_PATIENCE).unwrap_err().to_string(),
+            lock_file(Path::new("/dev/null"), LOCK_PATIENCE).unwrap_err().to_string(),
             "it is not a regular file"
         );
     }

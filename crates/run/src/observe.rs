@@ -8,15 +8,15 @@
 mod checkout;
 mod commits;
 mod compare;
-mod links;
-mod modules;
-mod own;
-mod place;
-mod print;
+mod external_links;
+mod fingerprint;
+mod ignore_rules;
+mod nested_repositories;
+mod own_files;
 mod repository;
-mod rules;
 mod staged;
 mod survey;
+mod worktree_path;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,19 +31,19 @@ use callsheet_core::request::scope::{Scope, ScopeMatcher};
 use serde::{Deserialize, Serialize};
 
 use crate::git::{Git, GitError};
-use checkout::{CheckoutSnapshot, heads, index_now};
-use commits::{ClaimedWorktrees, NewCommits, RefSnapshot, between};
-use compare::{FileDifference, ScopedChange, WorktreeContext, differences};
-use links::ExternalLinks;
-use modules::NestedRepositories;
-pub use own::OwnFiles;
-use own::OwnPaths;
-use place::{WorktreePath, shown};
-pub use print::FingerprintCache;
+use checkout::{CheckoutSnapshot, read_heads, read_index};
+use commits::{ClaimedWorktrees, NewCommits, RefSnapshot, diff_trees};
+use compare::{FileDifference, ScopedChange, WorktreeContext, find_differences};
+use external_links::ExternalLinks;
+pub use fingerprint::FingerprintCache;
+use ignore_rules::IgnoreRules;
+use nested_repositories::NestedRepositories;
+pub use own_files::OwnFiles;
+use own_files::OwnPaths;
 use repository::RepositoryFiles;
-use rules::IgnoreRules;
-use staged::{staged_changes, staged_only};
+use staged::{find_staged_only, staged_changes};
 use survey::{FileSurvey, IN_REPOSITORY, SurveyOptions, WITHOUT_GIT};
+use worktree_path::{WorktreePath, display_bytes};
 
 /// A worktree as it was before a run.
 #[derive(Debug, Serialize, Deserialize)]
@@ -79,13 +79,13 @@ const MOST_ELSEWHERE: usize = 1_000;
 impl WorktreeSnapshot {
     /// Examines the worktree that contains `dir`, or the folder alone if there is none. Callers that do this
     /// often keep the `prints`.
-    pub fn look(dir: &Path, own: &OwnFiles, prints: &Arc<FingerprintCache>) -> Result<Self, GitError> {
+    pub fn take(dir: &Path, own: &OwnFiles, prints: &Arc<FingerprintCache>) -> Result<Self, GitError> {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let unread = |error: std::io::Error| GitError { what: "look".into(), why: error.to_string() };
-        let git = Git::at(dir)?;
+        let git = Git::open(dir)?;
         let top = real(git.as_ref().map_or(dir, Git::top));
-        let own = OwnPaths::below(&top, own);
-        let below = real(dir).strip_prefix(&top).map(|below| shown(below.as_os_str().as_bytes()));
+        let own = OwnPaths::from_files_below(&top, own);
+        let below = real(dir).strip_prefix(&top).map(|below| display_bytes(below.as_os_str().as_bytes()));
         let folder = below.ok().filter(|below| !below.is_empty()).map(|below| format!("{below}/"));
         let folder = folder.unwrap_or_default();
         let prints = Arc::clone(prints);
@@ -99,14 +99,14 @@ impl WorktreeSnapshot {
                 limits: WITHOUT_GIT,
             };
             let rules = IgnoreRules::default();
-            let survey = look.by(&rules).map_err(unread)?;
-            let links = ExternalLinks::of(&top, &survey);
+            let survey = look.survey_with_rules(&rules).map_err(unread)?;
+            let links = ExternalLinks::from_survey(&top, &survey);
             let (checkout, modules, main) = (None, NestedRepositories::default(), None);
             return Ok(Self { top, folder, own, rules, survey, links, checkout, modules, main, prints });
         };
-        let mut rules = IgnoreRules::new(git.excludes().cloned().collect(), git.is_case_insensitive());
-        let main = git.is_linked().then(|| MainCheckout::look(&git, &prints)).flatten();
-        let mut checkout = CheckoutSnapshot::look(git, &prints)?;
+        let mut rules = IgnoreRules::new(git.ignore_texts().cloned().collect(), git.is_case_insensitive());
+        let main = git.is_linked().then(|| MainCheckout::take(&git, &prints)).flatten();
+        let mut checkout = CheckoutSnapshot::take(git, &prints)?;
         let survey = checkout.compare_before(|tracked| {
             let tracked = Some(tracked);
             let look = SurveyOptions {
@@ -120,8 +120,8 @@ impl WorktreeSnapshot {
             look.survey_collecting_rules(&mut rules)
         });
         let survey = survey.map_err(unread)?;
-        let links = ExternalLinks::of(&top, &survey);
-        let modules = NestedRepositories::look(&checkout.git, &checkout.repository, &survey);
+        let links = ExternalLinks::from_survey(&top, &survey);
+        let modules = NestedRepositories::take(&checkout.git, &checkout.repository, &survey);
         modules.add_to(&mut checkout.repository, &prints);
         let checkout = Some(checkout);
         Ok(Self { top, folder, own, rules, survey, links, checkout, modules, main, prints })
@@ -144,7 +144,7 @@ impl WorktreeSnapshot {
     }
 
     /// Returns a path relative to the folder that scopes refer to.
-    fn shown(&self, path: &str) -> String {
+    fn relative_path(&self, path: &str) -> String {
         let is_of_user = is_outside_worktrees(path);
         match path.strip_prefix(&self.folder) {
             _ if is_of_user => path.to_owned(),
@@ -161,12 +161,12 @@ impl WorktreeSnapshot {
             dirty_before: self.is_dirty(),
             ..WorktreeObservation::default()
         };
-        let judge = scope.judge();
+        let judge = scope.compile();
         let mut violations = BTreeMap::new();
         let now = self.checkout.as_ref().map(|checkout| self.read_repository(checkout, &mut seen));
         let before =
-            self.checkout.as_ref().map(|checkout| checkout.tracked(&self.survey)).unwrap_or_default();
-        let tracked = now.as_ref().map(|now| now.tracked(&before)).unwrap_or_default();
+            self.checkout.as_ref().map(|checkout| checkout.tracked_paths(&self.survey)).unwrap_or_default();
+        let tracked = now.as_ref().map(|now| now.merge_tracked(&before)).unwrap_or_default();
         let limits = if self.checkout.is_some() { IN_REPOSITORY } else { WITHOUT_GIT };
         let look = SurveyOptions {
             top: &self.top,
@@ -176,7 +176,7 @@ impl WorktreeSnapshot {
             earlier: Some(&self.survey),
             limits,
         };
-        let survey = match look.by(&self.rules) {
+        let survey = match look.survey_with_rules(&self.rules) {
             Ok(survey) => survey,
             // A worktree that is gone is the greatest change of all.
             Err(error) => {
@@ -184,30 +184,30 @@ impl WorktreeSnapshot {
                 seen.changed =
                     vec![ChangedFile { path: ".".into(), change: ChangeKind::Deleted, from: None }];
                 violations.insert(".".to_owned(), ViolationReason::OutsideWrite);
-                return finished(seen, violations);
+                return finish_observation(seen, violations);
             }
         };
-        let found = differences(&self.survey, &survey);
-        let mut told = self.told(&found, &before, now.as_ref());
+        let found = find_differences(&self.survey, &survey);
+        let mut changes = self.name_changes(&found, &before, now.as_ref());
         if let (Some(checkout), Some(now)) = (&self.checkout, &now) {
             // A hook among the files of the worktree is one of them, unless git ignores it.
-            let known: BTreeSet<String> = told
+            let known: BTreeSet<String> = changes
                 .iter()
                 .filter(|told| told.changed.change != ChangeKind::Ignored)
                 .map(|told| told.changed.path.clone())
                 .collect();
-            let changes = checkout.repository.changes(&now.repository).into_iter();
-            told.extend(changes.filter(|changed| !known.contains(&changed.path)).map(unscoped_change));
+            let new = checkout.repository.changes(&now.repository).into_iter();
+            changes.extend(new.filter(|changed| !known.contains(&changed.path)).map(unscoped_change));
             let made = ClaimedWorktrees(others);
-            self.add_commits(checkout, now, &survey, (found.is_empty(), &made), &mut told, &mut seen);
+            self.add_commits(checkout, now, &survey, (found.is_empty(), &made), &mut changes, &mut seen);
             // Git would wait for an irregular file.
             if now.repository.odd.is_empty() {
-                self.add_nested(&made, &mut told, &mut seen);
+                self.add_nested(&made, &mut changes, &mut seen);
             }
         }
-        for ScopedChange { changed, paths } in told {
-            let path = self.shown(&changed.path);
-            let from = changed.from.as_ref().map(|from| self.shown(from));
+        for ScopedChange { changed, paths } in changes {
+            let path = self.relative_path(&changed.path);
+            let from = changed.from.as_ref().map(|from| self.relative_path(from));
             let is_one = changed.from.is_none();
             for inner in paths {
                 // No run may write to files outside the worktree that git obeys.
@@ -215,24 +215,25 @@ impl WorktreeSnapshot {
                     violations.insert(inner, ViolationReason::OutsideWrite);
                     continue;
                 }
-                let inner = self.shown(&inner);
+                let inner = self.relative_path(&inner);
                 let at = if is_one { path.clone() } else { inner.clone() };
-                violations.extend(violated(&judge, &inner, changed.change).map(|reason| (at, reason)));
+                violations
+                    .extend(violation_reason(&judge, &inner, changed.change).map(|reason| (at, reason)));
             }
             seen.changed.push(ChangedFile { path, change: changed.change, from });
         }
         for moved in &mut seen.commits {
-            moved.paths = moved.paths.iter().map(|path| self.shown(path)).collect();
+            moved.paths = moved.paths.iter().map(|path| self.relative_path(path)).collect();
             for path in moved.paths.iter().filter(|_| !moved.elsewhere) {
                 violations.extend(judge.violation_reason(path).map(|reason| (path.clone(), reason)));
             }
         }
-        for link in self.links.changes(&ExternalLinks::of(&self.top, &survey)) {
-            violations.entry(self.shown(&link.text())).or_insert(ViolationReason::LeadsOutside);
+        for link in self.links.changes(&ExternalLinks::from_survey(&self.top, &survey)) {
+            violations.entry(self.relative_path(&link.to_text())).or_insert(ViolationReason::LeadsOutside);
         }
-        seen.unseen.extend(self.unseen(&survey, now.as_ref()));
+        seen.unseen.extend(self.unseen_paths(&survey, now.as_ref()));
         seen.elsewhere = self.main.as_ref().map(|main| main.changes(&self.prints)).unwrap_or_default();
-        finished(seen, violations)
+        finish_observation(seen, violations)
     }
 
     /// Reads the repository's state from git. Anything that git cannot report is unseen.
@@ -241,34 +242,34 @@ impl WorktreeSnapshot {
         checkout: &CheckoutSnapshot,
         seen: &mut WorktreeObservation,
     ) -> RepositoryState {
-        let mut repository = RepositoryFiles::of(&checkout.git, &self.prints);
+        let mut repository = RepositoryFiles::from_git(&checkout.git, &self.prints);
         self.modules.add_to(&mut repository, &self.prints);
         let mut now = RepositoryState { repository, ..RepositoryState::default() };
         // Git would wait for an irregular file.
         if !now.repository.odd.is_empty() {
             return now;
         }
-        match RefSnapshot::of(&checkout.git) {
+        match RefSnapshot::from_git(&checkout.git) {
             Ok(refs) => {
                 seen.head_after.clone_from(&refs.head);
                 now.refs = Some(refs);
             }
-            Err(error) => now.failed(&error),
+            Err(error) => now.push_error(&error),
         }
-        match checkout.index_now() {
+        match checkout.read_changed_index() {
             Ok(index) => now.index = index,
-            Err(error) => now.failed(&error),
+            Err(error) => now.push_error(&error),
         }
         if let Some(refs) = &now.refs {
-            match between(&checkout.git, checkout.refs.head.as_deref(), refs.head.as_deref()) {
+            match diff_trees(&checkout.git, checkout.refs.head.as_deref(), refs.head.as_deref()) {
                 Ok(between) => now.between = between,
-                Err(error) => now.failed(&error),
+                Err(error) => now.push_error(&error),
             }
         }
         now
     }
 
-    fn told(
+    fn name_changes(
         &self,
         found: &[FileDifference<'_>],
         before: &[WorktreePath],
@@ -291,13 +292,13 @@ impl WorktreeSnapshot {
             is_tracked: &is_tracked,
             has_git: self.checkout.is_some(),
         };
-        let mut told = known.tell(found);
+        let mut told = known.name_changes(found);
         if let Some(checkout) = &self.checkout {
-            let heads = heads(&self.top, submodules);
+            let heads = read_heads(&self.top, submodules);
             for place in
                 submodules.iter().filter(|place| checkout.submodules.get(*place) != heads.get(*place))
             {
-                told.push(ScopedChange::new(place.text(), ChangeKind::Submodule, None));
+                told.push(ScopedChange::new(place.to_text(), ChangeKind::Submodule, None));
             }
         }
         told
@@ -318,14 +319,14 @@ impl WorktreeSnapshot {
             .flat_map(|told| [Some(&told.changed.path), told.changed.from.as_ref()].into_iter().flatten())
             .cloned()
             .collect();
-        for (letter, path) in now.between.iter().filter(|(_, path)| !known.contains(&path.text())) {
+        for (letter, path) in now.between.iter().filter(|(_, path)| !known.contains(&path.to_text())) {
             let change = match letter {
                 b'A' => ChangeKind::Added,
                 b'D' => ChangeKind::Deleted,
                 _ if checkout.index.submodules.contains(path) => ChangeKind::Submodule,
                 _ => ChangeKind::Modified,
             };
-            told.push(ScopedChange::new(path.text(), change, None));
+            told.push(ScopedChange::new(path.to_text(), change, None));
         }
         if let Some(index) = &now.index {
             told.extend(checkout.index.changes(index).into_iter().map(unscoped_change));
@@ -334,10 +335,10 @@ impl WorktreeSnapshot {
         // If git cannot be asked, there may be any work.
         seen.dirty_after = true;
         let Some(refs) = &now.refs else { return };
-        told.extend(checkout.refs.replacements(refs).into_iter().map(unscoped_change));
+        told.extend(checkout.refs.changed_replacements(refs).into_iter().map(unscoped_change));
         if now.index.is_some() {
             let (git, head) = (&checkout.git, refs.head.as_deref());
-            match staged_only(git, Some(&self.top), &checkout.index, head) {
+            match find_staged_only(git, Some(&self.top), &checkout.index, head) {
                 Ok(paths) => told.extend(staged_changes(&paths)),
                 Err(error) => seen.unseen.push(unseen(&error)),
             }
@@ -353,7 +354,7 @@ impl WorktreeSnapshot {
             Ok(is_dirty) => seen.dirty_after = is_dirty,
             Err(error) => seen.unseen.push(UnseenPath { before: checkout.is_unsure, ..unseen(&error) }),
         }
-        match checkout.refs.commits(refs, &checkout.git, made) {
+        match checkout.refs.find_new_commits(refs, &checkout.git, made) {
             Ok(NewCommits { moved, unseen }) => {
                 seen.commits = moved;
                 seen.unseen.extend(unseen.into_iter().map(|(path, why)| UnseenPath::new(path, why)));
@@ -369,7 +370,7 @@ impl WorktreeSnapshot {
         told: &mut Vec<ScopedChange>,
         seen: &mut WorktreeObservation,
     ) {
-        let changes = self.modules.changes(made);
+        let changes = self.modules.find_changes(made);
         told.extend(changes.told);
         seen.commits.extend(changes.moved);
         let before = |path: &str| self.modules.unseen.iter().any(|(known, _)| known == path);
@@ -381,17 +382,17 @@ impl WorktreeSnapshot {
     }
 
     /// Returns the paths that could not be examined, and whether that was so before.
-    fn unseen(&self, survey: &FileSurvey, now: Option<&RepositoryState>) -> Vec<UnseenPath> {
+    fn unseen_paths(&self, survey: &FileSurvey, now: Option<&RepositoryState>) -> Vec<UnseenPath> {
         let of_survey = |survey: &FileSurvey| -> Vec<(String, String)> {
             let name = |path: &WorktreePath| {
-                if path.bytes().is_empty() { ".".to_owned() } else { self.shown(&path.text()) }
+                if path.bytes().is_empty() { ".".to_owned() } else { self.relative_path(&path.to_text()) }
             };
             survey.unseen.iter().map(|(path, why)| (name(path), why.clone())).collect()
         };
         let of_repository = |repository: &RepositoryFiles| -> Vec<(String, String)> {
             let odd = repository.odd.iter().map(|(path, kind)| (path.clone(), format!("it is {kind}")));
             let all = odd.chain(repository.unseen.iter().cloned());
-            all.map(|(path, why)| (self.shown(&path), why)).collect()
+            all.map(|(path, why)| (self.relative_path(&path), why)).collect()
         };
         let mut before = of_survey(&self.survey);
         before.extend(self.checkout.iter().flat_map(|checkout| of_repository(&checkout.repository)));
@@ -423,7 +424,7 @@ struct RepositoryState {
 
 impl RepositoryState {
     /// Returns the paths that git tracked `before` or tracks now, in byte order: none of them is ignored.
-    fn tracked<'b>(&self, before: &'b [WorktreePath]) -> Cow<'b, [WorktreePath]> {
+    fn merge_tracked<'b>(&self, before: &'b [WorktreePath]) -> Cow<'b, [WorktreePath]> {
         let index = self.index.iter().flat_map(|index| &index.tracked);
         let committed = self.between.iter().filter(|(letter, _)| *letter != b'D').map(|(_, path)| path);
         let has = |path: &&WorktreePath| before.binary_search(path).is_err();
@@ -436,21 +437,22 @@ impl RepositoryState {
         Cow::Owned(all)
     }
 
-    fn failed(&mut self, error: &GitError) {
+    fn push_error(&mut self, error: &GitError) {
         self.failed.push(error.to_string());
     }
 }
 
 impl MainCheckout {
-    fn look(git: &Git, prints: &FingerprintCache) -> Option<Self> {
-        let top = git.common().parent().filter(|_| git.common().ends_with(".git"))?.canonicalize().ok()?;
-        let main = Git::at(&top).ok().flatten().filter(|main| main.is_of_same_repository(git))?;
-        let tracked = index_now(&main).ok()?.tracked;
+    fn take(git: &Git, prints: &FingerprintCache) -> Option<Self> {
+        let top =
+            git.common_dir().parent().filter(|_| git.common_dir().ends_with(".git"))?.canonicalize().ok()?;
+        let main = Git::open(&top).ok().flatten().filter(|main| main.is_of_same_repository(git))?;
+        let tracked = read_index(&main).ok()?.tracked;
         // The folder of callsheet's own files, and the worktree of the run itself.
         let mut own = OwnFiles { paths: vec![top.join(".callsheet").join("")], ..OwnFiles::default() };
         own.paths.extend(git.top().canonicalize().map(|top| top.join("")));
-        let own = OwnPaths::below(&top, &own);
-        let mut rules = IgnoreRules::new(main.excludes().cloned().collect(), main.is_case_insensitive());
+        let own = OwnPaths::from_files_below(&top, &own);
+        let mut rules = IgnoreRules::new(main.ignore_texts().cloned().collect(), main.is_case_insensitive());
         let look = SurveyOptions {
             top: &top,
             tracked: Some(&tracked),
@@ -472,7 +474,7 @@ impl MainCheckout {
             earlier: Some(&self.survey),
             limits: IN_REPOSITORY,
         };
-        let Ok(survey) = look.by(&self.rules) else {
+        let Ok(survey) = look.survey_with_rules(&self.rules) else {
             return vec![ChangedFile { path: ".".into(), change: ChangeKind::Deleted, from: None }];
         };
         let has = |path: &[u8]| self.tracked.binary_search_by(|place| place.bytes().cmp(path)).is_ok();
@@ -483,7 +485,8 @@ impl MainCheckout {
             is_tracked: &|_| false,
             has_git: true,
         };
-        let told = known.tell(&differences(&self.survey, &survey)).into_iter().map(|told| told.changed);
+        let told =
+            known.name_changes(&find_differences(&self.survey, &survey)).into_iter().map(|told| told.changed);
         told.filter(|changed| changed.change != ChangeKind::Ignored).take(MOST_ELSEWHERE).collect()
     }
 }
@@ -498,13 +501,13 @@ fn unscoped_change(changed: ChangedFile) -> ScopedChange {
 }
 
 /// Returns why a changed path violates the scope.
-fn violated(judge: &ScopeMatcher, path: &str, change: ChangeKind) -> Option<ViolationReason> {
+fn violation_reason(judge: &ScopeMatcher, path: &str, change: ChangeKind) -> Option<ViolationReason> {
     let reason = judge.violation_reason(path.trim_end_matches('/'));
     // Build output lands in ignored folders.
     reason.filter(|reason| change != ChangeKind::Ignored || *reason == ViolationReason::Excluded)
 }
 
-fn finished(
+fn finish_observation(
     mut seen: WorktreeObservation,
     violations: BTreeMap<String, ViolationReason>,
 ) -> WorktreeObservation {

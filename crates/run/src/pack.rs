@@ -19,8 +19,8 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 use rustix::io::{Errno, read, retry_on_intr};
 
-use crate::shelf::TextArena;
-use crate::walk::{MAX_DEPTH, WalkItem, WalkLimits, walk};
+use crate::text_arena::TextArena;
+use crate::walk::{MAX_DEPTH, WalkItem, WalkLimits, walk_dir};
 
 /// The limits of a packed tree. More than that is a mistake, not a prompt, and all of it is held in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +123,7 @@ pub struct PackProgress {
 }
 
 /// Packs `dir`, a path inside `root`; `None` if there is no such directory.
-pub(crate) fn pack(
+pub(crate) fn pack_tree(
     root: &Dir,
     dir: &Path,
     limit: u64,
@@ -131,8 +131,8 @@ pub(crate) fn pack(
 ) -> Result<Option<PackedTree>, SourceError> {
     let threads = packing.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, Into::into));
     let limits = packing.limits;
-    let most = packing.progress.bytes.load(Ordering::Relaxed).saturating_add(limits.bytes);
-    let reader = BatchReader { limit, most, progress: packing.progress };
+    let bytes_limit = packing.progress.bytes.load(Ordering::Relaxed).saturating_add(limits.bytes);
+    let reader = BatchReader { limit, most: bytes_limit, progress: packing.progress };
     let (jobs, waiting) = mpsc::sync_channel(WAITING);
     let waiting = Mutex::new(waiting);
     let (done, finished) = mpsc::channel();
@@ -143,24 +143,24 @@ pub(crate) fn pack(
             let done = done.clone();
             let (reader, waiting) = (&reader, &waiting);
             let work = move || {
-                reader.work(waiting, &mut ReadBuffers::default(), &mut |batch| drop(done.send(batch)))
+                reader.read_batches(waiting, &mut ReadBuffers::default(), &mut |batch| drop(done.send(batch)))
             };
             // If no more threads can be started, fewer do the same work.
             if thread::Builder::new().spawn_scoped(scope, work).is_err() {
                 break;
             }
         }
-        let mut desk = ReadBuffers::default();
-        let mut read_here = |batch: ReadBatch| drop(done.send(reader.read(batch, &mut desk)));
+        let mut buffers = ReadBuffers::default();
+        let mut read_here = |batch: ReadBatch| drop(done.send(reader.read_batch(batch, &mut buffers)));
         let reach = WalkLimits { depth: MAX_DEPTH, ignored: false };
-        let found = walk(root, dir, &reach, &mut |met| {
-            gathering.meet(met, packing.want, &mut |batch| send_or_read(&jobs, batch, &mut read_here))
+        let found = walk_dir(root, dir, &reach, &mut |met| {
+            gathering.add_item(met, packing.want, &mut |batch| send_or_read(&jobs, batch, &mut read_here))
         });
         if let Some(batch) = gathering.batch.take() {
             read_here(batch);
         }
         drop(jobs);
-        reader.work(&waiting, &mut desk, &mut |batch| drop(done.send(batch)));
+        reader.read_batches(&waiting, &mut buffers, &mut |batch| drop(done.send(batch)));
         found
     })?;
     drop(done);
@@ -194,7 +194,7 @@ struct TreePacker {
 }
 
 impl TreePacker {
-    fn meet(
+    fn add_item(
         &mut self,
         met: WalkItem<'_>,
         want: &dyn Fn(&str) -> WantedContent,
@@ -222,7 +222,7 @@ impl TreePacker {
             (WantedContent::Nothing, _) => return ControlFlow::Continue(()),
             (WantedContent::Path, _) => FileBody::Unread,
             (WantedContent::Text, FileType::RegularFile) => {
-                self.add(holder, name, offer);
+                self.add_to_batch(holder, name, offer);
                 FileBody::Unread
             }
             (WantedContent::Text, FileType::Symlink) => without_text(NoTextReason::Link),
@@ -234,7 +234,7 @@ impl TreePacker {
     }
 
     /// Adds the next file to the batch of its directory.
-    fn add(&mut self, holder: &Arc<OwnedFd>, name: &str, offer: &mut dyn FnMut(ReadBatch)) {
+    fn add_to_batch(&mut self, holder: &Arc<OwnedFd>, name: &str, offer: &mut dyn FnMut(ReadBatch)) {
         let fits = |batch: &ReadBatch| batch.files.len() < BATCH && Arc::ptr_eq(&batch.holder, holder);
         if !self.batch.as_ref().is_some_and(fits) {
             let next = ReadBatch { holder: holder.clone(), files: Vec::with_capacity(BATCH) };
@@ -294,7 +294,7 @@ struct ReadBuffers {
 
 impl BatchReader<'_> {
     /// Reads the waiting batches until no more can come.
-    fn work(
+    fn read_batches(
         &self,
         waiting: &Mutex<Receiver<ReadBatch>>,
         desk: &mut ReadBuffers,
@@ -303,10 +303,10 @@ impl BatchReader<'_> {
         // A thread that panicked ends the whole packing, so nothing is lost here.
         let next = || waiting.lock().ok()?.recv().ok();
         while let Some(batch) = next() {
-            done(self.read(batch, desk));
+            done(self.read_batch(batch, desk));
         }
         let mut answers = Vec::new();
-        desk.shelf.clear(&mut |at, text| answers.push((at, Some(FileBody::Text(text)))));
+        desk.shelf.flush(&mut |at, text| answers.push((at, Some(FileBody::Text(text)))));
         done(answers);
     }
 
@@ -315,7 +315,7 @@ impl BatchReader<'_> {
     }
 
     /// Reads a batch. Texts may stay in the arena of `desk` until later.
-    fn read(&self, batch: ReadBatch, desk: &mut ReadBuffers) -> BatchResult {
+    fn read_batch(&self, batch: ReadBatch, desk: &mut ReadBuffers) -> BatchResult {
         let mut answers = Vec::with_capacity(batch.files.len());
         let mut files = 0;
         for (at, name) in &batch.files {
@@ -323,12 +323,13 @@ impl BatchReader<'_> {
                 break;
             }
             files += 1;
-            match self.text(&batch.holder, name, &mut desk.buffer) {
+            match self.read_file(&batch.holder, name, &mut desk.buffer) {
                 None => answers.push((*at, None)),
                 Some(Err(left_out)) => answers.push((*at, Some(FileBody::LeftOut(left_out)))),
                 Some(Ok(text)) => {
                     self.progress.bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
-                    desk.shelf.put(*at, text, &mut |at, text| answers.push((at, Some(FileBody::Text(text)))));
+                    desk.shelf
+                        .push(*at, text, &mut |at, text| answers.push((at, Some(FileBody::Text(text)))));
                 }
             }
         }
@@ -337,7 +338,7 @@ impl BatchReader<'_> {
     }
 
     /// Reads the text of a file into `buffer`; `None` if the file is gone by now.
-    fn text<'b>(
+    fn read_file<'b>(
         &self,
         holder: &OwnedFd,
         name: &str,

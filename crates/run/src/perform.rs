@@ -48,7 +48,7 @@ pub enum PerformOutcome {
 
 impl PerformOutcome {
     /// Returns the reason of the end; `None` while the agent continues.
-    pub fn ended(&self) -> Option<EndReason> {
+    pub fn end_reason(&self) -> Option<EndReason> {
         match self {
             Self::Ran(exit) => Some(exit.ended),
             Self::Typed { .. } => None,
@@ -95,12 +95,12 @@ impl From<TerminalError> for PerformError {
 
 /// Returns the text that these actions give to the agent, as an echo of it would be.
 pub fn delivered_text(acts: &[DeliveryAction], prompt: &str) -> String {
-    let told = acts.iter().rev().find_map(|act| match act {
-        DeliveryAction::Spawn { stdin, .. } => Some(stdin.of(prompt)),
+    let text = acts.iter().rev().find_map(|act| match act {
+        DeliveryAction::Spawn { stdin, .. } => Some(stdin.to_text(prompt)),
         DeliveryAction::Type { line, .. } => Some(line.clone()),
         _ => None,
     });
-    told.unwrap_or_default()
+    text.unwrap_or_default()
 }
 
 /// Carries out `acts` in order, and passes the events of a process to `tell`. Closes a pane that it opened if
@@ -113,7 +113,7 @@ pub fn perform(
 ) -> Result<PerformOutcome, PerformError> {
     let tmux = Tmux::new(with.server.clone());
     let mut opened: Option<TmuxPane> = None;
-    let result = each(acts, prompt, with, &tmux, &mut opened, tell);
+    let result = perform_all(acts, prompt, with, &tmux, &mut opened, tell);
     if let (Err(_), Some(pane)) = (&result, &opened) {
         // The first error is the one that a person must know.
         let _ = tmux.close(pane, with.limits.grace);
@@ -121,7 +121,7 @@ pub fn perform(
     result
 }
 
-fn each(
+fn perform_all(
     acts: &[DeliveryAction],
     prompt: &str,
     with: &PerformOptions,
@@ -132,14 +132,16 @@ fn each(
     let mut performed = Err(PerformError::Nothing);
     for act in acts {
         match act {
-            DeliveryAction::Write { path, text } => write(&with.place, path, text.of(prompt).as_bytes())
-                .map_err(|error| PerformError::Write { path: path.clone(), why: error.why })?,
+            DeliveryAction::Write { path, text } => {
+                write_private_file(&with.place, path, text.to_text(prompt).as_bytes())
+                    .map_err(|error| PerformError::Write { path: path.clone(), why: error.why })?
+            }
             DeliveryAction::Spawn { argv, env, cwd, stdin } => {
                 let job = ProcessJob {
                     argv: argv.clone(),
                     env: env.clone(),
                     cwd: PathBuf::from(cwd),
-                    stdin: stdin.of(prompt).into_bytes(),
+                    stdin: stdin.to_text(prompt).into_bytes(),
                     limits: with.limits,
                     guard: with.guard.clone(),
                     stop: with.stop.clone(),
@@ -153,7 +155,7 @@ fn each(
                     None => tmux.open(argv, env, Path::new(cwd))?,
                     Some(gate) => {
                         let trace =
-                            with.trace.clone().unwrap_or_else(|| ProcessTrace::unnamed(gate.run.clone()));
+                            with.trace.clone().unwrap_or_else(|| ProcessTrace::new_unnamed(gate.run.clone()));
                         let env = env.clone().into_iter().chain([(MARK.to_owned(), trace.mark())]);
                         let order = SpawnRequest {
                             argv: argv.clone(),
@@ -171,11 +173,11 @@ fn each(
                 });
             }
             DeliveryAction::Await { pane, screen } => {
-                let pane = found(tmux, pane.as_deref(), opened.as_ref())?;
-                tmux.ready(&pane, screen, with.ready_within, &with.stop)?;
+                let pane = find_pane(tmux, pane.as_deref(), opened.as_ref())?;
+                tmux.wait_until_ready(&pane, screen, with.ready_within, &with.stop)?;
             }
             DeliveryAction::Type { pane, line, screen } => {
-                let pane = found(tmux, pane.as_deref(), opened.as_ref())?;
+                let pane = find_pane(tmux, pane.as_deref(), opened.as_ref())?;
                 let enters = tmux.type_line(&pane, screen, line)?;
                 performed = Ok(PerformOutcome::Typed { pane, enters });
             }
@@ -184,16 +186,16 @@ fn each(
     performed
 }
 
-fn found(tmux: &Tmux, named: Option<&str>, opened: Option<&TmuxPane>) -> Result<TmuxPane, TerminalError> {
+fn find_pane(tmux: &Tmux, named: Option<&str>, opened: Option<&TmuxPane>) -> Result<TmuxPane, TerminalError> {
     match (named, opened) {
-        (Some(name), _) => tmux.find(name),
+        (Some(name), _) => tmux.find_pane(name),
         (None, Some(pane)) => Ok(pane.clone()),
         (None, None) => Err(TerminalError::Tmux("there is no pane".into())),
     }
 }
 
 /// Writes a file that only its owner can read, and never through a link.
-fn write(place: &Path, path: &str, bytes: &[u8]) -> Result<(), WriteError> {
+fn write_private_file(place: &Path, path: &str, bytes: &[u8]) -> Result<(), WriteError> {
     let fail = |why: String| WriteError { path: path.to_owned(), why };
     let below = Path::new(path).strip_prefix(place).ok().and_then(Path::to_str);
     let below = below.ok_or_else(|| fail("it does not lie where the agent works".into()))?;

@@ -26,7 +26,7 @@ impl<S: Sources> Sources for PrefetchedSources<S> {
     }
 
     fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
-        match self.listings.get(dir).and_then(|whole| list::narrowed(whole, limits)) {
+        match self.listings.get(dir).and_then(|whole| list::narrow_listing(whole, limits)) {
             Some(listing) => Ok(Some(listing)),
             None => self.inner.list(dir, limits),
         }

@@ -21,11 +21,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use callsheet_core::request::fact::EndReason;
 
-use crate::ancestry::{ProcessStamp, guard_words, look_up};
-use crate::environment::{grace, program};
+use crate::ancestry::{ProcessStamp, guard_arguments, read_stat};
+use crate::environment::{grace_period, new_command};
 use crate::guard::{GuardMessage, SpawnRequest};
 use crate::submission::{JudgedSubmission, SubmissionGate};
-use crate::trace::{MARK, ProcessTrace, end_adopted};
+use crate::trace::{MARK, ProcessTrace, kill_adopted};
 use crate::tree;
 use output::OutputCollector;
 
@@ -68,7 +68,7 @@ pub struct ProcessLimits {
 impl Default for ProcessLimits {
     fn default() -> Self {
         let (head_bytes, tail_bytes) = (64 * 1024 * 1024, 1024 * 1024);
-        Self { deadline: None, grace: grace(), head_bytes, tail_bytes }
+        Self { deadline: None, grace: grace_period(), head_bytes, tail_bytes }
     }
 }
 
@@ -199,11 +199,14 @@ const GUARD_SLACK: Duration = Duration::from_secs(15);
 const BLINK: Duration = Duration::from_millis(50);
 
 /// Runs a job to its end, and passes its events to `tell`.
-pub fn run_process(job: &ProcessJob, tell: &mut dyn FnMut(ProcessEvent)) -> Result<ProcessExit, StartError> {
+pub fn run_process(
+    job: &ProcessJob,
+    report: &mut dyn FnMut(ProcessEvent),
+) -> Result<ProcessExit, StartError> {
     let begun = Instant::now();
     // If the guard is killed, its processes become children of ours.
     tree::adopt_orphans()?;
-    let trace = job.trace.clone().unwrap_or_else(|| ProcessTrace::unnamed(mark()));
+    let trace = job.trace.clone().unwrap_or_else(|| ProcessTrace::new_unnamed(new_mark()));
     let (ours, theirs) = UnixStream::pair()?;
     let mut guard = start_guard(job, theirs)?;
     let stamp = i32::try_from(guard.id()).ok().and_then(ProcessStamp::from_pid);
@@ -215,7 +218,7 @@ pub fn run_process(job: &ProcessJob, tell: &mut dyn FnMut(ProcessEvent)) -> Resu
         read_output(stderr, OutputStream::Stderr, send.clone());
     }
     let listening = ours.try_clone()?;
-    thread::spawn(move || listen(listening, &send));
+    thread::spawn(move || forward_guard_messages(listening, &send));
     let known = stamp.map_or(Ok(()), |guard| trace.add_guard(guard.pid));
     let given = known.and_then(|()| send_request(job, &trace, &ours));
     let mut run = RunningProcess {
@@ -231,7 +234,7 @@ pub fn run_process(job: &ProcessJob, tell: &mut dyn FnMut(ProcessEvent)) -> Resu
         lost: None,
         killed: false,
     };
-    let result = given.map_err(StartError::from).and_then(|()| run.watch(&receive, &mut guard, tell));
+    let result = given.map_err(StartError::from).and_then(|()| run.watch(&receive, &mut guard, report));
     if result.is_err() {
         drop(run);
         // The guard ends its processes when our end of the control socket closes.
@@ -241,8 +244,8 @@ pub fn run_process(job: &ProcessJob, tell: &mut dyn FnMut(ProcessEvent)) -> Resu
 }
 
 fn start_guard(job: &ProcessJob, control: UnixStream) -> io::Result<Child> {
-    let guard = program(&job.guard)
-        .args(guard_words())
+    let guard = new_command(&job.guard)
+        .args(guard_arguments())
         .stdin(Stdio::from(OwnedFd::from(control)))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -290,7 +293,7 @@ fn read_output(
     });
 }
 
-fn listen(control: UnixStream, to: &SyncSender<ThreadMessage>) {
+fn forward_guard_messages(control: UnixStream, to: &SyncSender<ThreadMessage>) {
     for line in BufReader::new(control).lines() {
         let Some(news) = line.ok().and_then(|line| serde_json::from_str(&line).ok()) else { break };
         if to.send(ThreadMessage::News(news)).is_err() {
@@ -301,7 +304,7 @@ fn listen(control: UnixStream, to: &SyncSender<ThreadMessage>) {
 }
 
 /// Returns a mark that no other run has.
-fn mark() -> String {
+fn new_mark() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     format!("{}-{now}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::SeqCst))
@@ -349,7 +352,7 @@ impl RunningProcess<'_> {
                     early.push((stream, bytes));
                 }
                 Ok(ThreadMessage::Bytes(stream, bytes)) => {
-                    streams[stream as usize].take(bytes, &mut head_left, tell);
+                    streams[stream as usize].push(bytes, &mut head_left, tell);
                 }
                 Ok(ThreadMessage::Closed) => open -= 1,
                 Ok(ThreadMessage::Silence) => {
@@ -360,7 +363,7 @@ impl RunningProcess<'_> {
                     self.pid = Some(pid);
                     tell(ProcessEvent::Started { pid });
                     for (stream, bytes) in early.drain(..) {
-                        streams[stream as usize].take(bytes, &mut head_left, tell);
+                        streams[stream as usize].push(bytes, &mut head_left, tell);
                     }
                 }
                 Ok(ThreadMessage::News(GuardMessage::Submitted(accepted))) => {
@@ -392,7 +395,7 @@ impl RunningProcess<'_> {
             ThreadMessage::Bytes(stream, bytes) => Some((stream, bytes)),
             _ => None,
         })) {
-            streams[stream as usize].take(bytes, &mut head_left, tell);
+            streams[stream as usize].push(bytes, &mut head_left, tell);
         }
         for mut stream in streams {
             stream.finish(tell);
@@ -410,16 +413,16 @@ impl RunningProcess<'_> {
 
     /// Ends the processes of a guard that was killed. Returns whether there were any.
     fn kill_orphans(&self) -> bool {
-        let adopted = self.guard.is_some_and(end_adopted);
-        !self.trace.end_now().is_empty() || adopted
+        let adopted = self.guard.is_some_and(kill_adopted);
+        !self.trace.kill_now().is_empty() || adopted
     }
 
     /// Continues a guard that is stopped, because it watches nothing. Kills a guard that a debugger holds for
     /// long.
     fn continue_guard(&mut self, guard: &mut Child) {
-        let state = self.guard.and_then(|guard| look_up(&guard.pid.to_string())).map(|stat| stat.state);
+        let state = self.guard.and_then(|guard| read_stat(&guard.pid.to_string())).map(|stat| stat.state);
         if state == Some('T')
-            && let Ok(pid) = tree::pid(guard.id())
+            && let Ok(pid) = tree::to_pid(guard.id())
         {
             let _ = rustix::process::kill_process(pid, tree::Signal::CONT);
         }
@@ -458,7 +461,7 @@ impl RunningProcess<'_> {
 }
 
 /// Returns the path of our own program.
-pub fn own_program() -> io::Result<PathBuf> {
+pub fn find_own_program() -> io::Result<PathBuf> {
     let own = std::env::current_exe()?;
     // A program that was replaced while it runs is still reachable by its process id.
     let gone = own.as_os_str().to_string_lossy().ends_with(" (deleted)");

@@ -33,7 +33,7 @@ pub fn find_program(name: &str, path: Option<&OsStr>, cwd: &Path) -> Result<Path
     };
     let mut missing = MissingProgram { why: None, looked: Vec::new() };
     for candidate in candidates {
-        match can_start(&candidate, path, cwd) {
+        match check_startable(&candidate, path, cwd) {
             Ok(()) => return Ok(candidate),
             Err(why) => {
                 missing.why = missing.why.or(why);
@@ -45,7 +45,7 @@ pub fn find_program(name: &str, path: Option<&OsStr>, cwd: &Path) -> Result<Path
 }
 
 /// Returns the program that a command beginning with `env` starts, as far as that is obvious.
-pub fn started_by_env<'w>(words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
+pub fn find_env_program<'w>(words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let mut words = words.into_iter();
     let env = words.next()?;
     if Path::new(env).file_name() != Some(OsStr::new("env")) {
@@ -57,7 +57,7 @@ pub fn started_by_env<'w>(words: impl IntoIterator<Item = &'w str>) -> Option<&'
 }
 
 /// Checks whether the system can start this file. The error is the reason, if the file exists.
-fn can_start(file: &Path, path: Option<&OsStr>, cwd: &Path) -> Result<(), Option<String>> {
+fn check_startable(file: &Path, path: Option<&OsStr>, cwd: &Path) -> Result<(), Option<String>> {
     let meta = file.metadata().map_err(|_| None)?;
     let shown = file.display();
     if !meta.is_file() {
@@ -66,13 +66,13 @@ fn can_start(file: &Path, path: Option<&OsStr>, cwd: &Path) -> Result<(), Option
     if access(file, Access::EXEC_OK).is_err() {
         return Err(Some(format!("`{shown}` is not executable")));
     }
-    let line = first_line(file).unwrap_or_default();
+    let line = read_interpreter_line(file).unwrap_or_default();
     let Some(interpreter) = line.split_whitespace().next() else { return Ok(()) };
     let needs = |name: &str| Err(Some(format!("`{shown}` needs `{name}`, which cannot be started")));
     if access(cwd.join(interpreter), Access::EXEC_OK).is_err() {
         return needs(interpreter);
     }
-    match started_by_env(line.split_whitespace()) {
+    match find_env_program(line.split_whitespace()) {
         // The script names itself: it would start itself for ever, and says so.
         Some(name) if file.file_name() == Some(OsStr::new(name)) => Ok(()),
         Some(name) if find_program(name, path, cwd).is_err() => needs(name),
@@ -84,7 +84,7 @@ fn can_start(file: &Path, path: Option<&OsStr>, cwd: &Path) -> Result<(), Option
 const MAX_SCRIPT_LINE: u64 = 256;
 
 /// Reads the first line of a script, without `#!`.
-fn first_line(file: &Path) -> Option<String> {
+fn read_interpreter_line(file: &Path) -> Option<String> {
     let mut line = Vec::new();
     open_file(file).ok()??.take(MAX_SCRIPT_LINE).read_to_end(&mut line).ok()?;
     let line = line.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     /// Creates a directory with one file of each kind.
-    fn world() -> tempfile::TempDir {
+    fn create_programs() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for (name, text, mode) in [
             ("bin/good", "#!/bin/sh\n", 0o755),
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn programs_are_found_like_execvp() {
-        let dir = world();
+        let dir = create_programs();
         let at = |name: &str| dir.path().join(name);
         let find = |name: &str, path: &str| find_program(name, Some(OsStr::new(path)), dir.path());
         for (name, path, found) in [
@@ -168,7 +168,7 @@ mod tests {
             ("env", None),
             ("envy cargo", None),
         ] {
-            assert_eq!(started_by_env(words.split(' ')), started, "{words}");
+            assert_eq!(find_env_program(words.split(' ')), started, "{words}");
         }
         let looked = find_program("no-such-program", None, dir.path()).unwrap_err().looked;
         assert_eq!(looked, ["/bin/no-such-program", "/usr/bin/no-such-program"].map(PathBuf::from));

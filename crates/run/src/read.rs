@@ -26,13 +26,13 @@ pub(crate) enum PathBase<'a> {
 ///
 /// Follows symbolic links. Refuses anything but a regular file, without opening it.
 pub fn read_file(path: &Path, limit: u64) -> Result<Option<SharedText>, SourceError> {
-    text(PathBase::Anywhere, path, limit)
+    read_text(PathBase::Anywhere, path, limit)
 }
 
 /// Opens a regular file that a person named explicitly, to read it piece by piece; `None` if it does not
 /// exist.
 pub fn open_file(path: &Path) -> Result<Option<std::fs::File>, SourceError> {
-    let opened = PathBase::Anywhere.opened(path, u64::MAX)?;
+    let opened = PathBase::Anywhere.open_regular(path, u64::MAX)?;
     Ok(opened.map(|(file, _)| file.into_std()))
 }
 
@@ -41,17 +41,21 @@ const MOST_OWN: u64 = 64 * 1024 * 1024;
 
 /// Returns the text of a file that callsheet keeps for itself; `None` if it cannot be used, for whatever
 /// reason.
-pub fn read_own(path: &Path) -> Option<String> {
-    String::from_utf8(own_bytes(path)?).ok()
+pub fn read_own_text(path: &Path) -> Option<String> {
+    String::from_utf8(read_own_bytes(path)?).ok()
 }
 
 /// Returns the bytes of a file that callsheet keeps for itself.
-pub(crate) fn own_bytes(path: &Path) -> Option<Vec<u8>> {
-    PathBase::Anywhere.bytes(path, MOST_OWN).ok().flatten()
+pub(crate) fn read_own_bytes(path: &Path) -> Option<Vec<u8>> {
+    PathBase::Anywhere.read_bytes(path, MOST_OWN).ok().flatten()
 }
 
-pub(crate) fn text(place: PathBase<'_>, path: &Path, limit: u64) -> Result<Option<SharedText>, SourceError> {
-    let Some(bytes) = place.bytes(path, limit)? else {
+pub(crate) fn read_text(
+    place: PathBase<'_>,
+    path: &Path,
+    limit: u64,
+) -> Result<Option<SharedText>, SourceError> {
+    let Some(bytes) = place.read_bytes(path, limit)? else {
         return Ok(None);
     };
     match String::from_utf8(bytes) {
@@ -64,35 +68,39 @@ pub(crate) fn text(place: PathBase<'_>, path: &Path, limit: u64) -> Result<Optio
 }
 
 impl PathBase<'_> {
-    pub(crate) fn bytes(self, path: &Path, limit: u64) -> Result<Option<Vec<u8>>, SourceError> {
-        let Some((file, size)) = self.opened(path, limit)? else {
+    pub(crate) fn read_bytes(self, path: &Path, limit: u64) -> Result<Option<Vec<u8>>, SourceError> {
+        let Some((file, size)) = self.open_regular(path, limit)? else {
             return Ok(None);
         };
-        read(file, size, limit).map(Some)
+        read_all(file, size, limit).map(Some)
     }
 
     /// Opens a regular file of at most `limit` bytes, and returns it with its size.
-    fn opened(self, path: &Path, limit: u64) -> Result<Option<(File, u64)>, SourceError> {
-        let Some(metadata) = self.found(path, self.metadata(path))? else {
+    fn open_regular(self, path: &Path, limit: u64) -> Result<Option<(File, u64)>, SourceError> {
+        let Some(metadata) = self.absent_as_none(path, self.metadata(path))? else {
             return Ok(None);
         };
-        check(&metadata, limit)?;
-        let Some(file) = self.found(path, self.open(path))? else {
+        check_regular(&metadata, limit)?;
+        let Some(file) = self.absent_as_none(path, self.open(path))? else {
             return Ok(None);
         };
         // Another file may have taken its place between the check and the opening.
-        let metadata = file.metadata().map_err(|error| refusal(&error))?;
-        check(&metadata, limit)?;
+        let metadata = file.metadata().map_err(|error| source_error(&error))?;
+        check_regular(&metadata, limit)?;
         Ok(Some((file, metadata.len())))
     }
 
     /// Distinguishes absence from failure, given the system's answer about `path`.
     ///
     /// A link to nothing is a failure: a person or a program created it for a reason.
-    pub(crate) fn found<T>(self, path: &Path, answer: io::Result<T>) -> Result<Option<T>, SourceError> {
+    pub(crate) fn absent_as_none<T>(
+        self,
+        path: &Path,
+        answer: io::Result<T>,
+    ) -> Result<Option<T>, SourceError> {
         match answer {
             Ok(found) => Ok(Some(found)),
-            Err(error) if !is_absence(&error) => Err(refusal(&error)),
+            Err(error) if !is_absence(&error) => Err(source_error(&error)),
             Err(_) if self.has_dangling_link(path) => {
                 Err(SourceError::Unreadable("it is a symbolic link to nothing".to_owned()))
             }
@@ -142,8 +150,8 @@ impl PathBase<'_> {
     }
 }
 
-fn check(metadata: &Metadata, limit: u64) -> Result<(), SourceError> {
-    if let Some(kind) = other_kind(metadata.file_type()) {
+fn check_regular(metadata: &Metadata, limit: u64) -> Result<(), SourceError> {
+    if let Some(kind) = irregular_kind(metadata.file_type()) {
         return Err(SourceError::NotAFile(kind));
     }
     if metadata.len() > limit {
@@ -153,7 +161,7 @@ fn check(metadata: &Metadata, limit: u64) -> Result<(), SourceError> {
 }
 
 /// Returns the kind of a file, unless it is regular.
-fn other_kind(kind: FileType) -> Option<&'static str> {
+fn irregular_kind(kind: FileType) -> Option<&'static str> {
     if kind.is_file() {
         None
     } else if kind.is_dir() {
@@ -170,7 +178,7 @@ fn other_kind(kind: FileType) -> Option<&'static str> {
 }
 
 /// Reads `expected` bytes, or as many as there are by now: a file may grow while it is read.
-fn read(file: File, expected: u64, limit: u64) -> Result<Vec<u8>, SourceError> {
+fn read_all(file: File, expected: u64, limit: u64) -> Result<Vec<u8>, SourceError> {
     let unreadable = |why: &dyn ToString| SourceError::Unreadable(why.to_string());
     let mut bytes = allocate_buffer(expected).map_err(|error| unreadable(&error))?;
     // The standard library's file reads into memory that was not zeroed first.
@@ -196,7 +204,7 @@ pub(crate) fn is_absence(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG))
 }
 
-pub(crate) fn refusal(error: &io::Error) -> SourceError {
+pub(crate) fn source_error(error: &io::Error) -> SourceError {
     match Errno::from_io_error(error) {
         // cap-std's error for a path that leaves its directory: the only denial without an error number,
         // because it does not come from the system.

@@ -21,7 +21,7 @@ enum FileIdentity {
 
 /// Returns the files and folders below `root` that have several names by links. Skips git's and callsheet's
 /// own folders.
-pub fn shared_names(root: &Path) -> Vec<SharedName> {
+pub fn find_shared_names(root: &Path) -> Vec<SharedName> {
     let Ok(root) = root.canonicalize() else { return Vec::new() };
     let mut found: BTreeMap<FileIdentity, (BTreeSet<String>, bool)> = BTreeMap::new();
     let mut open = vec![root.clone()];
@@ -41,7 +41,7 @@ pub fn shared_names(root: &Path) -> Vec<SharedName> {
                 let Ok(target) = path.canonicalize() else { continue };
                 let Ok(real) = target.metadata() else { continue };
                 let mut add = |path: &Path| {
-                    let Some(name) = name_in(&root, path) else { return };
+                    let Some(name) = relative_name(&root, path) else { return };
                     let key = if real.is_file() && real.nlink() > 1 {
                         FileIdentity::File(real.dev(), real.ino())
                     } else {
@@ -55,7 +55,7 @@ pub fn shared_names(root: &Path) -> Vec<SharedName> {
                 add(&target);
             } else if meta.is_file() && meta.nlink() > 1 {
                 let names = found.entry(FileIdentity::File(meta.dev(), meta.ino())).or_default();
-                names.0.extend(name_in(&root, &path));
+                names.0.extend(relative_name(&root, &path));
             }
         }
     }
@@ -63,7 +63,7 @@ pub fn shared_names(root: &Path) -> Vec<SharedName> {
     shared.map(|(names, is_folder)| SharedName { paths: names.into_iter().collect(), is_folder }).collect()
 }
 
-fn name_in(root: &Path, path: &Path) -> Option<String> {
+fn relative_name(root: &Path, path: &Path) -> Option<String> {
     let name = path.strip_prefix(root).ok()?.to_str()?;
     // A link to the whole project gives every file of it two names.
     Some(if name.is_empty() { ".".to_owned() } else { name.to_owned() })
@@ -95,7 +95,7 @@ mod tests {
         symlink("gone", at("nothing")).unwrap();
         symlink(outside.path().join("o"), at("o1")).unwrap();
         symlink(outside.path().join("o"), at("o2")).unwrap();
-        let mut found = shared_names(dir.path());
+        let mut found = find_shared_names(dir.path());
         found.sort();
         let shared = |paths: &[&str], is_folder| SharedName {
             paths: paths.iter().map(ToString::to_string).collect(),

@@ -131,7 +131,7 @@ pub(crate) fn connect_in(dir: &Path, name: &str) -> io::Result<UnixStream> {
 
 /// Returns the process that connected, or that listens; `None` if this process cannot see it.
 #[cfg(target_os = "linux")]
-pub(crate) fn peer(stream: &UnixStream) -> Option<ProcessStamp> {
+pub(crate) fn peer_process(stream: &UnixStream) -> Option<ProcessStamp> {
     use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
     let peer = getsockopt(stream, PeerCredentials).ok()?;
     ProcessStamp::from_pid(peer.pid())
@@ -181,7 +181,7 @@ pub fn ask_guard(dir: &Path, request: &SubmissionRequest) -> Result<SubmissionPe
     let stream = connect_in(dir, SOCKET).map_err(gone)?;
     set_timeouts(&stream).map_err(gone)?;
     // Another process can put a socket of its own there.
-    let guard = peer(&stream).zip(ProcessStamp::own());
+    let guard = peer_process(&stream).zip(ProcessStamp::current());
     if cfg!(target_os = "linux") && guard.is_some_and(|(guard, own)| !own.descends_from(guard)) {
         return Err("this process does not belong to the run".into());
     }
@@ -233,7 +233,7 @@ pub(crate) struct SubmissionServer {
 impl SubmissionServer {
     /// Opens the gate's socket, and answers on it until the process ends.
     pub(crate) fn open(gate: SubmissionGate, forward: ForwardSubmission) -> io::Result<Arc<Self>> {
-        let guard = ProcessStamp::own().ok_or(io::ErrorKind::Unsupported)?;
+        let guard = ProcessStamp::current().ok_or(io::ErrorKind::Unsupported)?;
         let listener = listen_in(&gate.dir, SOCKET)?;
         let last = Mutex::new(Some(BTreeMap::new()));
         let desk = Arc::new(Self { gate, guard, forward, last, connections: AtomicUsize::new(0) });
@@ -246,7 +246,7 @@ impl SubmissionServer {
                     continue;
                 }
                 // Read now: the process may be gone later, and its id reused.
-                let peer = peer(&stream);
+                let peer = peer_process(&stream);
                 thread::spawn(move || {
                     // A client that is gone does not need an answer.
                     let _ = desk.serve(stream, peer);
@@ -271,7 +271,7 @@ impl SubmissionServer {
         if let Err(why) = self.check(&request, peer) {
             return send(&stream, &GateAnswer::No(why));
         }
-        if let Some(done) = self.before(&request) {
+        if let Some(done) = self.find_repeated(&request) {
             return send(&stream, &GateAnswer::Before(done));
         }
         send(&stream, &GateAnswer::Yes)?;
@@ -304,7 +304,7 @@ impl SubmissionServer {
         Ok(())
     }
 
-    fn before(&self, request: &SubmissionRequest) -> Option<Value> {
+    fn find_repeated(&self, request: &SubmissionRequest) -> Option<Value> {
         let last = self.last.lock().ok()?;
         let last = last.as_ref()?.get(&request.tool)?;
         (last.sha256 == request.sha256).then(|| last.done.clone())

@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 
 use callsheet_core::library::agent::TerminalSpec;
 
-use crate::ancestry::guard_words;
-use crate::environment::program;
+use crate::ancestry::guard_arguments;
+use crate::environment::new_command;
 use crate::guard::{GuardMessage, ORDER, SpawnRequest};
 use crate::process::StopFlag;
-use crate::submission::{listen_in, peer};
+use crate::submission::{listen_in, peer_process};
 use crate::trace::ProcessTrace;
 use crate::tree;
 use screen::{PaneScreen, ScreenState};
@@ -149,7 +149,7 @@ impl Tmux {
         // In the same tmux call: a program that ends at once must still be visible.
         let window = format!("={session}:");
         let keep = ["set-option", "-w", "-t", &window, "remain-on-exit", "on"];
-        let pane = self.both(&args, &keep)?;
+        let pane = self.run_both(&args, &keep)?;
         Ok(TmuxPane(pane.trim().to_owned()))
     }
 
@@ -169,10 +169,10 @@ impl Tmux {
         };
         let listener = listen_in(dir, ORDER).map_err(|error| failed(error.to_string()))?;
         let mut argv = vec![path(guard)?];
-        argv.extend(guard_words());
+        argv.extend(guard_arguments());
         argv.push(path(dir)?);
         let pane = self.open(&argv, &BTreeMap::new(), Path::new(&order.cwd))?;
-        let started = self.pane_pid(&pane).and_then(|pid| {
+        let started = self.read_pane_pid(&pane).and_then(|pid| {
             trace.add_guard(pid).map_err(|error| failed(error.to_string()))?;
             send_request(&listener, pid, order).map_err(|error| failed(error.to_string()))?
         });
@@ -184,13 +184,13 @@ impl Tmux {
     }
 
     /// Returns the id of the first process of a pane.
-    pub fn pane_pid(&self, pane: &TmuxPane) -> Result<i32, TerminalError> {
+    pub fn read_pane_pid(&self, pane: &TmuxPane) -> Result<i32, TerminalError> {
         let raw = self.run(&["display-message", "-p", "-t", &pane.0, "#{pane_pid}"], "")?;
         raw.trim().parse().map_err(|_| TerminalError::Tmux("there is no such pane".into()))
     }
 
     /// Finds an existing pane by the name that a person gives.
-    pub fn find(&self, target: &str) -> Result<TmuxPane, TerminalError> {
+    pub fn find_pane(&self, target: &str) -> Result<TmuxPane, TerminalError> {
         // A target with another first character is relative to the position of some client.
         if !target.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '%' | '=' | '_')) {
             return Err(TerminalError::Tmux(format!("there is no pane `{target}`")));
@@ -206,7 +206,7 @@ impl Tmux {
     }
 
     /// Waits until the agent accepts a line: its screen is ready, stays the same, and shows no dialog.
-    pub fn ready(
+    pub fn wait_until_ready(
         &self,
         pane: &TmuxPane,
         agent: &TerminalSpec,
@@ -217,12 +217,12 @@ impl Tmux {
         let settle = Duration::from_millis(agent.settle_ms);
         let mut last = (PaneScreen::default(), Instant::now());
         loop {
-            let screen = self.look(pane)?;
+            let screen = self.capture_screen(pane)?;
             if screen != last.0 {
                 last = (screen, Instant::now());
             }
             let stable = last.1.elapsed() >= settle;
-            match last.0.view(agent) {
+            match last.0.classify(agent) {
                 ScreenState::Ready if stable => return Ok(()),
                 ScreenState::Dialog(dialog) if stable => {
                     return Err(TerminalError::Dialog {
@@ -231,7 +231,7 @@ impl Tmux {
                     });
                 }
                 _ if begun.elapsed() > within => {
-                    return Err(TerminalError::NotReady { screen: last.0.shown() });
+                    return Err(TerminalError::NotReady { screen: last.0.to_text() });
                 }
                 _ => {}
             }
@@ -252,36 +252,36 @@ impl Tmux {
         if line.is_empty() || line.contains(char::is_control) {
             return Err(TerminalError::Tmux("only one line can be typed".into()));
         }
-        let before = self.look(pane)?;
-        if let ScreenState::Dialog(dialog) = before.view(agent) {
+        let before = self.capture_screen(pane)?;
+        if let ScreenState::Dialog(dialog) = before.classify(agent) {
             return Err(TerminalError::Dialog { name: dialog.name.clone(), todo: dialog.todo.clone() });
         }
         let buffer = format!("callsheet-{}", std::process::id());
         self.run(&["load-buffer", "-b", &buffer, "-"], line)?;
         self.run(&["paste-buffer", "-p", "-d", "-b", &buffer, "-t", &pane.0], "")?;
-        let typed = self.until(pane, SEEN_WITHIN, |screen| screen.is_written(agent, line))?;
+        let typed = self.wait_until(pane, SEEN_WITHIN, |screen| screen.is_written(agent, line))?;
         if let Err(screen) = typed {
             return Err(TerminalError::NotTyped { screen });
         }
         thread::sleep(BEFORE_ENTER);
         for enters in 1..=ENTERS {
             // A dialog that appeared meanwhile must not get the Enter.
-            if let ScreenState::Dialog(dialog) = self.look(pane)?.view(agent) {
+            if let ScreenState::Dialog(dialog) = self.capture_screen(pane)?.classify(agent) {
                 return Err(TerminalError::Dialog { name: dialog.name.clone(), todo: dialog.todo.clone() });
             }
             self.run(&["send-keys", "-t", &pane.0, "Enter"], "")?;
-            let sent = self.until(pane, SENT_WITHIN, |screen| !screen.is_written(agent, line))?;
+            let sent = self.wait_until(pane, SENT_WITHIN, |screen| !screen.is_written(agent, line))?;
             if sent.is_ok() {
                 return Ok(enters);
             }
         }
-        Err(TerminalError::Unsent { screen: self.look(pane)?.shown() })
+        Err(TerminalError::Unsent { screen: self.capture_screen(pane)?.to_text() })
     }
 
     /// Ends the program in a pane with everything that it started, and the server if it is our own.
     pub fn close(&self, pane: &TmuxPane, grace: Duration) -> Result<(), TerminalError> {
         let raw = self.run(&["display-message", "-p", "-t", &pane.0, "#{pane_pid}"], "")?;
-        if let Some(root) = raw.trim().parse().ok().and_then(|raw| tree::pid(raw).ok()) {
+        if let Some(root) = raw.trim().parse().ok().and_then(|raw| tree::to_pid(raw).ok()) {
             tree::terminate_tree(root, grace);
         }
         if self.server == TmuxServer::Usual {
@@ -295,7 +295,7 @@ impl Tmux {
     /// Ends all programs of a server of our own, and the server.
     pub fn close_all(&self, grace: Duration) -> Result<(), TerminalError> {
         for raw in self.run(&["list-panes", "-a", "-F", "#{pane_pid}"], "")?.lines() {
-            if let Some(root) = raw.parse().ok().and_then(|raw| tree::pid(raw).ok()) {
+            if let Some(root) = raw.parse().ok().and_then(|raw| tree::to_pid(raw).ok()) {
                 tree::terminate_tree(root, grace);
             }
         }
@@ -316,12 +316,12 @@ impl Tmux {
     }
 
     /// Returns all text that the pane has shown, with wrapped lines joined.
-    pub fn text(&self, pane: &TmuxPane) -> Result<String, TerminalError> {
+    pub fn capture_text(&self, pane: &TmuxPane) -> Result<String, TerminalError> {
         self.run(&["capture-pane", "-p", "-J", "-S", "-", "-t", &pane.0], "")
     }
 
     /// Polls the screen until `is_so` holds. Returns the screen if it does not hold in time.
-    fn until(
+    fn wait_until(
         &self,
         pane: &TmuxPane,
         within: Duration,
@@ -329,19 +329,19 @@ impl Tmux {
     ) -> Result<Result<(), String>, TerminalError> {
         let begun = Instant::now();
         loop {
-            let screen = self.look(pane)?;
+            let screen = self.capture_screen(pane)?;
             if is_so(&screen) {
                 return Ok(Ok(()));
             }
             if begun.elapsed() > within {
-                return Ok(Err(screen.shown()));
+                return Ok(Err(screen.to_text()));
             }
             thread::sleep(LOOK);
         }
     }
 
     /// Reads the screen of the pane, if a person in front of it could type.
-    fn look(&self, pane: &TmuxPane) -> Result<PaneScreen, TerminalError> {
+    fn capture_screen(&self, pane: &TmuxPane) -> Result<PaneScreen, TerminalError> {
         let state =
             self.run(&["display-message", "-p", "-t", &pane.0, "#{pane_dead} #{pane_in_mode}"], "")?;
         match state.trim() {
@@ -351,24 +351,24 @@ impl Tmux {
                 // tmux reports below that the pane is dead, which moves the program's last words out of
                 // sight.
                 let all = self.run(&["capture-pane", "-p", "-S", "-50", "-t", &pane.0], "")?;
-                Err(TerminalError::Dead { screen: PaneScreen::new(&all).shown() })
+                Err(TerminalError::Dead { screen: PaneScreen::new(&all).to_text() })
             }
         }
     }
 
     fn run(&self, args: &[&str], input: &str) -> Result<String, TerminalError> {
-        self.told(&args.iter().map(|arg| plain(arg)).collect::<Vec<_>>(), input)
+        self.run_words(&args.iter().map(|arg| escape_semicolon(arg)).collect::<Vec<_>>(), input)
     }
 
     /// Runs two commands with nothing between them.
-    fn both(&self, first: &[&str], second: &[&str]) -> Result<String, TerminalError> {
-        let words = first.iter().map(|arg| plain(arg)).chain([";".to_owned()]);
-        self.told(&words.chain(second.iter().map(|arg| plain(arg))).collect::<Vec<_>>(), "")
+    fn run_both(&self, first: &[&str], second: &[&str]) -> Result<String, TerminalError> {
+        let words = first.iter().map(|arg| escape_semicolon(arg)).chain([";".to_owned()]);
+        self.run_words(&words.chain(second.iter().map(|arg| escape_semicolon(arg))).collect::<Vec<_>>(), "")
     }
 
-    fn told(&self, args: &[String], input: &str) -> Result<String, TerminalError> {
+    fn run_words(&self, args: &[String], input: &str) -> Result<String, TerminalError> {
         let failed = |error: std::io::Error| TerminalError::Tmux(error.to_string());
-        let mut command = program("tmux");
+        let mut command = new_command("tmux");
         if let TmuxServer::Own(name) = &self.server {
             command.args(["-L", name, "-f", "/dev/null"]);
         }
@@ -402,7 +402,8 @@ fn send_request(
     let stream = loop {
         match listener.accept() {
             Ok((stream, _))
-                if !cfg!(target_os = "linux") || peer(&stream).is_some_and(|peer| peer.pid == pid) =>
+                if !cfg!(target_os = "linux")
+                    || peer_process(&stream).is_some_and(|peer| peer.pid == pid) =>
             {
                 break stream;
             }
@@ -427,7 +428,7 @@ fn send_request(
 }
 
 /// Escapes a semicolon at the end of an argument: for tmux it ends the command.
-fn plain(arg: &str) -> String {
+fn escape_semicolon(arg: &str) -> String {
     match arg.strip_suffix(';') {
         Some(rest) => format!("{rest}\\;"),
         None => arg.to_owned(),

@@ -17,8 +17,8 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::ancestry::{self, ProcessStamp, ProcessStat, look_up};
-use crate::read::read_own;
+use crate::ancestry::{self, ProcessStamp, ProcessStat, read_stat};
+use crate::read::read_own_text;
 
 /// The environment variable that all processes of a run have.
 pub(crate) const MARK: &str = "CALLSHEET_GUARDED";
@@ -62,28 +62,28 @@ impl std::fmt::Display for LivingProcess {
 impl ProcessTrace {
     /// Prepares the traces of a run before its first process starts, and keeps them in `dir`.
     pub fn create(run: &str, dir: &Path) -> io::Result<Self> {
-        let kept = KeptTrace { boot: boot_id(), cgroup: make_cgroup(run) };
+        let kept = KeptTrace { boot: read_boot_id(), cgroup: create_cgroup(run) };
         let trace = Self { run: run.to_owned(), dir: Some(dir.to_owned()), kept };
         let text = serde_json::to_string(&trace.kept).map_err(io::Error::other)?;
         let written =
-            private(&dir.join(TRACE_FILE), true).and_then(|mut file| file.write_all(text.as_bytes()));
+            open_private(&dir.join(TRACE_FILE), true).and_then(|mut file| file.write_all(text.as_bytes()));
         if written.is_err() {
-            trace.remove();
+            trace.remove_cgroup_dir();
         }
         written.map(|()| trace)
     }
 
     /// Opens the traces of a run that another process prepared.
     pub fn open(run: &str, dir: &Path) -> Self {
-        let text = read_own(&dir.join(TRACE_FILE)).unwrap_or_default();
+        let text = read_own_text(&dir.join(TRACE_FILE)).unwrap_or_default();
         let kept =
-            serde_json::from_str(&text).unwrap_or_else(|_| KeptTrace { boot: boot_id(), cgroup: None });
+            serde_json::from_str(&text).unwrap_or_else(|_| KeptTrace { boot: read_boot_id(), cgroup: None });
         Self { run: run.to_owned(), dir: Some(dir.to_owned()), kept }
     }
 
     /// Creates the traces of processes that no other process searches for.
-    pub(crate) fn unnamed(run: String) -> Self {
-        Self { run, dir: None, kept: KeptTrace { boot: boot_id(), cgroup: None } }
+    pub(crate) fn new_unnamed(run: String) -> Self {
+        Self { run, dir: None, kept: KeptTrace { boot: read_boot_id(), cgroup: None } }
     }
 
     /// Returns the name of the method that finds the processes of the run.
@@ -110,12 +110,12 @@ impl ProcessTrace {
     /// Records a guard of the run before it starts a process.
     pub(crate) fn add_guard(&self, pid: i32) -> io::Result<()> {
         let (Some(dir), Some(guard)) = (&self.dir, ProcessStamp::from_pid(pid)) else { return Ok(()) };
-        let mut file = private(&dir.join(GUARDS_FILE), false)?;
+        let mut file = open_private(&dir.join(GUARDS_FILE), false)?;
         file.write_all(format!("{} {}\n", guard.pid, guard.started).as_bytes())
     }
 
-    fn guards(&self) -> Vec<ProcessStamp> {
-        let text = self.dir.as_ref().and_then(|dir| read_own(&dir.join(GUARDS_FILE)));
+    fn read_guards(&self) -> Vec<ProcessStamp> {
+        let text = self.dir.as_ref().and_then(|dir| read_own_text(&dir.join(GUARDS_FILE)));
         let guard = |line: &str| {
             let (pid, started) = line.split_once(' ')?;
             Some(ProcessStamp { pid: pid.parse().ok()?, started: started.parse().ok()? })
@@ -124,17 +124,19 @@ impl ProcessTrace {
     }
 
     /// Returns the living processes of the run, guards included.
-    pub fn living(&self) -> Vec<LivingProcess> {
-        let found = self.find().into_iter();
-        found.map(|stat| LivingProcess { pid: stat.stamp.pid, name: program_name(stat.stamp.pid) }).collect()
+    pub fn living_processes(&self) -> Vec<LivingProcess> {
+        let found = self.find_processes().into_iter();
+        found
+            .map(|stat| LivingProcess { pid: stat.stamp.pid, name: read_program_name(stat.stamp.pid) })
+            .collect()
     }
 
-    fn find(&self) -> Vec<ProcessStat> {
-        if self.kept.boot != boot_id() {
+    fn find_processes(&self) -> Vec<ProcessStat> {
+        if self.kept.boot != read_boot_id() {
             return Vec::new();
         }
-        let guards = self.guards();
-        let in_cgroup = self.kept.cgroup.as_deref().map(members).unwrap_or_default();
+        let guards = self.read_guards();
+        let in_cgroup = self.kept.cgroup.as_deref().map(list_members).unwrap_or_default();
         let variable = format!("{MARK}={}", self.mark());
         let (own, token) = (std::process::id(), self.token());
         let is_of_run = |stat: &ProcessStat| {
@@ -142,45 +144,45 @@ impl ProcessTrace {
             in_cgroup.contains(&pid)
                 || guards.contains(&stat.stamp)
                 || guards.iter().any(|guard| is_in_session(stat, *guard))
-                || hard_limit(pid, "Max resident set") == Some(token)
+                || read_hard_limit(pid, "Max resident set") == Some(token)
                 || has_variable(pid, &variable)
         };
-        let others = processes().into_iter().filter(|stat| u32::try_from(stat.stamp.pid) != Ok(own));
+        let others = list_processes().into_iter().filter(|stat| u32::try_from(stat.stamp.pid) != Ok(own));
         others.filter(|stat| stat.is_alive() && is_of_run(stat)).collect()
     }
 
     /// Ends every process of the run: SIGTERM, then SIGKILL after `grace`. Returns those that are left.
-    pub fn end(&self, grace: Duration) -> Vec<LivingProcess> {
+    pub fn terminate(&self, grace: Duration) -> Vec<LivingProcess> {
         let begun = Instant::now();
         if !grace.is_zero() {
-            send(&self.find(), Signal::TERM);
+            send_signal(&self.find_processes(), Signal::TERM);
             // A stopped process takes SIGTERM when it continues.
-            send(&self.find(), Signal::CONT);
+            send_signal(&self.find_processes(), Signal::CONT);
         }
         loop {
-            let left = self.find();
+            let left = self.find_processes();
             if left.is_empty() || begun.elapsed() > grace + MAX_END {
-                return self.living();
+                return self.living_processes();
             }
             if begun.elapsed() >= grace {
-                send(&left, Signal::KILL);
+                send_signal(&left, Signal::KILL);
             }
             thread::sleep(BLINK);
         }
     }
 
     /// Sends SIGKILL to every process of the run that lives, and returns them.
-    pub(crate) fn end_now(&self) -> Vec<LivingProcess> {
-        let (living, found) = (self.living(), self.find());
-        send(&found, Signal::KILL);
+    pub(crate) fn kill_now(&self) -> Vec<LivingProcess> {
+        let (living, found) = (self.living_processes(), self.find_processes());
+        send_signal(&found, Signal::KILL);
         living
     }
 
     /// Waits until no process of the run lives. Returns those that are left after `patience`.
-    pub fn wait(&self, patience: Duration) -> Vec<LivingProcess> {
+    pub fn wait_until_empty(&self, patience: Duration) -> Vec<LivingProcess> {
         let begun = Instant::now();
         loop {
-            let left = self.living();
+            let left = self.living_processes();
             if left.is_empty() || begun.elapsed() >= patience {
                 return left;
             }
@@ -189,7 +191,7 @@ impl ProcessTrace {
     }
 
     /// Removes the cgroup of a run whose processes have ended.
-    pub fn remove(&self) {
+    pub fn remove_cgroup_dir(&self) {
         let Some(cgroup) = &self.kept.cgroup else { return };
         let begun = Instant::now();
         // A process leaves its cgroup some time after it ended.
@@ -204,11 +206,11 @@ impl ProcessTrace {
 /// How long after `grace` callsheet gives up, however fast a process starts others.
 const MAX_END: Duration = Duration::from_secs(10);
 
-fn private(path: &Path, fresh: bool) -> io::Result<fs::File> {
+fn open_private(path: &Path, fresh: bool) -> io::Result<fs::File> {
     OpenOptions::new().create(true).append(!fresh).write(true).truncate(fresh).mode(0o600).open(path)
 }
 
-fn send(processes: &[ProcessStat], signal: Signal) {
+fn send_signal(processes: &[ProcessStat], signal: Signal) {
     for stat in processes {
         // The process id may have been reused since it was looked up, but not within such a short time.
         if let Some(pid) = Pid::from_raw(stat.stamp.pid) {
@@ -220,17 +222,17 @@ fn send(processes: &[ProcessStat], signal: Signal) {
 /// Ends the orphans that this process adopted because their guard was killed. Returns whether there were any.
 /// A guard leads a session of its own and marks its processes, so an adopted process is a marked child of
 /// ours in a session that is not ours.
-pub(crate) fn end_adopted(guard: ProcessStamp) -> bool {
-    let Some(own) = look_up("self") else { return false };
+pub(crate) fn kill_adopted(guard: ProcessStamp) -> bool {
+    let Some(own) = read_stat("self") else { return false };
     let is_adopted = |stat: &ProcessStat| {
         stat.parent == own.stamp.pid
             && stat.session != own.session
             && stat.stamp.started >= guard.started
-            && hard_limit(stat.stamp.pid, "Max file locks") == Some(0)
+            && read_hard_limit(stat.stamp.pid, "Max file locks") == Some(0)
             && !ancestry::is_guard(stat.stamp.pid)
     };
-    let adopted: Vec<ProcessStat> = processes().into_iter().filter(is_adopted).collect();
-    send(&adopted, Signal::KILL);
+    let adopted: Vec<ProcessStat> = list_processes().into_iter().filter(is_adopted).collect();
+    send_signal(&adopted, Signal::KILL);
     for pid in adopted.iter().filter_map(|stat| Pid::from_raw(stat.stamp.pid)) {
         // Only this process can reap them.
         let _ = waitpid(Some(pid), WaitOptions::NOHANG);
@@ -263,7 +265,7 @@ pub(crate) fn set_token(token: u64) {
 pub(crate) fn set_token(_token: u64) {}
 
 /// Returns a hard resource limit of a process, which it cannot raise, by the system's name for it.
-fn hard_limit(pid: i32, name: &str) -> Option<u64> {
+fn read_hard_limit(pid: i32, name: &str) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().nth(1)?.parse().ok()
@@ -274,23 +276,23 @@ fn has_variable(pid: i32, variable: &str) -> bool {
     environment.split(|byte| *byte == 0).any(|known| known == variable.as_bytes())
 }
 
-fn program_name(pid: i32) -> String {
+fn read_program_name(pid: i32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
 }
 
-fn processes() -> Vec<ProcessStat> {
+fn list_processes() -> Vec<ProcessStat> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
-    entries.filter_map(|entry| look_up(entry.file_name().to_str().filter(|name| number(name))?)).collect()
+    entries.filter_map(|entry| read_stat(entry.file_name().to_str().filter(|name| number(name))?)).collect()
 }
 
 /// Returns the id of this boot of the system. Process ids mean nothing in another one.
-pub fn boot_id() -> String {
+pub fn read_boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim_end().to_owned()
 }
 
 /// Creates a cgroup for a run below our own, if version 2 is mounted and we may move processes there.
-fn make_cgroup(run: &str) -> Option<PathBuf> {
+fn create_cgroup(run: &str) -> Option<PathBuf> {
     if cfg!(debug_assertions) && std::env::var_os(TEST_WITHOUT_CGROUP).is_some() {
         return None;
     }
@@ -324,16 +326,16 @@ pub(crate) fn join_cgroup(cgroup: &Path) {
 }
 
 /// Returns every process in a cgroup and below.
-fn members(cgroup: &Path) -> BTreeSet<i32> {
+fn list_members(cgroup: &Path) -> BTreeSet<i32> {
     let text = fs::read_to_string(cgroup.join(PROCS)).unwrap_or_default();
     let mut found: BTreeSet<i32> = text.lines().filter_map(|line| line.parse().ok()).collect();
-    for below in below(cgroup) {
-        found.extend(members(&below));
+    for below in list_subgroups(cgroup) {
+        found.extend(list_members(&below));
     }
     found
 }
 
-fn below(cgroup: &Path) -> Vec<PathBuf> {
+fn list_subgroups(cgroup: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(cgroup).into_iter().flatten().flatten();
     entries
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
@@ -342,7 +344,7 @@ fn below(cgroup: &Path) -> Vec<PathBuf> {
 }
 
 fn remove_cgroup(cgroup: &Path) -> io::Result<()> {
-    below(cgroup).iter().try_for_each(|below| remove_cgroup(below))?;
+    list_subgroups(cgroup).iter().try_for_each(|below| remove_cgroup(below))?;
     fs::remove_dir(cgroup)
 }
 
@@ -352,7 +354,7 @@ mod tests {
 
     #[test]
     fn tokens_are_unique_unreachable_limits() {
-        let token = |run: &str| ProcessTrace::unnamed(run.into()).token();
+        let token = |run: &str| ProcessTrace::new_unnamed(run.into()).token();
         assert_ne!(token("a"), token("b"));
         assert_eq!(token("a"), token("a"));
         for run in 0..1000 {
@@ -365,18 +367,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let trace = ProcessTrace::create("here", dir.path()).unwrap();
         let own = i32::try_from(std::process::id()).unwrap();
-        let parent = look_up(&own.to_string()).unwrap().parent;
+        let parent = read_stat(&own.to_string()).unwrap().parent;
         trace.add_guard(parent).unwrap();
-        assert!(trace.living().iter().any(|process| process.pid == parent));
+        assert!(trace.living_processes().iter().any(|process| process.pid == parent));
         let text = fs::read_to_string(dir.path().join(TRACE_FILE)).unwrap();
-        fs::write(dir.path().join(TRACE_FILE), text.replace(&boot_id(), "another")).unwrap();
-        assert_eq!(ProcessTrace::open("here", dir.path()).living(), []);
-        trace.remove();
+        fs::write(dir.path().join(TRACE_FILE), text.replace(&read_boot_id(), "another")).unwrap();
+        assert_eq!(ProcessTrace::open("here", dir.path()).living_processes(), []);
+        trace.remove_cgroup_dir();
     }
 
     #[test]
     fn reused_pid_is_another_session() {
-        let own = look_up("self").unwrap();
+        let own = read_stat("self").unwrap();
         let leader = ProcessStamp::from_pid(own.session);
         let Some(leader) = leader else { return };
         assert!(is_in_session(&own, leader));

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use callsheet_core::delivery::at_paths;
+use callsheet_core::delivery::find_at_paths;
 use callsheet_core::delivery::receipt::ReceiptWatcher;
 use callsheet_core::library::agent::TranscriptSpec;
 
@@ -17,13 +17,13 @@ const LEVELS: usize = 4;
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Returns the `@path`s of the prompt that an agent in `worktree` would find.
-pub fn found_at_paths(prompt: &str, worktree: &Path) -> Vec<String> {
+pub fn existing_at_paths(prompt: &str, worktree: &Path) -> Vec<String> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let is_there = |path: &String| match (path.strip_prefix("~/"), &home) {
         (Some(rest), Some(home)) => home.join(rest).exists(),
         _ => worktree.join(path).exists(),
     };
-    at_paths(prompt).into_iter().filter(is_there).collect()
+    find_at_paths(prompt).into_iter().filter(is_there).collect()
 }
 
 /// Checks whether the transcript of `session` has the prompt among the agent's input. `env` holds the
@@ -37,7 +37,8 @@ pub fn transcript_has_prompt(
     let variable = |name: &str| env.get(name).map(OsString::from).or_else(|| std::env::var_os(name));
     let set = variable(&transcript.variable).filter(|value| !value.is_empty()).map(PathBuf::from);
     let root = set.or_else(|| Some(PathBuf::from(variable("HOME")?).join(&transcript.home)));
-    let Some(file) = root.and_then(|root| find(&root.join(&transcript.folder), session, LEVELS)) else {
+    let Some(file) = root.and_then(|root| find_session_file(&root.join(&transcript.folder), session, LEVELS))
+    else {
         return false;
     };
     let Ok(Some(file)) = open_file(&file) else { return false };
@@ -46,7 +47,7 @@ pub fn transcript_has_prompt(
 }
 
 /// Finds the file of a session: its name ends with the id.
-fn find(folder: &Path, session: &str, levels: usize) -> Option<PathBuf> {
+fn find_session_file(folder: &Path, session: &str, levels: usize) -> Option<PathBuf> {
     let wanted = format!("{session}.jsonl");
     let mut folders = Vec::new();
     for entry in std::fs::read_dir(folder).ok()?.flatten() {
@@ -61,5 +62,9 @@ fn find(folder: &Path, session: &str, levels: usize) -> Option<PathBuf> {
     }
     // The newest folder is the most likely one.
     folders.sort();
-    folders.iter().rev().filter(|_| levels > 0).find_map(|folder| find(folder, session, levels - 1))
+    folders
+        .iter()
+        .rev()
+        .filter(|_| levels > 0)
+        .find_map(|folder| find_session_file(folder, session, levels - 1))
 }

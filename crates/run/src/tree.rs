@@ -23,7 +23,7 @@ pub(crate) fn adopt_orphans() -> io::Result<()> {
     Ok(())
 }
 
-pub(crate) fn pid(raw: u32) -> io::Result<Pid> {
+pub(crate) fn to_pid(raw: u32) -> io::Result<Pid> {
     i32::try_from(raw).ok().and_then(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
@@ -35,10 +35,10 @@ pub(crate) fn signal_all(group: Pid, signal: Signal) {
 
 /// Sends a signal to all descendants of `root`.
 pub(crate) fn signal_below(root: Pid, signal: Signal) {
-    send(&below(root), signal);
+    send_signal(&find_descendants(root), signal);
 }
 
-fn send(pids: &[Pid], signal: Signal) {
+fn send_signal(pids: &[Pid], signal: Signal) {
     for pid in pids {
         // A process that is gone meanwhile needs no signal.
         let _ = kill_process(*pid, signal);
@@ -46,14 +46,14 @@ fn send(pids: &[Pid], signal: Signal) {
 }
 
 /// Terminates all descendants: SIGTERM, wait up to `grace` (less if `hurry()`), then SIGKILL.
-pub(crate) fn end(hurry: &dyn Fn() -> bool, grace: Duration) {
+pub(crate) fn terminate_descendants(hurry: &dyn Fn() -> bool, grace: Duration) {
     let begun = Instant::now();
     let mut hurried = false;
-    collect();
+    reap_children();
     signal_below(getpid(), Signal::TERM);
     loop {
-        collect();
-        if below(getpid()).is_empty() || begun.elapsed() > grace + MOST_TIME {
+        reap_children();
+        if find_descendants(getpid()).is_empty() || begun.elapsed() > grace + MOST_TIME {
             return;
         }
         hurried |= hurry();
@@ -66,19 +66,19 @@ pub(crate) fn end(hurry: &dyn Fn() -> bool, grace: Duration) {
 
 /// Ends a process that is not our child, and all its descendants.
 pub(crate) fn terminate_tree(root: Pid, grace: Duration) {
-    let mut all = below(root);
+    let mut all = find_descendants(root);
     all.push(root);
     let begun = Instant::now();
-    send(&all, Signal::TERM);
+    send_signal(&all, Signal::TERM);
     let is_there = |pid: &Pid| is_alive(*pid);
     while all.iter().any(is_there) && begun.elapsed() < grace + MOST_TIME {
         if begun.elapsed() >= grace {
-            send(&all, Signal::KILL);
+            send_signal(&all, Signal::KILL);
         }
         thread::sleep(BLINK);
         // Before their parent is gone, its new children can still be found.
         let more: Vec<Pid> =
-            all.iter().flat_map(|pid| below(*pid)).filter(|pid| !all.contains(pid)).collect();
+            all.iter().flat_map(|pid| find_descendants(*pid)).filter(|pid| !all.contains(pid)).collect();
         all.extend(more);
     }
 }
@@ -93,13 +93,13 @@ fn is_alive(pid: Pid) -> bool {
 }
 
 /// Collects every child that ended, so that none stays a zombie.
-fn collect() {
+fn reap_children() {
     while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
 }
 
 /// Returns all descendants of `root`, except zombies.
 #[cfg(target_os = "linux")]
-pub(crate) fn below(root: Pid) -> Vec<Pid> {
+pub(crate) fn find_descendants(root: Pid) -> Vec<Pid> {
     let mut all: Vec<(i32, i32)> = Vec::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {

@@ -57,7 +57,7 @@ pub(crate) struct WalkLimits {
 
 /// Walks through `dir`, a path inside `root`, each directory before its contents; returns false if there is
 /// no such directory. `meet` can end the walk.
-pub(crate) fn walk(
+pub(crate) fn walk_dir(
     root: &Dir,
     dir: &Path,
     reach: &WalkLimits,
@@ -67,14 +67,14 @@ pub(crate) fn walk(
     let is_root = dir == Path::new(".");
     // The added dot asks for a directory, so that the walk does not wait for a FIFO by that name.
     let real = if is_root { Ok(PathBuf::new()) } else { root.canonicalize(dir.join(".")) };
-    let Some(real) = PathBase::Within(root).found(dir, real)? else {
+    let Some(real) = PathBase::Within(root).absent_as_none(dir, real)? else {
         return Ok(false);
     };
     let real = real.strip_prefix(".").unwrap_or(&real);
     let opened = root
         .open_dir(if real.as_os_str().is_empty() { Path::new(".") } else { real })
-        .and_then(|dir| open(&dir, "."));
-    let Some((handle, found)) = PathBase::Within(root).found(dir, opened)? else {
+        .and_then(|dir| open_dir(&dir, "."));
+    let Some((handle, found)) = PathBase::Within(root).absent_as_none(dir, opened)? else {
         return Ok(false);
     };
     let mut walk = DirectoryWalk {
@@ -86,7 +86,7 @@ pub(crate) fn walk(
         meet,
     };
     walk.add_rules_above()?;
-    walk.level(&Arc::new(handle), found, reach.depth.min(MAX_DEPTH)).map(|_| true)
+    walk.walk_level(&Arc::new(handle), found, reach.depth.min(MAX_DEPTH)).map(|_| true)
 }
 
 struct DirectoryWalk<'a> {
@@ -115,7 +115,7 @@ struct DirectoryEntry {
 }
 
 impl DirectoryWalk<'_> {
-    fn level(
+    fn walk_level(
         &mut self,
         handle: &Arc<OwnedFd>,
         mut found: Vec<DirectoryEntry>,
@@ -125,17 +125,17 @@ impl DirectoryWalk<'_> {
         if found.iter().any(|found| found.name == RULES_FILE) {
             self.add_rules(&self.at.clone())?;
         }
-        found.retain(|found| self.shows(found));
+        found.retain(|found| self.is_shown(found));
         let done = match depth {
             0 if found.is_empty() => ControlFlow::Continue(()),
             0 => (self.meet)(WalkItem::NotEntered),
-            _ => self.entries(handle, found, depth)?,
+            _ => self.walk_entries(handle, found, depth)?,
         };
         self.rules.truncate(outer);
         Ok(done)
     }
 
-    fn entries(
+    fn walk_entries(
         &mut self,
         holder: &Arc<OwnedFd>,
         mut found: Vec<DirectoryEntry>,
@@ -177,17 +177,17 @@ impl DirectoryWalk<'_> {
         depth: usize,
     ) -> Result<ControlFlow<()>, SourceError> {
         if name != ".git"
-            && let Ok((handle, found)) = open(holder, name)
+            && let Ok((handle, found)) = open_dir(holder, name)
         {
             self.at.push(name);
-            let done = self.level(&Arc::new(handle), found, depth);
+            let done = self.walk_level(&Arc::new(handle), found, depth);
             self.at.pop();
             return done;
         }
         Ok((self.meet)(WalkItem::NotEntered))
     }
 
-    fn shows(&self, found: &DirectoryEntry) -> bool {
+    fn is_shown(&self, found: &DirectoryEntry) -> bool {
         if self.ignored {
             return true;
         }
@@ -228,9 +228,9 @@ impl DirectoryWalk<'_> {
             let (path, why) = (path.display(), why.to_string());
             SourceError::Unreadable(format!("its rules in `{path}` cannot be used: {why}"))
         };
-        let bytes = PathBase::Within(self.root).bytes(&path, MAX_RULES_BYTES);
+        let bytes = PathBase::Within(self.root).read_bytes(&path, MAX_RULES_BYTES);
         if let Some(bytes) = bytes.map_err(|error| unusable(&error))? {
-            let globs = globs(&bytes, false).map_err(|error| unusable(&error))?;
+            let globs = parse_rules(&bytes, false).map_err(|error| unusable(&error))?;
             self.rules.push(GitignoreFile { dir: dir.to_owned(), globs });
         }
         Ok(())
@@ -238,7 +238,7 @@ impl DirectoryWalk<'_> {
 }
 
 /// Parses the rules of one file, for paths that are relative to its folder.
-pub(crate) fn globs(rules: &[u8], any_case: bool) -> Result<Gitignore, ignore::Error> {
+pub(crate) fn parse_rules(rules: &[u8], any_case: bool) -> Result<Gitignore, ignore::Error> {
     // With `.` the matcher takes paths as they are. It would cut off any other directory by its bytes, such
     // as `a` off `ab/c`.
     let mut builder = GitignoreBuilder::new(".");
@@ -255,7 +255,7 @@ pub(crate) fn globs(rules: &[u8], any_case: bool) -> Result<Gitignore, ignore::E
 }
 
 /// Opens the directory `name` in another one, and reads its entries.
-fn open(holder: impl AsFd, name: &str) -> io::Result<(OwnedFd, Vec<DirectoryEntry>)> {
+fn open_dir(holder: impl AsFd, name: &str) -> io::Result<(OwnedFd, Vec<DirectoryEntry>)> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = openat(holder, name, flags, Mode::empty())?;
     let mut found = Vec::new();

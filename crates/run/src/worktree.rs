@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::git::{Git, GitError, text};
+use crate::git::{Git, GitError, lossy_text};
 
 /// A checkout of its own for a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,19 +19,19 @@ pub struct Worktree {
 }
 
 /// Returns the path where the worktree of the task is, or would be created.
-pub fn worktree_place(git: &Git, home: &Path, task: &str) -> Result<PathBuf, GitError> {
-    let name = file_name(task);
-    Ok(there(git, &format!("callsheet/{name}"))?.unwrap_or_else(|| home.join(name)))
+pub fn find_worktree_path(git: &Git, home: &Path, task: &str) -> Result<PathBuf, GitError> {
+    let name = task_file_name(task);
+    Ok(find_checked_out(git, &format!("callsheet/{name}"))?.unwrap_or_else(|| home.join(name)))
 }
 
 /// Returns the worktree that has the branch checked out, if it is still a folder.
-fn there(git: &Git, branch: &str) -> Result<Option<PathBuf>, GitError> {
-    let of_branch = listed(git)?.into_iter().find(|(_, of)| of.as_deref() == Some(branch));
+fn find_checked_out(git: &Git, branch: &str) -> Result<Option<PathBuf>, GitError> {
+    let of_branch = list_worktrees(git)?.into_iter().find(|(_, of)| of.as_deref() == Some(branch));
     Ok(of_branch.map(|(path, _)| path).filter(|path| path.is_dir()))
 }
 
 /// Returns the worktree of the task, below `home`; creates it from the present commit if there is none.
-pub fn worktree(git: &Git, home: &Path, task: &str) -> Result<Worktree, GitError> {
+pub fn ensure_worktree(git: &Git, home: &Path, task: &str) -> Result<Worktree, GitError> {
     ensure_worktree_from(git, home, task, || Ok("HEAD".to_owned()))
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn ensure_worktree_from(
     task: &str,
     start: impl FnOnce() -> Result<String, GitError>,
 ) -> Result<Worktree, GitError> {
-    let name = file_name(task);
+    let name = task_file_name(task);
     let branch = format!("callsheet/{name}");
     let path = home.join(&name);
     let shown = path
@@ -51,10 +51,10 @@ pub(crate) fn ensure_worktree_from(
     // No agent has worked in an unfinished worktree: the process that created it was killed.
     let unfinished = home.join(format!("{name}.unfinished"));
     if unfinished.symlink_metadata().is_ok() {
-        let _ = git.done(&["worktree", "remove", "--force", "--force", "--end-of-options", shown], "");
+        let _ = git.run_checked(&["worktree", "remove", "--force", "--force", "--end-of-options", shown], "");
         let _ = std::fs::remove_dir_all(&path);
     }
-    if let Some(path) = there(git, &branch)? {
+    if let Some(path) = find_checked_out(git, &branch)? {
         return Ok(Worktree { path, branch, fresh: false });
     }
     if path.symlink_metadata().is_ok() {
@@ -66,7 +66,8 @@ pub(crate) fn ensure_worktree_from(
     std::fs::create_dir_all(home).map_err(failed)?;
     std::fs::write(&unfinished, "").map_err(failed)?;
     let full = format!("refs/heads/{branch}");
-    let exists = git.done(&["rev-parse", "--verify", "--quiet", "--end-of-options", &full], "").is_ok();
+    let exists =
+        git.run_checked(&["rev-parse", "--verify", "--quiet", "--end-of-options", &full], "").is_ok();
     // Forced twice, because git still knows a worktree whose folder was removed, and locks one that it did
     // not finish.
     let mut args = vec!["worktree", "add", "--force", "--force", "--quiet", "--no-checkout"];
@@ -75,10 +76,10 @@ pub(crate) fn ensure_worktree_from(
         None => args.extend(["--end-of-options", shown, &branch]),
         Some(start) => args.extend(["-b", &branch, "--end-of-options", shown, start]),
     }
-    git.done(&args, "")?;
+    git.run_checked(&args, "")?;
     if let Err(error) = check_out(git, &path) {
         // The first error is the one that a person must know.
-        let _ = git.done(&["worktree", "remove", "--force", "--end-of-options", shown], "");
+        let _ = git.run_checked(&["worktree", "remove", "--force", "--end-of-options", shown], "");
         return Err(error);
     }
     std::fs::remove_file(&unfinished).map_err(failed)?;
@@ -89,15 +90,15 @@ pub(crate) fn ensure_worktree_from(
 /// with the rest.
 fn check_out(git: &Git, path: &Path) -> Result<(), GitError> {
     let odd = || GitError { what: "worktree".into(), why: format!("`{}` is no worktree", path.display()) };
-    let made = Git::at(path)?.filter(|made| made.is_of_same_repository(git)).ok_or_else(odd)?;
+    let made = Git::open(path)?.filter(|made| made.is_of_same_repository(git)).ok_or_else(odd)?;
     let head = made.head()?.ok_or_else(odd)?;
-    made.done(&["read-tree", "--reset", "-u", &head], "").map(drop)
+    made.run_checked(&["read-tree", "--reset", "-u", &head], "").map(drop)
 }
 
 /// Returns every worktree, and the branch that is checked out there.
-fn listed(git: &Git) -> Result<Vec<(PathBuf, Option<String>)>, GitError> {
+fn list_worktrees(git: &Git) -> Result<Vec<(PathBuf, Option<String>)>, GitError> {
     let mut all: Vec<(PathBuf, Option<String>)> = Vec::new();
-    for line in text(&git.done(&["worktree", "list", "--porcelain", "-z"], "")?).split('\0') {
+    for line in lossy_text(&git.run_checked(&["worktree", "list", "--porcelain", "-z"], "")?).split('\0') {
         if let Some(path) = line.strip_prefix("worktree ") {
             all.push((PathBuf::from(path), None));
         } else if let (Some(branch), Some(last)) = (line.strip_prefix("branch refs/heads/"), all.last_mut()) {
@@ -108,7 +109,7 @@ fn listed(git: &Git) -> Result<Vec<(PathBuf, Option<String>)>, GitError> {
 }
 
 /// Returns a task's id as part of a branch and of a path. An unusable id gets a unique name instead.
-fn file_name(task: &str) -> String {
+fn task_file_name(task: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let good =
         task.starts_with(|c: char| c.is_ascii_alphanumeric()) && task.chars().all(plain) && task.len() <= 64;
@@ -123,13 +124,13 @@ fn file_name(task: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::file_name;
+    use super::task_file_name;
 
     #[test]
     fn task_names_are_safe_and_unique() {
-        assert_eq!(file_name("T-12"), "T-12");
+        assert_eq!(task_file_name("T-12"), "T-12");
         let odd = ["-x", "../../x", "a/b", "a b", "", ".git", "x.lock", "a~b", "é", "a\nb"];
-        let names: Vec<String> = odd.iter().map(|task| file_name(task)).collect();
+        let names: Vec<String> = odd.iter().map(|task| task_file_name(task)).collect();
         for name in &names {
             assert!(
                 name.starts_with("task-") && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'),

@@ -15,14 +15,14 @@ pub fn now() -> String {
 
 /// Returns the time `days` days before `time`, in the same format; `None` if `time` has another format.
 pub(crate) fn days_before(time: &str, days: u64) -> Option<String> {
-    let (seconds, micros) = read(time)?;
+    let (seconds, micros) = parse_time(time)?;
     let span = i64::try_from(days).unwrap_or(i64::MAX).saturating_mul(DAY);
     Some(format_time(seconds.saturating_sub(span), micros))
 }
 
 /// Returns the time `days` days after `time`, in the same format; `None` if `time` has another format.
 pub(crate) fn days_after(time: &str, days: u64) -> Option<String> {
-    let (seconds, micros) = read(time)?;
+    let (seconds, micros) = parse_time(time)?;
     let span = i64::try_from(days).unwrap_or(i64::MAX).saturating_mul(DAY);
     Some(format_time(seconds.saturating_add(span), micros))
 }
@@ -30,7 +30,7 @@ pub(crate) fn days_after(time: &str, days: u64) -> Option<String> {
 /// Returns whether a clock with this time can be right: not before callsheet existed, and not at the last
 /// time of all.
 pub(crate) fn is_possible(time: &str) -> bool {
-    time > "2020" && time < LAST && read(time).is_some()
+    time > "2020" && time < LAST && parse_time(time).is_some()
 }
 
 /// Returns a unique id that sorts behind all earlier ones, as far as the clock allows.
@@ -89,7 +89,7 @@ fn format_time(seconds: i64, micros: u32) -> String {
 }
 
 /// Parses a time. Returns `None` unless [`format_time`] would return the same text.
-fn read(time: &str) -> Option<(i64, u32)> {
+fn parse_time(time: &str) -> Option<(i64, u32)> {
     let number = |from: usize, to: usize| {
         let digits = time.get(from..to).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
         digits.parse::<i64>().ok()
@@ -156,7 +156,10 @@ mod tests {
         assert!(texts.windows(2).all(|two| two[0] <= two[1]));
         for (seconds, text) in all.iter().zip(&texts) {
             let inside = (FIRST_SECOND..=LAST_SECOND).contains(seconds);
-            assert_eq!(read(text), Some(if inside { (*seconds, 5) } else { read(text).unwrap() }));
+            assert_eq!(
+                parse_time(text),
+                Some(if inside { (*seconds, 5) } else { parse_time(text).unwrap() })
+            );
             let day_before = days_before(text, 1).unwrap();
             assert!(day_before < *text || text == FIRST, "{text}");
             assert!(days_after(text, 1).unwrap() > *text || text.as_str() > "9999-12-30", "{text}");
@@ -169,7 +172,11 @@ mod tests {
             "2026-02-30T00:00:00.000000Z",
             "2026-1-01T00:00:00.000000Z",
         ] {
-            assert_eq!((read(odd), days_before(odd, 1), is_possible(odd)), (None, None, false), "{odd}");
+            assert_eq!(
+                (parse_time(odd), days_before(odd, 1), is_possible(odd)),
+                (None, None, false),
+                "{odd}"
+            );
         }
     }
 

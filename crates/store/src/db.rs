@@ -14,13 +14,13 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 
+use crate::database_file::{DatabaseFile, ReadMethod, choose_method, find_file};
 use crate::error::LedgerError;
 use crate::migrate::SchemaMigration;
-use crate::patience::LedgerTimeouts;
 use crate::pg::{PostgresDatabase, WRITERS};
-use crate::private::private_file;
-use crate::reading::{DatabaseFile, ReadMethod, find, way};
+use crate::private_file::make_private;
 use crate::row::{SqlParam, SqlRow, SqlValue};
+use crate::timeouts::LedgerTimeouts;
 
 /// Database engine of a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,21 +64,25 @@ pub fn sqlite_version() -> &'static str {
 }
 
 impl DatabaseConnection {
-    pub(crate) fn memory() -> Result<Self, LedgerError> {
+    pub(crate) fn open_memory() -> Result<Self, LedgerError> {
         check_version(rusqlite::version_number())?;
         Ok(Self::Sqlite(Connection::open_in_memory()?, None))
     }
 
     /// Opens a database in an unnamed file, so that its contents need not fit into memory.
-    pub(crate) fn temporary() -> Result<Self, LedgerError> {
+    pub(crate) fn open_temporary() -> Result<Self, LedgerError> {
         check_version(rusqlite::version_number())?;
         Ok(Self::Sqlite(Connection::open("")?, None))
     }
 
     /// Opens a file, and creates it if `create` is set. Only its owner can read it, whatever the umask is.
-    pub(crate) fn sqlite(path: &Path, create: bool, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
+    pub(crate) fn open_sqlite(
+        path: &Path,
+        create: bool,
+        patience: LedgerTimeouts,
+    ) -> Result<Self, LedgerError> {
         check_version(rusqlite::version_number())?;
-        let path = private_file(path, create)?;
+        let path = make_private(path, create)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
@@ -86,13 +90,15 @@ impl DatabaseConnection {
         connection.busy_timeout(patience.lock)?;
         let mut db = Self::Sqlite(connection, None);
         // Records and packed texts take one to three KB each: with smaller pages, a quarter would stay empty.
-        db.batch("PRAGMA page_size = 8192")?;
+        db.execute_batch("PRAGMA page_size = 8192")?;
         // A database from a cloned repository must not run its own code.
-        db.batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA synchronous = FULL")?;
+        db.execute_batch(
+            "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA synchronous = FULL",
+        )?;
         // A change of the mode does not itself wait for other connections.
         let start = Instant::now();
         loop {
-            match db.batch("PRAGMA journal_mode = WAL") {
+            match db.execute_batch("PRAGMA journal_mode = WAL") {
                 Err(LedgerError::Locked) if start.elapsed() < patience.lock => {
                     thread::sleep(Duration::from_millis(5))
                 }
@@ -105,12 +111,12 @@ impl DatabaseConnection {
     /// Opens a file to read it. Writes nothing: neither the file, nor its mode, nor any file beside it. The only
     /// exceptions are the files that SQLite needs to read beside a writer: it creates them if it can, and removes
     /// them again.
-    pub(crate) fn sqlite_to_read(path: &Path, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
+    pub(crate) fn open_sqlite_to_read(path: &Path, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
         check_version(rusqlite::version_number())?;
-        let mut found = find(path)?;
+        let mut found = find_file(path)?;
         let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let (read_only, read_write) = (OpenFlags::SQLITE_OPEN_READ_ONLY, OpenFlags::SQLITE_OPEN_READ_WRITE);
-        let connection = match way(&mut found)? {
+        let connection = match choose_method(&mut found)? {
             ReadMethod::Beside => Connection::open_with_flags(&found.path, flags | read_write)?,
             ReadMethod::Frozen(uri) => {
                 Connection::open_with_flags(uri, flags | read_only | OpenFlags::SQLITE_OPEN_URI)?
@@ -119,9 +125,9 @@ impl DatabaseConnection {
         };
         connection.busy_timeout(patience.lock)?;
         let mut db = Self::Sqlite(connection, Some(Box::new(found)));
-        db.batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON")?;
+        db.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON")?;
         // There may be no place on the disk for sorting.
-        db.batch("PRAGMA temp_store = MEMORY")?;
+        db.execute_batch("PRAGMA temp_store = MEMORY")?;
         Ok(db)
     }
 
@@ -133,16 +139,16 @@ impl DatabaseConnection {
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(patience)?;
         let mut db = Self::Sqlite(connection, None);
-        db.batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON")?;
+        db.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON")?;
         Ok(db)
     }
 
-    pub(crate) fn postgres(url: &str, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
+    pub(crate) fn open_postgres(url: &str, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
         Ok(Self::Postgres(Box::new(PostgresDatabase::connect(url, false, patience)?)))
     }
 
     /// Connects without creating anything: for users with read access only, and for replicas.
-    pub(crate) fn postgres_to_read(url: &str, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
+    pub(crate) fn open_postgres_to_read(url: &str, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
         Ok(Self::Postgres(Box::new(PostgresDatabase::connect(url, true, patience)?)))
     }
 
@@ -168,7 +174,7 @@ impl DatabaseConnection {
                 let mut statement = connection.prepare_cached(sql)?;
                 Ok(statement.execute(rusqlite::params_from_iter(params))? as u64)
             }
-            Self::Postgres(postgres) => postgres.execute(sql, &bound(params)),
+            Self::Postgres(postgres) => postgres.execute(sql, &bind_params(params)),
         }
     }
 
@@ -194,61 +200,61 @@ impl DatabaseConnection {
                 }
             }
             Self::Postgres(postgres) => {
-                let rows = postgres.query(sql, &bound(params))?;
+                let rows = postgres.query(sql, &bind_params(params))?;
                 rows.iter().map(|row| Ok(SqlRow(values_from_postgres(row)?.into_iter()))).collect()
             }
         }
     }
 
     /// Runs statements that have neither parameters nor results.
-    pub(crate) fn batch(&mut self, sql: &str) -> Result<(), LedgerError> {
+    pub(crate) fn execute_batch(&mut self, sql: &str) -> Result<(), LedgerError> {
         match self {
             Self::Sqlite(connection, _) => Ok(connection.execute_batch(sql)?),
-            Self::Postgres(postgres) => postgres.batch(sql),
+            Self::Postgres(postgres) => postgres.execute_batch(sql),
         }
     }
 
     /// Runs `work` as a whole or not at all, under the write lock.
-    pub(crate) fn alone<T>(
+    pub(crate) fn with_write_lock<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
-        self.begin("BEGIN IMMEDIATE", "BEGIN")?;
+        self.begin_transaction("BEGIN IMMEDIATE", "BEGIN")?;
         let done = match self {
             Self::Sqlite(..) => Ok(()),
             // Held until the end of the transaction, so that numbers are in the order of the commits.
-            Self::Postgres(_) => self.batch(&format!("SELECT pg_advisory_xact_lock({WRITERS})")),
+            Self::Postgres(_) => self.execute_batch(&format!("SELECT pg_advisory_xact_lock({WRITERS})")),
         };
         let done = done.and_then(|()| work(self));
-        self.end(done)
+        self.end_transaction(done)
     }
 
     /// Starts a snapshot: until [`Self::end`], reads do not see concurrent writes.
     pub(crate) fn begin_snapshot(&mut self) -> Result<(), LedgerError> {
-        self.begin("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        self.begin_transaction("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     }
 
-    fn begin(&mut self, sqlite: &'static str, postgres: &str) -> Result<(), LedgerError> {
+    fn begin_transaction(&mut self, sqlite: &'static str, postgres: &str) -> Result<(), LedgerError> {
         match self {
             Self::Sqlite(..) => self.execute(sqlite, &[]).map(drop)?,
-            Self::Postgres(_) => self.batch(postgres)?,
+            Self::Postgres(_) => self.execute_batch(postgres)?,
         }
         self.set_in_transaction(true);
         Ok(())
     }
 
     /// Commits a transaction, or rolls it back if it failed.
-    pub(crate) fn end<T>(&mut self, done: Result<T, LedgerError>) -> Result<T, LedgerError> {
+    pub(crate) fn end_transaction<T>(&mut self, done: Result<T, LedgerError>) -> Result<T, LedgerError> {
         let done = done.and_then(|value| {
             match self {
                 Self::Sqlite(..) => self.execute("COMMIT", &[]).map(drop)?,
-                Self::Postgres(_) => self.batch("COMMIT")?,
+                Self::Postgres(_) => self.execute_batch("COMMIT")?,
             }
             Ok(value)
         });
         if done.is_err() {
             // The transaction and the connection may be gone already; then nothing was written.
-            let _ = self.batch("ROLLBACK");
+            let _ = self.execute_batch("ROLLBACK");
         }
         self.set_in_transaction(false);
         done
@@ -278,8 +284,8 @@ impl DatabaseConnection {
         }
         // A migration can change a statement of an earlier one, so the same migrations define the expected
         // schema.
-        let mut model = Self::memory()?;
-        known.iter().try_for_each(|migration| model.batch(migration.sql))?;
+        let mut model = Self::open_memory()?;
+        known.iter().try_for_each(|migration| model.execute_batch(migration.sql))?;
         let mut wanted: BTreeSet<String> = model.schema()?.into_iter().filter_map(|(_, sql)| sql).collect();
         for (name, sql) in self.schema()? {
             if !sql.is_some_and(|sql| wanted.remove(&sql)) {
@@ -304,7 +310,7 @@ impl DatabaseConnection {
     }
 
     /// Returns those of these blobs that the database has.
-    pub(crate) fn known_blobs(&mut self, digests: &[Digest]) -> Result<BTreeSet<Digest>, LedgerError> {
+    pub(crate) fn find_known_blobs(&mut self, digests: &[Digest]) -> Result<BTreeSet<Digest>, LedgerError> {
         match self {
             Self::Sqlite(connection, _) => {
                 // One transaction for all of them, because each query would lock and unlock the file.
@@ -338,7 +344,7 @@ impl DatabaseConnection {
     }
 
     /// Returns the faults that the database itself finds in its pages and indices.
-    pub(crate) fn integrity(&mut self) -> Result<Vec<String>, LedgerError> {
+    pub(crate) fn integrity_check(&mut self) -> Result<Vec<String>, LedgerError> {
         if self.engine() == DatabaseEngine::Postgres {
             return Ok(Vec::new());
         }
@@ -361,18 +367,18 @@ impl DatabaseConnection {
         let odd = || LedgerError::Failed(format!("`{}` is not UTF-8", path.display()));
         let path = path.to_str().ok_or_else(odd)?;
         // SQLite treats the copy as a change of a read-only connection.
-        self.batch("PRAGMA query_only = OFF")?;
-        self.batch(&format!("VACUUM INTO '{}'", path.replace('\'', "''")))
+        self.execute_batch("PRAGMA query_only = OFF")?;
+        self.execute_batch(&format!("VACUUM INTO '{}'", path.replace('\'', "''")))
     }
 
     /// Returns the space of removed content to the file system.
     pub(crate) fn shrink(&mut self) -> Result<(), LedgerError> {
         match self.engine() {
-            DatabaseEngine::Sqlite => self.batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)"),
+            DatabaseEngine::Sqlite => self.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)"),
             // One by one: several statements at once would form a transaction, and `VACUUM` cannot run in
             // one.
             DatabaseEngine::Postgres => {
-                self.batch("VACUUM blobs").and_then(|()| self.batch("VACUUM records"))
+                self.execute_batch("VACUUM blobs").and_then(|()| self.execute_batch("VACUUM records"))
             }
         }
     }
@@ -438,7 +444,7 @@ impl ToSql for SqlParam<'_> {
     to_sql_checked!();
 }
 
-fn bound<'p>(params: &'p [SqlParam<'p>]) -> Vec<&'p (dyn ToSql + Sync)> {
+fn bind_params<'p>(params: &'p [SqlParam<'p>]) -> Vec<&'p (dyn ToSql + Sync)> {
     params.iter().map(|param| param as &(dyn ToSql + Sync)).collect()
 }
 
@@ -477,7 +483,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger.db");
         let DatabaseConnection::Sqlite(connection, _) =
-            DatabaseConnection::sqlite(&path, true, LedgerTimeouts::default()).unwrap()
+            DatabaseConnection::open_sqlite(&path, true, LedgerTimeouts::default()).unwrap()
         else {
             panic!("another engine")
         };
@@ -490,7 +496,7 @@ mod tests {
         let mode = connection.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0)).unwrap();
         assert_eq!(mode, "wal");
         let DatabaseConnection::Sqlite(connection, _) =
-            DatabaseConnection::sqlite_to_read(&path, LedgerTimeouts::default()).unwrap()
+            DatabaseConnection::open_sqlite_to_read(&path, LedgerTimeouts::default()).unwrap()
         else {
             panic!("another engine")
         };

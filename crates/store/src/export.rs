@@ -16,7 +16,9 @@ use sha2::{Digest as _, Sha256};
 use crate::clock::now;
 use crate::db::DatabaseConnection;
 use crate::error::LedgerError;
-use crate::ledger::{Head, Ledger, MOST_TEXT, RecordDraft, append, head, index, put_blobs};
+use crate::ledger::{
+    Head, Ledger, MOST_TEXT, RecordDraft, append_record, index_record, put_blobs, read_head,
+};
 use crate::read::{PAGE, StoredRecord, records_after};
 use crate::row::SqlParam;
 
@@ -87,7 +89,7 @@ struct ExportWriter<'w> {
 }
 
 impl ExportWriter<'_> {
-    fn line(&mut self, line: &ExportLine) -> Result<(), LedgerError> {
+    fn write_line(&mut self, line: &ExportLine) -> Result<(), LedgerError> {
         let mut text = serde_json::to_string(line).map_err(|error| LedgerError::Failed(error.to_string()))?;
         text.push('\n');
         if text.len() as u64 > MOST_LINE {
@@ -101,11 +103,11 @@ impl ExportWriter<'_> {
     }
 
     /// Writes all pieces of a text but the last, and returns the last.
-    fn parts<'t>(&mut self, text: &'t str) -> Result<&'t str, LedgerError> {
+    fn write_parts<'t>(&mut self, text: &'t str) -> Result<&'t str, LedgerError> {
         let mut rest = text;
         while rest.len() > PIECE {
             let (part, after) = rest.split_at(rest.floor_char_boundary(PIECE));
-            self.line(&ExportLine::Part { text: part.to_owned() })?;
+            self.write_line(&ExportLine::Part { text: part.to_owned() })?;
             rest = after;
         }
         Ok(rest)
@@ -118,23 +120,23 @@ fn write_failure(error: &io::Error) -> LedgerError {
 
 /// Writes an export.
 pub fn export(ledger: &mut Ledger, scope: &ExportScope, out: &mut dyn Write) -> Result<(), LedgerError> {
-    ledger.read_snapshot(|ledger| export_as_it_is(ledger, scope, out))
+    ledger.read_snapshot(|ledger| export_snapshot(ledger, scope, out))
 }
 
-fn export_as_it_is(ledger: &mut Ledger, scope: &ExportScope, out: &mut dyn Write) -> Result<(), LedgerError> {
+fn export_snapshot(ledger: &mut Ledger, scope: &ExportScope, out: &mut dyn Write) -> Result<(), LedgerError> {
     let Head { seq, chain } = ledger.head()?;
     let mut writer = ExportWriter { out, hash: Sha256::new(), lines: 0 };
-    writer.line(&ExportLine::CallsheetExport {
+    writer.write_line(&ExportLine::CallsheetExport {
         version: VERSION,
         all: *scope == ExportScope::All,
         seq,
         chain,
     })?;
-    for sha256 in blobs(ledger, scope)? {
+    for sha256 in list_scope_blobs(ledger, scope)? {
         let text =
             ledger.blob(sha256)?.ok_or_else(|| LedgerError::damaged(format!("blob {sha256} is gone")))?;
-        let text = writer.parts(&text)?.to_owned();
-        writer.line(&ExportLine::Blob { sha256, text })?;
+        let text = writer.write_parts(&text)?.to_owned();
+        writer.write_line(&ExportLine::Blob { sha256, text })?;
     }
     let run = match scope {
         ExportScope::Run(run) => Some(run),
@@ -150,7 +152,7 @@ fn export_as_it_is(ledger: &mut Ledger, scope: &ExportScope, out: &mut dyn Write
         }
     }
     let (lines, sha256) = (writer.lines, Digest(writer.hash.clone().finalize().into()));
-    writer.line(&ExportLine::End { lines, sha256 })?;
+    writer.write_line(&ExportLine::End { lines, sha256 })?;
     writer.out.flush().map_err(|error| write_failure(&error))
 }
 
@@ -167,9 +169,9 @@ fn write_record(
         Some(id) => Ok(id),
         None => Ok(None),
     };
-    let payload = record.payload.as_deref().map(|payload| writer.parts(payload)).transpose()?;
+    let payload = record.payload.as_deref().map(|payload| writer.write_parts(payload)).transpose()?;
     let payload = payload.map(str::to_owned);
-    writer.line(&ExportLine::Record(Box::new(RecordLine {
+    writer.write_line(&ExportLine::Record(Box::new(RecordLine {
         seq,
         run: id(record.run)?,
         flow: id(record.flow)?,
@@ -182,10 +184,10 @@ fn write_record(
     })))
 }
 
-fn blobs(ledger: &mut Ledger, scope: &ExportScope) -> Result<BTreeSet<Digest>, LedgerError> {
+fn list_scope_blobs(ledger: &mut Ledger, scope: &ExportScope) -> Result<BTreeSet<Digest>, LedgerError> {
     match scope {
         ExportScope::Run(run) => {
-            let composed = ledger.composed(run)?;
+            let composed = ledger.prompt_record(run)?;
             list_blobs(&composed).map_err(|lost| LedgerError::damaged(format!("run {run}: {lost}")))
         }
         ExportScope::All => {
@@ -211,7 +213,7 @@ pub struct ImportReport {
 /// Reads an export into a temporary ledger, which is removed when it is dropped. Checks everything on the
 /// way.
 pub fn read_export(file: &mut dyn BufRead) -> Result<Ledger, LedgerError> {
-    let mut ledger = Ledger::temporary()?;
+    let mut ledger = Ledger::open_temporary()?;
     import_all(&mut ledger, file, false)?;
     Ok(ledger)
 }
@@ -225,7 +227,8 @@ pub fn import(ledger: &mut Ledger, file: &mut dyn BufRead) -> Result<ImportRepor
 
 fn import_all(ledger: &mut Ledger, file: &mut dyn BufRead, mark: bool) -> Result<ImportReport, LedgerError> {
     let mut lines = ExportReader { file, hash: Sha256::new(), number: 0 };
-    let Ok(Some(ExportLine::CallsheetExport { version, all, seq, chain })) = lines.next(MOST_FIRST) else {
+    let Ok(Some(ExportLine::CallsheetExport { version, all, seq, chain })) = lines.read_line(MOST_FIRST)
+    else {
         return Err(LedgerError::damaged("this is no export of callsheet"));
     };
     if version > VERSION {
@@ -237,8 +240,8 @@ fn import_all(ledger: &mut Ledger, file: &mut dyn BufRead, mark: bool) -> Result
     let target = Head { seq, chain };
     let mut form = ExportChecker { all, target, ..ExportChecker::new() };
     let mut parts = TextAssembler { version, text: String::new(), lengths: Vec::new() };
-    ledger.alone(|db, zip| {
-        let empty = head(db)?.seq == 0;
+    ledger.with_write_lock(|db, zip| {
+        let empty = read_head(db)?.seq == 0;
         let mut importer = RecordImporter {
             whole: empty && all,
             known: BTreeMap::new(),
@@ -246,46 +249,50 @@ fn import_all(ledger: &mut Ledger, file: &mut dyn BufRead, mark: bool) -> Result
             done: ImportReport::default(),
         };
         loop {
-            match lines.next(MOST_LINE)? {
+            match lines.read_line(MOST_LINE)? {
                 Some(ExportLine::Part { text }) => {
-                    parts.add(&text).map_err(|why| lines.wrong(why))?;
+                    parts.add_part(&text).map_err(|why| lines.line_error(why))?;
                 }
                 Some(ExportLine::Blob { sha256: digest, text }) => {
-                    let text = parts.end(text).map_err(|why| lines.wrong(why))?;
+                    let text = parts.finish_text(text).map_err(|why| lines.line_error(why))?;
                     if sha256(&[text.as_bytes()]) != digest {
-                        return Err(lines.wrong(format!("blob {digest}: its text has another SHA-256")));
+                        return Err(lines.line_error(format!("blob {digest}: its text has another SHA-256")));
                     }
-                    form.blob(digest).map_err(|why| lines.wrong(why))?;
+                    form.check_blob(digest).map_err(|why| lines.line_error(why))?;
                     put_blobs(db, zip, &BTreeMap::from([(digest, text.into())]), BTreeMap::new())?;
                 }
                 Some(ExportLine::Record(mut record)) => {
                     record.payload = match record.payload.take() {
-                        Some(payload) => Some(parts.end(payload).map_err(|why| lines.wrong(why))?),
-                        None => parts.none().map_err(|why| lines.wrong(why)).map(|()| None)?,
+                        Some(payload) => {
+                            Some(parts.finish_text(payload).map_err(|why| lines.line_error(why))?)
+                        }
+                        None => {
+                            parts.expect_no_parts().map_err(|why| lines.line_error(why)).map(|()| None)?
+                        }
                     };
-                    check(&record, &mut form).map_err(|why| lines.wrong(why))?;
-                    if importer.wants(db, &record)? {
-                        add(db, zip, &record)?;
-                        importer.added(&record);
+                    check_record_line(&record, &mut form).map_err(|why| lines.line_error(why))?;
+                    if importer.is_wanted(db, &record)? {
+                        add_record(db, zip, &record)?;
+                        importer.count_added(&record);
                     }
                 }
                 Some(ExportLine::End { .. }) => {
-                    parts.none().map_err(|why| lines.wrong(why))?;
-                    form.end().map_err(|why| lines.wrong(why))?;
-                    lines.end()?;
+                    parts.expect_no_parts().map_err(|why| lines.line_error(why))?;
+                    form.check_end().map_err(|why| lines.line_error(why))?;
+                    lines.expect_end()?;
                     break;
                 }
                 Some(ExportLine::CallsheetExport { .. }) => {
-                    return Err(lines.wrong("a second export begins".into()));
+                    return Err(lines.line_error("a second export begins".into()));
                 }
-                None => return Err(lines.wrong("it ends too early".into())),
+                None => return Err(lines.line_error("it ends too early".into())),
             }
         }
         if mark && !importer.whole {
-            importer.mark(db, zip, target)?;
+            importer.mark_imported(db, zip, target)?;
         }
         let mut done = importer.done;
-        done.same_chain = importer.whole && head(db)? == target;
+        done.same_chain = importer.whole && read_head(db)? == target;
         if importer.whole && !done.same_chain {
             return Err(LedgerError::damaged("the export's records do not lead to the head that it tells"));
         }
@@ -302,42 +309,42 @@ struct ExportReader<'f> {
 impl ExportReader<'_> {
     /// Reads the next line, which must be spelled as an export writes it. Checks the last line against all
     /// lines before it.
-    fn next(&mut self, most: u64) -> Result<Option<ExportLine>, LedgerError> {
+    fn read_line(&mut self, most: u64) -> Result<Option<ExportLine>, LedgerError> {
         let mut text = String::new();
         let read = io::Read::take(&mut *self.file, most + 1).read_line(&mut text);
         if text.is_empty() {
-            read.map_err(|error| self.wrong(error.to_string()))?;
+            read.map_err(|error| self.line_error(error.to_string()))?;
             return Ok(None);
         }
         let before = Digest(self.hash.clone().finalize().into());
         self.hash.update(text.as_bytes());
         self.number += 1;
         if text.len() as u64 > most {
-            return Err(self.wrong(format!("it is longer than {most} bytes")));
+            return Err(self.line_error(format!("it is longer than {most} bytes")));
         }
-        let line = serde_json::from_str(&text).map_err(|error| self.wrong(error.to_string()))?;
+        let line = serde_json::from_str(&text).map_err(|error| self.line_error(error.to_string()))?;
         let mut same = ComparingWriter(text.strip_suffix('\n').unwrap_or_default().as_bytes());
         if serde_json::to_writer(&mut same, &line).is_err() || !same.0.is_empty() {
-            return Err(self.wrong("an export spells it in another way".into()));
+            return Err(self.line_error("an export spells it in another way".into()));
         }
         if let ExportLine::End { lines, sha256 } = line
             && (lines + 1 != self.number || sha256 != before)
         {
-            return Err(self.wrong("what stands before it has another SHA-256".into()));
+            return Err(self.line_error("what stands before it has another SHA-256".into()));
         }
         Ok(Some(line))
     }
 
     /// Checks that nothing is left.
-    fn end(&mut self) -> Result<(), LedgerError> {
+    fn expect_end(&mut self) -> Result<(), LedgerError> {
         let rest = self.file.fill_buf().map(<[u8]>::len);
-        match rest.map_err(|error| self.wrong(error.to_string()))? {
+        match rest.map_err(|error| self.line_error(error.to_string()))? {
             0 => Ok(()),
-            _ => Err(self.wrong("there is more after the end".into())),
+            _ => Err(self.line_error("there is more after the end".into())),
         }
     }
 
-    fn wrong(&self, why: String) -> LedgerError {
+    fn line_error(&self, why: String) -> LedgerError {
         LedgerError::damaged(format!("line {} of the export: {why}", self.number))
     }
 }
@@ -365,7 +372,7 @@ struct TextAssembler {
 }
 
 impl TextAssembler {
-    fn add(&mut self, text: &str) -> Result<(), String> {
+    fn add_part(&mut self, text: &str) -> Result<(), String> {
         if self.version < 2 {
             return Err("version 1 has no parts".into());
         }
@@ -378,11 +385,11 @@ impl TextAssembler {
     }
 
     /// Returns the whole text, which `last` ends.
-    fn end(&mut self, last: String) -> Result<String, String> {
+    fn finish_text(&mut self, last: String) -> Result<String, String> {
         if self.version < 2 || self.lengths.is_empty() && last.len() <= PIECE {
             return Ok(last);
         }
-        self.add(&last)?;
+        self.add_part(&last)?;
         let (text, lengths) = (std::mem::take(&mut self.text), std::mem::take(&mut self.lengths));
         let mut rest = text.as_str();
         let is_cut_there = |length: &usize| {
@@ -397,7 +404,7 @@ impl TextAssembler {
     }
 
     /// Checks that no pieces precede a line without a text.
-    fn none(&self) -> Result<(), String> {
+    fn expect_no_parts(&self) -> Result<(), String> {
         if self.lengths.is_empty() {
             Ok(())
         } else {
@@ -433,7 +440,7 @@ impl ExportChecker {
         }
     }
 
-    fn blob(&mut self, digest: Digest) -> Result<(), String> {
+    fn check_blob(&mut self, digest: Digest) -> Result<(), String> {
         if self.last.seq > 0 {
             return Err(format!("blob {digest} is not before the records"));
         }
@@ -444,7 +451,7 @@ impl ExportChecker {
         Ok(())
     }
 
-    fn record(&mut self, record: &RecordLine, event: Option<&Event>) -> Result<(), String> {
+    fn check_record(&mut self, record: &RecordLine, event: Option<&Event>) -> Result<(), String> {
         let place = format!("record {}", record.seq);
         if record.seq <= self.last.seq || record.seq > self.target.seq {
             return Err(format!("{place} is not in order"));
@@ -469,7 +476,7 @@ impl ExportChecker {
         Ok(())
     }
 
-    fn end(&self) -> Result<(), String> {
+    fn check_end(&self) -> Result<(), String> {
         if let Some(missing) = self.needed.difference(&self.blobs).next() {
             return Err(format!("blob {missing} is missing"));
         }
@@ -488,7 +495,7 @@ impl ExportChecker {
 }
 
 /// Checks a record against its digest and its link.
-fn check(record: &RecordLine, form: &mut ExportChecker) -> Result<(), String> {
+fn check_record_line(record: &RecordLine, form: &mut ExportChecker) -> Result<(), String> {
     let place = format!("record {}", record.seq);
     let mut event = None;
     if let Some(payload) = &record.payload {
@@ -505,10 +512,10 @@ fn check(record: &RecordLine, form: &mut ExportChecker) -> Result<(), String> {
         at: &record.at,
         payload: record.payload_sha256,
     };
-    if link.after(&record.before) != record.chain {
+    if link.link_after(&record.before) != record.chain {
         return Err(format!("{place}: its link in the chain is broken"));
     }
-    form.record(record, event.as_ref())
+    form.check_record(record, event.as_ref())
 }
 
 struct RecordImporter {
@@ -522,7 +529,7 @@ struct RecordImporter {
 }
 
 impl RecordImporter {
-    fn wants(&mut self, db: &mut DatabaseConnection, record: &RecordLine) -> Result<bool, LedgerError> {
+    fn is_wanted(&mut self, db: &mut DatabaseConnection, record: &RecordLine) -> Result<bool, LedgerError> {
         if self.whole {
             return Ok(true);
         }
@@ -546,7 +553,7 @@ impl RecordImporter {
     }
 
     /// Marks each added run and flow as not the ledger's own.
-    fn mark(
+    fn mark_imported(
         &self,
         db: &mut DatabaseConnection,
         zip: &mut zstd::bulk::Compressor<'static>,
@@ -566,19 +573,19 @@ impl RecordImporter {
                 payload: Some(&payload),
                 sha256: digest,
             };
-            let head = append(db, zip, &draft)?;
-            index(db, head.seq, run, &event)?;
+            let head = append_record(db, zip, &draft)?;
+            index_record(db, head.seq, run, &event)?;
         }
         Ok(())
     }
 
-    fn added(&mut self, record: &RecordLine) {
+    fn count_added(&mut self, record: &RecordLine) {
         self.done.records += 1;
         self.done.runs += usize::from(record.kind == "composed" && record.payload.is_some());
     }
 }
 
-fn add(
+fn add_record(
     db: &mut DatabaseConnection,
     zip: &mut zstd::bulk::Compressor<'static>,
     record: &RecordLine,
@@ -591,17 +598,17 @@ fn add(
         payload: record.payload.as_deref(),
         sha256: record.payload_sha256,
     };
-    let head = append(db, zip, &draft)?;
+    let head = append_record(db, zip, &draft)?;
     if let Some(payload) = &record.payload {
         let event = Event::read(&record.kind, payload).map_err(LedgerError::Damaged)?;
-        index(db, head.seq, record.run.as_ref(), &event)?;
+        index_record(db, head.seq, record.run.as_ref(), &event)?;
     }
     Ok(())
 }
 
 /// Returns the prompt of a run as an in-toto statement: its digest and its inputs.
-pub fn statement(ledger: &mut Ledger, run: &Id) -> Result<Value, LedgerError> {
-    let composed = ledger.composed(run)?;
+pub fn in_toto_statement(ledger: &mut Ledger, run: &Id) -> Result<Value, LedgerError> {
+    let composed = ledger.prompt_record(run)?;
     let materials = composed
         .snapshot
         .texts

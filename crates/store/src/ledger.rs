@@ -12,10 +12,10 @@ use crate::clock::now;
 use crate::db::{DatabaseConnection, DatabaseEngine};
 use crate::error::LedgerError;
 use crate::migrate::{check_readable, has_projects, migrate};
-use crate::patience::LedgerTimeouts;
-use crate::private::{WatchedFile, private_file};
+use crate::private_file::{WatchedFile, make_private};
 use crate::read::records_of;
 use crate::row::SqlParam;
+use crate::timeouts::LedgerTimeouts;
 
 /// Location of a ledger.
 #[derive(Clone, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Drop for Ledger {
         // Closing would write the log into a file that is not the ledger any more, by an index that may be
         // gone.
         if self.lost
-            && let Ok(none) = DatabaseConnection::memory()
+            && let Ok(none) = DatabaseConnection::open_memory()
         {
             std::mem::forget(std::mem::replace(&mut self.db, none));
         }
@@ -137,33 +137,41 @@ impl Ledger {
     /// Opens a ledger with the given mode and timeouts.
     pub fn connect(place: &LedgerUrl, mode: OpenMode, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
         let mut db = match (place, mode) {
-            (LedgerUrl::Sqlite(path), OpenMode::Read) => DatabaseConnection::sqlite_to_read(path, patience)?,
+            (LedgerUrl::Sqlite(path), OpenMode::Read) => {
+                DatabaseConnection::open_sqlite_to_read(path, patience)?
+            }
             (LedgerUrl::Sqlite(path), _) => {
-                return Self::new(DatabaseConnection::sqlite(path, mode == OpenMode::Create, patience)?)?
-                    .watch(path);
+                return Self::new(DatabaseConnection::open_sqlite(
+                    path,
+                    mode == OpenMode::Create,
+                    patience,
+                )?)?
+                .watch_file(path);
             }
             (LedgerUrl::Postgres(url), OpenMode::Read) => {
-                DatabaseConnection::postgres_to_read(url, patience)?
+                DatabaseConnection::open_postgres_to_read(url, patience)?
             }
-            (LedgerUrl::Postgres(url), _) => return Self::new(DatabaseConnection::postgres(url, patience)?),
-            (LedgerUrl::Memory, OpenMode::Read) => DatabaseConnection::memory()?,
-            (LedgerUrl::Memory, _) => return Self::new(DatabaseConnection::memory()?),
+            (LedgerUrl::Postgres(url), _) => {
+                return Self::new(DatabaseConnection::open_postgres(url, patience)?);
+            }
+            (LedgerUrl::Memory, OpenMode::Read) => DatabaseConnection::open_memory()?,
+            (LedgerUrl::Memory, _) => return Self::new(DatabaseConnection::open_memory()?),
         };
         check_readable(&mut db)?;
-        Self::around(db)
+        Self::from_connection(db)
     }
 
     /// Creates a temporary ledger that takes little memory and is removed when it is dropped.
-    pub(crate) fn temporary() -> Result<Self, LedgerError> {
-        Self::new(DatabaseConnection::temporary()?)
+    pub(crate) fn open_temporary() -> Result<Self, LedgerError> {
+        Self::new(DatabaseConnection::open_temporary()?)
     }
 
     fn new(mut db: DatabaseConnection) -> Result<Self, LedgerError> {
         migrate(&mut db)?;
-        Self::around(db)
+        Self::from_connection(db)
     }
 
-    fn around(db: DatabaseConnection) -> Result<Self, LedgerError> {
+    fn from_connection(db: DatabaseConnection) -> Result<Self, LedgerError> {
         let zip = zstd::bulk::Compressor::new(LEVEL)
             .map_err(|error| LedgerError::Failed(format!("zstd: {error}")))?;
         Ok(Self {
@@ -177,21 +185,21 @@ impl Ledger {
         })
     }
 
-    fn watch(mut self, path: &Path) -> Result<Self, LedgerError> {
+    fn watch_file(mut self, path: &Path) -> Result<Self, LedgerError> {
         self.watched = Some((WatchedFile::new(path)?, self.id()?));
         Ok(self)
     }
 
     /// Returns the ledger's own id; `None` if its schema is older than ids.
     pub fn id(&mut self) -> Result<Option<Id>, LedgerError> {
-        identity(&mut self.db)
+        read_id(&mut self.db)
     }
 
     /// Writes a whole copy of an SQLite ledger into a new file that only its owner can read. Closes the
     /// ledger.
     pub fn copy_into(mut self, path: &Path) -> Result<(), LedgerError> {
         self.db.copy_into(path)?;
-        private_file(path, false).map(drop)
+        make_private(path, false).map(drop)
     }
 
     /// Refuses later appends unless the chain contains `head`.
@@ -208,7 +216,7 @@ impl Ledger {
     /// all appended records. An open database does not notice by itself: it continues with the pages that it
     /// has in memory.
     pub fn check_files(&mut self) -> Result<(), LedgerError> {
-        match self.check_as(SHORT_LOOK, |_| Ok(())) {
+        match self.check_with(SHORT_LOOK, |_| Ok(())) {
             // An append waits for other writers, and reports it.
             Err(LedgerError::Locked) => Ok(()),
             seen => seen,
@@ -217,10 +225,10 @@ impl Ledger {
 
     /// Checks every page and every link too, which takes as long as reading the file.
     pub fn check_whole(&mut self) -> Result<(), LedgerError> {
-        self.check_as(LedgerTimeouts::default().lock, check_pages)
+        self.check_with(LedgerTimeouts::default().lock, check_pages)
     }
 
-    fn check_as(
+    fn check_with(
         &mut self,
         patience: Duration,
         more: impl FnOnce(&mut DatabaseConnection) -> Result<(), LedgerError>,
@@ -231,11 +239,11 @@ impl Ledger {
             let mut db = DatabaseConnection::reopen_sqlite(path, patience)?;
             // Concurrent appends must not be seen in part.
             db.begin_snapshot()?;
-            if identity(&mut db)? != *id {
+            if read_id(&mut db)? != *id {
                 return Err(LedgerError::damaged("it is another ledger"));
             }
-            head(&mut db)?;
-            follows(&mut db, last)?;
+            read_head(&mut db)?;
+            check_follows(&mut db, last)?;
             more(&mut db)
         };
         let changed = |error: LedgerError, path: &Path| {
@@ -248,7 +256,7 @@ impl Ledger {
         };
         let seen = watched
             .check()
-            .and_then(|()| look(watched.real()).map_err(|error| changed(error, watched.real())));
+            .and_then(|()| look(watched.real_path()).map_err(|error| changed(error, watched.real_path())));
         self.lost |= matches!(seen, Err(LedgerError::Damaged(_)));
         seen
     }
@@ -273,17 +281,17 @@ impl Ledger {
     }
 
     /// Stores a prompt: its texts, its run and its record, all of them or none. Returns the record's number.
-    pub fn compose(&mut self, kept: &RecordBundle) -> Result<u64, LedgerError> {
+    pub fn record_prompt(&mut self, kept: &RecordBundle) -> Result<u64, LedgerError> {
         let event = Event::Composed(kept.composed.clone());
-        self.put(Some(&kept.composed.run.id), None, &event, &kept.blobs)
+        self.put_record(Some(&kept.composed.run.id), None, &event, &kept.blobs)
     }
 
     /// Appends an event of a run or a flow. Returns the record's number.
     pub fn append(&mut self, run: Option<&Id>, flow: Option<&Id>, event: &Event) -> Result<u64, LedgerError> {
-        self.put(run, flow, event, &BTreeMap::new())
+        self.put_record(run, flow, event, &BTreeMap::new())
     }
 
-    fn put(
+    fn put_record(
         &mut self,
         run: Option<&Id>,
         flow: Option<&Id>,
@@ -292,11 +300,11 @@ impl Ledger {
     ) -> Result<u64, LedgerError> {
         let payload = event.payload().map_err(LedgerError::Failed)?;
         let sha256 = sha256(&[payload.as_bytes()]);
-        let zipped = self.zip_unknown(blobs)?;
+        let zipped = self.compress_unknown(blobs)?;
         self.check_files()?;
         let Self { db, zip, last, .. } = self;
-        let head = db.alone(|db| {
-            follows(db, last.as_ref())?;
+        let head = db.with_write_lock(|db| {
+            check_follows(db, last.as_ref())?;
             if let Some(run) = run.filter(|_| !matches!(event, Event::Composed(_))) {
                 check_run_exists(db, run)?;
             }
@@ -305,8 +313,8 @@ impl Ledger {
             let at = now();
             let draft =
                 RecordDraft { run, flow, kind: event.kind(), at: &at, payload: Some(&payload), sha256 };
-            let head = append(db, zip, &draft)?;
-            index(db, head.seq, run, event)?;
+            let head = append_record(db, zip, &draft)?;
+            index_record(db, head.seq, run, event)?;
             Ok(head)
         })?;
         self.set_head(head);
@@ -314,26 +322,27 @@ impl Ledger {
     }
 
     /// Compresses the blobs that are missing, before the transaction makes other processes wait.
-    pub(crate) fn zip_unknown(
+    pub(crate) fn compress_unknown(
         &mut self,
         blobs: &BTreeMap<Digest, SharedText>,
     ) -> Result<BTreeMap<Digest, Vec<u8>>, LedgerError> {
         let digests: Vec<Digest> = blobs.keys().copied().collect();
-        let known = if digests.is_empty() { Default::default() } else { self.db.known_blobs(&digests)? };
+        let known =
+            if digests.is_empty() { Default::default() } else { self.db.find_known_blobs(&digests)? };
         let unknown = blobs.iter().filter(|(digest, _)| !known.contains(digest));
         unknown.map(|(digest, text)| Ok((*digest, compress_text(&mut self.zip, text.as_bytes())?))).collect()
     }
 
     /// Runs `work` in one transaction.
-    pub(crate) fn alone<T>(
+    pub(crate) fn with_write_lock<T>(
         &mut self,
         work: impl FnOnce(&mut DatabaseConnection, &mut zstd::bulk::Compressor<'static>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
         self.check_files()?;
         let Self { db, zip, last, .. } = self;
-        let (done, head) = db.alone(|db| {
-            follows(db, last.as_ref())?;
-            Ok((work(db, zip)?, head(db)?))
+        let (done, head) = db.with_write_lock(|db| {
+            check_follows(db, last.as_ref())?;
+            Ok((work(db, zip)?, read_head(db)?))
         })?;
         self.set_head(head);
         Ok(done)
@@ -346,12 +355,12 @@ impl Ledger {
     ) -> Result<T, LedgerError> {
         self.db.begin_snapshot()?;
         let done = read(self);
-        self.db.end(done)
+        self.db.end_transaction(done)
     }
 
     /// Returns the head of the chain.
     pub fn head(&mut self) -> Result<Head, LedgerError> {
-        head(&mut self.db)
+        read_head(&mut self.db)
     }
 
     /// Returns whether nothing was ever recorded. The head alone does not prove it: a file can hold records
@@ -364,11 +373,11 @@ impl Ledger {
     /// Checks that a record could be written now, without writing one.
     pub fn check_write(&mut self) -> Result<(), LedgerError> {
         let undone = || LedgerError::Failed("undone".into());
-        let tried: Result<(), LedgerError> = self.alone(|db, zip| {
+        let tried: Result<(), LedgerError> = self.with_write_lock(|db, zip| {
             let sha256 = sha256(&[]);
             let draft =
                 RecordDraft { run: None, flow: None, kind: "removed", at: &now(), payload: None, sha256 };
-            append(db, zip, &draft)?;
+            append_record(db, zip, &draft)?;
             Err(undone())
         });
         match tried {
@@ -380,11 +389,11 @@ impl Ledger {
     /// Returns a text by its digest, or `None` if it is missing. A text that does not match its digest is
     /// damage.
     pub fn blob(&mut self, digest: Digest) -> Result<Option<SharedText>, LedgerError> {
-        blob(&mut self.db, digest)
+        read_blob(&mut self.db, digest)
     }
 
     /// Returns the prompt record of a run.
-    pub fn composed(&mut self, run: &Id) -> Result<Composed, LedgerError> {
+    pub fn prompt_record(&mut self, run: &Id) -> Result<Composed, LedgerError> {
         let record = records_of(&mut self.db, run, Some("composed"))?.into_iter().next();
         let record =
             record.ok_or_else(|| LedgerError::damaged(format!("run {run} has no record of its prompt")))?;
@@ -395,7 +404,10 @@ impl Ledger {
     }
 }
 
-pub(crate) fn blob(db: &mut DatabaseConnection, digest: Digest) -> Result<Option<SharedText>, LedgerError> {
+pub(crate) fn read_blob(
+    db: &mut DatabaseConnection,
+    digest: Digest,
+) -> Result<Option<SharedText>, LedgerError> {
     let sql = "SELECT size, zstd, packed FROM blobs WHERE sha256 = $1";
     let Some(mut row) = db.query(sql, &[SqlParam::Bytes(&digest.0)])?.into_iter().next() else {
         return Ok(None);
@@ -406,7 +418,7 @@ pub(crate) fn blob(db: &mut DatabaseConnection, digest: Digest) -> Result<Option
     let (bytes, packed) = (row.bytes(&format!("{place}: zstd"))?, row.int(&format!("{place}: packed"))?);
     let size = u64::try_from(size).ok().filter(|size| *size <= MOST_READ);
     let size = size.ok_or_else(|| wrong("its size is no size".into()))?;
-    let text = unzip(&bytes, packed, size).map_err(wrong)?;
+    let text = decompress_text(&bytes, packed, size).map_err(wrong)?;
     if text.len() as u64 != size {
         return Err(wrong("it has another size".into()));
     }
@@ -416,7 +428,7 @@ pub(crate) fn blob(db: &mut DatabaseConnection, digest: Digest) -> Result<Option
     Ok(Some(text.into()))
 }
 
-fn identity(db: &mut DatabaseConnection) -> Result<Option<Id>, LedgerError> {
+fn read_id(db: &mut DatabaseConnection) -> Result<Option<Id>, LedgerError> {
     if !has_projects(db)? {
         return Ok(None);
     }
@@ -425,10 +437,10 @@ fn identity(db: &mut DatabaseConnection) -> Result<Option<Id>, LedgerError> {
     Id::parse(&text).map(Some).ok_or_else(|| LedgerError::damaged("identity.id is not an id"))
 }
 
-pub(crate) fn head(db: &mut DatabaseConnection) -> Result<Head, LedgerError> {
+pub(crate) fn read_head(db: &mut DatabaseConnection) -> Result<Head, LedgerError> {
     let rows = db.query("SELECT seq, chain FROM head", &[])?;
     let mut row = rows.into_iter().next().ok_or_else(|| LedgerError::damaged("its head is gone"))?;
-    Ok(Head { seq: number(row.int("head.seq")?), chain: row.digest("head.chain")? })
+    Ok(Head { seq: to_seq(row.int("head.seq")?), chain: row.digest("head.chain")? })
 }
 
 /// Refuses to append to a run that retention has removed.
@@ -438,10 +450,10 @@ fn check_run_exists(db: &mut DatabaseConnection, run: &Id) -> Result<(), LedgerE
 }
 
 /// Checks that the chain contains an earlier head. A ledger that was rolled back or rewritten does not.
-fn follows(db: &mut DatabaseConnection, last: Option<&Head>) -> Result<(), LedgerError> {
+fn check_follows(db: &mut DatabaseConnection, last: Option<&Head>) -> Result<(), LedgerError> {
     let Some(last) = last.filter(|last| last.seq > 0) else { return Ok(()) };
-    let head = head(db)?;
-    let found = if head.seq == last.seq { Some(head.chain) } else { link(db, last.seq)? };
+    let head = read_head(db)?;
+    let found = if head.seq == last.seq { Some(head.chain) } else { read_link(db, last.seq)? };
     if head.seq >= last.seq && found == Some(last.chain) {
         return Ok(());
     }
@@ -456,21 +468,21 @@ fn check_pages(db: &mut DatabaseConnection) -> Result<(), LedgerError> {
     if let Some(line) = db.quick_check()?.first() {
         return Err(LedgerError::damaged(line.as_str()));
     }
-    let head = head(db)?;
+    let head = read_head(db)?;
     let mut last = Head { seq: 0, chain: Digest::ZERO };
     while last.seq < head.seq {
         let sql = "SELECT seq, run, flow, kind, at, payload_sha256, chain FROM records WHERE seq > $1 ORDER BY seq LIMIT 1000";
         let rows = db.query(sql, &[SqlParam::Int(last.seq as i64)])?;
         let before = last.seq;
         for mut row in rows {
-            let seq = number(row.int("records.seq")?);
+            let seq = to_seq(row.int("records.seq")?);
             let (run, flow) = (row.maybe_text("records.run")?, row.maybe_text("records.flow")?);
             let (kind, at) = (row.text("records.kind")?, row.text("records.at")?);
             let payload = row.digest("records.payload_sha256")?;
             let chain = row.digest("records.chain")?;
             let link =
                 ChainLink { seq, run: run.as_deref(), flow: flow.as_deref(), kind: &kind, at: &at, payload };
-            if seq != last.seq + 1 || link.after(&last.chain) != chain {
+            if seq != last.seq + 1 || link.link_after(&last.chain) != chain {
                 return Err(LedgerError::damaged(format!("record {} is not what it was", last.seq + 1)));
             }
             last = Head { seq, chain };
@@ -483,13 +495,13 @@ fn check_pages(db: &mut DatabaseConnection) -> Result<(), LedgerError> {
 }
 
 /// Returns the link of a record; `None` if there is no such record.
-pub(crate) fn link(db: &mut DatabaseConnection, seq: u64) -> Result<Option<Digest>, LedgerError> {
+pub(crate) fn read_link(db: &mut DatabaseConnection, seq: u64) -> Result<Option<Digest>, LedgerError> {
     let rows = db.query("SELECT chain FROM records WHERE seq = $1", &[SqlParam::Int(seq as i64)])?;
     rows.into_iter().next().map(|mut row| row.digest(&format!("records.chain of {seq}"))).transpose()
 }
 
 /// Converts a number, which is never negative unless it was tampered with. A tampered one follows no other.
-pub(crate) fn number(number: i64) -> u64 {
+pub(crate) fn to_seq(number: i64) -> u64 {
     number.unsigned_abs()
 }
 
@@ -509,14 +521,14 @@ pub(crate) fn compress_text(
 
 /// Returns the first bytes of the SHA-256 of packed bytes as a number. It detects a changed byte even if
 /// unpacking would not.
-pub(crate) fn packed(bytes: &[u8]) -> i64 {
+pub(crate) fn packed_checksum(bytes: &[u8]) -> i64 {
     let Digest([a, b, c, d, e, f, g, h, ..]) = sha256(&[bytes]);
     i64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
 /// Unpacks at most `most` bytes, and one more to detect a longer text.
-pub(crate) fn unzip(bytes: &[u8], check: i64, most: u64) -> Result<String, String> {
-    if packed(bytes) != check {
+pub(crate) fn decompress_text(bytes: &[u8], check: i64, most: u64) -> Result<String, String> {
+    if packed_checksum(bytes) != check {
         return Err("its packed bytes have another SHA-256".into());
     }
     let mut text = Vec::new();
@@ -538,13 +550,13 @@ pub(crate) fn put_blobs(
         return Ok(());
     }
     let others: Vec<Digest> = blobs.keys().copied().filter(|digest| !ready.contains_key(digest)).collect();
-    let known = db.known_blobs(&others)?;
+    let known = db.find_known_blobs(&others)?;
     for (digest, text) in blobs.iter().filter(|(digest, _)| !known.contains(digest)) {
         let bytes = match ready.remove(digest) {
             Some(bytes) => bytes,
             None => compress_text(zip, text.as_bytes())?,
         };
-        let (size, packed) = (SqlParam::Int(text.len() as i64), SqlParam::Int(packed(&bytes)));
+        let (size, packed) = (SqlParam::Int(text.len() as i64), SqlParam::Int(packed_checksum(&bytes)));
         let row = [SqlParam::Bytes(&digest.0), size, SqlParam::Bytes(&bytes), packed];
         db.execute(
             "INSERT INTO blobs (sha256, size, zstd, packed) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
@@ -555,25 +567,25 @@ pub(crate) fn put_blobs(
 }
 
 /// Appends a record, and moves the head.
-pub(crate) fn append(
+pub(crate) fn append_record(
     db: &mut DatabaseConnection,
     zip: &mut zstd::bulk::Compressor<'static>,
     draft: &RecordDraft<'_>,
 ) -> Result<Head, LedgerError> {
-    let head = head(db)?;
+    let head = read_head(db)?;
     let seq = head.seq + 1;
     let (run, flow) = (draft.run.map(Id::as_str), draft.flow.map(Id::as_str));
     let link = ChainLink { seq, run, flow, kind: draft.kind, at: draft.at, payload: draft.sha256 };
-    let chain = link.after(&head.chain);
+    let chain = link.link_after(&head.chain);
     let payload = draft.payload.map(|payload| compress_text(zip, payload.as_bytes())).transpose()?;
     let row = [
         SqlParam::Int(seq as i64),
-        SqlParam::maybe(run),
-        SqlParam::maybe(flow),
+        SqlParam::text_or_null(run),
+        SqlParam::text_or_null(flow),
         SqlParam::Text(draft.kind),
         SqlParam::Text(draft.at),
         payload.as_deref().map_or(SqlParam::Null, SqlParam::Bytes),
-        payload.as_deref().map_or(SqlParam::Null, |payload| SqlParam::Int(packed(payload))),
+        payload.as_deref().map_or(SqlParam::Null, |payload| SqlParam::Int(packed_checksum(payload))),
         SqlParam::Bytes(&draft.sha256.0),
         SqlParam::Bytes(&chain.0),
     ];
@@ -590,7 +602,7 @@ pub(crate) fn append(
 }
 
 /// Updates the list of runs for a record.
-pub(crate) fn index(
+pub(crate) fn index_record(
     db: &mut DatabaseConnection,
     seq: u64,
     run: Option<&Id>,
@@ -605,14 +617,14 @@ pub(crate) fn index(
             let row = [
                 SqlParam::Int(seq as i64),
                 SqlParam::Text(run.id.as_str()),
-                SqlParam::maybe(run.parent.as_ref().map(Id::as_str)),
-                SqlParam::maybe(run.task.as_deref()),
-                SqlParam::maybe(run.agent.as_deref()),
-                SqlParam::maybe(run.phase.as_deref()),
-                SqlParam::maybe(run.role.as_deref()),
+                SqlParam::text_or_null(run.parent.as_ref().map(Id::as_str)),
+                SqlParam::text_or_null(run.task.as_deref()),
+                SqlParam::text_or_null(run.agent.as_deref()),
+                SqlParam::text_or_null(run.phase.as_deref()),
+                SqlParam::text_or_null(run.role.as_deref()),
                 SqlParam::Text(&run.recipe),
                 SqlParam::Text(&run.started),
-                SqlParam::maybe(run.project.as_deref()),
+                SqlParam::text_or_null(run.project.as_deref()),
             ];
             db.execute(
                 "INSERT INTO runs (seq, id, parent, task, agent, phase, role, recipe, started, project)

@@ -6,29 +6,29 @@
 //! verify one.
 
 mod clock;
+mod database_file;
 mod db;
 mod error;
 mod export;
-mod gc;
 mod ledger;
 mod migrate;
-mod patience;
 mod pg;
-mod private;
-mod pseudo;
+mod private_file;
+mod pseudo_fs;
 mod read;
-mod reading;
+mod retention;
 mod row;
+mod timeouts;
 mod verify;
 
 pub use clock::{new_id, now};
 pub use db::{DatabaseEngine, sqlite_version};
 pub use error::LedgerError;
-pub use export::{ExportScope, ImportReport, export, import, read_export, statement};
-pub use gc::{RetentionPolicy, SweepReport};
+pub use export::{ExportScope, ImportReport, export, import, in_toto_statement, read_export};
 pub use ledger::{Head, Ledger, LedgerUrl, OpenMode};
 pub use migrate::{SchemaMigration, migrations};
-pub use patience::LedgerTimeouts;
-pub use pg::postgres_place;
+pub use pg::postgres_location;
 pub use read::{LogExcerpt, LogLine, ProjectFilter, RunFilter, RunRow, StoredRecord};
+pub use retention::{RetentionPolicy, SweepReport};
+pub use timeouts::LedgerTimeouts;
 pub use verify::{LedgerProblem, LedgerProblemKind, VerifyReport};

@@ -39,16 +39,17 @@ pub const fn migrations(engine: DatabaseEngine) -> &'static [SchemaMigration] {
 /// Brings the schema up to date. Fails if it cannot be used.
 pub(crate) fn migrate(db: &mut DatabaseConnection) -> Result<(), LedgerError> {
     let known = migrations(db.engine());
-    let applied = |db: &mut DatabaseConnection| if db.has_schema()? { applied(db) } else { Ok(Vec::new()) };
+    let applied =
+        |db: &mut DatabaseConnection| if db.has_schema()? { read_applied(db) } else { Ok(Vec::new()) };
     let first = applied(db)?;
-    check(&first, known)?;
+    check_applied(&first, known)?;
     if first.len() < known.len() {
-        db.alone(|db| {
+        db.with_write_lock(|db| {
             // Another process may have been faster.
             let done = applied(db)?;
-            check(&done, known)?;
+            check_applied(&done, known)?;
             for (at, migration) in known.iter().enumerate().skip(done.len()) {
-                db.batch(migration.sql)?;
+                db.execute_batch(migration.sql)?;
                 let digest = sha256(&[migration.sql.as_bytes()]).to_string();
                 let row = [
                     SqlParam::Int(at as i64 + 1),
@@ -74,11 +75,11 @@ pub(crate) fn migrate(db: &mut DatabaseConnection) -> Result<(), LedgerError> {
 /// Checks that a ledger opened for reading has our schema, of this version or an older one.
 pub(crate) fn check_readable(db: &mut DatabaseConnection) -> Result<(), LedgerError> {
     let known = migrations(db.engine());
-    let done = if db.has_schema()? { applied(db)? } else { Vec::new() };
+    let done = if db.has_schema()? { read_applied(db)? } else { Vec::new() };
     if done.is_empty() {
         return Err(LedgerError::NotThere(db.name()));
     }
-    check(&done, known)?;
+    check_applied(&done, known)?;
     db.check_schema(&known[..done.len()])
 }
 
@@ -89,7 +90,7 @@ pub(crate) fn has_projects(db: &mut DatabaseConnection) -> Result<bool, LedgerEr
 
 type AppliedMigration = (i64, String, String);
 
-fn applied(db: &mut DatabaseConnection) -> Result<Vec<AppliedMigration>, LedgerError> {
+fn read_applied(db: &mut DatabaseConnection) -> Result<Vec<AppliedMigration>, LedgerError> {
     let rows = db.query("SELECT number, name, sha256 FROM migrations ORDER BY number", &[])?;
     rows.into_iter()
         .map(|mut row| {
@@ -98,7 +99,7 @@ fn applied(db: &mut DatabaseConnection) -> Result<Vec<AppliedMigration>, LedgerE
         .collect()
 }
 
-fn check(applied: &[AppliedMigration], known: &[SchemaMigration]) -> Result<(), LedgerError> {
+fn check_applied(applied: &[AppliedMigration], known: &[SchemaMigration]) -> Result<(), LedgerError> {
     let newest = applied.last().map_or(0, |(number, ..)| *number);
     if newest > known.len() as i64 {
         return Err(LedgerError::Newer { found: newest, known: known.len() as i64 });

@@ -16,7 +16,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, Row, Statement};
 
 use crate::error::LedgerError;
-use crate::patience::LedgerTimeouts;
+use crate::timeouts::LedgerTimeouts;
 
 /// Advisory lock of all writers to a ledger on PostgreSQL; the number has no meaning.
 pub(crate) const WRITERS: u32 = 7_161_947;
@@ -55,7 +55,7 @@ impl PostgresDatabase {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = Some(runtime.map_err(|error| LedgerError::Failed(error.to_string()))?);
         let mut new = Self { config, to_read, patience, runtime, link: None, in_transaction: false };
-        new.open()?;
+        new.ensure_open()?;
         Ok(new)
     }
 
@@ -68,8 +68,8 @@ impl PostgresDatabase {
         sql: &'static str,
         params: &PostgresParams<'_>,
     ) -> Result<u64, LedgerError> {
-        self.ask(async |link| {
-            let statement = link.prepared(sql).await?;
+        self.send_request(async |link| {
+            let statement = link.prepare(sql).await?;
             link.client.execute(&statement, params).await
         })
     }
@@ -79,44 +79,44 @@ impl PostgresDatabase {
         sql: &'static str,
         params: &PostgresParams<'_>,
     ) -> Result<Vec<Row>, LedgerError> {
-        self.ask(async |link| {
-            let statement = link.prepared(sql).await?;
+        self.send_request(async |link| {
+            let statement = link.prepare(sql).await?;
             link.client.query(&statement, params).await
         })
     }
 
-    pub(crate) fn batch(&mut self, sql: &str) -> Result<(), LedgerError> {
-        self.ask(async |link| link.client.batch_execute(sql).await)
+    pub(crate) fn execute_batch(&mut self, sql: &str) -> Result<(), LedgerError> {
+        self.send_request(async |link| link.client.batch_execute(sql).await)
     }
 
     /// Sends a request, and waits for the answer as long as a statement may take.
-    fn ask<T>(
+    fn send_request<T>(
         &mut self,
         question: impl AsyncFnOnce(&mut ServerConnection) -> Result<T, tokio_postgres::Error>,
     ) -> Result<T, LedgerError> {
-        self.open()?;
-        let (Some(runtime), Some(link)) = (&self.runtime, &mut self.link) else { return Err(closed()) };
+        self.ensure_open()?;
+        let (Some(runtime), Some(link)) = (&self.runtime, &mut self.link) else { return Err(closed_error()) };
         let limit = self.patience.statement;
-        let answer = wait(runtime, limit, question(link));
+        let answer = wait_for(runtime, limit, question(link));
         if matches!(answer, Err(LedgerError::NoAnswer(_))) {
-            self.give_up();
+            self.disconnect();
         }
         answer
     }
 
     /// Ensures that there is an open connection. Does not reconnect during a transaction.
-    fn open(&mut self) -> Result<(), LedgerError> {
+    fn ensure_open(&mut self) -> Result<(), LedgerError> {
         if self.link.as_ref().is_some_and(|link| !link.client.is_closed()) {
             return Ok(());
         }
         if self.in_transaction {
-            return Err(closed());
+            return Err(closed_error());
         }
-        self.give_up();
-        let Some(runtime) = &self.runtime else { return Err(closed()) };
-        let (config, settings) = (&self.config, settings(self.to_read, self.patience));
+        self.disconnect();
+        let Some(runtime) = &self.runtime else { return Err(closed_error()) };
+        let (config, settings) = (&self.config, session_settings(self.to_read, self.patience));
         let limit = self.patience.connect;
-        let link = wait(runtime, limit, async {
+        let link = wait_for(runtime, limit, async {
             let (client, connection) = config.connect(NoTls).await?;
             // The next request reports why the connection ended.
             let task = tokio::spawn(async move { drop(connection.await) });
@@ -124,19 +124,19 @@ impl PostgresDatabase {
             Ok(ServerConnection { client, prepared: BTreeMap::new(), task })
         })?;
         self.link = Some(link);
-        let made = if self.to_read { Ok(()) } else { self.make_schema() };
+        let made = if self.to_read { Ok(()) } else { self.create_schema() };
         if made.is_err() {
-            self.give_up();
+            self.disconnect();
         }
         made
     }
 
-    fn make_schema(&mut self) -> Result<(), LedgerError> {
+    fn create_schema(&mut self) -> Result<(), LedgerError> {
         // A user who may only write to an existing ledger has no right to create a schema.
         let found = self.query("SELECT 1 FROM pg_namespace WHERE nspname = 'callsheet'", &[])?;
         if found.is_empty() {
             // Without the lock, two processes would collide.
-            self.batch(&format!(
+            self.execute_batch(&format!(
                 "BEGIN; SELECT pg_advisory_xact_lock({WRITERS}); CREATE SCHEMA IF NOT EXISTS callsheet; COMMIT"
             ))?;
         }
@@ -144,7 +144,7 @@ impl PostgresDatabase {
     }
 
     /// Closes the connection at once, without waiting for pending answers.
-    fn give_up(&mut self) {
+    fn disconnect(&mut self) {
         if let Some(link) = self.link.take() {
             link.task.abort();
         }
@@ -152,7 +152,7 @@ impl PostgresDatabase {
 }
 
 impl ServerConnection {
-    async fn prepared(&mut self, sql: &'static str) -> Result<Statement, tokio_postgres::Error> {
+    async fn prepare(&mut self, sql: &'static str) -> Result<Statement, tokio_postgres::Error> {
         if let Some(statement) = self.prepared.get(sql) {
             return Ok(statement.clone());
         }
@@ -175,11 +175,11 @@ impl Drop for PostgresDatabase {
     }
 }
 
-fn closed() -> LedgerError {
+fn closed_error() -> LedgerError {
     LedgerError::Failed("PostgreSQL: the connection is closed".into())
 }
 
-fn wait<T>(
+fn wait_for<T>(
     runtime: &Runtime,
     limit: Duration,
     answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
@@ -209,7 +209,7 @@ fn limit_timeouts(mut config: Config, patience: LedgerTimeouts) -> Config {
 }
 
 /// Returns the settings of every connection.
-fn settings(to_read: bool, patience: LedgerTimeouts) -> String {
+fn session_settings(to_read: bool, patience: LedgerTimeouts) -> String {
     let own = if to_read { "default_transaction_read_only = on" } else { "synchronous_commit = on" };
     let idle = if to_read { IDLE_READER } else { IDLE_WRITER };
     let milliseconds = |time: Duration| time.as_millis().max(1);
@@ -223,7 +223,7 @@ fn settings(to_read: bool, patience: LedgerTimeouts) -> String {
 }
 
 /// Returns the database of a URL without user and password: `postgres://HOST:PORT/DATABASE`.
-pub fn postgres_place(url: &str) -> Result<String, LedgerError> {
+pub fn postgres_location(url: &str) -> Result<String, LedgerError> {
     let config: Config = url.parse()?;
     let mut hosts: Vec<String> = config
         .get_hosts()

@@ -6,7 +6,7 @@ use callsheet_core::record::{
 
 use crate::db::DatabaseConnection;
 use crate::error::LedgerError;
-use crate::ledger::{Ledger, MOST_READ, number, unzip};
+use crate::ledger::{Ledger, MOST_READ, decompress_text, to_seq};
 use crate::migrate::has_projects;
 use crate::row::{SqlParam, SqlRow};
 
@@ -80,7 +80,7 @@ pub struct ProjectFilter {
 
 impl ProjectFilter {
     /// Returns whether the filter selects a run.
-    pub fn takes(&self, run: &Run) -> bool {
+    pub fn is_match(&self, run: &Run) -> bool {
         run.project.as_ref().map_or(self.unnamed, |project| *project == self.name)
     }
 }
@@ -133,7 +133,7 @@ pub struct LogExcerpt {
 impl Ledger {
     /// Returns the runs that a filter selects, the newest first.
     pub fn runs(&mut self, filter: &RunFilter) -> Result<Vec<RunRow>, LedgerError> {
-        runs(&mut self.db, filter)
+        list_runs(&mut self.db, filter)
     }
 
     /// Finds a run by its id, by the beginning of its id, or the `last` one.
@@ -167,7 +167,7 @@ impl Ledger {
              FROM runs WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 11"
         };
         let rows = self.db.query(sql, &[SqlParam::Text(&first), SqlParam::Text(&after)])?;
-        let mut rows: Vec<RunRow> = rows.into_iter().map(run_row).collect::<Result<_, _>>()?;
+        let mut rows: Vec<RunRow> = rows.into_iter().map(parse_run_row).collect::<Result<_, _>>()?;
         match rows.len() {
             0 => Err(LedgerError::NoRun(name.into())),
             1 => Ok(rows.remove(0)),
@@ -181,15 +181,15 @@ impl Ledger {
     }
 
     /// Summarizes the records of a run, without reading its whole output.
-    pub fn account(&mut self, run: &Id) -> Result<RunSummary, LedgerError> {
+    pub fn run_summary(&mut self, run: &Id) -> Result<RunSummary, LedgerError> {
         let rows = self.db.query(
             "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records
              WHERE run = $1 AND kind <> 'output' ORDER BY seq",
             &[SqlParam::Text(run.as_str())],
         )?;
-        let records: Vec<StoredRecord> = rows.into_iter().map(record).collect::<Result<_, _>>()?;
+        let records: Vec<StoredRecord> = rows.into_iter().map(parse_record).collect::<Result<_, _>>()?;
         let events: Vec<Option<Event>> = records.iter().map(StoredRecord::event).collect::<Result<_, _>>()?;
-        RunSummary::of(events.into_iter().flatten())
+        RunSummary::from_events(events.into_iter().flatten())
             .ok_or_else(|| LedgerError::damaged(format!("run {run} has no record of its prompt")))
     }
 
@@ -216,7 +216,7 @@ impl Ledger {
 
     /// Restores and checks the prompt of a run.
     pub fn prompt(&mut self, run: &Id) -> Result<String, LedgerError> {
-        let composed = self.composed(run)?;
+        let composed = self.prompt_record(run)?;
         let text = self.with_blobs(|blob| restore_text(&composed, blob))?;
         match callsheet_core::record::sha256(&[text.as_bytes()]) == composed.output.sha256 {
             true => Ok(text),
@@ -264,7 +264,7 @@ impl Ledger {
     }
 
     /// Passes the output of a run on a stream to `take`, record by record; `None` for a removed one.
-    pub fn each_output(
+    pub fn for_each_output(
         &mut self,
         run: &Id,
         stream: LogStream,
@@ -282,7 +282,7 @@ impl Ledger {
                 return Ok(());
             }
             for row in rows {
-                let record = record(row)?;
+                let record = parse_record(row)?;
                 seq = record.seq as i64;
                 match record.event()? {
                     Some(Event::Output(output)) if output.stream == stream => take(Some(output)),
@@ -317,7 +317,7 @@ impl Ledger {
     }
 }
 
-pub(crate) fn runs(db: &mut DatabaseConnection, filter: &RunFilter) -> Result<Vec<RunRow>, LedgerError> {
+pub(crate) fn list_runs(db: &mut DatabaseConnection, filter: &RunFilter) -> Result<Vec<RunRow>, LedgerError> {
     // A longer text with the same beginning sorts behind it, so a day is before every time of that day.
     let until = filter.until.as_ref().map(|until| format!("{until}~"));
     let (project, unnamed) = match &filter.project {
@@ -325,12 +325,12 @@ pub(crate) fn runs(db: &mut DatabaseConnection, filter: &RunFilter) -> Result<Ve
         None => (None, true),
     };
     let mut wanted = vec![
-        SqlParam::maybe(filter.agent.as_deref()),
-        SqlParam::maybe(filter.phase.as_deref()),
-        SqlParam::maybe(filter.task.as_deref()),
-        SqlParam::maybe(filter.verdict.as_deref()),
-        SqlParam::maybe(filter.since.as_deref()),
-        SqlParam::maybe(until.as_deref()),
+        SqlParam::text_or_null(filter.agent.as_deref()),
+        SqlParam::text_or_null(filter.phase.as_deref()),
+        SqlParam::text_or_null(filter.task.as_deref()),
+        SqlParam::text_or_null(filter.verdict.as_deref()),
+        SqlParam::text_or_null(filter.since.as_deref()),
+        SqlParam::text_or_null(until.as_deref()),
     ];
     let limit = SqlParam::Int(i64::try_from(filter.limit).unwrap_or(i64::MAX));
     if !has_projects(db)? {
@@ -347,10 +347,10 @@ pub(crate) fn runs(db: &mut DatabaseConnection, filter: &RunFilter) -> Result<Ve
              ORDER BY seq DESC LIMIT $7",
             &wanted,
         )?;
-        return rows.into_iter().map(run_row).collect();
+        return rows.into_iter().map(parse_run_row).collect();
     }
     wanted.extend([
-        SqlParam::maybe(project),
+        SqlParam::text_or_null(project),
         SqlParam::Int(unnamed.into()),
         SqlParam::Int(filter.own.into()),
         limit,
@@ -366,7 +366,7 @@ pub(crate) fn runs(db: &mut DatabaseConnection, filter: &RunFilter) -> Result<Ve
          ORDER BY seq DESC LIMIT $10",
         &wanted,
     )?;
-    rows.into_iter().map(run_row).collect()
+    rows.into_iter().map(parse_run_row).collect()
 }
 
 /// Returns the records of a run, optionally of one kind.
@@ -378,9 +378,9 @@ pub(crate) fn records_of(
     let rows = db.query(
         "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records
          WHERE run = $1 AND (CAST($2 AS TEXT) IS NULL OR kind = $2) ORDER BY seq",
-        &[SqlParam::Text(run.as_str()), SqlParam::maybe(kind)],
+        &[SqlParam::Text(run.as_str()), SqlParam::text_or_null(kind)],
     )?;
-    rows.into_iter().map(record).collect()
+    rows.into_iter().map(parse_record).collect()
 }
 
 pub(crate) fn records_of_flow(
@@ -391,7 +391,7 @@ pub(crate) fn records_of_flow(
         "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records WHERE flow = $1 ORDER BY seq",
         &[SqlParam::Text(flow.as_str())],
     )?;
-    rows.into_iter().map(record).collect()
+    rows.into_iter().map(parse_record).collect()
 }
 
 /// Number of records that a full scan reads at once.
@@ -417,11 +417,11 @@ pub(crate) fn records_after(
             &[SqlParam::Text(run.as_str()), seq, limit],
         )?,
     };
-    rows.into_iter().map(record).collect()
+    rows.into_iter().map(parse_record).collect()
 }
 
-pub(crate) fn run_row(mut row: SqlRow) -> Result<RunRow, LedgerError> {
-    let seq = number(row.int("runs.seq")?);
+pub(crate) fn parse_run_row(mut row: SqlRow) -> Result<RunRow, LedgerError> {
+    let seq = to_seq(row.int("runs.seq")?);
     let place = |column: &str| format!("runs.{column} of {seq}");
     let id = |text: Option<String>, column| match text.as_deref().map(Id::parse) {
         None => Ok(None),
@@ -452,8 +452,8 @@ pub(crate) fn run_row(mut row: SqlRow) -> Result<RunRow, LedgerError> {
     Ok(RunRow { seq, run, ended, verdict, imported })
 }
 
-fn record(mut row: SqlRow) -> Result<StoredRecord, LedgerError> {
-    let seq = number(row.int("records.seq")?);
+fn parse_record(mut row: SqlRow) -> Result<StoredRecord, LedgerError> {
+    let seq = to_seq(row.int("records.seq")?);
     let place = |column: &str| format!("records.{column} of {seq}");
     let (run, flow) = (row.maybe_text(&place("run"))?, row.maybe_text(&place("flow"))?);
     let (kind, at) = (row.text(&place("kind"))?, row.text(&place("at"))?);
@@ -461,7 +461,7 @@ fn record(mut row: SqlRow) -> Result<StoredRecord, LedgerError> {
     let payload = match (zipped, packed) {
         (None, None) => None,
         (Some(zipped), Some(packed)) => {
-            let payload = unzip(&zipped, packed, MOST_READ);
+            let payload = decompress_text(&zipped, packed, MOST_READ);
             Some(payload.map_err(|why| LedgerError::damaged(format!("{}: {why}", place("payload"))))?)
         }
         _ => return Err(LedgerError::damaged(format!("{} is not there", place("payload")))),

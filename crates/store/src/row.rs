@@ -14,7 +14,7 @@ pub(crate) enum SqlParam<'p> {
 }
 
 impl<'p> SqlParam<'p> {
-    pub(crate) fn maybe(text: Option<&'p str>) -> Self {
+    pub(crate) fn text_or_null(text: Option<&'p str>) -> Self {
         text.map_or(Self::Null, Self::Text)
     }
 }

@@ -6,9 +6,9 @@ use std::fmt;
 use callsheet_core::record::{Digest, Event, Id, ReplayOutcome, Run, sha256, verify, verify_sealed};
 
 use crate::error::LedgerError;
-use crate::ledger::{Head, Ledger, link};
+use crate::ledger::{Head, Ledger, read_link};
 use crate::migrate::has_projects;
-use crate::read::{PAGE, RunRow, StoredRecord, run_row};
+use crate::read::{PAGE, RunRow, StoredRecord, parse_run_row};
 
 /// Kind of a problem, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,7 +72,7 @@ impl VerifyReport {
     }
 
     /// Records damage as a problem. Any other error ends the verification.
-    fn found<T>(
+    fn record_damage<T>(
         &mut self,
         place: &str,
         done: std::result::Result<T, LedgerError>,
@@ -94,12 +94,12 @@ impl Ledger {
         let mut checked = self.new_report()?;
         for run in runs {
             let records = self.records_of(run);
-            for record in checked.found(&format!("run {run}"), records)?.unwrap_or_default() {
+            for record in checked.record_damage(&format!("run {run}"), records)?.unwrap_or_default() {
                 let before = self.link_before(record.seq)?;
                 check_link(&record, before.as_ref(), &mut checked);
                 checked.records += 1;
                 if let Some(Some(Event::Composed(composed))) =
-                    checked.found(&place(record.seq), record.event())?
+                    checked.record_damage(&record_place(record.seq), record.event())?
                 {
                     self.verify_prompt(&composed, &mut checked)?;
                 }
@@ -110,10 +110,10 @@ impl Ledger {
 
     /// Verifies everything; with `read_data` also texts that no prompt needs, and the pages of the database.
     pub fn verify_all(&mut self, read_data: bool) -> std::result::Result<VerifyReport, LedgerError> {
-        self.read_snapshot(|ledger| ledger.verify_as_it_is(read_data))
+        self.read_snapshot(|ledger| ledger.verify_snapshot(read_data))
     }
 
-    fn verify_as_it_is(&mut self, read_data: bool) -> std::result::Result<VerifyReport, LedgerError> {
+    fn verify_snapshot(&mut self, read_data: bool) -> std::result::Result<VerifyReport, LedgerError> {
         let mut checked = self.new_report()?;
         let mut walk = ExpectedRuns::default();
         let mut last = Head { seq: 0, chain: Digest::ZERO };
@@ -123,7 +123,7 @@ impl Ledger {
                 Err(LedgerError::Damaged(_)) => self.records_after(last.seq, 1),
                 page => page,
             };
-            let Some(page) = checked.found(&place(last.seq + 1), page)? else {
+            let Some(page) = checked.record_damage(&record_place(last.seq + 1), page)? else {
                 // The damaged record's content is unknown; the next one follows the stored link.
                 last.seq += 1;
                 match self.link_before(last.seq + 1)? {
@@ -137,16 +137,16 @@ impl Ledger {
             }
             for record in page {
                 for missing in last.seq + 1..record.seq {
-                    checked.add(LedgerProblemKind::Damaged, place(missing), "it is gone");
+                    checked.add(LedgerProblemKind::Damaged, record_place(missing), "it is gone");
                 }
                 check_link(&record, Some(&last.chain), &mut checked);
                 last = Head { seq: record.seq, chain: record.chain };
                 checked.records += 1;
-                if let Some(event) = checked.found(&place(record.seq), record.event())? {
+                if let Some(event) = checked.record_damage(&record_place(record.seq), record.event())? {
                     if let Some(Event::Composed(composed)) = &event {
                         self.verify_prompt(composed, &mut checked)?;
                     }
-                    walk.see(&record, event, &mut checked);
+                    walk.add_record(&record, event, &mut checked);
                 }
             }
         }
@@ -158,7 +158,7 @@ impl Ledger {
         self.verify_runs(walk.runs, &mut checked)?;
         if read_data {
             self.verify_blobs(&mut checked)?;
-            for line in self.db.integrity()? {
+            for line in self.db.integrity_check()? {
                 checked.add(LedgerProblemKind::Damaged, "database", line);
             }
         }
@@ -183,7 +183,7 @@ impl Ledger {
         if seq <= 1 {
             return Ok(Some(Digest::ZERO));
         }
-        link(&mut self.db, seq - 1)
+        read_link(&mut self.db, seq - 1)
     }
 
     /// Returns whether the chain still contains a link that was kept elsewhere.
@@ -211,7 +211,7 @@ impl Ledger {
                 finding => [Some(finding), None],
             })
         });
-        let findings = checked.found(&place, findings)?.into_iter().flatten().flatten();
+        let findings = checked.record_damage(&place, findings)?.into_iter().flatten().flatten();
         let mut same = false;
         for finding in findings {
             match finding {
@@ -223,7 +223,7 @@ impl Ledger {
                 ReplayOutcome::OtherEngine(engine) => {
                     same = false;
                     checked.other_engines.push((composed.run.id.clone(), engine));
-                    checked.add(LedgerProblemKind::OtherEngine, place.as_str(), other_engine(engine));
+                    checked.add(LedgerProblemKind::OtherEngine, place.as_str(), other_engine_message(engine));
                 }
                 ReplayOutcome::NeedsSecret(keys) => {
                     let what = format!(
@@ -255,12 +255,14 @@ impl Ledger {
         };
         let rows = self.db.query(sql, &[])?;
         for row in rows {
-            let Some(found) = checked.found("runs", run_row(row))? else { continue };
+            let Some(found) = checked.record_damage("runs", parse_run_row(row))? else { continue };
             match wanted.remove(&found.seq) {
                 Some(row) if row == found => {}
                 Some(row) => {
-                    let what =
-                        format!("its row does not say what its records say: {}", other_column(&row, &found));
+                    let what = format!(
+                        "its row does not say what its records say: {}",
+                        find_other_column(&row, &found)
+                    );
                     checked.add(LedgerProblemKind::Damaged, format!("run {}", row.run.id), what);
                 }
                 None => checked.add(
@@ -283,10 +285,10 @@ impl Ledger {
     fn verify_blobs(&mut self, checked: &mut VerifyReport) -> std::result::Result<(), LedgerError> {
         let rows = self.db.query("SELECT sha256 FROM blobs ORDER BY sha256", &[])?;
         for mut row in rows {
-            let Some(digest) = checked.found("blobs", row.digest("blobs.sha256"))? else { continue };
+            let Some(digest) = checked.record_damage("blobs", row.digest("blobs.sha256"))? else { continue };
             checked.blobs += 1;
             let blob = self.blob(digest);
-            checked.found("blobs", blob)?;
+            checked.record_damage("blobs", blob)?;
         }
         // A prompt that needs a text reports it too; once is enough.
         let mut seen = BTreeSet::new();
@@ -295,7 +297,7 @@ impl Ledger {
     }
 }
 
-fn other_engine(engine: u32) -> String {
+fn other_engine_message(engine: u32) -> String {
     let own = callsheet_core::ENGINE_VERSION;
     let (age, hint) = match engine < own {
         true => ("older", ""),
@@ -307,12 +309,12 @@ fn other_engine(engine: u32) -> String {
     )
 }
 
-fn place(seq: u64) -> String {
+fn record_place(seq: u64) -> String {
     format!("record {seq}")
 }
 
 fn check_link(record: &StoredRecord, before: Option<&Digest>, checked: &mut VerifyReport) {
-    let place = place(record.seq);
+    let place = record_place(record.seq);
     if let Some(payload) = &record.payload
         && sha256(&[payload.as_bytes()]) != record.payload_sha256
     {
@@ -320,7 +322,7 @@ fn check_link(record: &StoredRecord, before: Option<&Digest>, checked: &mut Veri
     }
     match before {
         None => checked.add(LedgerProblemKind::Damaged, place, "the record before it is gone"),
-        Some(before) if record.link().after(before) != record.chain => {
+        Some(before) if record.link().link_after(before) != record.chain => {
             checked.add(LedgerProblemKind::Damaged, place, "its link in the chain is broken");
         }
         Some(_) => {}
@@ -328,7 +330,7 @@ fn check_link(record: &StoredRecord, before: Option<&Digest>, checked: &mut Veri
 }
 
 /// Returns the first column in which two rows differ.
-fn other_column(wanted: &RunRow, found: &RunRow) -> String {
+fn find_other_column(wanted: &RunRow, found: &RunRow) -> String {
     fn columns(row: &RunRow) -> [(&'static str, Option<&str>); 12] {
         let Run { id, parent, task, agent, phase, role, recipe, started, project } = &row.run;
         [
@@ -362,7 +364,7 @@ struct ExpectedRuns {
 }
 
 impl ExpectedRuns {
-    fn see(&mut self, record: &StoredRecord, event: Option<Event>, checked: &mut VerifyReport) {
+    fn add_record(&mut self, record: &StoredRecord, event: Option<Event>, checked: &mut VerifyReport) {
         let of_run = record.run.as_ref().and_then(|run| self.by_id.get(run));
         let row = of_run.and_then(|seq| self.runs.get_mut(seq));
         match event {
@@ -371,7 +373,7 @@ impl ExpectedRuns {
                 if record.run.as_deref() != Some(composed.run.id.as_str()) {
                     checked.add(
                         LedgerProblemKind::Damaged,
-                        place(record.seq),
+                        record_place(record.seq),
                         "it is about another run than it says",
                     );
                 }
@@ -418,7 +420,7 @@ impl ExpectedRuns {
             if !run.as_ref().is_some_and(|run| self.removed.contains(run)) {
                 checked.add(
                     LedgerProblemKind::Damaged,
-                    place(*seq),
+                    record_place(*seq),
                     "its payload is gone, and no record says that it was removed",
                 );
             }

@@ -1,18 +1,19 @@
 //! `callsheet agents`: lists the supported agents and the installed programs.
 
-use callsheet_core::diag::visible;
+use callsheet_core::diag::escape_invisible;
 use serde_json::{Value, json};
 
 use crate::app::AppContext;
 use crate::failure::CommandResult;
-use crate::installed::{self, InstalledAgent};
+use crate::installed_agents::{self, InstalledAgent};
 
 pub(crate) fn run(app: &AppContext<'_>) -> CommandResult {
-    let all = app
-        .print
-        .run_with_progress(|| "asking the agents for their versions".into(), || installed::agents(app))?;
+    let all = app.print.run_with_progress(
+        || "asking the agents for their versions".into(),
+        || installed_agents::list_agents(app),
+    )?;
     if app.print.json {
-        return app.print.value(&all.iter().map(row).collect());
+        return app.print.print_value(&all.iter().map(agent_json).collect());
     }
     for found in &all {
         let state = match (&found.path, found.agent.start.as_ref().and_then(|start| start.program.as_ref())) {
@@ -23,17 +24,17 @@ pub(crate) fn run(app: &AppContext<'_>) -> CommandResult {
             (None, Some(program)) => format!("`{program}` is not installed"),
             (None, None) => "any program".into(),
         };
-        app.print.line(&format!(
+        app.print.print_line(&format!(
             "{:9}  {:13}  {}",
-            visible(&found.name),
-            visible(&found.agent.name),
-            visible(&state)
+            escape_invisible(&found.name),
+            escape_invisible(&found.agent.name),
+            escape_invisible(&state)
         ))?;
     }
     Ok(0)
 }
 
-fn row(found: &InstalledAgent) -> Value {
+fn agent_json(found: &InstalledAgent) -> Value {
     json!({
         "agent": found.name,
         "name": found.agent.name,

@@ -16,6 +16,6 @@ pub(crate) struct Args {
 pub(crate) fn run(print: &OutputPrinter, args: &Args) -> CommandResult {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut CliArgs::command(), "callsheet", &mut script);
-    print.data(&script)?;
+    print.write_data(&script)?;
     Ok(0)
 }

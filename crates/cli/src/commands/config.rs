@@ -1,6 +1,6 @@
 //! `callsheet config show`: prints every setting and its origin.
 
-use callsheet_core::diag::visible;
+use callsheet_core::diag::escape_invisible;
 use serde_json::{Map, Value, json};
 
 use crate::app::AppContext;
@@ -31,17 +31,17 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
             let not_applied = json!({ "value": it.value, "from": "project", "why": it.why });
             map.entry(it.key).or_insert_with(|| json!({}))["not_applied"] = not_applied;
         }
-        return app.print.value(&map.into());
+        return app.print.print_value(&map.into());
     }
     for (key, value, from) in rows {
         let value = if value.is_null() { "(not set)".into() } else { value.to_string() };
-        app.print.line(&format!("{key} = {}  # {from}", visible(&value)))?;
+        app.print.print_line(&format!("{key} = {}  # {from}", escape_invisible(&value)))?;
         for it in app.config.unapplied.iter().filter(|it| it.key == key) {
             let value = it.value.to_string();
-            app.print.line(&format!(
+            app.print.print_line(&format!(
                 "# not applied: the project's {key} = {}: {}",
-                visible(&value),
-                visible(&it.why)
+                escape_invisible(&value),
+                escape_invisible(&it.why)
             ))?;
         }
     }

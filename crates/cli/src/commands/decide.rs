@@ -9,12 +9,12 @@ use serde_json::json;
 
 use crate::app::AppContext;
 use crate::failure::CommandResult;
-use crate::ledger::failure;
+use crate::ledger::ledger_diagnostics;
 use crate::secrets;
 
 /// Approve or reject a change that a run made outside of its scope, or say that the change is yours
 ///
-/// An edit of your own in the checkout of a run cannot be told from the agent's: `--mine` records that you made it.
+/// An edit of your own in the checkout of a run looks like the agent's: `--mine` records that you made it.
 ///
 /// A person decides, and once: the decision is recorded and cannot be taken back. An agent cannot decide, nor can any other
 /// process below a guard.
@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// A run: its id, the beginning of it, or `last`
     #[arg(value_name = "RUN")]
     run: String,
-    /// The path, as the run tells it
+    /// The path, as the run reports it
     #[arg(value_name = "PATH")]
     path: String,
     #[arg(long)]
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// You changed the file yourself; also for a change inside of the scope
     #[arg(long)]
     mine: bool,
-    /// Why, for those who read it later
+    /// The reason, for later readers
     #[arg(long, value_name = "TEXT")]
     because: Option<String>,
     /// Decide without a terminal
@@ -49,12 +49,12 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
         return Err(refused("an agent cannot decide about what it did".into()).into());
     }
     let mut ledger = app.write_ledger()?;
-    app.refuse_below_guards_of(&mut ledger)?;
-    let id = app.find_own(&mut ledger, &args.run)?.run.id;
-    let account = ledger.account(&id).map_err(failure)?;
+    app.refuse_below_ledger_guard(&mut ledger)?;
+    let id = app.find_own_run(&mut ledger, &args.run)?.run.id;
+    let account = ledger.run_summary(&id).map_err(ledger_diagnostics)?;
     let violations = account.violations();
     let violation = violations.iter().find(|violation| violation.path == args.path);
-    let is_changed = args.mine && account.has_changed(&args.path);
+    let is_changed = args.mine && account.has_observed_change(&args.path);
     if violation.is_none() && !is_changed {
         let message = if args.mine {
             format!("run {id} did not see a change of `{}`", args.path)
@@ -62,7 +62,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
             format!("run {id} did not change `{}` against its scope", args.path)
         };
         let error = Diagnostic::error(Code::ViolationNotFound, message);
-        return Err(error.looked(violations.iter().map(|violation| &violation.path)).into());
+        return Err(error.searched(violations.iter().map(|violation| &violation.path)).into());
     }
     let decided = account.decision(&args.path);
     if decided != ViolationDecision::Pending {
@@ -79,17 +79,17 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
         secrets::refuse_secrets(app, None, &[("the reason".into(), because)])?;
         detail["because"] = json!(because);
     }
-    let by = app.person(args.yes)?;
+    let by = app.require_person(args.yes)?;
     let decided = Decided { by, what: args.path.clone(), decision: decision.into(), detail };
-    let seq = ledger.append(Some(&id), None, &Event::Decided(decided)).map_err(failure)?;
+    let seq = ledger.append(Some(&id), None, &Event::Decided(decided)).map_err(ledger_diagnostics)?;
     if app.print.json {
         let done = json!({ "run": id, "path": args.path, "decision": decision, "by": by, "seq": seq });
-        return app.print.value(&done);
+        return app.print.print_value(&done);
     }
-    app.print.say(&format!("{decision}: {}", args.path));
+    app.print.print_status(&format!("{decision}: {}", args.path));
     let in_flow = account.launch.as_ref().and_then(|launch| launch.flow.get("flow"));
     if let Some(flow) = in_flow.filter(|_| decision != "reject") {
-        app.print.say(&format!("`callsheet flow resume {flow}` goes on if its flow waits for this"));
+        app.print.print_status(&format!("`callsheet flow resume {flow}` goes on if its flow waits for this"));
     }
     Ok(0)
 }

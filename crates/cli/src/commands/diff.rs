@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use callsheet_core::diag::{Diagnostics, visible};
+use callsheet_core::diag::{Diagnostics, escape_invisible};
 use callsheet_core::record::{Composed, OriginNote, OriginRange, TextAssembly, locate_parts};
 use callsheet_store::Ledger;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use similar::{ChangeTag, TextDiff};
 
 use crate::app::AppContext;
 use crate::failure::CommandResult;
-use crate::ledger::failure;
+use crate::ledger::ledger_diagnostics;
 use crate::print::TextStyle;
 
 /// Compare the prompts of two recorded runs, section by section, with the origin of each change
@@ -33,9 +33,10 @@ struct DiffSide {
 
 impl DiffSide {
     fn new(app: &AppContext<'_>, ledger: &mut Ledger, name: &str) -> Result<Self, Diagnostics> {
-        let run = app.find(ledger, name)?.run.id;
-        let composed = ledger.composed(&run).map_err(failure)?;
-        let (text, placed) = ledger.with_blobs(|blob| locate_parts(&composed, blob)).map_err(failure)?;
+        let run = app.find_run(ledger, name)?.run.id;
+        let composed = ledger.prompt_record(&run).map_err(ledger_diagnostics)?;
+        let (text, placed) =
+            ledger.with_blobs(|blob| locate_parts(&composed, blob)).map_err(ledger_diagnostics)?;
         let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for origin in &composed.output.origins {
             versions.entry(origin.label()).or_default().push(origin.version.clone());
@@ -73,13 +74,13 @@ struct LineChange {
 }
 
 /// Returns the changed lines of a section; empty if it is the same.
-fn compare(name: &str, from: &DiffSide, to: &DiffSide) -> Vec<LineChange> {
+fn compare_section(name: &str, from: &DiffSide, to: &DiffSide) -> Vec<LineChange> {
     let (old_start, old) = from.section(name).unwrap_or_default();
     let (new_start, new) = to.section(name).unwrap_or_default();
-    changes((old_start, old, from), (new_start, new, to))
+    diff_lines((old_start, old, from), (new_start, new, to))
 }
 
-fn changes(
+fn diff_lines(
     (old_start, old, from): (usize, &str, &DiffSide),
     (new_start, new, to): (usize, &str, &DiffSide),
 ) -> Vec<LineChange> {
@@ -119,7 +120,7 @@ fn changes(
     changes
 }
 
-fn because(change: &LineChange) -> String {
+fn explain_change(change: &LineChange) -> String {
     let label = change.origin.as_deref().unwrap_or_default();
     match change.why {
         "engine" => "what callsheet itself puts around it changed".into(),
@@ -138,13 +139,13 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     let new = to.output().sections.iter().map(|(name, ..)| name).filter(|name| from.section(name).is_none());
     names.extend(new);
     let mut sections: Vec<(&str, Vec<LineChange>)> =
-        names.into_iter().map(|name| (name.as_str(), compare(name, &from, &to))).collect();
+        names.into_iter().map(|name| (name.as_str(), compare_section(name, &from, &to))).collect();
     sections.retain(|(_, changes)| !changes.is_empty());
     if sections.is_empty() && from.text != to.text {
-        sections.push(("between the sections", changes((0, &from.text, &from), (0, &to.text, &to))));
+        sections.push(("between the sections", diff_lines((0, &from.text, &from), (0, &to.text, &to))));
     }
     if app.print.json {
-        return app.print.value(&json!({
+        return app.print.print_value(&json!({
             "from": from.composed.run.id,
             "to": to.composed.run.id,
             "same": from.text == to.text,
@@ -153,22 +154,25 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     }
     let mut page = String::new();
     for (name, changes) in &sections {
-        page.push_str(&format!("{}\n", app.print.paint(TextStyle::Bold, &visible(name))));
+        page.push_str(&format!("{}\n", app.print.paint(TextStyle::Bold, &escape_invisible(name))));
         let mut last = String::new();
         for change in changes {
-            let because = because(change);
+            let because = explain_change(change);
             if because != last {
-                page.push_str(&format!("  {}\n", app.print.paint(TextStyle::Cyan, &visible(&because))));
+                page.push_str(&format!(
+                    "  {}\n",
+                    app.print.paint(TextStyle::Cyan, &escape_invisible(&because))
+                ));
                 last = because;
             }
             let (sign, paint) = if change.insert { ('+', TextStyle::Green) } else { ('-', TextStyle::Red) };
-            let line = format!("{sign} {}", visible(&change.line));
+            let line = format!("{sign} {}", escape_invisible(&change.line));
             page.push_str(&format!("{}\n", app.print.paint(paint, &line)));
         }
     }
-    app.print.data(page.as_bytes())?;
+    app.print.write_data(page.as_bytes())?;
     if sections.is_empty() {
-        app.print.say("the same bytes");
+        app.print.print_status("the same bytes");
     }
     Ok(0)
 }

@@ -3,16 +3,16 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use callsheet_core::SourceRoot;
-use callsheet_core::diag::{Code, Diagnostics, visible};
+use callsheet_core::diag::{Code, Diagnostics, escape_invisible};
 use callsheet_core::secrets::{mask_address, mask_address_in};
-use callsheet_run::own_program;
+use callsheet_run::find_own_program;
 use callsheet_store::{Ledger, LedgerUrl};
 use serde_json::{Value, json};
 
 use crate::app::AppContext;
 use crate::failure::{CommandResult, FINDING};
-use crate::installed;
-use crate::ledger::failure;
+use crate::installed_agents;
+use crate::ledger::ledger_diagnostics;
 use crate::print::TextStyle;
 
 /// The state of one checked item.
@@ -44,10 +44,10 @@ impl DoctorState {
 }
 
 pub(crate) fn run(app: &AppContext<'_>) -> CommandResult {
-    let found = app.print.run_with_progress(|| "looking".into(), || findings(app))?;
+    let found = app.print.run_with_progress(|| "looking".into(), || collect_findings(app))?;
     let exit = if found.iter().any(|finding| finding.state == DoctorState::Bad) { FINDING } else { 0 };
     if app.print.json {
-        app.print.value(&found.iter().map(row).collect())?;
+        app.print.print_value(&found.iter().map(finding_json).collect())?;
         return Ok(exit);
     }
     for finding in &found {
@@ -59,35 +59,40 @@ pub(crate) fn run(app: &AppContext<'_>) -> CommandResult {
         let state = app.print.paint(paint, finding.state.name());
         // Colour codes have no width, so the padding is computed from the plain name.
         let pad = " ".repeat(8 - finding.state.name().len());
-        app.print.line(&format!(
+        app.print.print_line(&format!(
             "{state}{pad}{:10}  {}",
-            visible(&finding.name),
-            visible(&finding.detail)
+            escape_invisible(&finding.name),
+            escape_invisible(&finding.detail)
         ))?;
         if !finding.todo.is_empty() {
-            app.print.line(&format!("{:20}{}", "", visible(&finding.todo)))?;
+            app.print.print_line(&format!("{:20}{}", "", escape_invisible(&finding.todo)))?;
         }
     }
     Ok(exit)
 }
 
-fn row(finding: &DoctorFinding) -> Value {
+fn finding_json(finding: &DoctorFinding) -> Value {
     let DoctorFinding { name, state, detail, todo } = finding;
     json!({ "name": name, "state": state.name(), "detail": detail, "todo": todo })
 }
 
-fn findings(app: &AppContext<'_>) -> Result<Vec<DoctorFinding>, Diagnostics> {
+fn collect_findings(app: &AppContext<'_>) -> Result<Vec<DoctorFinding>, Diagnostics> {
     let mut found = vec![
-        program("git", "--version", DoctorState::Bad, "install git: what a run changed is read from it"),
-        program("tmux", "-V", DoctorState::Absent, "install tmux to have agents work in a terminal"),
-        folder(app),
-        sqlite(),
-        ledger(app),
-        mcp(app),
+        check_program(
+            "git",
+            "--version",
+            DoctorState::Bad,
+            "install git: what a run changed is read from it",
+        ),
+        check_program("tmux", "-V", DoctorState::Absent, "install tmux to have agents work in a terminal"),
+        check_folder(app),
+        check_sqlite(),
+        check_ledger(app),
+        check_mcp(app),
     ];
-    found.extend(state());
+    found.extend(check_state_dir());
     let wanted = app.config.agent.value.as_deref();
-    for agent in installed::agents(app)? {
+    for agent in installed_agents::list_agents(app)? {
         let Some(program) = agent.agent.start.as_ref().and_then(|start| start.program.as_ref()) else {
             continue;
         };
@@ -123,8 +128,9 @@ fn findings(app: &AppContext<'_>) -> Result<Vec<DoctorFinding>, Diagnostics> {
     Ok(found)
 }
 
-fn program(name: &str, flag: &str, otherwise: DoctorState, todo: &str) -> DoctorFinding {
-    let version = installed::program(name).and_then(|path| installed::version(&path, &[flag.to_owned()]));
+fn check_program(name: &str, flag: &str, otherwise: DoctorState, todo: &str) -> DoctorFinding {
+    let version = installed_agents::find_program(name)
+        .and_then(|path| installed_agents::read_version(&path, &[flag.to_owned()]));
     let (state, detail, todo) = match version {
         Some(version) => (DoctorState::Good, version, String::new()),
         None => (otherwise, format!("`{name}` is not installed"), todo.to_owned()),
@@ -134,8 +140,8 @@ fn program(name: &str, flag: &str, otherwise: DoctorState, todo: &str) -> Doctor
 
 /// Checks who can write `.callsheet`: other users with write access could change prompts and the commands of
 /// checks.
-fn folder(app: &AppContext<'_>) -> DoctorFinding {
-    let shown = app.shown_here(".callsheet");
+fn check_folder(app: &AppContext<'_>) -> DoctorFinding {
+    let shown = app.path_from_here(".callsheet");
     let finding =
         |state, detail, todo: &str| DoctorFinding { name: "folder".into(), state, detail, todo: todo.into() };
     match app.project.join(".callsheet").metadata() {
@@ -150,9 +156,9 @@ fn folder(app: &AppContext<'_>) -> DoctorFinding {
 }
 
 /// Reports the state directory if it is on a temporary file system.
-fn state() -> Option<DoctorFinding> {
+fn check_state_dir() -> Option<DoctorFinding> {
     let dir = crate::state::state_dir().ok()?;
-    let kind = callsheet_run::temporary_file_system(&dir)?;
+    let kind = callsheet_run::find_temporary_file_system(&dir)?;
     Some(DoctorFinding {
         name: "state".into(),
         state: DoctorState::Absent,
@@ -165,7 +171,7 @@ fn state() -> Option<DoctorFinding> {
 }
 
 /// Tries out SQLite, the database of ledgers, in the directory for temporary files.
-fn sqlite() -> DoctorFinding {
+fn check_sqlite() -> DoctorFinding {
     let tried = tempfile::tempdir().map_err(|error| error.to_string()).and_then(|dir| {
         let ledger = Ledger::create(&LedgerUrl::Sqlite(dir.path().join("ledger.db")));
         ledger.and_then(|mut ledger| ledger.head()).map_err(|error| error.to_string())
@@ -181,15 +187,15 @@ fn sqlite() -> DoctorFinding {
 }
 
 /// Opens the ledger that runs are recorded in, reads its head, and checks that it is writable.
-fn ledger(app: &AppContext<'_>) -> DoctorFinding {
-    let shown = match app.place() {
+fn check_ledger(app: &AppContext<'_>) -> DoctorFinding {
+    let shown = match app.ledger_url() {
         Ok(Some(LedgerUrl::Sqlite(path))) => format!("SQLite, {}: ", path.display()),
         Ok(Some(LedgerUrl::Postgres(address))) => format!("PostgreSQL, {}: ", mask_address(&address)),
         Ok(Some(LedgerUrl::Memory) | None) | Err(_) => String::new(),
     };
     let tried = app.write_ledger().and_then(|mut ledger| {
-        let head = ledger.head().map_err(failure)?;
-        ledger.check_write().map_err(failure)?;
+        let head = ledger.head().map_err(ledger_diagnostics)?;
+        ledger.check_write().map_err(ledger_diagnostics)?;
         Ok(head.seq)
     });
     let (state, detail, todo) = match tried {
@@ -207,24 +213,29 @@ fn ledger(app: &AppContext<'_>) -> DoctorFinding {
             (DoctorState::Bad, diag.map(|diag| diag.message).unwrap_or_default(), todo)
         }
     };
-    DoctorFinding { name: "ledger".into(), state, detail: hidden(app, &format!("{shown}{detail}")), todo }
+    DoctorFinding {
+        name: "ledger".into(),
+        state,
+        detail: mask_addresses(app, &format!("{shown}{detail}")),
+        todo,
+    }
 }
 
 /// Masks the passwords of the known ledger addresses.
-fn hidden(app: &AppContext<'_>, text: &str) -> String {
+fn mask_addresses(app: &AppContext<'_>, text: &str) -> String {
     let addresses = app.ledger.iter().chain(&app.config.ledger.value);
     addresses.fold(text.to_owned(), |text, address| mask_address_in(&text, address))
 }
 
 /// Starts callsheet's own MCP server as an agent would, and checks that it answers.
-fn mcp(app: &AppContext<'_>) -> DoctorFinding {
+fn check_mcp(app: &AppContext<'_>) -> DoctorFinding {
     let hello = json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize",
         "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "doctor", "version": "1" } },
     });
-    let own = own_program().ok().and_then(|own| own.to_str().map(str::to_owned));
+    let own = find_own_program().ok().and_then(|own| own.to_str().map(str::to_owned));
     let argv = own.map(|own| vec![own, "--project".into(), app.project.display().to_string(), "mcp".into()]);
-    let answer = argv.and_then(|argv| installed::ask(argv, &format!("{hello}\n")));
+    let answer = argv.and_then(|argv| installed_agents::run_program(argv, &format!("{hello}\n")));
     let server = answer.and_then(|(_, lines)| {
         let answer: Value = serde_json::from_str(lines.first()?).ok()?;
         Some(answer.pointer("/result/serverInfo/name")?.as_str()?.to_owned())

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use callsheet_core::diag::{Diagnostics, visible};
+use callsheet_core::diag::{Diagnostics, escape_invisible};
 use callsheet_core::library::agent::PermissionLevel;
-use callsheet_core::library::template::version;
+use callsheet_core::library::template::read_version;
 use callsheet_core::prompt::{OriginTable, Piece};
 use callsheet_core::record::sha256;
 use callsheet_core::render::{RenderedRange, RenderedText, TextEncoding};
@@ -17,11 +17,11 @@ use serde_json::{Map, Value, json};
 
 use crate::app::AppContext;
 use crate::args::ComposeArgs;
-use crate::commands::compose::{Composition, Purpose, finish};
+use crate::composition::{Composition, Purpose, compose_request};
 use crate::failure::CommandResult;
 use crate::inputs::RequestFile;
-use crate::print::{OutputPrinter, TextStyle, diag_json};
-use crate::tokens::step_line;
+use crate::print::{OutputPrinter, TextStyle, diagnostic_json};
+use crate::tokens::degradation_line;
 
 /// Show where each line of a prompt comes from, and why what is absent is absent
 ///
@@ -36,52 +36,65 @@ pub(crate) struct Args {
 
 pub(crate) fn run(app: &AppContext<'_>, args: &Args, given: Option<&ArgMatches>) -> CommandResult {
     let file = RequestFile::read(app, &args.ask)?;
-    let elsewhere = file.elsewhere(app)?;
+    let elsewhere = file.open_project(app)?;
     let app = elsewhere.as_ref().unwrap_or(app);
-    let mut finished = finish(app, &args.ask, given, file, Purpose::Show)?;
-    let summary = finished.summary();
-    let Composition { composed, rendered, talk, steps, passed, masked, .. } = finished;
+    let mut finished = compose_request(app, &args.ask, given, file, Purpose::Show)?;
+    let summary = finished.count_tokens();
+    let Composition {
+        composed,
+        rendered,
+        diagnostics: talk,
+        degradations: steps,
+        gate_report: passed,
+        masked,
+        ..
+    } = finished;
     // A mask has the same length in bytes as the text that it covers, so all ranges stay valid.
     let text = masked.as_ref().unwrap_or(&rendered.text);
     app.print.print_masked_diagnostics(&talk);
     if app.print.json {
         let origins = &composed.prompt.origins;
-        return app.print.value(&json!({
+        return app.print.print_value(&json!({
             "recipe": composed.prompt.recipe,
             "format": composed.prompt.format,
             "text": text,
             "origins": rendered.spans.iter().map(|span| span_json(span, origins)).collect::<Vec<_>>(),
-            "sources": sources(origins),
+            "sources": sources_json(origins),
             "profile": composed.profile,
-            "absent": composed.absent,
+            "absent": composed.omitted,
             "steps": steps,
-            "tokens": summary.json(),
+            "tokens": summary.to_json(),
             "secrets": passed,
-            "warnings": talk.iter().map(diag_json).collect::<Vec<_>>(),
+            "warnings": talk.iter().map(diagnostic_json).collect::<Vec<_>>(),
         }));
     }
     let origins = &composed.prompt.origins;
     let mut page = String::new();
-    lines(app.print, &rendered, text, origins, &mut page)?;
-    if !composed.absent.is_empty() {
+    write_lines(app.print, &rendered, text, origins, &mut page)?;
+    if !composed.omitted.is_empty() {
         page.push_str(&format!("\n{}\n", app.print.paint(TextStyle::Bold, "Not in this prompt")));
     }
-    for absent in &composed.absent {
+    for absent in &composed.omitted {
         let detail = if absent.detail.is_empty() { String::new() } else { format!(" ({})", absent.detail) };
-        page.push_str(&format!("  {}: {}{}\n", visible(&absent.what), absent.why.words(), visible(&detail)));
+        page.push_str(&format!(
+            "  {}: {}{}\n",
+            escape_invisible(&absent.what),
+            absent.why.words(),
+            escape_invisible(&detail)
+        ));
     }
     if !steps.is_empty() {
         page.push_str(&format!("\n{}\n", app.print.paint(TextStyle::Bold, "Steps to fit into the budget")));
     }
     for step in &steps {
-        page.push_str(&format!("  {}\n", step_line(step)));
+        page.push_str(&format!("  {}\n", degradation_line(step)));
     }
     if let Some(profile) = &composed.profile {
         page.push_str(&format!("\n{}\n", app.print.paint(TextStyle::Bold, "Profile")));
-        page.push_str(&format!("  {}\n", visible(&profile_line(profile))));
+        page.push_str(&format!("  {}\n", escape_invisible(&profile_line(profile))));
     }
-    page.push_str(&format!("\n{}\n{}", app.print.paint(TextStyle::Bold, "Tokens"), summary.table()));
-    app.print.data(page.as_bytes())?;
+    page.push_str(&format!("\n{}\n{}", app.print.paint(TextStyle::Bold, "Tokens"), summary.to_table()));
+    app.print.write_data(page.as_bytes())?;
     Ok(0)
 }
 
@@ -98,7 +111,7 @@ pub(crate) fn profile_line(profile: &Profile) -> String {
 }
 
 /// Lists the source files of the prompt, each with its hash and the version from its header.
-fn sources(origins: &OriginTable) -> Vec<Value> {
+fn sources_json(origins: &OriginTable) -> Vec<Value> {
     let mut seen = BTreeMap::new();
     for origin in origins {
         if let OriginKind::Source(id) = &origin.from {
@@ -107,7 +120,7 @@ fn sources(origins: &OriginTable) -> Vec<Value> {
     }
     let entry = |(id, text): (&SourceId, &SharedText)| {
         let mut entry = json!({ "source": id, "sha256": sha256(&[text.as_bytes()]) });
-        if let Some(version) = version(id, text) {
+        if let Some(version) = read_version(id, text) {
             entry["version"] = version.into();
         }
         entry
@@ -169,7 +182,7 @@ fn span_json(span: &RenderedRange, origins: &OriginTable) -> Value {
 
 /// Writes the prompt line by line, below headings that name the origin of the lines. A line from a single
 /// origin has its line number there.
-fn lines(
+fn write_lines(
     print: &OutputPrinter,
     rendered: &RenderedText,
     text: &str,
@@ -192,7 +205,7 @@ fn lines(
             page.push_str("── ");
             for (at, origin) in from.iter().enumerate() {
                 page.push_str(if at > 0 { " + " } else { "" });
-                page.push_str(&label(print, &origins[*origin]));
+                page.push_str(&format_label(print, &origins[*origin]));
                 flush_page(print, page)?;
             }
             page.push_str(if from.is_empty() { "engine (ours)\n" } else { "\n" });
@@ -200,14 +213,16 @@ fn lines(
         }
         first_line = false;
         let number = match first {
-            Some(first) if last.len() == 1 => numbers.of(first.origin, origins, first.start).to_string(),
+            Some(first) if last.len() == 1 => {
+                numbers.line_number(first.origin, origins, first.start).to_string()
+            }
             _ => String::new(),
         };
         page.push_str(&format!("{number:>5} │ "));
         let mut rest = &text[start..end];
         while !rest.is_empty() {
             let (part, after) = rest.split_at(rest.floor_char_boundary(PART));
-            page.push_str(&visible(part));
+            page.push_str(&escape_invisible(part));
             flush_page(print, page)?;
             rest = after;
         }
@@ -223,7 +238,7 @@ const PART: usize = 256 << 10;
 /// Prints and clears the page once it has grown long.
 fn flush_page(print: &OutputPrinter, page: &mut String) -> Result<(), Diagnostics> {
     if page.len() >= PART {
-        print.data(page.as_bytes())?;
+        print.write_data(page.as_bytes())?;
         page.clear();
     }
     Ok(())
@@ -255,14 +270,14 @@ fn line_pieces(rendered: &RenderedText, start: usize, end: usize) -> impl Iterat
     })
 }
 
-fn label(print: &OutputPrinter, origin: &Origin) -> String {
+fn format_label(print: &OutputPrinter, origin: &Origin) -> String {
     let colour = match origin.trust {
         Trust::Ours => TextStyle::Dim,
         Trust::Project => TextStyle::Green,
         Trust::Person => TextStyle::Cyan,
         Trust::Agent => TextStyle::Yellow,
     };
-    let text = format!("{} ({})", visible(&origin.label()), origin.trust.name());
+    let text = format!("{} ({})", escape_invisible(&origin.label()), origin.trust.name());
     print.paint(colour, &text).into_owned()
 }
 
@@ -271,7 +286,7 @@ fn label(print: &OutputPrinter, origin: &Origin) -> String {
 struct LineNumbers(BTreeMap<u32, Vec<usize>>);
 
 impl LineNumbers {
-    fn of(&mut self, origin: u32, origins: &OriginTable, at: usize) -> usize {
+    fn line_number(&mut self, origin: u32, origins: &OriginTable, at: usize) -> usize {
         let ends = self
             .0
             .entry(origin)

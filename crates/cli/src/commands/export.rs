@@ -6,13 +6,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_store::{ExportScope, Ledger, LedgerError, export, statement};
+use callsheet_store::{ExportScope, Ledger, LedgerError, export, in_toto_statement};
 use tempfile::NamedTempFile;
 
 use crate::app::AppContext;
 use crate::failure::CommandResult;
-use crate::ledger::failure;
-use crate::write::{check_stays_inside, output_file};
+use crate::ledger::ledger_diagnostics;
+use crate::write::{check_stays_inside, resolve_output};
 
 /// Write recorded runs with everything that they need into one file, one JSON object per line
 ///
@@ -34,10 +34,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
-    let out = output_file(&app.here, args.out.as_deref())?;
+    let out = resolve_output(&app.here, args.out.as_deref())?;
     let mut ledger = app.read_ledger()?;
     let scope = match &args.run {
-        Some(name) => ExportScope::Run(app.find(&mut ledger, name)?.run.id),
+        Some(name) => ExportScope::Run(app.find_run(&mut ledger, name)?.run.id),
         None => ExportScope::All,
     };
     match out {
@@ -48,7 +48,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
             let (folder, out) = (real.as_path(), real.join(out.file_name().unwrap_or_default()));
             let mut file = NamedTempFile::new_in(folder).map_err(|error| write_error(&error))?;
             let mut buffer = BufWriter::new(file.as_file_mut());
-            write(&mut ledger, &scope, args.in_toto, &mut buffer).map_err(failure)?;
+            write_export(&mut ledger, &scope, args.in_toto, &mut buffer).map_err(ledger_diagnostics)?;
             drop(buffer);
             let private = file.as_file().set_permissions(Permissions::from_mode(0o600));
             private.map_err(|error| write_error(&error))?;
@@ -56,14 +56,14 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
             file.persist(&out).map_err(|error| write_error(&error.error))?;
         }
         None => {
-            let mut out = PipeTolerantWriter(app.print.writer());
-            write(&mut ledger, &scope, args.in_toto, &mut out).map_err(failure)?;
+            let mut out = PipeTolerantWriter(app.print.stdout_writer());
+            write_export(&mut ledger, &scope, args.in_toto, &mut out).map_err(ledger_diagnostics)?;
         }
     }
     Ok(0)
 }
 
-fn write(
+fn write_export(
     ledger: &mut Ledger,
     scope: &ExportScope,
     in_toto: bool,
@@ -71,7 +71,7 @@ fn write(
 ) -> Result<(), LedgerError> {
     match scope {
         ExportScope::Run(run) if in_toto => {
-            let text = format!("{}\n", statement(ledger, run)?);
+            let text = format!("{}\n", in_toto_statement(ledger, run)?);
             out.write_all(text.as_bytes())
                 .and_then(|()| out.flush())
                 .map_err(|error| LedgerError::Failed(error.to_string()))

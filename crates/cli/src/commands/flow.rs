@@ -4,27 +4,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::Duration;
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics, visible};
-use callsheet_core::flow::{FlowAction, FlowDecision, FlowEvent, FlowSettings, find_flow, graph};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, escape_invisible};
+use callsheet_core::flow::{FlowAction, FlowDecision, FlowEvent, FlowSettings, draw_graph, find_flow};
 use callsheet_core::library::preferences::Preference;
 use callsheet_core::request::scope::Scope;
-use callsheet_core::{Library, agent_name, names_in};
+use callsheet_core::{Library, list_names, resolve_agent_name};
 use callsheet_store::{Ledger, ProjectFilter, new_id};
 use serde_json::json;
 
 use crate::app::AppContext;
 use crate::args::PermitArg;
-use crate::claim::{ClaimRequest, claim};
-use crate::commands::run::checks;
-use crate::drive::{InterruptFlag, is_driven, need_agent, need_checks};
-use crate::failure::{CommandResult, FINDING, INTERRUPTED, usage};
+use crate::claim::{ClaimRequest, claim_checkout};
+use crate::commands::run::merge_checks;
+use crate::drive::{InterruptFlag, is_driven, missing_agent_program, missing_check_programs};
+use crate::duration::HumanDuration;
+use crate::failure::{CommandResult, FINDING, INTERRUPTED, usage_error};
 use crate::flow::{
-    FlowDriver, FlowOptions, RecordedFlow, name_for, report_leftovers, status_json, status_page, word,
+    FlowDriver, FlowOptions, RecordedFlow, choose_name, report_leftovers, state_word, status_json,
+    status_page,
 };
-use crate::ledger::{failure, imported, other_project_error};
+use crate::ledger::{imported_error, ledger_diagnostics, other_project_error};
 use crate::secrets;
 use crate::session::new_preferences;
-use crate::span::HumanDuration;
 use crate::state::RunDir;
 
 /// Drive a whole change, phase by phase, with the agents that you name
@@ -173,8 +174,8 @@ enum DecisionArg {
 
 pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     match &args.command {
-        FlowCommand::Start(start) => begin(app, start),
-        FlowCommand::Status { which, watch } => status(app, which.flow.as_deref(), *watch),
+        FlowCommand::Start(start) => start_flow(app, start),
+        FlowCommand::Status { which, watch } => print_status(app, which.flow.as_deref(), *watch),
         FlowCommand::Resume { which, same_prompt } => resume(app, which.flow.as_deref(), *same_prompt),
         FlowCommand::Decide { decision, text, which, yes } => {
             decide(app, *decision, text.as_deref(), which.flow.as_deref(), *yes)
@@ -185,19 +186,19 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     }
 }
 
-fn begin(app: &AppContext<'_>, args: &FlowStartArgs) -> CommandResult {
+fn start_flow(app: &AppContext<'_>, args: &FlowStartArgs) -> CommandResult {
     if args.request.trim().is_empty() {
-        return Err(usage("there is nothing to be done in the request").into());
+        return Err(usage_error("there is nothing to be done in the request").into());
     }
     app.require_trust()?;
     let (disk, layout) = (app.disk(None), app.config.layout());
     let library = Library::new(&disk);
     let (_, definition) = find_flow(&library, &args.name, &layout)?;
     app.warn_unapplied();
-    app.announce("flow", "flows", &args.name);
+    app.announce_override("flow", "flows", &args.name);
     let phases: BTreeSet<&str> = definition.phase.iter().map(|phase| phase.name.as_str()).collect();
     let known = |name: &str| {
-        let wrong = || usage(format!("the flow `{}` has no phase `{name}`", args.name));
+        let wrong = || usage_error(format!("the flow `{}` has no phase `{name}`", args.name));
         let all: Vec<&str> = phases.iter().copied().collect();
         let told =
             || wrong().suggest(name, all.iter().copied()).hint(format!("its phases: {}", all.join(", ")));
@@ -206,27 +207,27 @@ fn begin(app: &AppContext<'_>, args: &FlowStartArgs) -> CommandResult {
     let folded = |named: &str| {
         let (agent, model) =
             named.split_once(':').map_or((named, None), |(agent, model)| (agent, Some(model)));
-        let agent = agent_name(&library, agent.to_owned(), &layout);
+        let agent = resolve_agent_name(&library, agent.to_owned(), &layout);
         model.map_or(agent.clone(), |model| format!("{agent}:{model}"))
     };
     let mut agents = BTreeMap::new();
     for item in &args.agent_for {
         let (phase, agent) = item
             .split_once('=')
-            .ok_or_else(|| usage(format!("--agent-for takes PHASE=NAME, not `{item}`")))?;
+            .ok_or_else(|| usage_error(format!("--agent-for takes PHASE=NAME, not `{item}`")))?;
         known(phase)?;
         agents.insert(phase.to_owned(), folded(agent));
     }
     args.with.iter().try_for_each(|phase| known(phase))?;
     if args.max_cost.is_some_and(|cost| !cost.is_finite() || cost <= 0.0) {
-        return Err(usage("--max-cost has to be above 0").into());
+        return Err(usage_error("--max-cost has to be above 0").into());
     }
-    let home = app.config.home(definition.folder).trim_end_matches('/').to_owned();
+    let home = app.config.flow_folder(definition.folder).trim_end_matches('/').to_owned();
     let folder = app.project.join(&home);
     let is_taken = |name: &str| folder.join(name).exists() || folder.join("archive").join(name).exists();
     let name = match &args.id {
         Some(id) if !callsheet_core::is_name(id) || id == "archive" => {
-            return Err(usage(format!("`{id}` cannot be the name of a folder")).into());
+            return Err(usage_error(format!("`{id}` cannot be the name of a folder")).into());
         }
         Some(id) if is_taken(id) => {
             let message = format!("there is a flow `{id}` already");
@@ -235,7 +236,7 @@ fn begin(app: &AppContext<'_>, args: &FlowStartArgs) -> CommandResult {
                 .into());
         }
         Some(id) => id.clone(),
-        None => name_for(&args.request, is_taken),
+        None => choose_name(&args.request, is_taken),
     };
     let plan = FlowOptions {
         flow: args.name.clone(),
@@ -248,8 +249,8 @@ fn begin(app: &AppContext<'_>, args: &FlowStartArgs) -> CommandResult {
             .map(folded)
             .or_else(|| app.config.agent.value.clone().filter(|_| args.program.is_empty())),
         agents,
-        program: app.typed_program(&args.program),
-        checks: checks(app, &args.check)?,
+        program: app.resolve_typed_program(&args.program),
+        checks: merge_checks(app, &args.check)?,
         permit: args.permit.map_or(app.config.permit.value, |permit| permit.0),
         model: args.model.clone(),
         timeout_ms: args.timeout.or(app.config.timeout.value).map(HumanDuration::millis),
@@ -276,8 +277,8 @@ fn begin(app: &AppContext<'_>, args: &FlowStartArgs) -> CommandResult {
         programs.insert("tmux".into());
     }
     let mut missing: Vec<Diagnostic> =
-        programs.iter().filter_map(|name| need_agent(name, &app.project)).collect();
-    missing.extend(need_checks(&plan.checks, &app.project));
+        programs.iter().filter_map(|name| missing_agent_program(name, &app.project)).collect();
+    missing.extend(missing_check_programs(&plan.checks, &app.project));
     if !missing.is_empty() {
         return Err(Diagnostics(missing));
     }
@@ -293,11 +294,11 @@ fn begin(app: &AppContext<'_>, args: &FlowStartArgs) -> CommandResult {
         .map_err(|error| Diagnostic::error(Code::OutputFailed, error.to_string()))?;
     let started = FlowEvent::Started { request: args.request.clone(), settings, more };
     let known = RecordedFlow::new(id, plan);
-    app.print.say(&format!("flow {} in {}", known.id, known.plan.folder()));
+    app.print.print_status(&format!("flow {} in {}", known.id, known.plan.folder()));
     let mut ledger = app.create_ledger()?;
-    let open = all(app, &mut ledger)?.into_iter().filter(|known| !known.state.has_ended());
+    let open = read_all(app, &mut ledger)?.into_iter().filter(|known| !known.state.has_ended());
     if let Err(failure) = report_leftovers(app, &open.map(|known| known.id.to_string()).collect::<Vec<_>>()) {
-        app.print.note(&failure.to_string());
+        app.print.print_note(&failure.to_string());
     }
     drive(app, ledger, known, |driver| driver.apply_event(started, app.caller()))
 }
@@ -325,21 +326,21 @@ fn decide(
         (DecisionArg::Approve, _) => FlowDecision::Approve,
         (DecisionArg::Reject, _) => FlowDecision::Reject,
         (DecisionArg::Changes | DecisionArg::Answer, Some(text)) => FlowDecision::Changes(text.to_owned()),
-        (DecisionArg::Changes, None) => return Err(usage("say what has to be changed").into()),
-        (DecisionArg::Answer, None) => return Err(usage("say what the answer is").into()),
+        (DecisionArg::Changes, None) => return Err(usage_error("say what has to be changed").into()),
+        (DecisionArg::Answer, None) => return Err(usage_error("say what the answer is").into()),
     };
     let mut ledger = app.write_ledger()?;
-    app.refuse_below_guards_of(&mut ledger)?;
+    app.refuse_below_ledger_guard(&mut ledger)?;
     let known = find_own(app, &mut ledger, flow)?;
     if known.state.has_ended() {
-        let message = format!("the flow `{}` has ended: it is {}", known.plan.name, word(&known.state));
+        let message = format!("the flow `{}` has ended: it is {}", known.plan.name, state_word(&known.state));
         return Err(refused(message).into());
     }
     if verdict == DecisionArg::Answer && known.state.questions().is_empty() {
         let message = format!("the flow `{}` asks nothing", known.plan.name);
         return Err(refused(message).hint("`callsheet flow status` says what it waits for").into());
     }
-    let by = app.person(yes)?;
+    let by = app.require_person(yes)?;
     // Rejecting ends the flow and starts no program, so it needs no trust.
     if decision != FlowDecision::Reject {
         app.require_trust()?;
@@ -357,51 +358,53 @@ fn drive(
     known: RecordedFlow,
     begin: impl FnOnce(&mut FlowDriver<'_>) -> Result<Vec<FlowAction>, Diagnostics>,
 ) -> CommandResult {
-    let desk = RunDir::of(&known.id)?;
-    let seat = desk.sit()?.ok_or_else(|| already_driven_error(&known.plan.name))?;
+    let run_dir = RunDir::from_run(&known.id)?;
+    let lock = run_dir.try_lock()?.ok_or_else(|| already_driven_error(&known.plan.name))?;
     // Another process may have driven the flow until just now.
     let known = RecordedFlow::read(&mut ledger, &known.id)?.unwrap_or(known);
-    desk.clear_stop();
+    run_dir.clear_stop();
     let id = known.id.clone();
     let scope = Scope::default();
     let flow = Some(id.as_str());
     let share = known.plan.share;
-    let claimed = claim(&ClaimRequest { id: &id, flow, dir: &app.project, scope: &scope, share })?;
+    let claimed = claim_checkout(&ClaimRequest { id: &id, flow, dir: &app.project, scope: &scope, share })?;
     let interrupt = InterruptFlag::listen()?;
     let mut driver = FlowDriver::new(app, ledger, known, interrupt.clone())?;
     let actions = begin(&mut driver)?;
     let lanes = driver.lanes();
     let line = || match lanes.lock() {
-        Ok(lanes) => lanes.values().map(|lane| lane.line()).collect::<Vec<_>>().join("  |  "),
+        Ok(lanes) => lanes.values().map(|lane| lane.render_line()).collect::<Vec<_>>().join("  |  "),
         Err(_) => String::new(),
     };
     let driven = app.print.run_with_progress(line, || driver.drive(actions));
     let state = driver.state().clone();
     drop(driver);
     drop(claimed);
-    drop(seat);
+    drop(lock);
     if state.has_ended() {
-        desk.clear();
+        run_dir.remove();
     }
     driven?;
     let mut ledger = app.read_ledger()?;
-    let known = RecordedFlow::read(&mut ledger, &id)?.ok_or_else(not_found)?;
+    let known = RecordedFlow::read(&mut ledger, &id)?.ok_or_else(not_found_error)?;
     if app.print.json {
-        app.print.stream(&status_json(app, &known, false))?;
+        app.print.print_stream_value(&status_json(app, &known, false))?;
     } else {
-        app.print.data(status_page(app, &known, true).as_bytes())?;
-        match word(&known.state) {
+        app.print.write_data(status_page(app, &known, true).as_bytes())?;
+        match state_word(&known.state) {
             "waiting" if !known.state.questions().is_empty() => {
-                app.print.say("answer with `callsheet flow decide answer \"…\"`");
+                app.print.print_status("answer with `callsheet flow decide answer \"…\"`");
             }
-            "waiting" => app.print.say("decide with `callsheet flow decide approve|reject|changes \"…\"`"),
+            "waiting" => {
+                app.print.print_status("decide with `callsheet flow decide approve|reject|changes \"…\"`")
+            }
             _ => {}
         }
         if !new_preferences(app, &known.state.proposed).is_empty() {
-            app.print.say("`callsheet prefs approve` stores what was proposed");
+            app.print.print_status("`callsheet prefs approve` stores what was proposed");
         }
     }
-    Ok(match word(&state) {
+    Ok(match state_word(&state) {
         "done" => 0,
         _ if interrupt.is_set() => INTERRUPTED,
         _ => FINDING,
@@ -414,16 +417,19 @@ fn already_driven_error(name: &str) -> Diagnostics {
     error.hint("`callsheet flow stop` stops it").into()
 }
 
-fn not_found() -> Diagnostics {
+fn not_found_error() -> Diagnostics {
     Diagnostic::error(Code::TaskNotFound, "there is no such flow")
         .hint("`callsheet flow list` lists them")
         .into()
 }
 
 /// Returns the preferences that agents of this project's flows proposed and that are not stored yet.
-pub(crate) fn proposed(app: &AppContext<'_>, ledger: &mut Ledger) -> Result<Vec<Preference>, Diagnostics> {
+pub(crate) fn find_proposed(
+    app: &AppContext<'_>,
+    ledger: &mut Ledger,
+) -> Result<Vec<Preference>, Diagnostics> {
     let project = app.project_filter(ledger)?;
-    let flows = all(app, ledger)?
+    let flows = read_all(app, ledger)?
         .into_iter()
         .filter(|known| !known.imported && is_in_project(known, project.as_ref()));
     let mut proposed: Vec<Preference> = Vec::new();
@@ -436,14 +442,14 @@ pub(crate) fn proposed(app: &AppContext<'_>, ledger: &mut Ledger) -> Result<Vec<
 }
 
 /// Returns every flow of the ledger, oldest first.
-fn all(app: &AppContext<'_>, ledger: &mut Ledger) -> Result<Vec<RecordedFlow>, Diagnostics> {
-    let ids = ledger.flows().map_err(failure)?;
+fn read_all(app: &AppContext<'_>, ledger: &mut Ledger) -> Result<Vec<RecordedFlow>, Diagnostics> {
+    let ids = ledger.flows().map_err(ledger_diagnostics)?;
     let mut all = Vec::new();
     for id in ids {
         match RecordedFlow::read(ledger, &id) {
             Ok(known) => all.extend(known),
             // An unreadable flow must not hide the others.
-            Err(Diagnostics(diags)) => app.print.talk(&diags),
+            Err(Diagnostics(diags)) => app.print.print_diagnostics(&diags),
         }
     }
     Ok(all)
@@ -461,10 +467,10 @@ fn find_own(
     ledger: &mut Ledger,
     name: Option<&str>,
 ) -> Result<RecordedFlow, Diagnostics> {
-    let known = find(app, ledger, name)?;
+    let known = find_recorded(app, ledger, name)?;
     let what = format!("the flow `{}`", known.plan.name);
     if known.imported {
-        return Err(imported(&what));
+        return Err(imported_error(&what));
     }
     match app.project_filter(ledger)? {
         Some(project) if !is_in_project(&known, Some(&project)) => {
@@ -476,14 +482,18 @@ fn find_own(
 
 /// Finds the named flow, by its folder within this project or by its id among all flows. Without a name,
 /// finds the newest open flow, or else the newest.
-fn find(app: &AppContext<'_>, ledger: &mut Ledger, name: Option<&str>) -> Result<RecordedFlow, Diagnostics> {
+fn find_recorded(
+    app: &AppContext<'_>,
+    ledger: &mut Ledger,
+    name: Option<&str>,
+) -> Result<RecordedFlow, Diagnostics> {
     let project = app.project_filter(ledger)?;
-    let mut flows = all(app, ledger)?;
+    let mut flows = read_all(app, ledger)?;
     let Some(name) = name else {
         flows.retain(|known| !known.imported && is_in_project(known, project.as_ref()));
         let open = flows.iter().rposition(|known| !known.state.has_ended());
         let newest = open.or_else(|| flows.len().checked_sub(1));
-        return newest.map(|at| flows.swap_remove(at)).ok_or_else(not_found);
+        return newest.map(|at| flows.swap_remove(at)).ok_or_else(not_found_error);
     };
     let mut fits: Vec<RecordedFlow> = flows
         .into_iter()
@@ -493,22 +503,22 @@ fn find(app: &AppContext<'_>, ledger: &mut Ledger, name: Option<&str>) -> Result
         })
         .collect();
     match fits.len() {
-        0 => Err(not_found()),
+        0 => Err(not_found_error()),
         1 => Ok(fits.remove(0)),
         _ => {
             let ids = fits.iter().map(|known| known.id.to_string());
             Err(Diagnostic::error(Code::RunAmbiguous, format!("several flows are called `{name}`"))
-                .looked(ids)
+                .searched(ids)
                 .into())
         }
     }
 }
 
-fn status(app: &AppContext<'_>, flow: Option<&str>, watch: bool) -> CommandResult {
+fn print_status(app: &AppContext<'_>, flow: Option<&str>, watch: bool) -> CommandResult {
     let mut ledger = app.read_ledger()?;
     let mut last = String::new();
     loop {
-        let known = find(app, &mut ledger, flow)?;
+        let known = find_recorded(app, &mut ledger, flow)?;
         let driven = is_driven(&known.id);
         let page = match app.print.json {
             true => format!("{}\n", status_json(app, &known, driven)),
@@ -516,13 +526,13 @@ fn status(app: &AppContext<'_>, flow: Option<&str>, watch: bool) -> CommandResul
         };
         if page != last {
             if app.print.json {
-                app.print.stream(&status_json(app, &known, driven))?;
+                app.print.print_stream_value(&status_json(app, &known, driven))?;
             } else {
-                app.print.data(page.as_bytes())?;
+                app.print.write_data(page.as_bytes())?;
             }
             last = page;
         }
-        if !watch || word(&known.state) != "running" {
+        if !watch || state_word(&known.state) != "running" {
             return Ok(0);
         }
         thread::sleep(Duration::from_millis(200));
@@ -533,20 +543,20 @@ fn stop(app: &AppContext<'_>, flow: Option<&str>) -> CommandResult {
     let mut ledger = app.write_ledger()?;
     let known = find_own(app, &mut ledger, flow)?;
     let refused = |message: String| Diagnostics::from(Diagnostic::error(Code::RunRefused, message));
-    let desk = RunDir::of(&known.id)?;
+    let run_dir = RunDir::from_run(&known.id)?;
     if !is_driven(&known.id) {
         let id = known.id.clone();
         if !known.state.stopped && !known.state.has_ended() {
-            let _seat = desk.sit()?.ok_or_else(|| already_driven_error(&known.plan.name))?;
+            let _seat = run_dir.try_lock()?.ok_or_else(|| already_driven_error(&known.plan.name))?;
             let known = RecordedFlow::read(&mut ledger, &id)?.unwrap_or(known);
             FlowDriver::new(app, ledger, known, InterruptFlag::default())?.stop()?;
         }
-        return status(app, Some(id.as_str()), false);
+        return print_status(app, Some(id.as_str()), false);
     }
-    desk.ask_to_stop()?;
+    run_dir.request_stop()?;
     for _ in 0..600 {
         if !is_driven(&known.id) {
-            return status(app, Some(known.id.as_str()), false);
+            return print_status(app, Some(known.id.as_str()), false);
         }
         thread::sleep(Duration::from_millis(50));
     }
@@ -556,37 +566,41 @@ fn stop(app: &AppContext<'_>, flow: Option<&str>) -> CommandResult {
 fn list(app: &AppContext<'_>) -> CommandResult {
     let mut ledger = app.read_ledger()?;
     let project = app.project_filter(&ledger)?;
-    let mut flows = all(app, &mut ledger)?;
+    let mut flows = read_all(app, &mut ledger)?;
     flows.retain(|known| is_in_project(known, project.as_ref()));
     flows.reverse();
     if app.print.json {
         let all: Vec<_> = flows.iter().map(|known| status_json(app, known, is_driven(&known.id))).collect();
-        return app.print.value(&json!({ "flows": all }));
+        return app.print.print_value(&json!({ "flows": all }));
     }
     let page: String = flows
         .iter()
         .map(|known| {
             let started = known.times.0.get(..19).unwrap_or_default();
             let (name, flow) = (&known.plan.name, &known.plan.flow);
-            format!("{started}  {flow:<8} {:<10} {:<20} {name}\n", word(&known.state), known.state.phase)
+            format!(
+                "{started}  {flow:<8} {:<10} {:<20} {name}\n",
+                state_word(&known.state),
+                known.state.phase
+            )
         })
         .collect();
-    app.print.data(page.as_bytes())?;
+    app.print.write_data(page.as_bytes())?;
     Ok(0)
 }
 
 fn print_graph(app: &AppContext<'_>, name: Option<&str>) -> CommandResult {
     let (disk, layout) = (app.disk(None), app.config.layout());
     let is_file =
-        name.is_some_and(|name| names_in(&disk, "flows", &layout).iter().any(|known| known == name));
+        name.is_some_and(|name| list_names(&disk, "flows", &layout).iter().any(|known| known == name));
     let text = if let Some(name) = name.filter(|_| is_file) {
-        graph(&find_flow(&Library::new(&disk), name, &layout)?.1, None)
+        draw_graph(&find_flow(&Library::new(&disk), name, &layout)?.1, None)
     } else {
-        let known = find(app, &mut app.read_ledger()?, name)?;
-        graph(&known.plan.definition, Some(&known.state))
+        let known = find_recorded(app, &mut app.read_ledger()?, name)?;
+        draw_graph(&known.plan.definition, Some(&known.state))
     };
     // The check names in a project's flow may contain control characters.
-    let shown: String = text.lines().map(|line| format!("{}\n", visible(line))).collect();
-    app.print.data(shown.as_bytes())?;
+    let shown: String = text.lines().map(|line| format!("{}\n", escape_invisible(line))).collect();
+    app.print.write_data(shown.as_bytes())?;
     Ok(0)
 }

@@ -3,15 +3,15 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics, Severity};
-use callsheet_core::{candidates, names_in};
-use callsheet_lint::catalog::templates;
+use callsheet_core::{candidates, list_names};
+use callsheet_lint::catalog::list_templates;
 use callsheet_lint::fuzz::{FuzzFinding, FuzzOptions, FuzzReport, FuzzSubject, fuzz};
 use serde_json::{Value, json};
 
 use crate::app::AppContext;
-use crate::commands::templates::plain;
-use crate::failure::{CommandResult, FINDING, usage};
-use crate::print::diag_json;
+use crate::commands::templates::strip_name;
+use crate::failure::{CommandResult, FINDING, usage_error};
+use crate::print::diagnostic_json;
 
 const EXAMPLES: &str = "Examples:
   callsheet fuzz system/BASE-plan
@@ -44,12 +44,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
-    let report = tried(app, args)?;
+    let report = run_fuzz(app, args)?;
     let is_error = |finding: &&FuzzFinding| finding.diag.severity == Severity::Error;
     let errors = report.findings.iter().filter(is_error).count();
     let exit = if errors > 0 { FINDING } else { 0 };
     if app.print.json {
-        app.print.value(&json!({
+        app.print.print_value(&json!({
             "name": args.name,
             "seed": args.seed,
             "tried": report.tried,
@@ -59,21 +59,21 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
         return Ok(exit);
     }
     for finding in &report.findings {
-        app.print.line(&app.print.diag_for_stdout(&finding.diag))?;
+        app.print.print_line(&app.print.render_for_stdout(&finding.diag))?;
     }
     let warnings = report.findings.len() - errors;
-    app.print.say(&format!("{} values tried: {errors} errors, {warnings} warnings", report.tried));
+    app.print.print_status(&format!("{} values tried: {errors} errors, {warnings} warnings", report.tried));
     Ok(exit)
 }
 
 fn finding_json(finding: &FuzzFinding) -> Value {
-    let mut object = diag_json(&finding.diag);
+    let mut object = diagnostic_json(&finding.diag);
     object["input"] = finding.input.as_str().into();
     object["value"] = finding.value.as_str().into();
     object
 }
 
-fn tried(app: &AppContext<'_>, args: &Args) -> Result<FuzzReport, Diagnostics> {
+fn run_fuzz(app: &AppContext<'_>, args: &Args) -> Result<FuzzReport, Diagnostics> {
     let (disk, layout) = (app.disk(None), app.config.layout());
     let options = FuzzOptions {
         seed: args.seed,
@@ -88,13 +88,13 @@ fn tried(app: &AppContext<'_>, args: &Args) -> Result<FuzzReport, Diagnostics> {
         done.store(tried, Ordering::Relaxed);
         all.store(total, Ordering::Relaxed);
     };
-    let recipes = names_in(&disk, "recipes", &layout);
+    let recipes = list_names(&disk, "recipes", &layout);
     if recipes.contains(&args.name) {
         let subject = FuzzSubject::Recipe(&args.name);
         return app.print.run_with_progress(line, || fuzz(&disk, &layout, subject, &options, &mut watch));
     }
-    let wanted = plain(&args.name);
-    let templates = templates(&disk, &layout);
+    let wanted = strip_name(&args.name);
+    let templates = list_templates(&disk, &layout);
     let Some(template) = templates.iter().find(|template| template.path == wanted) else {
         let known = recipes.iter().chain(templates.iter().map(|template| &template.path));
         let message = format!("TemplateNotFound: there is no template or recipe `{wanted}`");
@@ -103,7 +103,7 @@ fn tried(app: &AppContext<'_>, args: &Args) -> Result<FuzzReport, Diagnostics> {
             candidates(&format!("{folder}/{wanted}.{extension}"), &layout)
         });
         return Err(Diagnostic::error(Code::TemplateNotFound, message)
-            .looked(places.iter().flatten())
+            .searched(places.iter().flatten())
             .suggest(wanted, known.map(String::as_str))
             .hint(format!("`callsheet templates list` lists templates; recipes: {}", recipes.join(", ")))
             .into());
@@ -112,7 +112,7 @@ fn tried(app: &AppContext<'_>, args: &Args) -> Result<FuzzReport, Diagnostics> {
         return Err(problem.clone().into());
     }
     if args.role.is_some() || args.phase.is_some() || args.command.is_some() {
-        return Err(usage(format!(
+        return Err(usage_error(format!(
             "`{wanted}` is a template: --role, --phase and --command are for recipes"
         ))
         .into());

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::app::AppContext;
 use crate::failure::CommandResult;
-use crate::ledger::failure;
+use crate::ledger::ledger_diagnostics;
 
 /// Remove old runs of this project from the ledger
 ///
@@ -33,19 +33,19 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     } else {
         app.refuse_below_guard()?;
         let mut ledger = app.write_ledger()?;
-        app.refuse_below_guards_of(&mut ledger)?;
+        app.refuse_below_ledger_guard(&mut ledger)?;
         ledger
     };
     let project = app.project_filter(&ledger)?;
     let retention = RetentionPolicy { days: args.keep_days, last: args.keep_last };
     let swept = match args.dry_run {
-        true => ledger.expired_of(retention, project.as_ref()),
-        false => ledger.sweep_of(retention, project.as_ref()),
+        true => ledger.preview_project_sweep(retention, project.as_ref()),
+        false => ledger.sweep_project(retention, project.as_ref()),
     };
-    let swept = swept.map_err(failure)?;
+    let swept = swept.map_err(ledger_diagnostics)?;
     if swept.clock_is_wrong {
         let hint = "set the clock, or use --keep-last without --keep-days";
-        app.print.talk([&Diagnostic::warning(
+        app.print.print_diagnostics([&Diagnostic::warning(
             Code::ClockWrong,
             format!("the clock says {}, which cannot be right: no run is removed because of its age", now()),
         )
@@ -64,23 +64,25 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
             object["bytes"] = swept.bytes.into();
             object["seq"] = json!(swept.seq);
         }
-        return app.print.value(&object);
+        return app.print.print_value(&object);
     }
     for run in &swept.runs {
-        app.print.line(&format!("{}{run}", if args.dry_run { "would remove " } else { "removed " }))?;
+        app.print.print_line(&format!("{}{run}", if args.dry_run { "would remove " } else { "removed " }))?;
     }
     let SweepReport { runs, unfinished, records, blobs, bytes, .. } = &swept;
     if !unfinished.is_empty() {
         let unfinished = unfinished.len();
-        app.print.say(&format!(
+        app.print.print_status(&format!(
             "runs that stay because they or their flows have not ended: {unfinished} (`callsheet recover` ends those whose callsheet died)"
         ));
     }
     if args.dry_run {
-        app.print.say(&format!("runs that would be removed: {}", runs.len()));
+        app.print.print_status(&format!("runs that would be removed: {}", runs.len()));
     } else {
         let runs = runs.len();
-        app.print.say(&format!("removed: runs {runs}, payloads {records}, texts {blobs} ({bytes} bytes)"));
+        app.print.print_status(&format!(
+            "removed: runs {runs}, payloads {records}, texts {blobs} ({bytes} bytes)"
+        ));
     }
     Ok(0)
 }

@@ -4,9 +4,9 @@ use callsheet_store::{ImportReport, import};
 use serde_json::json;
 
 use crate::app::AppContext;
-use crate::commands::verify::open;
 use crate::failure::CommandResult;
-use crate::ledger::failure;
+use crate::inputs::open_input;
+use crate::ledger::ledger_diagnostics;
 
 /// Add what an export holds to the ledger
 ///
@@ -22,10 +22,10 @@ pub(crate) struct Args {
 pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     // An import can hold decisions.
     app.refuse_below_guard()?;
-    let mut file = open(app, &args.file)?;
+    let mut file = open_input(app, &args.file)?;
     let mut ledger = app.create_ledger()?;
-    app.refuse_below_guards_of(&mut ledger)?;
-    let done = import(&mut ledger, &mut *file).map_err(failure)?;
+    app.refuse_below_ledger_guard(&mut ledger)?;
+    let done = import(&mut ledger, &mut *file).map_err(ledger_diagnostics)?;
     // Closing the ledger stores its last head; that must happen before the ledger is forgotten.
     drop(ledger);
     if done.same_chain {
@@ -33,15 +33,15 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
         app.forget_ledger()?;
     }
     if app.print.json {
-        return app.print.value(&json!({
+        return app.print.print_value(&json!({
             "runs": done.runs, "records": done.records, "known": done.known, "same_chain": done.same_chain,
         }));
     }
     let chain = if done.same_chain { ", with the same chain" } else { "" };
     let ImportReport { runs, records, known, .. } = done;
-    app.print.line(&format!("added: runs {runs}, records {records}{chain}; known already: {known}"))?;
+    app.print.print_line(&format!("added: runs {runs}, records {records}{chain}; known already: {known}"))?;
     if done.same_chain {
-        app.print.note("type `callsheet ledger adopt` to go on with it");
+        app.print.print_note("type `callsheet ledger adopt` to go on with it");
     }
     Ok(0)
 }

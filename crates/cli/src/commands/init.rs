@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::app::AppContext;
 use crate::failure::CommandResult;
-use crate::session::{failed, open};
+use crate::session::{open_folder, write_error};
 use crate::write::write_new;
 
 /// Pattern that keeps the ledger and SQLite's files beside it out of the repository.
@@ -26,8 +26,8 @@ fn ignore_ledger(app: &AppContext<'_>) -> Result<bool, Diagnostics> {
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         (format!("{text}{end}{IGNORE}\n"), true)
     };
-    let added = open(&app.project)?.update(".gitignore", app.config.max_file_bytes.value, add);
-    added.map_err(|error| failed(&error))
+    let added = open_folder(&app.project)?.update(".gitignore", app.config.max_file_bytes.value, add);
+    added.map_err(|error| write_error(&error))
 }
 
 pub(crate) fn run(app: &AppContext<'_>) -> CommandResult {
@@ -36,7 +36,7 @@ pub(crate) fn run(app: &AppContext<'_>) -> CommandResult {
     for (path, text) in FILES {
         let Some(path) = path.strip_prefix("init/") else { continue };
         let path = format!(".callsheet/{path}");
-        let shown = app.shown_here(&path);
+        let shown = app.path_from_here(&path);
         if app.project.join(&path).symlink_metadata().is_ok() {
             kept.push(shown);
             continue;
@@ -46,17 +46,17 @@ pub(crate) fn run(app: &AppContext<'_>) -> CommandResult {
     }
     let ignored = ignore_ledger(app)?;
     if app.print.json {
-        return app.print.value(&json!({ "written": written, "kept": kept, "ignored": ignored }));
+        return app.print.print_value(&json!({ "written": written, "kept": kept, "ignored": ignored }));
     }
     for path in &written {
-        app.print.line(&format!("wrote {path}"))?;
+        app.print.print_line(&format!("wrote {path}"))?;
     }
     for path in &kept {
-        app.print.line(&format!("kept {path}, which was there"))?;
+        app.print.print_line(&format!("kept {path}, which was there"))?;
     }
     if ignored {
-        app.print.line(&format!("added the ledger to {}", app.shown_here(".gitignore")))?;
+        app.print.print_line(&format!("added the ledger to {}", app.path_from_here(".gitignore")))?;
     }
-    app.print.say("Next: callsheet compose -p plan \"Add login\"");
+    app.print.print_status("Next: callsheet compose -p plan \"Add login\"");
     Ok(0)
 }

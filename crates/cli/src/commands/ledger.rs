@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, IsTerminal as _};
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics, visible};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, escape_invisible};
 use callsheet_core::record::{Event, Id};
 use callsheet_store::{Head, Ledger, LedgerProblemKind, LedgerUrl, OpenMode};
 use serde_json::{Value, json};
 
 use crate::app::AppContext;
-use crate::failure::{CommandResult, usage};
-use crate::known::KnownLedger;
-use crate::ledger::{LedgerTrust, check_head, failure, judge_ledger, patience, short_lived_diag};
+use crate::failure::{CommandResult, usage_error};
+use crate::known_ledger::KnownLedger;
+use crate::ledger::{
+    LedgerTrust, check_head, judge_ledger, ledger_diagnostics, read_timeouts, short_lived_diag,
+};
 
 /// Show where the ledger is, which ledgers you know, and adopt one that was made elsewhere
 ///
@@ -47,7 +49,7 @@ enum LedgerCommand {
 
 pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     match &args.command {
-        LedgerCommand::Path => path(app),
+        LedgerCommand::Path => print_path(app),
         LedgerCommand::List => list(app),
         LedgerCommand::Adopt { yes } => adopt(app, yes.as_deref()),
         LedgerCommand::Forget { yes } => forget(app, yes.as_deref()),
@@ -66,7 +68,7 @@ fn require_agreement(
     match yes {
         Some(yes) if yes == id.as_str() => return Ok(()),
         Some(yes) => {
-            let error = usage(format!("the ledger's id is not `{yes}`"));
+            let error = usage_error(format!("the ledger's id is not `{yes}`"));
             return Err(error.hint("`callsheet ledger adopt` shows it").into());
         }
         None => {}
@@ -74,7 +76,7 @@ fn require_agreement(
     let asked = !app.print.json && app.print.watched && std::io::stdin().is_terminal();
     let mut answer = String::new();
     if asked {
-        app.print.say(&format!("{what} Type yes:"));
+        app.print.print_status(&format!("{what} Type yes:"));
         let read = std::io::stdin().lock().read_line(&mut answer);
         read.map_err(|error| Diagnostic::error(Code::InputUnreadable, format!("standard input: {error}")))?;
     }
@@ -85,31 +87,31 @@ fn require_agreement(
     Err(Diagnostic::error(Code::LedgerForeign, "a person has to agree to this ledger").hint(hint).into())
 }
 
-fn path(app: &AppContext<'_>) -> CommandResult {
+fn print_path(app: &AppContext<'_>) -> CommandResult {
     // Without write access, the ledger of a project that already has an id can still be located.
     let place = match app.require_ledger_url() {
         Ok(place) => place,
-        Err(failure) => app.place().ok().flatten().ok_or(failure)?,
+        Err(failure) => app.ledger_url().ok().flatten().ok_or(failure)?,
     };
-    let known = KnownLedger::of(&place)?;
+    let known = KnownLedger::from_url(&place)?;
     let warning = match &place {
         LedgerUrl::Sqlite(path) => short_lived_diag(path),
         _ => None,
     };
     if app.print.json {
         let entry = known.entry();
-        return app.print.value(&json!({
-            "place": known.shown(), "state": state(&known), "id": entry.map(|entry| entry.id),
+        return app.print.print_value(&json!({
+            "place": known.shown(), "state": describe_state(&known), "id": entry.map(|entry| entry.id),
             "project": app.project_name()?, "warnings": warning.iter().map(|diag| &diag.message).collect::<Vec<_>>(),
         }));
     }
-    app.print.talk(warning.iter());
-    app.print.line(&visible(known.shown()))?;
+    app.print.print_diagnostics(warning.iter());
+    app.print.print_line(&escape_invisible(known.shown()))?;
     Ok(0)
 }
 
 /// Returns the state of a ledger's place, as far as it is visible without opening the ledger.
-fn state(known: &KnownLedger) -> &'static str {
+fn describe_state(known: &KnownLedger) -> &'static str {
     match (known.entry(), known.file(), known.inode()) {
         (Some(_), Some(_), None) => "gone",
         (Some(entry), Some(_), inode) if entry.inode != inode => "replaced",
@@ -120,23 +122,23 @@ fn state(known: &KnownLedger) -> &'static str {
 }
 
 fn list(app: &AppContext<'_>) -> CommandResult {
-    let all = KnownLedger::all()?;
+    let all = KnownLedger::list()?;
     let row = |known: &KnownLedger| {
         let entry = known.entry()?;
         let head = known.head();
         Some(json!({
-            "id": entry.id, "place": entry.place, "state": state(known),
+            "id": entry.id, "place": entry.place, "state": describe_state(known),
             "head": head.map(|head| json!({ "seq": head.seq, "chain": head.chain })),
         }))
     };
     let rows: Vec<Value> = all.iter().filter_map(row).collect();
     if app.print.json {
-        return app.print.value(&json!({ "ledgers": rows }));
+        return app.print.print_value(&json!({ "ledgers": rows }));
     }
-    let text = |value: &Value| visible(value.as_str().unwrap_or_default()).into_owned();
+    let text = |value: &Value| escape_invisible(value.as_str().unwrap_or_default()).into_owned();
     for row in &rows {
         let (state, records) = (text(&row["state"]), row["head"]["seq"].as_u64().unwrap_or(0));
-        app.print.line(&format!(
+        app.print.print_line(&format!(
             "{}  {state:8} {records:>8} records  {}",
             text(&row["id"]),
             text(&row["place"])
@@ -158,12 +160,12 @@ struct LedgerContents {
 
 impl LedgerContents {
     fn read(ledger: &mut Ledger) -> Result<Self, Diagnostics> {
-        let checked = ledger.verify_all(false).map_err(failure)?;
+        let checked = ledger.verify_all(false).map_err(ledger_diagnostics)?;
         let damage =
             checked.problems.iter().filter(|problem| problem.result == LedgerProblemKind::Damaged).count();
         let mut contents = Self {
             runs: 0,
-            flows: ledger.flows().map_err(failure)?.len(),
+            flows: ledger.flows().map_err(ledger_diagnostics)?.len(),
             programs: BTreeSet::new(),
             first: None,
             last: None,
@@ -172,7 +174,7 @@ impl LedgerContents {
         };
         let mut seq = 0;
         loop {
-            let page = ledger.records_after(seq, 256).map_err(failure)?;
+            let page = ledger.records_after(seq, 256).map_err(ledger_diagnostics)?;
             let Some(newest) = page.last() else { return Ok(contents) };
             seq = newest.seq;
             for record in &page {
@@ -180,13 +182,13 @@ impl LedgerContents {
                 contents.last = Some(record.at.clone());
                 // `verify_all` counts unreadable records as damage.
                 if let Ok(Some(event)) = record.event() {
-                    contents.see(&event);
+                    contents.add_event(&event);
                 }
             }
         }
     }
 
-    fn see(&mut self, event: &Event) {
+    fn add_event(&mut self, event: &Event) {
         let words = |argv: &[String]| argv.join(" ");
         match event {
             Event::Composed(composed) => {
@@ -214,9 +216,9 @@ impl LedgerContents {
         }
     }
 
-    fn page(&self, id: &Id, place: &str) -> String {
+    fn render_page(&self, id: &Id, place: &str) -> String {
         let mut page = String::new();
-        let mut row = |name: &str, text: String| page += &format!("{name:<9} {}\n", visible(&text));
+        let mut row = |name: &str, text: String| page += &format!("{name:<9} {}\n", escape_invisible(&text));
         row("ledger", place.into());
         row("id", id.to_string());
         row("runs", self.runs.to_string());
@@ -249,46 +251,52 @@ const MOST_PROGRAMS: usize = 30;
 fn adopt(app: &AppContext<'_>, yes: Option<&str>) -> CommandResult {
     let none = || Diagnostics::from(Diagnostic::error(Code::LedgerNotThere, "there is no ledger to adopt"));
     let place = app.prepare_ledger_url(OpenMode::Write)?.ok_or_else(none)?;
-    let known = KnownLedger::of(&place)?;
-    let mut ledger = Ledger::connect(&place, OpenMode::Write, patience()?).map_err(failure)?;
-    let id = ledger.id().map_err(failure)?.ok_or_else(none)?;
+    let known = KnownLedger::from_url(&place)?;
+    let mut ledger =
+        Ledger::connect(&place, OpenMode::Write, read_timeouts()?).map_err(ledger_diagnostics)?;
+    let id = ledger.id().map_err(ledger_diagnostics)?.ok_or_else(none)?;
     let is_known = known.entry().is_some_and(|entry| entry.id == id && entry.inode == known.inode())
-        && judge_ledger(&known, &mut ledger).is_ok_and(|standing| standing == LedgerTrust::Known)
+        && judge_ledger(&known, &mut ledger).is_ok_and(|trust| trust == LedgerTrust::Known)
         && check_head(&known, &mut ledger).is_ok();
     let contents = LedgerContents::read(&mut ledger)?;
     if !app.print.json {
-        app.print.data(contents.page(&id, known.shown()).as_bytes())?;
+        app.print.write_data(contents.render_page(&id, known.shown()).as_bytes())?;
     }
     if !is_known {
-        app.refuse_below_guards_of(&mut ledger)?;
+        app.refuse_below_ledger_guard(&mut ledger)?;
         require_agreement(app, "Do you want to record and start runs with this ledger?", &id, yes)?;
         let held = known.lock()?;
         known.register(&mut ledger)?;
         drop(held);
     }
     if app.print.json {
-        return app.print.value(&json!({
+        return app.print.print_value(&json!({
             "id": id, "place": known.shown(), "runs": contents.runs, "flows": contents.flows,
             "programs": contents.programs, "first": contents.first, "last": contents.last,
             "head": { "seq": contents.head.seq, "chain": contents.head.chain }, "damage": contents.damage,
         }));
     }
-    app.print.say(if is_known { "it is known already" } else { "adopted" });
+    app.print.print_status(if is_known { "it is known already" } else { "adopted" });
     Ok(0)
 }
 
 fn forget(app: &AppContext<'_>, yes: Option<&str>) -> CommandResult {
-    let known = KnownLedger::of(&app.require_ledger_url()?)?;
+    let known = KnownLedger::from_url(&app.require_ledger_url()?)?;
     let Some(entry) = known.entry() else {
         let error =
             Diagnostic::error(Code::LedgerNotThere, format!("no ledger is known at {}", known.shown()));
         return Err(error.hint("`callsheet ledger list` lists those that are").into());
     };
-    require_agreement(app, &format!("Forget the ledger at {}?", visible(known.shown())), &entry.id, yes)?;
+    require_agreement(
+        app,
+        &format!("Forget the ledger at {}?", escape_invisible(known.shown())),
+        &entry.id,
+        yes,
+    )?;
     known.forget();
     if app.print.json {
-        return app.print.value(&json!({ "forgotten": entry.id, "place": entry.place }));
+        return app.print.print_value(&json!({ "forgotten": entry.id, "place": entry.place }));
     }
-    app.print.say(&format!("forgotten: {}", visible(&entry.place)));
+    app.print.print_status(&format!("forgotten: {}", escape_invisible(&entry.place)));
     Ok(0)
 }

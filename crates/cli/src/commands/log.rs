@@ -1,12 +1,12 @@
 //! `callsheet log`: lists the recorded runs, newest first.
 
-use callsheet_core::diag::visible;
+use callsheet_core::diag::escape_invisible;
 use callsheet_store::{RunFilter, RunRow};
 use serde_json::{Value, json};
 
 use crate::app::AppContext;
-use crate::failure::{CommandResult, usage};
-use crate::ledger::failure;
+use crate::failure::{CommandResult, usage_error};
+use crate::ledger::ledger_diagnostics;
 use crate::print::TextStyle;
 
 /// List recorded runs, the newest first
@@ -42,7 +42,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
             || !digits
             || !time.bytes().all(|byte| byte.is_ascii_digit() || b"-:T.Z".contains(&byte))
         {
-            return Err(usage(format!("`{time}` is not a time such as 2026-01-31T12:00")).into());
+            return Err(usage_error(format!("`{time}` is not a time such as 2026-01-31T12:00")).into());
         }
     }
     let mut ledger = app.read_ledger()?;
@@ -57,21 +57,21 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
         until: args.until.clone(),
         limit: args.limit,
     };
-    let rows = ledger.runs(&filter).map_err(failure)?;
+    let rows = ledger.runs(&filter).map_err(ledger_diagnostics)?;
     if app.print.json {
         let mut runs = Vec::new();
         for row in &rows {
             let mut object = row_json(row);
             // The sources of a run that an older version recorded may be gone.
             object["profile"] =
-                json!(ledger.composed(&row.run.id).ok().and_then(|composed| composed.profile));
+                json!(ledger.prompt_record(&row.run.id).ok().and_then(|composed| composed.profile));
             runs.push(object);
         }
-        return app.print.value(&json!({ "runs": runs }));
+        return app.print.print_value(&json!({ "runs": runs }));
     }
     let head = ["RUN", "STARTED", "AGENT", "PHASE", "TASK", "RECIPE", "ENDED", "VERDICT"].map(str::to_owned);
     let mut table: Vec<[String; 8]> = vec![head];
-    table.extend(rows.iter().map(cells));
+    table.extend(rows.iter().map(row_cells));
     let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..8).map(width).collect();
     let mut page = String::new();
@@ -82,17 +82,17 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
             if at == 0 { app.print.paint(TextStyle::Bold, line.trim_end()) } else { line.trim_end().into() };
         page.push_str(&format!("{line}\n"));
     }
-    app.print.data(page.as_bytes())?;
+    app.print.write_data(page.as_bytes())?;
     Ok(0)
 }
 
-fn cells(row: &RunRow) -> [String; 8] {
+fn row_cells(row: &RunRow) -> [String; 8] {
     // Microseconds are noise in a list.
     let started = row.run.started.get(..19).unwrap_or(&row.run.started);
-    let text = |text: Option<&str>| visible(text.unwrap_or("-")).into_owned();
+    let text = |text: Option<&str>| escape_invisible(text.unwrap_or("-")).into_owned();
     [
         row.run.id.to_string(),
-        visible(started).into_owned(),
+        escape_invisible(started).into_owned(),
         text(row.run.agent.as_deref()),
         text(row.run.phase.as_deref()),
         text(row.run.task.as_deref()),

@@ -4,7 +4,7 @@ use callsheet_core::diag::{Code, Diagnostic};
 use clap::CommandFactory;
 
 use crate::args::CliArgs;
-use crate::failure::{CommandResult, usage};
+use crate::failure::{CommandResult, usage_error};
 use crate::print::OutputPrinter;
 
 /// Print the manual page of callsheet, or of one command
@@ -22,13 +22,13 @@ pub(crate) fn run(print: &OutputPrinter, args: &Args) -> CommandResult {
         Some(name) => {
             let found = root.find_subcommand(name).cloned();
             let known: Vec<&str> = root.get_subcommands().map(clap::Command::get_name).collect();
-            found.ok_or_else(|| usage(format!("there is no command `{name}`")).suggest(name, known))?
+            found.ok_or_else(|| usage_error(format!("there is no command `{name}`")).suggest(name, known))?
         }
     };
     let mut page = Vec::new();
     clap_mangen::Man::new(command)
         .render(&mut page)
         .map_err(|error| Diagnostic::error(Code::OutputFailed, error.to_string()))?;
-    print.data(&page)?;
+    print.write_data(&page)?;
     Ok(0)
 }

@@ -3,19 +3,19 @@
 use std::path::PathBuf;
 
 use callsheet_core::diag::Diagnostics;
-use callsheet_core::library::lookup::role_names;
+use callsheet_core::library::lookup::list_roles;
 use callsheet_core::record::Id;
-use callsheet_core::submission::tools;
+use callsheet_core::submission::list_tools;
 
 use crate::app::AppContext;
-use crate::failure::{CommandResult, usage};
-use crate::mcp::{McpClient, SessionServer, SubmittingRun, change, serve};
+use crate::failure::{CommandResult, usage_error};
+use crate::mcp::{McpClient, SessionServer, SubmittingRun, install, serve};
 use crate::session::SessionDir;
 use crate::state::RunDir;
 
 /// Serve a session by the Model Context Protocol on standard input and output
 ///
-/// Tools hand in what contracts ask for, prompts are the project's templates, resources are the session's files.
+/// Tools submit the data that contracts require, prompts are the project's templates, resources are the session's files.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -27,16 +27,16 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Args)]
 struct ServeArgs {
-    /// Where things are handed in [default: the project]
+    /// The directory that receives submissions [default: the project]
     #[arg(long, value_name = "DIR")]
     session: Option<PathBuf>,
     /// The run that submits: its guard must agree, and agrees only with processes below its agent until it ends
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
-    /// The state directory of whoever drives the run: some agents start servers without their own environment
+    /// The state directory of the process that drives the run: some agents start servers without their own environment
     #[arg(long, value_name = "DIR", requires = "run", hide = true)]
     state: Option<PathBuf>,
-    /// Nobody is there to approve preferences: they are only proposed
+    /// No person is there to approve preferences: they are only proposed
     #[arg(long, requires = "run", hide = true)]
     proposes: bool,
     /// Only the tools that this role may use
@@ -64,36 +64,39 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
             let mut session = SessionDir::open(app, args.serve.session.as_deref())?;
             session.proposes = args.serve.proposes;
             check_role(&session, args.serve.role.as_deref())?;
-            let tools = tools(&session.disk, &session.layout, args.serve.role.as_deref())?;
+            let tools = list_tools(&session.disk, &session.layout, args.serve.role.as_deref())?;
             let agent = app.config.agent.value.clone();
             app.require_evidence_trust()?;
-            let secrets = crate::secrets::mode(app, None, crate::commands::compose::Purpose::Forget)?;
+            let secrets = crate::secrets::choose_mode(app, None, crate::composition::Purpose::Forget)?;
             let run = args.serve.run.as_deref();
-            let run = run.map(|run| submitting_run(run, &args.serve)).transpose()?;
+            let run = run.map(|run| build_submitting_run(run, &args.serve)).transpose()?;
             serve(SessionServer { session, tools, agent, secrets, run })
         }
         Some(McpCommand::Install { client, write, serve }) => {
             let session = SessionDir::open(app, serve.session.as_deref())?;
             check_role(&session, serve.role.as_deref())?;
-            change(app, *client, &session, serve.role.as_deref(), *write)
+            install(app, *client, &session, serve.role.as_deref(), *write)
         }
     }
 }
 
 /// Returns the submitting run for a full run id.
-fn submitting_run(run: &str, serve: &ServeArgs) -> Result<SubmittingRun, Diagnostics> {
-    let id = Id::parse(run).ok_or_else(|| usage(format!("`{run}` is not the whole id of a run")))?;
-    let desk = serve.state.as_ref().map_or_else(|| RunDir::of(&id), |state| Ok(RunDir::below(state, &id)))?;
-    Ok(SubmittingRun { desk, id, role: serve.role.clone() })
+fn build_submitting_run(run: &str, serve: &ServeArgs) -> Result<SubmittingRun, Diagnostics> {
+    let id = Id::parse(run).ok_or_else(|| usage_error(format!("`{run}` is not the whole id of a run")))?;
+    let desk = serve
+        .state
+        .as_ref()
+        .map_or_else(|| RunDir::from_run(&id), |state| Ok(RunDir::from_state_dir(state, &id)))?;
+    Ok(SubmittingRun { run_dir: desk, id, role: serve.role.clone() })
 }
 
 fn check_role(session: &SessionDir, role: Option<&str>) -> Result<(), Diagnostics> {
     let Some(role) = role else { return Ok(()) };
-    let known = role_names(&session.disk, &session.layout);
+    let known = list_roles(&session.disk, &session.layout);
     if known.iter().any(|known| known == role) {
         return Ok(());
     }
-    let wrong = usage(format!("there is no role `{role}`"));
+    let wrong = usage_error(format!("there is no role `{role}`"));
     let wrong = wrong.suggest(role, known.iter().map(String::as_str));
     Err(wrong.hint(format!("roles that exist: {}", known.join(", "))).into())
 }

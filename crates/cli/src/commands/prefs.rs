@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics, visible};
-use callsheet_core::library::lookup::role_names;
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, escape_invisible};
+use callsheet_core::library::lookup::list_roles;
 use callsheet_core::library::preferences::{self, Preference};
 use callsheet_core::{SourceId, SourceRoot, Sources as _};
 use serde_json::json;
 
 use crate::app::AppContext;
-use crate::commands::flow::proposed;
+use crate::commands::flow::find_proposed;
 use crate::failure::{CommandResult, FINDING};
-use crate::session::{failed, open, remember};
+use crate::session::{add_preferences, open_folder, write_error};
 
 /// List, add and remove the preferences that roles keep in mind
 #[derive(Debug, clap::Args)]
@@ -64,28 +64,30 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
 
 fn list(app: &AppContext<'_>, only: Option<&str>) -> CommandResult {
     let (disk, layout) = (app.disk(None), app.config.layout());
-    let mut known = role_names(&disk, &layout);
+    let mut known = list_roles(&disk, &layout);
     if let Some(only) = only {
-        check(app, only, "x")?;
+        check_preference(app, only, "x")?;
         known.retain(|role| role == only);
     }
     let mut all = BTreeMap::new();
     for role in known {
-        let Ok(id) = SourceId::new(SourceRoot::Project, &preferences::file(&layout, &role)) else { continue };
+        let Ok(id) = SourceId::new(SourceRoot::Project, &preferences::extension_path(&layout, &role)) else {
+            continue;
+        };
         let text = disk.text(&id).map_err(|error| {
             Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}"))
         })?;
-        let bullets = text.as_deref().map(preferences::list).unwrap_or_default();
+        let bullets = text.as_deref().map(preferences::list_bullets).unwrap_or_default();
         if !bullets.is_empty() {
             all.insert(role, bullets.into_iter().map(String::from).collect::<Vec<_>>());
         }
     }
     if app.print.json {
-        return app.print.value(&json!(all));
+        return app.print.print_value(&json!(all));
     }
     for (role, bullets) in &all {
         for bullet in bullets {
-            app.print.line(&format!("{role}: {}", visible(bullet)))?;
+            app.print.print_line(&format!("{role}: {}", escape_invisible(bullet)))?;
         }
     }
     Ok(0)
@@ -93,14 +95,14 @@ fn list(app: &AppContext<'_>, only: Option<&str>) -> CommandResult {
 
 fn add(app: &AppContext<'_>, named: &PreferenceArgs) -> CommandResult {
     app.refuse_below_guard()?;
-    let preference = check(app, &named.role, &named.text)?;
+    let preference = check_preference(app, &named.role, &named.text)?;
     let (layout, limit) = (app.config.layout(), app.config.max_file_bytes.value);
-    let added = remember(&app.project, &layout, limit, &[preference])?;
-    let file = app.shown_here(&preferences::file(&layout, &named.role));
+    let added = add_preferences(&app.project, &layout, limit, &[preference])?;
+    let file = app.path_from_here(&preferences::extension_path(&layout, &named.role));
     let new = added.values().any(|new| !new.is_empty());
-    app.print.say(&if new { format!("added to {file}") } else { format!("{file} says so already") });
+    app.print.print_status(&if new { format!("added to {file}") } else { format!("{file} says so already") });
     if app.print.json {
-        return app.print.value(&json!({ "added": added[&named.role] }));
+        return app.print.print_value(&json!({ "added": added[&named.role] }));
     }
     Ok(0)
 }
@@ -108,33 +110,33 @@ fn add(app: &AppContext<'_>, named: &PreferenceArgs) -> CommandResult {
 fn approve(app: &AppContext<'_>, role: Option<&str>, text: Option<&str>, yes: bool) -> CommandResult {
     app.refuse_below_guard()?;
     if let Some(role) = role {
-        check(app, role, "x")?;
+        check_preference(app, role, "x")?;
     }
     if std::env::var_os("CALLSHEET_RUN").is_some_and(|run| !run.is_empty()) {
         return Err(Diagnostic::error(Code::RunRefused, "an agent cannot approve what it proposed").into());
     }
     let mut ledger = app.write_ledger()?;
-    app.refuse_below_guards_of(&mut ledger)?;
-    let mut proposed = proposed(app, &mut ledger)?;
+    app.refuse_below_ledger_guard(&mut ledger)?;
+    let mut proposed = find_proposed(app, &mut ledger)?;
     proposed.retain(|preference| {
         role.is_none_or(|role| preference.role == role) && text.is_none_or(|text| preference.bullet == text)
     });
     if proposed.is_empty() {
-        app.print.say("nothing of that kind is proposed");
+        app.print.print_status("nothing of that kind is proposed");
         if app.print.json {
-            app.print.value(&json!({ "added": {} }))?;
+            app.print.print_value(&json!({ "added": {} }))?;
         }
         return Ok(FINDING);
     }
-    app.person(yes)?;
+    app.require_person(yes)?;
     let (layout, limit) = (app.config.layout(), app.config.max_file_bytes.value);
-    let added = remember(&app.project, &layout, limit, &proposed)?;
+    let added = add_preferences(&app.project, &layout, limit, &proposed)?;
     if app.print.json {
-        return app.print.value(&json!({ "added": added }));
+        return app.print.print_value(&json!({ "added": added }));
     }
     for (role, bullets) in &added {
         for bullet in bullets {
-            app.print.line(&format!("{role}: {}", visible(bullet)))?;
+            app.print.print_line(&format!("{role}: {}", escape_invisible(bullet)))?;
         }
     }
     Ok(0)
@@ -142,32 +144,30 @@ fn approve(app: &AppContext<'_>, role: Option<&str>, text: Option<&str>, yes: bo
 
 fn remove(app: &AppContext<'_>, named: &PreferenceArgs) -> CommandResult {
     app.refuse_below_guard()?;
-    check(app, &named.role, &named.text)?;
-    let path = preferences::file(&app.config.layout(), &named.role);
-    let removed =
-        open(&app.project)?.update(&path, app.config.max_file_bytes.value, |text| match preferences::remove(
-            text,
-            &named.text,
-        ) {
+    check_preference(app, &named.role, &named.text)?;
+    let path = preferences::extension_path(&app.config.layout(), &named.role);
+    let removed = open_folder(&app.project)?.update(&path, app.config.max_file_bytes.value, |text| {
+        match preferences::remove_bullet(text, &named.text) {
             Some((text, bullet)) => (text, Some(bullet)),
             None => (text.to_owned(), None),
-        });
-    let removed = removed.map_err(|error| failed(&error))?;
-    let file = app.shown_here(&path);
-    app.print.say(&if removed.is_some() {
+        }
+    });
+    let removed = removed.map_err(|error| write_error(&error))?;
+    let file = app.path_from_here(&path);
+    app.print.print_status(&if removed.is_some() {
         format!("removed from {file}")
     } else {
         format!("{file} has no such preference")
     });
     if app.print.json {
-        app.print.value(&json!({ "removed": removed }))?;
+        app.print.print_value(&json!({ "removed": removed }))?;
     }
     Ok(if removed.is_some() { 0 } else { FINDING })
 }
 
 /// Returns the preference if it has no problems.
-fn check(app: &AppContext<'_>, role: &str, text: &str) -> Result<Preference, Diagnostics> {
+fn check_preference(app: &AppContext<'_>, role: &str, text: &str) -> Result<Preference, Diagnostics> {
     let preference = Preference { role: role.to_owned(), bullet: text.to_owned() };
-    let problems = preference.problems(&role_names(&app.disk(None), &app.config.layout()));
+    let problems = preference.find_problems(&list_roles(&app.disk(None), &app.config.layout()));
     if problems.is_empty() { Ok(preference) } else { Err(Diagnostics(problems)) }
 }

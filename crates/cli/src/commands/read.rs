@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
-use callsheet_core::diag::{Diagnostics, visible};
+use callsheet_core::diag::{Diagnostics, escape_invisible};
 use callsheet_core::library::agent::OutputFormat;
 use callsheet_core::reply::{Reply, ReplyContext, ReplyProblem, StreamReader, StreamText, read_text};
 use callsheet_core::{Library, SharedText, SourceError, find_agent, find_contract};
@@ -13,8 +13,8 @@ use clap::ArgGroup;
 
 use crate::app::AppContext;
 use crate::commands::read_submission::read_submission;
-use crate::failure::{CommandResult, FINDING, usage};
-use crate::inputs::{not_found, unreadable};
+use crate::failure::{CommandResult, FINDING, usage_error};
+use crate::inputs::{not_found_error, unreadable_error};
 use crate::print::{OutputPrinter, TextStyle};
 use crate::spool::TextSpool;
 
@@ -29,12 +29,12 @@ const MOST_BYTES: u64 = 4 << 30;
 
 /// Read an agent's reply from standard input: its verdict, or how its tasks ended
 ///
-/// Thoughts, code, quotes and echoes of the prompt say nothing, a good marker counts only as all that its paragraph holds,
-/// another word counts wherever it stands, and what is ambiguous is never a pass. Exits with 0 on pass, complete and none, else with 1. With --json: `verdict`, `outcome`,
-/// `tasks`, `text` (without thoughts) and `problems`.
+/// Thoughts, code, quotes and echoes of the prompt do not count, a good marker counts only as all that its paragraph holds,
+/// another word counts in any place, and an ambiguous reply is never a pass. Exits with 0 on pass, complete and none, else
+/// with 1. With --json: `verdict`, `outcome`, `tasks`, `text` (without thoughts) and `problems`.
 ///
-/// A contract that is handed in (submit_review and so on) is read from the file that an agent without the tool wrote into
-/// the session: it is judged, all mistakes at once, and the files that others read are made of it.
+/// A contract with a submission (submit_review and so on) is read from the file that an agent without the tool wrote into
+/// the session: callsheet checks it, reports all mistakes at once, and generates the files that others read.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, group = ArgGroup::new("what").args(["contract", "phase"]).required(true))]
 pub(crate) struct Args {
@@ -44,13 +44,13 @@ pub(crate) struct Args {
     /// The phase that the reply belongs to: the contract of that name
     #[arg(short, long, value_name = "NAME")]
     phase: Option<String>,
-    /// Who replied: its file says what its output looks like; a plain text is read anyway [default: the configured one]
+    /// The agent that replied: its file defines its output format; plain text is always read [default: the configured one]
     #[arg(short, long, value_name = "NAME")]
     agent: Option<String>,
     /// The tasks that were asked for, with commas between
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     tasks: Vec<String>,
-    /// The prompt that was given: what the reply repeats of it does not count
+    /// The prompt that was given: parts of it that the reply repeats do not count
     #[arg(long, value_name = "FILE")]
     prompt: Option<String>,
     /// Where the files lie that a submission is read from, such as review.yaml; nothing is read from standard input then
@@ -64,7 +64,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     let disk = app.disk(None);
     let library = Library::new(&disk);
     let (_, contract) = find_contract(&library, name, &layout)?;
-    app.announce("contract", "contracts", name);
+    app.announce_override("contract", "contracts", name);
     app.require_evidence_trust()?;
     if contract.submission.is_some() {
         return read_submission(app, name, args.session.as_deref());
@@ -79,42 +79,42 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
         tasks.iter().find(|id| id.is_empty() || tasks.iter().filter(|other| other == id).count() > 1)
     {
         let wrong = if id.is_empty() { "an id is empty".into() } else { format!("`{id}` is named twice") };
-        return Err(usage(format!("--tasks: {wrong}"))
+        return Err(usage_error(format!("--tasks: {wrong}"))
             .hint("ids have commas between: --tasks 1.1,1.2")
             .into());
     }
-    let prompt = args.prompt.as_ref().map(|file| prompt(app, file)).transpose()?;
-    let StreamText { text, doubts } = stdin_text(app.print, format)?;
+    let prompt = args.prompt.as_ref().map(|file| read_prompt(app, file)).transpose()?;
+    let StreamText { text, doubts } = read_stdin(app.print, format)?;
     let asked = ReplyContext { contract: &contract, tasks: &tasks, prompt: prompt.as_deref() };
     let reply = read_text(&asked, StreamText { text: Cow::Owned(text), doubts });
     if app.print.json {
-        app.print.long_value(&reply)?;
+        app.print.print_long_value(&reply)?;
     } else {
-        app.print.data(page(app.print, &reply).as_bytes())?;
+        app.print.write_data(reply_page(app.print, &reply).as_bytes())?;
     }
     Ok(if reply.outcome.is_good() { 0 } else { FINDING })
 }
 
-fn prompt(app: &AppContext<'_>, file: &str) -> Result<SharedText, Diagnostics> {
+fn read_prompt(app: &AppContext<'_>, file: &str) -> Result<SharedText, Diagnostics> {
     if file == "-" {
         let message = "standard input is read for the reply; it cannot be read for --prompt too";
-        return Err(usage(message).into());
+        return Err(usage_error(message).into());
     }
     let path = app.here.join(file);
     match read_file(&path, MOST_PROMPT) {
         Ok(Some(text)) => Ok(text),
-        Ok(None) => Err(not_found(file, &path)),
-        Err(error) => Err(unreadable(file, &error)),
+        Ok(None) => Err(not_found_error(file, &path)),
+        Err(error) => Err(unreadable_error(file, &error)),
     }
 }
 
 /// Reads the agent's output from standard input and returns its text.
-fn stdin_text(print: &OutputPrinter, format: OutputFormat) -> Result<StreamText<Vec<u8>>, Diagnostics> {
+fn read_stdin(print: &OutputPrinter, format: OutputFormat) -> Result<StreamText<Vec<u8>>, Diagnostics> {
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
-        print.say("the reply is read from standard input");
+        print.print_status("the reply is read from standard input");
     }
-    let mut reader = StreamReader::new(format, &mut TextSpool::maker(&std::env::temp_dir()));
+    let mut reader = StreamReader::new(format, &mut TextSpool::factory(&std::env::temp_dir()));
     let (mut stdin, mut buffer, mut size) = (stdin.lock(), vec![0; 64 << 10], 0);
     loop {
         match stdin.read(&mut buffer) {
@@ -125,25 +125,28 @@ fn stdin_text(print: &OutputPrinter, format: OutputFormat) -> Result<StreamText<
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => {
-                return Err(unreadable("standard input", &SourceError::Unreadable(error.to_string())));
+                return Err(unreadable_error("standard input", &SourceError::Unreadable(error.to_string())));
             }
         }
         if size > MOST_BYTES {
-            return Err(unreadable("standard input", &SourceError::TooLarge { size, limit: MOST_BYTES }));
+            return Err(unreadable_error(
+                "standard input",
+                &SourceError::TooLarge { size, limit: MOST_BYTES },
+            ));
         }
     }
 }
 
-fn page(print: &OutputPrinter, reply: &Reply<'_>) -> String {
+fn reply_page(print: &OutputPrinter, reply: &Reply<'_>) -> String {
     let paint = if reply.outcome.is_good() { TextStyle::Green } else { TextStyle::Red };
     let mut page = format!("{}\n", print.paint(paint, reply.outcome.name()));
     for (id, status) in &reply.tasks {
-        page += &format!("  {}: {}\n", visible(id), status.name());
+        page += &format!("  {}: {}\n", escape_invisible(id), status.name());
     }
     for ReplyProblem { code, message, place, more } in &reply.problems {
         let place = place.map(|place| format!(" at {}:{}", place.line, place.column)).unwrap_or_default();
         let code = format!("problem[{}]", code.as_str());
-        page += &format!("{}{place}: {}\n", print.paint(TextStyle::Yellow, &code), visible(message));
+        page += &format!("{}{place}: {}\n", print.paint(TextStyle::Yellow, &code), escape_invisible(message));
         if *more > 0 {
             page += &format!("  = and {more} more of this kind\n");
         }

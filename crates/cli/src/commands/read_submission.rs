@@ -13,7 +13,9 @@ use crate::session::{SessionDir, SubmissionResult};
 pub(crate) fn read_submission(app: &AppContext<'_>, contract: &str, session: Option<&Path>) -> CommandResult {
     let all = SessionDir::open(app, session)?.submit_files(contract)?;
     if app.print.json {
-        return app.print.value(&all.iter().map(SubmissionResult::to_json).collect::<Vec<Value>>().into());
+        return app
+            .print
+            .print_value(&all.iter().map(SubmissionResult::to_json).collect::<Vec<Value>>().into());
     }
     for done in all {
         report(app, &done)?;
@@ -24,14 +26,14 @@ pub(crate) fn read_submission(app: &AppContext<'_>, contract: &str, session: Opt
 /// Prints a line for each file that was written or removed, and for each preference that was remembered.
 fn report(app: &AppContext<'_>, done: &SubmissionResult) -> CommandResult {
     for path in &done.written {
-        app.print.line(&format!("written {path}"))?;
+        app.print.print_line(&format!("written {path}"))?;
     }
     for path in &done.removed {
-        app.print.line(&format!("removed {path}"))?;
+        app.print.print_line(&format!("removed {path}"))?;
     }
     for (role, bullets) in &done.preferences {
         for bullet in bullets {
-            app.print.line(&format!("remembered for {role}: {bullet}"))?;
+            app.print.print_line(&format!("remembered for {role}: {bullet}"))?;
         }
     }
     Ok(0)

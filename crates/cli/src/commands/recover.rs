@@ -9,13 +9,13 @@ use serde_json::json;
 use crate::app::AppContext;
 use crate::drive::{is_driven, is_pane_alive, recover, result_json, result_page};
 use crate::failure::CommandResult;
-use crate::ledger::failure;
+use crate::ledger::ledger_diagnostics;
 use crate::state::{RunDir, unfinished_runs};
 
 /// Complete the records of runs whose callsheet died
 ///
-/// What can still be known is recorded: what changed in the worktree, and what the agent had said. How it ended nobody saw,
-/// and its checks stay pending. Runs that go on are left alone. Nothing is recorded while processes of a run live (9):
+/// Records everything that is still known: the changes in the worktree, and the agent's words. The end of the run was not
+/// observed, and its checks stay pending. Active runs are left alone. Nothing is recorded while processes of a run live (9):
 /// `callsheet stop` ends them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -27,13 +27,13 @@ pub(crate) struct Args {
 pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     let mut ledger = app.write_ledger()?;
     let runs = match &args.run {
-        Some(run) => vec![app.find_own(&mut ledger, run)?.run.id],
-        None => of_this_project(app, &mut ledger)?,
+        Some(run) => vec![app.find_own_run(&mut ledger, run)?.run.id],
+        None => find_unfinished_runs(app, &mut ledger)?,
     };
     let (mut recovered, mut going): (Vec<RunSummary>, Vec<Id>) = Default::default();
     let mut refused: Option<Diagnostics> = None;
     for run in runs {
-        let in_terminal = RunDir::of(&run)?.pane();
+        let in_terminal = RunDir::from_run(&run)?.pane();
         let lives = in_terminal.as_ref().is_some_and(is_pane_alive);
         if is_driven(&run) || lives && args.run.is_none() {
             going.push(run);
@@ -56,7 +56,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     }
     if app.print.json {
         let recovered: Vec<_> = recovered.iter().map(result_json).collect();
-        app.print.value(&json!({ "recovered": recovered, "running": going }))?;
+        app.print.print_value(&json!({ "recovered": recovered, "running": going }))?;
         return refused.map_or(Ok(0), Err);
     }
     let mut page: String = recovered.iter().map(|account| result_page(app.print, account)).collect();
@@ -64,7 +64,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     if page.is_empty() {
         page = "no run was left unfinished\n".into();
     }
-    app.print.data(page.as_bytes())?;
+    app.print.write_data(page.as_bytes())?;
     refused.map_or(Ok(0), Err)
 }
 
@@ -74,16 +74,16 @@ fn is_refused(failure: &Diagnostics) -> bool {
 }
 
 /// Returns the unfinished runs that this ledger knows and that belong to this project.
-fn of_this_project(app: &AppContext<'_>, ledger: &mut Ledger) -> Result<Vec<Id>, Diagnostics> {
+fn find_unfinished_runs(app: &AppContext<'_>, ledger: &mut Ledger) -> Result<Vec<Id>, Diagnostics> {
     let project = app.project_filter(ledger)?;
     let is_own =
-        |row: &RunRow| !row.imported && project.as_ref().is_none_or(|project| project.takes(&row.run));
+        |row: &RunRow| !row.imported && project.as_ref().is_none_or(|project| project.is_match(&row.run));
     let mut known = Vec::new();
     for run in unfinished_runs()? {
         match ledger.find(run.as_str()) {
             Ok(row) if is_own(&row) => known.push(row.run.id),
             Ok(_) | Err(LedgerError::NoRun(_)) => {}
-            Err(error) => return Err(failure(error)),
+            Err(error) => return Err(ledger_diagnostics(error)),
         }
     }
     Ok(known)

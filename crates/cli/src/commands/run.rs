@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use callsheet_core::delivery::DeliveryAction;
-use callsheet_core::diag::{Diagnostics, visible};
+use callsheet_core::diag::{Diagnostics, escape_invisible};
 use callsheet_core::library::agent::DeliveryMethod;
 use callsheet_core::request::fact::CheckSpec;
 use callsheet_core::{is_name, split_words};
@@ -13,15 +13,15 @@ use serde_json::json;
 
 use crate::app::AppContext;
 use crate::args::{ComposeArgs, PermitArg};
-use crate::commands::compose::{Purpose, finish};
+use crate::composition::{Purpose, compose_request};
 use crate::drive::{
     InterruptFlag, PreparedRun, RunLocation, RunOptions, RunProgress, RunStopper, exit_code, result_json,
     result_page,
 };
-use crate::failure::{CommandResult, INTERRUPTED, usage};
+use crate::duration::HumanDuration;
+use crate::failure::{CommandResult, INTERRUPTED, usage_error};
 use crate::inputs::RequestFile;
-use crate::print::diag_json;
-use crate::span::HumanDuration;
+use crate::print::diagnostic_json;
 
 const EXAMPLES: &str = "Examples:
   callsheet run -a claude --write 'src/**' --check tests='cargo test' \"Fix the timeout\"
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     ask: ComposeArgs,
     #[command(flatten)]
-    pub(crate) way: RunArgs,
+    pub(crate) run_args: RunArgs,
     /// Print what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -93,17 +93,17 @@ pub(crate) struct RunArgs {
 
 impl RunArgs {
     /// Converts the flags to run options; the configuration fills the gaps.
-    pub(crate) fn how(&self, app: &AppContext<'_>) -> Result<RunOptions, Diagnostics> {
+    pub(crate) fn to_options(&self, app: &AppContext<'_>) -> Result<RunOptions, Diagnostics> {
         let config = &app.config;
         app.warn_unapplied();
         if self.max_cost.or(config.max_cost.value).is_some_and(|cost| !cost.is_finite() || cost <= 0.0) {
-            return Err(usage("--max-cost has to be above 0").into());
+            return Err(usage_error("--max-cost has to be above 0").into());
         }
         Ok(RunOptions {
             by: (self.terminal || self.pane.is_some()).then_some(DeliveryMethod::Terminal),
             model: self.model.clone(),
             permit: self.permit.map_or(config.permit.value, |permit| permit.0),
-            checks: checks(app, &self.check)?,
+            checks: merge_checks(app, &self.check)?,
             env: config.env.value.clone(),
             timeout: self.timeout.or(config.timeout.value).map(|span| span.0),
             max_cost_usd: self.max_cost.or(config.max_cost.value),
@@ -118,7 +118,7 @@ impl RunArgs {
 
 /// Returns the configured checks and the given ones; a given check replaces a configured one of the same
 /// name.
-pub(crate) fn checks(app: &AppContext<'_>, given: &[String]) -> Result<Vec<CheckSpec>, Diagnostics> {
+pub(crate) fn merge_checks(app: &AppContext<'_>, given: &[String]) -> Result<Vec<CheckSpec>, Diagnostics> {
     let mut wrong = Vec::new();
     let mut all: Vec<CheckSpec> = Vec::new();
     let configured = app.config.checks.value.iter();
@@ -128,16 +128,18 @@ pub(crate) fn checks(app: &AppContext<'_>, given: &[String]) -> Result<Vec<Check
     for item in given {
         match item.split_once('=') {
             Some((name, command)) => pairs.push((name, command, None, &app.here)),
-            None => wrong.push(usage(format!("--check takes NAME=CMD, not `{item}`"))),
+            None => wrong.push(usage_error(format!("--check takes NAME=CMD, not `{item}`"))),
         }
     }
     for (name, command, timeout, here) in pairs {
         match split_words(command) {
-            _ if !is_name(name) => wrong.push(usage(format!("`{name}` cannot be the name of a check"))),
-            Ok(argv) if argv.is_empty() => wrong.push(usage(format!("the check `{name}` has no command"))),
+            _ if !is_name(name) => wrong.push(usage_error(format!("`{name}` cannot be the name of a check"))),
+            Ok(argv) if argv.is_empty() => {
+                wrong.push(usage_error(format!("the check `{name}` has no command")))
+            }
             Ok(argv) => {
                 all.retain(|known| known.name != name);
-                let argv = app.typed_check(here, argv);
+                let argv = app.resolve_typed_check(here, argv);
                 all.push(CheckSpec {
                     name: name.into(),
                     argv,
@@ -152,29 +154,29 @@ pub(crate) fn checks(app: &AppContext<'_>, given: &[String]) -> Result<Vec<Check
 
 pub(crate) fn run(app: &AppContext<'_>, args: &Args, given: Option<&ArgMatches>) -> CommandResult {
     let file = RequestFile::read(app, &args.ask)?;
-    let elsewhere = file.elsewhere(app)?;
+    let elsewhere = file.open_project(app)?;
     let app = elsewhere.as_ref().unwrap_or(app);
     let mut ask = args.ask.clone();
     if !args.program.is_empty() && ask.agent.is_none() {
         ask.agent = Some("command".into());
     }
-    let mut how = args.way.how(app)?;
-    how.program = app.typed_program(&args.program);
-    how.dry = args.dry_run;
-    how.session = ask.session.as_ref().map(|session| app.session_path(session));
-    let file = if args.way.mcp { file.with_server() } else { file };
-    let finished = finish(app, &ask, given, file, Purpose::Record)?;
+    let mut options = args.run_args.to_options(app)?;
+    options.program = app.resolve_typed_program(&args.program);
+    options.dry = args.dry_run;
+    options.session = ask.session.as_ref().map(|session| app.session_path(session));
+    let file = if args.run_args.mcp { file.with_mcp() } else { file };
+    let finished = compose_request(app, &ask, given, file, Purpose::Record)?;
     if let Some(profile) = &finished.composed.profile {
-        how.model = how.model.or_else(|| profile.model.clone());
+        options.model = options.model.or_else(|| profile.model.clone());
         // A profile may ask for less than the configured permission, not for more.
-        let bound = profile.permit.filter(|_| args.way.permit.is_none());
-        how.permit = bound.map_or(how.permit, |bound| bound.min(how.permit));
+        let bound = profile.permit.filter(|_| args.run_args.permit.is_none());
+        options.permit = bound.map_or(options.permit, |bound| bound.min(options.permit));
     }
-    if args.way.worktree {
-        let task = finished.made.as_ref().and_then(|made| made.request.task.as_ref()?.id.as_ref());
-        how.place = task.map_or(RunLocation::Fresh, |task| RunLocation::Own(task.to_string()));
+    if args.run_args.worktree {
+        let task = finished.inputs.as_ref().and_then(|made| made.request.task.as_ref()?.id.as_ref());
+        options.place = task.map_or(RunLocation::Fresh, |task| RunLocation::Own(task.to_string()));
     }
-    let ready = PreparedRun::new(app, finished, how)?;
+    let ready = PreparedRun::new(app, finished, options)?;
     if args.dry_run { print_dry_run(app, &ready) } else { drive(app, ready) }
 }
 
@@ -182,44 +184,48 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args, given: Option<&ArgMatches>)
 pub(crate) fn drive(app: &AppContext<'_>, ready: PreparedRun) -> CommandResult {
     let stopper = RunStopper::new(&InterruptFlag::listen()?);
     let ledger = app.create_ledger()?;
-    app.print.talk(ready.talk());
-    app.print.say(&format!("run {}", ready.id()));
-    let progress = Arc::new(RunProgress::new(ready.who()));
-    let went = app.print.run_with_progress(|| progress.line(), || ready.go(app, ledger, &stopper, &progress));
+    app.print.print_diagnostics(ready.diagnostics());
+    app.print.print_status(&format!("run {}", ready.id()));
+    let progress = Arc::new(RunProgress::new(ready.agent_name()));
+    let went = app
+        .print
+        .run_with_progress(|| progress.render_line(), || ready.execute(app, ledger, &stopper, &progress));
     let (account, _) = went?;
     if app.print.json {
-        app.print.value(&result_json(&account))?;
+        app.print.print_value(&result_json(&account))?;
     } else {
-        app.print.data(result_page(app.print, &account).as_bytes())?;
+        app.print.write_data(result_page(app.print, &account).as_bytes())?;
     }
-    Ok(if stopper.is_by_person() { INTERRUPTED } else { exit_code(&account) })
+    Ok(if stopper.is_stopped_by_person() { INTERRUPTED } else { exit_code(&account) })
 }
 
 pub(crate) fn print_dry_run(app: &AppContext<'_>, ready: &PreparedRun) -> CommandResult {
-    app.print.talk(ready.talk());
+    app.print.print_diagnostics(ready.diagnostics());
     if app.print.json {
-        let warnings: Vec<_> = ready.talk().map(diag_json).collect();
-        return app.print.value(&json!({
-            "acts": ready.acts(), "prompt": ready.prompt(), "launch": ready.launch, "warnings": warnings,
+        let warnings: Vec<_> = ready.diagnostics().map(diagnostic_json).collect();
+        return app.print.print_value(&json!({
+            "acts": ready.actions(), "prompt": ready.prompt(), "launch": ready.launch, "warnings": warnings,
         }));
     }
     let mut page = String::new();
-    for act in ready.acts() {
+    for act in ready.actions() {
         let words =
             |argv: &[String]| argv.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(" ");
         page += &match act {
-            DeliveryAction::Write { path, .. } => format!("write {}\n", visible(path)),
-            DeliveryAction::Spawn { argv, cwd, .. } => format!("start {} in {}\n", words(argv), visible(cwd)),
+            DeliveryAction::Write { path, .. } => format!("write {}\n", escape_invisible(path)),
+            DeliveryAction::Spawn { argv, cwd, .. } => {
+                format!("start {} in {}\n", words(argv), escape_invisible(cwd))
+            }
             DeliveryAction::Open { argv, cwd, .. } => {
-                format!("start in a terminal {} in {}\n", words(argv), visible(cwd))
+                format!("start in a terminal {} in {}\n", words(argv), escape_invisible(cwd))
             }
             DeliveryAction::Await { .. } => "wait until it takes a line\n".into(),
-            DeliveryAction::Type { line, .. } => format!("type {}\n", visible(line)),
+            DeliveryAction::Type { line, .. } => format!("type {}\n", escape_invisible(line)),
         };
     }
     for check in &ready.launch.checks {
-        page += &format!("check {}: {:?}\n", visible(&check.name), check.argv);
+        page += &format!("check {}: {:?}\n", escape_invisible(&check.name), check.argv);
     }
-    app.print.data(page.as_bytes())?;
+    app.print.write_data(page.as_bytes())?;
     Ok(0)
 }

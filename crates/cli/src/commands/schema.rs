@@ -49,5 +49,5 @@ pub(crate) fn run(print: &OutputPrinter, args: &Args) -> CommandResult {
         SchemaName::Flow => schema_for!(Flow),
         SchemaName::Secrets => schema_for!(RuleFile),
     };
-    print.value(&schema.into())
+    print.print_value(&schema.into())
 }

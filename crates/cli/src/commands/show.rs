@@ -1,6 +1,6 @@
 //! `callsheet show`: prints one recorded run.
 
-use callsheet_core::diag::{Diagnostics, visible};
+use callsheet_core::diag::{Diagnostics, escape_invisible};
 use callsheet_core::flow;
 use callsheet_core::record::{Composed, Id, LogStream, RunSummary, locate_parts, restore_request};
 use callsheet_store::{Ledger, RunRow};
@@ -13,7 +13,7 @@ use crate::commands::log::row_json;
 use crate::drive::{result_json, result_page};
 use crate::failure::CommandResult;
 use crate::flow::RecordedFlow;
-use crate::ledger::failure;
+use crate::ledger::ledger_diagnostics;
 use crate::print::{OutputPrinter, TextStyle};
 
 /// Show a recorded run
@@ -49,7 +49,7 @@ enum StreamArg {
 }
 
 impl StreamArg {
-    const fn stream(self) -> LogStream {
+    const fn to_stream(self) -> LogStream {
         match self {
             Self::Meta => LogStream::Meta,
             Self::Stdout => LogStream::Stdout,
@@ -60,34 +60,40 @@ impl StreamArg {
 
 pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     let mut ledger = app.read_ledger()?;
-    let row = app.find(&mut ledger, &args.run)?;
+    let row = app.find_run(&mut ledger, &args.run)?;
     if let Some(stream) = args.stream {
-        return log(app, &mut ledger, &row, stream.stream(), args);
+        return print_log(app, &mut ledger, &row, stream.to_stream(), args);
     }
     if args.records {
-        return records(app, &mut ledger, &row);
+        return print_records(app, &mut ledger, &row);
     }
     if args.prompt {
-        let text = ledger.prompt(&row.run.id).map_err(failure)?;
+        let text = ledger.prompt(&row.run.id).map_err(ledger_diagnostics)?;
         if app.print.json {
-            return app.print.value(&json!({ "run": row.run.id, "text": text }));
+            return app.print.print_value(&json!({ "run": row.run.id, "text": text }));
         }
-        app.print.data(text.as_bytes())?;
+        app.print.write_data(text.as_bytes())?;
         return Ok(0);
     }
-    let composed = ledger.composed(&row.run.id).map_err(failure)?;
+    let composed = ledger.prompt_record(&row.run.id).map_err(ledger_diagnostics)?;
     if args.origins {
-        return origins(app, &mut ledger, &composed);
+        return print_origins(app, &mut ledger, &composed);
     }
-    summary(app, &mut ledger, &row, &composed)
+    print_summary(app, &mut ledger, &row, &composed)
 }
 
-fn summary(app: &AppContext<'_>, ledger: &mut Ledger, row: &RunRow, composed: &Composed) -> CommandResult {
+fn print_summary(
+    app: &AppContext<'_>,
+    ledger: &mut Ledger,
+    row: &RunRow,
+    composed: &Composed,
+) -> CommandResult {
     let sources = &composed.snapshot.texts;
-    let records = ledger.records_of(&row.run.id).map_err(failure)?;
-    let account = ledger.account(&row.run.id).map_err(failure)?;
+    let records = ledger.records_of(&row.run.id).map_err(ledger_diagnostics)?;
+    let account = ledger.run_summary(&row.run.id).map_err(ledger_diagnostics)?;
     if app.print.json {
-        let request = ledger.with_blobs(|blob| restore_request(composed, blob)).map_err(failure)?;
+        let request =
+            ledger.with_blobs(|blob| restore_request(composed, blob)).map_err(ledger_diagnostics)?;
         let mut object = row_json(row);
         object["host"] = json!(composed.made_by.as_ref().map(|made_by| &made_by.host));
         object["user"] = json!(composed.made_by.as_ref().map(|made_by| &made_by.user));
@@ -107,14 +113,14 @@ fn summary(app: &AppContext<'_>, ledger: &mut Ledger, row: &RunRow, composed: &C
             object["launch"] = json!(account.launch);
             object["result"] = result_json(&account);
         }
-        object["refused"] = json!(refused(ledger, &account)?);
+        object["refused"] = json!(find_refusals(ledger, &account)?);
         object["decisions"] = json!(account.decisions());
-        return app.print.value(&object);
+        return app.print.print_value(&object);
     }
     let print = app.print;
     let mut page = String::new();
     let mut field = |name: &str, value: &str| {
-        page.push_str(&format!("{:10}{}\n", format!("{name}:"), visible(value)));
+        page.push_str(&format!("{:10}{}\n", format!("{name}:"), escape_invisible(value)));
     };
     let run = &row.run;
     field("run", run.id.as_str());
@@ -147,7 +153,7 @@ fn summary(app: &AppContext<'_>, ledger: &mut Ledger, row: &RunRow, composed: &C
     for decided in account.decisions() {
         field("decided", &format!("{} {} ({})", decided.decision, decided.what, decided.by.name()));
     }
-    for reason in refused(ledger, &account)? {
+    for reason in find_refusals(ledger, &account)? {
         field("refused", &reason);
     }
     if account.launch.is_some() {
@@ -158,7 +164,7 @@ fn summary(app: &AppContext<'_>, ledger: &mut Ledger, row: &RunRow, composed: &C
         page.push_str(&format!(
             "  {}  {} ({})\n",
             origin.version,
-            visible(&origin.label()),
+            escape_invisible(&origin.label()),
             origin.trust.name()
         ));
     }
@@ -166,14 +172,18 @@ fn summary(app: &AppContext<'_>, ledger: &mut Ledger, row: &RunRow, composed: &C
         page.push_str(&format!("\n{}\n", print.paint(TextStyle::Bold, "Warnings")));
     }
     for warning in &composed.warnings {
-        page.push_str(&format!("  [{}] {}\n", visible(&warning.code), visible(&warning.message)));
+        page.push_str(&format!(
+            "  [{}] {}\n",
+            escape_invisible(&warning.code),
+            escape_invisible(&warning.message)
+        ));
     }
-    print.data(page.as_bytes())?;
+    print.write_data(page.as_bytes())?;
     Ok(0)
 }
 
 /// Returns the reasons why the run's last submission was refused, as its flow recorded them.
-fn refused(ledger: &mut Ledger, account: &RunSummary) -> Result<Vec<String>, Diagnostics> {
+fn find_refusals(ledger: &mut Ledger, account: &RunSummary) -> Result<Vec<String>, Diagnostics> {
     let of_run = account.submitted.last().map(|last| last.refused.clone()).unwrap_or_default();
     let flow = account.launch.as_ref().and_then(|launch| Id::parse(launch.flow.get("flow")?));
     let Some(flow) = flow else { return Ok(of_run) };
@@ -185,24 +195,29 @@ fn refused(ledger: &mut Ledger, account: &RunSummary) -> Result<Vec<String>, Dia
     Ok(of_flow.unwrap_or(of_run))
 }
 
-fn records(app: &AppContext<'_>, ledger: &mut Ledger, row: &RunRow) -> CommandResult {
-    let records = ledger.records_of(&row.run.id).map_err(failure)?;
+fn print_records(app: &AppContext<'_>, ledger: &mut Ledger, row: &RunRow) -> CommandResult {
+    let records = ledger.records_of(&row.run.id).map_err(ledger_diagnostics)?;
     if app.print.json {
         let records: Result<Vec<Value>, Diagnostics> = records.iter().map(record_json).collect();
-        return app.print.value(&json!({ "run": row.run.id, "records": records? }));
+        return app.print.print_value(&json!({ "run": row.run.id, "records": records? }));
     }
     let mut page = String::new();
     for record in records {
-        page.push_str(&format!("{:>6}  {}  {}\n", record.seq, visible(&record.at), visible(&record.kind)));
+        page.push_str(&format!(
+            "{:>6}  {}  {}\n",
+            record.seq,
+            escape_invisible(&record.at),
+            escape_invisible(&record.kind)
+        ));
     }
-    app.print.data(page.as_bytes())?;
+    app.print.write_data(page.as_bytes())?;
     Ok(0)
 }
 
 /// Describes a record as JSON, with its payload in `data`.
 pub(crate) fn record_json(record: &callsheet_store::StoredRecord) -> Result<Value, Diagnostics> {
     let wrong = |error: serde_json::Error| {
-        failure(callsheet_store::LedgerError::Damaged(format!("record {}: {error}", record.seq)))
+        ledger_diagnostics(callsheet_store::LedgerError::Damaged(format!("record {}: {error}", record.seq)))
     };
     let data: Option<Value> =
         record.payload.as_deref().map(serde_json::from_str).transpose().map_err(wrong)?;
@@ -218,14 +233,14 @@ pub(crate) fn record_json(record: &callsheet_store::StoredRecord) -> Result<Valu
     }))
 }
 
-fn log(
+fn print_log(
     app: &AppContext<'_>,
     ledger: &mut Ledger,
     row: &RunRow,
     stream: LogStream,
     args: &Args,
 ) -> CommandResult {
-    let log = ledger.log(&row.run.id, stream, args.since, args.tail).map_err(failure)?;
+    let log = ledger.log(&row.run.id, stream, args.since, args.tail).map_err(ledger_diagnostics)?;
     if app.print.json {
         let first = log.lines.first().map_or(args.since, |line| line.number);
         let lines: Vec<Value> = log
@@ -233,7 +248,7 @@ fn log(
             .iter()
             .map(|line| json!({ "line": line.number, "at": line.at, "stream": stream, "data": line.data }))
             .collect();
-        return app.print.value(&json!({
+        return app.print.print_value(&json!({
             "run": row.run.id,
             "lines": lines,
             "total_lines": log.total,
@@ -242,16 +257,17 @@ fn log(
         }));
     }
     // An agent's output may contain control characters, and stdout may be a terminal.
-    let page: String = log.lines.iter().map(|line| format!("{}\n", visible(&line.data))).collect();
-    app.print.data(page.as_bytes())?;
+    let page: String = log.lines.iter().map(|line| format!("{}\n", escape_invisible(&line.data))).collect();
+    app.print.write_data(page.as_bytes())?;
     if log.cut {
-        app.print.say("more was printed than is kept");
+        app.print.print_status("more was printed than is kept");
     }
     Ok(0)
 }
 
-fn origins(app: &AppContext<'_>, ledger: &mut Ledger, composed: &Composed) -> CommandResult {
-    let (text, placed) = ledger.with_blobs(|blob| locate_parts(composed, blob)).map_err(failure)?;
+fn print_origins(app: &AppContext<'_>, ledger: &mut Ledger, composed: &Composed) -> CommandResult {
+    let (text, placed) =
+        ledger.with_blobs(|blob| locate_parts(composed, blob)).map_err(ledger_diagnostics)?;
     let of = |number: u32| composed.output.origins.get(number as usize);
     if app.print.json {
         let origins: Vec<Value> = placed
@@ -270,7 +286,7 @@ fn origins(app: &AppContext<'_>, ledger: &mut Ledger, composed: &Composed) -> Co
                 object
             })
             .collect();
-        return app.print.value(&json!({ "run": composed.run.id, "text": text, "origins": origins }));
+        return app.print.print_value(&json!({ "run": composed.run.id, "text": text, "origins": origins }));
     }
     let mut page = String::new();
     let mut last = None;
@@ -282,20 +298,20 @@ fn origins(app: &AppContext<'_>, ledger: &mut Ledger, composed: &Composed) -> Co
         let mut from: Vec<u32> = touching.filter_map(|span| span.origin).collect();
         from.dedup();
         if last.as_ref() != Some(&from) {
-            page.push_str(&heading(app.print, &from, composed));
+            page.push_str(&format_heading(app.print, &from, composed));
             last = Some(from);
         }
-        page.push_str(&format!("      │ {}\n", visible(&text[start..end])));
+        page.push_str(&format!("      │ {}\n", escape_invisible(&text[start..end])));
         start += line.len();
     }
-    app.print.data(page.as_bytes())?;
+    app.print.write_data(page.as_bytes())?;
     Ok(0)
 }
 
-fn heading(print: &OutputPrinter, from: &[u32], composed: &Composed) -> String {
+fn format_heading(print: &OutputPrinter, from: &[u32], composed: &Composed) -> String {
     let label = |number: &u32| {
         let origin = composed.output.origins.get(*number as usize)?;
-        Some(format!("{} ({}, {})", visible(&origin.label()), origin.trust.name(), origin.version))
+        Some(format!("{} ({}, {})", escape_invisible(&origin.label()), origin.trust.name(), origin.version))
     };
     let labels: Vec<String> = from.iter().filter_map(label).collect();
     let labels = if labels.is_empty() { "engine (ours)".into() } else { labels.join(" + ") };

@@ -1,18 +1,18 @@
 //! `callsheet status`: prints the status of tasks, derived from the facts of their runs.
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics, visible};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, escape_invisible};
 use callsheet_core::record::RunSummary;
 use callsheet_core::record::task_status::{TaskReason, TaskStatus};
 use callsheet_store::{Ledger, RunFilter};
 use serde_json::{Value, json};
 
 use crate::app::AppContext;
-use crate::drive::{host, is_driven, is_pane_alive};
+use crate::drive::{host_name, is_driven, is_pane_alive};
 use crate::failure::CommandResult;
-use crate::ledger::failure;
+use crate::ledger::ledger_diagnostics;
 use crate::print::TextStyle;
 use crate::state::RunDir;
-use crate::tasks::{TaskRuns, find_task, newest};
+use crate::tasks::{TaskRuns, find_task, newest_tasks};
 
 /// Show where a task stands by the facts of its runs, and why
 ///
@@ -31,13 +31,13 @@ pub(crate) struct Args {
 pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     let mut ledger = app.read_ledger()?;
     let tasks = match &args.task {
-        Some(name) => vec![named(app, &mut ledger, name)?],
-        None => newest(app, &mut ledger, args.limit)?,
+        Some(name) => vec![find_named(app, &mut ledger, name)?],
+        None => newest_tasks(app, &mut ledger, args.limit)?,
     };
     let standings: Vec<_> = tasks.iter().map(|task| task.task_status(app)).collect();
     if app.print.json {
         let all = tasks.iter().zip(&standings).map(|(task, standing)| task_json(task, standing));
-        return app.print.value(&json!({ "tasks": all.collect::<Vec<_>>() }));
+        return app.print.print_value(&json!({ "tasks": all.collect::<Vec<_>>() }));
     }
     let mut page = String::new();
     for (task, (status, reasons)) in tasks.iter().zip(&standings) {
@@ -48,22 +48,23 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
         };
         let why: Vec<&str> = reasons.iter().map(|reason| reason.name()).collect();
         let why = if why.is_empty() { String::new() } else { format!("  ({})", why.join(", ")) };
-        page += &format!("{}  {}{why}\n", visible(&task.name), app.print.paint(paint, status.name()));
+        page +=
+            &format!("{}  {}{why}\n", escape_invisible(&task.name), app.print.paint(paint, status.name()));
         if args.task.is_some() {
-            task.runs.iter().for_each(|run| page += &line(run));
+            task.runs.iter().for_each(|run| page += &run_line(run));
         }
     }
-    app.print.data(page.as_bytes())?;
+    app.print.write_data(page.as_bytes())?;
     Ok(0)
 }
 
-fn named(app: &AppContext<'_>, ledger: &mut Ledger, name: &str) -> Result<TaskRuns, Diagnostics> {
+fn find_named(app: &AppContext<'_>, ledger: &mut Ledger, name: &str) -> Result<TaskRuns, Diagnostics> {
     let project = app.project_filter(ledger)?;
     let filter = RunFilter { project, own: true, task: Some(name.into()), limit: 1, ..RunFilter::default() };
-    let of_task = ledger.runs(&filter).map_err(failure)?.into_iter().next();
+    let of_task = ledger.runs(&filter).map_err(ledger_diagnostics)?.into_iter().next();
     let row = match of_task {
         Some(row) => row,
-        None => app.find(ledger, name).map_err(|_| {
+        None => app.find_run(ledger, name).map_err(|_| {
             let message = format!("there is no task and no run `{name}`");
             Diagnostic::error(Code::TaskNotFound, message)
                 .hint("`callsheet status` lists tasks, `callsheet log` runs")
@@ -73,7 +74,7 @@ fn named(app: &AppContext<'_>, ledger: &mut Ledger, name: &str) -> Result<TaskRu
 }
 
 /// Formats a run as one line.
-fn line(run: &RunSummary) -> String {
+fn run_line(run: &RunSummary) -> String {
     let started = run.run.started.get(..19).unwrap_or_default();
     let how = match &run.exit {
         _ if is_lost(run) => "its callsheet died: `callsheet recover`".into(),
@@ -86,16 +87,19 @@ fn line(run: &RunSummary) -> String {
 
 /// Checks whether an unfinished run of this machine has neither a driving process nor a live terminal.
 fn is_lost(run: &RunSummary) -> bool {
-    let here = run.launch.as_ref().is_some_and(|launch| launch.host == host());
-    let in_terminal = || RunDir::of(&run.run.id).ok().and_then(|desk| desk.pane());
-    !run.is_whole() && here && !is_driven(&run.run.id) && !in_terminal().as_ref().is_some_and(is_pane_alive)
+    let here = run.launch.as_ref().is_some_and(|launch| launch.host == host_name());
+    let in_terminal = || RunDir::from_run(&run.run.id).ok().and_then(|desk| desk.pane());
+    !run.is_complete()
+        && here
+        && !is_driven(&run.run.id)
+        && !in_terminal().as_ref().is_some_and(is_pane_alive)
 }
 
 fn task_json(task: &TaskRuns, (status, reasons): &(TaskStatus, Vec<TaskReason>)) -> Value {
     let runs = task.runs.iter().map(|run| {
         json!({
             "run": run.run.id, "parent": run.run.parent, "status": run.status(), "started": run.run.started,
-            "ended": run.exit.as_ref().map(|exit| exit.ended), "checked": run.checked(),
+            "ended": run.exit.as_ref().map(|exit| exit.ended), "checked": run.checks_outcome(),
             "violations": run.violations(), "lost": is_lost(run),
         })
     });

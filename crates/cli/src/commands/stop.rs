@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::request::fact::EndReason;
-use callsheet_run::{ProcessTrace, grace};
+use callsheet_run::{ProcessTrace, grace_period};
 
 use crate::app::AppContext;
-use crate::drive::{close_pane, host, is_driven, recover, result_json, result_page};
+use crate::drive::{close_pane, host_name, is_driven, recover, result_json, result_page};
 use crate::failure::CommandResult;
-use crate::ledger::failure;
+use crate::ledger::ledger_diagnostics;
 use crate::state::RunDir;
 
 /// Stop a running agent and all its child processes (SIGTERM, then SIGKILL), also if its callsheet died
@@ -26,36 +26,36 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     let mut ledger = app.write_ledger()?;
-    let id = app.find_own(&mut ledger, &args.run)?.run.id;
+    let id = app.find_own_run(&mut ledger, &args.run)?.run.id;
     let refused = |message: String| Diagnostic::error(Code::RunRefused, message);
-    let account = ledger.account(&id).map_err(failure)?;
-    let launch = account.launch.clone().filter(|_| !account.is_whole());
+    let account = ledger.run_summary(&id).map_err(ledger_diagnostics)?;
+    let launch = account.launch.clone().filter(|_| !account.is_complete());
     let launch = launch.ok_or_else(|| refused(format!("run {id} is not running")))?;
-    if launch.host != host() {
+    if launch.host != host_name() {
         return Err(refused(format!("run {id} runs on another machine: {}", launch.host)).into());
     }
-    let desk = RunDir::of(&id)?;
-    if let Some(pane) = desk.pane() {
+    let run_dir = RunDir::from_run(&id)?;
+    if let Some(pane) = run_dir.pane() {
         close_pane(&pane)?;
         recover(app, &mut ledger, &id, EndReason::Stopped, "its terminal was closed by `callsheet stop`")?;
     } else if is_driven(&id) {
-        desk.ask_to_stop()?;
+        run_dir.request_stop()?;
         let begun = Instant::now();
         while is_driven(&id) && begun.elapsed() < PATIENCE {
             thread::sleep(Duration::from_millis(50));
         }
     } else {
-        ProcessTrace::open(id.as_str(), desk.dir()).end(grace());
+        ProcessTrace::open(id.as_str(), run_dir.dir()).terminate(grace_period());
         recover(app, &mut ledger, &id, EndReason::Lost, "its callsheet died")?;
     }
-    let account = ledger.account(&id).map_err(failure)?;
+    let account = ledger.run_summary(&id).map_err(ledger_diagnostics)?;
     if account.exit.is_none() {
         let hint = "its callsheet was told, and ends it as soon as it can";
         return Err(refused(format!("run {id} has not ended yet")).hint(hint).into());
     }
     if app.print.json {
-        return app.print.value(&result_json(&account));
+        return app.print.print_value(&result_json(&account));
     }
-    app.print.data(result_page(app.print, &account).as_bytes())?;
+    app.print.write_data(result_page(app.print, &account).as_bytes())?;
     Ok(0)
 }

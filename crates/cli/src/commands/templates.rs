@@ -1,15 +1,15 @@
 //! `callsheet templates`: lists, shows, locates, ejects and compares templates.
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics, visible};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, escape_invisible};
 use callsheet_core::{SharedText, SourceId, SourceRoot, Sources, candidates};
-use callsheet_lint::catalog::{TemplateSummary, templates};
+use callsheet_lint::catalog::{TemplateSummary, list_templates};
 use serde_json::{Value, json};
 use similar::TextDiff;
 
 use crate::app::AppContext;
 use crate::failure::{CommandResult, FINDING};
 use crate::print::TextStyle;
-use crate::tokens::tokens;
+use crate::tokens::count_tokens;
 use crate::write::write_new;
 
 /// List, show, find, eject and compare templates
@@ -50,9 +50,9 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
 }
 
 fn list(app: &AppContext<'_>) -> CommandResult {
-    let all = templates(&app.disk(None), &app.config.layout());
+    let all = list_templates(&app.disk(None), &app.config.layout());
     if app.print.json {
-        return app.print.value(&all.iter().map(info).collect());
+        return app.print.print_value(&all.iter().map(template_json).collect());
     }
     let width = all.iter().map(|template| template.path.chars().count()).max().unwrap_or(0);
     for template in &all {
@@ -64,17 +64,21 @@ fn list(app: &AppContext<'_>) -> CommandResult {
             Some(problem) => format!("cannot be used: {}", problem.message),
             None => template.variables.join(" "),
         };
-        let tokens = tokens(&template.words);
-        let line = format!("{:width$}  {root} {tokens:>4}  {}", visible(&template.path), visible(&about));
-        app.print.line(line.trim_end())?;
+        let tokens = count_tokens(&template.words);
+        let line = format!(
+            "{:width$}  {root} {tokens:>4}  {}",
+            escape_invisible(&template.path),
+            escape_invisible(&about)
+        );
+        app.print.print_line(line.trim_end())?;
     }
     Ok(0)
 }
 
 /// Describes a template as JSON, with the problem that makes it unusable, if any.
-fn info(template: &TemplateSummary) -> Value {
+fn template_json(template: &TemplateSummary) -> Value {
     let mut object = json!(template);
-    object["tokens"] = tokens(&template.words).into();
+    object["tokens"] = count_tokens(&template.words).into();
     if let Some(problem) = &template.problem {
         object["problem"] = problem.message.as_str().into();
     }
@@ -82,9 +86,9 @@ fn info(template: &TemplateSummary) -> Value {
 }
 
 /// Finds an existing template: its file and the source that wins.
-fn find(app: &AppContext<'_>, name: &str) -> Result<TemplateSummary, Diagnostics> {
-    let mut all = templates(&app.disk(None), &app.config.layout());
-    let wanted = plain(name);
+fn find_template(app: &AppContext<'_>, name: &str) -> Result<TemplateSummary, Diagnostics> {
+    let mut all = list_templates(&app.disk(None), &app.config.layout());
+    let wanted = strip_name(name);
     let position = |path: &str| all.iter().position(|template| template.path == path);
     // A name without a folder is searched in the library's folders, and an agent's phase falls back to BASE.
     let folders = ["identity", "depth", "shared"].into_iter().filter(|_| !wanted.contains('/'));
@@ -95,7 +99,7 @@ fn find(app: &AppContext<'_>, name: &str) -> Result<TemplateSummary, Diagnostics
     if let Some(at) = found {
         let found = all.swap_remove(at);
         if found.path != wanted {
-            app.print.note(&format!("no `{wanted}`; `{}` is used", found.path));
+            app.print.print_note(&format!("no `{wanted}`; `{}` is used", found.path));
         }
         return Ok(found);
     }
@@ -103,33 +107,33 @@ fn find(app: &AppContext<'_>, name: &str) -> Result<TemplateSummary, Diagnostics
         Code::TemplateNotFound,
         format!("TemplateNotFound: there is no template `{wanted}`"),
     )
-    .looked(candidates(&format!("templates/{wanted}.md"), &app.config.layout()))
+    .searched(candidates(&format!("templates/{wanted}.md"), &app.config.layout()))
     .suggest(wanted, all.iter().map(|template| template.path.as_str()))
     .hint("`callsheet templates list` lists them")
     .into())
 }
 
 /// Strips the optional `templates/` prefix and `.md` suffix.
-pub(crate) fn plain(name: &str) -> &str {
+pub(crate) fn strip_name(name: &str) -> &str {
     let name = name.strip_prefix("templates/").unwrap_or(name);
     name.strip_suffix(".md").unwrap_or(name)
 }
 
-fn text(app: &AppContext<'_>, id: &SourceId) -> Result<Option<SharedText>, Diagnostics> {
+fn read_text(app: &AppContext<'_>, id: &SourceId) -> Result<Option<SharedText>, Diagnostics> {
     app.disk(None).text(id).map_err(|error| {
         Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}")).into()
     })
 }
 
 fn show(app: &AppContext<'_>, name: &str) -> CommandResult {
-    let template = find(app, name)?;
-    let text = text(app, &template.source)?.unwrap_or_default();
+    let template = find_template(app, name)?;
+    let text = read_text(app, &template.source)?.unwrap_or_default();
     if app.print.json {
-        let mut object = info(&template);
+        let mut object = template_json(&template);
         object["text"] = text.as_str().into();
-        return app.print.value(&object);
+        return app.print.print_value(&object);
     }
-    app.print.data(text.as_bytes())?;
+    app.print.write_data(text.as_bytes())?;
     Ok(0)
 }
 
@@ -137,11 +141,12 @@ fn show(app: &AppContext<'_>, name: &str) -> CommandResult {
 /// places.
 fn locate(app: &AppContext<'_>, name: &str) -> CommandResult {
     let layout = app.config.layout();
-    let known = find(app, name);
+    let known = find_template(app, name);
     // If a phase of an agent falls back to BASE, show the places of its own file.
-    let is_own = |known: &&TemplateSummary| !plain(name).starts_with("system/") || known.path == plain(name);
+    let is_own =
+        |known: &&TemplateSummary| !strip_name(name).starts_with("system/") || known.path == strip_name(name);
     let file = known.as_ref().ok().filter(is_own).map(|known| known.file.clone());
-    let file = file.unwrap_or_else(|| format!("templates/{}.md", plain(name)));
+    let file = file.unwrap_or_else(|| format!("templates/{}.md", strip_name(name)));
     let places = candidates(&file, &layout);
     if places.is_empty() {
         known?;
@@ -149,8 +154,8 @@ fn locate(app: &AppContext<'_>, name: &str) -> CommandResult {
     let mut winner = None;
     let mut rows = Vec::new();
     for id in places {
-        let there = text(app, &id).map_or(true, |text| text.is_some());
-        let said = match (there, &winner) {
+        let there = read_text(app, &id).map_or(true, |text| text.is_some());
+        let state = match (there, &winner) {
             (false, _) => "not there",
             (true, None) => "wins",
             (true, Some(_)) => "shadowed",
@@ -158,21 +163,21 @@ fn locate(app: &AppContext<'_>, name: &str) -> CommandResult {
         if there && winner.is_none() {
             winner = Some(id.clone());
         }
-        rows.push((id, said));
+        rows.push((id, state));
     }
     if app.print.json {
         let places: Vec<_> = rows.iter().map(|(id, said)| json!({ "source": id, "state": said })).collect();
-        app.print.value(&json!({ "winner": winner, "places": places }))?;
+        app.print.print_value(&json!({ "winner": winner, "places": places }))?;
     } else {
         for (id, said) in rows {
-            app.print.line(&format!("{said:9}  {}", visible(&id.to_string())))?;
+            app.print.print_line(&format!("{said:9}  {}", escape_invisible(&id.to_string())))?;
         }
     }
     Ok(if winner.is_some() { 0 } else { FINDING })
 }
 
 fn eject(app: &AppContext<'_>, name: &str) -> CommandResult {
-    let template = find(app, name)?;
+    let template = find_template(app, name)?;
     let layout = app.config.layout();
     let target = candidates(&template.file, &layout).into_iter().find(|id| id.root() == SourceRoot::Project);
     let Some(target) = target else {
@@ -186,22 +191,22 @@ fn eject(app: &AppContext<'_>, name: &str) -> CommandResult {
             .hint("look at it with `callsheet templates diff`")
             .into());
     }
-    let text = text(app, &template.source)?.unwrap_or_default();
+    let text = read_text(app, &template.source)?.unwrap_or_default();
     write_new(&app.project, target.path(), text.as_bytes())?;
-    let shown = app.shown_here(target.path());
+    let shown = app.path_from_here(target.path());
     if app.print.json {
-        return app.print.value(&json!({ "written": shown }));
+        return app.print.print_value(&json!({ "written": shown }));
     }
-    app.print.line(&format!("wrote {}", visible(&shown)))?;
+    app.print.print_line(&format!("wrote {}", escape_invisible(&shown)))?;
     Ok(0)
 }
 
 fn diff(app: &AppContext<'_>, name: &str) -> CommandResult {
-    let template = find(app, name)?;
-    let own = text(app, &template.source)?.unwrap_or_default();
+    let template = find_template(app, name)?;
+    let own = read_text(app, &template.source)?.unwrap_or_default();
     let builtin = SourceId::new(SourceRoot::Builtin, &template.file).ok();
     let shipped = match &builtin {
-        Some(id) => text(app, id)?.unwrap_or_default(),
+        Some(id) => read_text(app, id)?.unwrap_or_default(),
         None => SharedText::default(),
     };
     let exit = if own == shipped { 0 } else { FINDING };
@@ -209,17 +214,17 @@ fn diff(app: &AppContext<'_>, name: &str) -> CommandResult {
     let diff = TextDiff::from_lines(shipped.as_str(), own.as_str());
     let page = diff.unified_diff().header(&from, &to).to_string();
     if app.print.json {
-        app.print.value(&json!({ "from": from, "to": to, "same": exit == 0, "diff": page }))?;
+        app.print.print_value(&json!({ "from": from, "to": to, "same": exit == 0, "diff": page }))?;
         return Ok(exit);
     }
     for line in page.lines() {
-        let shown = visible(line);
+        let shown = escape_invisible(line);
         let line = match line.as_bytes().first() {
             Some(b'+') => app.print.paint(TextStyle::Green, &shown),
             Some(b'-') => app.print.paint(TextStyle::Red, &shown),
             _ => shown,
         };
-        app.print.line(&line)?;
+        app.print.print_line(&line)?;
     }
     Ok(exit)
 }

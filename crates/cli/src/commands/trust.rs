@@ -1,12 +1,12 @@
 //! `callsheet trust`: records or revokes consent to everything that a project's files would execute or leak.
 
-use callsheet_core::diag::{Code, Diagnostics, visible};
+use callsheet_core::diag::{Code, Diagnostics, escape_invisible};
 use callsheet_core::record::DecidedBy;
 use serde_json::json;
 
 use crate::app::AppContext;
 use crate::failure::CommandResult;
-use crate::trust::{is_trusted, required};
+use crate::trust::{is_trusted, trust_required_error};
 
 /// Agree to what this project's files ask for: programs to start, checks, variables, a ledger
 ///
@@ -27,36 +27,38 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
-    let wishes = app.wishes()?;
+    let wishes = app.trust_requests()?;
     let mut trusted = is_trusted(&app.project, &wishes);
     if args.revoke {
         app.refuse_below_guard()?;
         let had = app.distrust()?;
-        app.print.say(if had { "trust is taken back" } else { "there was no trust to take back" });
+        app.print.print_status(if had { "trust is taken back" } else { "there was no trust to take back" });
         trusted = false;
     } else if !args.show && !trusted && !wishes.is_empty() {
-        let agreed = match app.person(args.yes) {
-            Ok(DecidedBy::Terminal) if !args.yes => !app.print.json && app.asks(&wishes)?,
+        let agreed = match app.require_person(args.yes) {
+            Ok(DecidedBy::Terminal) if !args.yes => !app.print.json && app.ask_user(&wishes)?,
             Ok(_) => true,
             Err(Diagnostics(diags)) if diags.iter().all(|diag| diag.code == Code::PersonRequired) => false,
             Err(failure) => return Err(failure),
         };
         if !agreed {
-            return Err(required(&wishes));
+            return Err(trust_required_error(&wishes));
         }
         app.trust(&wishes)?;
         trusted = true;
     }
     let asked_for: Vec<&String> = wishes.iter().map(|wish| &wish.shown).collect();
     if app.print.json {
-        return app.print.value(&json!({ "trusted": trusted || wishes.is_empty(), "asks_for": asked_for }));
+        return app
+            .print
+            .print_value(&json!({ "trusted": trusted || wishes.is_empty(), "asks_for": asked_for }));
     }
     let head = match (wishes.is_empty(), trusted) {
         (true, _) => "this project's files ask for nothing that needs trust",
         (false, true) => "trusted:",
         (false, false) => "not trusted:",
     };
-    let lines = asked_for.iter().map(|wish| format!("  {}\n", visible(wish)));
-    app.print.data(format!("{head}\n{}", lines.collect::<String>()).as_bytes())?;
+    let lines = asked_for.iter().map(|wish| format!("  {}\n", escape_invisible(wish)));
+    app.print.write_data(format!("{head}\n{}", lines.collect::<String>()).as_bytes())?;
     Ok(0)
 }

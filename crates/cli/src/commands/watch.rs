@@ -4,22 +4,22 @@ use std::thread;
 use std::time::Duration;
 
 use callsheet_core::diag::{Code, Diagnostics};
-use callsheet_core::record::told;
+use callsheet_core::record::watch_events;
 use callsheet_store::{Ledger, StoredRecord};
 use serde_json::{Value, json};
 
 use crate::app::AppContext;
 use crate::failure::CommandResult;
-use crate::ledger::failure;
+use crate::ledger::ledger_diagnostics;
 
-/// Print what happens as it happens, one JSON object per line, until interrupted
+/// Print events as they happen, one JSON object per line, until interrupted
 ///
-/// Every record of the ledger is told once, in the order of its number, whichever process appends it: `run.started` (composed,
-/// delivered), `run.output`, `run.status_changed`, `check.status_changed`, `scope_violation.created`,
-/// `scope_violation.decided`, `run.finished`, and as `record.KIND` what is none of these.
+/// Prints every record of the ledger once, in the order of its number, whichever process appends it: `run.started`
+/// (composed, delivered), `run.output`, `run.status_changed`, `check.status_changed`, `scope_violation.created`,
+/// `scope_violation.decided`, `run.finished`, and `record.KIND` for any other record.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Begin behind this number; 0 is the first record [default: what is new]
+    /// Begin after this number; 0 begins with the first record [default: only new records]
     #[arg(long, value_name = "SEQ")]
     since: Option<u64>,
 }
@@ -28,21 +28,21 @@ pub(crate) struct Args {
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
-    let (mut ledger, was_there) = wait(app)?;
+    let (mut ledger, was_there) = wait_for_ledger(app)?;
     let mut last = match args.since {
         Some(since) => since,
-        None if was_there => ledger.head().map_err(failure)?.seq,
+        None if was_there => ledger.head().map_err(ledger_diagnostics)?.seq,
         None => 0,
     };
     loop {
-        let records = ledger.records_after(last, 256).map_err(failure)?;
+        let records = ledger.records_after(last, 256).map_err(ledger_diagnostics)?;
         if records.is_empty() {
             thread::sleep(PAUSE);
         }
         for record in records {
             last = record.seq;
-            for event in events(&record)? {
-                if !app.print.stream(&event)? {
+            for event in read_events(&record)? {
+                if !app.print.print_stream_value(&event)? {
                     return Ok(0);
                 }
             }
@@ -51,9 +51,9 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
 }
 
 /// Returns the events of a record, each with the record's number.
-fn events(record: &StoredRecord) -> Result<Vec<Value>, Diagnostics> {
-    let told = match record.event().map_err(failure)? {
-        Some(event) => told(&event),
+fn read_events(record: &StoredRecord) -> Result<Vec<Value>, Diagnostics> {
+    let told = match record.event().map_err(ledger_diagnostics)? {
+        Some(event) => watch_events(&event),
         None => vec![("record.emptied", json!({ "kind": record.kind }))],
     };
     let event = |(name, data): (&str, Value)| {
@@ -65,7 +65,7 @@ fn events(record: &StoredRecord) -> Result<Vec<Value>, Diagnostics> {
 }
 
 /// Waits for the ledger, and returns it with whether it existed from the start.
-fn wait(app: &AppContext<'_>) -> Result<(Ledger, bool), Diagnostics> {
+fn wait_for_ledger(app: &AppContext<'_>) -> Result<(Ledger, bool), Diagnostics> {
     let mut was_there = true;
     loop {
         match app.read_ledger() {

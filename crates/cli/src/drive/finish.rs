@@ -17,7 +17,7 @@ use callsheet_core::request::fact::{self, CheckResult, CheckRun, CheckSpec, EndR
 use callsheet_core::secrets::{PLACEHOLDER, SecretRedactor};
 use callsheet_core::{Library, find_agent, find_contract};
 use callsheet_run::{
-    LivingProcess, ProcessTrace, WorktreeSnapshot, own_program, recorded_contents, run_check,
+    LivingProcess, ProcessTrace, WorktreeSnapshot, find_own_program, read_content_ids, run_check,
 };
 use callsheet_store::Ledger;
 use serde_json::{Value, json};
@@ -26,8 +26,8 @@ use super::notes::{MOST_LINE, RedactionRules};
 use super::terminal::close_server;
 use super::{RunProgress, RunStopper, is_pane_alive, remove_files};
 use crate::app::AppContext;
-use crate::claim::{SharedCheckout, release};
-use crate::ledger::failure;
+use crate::claim::{SharedCheckout, release_claim};
+use crate::ledger::ledger_diagnostics;
 use crate::secrets;
 use crate::spool::TextSpool;
 use crate::state::RunDir;
@@ -46,26 +46,26 @@ pub(super) fn finish(
     checking: &CheckContext<'_>,
     redactor: &mut SecretRedactor<'_>,
 ) -> Result<RunSummary, Diagnostics> {
-    let mut append = |event: &Event| ledger.append(Some(run), None, event).map_err(failure);
+    let mut append = |event: &Event| ledger.append(Some(run), None, event).map_err(ledger_diagnostics);
     append(&Event::Exit(exit.clone()))?;
-    let account = ledger.account(run).map_err(failure)?;
+    let account = ledger.run_summary(run).map_err(ledger_diagnostics)?;
     let Some(launch) = account.launch.clone() else { return Ok(account) };
-    reply(app, ledger, &account, &launch, stdout, Some(prompt), Some(&mut *redactor))?;
-    let mut found = observe(run, &launch, Some(before))?;
+    record_reply(app, ledger, &account, &launch, stdout, Some(prompt), Some(&mut *redactor))?;
+    let mut found = observe_changes(run, &launch, Some(before))?;
     found.checks = if exit.ended == EndReason::Unstarted {
-        pending(&launch.checks, "nothing was started", None)
+        pending_results(&launch.checks, "nothing was started", None)
     } else {
-        checks(&launch, checking)
+        run_checks(&launch, checking)
     };
     for check in &mut found.checks {
-        check.output = redactor.text(&check.output).into_owned();
+        check.output = redactor.redact_text(&check.output).into_owned();
     }
-    observed(ledger, run, found)
+    record_observation(ledger, run, found)
 }
 
 /// Diffs the worktree against the snapshot and marks the changes that another run in the same checkout may
 /// have made.
-fn observe(
+fn observe_changes(
     run: &Id,
     launch: &LaunchRecord,
     before: Option<&WorktreeSnapshot>,
@@ -81,21 +81,21 @@ fn observe(
     let mut seen = before.diff(&launch.scope, &shared.beside);
     found.shared_with = shared.runs();
     found.uncertain = shared.take_uncertain(&mut seen);
-    found.contents = recorded_contents(launch.worktree.as_ref(), &seen.changed);
+    found.contents = read_content_ids(launch.worktree.as_ref(), &seen.changed);
     found.worktree = Some(seen);
     Ok(found)
 }
 
 /// Records the observations, which are the last record of a run.
-fn observed(ledger: &mut Ledger, run: &Id, observed: Observed) -> Result<RunSummary, Diagnostics> {
-    let mut account = ledger.account(run).map_err(failure)?;
-    ledger.append(Some(run), None, &Event::Observed(observed.clone())).map_err(failure)?;
+fn record_observation(ledger: &mut Ledger, run: &Id, observed: Observed) -> Result<RunSummary, Diagnostics> {
+    let mut account = ledger.run_summary(run).map_err(ledger_diagnostics)?;
+    ledger.append(Some(run), None, &Event::Observed(observed.clone())).map_err(ledger_diagnostics)?;
     account.observed = Some(observed);
     Ok(account)
 }
 
 /// Returns a pending result for checks that did not run, whatever the reason.
-fn pending(checks: &[CheckSpec], why: &str, ended: Option<EndReason>) -> Vec<CheckRun> {
+fn pending_results(checks: &[CheckSpec], why: &str, ended: Option<EndReason>) -> Vec<CheckRun> {
     let pending = |check: &CheckSpec| CheckRun {
         name: check.name.clone(),
         argv: check.argv.clone(),
@@ -122,16 +122,16 @@ const CHECK_TIME: Duration = Duration::from_secs(30 * 60);
 
 /// Runs the checks in the time that the agent left of the run's limit. If a person ended the run, the
 /// remaining checks stay pending.
-fn checks(launch: &LaunchRecord, checking: &CheckContext<'_>) -> Vec<CheckRun> {
-    let Ok(guard) = own_program() else {
-        return pending(&launch.checks, "our own program is not found", None);
+fn run_checks(launch: &LaunchRecord, checking: &CheckContext<'_>) -> Vec<CheckRun> {
+    let Ok(guard) = find_own_program() else {
+        return pending_results(&launch.checks, "our own program is not found", None);
     };
-    let stop = &checking.stopper.stop_by_person();
+    let stop = &checking.stopper.person_stop_flag();
     let worktree = std::path::Path::new(&launch.worktree);
     let mut done = Vec::new();
     for (index, check) in launch.checks.iter().enumerate() {
         if stop.is_stopped() {
-            done.extend(pending(&launch.checks[index..], "the run was ended", None));
+            done.extend(pending_results(&launch.checks[index..], "the run was ended", None));
             break;
         }
         let left = launch
@@ -139,10 +139,10 @@ fn checks(launch: &LaunchRecord, checking: &CheckContext<'_>) -> Vec<CheckRun> {
             .map(|most| Duration::from_millis(most).saturating_sub(checking.begun.elapsed()));
         if left.is_some_and(|left| left.is_zero()) {
             let why = "the time of the run was over";
-            done.extend(pending(&launch.checks[index..], why, Some(EndReason::Timeout)));
+            done.extend(pending_results(&launch.checks[index..], why, Some(EndReason::Timeout)));
             break;
         }
-        checking.progress.does(format!("check {}", check.name));
+        checking.progress.set_activity(format!("check {}", check.name));
         let own = check.timeout_ms.map_or(CHECK_TIME, Duration::from_millis);
         let time = left.map_or(own, |left| own.min(left));
         let check = CheckSpec { timeout_ms: u64::try_from(time.as_millis()).ok(), ..check.clone() };
@@ -169,21 +169,21 @@ pub(crate) fn run_pending_checks(
     if open.is_empty() {
         return Ok(account);
     }
-    let clean = RedactionRules { rules: secrets::rules(app)?, values: Vec::new() };
+    let clean = RedactionRules { rules: secrets::load_rules(app)?, values: Vec::new() };
     let mut redactor = clean.redactor();
     let rest = LaunchRecord { checks: open, ..launch.clone() };
-    let desk = RunDir::of(&account.run.id)?;
-    let seat = desk.sit()?;
-    let trace = ProcessTrace::create(account.run.id.as_str(), desk.dir())
-        .map_err(|error| crate::state::failed(desk.dir(), &error))?;
+    let run_dir = RunDir::from_run(&account.run.id)?;
+    let run_lock = run_dir.try_lock()?;
+    let trace = ProcessTrace::create(account.run.id.as_str(), run_dir.dir())
+        .map_err(|error| crate::state::path_error(run_dir.dir(), &error))?;
     // The run's time is over; its checks get their own.
     let checking = CheckContext { stopper, progress, trace: &trace, begun: Instant::now() };
-    let mut rest = checks(&rest, &checking).into_iter();
-    trace.remove();
-    drop(seat);
-    desk.clear();
+    let mut rest = run_checks(&rest, &checking).into_iter();
+    trace.remove_cgroup_dir();
+    drop(run_lock);
+    run_dir.remove();
     let redact = |check: CheckRun, redactor: &mut SecretRedactor<'_>| {
-        let output = redactor.text(&check.output).into_owned();
+        let output = redactor.redact_text(&check.output).into_owned();
         CheckRun { output, ..check }
     };
     let all = launch
@@ -191,7 +191,7 @@ pub(crate) fn run_pending_checks(
         .iter()
         .filter_map(|check| ran(&check).or_else(|| rest.next().map(|check| redact(check, &mut redactor))));
     let found = Observed { checks: all.collect(), ..seen.clone() };
-    observed(ledger, &account.run.id, found)
+    record_observation(ledger, &account.run.id, found)
 }
 
 /// Most bytes of a reply's text that are kept with the reply, from its end. The ledger holds the whole
@@ -202,7 +202,7 @@ const MOST_REPLY: usize = 1 << 20;
 const MOST_SECRET: usize = 64 << 10;
 
 /// Records the agent's reply.
-fn reply(
+fn record_reply(
     app: &AppContext<'_>,
     ledger: &mut Ledger,
     account: &RunSummary,
@@ -212,7 +212,7 @@ fn reply(
     redactor: Option<&mut SecretRedactor<'_>>,
 ) -> Result<(), Diagnostics> {
     let replied = read_reply(app, account, launch, stdout, prompt, redactor)?;
-    ledger.append(Some(&account.run.id), None, &Event::Replied(replied)).map(drop).map_err(failure)
+    ledger.append(Some(&account.run.id), None, &Event::Replied(replied)).map(drop).map_err(ledger_diagnostics)
 }
 
 /// Reads the claims of a reply, which are kept beside the facts. Judges the text as it is and redacts the
@@ -246,7 +246,7 @@ fn read_reply(
     let StreamText { text, doubts } = stdout;
     let reply = read_text(&asked, StreamText { text: Cow::Owned(text), doubts });
     let verdict = reply.verdict.map(|verdict| verdict.name().to_owned());
-    let mut value = kept(reply, &launch.tasks, redactor)
+    let mut value = reply_json(reply, &launch.tasks, redactor)
         .map_err(|error| Diagnostic::error(Code::OutputFailed, error.to_string()))?;
     if !account.submitted.is_empty() {
         value["submitted"] = json!(account.submitted);
@@ -261,34 +261,35 @@ pub(crate) fn terminal_summary(
     run: &Id,
     shown: &str,
 ) -> Result<RunSummary, Diagnostics> {
-    let mut account = ledger.account(run).map_err(failure)?;
+    let mut account = ledger.run_summary(run).map_err(ledger_diagnostics)?;
     let Some(launch) = account.launch.clone() else { return Ok(account) };
     let prompt = ledger.prompt(run).ok();
-    let clean = RedactionRules { rules: secrets::rules(app)?, values: Vec::new() };
+    let clean = RedactionRules { rules: secrets::load_rules(app)?, values: Vec::new() };
     let mut redactor = clean.redactor();
-    let stdout = shown_text(run, shown)?;
+    let stdout = read_shown_text(run, shown)?;
     let said = read_reply(app, &account, &launch, stdout, prompt.as_deref(), Some(&mut redactor))?;
     account.replied = Some(said);
     Ok(account)
 }
 
-fn shown_text(run: &Id, shown: &str) -> Result<StreamText<Vec<u8>>, Diagnostics> {
-    let mut reader = StreamReader::new(OutputFormat::Text, &mut TextSpool::maker(RunDir::of(run)?.dir()));
+fn read_shown_text(run: &Id, shown: &str) -> Result<StreamText<Vec<u8>>, Diagnostics> {
+    let mut reader =
+        StreamReader::new(OutputFormat::Text, &mut TextSpool::factory(RunDir::from_run(run)?.dir()));
     reader.take(shown.as_bytes());
     Ok(reader.finish())
 }
 
 /// Converts a reply into its recorded form: without secrets, and with only the end of its text. The verdict,
 /// the outcome and the status of the requested tasks stay as they are, even if a secret rule matches them.
-fn kept(
+fn reply_json(
     reply: Reply<'_>,
     asked: &[String],
     mut redactor: Option<&mut SecretRedactor<'_>>,
 ) -> Result<Value, serde_json::Error> {
     let Reply { verdict, outcome, tasks, questions, text, problems } = reply;
-    let (text, is_cut) = kept_text(&text, redactor.as_deref_mut());
+    let (text, is_cut) = redact_end(&text, redactor.as_deref_mut());
     let mut clean = |text: String| match redactor.as_deref_mut() {
-        Some(redactor) => redactor.text(&text).into_owned(),
+        Some(redactor) => redactor.redact_text(&text).into_owned(),
         None => text,
     };
     let task = |(id, status): (String, Status)| (if asked.contains(&id) { id } else { clean(id) }, status);
@@ -313,7 +314,7 @@ fn kept(
 }
 
 /// Returns the end of a reply's text without its secrets, and whether the text is longer.
-fn kept_text(text: &ReplyText<'_>, redactor: Option<&mut SecretRedactor<'_>>) -> (String, bool) {
+fn redact_end(text: &ReplyText<'_>, redactor: Option<&mut SecretRedactor<'_>>) -> (String, bool) {
     let whole: usize = text.pieces().map(|piece| piece.len()).sum();
     let Some(redactor) = redactor else { return keep_end(text.to_string(), MOST_REPLY) };
     // Secrets found earlier in the text are hidden at its end too. The window is far longer than the kept
@@ -323,18 +324,18 @@ fn kept_text(text: &ReplyText<'_>, redactor: Option<&mut SecretRedactor<'_>>) ->
     for piece in text.pieces() {
         let mut rest = &*piece;
         while !rest.is_empty() {
-            let room = if head_left > 0 { MOST_LINE.min(head_left) } else { MOST_LINE } - window.len();
-            let (part, after) = rest.split_at(rest.ceil_char_boundary(room.min(rest.len())));
+            let limit = if head_left > 0 { MOST_LINE.min(head_left) } else { MOST_LINE } - window.len();
+            let (part, after) = rest.split_at(rest.ceil_char_boundary(limit.min(rest.len())));
             window.push_str(part);
             rest = after;
             if head_left > 0 && window.len() >= MOST_LINE.min(head_left) {
-                redactor.text(&window);
+                redactor.redact_text(&window);
                 head_left = head_left.saturating_sub(window.len());
                 window.clear();
             }
         }
     }
-    let clean = redactor.text(&window).into_owned();
+    let clean = redactor.redact_text(&window).into_owned();
     let clean = if is_cut {
         clean[clean.ceil_char_boundary(MOST_SECRET.min(clean.len()))..].to_owned()
     } else {
@@ -354,11 +355,15 @@ fn keep_end(mut text: String, most: usize) -> (String, bool) {
 
 /// Reads a run's output from the ledger. Truncated or redacted records are not the agent's exact words, so
 /// nothing good in them is believed.
-fn recorded(ledger: &mut Ledger, run: &Id, format: OutputFormat) -> Result<StreamText<Vec<u8>>, Diagnostics> {
-    let mut reader = StreamReader::new(format, &mut TextSpool::maker(RunDir::of(run)?.dir()));
+fn read_recorded_output(
+    ledger: &mut Ledger,
+    run: &Id,
+    format: OutputFormat,
+) -> Result<StreamText<Vec<u8>>, Diagnostics> {
+    let mut reader = StreamReader::new(format, &mut TextSpool::factory(RunDir::from_run(run)?.dir()));
     let mut missing = None;
     ledger
-        .each_output(run, LogStream::Stdout, &mut |output| match output {
+        .for_each_output(run, LogStream::Stdout, &mut |output| match output {
             Some(output) => {
                 reader.take(output.text.as_bytes());
                 if output.cut {
@@ -369,9 +374,9 @@ fn recorded(ledger: &mut Ledger, run: &Id, format: OutputFormat) -> Result<Strea
             }
             None => missing = Some("output was removed from the ledger"),
         })
-        .map_err(failure)?;
+        .map_err(ledger_diagnostics)?;
     let StreamText { text, doubts } = reader.finish();
-    let doubts = missing.map(StreamDoubts::missing).unwrap_or_default().and(doubts);
+    let doubts = missing.map(StreamDoubts::from_missing).unwrap_or_default().merge(doubts);
     Ok(StreamText { text, doubts })
 }
 
@@ -399,7 +404,7 @@ pub(crate) fn recover(
     ended: EndReason,
     why: &str,
 ) -> Result<Option<RunSummary>, Diagnostics> {
-    let exit = Exit { why: Some(why.to_owned()), ..Exit::of(ended, None) };
+    let exit = Exit { why: Some(why.to_owned()), ..Exit::new(ended, None) };
     complete(app, ledger, run, exit, None)
 }
 
@@ -411,15 +416,15 @@ pub(crate) fn complete(
     exit: Exit,
     shown: Option<&str>,
 ) -> Result<Option<RunSummary>, Diagnostics> {
-    let desk = RunDir::of(run)?;
-    let Some(seat) = desk.sit()? else { return Ok(None) };
+    let desk = RunDir::from_run(run)?;
+    let Some(seat) = desk.try_lock()? else { return Ok(None) };
     // Read under the lock: another process may have completed the run.
-    let known = ledger.account(run).map_err(failure)?;
+    let known = ledger.run_summary(run).map_err(ledger_diagnostics)?;
     let trace = ProcessTrace::open(run.as_str(), desk.dir());
-    let Some(launch) = known.launch.clone().filter(|_| !known.is_whole()) else {
-        release(run.as_str());
-        trace.remove();
-        desk.clear();
+    let Some(launch) = known.launch.clone().filter(|_| !known.is_complete()) else {
+        release_claim(run.as_str());
+        trace.remove_cgroup_dir();
+        desk.remove();
         return Ok(None);
     };
     if launch.by == Some(DeliveryMethod::Terminal) && desk.pane().is_none() {
@@ -430,7 +435,7 @@ pub(crate) fn complete(
     let left = if desk.pane().is_some_and(|(server, _)| server.is_empty()) {
         Vec::new()
     } else {
-        trace.wait(PATIENCE)
+        trace.wait_until_empty(PATIENCE)
     };
     if !left.is_empty() {
         return Err(living_processes_error(run, &left));
@@ -441,28 +446,28 @@ pub(crate) fn complete(
     let agent = find_agent(&Library::new(&disk), name, &layout).map(|(_, agent)| agent).unwrap_or_default();
     let why = exit.why.clone().unwrap_or_else(|| "nobody was there".into());
     if known.exit.is_none() {
-        ledger.append(Some(run), None, &Event::Exit(exit)).map_err(failure)?;
+        ledger.append(Some(run), None, &Event::Exit(exit)).map_err(ledger_diagnostics)?;
     }
     if known.replied.is_none() {
         let prompt = ledger.prompt(run).ok();
-        let clean = RedactionRules { rules: secrets::rules(app)?, values: Vec::new() };
+        let clean = RedactionRules { rules: secrets::load_rules(app)?, values: Vec::new() };
         let mut redactor = clean.redactor();
         // The ledger holds redacted text already.
         let (stdout, redactor) = match shown {
-            Some(shown) => (shown_text(run, shown)?, Some(&mut redactor)),
-            None => (recorded(ledger, run, agent.output.format)?, None),
+            Some(shown) => (read_shown_text(run, shown)?, Some(&mut redactor)),
+            None => (read_recorded_output(ledger, run, agent.output.format)?, None),
         };
-        reply(app, ledger, &known, &launch, stdout, prompt.as_deref(), redactor)?;
+        record_reply(app, ledger, &known, &launch, stdout, prompt.as_deref(), redactor)?;
     }
-    let mut found = observe(run, &launch, desk.before().as_ref())?;
-    found.checks = pending(&launch.checks, &why, None);
-    let whole = observed(ledger, run, found)?;
-    release(run.as_str());
-    trace.remove();
+    let mut found = observe_changes(run, &launch, desk.snapshot().as_ref())?;
+    found.checks = pending_results(&launch.checks, &why, None);
+    let whole = record_observation(ledger, run, found)?;
+    release_claim(run.as_str());
+    trace.remove_cgroup_dir();
     if !desk.pane().as_ref().is_some_and(is_pane_alive) {
         remove_files(launch.worktree.as_ref(), run);
     }
     drop(seat);
-    desk.clear();
+    desk.remove();
     Ok(Some(whole))
 }

@@ -32,25 +32,25 @@ use callsheet_core::{Library, find_agent};
 use callsheet_run::{
     FingerprintCache, Git, JudgedSubmission, OutputStream, OwnFiles, PerformOptions, PerformOutcome,
     ProcessEvent, ProcessLimits, ProcessTrace, SubmissionGate, TmuxServer, WorktreeSnapshot, WritableFolder,
-    delivered_text, found_at_paths, own_program, perform, set_guarded_run, transcript_has_prompt, worktree,
-    worktree_place,
+    delivered_text, ensure_worktree, existing_at_paths, find_own_program, find_worktree_path, perform,
+    set_guarded_run, transcript_has_prompt,
 };
 use callsheet_store::{Ledger, LedgerUrl};
 use serde_json::{Value, json};
 
 use crate::app::AppContext;
-use crate::claim::{CheckoutClaim, ClaimRequest, claim};
-use crate::commands::compose::Composition;
-use crate::config::{HardLimits, lower, stricter_permit};
-use crate::ledger::failure;
+use crate::claim::{CheckoutClaim, ClaimRequest, claim_checkout};
+use crate::composition::Composition;
+use crate::config::{HardLimits, lower_limit, stricter_permit};
+use crate::ledger::ledger_diagnostics;
 use crate::print::OutputPrinter;
 use crate::secrets;
-use crate::session::{failed as unwritten, open};
+use crate::session::{open_folder, write_error as unwritten};
 use crate::spool::TextSpool;
-use crate::state::{RunDir, failed, name_of, private_folder, state_dir};
+use crate::state::{RunDir, create_private_folder, directory_key, path_error, state_dir};
 
 pub(crate) use finish::{complete, recover, run_pending_checks, terminal_summary};
-pub(crate) use preflight::{need_agent, need_checks};
+pub(crate) use preflight::{missing_agent_program, missing_check_programs};
 pub(crate) use progress::RunProgress;
 pub(crate) use result::{exit_code, result_json, result_page};
 pub(crate) use stop::{InterruptFlag, RunStopper};
@@ -58,8 +58,8 @@ pub(crate) use terminal::{TerminalState, TerminalWatch, close_pane, is_driven, i
 
 use finish::{CheckContext, finish};
 use notes::{NoteRecorder, RedactionRules, RunNote};
-use preflight::{check_programs, warn_of_paths};
-use terminal::pane_process;
+use preflight::{check_programs, path_warnings};
+use terminal::pane_pid;
 
 /// How to deliver a prompt, as requested by a person, an earlier run or a flow.
 #[derive(Clone, Debug, Default)]
@@ -94,7 +94,7 @@ pub(crate) struct RunOptions {
     /// Paths that other callsheet processes write meanwhile.
     pub(crate) own: Vec<PathBuf>,
     /// Fingerprints of files that earlier runs read.
-    pub(crate) prints: Arc<FingerprintCache>,
+    pub(crate) fingerprints: Arc<FingerprintCache>,
     pub(crate) parent: Option<Id>,
     pub(crate) flow: BTreeMap<String, String>,
     /// Preferences that the agent submits are only proposed.
@@ -105,8 +105,8 @@ impl RunOptions {
     /// Applies the user's hard limits, which no option exceeds.
     fn apply_limits(&mut self, hard: &HardLimits) {
         self.permit = hard.permit.map_or(self.permit, |permit| stricter_permit(self.permit, permit));
-        self.timeout = lower(self.timeout, hard.timeout.map(|span| span.0));
-        self.max_cost_usd = lower(self.max_cost_usd, hard.max_cost);
+        self.timeout = lower_limit(self.timeout, hard.timeout.map(|span| span.0));
+        self.max_cost_usd = lower_limit(self.max_cost_usd, hard.max_cost);
     }
 }
 
@@ -150,10 +150,10 @@ pub(crate) struct PreparedRun {
     run: Run,
     agent: Agent,
     delivery: Delivery,
-    handover: DeliveryContext,
+    delivery_context: DeliveryContext,
     pub(crate) launch: LaunchRecord,
     before: WorktreeSnapshot,
-    prints: (Arc<FingerprintCache>, PathBuf),
+    fingerprints: (Arc<FingerprintCache>, PathBuf),
     /// Directory in which the agent works. Files for it are written below.
     place: PathBuf,
     limits: ProcessLimits,
@@ -171,134 +171,139 @@ impl PreparedRun {
     pub(crate) fn new(
         app: &AppContext<'_>,
         finished: Composition,
-        mut how: RunOptions,
+        mut options: RunOptions,
     ) -> Result<Self, Diagnostics> {
         app.require_trust()?;
-        how.apply_limits(&app.config.hard);
+        options.apply_limits(&app.config.hard);
         secrets::refuse_secrets(
             app,
-            Some(finished.passed.mode),
-            &secrets::program_words(&how.program, &how.checks),
+            Some(finished.gate_report.mode),
+            &secrets::program_words(&options.program, &options.checks),
         )?;
         let made = finished
-            .made
+            .inputs
             .as_ref()
             .ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "nothing was made to be recorded"))?;
         let request = &made.request;
-        let mut run = made.run(app, &finished.composed)?;
-        run.parent.clone_from(&how.parent);
+        let mut run = made.new_run(app, &finished.composed)?;
+        run.parent.clone_from(&options.parent);
         let (disk, layout) = (app.disk(None), app.config.layout());
         let library = Library::new(&disk);
-        let name = match (how.program.is_empty(), request.agent.as_deref()) {
+        let name = match (options.program.is_empty(), request.agent.as_deref()) {
             (false, _) => "command",
             (true, Some(name)) if name != "base" => name,
-            (true, _) => return Err(no_agent().into()),
+            (true, _) => return Err(no_agent_error().into()),
         };
         let (_, agent) = find_agent(&library, name, &layout)?;
-        if let RunLocation::Fresh = how.place {
-            how.place = RunLocation::Own(format!("run-{}", run.id));
+        if let RunLocation::Fresh = options.place {
+            options.place = RunLocation::Own(format!("run-{}", run.id));
         }
-        let (dir, own_worktree) = resolve_location(app, &how.place, how.dry)?;
+        let (dir, own_worktree) = resolve_location(app, &options.place, options.dry)?;
         let folder = run_folder(&dir, &run.id);
         let prompt = &finished.rendered.text;
-        let (shown, folder_shown) = (utf8(&dir)?, utf8(&folder)?);
+        let (shown, folder_shown) = (path_to_utf8(&dir)?, path_to_utf8(&folder)?);
         let handover = DeliveryContext {
-            by: how.by,
+            by: options.by,
             by_file: by_file_line(&library, &layout, &format!("{folder_shown}/prompt.md"))?,
             folder: folder_shown,
             worktree: shown,
-            command: how.program.clone(),
-            model: how.model.clone(),
+            command: options.program.clone(),
+            model: options.model.clone(),
             session: Some(run.id.to_string()),
-            mcp: if request.mcp { Some(server(app, &how, &run)?) } else { None },
+            mcp: if request.mcp { Some(mcp_server_command(app, &options, &run)?) } else { None },
             scope: restrict_scope(
-                how.scope.clone().unwrap_or_else(|| finished.composed.scope.clone()),
+                options.scope.clone().unwrap_or_else(|| finished.composed.scope.clone()),
                 &app.config.hard,
             ),
-            permit: how.permit,
-            env: environment(&how, &run, request.session.as_deref().map(|session| app.project.join(session))),
-            at_paths: found_at_paths(prompt, &dir),
-            pane: how.pane.clone(),
-            single_coder: how.single_coder,
+            permit: options.permit,
+            env: build_environment(
+                &options,
+                &run,
+                request.session.as_deref().map(|session| app.project.join(session)),
+            ),
+            at_paths: existing_at_paths(prompt, &dir),
+            pane: options.pane.clone(),
+            single_coder: options.single_coder,
             ..DeliveryContext::default()
         };
         let mut delivery = plan_delivery(&agent, prompt, &handover)?;
         // A dry run does not create the worktree, which would contain the project's files.
         let looked_at = if dir.is_dir() { &dir } else { &app.project };
-        check_programs(&delivery.acts, &how.checks, looked_at)?;
-        if how.scope.is_none() {
-            let warnings = warn_of_paths(&handover.scope, &request.read_first, looked_at).into_iter();
-            delivery.talk.extend(warnings.filter(|warning| !finished.talk.contains(warning)));
+        check_programs(&delivery.acts, &options.checks, looked_at)?;
+        if options.scope.is_none() {
+            let warnings = path_warnings(&handover.scope, &request.read_first, looked_at).into_iter();
+            delivery.diagnostics.extend(warnings.filter(|warning| !finished.diagnostics.contains(warning)));
         }
-        let claim = if how.dry {
+        let claim = if options.dry {
             None
         } else {
-            let flow = how.flow.get("flow").map(String::as_str);
-            let (scope, share) = (&handover.scope, how.share);
-            Some(claim(&ClaimRequest { id: &run.id, flow, dir: &dir, scope, share })?)
+            let flow = options.flow.get("flow").map(String::as_str);
+            let (scope, share) = (&handover.scope, options.share);
+            Some(claim_checkout(&ClaimRequest { id: &run.id, flow, dir: &dir, scope, share })?)
         };
         let mut own = own_files(app, &dir, &delivery.acts, prompt)?;
-        own.paths.extend(how.own.iter().cloned());
+        own.paths.extend(options.own.iter().cloned());
         let kept = fingerprints_file(&dir)?;
-        how.prints.load(&kept);
+        options.fingerprints.load(&kept);
         // A dry run does not create the worktree.
-        let looked = if how.dry && !dir.exists() { &app.project } else { &dir };
-        let before = WorktreeSnapshot::look(looked, &own, &how.prints).map_err(|error| git_failed(&error))?;
+        let looked = if options.dry && !dir.exists() { &app.project } else { &dir };
+        let before =
+            WorktreeSnapshot::take(looked, &own, &options.fingerprints).map_err(|error| git_error(&error))?;
         let unchecked =
-            before.size_limit_reason().filter(|_| handover.scope != Scope::default() && !how.no_scope);
+            before.size_limit_reason().filter(|_| handover.scope != Scope::default() && !options.no_scope);
         if let Some(why) = unchecked {
             return Err(unobservable_error(&dir, why).into());
         }
-        let named = || request.values.get("tasks").map(|tasks| split(tasks)).unwrap_or_default();
-        let tasks = how.tasks.clone().unwrap_or_else(named);
+        let named = || request.values.get("tasks").map(|tasks| split_list(tasks)).unwrap_or_default();
+        let tasks = options.tasks.clone().unwrap_or_else(named);
         let launch = LaunchRecord {
-            host: host(),
+            host: host_name(),
             worktree: handover.worktree.clone(),
             own_worktree,
             by: Some(delivery.by),
-            program: how.program,
-            model: how.model,
+            program: options.program,
+            model: options.model,
             session: handover.session.clone(),
-            permit: how.permit,
+            permit: options.permit,
             scope: handover.scope.clone(),
-            no_scope: how.no_scope,
-            checks: how.checks,
-            env: how.env.keys().cloned().collect(),
-            timeout_ms: how.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
-            max_cost_usd: how.max_cost_usd,
-            single_coder: how.single_coder,
+            no_scope: options.no_scope,
+            checks: options.checks,
+            env: options.env.keys().cloned().collect(),
+            timeout_ms: options.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
+            max_cost_usd: options.max_cost_usd,
+            single_coder: options.single_coder,
             tasks,
             head: before.head().map(str::to_owned),
             dirty: before.is_dirty(),
-            share: how.share,
+            share: options.share,
             tracking: None,
-            flow: how.flow,
+            flow: options.flow,
         };
-        let limits = ProcessLimits { deadline: how.timeout, ..ProcessLimits::default() };
-        let session = how.session.map(|session| session.canonicalize().unwrap_or(session));
+        let limits = ProcessLimits { deadline: options.timeout, ..ProcessLimits::default() };
+        let session = options.session.map(|session| session.canonicalize().unwrap_or(session));
         let held = None;
         let place = dir;
-        let prints = (how.prints, kept);
+        let prints = (options.fingerprints, kept);
         Ok(Self {
             finished,
             run,
             agent,
             delivery,
-            handover,
+            delivery_context: handover,
             launch,
             before,
-            prints,
+            fingerprints: prints,
             place,
             limits,
             session,
-            watched: how.watched,
+            watched: options.watched,
             held,
             claim,
         })
     }
 
     /// Returns the name of the agent or of the program that replaces it.
-    pub(crate) fn who(&self) -> &str {
+    pub(crate) fn agent_name(&self) -> &str {
         match self.launch.program.first() {
             Some(program) => program,
             None => &self.agent.name,
@@ -310,11 +315,11 @@ impl PreparedRun {
     }
 
     /// Returns the diagnostics of the prompt and of its delivery.
-    pub(crate) fn talk(&self) -> impl Iterator<Item = &Diagnostic> {
-        self.finished.talk.iter().chain(&self.delivery.talk)
+    pub(crate) fn diagnostics(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.finished.diagnostics.iter().chain(&self.delivery.diagnostics)
     }
 
-    pub(crate) fn acts(&self) -> &[DeliveryAction] {
+    pub(crate) fn actions(&self) -> &[DeliveryAction] {
         &self.delivery.acts
     }
 
@@ -324,47 +329,47 @@ impl PreparedRun {
 
     /// Records the run, starts and watches the agent, and records the result. Reports the state to
     /// `progress`.
-    pub(crate) fn go(
+    pub(crate) fn execute(
         mut self,
         app: &AppContext<'_>,
         mut ledger: Ledger,
         stopper: &RunStopper,
         progress: &Arc<RunProgress>,
     ) -> Result<(RunSummary, Ledger), Diagnostics> {
-        let desk = RunDir::of(&self.run.id)?;
-        let seat = desk.sit()?;
-        desk.keep_before(&self.before)?;
+        let run_dir = RunDir::from_run(&self.run.id)?;
+        let run_lock = run_dir.try_lock()?;
+        run_dir.store_snapshot(&self.before)?;
         let id = self.run.id.clone();
         set_guarded_run(id.as_str());
-        let trace =
-            ProcessTrace::create(id.as_str(), desk.dir()).map_err(|error| failed(desk.dir(), &error))?;
+        let trace = ProcessTrace::create(id.as_str(), run_dir.dir())
+            .map_err(|error| path_error(run_dir.dir(), &error))?;
         self.launch.tracking = Some(trace.method().to_owned());
         if let Err(failure) = self.record(&mut ledger) {
-            trace.remove();
-            desk.clear();
+            trace.remove_cgroup_dir();
+            run_dir.remove();
             return Err(failure);
         }
         drop(self.held.take());
-        let values = self.finished.made.as_ref().map(|made| {
+        let values = self.finished.inputs.as_ref().map(|made| {
             let value = |key: &String| Some((key.clone(), made.request.values.get(key)?.to_string()));
             made.request.secret.iter().filter_map(value).collect::<Vec<_>>()
         });
-        let stop = stopper.stop();
-        let clean = RedactionRules { rules: secrets::rules(app)?, values: values.unwrap_or_default() };
+        let stop = stopper.stop_flag();
+        let clean = RedactionRules { rules: secrets::load_rules(app)?, values: values.unwrap_or_default() };
         let notes = NoteRecorder::start(ledger, &id, clean.clone(), stop.clone());
-        if self.acts().iter().any(|act| matches!(act, DeliveryAction::Write { .. })) {
+        if self.actions().iter().any(|act| matches!(act, DeliveryAction::Write { .. })) {
             write_gitignore(&self.place)?;
         }
-        let told = delivered_text(self.acts(), self.prompt());
+        let told = delivered_text(self.actions(), self.prompt());
         let mut watch = ReceiptWatcher::new(&self.agent, &told);
-        let mut stdout = StreamReader::new(self.agent.output.format, &mut TextSpool::maker(desk.dir()));
+        let mut stdout = StreamReader::new(self.agent.output.format, &mut TextSpool::factory(run_dir.dir()));
         let with = PerformOptions {
             place: self.place.clone(),
-            guard: own_program()
+            guard: find_own_program()
                 .map_err(|error| Diagnostic::error(Code::RunNotStarted, error.to_string()))?,
             limits: self.limits,
             stop,
-            server: if self.handover.pane.is_some() {
+            server: if self.delivery_context.pane.is_some() {
                 TmuxServer::Usual
             } else {
                 TmuxServer::Own(tmux_server_name(&id))
@@ -372,12 +377,12 @@ impl PreparedRun {
             ready_within: READY_WITHIN,
             submissions: Some(SubmissionGate {
                 run: id.to_string(),
-                dir: desk.dir().to_owned(),
+                dir: run_dir.dir().to_owned(),
                 session: self.session.clone(),
                 role: self.run.role.clone(),
                 // Only the guard of a terminal records submissions itself.
-                recorder: if self.acts().iter().any(|act| matches!(act, DeliveryAction::Open { .. })) {
-                    recorder(app)
+                recorder: if self.actions().iter().any(|act| matches!(act, DeliveryAction::Open { .. })) {
+                    recorder_settings(app)
                 } else {
                     Value::Null
                 },
@@ -388,24 +393,24 @@ impl PreparedRun {
         let begun = Instant::now();
         let mut submitted = Vec::new();
         let most = self.launch.max_cost_usd;
-        let performed = stopper.run_stoppable(&desk, || {
-            perform(self.acts(), self.prompt(), &with, &mut |event| match event {
+        let performed = stopper.run_stoppable(&run_dir, || {
+            perform(self.actions(), self.prompt(), &with, &mut |event| match event {
                 ProcessEvent::Started { pid } => {
                     notes.send(RunNote::Proven(DeliveryReceipt::Spawned, format!("process {pid}")));
                 }
                 ProcessEvent::Output { stream, text, goes_on, .. } => {
                     let proven = if stream == OutputStream::Stdout {
-                        watch.output(&text, goes_on)
+                        watch.read_output(&text, goes_on)
                     } else {
                         Vec::new()
                     };
-                    progress.set_event(&text, &watch.told);
+                    progress.set_event(&text, &watch.report);
                     for receipt in proven {
                         notes.send(RunNote::Proven(receipt, text.clone()));
                     }
                     notes.send(RunNote::Text { stream, text, goes_on });
-                    if most.is_some_and(|most| watch.told.cost_usd.is_some_and(|cost| cost > most)) {
-                        stopper.cost();
+                    if most.is_some_and(|most| watch.report.cost_usd.is_some_and(|cost| cost > most)) {
+                        stopper.stop_for_cost();
                     }
                 }
                 ProcessEvent::Submitted(accepted) => submitted.push(accepted),
@@ -414,9 +419,9 @@ impl PreparedRun {
                 ProcessEvent::LeftOut { stream, bytes } => notes.send(RunNote::LeftOut { stream, bytes }),
             })
         });
-        if let (Some(transcript), Some(session)) = (&self.agent.transcript, watch.told.session.clone())
+        if let (Some(transcript), Some(session)) = (&self.agent.transcript, watch.report.session.clone())
             && !notes.is_proven(DeliveryReceipt::Echoed)
-            && transcript_has_prompt(transcript, &session, &self.handover.env, &mut watch)
+            && transcript_has_prompt(transcript, &session, &self.delivery_context.env, &mut watch)
         {
             notes.send(RunNote::Proven(
                 DeliveryReceipt::Echoed,
@@ -426,9 +431,10 @@ impl PreparedRun {
         let typed = match &performed {
             Ok(PerformOutcome::Typed { pane, enters }) => {
                 let pane = pane.to_string();
-                let server = if self.handover.pane.is_none() { tmux_server_name(&id) } else { String::new() };
-                desk.keep_pane(&server, &pane)?;
-                if let (Some(claim), Some(pid)) = (self.claim.take(), pane_process(&server, &pane)) {
+                let server =
+                    if self.delivery_context.pane.is_none() { tmux_server_name(&id) } else { String::new() };
+                run_dir.store_pane(&server, &pane)?;
+                if let (Some(claim), Some(pid)) = (self.claim.take(), pane_pid(&server, &pane)) {
                     claim.hand_over(pid)?;
                 }
                 notes.send(RunNote::Proven(
@@ -439,15 +445,15 @@ impl PreparedRun {
             }
             _ => false,
         };
-        let told = watch.told.clone();
+        let told = watch.report.clone();
         let mut ledger = notes.finish()?;
         for accepted in submitted {
-            ledger.append(Some(&id), None, &submission_event(accepted)).map_err(failure)?;
+            ledger.append(Some(&id), None, &submission_event(accepted)).map_err(ledger_diagnostics)?;
         }
         if !typed {
-            let exit = exit(performed, stopper, told);
-            remove_written(&self.place, self.acts(), self.prompt(), &id);
-            let account = stopper.run_stoppable(&desk, || {
+            let exit = exit_record(performed, stopper, told);
+            remove_written(&self.place, self.actions(), self.prompt(), &id);
+            let account = stopper.run_stoppable(&run_dir, || {
                 finish(
                     app,
                     &mut ledger,
@@ -461,26 +467,26 @@ impl PreparedRun {
                 )
             })?;
             if app.is_ledger_within(&[&self.place, &app.project]) {
-                ledger.check_whole().map_err(failure)?;
+                ledger.check_whole().map_err(ledger_diagnostics)?;
             }
             // If this fails, the next run reads the files again.
-            let _ = self.prints.0.keep(&self.prints.1);
-            drop(seat);
-            trace.remove();
-            desk.clear();
+            let _ = self.fingerprints.0.save(&self.fingerprints.1);
+            drop(run_lock);
+            trace.remove_cgroup_dir();
+            run_dir.remove();
             return Ok((account, ledger));
         }
-        let account = ledger.account(&id).map_err(failure)?;
+        let account = ledger.run_summary(&id).map_err(ledger_diagnostics)?;
         Ok((account, ledger))
     }
 
     fn record(&self, ledger: &mut Ledger) -> Result<(), Diagnostics> {
-        let Some(made) = &self.finished.made else { return Ok(()) };
-        let talk: Vec<Diagnostic> = self.talk().cloned().collect();
+        let Some(made) = &self.finished.inputs else { return Ok(()) };
+        let talk: Vec<Diagnostic> = self.diagnostics().cloned().collect();
         let mut kept =
-            made.kept(self.run.clone(), (&self.finished.composed, &self.finished.rendered), &talk)?;
+            made.build_record(self.run.clone(), (&self.finished.composed, &self.finished.rendered), &talk)?;
         kept.composed.launch = Some(self.launch.clone());
-        ledger.compose(&kept).map(drop).map_err(failure)
+        ledger.record_prompt(&kept).map(drop).map_err(ledger_diagnostics)
     }
 }
 
@@ -491,7 +497,7 @@ fn submission_event(accepted: JudgedSubmission) -> callsheet_core::record::Event
 
 /// Returns the ledger settings with which the guard of a terminal records a submission. They travel over a
 /// socket, because they can contain a password.
-fn recorder(app: &AppContext<'_>) -> Value {
+fn recorder_settings(app: &AppContext<'_>) -> Value {
     let named = app.ledger.clone();
     let configured = app.config.ledger.value.clone().filter(|_| app.config.ledger.from == "environment");
     let (here, project) = (app.here.display().to_string(), app.project.display().to_string());
@@ -503,11 +509,11 @@ pub(crate) fn record_submission(gate: &SubmissionGate, accepted: &JudgedSubmissi
     let text = |name: &str| gate.recorder[name].as_str().map(str::to_owned);
     let print = OutputPrinter::plain();
     let record = || {
-        let app = AppContext::at(&print, text("here"), text("project"), text("ledger"))?;
+        let app = AppContext::from_paths(&print, text("here"), text("project"), text("ledger"))?;
         let id = Id::parse(&gate.run)
             .ok_or_else(|| Diagnostic::error(Code::RunNotFound, format!("`{}` is not a run", gate.run)))?;
         let event = submission_event(accepted.clone());
-        app.write_ledger()?.append(Some(&id), None, &event).map(drop).map_err(failure)
+        app.write_ledger()?.append(Some(&id), None, &event).map(drop).map_err(ledger_diagnostics)
     };
     // The agent reads the error, so it must not contain a password.
     record().map_err(|failure: Diagnostics| {
@@ -515,50 +521,50 @@ pub(crate) fn record_submission(gate: &SubmissionGate, accepted: &JudgedSubmissi
     })
 }
 
-fn exit(
+fn exit_record(
     performed: Result<PerformOutcome, callsheet_run::PerformError>,
     stopper: &RunStopper,
     told: AgentReport,
 ) -> Exit {
-    let none = Exit { told, ..Exit::of(EndReason::Unstarted, None) };
+    let none = Exit { told, ..Exit::new(EndReason::Unstarted, None) };
     match performed {
         Ok(PerformOutcome::Ran(exit)) => {
             let (ended, why) = match exit.ended {
-                EndReason::Stopped => stopper.why(),
+                EndReason::Stopped => stopper.stop_reason(),
                 ended => (ended, None),
             };
             let duration_ms = u64::try_from(exit.duration.as_millis()).ok();
             Exit { ended, code: exit.code, signal: exit.signal, why, duration_ms, ..none }
         }
         Ok(PerformOutcome::Typed { .. }) => none,
-        Err(_) if stopper.is_by_person() => {
-            let (ended, why) = stopper.why();
+        Err(_) if stopper.is_stopped_by_person() => {
+            let (ended, why) = stopper.stop_reason();
             Exit { ended, why, ..none }
         }
         Err(error) => Exit { why: Some(error.to_string()), ..none },
     }
 }
 
-fn no_agent() -> Diagnostic {
+fn no_agent_error() -> Diagnostic {
     Diagnostic::error(Code::UsageBad, "it is not said which agent is to be started")
         .hint("name one with --agent, or give a program after `--`; `callsheet agents` lists them")
 }
 
-pub(crate) fn git_failed(error: &callsheet_run::GitError) -> Diagnostics {
+pub(crate) fn git_error(error: &callsheet_run::GitError) -> Diagnostics {
     Diagnostic::error(Code::GitFailed, error.to_string()).into()
 }
 
-fn utf8(path: &Path) -> Result<String, Diagnostics> {
+fn path_to_utf8(path: &Path) -> Result<String, Diagnostics> {
     let shown = path.to_str().map(str::to_owned);
     let odd = || Diagnostic::error(Code::DeliverRefused, format!("`{}` is not UTF-8", path.display()));
     shown.ok_or_else(|| odd().into())
 }
 
-pub(crate) fn split(list: &str) -> Vec<String> {
+pub(crate) fn split_list(list: &str) -> Vec<String> {
     list.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
 }
 
-pub(crate) fn host() -> String {
+pub(crate) fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let name = name.or_else(|| std::env::var("HOSTNAME").ok());
     name.map(|name| name.trim().to_owned()).unwrap_or_default()
@@ -574,22 +580,23 @@ fn resolve_location(
         RunLocation::Project | RunLocation::Fresh => Ok((app.project.clone(), false)),
         RunLocation::At(dir) => Ok((dir.clone(), true)),
         RunLocation::Own(task) => {
-            let git = Git::at(&app.project).map_err(|error| git_failed(&error))?.ok_or_else(|| {
+            let git = Git::open(&app.project).map_err(|error| git_error(&error))?.ok_or_else(|| {
                 let message =
                     format!("`{}` is in no git repository, so there are no worktrees", app.project.display());
                 Diagnostic::error(Code::GitFailed, message).hint("run `git init`, or leave out --worktree")
             })?;
             let project =
                 app.project.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            let home = state_dir()?.join("worktrees").join(format!("{project}-{}", name_of(&app.project)));
+            let home =
+                state_dir()?.join("worktrees").join(format!("{project}-{}", directory_key(&app.project)));
             let made = if dry {
-                worktree_place(&git, &home, task)
+                find_worktree_path(&git, &home, task)
             } else {
-                private_folder(&home)?;
-                let home = home.canonicalize().map_err(|error| failed(&home, &error))?;
-                worktree(&git, &home, task).map(|made| made.path)
+                create_private_folder(&home)?;
+                let home = home.canonicalize().map_err(|error| path_error(&home, &error))?;
+                ensure_worktree(&git, &home, task).map(|made| made.path)
             };
-            let made = made.map_err(|error| git_failed(&error))?;
+            let made = made.map_err(|error| git_error(&error))?;
             Ok((project_in(app, &git, &made), true))
         }
     }
@@ -614,12 +621,12 @@ fn own_files(
     let mut own = OwnFiles::default();
     let below = canonical(dir);
     own.written.push((below.join(RULES), RULES_TEXT.to_vec()));
-    for (path, text) in written(acts, prompt) {
+    for (path, text) in written_files(acts, prompt) {
         let path = Path::new(path);
         own.written.push((below.join(path.strip_prefix(dir).unwrap_or(path)), text.into_bytes()));
     }
     own.paths.push(canonical(&state_dir()?).join(""));
-    if let Some(LedgerUrl::Sqlite(path)) = app.place()? {
+    if let Some(LedgerUrl::Sqlite(path)) = app.ledger_url()? {
         let folder = path.parent().map(canonical).unwrap_or_default();
         path.file_name().into_iter().for_each(|name| own.add_database(&folder.join(name)));
     }
@@ -627,16 +634,16 @@ fn own_files(
 }
 
 /// Returns the files that are written for an agent.
-fn written<'a>(acts: &'a [DeliveryAction], prompt: &'a str) -> impl Iterator<Item = (&'a str, String)> {
+fn written_files<'a>(acts: &'a [DeliveryAction], prompt: &'a str) -> impl Iterator<Item = (&'a str, String)> {
     acts.iter().filter_map(move |act| match act {
-        DeliveryAction::Write { path, text } => Some((path.as_str(), text.of(prompt))),
+        DeliveryAction::Write { path, text } => Some((path.as_str(), text.to_text(prompt))),
         _ => None,
     })
 }
 
 /// Returns the file that stores the fingerprints of a worktree.
 fn fingerprints_file(dir: &Path) -> Result<PathBuf, Diagnostics> {
-    Ok(state_dir()?.join("prints").join(name_of(dir)))
+    Ok(state_dir()?.join("prints").join(directory_key(dir)))
 }
 
 fn unobservable_error(dir: &Path, why: &str) -> Diagnostic {
@@ -653,7 +660,7 @@ const RULES_TEXT: &[u8] = b"*\n";
 
 /// Keeps the files written for an agent out of its commits, even if it adds everything.
 fn write_gitignore(place: &Path) -> Result<(), Diagnostics> {
-    let written = open(place)?.write(RULES, RULES_TEXT, 0o600);
+    let written = open_folder(place)?.write(RULES, RULES_TEXT, 0o600);
     written.map_err(|error| unwritten(&error))
 }
 
@@ -661,7 +668,7 @@ fn write_gitignore(place: &Path) -> Result<(), Diagnostics> {
 /// added stay visible.
 fn remove_written(place: &Path, acts: &[DeliveryAction], prompt: &str, run: &Id) {
     let Ok(folder) = WritableFolder::open(place) else { return };
-    for (path, text) in written(acts, prompt) {
+    for (path, text) in written_files(acts, prompt) {
         let Some(path) = Path::new(path).strip_prefix(place).ok().and_then(Path::to_str) else { continue };
         if folder.read(path, text.len() as u64).is_ok_and(|found| found.as_ref() == Some(&text)) {
             // A file that cannot be removed does no harm.
@@ -677,7 +684,7 @@ fn remove_files(place: &Path, run: &Id) {
     let _ = WritableFolder::open(place).map(|folder| folder.remove_tree(&format!(".callsheet/runs/{run}")));
 }
 
-fn environment(how: &RunOptions, run: &Run, session: Option<PathBuf>) -> BTreeMap<String, String> {
+fn build_environment(how: &RunOptions, run: &Run, session: Option<PathBuf>) -> BTreeMap<String, String> {
     let mut env = how.env.clone();
     let session = how.session.clone().or(session).and_then(|session| session.to_str().map(str::to_owned));
     let of_flow = |key: &str| how.flow.get(key).cloned();
@@ -698,13 +705,18 @@ fn environment(how: &RunOptions, run: &Run, session: Option<PathBuf>) -> BTreeMa
 }
 
 /// Returns the command of the MCP server for this run only.
-fn server(app: &AppContext<'_>, how: &RunOptions, run: &Run) -> Result<McpServerCommand, Diagnostics> {
-    let program = own_program().map_err(|error| Diagnostic::error(Code::RunNotStarted, error.to_string()))?;
+fn mcp_server_command(
+    app: &AppContext<'_>,
+    how: &RunOptions,
+    run: &Run,
+) -> Result<McpServerCommand, Diagnostics> {
+    let program =
+        find_own_program().map_err(|error| Diagnostic::error(Code::RunNotStarted, error.to_string()))?;
     let mut args: Vec<String> =
-        vec!["-C".into(), utf8(&app.project)?, "mcp".into(), "--run".into(), run.id.to_string()];
-    args.extend(["--state".into(), utf8(&state_dir()?)?]);
+        vec!["-C".into(), path_to_utf8(&app.project)?, "mcp".into(), "--run".into(), run.id.to_string()];
+    args.extend(["--state".into(), path_to_utf8(&state_dir()?)?]);
     if let Some(session) = &how.session {
-        args.extend(["--session".into(), utf8(session)?]);
+        args.extend(["--session".into(), path_to_utf8(session)?]);
     }
     if let Some(role) = &run.role {
         args.extend(["--role".into(), role.clone()]);
@@ -712,5 +724,5 @@ fn server(app: &AppContext<'_>, how: &RunOptions, run: &Run) -> Result<McpServer
     if how.proposes {
         args.push("--proposes".into());
     }
-    Ok(McpServerCommand { command: utf8(&program)?, args })
+    Ok(McpServerCommand { command: path_to_utf8(&program)?, args })
 }

@@ -13,7 +13,7 @@ use callsheet_core::secrets::{SecretRedactor, SecretRules};
 use callsheet_run::{OutputStream, StopFlag};
 use callsheet_store::{Ledger, LedgerError};
 
-use crate::ledger::failure;
+use crate::ledger::ledger_diagnostics;
 
 pub(super) enum RunNote {
     /// Receipt with its evidence.
@@ -95,7 +95,7 @@ impl NoteRecorder {
         let (ledger, writer) =
             joined.ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "records could not be written"))?;
         match writer.failed {
-            Some(error) => Err(failure(error)),
+            Some(error) => Err(ledger_diagnostics(error)),
             None => Ok(ledger),
         }
     }
@@ -139,17 +139,19 @@ impl NoteWriter {
             match notes.recv_timeout(wait) {
                 Ok(RunNote::Proven(receipt, evidence)) => {
                     self.flush(ledger);
-                    let clean = redactor.text(&evidence);
+                    let clean = redactor.redact_text(&evidence);
                     let evidence = clean[..clean.floor_char_boundary(MOST_EVIDENCE)].into();
                     self.append(ledger, &Event::Delivered(Delivered { receipt, evidence }));
                 }
-                Ok(RunNote::Text { stream, text, goes_on }) => self.text(stream, &text, goes_on, redactor),
+                Ok(RunNote::Text { stream, text, goes_on }) => {
+                    self.add_text(stream, &text, goes_on, redactor)
+                }
                 Ok(RunNote::LeftOut { stream, bytes }) => {
                     if !self.lines[stream as usize].is_empty() {
-                        self.line(stream, redactor);
+                        self.end_line(stream, redactor);
                     }
                     self.flush(ledger);
-                    self.left_out(ledger, stream, bytes);
+                    self.append_omission(ledger, stream, bytes);
                 }
                 Err(RecvTimeoutError::Timeout) => self.flush(ledger),
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -159,13 +161,13 @@ impl NoteWriter {
                 self.flush(ledger);
             }
             if looked.elapsed() >= LOOK {
-                self.done(ledger.check_files());
+                self.stop_on_error(ledger.check_files());
                 looked = Instant::now();
             }
         }
         for stream in [OutputStream::Stdout, OutputStream::Stderr] {
             if !self.lines[stream as usize].is_empty() {
-                self.line(stream, redactor);
+                self.end_line(stream, redactor);
             }
         }
         self.flush(ledger);
@@ -173,21 +175,27 @@ impl NoteWriter {
 
     /// Adds text to the line of a stream. A line that is too long for the redactor is truncated there, and
     /// [`Output::records`] marks it as cut.
-    fn text(&mut self, stream: OutputStream, text: &str, goes_on: bool, redactor: &mut SecretRedactor<'_>) {
+    fn add_text(
+        &mut self,
+        stream: OutputStream,
+        text: &str,
+        goes_on: bool,
+        redactor: &mut SecretRedactor<'_>,
+    ) {
         let at = stream as usize;
         if !self.skipping[at] {
             self.lines[at].push_str(text);
             self.skipping[at] = goes_on && self.lines[at].len() >= MOST_LINE;
             if !goes_on || self.skipping[at] {
-                self.line(stream, redactor);
+                self.end_line(stream, redactor);
             }
         }
         self.skipping[at] &= goes_on;
     }
 
-    fn line(&mut self, stream: OutputStream, redactor: &mut SecretRedactor<'_>) {
+    fn end_line(&mut self, stream: OutputStream, redactor: &mut SecretRedactor<'_>) {
         let line = std::mem::take(&mut self.lines[stream as usize]);
-        let clean = redactor.line(&line);
+        let clean = redactor.redact_line(&line);
         self.pending_bytes += clean.len() + 1;
         self.since.get_or_insert_with(Instant::now);
         match self.pending.last_mut() {
@@ -204,29 +212,29 @@ impl NoteWriter {
             let count = &mut self.counts[stream as usize];
             let first = *count + 1;
             *count += text.matches('\n').count() as u64;
-            for output in Output::records(kept(stream), first, &text) {
+            for output in Output::split_records(log_stream(stream), first, &text) {
                 self.append(ledger, &Event::Output(output));
             }
         }
         (self.pending_bytes, self.since) = (0, None);
     }
 
-    fn left_out(&mut self, ledger: &mut Ledger, stream: OutputStream, bytes: u64) {
+    fn append_omission(&mut self, ledger: &mut Ledger, stream: OutputStream, bytes: u64) {
         let count = &mut self.counts[stream as usize];
         *count += 1;
         let text = format!("[{bytes} bytes left out]\n").into();
-        let output = Output { stream: kept(stream), line: *count, text, cut: true };
+        let output = Output { stream: log_stream(stream), line: *count, text, cut: true };
         self.append(ledger, &Event::Output(output));
     }
 
     fn append(&mut self, ledger: &mut Ledger, event: &Event) {
         if self.failed.is_none() {
-            self.done(ledger.append(Some(&self.run), None, event).map(drop));
+            self.stop_on_error(ledger.append(Some(&self.run), None, event).map(drop));
         }
     }
 
     /// Stops the agent at the first failure: actions that cannot be recorded must not continue.
-    fn done(&mut self, done: Result<(), LedgerError>) {
+    fn stop_on_error(&mut self, done: Result<(), LedgerError>) {
         if let Err(error) = done {
             self.stop.stop();
             self.failed.get_or_insert(error);
@@ -234,7 +242,7 @@ impl NoteWriter {
     }
 }
 
-const fn kept(stream: OutputStream) -> record::LogStream {
+const fn log_stream(stream: OutputStream) -> record::LogStream {
     match stream {
         OutputStream::Stdout => record::LogStream::Stdout,
         OutputStream::Stderr => record::LogStream::Stderr,
@@ -249,9 +257,9 @@ mod tests {
     #[test]
     fn json_escaped_secret_is_redacted() {
         let value = "a \"quoted\" \\ word,\nand \"another\"";
-        let rules = SecretRules::shipped().unwrap();
+        let rules = SecretRules::load_shipped().unwrap();
         let clean = RedactionRules { rules, values: vec![("deploy".into(), value.into())] };
         let line = serde_json::json!({ "said": value }).to_string();
-        assert_eq!(clean.redactor().line(&line), "{\"said\":\"[secret:value:deploy]\"}");
+        assert_eq!(clean.redactor().redact_line(&line), "{\"said\":\"[secret:value:deploy]\"}");
     }
 }

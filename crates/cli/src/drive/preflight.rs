@@ -9,9 +9,9 @@ use callsheet_core::delivery::DeliveryAction;
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::request::fact::CheckSpec;
 use callsheet_core::request::scope::Scope;
-use callsheet_run::{MissingProgram, find_program, started_by_env};
+use callsheet_run::{MissingProgram, find_env_program, find_program};
 
-use crate::inputs::{GLOB_MARKS, missing_files};
+use crate::inputs::{GLOB_MARKS, warn_missing_files};
 
 /// Checks that every program of these actions and checks can be started. Reports all missing ones together.
 pub(super) fn check_programs(
@@ -23,60 +23,60 @@ pub(super) fn check_programs(
     for act in acts {
         if let DeliveryAction::Spawn { argv, env, cwd, .. } | DeliveryAction::Open { argv, env, cwd } = act {
             let cwd = Path::new(cwd);
-            missing.extend(agent(argv, env, if cwd.is_dir() { cwd } else { place }));
+            missing.extend(agent_program_error(argv, env, if cwd.is_dir() { cwd } else { place }));
         }
     }
     if acts.iter().any(|act| matches!(act, DeliveryAction::Open { .. } | DeliveryAction::Type { .. })) {
-        missing.extend(program("tmux", &BTreeMap::new(), place).map(tmux));
+        missing.extend(find_missing_program("tmux", &BTreeMap::new(), place).map(tmux_missing_error));
     }
-    missing.extend(need_checks(checks, place));
+    missing.extend(missing_check_programs(checks, place));
     if missing.is_empty() { Ok(()) } else { Err(Diagnostics(missing)) }
 }
 
 /// Returns an error for every check whose program cannot be started in `place`.
-pub(crate) fn need_checks(checks: &[CheckSpec], place: &Path) -> Vec<Diagnostic> {
+pub(crate) fn missing_check_programs(checks: &[CheckSpec], place: &Path) -> Vec<Diagnostic> {
     let check = |check: &CheckSpec| {
         let first = check.argv.first().map_or("", String::as_str);
-        let behind = started_by_env(check.argv.iter().map(String::as_str));
-        let find = |name| Some((name, program(name, &BTreeMap::new(), place)?));
+        let behind = find_env_program(check.argv.iter().map(String::as_str));
+        let find = |name| Some((name, find_missing_program(name, &BTreeMap::new(), place)?));
         let (name, missing) = find(first).or_else(|| find(behind?))?;
         let what = format!("the check `{}` cannot be run", check.name);
         let hint = "if the agent is to write the program, start it through another one: `sh -c './PROGRAM'`";
-        Some(not_found(&what, name, missing).hint(hint))
+        Some(program_not_found_error(&what, name, missing).hint(hint))
     };
     checks.iter().filter_map(check).collect()
 }
 
 /// Returns an error if the agent's program cannot be started in `place`.
-pub(crate) fn need_agent(name: &str, place: &Path) -> Option<Diagnostic> {
-    agent(&[name.to_owned()], &BTreeMap::new(), place)
+pub(crate) fn missing_agent_program(name: &str, place: &Path) -> Option<Diagnostic> {
+    agent_program_error(&[name.to_owned()], &BTreeMap::new(), place)
 }
 
-fn agent(argv: &[String], env: &BTreeMap<String, String>, cwd: &Path) -> Option<Diagnostic> {
+fn agent_program_error(argv: &[String], env: &BTreeMap<String, String>, cwd: &Path) -> Option<Diagnostic> {
     let name = argv.first().map_or("", String::as_str);
-    let missing = program(name, env, cwd)?;
+    let missing = find_missing_program(name, env, cwd)?;
     let hint = "`callsheet doctor` says what is installed";
-    Some(not_found("the agent cannot be started", name, missing).hint(hint))
+    Some(program_not_found_error("the agent cannot be started", name, missing).hint(hint))
 }
 
-fn tmux(missing: MissingProgram) -> Diagnostic {
-    not_found("there is no terminal for the agent", "tmux", missing)
+fn tmux_missing_error(missing: MissingProgram) -> Diagnostic {
+    program_not_found_error("there is no terminal for the agent", "tmux", missing)
         .hint("install tmux, or leave out --terminal")
 }
 
-fn program(name: &str, env: &BTreeMap<String, String>, cwd: &Path) -> Option<MissingProgram> {
+fn find_missing_program(name: &str, env: &BTreeMap<String, String>, cwd: &Path) -> Option<MissingProgram> {
     let path: Option<OsString> = env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH"));
     find_program(name, path.as_deref().map(OsStr::new), cwd).err()
 }
 
-fn not_found(what: &str, name: &str, missing: MissingProgram) -> Diagnostic {
+fn program_not_found_error(what: &str, name: &str, missing: MissingProgram) -> Diagnostic {
     let why = missing.why.unwrap_or_else(|| format!("there is no program `{name}`"));
     let looked = missing.looked.iter().map(|path| path.display());
-    Diagnostic::error(Code::ProgramNotFound, format!("{what}: {why}")).looked(looked)
+    Diagnostic::error(Code::ProgramNotFound, format!("{what}: {why}")).searched(looked)
 }
 
 /// Warns about globs of the scope that can match nothing, and about missing files to read first.
-pub(super) fn warn_of_paths(scope: &Scope, read_first: &[String], place: &Path) -> Vec<Diagnostic> {
+pub(super) fn path_warnings(scope: &Scope, read_first: &[String], place: &Path) -> Vec<Diagnostic> {
     let mut warnings = Vec::new();
     for glob in &scope.write {
         if let Some(why) = unmatched_reason(glob, place) {
@@ -86,7 +86,7 @@ pub(super) fn warn_of_paths(scope: &Scope, read_first: &[String], place: &Path) 
             );
         }
     }
-    warnings.extend(missing_files(read_first, place));
+    warnings.extend(warn_missing_files(read_first, place));
     warnings
 }
 

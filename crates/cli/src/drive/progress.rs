@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use callsheet_core::delivery::receipt::AgentReport;
-use callsheet_core::diag::visible;
+use callsheet_core::diag::escape_invisible;
 use serde_json::Value;
 
 #[derive(Debug)]
@@ -23,20 +23,20 @@ impl RunProgress {
     }
 
     pub(crate) fn set_event(&self, line: &str, told: &AgentReport) {
-        let Some(event) = event(line) else { return };
+        let Some(event) = summarize_line(line) else { return };
         if let Ok(mut seen) = self.seen.lock() {
             *seen = (event, told.clone());
         }
     }
 
     /// Shows work beside the agent, such as a check.
-    pub(crate) fn does(&self, what: String) {
+    pub(crate) fn set_activity(&self, what: String) {
         if let Ok(mut seen) = self.seen.lock() {
             seen.0 = what;
         }
     }
 
-    pub(crate) fn line(&self) -> String {
+    pub(crate) fn render_line(&self) -> String {
         let seconds = self.begun.elapsed().as_secs();
         let mut line = format!("{}  {}:{:02}", self.name, seconds / 60, seconds % 60);
         if let Ok(seen) = self.seen.lock() {
@@ -57,7 +57,7 @@ impl RunProgress {
 }
 
 /// Summarizes a line: the kind of a JSON event, or the beginning of a text.
-fn event(line: &str) -> Option<String> {
+fn summarize_line(line: &str) -> Option<String> {
     let line = line.trim();
     let value: Option<Value> = line.starts_with('{').then(|| serde_json::from_str(line).ok()).flatten();
     let words = match &value {
@@ -72,6 +72,6 @@ fn event(line: &str) -> Option<String> {
         }
         None => line.chars().take(MOST_CHARS).collect(),
     };
-    let words: String = visible(&words).chars().take(MOST_CHARS).collect();
+    let words: String = escape_invisible(&words).chars().take(MOST_CHARS).collect();
     (!words.is_empty()).then_some(words)
 }

@@ -1,6 +1,6 @@
 //! Renders the result of a run for people and for programs.
 
-use callsheet_core::diag::visible;
+use callsheet_core::diag::escape_invisible;
 use callsheet_core::record::{ChecksOutcome, RunStatus, RunSummary};
 use callsheet_core::request::fact::{CheckRun, EndReason};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ pub(crate) fn exit_code(account: &RunSummary) -> u8 {
         (_, RunStatus::Failed) => AGENT,
         _ if account.has_reported_failure() => AGENT,
         _ if pending || unseen => SCOPE,
-        _ if matches!(account.checked(), ChecksOutcome::Failed | ChecksOutcome::Pending)
+        _ if matches!(account.checks_outcome(), ChecksOutcome::Failed | ChecksOutcome::Pending)
             || !good.contains(&outcome) =>
         {
             FINDING
@@ -68,7 +68,7 @@ pub(crate) fn result_json(account: &RunSummary) -> Value {
         "signal": exit.and_then(|exit| exit.signal),
         "duration_ms": exit.and_then(|exit| exit.duration_ms),
         "told": exit.map(|exit| &exit.told),
-        "checked": account.checked(),
+        "checked": account.checks_outcome(),
         "checks": checks.cloned().unwrap_or_default(),
         "changed": seen.map(|seen| seen.changed.clone()).unwrap_or_default(),
         "violations": account.violations(),
@@ -101,7 +101,7 @@ pub(crate) fn result_page(print: &OutputPrinter, account: &RunSummary) -> String
             (_, _, Some(signal)) => format!(": {}, signal {signal}", exit.ended.name()),
             _ => format!(": {}", exit.ended.name()),
         };
-        head += &exit.why.as_ref().map(|why| format!(" ({})", visible(why))).unwrap_or_default();
+        head += &exit.why.as_ref().map(|why| format!(" ({})", escape_invisible(why))).unwrap_or_default();
     }
     page += &format!("run {}  {}\n", account.run.id, print.paint(paint, &head));
     let mut row = |name: &str, text: String| page += &format!("  {name:<10} {text}\n");
@@ -116,40 +116,46 @@ pub(crate) fn result_page(print: &OutputPrinter, account: &RunSummary) -> String
         Some(seen) if seen.changed.is_empty() => row("changed", "nothing".into()),
         Some(seen) => {
             for file in &seen.changed {
-                row("changed", format!("{} ({})", visible(&file.path), file.change.name()));
+                row("changed", format!("{} ({})", escape_invisible(&file.path), file.change.name()));
             }
         }
     }
     for unseen in observed.worktree.iter().flat_map(|seen| &seen.unseen) {
         let before = if unseen.before { ", as before" } else { "" };
-        row("unseen", format!("{} ({}{before})", visible(&unseen.path), visible(&unseen.why)));
+        row(
+            "unseen",
+            format!("{} ({}{before})", escape_invisible(&unseen.path), escape_invisible(&unseen.why)),
+        );
     }
     for moved in observed.worktree.iter().flat_map(|seen| &seen.commits) {
         let to = moved.to.as_deref().map_or("gone", |to| to.get(..12).unwrap_or(to));
         let elsewhere = if moved.elsewhere { ", of another worktree" } else { "" };
-        row("commits", format!("{} {to} ({} new{elsewhere})", visible(&moved.name), moved.new));
+        row("commits", format!("{} {to} ({} new{elsewhere})", escape_invisible(&moved.name), moved.new));
     }
     for file in observed.worktree.iter().flat_map(|seen| &seen.elsewhere) {
-        row("elsewhere", format!("{} ({}, in the main checkout)", visible(&file.path), file.change.name()));
+        row(
+            "elsewhere",
+            format!("{} ({}, in the main checkout)", escape_invisible(&file.path), file.change.name()),
+        );
     }
     for violation in account.violations() {
-        row("violation", format!("{} ({})", visible(&violation.path), violation.decision.name()));
+        row("violation", format!("{} ({})", escape_invisible(&violation.path), violation.decision.name()));
     }
     for path in &observed.uncertain {
         row(
             "uncertain",
-            format!("{}: run {} may write it", visible(path), observed.shared_with.join(" or ")),
+            format!("{}: run {} may write it", escape_invisible(path), observed.shared_with.join(" or ")),
         );
     }
     let is_pending = account.violations().iter().any(|violation| !violation.decision.is_accepted());
     if is_pending && attribution(account) == "checkout" {
         row("note", "an edit of yours looks the same: `callsheet decide RUN PATH --mine`".into());
     }
-    match account.checked() {
+    match account.checks_outcome() {
         ChecksOutcome::None => row("checks", "none".into()),
         _ => {
             for check in &observed.checks {
-                row("check", format!("{} {}", visible(&check.name), check.result.name()));
+                row("check", format!("{} {}", escape_invisible(&check.name), check.result.name()));
             }
         }
     }

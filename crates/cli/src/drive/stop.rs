@@ -48,40 +48,40 @@ impl RunStopper {
         Self { interrupt: interrupt.clone(), ..Self::default() }
     }
 
-    pub(crate) fn stop(&self) -> StopFlag {
+    pub(crate) fn stop_flag(&self) -> StopFlag {
         self.stop.clone()
     }
 
     /// Returns the flag that ends the checks after the agent.
-    pub(crate) fn stop_by_person(&self) -> StopFlag {
+    pub(crate) fn person_stop_flag(&self) -> StopFlag {
         self.person.clone()
     }
 
     /// Stops the run. Only the first reason is kept.
-    fn because(&self, why: u8) {
+    fn stop_because(&self, why: u8) {
         let _ = self.why.compare_exchange(0, why, Ordering::SeqCst, Ordering::SeqCst);
         self.stop.stop();
     }
 
     fn stop_for_person(&self, why: u8) {
         self.person.stop();
-        self.because(why);
+        self.stop_because(why);
     }
 
-    pub(crate) fn cost(&self) {
-        self.because(COST);
+    pub(crate) fn stop_for_cost(&self) {
+        self.stop_because(COST);
     }
 
     /// Ends the run on behalf of a driver of several runs.
-    pub(crate) fn end(&self) {
+    pub(crate) fn stop_by_driver(&self) {
         self.stop_for_person(HERE);
     }
 
-    pub(crate) fn is_by_person(&self) -> bool {
+    pub(crate) fn is_stopped_by_person(&self) -> bool {
         self.person.is_stopped()
     }
 
-    pub(crate) fn why(&self) -> (EndReason, Option<String>) {
+    pub(crate) fn stop_reason(&self) -> (EndReason, Option<String>) {
         match self.why.load(Ordering::SeqCst) {
             HERE => (EndReason::Stopped, Some("interrupted".into())),
             ELSEWHERE => (EndReason::Stopped, Some("asked for by `callsheet stop`".into())),
@@ -91,14 +91,14 @@ impl RunStopper {
     }
 
     /// Runs `work` and meanwhile polls for an interrupt or a stop request.
-    pub(crate) fn run_stoppable<T>(&self, desk: &RunDir, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn run_stoppable<T>(&self, run_dir: &RunDir, work: impl FnOnce() -> T) -> T {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             let looking = scope.spawn(|| {
                 while !done.load(Ordering::SeqCst) {
                     if self.interrupt.is_set() {
                         self.stop_for_person(HERE);
-                    } else if desk.is_asked_to_stop() {
+                    } else if run_dir.has_stop_request() {
                         self.stop_for_person(ELSEWHERE);
                     }
                     thread::park_timeout(LOOK);

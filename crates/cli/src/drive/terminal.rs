@@ -5,25 +5,25 @@ use std::time::{Duration, Instant};
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::record::Id;
-use callsheet_run::{Tmux, TmuxPane, TmuxServer, grace, terminal_exit_code};
+use callsheet_run::{Tmux, TmuxPane, TmuxServer, grace_period, read_terminal_exit_code};
 
 use super::tmux_server_name;
 use crate::state::RunDir;
 
-fn tmux(server: &str) -> Tmux {
+fn open_tmux(server: &str) -> Tmux {
     Tmux::new(if server.is_empty() { TmuxServer::Usual } else { TmuxServer::Own(server.into()) })
 }
 
 /// Returns whether the agent's pane is still alive.
 pub(crate) fn is_pane_alive((server, pane): &(String, String)) -> bool {
-    let tmux = tmux(server);
-    tmux.find(pane).is_ok_and(|pane| tmux.is_pane_alive(&pane))
+    let tmux = open_tmux(server);
+    tmux.find_pane(pane).is_ok_and(|pane| tmux.is_pane_alive(&pane))
 }
 
 /// Returns the first process of a pane: the agent's guard, or a person's shell.
-pub(super) fn pane_process(server: &str, pane: &str) -> Option<i32> {
-    let tmux = tmux(server);
-    tmux.find(pane).and_then(|pane| tmux.pane_pid(&pane)).ok()
+pub(super) fn pane_pid(server: &str, pane: &str) -> Option<i32> {
+    let tmux = open_tmux(server);
+    tmux.find_pane(pane).and_then(|pane| tmux.read_pane_pid(&pane)).ok()
 }
 
 /// Ends the agent in a pane that callsheet opened.
@@ -33,9 +33,9 @@ pub(crate) fn close_pane((server, pane): &(String, String)) -> Result<(), Diagno
         let message = format!("it works in a pane of yours, {pane}");
         return Err(refused(message).hint("end it there, then say `callsheet recover RUN`").into());
     }
-    let tmux = tmux(server);
-    match tmux.find(pane) {
-        Ok(pane) => tmux.close(&pane, grace()).map_err(|error| refused(error.to_string()).into()),
+    let tmux = open_tmux(server);
+    match tmux.find_pane(pane) {
+        Ok(pane) => tmux.close(&pane, grace_period()).map_err(|error| refused(error.to_string()).into()),
         // The pane is closed already.
         Err(_) => Ok(()),
     }
@@ -66,23 +66,23 @@ pub(crate) struct TerminalWatch {
 
 impl TerminalWatch {
     /// Finds the pane of a run, if it has one.
-    pub(crate) fn of(run: &Id) -> Result<Option<Self>, Diagnostics> {
-        let desk = RunDir::of(run)?;
-        let Some((server, pane)) = desk.pane() else { return Ok(None) };
-        let tmux = tmux(&server);
-        let Ok(pane) = tmux.find(&pane) else { return Ok(None) };
-        let dir = desk.dir().to_owned();
+    pub(crate) fn find(run: &Id) -> Result<Option<Self>, Diagnostics> {
+        let run_dir = RunDir::from_run(run)?;
+        let Some((server, pane)) = run_dir.pane() else { return Ok(None) };
+        let tmux = open_tmux(&server);
+        let Ok(pane) = tmux.find_pane(&pane) else { return Ok(None) };
+        let dir = run_dir.dir().to_owned();
         Ok(Some(Self { server, tmux, pane, dir, shown: (String::new(), Instant::now()) }))
     }
 
     /// Returns the command with which a person attaches to the terminal.
-    pub(crate) fn attach(&self) -> String {
+    pub(crate) fn attach_command(&self) -> String {
         format!("tmux -L {} attach", self.server)
     }
 
-    pub(crate) fn look(&mut self) -> TerminalState {
+    pub(crate) fn poll_state(&mut self) -> TerminalState {
         if !self.tmux.is_pane_alive(&self.pane) {
-            return TerminalState::Gone(terminal_exit_code(&self.dir));
+            return TerminalState::Gone(read_terminal_exit_code(&self.dir));
         }
         let text = self.text();
         if text != self.shown.0 {
@@ -103,7 +103,7 @@ impl TerminalWatch {
 
     /// Returns the pane's whole text.
     pub(crate) fn text(&self) -> String {
-        self.tmux.text(&self.pane).unwrap_or_default()
+        self.tmux.capture_text(&self.pane).unwrap_or_default()
     }
 
     /// Ends the agent.
@@ -115,10 +115,10 @@ impl TerminalWatch {
 /// Closes the tmux server of a run, with all its panes.
 pub(super) fn close_server(run: &Id) {
     // An error means that the server does not exist or was not created yet.
-    let _ = Tmux::new(TmuxServer::Own(tmux_server_name(run))).close_all(grace());
+    let _ = Tmux::new(TmuxServer::Own(tmux_server_name(run))).close_all(grace_period());
 }
 
 /// Returns whether a callsheet process drives the run.
 pub(crate) fn is_driven(run: &Id) -> bool {
-    RunDir::of(run).is_ok_and(|desk| desk.is_locked())
+    RunDir::from_run(run).is_ok_and(|desk| desk.is_locked())
 }

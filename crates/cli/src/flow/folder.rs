@@ -7,7 +7,8 @@ use std::path::{Component, Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::flow::{
-    CONTEXT, Flow, FlowState, FolderKind as Kind, SessionLabels, add_changes, session_context, session_state,
+    CONTEXT, Flow, FlowState, FolderKind as Kind, SessionLabels, add_changes, build_session_state,
+    render_session_context,
 };
 use callsheet_core::submission::SessionChanges;
 use callsheet_run::WritableFolder;
@@ -16,7 +17,7 @@ use globset::GlobBuilder;
 
 use super::FlowOptions;
 use crate::app::AppContext;
-use crate::session::{failed, open};
+use crate::session::{open_folder, write_error};
 
 /// State file of a session.
 const STATE: &str = "state.json";
@@ -35,18 +36,18 @@ impl FlowFolder {
     pub(crate) fn new(app: &AppContext<'_>, plan: &FlowOptions) -> Self {
         let relative = plan.folder();
         let path = app.project.join(&relative);
-        let archived = archived(&path);
+        let archived = archive_path(&path);
         let path = if !path.exists() && archived.exists() { archived } else { path };
         Self { path, relative, kind: plan.definition.folder }
     }
 
     /// Creates the folder if it is missing, without following links.
-    pub(crate) fn make(&self, app: &AppContext<'_>) -> Result<(), Diagnostics> {
-        open(&app.project)?.make(&self.relative, 0o700).map_err(|error| failed(&error))
+    pub(crate) fn create(&self, app: &AppContext<'_>) -> Result<(), Diagnostics> {
+        open_folder(&app.project)?.create_dir(&self.relative, 0o700).map_err(|error| write_error(&error))
     }
 
-    fn folder(&self) -> Result<WritableFolder, Diagnostics> {
-        open(&self.path)
+    fn open_folder(&self) -> Result<WritableFolder, Diagnostics> {
+        open_folder(&self.path)
     }
 
     pub(crate) fn write(&self, files: &BTreeMap<String, String>) -> Result<(), Diagnostics> {
@@ -54,18 +55,18 @@ impl FlowFolder {
             return Ok(());
         }
         let changes = SessionChanges { write: files.clone(), remove: Vec::new() };
-        self.folder()?.apply(&changes).map_err(|error| failed(&error))
+        self.open_folder()?.apply(&changes).map_err(|error| write_error(&error))
     }
 
     /// Adds a person's requested changes to a phase. The same request is not added twice.
     pub(crate) fn note_changes(&self, flow: &Flow, phase: &str, changes: &str) -> Result<(), Diagnostics> {
         let add = |text: &str| (add_changes(flow, text, phase, changes), ());
-        self.folder()?.update(&flow.changes, u64::MAX, add).map_err(|error| failed(&error))
+        self.open_folder()?.update(&flow.changes, u64::MAX, add).map_err(|error| write_error(&error))
     }
 
     /// Returns the text of a file, or an empty text if the file is missing.
     pub(crate) fn read(&self, file: &str) -> Result<String, Diagnostics> {
-        let text = self.folder()?.read(file, u64::MAX);
+        let text = self.open_folder()?.read(file, u64::MAX);
         text.map(Option::unwrap_or_default).map_err(|error| {
             Diagnostic::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}")).into()
         })
@@ -78,11 +79,11 @@ impl FlowFolder {
 
     /// Returns the files that match `patterns`, in byte order. Plain paths need no search of the folder,
     /// which can hold as many files as there are lanes that ask.
-    fn matching(&self, patterns: &[String]) -> BTreeSet<String> {
+    fn matching_files(&self, patterns: &[String]) -> BTreeSet<String> {
         let is_glob = |pattern: &&String| pattern.contains(['*', '?', '[', '{', '\\']);
         let (globs, paths): (Vec<&String>, Vec<&String>) = patterns.iter().partition(is_glob);
         let mut found: BTreeSet<String> =
-            paths.into_iter().filter(|path| self.holds(path)).cloned().collect();
+            paths.into_iter().filter(|path| self.has_file(path)).cloned().collect();
         let globs: Vec<_> = globs
             .into_iter()
             .filter_map(|glob| GlobBuilder::new(glob).literal_separator(true).build().ok())
@@ -97,7 +98,7 @@ impl FlowFolder {
 
     /// Returns whether `path` is one of the [files](Self::files). A path behind a link or above the folder is
     /// not.
-    fn holds(&self, path: &str) -> bool {
+    fn has_file(&self, path: &str) -> bool {
         let mut at = self.path.clone();
         let mut parts = Path::new(path).components().peekable();
         let mut is_file = false;
@@ -116,23 +117,23 @@ impl FlowFolder {
     /// Moves the files that match `patterns` to the folder `aside`. Returns all files in `aside`.
     pub(crate) fn archive_files(&self, patterns: &[String], aside: &str) -> Result<Vec<String>, Diagnostics> {
         let to = self.path.join(aside);
-        for file in self.matching(patterns) {
-            let moved = self.folder()?.rename(&file, &format!("{aside}/{file}"));
-            moved.map_err(|error| failed(&error))?;
+        for file in self.matching_files(patterns) {
+            let moved = self.open_folder()?.rename(&file, &format!("{aside}/{file}"));
+            moved.map_err(|error| write_error(&error))?;
         }
         Ok(files_below(&to, ""))
     }
 
     /// Copies the documents to a lane's worktree. Returns their folder there.
     pub(crate) fn copy_to(&self, worktree: &Path) -> Result<PathBuf, Diagnostics> {
-        let (from, to) = (self.folder()?, open(worktree)?);
+        let (from, to) = (self.open_folder()?, open_folder(worktree)?);
         // A process that was killed while copying leaves the temporary file that was to replace a document.
         let is_left = |file: &&String| {
             let name = file.rsplit('/').next().unwrap_or_default();
             name.starts_with('.') && name.ends_with(".new")
         };
         for file in files_below(&worktree.join(&self.relative), EARLIER).iter().filter(is_left) {
-            to.remove(&format!("{}/{file}", self.relative)).map_err(|error| failed(&error))?;
+            to.remove(&format!("{}/{file}", self.relative)).map_err(|error| write_error(&error))?;
         }
         // Files that callsheet writes meanwhile are not for agents.
         let is_ours = |file: &String| file.starts_with('.') || file == STATE;
@@ -140,9 +141,9 @@ impl FlowFolder {
             |file: &String| self.path.join(file).symlink_metadata().is_ok_and(|meta| meta.is_file());
         for file in self.files().into_iter().filter(|file| !is_ours(file) && is_file(file)) {
             let copied = to.copy(&format!("{}/{file}", self.relative), &from, &file);
-            copied.map_err(|error| failed(&error))?;
+            copied.map_err(|error| write_error(&error))?;
         }
-        to.make(&self.relative, 0o777).map_err(|error| failed(&error))?;
+        to.create_dir(&self.relative, 0o777).map_err(|error| write_error(&error))?;
         Ok(worktree.join(&self.relative))
     }
 
@@ -150,10 +151,10 @@ impl FlowFolder {
     pub(crate) fn take_from(&self, worktree: &Path, patterns: &[String]) -> Result<(), Diagnostics> {
         let there = Self { path: worktree.join(&self.relative), ..self.clone() };
         let mut write = BTreeMap::new();
-        for file in there.matching(patterns) {
+        for file in there.matching_files(patterns) {
             // A link could lead anywhere.
             let is_file = there.path.join(&file).symlink_metadata().is_ok_and(|meta| meta.is_file());
-            let text = if is_file { there.folder()?.read(&file, u64::MAX) } else { Ok(None) };
+            let text = if is_file { there.open_folder()?.read(&file, u64::MAX) } else { Ok(None) };
             let text = text.map_err(|error| {
                 Diagnostic::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}"))
             })?;
@@ -167,14 +168,14 @@ impl FlowFolder {
     }
 
     /// Returns the name and text of the file with which a session describes itself to every agent in it.
-    pub(crate) fn context(&self) -> Result<Option<(String, String)>, Diagnostics> {
+    pub(crate) fn context_file(&self) -> Result<Option<(String, String)>, Diagnostics> {
         if self.kind != Kind::Sessions {
             return Ok(None);
         }
-        Ok(Some((CONTEXT.to_owned(), session_context(&self.relative)?)))
+        Ok(Some((CONTEXT.to_owned(), render_session_context(&self.relative)?)))
     }
 
-    pub(crate) fn show(
+    pub(crate) fn write_state(
         &self,
         plan: &FlowOptions,
         state: &FlowState,
@@ -187,31 +188,31 @@ impl FlowFolder {
             last_event,
             updated_at: &updated_at,
         };
-        let shown = session_state(&plan.definition, state, &session);
+        let shown = build_session_state(&plan.definition, state, &session);
         self.write(&BTreeMap::from([(STATE.to_owned(), format!("{shown:#}\n"))]))
     }
 
     /// Returns the paths that only callsheet writes while agents work.
-    pub(crate) fn own(&self) -> Vec<PathBuf> {
+    pub(crate) fn own_paths(&self) -> Vec<PathBuf> {
         vec![self.path.join(STATE), self.path.join(EARLIER).join("")]
     }
 
     /// Moves the folder of a finished flow to the archive.
     pub(crate) fn archive(&mut self) -> Result<(), Diagnostics> {
-        let to = archived(&self.path);
+        let to = archive_path(&self.path);
         let name = self.path.file_name().and_then(|name| name.to_str());
         let (Some(name), Some(above)) = (name, self.path.parent()) else { return Ok(()) };
         if self.path == to || !self.path.exists() {
             return Ok(());
         }
-        open(above)?.rename(name, &format!("archive/{name}")).map_err(|error| failed(&error))?;
+        open_folder(above)?.rename(name, &format!("archive/{name}")).map_err(|error| write_error(&error))?;
         self.path = to;
         Ok(())
     }
 }
 
 /// Returns the folder's path after its flow has finished.
-fn archived(path: &Path) -> PathBuf {
+fn archive_path(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default();
     match path.parent() {
         Some(folder) if folder.file_name().is_some_and(|name| name == "archive") => path.to_owned(),
@@ -240,7 +241,7 @@ fn files_below(root: &Path, but: &str) -> Vec<String> {
 }
 
 /// Derives an unused folder name from a person's request.
-pub(crate) fn name_for(request: &str, is_taken: impl Fn(&str) -> bool) -> String {
+pub(crate) fn choose_name(request: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let mut name = String::new();
     for word in request.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
         if name.len() + word.len() > 40 {

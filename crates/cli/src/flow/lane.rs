@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::flow::{
     DocumentDigests, DocumentFilter, FindingFiles, FindingNumbering, FlowEvent, FlowState, Lane,
-    LaneObservation, LaneSource, Phase, document_changes, evidence, existing_outputs, format_fixes,
-    has_severe, has_submitted, plan_errors, request, writable_globs,
+    LaneObservation, LaneSource, Phase, build_request, collect_evidence, diff_documents, find_outputs,
+    find_plan_errors, format_fixes, has_severe, has_submitted, writable_globs,
 };
 use callsheet_core::library::agent::DeliveryMethod;
 use callsheet_core::library::preferences::Preference;
@@ -32,15 +32,15 @@ use serde_json::Value;
 use super::worktrees::make_worktree;
 use super::{FlowFolder, FlowOptions, LaneMessage};
 use crate::app::AppContext;
-use crate::commands::compose::{ComposeOptions, Purpose, compose_input};
+use crate::composition::{ComposeOptions, Purpose, compose_input};
 use crate::drive::{
     PreparedRun, RunLocation, RunOptions, RunProgress, RunStopper, TerminalState, TerminalWatch, complete,
     is_pane_alive, recover, run_pending_checks, terminal_summary,
 };
 use crate::inputs::ComposeInput;
-use crate::ledger::failure;
+use crate::ledger::ledger_diagnostics;
 use crate::secrets;
-use crate::session::{FileSubmissions, SessionDir, SubmissionResult, reasons};
+use crate::session::{FileSubmissions, SessionDir, SubmissionResult, refusal_reasons};
 use crate::state::RunDir;
 
 /// Poll interval for a terminal.
@@ -69,7 +69,7 @@ pub(super) struct LaneJob {
     /// The phase has no other lane.
     pub(super) alone: bool,
     pub(super) progress: Arc<RunProgress>,
-    pub(super) prints: Arc<FingerprintCache>,
+    pub(super) fingerprints: Arc<FingerprintCache>,
 }
 
 /// Submissions of a run.
@@ -120,7 +120,7 @@ impl TerminalQuestions {
     }
 
     /// Retains the open questions in `questions`, and returns the new ones.
-    fn ask(&mut self, questions: &mut Vec<String>, shown: &str) -> Vec<String> {
+    fn take_new_questions(&mut self, questions: &mut Vec<String>, shown: &str) -> Vec<String> {
         questions.retain(|question| !self.answered.contains(question));
         let new: Vec<String> =
             questions.iter().filter(|question| !self.open.contains_key(*question)).cloned().collect();
@@ -138,11 +138,11 @@ fn text_after_questions(shown: &str) -> String {
 }
 
 impl LaneJob {
-    pub(super) fn run(self, app: &AppContext<'_>, told: &Sender<LaneMessage>, stopper: &RunStopper) {
+    pub(super) fn run(self, app: &AppContext<'_>, messages: &Sender<LaneMessage>, stopper: &RunStopper) {
         let lane = self.lane.id.clone();
         let entry = self.state.entry;
-        let lane_done = panic::catch_unwind(AssertUnwindSafe(|| self.lane(app, told, stopper)));
-        let told_last = match lane_done.unwrap_or_else(|_| Err(broken())) {
+        let lane_done = panic::catch_unwind(AssertUnwindSafe(|| self.run_lane(app, messages, stopper)));
+        let told_last = match lane_done.unwrap_or_else(|_| Err(panic_error())) {
             Ok(LaneOutcome { run, evidence, cost, submissions, talk }) => {
                 let RunSubmissions { refused, questions, proposed, .. } = submissions;
                 let run = run.to_string();
@@ -153,19 +153,19 @@ impl LaneJob {
             Err(failure) => LaneMessage::Failed { lane, failure },
         };
         // If the receiver is gone, no thread is left to decide.
-        let _ = told.send(told_last);
+        let _ = messages.send(told_last);
     }
 
-    fn lane(
+    fn run_lane(
         &self,
         app: &AppContext<'_>,
         told: &Sender<LaneMessage>,
         stopper: &RunStopper,
     ) -> Result<LaneOutcome, Diagnostics> {
         let mut ledger = app.write_ledger()?;
-        let place = if self.worktree { Some(self.worktree(app)?) } else { None };
-        if let Some(run) = self.recorded(&mut ledger)?.cloned()
-            && RunDir::of(&run)?.pane().as_ref().is_some_and(is_pane_alive)
+        let place = if self.worktree { Some(self.lane_worktree(app)?) } else { None };
+        if let Some(run) = self.recorded_run(&mut ledger)?.cloned()
+            && RunDir::from_run(&run)?.pane().as_ref().is_some_and(is_pane_alive)
         {
             // The agent continues in its terminal, even if callsheet ended.
             self.announce(told, &run)?;
@@ -174,12 +174,12 @@ impl LaneJob {
         if let Some(account) = self.ended_run(app, &mut ledger)? {
             self.announce(told, &account.run.id)?;
             let account = run_pending_checks(app, &mut ledger, account, stopper, &self.progress)?;
-            return self.done(app, &account, place.as_ref());
+            return self.collect_outcome(app, &account, place.as_ref());
         }
-        self.folder.archive_files(&self.phase.stale_lane_files(&self.lane), &self.aside())?;
-        let ready = self.ready(app, &mut ledger, place.as_ref())?;
+        self.folder.archive_files(&self.phase.stale_lane_files(&self.lane), &self.archive_folder())?;
+        let ready = self.prepare_run(app, &mut ledger, place.as_ref())?;
         self.announce(told, ready.id())?;
-        let (account, mut ledger) = ready.go(app, ledger, stopper, &self.progress)?;
+        let (account, mut ledger) = ready.execute(app, ledger, stopper, &self.progress)?;
         if let Some(exit) = account.exit.as_ref().filter(|exit| exit.ended == EndReason::Unstarted) {
             let why = exit.why.clone().unwrap_or_default();
             let message = format!("`{}` could not be started: {why}", self.lane.id);
@@ -189,7 +189,7 @@ impl LaneJob {
             let run = account.run.id.clone();
             return self.wait_for_terminal(app, &mut ledger, &run, place.as_ref(), stopper);
         }
-        self.done(app, &account, place.as_ref())
+        self.collect_outcome(app, &account, place.as_ref())
     }
 
     /// Waits for an agent in a terminal. It has ended well if its process ended, or if all its outputs exist
@@ -202,48 +202,58 @@ impl LaneJob {
         place: Option<&PathBuf>,
         stopper: &RunStopper,
     ) -> Result<LaneOutcome, Diagnostics> {
-        let Some(mut watch) = TerminalWatch::of(run)? else {
+        let Some(mut watch) = TerminalWatch::find(run)? else {
             recover(app, ledger, run, EndReason::Lost, "its terminal is gone")?;
-            return self.done(app, &ledger.account(run).map_err(failure)?, place);
+            return self.collect_outcome(app, &ledger.run_summary(run).map_err(ledger_diagnostics)?, place);
         };
         let mut dialog = TerminalQuestions::default();
-        app.print.say(&format!("{} {}: `{}`", self.phase.name, self.lane.id, watch.attach()));
-        let (begun, stop) = (Instant::now(), stopper.stop());
+        app.print.print_status(&format!(
+            "{} {}: `{}`",
+            self.phase.name,
+            self.lane.id,
+            watch.attach_command()
+        ));
+        let (begun, stop) = (Instant::now(), stopper.stop_flag());
         let deadline = self.plan.timeout_ms.map(Duration::from_millis);
         let exit = loop {
-            let known = ledger.account(run).map_err(failure)?;
-            if known.is_whole() {
+            let known = ledger.run_summary(run).map_err(ledger_diagnostics)?;
+            if known.is_complete() {
                 // A person stopped the run.
-                return self.done(app, &known, place);
+                return self.collect_outcome(app, &known, place);
             }
-            let state = watch.look();
+            let state = watch.poll_state();
             if !dialog.open.is_empty() {
                 dialog.note_answers(watch.shown(), watch.is_attended());
             }
             if let TerminalState::Gone(code) = state {
-                break Exit::of(EndReason::Exited, code);
+                break Exit::new(EndReason::Exited, code);
             }
             if stop.is_stopped() {
-                let (ended, why) = stopper.why();
-                break Exit { why, ..Exit::of(ended, None) };
+                let (ended, why) = stopper.stop_reason();
+                break Exit { why, ..Exit::new(ended, None) };
             }
             if deadline.is_some_and(|deadline| begun.elapsed() > deadline) {
-                break Exit::of(EndReason::Timeout, None);
+                break Exit::new(EndReason::Timeout, None);
             }
             if state == TerminalState::Idle {
                 let seen = terminal_summary(app, ledger, run, watch.shown())?;
-                let LaneOutcome { evidence, mut submissions, .. } = self.done(app, &seen, place)?;
-                let new = dialog.ask(&mut submissions.questions, watch.shown());
+                let LaneOutcome { evidence, mut submissions, .. } =
+                    self.collect_outcome(app, &seen, place)?;
+                let new = dialog.take_new_questions(&mut submissions.questions, watch.shown());
                 if !new.is_empty() {
                     let asks = new.join("; ");
-                    app.print.say(&format!("`{}` asks: {asks}: `{}`", self.lane.id, watch.attach()));
+                    app.print.print_status(&format!(
+                        "`{}` asks: {asks}: `{}`",
+                        self.lane.id,
+                        watch.attach_command()
+                    ));
                 }
                 let is_open = !submissions.questions.is_empty();
                 let is_done = has_submitted(&self.phase, &self.lane, &evidence);
                 if is_open && !watch.is_attended() || !is_open && (is_done || !submissions.refused.is_empty())
                 {
                     let why = Some("its work is there, and its terminal is idle".to_owned());
-                    break Exit { why, ..Exit::of(EndReason::Exited, Some(0)) };
+                    break Exit { why, ..Exit::new(EndReason::Exited, Some(0)) };
                 }
             }
             thread::sleep(TERMINAL_LOOK);
@@ -251,9 +261,9 @@ impl LaneJob {
         let shown = watch.text();
         watch.close()?;
         complete(app, ledger, run, exit, Some(&shown))?;
-        let account = ledger.account(run).map_err(failure)?;
+        let account = ledger.run_summary(run).map_err(ledger_diagnostics)?;
         let account = run_pending_checks(app, ledger, account, stopper, &self.progress)?;
-        let mut outcome = self.done(app, &account, place)?;
+        let mut outcome = self.collect_outcome(app, &account, place)?;
         outcome.submissions.questions.retain(|question| !dialog.answered.contains(question));
         Ok(outcome)
     }
@@ -273,7 +283,7 @@ impl LaneJob {
     }
 
     /// Returns an unused folder, so that files archived by the phase are not overwritten.
-    fn aside(&self) -> String {
+    fn archive_folder(&self) -> String {
         let home = format!("earlier/{:03}-{}", self.state.entry, self.lane.id);
         let free =
             (1..).map(|number| format!("{home}-{number}")).find(|path| !self.folder.path.join(path).exists());
@@ -281,7 +291,7 @@ impl LaneJob {
     }
 
     /// Returns the lane's earlier run, if this ledger recorded it itself.
-    fn recorded(&self, ledger: &mut Ledger) -> Result<Option<&Id>, Diagnostics> {
+    fn recorded_run(&self, ledger: &mut Ledger) -> Result<Option<&Id>, Diagnostics> {
         let Some(run) = self.before.last() else { return Ok(None) };
         Ok(is_recorded(ledger, run)?.then_some(run))
     }
@@ -292,27 +302,27 @@ impl LaneJob {
         app: &AppContext<'_>,
         ledger: &mut Ledger,
     ) -> Result<Option<RunSummary>, Diagnostics> {
-        let Some(run) = self.recorded(ledger)? else { return Ok(None) };
+        let Some(run) = self.recorded_run(ledger)? else { return Ok(None) };
         recover(app, ledger, run, EndReason::Lost, "its callsheet died")?;
-        let account = ledger.account(run).map_err(failure)?;
+        let account = ledger.run_summary(run).map_err(ledger_diagnostics)?;
         let by_itself = |ended| {
             matches!(ended, EndReason::Exited | EndReason::Signaled | EndReason::Timeout | EndReason::Cost)
         };
-        let counts = account.is_whole() && account.exit.as_ref().is_some_and(|exit| by_itself(exit.ended));
+        let counts = account.is_complete() && account.exit.as_ref().is_some_and(|exit| by_itself(exit.ended));
         Ok(counts.then_some(account))
     }
 
     /// Restores the request of an interrupted run, if the next run must get the same prompt.
     fn previous_request(&self, ledger: &mut Ledger) -> Result<Option<(Request, Snapshot)>, Diagnostics> {
-        let Some(run) = self.recorded(ledger)?.filter(|_| self.same_prompt) else { return Ok(None) };
-        let composed = ledger.composed(run).map_err(failure)?;
+        let Some(run) = self.recorded_run(ledger)?.filter(|_| self.same_prompt) else { return Ok(None) };
+        let composed = ledger.prompt_record(run).map_err(ledger_diagnostics)?;
         let both = |blob: &mut dyn FnMut(Digest) -> Option<SharedText>| {
             Ok((restore_request(&composed, blob)?, restore_snapshot(&composed, blob)?))
         };
-        ledger.with_blobs(both).map(Some).map_err(failure)
+        ledger.with_blobs(both).map(Some).map_err(ledger_diagnostics)
     }
 
-    fn ready(
+    fn prepare_run(
         &self,
         app: &AppContext<'_>,
         ledger: &mut Ledger,
@@ -325,7 +335,7 @@ impl LaneJob {
             Some((request, snapshot)) => (request, Some(snapshot)),
             None => {
                 let flow = &self.plan.definition;
-                (request(flow, &self.phase, &self.state, &self.lane, &library)?, None)
+                (build_request(flow, &self.phase, &self.state, &self.lane, &library)?, None)
             }
         };
         let (_, attached) = find_agent(&library, &agent, &layout)?;
@@ -334,17 +344,17 @@ impl LaneJob {
         request.agent = Some(agent);
         request.session = Some(self.folder.relative.clone());
         request.layout = layout;
-        let order = ComposeInput {
+        let input = ComposeInput {
             request,
             session: Some(self.folder.path.clone()),
             texts: BTreeMap::new(),
             listings: BTreeMap::new(),
             replay,
-            talk: Vec::new(),
+            diagnostics: Vec::new(),
         };
-        let mode = secrets::mode(app, None, Purpose::Record)?;
+        let mode = secrets::choose_mode(app, None, Purpose::Record)?;
         let finished =
-            compose_input(app, order, ComposeOptions { mode, budget: None, api: None }, Purpose::Record)?;
+            compose_input(app, input, ComposeOptions { mode, budget: None, api: None }, Purpose::Record)?;
         let session = match place {
             Some(worktree) => self.folder.copy_to(worktree)?,
             None => self.folder.path.clone(),
@@ -380,9 +390,9 @@ impl LaneJob {
                 exclude: app.config.exclude.value.clone(),
             }),
             tasks: self.tasks(),
-            own: self.folder.own(),
-            prints: Arc::clone(&self.prints),
-            parent: self.recorded(ledger)?.cloned(),
+            own: self.folder.own_paths(),
+            fingerprints: Arc::clone(&self.fingerprints),
+            parent: self.recorded_run(ledger)?.cloned(),
             // In a terminal a person can approve preferences.
             proposes: !self.plan.terminal,
             flow: note.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect(),
@@ -411,7 +421,7 @@ impl LaneJob {
     }
 
     /// Collects the results of the run and derives its evidence.
-    fn done(
+    fn collect_outcome(
         &self,
         app: &AppContext<'_>,
         account: &RunSummary,
@@ -423,7 +433,7 @@ impl LaneJob {
         let said = account.reply().and_then(|reply| reply["outcome"].as_str());
         let outcome = Reply::ALL.iter().copied().find(|outcome| Some(outcome.name()) == said);
         let outcome = outcome.unwrap_or(Reply::None);
-        let is_severe = self.report(account, outcome)?;
+        let is_severe = self.write_report(account, outcome)?;
         self.write_fixes(app, account)?;
         let mut submissions = self.collect_submissions(app, account)?;
         let asked = account.reply().and_then(|reply| reply["questions"].as_array());
@@ -436,8 +446,8 @@ impl LaneJob {
         if account.has_reported_failure() {
             facts.ended = None;
         }
-        let files = existing_outputs(&self.phase, &self.lane, &library)?;
-        let flow_changed = self.changed_by(app, account, &self.flow_runs)?;
+        let files = find_outputs(&self.phase, &self.lane, &library)?;
+        let flow_changed = self.changed_paths(app, account, &self.flow_runs)?;
         let seen = LaneObservation {
             outcome,
             facts: &facts,
@@ -446,9 +456,9 @@ impl LaneJob {
             flow_changed: &flow_changed,
             is_severe,
         };
-        let mut evidence = evidence(&self.phase, &seen, &library, &layout);
-        let refused_plan = Diagnostics(plan_errors(&self.phase, &library, &layout));
-        submissions.refused.extend(reasons(&refused_plan, None));
+        let mut evidence = collect_evidence(&self.phase, &seen, &library, &layout);
+        let refused_plan = Diagnostics(find_plan_errors(&self.phase, &library, &layout));
+        submissions.refused.extend(refusal_reasons(&refused_plan, None));
         let mut seen = BTreeSet::new();
         submissions.refused.retain(|reason| seen.insert(reason.clone()));
         let strayed = place.map(|worktree| self.strayed_documents(worktree)).unwrap_or_default();
@@ -465,7 +475,7 @@ impl LaneJob {
 
     /// Writes the reply to the phase's report file. Returns whether it contains a finding that prevents a
     /// pass.
-    fn report(&self, account: &RunSummary, outcome: Reply) -> Result<bool, Diagnostics> {
+    fn write_report(&self, account: &RunSummary, outcome: Reply) -> Result<bool, Diagnostics> {
         let Some(report) = &self.phase.report else { return Ok(false) };
         let text = account.reply().and_then(|reply| reply["text"].as_str()).unwrap_or_default();
         if text.trim().is_empty() {
@@ -489,7 +499,7 @@ impl LaneJob {
     /// may have made them.
     fn write_fixes(&self, app: &AppContext<'_>, account: &RunSummary) -> Result<(), Diagnostics> {
         let Some(FindingFiles { file, fixes }) = &self.phase.findings else { return Ok(()) };
-        if self.phase.asked(self.state.again).each.is_some() || self.lane.of.is_empty() {
+        if self.phase.phase_request(self.state.again).each.is_some() || self.lane.of.is_empty() {
             return Ok(());
         }
         let text = self.folder.read(file)?;
@@ -497,7 +507,7 @@ impl LaneJob {
             let reply = account.reply()?;
             reply["tasks"][id].as_str()
         };
-        let changed = self.changed_by(app, account, &self.before)?;
+        let changed = self.changed_paths(app, account, &self.before)?;
         let own = format!("{}/", self.folder.relative);
         let changed = changed.into_iter().filter(|path| !path.starts_with(&own)).collect();
         let told = format_fixes(&text, &self.lane.of, &reported, changed);
@@ -505,7 +515,7 @@ impl LaneJob {
     }
 
     /// Returns the paths changed by this run and by the runs in `before`.
-    fn changed_by(
+    fn changed_paths(
         &self,
         app: &AppContext<'_>,
         account: &RunSummary,
@@ -519,7 +529,7 @@ impl LaneJob {
         let mut ledger = app.read_ledger()?;
         for run in before {
             if is_recorded(&mut ledger, run)? {
-                changed.extend(ledger.account(run).map_err(failure)?.facts(0).changed);
+                changed.extend(ledger.run_summary(run).map_err(ledger_diagnostics)?.facts(0).changed);
             }
         }
         Ok(changed)
@@ -532,7 +542,7 @@ impl LaneJob {
         if !accepted || !facts.unseen.is_empty() {
             return Ok(false);
         }
-        let place = if self.worktree { Some(self.worktree(app)?) } else { None };
+        let place = if self.worktree { Some(self.lane_worktree(app)?) } else { None };
         Ok(place.is_none_or(|worktree| self.strayed_documents(&worktree).is_empty()))
     }
 
@@ -544,7 +554,7 @@ impl LaneJob {
         let now = DocumentReader::default().read(&worktree.join(&self.folder.relative), &travels);
         let mut approved = self.approved.clone();
         approved.retain(|path, _| travels(path));
-        let changed = document_changes(&approved, &now).into_keys();
+        let changed = diff_documents(&approved, &now).into_keys();
         changed.filter(|path| !self.phase.can_change(path)).collect()
     }
 
@@ -581,7 +591,7 @@ impl LaneJob {
         let is_own = |path: &str| own.as_ref().is_none_or(|own| own.iter().any(|own| own == path));
         let role = account.run.role.as_deref();
         let all = if role.is_some() {
-            submission::tools(&session.disk, &session.layout, role)?
+            submission::list_tools(&session.disk, &session.layout, role)?
         } else {
             Vec::new()
         };
@@ -602,7 +612,7 @@ impl LaneJob {
                     accepted.into_iter().for_each(|(verdict, done)| submissions.add(tool, verdict, done));
                     submissions.refused.extend(refused);
                 }
-                Err(failure) => submissions.refused.extend(reasons(&failure, None)),
+                Err(failure) => submissions.refused.extend(refusal_reasons(&failure, None)),
             }
             // A whole plan contains its parts.
             if Some(tool) == self.phase.contract.as_deref() && !submissions.accepted.is_empty() {
@@ -612,12 +622,12 @@ impl LaneJob {
         Ok(submissions)
     }
 
-    fn worktree(&self, app: &AppContext<'_>) -> Result<PathBuf, Diagnostics> {
+    fn lane_worktree(&self, app: &AppContext<'_>) -> Result<PathBuf, Diagnostics> {
         make_worktree(app, &self.flow, self.state.entry, &self.lane.id)
     }
 }
 
-fn broken() -> Diagnostics {
+fn panic_error() -> Diagnostics {
     Diagnostic::error(Code::OutputFailed, "callsheet itself failed; what it printed says where").into()
 }
 
@@ -626,6 +636,6 @@ fn broken() -> Diagnostics {
 fn is_recorded(ledger: &mut Ledger, run: &Id) -> Result<bool, Diagnostics> {
     match ledger.find(run.as_str()) {
         Err(LedgerError::NoRun(_)) => Ok(false),
-        found => Ok(!found.map_err(failure)?.imported),
+        found => Ok(!found.map_err(ledger_diagnostics)?.imported),
     }
 }

@@ -3,8 +3,8 @@
 
 mod folder;
 mod lane;
-mod plan;
-mod view;
+mod options;
+mod status;
 mod worktrees;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,24 +17,25 @@ use callsheet_core::Library;
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::flow::{
     DocumentChanges, DocumentFilter, DriverPresence, FlowAction, FlowDecision, FlowEvent, FlowState,
-    FlowStatus, Lane, WaitReason, collect, document_changes, needs_changelog, prepare, step,
+    FlowStatus, Lane, WaitReason, apply_event, collect_reviews, diff_documents, needs_changelog,
+    prepare_phase,
 };
 use callsheet_core::record::{self, Decided, DecidedBy, Id};
 use callsheet_core::secrets::mask_addresses;
-use callsheet_run::{DocumentReader, FingerprintCache, Git, shared_names};
+use callsheet_run::{DocumentReader, FingerprintCache, Git, find_shared_names};
 use callsheet_store::Ledger;
 use serde_json::{Value, json};
 
 use crate::app::AppContext;
 use crate::drive::{InterruptFlag, RunProgress, RunStopper, is_pane_alive};
-use crate::ledger::failure;
-use crate::print::masked;
+use crate::ledger::ledger_diagnostics;
+use crate::print::mask_diagnostic;
 use crate::state::RunDir;
 
-pub(crate) use folder::{FlowFolder, name_for};
-pub(crate) use plan::FlowOptions;
-use view::decision_word;
-pub(crate) use view::{status_json, status_page, word};
+pub(crate) use folder::{FlowFolder, choose_name};
+pub(crate) use options::FlowOptions;
+use status::decision_word;
+pub(crate) use status::{state_word, status_json, status_page};
 
 use lane::LaneJob;
 pub(crate) use worktrees::report_leftovers;
@@ -61,8 +62,8 @@ impl RecordedFlow {
         let (mut events, mut times) = (Vec::new(), (String::new(), String::new()));
         let mut imported = false;
         let mut deciders = Vec::new();
-        for record in ledger.records_of_flow(id).map_err(failure)? {
-            let event = record.event().map_err(failure)?;
+        for record in ledger.records_of_flow(id).map_err(ledger_diagnostics)? {
+            let event = record.event().map_err(ledger_diagnostics)?;
             imported |= matches!(event, Some(record::Event::Imported(_)));
             let Some(record::Event::Decided(decided)) = event else { continue };
             if let Ok(event) = serde_json::from_value::<FlowEvent>(decided.detail) {
@@ -89,7 +90,7 @@ impl RecordedFlow {
             {
                 decisions.push((decision_word(decision, &state), by, at));
             }
-            let (next, actions) = step(&plan.definition, state, event);
+            let (next, actions) = apply_event(&plan.definition, state, event);
             state = next;
             if let FlowEvent::Entered { .. } = event {
                 changes.clear();
@@ -112,7 +113,7 @@ impl RecordedFlow {
     /// Returns the folder of its documents, relative to the project.
     pub(crate) fn folder(&self) -> String {
         let is_archived = self.plan.definition.archive && self.state.at == FlowStatus::Done;
-        if is_archived { self.plan.archive() } else { self.plan.folder() }
+        if is_archived { self.plan.archive_folder() } else { self.plan.folder() }
     }
 
     /// Returns every run, in order.
@@ -150,7 +151,7 @@ pub(crate) struct FlowDriver<'a> {
     state: FlowState,
     ledger: Ledger,
     folder: FlowFolder,
-    desk: RunDir,
+    run_dir: RunDir,
     interrupt: InterruptFlag,
     /// Runs of each lane of an entry.
     lane_runs: BTreeMap<(u32, String), Vec<Id>>,
@@ -161,7 +162,7 @@ pub(crate) struct FlowDriver<'a> {
     last_event: String,
     shown: Option<Instant>,
     lanes: Arc<Mutex<BTreeMap<String, Arc<RunProgress>>>>,
-    prints: Arc<FingerprintCache>,
+    fingerprints: Arc<FingerprintCache>,
     documents: DocumentReader,
     /// Requested changes by phase that no phase was entered with yet.
     changes: Vec<(String, String)>,
@@ -193,7 +194,7 @@ impl<'a> FlowDriver<'a> {
         }
         Ok(Self {
             app,
-            desk: RunDir::of(&known.id)?,
+            run_dir: RunDir::from_run(&known.id)?,
             id: known.id,
             plan: known.plan,
             state: known.state,
@@ -206,7 +207,7 @@ impl<'a> FlowDriver<'a> {
             last_event: String::new(),
             shown: None,
             lanes: Arc::default(),
-            prints: Arc::default(),
+            fingerprints: Arc::default(),
             documents: DocumentReader::default(),
             changes: known.changes,
             lost: false,
@@ -229,37 +230,39 @@ impl<'a> FlowDriver<'a> {
         event: FlowEvent,
         by: DecidedBy,
     ) -> Result<Vec<FlowAction>, Diagnostics> {
-        let happened = self.record(event, by);
+        let happened = self.record_event(event, by);
         self.lost |= happened.is_err();
         happened
     }
 
-    fn record(&mut self, event: FlowEvent, by: DecidedBy) -> Result<Vec<FlowAction>, Diagnostics> {
+    fn record_event(&mut self, event: FlowEvent, by: DecidedBy) -> Result<Vec<FlowAction>, Diagnostics> {
         let detail = json!(event);
         let name = detail["event"].as_str().unwrap_or_default().to_owned();
         let what = if self.state.phase.is_empty() { "flow".into() } else { self.state.phase.clone() };
         let decided = Decided { by, what, decision: name.clone(), detail: detail.clone() };
-        let seq =
-            self.ledger.append(None, Some(&self.id), &record::Event::Decided(decided)).map_err(failure)?;
-        let (state, actions) = step(&self.plan.definition, std::mem::take(&mut self.state), &event);
+        let seq = self
+            .ledger
+            .append(None, Some(&self.id), &record::Event::Decided(decided))
+            .map_err(ledger_diagnostics)?;
+        let (state, actions) = apply_event(&self.plan.definition, std::mem::take(&mut self.state), &event);
         self.state = state;
         if let FlowEvent::LaneStarted { entry, lane, run } = event {
             add_run(&mut self.lane_runs, entry, &lane, &run);
         }
         self.last_event = name;
-        self.tell(seq, detail)?;
+        self.print_event(seq, detail)?;
         Ok(actions)
     }
 
     /// Prints one JSON line per event, for programs.
-    fn tell(&self, seq: u64, mut event: Value) -> Result<(), Diagnostics> {
+    fn print_event(&self, seq: u64, mut event: Value) -> Result<(), Diagnostics> {
         if self.app.print.json && !self.silent {
             // The start options are in the ledger; here they would hide the rest.
             if let Some(event) = event.as_object_mut() {
                 event.remove("more");
             }
             let line = json!({ "seq": seq, "flow": self.id, "phase": self.state.phase, "event": event["event"], "data": event });
-            self.app.print.stream(&line)?;
+            self.app.print.print_stream_value(&line)?;
         }
         Ok(())
     }
@@ -270,16 +273,16 @@ impl<'a> FlowDriver<'a> {
         thread::scope(|scope| {
             let (send, receive) = mpsc::channel();
             let mut running: BTreeMap<String, Arc<RunStopper>> = BTreeMap::new();
-            let result = self.work(scope, actions, &send, &receive, &mut running);
+            let result = self.run_actions(scope, actions, &send, &receive, &mut running);
             if result.is_err() {
                 // No lane may continue without a driver that decides.
-                running.values().for_each(|stopper| stopper.end());
+                running.values().for_each(|stopper| stopper.stop_by_driver());
             }
             result
         })
     }
 
-    fn work<'scope>(
+    fn run_actions<'scope>(
         &mut self,
         scope: &'scope Scope<'scope, '_>,
         actions: Vec<FlowAction>,
@@ -299,27 +302,27 @@ impl<'a> FlowDriver<'a> {
                     FlowAction::Run { entry, phase, lane, worktree } => {
                         let stopper = Arc::new(RunStopper::new(&InterruptFlag::default()));
                         running.insert(lane.id.clone(), Arc::clone(&stopper));
-                        let job = self.job(entry, &phase, lane, worktree)?;
+                        let job = self.lane_job(entry, &phase, lane, worktree)?;
                         let (app, send) = (self.app, send.clone());
                         scope.spawn(move || job.run(app, &send, &stopper));
                         Ok(Vec::new())
                     }
-                    action => self.act(action),
+                    action => self.perform_action(action),
                 };
                 match done {
                     Ok(more) => queue.extend(more),
                     Err(failure) if self.lost => return Err(failure),
-                    Err(failure) => failures.extend(says(&failure)),
+                    Err(failure) => failures.extend(render_failures(&failure)),
                 }
             }
             self.try_write_state(running.is_empty());
             if running.is_empty() {
-                return self.rest(failures, stopping);
+                return self.record_pause(failures, stopping);
             }
             match receive.recv_timeout(LOOK) {
                 Ok(LaneMessage::Ready { entry, lane, run, go }) => {
                     // The prompt is composed and contains the documents as they are now.
-                    self.look(DecidedBy::Flow)?;
+                    self.check_documents(DecidedBy::Flow)?;
                     let starts = !stopping && self.state.strayed.is_empty();
                     if starts {
                         queue.extend(
@@ -332,37 +335,37 @@ impl<'a> FlowDriver<'a> {
                 Ok(LaneMessage::Ended { event, talk }) => {
                     if let FlowEvent::LaneEnded { lane, .. } = &event {
                         running.remove(lane);
-                        self.forget(lane);
+                        self.remove_lane(lane);
                     }
-                    self.app.print.talk(&talk);
+                    self.app.print.print_diagnostics(&talk);
                     // A lane that ended because the flow stops is run again when the flow resumes.
                     if !stopping {
-                        self.look(DecidedBy::Flow)?;
+                        self.check_documents(DecidedBy::Flow)?;
                         queue.extend(self.apply_event(event, DecidedBy::Flow)?);
                     }
                 }
                 Ok(LaneMessage::Failed { lane, failure }) => {
                     running.remove(&lane);
-                    self.forget(&lane);
-                    failures.extend(says(&failure));
+                    self.remove_lane(&lane);
+                    failures.extend(render_failures(&failure));
                 }
                 Err(_) => {}
             }
-            if !stopping && (self.interrupt.is_set() || self.desk.is_asked_to_stop()) {
+            if !stopping && (self.interrupt.is_set() || self.run_dir.has_stop_request()) {
                 stopping = true;
-                running.values().for_each(|stopper| stopper.end());
+                running.values().for_each(|stopper| stopper.stop_by_driver());
             }
         }
     }
 
     /// Records that the flow is stopped or that an action failed, after the last lane has ended.
-    fn rest(&mut self, failures: Vec<String>, stopping: bool) -> Result<(), Diagnostics> {
+    fn record_pause(&mut self, failures: Vec<String>, stopping: bool) -> Result<(), Diagnostics> {
         if self.state.has_ended() || (failures.is_empty() && !stopping) {
-            failures.iter().for_each(|why| self.app.print.say(why));
+            failures.iter().for_each(|why| self.app.print.print_status(why));
             return Ok(());
         }
         // Changes so far are the agents'; later ones are a person's.
-        self.look(DecidedBy::Flow)?;
+        self.check_documents(DecidedBy::Flow)?;
         let entry = self.state.entry;
         let (event, by) = match stopping {
             true => (FlowEvent::Stopped, self.app.caller()),
@@ -373,21 +376,21 @@ impl<'a> FlowDriver<'a> {
         Ok(())
     }
 
-    fn act(&mut self, action: FlowAction) -> Result<Vec<FlowAction>, Diagnostics> {
+    fn perform_action(&mut self, action: FlowAction) -> Result<Vec<FlowAction>, Diagnostics> {
         match action {
-            FlowAction::Enter { entry, keep, .. } => return self.enter(entry, keep),
-            FlowAction::Merge { entry, lane } => return self.merge(entry, lane),
+            FlowAction::Enter { entry, keep, .. } => return self.enter_phase(entry, keep),
+            FlowAction::Merge { entry, lane } => return self.merge_lane(entry, lane),
             // They are written when the phase is entered.
             FlowAction::Write { phase, changes } => self.changes.push((phase, changes)),
-            FlowAction::Finish { done } => self.finish(done)?,
-            FlowAction::Ignore { why } => self.app.print.note(&why),
+            FlowAction::Finish { done } => self.finish_flow(done)?,
+            FlowAction::Ignore { why } => self.app.print.print_note(&why),
             FlowAction::Run { .. } | FlowAction::Ask { .. } | FlowAction::Stop => {}
         }
         Ok(Vec::new())
     }
 
     /// Records the differences since the last look at the documents.
-    fn look(&mut self, by: DecidedBy) -> Result<(), Diagnostics> {
+    fn check_documents(&mut self, by: DecidedBy) -> Result<(), Diagnostics> {
         let changed = self.changed_documents();
         self.record_document_changes(changed, DriverPresence::Driven, by)
     }
@@ -397,7 +400,7 @@ impl<'a> FlowDriver<'a> {
         let begun = Instant::now();
         loop {
             let now = self.documents.read(&self.folder.path, &|path| filter.is_document(path));
-            let changed = document_changes(self.state.documents.as_ref().unwrap_or(&BTreeMap::new()), &now);
+            let changed = diff_documents(self.state.documents.as_ref().unwrap_or(&BTreeMap::new()), &now);
             // A lane that ends writes its outputs: such a temporary file is about to replace a document.
             let is_coming = |path: &String| {
                 let name = path.rsplit('/').next().unwrap_or_default();
@@ -427,13 +430,13 @@ impl<'a> FlowDriver<'a> {
     /// nothing, the author is unknown.
     fn record_unattended_changes(&mut self) -> Result<(), Diagnostics> {
         let mut looks = Vec::new();
-        for run in self.state.running().filter_map(|(_, run)| Id::parse(run?)) {
-            let desk = RunDir::of(&run)?;
-            if desk.pane().as_ref().is_some_and(is_pane_alive) {
+        for run in self.state.running_lanes().filter_map(|(_, run)| Id::parse(run?)) {
+            let run_dir = RunDir::from_run(&run)?;
+            if run_dir.pane().as_ref().is_some_and(is_pane_alive) {
                 // The agent continues in its terminal: the flow was not left alone.
                 return Ok(());
             }
-            looks.push(desk.last_documents(&run));
+            looks.push(run_dir.last_documents(&run));
         }
         let changed = self.changed_documents();
         let Some(looks) = looks.into_iter().collect::<Option<Vec<_>>>() else {
@@ -446,38 +449,38 @@ impl<'a> FlowDriver<'a> {
         self.record_document_changes(persons, DriverPresence::LeftAlone, self.app.caller())
     }
 
-    fn forget(&self, lane: &str) {
+    fn remove_lane(&self, lane: &str) {
         if let Ok(mut lanes) = self.lanes.lock() {
             lanes.remove(lane);
         }
     }
 
     /// Determines the lanes of the phase and archives the files of an earlier round.
-    fn enter(&mut self, entry: u32, keep: bool) -> Result<Vec<FlowAction>, Diagnostics> {
-        self.folder.make(self.app)?;
+    fn enter_phase(&mut self, entry: u32, keep: bool) -> Result<Vec<FlowAction>, Diagnostics> {
+        self.folder.create(self.app)?;
         for (phase, words) in &self.changes {
             self.folder.note_changes(&self.plan.definition, phase, words)?;
         }
         let disk = self.app.disk(Some(self.folder.path.clone()));
         let library = Library::new(&disk);
         let layout = self.app.config.layout();
-        let mut files = collect(&self.plan.definition, &self.state, &library)?;
+        let mut files = collect_reviews(&self.plan.definition, &self.state, &library)?;
         if let Some(file) =
             self.plan.definition.request.as_ref().filter(|file| !self.folder.path.join(file).exists())
         {
             files.insert(file.clone(), format!("{}\n", self.state.request.trim_end()));
         }
-        files.extend(self.folder.context()?);
+        files.extend(self.folder.context_file()?);
         self.folder.write(&files)?;
-        self.look(DecidedBy::Flow)?;
+        self.check_documents(DecidedBy::Flow)?;
         if !self.state.strayed.is_empty() {
             return Err(strayed_error(&self.state));
         }
         // The files just written are not in the earlier listing.
         let disk = self.app.disk(Some(self.folder.path.clone()));
         let library = Library::new(&disk);
-        let shared = || shared_names(&self.app.project);
-        let prepared = prepare(&self.plan.definition, &self.state, &library, &layout, &shared)?;
+        let shared = || find_shared_names(&self.app.project);
+        let prepared = prepare_phase(&self.plan.definition, &self.state, &library, &layout, &shared)?;
         if prepared.groups.iter().all(|group| group.lanes.is_empty()) {
             return Err(Diagnostic::error(Code::FlowRefused, "there is nothing to do").into());
         }
@@ -492,24 +495,24 @@ impl<'a> FlowDriver<'a> {
         stale.extend(
             phase.iter().flat_map(|phase| refused.clone().flat_map(|lane| phase.stale_lane_files(lane))),
         );
-        let aside = self.folder.archive_files(&stale, &callsheet_core::flow::aside(entry))?;
+        let aside = self.folder.archive_files(&stale, &callsheet_core::flow::archive_folder(entry))?;
         let mut groups = prepared.groups;
-        if !Git::at(&self.app.project).is_ok_and(|git| git.is_some_and(|git| git.head().is_ok())) {
+        if !Git::open(&self.app.project).is_ok_and(|git| git.is_some_and(|git| git.head().is_ok())) {
             // Worktrees need git; lanes that own different files can share one checkout.
             groups.iter_mut().for_each(|group| group.worktrees = false);
         }
-        self.look(DecidedBy::Flow)?;
+        self.check_documents(DecidedBy::Flow)?;
         let actions = self.apply_event(
             FlowEvent::Entered { entry, groups, again: prepared.again, aside },
             DecidedBy::Flow,
         )?;
         self.changes.clear();
         // Prompts mention the round that the state file shows.
-        self.show(true)?;
+        self.write_state(true)?;
         Ok(actions)
     }
 
-    fn job(&self, entry: u32, phase: &str, lane: Lane, worktree: bool) -> Result<LaneJob, Diagnostics> {
+    fn lane_job(&self, entry: u32, phase: &str, lane: Lane, worktree: bool) -> Result<LaneJob, Diagnostics> {
         let phase = self.plan.definition.phase(phase).cloned();
         let phase = phase.ok_or_else(|| Diagnostic::error(Code::FlowBad, "the flow has no such phase"))?;
         let progress = Arc::new(RunProgress::new(format!("{} {}", phase.name, lane.id)));
@@ -547,16 +550,16 @@ impl<'a> FlowDriver<'a> {
             lane,
             worktree,
             progress,
-            prints: Arc::clone(&self.prints),
+            fingerprints: Arc::clone(&self.fingerprints),
         })
     }
 
-    fn merge(&mut self, entry: u32, lane: String) -> Result<Vec<FlowAction>, Diagnostics> {
-        let conflicts = worktrees::merge(self.app, &self.id, entry, &lane)?;
+    fn merge_lane(&mut self, entry: u32, lane: String) -> Result<Vec<FlowAction>, Diagnostics> {
+        let conflicts = worktrees::merge_worktree(self.app, &self.id, entry, &lane)?;
         self.apply_event(FlowEvent::Merged { entry, lane, conflicts }, DecidedBy::Flow)
     }
 
-    fn finish(&mut self, done: bool) -> Result<(), Diagnostics> {
+    fn finish_flow(&mut self, done: bool) -> Result<(), Diagnostics> {
         self.try_write_state(true);
         if done && self.plan.definition.archive {
             self.folder.archive()?;
@@ -566,17 +569,17 @@ impl<'a> FlowDriver<'a> {
 
     /// Writes the state file if nothing depends on it: a failure is only a note.
     fn try_write_state(&mut self, now: bool) {
-        if let Err(failure) = self.show(now) {
-            self.app.print.note(&failure.to_string());
+        if let Err(failure) = self.write_state(now) {
+            self.app.print.print_note(&failure.to_string());
         }
     }
 
     /// Writes the session's state file for readers of its folder.
-    fn show(&mut self, now: bool) -> Result<(), Diagnostics> {
+    fn write_state(&mut self, now: bool) -> Result<(), Diagnostics> {
         let late = self.shown.is_none_or(|shown| shown.elapsed() >= SHOW);
         if self.folder.can_show_state() && (now || late) {
             self.shown = Some(Instant::now());
-            self.folder.show(&self.plan, &self.state, &self.last_event)?;
+            self.folder.write_state(&self.plan, &self.state, &self.last_event)?;
         }
         Ok(())
     }
@@ -590,12 +593,12 @@ impl<'a> FlowDriver<'a> {
         }
         // While a flow waits or is left alone, a person may edit its documents.
         match self.app.refuse_below_guard() {
-            Ok(()) if self.state.is_paused() => self.look(self.app.caller())?,
+            Ok(()) if self.state.is_paused() => self.check_documents(self.app.caller())?,
             Ok(()) => self.record_unattended_changes()?,
             Err(_) => {}
         }
         if !self.state.strayed.is_empty() && !matches!(self.state.at, FlowStatus::Waiting { .. }) {
-            let why = says(&strayed_error(&self.state));
+            let why = render_failures(&strayed_error(&self.state));
             return self.apply_event(FlowEvent::Failed { entry: self.state.entry, why }, DecidedBy::Flow);
         }
         let cleared = self.clear_lanes()?;
@@ -627,10 +630,10 @@ impl<'a> FlowDriver<'a> {
                 continue;
             };
             let mut evidence = evidence.clone();
-            let worktree = self.state.worktrees();
-            let job = self.job(entry, &self.state.phase, lane.lane.clone(), worktree)?;
-            self.forget(&id);
-            let account = self.ledger.account(run).map_err(failure)?;
+            let worktree = self.state.has_worktrees();
+            let job = self.lane_job(entry, &self.state.phase, lane.lane.clone(), worktree)?;
+            self.remove_lane(&id);
+            let account = self.ledger.run_summary(run).map_err(ledger_diagnostics)?;
             if job.is_clean(self.app, &account)? {
                 evidence.insert("clean".into());
                 lanes.insert(id, evidence);
@@ -649,7 +652,7 @@ impl<'a> FlowDriver<'a> {
         decision: FlowDecision,
         by: DecidedBy,
     ) -> Result<Vec<FlowAction>, Diagnostics> {
-        self.look(by)?;
+        self.check_documents(by)?;
         self.apply_event(FlowEvent::Decided { decision }, by)
     }
 
@@ -664,9 +667,9 @@ impl<'a> FlowDriver<'a> {
 }
 
 /// Renders failures as lines for a person. They are recorded, so they must not contain secrets.
-fn says(Diagnostics(diags): &Diagnostics) -> Vec<String> {
+fn render_failures(Diagnostics(diags): &Diagnostics) -> Vec<String> {
     let line = |diag: &Diagnostic| {
-        let text = mask_addresses(&masked(diag).to_string());
+        let text = mask_addresses(&mask_diagnostic(diag).to_string());
         let parts = text.lines().map(|line| line.trim_start_matches([' ', '=']).trim_end());
         parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
     };

@@ -18,7 +18,7 @@ pub(super) enum GivenId {
 }
 
 impl GivenId {
-    fn of(word: &[u8]) -> Self {
+    fn from_word(word: &[u8]) -> Self {
         let parsed: Option<RequestId> = serde_json::from_slice(word).ok();
         match parsed {
             Some(RequestId::String(_)) => Self::Plain(word.to_vec()),
@@ -89,14 +89,14 @@ impl IdScan {
 
     pub(super) fn read(&mut self, bytes: &[u8]) {
         for byte in bytes {
-            self.step(*byte);
+            self.read_byte(*byte);
             self.at += 1;
         }
     }
 
-    fn step(&mut self, byte: u8) {
+    fn read_byte(&mut self, byte: u8) {
         if self.in_string {
-            self.keep(byte);
+            self.keep_byte(byte);
             match byte {
                 _ if self.escaped => self.escaped = false,
                 b'\\' => self.escaped = true,
@@ -108,27 +108,27 @@ impl IdScan {
         match byte {
             b'"' => {
                 self.in_string = true;
-                self.keep(byte);
+                self.keep_byte(byte);
             }
             b'{' | b'[' => {
                 self.is_bad |= self.depth == 1;
                 self.depth += 1;
             }
             b'}' | b']' => {
-                self.value_ends();
+                self.end_value();
                 self.depth = self.depth.saturating_sub(1);
             }
-            b',' => self.value_ends(),
+            b',' => self.end_value(),
             b':' if self.depth == 1 => {
                 self.is_id = self.word == br#""id""#;
-                self.forget();
+                self.clear_word();
             }
             b' ' | b'\t' | b'\r' | b'\n' => {}
-            byte => self.keep(byte),
+            byte => self.keep_byte(byte),
         }
     }
 
-    fn keep(&mut self, byte: u8) {
+    fn keep_byte(&mut self, byte: u8) {
         if self.depth != 1 {
             return;
         }
@@ -142,25 +142,25 @@ impl IdScan {
         }
     }
 
-    fn value_ends(&mut self) {
+    fn end_value(&mut self) {
         if self.depth == 1 {
             if std::mem::take(&mut self.is_id) {
                 // `word` lacks whitespace, so `1 2` would become a number.
                 let is_bad = self.is_bad || self.place.len() != self.word.len();
-                self.found = if is_bad { GivenId::Bad } else { GivenId::of(&self.word) };
+                self.found = if is_bad { GivenId::Bad } else { GivenId::from_word(&self.word) };
                 self.found_at = Some(self.place.clone());
             }
-            self.forget();
+            self.clear_word();
         }
     }
 
-    fn forget(&mut self) {
+    fn clear_word(&mut self) {
         self.word.clear();
         self.is_bad = false;
     }
 
     /// Returns the id and its byte range.
-    pub(super) fn found(self) -> (GivenId, Option<Range<usize>>) {
+    pub(super) fn finish(self) -> (GivenId, Option<Range<usize>>) {
         (self.found, self.found_at)
     }
 }
@@ -169,11 +169,11 @@ impl IdScan {
 mod tests {
     use super::*;
 
-    fn id(message: &str) -> GivenId {
+    fn scan_id(message: &str) -> GivenId {
         let mut scan = IdScan::default();
         // In pieces, as from a pipe.
         message.as_bytes().chunks(3).for_each(|part| scan.read(part));
-        let (id, place) = scan.found();
+        let (id, place) = scan.finish();
         if let (Some(echo), Some(place)) = (id.echo(), place) {
             assert_eq!(echo, &message.as_bytes()[place]);
         }
@@ -183,19 +183,19 @@ mod tests {
     #[test]
     fn id_is_found_at_any_position() {
         let plain = |text: &str| GivenId::Plain(text.into());
-        assert_eq!(id(r#"{"jsonrpc":"2.0","id":7,"method":"x"}"#), plain("7"));
+        assert_eq!(scan_id(r#"{"jsonrpc":"2.0","id":7,"method":"x"}"#), plain("7"));
         assert_eq!(
-            id(r#"{"method":"x","params":{"id":1,"a":["id",2]},"id" : "seven"}"#),
+            scan_id(r#"{"method":"x","params":{"id":1,"a":["id",2]},"id" : "seven"}"#),
             plain(r#""seven""#)
         );
-        assert_eq!(id(r#"{"params":{"text":"\",\"id\":3,"},"id":-4}"#), plain("-4"));
-        assert_eq!(id(r#"{"a":"id","b":1}"#), GivenId::None);
-        assert_eq!(id(r#"{"method":"x","params":[]}"#), GivenId::None);
+        assert_eq!(scan_id(r#"{"params":{"text":"\",\"id\":3,"},"id":-4}"#), plain("-4"));
+        assert_eq!(scan_id(r#"{"a":"id","b":1}"#), GivenId::None);
+        assert_eq!(scan_id(r#"{"method":"x","params":[]}"#), GivenId::None);
     }
 
     #[test]
     fn ids_are_classified_by_kind() {
-        let of = |text: &str| id(&format!(r#"{{"id":{text},"method":"x"}}"#));
+        let of = |text: &str| scan_id(&format!(r#"{{"id":{text},"method":"x"}}"#));
         for odd in
             ["1.5", "1.0", "-0", "-0.0", "1e2", "1E-7", "1e400", "9223372036854775808", "-1e+30", "0.1"]
         {

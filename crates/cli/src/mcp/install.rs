@@ -13,8 +13,8 @@ use toml_edit::{Array, DocumentMut, Item, Table, value};
 
 use crate::app::AppContext;
 use crate::failure::CommandResult;
-use crate::inputs::from_to;
-use crate::session::{SessionDir, failed, open};
+use crate::inputs::relative_path;
+use crate::session::{SessionDir, open_folder, write_error};
 use crate::state;
 use crate::write::write_out;
 
@@ -33,52 +33,58 @@ pub(crate) enum McpClient {
 /// Name of the server in the configuration; agents see it in the names of its tools.
 const NAME: &str = "callsheet";
 
-pub(crate) fn change(
+pub(crate) fn install(
     app: &AppContext<'_>,
     client: McpClient,
     session: &SessionDir,
     role: Option<&str>,
     write: bool,
 ) -> CommandResult {
-    let (file, shown) = client.file(app)?;
+    let (file, shown) = client.config_file(app)?;
     // A file of a repository may be a link to anywhere, so it is read and written only inside the project.
     let of_project = file.strip_prefix(&app.project).ok().and_then(Path::to_str);
     let of_project = of_project.filter(|_| client.is_of_project());
     let limit = app.config.max_file_bytes.value;
     let old = match of_project {
-        Some(path) => open(&app.project)?.read(path, limit).map_err(|error| bad(&shown, &error))?,
-        None => read_file(&file, limit).map_err(|error| bad(&shown, &error))?.map(|text| text.to_string()),
+        Some(path) => {
+            open_folder(&app.project)?.read(path, limit).map_err(|error| bad_file_error(&shown, &error))?
+        }
+        None => read_file(&file, limit)
+            .map_err(|error| bad_file_error(&shown, &error))?
+            .map(|text| text.to_string()),
     };
     let old = old.unwrap_or_default();
-    let new = client.with_entry(&old, &arguments(client, session, role)).map_err(|why| bad(&shown, &why))?;
+    let new = client
+        .with_entry(&old, &server_arguments(client, session, role))
+        .map_err(|why| bad_file_error(&shown, &why))?;
     let diff = TextDiff::from_lines(&old, &new);
     let diff =
         if old == new { String::new() } else { diff.unified_diff().header(&shown, &shown).to_string() };
     let written = write && old != new;
     match of_project.filter(|_| written) {
         Some(path) => {
-            let changed = open(&app.project)?.update(path, limit, |now| match now == old {
+            let changed = open_folder(&app.project)?.update(path, limit, |now| match now == old {
                 true => (new.clone(), true),
                 false => (now.to_owned(), false),
             });
-            if !changed.map_err(|error| failed(&error))? {
-                return Err(bad(&shown, &"it was changed meanwhile"));
+            if !changed.map_err(|error| write_error(&error))? {
+                return Err(bad_file_error(&shown, &"it was changed meanwhile"));
             }
         }
         None if written => {
             if let Some(folder) = file.parent() {
                 let made = fs::create_dir_all(folder);
-                made.map_err(|error| state::failed(folder, &error))?;
+                made.map_err(|error| state::path_error(folder, &error))?;
             }
             write_out(&app.project, &file, new.as_bytes())?;
         }
         None => {}
     }
     if app.print.json {
-        return app.print.value(&json!({ "file": shown, "change": diff, "written": written }));
+        return app.print.print_value(&json!({ "file": shown, "change": diff, "written": written }));
     }
-    app.print.data(diff.as_bytes())?;
-    app.print.say(&match (old == new, written) {
+    app.print.write_data(diff.as_bytes())?;
+    app.print.print_status(&match (old == new, written) {
         (true, _) => format!("{shown} has it already"),
         (false, true) => format!("written to {shown}"),
         (false, false) => format!("nothing was written; --write writes this to {shown}"),
@@ -86,17 +92,17 @@ pub(crate) fn change(
     Ok(0)
 }
 
-fn bad(file: &str, why: &dyn std::fmt::Display) -> Diagnostics {
+fn bad_file_error(file: &str, why: &dyn std::fmt::Display) -> Diagnostics {
     let message = format!("`{file}` cannot be used: {why}");
     Diagnostic::error(Code::ConfigBad, message).hint("it was left as it is").into()
 }
 
 /// Returns the arguments that start the server. A file in the user's home names the project; a file in the
 /// project need not.
-fn arguments(client: McpClient, session: &SessionDir, role: Option<&str>) -> Vec<String> {
+fn server_arguments(client: McpClient, session: &SessionDir, role: Option<&str>) -> Vec<String> {
     let mut arguments: Vec<String> = Vec::new();
     let way = if client.is_of_project() {
-        from_to(&session.project, &session.dir)
+        relative_path(&session.project, &session.dir)
     } else {
         arguments.extend(["--project".into(), session.project.display().to_string()]);
         session.dir.display().to_string()
@@ -112,8 +118,8 @@ impl McpClient {
     }
 
     /// Returns the path of the client's configuration, and its form for display.
-    fn file(self, app: &AppContext<'_>) -> Result<(PathBuf, String), Diagnostics> {
-        let of_project = |file: &str| Ok((app.project.join(file), app.shown_here(file)));
+    fn config_file(self, app: &AppContext<'_>) -> Result<(PathBuf, String), Diagnostics> {
+        let of_project = |file: &str| Ok((app.project.join(file), app.path_from_here(file)));
         let of_user = |variable: &str, folder: &str, file: &str| {
             let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
             let home = set(variable).or_else(|| Some(set("HOME")?.join(folder)));

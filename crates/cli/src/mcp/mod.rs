@@ -9,5 +9,5 @@ mod resources;
 mod server;
 mod transport;
 
-pub(crate) use install::{McpClient, change};
+pub(crate) use install::{McpClient, install};
 pub(crate) use server::{SessionServer, SubmittingRun, serve};

@@ -8,25 +8,25 @@ use callsheet_core::library::template::{Template, TemplateNotation};
 use callsheet_core::render::render;
 use callsheet_core::secrets::{Gate, SecretRules};
 use callsheet_core::{Request, SharedText, Sources as _, candidates, compose, read_recipe};
-use callsheet_lint::catalog::{TemplateSummary, templates};
+use callsheet_lint::catalog::{TemplateSummary, list_templates};
 use rmcp::model::{GetPromptResult, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::{Map, Value};
 
 use super::server::SessionServer;
-use crate::inputs::{from_to, is_in_git};
+use crate::inputs::{is_in_git, relative_path};
 
 /// The task in words, an argument of every prompt.
 const INSTRUCTIONS: &str = "instructions";
 
 pub(super) fn list(server: &SessionServer) -> Vec<Prompt> {
     let session = &server.session;
-    let templates = templates(&session.disk, &session.layout);
-    templates.iter().filter_map(|template| prompt(server, template)).collect()
+    let templates = list_templates(&session.disk, &session.layout);
+    templates.iter().filter_map(|template| describe_prompt(server, template)).collect()
 }
 
-fn prompt(server: &SessionServer, template: &TemplateSummary) -> Option<Prompt> {
-    let asked = request(template)?;
-    let derived = derived(server, asked.recipe.as_deref().unwrap_or_default());
+fn describe_prompt(server: &SessionServer, template: &TemplateSummary) -> Option<Prompt> {
+    let asked = request_for(template)?;
+    let derived = read_derived(server, asked.recipe.as_deref().unwrap_or_default());
     let text = server.session.disk.text(&template.source).ok()??;
     let notation = if template.path.starts_with("agents/") || template.path.starts_with("commands/") {
         TemplateNotation::Brackets
@@ -46,7 +46,7 @@ fn prompt(server: &SessionServer, template: &TemplateSummary) -> Option<Prompt> 
             None => argument,
         });
     }
-    for name in inputs(template, &derived) {
+    for name in derived_inputs(template, &derived) {
         arguments.push(PromptArgument::new(name).with_required(false));
     }
     if !template.variables.iter().any(|name| name == INSTRUCTIONS) {
@@ -56,7 +56,7 @@ fn prompt(server: &SessionServer, template: &TemplateSummary) -> Option<Prompt> 
 }
 
 /// Returns the slots that the recipe derives, by name.
-fn derived(server: &SessionServer, recipe: &str) -> BTreeMap<String, DeriveSpec> {
+fn read_derived(server: &SessionServer, recipe: &str) -> BTreeMap<String, DeriveSpec> {
     let session = &server.session;
     let places = candidates(&format!("recipes/{recipe}.toml"), &session.layout);
     let found = places.iter().find_map(|id| Some((id, session.disk.text(id).ok()??)));
@@ -65,7 +65,10 @@ fn derived(server: &SessionServer, recipe: &str) -> BTreeMap<String, DeriveSpec>
 }
 
 /// Returns the inputs of a template's derived values, each once.
-fn inputs(template: &TemplateSummary, derived: &BTreeMap<String, DeriveSpec>) -> BTreeSet<&'static str> {
+fn derived_inputs(
+    template: &TemplateSummary,
+    derived: &BTreeMap<String, DeriveSpec>,
+) -> BTreeSet<&'static str> {
     let asked = template.variables.iter().filter_map(|name| derived.get(name));
     let inputs = asked.flat_map(|derive| derive.from.inputs().iter().copied());
     inputs.filter(|name| !template.variables.iter().any(|known| known == name)).collect()
@@ -77,15 +80,16 @@ pub(super) fn get(
     arguments: &Map<String, Value>,
 ) -> Result<GetPromptResult, Diagnostics> {
     let session = &server.session;
-    let templates = templates(&session.disk, &session.layout);
+    let templates = list_templates(&session.disk, &session.layout);
     let found = templates.iter().find(|template| template.path == name);
-    let Some((template, mut asked)) = found.and_then(|template| Some((template, request(template)?))) else {
-        let known = || templates.iter().filter(|template| request(template).is_some());
+    let Some((template, mut asked)) = found.and_then(|template| Some((template, request_for(template)?)))
+    else {
+        let known = || templates.iter().filter(|template| request_for(template).is_some());
         let wrong = Diagnostic::error(Code::TemplateNotFound, format!("there is no prompt `{name}`"));
         return Err(wrong.suggest(name, known().map(|template| template.path.as_str())).into());
     };
-    let derived = derived(server, asked.recipe.as_deref().unwrap_or_default());
-    let inputs = inputs(template, &derived);
+    let derived = read_derived(server, asked.recipe.as_deref().unwrap_or_default());
+    let inputs = derived_inputs(template, &derived);
     for (key, value) in arguments {
         let Value::String(text) = value else {
             let message = format!("the argument `{key}` is no text");
@@ -110,12 +114,12 @@ pub(super) fn get(
     asked.layout = session.layout.clone();
     asked.mcp = true;
     asked.no_git = !is_in_git(&session.project);
-    asked.session = Some(from_to(&session.project, &session.dir)).filter(|way| way != ".");
+    asked.session = Some(relative_path(&session.project, &session.dir)).filter(|way| way != ".");
     let rules = SecretRules::load(&session.disk, &session.layout)?;
     let gate = Gate::new(&rules, server.secrets);
-    gate.request(&mut asked);
-    let composed =
-        compose(&asked, &gate.sources(&session.disk)).map_err(|failure| gate.mask_diagnostics(failure))?;
+    gate.scan_request(&mut asked);
+    let composed = compose(&asked, &gate.wrap_sources(&session.disk))
+        .map_err(|failure| gate.mask_diagnostics(failure))?;
     let rendered = render(&composed.prompt, composed.prompt.format, None)?;
     gate.judge(&asked, &composed.prompt, &rendered)?;
     let message = PromptMessage::new_text(Role::User, rendered.text);
@@ -128,7 +132,7 @@ pub(super) fn get(
 
 /// Returns the request whose main template is this one. Fragments, which are only used inside other
 /// templates, have none.
-fn request(template: &TemplateSummary) -> Option<Request> {
+fn request_for(template: &TemplateSummary) -> Option<Request> {
     let (folder, name) = template.path.rsplit_once('/')?;
     let name = Some(name.to_owned());
     let of = |recipe: &str| Request { recipe: Some(recipe.to_owned()), ..Request::default() };

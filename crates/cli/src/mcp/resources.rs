@@ -12,10 +12,10 @@ const SCHEME: &str = "session:///";
 const LIMITS: ListingLimits = ListingLimits { depth: 16, entries: 1000, ignored: false };
 
 pub(super) fn list(session: &SessionDir) -> Result<Vec<Resource>, Diagnostics> {
-    let root = SourceId::new(SourceRoot::Session, ".").map_err(|error| unreadable(".", &error))?;
-    let listing = session.disk.list(&root, LIMITS).map_err(|error| unreadable(".", &error))?;
+    let root = SourceId::new(SourceRoot::Session, ".").map_err(|error| unreadable_error(".", &error))?;
+    let listing = session.disk.list(&root, LIMITS).map_err(|error| unreadable_error(".", &error))?;
     let files = listing.unwrap_or_default().entries.into_iter().filter(|entry| !entry.dir);
-    let resource = |path: String| Resource::new(uri(&path), path.clone()).with_mime_type(mime_type(&path));
+    let resource = |path: String| Resource::new(to_uri(&path), path.clone()).with_mime_type(mime_type(&path));
     Ok(files.map(|entry| resource(entry.path)).collect())
 }
 
@@ -23,14 +23,15 @@ pub(super) fn read(session: &SessionDir, uri: &str) -> Result<ReadResourceResult
     let not_there = || -> Diagnostics {
         Diagnostic::error(Code::InputNotFound, format!("there is no resource `{uri}`")).into()
     };
-    let path = uri.strip_prefix(SCHEME).and_then(decoded).ok_or_else(not_there)?;
-    let id = SourceId::new(SourceRoot::Session, &path).map_err(|error| unreadable(&path, &error))?;
-    let text = session.disk.text(&id).map_err(|error| unreadable(&path, &error))?.ok_or_else(not_there)?;
+    let path = uri.strip_prefix(SCHEME).and_then(decode_path).ok_or_else(not_there)?;
+    let id = SourceId::new(SourceRoot::Session, &path).map_err(|error| unreadable_error(&path, &error))?;
+    let text =
+        session.disk.text(&id).map_err(|error| unreadable_error(&path, &error))?.ok_or_else(not_there)?;
     let contents = ResourceContents::text(text.as_str(), uri).with_mime_type(mime_type(&path));
     Ok(ReadResourceResult::new(vec![contents]))
 }
 
-fn unreadable(path: &str, error: &dyn std::fmt::Display) -> Diagnostics {
+fn unreadable_error(path: &str, error: &dyn std::fmt::Display) -> Diagnostics {
     Diagnostic::error(Code::InputUnreadable, format!("`{path}` cannot be used: {error}")).into()
 }
 
@@ -43,7 +44,7 @@ fn mime_type(path: &str) -> &'static str {
     }
 }
 
-fn uri(path: &str) -> String {
+fn to_uri(path: &str) -> String {
     let mut uri = SCHEME.to_owned();
     for byte in path.bytes() {
         match byte {
@@ -56,7 +57,7 @@ fn uri(path: &str) -> String {
     uri
 }
 
-fn decoded(path: &str) -> Option<String> {
+fn decode_path(path: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.bytes();
     while let Some(byte) = rest.next() {

@@ -2,10 +2,10 @@
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::library::contract::Contract;
-use callsheet_core::library::lookup::role_names;
+use callsheet_core::library::lookup::list_roles;
 use callsheet_core::record::{Id, sha256};
 use callsheet_core::secrets::SecretMode;
-use callsheet_core::submission::schema;
+use callsheet_core::submission::build_schema;
 use callsheet_run::{SubmissionPermission, SubmissionRequest, ask_guard};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::transport::StdioTransport;
 use super::{prompts, resources};
 use crate::failure::CommandResult;
-use crate::session::{SessionDir, reasons};
+use crate::session::{SessionDir, refusal_reasons};
 use crate::state::RunDir;
 
 /// A session and the permissions of its client.
@@ -42,13 +42,13 @@ pub(crate) struct SessionServer {
 pub(crate) struct SubmittingRun {
     pub(crate) id: Id,
     pub(crate) role: Option<String>,
-    pub(crate) desk: RunDir,
+    pub(crate) run_dir: RunDir,
 }
 
 impl SubmittingRun {
     /// Accepts a submission once, from a process below the guard of an active run. Writes nothing if the
     /// guard does not agree.
-    fn take(&self, session: &SessionDir, tool: &str, data: &Value) -> Result<Value, Diagnostics> {
+    fn submit(&self, session: &SessionDir, tool: &str, data: &Value) -> Result<Value, Diagnostics> {
         let refused = |why: String| -> Diagnostics {
             let message = format!("run {} accepts no submission from here: {why}", self.id);
             let hint = "only the agent of a run submits for it, and only until it ends";
@@ -61,14 +61,14 @@ impl SubmittingRun {
             session: session.dir.clone(),
             role: self.role.clone(),
         };
-        match ask_guard(self.desk.dir(), &request).map_err(refused)? {
+        match ask_guard(self.run_dir.dir(), &request).map_err(refused)? {
             SubmissionPermission::Before(done) => Ok(done),
             SubmissionPermission::Granted(open) => {
                 let done = match session.submit(tool, data) {
                     Ok(done) => done.to_json(),
                     Err(failure) => {
                         // The agent gets the error below in any case, and may correct itself.
-                        let _ = open.refuse(reasons(&failure, Some(tool)));
+                        let _ = open.refuse(refusal_reasons(&failure, Some(tool)));
                         return Err(failure);
                     }
                 };
@@ -110,9 +110,11 @@ impl ServerHandler for SessionServer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let roles = role_names(&self.session.disk, &self.session.layout);
+        let roles = list_roles(&self.session.disk, &self.session.layout);
         let tools = self.tools.iter().filter_map(|(name, contract)| {
-            let Value::Object(schema) = schema(contract.submission.as_ref()?, &roles) else { return None };
+            let Value::Object(schema) = build_schema(contract.submission.as_ref()?, &roles) else {
+                return None;
+            };
             Some(Tool::new(name.clone(), contract.description.clone(), schema))
         });
         Ok(ListToolsResult::with_all_items(tools.collect()))
@@ -131,11 +133,11 @@ impl ServerHandler for SessionServer {
                 Diagnostic::error(Code::SubmissionBad, format!("there is no tool `{}`", request.name))
                     .suggest(&request.name, names.iter().copied())
                     .hint(format!("tools that exist: {}", names.join(", ")));
-            return Err(invalid(&wrong.into()));
+            return Err(invalid_params(&wrong.into()));
         }
         let data = Value::Object(request.arguments.unwrap_or_default());
         let taken = match &self.run {
-            Some(run) => run.take(&self.session, &request.name, &data),
+            Some(run) => run.submit(&self.session, &request.name, &data),
             None => self.session.submit(&request.name, &data).map(|done| done.to_json()),
         };
         let result = match taken {
@@ -159,7 +161,9 @@ impl ServerHandler for SessionServer {
         _: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
-        prompts::get(self, &request.name, &arguments).map(Into::into).map_err(|failure| invalid(&failure))
+        prompts::get(self, &request.name, &arguments)
+            .map(Into::into)
+            .map_err(|failure| invalid_params(&failure))
     }
 
     async fn list_resources(
@@ -167,7 +171,7 @@ impl ServerHandler for SessionServer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let resources = resources::list(&self.session).map_err(|failure| invalid(&failure))?;
+        let resources = resources::list(&self.session).map_err(|failure| invalid_params(&failure))?;
         Ok(ListResourcesResult::with_all_items(resources))
     }
 
@@ -203,6 +207,6 @@ impl ServerHandler for SessionServer {
 const METHODS: [&str; 6] =
     ["tools/call", "tools/list", "prompts/get", "prompts/list", "resources/read", "resources/list"];
 
-fn invalid(failure: &Diagnostics) -> ErrorData {
+fn invalid_params(failure: &Diagnostics) -> ErrorData {
     ErrorData::new(ErrorCode::INVALID_PARAMS, failure.to_string(), None)
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, channel};
 
 use super::id::{GivenId, IdScan};
-use crate::print::message;
+use crate::print::write_message;
 
 /// Far above the size of any plan, and far below a harmful size.
 const MAX_MESSAGE: usize = 4 * 1024 * 1024;
@@ -51,7 +51,7 @@ impl StdioTransport {
         let (sender, lines) = channel(16);
         thread::spawn(move || {
             let mut input = io::stdin().lock();
-            while let Ok(Some(line)) = next_line(&mut input) {
+            while let Ok(Some(line)) = read_line(&mut input) {
                 if sender.blocking_send(line).is_err() {
                     break;
                 }
@@ -71,7 +71,7 @@ impl Transport<RoleServer> for StdioTransport {
         if matches!(item, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)) {
             self.open = self.open.saturating_sub(1);
         }
-        ready(self.written(&item).map_err(io::Error::from).and_then(|json| message(&json)))
+        ready(self.serialize(&item).map_err(io::Error::from).and_then(|json| write_message(&json)))
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
@@ -90,7 +90,7 @@ impl Transport<RoleServer> for StdioTransport {
                     why: format!("the message is larger than {MAX_MESSAGE} bytes"),
                 })),
                 InputLine::Whole(line) if line.trim_ascii().is_empty() => Err(None),
-                InputLine::Whole(line) => self.read(line),
+                InputLine::Whole(line) => self.parse_line(line),
             };
             match read {
                 Ok(message) => {
@@ -106,7 +106,7 @@ impl Transport<RoleServer> for StdioTransport {
                     }
                     return Some(message);
                 }
-                Err(Some(refusal)) => message(&refusal.json()).ok()?,
+                Err(Some(refusal)) => write_message(&refusal.to_json()).ok()?,
                 Err(None) => {}
             }
         }
@@ -128,7 +128,7 @@ struct MessageRefusal {
 impl MessageRefusal {
     /// Renders the refusal as JSON. It repeats the bytes of the given id; an invalid id becomes `null`, as
     /// JSON-RPC requires.
-    fn json(&self) -> Vec<u8> {
+    fn to_json(&self) -> Vec<u8> {
         let id = self.id.echo().unwrap_or(b"null");
         let error = json!({ "code": self.code.0, "message": self.why }).to_string();
         [br#"{"jsonrpc":"2.0","id":"#, id, br#","error":"#, error.as_bytes(), b"}"].concat()
@@ -137,21 +137,24 @@ impl MessageRefusal {
 
 impl StdioTransport {
     /// Parses the message in a line. The error is `None` for a malformed notification, which gets no answer.
-    fn read(&mut self, mut line: Vec<u8>) -> Result<RxJsonRpcMessage<RoleServer>, Option<MessageRefusal>> {
+    fn parse_line(
+        &mut self,
+        mut line: Vec<u8>,
+    ) -> Result<RxJsonRpcMessage<RoleServer>, Option<MessageRefusal>> {
         let mut scan = IdScan::default();
         scan.read(&line);
-        let (id, place) = scan.found();
+        let (id, place) = scan.finish();
         if let (GivenId::Odd(given), Some(place)) = (&id, place) {
             let name = format!("callsheet stand-in {}", self.replaced);
             self.replaced += 1;
             line.splice(place, format!("\"{name}\"").into_bytes());
             self.stand_ins.insert(name, given.clone());
         }
-        serde_json::from_slice(&line).map_err(|error| refusal(&line, id, &error))
+        serde_json::from_slice(&line).map_err(|error| refuse_line(&line, id, &error))
     }
 
     /// Serializes a message, with the id that the client gave.
-    fn written(&mut self, item: &TxJsonRpcMessage<RoleServer>) -> serde_json::Result<Vec<u8>> {
+    fn serialize(&mut self, item: &TxJsonRpcMessage<RoleServer>) -> serde_json::Result<Vec<u8>> {
         let id = match item {
             JsonRpcMessage::Response(response) => Some(&response.id),
             JsonRpcMessage::Error(error) => error.id.as_ref(),
@@ -166,7 +169,7 @@ impl StdioTransport {
         let mut scan = IdScan::default();
         scan.read(&json);
         let mut json = json;
-        if let (_, Some(place)) = scan.found() {
+        if let (_, Some(place)) = scan.finish() {
             json.splice(place, given);
         }
         Ok(json)
@@ -174,7 +177,7 @@ impl StdioTransport {
 }
 
 /// Returns the answer to a line that is not a message; `None` if it looks like a notification.
-fn refusal(line: &[u8], id: GivenId, error: &serde_json::Error) -> Option<MessageRefusal> {
+fn refuse_line(line: &[u8], id: GivenId, error: &serde_json::Error) -> Option<MessageRefusal> {
     match serde_json::from_slice::<Value>(line) {
         // `serde_json` also decodes an `id` key that is spelled with escapes.
         Ok(value) if value.get("method").is_some() && value.get("id").is_none() => None,
@@ -192,7 +195,7 @@ fn refusal(line: &[u8], id: GivenId, error: &serde_json::Error) -> Option<Messag
 }
 
 /// Reads the next line without its line end; `None` at the end of the input.
-fn next_line(input: &mut impl io::BufRead) -> io::Result<Option<InputLine>> {
+fn read_line(input: &mut impl io::BufRead) -> io::Result<Option<InputLine>> {
     let mut line = Vec::new();
     let mut scan: Option<IdScan> = None;
     loop {
@@ -219,7 +222,7 @@ fn next_line(input: &mut impl io::BufRead) -> io::Result<Option<InputLine>> {
         input.consume(read);
         if is_whole {
             return Ok(Some(match scan {
-                Some(scan) => InputLine::TooLarge(scan.found().0),
+                Some(scan) => InputLine::TooLarge(scan.finish().0),
                 None => InputLine::Whole(line),
             }));
         }
@@ -235,7 +238,7 @@ mod tests {
         let large = format!(r#"{{"id":1,"text":"{}"}}"#, "x".repeat(MAX_MESSAGE));
         let text = format!("{large}\n{{\"id\":2}}\n{large}");
         let mut input = io::BufReader::new(text.as_bytes());
-        let mut next = || match next_line(&mut input).unwrap() {
+        let mut next = || match read_line(&mut input).unwrap() {
             Some(InputLine::TooLarge(id)) => Some((true, id.echo().unwrap_or_default().to_vec())),
             Some(InputLine::Whole(line)) => Some((false, line)),
             None => None,

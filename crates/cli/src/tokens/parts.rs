@@ -20,10 +20,10 @@ pub(crate) struct CountedParts(Vec<(Range<usize>, usize)>);
 
 impl CountedParts {
     pub(crate) fn new(text: &str, count: CountFunction<'_>) -> Self {
-        Self::of_parts(text, &parts(text, PART), count)
+        Self::from_parts(text, &split_text(text, PART), count)
     }
 
-    fn of_parts(text: &str, parts: &[Range<usize>], count: CountFunction<'_>) -> Self {
+    fn from_parts(text: &str, parts: &[Range<usize>], count: CountFunction<'_>) -> Self {
         let next = AtomicUsize::new(0);
         let work = || {
             let mut counted = Vec::new();
@@ -51,7 +51,7 @@ impl CountedParts {
     }
 
     /// Returns the number of tokens of the whole text.
-    pub(crate) fn all(&self) -> usize {
+    pub(crate) fn total(&self) -> usize {
         self.0.iter().map(|(_, tokens)| tokens).sum()
     }
 
@@ -71,10 +71,10 @@ impl CountedParts {
 }
 
 /// Splits the text into parts of `least` bytes or more; the last one may be shorter.
-fn parts(text: &str, least: usize) -> Vec<Range<usize>> {
+fn split_text(text: &str, least: usize) -> Vec<Range<usize>> {
     let mut parts = Vec::with_capacity(text.len() / least + 1);
     let mut start = 0;
-    while let Some(end) = cut(text.as_bytes(), start + least) {
+    while let Some(end) = find_cut(text.as_bytes(), start + least) {
         parts.push(start..end);
         start = end;
     }
@@ -88,7 +88,7 @@ fn parts(text: &str, least: usize) -> Vec<Range<usize>> {
 /// Either the word with the first character excludes the line feeds, which then form their own word, or that
 /// word is punctuation and ends with them. The next character is not whitespace, not a line end and not a
 /// slash, which `o200k_base` also adds to such a word.
-fn cut(text: &[u8], mut from: usize) -> Option<usize> {
+fn find_cut(text: &[u8], mut from: usize) -> Option<usize> {
     while let Some(found) = text.get(from..)?.iter().position(|byte| *byte == b'\n') {
         let first = from + found;
         let after = first + text[first..].iter().take_while(|byte| **byte == b'\n').count();
@@ -106,16 +106,16 @@ pub(super) mod tests {
     use super::*;
 
     /// Counts the text in as many parts as possible.
-    pub(in crate::tokens) fn smallest(text: &str, count: CountFunction<'_>) -> CountedParts {
-        CountedParts::of_parts(text, &parts(text, 1), count)
+    pub(in crate::tokens) fn count_smallest_parts(text: &str, count: CountFunction<'_>) -> CountedParts {
+        CountedParts::from_parts(text, &split_text(text, 1), count)
     }
 
     #[test]
     fn text_splits_between_visible_lines() {
         let text = "one\ntwo;\n\nthree \nfour\n  five\n/six\r\nseven\néight\nnine";
-        let cut: Vec<&str> = parts(text, 1).into_iter().map(|part| &text[part]).collect();
+        let cut: Vec<&str> = split_text(text, 1).into_iter().map(|part| &text[part]).collect();
         assert_eq!(cut, ["one\n", "two;\n\n", "three \nfour\n  five\n/six\r\nseven\néight\n", "nine"]);
-        assert_eq!(parts("", 1).len(), 1);
-        assert_eq!(parts("a\nb", 2).len(), 1);
+        assert_eq!(split_text("", 1).len(), 1);
+        assert_eq!(split_text("a\nb", 2).len(), 1);
     }
 }

@@ -32,7 +32,7 @@ const OPERATORS: &[&str] =
     &[" = ", " += ", "->", " => ", "::", ".", "(", ")", " && ", "!=", "<<", ";", ", ", "?", "//", "/*"];
 const LINE_ENDS: &[&str] = &["\n", "\n", "\n", "\r\n", "\n\n", " \n", "\t\n", "\n\n\n\n", "\r"];
 
-fn code(dice: &mut Dice, out: &mut String) {
+fn push_code(dice: &mut Dice, out: &mut String) {
     let indent = dice.pick(&["", "    ", "        ", "\t", "\t\t", "   "]);
     out.push_str(indent);
     let keywords = [
@@ -59,7 +59,7 @@ fn code(dice: &mut Dice, out: &mut String) {
     out.push_str(dice.pick(LINE_ENDS));
 }
 
-fn prose(dice: &mut Dice, out: &mut String) {
+fn push_prose(dice: &mut Dice, out: &mut String) {
     let words = [
         "the",
         "Budget",
@@ -107,7 +107,7 @@ fn prose(dice: &mut Dice, out: &mut String) {
     out.push_str(dice.pick(LINE_ENDS));
 }
 
-fn cjk(dice: &mut Dice, out: &mut String) {
+fn push_cjk(dice: &mut Dice, out: &mut String) {
     let ranges = [
         0x4e00..=0x9fff,
         0x3041..=0x3096,
@@ -130,7 +130,7 @@ fn cjk(dice: &mut Dice, out: &mut String) {
     out.push_str(dice.pick(LINE_ENDS));
 }
 
-fn emoji(dice: &mut Dice, out: &mut String) {
+fn push_emoji(dice: &mut Dice, out: &mut String) {
     let known = ["👩‍💻", "🏳️‍🌈", "🇯🇵", "👍🏽", "1️⃣", "🦀", "👨‍👩‍👧‍👦", "❤️", "☎", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", " ", "ok", ":)", "!"];
     for _ in 0..=dice.roll(20) {
         if dice.roll(3) == 0 {
@@ -143,7 +143,7 @@ fn emoji(dice: &mut Dice, out: &mut String) {
     out.push_str(dice.pick(LINE_ENDS));
 }
 
-fn base64(dice: &mut Dice, out: &mut String) {
+fn push_base64(dice: &mut Dice, out: &mut String) {
     let alphabet: Vec<char> = ('A'..='Z').chain('a'..='z').chain('0'..='9').chain(['+', '/']).collect();
     let width = [64, 76, 4000, 3][dice.roll(4)];
     for _ in 0..dice.roll(width) + 1 {
@@ -173,8 +173,8 @@ const ODD: &[&str] = &[
     "                                ",
 ];
 
-fn file(at: usize) -> String {
-    let kinds = [code, prose, cjk, emoji, base64];
+fn generate_file(at: usize) -> String {
+    let kinds = [push_code, push_prose, push_cjk, push_emoji, push_base64];
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15 ^ ((at as u64 + 1) << 20));
     let mut text = String::new();
     for _ in 0..dice.roll(80) {
@@ -186,18 +186,21 @@ fn file(at: usize) -> String {
     text
 }
 
-fn exact(encoding: TokenEncoding) -> TokenCounter {
+fn exact_counter(encoding: TokenEncoding) -> TokenCounter {
     TokenCounter(TokenizerSpec { encoding, ..TokenizerSpec::default() })
 }
 
 /// Returns the files on which `count` and the independent counter disagree.
-fn disagreements(encoding: TokenEncoding, count: impl Fn(&str) -> usize) -> impl Iterator<Item = String> {
+fn find_disagreements(
+    encoding: TokenEncoding,
+    count: impl Fn(&str) -> usize,
+) -> impl Iterator<Item = String> {
     let other = match encoding {
         TokenEncoding::Cl100kBase => bpe_openai::cl100k_base(),
         TokenEncoding::O200kBase => bpe_openai::o200k_base(),
     };
     (0..FILES).filter_map(move |at| {
-        let text = file(at);
+        let text = generate_file(at);
         let (ours, theirs) = (count(&text), other.count(text.as_str()));
         (ours != theirs).then(|| format!("file {at}: {ours}, and the other counter says {theirs}"))
     })
@@ -206,8 +209,8 @@ fn disagreements(encoding: TokenEncoding, count: impl Fn(&str) -> usize) -> impl
 #[test]
 fn encodings_agree_with_independent_counter() {
     for encoding in [TokenEncoding::Cl100kBase, TokenEncoding::O200kBase] {
-        let counter = exact(encoding);
-        let wrong: Vec<String> = disagreements(encoding, |text| counter.count(text)).collect();
+        let counter = exact_counter(encoding);
+        let wrong: Vec<String> = find_disagreements(encoding, |text| counter.count(text)).collect();
         assert_eq!(wrong, Vec::<String>::new(), "{}", encoding.name());
     }
 }
@@ -215,13 +218,13 @@ fn encodings_agree_with_independent_counter() {
 #[test]
 fn parts_add_up_to_whole_text() {
     for encoding in [TokenEncoding::Cl100kBase, TokenEncoding::O200kBase] {
-        let counter = exact(encoding);
-        let exactly = |text: &str| counter.exactly(text);
+        let counter = exact_counter(encoding);
+        let exactly = |text: &str| counter.count_exactly(text);
         let mut dice = Dice(1);
         for at in (0..FILES).step_by(7) {
-            let text = file(at);
-            let counted = parts::tests::smallest(&text, &exactly);
-            assert_eq!(counted.all(), exactly(&text), "file {at}, {}", encoding.name());
+            let text = generate_file(at);
+            let counted = parts::tests::count_smallest_parts(&text, &exactly);
+            assert_eq!(counted.total(), exactly(&text), "file {at}, {}", encoding.name());
             for _ in 0..4 {
                 let mut ends = [dice.roll(text.len() + 1), dice.roll(text.len() + 1)];
                 ends.sort_unstable();
@@ -240,25 +243,31 @@ fn parts_add_up_to_whole_text() {
 
 #[test]
 fn long_text_matches_independent_counter() {
-    let all: String = (0..FILES).map(file).collect();
+    let all: String = (0..FILES).map(generate_file).collect();
     assert!(all.len() > 1_000_000, "long enough for many parts");
-    assert_eq!(exact(TokenEncoding::Cl100kBase).count(&all), bpe_openai::cl100k_base().count(all.as_str()));
-    assert_eq!(exact(TokenEncoding::O200kBase).count(&all), bpe_openai::o200k_base().count(all.as_str()));
+    assert_eq!(
+        exact_counter(TokenEncoding::Cl100kBase).count(&all),
+        bpe_openai::cl100k_base().count(all.as_str())
+    );
+    assert_eq!(
+        exact_counter(TokenEncoding::O200kBase).count(&all),
+        bpe_openai::o200k_base().count(all.as_str())
+    );
 }
 
 #[test]
 fn slightly_wrong_counter_is_detected() {
     let encoding = TokenEncoding::O200kBase;
-    let counter = exact(encoding);
+    let counter = exact_counter(encoding);
     type Counter<'c> = (&'static str, &'c dyn Fn(&str) -> usize);
     let wrong_counters: [Counter<'_>; 4] = [
-        ("the other vocabulary", &|text| exact(TokenEncoding::Cl100kBase).count(text)),
+        ("the other vocabulary", &|text| exact_counter(TokenEncoding::Cl100kBase).count(text)),
         ("marks of a conversation are special", &|text| O200K_BASE.count_with_special_tokens(text)),
         ("line by line", &|text| text.split_inclusive('\n').map(|line| counter.count(line)).sum()),
         ("four bytes are a token", &|text| text.len().div_ceil(4)),
     ];
     for (what, count) in wrong_counters {
-        assert!(disagreements(encoding, count).next().is_some(), "{what}");
+        assert!(find_disagreements(encoding, count).next().is_some(), "{what}");
     }
 }
 

@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use crate::world::{Said, World, said};
+use crate::world::{Said, World, run_command};
 
 /// Runs a command with these shell scripts as the only programs in `PATH`.
-fn on_machine(world: &World, programs: &[(&str, &str)], args: &[&str]) -> Said {
+fn run_with_programs(world: &World, programs: &[(&str, &str)], args: &[&str]) -> Said {
     let bin = world.home().join("bin");
     fs::create_dir_all(&bin).unwrap();
     for (name, script) in programs {
@@ -16,7 +16,7 @@ fn on_machine(world: &World, programs: &[(&str, &str)], args: &[&str]) -> Said {
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let found = said(world.command().env("PATH", &bin).args(args), b"");
+    let found = run_command(world.command().env("PATH", &bin).args(args), b"");
     let shown = bin.display().to_string();
     Said { out: found.out.replace(&shown, "BIN"), ..found }
 }
@@ -28,7 +28,7 @@ fn agents_lists_installed_versions() {
     let world = World::new();
     // Fails and prints no version.
     let copilot = ("copilot", "echo oops >&2; exit 1");
-    let found = on_machine(&world, &[CLAUDE, copilot], &["agents"]);
+    let found = run_with_programs(&world, &[CLAUDE, copilot], &["agents"]);
     assert_eq!(
         found,
         Said {
@@ -43,7 +43,7 @@ fn agents_lists_installed_versions() {
             err: String::new(),
         }
     );
-    let json = on_machine(&world, &[], &["--json", "agents"]).json();
+    let json = run_with_programs(&world, &[], &["--json", "agents"]).json();
     assert_eq!(
         json[0],
         json!({
@@ -61,7 +61,7 @@ fn project_agent_program_is_not_started() {
     let trap = world.home().join("trapped");
     let script = format!("touch '{}'", trap.display());
     for command in ["agents", "doctor"] {
-        let found = on_machine(&world, &[("own", &script)], &[command]);
+        let found = run_with_programs(&world, &[("own", &script)], &[command]);
         assert!(found.out.contains("BIN/own"), "{}", found.out);
         assert!(!trap.exists());
     }
@@ -75,7 +75,7 @@ fn row(name: &str, state: &str, detail: &str, todo: &str) -> Value {
 fn doctor_reports_missing_programs_with_fixes() {
     let world = World::new();
     let all = [("git", "echo git version 2.47.3"), ("tmux", "echo tmux 3.3a"), CLAUDE];
-    let good = on_machine(&world, &all, &["doctor"]);
+    let good = run_with_programs(&world, &all, &["doctor"]);
     assert_eq!(
         good,
         Said {
@@ -98,7 +98,7 @@ fn doctor_reports_missing_programs_with_fixes() {
     let poor = World::new();
     poor.write(".callsheet/config.toml", "agent = \"codex\"\n");
     fs::set_permissions(poor.project.join(".callsheet"), fs::Permissions::from_mode(0o777)).unwrap();
-    let found = on_machine(&poor, &[("claude", "exit 3")], &["--json", "doctor"]);
+    let found = run_with_programs(&poor, &[("claude", "exit 3")], &["--json", "doctor"]);
     assert_eq!(found.code, 1);
     let rows = [
         row("git", "bad", "`git` is not installed", "install git: what a run changed is read from it"),
@@ -130,7 +130,7 @@ fn doctor_tests_sqlite() {
     let world = World::new();
     let nowhere = world.project.join("nowhere");
     let mut doctor = world.command();
-    let said = crate::world::said(doctor.args(["--json", "doctor"]).env("TMPDIR", &nowhere), b"");
+    let said = crate::world::run_command(doctor.args(["--json", "doctor"]).env("TMPDIR", &nowhere), b"");
     let sqlite = said.json().as_array().unwrap().iter().find(|row| row["name"] == "sqlite").unwrap().clone();
     assert_eq!((said.code, &sqlite["state"]), (1, &json!("bad")), "{sqlite}");
     assert_eq!(sqlite["todo"], "see whether TMPDIR can be written and has room");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::world::{World, shipped};
+use crate::world::{World, read_shipped_body};
 
 fn ladders() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ladders")
@@ -47,13 +47,13 @@ fn musts(recipe: &str) -> Vec<String> {
         }
         _ => {
             let own = ["profiles/coder.md", "templates/shared/constraints.md"];
-            own.map(shipped).into_iter().chain([task, "A voucher works once.".into()]).collect()
+            own.map(read_shipped_body).into_iter().chain([task, "A voucher works once.".into()]).collect()
         }
     }
 }
 
 /// Counts tokens as the agent's file specifies, with an independent tokenizer.
-fn independent_count(text: &str, agent: &str) -> usize {
+fn count_tokens(text: &str, agent: &str) -> usize {
     let percent = match agent {
         "claude" => 118,
         "gemini" => 120,
@@ -62,18 +62,18 @@ fn independent_count(text: &str, agent: &str) -> usize {
     (bpe_openai::o200k_base().count(text) * percent).div_ceil(100)
 }
 
-fn number_in(message: &str) -> usize {
+fn parse_number(message: &str) -> usize {
     message.split(' ').find_map(|word| word.parse().ok()).unwrap()
 }
 
 /// Checks the prompt for one budget and renders its degradations: one entry of a ladder.
-fn rung(world: &World, recipe: &str, agent: &str, budget: usize) -> String {
+fn render_budget(world: &World, recipe: &str, agent: &str, budget: usize) -> String {
     let limit = budget.to_string();
     let args = ["--budget", &limit, REQUEST[0], REQUEST[1]];
     let explained = world.run(["explain", "--json"].iter().chain(&args)).json();
     let text = explained["text"].as_str().unwrap();
     let tokens = explained["tokens"]["total"].as_u64().unwrap() as usize;
-    assert_eq!(tokens, independent_count(text, agent), "{recipe} {budget}");
+    assert_eq!(tokens, count_tokens(text, agent), "{recipe} {budget}");
     assert!(tokens <= budget, "{recipe}: {tokens} tokens are more than {budget}");
     for must in musts(recipe) {
         assert!(text.contains(&must), "{recipe} {budget}: {must:?} is gone");
@@ -105,7 +105,7 @@ fn rung(world: &World, recipe: &str, agent: &str, budget: usize) -> String {
     page
 }
 
-fn ladder(recipe: &str) -> String {
+fn render_ladder(recipe: &str) -> String {
     let world = world(recipe);
     let counted = world.run(["compose", "--json", "--count"].iter().chain(&REQUEST)).json();
     let most = counted["total"].as_u64().unwrap() as usize;
@@ -122,19 +122,19 @@ fn ladder(recipe: &str) -> String {
     };
     let none = refused(0);
     assert_eq!(none["code"], "budget/musts");
-    let least = number_in(none["message"].as_str().unwrap());
+    let least = parse_number(none["message"].as_str().unwrap());
     let mut page = format!("{recipe} for {agent}: {most} tokens in all, {least} of them musts\n");
     for size in 0..10 {
         let budget = most - (most - least) * size / 9;
-        write!(page, "\n{}", rung(&world, recipe, agent, budget)).unwrap();
+        write!(page, "\n{}", render_budget(&world, recipe, agent, budget)).unwrap();
     }
     writeln!(page, "\nbudget {}: {}", least - 1, refused(least - 1)["message"].as_str().unwrap()).unwrap();
     page
 }
 
-fn compare(recipe: &str) {
+fn compare_ladder(recipe: &str) {
     let file = ladders().join(format!("{recipe}.txt"));
-    let found = ladder(recipe);
+    let found = render_ladder(recipe);
     if std::env::var_os("BLESS").is_some() {
         fs::write(&file, found).unwrap();
         return;
@@ -145,22 +145,22 @@ fn compare(recipe: &str) {
 
 #[test]
 fn layers_fit_at_ten_sizes() {
-    compare("layers");
+    compare_ladder("layers");
 }
 
 #[test]
 fn unified_fits_at_ten_sizes() {
-    compare("unified");
+    compare_ladder("unified");
 }
 
 #[test]
 fn staged_fits_at_ten_sizes() {
-    compare("staged");
+    compare_ladder("staged");
 }
 
 #[test]
 fn run_fits_at_ten_sizes() {
-    compare("run");
+    compare_ladder("run");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Tests `compose`: it prints the whole prompt and nothing else.
 
-use crate::world::{World, shipped};
+use crate::world::{World, read_shipped_body};
 
 /// Reads the system text, the documents and the instructions of a prompt with an independent XML parser.
-fn parts(xml: &str) -> (String, Vec<(String, String, String)>, String) {
+fn parse_parts(xml: &str) -> (String, Vec<(String, String, String)>, String) {
     let document = roxmltree::Document::parse(xml).unwrap();
     let root = document.root_element();
     assert_eq!(root.tag_name().name(), "prompt");
@@ -21,14 +21,14 @@ fn parts(xml: &str) -> (String, Vec<(String, String, String)>, String) {
 }
 
 /// Reads the reply instructions of a phase from a golden case of the engine, between a heading and a task.
-fn reply(phase: &str) -> String {
+fn read_reply_instructions(phase: &str) -> String {
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/tests/golden");
     let whole = std::fs::read_to_string(format!("{golden}/T5-reply-of-{phase}/expect.md")).unwrap();
     whole.strip_prefix("# End\n\n").unwrap().strip_suffix("\n\nGo").unwrap().to_owned()
 }
 
 /// Renders a shipped system template as it reads in an empty project.
-fn in_an_empty_project(template: &str, phase: &str) -> String {
+fn render_in_empty_project(template: &str, phase: &str) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/builtin/skeletons");
     let mut skeletons: Vec<_> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -39,7 +39,7 @@ fn in_an_empty_project(template: &str, phase: &str) -> String {
     // Prompts do not contain the comments that mark clauses.
     let without_mark = |line: &str| format!("{}\n", line.split(" <!-- unit:").next().unwrap_or_default());
     let text: String =
-        shipped(&format!("templates/system/{template}.md")).lines().map(without_mark).collect();
+        read_shipped_body(&format!("templates/system/{template}.md")).lines().map(without_mark).collect();
     text.trim_end()
         .replace("{{PROJECT_CONTEXT}}", "Context not provided")
         .replace("{{PROJECT_STRUCTURE}}", "<project-structure>\n(no files yet)\n</project-structure>")
@@ -54,7 +54,7 @@ fn in_an_empty_project(template: &str, phase: &str) -> String {
                 format!("{fence}<skeletons>\n{all}</skeletons>\n{fence}").trim_end().to_owned()
             },
         )
-        .replace("{{REPLY}}", &reply(phase))
+        .replace("{{REPLY}}", &read_reply_instructions(phase))
         .replace("{{feature_dir}}", ".")
         .replace("{{ARTIFACTS}}\n\n", "")
         .replace("{{TASKS}}\n\n", "")
@@ -65,8 +65,8 @@ fn t1_u3_empty_directory_uses_base() {
     let world = World::new();
     let said = world.run(["compose", "-p", "plan", "Add login"]);
     assert_eq!(said.code, 0, "{}", said.err);
-    let (system, context, instructions) = parts(&said.out);
-    assert_eq!(system, in_an_empty_project("BASE-plan", "plan"));
+    let (system, context, instructions) = parse_parts(&said.out);
+    assert_eq!(system, render_in_empty_project("BASE-plan", "plan"));
     assert_eq!(context, vec![]);
     assert_eq!(instructions, "Add login");
 }
@@ -76,7 +76,7 @@ fn t1_every_phase_has_base_template() {
     for phase in ["plan", "challenge", "implement", "review", "archive"] {
         let said = World::new().run(["compose", "-p", phase, "Add login"]);
         assert_eq!(said.code, 0, "{}", said.err);
-        assert_eq!(parts(&said.out).0, in_an_empty_project(&format!("BASE-{phase}"), phase));
+        assert_eq!(parse_parts(&said.out).0, render_in_empty_project(&format!("BASE-{phase}"), phase));
     }
 }
 
@@ -84,15 +84,15 @@ fn t1_every_phase_has_base_template() {
 fn t1_template_precedence_project_agent_base() {
     let world = World::new();
     let implement = world.run(["compose", "-p", "implement", "-a", "claude", "x"]);
-    assert_eq!(parts(&implement.out).0, in_an_empty_project("CLAUDE-implement", "implement"));
+    assert_eq!(parse_parts(&implement.out).0, render_in_empty_project("CLAUDE-implement", "implement"));
 
     world.write(".callsheet/templates/system/BASE-plan.md", "project base");
     let base = world.run(["compose", "-p", "plan", "-a", "claude", "x"]);
-    assert_eq!(parts(&base.out).0, "project base");
+    assert_eq!(parse_parts(&base.out).0, "project base");
 
     world.write(".callsheet/templates/system/CLAUDE-plan.md", "project claude");
     let own = world.run(["compose", "-p", "plan", "-a", "claude", "x"]);
-    assert_eq!(parts(&own.out).0, "project claude");
+    assert_eq!(parse_parts(&own.out).0, "project claude");
     assert_eq!(own.err, "");
 }
 
@@ -136,7 +136,7 @@ fn u2_documents_round_trip_exactly() {
     }
     let said = world.run(args);
     assert_eq!(said.code, 0, "{}", said.err);
-    let (_, context, instructions) = parts(&said.out);
+    let (_, context, instructions) = parse_parts(&said.out);
     let expected: Vec<(String, String, String)> = names
         .iter()
         .zip(contents)
@@ -168,7 +168,7 @@ fn u2_documents_keep_given_order() {
     let item =
         |kind: &str, name: &str, content: &str| (kind.to_string(), name.to_string(), content.to_string());
     assert_eq!(
-        parts(&said.out).1,
+        parse_parts(&said.out).1,
         [
             item("thought", "thought-1", "hm"),
             item("artifact", "spec.md", "the spec"),
@@ -182,7 +182,7 @@ fn outside_file_is_shown_by_name() {
     let world = World::new();
     std::fs::write(world.project.parent().unwrap().join("notes.txt"), "outside").unwrap();
     let said = world.run(["compose", "-p", "archive", "x", "-f", "../notes.txt"]);
-    assert_eq!(parts(&said.out).1, [("file".into(), "notes.txt".into(), "outside".into())]);
+    assert_eq!(parse_parts(&said.out).1, [("file".into(), "notes.txt".into(), "outside".into())]);
     assert!(
         said.err.starts_with("warning[input/outside]: `../notes.txt` lies outside the project"),
         "{}",
@@ -190,7 +190,7 @@ fn outside_file_is_shown_by_name() {
     );
 }
 
-fn staged(world: &World) {
+fn write_staged_templates(world: &World) {
     world.write(
         ".callsheet/templates/agents/coder.md",
         "Dir [[placeholder:feature_dir]] of [[placeholder:project_dir]]\n[[shared:note]]\n\
@@ -206,7 +206,7 @@ const HOSTILE: &str =
 #[test]
 fn m2_m3_m4_m5_inserts_verbatim() {
     let world = World::new();
-    staged(&world);
+    write_staged_templates(&world);
     world.write("s/04_planning/plan.md", format!("plan: {HOSTILE}\r\n"));
     world.write(
         ".callsheet/prompts/agents/coder.md",
@@ -237,7 +237,7 @@ fn m2_m3_m4_m5_inserts_verbatim() {
 #[test]
 fn m2_missing_include_is_reported() {
     let world = World::new();
-    staged(&world);
+    write_staged_templates(&world);
     let said = world.run([
         "compose",
         "--session",
@@ -268,7 +268,7 @@ fn c1_prompt_ignores_directory_and_locale() {
         }
         let mut command = world.command();
         command.args(args).env("LANG", lang).env("TZ", lang);
-        crate::world::said(&mut command, b"").out
+        crate::world::run_command(&mut command, b"").out
     };
     let args = ["compose", "-p", "plan", "x", "-f", "a.txt"];
     let first = prompt(&World::new(), &args, "C");
@@ -278,7 +278,7 @@ fn c1_prompt_ignores_directory_and_locale() {
     std::fs::create_dir(below.project.join(".git")).unwrap();
     let mut command = below.command();
     command.current_dir(below.project.join("c")).args(["compose", "-p", "plan", "x", "-f", "../a.txt"]);
-    assert_eq!(first, crate::world::said(&mut command, b"").out);
+    assert_eq!(first, crate::world::run_command(&mut command, b"").out);
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn stdin_is_read_for_one_input() {
     let world = World::new();
     world.write(".callsheet/templates/system/BASE-x.md", "base");
     let said = world.run_with(&["compose", "-p", "x", "-"], b"from stdin\n");
-    assert_eq!(parts(&said.out).2, "from stdin\n");
+    assert_eq!(parse_parts(&said.out).2, "from stdin\n");
     let twice = world.run_with(&["compose", "-p", "x", "-", "--set-file", "a=-"], b"text");
     assert_eq!((twice.code, twice.out.as_str()), (2, ""));
     assert_eq!(
@@ -348,7 +348,7 @@ fn b6_tools_appear_only_in_json() {
     let body =
         |api: &str, agent: &str| world.run(base.iter().copied().chain(["--api", api, "-a", agent])).json();
     let model = |agent: &str| {
-        let file = shipped(&format!("agents/{agent}.toml"));
+        let file = read_shipped_body(&format!("agents/{agent}.toml"));
         toml::from_str::<toml::Value>(&file).unwrap()["model"].as_str().unwrap().to_string()
     };
     assert_eq!(

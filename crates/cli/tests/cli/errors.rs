@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::world::{Said, World};
 
-fn refused(said: &Said, code: i32) -> &str {
+fn expect_refusal(said: &Said, code: i32) -> &str {
     assert_eq!((said.code, said.out.as_str()), (code, ""), "{}", said.err);
     &said.err
 }
@@ -13,7 +13,7 @@ fn refused(said: &Said, code: i32) -> &str {
 fn u6_unknown_phase_lists_searched_places() {
     let said = World::new().run(["compose", "-p", "invalid-phase", "-a", "claude", "x"]);
     assert_eq!(
-        refused(&said, 3),
+        expect_refusal(&said, 3),
         "error[template/not-found]: TemplateNotFound: no template for the section `role`\n  \
          = looked in project:.callsheet/templates/system/CLAUDE-invalid-phase.md\n  \
          =           user:templates/system/CLAUDE-invalid-phase.md\n  \
@@ -28,7 +28,7 @@ fn u6_unknown_phase_lists_searched_places() {
 #[test]
 fn json_error_is_one_object() {
     let said = World::new().run(["--json", "compose", "-p", "pln", "x"]);
-    let object: serde_json::Value = serde_json::from_str(refused(&said, 3)).unwrap();
+    let object: serde_json::Value = serde_json::from_str(expect_refusal(&said, 3)).unwrap();
     let places = ["project:.callsheet/templates", "user:templates", "builtin:templates"]
         .map(|root| format!("{root}/system/BASE-pln.md"));
     let one = serde_json::json!({
@@ -43,7 +43,7 @@ fn json_error_is_one_object() {
     assert_eq!(object, all);
 }
 
-fn one_object(message: &str, hint: &str) -> serde_json::Value {
+fn usage_error_json(message: &str, hint: &str) -> serde_json::Value {
     let one = serde_json::json!({
         "code": "usage/bad", "severity": "error", "message": message, "places": [], "hint": hint,
     });
@@ -80,15 +80,15 @@ fn json_usage_error_is_one_object() {
     ];
     for (args, message, hint) in cases {
         let said = world.run(args);
-        let object: serde_json::Value = serde_json::from_str(refused(&said, 2)).unwrap();
-        assert_eq!(object, one_object(message, hint));
+        let object: serde_json::Value = serde_json::from_str(expect_refusal(&said, 2)).unwrap();
+        assert_eq!(object, usage_error_json(message, hint));
     }
     let help = world.run(["--json", "compose", "--help"]);
     assert_eq!(help, world.run(["compose", "--help"]));
     assert_eq!((help.code, help.err.as_str()), (0, ""));
     let plain = world.run(["compose", "--format", "binary", "--", "--json"]);
     assert_eq!(
-        refused(&plain, 2),
+        expect_refusal(&plain, 2),
         "error: invalid value 'binary' for '--format <FORMAT>'\n  [possible values: markdown, xml, json]\n\n\
          For more information, try '--help'.\n"
     );
@@ -104,7 +104,7 @@ fn only_near_misspellings_get_suggestions() {
         let suggestion =
             meant.map(|meant| format!("  = hint: did you mean `{meant}`?\n")).unwrap_or_default();
         assert_eq!(
-            refused(&world.run(["compose", "-r", given, "x"]), 3),
+            expect_refusal(&world.run(["compose", "-r", given, "x"]), 3),
             format!(
                 "error[recipe/not-found]: there is no `recipes/{given}.toml`\n  \
                  = looked in project:.callsheet/recipes/{given}.toml\n  \
@@ -126,7 +126,7 @@ fn invalid_xml_characters_report_offset() {
         .run(["compose", "-q", "-p", "archive", "x", "-f", "nul.txt", "-f", "bell.txt", "-f", "fffe.txt"]);
     let hint = "  = hint: leave the file out, or render as JSON\n";
     assert_eq!(
-        refused(&said, 3),
+        expect_refusal(&said, 3),
         format!(
             "error[xml/character]: project:nul.txt: U+0000 at offset 2 cannot stand in XML\n  ┌─ project:nul.txt:1:3\n\
              1 │ ab\\u{{0}}c\n  │   ^^^^^\n{hint}\
@@ -144,7 +144,7 @@ fn invalid_utf8_reports_offset() {
     world.write("latin.txt", b"caf\xe9");
     let said = world.run(["compose", "-q", "-p", "archive", "x", "-f", "latin.txt"]);
     assert_eq!(
-        refused(&said, 3),
+        expect_refusal(&said, 3),
         "error[source/unreadable]: `project:latin.txt` cannot be used: byte 0xE9 at offset 3 is not UTF-8\n"
     );
 }
@@ -158,7 +158,7 @@ fn non_regular_file_is_refused() {
     let kinds = [("pipe", "FIFO"), ("/dev/zero", "device"), ("zero", "device")];
     for (path, kind) in kinds {
         let said = world.run(["compose", "-q", "-p", "archive", "x", "-f", path]);
-        let err = refused(&said, 3);
+        let err = expect_refusal(&said, 3);
         assert!(err.ends_with(&format!("cannot be used: it is a {kind}, not a regular file\n")), "{err}");
     }
 }
@@ -171,13 +171,13 @@ fn missing_file_exits_with_4() {
         let said = world.run(["compose", "x"].iter().chain(&args));
         let looked = world.project.join("no.txt");
         assert_eq!(
-            refused(&said, 4),
+            expect_refusal(&said, 4),
             format!("error[input/not-found]: `no.txt` is not there\n  = looked in {}\n", looked.display())
         );
     }
     let session = world.run(["compose", "--session", "no", "--role", "coder"]);
     assert_eq!(
-        refused(&session, 4),
+        expect_refusal(&session, 4),
         format!(
             "error[input/not-found]: `no` is not a directory\n  = looked in {}\n",
             world.project.join("no").display()
@@ -202,7 +202,7 @@ fn all_unfilled_slots_are_reported() {
                   2 │ {{one}}\n  │   ^^^\n  = hint: did you mean `on`?\n  \
                   = hint: give it with `--set one=…`, or let `--missing empty` leave it out\n";
     assert_eq!(
-        refused(&said, 3),
+        expect_refusal(&said, 3),
         error("one", 3, line, "  ", "  = hint: did you mean `on`?\n")
             + &error("two", 11, line, &" ".repeat(10), "")
             + second
@@ -218,7 +218,7 @@ fn path_like_names_are_refused() {
         for bad in ["../x", "a/b", "", "x.md", "a b", "é"] {
             let said =
                 world.run(["compose", "x", &format!("{flag}{}{bad}", if flag.len() > 2 { "=" } else { "" })]);
-            let err = refused(&said, 2);
+            let err = expect_refusal(&said, 2);
             let first = format!("error[request/bad-name]: `{bad}` cannot be the {what}\n");
             // clap itself refuses a short option without a value.
             assert!(err.starts_with(&first) || (bad.is_empty() && err.starts_with("error: ")), "{err}");
@@ -232,7 +232,7 @@ fn control_characters_in_errors_are_escaped() {
     world.write(".callsheet/templates/identity/me.md", "\u{1b}[31m{{x}}\u{202e}\u{9b}0m");
     let said = world.run(["compose", "-r", "layers", "--role", "me", "x"]);
     assert_eq!(
-        refused(&said, 3),
+        expect_refusal(&said, 3),
         "error[slot/unfilled]: nothing fills `x`\n  ┌─ project:.callsheet/templates/identity/me.md:1:8\n\
          1 │ \\u{1b}[31m{{x}}\\u{202e}\\u{9b}0m\n  │             ^\n  \
          = hint: give it with `--set x=…`, or let `--missing empty` leave it out\n"
@@ -244,7 +244,7 @@ fn all_unknown_request_keys_are_reported() {
     let world = World::new();
     world.write("r.toml", "recipe = \"run\"\ninstrctions = \"x\"\n[task]\nwrte = []\n");
     let err = world.run(["compose", "--request", "r.toml"]);
-    let heads: Vec<&str> = refused(&err, 2).lines().filter(|line| line.starts_with("error")).collect();
+    let heads: Vec<&str> = expect_refusal(&err, 2).lines().filter(|line| line.starts_with("error")).collect();
     assert_eq!(
         heads,
         [

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::world::World;
 
 /// Reads the bytes of a range's source without the program's help.
-fn source_bytes(world: &World, origin: &Value, request: &Value) -> Option<String> {
+fn read_source_bytes(world: &World, origin: &Value, request: &Value) -> Option<String> {
     let range = origin["source_start"].as_u64()? as usize..origin["source_end"].as_u64()? as usize;
     let whole = match origin["kind"].as_str()? {
         "source" => {
@@ -27,7 +27,7 @@ fn source_bytes(world: &World, origin: &Value, request: &Value) -> Option<String
 }
 
 /// Reverses an encoding as the documentation describes it.
-fn undo(encoding: &str, text: &str) -> String {
+fn undo_encoding(encoding: &str, text: &str) -> String {
     match encoding {
         "plain" => text.to_string(),
         "cdata" => text.replace("]]>&#13;<![CDATA[", "\r").replace("]]><![CDATA[", ""),
@@ -82,8 +82,8 @@ fn ranges_cover_text_and_match_sources() {
             let range = origin["start"].as_u64().unwrap() as usize..origin["end"].as_u64().unwrap() as usize;
             assert_eq!(range.start, at);
             at = range.end;
-            let decoded = undo(origin["encoding"].as_str().unwrap(), &text[range]);
-            if let Some(bytes) = source_bytes(&world, origin, &request) {
+            let decoded = undo_encoding(origin["encoding"].as_str().unwrap(), &text[range]);
+            if let Some(bytes) = read_source_bytes(&world, origin, &request) {
                 assert_eq!(decoded, bytes, "{origin}");
                 checked += 1;
             }

@@ -8,12 +8,12 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use callsheet_core::record::{RecordBundle, list_blobs};
-use callsheet_mock::{Postgres, missing};
 use callsheet_store::{Ledger, LedgerUrl, new_id};
+use callsheet_testing::{Postgres, report_missing};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::world::{Said, World, said};
+use crate::world::{Said, World, run_command};
 
 /// Path of a project's ledger in earlier versions.
 const OLD: &str = ".callsheet/ledger.db";
@@ -44,14 +44,14 @@ pub(crate) fn world() -> World {
     world
 }
 
-fn times(few: usize, many: usize) -> usize {
+fn case_count(few: usize, many: usize) -> usize {
     if std::env::var_os("CALLSHEET_LONG").is_some() { many } else { few }
 }
 
 #[test]
 fn c1_recorded_prompts_verify_elsewhere() {
     let world = world();
-    let count = times(300, 1000);
+    let count = case_count(300, 1000);
     let phases = ["plan", "challenge", "implement", "review", "archive"];
     let mut prompts = Vec::new();
     for number in 0..count {
@@ -93,7 +93,7 @@ fn c1_recorded_prompts_verify_elsewhere() {
             .args(args)
             .env("LC_ALL", "tr_TR.UTF-8")
             .env("TZ", "Asia/Kathmandu");
-        said(&mut command, b"")
+        run_command(&mut command, b"")
     };
     let verified = run(&["--json", "verify", "--all", "--read-data"]);
     assert_eq!(verified.code, 0, "{}", verified.out);
@@ -132,18 +132,20 @@ fn ledger_is_private_under_any_umask() {
         };
         // A permanent reader keeps the files beside the database in place.
         let mut watch = in_shell("exec \"$PROGRAM\" watch --since 0").stdout(Stdio::piped()).spawn().unwrap();
-        let recorded = said(&mut in_shell("\"$PROGRAM\" -q compose -p plan --record x > /dev/null"), b"");
+        let recorded =
+            run_command(&mut in_shell("\"$PROGRAM\" -q compose -p plan --record x > /dev/null"), b"");
         assert_eq!((recorded.code, recorded.err.as_str()), (0, ""));
         let mut line = String::new();
         BufReader::new(watch.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         let (file, state) = (world.ledger(), world.home().join(".local/state/callsheet"));
         let folder = file.parent().unwrap();
-        let modes = [&state, folder, &file, &world.beside("-wal"), &world.beside("-shm")].map(mode);
+        let modes =
+            [&state, folder, &file, &world.sidecar_path("-wal"), &world.sidecar_path("-shm")].map(mode);
         watch.kill().unwrap();
         watch.wait().unwrap();
         assert_eq!(modes, [0o700, 0o700, 0o600, 0o600, 0o600], "umask {umask}");
-        let exported = said(&mut in_shell("\"$PROGRAM\" export --all --out e"), b"");
+        let exported = run_command(&mut in_shell("\"$PROGRAM\" export --all --out e"), b"");
         assert_eq!((exported.code, mode(&world.project.join("e"))), (0, 0o600), "{}", exported.err);
     }
 }
@@ -182,7 +184,7 @@ fn ledger_from_project_needs_trust() {
     );
     let record = ["-q", "compose", "-p", "plan", "--record", "x"];
     let by_flag = world.run([&["--ledger", "flag.db"][..], &record].concat());
-    let by_env = said(world.command().args(record).env("CALLSHEET_LEDGER", "sqlite:env.db"), b"");
+    let by_env = run_command(world.command().args(record).env("CALLSHEET_LEDGER", "sqlite:env.db"), b"");
     fs::remove_file(world.project.join(".callsheet/config.toml")).unwrap();
     let config = world.home().join(".config/callsheet");
     fs::create_dir_all(&config).unwrap();
@@ -209,15 +211,15 @@ fn ledger_from_project_needs_trust() {
 }
 
 /// Records the last run once more, with its record and texts changed by `change`.
-fn again(ledger: &mut Ledger, change: impl FnOnce(&mut RecordBundle)) -> String {
+fn record_changed(ledger: &mut Ledger, change: impl FnOnce(&mut RecordBundle)) -> String {
     let run = ledger.find("last").unwrap().run.id;
-    let composed = ledger.composed(&run).unwrap();
+    let composed = ledger.prompt_record(&run).unwrap();
     let digests = list_blobs(&composed).unwrap();
     let blobs = digests.into_iter().map(|digest| (digest, ledger.blob(digest).unwrap().unwrap())).collect();
     let mut kept = RecordBundle { composed, blobs };
     kept.composed.run.id = new_id().unwrap();
     change(&mut kept);
-    ledger.compose(&kept).unwrap();
+    ledger.record_prompt(&kept).unwrap();
     kept.composed.run.id.to_string()
 }
 
@@ -232,7 +234,7 @@ fn verify_exit_code_names_problem() {
     let expected =
         format!("prompts composed again, the same bytes: 1\nrecords in order: 1\nhead 1:{}\n", head.chain);
     assert_eq!((told.code, told.out), (0, expected));
-    let other = again(&mut ledger, |kept| kept.composed.engine = 70_000);
+    let other = record_changed(&mut ledger, |kept| kept.composed.engine = 70_000);
     let told = world.run(["verify", &other]);
     let expected = format!(
         "error[verify/engine]: run {other}: it was made by version 70000 of the engine, which is newer than this one ({}): its \
@@ -243,7 +245,7 @@ fn verify_exit_code_names_problem() {
         ledger.head().unwrap().chain
     );
     assert_eq!((told.code, told.out), (11, expected));
-    let differs = again(&mut ledger, |kept| {
+    let differs = record_changed(&mut ledger, |kept| {
         kept.composed.engine = callsheet_core::ENGINE_VERSION;
         kept.composed.run.phase = Some("review".into());
     });
@@ -275,7 +277,7 @@ fn verify_exit_code_names_problem() {
 }
 
 /// Returns the lines of a `watch` that runs during `work` and until it has printed `count` records.
-fn watched(world: &World, ledger: &[&str], count: usize, work: impl FnOnce()) -> Vec<Value> {
+fn read_watch_lines(world: &World, ledger: &[&str], count: usize, work: impl FnOnce()) -> Vec<Value> {
     let mut command = world.command();
     command.args(ledger).args(["watch", "--since", "0"]).stdout(Stdio::piped()).stdin(Stdio::null());
     let mut watch = command.spawn().unwrap();
@@ -287,9 +289,9 @@ fn watched(world: &World, ledger: &[&str], count: usize, work: impl FnOnce()) ->
     lines
 }
 
-fn eight_writers_and_a_watcher(world: &World, ledger: &[&str]) {
+fn check_eight_writers(world: &World, ledger: &[&str]) {
     const EACH: usize = 6;
-    let lines = watched(world, ledger, 8 * EACH, || {
+    let lines = read_watch_lines(world, ledger, 8 * EACH, || {
         thread::scope(|scope| {
             for writer in 0..8 {
                 scope.spawn(move || {
@@ -318,7 +320,7 @@ fn eight_writers_and_a_watcher(world: &World, ledger: &[&str]) {
 #[test]
 fn c7_watch_prints_records_in_order() {
     let world = world();
-    eight_writers_and_a_watcher(&world, &[]);
+    check_eight_writers(&world, &[]);
     // The watch ends if its reader closes the pipe.
     let mut watch = world.command().args(["watch", "--since", "0"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut some = [0; 10];
@@ -331,12 +333,12 @@ fn c7_watch_prints_records_in_order() {
 fn ledger_moves_to_postgres() {
     let server = match Postgres::start() {
         Ok(server) => server,
-        Err(why) => return missing(&format!("the command line on PostgreSQL: {why}")),
+        Err(why) => return report_missing(&format!("the command line on PostgreSQL: {why}")),
     };
     let world = world();
     let ids = ["T-1", "T-2"].map(|task| record(&world, task));
     let prompt = |ledger: &[&str], run: &str| world.run([ledger, &["show", run, "--prompt"]].concat()).out;
-    let url = server.database("moved").unwrap();
+    let url = server.create_database("moved").unwrap();
     let there = ["--ledger", url.as_str()];
     assert_eq!(world.run(["export", "--all", "--out", "all.jsonl"]).code, 0);
     let imported = world.run([&there[..], &["import", "all.jsonl"]].concat());
@@ -351,8 +353,8 @@ fn ledger_moves_to_postgres() {
         world.run([&there[..], &["verify", "--all", "--read-data"]].concat()).out,
         world.run(["verify", "--all", "--read-data"]).out
     );
-    let url = server.database("writers").unwrap();
-    eight_writers_and_a_watcher(&world, &["--ledger", &url]);
+    let url = server.create_database("writers").unwrap();
+    check_eight_writers(&world, &["--ledger", &url]);
     drop(server);
     let gone = world.run([&there[..], &["log"]].concat());
     assert_eq!(gone.code, 8, "{}", gone.err);
@@ -364,7 +366,7 @@ fn killed_recorder_leaves_valid_ledger() {
     let world = world();
     record(&world, "T-1");
     let mut told = 0;
-    for time in 0..times(40, 200) as u64 {
+    for time in 0..case_count(40, 200) as u64 {
         let mut command = world.command();
         command.args(["compose", "-p", "plan", "--record", "x"]).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();

@@ -9,7 +9,7 @@ use crate::ledger::{record, world};
 use crate::world::World;
 
 /// Creates a project with two runs; the second one has the changed plan, some output and a pass.
-fn two_runs() -> (World, String, String) {
+fn record_two_runs() -> (World, String, String) {
     let world = world();
     let first = record(&world, "T-1");
     world.write("docs/plan.md", "Plan with more care.\n");
@@ -24,7 +24,7 @@ fn two_runs() -> (World, String, String) {
             cut: false,
         }),
         Event::Output(Output { stream: LogStream::Stdout, line: 3, text: "three\n".into(), cut: true }),
-        Event::Exit(Exit::of(EndReason::Exited, Some(0))),
+        Event::Exit(Exit::new(EndReason::Exited, Some(0))),
         Event::Replied(Replied { verdict: Some("PASS".into()), reply: json!({}) }),
     ];
     for event in events {
@@ -35,7 +35,7 @@ fn two_runs() -> (World, String, String) {
 
 #[test]
 fn log_lists_newest_first() {
-    let (world, first, second) = two_runs();
+    let (world, first, second) = record_two_runs();
     let all = world.run(["--json", "log"]).json();
     let started = |at: usize| all["runs"][at]["started"].as_str().unwrap()[..19].to_owned();
     let head = "RUN                                   STARTED              AGENT   PHASE  TASK  RECIPE   ENDED   VERDICT";
@@ -68,7 +68,7 @@ fn log_lists_newest_first() {
 
 #[test]
 fn show_prints_prompt_origins_and_records() {
-    let (world, first, second) = two_runs();
+    let (world, first, second) = record_two_runs();
     let composed = world.run([
         "compose",
         "-p",
@@ -129,7 +129,7 @@ fn show_prints_prompt_origins_and_records() {
 
 #[test]
 fn c9_diff_names_cause_of_change() {
-    let (world, first, second) = two_runs();
+    let (world, first, second) = record_two_runs();
     let told = world.run(["diff", &first, &second]);
     assert_eq!(
         (told.code, told.out.as_str()),
@@ -195,7 +195,7 @@ fn diff_shows_changed_separators() {
 
 #[test]
 fn export_is_verified_and_imported_elsewhere() {
-    let (world, first, _) = two_runs();
+    let (world, first, _) = record_two_runs();
     assert_eq!(world.run(["export", &first, "--out", "one.jsonl"]).code, 0);
     assert_eq!(world.run(["export", &first]).out, world.read("one.jsonl"));
     let elsewhere = World::new();
@@ -228,7 +228,7 @@ fn export_is_verified_and_imported_elsewhere() {
 
 #[test]
 fn gc_lists_removed_runs() {
-    let (world, first, second) = two_runs();
+    let (world, first, second) = record_two_runs();
     let dry = world.run(["gc", "--keep-last", "1", "--dry-run"]);
     let said = (dry.code, dry.out, dry.err);
     assert_eq!(said, (0, format!("would remove {first}\n"), "runs that would be removed: 1\n".into()));

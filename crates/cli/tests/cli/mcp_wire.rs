@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::world::World;
 
 /// Sends these lines at once, closes standard input, and returns all answers.
-fn answers(world: &World, lines: &[String]) -> Vec<Value> {
+fn send_lines(world: &World, lines: &[String]) -> Vec<Value> {
     let hello = json!({
         "jsonrpc": "2.0", "id": 0, "method": "initialize",
         "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
@@ -21,7 +21,7 @@ fn answers(world: &World, lines: &[String]) -> Vec<Value> {
     answers
 }
 
-fn call(id: u64, name: &str, arguments: &Value) -> String {
+fn tool_call(id: u64, name: &str, arguments: &Value) -> String {
     let params = json!({ "name": name, "arguments": arguments });
     json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }).to_string()
 }
@@ -32,10 +32,10 @@ fn closed_stdin_still_gets_all_answers() {
     let topics: Vec<String> = (1..=20)
         .map(|nth| {
             let data = json!({ "topic": format!("topic-{nth}"), "context": "c", "questions": ["q"] });
-            call(nth, "research_dispatch_code", &data)
+            tool_call(nth, "research_dispatch_code", &data)
         })
         .collect();
-    let all = answers(&world, &topics);
+    let all = send_lines(&world, &topics);
     assert_eq!(all.len(), 20);
     for answer in all {
         let path = format!("03_research/code-topic-{}/request.md", answer["id"]);
@@ -56,7 +56,7 @@ fn malformed_or_large_message_is_answered() {
         json!({ "jsonrpc": "2.0", "method": "notifications/unheard-of" }).to_string(),
         String::new(),
     ];
-    let all = answers(&world, &lines);
+    let all = send_lines(&world, &lines);
     let error = |id: Option<u64>, code: i64, message: &str| json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } });
     assert_eq!(
         all,
@@ -71,7 +71,7 @@ fn malformed_or_large_message_is_answered() {
 
 /// Sends the usual first messages and these lines of raw bytes, the last one without a line end. Returns the
 /// answers.
-fn raw_answers(world: &World, lines: &[&[u8]]) -> Vec<String> {
+fn send_raw_lines(world: &World, lines: &[&[u8]]) -> Vec<String> {
     let hello = json!({
         "jsonrpc": "2.0", "id": "hello", "method": "initialize",
         "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
@@ -114,7 +114,7 @@ fn valid_ids_are_returned_unchanged() {
             (format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list"}}"#), "\"result\""),
             (format!(r#"{{"method":"unheard/of","params":{{}},"id" : {id} ,"jsonrpc":"2.0"}}"#), "\"error\""),
         ] {
-            let all = raw_answers(&world, &[request.as_bytes()]);
+            let all = send_raw_lines(&world, &[request.as_bytes()]);
             assert_eq!(all.len(), 1, "{request}: {all:?}");
             let wanted = format!(r#"{{"jsonrpc":"2.0","id":{id},"#);
             assert!(all[0].starts_with(&wanted) && all[0].contains(member), "{request}: {}", all[0]);
@@ -166,7 +166,7 @@ fn request_after_malformed_line_is_answered() {
     ];
     for (line, code, id) in &cases {
         let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
-        let all = raw_answers(&world, &[line, request("\"next\"").as_bytes()]);
+        let all = send_raw_lines(&world, &[line, request("\"next\"").as_bytes()]);
         assert_eq!(all.len(), 2, "{shown}: {all:?}");
         let (next, answers): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|answer| answer.contains("\"next\""));
@@ -176,7 +176,7 @@ fn request_after_malformed_line_is_answered() {
     }
     // Notifications get no answer, even if they are invalid or are the first message.
     let note: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/unheard-of","params":5}"#;
-    assert_eq!(raw_answers(&world, &[note]), Vec::<String>::new());
+    assert_eq!(send_raw_lines(&world, &[note]), Vec::<String>::new());
     let early = format!("{}\n{}\n", String::from_utf8_lossy(note), request("1"));
     let said = world.run_with(&["mcp"], early.as_bytes());
     assert_eq!((said.code, said.out.lines().count()), (0, 1), "{}", said.err);
@@ -198,13 +198,13 @@ fn session_is_found_from_any_directory() {
     ] {
         let mut command = world.command();
         command.current_dir(world.project.join(dir)).args(&args);
-        let said = crate::world::said(&mut command, ask.as_bytes());
+        let said = crate::world::run_command(&mut command, ask.as_bytes());
         assert_eq!(said.code, 0, "{dir}: {}", said.err);
         let mut command = world.command();
         let session = args.last().unwrap();
         command.current_dir(world.project.join(dir)).args(&args[..args.len() - 3]);
         command.args(["compose", "-q", "--role", "coder", "--session", session, "x"]);
-        let said = crate::world::said(&mut command, b"");
+        let said = crate::world::run_command(&mut command, b"");
         assert!(!said.err.contains("is not a directory"), "{dir}: {}", said.err);
     }
 }

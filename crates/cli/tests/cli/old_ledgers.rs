@@ -5,18 +5,18 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use callsheet_mock::{Postgres, missing};
+use callsheet_testing::{Postgres, report_missing};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::world::World;
 
-fn file(name: &str) -> PathBuf {
+fn ledger_path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ledgers/1").join(name)
 }
 
 /// Renders the runs and flows of a ledger without their ids and times.
-fn shown(world: &World, ledger: &str) -> String {
+fn render_ledger(world: &World, ledger: &str) -> String {
     let ask = |args: &[&str]| {
         let said = world.run([&["--ledger", ledger, "--all-projects"], args].concat());
         assert_eq!((said.code, said.err.as_str()), (0, ""), "{args:?}");
@@ -25,7 +25,8 @@ fn shown(world: &World, ledger: &str) -> String {
     let mut shown = String::new();
     for run in ask(&["--json", "log", "--limit", "1000"]).json()["runs"].as_array().unwrap().iter().rev() {
         let id = run["id"].as_str().unwrap();
-        let columns = ["recipe", "agent", "phase", "task", "ended", "verdict"].map(|key| text(&run[key]));
+        let columns =
+            ["recipe", "agent", "phase", "task", "ended", "verdict"].map(|key| text_or_dash(&run[key]));
         let prompt = ask(&["show", id, "--prompt"]).out;
         let run = ask(&["--json", "show", id]).json();
         assert!(ask(&["show", id]).out.contains(id));
@@ -35,19 +36,19 @@ fn shown(world: &World, ledger: &str) -> String {
         writeln!(shown, "{} prompt={digest} records={records}", columns.join(" ")).unwrap();
     }
     for flow in ask(&["--json", "flow", "list"]).json()["flows"].as_array().unwrap() {
-        let columns = ["name", "folder", "request", "state", "phase"].map(|key| text(&flow[key]));
+        let columns = ["name", "folder", "request", "state", "phase"].map(|key| text_or_dash(&flow[key]));
         let runs = flow["runs"].as_array().unwrap().len();
         writeln!(shown, "flow {} runs={runs}", columns.join(" ")).unwrap();
     }
     shown
 }
 
-fn text(value: &Value) -> String {
+fn text_or_dash(value: &Value) -> String {
     value.as_str().unwrap_or("-").to_owned()
 }
 
 /// Asserts that everything verifies, except prompts that need a secret value or an older engine.
-fn assert_whole(world: &World, ledger: &str) {
+fn assert_verified(world: &World, ledger: &str) {
     let said = world.run(["--ledger", ledger, "--json", "verify", "--all", "--read-data"]);
     assert_eq!(said.code, 12, "{}", said.out);
     let problems = said.json()["problems"].clone();
@@ -59,18 +60,18 @@ fn assert_whole(world: &World, ledger: &str) {
 
 /// Asserts that a ledger shows all of its runs and flows as they were recorded.
 fn assert_readable(world: &World, ledger: &str, expected: &str) {
-    let shown = shown(world, ledger);
+    let shown = render_ledger(world, ledger);
     if std::env::var_os("BLESS").is_some() {
-        fs::write(file(expected), &shown).unwrap();
+        fs::write(ledger_path(expected), &shown).unwrap();
     }
-    assert_eq!(shown, fs::read_to_string(file(expected)).unwrap());
-    assert_whole(world, ledger);
+    assert_eq!(shown, fs::read_to_string(ledger_path(expected)).unwrap());
+    assert_verified(world, ledger);
 }
 
 #[test]
 fn first_sqlite_ledger_stays_readable() {
     let world = World::new();
-    let ledger = world.write("old.db", fs::read(file("ledger.db")).unwrap());
+    let ledger = world.write("old.db", fs::read(ledger_path("ledger.db")).unwrap());
     assert_readable(&world, ledger.to_str().unwrap(), "sqlite.txt");
 }
 
@@ -78,17 +79,17 @@ fn first_sqlite_ledger_stays_readable() {
 fn first_postgres_ledger_stays_readable() {
     let server = match Postgres::start() {
         Ok(server) => server,
-        Err(why) => return missing(&format!("an old ledger on PostgreSQL: {why}")),
+        Err(why) => return report_missing(&format!("an old ledger on PostgreSQL: {why}")),
     };
-    let ledger = server.database("old").unwrap();
-    server.restore(&ledger, &file("postgres.sql")).unwrap();
+    let ledger = server.create_database("old").unwrap();
+    server.restore(&ledger, &ledger_path("postgres.sql")).unwrap();
     assert_readable(&World::new(), &ledger, "postgres.txt");
 }
 
 #[test]
 fn first_export_stays_importable() {
     let world = World::new();
-    let imported = world.run(["--ledger", "new.db", "import", file("export.jsonl").to_str().unwrap()]);
+    let imported = world.run(["--ledger", "new.db", "import", ledger_path("export.jsonl").to_str().unwrap()]);
     assert_eq!((imported.code, imported.err.as_str()), (0, ""));
     assert_readable(&world, "new.db", "sqlite.txt");
 }

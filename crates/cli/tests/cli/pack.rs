@@ -19,12 +19,12 @@ fn world(files: &[(&str, &str)]) -> World {
     world
 }
 
-fn plan(world: &World, args: &[&str]) -> Said {
+fn compose_plan(world: &World, args: &[&str]) -> Said {
     world.run(["compose", "-p", "plan", "Go."].iter().chain(args))
 }
 
 /// Returns the output of a [`world`] whose prompt contains these documents, without a warning.
-fn prompt(documents: &str) -> Said {
+fn expected_prompt(documents: &str) -> Said {
     let out = format!(
         "<prompt><system_prompt>Plan.</system_prompt><context>{documents}</context>\
          <instructions>Go.</instructions></prompt>"
@@ -32,13 +32,13 @@ fn prompt(documents: &str) -> Said {
     Said { code: 0, out, err: String::new() }
 }
 
-fn files(files: &[(&str, &str)]) -> Said {
-    prompt(
+fn expected_files(files: &[(&str, &str)]) -> Said {
+    expected_prompt(
         &files.iter().map(|(path, text)| format!("<file path=\"{path}\">{text}</file>")).collect::<String>(),
     )
 }
 
-fn failed(code: i32, err: &str) -> Said {
+fn expected_failure(code: i32, err: &str) -> Said {
     Said { code, out: String::new(), err: format!("{err}\n") }
 }
 
@@ -60,12 +60,12 @@ fn long_prompt_is_same_on_stdout() {
         .collect();
     let texts: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
     let world = world(&texts);
-    let said = plan(&world, &["-f", "src"]);
-    assert!(said == files(&texts), "{} bytes, {}", said.out.len(), said.err);
+    let said = compose_plan(&world, &["-f", "src"]);
+    assert!(said == expected_files(&texts), "{} bytes, {}", said.out.len(), said.err);
     assert!(said.out.len() > 2 << 20);
     // The prompt can only be compared with the agent's limit after the last part.
-    let warned = plan(&world, &["-f", "src", "-a", "codex"]);
-    let whole = plan(&world, &["-f", "src", "-a", "codex", "--out", "file"]);
+    let warned = compose_plan(&world, &["-f", "src", "-a", "codex"]);
+    let whole = compose_plan(&world, &["-f", "src", "-a", "codex", "--out", "file"]);
     assert_eq!((warned.err.lines().count(), warned.err), (2, whole.err));
     assert!(warned.out == world.read("file"));
 }
@@ -76,9 +76,9 @@ fn directory_adds_files_in_byte_order() {
     let all =
         [("src/a-b.rs", "ab"), ("src/a/one.rs", "one"), ("src/a/two.md", "two"), ("src/main.rs", "main")];
     for directory in ["src", "src/", "./src", "."] {
-        assert_eq!(plan(&world, &["-f", directory]), files(&all), "{directory}");
+        assert_eq!(compose_plan(&world, &["-f", directory]), expected_files(&all), "{directory}");
     }
-    assert_eq!(plan(&world, &["-f", "src/a"]), files(&all[1..3]));
+    assert_eq!(compose_plan(&world, &["-f", "src/a"]), expected_files(&all[1..3]));
 }
 
 #[test]
@@ -93,10 +93,10 @@ fn files_keep_given_order_without_duplicates() {
         ("src/out.log", "log"),
         ("src/a-b.rs", "ab"),
     ];
-    assert_eq!(plan(&world, &flags), files(&all));
+    assert_eq!(compose_plan(&world, &flags), expected_files(&all));
     world.write("request.toml", "documents = [{ path = \"src/a/two.md\" }]\n");
     let all = [("src/a/two.md", "two"), ("src/a/one.rs", "one")];
-    assert_eq!(plan(&world, &["--request", "request.toml", "-f", "src/a"]), files(&all));
+    assert_eq!(compose_plan(&world, &["--request", "request.toml", "-f", "src/a"]), expected_files(&all));
 }
 
 #[test]
@@ -115,10 +115,10 @@ fn pattern_adds_matching_files() {
         ("./src/../src/m*", &[main]),
     ];
     for (pattern, expected) in matches {
-        assert_eq!(plan(&world, &["-f", pattern]), files(expected), "{pattern}");
+        assert_eq!(compose_plan(&world, &["-f", pattern]), expected_files(expected), "{pattern}");
     }
     let absolute = format!("{}/src/m*", world.project.display());
-    assert_eq!(plan(&world, &["-f", &absolute]), files(&[main]));
+    assert_eq!(compose_plan(&world, &["-f", &absolute]), expected_files(&[main]));
 }
 
 #[test]
@@ -128,24 +128,27 @@ fn patterns_are_relative_to_current_directory() {
     let there = |args: &[&str]| {
         let mut command = world.command();
         command.current_dir(world.project.join("src/a")).args(["compose", "-p", "plan", "Go."]).args(args);
-        crate::world::said(&mut command, b"")
+        crate::world::run_command(&mut command, b"")
     };
-    assert_eq!(there(&["-f", "*.rs"]), files(&[("src/a/one.rs", "one")]));
-    assert_eq!(there(&["-f", "../*.rs"]), files(&[("src/a-b.rs", "ab"), ("src/main.rs", "main")]));
-    assert_eq!(there(&["-f", "."]), files(&[("src/a/one.rs", "one"), ("src/a/two.md", "two")]));
-    let main = prompt("<file path=\"src/main.rs\">[Only the path is given: the content is left out]</file>");
+    assert_eq!(there(&["-f", "*.rs"]), expected_files(&[("src/a/one.rs", "one")]));
+    assert_eq!(there(&["-f", "../*.rs"]), expected_files(&[("src/a-b.rs", "ab"), ("src/main.rs", "main")]));
+    assert_eq!(there(&["-f", "."]), expected_files(&[("src/a/one.rs", "one"), ("src/a/two.md", "two")]));
+    let main = expected_prompt(
+        "<file path=\"src/main.rs\">[Only the path is given: the content is left out]</file>",
+    );
     assert_eq!(there(&["-f", "../main.rs", "--detail", "../*.rs=path"]), main);
 }
 
 #[test]
 fn exact_file_name_beats_pattern() {
     let world = world(&[("pages/[id].ts", "one"), ("pages/i.ts", "other"), ("[x]/{y}.ts", "deep")]);
-    assert_eq!(plan(&world, &["-f", "pages/[id].ts"]), files(&[("pages/[id].ts", "one")]));
-    assert_eq!(plan(&world, &["-f", "pages/[i].ts"]), files(&[("pages/i.ts", "other")]));
-    assert_eq!(plan(&world, &["-f", "[x]"]), files(&[("[x]/{y}.ts", "deep")]));
-    let path =
-        prompt("<file path=\"pages/[id].ts\">[Only the path is given: the content is left out]</file>");
-    assert_eq!(plan(&world, &["-f", "pages/[id].ts", "--detail", "pages/[id].ts=path"]), path);
+    assert_eq!(compose_plan(&world, &["-f", "pages/[id].ts"]), expected_files(&[("pages/[id].ts", "one")]));
+    assert_eq!(compose_plan(&world, &["-f", "pages/[i].ts"]), expected_files(&[("pages/i.ts", "other")]));
+    assert_eq!(compose_plan(&world, &["-f", "[x]"]), expected_files(&[("[x]/{y}.ts", "deep")]));
+    let path = expected_prompt(
+        "<file path=\"pages/[id].ts\">[Only the path is given: the content is left out]</file>",
+    );
+    assert_eq!(compose_plan(&world, &["-f", "pages/[id].ts", "--detail", "pages/[id].ts=path"]), path);
 }
 
 #[test]
@@ -155,14 +158,14 @@ fn binary_files_are_listed_and_counted() {
     world.write("tree/latin.txt", b"caf\xe9");
     world.write("tree/large.txt", "x".repeat(200));
     symlink("a.txt", world.project.join("tree/link")).unwrap();
-    let said = crate::world::said(
+    let said = crate::world::run_command(
         world
             .command()
             .env("CALLSHEET_MAX_FILE_BYTES", "199")
             .args(["compose", "-p", "plan", "Go.", "-f", "tree"]),
         b"",
     );
-    let mut expected = prompt(
+    let mut expected = expected_prompt(
         "<file path=\"tree/a.txt\">a</file>\
          <file path=\"tree/large.txt\">[Too large, 200 bytes: the content is left out]</file>\
          <file path=\"tree/latin.txt\">[Binary, 4 bytes: the content is left out]</file>\
@@ -185,9 +188,9 @@ fn non_utf8_name_is_a_warning() {
         std::io::Write::write_all(&mut std::io::stderr(), said.as_bytes()).unwrap();
         return;
     }
-    let mut expected = files(&[("tree/a.txt", "a")]);
+    let mut expected = expected_files(&[("tree/a.txt", "a")]);
     expected.err = "warning[input/left-out]: `tree` holds a name that is not UTF-8: left out\n".into();
-    assert_eq!(plan(&world, &["-f", "tree"]), expected);
+    assert_eq!(compose_plan(&world, &["-f", "tree"]), expected);
 }
 
 #[test]
@@ -205,13 +208,13 @@ fn pattern_without_match_is_an_error() {
     ];
     for (path, message, looked) in cases {
         let error = format!("error[input/not-found]: {message}\n  = looked in {project}{looked}\n{hint}");
-        assert_eq!(plan(&world, &["-f", path]), failed(4, &error), "{path}");
+        assert_eq!(compose_plan(&world, &["-f", path]), expected_failure(4, &error), "{path}");
     }
     let error = format!("error[input/not-found]: `nowhere` is not there\n  = looked in {project}/nowhere");
-    assert_eq!(plan(&world, &["-f", "nowhere"]), failed(4, &error));
+    assert_eq!(compose_plan(&world, &["-f", "nowhere"]), expected_failure(4, &error));
     let error = "error[usage/bad]: `src/[` is not a pattern that can be matched: unclosed character class; \
                  missing ']'";
-    assert_eq!(plan(&world, &["-f", "src/["]), failed(2, error));
+    assert_eq!(compose_plan(&world, &["-f", "src/["]), expected_failure(2, error));
 }
 
 #[test]
@@ -226,7 +229,7 @@ fn directory_outside_project_is_refused() {
             "error[usage/bad]: `{path}` lies outside the project: only a directory inside of it can be packed\n  \
              = hint: name single files, or choose another project with `-C`"
         );
-        assert_eq!(plan(&world, &["-f", path]), failed(2, &error));
+        assert_eq!(compose_plan(&world, &["-f", path]), expected_failure(2, &error));
     }
 }
 
@@ -241,13 +244,13 @@ fn detail_sets_amount_per_file() {
     let flags = ["-f", ".", "--detail", "src=path", "--detail", "docs/guide.md=outline", "--detail"];
     let chosen =
         [&flags[..], &["**/[ad].py=outline", "--detail", "src/c.py=full", "--detail", "./src/d.py=full"]];
-    let expected = prompt(
+    let expected = expected_prompt(
         "<file path=\"docs/guide.md\">[This is an outline: 2 of 3 lines are left out]\n# Guide\n</file>\
          <file path=\"src/a.py\">[This is an outline: 1 of 3 lines are left out]\nclass A:\n    def b(self):\n</file>\
          <file path=\"src/c.py\">import a\n</file>\
          <file path=\"src/d.py\">def d():\n    if a:\n        b\n</file>",
     );
-    assert_eq!(plan(&world, &chosen.concat()), expected);
+    assert_eq!(compose_plan(&world, &chosen.concat()), expected);
 }
 
 #[test]
@@ -275,7 +278,7 @@ fn detail_applies_to_all_documents() {
         let element = kind.split(' ').next().unwrap();
         format!("<{kind}=\"{name}\">{notice}\n{heading}\n</{element}>")
     };
-    let mut expected = prompt(
+    let mut expected = expected_prompt(
         &[
             outline("file path", "a.md", "# A"),
             outline("artifact name", "b.md", "# B"),
@@ -288,22 +291,22 @@ fn detail_applies_to_all_documents() {
         "warning[input/outside]: `{}` lies outside the project: the prompt calls it `notes.md`\n",
         outside.display()
     );
-    assert_eq!(plan(&world, &flags), expected);
+    assert_eq!(compose_plan(&world, &flags), expected);
 }
 
 #[test]
 fn unused_detail_warns_invalid_detail_fails() {
     let world = world(&[("a.md", "# A\n")]);
-    let mut expected = files(&[("a.md", "# A\n")]);
+    let mut expected = expected_files(&[("a.md", "# A\n")]);
     expected.err = "warning[detail/unused]: `--detail b.md=path`: no document has such a path\n\
                     warning[detail/unused]: `--detail *.rs=outline`: no document has such a path\n"
         .into();
     let flags = ["-f", "a.md", "--detail", "b.md=path", "--detail", "*.rs=outline", "--detail", "a.md=full"];
-    assert_eq!(plan(&world, &flags), expected);
+    assert_eq!(compose_plan(&world, &flags), expected);
     for bad in ["a.md", "a.md=", "a.md=half", "outline"] {
         let error =
             format!("error[usage/bad]: --detail takes PATH=full, PATH=outline or PATH=path, not `{bad}`");
-        assert_eq!(plan(&world, &["-f", "a.md", "--detail", bad]), failed(2, &error));
+        assert_eq!(compose_plan(&world, &["-f", "a.md", "--detail", bad]), expected_failure(2, &error));
     }
 }
 
@@ -401,7 +404,7 @@ fn packed_bytes_survive_xml_parser() {
         expected.push((path, text));
     }
     expected.sort();
-    let said = plan(&world, &["-f", "tree"]);
+    let said = compose_plan(&world, &["-f", "tree"]);
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     let document = roxmltree::Document::parse(&said.out).unwrap();
     let context = document.root_element().children().find(|node| node.has_tag_name("context")).unwrap();

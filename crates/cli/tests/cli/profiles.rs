@@ -5,12 +5,12 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use crate::world::{Said, World, said};
+use crate::world::{Said, World, run_command};
 
 const BOUND: &str =
     "---\nname: maintainer\nversion: 3\nagent: claude\nmodel: opus\npermit: ask\n---\nYou maintain.\n";
 
-fn ok(said: Said) -> Said {
+fn expect_success(said: Said) -> Said {
     assert_eq!(said.code, 0, "{}", said.err);
     said
 }
@@ -23,22 +23,22 @@ fn c2_profile_binds_agent_and_permission() {
         json!({ "name": "maintainer", "version": "3", "agent": "claude", "model": "opus", "permit": "ask" });
     let asked = ["--role", "maintainer", "--write", "src/**", "Go"];
     let with = |first: &[&'static str]| [first, &asked].concat();
-    assert_eq!(ok(world.run(with(&["explain", "--json"]))).json()["profile"], profile);
-    let page = ok(world.run(with(&["explain"]))).out;
+    assert_eq!(expect_success(world.run(with(&["explain", "--json"]))).json()["profile"], profile);
+    let page = expect_success(world.run(with(&["explain"]))).out;
     let line = "maintainer, version 3, agent claude, model opus, permit ask";
     assert!(page.contains(&format!("\nProfile\n  {line}\n")), "{page}");
 
-    ok(world.run(with(&["compose", "--record"])));
-    let shown = ok(world.run(["--json", "show", "last"])).json();
+    expect_success(world.run(with(&["compose", "--record"])));
+    let shown = expect_success(world.run(["--json", "show", "last"])).json();
     assert_eq!((&shown["agent"], &shown["profile"]), (&json!("claude"), &profile));
-    let page = ok(world.run(["show", "last"])).out;
+    let page = expect_success(world.run(["show", "last"])).out;
     assert!(page.lines().any(|shown| shown == format!("profile:  {line}")), "{page}");
-    let log = ok(world.run(["--json", "log"])).json();
+    let log = expect_success(world.run(["--json", "log"])).json();
     assert_eq!(log["runs"][0]["profile"], profile);
 
     // An agent named on the command line takes precedence.
-    ok(world.run(with(&["compose", "--record", "-a", "codex"])));
-    assert_eq!(ok(world.run(["--json", "show", "last"])).json()["agent"], "codex");
+    expect_success(world.run(with(&["compose", "--record", "-a", "codex"])));
+    assert_eq!(expect_success(world.run(["--json", "show", "last"])).json()["agent"], "codex");
 
     let claude = world.write("bin/claude", "#!/bin/sh\nexit 0\n");
     fs::set_permissions(&claude, fs::Permissions::from_mode(0o755)).unwrap();
@@ -46,7 +46,7 @@ fn c2_profile_binds_agent_and_permission() {
         let path = format!("{}:{}", claude.parent().unwrap().display(), std::env::var("PATH").unwrap());
         let mut command = world.command();
         command.env("PATH", path).args(["--json", "run", "--dry-run"]).args(more).args(asked);
-        ok(said(&mut command, b"")).json()["launch"].clone()
+        expect_success(run_command(&mut command, b"")).json()["launch"].clone()
     };
     let launch = dry(&[]);
     assert_eq!((&launch["model"], &launch["permit"]), (&json!("opus"), &json!("ask")));
@@ -66,19 +66,19 @@ fn c9_embedded_lines_enter_prompt() {
     };
     let task = |prompt: &str| {
         let (_, rest) = prompt.split_once("## Task\n\n").unwrap();
-        rest.split_once("\n\n## Constraints").unwrap().0.replace(&workspace(), "WORKSPACE")
+        rest.split_once("\n\n## Constraints").unwrap().0.replace(&workspace_text(), "WORKSPACE")
     };
     let workspace = "\n\n## Workspace\n\nWORKSPACE";
     assert_eq!(
-        task(&ok(ask("claude", "src/a.rs:2-3")).out),
+        task(&expect_success(ask("claude", "src/a.rs:2-3")).out),
         format!("Go\n\n<file path=\"src/a.rs:2-3\">\ntwo\nthree\n</file>{workspace}")
     );
     assert_eq!(
-        task(&ok(ask("claude", "src/a.rs")).out),
+        task(&expect_success(ask("claude", "src/a.rs")).out),
         format!("Go\n\n<file path=\"src/a.rs\">\none\ntwo\nthree\n</file>{workspace}")
     );
     assert_eq!(
-        task(&ok(ask("codex", "src/a.rs:2-3")).out),
+        task(&expect_success(ask("codex", "src/a.rs:2-3")).out),
         format!("Go{workspace}\n\n## Read First\n\nRead these before you start:\n\n- `src/a.rs`")
     );
     let wrong = |embed: &str| {
@@ -97,18 +97,18 @@ fn c9_embedded_lines_enter_prompt() {
 }
 
 /// Returns the text about the workspace for a project outside of git.
-fn workspace() -> String {
-    crate::world::shipped("templates/shared/workspace-folder.md")
+fn workspace_text() -> String {
+    crate::world::read_shipped_body("templates/shared/workspace-folder.md")
 }
 
 #[test]
 fn c4_workspace_is_worktree_inside_git() {
     let world = World::new();
-    let compose = || ok(world.run(["-q", "compose", "--write", "src/**", "Go"])).out;
+    let compose = || expect_success(world.run(["-q", "compose", "--write", "src/**", "Go"])).out;
     let section = |words: &str| format!("\n\n## Workspace\n\n{words}\n\n## ");
-    assert!(compose().contains(&section(&workspace())));
+    assert!(compose().contains(&section(&workspace_text())));
     world.write(".git/HEAD", "ref: refs/heads/main\n");
-    assert!(compose().contains(&section(&crate::world::shipped("templates/shared/workspace.md"))));
+    assert!(compose().contains(&section(&crate::world::read_shipped_body("templates/shared/workspace.md"))));
 }
 
 #[test]
@@ -116,7 +116,8 @@ fn b3_loaded_files_depend_on_version() {
     let world = World::new();
     world.write("AGENTS.md", "Indent with blanks.\n");
     let loads = |agent: &str| {
-        let explained = ok(world.run(["-q", "explain", "--json", "-r", "layers", "-a", agent, "Go"])).json();
+        let explained =
+            expect_success(world.run(["-q", "explain", "--json", "-r", "layers", "-a", agent, "Go"])).json();
         let absent = explained["absent"].as_array().unwrap().clone();
         let found = absent.iter().find(|absent| absent["what"] == "project:AGENTS.md");
         (found.map(|absent| absent["why"].clone()), explained["text"].as_str().unwrap().contains("Indent"))
@@ -134,16 +135,16 @@ fn b3_loaded_files_depend_on_version() {
 fn b2_t1_templates_found_by_name() {
     let world = World::new();
     world.write(".callsheet/templates/identity/clerk.md", "You are a clerk.\n");
-    assert_eq!(ok(world.run(["templates", "show", "clerk"])).out, "You are a clerk.\n");
-    let base = ok(world.run(["templates", "show", "system/BASE-plan"])).out;
-    let claude = ok(world.run(["-v", "templates", "show", "system/CLAUDE-plan"]));
+    assert_eq!(expect_success(world.run(["templates", "show", "clerk"])).out, "You are a clerk.\n");
+    let base = expect_success(world.run(["templates", "show", "system/BASE-plan"])).out;
+    let claude = expect_success(world.run(["-v", "templates", "show", "system/CLAUDE-plan"]));
     assert_eq!(claude.out, base);
     assert_eq!(claude.err, "no `system/CLAUDE-plan`; `system/BASE-plan` is used\n");
     assert_eq!(world.run(["templates", "show", "system/CLAUDE-nothing"]).code, 3);
 
     world.write(".callsheet/config.toml", "[layout]\ntemplates = [\"src/prompts\"]\n");
     world.write("src/prompts/clerk.md", "You are a flat clerk.\n");
-    let prompt = ok(world.run(["-q", "compose", "-r", "layers", "--role", "clerk", "Go"])).out;
+    let prompt = expect_success(world.run(["-q", "compose", "-r", "layers", "--role", "clerk", "Go"])).out;
     assert_eq!(prompt, "You are a flat clerk.\n\n---\n\nGo");
 }
 
@@ -151,7 +152,7 @@ fn b2_t1_templates_found_by_name() {
 fn template_alone_adds_agent() {
     let world = World::new();
     world.write(".callsheet/templates/system/QWEN-plan.md", "You are Qwen.\n");
-    let composed = ok(world.run(["-v", "compose", "-p", "plan", "-a", "qwen", "Go"]));
+    let composed = expect_success(world.run(["-v", "compose", "-p", "plan", "-a", "qwen", "Go"]));
     assert!(composed.out.contains("<system_prompt>You are Qwen.</system_prompt>"), "{}", composed.out);
     assert!(
         composed.err.contains("nothing is known of the agent `qwen` but its system templates"),
@@ -165,7 +166,7 @@ fn template_alone_adds_agent() {
 fn c3_missing_read_first_path_warns() {
     let world = World::new();
     world.write("src/a.rs", "a\n");
-    let said = ok(world.run([
+    let said = expect_success(world.run([
         "compose",
         "--write",
         "src/**",
@@ -211,7 +212,7 @@ fn b3_unreadable_memory_is_a_warning() {
     world.write("README.md", b"\xff\xfe");
     world.write("AGENTS.md", "Indent.\n");
     world.write(".callsheet/templates/identity/task-agent.md", "You carry out one task.\n");
-    let said = ok(world.run(["compose", "-r", "layers", "--record", "Go"]));
+    let said = expect_success(world.run(["compose", "-r", "layers", "--record", "Go"]));
     assert_eq!(
         said.out,
         "You carry out one task.\n\n---\n\n<file path=\"AGENTS.md\">\nIndent.\n</file>\n\n---\n\nGo"
@@ -231,8 +232,10 @@ fn u2_carriage_returns_cost_few_tokens() {
     let text: String = (0..500).map(|at| format!("if (a[{at}] < b) {{ return {at}; }}\n")).collect();
     let tokens = |text: &str| {
         world.write("a.c", text);
-        let counted = ok(world.run(["-q", "--json", "compose", "--count", "-p", "plan", "-f", "a.c", "Go"]));
-        let xml = ok(world.run(["-q", "compose", "-p", "plan", "-f", "a.c", "Go"])).out;
+        let counted = expect_success(
+            world.run(["-q", "--json", "compose", "--count", "-p", "plan", "-f", "a.c", "Go"]),
+        );
+        let xml = expect_success(world.run(["-q", "compose", "-p", "plan", "-f", "a.c", "Go"])).out;
         let read = callsheet_core::UnifiedPrompt::from_xml(&xml).unwrap();
         assert_eq!(read.context[0].content.as_str(), text);
         counted.json()["total"].as_u64().unwrap()

@@ -83,7 +83,7 @@ fn prompts() -> Vec<(String, String)> {
     prompts
 }
 
-fn page() -> PathBuf {
+fn page_path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/prompts.md")
 }
 
@@ -93,10 +93,10 @@ fn shipped_prompts_do_not_grow() {
     for (path, text) in FILES {
         world.write(&format!("{SESSION}/{path}"), text);
     }
-    let context = callsheet_core::flow::session_context(SESSION).unwrap();
+    let context = callsheet_core::flow::render_session_context(SESSION).unwrap();
     world.write(&format!("{SESSION}/context.md"), context);
     world.write(".callsheet/changes/c/.keep", "");
-    let text = fs::read_to_string(page()).unwrap();
+    let text = fs::read_to_string(page_path()).unwrap();
     let (above, table) = text.split_once("| prompt | before | now |\n|---|--:|--:|\n").unwrap();
     let rows = table.lines().map(|row| {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
@@ -127,10 +127,10 @@ fn shipped_prompts_do_not_grow() {
         }
     }
     if env::var_os("BLESS").is_some() {
-        fs::write(page(), &found).unwrap();
+        fs::write(page_path(), &found).unwrap();
     }
     assert_eq!(too_long, Vec::<String>::new());
     assert!(others < others_before, "{others_before} → {others}");
     assert_eq!(before.len(), prompts.len());
-    assert_eq!(fs::read_to_string(page()).unwrap(), found, "read the difference, then run with BLESS=1");
+    assert_eq!(fs::read_to_string(page_path()).unwrap(), found, "read the difference, then run with BLESS=1");
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::world::{Said, World};
 
-fn said(code: i32, out: &str, err: &str) -> Said {
+fn expected_output(code: i32, out: &str, err: &str) -> Said {
     Said { code, out: out.into(), err: err.into() }
 }
 
@@ -13,26 +13,36 @@ fn t6_exit_code_follows_outcome() {
     let world = World::new();
     let read = |args: &[&str], reply: &str| world.run_with(&[&["read"], args].concat(), reply.as_bytes());
     let done = "<task_status id=\"1.1\">COMPLETED</task_status>\n";
-    assert_eq!(read(&["-p", "review"], "Good.\n\n<review>PASS</review>\n"), said(0, "pass\n", ""));
+    assert_eq!(read(&["-p", "review"], "Good.\n\n<review>PASS</review>\n"), expected_output(0, "pass\n", ""));
     assert_eq!(
         read(&["-p", "implement", "--tasks", "1.1"], done),
-        said(0, "complete\n  1.1: COMPLETED\n", "")
+        expected_output(0, "complete\n  1.1: COMPLETED\n", "")
     );
-    assert_eq!(read(&["--contract", "run"], "Done."), said(0, "none\n", ""));
+    assert_eq!(read(&["--contract", "run"], "Done."), expected_output(0, "none\n", ""));
     let archived = "Done.\n\n<task_status id=\"archive\">COMPLETED</task_status>\n";
-    assert_eq!(read(&["-p", "archive"], archived), said(0, "complete\n  archive: COMPLETED\n", ""));
+    assert_eq!(
+        read(&["-p", "archive"], archived),
+        expected_output(0, "complete\n  archive: COMPLETED\n", "")
+    );
     assert_eq!(
         read(&["-p", "archive"], "Done."),
-        said(1, "incomplete\nproblem[task_missing]: nothing is said of task `archive`\n", "")
+        expected_output(1, "incomplete\nproblem[task_missing]: nothing is said of task `archive`\n", "")
     );
-    assert_eq!(read(&["-p", "plan"], "<review>NEEDS_REVISION</review>"), said(1, "needs_revision\n", ""));
+    assert_eq!(
+        read(&["-p", "plan"], "<review>NEEDS_REVISION</review>"),
+        expected_output(1, "needs_revision\n", "")
+    );
     assert_eq!(
         read(&["-p", "implement", "--tasks", "1.1, 1.2"], done),
-        said(1, "incomplete\n  1.1: COMPLETED\nproblem[task_missing]: nothing is said of task `1.2`\n", "")
+        expected_output(
+            1,
+            "incomplete\n  1.1: COMPLETED\nproblem[task_missing]: nothing is said of task `1.2`\n",
+            ""
+        )
     );
     assert_eq!(
         read(&["-p", "review"], "I cannot say <review>PASS</review>\n"),
-        said(
+        expected_output(
             1,
             "no_verdict\n\
              problem[inline_marker] at 1:14: `<review>PASS</review>` is not all that its paragraph holds, so it does not count\n\
@@ -82,15 +92,22 @@ fn t6_stream_format_follows_agent() {
     for agent in ["claude", "codex", "gemini", "copilot", "opencode"] {
         let stream = std::fs::read(streams.join(agent).join("tool.jsonl")).unwrap();
         let named = world.run_with(&["read", "-p", "review", "--agent", agent], &stream);
-        assert_eq!(named, said(0, "pass\n", ""), "{agent}");
+        assert_eq!(named, expected_output(0, "pass\n", ""), "{agent}");
         world.write(".callsheet/config.toml", format!("agent = \"{agent}\"\n"));
-        assert_eq!(world.run_with(&["read", "-p", "review"], &stream), said(0, "pass\n", ""), "{agent}");
+        assert_eq!(
+            world.run_with(&["read", "-p", "review"], &stream),
+            expected_output(0, "pass\n", ""),
+            "{agent}"
+        );
         let as_text = world.run_with(&["read", "-p", "review", "--agent", "base"], &stream);
         assert_eq!(as_text.code, 1, "{agent}");
     }
     world.write(".callsheet/agents/mine.toml", "name = \"Mine\"\n[output]\nformat = \"codex-jsonl\"\n");
     let stream = std::fs::read(streams.join("codex/verdict.jsonl")).unwrap();
-    assert_eq!(world.run_with(&["read", "-p", "review", "-a", "mine"], &stream), said(0, "pass\n", ""));
+    assert_eq!(
+        world.run_with(&["read", "-p", "review", "-a", "mine"], &stream),
+        expected_output(0, "pass\n", "")
+    );
     world.write(".callsheet/agents/mine.toml", "name = \"Mine\"\n[output]\nformat = \"xml\"\n");
     let wrong = world.run_with(&["read", "-p", "review", "-a", "mine"], &stream);
     assert_eq!(
@@ -109,13 +126,16 @@ fn t6_echoed_prompt_is_not_counted() {
     world.write("prompt.md", prompt);
     assert_eq!(
         world.run_with(&["read", "-p", "review", "--prompt", "prompt.md"], prompt.as_bytes()),
-        said(
+        expected_output(
             1,
             "no_verdict\nproblem[no_verdict]: no verdict stands alone on a line; markers in code, quotes and echoes: 1\n",
             ""
         )
     );
-    assert_eq!(world.run_with(&["read", "-p", "review"], prompt.as_bytes()), said(0, "pass\n", ""));
+    assert_eq!(
+        world.run_with(&["read", "-p", "review"], prompt.as_bytes()),
+        expected_output(0, "pass\n", "")
+    );
 }
 
 #[test]
@@ -196,11 +216,17 @@ fn control_characters_in_reply_are_escaped() {
 fn reply_limit_is_64_mebibytes() {
     let world = World::new();
     let reply = |size: usize| [&vec![b'x'; size][..], b"\n\n<review>PASS</review>\n"].concat();
-    assert_eq!(world.run_with(&["read", "-p", "review"], &reply(60_000_000)), said(0, "pass\n", ""));
+    assert_eq!(
+        world.run_with(&["read", "-p", "review"], &reply(60_000_000)),
+        expected_output(0, "pass\n", "")
+    );
     let too_long = "no_verdict\n\
          problem[too_long]: the agent said more than 64 MiB, and only those are judged\n\
          problem[no_verdict]: no verdict stands alone on a line\n";
-    assert_eq!(world.run_with(&["read", "-p", "review"], &reply(100_000_000)), said(1, too_long, ""));
+    assert_eq!(
+        world.run_with(&["read", "-p", "review"], &reply(100_000_000)),
+        expected_output(1, too_long, "")
+    );
 }
 
 #[test]
@@ -211,7 +237,10 @@ fn m9_submitted_file_is_checked() {
     file(
         "verdict: fail\nsummary: Nearly.\nfindings:\n- issue: It ends.\n  severity: low\n  recommendation: Catch it.\n",
     );
-    assert_eq!(read(), said(0, "written 07_review/review.md\nwritten 07_review/review.yaml\n", ""));
+    assert_eq!(
+        read(),
+        expected_output(0, "written 07_review/review.md\nwritten 07_review/review.yaml\n", "")
+    );
     assert_eq!(
         world.read("s/07_review/review.md"),
         "verdict: fail\n\n## Summary\n\nNearly.\n\n## Findings\n\n### Finding 1\n\nSeverity: low\n\nIt ends.\n\nRecommendation:\n\nCatch it.\n"
@@ -222,7 +251,7 @@ fn m9_submitted_file_is_checked() {
     let place = "  = looked in session:07_review/review.yaml\n";
     assert_eq!(
         read(),
-        said(
+        expected_output(
             1,
             "",
             &format!(

@@ -2,11 +2,11 @@
 
 use crate::world::{Said, World};
 
-fn prints(out: &str) -> Said {
+fn printed(out: &str) -> Said {
     Said { code: 0, out: out.into(), err: String::new() }
 }
 
-fn with_identity() -> World {
+fn world_with_identity() -> World {
     let world = World::new();
     world.write(".callsheet/templates/identity/me.md", "I am here.");
     world
@@ -18,7 +18,7 @@ fn request_on_stdin_names_project() {
     world.write("other/.callsheet/templates/identity/me.md", "I am there.");
     let request = br#"{"project":"other","recipe":"layers","role":"me","instructions":"Go."}"#;
     let said = world.run_with(&["compose", "--request", "-"], request);
-    assert_eq!(said, prints("I am there.\n\n---\n\nGo."));
+    assert_eq!(said, printed("I am there.\n\n---\n\nGo."));
     let twice = world.run_with(&["compose", "--request", "-", "-"], request);
     let err =
         "error[usage/bad]: standard input is read for --request; it cannot be read for the task too\n".into();
@@ -27,10 +27,10 @@ fn request_on_stdin_names_project() {
 
 #[test]
 fn project_flag_beats_request() {
-    let world = with_identity();
+    let world = world_with_identity();
     let request = br#"{"project":"nowhere","recipe":"layers","role":"me","instructions":"Go."}"#;
     let said = world.run_with(&["-C", ".", "compose", "--request", "-"], request);
-    assert_eq!(said, prints("I am here.\n\n---\n\nGo."));
+    assert_eq!(said, printed("I am here.\n\n---\n\nGo."));
 }
 
 #[test]
@@ -42,19 +42,19 @@ fn request_layout_beats_configuration() {
     world.write("r.toml", "instructions = \"Go.\"\n[layout]\ntemplates = [\"asked\"]\n");
     let flags = ["compose", "-r", "layers", "--role", "me"];
     let asked = world.run(flags.into_iter().chain(["--request", "r.toml"]));
-    assert_eq!(asked, prints("I am asked for.\n\n---\n\nGo."));
+    assert_eq!(asked, printed("I am asked for.\n\n---\n\nGo."));
     let configured = world.run(flags.into_iter().chain(["Go."]));
-    assert_eq!(configured, prints("I am configured.\n\n---\n\nGo."));
+    assert_eq!(configured, printed("I am configured.\n\n---\n\nGo."));
 }
 
 #[test]
 fn byte_order_mark_is_skipped() {
-    let world = with_identity();
+    let world = world_with_identity();
     let json = "\u{feff}{\"recipe\":\"layers\",\"role\":\"me\",\"instructions\":\"Go.\"}";
     let toml = "\u{feff}recipe = \"layers\"\nrole = \"me\"\ninstructions = \"Go.\"\n";
     for request in [json, toml] {
         let said = world.run_with(&["compose", "--request", "-"], request.as_bytes());
-        assert_eq!(said, prints("I am here.\n\n---\n\nGo."));
+        assert_eq!(said, printed("I am here.\n\n---\n\nGo."));
     }
 }
 
@@ -67,7 +67,7 @@ fn document_is_read_from_stdin() {
         let tag = kind.split(' ').next().unwrap();
         assert_eq!(
             said,
-            prints(&format!(
+            printed(&format!(
                 "<prompt><system_prompt>base</system_prompt><context><{kind}=\"stdin\"><![CDATA[a < b]]></{tag}>\
                  </context><instructions>Go.</instructions></prompt>"
             ))
@@ -98,7 +98,7 @@ fn request_session_must_be_inside_project() {
         let request = format!(r#"{{"recipe":"staged","role":"me","session":"{session}"}}"#);
         world.run_with(&["compose", "--request", "-"], request.as_bytes())
     };
-    assert_eq!(asked("inside"), prints("from inside"));
+    assert_eq!(asked("inside"), printed("from inside"));
     for session in ["../outside", "link", "inside/../../outside"] {
         let err = format!(
             "error[request/bad]: the session `{session}` lies outside the project\n  \
@@ -107,5 +107,5 @@ fn request_session_must_be_inside_project() {
         assert_eq!(asked(session), Said { code: 2, out: String::new(), err });
     }
     let typed = world.run(["compose", "-r", "staged", "--role", "me", "--session", "../outside"]);
-    assert_eq!(typed, prints("from outside"));
+    assert_eq!(typed, printed("from outside"));
 }

@@ -67,7 +67,7 @@ fn config_shows_origin_of_settings() {
     .unwrap();
     let mut command = world.command();
     command.args(["config", "show"]).env("CALLSHEET_RECIPE", "run");
-    let said = crate::world::said(&mut command, b"");
+    let said = crate::world::run_command(&mut command, b"");
     assert_eq!(
         said.out,
         "project = (not set)  # default\n\
@@ -265,7 +265,7 @@ fn t7_template_list_contains_metadata() {
     );
 }
 
-fn valid(schema: &Value, instance: &Value) -> bool {
+fn is_valid(schema: &Value, instance: &Value) -> bool {
     jsonschema::validator_for(schema).unwrap().is_valid(instance)
 }
 
@@ -275,32 +275,32 @@ fn u1_schemas_match_accepted_data() {
     let schema = |name: &str| world.run(["schema", name]).json();
     let prompt =
         world.run(["compose", "-q", "-p", "plan", "--format", "json", "--thought", "hm", "x"]).json();
-    assert!(valid(&schema("unified-prompt"), &prompt));
-    assert!(!valid(&schema("unified-prompt"), &json!({ "system_prompt": "x" })));
-    assert!(!valid(
+    assert!(is_valid(&schema("unified-prompt"), &prompt));
+    assert!(!is_valid(&schema("unified-prompt"), &json!({ "system_prompt": "x" })));
+    assert!(!is_valid(
         &schema("unified-prompt"),
         &json!({ "instructions": "x", "context": [{ "type": "file", "name": "a" }] })
     ));
-    assert!(!valid(
+    assert!(!is_valid(
         &schema("unified-prompt"),
         &json!({ "instructions": "x", "context": [{ "type": "image", "name": "a", "content": "" }] })
     ));
-    assert!(valid(
+    assert!(is_valid(
         &schema("request"),
         &json!({ "recipe": "run", "task": { "write": ["a"] }, "context": [{ "name": "a", "data": { "k": 1 } }] })
     ));
-    assert!(!valid(&schema("request"), &json!({ "recpie": "run" })));
-    assert!(valid(&schema("config"), &json!({ "agent": "claude", "layout": { "prompts": "p" } })));
-    assert!(!valid(&schema("config"), &json!({ "agnet": "claude" })));
+    assert!(!is_valid(&schema("request"), &json!({ "recpie": "run" })));
+    assert!(is_valid(&schema("config"), &json!({ "agent": "claude", "layout": { "prompts": "p" } })));
+    assert!(!is_valid(&schema("config"), &json!({ "agnet": "claude" })));
     for (folder, name) in [("recipes", "recipe"), ("agents", "agent")] {
         let folder = format!(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/builtin/{}"), folder);
         let schema = schema(name);
         for entry in std::fs::read_dir(folder).unwrap() {
             let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
             let data: Value = toml::from_str(&text).unwrap();
-            assert!(valid(&schema, &data), "{text}");
+            assert!(is_valid(&schema, &data), "{text}");
         }
-        assert!(!valid(&schema, &json!({ "unknown": 1 })));
+        assert!(!is_valid(&schema, &json!({ "unknown": 1 })));
     }
 }
 

@@ -56,7 +56,7 @@ impl World {
     }
 
     /// Returns the path of a file that SQLite creates beside the ledger.
-    pub(crate) fn beside(&self, end: &str) -> PathBuf {
+    pub(crate) fn sidecar_path(&self, end: &str) -> PathBuf {
         let mut path = self.ledger().into_os_string();
         path.push(end);
         PathBuf::from(path)
@@ -67,15 +67,15 @@ impl World {
     }
 
     pub(crate) fn run(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Said {
-        said(self.command().args(args), b"")
+        run_command(self.command().args(args), b"")
     }
 
     pub(crate) fn run_with(&self, args: &[&str], stdin: &[u8]) -> Said {
-        said(self.command().args(args), stdin)
+        run_command(self.command().args(args), stdin)
     }
 }
 
-pub(crate) fn said(command: &mut Command, stdin: &[u8]) -> Said {
+pub(crate) fn run_command(command: &mut Command, stdin: &[u8]) -> Said {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // The program may exit before it reads all of its input.
@@ -89,7 +89,7 @@ pub(crate) fn said(command: &mut Command, stdin: &[u8]) -> Said {
 }
 
 /// Reads the body of a shipped file: the text below its frontmatter, trimmed.
-pub(crate) fn shipped(path: &str) -> String {
+pub(crate) fn read_shipped_body(path: &str) -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/builtin").join(path);
     let text = fs::read_to_string(file).unwrap();
     match text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n")) {

@@ -19,7 +19,7 @@ fn compose_to(world: &World, out: &str) -> Said {
     world.run(["compose", "-p", "x", "Go.", "--out", out])
 }
 
-fn silence() -> Said {
+fn no_output() -> Said {
     Said { code: 0, out: String::new(), err: String::new() }
 }
 
@@ -30,7 +30,7 @@ fn mode(path: impl AsRef<Path>) -> u32 {
 #[test]
 fn dash_is_standard_output() {
     let world = world();
-    assert_eq!(compose_to(&world, "-"), Said { out: PROMPT.into(), ..silence() });
+    assert_eq!(compose_to(&world, "-"), Said { out: PROMPT.into(), ..no_output() });
     assert!(!world.project.join("-").exists());
 }
 
@@ -52,7 +52,7 @@ fn symlink_and_mode_are_kept() {
     fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
     for (link, target) in [("link", "deep/prompt.xml"), ("dangling", "deep/new.xml")] {
         symlink(target, world.project.join(link)).unwrap();
-        assert_eq!(compose_to(&world, link), silence());
+        assert_eq!(compose_to(&world, link), no_output());
         assert_eq!(world.project.join(link).read_link().unwrap(), Path::new(target));
         assert_eq!(world.read(target), PROMPT);
     }
@@ -135,7 +135,7 @@ fn printed_paths_are_relative() {
     fs::create_dir_all(world.project.join("src/deep")).unwrap();
     let run = |args: &[&str]| {
         let mut command = world.command();
-        crate::world::said(command.current_dir(world.project.join("src/deep")).args(args), b"").out
+        crate::world::run_command(command.current_dir(world.project.join("src/deep")).args(args), b"").out
     };
     let said = "wrote ../../.callsheet/README.md\nwrote ../../.callsheet/config.toml\nadded the ledger to ../../.gitignore\n";
     assert_eq!(run(&["init"]), said);

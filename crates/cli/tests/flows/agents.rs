@@ -5,18 +5,18 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use callsheet_mock::{Cli, Room, Script, Step, on_loopback};
+use callsheet_testing::{Cli, Room, Script, Step, on_loopback};
 use serde_json::{Value, json};
 
 /// Returns a step in which the agent writes a file with its own file tool.
-fn write(project: &Path, file: &str, text: &str) -> Step {
+fn write_step(project: &Path, file: &str, text: &str) -> Step {
     let path = project.join(file);
     Step::call(&["Write", "write_file"], json!({ "file_path": path, "content": text }))
         .or_call(&["create"], json!({ "path": path, "file_text": text }))
 }
 
 /// Returns a command that runs callsheet in a [`Room`], with the settings of all these CLIs.
-fn callsheet(room: &Room, clis: &[Cli], args: &[&str]) -> Command {
+fn callsheet_command(room: &Room, clis: &[Cli], args: &[&str]) -> Command {
     let mut env: BTreeMap<String, String> = BTreeMap::new();
     let mut path = Vec::new();
     for cli in clis {
@@ -32,12 +32,12 @@ fn callsheet(room: &Room, clis: &[Cli], args: &[&str]) -> Command {
 
 /// Starts a flow in its own repository. Returns the lines that it printed.
 fn start_in(room: &Room, clis: &[Cli], words: &[&str], code: i32) -> Vec<Value> {
-    repository(room);
-    let mut command = callsheet(room, clis, &["--json", "-q", "flow", "start"]);
-    lines(command.args(words).args(["--timeout", "3m"]), code)
+    create_repository(room);
+    let mut command = callsheet_command(room, clis, &["--json", "-q", "flow", "start"]);
+    run_lines(command.args(words).args(["--timeout", "3m"]), code)
 }
 
-fn repository(room: &Room) {
+fn create_repository(room: &Room) {
     let project = room.project();
     fs::create_dir(project.join("src")).unwrap();
     fs::write(project.join("src/lib.txt"), "lib\n").unwrap();
@@ -49,7 +49,7 @@ fn repository(room: &Room) {
 }
 
 /// Runs a command, asserts its exit code, and returns the lines that it printed.
-fn lines(command: &mut Command, code: i32) -> Vec<Value> {
+fn run_lines(command: &mut Command, code: i32) -> Vec<Value> {
     let output = command.output().unwrap();
     let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert_eq!(output.status.code(), Some(code), "{err}\n{}", out.lines().last().unwrap_or_default());
@@ -57,7 +57,7 @@ fn lines(command: &mut Command, code: i32) -> Vec<Value> {
 }
 
 /// Returns the phase entry, the lane and the verdict of every lane that ended.
-fn story(lines: &[Value]) -> Vec<String> {
+fn summarize_lanes(lines: &[Value]) -> Vec<String> {
     let ended = lines.iter().filter(|line| line["event"] == "lane_ended");
     let word = |line: &Value| {
         let words = line["data"]["evidence"].as_array().unwrap().iter().filter_map(Value::as_str);
@@ -77,12 +77,12 @@ fn story(lines: &[Value]) -> Vec<String> {
 fn t6_u5_four_clis_finish_change() {
     on_loopback(&Cli::ALL, || {
         let folder = ".callsheet/changes/login";
-        let room = Room::with(|project| {
+        let room = Room::from_project(|project| {
             let plan = |last: &str| {
                 [
-                    write(project, &format!("{folder}/proposal.md"), "# Proposal\n"),
-                    write(project, &format!("{folder}/specs/login.md"), "# Spec\n"),
-                    write(project, &format!("{folder}/tasks.md"), "- [ ] 1.1 The form\n"),
+                    write_step(project, &format!("{folder}/proposal.md"), "# Proposal\n"),
+                    write_step(project, &format!("{folder}/specs/login.md"), "# Spec\n"),
+                    write_step(project, &format!("{folder}/tasks.md"), "- [ ] 1.1 The form\n"),
                     Step::text(last),
                 ]
             };
@@ -95,7 +95,7 @@ fn t6_u5_four_clis_finish_change() {
                 .on_marker(
                     "You implement",
                     [
-                        write(project, "src/login.txt", "form\n"),
+                        write_step(project, "src/login.txt", "form\n"),
                         Step::text("<task_status id=\"1.1\">COMPLETED</task_status>"),
                     ],
                 )
@@ -129,7 +129,7 @@ fn t6_u5_four_clis_finish_change() {
         ];
         let told = start_in(&room, &Cli::ALL, &start, 0);
         assert_eq!(
-            story(&told),
+            summarize_lanes(&told),
             [
                 "1 all reply.NEEDS_REVISION",
                 "2 all reply.PASS",
@@ -146,10 +146,11 @@ fn t6_u5_four_clis_finish_change() {
         assert_eq!(fs::read_to_string(room.project().join("src/login.txt")).unwrap(), "form\n");
         // Every prompt reached its model as recorded.
         let said: Vec<String> =
-            room.mock.requests().iter().flat_map(callsheet_mock::Request::user_texts).collect();
+            room.mock.requests().iter().flat_map(callsheet_testing::Request::user_texts).collect();
         for run in told.last().unwrap()["runs"].as_array().unwrap() {
-            let prompt =
-                callsheet(&room, &Cli::ALL, &["show", run.as_str().unwrap(), "--prompt"]).output().unwrap();
+            let prompt = callsheet_command(&room, &Cli::ALL, &["show", run.as_str().unwrap(), "--prompt"])
+                .output()
+                .unwrap();
             let prompt = String::from_utf8(prompt.stdout).unwrap();
             // Copilot prepends the time and drops the last line end.
             assert!(said.iter().any(|said| said.contains(prompt.trim_end())), "{run}");
@@ -158,7 +159,7 @@ fn t6_u5_four_clis_finish_change() {
 }
 
 /// Returns a sub-plan that owns a folder.
-fn part(number: u32) -> Value {
+fn sub_plan(number: u32) -> Value {
     json!({
         "index": number,
         "title": format!("Part {number}"),
@@ -178,7 +179,7 @@ fn m9_m12_m15_four_clis_submit() {
     on_loopback(&clis, || {
         let (claude, codex) = (|tool| Cli::Claude.mcp_tool(tool), |tool| Cli::Codex.mcp_tool(tool));
         let copilot = |tool| Cli::Copilot.mcp_tool(tool);
-        let room = Room::with(|project| {
+        let room = Room::from_project(|project| {
             let texts = [
                 "solution_overview",
                 "interfaces_and_contracts",
@@ -202,7 +203,7 @@ fn m9_m12_m15_four_clis_submit() {
                     "group_id": "g1", "mode": "parallel",
                     "plans": [{ "index": 1, "name": "One" }, { "index": 2, "name": "Two" }, { "index": 3, "name": "Three" }],
                 }],
-                "subplans": [part(1), part(2), part(3)],
+                "subplans": [sub_plan(1), sub_plan(2), sub_plan(3)],
                 "needs_design": false, "needs_docs": false, "doc_files": [],
                 "review_strategy": { "severity": "low", "focus": [] },
             });
@@ -211,7 +212,7 @@ fn m9_m12_m15_four_clis_submit() {
             let pass = json!({ "verdict": "pass", "summary": "Good." });
             let call = |tool: String, args: Value| [Step::call(&[tool.as_str()], args), Step::text("Handed in.")];
             let shell = |command: &str| Step::call(&["exec_command"], json!({ "cmd": command }));
-            let summary = write(project, ".callsheet/sessions/export/08_completion/summary.md", "# What was done\n");
+            let summary = write_step(project, ".callsheet/sessions/export/08_completion/summary.md", "# What was done\n");
             let mut script = Script::new()
                 .on_marker("<artifact name=\"REFUSED.md\">", call(claude("submit_architecture"), architecture))
                 .on_marker("You design the technical solution", call(claude("submit_architecture"), json!({})))
@@ -249,7 +250,7 @@ fn m9_m12_m15_four_clis_submit() {
             "3",
         ];
         let told = start_in(&room, &clis, &start, 1);
-        let mut story = story(&told);
+        let mut story = summarize_lanes(&told);
         // The three parts end in any order.
         story[3..6].sort();
         assert_eq!(
@@ -268,8 +269,10 @@ fn m9_m12_m15_four_clis_submit() {
                 "8 all ",
             ]
         );
-        let done =
-            lines(&mut callsheet(&room, &clis, &["--json", "-q", "flow", "decide", "--yes", "approve"]), 0);
+        let done = run_lines(
+            &mut callsheet_command(&room, &clis, &["--json", "-q", "flow", "decide", "--yes", "approve"]),
+            0,
+        );
         assert_eq!(done.last().unwrap()["state"], "done");
         for number in 1..=3 {
             let file = room.project().join(format!("src/p{number}/part.txt"));
@@ -302,7 +305,7 @@ fn m7_session_in_terminals_finishes() {
     }
     let clis = [Cli::Claude, Cli::Codex];
     on_loopback(&clis, || {
-        let room = Room::with(|project| {
+        let room = Room::from_project(|project| {
             let agent = project.with_file_name("agent");
             let work = format!("sh '{}' < \".callsheet/runs/$CALLSHEET_RUN/prompt.md\"", agent.display());
             let call = Step::call(&["Bash"], json!({ "command": work, "description": "Work" }))
@@ -313,7 +316,7 @@ fn m7_session_in_terminals_finishes() {
         .unwrap();
         let agent = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flows/staged.sh");
         fs::copy(agent, room.path().join("agent")).unwrap();
-        repository(&room);
+        create_repository(&room);
         let start = [
             "--json",
             "-q",
@@ -333,9 +336,9 @@ fn m7_session_in_terminals_finishes() {
             "--agent-for",
             "fixing=codex",
         ];
-        let mut command = callsheet(&room, &clis, &start);
+        let mut command = callsheet_command(&room, &clis, &start);
         answer_questions(&room);
-        let told = lines(command.args(["--timeout", "3m"]), 1);
+        let told = run_lines(command.args(["--timeout", "3m"]), 1);
         let status = told.last().unwrap();
         assert_eq!((&status["state"], &status["phase"]), (&json!("waiting"), &json!("completing")));
         let agents: Vec<String> = status["runs"]
@@ -344,7 +347,7 @@ fn m7_session_in_terminals_finishes() {
             .iter()
             .map(|run| {
                 let show = ["--json", "show", run.as_str().unwrap()];
-                let shown = callsheet(&room, &clis, &show).output().unwrap();
+                let shown = callsheet_command(&room, &clis, &show).output().unwrap();
                 let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
                 let (ended, code) = (&shown["result"]["ended"], &shown["result"]["exit_code"]);
                 assert_eq!((ended, code), (&json!("exited"), &json!(0)), "{shown}");

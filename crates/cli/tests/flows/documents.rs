@@ -5,11 +5,11 @@ use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 
-use crate::world::{Said, World, said};
+use crate::world::{Said, World, run_command};
 
-fn strays(world: &World, phase: &str, stray: &str) -> Said {
-    let start = world.start("sdd", &[]);
-    said(world.command(&start).env("STRAYS", phase).env("STRAY", stray))
+fn run_straying(world: &World, phase: &str, stray: &str) -> Said {
+    let start = world.start_args("sdd", &[]);
+    run_command(world.command(&start).env("STRAYS", phase).env("STRAY", stray))
 }
 
 #[test]
@@ -26,21 +26,22 @@ fn changed_approved_document_makes_flow_wait() {
     ];
     for (phase, stray, path) in cases {
         let world = World::new("quick.sh");
-        assert_eq!(strays(&world, phase, stray).code, Some(1), "{stray}");
-        let status = world.status();
+        assert_eq!(run_straying(&world, phase, stray).code, Some(1), "{stray}");
+        let status = world.read_status();
         let reason = format!("`{phase}` changed documents that are not its own: {path}");
         assert_eq!((&status["state"], &status["phase"]), (&json!("waiting"), &json!(phase)), "{stray}");
         // A link that leads out of the scope also lacks `clean`, so the reason is the last one.
         assert_eq!(status["waits_for"].as_array().unwrap().last(), Some(&json!(reason)), "{stray}");
         // Resuming is not a decision.
         assert_eq!(world.run(&["-q", "flow", "resume"]).code, Some(1), "{stray}");
-        assert_eq!(world.status()["waits_for"], status["waits_for"], "{stray}");
+        assert_eq!(world.read_status()["waits_for"], status["waits_for"], "{stray}");
     }
 }
 
 /// Returns the document changes in the ledger: who changed which documents.
-fn recorded(world: &World) -> Vec<(String, Vec<String>)> {
-    let events = world.events().into_iter().filter(|event| event["data"]["detail"]["event"] == "documents");
+fn recorded_changes(world: &World) -> Vec<(String, Vec<String>)> {
+    let events =
+        world.read_events().into_iter().filter(|event| event["data"]["detail"]["event"] == "documents");
     let told = |event: Value| {
         let changed = event["data"]["detail"]["changed"].as_object().unwrap().keys().cloned().collect();
         (event["data"]["by"].as_str().unwrap().to_owned(), changed)
@@ -51,15 +52,15 @@ fn recorded(world: &World) -> Vec<(String, Vec<String>)> {
 #[test]
 fn person_may_edit_while_flow_waits() {
     let world = World::new("quick.sh");
-    assert_eq!(strays(&world, "challenge", "sed -i /1.2/d tasks.md").code, Some(1));
+    assert_eq!(run_straying(&world, "challenge", "sed -i /1.2/d tasks.md").code, Some(1));
     let folder = world.project().join(".callsheet/changes/add-a-login-to-the-site");
     fs::write(folder.join("tasks.md"), "- [ ] 1.1 The form\n- [ ] 1.2 The session, once more\n").unwrap();
     let done = world.run(&["--json", "-q", "flow", "decide", "--yes", "approve"]);
     assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
     let by_person: Vec<(String, Vec<String>)> =
-        recorded(&world).into_iter().filter(|(by, _)| by != "flow").collect();
+        recorded_changes(&world).into_iter().filter(|(by, _)| by != "flow").collect();
     assert_eq!(by_person, [("yes".to_owned(), vec!["tasks.md".to_owned()])]);
-    let tasks = world.events().into_iter().filter(|event| {
+    let tasks = world.read_events().into_iter().filter(|event| {
         event["data"]["what"] == "implement" && event["data"]["detail"]["event"] == "lane_ended"
     });
     assert_eq!(tasks.count(), 2);
@@ -67,11 +68,11 @@ fn person_may_edit_while_flow_waits() {
 
 /// Starts a change and kills its callsheet while the agent works, and its guard if `with_guards`. Returns
 /// after all of its processes have ended.
-fn killed_at_work(world: &World, with_guards: bool) {
-    fs::write(world.meet().join("wait"), "").unwrap();
-    let start = world.start("sdd", &[]);
+fn kill_at_work(world: &World, with_guards: bool) {
+    fs::write(world.meet_dir().join("wait"), "").unwrap();
+    let start = world.start_args("sdd", &[]);
     let child = world.command(&start).stdout(std::process::Stdio::null()).spawn().unwrap();
-    while !world.meet().join("here").exists() {
+    while !world.meet_dir().join("here").exists() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     World::kill(child, with_guards);
@@ -88,22 +89,22 @@ const FOLDER: &str = ".callsheet/changes/add-a-login-to-the-site";
 #[test]
 fn m8_edits_after_kill_are_used() {
     let world = World::new("quick.sh");
-    killed_at_work(&world, false);
+    kill_at_work(&world, false);
     let folder = world.project().join(FOLDER);
     fs::write(folder.join("proposal.md"), "# Proposal\n\nWith a logout.\n").unwrap();
-    fs::remove_file(world.meet().join("wait")).unwrap();
+    fs::remove_file(world.meet_dir().join("wait")).unwrap();
     let done = world.run(&["--json", "-q", "flow", "resume"]);
-    assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{}", world.status()["waits_for"]);
+    assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{}", world.read_status()["waits_for"]);
     let by_person: Vec<(String, Vec<String>)> =
-        recorded(&world).into_iter().filter(|(by, _)| by != "flow").collect();
+        recorded_changes(&world).into_iter().filter(|(by, _)| by != "flow").collect();
     assert_eq!(by_person.len(), 1, "{by_person:?}");
     assert_eq!(by_person[0].1, ["proposal.md"]);
-    let asked = world.events().into_iter().filter(|event| {
+    let asked = world.read_events().into_iter().filter(|event| {
         event["data"]["what"] == "implement" && event["data"]["detail"]["event"] == "lane_ended"
     });
     let asked: Vec<String> =
         asked.map(|event| event["data"]["detail"]["run"].as_str().unwrap().to_owned()).collect();
-    assert!(asked.iter().all(|run| world.prompt(run).contains("With a logout.")));
+    assert!(asked.iter().all(|run| world.read_prompt(run).contains("With a logout.")));
 }
 
 /// Changes that an interrupted agent made are attributed to it, regardless of the process that notices them
@@ -117,10 +118,10 @@ fn changes_of_killed_agent_are_checked() {
                  echo more >> \"$CALLSHEET_SESSION/proposal.md\"; fi";
     fs::write(world.agent(), format!("#!/bin/sh\n{stray}\nexec '{}'\n", real.display())).unwrap();
     fs::set_permissions(world.agent(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    killed_at_work(&world, false);
-    fs::remove_file(world.meet().join("wait")).unwrap();
+    kill_at_work(&world, false);
+    fs::remove_file(world.meet_dir().join("wait")).unwrap();
     assert_eq!(world.run(&["--json", "-q", "flow", "resume"]).code, Some(1));
-    let reasons = world.status()["waits_for"].as_array().unwrap().clone();
+    let reasons = world.read_status()["waits_for"].as_array().unwrap().clone();
     let reason = json!("`implement` changed documents that are not its own: proposal.md");
     assert!(reasons.contains(&reason), "{reasons:?}");
 }
@@ -130,16 +131,16 @@ fn changes_of_killed_agent_are_checked() {
 #[test]
 fn unattributed_changes_need_approval() {
     let world = World::new("quick.sh");
-    killed_at_work(&world, true);
+    kill_at_work(&world, true);
     let folder = world.project().join(FOLDER);
     let tasks = fs::read_to_string(folder.join("tasks.md")).unwrap();
     fs::remove_file(folder.join("tasks.md")).unwrap();
     symlink("/etc/hostname", folder.join("tasks.md")).unwrap();
-    fs::remove_file(world.meet().join("wait")).unwrap();
+    fs::remove_file(world.meet_dir().join("wait")).unwrap();
     let resume = || world.run(&["--json", "-q", "flow", "resume"]);
     for _ in 0..2 {
         assert_eq!(resume().code, Some(1));
-        let reasons = world.status()["waits_for"].as_array().unwrap().clone();
+        let reasons = world.read_status()["waits_for"].as_array().unwrap().clone();
         let reason = json!(
             "documents changed while nobody drove the flow, by a person or by the agent that was cut: tasks.md; \
              `callsheet flow decide approve` goes on with them"
@@ -153,9 +154,9 @@ fn unattributed_changes_need_approval() {
     assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
     // The command in the message continues the flow.
     let world = World::new("quick.sh");
-    killed_at_work(&world, true);
+    kill_at_work(&world, true);
     fs::write(world.project().join(FOLDER).join("proposal.md"), "# Another\n").unwrap();
-    fs::remove_file(world.meet().join("wait")).unwrap();
+    fs::remove_file(world.meet_dir().join("wait")).unwrap();
     assert_eq!(world.run(&["--json", "-q", "flow", "resume"]).code, Some(1));
     assert_eq!(world.run(&["--json", "-q", "flow", "decide", "--yes", "approve"]).code, Some(0));
 }
@@ -164,20 +165,20 @@ fn unattributed_changes_need_approval() {
 #[test]
 fn m1_only_flow_writes_session_context() {
     let world = World::new("staged.sh");
-    assert_eq!(world.run(&world.start("staged", &["--jobs", "1"])).code, Some(1));
+    assert_eq!(world.run(&world.start_args("staged", &["--jobs", "1"])).code, Some(1));
     let session = ".callsheet/sessions/add-a-login-to-the-site";
-    let context = callsheet_core::flow::session_context(session).unwrap();
+    let context = callsheet_core::flow::render_session_context(session).unwrap();
     let file = world.project().join(session).join("context.md");
     assert_eq!(fs::read_to_string(&file).unwrap(), context);
     let mut seen = Vec::new();
-    for event in world.events() {
+    for event in world.read_events() {
         let Some(run) = event["data"]["detail"]["run"]
             .as_str()
             .filter(|_| event["data"]["detail"]["event"] == "lane_started")
         else {
             continue;
         };
-        let prompt = world.prompt(run);
+        let prompt = world.read_prompt(run);
         let title = prompt.lines().next().unwrap().to_owned();
         assert!(!prompt.contains(">\n\n</") && !prompt.contains(">\n</"), "{title}");
         let shown = prompt.contains(&format!("<file path=\"context.md\">\n{}\n", context.trim_end()));

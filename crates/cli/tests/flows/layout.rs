@@ -15,10 +15,10 @@ fn layout_sets_change_and_session_folders() {
         fs::write(world.project().join(".callsheet/config.toml"), config).unwrap();
         world.git(&["add", "-A"]);
         world.git(&["commit", "-q", "-m", "layout"]);
-        let ended = [&usual, &world].map(|world| world.run(&world.start(flow, &[])).code);
+        let ended = [&usual, &world].map(|world| world.run(&world.start_args(flow, &[])).code);
         assert_eq!(ended[0], ended[1], "{flow}");
         assert!(world.project().join(folder).is_dir(), "{flow}");
-        let shown = world.status()["folder"].as_str().unwrap().to_owned();
+        let shown = world.read_status()["folder"].as_str().unwrap().to_owned();
         assert!(shown.starts_with(folder) && world.project().join(&shown).is_dir(), "{flow}: {shown}");
         let shipped = if flow == "sdd" { "changes" } else { "sessions" };
         assert!(!world.project().join(".callsheet").join(shipped).exists(), "{flow}");

@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 use crate::world::World;
 
 /// Returns the state of a flow, its phase, and the reasons why it waits.
-fn waits(world: &World) -> (Value, Value, Value) {
-    let status = world.status();
+fn waiting_state(world: &World) -> (Value, Value, Value) {
+    let status = world.read_status();
     (status["state"].clone(), status["phase"].clone(), status["waits_for"].clone())
 }
 
 #[test]
 fn t6_pass_with_failed_checks_waits() {
     let world = World::new("sdd.sh");
-    let stopped = world.run(&world.start("sdd", &["--check", "tests=false"]));
+    let stopped = world.run(&world.start_args("sdd", &["--check", "tests=false"]));
     assert_eq!(stopped.code, Some(1));
     let reason = "`1.1` has no evidence for checks-or-none";
-    assert_eq!(waits(&world), (json!("waiting"), json!("implement"), json!([reason])));
+    assert_eq!(waiting_state(&world), (json!("waiting"), json!("implement"), json!([reason])));
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn t6_missing_verdict_never_advances() {
     let stopped =
         world.run(&["--json", "-q", "flow", "start", "sdd", "Add a login to the site", "--", "true"]);
     assert_eq!(stopped.code, Some(1));
-    let (state, phase, _) = waits(&world);
+    let (state, phase, _) = waiting_state(&world);
     assert_eq!((state, phase), (json!("waiting"), json!("plan")));
 }
 
@@ -41,9 +41,9 @@ fn u4_round_limit_asks_person() {
         ["--json", "-q", "flow", "start", "sdd", "Add a login to the site", "--", agent.to_str().unwrap()];
     assert_eq!(world.run(&start).code, Some(1));
     let reason = "`plan` was entered as often as it may be";
-    assert_eq!(waits(&world), (json!("waiting"), json!("plan"), json!([reason])));
+    assert_eq!(waiting_state(&world), (json!("waiting"), json!("plan"), json!([reason])));
     let mut by_agent = world.command(&["flow", "decide", "--yes", "approve"]);
-    assert_eq!(crate::world::said(by_agent.env("CALLSHEET_RUN", "x")).code, Some(9));
+    assert_eq!(crate::world::run_command(by_agent.env("CALLSHEET_RUN", "x")).code, Some(9));
     let rejected = world.run(&["--json", "-q", "flow", "decide", "--yes", "reject"]);
     assert_eq!((rejected.code, &rejected.lines.last().unwrap()["state"]), (Some(1), &json!("rejected")));
     assert_eq!(world.run(&["flow", "decide", "--yes", "approve"]).code, Some(9));
@@ -52,10 +52,10 @@ fn u4_round_limit_asks_person() {
 #[test]
 fn m16_straying_lane_is_not_merged() {
     let world = World::new("staged.sh");
-    let start = world.start("staged", &["--jobs", "3"]);
-    let stopped = crate::world::said(world.command(&start).env("STRAYS", "2"));
+    let start = world.start_args("staged", &["--jobs", "3"]);
+    let stopped = crate::world::run_command(world.command(&start).env("STRAYS", "2"));
     assert_eq!(stopped.code, Some(1), "{}", stopped.err);
-    let (state, phase, why) = waits(&world);
+    let (state, phase, why) = waiting_state(&world);
     assert_eq!(
         (state, phase, why),
         (json!("waiting"), json!("implementing"), json!(["`2` has no evidence for clean"]))
@@ -68,30 +68,30 @@ fn m16_straying_lane_is_not_merged() {
 #[test]
 fn m14_single_coder_does_whole_plan() {
     let world = World::new("staged.sh");
-    assert_eq!(world.run(&world.start("staged", &["--single-coder"])).code, Some(1));
-    let coders = world.events().into_iter().filter(|event| {
+    assert_eq!(world.run(&world.start_args("staged", &["--single-coder"])).code, Some(1));
+    let coders = world.read_events().into_iter().filter(|event| {
         event["data"]["what"] == "implementing" && event["data"]["detail"]["event"] == "lane_started"
     });
     assert_eq!(coders.count(), 1);
-    assert_eq!(world.status()["phase"], "completing");
+    assert_eq!(world.read_status()["phase"], "completing");
 }
 
 #[test]
 fn c8_stopped_flow_resumes_in_place() {
     let world = World::new("sdd.sh");
     let reference = World::new("sdd.sh");
-    assert_eq!(reference.run(&reference.start("sdd", &[])).code, Some(0));
+    assert_eq!(reference.run(&reference.start_args("sdd", &[])).code, Some(0));
     let slow = world.project().join("../slow");
     fs::write(&slow, "#!/bin/sh\nsleep 0.4\nexec \"$@\"\n").unwrap();
     fs::set_permissions(&slow, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let agent = world.start("sdd", &[]);
+    let agent = world.start_args("sdd", &[]);
     let start = [
         &["--json", "-q", "flow", "start", "sdd", "Add a login to the site", "--", slow.to_str().unwrap()],
         &agent[agent.len() - 1..],
     ]
     .concat();
     let mut driving = world.command(&start).stdout(std::process::Stdio::null()).spawn().unwrap();
-    while world.head() < 12 {
+    while world.read_head() < 12 {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     // A second process cannot drive a flow that another one drives.
@@ -101,5 +101,5 @@ fn c8_stopped_flow_resumes_in_place() {
     assert_eq!(driving.wait().unwrap().code(), Some(1));
     let resumed = world.run(&["--json", "-q", "flow", "resume"]);
     assert_eq!((resumed.code, resumed.err.as_str()), (Some(0), ""));
-    assert_eq!(world.end(), reference.end());
+    assert_eq!(world.read_result(), reference.read_result());
 }

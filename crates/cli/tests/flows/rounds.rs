@@ -6,32 +6,32 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::world::{World, said};
+use crate::world::{World, run_command};
 
 const RESUME: [&str; 4] = ["--json", "-q", "flow", "resume"];
 const SESSION: &str = ".callsheet/sessions/add-a-login-to-the-site";
 const CHANGE: &str = ".callsheet/changes/add-a-login-to-the-site";
 
-fn decide<'a>(words: &[&'a str]) -> Vec<&'a str> {
+fn decide_args<'a>(words: &[&'a str]) -> Vec<&'a str> {
     [&["--json", "-q", "flow", "decide", "--yes"], words].concat()
 }
 
 /// Returns the ended runs of a phase, in order.
-fn runs(world: &World, phase: &str) -> Vec<String> {
+fn ended_runs(world: &World, phase: &str) -> Vec<String> {
     let ended = world
-        .events()
+        .read_events()
         .into_iter()
         .filter(|event| event["data"]["what"] == phase && event["data"]["detail"]["event"] == "lane_ended");
     ended.map(|event| event["data"]["detail"]["run"].as_str().unwrap().to_owned()).collect()
 }
 
-fn waits(world: &World) -> (Value, Value, Value) {
-    let status = world.status();
+fn waiting_state(world: &World) -> (Value, Value, Value) {
+    let status = world.read_status();
     (status["state"].clone(), status["phase"].clone(), status["waits_for"].clone())
 }
 
 /// Makes the agent run these lines before all others.
-pub(crate) fn beforehand(world: &World, lines: &str) {
+pub(crate) fn run_before_agent(world: &World, lines: &str) {
     let real = world.agent().with_extension("real");
     fs::rename(world.agent(), &real).unwrap();
     fs::write(world.agent(), format!("#!/bin/sh\n{lines}\nexec '{}'\n", real.display())).unwrap();
@@ -39,10 +39,10 @@ pub(crate) fn beforehand(world: &World, lines: &str) {
 }
 
 /// Creates a world whose architect submits an invalid architecture `times` times.
-fn bad_architecture(times: u32) -> World {
+fn world_with_bad_architecture(times: u32) -> World {
     let world = World::new("staged.sh");
     let numbers: Vec<String> = (1..=times).map(|number| number.to_string()).collect();
-    world.afterwards(&format!(
+    world.run_after_agent(&format!(
         "if [ \"$CALLSHEET_PHASE\" = architecting ]; then for n in {}; do \
          if mkdir \"$MEET_AT/bad$n\" 2> /dev/null; then \
          printf 'components: []\\ndata_models: 3\\n' > \"$CALLSHEET_SESSION/02_architecting/architecture.yaml\"; \
@@ -70,57 +70,57 @@ fn reasons() -> Vec<String> {
 
 #[test]
 fn m9_refused_submission_returns_to_agent() {
-    let world = bad_architecture(1);
-    assert_eq!(world.run(&world.start("staged", &["--jobs", "3"])).code, Some(1));
-    assert_eq!(world.status()["phase"], "completing");
-    let runs = runs(&world, "architecting");
+    let world = world_with_bad_architecture(1);
+    assert_eq!(world.run(&world.start_args("staged", &["--jobs", "3"])).code, Some(1));
+    assert_eq!(world.read_status()["phase"], "completing");
+    let runs = ended_runs(&world, "architecting");
     assert_eq!(runs.len(), 2);
-    let shown = |run: &str| world.value(&["--json", "show", run])["refused"].clone();
+    let shown = |run: &str| world.run_json(&["--json", "show", run])["refused"].clone();
     assert_eq!((shown(&runs[0]), shown(&runs[1])), (json!(reasons()), json!([])));
     let page = world.command(&["show", &runs[0]]).output().unwrap().stdout;
     let page = String::from_utf8(page).unwrap();
     let told: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("refused:  ")).collect();
     assert_eq!(told, reasons());
-    let watched = world.events().into_iter().find(|event| {
+    let watched = world.read_events().into_iter().find(|event| {
         event["data"]["detail"]["run"] == runs[0].as_str() && event["data"]["detail"]["event"] == "lane_ended"
     });
     assert_eq!(watched.unwrap()["data"]["detail"]["refused"], json!(reasons()));
-    let second = world.prompt(&runs[1]);
+    let second = world.read_prompt(&runs[1]);
     let listed: String = reasons().iter().map(|reason| format!("- {reason}\n")).collect();
     assert!(second.contains(&listed), "{second}");
     assert!(second.contains("components: []\ndata_models: 3\n"), "{second}");
-    assert!(!world.prompt(&runs[0]).contains(&listed));
+    assert!(!world.read_prompt(&runs[0]).contains(&listed));
 }
 
 #[test]
 fn m9_third_refusal_asks_person() {
-    let world = bad_architecture(3);
-    assert_eq!(world.run(&world.start("staged", &["--jobs", "3"])).code, Some(1));
+    let world = world_with_bad_architecture(3);
+    assert_eq!(world.run(&world.start_args("staged", &["--jobs", "3"])).code, Some(1));
     let reason = format!("`all` submits what is refused: {}", reasons().join("; "));
-    assert_eq!(waits(&world), (json!("waiting"), json!("architecting"), json!([reason])));
-    assert_eq!(runs(&world, "architecting").len(), 3);
+    assert_eq!(waiting_state(&world), (json!("waiting"), json!("architecting"), json!([reason])));
+    assert_eq!(ended_runs(&world, "architecting").len(), 3);
     let status = world.command(&["flow", "status"]).output().unwrap().stdout;
     let status = String::from_utf8(status).unwrap();
     assert!(status.contains(&format!("  refused    all: {}\n", reasons()[0])), "{status}");
     assert!(status.contains("  phase      architecting, round 1\n"), "{status}");
-    assert_eq!(world.run(&decide(&["changes", "Look at the form"])).code, Some(1));
-    assert_eq!(world.status()["phase"], "completing");
-    let last = runs(&world, "architecting").pop().unwrap();
-    assert!(world.prompt(&last).contains("Look at the form"));
+    assert_eq!(world.run(&decide_args(&["changes", "Look at the form"])).code, Some(1));
+    assert_eq!(world.read_status()["phase"], "completing");
+    let last = ended_runs(&world, "architecting").pop().unwrap();
+    assert!(world.read_prompt(&last).contains("Look at the form"));
 }
 
 #[test]
 fn m15_fix_round_answers_every_finding() {
     let world = World::new("staged.sh");
-    assert_eq!(world.run(&world.start("staged", &["--jobs", "3"])).code, Some(1));
-    assert_eq!(world.status()["phase"], "completing");
+    assert_eq!(world.run(&world.start_args("staged", &["--jobs", "3"])).code, Some(1));
+    assert_eq!(world.read_status()["phase"], "completing");
     let session = world.project().join(SESSION);
-    let fix = world.prompt(&runs(&world, "fixing")[0]);
+    let fix = world.read_prompt(&ended_runs(&world, "fixing")[0]);
     let finding = "### R1.1\n\nSeverity: high\n\nIt ends too early.\n\nRecommendation:\n\nGo on.";
     assert!(fix.contains(finding), "{fix}");
     let fixes = "findings:\n  - id: R1.1\n    finding: It ends too early.\n    reported: COMPLETED\nchanged_files:\n  - src/fixed.txt\n";
     assert_eq!(fs::read_to_string(session.join("07_review/fixes.yaml")).unwrap(), fixes);
-    let second = world.prompt(&runs(&world, "reviewing")[1]);
+    let second = world.read_prompt(&ended_runs(&world, "reviewing")[1]);
     assert!(second.contains(finding) && second.contains(fixes), "{second}");
     assert!(second.starts_with("# Review, round 2\n"), "{second}");
     // If a fix round does not report on every finding, the flow asks a person.
@@ -130,16 +130,16 @@ fn m15_fix_round_answers_every_finding() {
     let text = format!("#!/bin/sh\n'{}' | sed s/R1.1/1/\n", silent.display());
     fs::write(world.agent(), text).unwrap();
     fs::set_permissions(world.agent(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    assert_eq!(world.run(&world.start("staged", &["--jobs", "3"])).code, Some(1));
+    assert_eq!(world.run(&world.start_args("staged", &["--jobs", "3"])).code, Some(1));
     let reason = "`all` has no evidence for reply.complete";
-    assert_eq!(waits(&world), (json!("waiting"), json!("fixing"), json!([reason])));
+    assert_eq!(waiting_state(&world), (json!("waiting"), json!("fixing"), json!([reason])));
 }
 
 /// Creates a world whose agent (`quick.sh`) also prints `words` in the first `times` runs of a phase.
-fn says(phase: &str, times: u32, words: &str) -> World {
+fn world_saying(phase: &str, times: u32, words: &str) -> World {
     let world = World::new("quick.sh");
     let numbers: Vec<String> = (1..=times).map(|number| number.to_string()).collect();
-    world.afterwards(&format!(
+    world.run_after_agent(&format!(
         "if [ \"$CALLSHEET_PHASE\" = {phase} ]; then for n in {}; do \
          if mkdir \"$MEET_AT/said$n\" 2> /dev/null; then printf '\\n{words}\\n'; break; fi; done; fi",
         numbers.join(" ")
@@ -149,15 +149,15 @@ fn says(phase: &str, times: u32, words: &str) -> World {
 
 #[test]
 fn t5_question_always_waits_for_person() {
-    let world = says("plan", 1, "<question>Which database,\\nand why?</question>");
-    assert_eq!(world.run(&world.start("sdd", &[])).code, Some(1));
+    let world = world_saying("plan", 1, "<question>Which database,\\nand why?</question>");
+    assert_eq!(world.run(&world.start_args("sdd", &[])).code, Some(1));
     let reason = "`all` asks: Which database,\nand why?";
-    assert_eq!(waits(&world), (json!("waiting"), json!("plan"), json!([reason])));
-    assert_eq!(world.status()["questions"], json!(["Which database,\nand why?"]));
+    assert_eq!(waiting_state(&world), (json!("waiting"), json!("plan"), json!([reason])));
+    assert_eq!(world.read_status()["questions"], json!(["Which database,\nand why?"]));
     // Resuming is not an answer.
     assert_eq!(world.run(&RESUME).code, Some(1));
-    assert_eq!(world.status()["questions"], json!(["Which database,\nand why?"]));
-    let done = world.run(&decide(&["answer", "PostgreSQL, we have it."]));
+    assert_eq!(world.read_status()["questions"], json!(["Which database,\nand why?"]));
+    let done = world.run(&decide_args(&["answer", "PostgreSQL, we have it."]));
     assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
     assert_eq!(done.lines.last().unwrap()["folder"], ".callsheet/changes/archive/add-a-login-to-the-site");
     let changes = world.project().join(".callsheet/changes/archive/add-a-login-to-the-site/CHANGES.md");
@@ -165,32 +165,32 @@ fn t5_question_always_waits_for_person() {
     assert_eq!(fs::read_to_string(changes).unwrap(), format!("## plan\n\n{words}"));
     // Only the planner gets the person's answer to the planner.
     let has: BTreeMap<&str, bool> = ["plan", "challenge", "implement", "review", "archive"]
-        .map(|phase| (phase, world.prompt(runs(&world, phase).last().unwrap()).contains(words)))
+        .map(|phase| (phase, world.read_prompt(ended_runs(&world, phase).last().unwrap()).contains(words)))
         .into();
     let expected =
         [("plan", true), ("challenge", false), ("implement", false), ("review", false), ("archive", false)];
     assert_eq!(has, BTreeMap::from(expected));
-    assert_eq!(runs(&world, "plan").len(), 2);
+    assert_eq!(ended_runs(&world, "plan").len(), 2);
 }
 
 #[test]
 fn t5_asking_phase_gets_answer() {
     for phase in ["challenge", "implement", "review", "archive"] {
-        let world = says(phase, 1, "<question>Which one?</question>");
-        assert_eq!(world.run(&world.start("sdd", &[])).code, Some(1), "{phase}");
-        let (state, at, why) = waits(&world);
+        let world = world_saying(phase, 1, "<question>Which one?</question>");
+        assert_eq!(world.run(&world.start_args("sdd", &[])).code, Some(1), "{phase}");
+        let (state, at, why) = waiting_state(&world);
         assert_eq!((state, at), (json!("waiting"), json!(phase)));
         assert!(why[0].as_str().unwrap().ends_with(" asks: Which one?"), "{why}");
-        let done = world.run(&decide(&["answer", "The second"]));
+        let done = world.run(&decide_args(&["answer", "The second"]));
         assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{phase}");
-        let prompts: Vec<bool> = runs(&world, phase)
+        let prompts: Vec<bool> = ended_runs(&world, phase)
             .iter()
-            .map(|run| world.prompt(run).contains("> Which one?\n\nThe second\n"))
+            .map(|run| world.read_prompt(run).contains("> Which one?\n\nThe second\n"))
             .collect();
         assert_eq!((prompts[0], prompts.last()), (false, Some(&true)), "{phase}");
     }
-    let world = says("plan", 0, "");
-    assert_eq!(said(world.command(&world.start("sdd", &[])).env("FAILS", "plan")).code, Some(1));
+    let world = world_saying("plan", 0, "");
+    assert_eq!(run_command(world.command(&world.start_args("sdd", &[])).env("FAILS", "plan")).code, Some(1));
     assert_eq!(world.run(&["flow", "decide", "--yes", "answer", "Nobody asked"]).code, Some(9));
 }
 
@@ -198,8 +198,8 @@ fn t5_asking_phase_gets_answer() {
 fn t3_archive_can_fail() {
     for (status, lacks) in [("FAILED", true), ("COMPLETED", false)] {
         let world = World::new("quick.sh");
-        let start = world.start("sdd", &[]);
-        let ended = said(world.command(&start).env("ARCHIVES", status));
+        let start = world.start_args("sdd", &[]);
+        let ended = run_command(world.command(&start).env("ARCHIVES", status));
         assert_eq!(ended.code, Some(i32::from(lacks)));
         if !lacks {
             let report =
@@ -209,8 +209,8 @@ fn t3_archive_can_fail() {
             continue;
         }
         let reason = "`all` has no evidence for reply.complete";
-        assert_eq!(waits(&world), (json!("waiting"), json!("archive"), json!([reason])));
-        assert_eq!(world.status()["folder"], CHANGE);
+        assert_eq!(waiting_state(&world), (json!("waiting"), json!("archive"), json!([reason])));
+        assert_eq!(world.read_status()["folder"], CHANGE);
     }
 }
 
@@ -236,12 +236,16 @@ fn t3_archive_needs_changelog_entry() {
     ] {
         let world = World::new("quick.sh");
         fs::write(world.project().join(name), "old\n").unwrap();
-        beforehand(&world, &format!("if [ \"$CALLSHEET_PHASE\" = {phase} ]; then {act}; fi"));
-        let ended = world.run(&world.start("sdd", &[]));
+        run_before_agent(&world, &format!("if [ \"$CALLSHEET_PHASE\" = {phase} ]; then {act}; fi"));
+        let ended = world.run(&world.start_args("sdd", &[]));
         assert_eq!(ended.code, Some(i32::from(!done)), "{name} {phase} {act}");
         if !done {
-            assert_eq!(waits(&world), (json!("waiting"), json!("archive"), reason.clone()), "{name} {act}");
-            assert_eq!(world.run(&decide(&["approve"])).code, Some(0), "{name} {act}");
+            assert_eq!(
+                waiting_state(&world),
+                (json!("waiting"), json!("archive"), reason.clone()),
+                "{name} {act}"
+            );
+            assert_eq!(world.run(&decide_args(&["approve"])).code, Some(0), "{name} {act}");
         }
     }
 }
@@ -250,17 +254,17 @@ fn t3_archive_needs_changelog_entry() {
 fn t6_pass_with_severe_finding_conflicts() {
     let world = World::new("quick.sh");
     // The agent's own marker follows.
-    beforehand(
+    run_before_agent(
         &world,
         "if [ \"$CALLSHEET_PHASE\" = review ] && mkdir \"$MEET_AT/once\" 2> /dev/null; then \
          printf '## Findings\\n\\n### 1. HIGH No label\\n\\nText.\\n\\n'; fi\n\
          if [ \"$CALLSHEET_PHASE\" = implement ]; then printf '<task_status id=\"R1.1\">COMPLETED</task_status>\\n\\n'; fi",
     );
-    let done = world.run(&world.start("sdd", &[]));
+    let done = world.run(&world.start_args("sdd", &[]));
     assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
-    let implemented = runs(&world, "implement");
-    assert_eq!((implemented.len(), runs(&world, "review").len()), (3, 2));
-    assert!(world.prompt(&implemented[2]).contains("- [ ] R1.1 HIGH No label"));
+    let implemented = ended_runs(&world, "implement");
+    assert_eq!((implemented.len(), ended_runs(&world, "review").len()), (3, 2));
+    assert!(world.read_prompt(&implemented[2]).contains("- [ ] R1.1 HIGH No label"));
 }
 
 /// Each finding becomes a task, regardless of the format of the list, and a severe one sends the change back.
@@ -273,7 +277,7 @@ fn t6_every_listed_finding_becomes_task() {
         ("### 1. No label\\n\\n**Severity:** high\\n\\n### 2. Leaks", ["R1.1 No label", "R1.2 Leaks"]),
     ] {
         let world = World::new("quick.sh");
-        beforehand(
+        run_before_agent(
             &world,
             &format!(
                 "if [ \"$CALLSHEET_PHASE\" = review ] && mkdir \"$MEET_AT/once\" 2> /dev/null; then \
@@ -282,11 +286,11 @@ fn t6_every_listed_finding_becomes_task() {
                  printf '<task_status id=\"%s\">COMPLETED</task_status>\\n\\n' $id; done; fi"
             ),
         );
-        let done = world.run(&world.start("sdd", &[]));
+        let done = world.run(&world.start_args("sdd", &[]));
         assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{review}");
-        let implemented = runs(&world, "implement");
+        let implemented = ended_runs(&world, "implement");
         assert_eq!(implemented.len(), 3, "{review}");
-        let prompt = world.prompt(&implemented[2]);
+        let prompt = world.read_prompt(&implemented[2]);
         assert!(tasks.iter().all(|task| prompt.contains(&format!("- [ ] {task}\n"))), "{prompt}");
     }
 }
@@ -296,7 +300,7 @@ fn t6_every_listed_finding_becomes_task() {
 #[test]
 fn t5_session_agents_get_their_answers() {
     let world = World::new("staged.sh");
-    beforehand(
+    run_before_agent(
         &world,
         "topic=$CALLSHEET_SESSION/03_research/code-auth\n\
          if [ \"$CALLSHEET_PHASE\" = architecting ] && [ ! -e \"$topic\" ]; then \
@@ -305,22 +309,22 @@ fn t5_session_agents_get_their_answers() {
          case \"$CALLSHEET_PHASE\" in research | completing) if mkdir \"$MEET_AT/$CALLSHEET_PHASE\" 2> /dev/null; then \
          echo '<question>Which one?</question>'; fi ;; esac",
     );
-    assert_eq!(world.run(&world.start("staged", &["--jobs", "3"])).code, Some(1));
+    assert_eq!(world.run(&world.start_args("staged", &["--jobs", "3"])).code, Some(1));
     let asks = |phase: &str, lane: &str| {
         let why = json!([format!("`{lane}` asks: Which one?")]);
-        assert_eq!(waits(&world), (json!("waiting"), json!(phase), why));
-        let done = world.run(&decide(&["answer", "The second"]));
+        assert_eq!(waiting_state(&world), (json!("waiting"), json!(phase), why));
+        let done = world.run(&decide_args(&["answer", "The second"]));
         assert_eq!((done.code, done.err.as_str()), (Some(1), ""), "{phase}");
-        let prompts: Vec<bool> = runs(&world, phase)
+        let prompts: Vec<bool> = ended_runs(&world, phase)
             .iter()
-            .map(|run| world.prompt(run).contains("> Which one?\n\nThe second\n"))
+            .map(|run| world.read_prompt(run).contains("> Which one?\n\nThe second\n"))
             .collect();
         assert_eq!(prompts, [false, true], "{phase}");
     };
     asks("research", "code-auth");
     asks("completing", "all");
     let decision = json!(["`completing` is for a person to decide"]);
-    assert_eq!(waits(&world), (json!("waiting"), json!("completing"), decision));
+    assert_eq!(waiting_state(&world), (json!("waiting"), json!("completing"), decision));
 }
 
 /// The files that a phase needs exist, but its submission is refused: it runs again, and then the flow asks a
@@ -329,7 +333,7 @@ fn t5_session_agents_get_their_answers() {
 fn m9_refused_submission_blocks_complete_phase() {
     for (times, ran) in [(1, 2), (3, 3)] {
         let world = World::new("staged.sh");
-        beforehand(
+        run_before_agent(
             &world,
             &format!(
                 "if [ \"$CALLSHEET_PHASE\" = product_management ]; then \
@@ -339,10 +343,10 @@ fn m9_refused_submission_blocks_complete_phase() {
                  printf 'preferences: [{{target_role: nobody, bullet: x}}]\\n' > \"$done\"; break; fi; done; exit 0; fi"
             ),
         );
-        let start = world.start("staged", &["--jobs", "3", "--with", "product_management"]);
+        let start = world.start_args("staged", &["--jobs", "3", "--with", "product_management"]);
         assert_eq!(world.run(&start).code, Some(1));
-        assert_eq!(runs(&world, "product_management").len(), ran);
-        let (_, phase, why) = waits(&world);
+        assert_eq!(ended_runs(&world, "product_management").len(), ran);
+        let (_, phase, why) = waiting_state(&world);
         match times {
             1 => assert_eq!(phase, "completing", "{why}"),
             _ => {
@@ -358,7 +362,7 @@ fn m9_refused_submission_blocks_complete_phase() {
 fn m9_plan_overlap_is_reported_once() {
     let world = World::new("staged.sh");
     let lane = "## Scope\\n\\nX.\\n\\n## Owned files\\n\\n- src/**\\n\\n## Dependencies\\n\\nNone.\\n\\n## Isolation\\n\\nX.\\n";
-    beforehand(
+    run_before_agent(
         &world,
         &format!(
             "if [ \"$CALLSHEET_PHASE\" = planning ]; then mkdir -p \"$CALLSHEET_SESSION/04_planning\"; \
@@ -369,8 +373,8 @@ fn m9_plan_overlap_is_reported_once() {
              for n in 1 2; do printf '{lane}' > plan_$n.md; echo '- [ ] X' > tasks_$n.md; done; exit 0; fi"
         ),
     );
-    assert_eq!(world.run(&world.start("staged", &[])).code, Some(1));
-    let refused = world.status()["refused"]["all"].clone();
+    assert_eq!(world.run(&world.start_args("staged", &[])).code, Some(1));
+    let refused = world.read_status()["refused"]["all"].clone();
     let refused: Vec<&str> = refused.as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert_eq!(refused.len(), 1, "{refused:?}");
     assert!(refused[0].starts_with("sub-plans 1 and 2 run at once in `g`"), "{refused:?}");
@@ -380,21 +384,23 @@ fn m9_plan_overlap_is_reported_once() {
 fn every_phase_gets_its_environment() {
     for (agent, flow) in [("sdd.sh", "sdd"), ("staged.sh", "staged")] {
         let world = World::new(agent);
-        world.afterwards("env | grep ^CALLSHEET_ | sort > \"$MEET_AT/env.$CALLSHEET_RUN\"");
-        world.run(&world.start(flow, &["--jobs", "3"]));
-        let status = world.status();
+        world.run_after_agent("env | grep ^CALLSHEET_ | sort > \"$MEET_AT/env.$CALLSHEET_RUN\"");
+        world.run(&world.start_args(flow, &["--jobs", "3"]));
+        let status = world.read_status();
         let mut seen = BTreeSet::new();
-        for event in world.events().iter().filter(|event| event["data"]["detail"]["event"] == "lane_ended") {
+        for event in
+            world.read_events().iter().filter(|event| event["data"]["detail"]["event"] == "lane_ended")
+        {
             let (phase, detail) = (event["data"]["what"].as_str().unwrap(), &event["data"]["detail"]);
             let run = detail["run"].as_str().unwrap();
-            let text = fs::read_to_string(world.meet().join(format!("env.{run}"))).unwrap();
+            let text = fs::read_to_string(world.meet_dir().join(format!("env.{run}"))).unwrap();
             let env: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
             let of = |name: &str| env.get(format!("CALLSHEET_{name}").as_str()).copied().unwrap_or_default();
             assert_eq!((of("PHASE"), of("LANE")), (phase, detail["lane"].as_str().unwrap()), "{text}");
             assert_eq!((of("FLOW"), of("RUN")), (status["flow"].as_str().unwrap(), run), "{text}");
             assert!(!of("ROLE").is_empty() && !of("TASK").is_empty() && !of("SESSION").is_empty(), "{text}");
             seen.insert((phase.to_owned(), of("ROLE").to_owned(), of("TASK").to_owned()));
-            let row = world.value(&["--json", "show", run]);
+            let row = world.run_json(&["--json", "show", run]);
             assert_eq!(row["phase"], phase);
         }
         let all = |rows: &[(&str, &str, &str)]| -> BTreeSet<(String, String, String)> {
@@ -423,7 +429,8 @@ fn every_phase_gets_its_environment() {
             ]),
         };
         assert_eq!(seen, expected);
-        let log = world.value(&["--json", "log", "--phase", if flow == "sdd" { "review" } else { "fixing" }]);
+        let log =
+            world.run_json(&["--json", "log", "--phase", if flow == "sdd" { "review" } else { "fixing" }]);
         assert_eq!(log["runs"].as_array().map(Vec::len), Some(if flow == "sdd" { 2 } else { 1 }), "{log}");
     }
 }
@@ -431,55 +438,55 @@ fn every_phase_gets_its_environment() {
 #[test]
 fn approved_violation_lets_flow_continue() {
     let world = World::new("staged.sh");
-    let start = world.start("staged", &["--jobs", "3"]);
-    assert_eq!(said(world.command(&start).env("STRAYS", "2")).code, Some(1));
+    let start = world.start_args("staged", &["--jobs", "3"]);
+    assert_eq!(run_command(world.command(&start).env("STRAYS", "2")).code, Some(1));
     let clean = (json!("waiting"), json!("implementing"), json!(["`2` has no evidence for clean"]));
-    assert_eq!(waits(&world), clean);
+    assert_eq!(waiting_state(&world), clean);
     assert_eq!(world.run(&RESUME).code, Some(1));
-    assert_eq!(waits(&world), clean);
-    let lanes = world.events().into_iter().map(|event| event["data"]["detail"].clone());
+    assert_eq!(waiting_state(&world), clean);
+    let lanes = world.read_events().into_iter().map(|event| event["data"]["detail"].clone());
     let ended = lanes.into_iter().find(|detail| detail["event"] == "lane_ended" && detail["lane"] == "2");
     let run = ended.unwrap()["run"].as_str().unwrap().to_owned();
     assert_eq!(world.run(&["decide", &run, "stray.txt", "--approve", "--yes"]).code, Some(0));
     assert_eq!(world.run(&RESUME).code, Some(1));
-    assert_eq!(world.status()["phase"], "completing");
+    assert_eq!(world.read_status()["phase"], "completing");
     assert_eq!(fs::read_to_string(world.project().join("stray.txt")).unwrap(), "stray\n");
     assert_eq!(fs::read_to_string(world.project().join("src/p2/part.txt")).unwrap(), "part 2\n");
     // A rejection is not an approval.
     let world = World::new("staged.sh");
     assert_eq!(
-        said(world.command(&world.start("staged", &["--jobs", "3"])).env("STRAYS", "2")).code,
+        run_command(world.command(&world.start_args("staged", &["--jobs", "3"])).env("STRAYS", "2")).code,
         Some(1)
     );
-    let run = runs(&world, "implementing")
+    let run = ended_runs(&world, "implementing")
         .into_iter()
         .find(|run| world.run(&["-q", "decide", run, "stray.txt", "--reject", "--yes"]).code == Some(0));
     assert!(run.is_some());
     assert_eq!(world.run(&RESUME).code, Some(1));
-    assert_eq!(waits(&world), clean);
+    assert_eq!(waiting_state(&world), clean);
 }
 
 #[test]
 fn m6_approved_preferences_are_stored() {
     let world = World::new("staged.sh");
-    world.afterwards(
+    world.run_after_agent(
         "if [ \"$CALLSHEET_PHASE\" = architecting ]; then printf 'preferences:\\n- {target_role: coder, bullet: Return errors}\\n\
          - {target_role: planner, bullet: Small steps}\\n' >> \"$CALLSHEET_SESSION/02_architecting/architecture.yaml\"; fi",
     );
-    assert_eq!(world.run(&world.start("staged", &["--jobs", "3"])).code, Some(1));
+    assert_eq!(world.run(&world.start_args("staged", &["--jobs", "3"])).code, Some(1));
     let both = json!([{ "role": "coder", "bullet": "Return errors" }, { "role": "planner", "bullet": "Small steps" }]);
-    assert_eq!(world.status()["proposed"], both);
+    assert_eq!(world.read_status()["proposed"], both);
     let file = |role: &str| world.project().join(format!(".callsheet/prompts/agents/{role}.md"));
     assert!(!file("coder").exists() && !file("planner").exists());
     let page = world.command(&["flow", "status"]).output().unwrap().stdout;
     assert!(String::from_utf8(page).unwrap().contains("  proposed   coder: Return errors\n"));
     let mut by_agent = world.command(&["prefs", "approve", "--yes"]);
-    assert_eq!(said(by_agent.env("CALLSHEET_RUN", "x")).code, Some(9));
-    let approved = world.value(&["--json", "prefs", "approve", "--yes", "coder"]);
+    assert_eq!(run_command(by_agent.env("CALLSHEET_RUN", "x")).code, Some(9));
+    let approved = world.run_json(&["--json", "prefs", "approve", "--yes", "coder"]);
     assert_eq!(approved, json!({ "added": { "coder": ["Return errors"] } }));
     assert_eq!(fs::read_to_string(file("coder")).unwrap(), "## Approved Preferences\n\n- Return errors\n");
-    assert_eq!(world.status()["proposed"], json!([{ "role": "planner", "bullet": "Small steps" }]));
+    assert_eq!(world.read_status()["proposed"], json!([{ "role": "planner", "bullet": "Small steps" }]));
     assert_eq!(world.run(&["prefs", "approve", "--yes", "coder"]).code, Some(1));
     assert_eq!(world.run(&["prefs", "approve", "--yes"]).code, Some(0));
-    assert_eq!(world.status()["proposed"], json!([]));
+    assert_eq!(world.read_status()["proposed"], json!([]));
 }

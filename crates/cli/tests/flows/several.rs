@@ -11,7 +11,7 @@ use crate::world::World;
 
 const APPROVE: [&str; 6] = ["--json", "-q", "flow", "decide", "--yes", "approve"];
 
-fn parts(world: &World) -> Vec<String> {
+fn read_parts(world: &World) -> Vec<String> {
     let part = |number: u32| fs::read_to_string(world.project().join(format!("src/p{number}/part.txt")));
     (1..=3).map(|number| part(number).unwrap()).collect()
 }
@@ -21,13 +21,13 @@ fn remove_parts(world: &World) {
 }
 
 /// Starts a session without `-q` and `--json`. Returns its output for people.
-fn start(world: &World, id: &str) -> Output {
+fn start_session(world: &World, id: &str) -> Output {
     let agent = world.agent().to_str().unwrap();
     let args = ["flow", "start", "staged", "Add a login", "--id", id, "--jobs", "3", "--", agent];
     world.command(&args).output().unwrap()
 }
 
-fn branches(world: &World) -> BTreeSet<String> {
+fn list_branches(world: &World) -> BTreeSet<String> {
     let mut git = std::process::Command::new("git");
     let list =
         git.current_dir(world.project()).args(["branch", "--format=%(refname:short)"]).output().unwrap();
@@ -39,16 +39,16 @@ fn branches(world: &World) -> BTreeSet<String> {
 fn ten_successive_sessions_have_own_lanes() {
     let world = World::new("staged.sh");
     for number in 1..=10 {
-        let output = start(&world, &format!("s{number}"));
+        let output = start_session(&world, &format!("s{number}"));
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{number}: {said}");
-        let status = world.status();
+        let status = world.read_status();
         assert_eq!(
             (&status["state"], &status["phase"]),
             (&json!("waiting"), &json!("completing")),
             "{status}"
         );
-        assert_eq!(parts(&world), ["part 1\n", "part 2\n", "part 3\n"]);
+        assert_eq!(read_parts(&world), ["part 1\n", "part 2\n", "part 3\n"]);
         let left: Vec<&str> = said.lines().filter(|line| line.contains("that flows have left")).collect();
         let count = 3 * (number - 1);
         let told = [
@@ -60,11 +60,15 @@ fn ten_successive_sessions_have_own_lanes() {
         assert!(left.iter().zip(told).all(|(line, told)| line.starts_with(told)), "{said}");
         let flow = status["flow"].as_str().unwrap().to_owned();
         let own = |lane: u32| format!("callsheet/lane-{flow}-003-{lane}");
-        assert!((1..=3).all(|lane| branches(&world).contains(&own(lane))), "{:?}", branches(&world));
+        assert!(
+            (1..=3).all(|lane| list_branches(&world).contains(&own(lane))),
+            "{:?}",
+            list_branches(&world)
+        );
         assert_eq!(world.run(&APPROVE).code, Some(0));
         remove_parts(&world);
     }
-    assert_eq!(branches(&world).len(), 30);
+    assert_eq!(list_branches(&world).len(), 30);
 }
 
 #[test]
@@ -72,7 +76,7 @@ fn three_concurrent_sessions_share_project() {
     let world = World::new("staged.sh");
     let ids = ["one", "two", "three"];
     let begin = |id: &&str| {
-        let start = world.start("staged", &["--jobs", "3", "--share", "--id", id]);
+        let start = world.start_args("staged", &["--jobs", "3", "--share", "--id", id]);
         world.command(&start).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let running: Vec<_> = ids.iter().map(begin).collect();
@@ -87,26 +91,26 @@ fn three_concurrent_sessions_share_project() {
             "{status}"
         );
     }
-    assert_eq!(parts(&world), ["part 1\n", "part 2\n", "part 3\n"]);
+    assert_eq!(read_parts(&world), ["part 1\n", "part 2\n", "part 3\n"]);
     for id in ids {
         assert_eq!(world.run(&[&APPROVE[..], &["--flow", id]].concat()).code, Some(0), "{id}");
     }
     // Without `--share` the second flow is refused.
     let alone = World::new("quick.sh");
-    fs::write(alone.meet().join("wait"), "").unwrap();
-    let begun = alone.command(&alone.start("sdd", &[])).stdout(Stdio::null()).spawn();
-    while !alone.meet().join("here").exists() {
+    fs::write(alone.meet_dir().join("wait"), "").unwrap();
+    let begun = alone.command(&alone.start_args("sdd", &[])).stdout(Stdio::null()).spawn();
+    while !alone.meet_dir().join("here").exists() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    assert_eq!(alone.run(&alone.start("sdd", &["--id", "second"])).code, Some(9));
-    fs::remove_file(alone.meet().join("wait")).unwrap();
+    assert_eq!(alone.run(&alone.start_args("sdd", &["--id", "second"])).code, Some(9));
+    fs::remove_file(alone.meet_dir().join("wait")).unwrap();
     assert_eq!(begun.unwrap().wait().unwrap().code(), Some(0));
 }
 
 #[test]
 fn recreated_project_is_new() {
     let world = World::new("staged.sh");
-    assert_eq!(start(&world, "first").status.code(), Some(1));
+    assert_eq!(start_session(&world, "first").status.code(), Some(1));
     assert_eq!(world.run(&APPROVE).code, Some(0));
     fs::remove_dir_all(world.project()).unwrap();
     fs::create_dir_all(world.project().join("src")).unwrap();
@@ -114,14 +118,14 @@ fn recreated_project_is_new() {
     for args in [&["init", "-q"][..], &["add", "-A"], &["commit", "-q", "-m", "first"]] {
         world.git(args);
     }
-    let output = start(&world, "first");
+    let output = start_session(&world, "first");
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("worktrees that flows have left: 3, such as "), "{said}");
     assert!(!said.contains("branches that flows have left"), "{said}");
-    assert_eq!(parts(&world), ["part 1\n", "part 2\n", "part 3\n"]);
-    let flow = world.status()["flow"].as_str().unwrap().to_owned();
-    assert!(branches(&world).iter().all(|branch| branch.contains(&flow)));
+    assert_eq!(read_parts(&world), ["part 1\n", "part 2\n", "part 3\n"]);
+    let flow = world.read_status()["flow"].as_str().unwrap().to_owned();
+    assert!(list_branches(&world).iter().all(|branch| branch.contains(&flow)));
 }
 
 /// A relative path of a program is resolved once, against the directory of the command, even in worktrees.
@@ -131,17 +135,17 @@ fn relative_program_path_works_in_worktrees() {
     let start = ["--json", "-q", "flow", "start", "staged", "Add a login", "--jobs", "3", "--", "../agent"];
     let ended = world.run(&start);
     assert_eq!((ended.code, ended.err.as_str()), (Some(1), ""));
-    let status = world.status();
-    assert_eq!((&status["phase"], parts(&world).len()), (&json!("completing"), 3), "{status}");
+    let status = world.read_status();
+    assert_eq!((&status["phase"], read_parts(&world).len()), (&json!("completing"), 3), "{status}");
     fs::write(world.home().join("../hello"), "#!/bin/sh\ncat > /dev/null\necho hello\n").unwrap();
     fs::set_permissions(world.home().join("../hello"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .unwrap();
     let check = "said=../hello";
     let run = ["--json", "-q", "run", "x", "--worktree", "--check", check, "--", "../hello"];
-    let ran = world.value(&run);
+    let ran = world.run_json(&run);
     assert_eq!((&ran["exit_code"], &ran["checks"][0]["result"]), (&json!(0), &json!("passed")), "{ran}");
     let run = ran["run"].as_str().unwrap();
-    let retried = world.value(&["--json", "-q", "retry", run, "--force", "--worktree"]);
+    let retried = world.run_json(&["--json", "-q", "retry", run, "--force", "--worktree"]);
     assert_eq!(retried["exit_code"], 0, "{retried}");
 }
 

@@ -5,24 +5,24 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
-use callsheet_mock::missing;
+use callsheet_testing::report_missing;
 use serde_json::json;
 
-use crate::rounds::beforehand;
-use crate::world::{World, said};
+use crate::rounds::run_before_agent;
+use crate::world::{World, run_command};
 
 pub(crate) fn has_tmux() -> bool {
     let there = Command::new("tmux").arg("-V").output().is_ok();
     if !there {
-        missing("terminals: tmux is not installed");
+        report_missing("terminals: tmux is not installed");
     }
     there
 }
 
 /// Installs a program that looks like Claude Code or Copilot. It logs each line that it gets and starts the
 /// scripted agent. In the phase `architecting` it keeps running, in others it exits. Returns the `PATH`.
-fn pretend(world: &World, name: &str, version: &str, ready: &str, composer: &str) -> String {
-    let bin = world.meet().join("bin");
+fn install_fake_cli(world: &World, name: &str, version: &str, ready: &str, composer: &str) -> String {
+    let bin = world.meet_dir().join("bin");
     fs::create_dir_all(&bin).unwrap();
     let script = format!(
         "#!/bin/sh\nif [ \"$1\" = --version ]; then echo '{version}'; exit; fi\nprintf '{ready}\\n'\n\
@@ -44,7 +44,7 @@ fn m7_session_finishes_in_terminals() {
         return;
     }
     let world = World::new("staged.sh");
-    let path = pretend(&world, "claude", "2.0.0 (Claude Code)", "? for shortcuts", "❯");
+    let path = install_fake_cli(&world, "claude", "2.0.0 (Claude Code)", "? for shortcuts", "❯");
     let start = [
         "flow",
         "start",
@@ -58,7 +58,7 @@ fn m7_session_finishes_in_terminals() {
     let mut command = world.command(&start);
     let output = command.args(["--check", "lib=test -e src/lib.txt"]).env("PATH", &path).output().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
-    let status = world.status();
+    let status = world.read_status();
     assert_eq!(output.status.code(), Some(1), "{told}\n{status}");
     assert_eq!(
         (&status["state"], &status["phase"]),
@@ -69,12 +69,12 @@ fn m7_session_finishes_in_terminals() {
     assert_eq!(runs.len(), 9);
     for run in runs.iter().map(|run| run.as_str().unwrap()) {
         assert!(told.contains(&format!("`tmux -L callsheet-{run} attach`")), "{told}");
-        let shown = world.value(&["--json", "show", run]);
+        let shown = world.run_json(&["--json", "show", run]);
         let result = &shown["result"];
         assert_eq!((&result["ended"], &result["exit_code"]), (&json!("exited"), &json!(0)), "{shown}");
         assert_eq!(result["checked"], "passed", "{shown}");
         let phase = shown["phase"].as_str().unwrap();
-        let lines = fs::read_to_string(world.meet().join(format!("lines.{phase}"))).unwrap();
+        let lines = fs::read_to_string(world.meet_dir().join(format!("lines.{phase}"))).unwrap();
         let line = format!("/.callsheet/runs/{run}/prompt.md");
         let sent: Vec<&str> = lines.lines().filter(|sent| sent.ends_with(&line)).collect();
         assert!(
@@ -91,26 +91,26 @@ fn m14_single_copilot_coder_uses_fleet() {
         return;
     }
     let world = World::new("staged.sh");
-    let (ready, composer) = copilot();
-    let path = pretend(&world, "copilot", "1.0.0", &ready, &composer);
+    let (ready, composer) = read_copilot_screen();
+    let path = install_fake_cli(&world, "copilot", "1.0.0", &ready, &composer);
     let start =
         ["--json", "-q", "flow", "start", "staged", "Add a login to the site", "--terminal", "--by-file"];
     let mut command = world.command(&start);
-    let ended = said(command.args(["--agent", "copilot", "--single-coder"]).env("PATH", &path));
+    let ended = run_command(command.args(["--agent", "copilot", "--single-coder"]).env("PATH", &path));
     assert_eq!(
-        (ended.code, world.status()["phase"].as_str()),
+        (ended.code, world.read_status()["phase"].as_str()),
         (Some(1), Some("completing")),
         "{}",
         ended.err
     );
-    let lines = |phase: &str| fs::read_to_string(world.meet().join(format!("lines.{phase}"))).unwrap();
+    let lines = |phase: &str| fs::read_to_string(world.meet_dir().join(format!("lines.{phase}"))).unwrap();
     assert_eq!(lines("implementing").lines().next(), Some("/fleet"));
     assert!(["architecting", "planning", "reviewing"].iter().all(|phase| !lines(phase).contains("/fleet")));
     world.wait_until_alone();
 }
 
 /// Reads the texts of Copilot's screen from its shipped file.
-fn copilot() -> (String, String) {
+fn read_copilot_screen() -> (String, String) {
     let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/builtin/agents/copilot.toml");
     let agent: toml::Table = toml::from_str(&fs::read_to_string(file).unwrap()).unwrap();
     let terminal = &agent["terminal"];
@@ -125,20 +125,20 @@ fn m8_terminal_agent_survives_killed_callsheet() {
         return;
     }
     let world = World::new("quick.sh");
-    let path = pretend(&world, "claude", "2.0.0 (Claude Code)", "? for shortcuts", "❯");
-    fs::write(world.meet().join("wait"), "").unwrap();
+    let path = install_fake_cli(&world, "claude", "2.0.0 (Claude Code)", "? for shortcuts", "❯");
+    fs::write(world.meet_dir().join("wait"), "").unwrap();
     let start = ["-q", "flow", "start", "sdd", "Add a login to the site", "--terminal", "--agent", "claude"];
     let begun = world.command(&start).env("PATH", &path).stdout(Stdio::null()).spawn().unwrap();
-    while !world.meet().join("here").exists() {
+    while !world.meet_dir().join("here").exists() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     // The ledger does not know the pane before callsheet has seen that the line was sent.
     std::thread::sleep(std::time::Duration::from_secs(2));
     World::kill(begun, false);
-    fs::remove_file(world.meet().join("wait")).unwrap();
-    let done = said(world.command(&["--json", "-q", "flow", "resume"]).env("PATH", &path));
-    assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{}", world.status());
-    let status = world.status();
+    fs::remove_file(world.meet_dir().join("wait")).unwrap();
+    let done = run_command(world.command(&["--json", "-q", "flow", "resume"]).env("PATH", &path));
+    assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{}", world.read_status());
+    let status = world.read_status();
     assert_eq!((&status["state"], status["runs"].as_array().map(Vec::len)), (&json!("done"), Some(6)));
     world.assert_nothing_is_paid_twice();
     world.wait_until_alone();
@@ -152,8 +152,8 @@ fn t5_terminal_question_is_answered_there() {
     }
     for is_attended in [false, true] {
         let world = World::new("quick.sh");
-        let path = pretend(&world, "claude", "2.0.0 (Claude Code)", "? for shortcuts", "❯");
-        beforehand(
+        let path = install_fake_cli(&world, "claude", "2.0.0 (Claude Code)", "? for shortcuts", "❯");
+        run_before_agent(
             &world,
             "if [ \"$CALLSHEET_PHASE\" = plan ] && mkdir \"$MEET_AT/once\" 2> /dev/null; then\n\
              printf '<question>Which provider?</question>\\n\\n'\n\
@@ -164,11 +164,11 @@ fn t5_terminal_question_is_answered_there() {
         let mut command = world.command(&start);
         let mut begun =
             command.env("PATH", &path).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        while !world.meet().join("asked").exists() {
+        while !world.meet_dir().join("asked").exists() {
             assert!(begun.try_wait().unwrap().is_none());
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        let run = fs::read_to_string(world.meet().join("asked")).unwrap().trim().to_owned();
+        let run = fs::read_to_string(world.meet_dir().join("asked")).unwrap().trim().to_owned();
         let server = format!("callsheet-{run}");
         let person = is_attended.then(|| {
             let mut tmux = Command::new("tmux");
@@ -185,14 +185,14 @@ fn t5_terminal_question_is_answered_there() {
             assert_eq!(output.status.code(), Some(0), "{told}");
             let asks = format!("`all` asks: Which provider?: `tmux -L {server} attach`\n");
             assert!(told.contains(&asks), "{told}");
-            assert_eq!(fs::read_to_string(world.meet().join("answer")).unwrap(), "OAuth\n");
-            let status = world.status();
+            assert_eq!(fs::read_to_string(world.meet_dir().join("answer")).unwrap(), "OAuth\n");
+            let status = world.read_status();
             assert_eq!((&status["state"], &status["decisions"]), (&json!("done"), &json!([])), "{status}");
             person.kill().unwrap();
             person.wait().unwrap();
         } else {
             assert_eq!(begun.wait().unwrap().code(), Some(1));
-            let status = world.status();
+            let status = world.read_status();
             let found = (&status["state"], &status["phase"], &status["questions"]);
             let wanted = (&json!("waiting"), &json!("plan"), &json!(["Which provider?"]));
             assert_eq!(found, wanted, "{status}");

@@ -9,10 +9,10 @@ use crate::world::{World, sha256};
 
 /// Renders the trace of a flow: every event, and the prompt and the records of each run. Ids are numbered by
 /// first appearance.
-fn trace(world: &World) -> String {
+fn render_trace(world: &World) -> String {
     let mut runs: Vec<String> = Vec::new();
     let mut trace = String::new();
-    let events = world.events();
+    let events = world.read_events();
     // The order in which the documents of lanes are seen depends on timing.
     let is_told = |event: &&Value| event["data"]["detail"]["event"] != "documents";
     let mut of_flow: Vec<&Value> =
@@ -47,12 +47,12 @@ fn trace(world: &World) -> String {
             events.iter().filter(of_run).map(|event| event["event"].as_str().unwrap()).collect();
         // The number of records for an output depends on timing.
         kinds.dedup();
-        trace += &format!("run {}: {} {}\n", at + 1, sha256(&world.prompt(run)), kinds.join(" "));
+        trace += &format!("run {}: {} {}\n", at + 1, sha256(&world.read_prompt(run)), kinds.join(" "));
     }
     trace
 }
 
-fn is_expected(name: &str, trace: &str) {
+fn compare_trace(name: &str, trace: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flows").join(name);
     if std::env::var_os("BLESS").is_some() {
         fs::write(&file, trace).unwrap();
@@ -63,10 +63,10 @@ fn is_expected(name: &str, trace: &str) {
 #[test]
 fn t6_u5_revised_change_trace() {
     let world = World::new("sdd.sh");
-    let done = world.run(&world.start("sdd", &["--check", "form=test -e src/lib.txt"]));
+    let done = world.run(&world.start_args("sdd", &["--check", "form=test -e src/lib.txt"]));
     assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
     assert_eq!(done.lines.last().unwrap()["state"], "done");
-    is_expected("sdd.expect", &trace(&world));
+    compare_trace("sdd.expect", &render_trace(&world));
     let folder = world.project().join(".callsheet/changes/archive/add-a-login-to-the-site");
     for file in [
         "proposal.md",
@@ -85,10 +85,10 @@ fn t6_u5_revised_change_trace() {
 #[test]
 fn m12_m13_m15_replanned_session_trace() {
     let world = World::new("staged.sh");
-    let start = world.start("staged", &["--jobs", "3"]);
+    let start = world.start_args("staged", &["--jobs", "3"]);
     let mut command = world.command(&start);
     // Each of the three coders continues only after all of them have started.
-    let waits = crate::world::said(command.env("MEET", world.meet()));
+    let waits = crate::world::run_command(command.env("MEET", world.meet_dir()));
     assert_eq!((waits.code, waits.err.as_str()), (Some(1), ""));
     let last = waits.lines.last().unwrap();
     assert_eq!((&last["state"], &last["phase"]), (&"waiting".into(), &"completing".into()));
@@ -110,17 +110,18 @@ fn m12_m13_m15_replanned_session_trace() {
         let part = fs::read_to_string(world.project().join(format!("src/p{number}/part.txt"))).unwrap();
         assert_eq!(part, format!("part {number}\n"));
     }
-    is_expected("staged.expect", &trace(&world));
+    compare_trace("staged.expect", &render_trace(&world));
 }
 
 #[test]
 fn m15_second_review_sees_first_findings() {
     let world = World::new("sdd.sh");
-    assert_eq!(world.run(&world.start("sdd", &[])).code, Some(0));
-    let ended = world.events().into_iter().filter(|event| event["data"]["detail"]["event"] == "lane_ended");
+    assert_eq!(world.run(&world.start_args("sdd", &[])).code, Some(0));
+    let ended =
+        world.read_events().into_iter().filter(|event| event["data"]["detail"]["event"] == "lane_ended");
     let reviews: Vec<String> = ended
         .filter(|event| event["data"]["what"] == "review")
-        .map(|event| world.prompt(event["data"]["detail"]["run"].as_str().unwrap()))
+        .map(|event| world.read_prompt(event["data"]["detail"]["run"].as_str().unwrap()))
         .collect();
     let findings = "<artifact name=\"REVIEW.md\"><![CDATA[R1.1 Finding: the form has no label.\n\n<review>NEEDS_CHANGES</review>\n]]></artifact>\
                     <artifact name=\"FIXES.yaml\">findings:\n  - id: R1.1\n    finding: the form has no label.\n    reported: COMPLETED\nchanged_files:\n  - done-R1.1.txt\n  - fixed.txt\n</artifact>";

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::world::{Said, World, said};
+use crate::world::{Said, World, run_command};
 
 const FOLDER: &str = ".callsheet/changes/add-a-login-to-the-site";
 
@@ -27,19 +27,19 @@ fn write(world: &World, path: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-fn away(world: &World) -> std::path::PathBuf {
-    world.meet().join("away")
+fn away_path(world: &World) -> std::path::PathBuf {
+    world.meet_dir().join("away")
 }
 
-fn templates_gone(world: &World) {
+fn remove_templates(world: &World) {
     fs::remove_dir_all(world.project().join(".callsheet/templates")).unwrap();
 }
 
-fn moved_back(world: &World) {
+fn restore_folder(world: &World) {
     let folder = world.project().join(FOLDER);
     let _ = fs::remove_file(&folder);
     let _ = fs::remove_dir_all(&folder);
-    fs::rename(away(world), folder).unwrap();
+    fs::rename(away_path(world), folder).unwrap();
 }
 
 const BREAKS: [Break; 8] = [
@@ -47,13 +47,13 @@ const BREAKS: [Break; 8] = [
         name: "a template that cannot be read",
         does: |world| write(world, ".callsheet/templates/system/BASE-plan.md", "---\nname: [\n"),
         says: "BASE-plan.md",
-        repair: templates_gone,
+        repair: remove_templates,
     },
     Break {
         name: "a fragment that is missing",
         does: |world| write(world, ".callsheet/templates/system/BASE-plan.md", "{{> nowhere}}\n"),
         says: "nowhere",
-        repair: templates_gone,
+        repair: remove_templates,
     },
     Break {
         name: "a recipe that is broken",
@@ -64,25 +64,25 @@ const BREAKS: [Break; 8] = [
     Break {
         name: "a folder that is a file",
         does: |world| {
-            fs::rename(world.project().join(FOLDER), away(world)).unwrap();
+            fs::rename(world.project().join(FOLDER), away_path(world)).unwrap();
             write(world, FOLDER, "");
         },
         says: "no folder",
-        repair: moved_back,
+        repair: restore_folder,
     },
     Break {
         name: "a folder that is a link",
         does: |world| {
-            fs::rename(world.project().join(FOLDER), away(world)).unwrap();
-            symlink(away(world), world.project().join(FOLDER)).unwrap();
+            fs::rename(world.project().join(FOLDER), away_path(world)).unwrap();
+            symlink(away_path(world), world.project().join(FOLDER)).unwrap();
         },
         says: "symbolic link",
-        repair: moved_back,
+        repair: restore_folder,
     },
     Break {
         name: "a folder above that cannot be made",
         does: |world| {
-            fs::rename(world.project().join(FOLDER), away(world)).unwrap();
+            fs::rename(world.project().join(FOLDER), away_path(world)).unwrap();
             fs::remove_dir_all(world.project().join(".callsheet/changes")).unwrap();
             write(world, ".callsheet/changes", "");
         },
@@ -90,14 +90,14 @@ const BREAKS: [Break; 8] = [
         repair: |world| {
             fs::remove_file(world.project().join(".callsheet/changes")).unwrap();
             fs::create_dir(world.project().join(".callsheet/changes")).unwrap();
-            fs::rename(away(world), world.project().join(FOLDER)).unwrap();
+            fs::rename(away_path(world), world.project().join(FOLDER)).unwrap();
         },
     },
     Break {
         name: "an agent that is gone",
-        does: |world| fs::rename(world.agent(), away(world)).unwrap(),
+        does: |world| fs::rename(world.agent(), away_path(world)).unwrap(),
         says: "cannot be started",
-        repair: |world| fs::rename(away(world), world.agent()).unwrap(),
+        repair: |world| fs::rename(away_path(world), world.agent()).unwrap(),
     },
     Break {
         name: "a file in the place of a document",
@@ -111,53 +111,53 @@ const BREAKS: [Break; 8] = [
 ];
 
 fn state(world: &World) -> Value {
-    world.status()["state"].clone()
+    world.read_status()["state"].clone()
 }
 
 #[track_caller]
-fn is(said: &Said, code: i32, told: &str) {
+fn assert_exit(said: &Said, code: i32, told: &str) {
     assert_eq!((said.code, said.err.as_str()), (Some(code), ""), "{told}");
 }
 
 /// Creates a flow that waits in its first phase because the agent failed.
-fn waits_in_plan() -> World {
+fn flow_waiting_in_plan() -> World {
     let world = World::new("quick.sh");
-    let start = world.start("sdd", &[]);
-    is(&said(world.command(&start).env("FAILS", "plan")), 1, "start");
+    let start = world.start_args("sdd", &[]);
+    assert_exit(&run_command(world.command(&start).env("FAILS", "plan")), 1, "start");
     assert_eq!(state(&world), "waiting");
-    fs::write(world.meet().join("go"), "").unwrap();
+    fs::write(world.meet_dir().join("go"), "").unwrap();
     world
 }
 
 #[test]
 fn repaired_flow_continues_after_any_failure() {
     for Break { name, does, says, repair } in BREAKS {
-        let world = waits_in_plan();
+        let world = flow_waiting_in_plan();
         does(&world);
         let decided = world.run(&["--json", "-q", "flow", "decide", "--yes", "changes", "Once more"]);
-        is(&decided, 1, name);
+        assert_exit(&decided, 1, name);
         let waits = |how: &str| {
-            let status = world.status();
+            let status = world.read_status();
             let reason = status["waits_for"][0].as_str().unwrap_or_default();
             assert_eq!(status["state"], "waiting", "{name}, {how}: {status}");
             assert!(reason.contains(says), "{name}, {how}: {status}");
         };
         waits("decide");
-        is(&world.run(&["--json", "-q", "flow", "resume"]), 1, name);
+        assert_exit(&world.run(&["--json", "-q", "flow", "resume"]), 1, name);
         waits("resume");
-        is(&world.run(&["--json", "-q", "flow", "decide", "--yes", "approve"]), 1, name);
+        assert_exit(&world.run(&["--json", "-q", "flow", "decide", "--yes", "approve"]), 1, name);
         waits("approve");
         let listed = world.command(&["--json", "flow", "list"]).output().unwrap().stdout;
         let listed: Value = serde_json::from_slice(&listed).unwrap();
-        assert_eq!(listed["flows"][0]["waits_for"], world.status()["waits_for"], "{name}");
+        assert_eq!(listed["flows"][0]["waits_for"], world.read_status()["waits_for"], "{name}");
         // The broken flow can be stopped, and a stopped flow can be stopped again, resumed or rejected.
         for _ in 0..2 {
-            is(&world.run(&["--json", "flow", "stop"]), 0, name);
+            assert_exit(&world.run(&["--json", "flow", "stop"]), 0, name);
             assert_eq!(state(&world), "stopped", "{name}");
         }
         repair(&world);
         let done = world.run(&["--json", "-q", "flow", "resume"]);
-        is(&done, 0, name);
+        assert_exit(&done, 0, name);
         assert_eq!(done.lines.last().unwrap()["state"], "done", "{name}");
         let changes = world.project().join(".callsheet/changes/archive/add-a-login-to-the-site/CHANGES.md");
         assert_eq!(fs::read_to_string(changes).unwrap(), "## plan\n\nOnce more\n", "{name}");
@@ -167,10 +167,14 @@ fn repaired_flow_continues_after_any_failure() {
 #[test]
 fn broken_flow_can_be_rejected() {
     for Break { name, does, .. } in BREAKS {
-        let world = waits_in_plan();
+        let world = flow_waiting_in_plan();
         does(&world);
-        is(&world.run(&["--json", "-q", "flow", "decide", "--yes", "changes", "Once more"]), 1, name);
-        is(&world.run(&["--json", "-q", "flow", "decide", "--yes", "reject"]), 1, name);
+        assert_exit(
+            &world.run(&["--json", "-q", "flow", "decide", "--yes", "changes", "Once more"]),
+            1,
+            name,
+        );
+        assert_exit(&world.run(&["--json", "-q", "flow", "decide", "--yes", "reject"]), 1, name);
         assert_eq!(state(&world), "rejected", "{name}");
         assert_eq!(world.run(&["flow", "decide", "--yes", "approve"]).code, Some(9), "{name}");
     }
@@ -179,7 +183,7 @@ fn broken_flow_can_be_rejected() {
 /// Ending a flow does not need the project's configuration.
 #[test]
 fn broken_configuration_does_not_block_ending() {
-    let world = waits_in_plan();
+    let world = flow_waiting_in_plan();
     write(&world, ".callsheet/config.toml", "agent = [\n");
     for going_on in [&["flow", "resume"][..], &["flow", "decide", "--yes", "approve"]] {
         assert_eq!(world.run(going_on).code, Some(3), "{going_on:?}");
@@ -189,8 +193,12 @@ fn broken_configuration_does_not_block_ending() {
     let stopped = world.run(&["--json", "flow", "stop"]);
     assert_eq!((stopped.code, &stopped.lines[0]["state"]), (Some(0), &json!("stopped")));
     fs::remove_file(world.project().join(".callsheet/config.toml")).unwrap();
-    is(&world.run(&["--json", "-q", "flow", "decide", "--yes", "changes", "Once more"]), 0, "repaired");
-    let world = waits_in_plan();
+    assert_exit(
+        &world.run(&["--json", "-q", "flow", "decide", "--yes", "changes", "Once more"]),
+        0,
+        "repaired",
+    );
+    let world = flow_waiting_in_plan();
     write(&world, ".callsheet/config.toml", "agent = [\n");
     let rejected = world.run(&["--json", "flow", "decide", "--yes", "reject"]);
     assert_eq!((rejected.code, &rejected.lines.last().unwrap()["state"]), (Some(1), &json!("rejected")));
@@ -200,19 +208,20 @@ fn broken_configuration_does_not_block_ending() {
 #[test]
 fn flow_continues_after_ledger_returns() {
     let world = World::new("quick.sh");
-    fs::write(world.meet().join("wait"), "").unwrap();
-    let child = world.command(&world.start("sdd", &[])).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    fs::write(world.meet_dir().join("wait"), "").unwrap();
+    let child =
+        world.command(&world.start_args("sdd", &[])).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let mut child = child.unwrap();
-    wait_for(&world.meet().join("here"));
+    wait_for(&world.meet_dir().join("here"));
     let ledger = world.ledger();
     let kept = ledger.parent().unwrap().with_extension("kept");
     fs::rename(ledger.parent().unwrap(), &kept).unwrap();
-    fs::remove_file(world.meet().join("wait")).unwrap();
+    fs::remove_file(world.meet_dir().join("wait")).unwrap();
     assert_ne!(child.wait().unwrap().code(), Some(0));
     let _ = fs::remove_dir_all(ledger.parent().unwrap());
     fs::rename(&kept, ledger.parent().unwrap()).unwrap();
     let done = world.run(&["--json", "-q", "flow", "resume"]);
-    is(&done, 0, "resumed");
+    assert_exit(&done, 0, "resumed");
     assert_eq!(done.lines.last().unwrap()["state"], "done");
 }
 
@@ -227,20 +236,20 @@ fn wait_for(path: &Path) {
 fn removed_task_makes_flow_wait() {
     for repaired in [true, false] {
         let world = World::new("quick.sh");
-        fs::write(world.meet().join("wait"), "").unwrap();
+        fs::write(world.meet_dir().join("wait"), "").unwrap();
         let child =
-            world.command(&world.start("sdd", &[])).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+            world.command(&world.start_args("sdd", &[])).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let mut child = child.unwrap();
-        wait_for(&world.meet().join("here"));
-        is(&world.run(&["--json", "flow", "stop"]), 0, "stop");
+        wait_for(&world.meet_dir().join("here"));
+        assert_exit(&world.run(&["--json", "flow", "stop"]), 0, "stop");
         child.wait().unwrap();
         let tasks = world.project().join(FOLDER).join("tasks.md");
         let before = fs::read_to_string(&tasks).unwrap();
         fs::write(&tasks, "- [ ] 1.1 The form\n").unwrap();
-        fs::remove_file(world.meet().join("wait")).unwrap();
+        fs::remove_file(world.meet_dir().join("wait")).unwrap();
         for _ in 0..2 {
-            is(&world.run(&["--json", "-q", "flow", "resume"]), 1, "resume");
-            let status = world.status();
+            assert_exit(&world.run(&["--json", "-q", "flow", "resume"]), 1, "resume");
+            let status = world.read_status();
             assert_eq!((&status["state"], &status["phase"]), (&json!("waiting"), &json!("implement")));
             assert!(status["waits_for"][0].as_str().unwrap().contains("1.2"), "{status}");
         }
@@ -251,7 +260,7 @@ fn removed_task_makes_flow_wait() {
             &["--json", "-q", "flow", "decide", "--yes", "changes", "Leave 1.2 out"]
         };
         let done = world.run(on);
-        is(&done, 0, "goes on");
+        assert_exit(&done, 0, "goes on");
         assert_eq!(done.lines.last().unwrap()["state"], "done");
     }
 }
@@ -263,13 +272,13 @@ fn blocked_lanes_make_flow_wait() {
     let lanes = world.home().join(".local/state/callsheet/lanes");
     fs::create_dir_all(lanes.parent().unwrap()).unwrap();
     fs::write(&lanes, "in the way").unwrap();
-    is(&world.run(&world.start("staged", &["--jobs", "3"])), 1, "start");
-    let status = world.status();
+    assert_exit(&world.run(&world.start_args("staged", &["--jobs", "3"])), 1, "start");
+    let status = world.read_status();
     assert_eq!((&status["state"], &status["phase"]), (&json!("waiting"), &json!("implementing")));
     assert!(status["waits_for"][0].as_str().unwrap().contains("lanes"), "{status}");
     fs::remove_file(&lanes).unwrap();
-    is(&world.run(&["--json", "-q", "flow", "resume"]), 1, "resume");
-    assert_eq!(world.status()["phase"], "completing");
+    assert_exit(&world.run(&["--json", "-q", "flow", "resume"]), 1, "resume");
+    assert_eq!(world.read_status()["phase"], "completing");
 }
 
 /// A lane and a person changed the same file: the person decides, and keeps all of their changes.
@@ -282,9 +291,9 @@ fn merge_conflict_asks_person() {
         "case \"$PWD\" in *lane-*-2) mkdir -p '{0}'; echo mine > '{0}/part.txt' ;; esac",
         part.parent().unwrap().display()
     );
-    world.afterwards(&script);
-    is(&world.run(&world.start("staged", &["--jobs", "3"])), 1, "start");
-    let status = world.status();
+    world.run_after_agent(&script);
+    assert_exit(&world.run(&world.start_args("staged", &["--jobs", "3"])), 1, "start");
+    let status = world.read_status();
     assert_eq!(
         (&status["state"], &status["phase"], &status["waits_for"]),
         (&json!("waiting"), &json!("implementing"), &json!(["`2` cannot be merged: src/p2/part.txt"]))
@@ -292,8 +301,8 @@ fn merge_conflict_asks_person() {
     assert_eq!(fs::read_to_string(&part).unwrap(), "mine\n");
     assert!(["1", "3"].iter().all(|lane| world.project().join(format!("src/p{lane}/part.txt")).exists()));
     // The person keeps their own version.
-    is(&world.run(&["--json", "-q", "flow", "decide", "--yes", "approve"]), 1, "approve");
-    assert_eq!(world.status()["phase"], "completing");
+    assert_exit(&world.run(&["--json", "-q", "flow", "decide", "--yes", "approve"]), 1, "approve");
+    assert_eq!(world.read_status()["phase"], "completing");
     assert_eq!(fs::read_to_string(&part).unwrap(), "mine\n");
 }
 
@@ -303,7 +312,7 @@ fn documents_are_not_read_through_links() {
     for (left, phase) in [("06_implementation/done_2", "implementing"), ("04_planning/plan_1.md", "planning")]
     {
         let world = World::new("staged.sh");
-        let secret = world.meet().join("secret");
+        let secret = world.meet_dir().join("secret");
         fs::write(&secret, "what only its owner knows\n").unwrap();
         let role = if phase == "planning" { "planner" } else { "coder" };
         let script = format!(
@@ -311,9 +320,9 @@ fn documents_are_not_read_through_links() {
              if [ {role} = planner ] || [ -e {left} ]; then ln -sf '{}' {left}; fi; fi",
             secret.display()
         );
-        world.afterwards(&script);
-        is(&world.run(&world.start("staged", &["--jobs", "3"])), 1, left);
-        let status = world.status();
+        world.run_after_agent(&script);
+        assert_exit(&world.run(&world.start_args("staged", &["--jobs", "3"])), 1, left);
+        let status = world.read_status();
         assert_eq!(
             (&status["state"], &status["phase"]),
             (&json!("waiting"), &json!(phase)),
@@ -322,7 +331,7 @@ fn documents_are_not_read_through_links() {
         assert_eq!(fs::read_to_string(&secret).unwrap(), "what only its owner knows\n");
         let knows = |text: &str| text.contains("what only its owner knows");
         for run in status["runs"].as_array().unwrap() {
-            assert!(!knows(&world.prompt(run.as_str().unwrap())), "{left}");
+            assert!(!knows(&world.read_prompt(run.as_str().unwrap())), "{left}");
         }
         let session = world.project().join(".callsheet/sessions/add-a-login-to-the-site");
         let mut open = vec![session];
@@ -344,9 +353,9 @@ fn documents_are_not_read_through_links() {
 fn session_without_git_ends_alike() {
     let (with, without) = (World::new("staged.sh"), World::without_git("staged.sh"));
     for world in [&with, &without] {
-        is(&world.run(&world.start("staged", &["--jobs", "3"])), 1, "start");
+        assert_exit(&world.run(&world.start_args("staged", &["--jobs", "3"])), 1, "start");
     }
-    let (with, without) = (with.end(), without.end());
+    let (with, without) = (with.read_result(), without.read_result());
     assert_eq!((&without.state, &without.phase), (&with.state, &with.phase));
     assert_eq!(without.files, with.files);
 }
@@ -356,7 +365,7 @@ fn session_without_git_ends_alike() {
 fn agent_reporting_failure_has_not_succeeded() {
     for (is_error, lacks) in [(true, true), (false, false)] {
         let world = World::new("quick.sh");
-        let bin = world.meet().join("bin");
+        let bin = world.meet_dir().join("bin");
         fs::create_dir(&bin).unwrap();
         let result = json!({
             "type": "result", "subtype": "success", "is_error": is_error, "result": "<review>PASS</review>",
@@ -371,8 +380,8 @@ fn agent_reporting_failure_has_not_succeeded() {
         fs::set_permissions(bin.join("claude"), fs::Permissions::from_mode(0o755)).unwrap();
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
         let start = ["--json", "-q", "flow", "start", "sdd", "Add a login", "--agent", "claude"];
-        said(world.command(&start).env("PATH", path));
-        let ended = world.events().into_iter().map(|event| event["data"]["detail"].clone());
+        run_command(world.command(&start).env("PATH", path));
+        let ended = world.read_events().into_iter().map(|event| event["data"]["detail"].clone());
         let first = ended.into_iter().find(|detail| detail["event"] == "lane_ended").unwrap();
         let has = |word: &str| first["evidence"].as_array().unwrap().contains(&json!(word));
         assert_eq!(has("exit"), !lacks, "{first}");

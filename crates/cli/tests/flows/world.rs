@@ -37,7 +37,7 @@ pub(crate) struct End {
 impl World {
     /// Asserts that no lane that ended by itself was run again.
     pub(crate) fn assert_nothing_is_paid_twice(&self) {
-        let events = self.events();
+        let events = self.read_events();
         let mut runs: BTreeMap<(u64, String), Vec<String>> = BTreeMap::new();
         for event in &events {
             let detail = &event["data"]["detail"];
@@ -82,7 +82,7 @@ impl World {
     }
 
     /// Makes the agent run `script` after its work; `$0` is in the world's folder.
-    pub(crate) fn afterwards(&self, script: &str) {
+    pub(crate) fn run_after_agent(&self, script: &str) {
         let real = self.agent.with_extension("real");
         fs::rename(&self.agent, &real).unwrap();
         let text = format!("#!/bin/sh\n'{}'\ncode=$?\n{script}\nexit $code\n", real.display());
@@ -99,7 +99,7 @@ impl World {
     }
 
     /// Returns the processes with this world's path in their environment or command line.
-    fn others(&self) -> Vec<u32> {
+    fn list_processes(&self) -> Vec<u32> {
         let place = self.dir.path().to_str().unwrap().as_bytes();
         let all = fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
             let knows = |file: &str| {
@@ -114,7 +114,7 @@ impl World {
     /// Waits until all processes of this world have ended.
     pub(crate) fn wait_until_alone(&self) {
         let begun = Instant::now();
-        while !self.others().is_empty() {
+        while !self.list_processes().is_empty() {
             assert!(begun.elapsed() < Duration::from_secs(60), "something runs on");
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -122,7 +122,7 @@ impl World {
 
     /// Kills the processes that an agent or a check left after its guard was killed.
     pub(crate) fn kill_rest(&self) {
-        for pid in self.others() {
+        for pid in self.list_processes() {
             let _ = Command::new("kill").args(["-9", &pid.to_string()]).stderr(Stdio::null()).status();
         }
         self.wait_until_alone();
@@ -143,46 +143,46 @@ impl World {
         let mut command = Command::new(env!("CARGO_BIN_EXE_callsheet"));
         command.current_dir(self.project()).env_clear().env("PATH", std::env::var("PATH").unwrap());
         command.env("HOME", self.dir.path().join("home")).args(["-C", "."]).args(args).stdin(Stdio::null());
-        command.env("MEET_AT", self.meet());
+        command.env("MEET_AT", self.meet_dir());
         command
     }
 
-    pub(crate) fn meet(&self) -> PathBuf {
+    pub(crate) fn meet_dir(&self) -> PathBuf {
         self.dir.path().join("meet")
     }
 
     pub(crate) fn run(&self, args: &[&str]) -> Said {
-        said(&mut self.command(args))
+        run_command(&mut self.command(args))
     }
 
     /// Runs a command and parses its output as one JSON value.
-    pub(crate) fn value(&self, args: &[&str]) -> Value {
+    pub(crate) fn run_json(&self, args: &[&str]) -> Value {
         let output = self.command(args).output().unwrap();
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
     /// Returns the arguments that start the flow `name` with the scripted agent.
-    pub(crate) fn start<'a>(&'a self, name: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    pub(crate) fn start_args<'a>(&'a self, name: &'a str, more: &[&'a str]) -> Vec<&'a str> {
         let mut args = vec!["--json", "-q", "flow", "start", name, "Add a login to the site"];
         args.extend(more);
         args.extend(["--", self.agent.to_str().unwrap()]);
         args
     }
 
-    pub(crate) fn prompt(&self, run: &str) -> String {
+    pub(crate) fn read_prompt(&self, run: &str) -> String {
         let output = self.command(&["show", run, "--prompt"]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    pub(crate) fn status(&self) -> Value {
+    pub(crate) fn read_status(&self) -> Value {
         self.run(&["--json", "flow", "status"]).lines.remove(0)
     }
 
     /// Reads all events from the ledger by `watch`.
-    pub(crate) fn events(&self) -> Vec<Value> {
+    pub(crate) fn read_events(&self) -> Vec<Value> {
         let mut watch = self.command(&["watch", "--since", "0"]).stdout(Stdio::piped()).spawn().unwrap();
-        let head = self.head();
+        let head = self.read_head();
         let lines = std::io::BufRead::lines(std::io::BufReader::new(watch.stdout.take().unwrap()));
         let mut events = Vec::new();
         for line in lines {
@@ -209,7 +209,7 @@ impl World {
     }
 
     /// Returns the number of the last record.
-    pub(crate) fn head(&self) -> u64 {
+    pub(crate) fn read_head(&self) -> u64 {
         let file = self.ledger();
         let Ok(db) = rusqlite::Connection::open_with_flags(file, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)
         else {
@@ -218,13 +218,13 @@ impl World {
         db.query_row("SELECT seq FROM head", [], |row| row.get::<_, i64>(0)).unwrap_or(0).unsigned_abs()
     }
 
-    pub(crate) fn end(&self) -> End {
-        let status = self.status();
+    pub(crate) fn read_result(&self) -> End {
+        let status = self.read_status();
         let mut prompts = Vec::new();
-        for event in self.events().iter().filter(|event| !event["flow"].is_null()) {
+        for event in self.read_events().iter().filter(|event| !event["flow"].is_null()) {
             let (phase, detail) = (&event["data"]["what"], &event["data"]["detail"]);
             if detail["event"] == "lane_ended" {
-                let prompt = self.prompt(detail["run"].as_str().unwrap());
+                let prompt = self.read_prompt(detail["run"].as_str().unwrap());
                 let lane = detail["lane"].as_str().unwrap().to_owned();
                 let entry = detail["entry"].as_u64().unwrap();
                 prompts.push((entry, lane, phase.as_str().unwrap().to_owned(), sha256(&prompt)));
@@ -234,7 +234,7 @@ impl World {
         prompts.sort();
         let prompts = prompts.into_iter().map(|(_, lane, phase, prompt)| (phase, lane, prompt)).collect();
         let text = |key: &str| status[key].as_str().unwrap().to_owned();
-        End { state: text("state"), phase: text("phase"), prompts, files: files(&self.project()) }
+        End { state: text("state"), phase: text("phase"), prompts, files: read_files(&self.project()) }
     }
 
     /// Kills `child` by SIGKILL, and its guards if `with_guards`.
@@ -269,7 +269,7 @@ impl World {
             if child.try_wait().unwrap().is_some() {
                 return false;
             }
-            if self.head() >= seq {
+            if self.read_head() >= seq {
                 std::thread::sleep(later);
                 Self::kill(child, with_guards);
                 return true;
@@ -280,7 +280,7 @@ impl World {
     }
 }
 
-pub(crate) fn said(command: &mut Command) -> Said {
+pub(crate) fn run_command(command: &mut Command) -> Said {
     let output = command.output().unwrap();
     let out = String::from_utf8(output.stdout).unwrap();
     let lines = out.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
@@ -291,7 +291,7 @@ pub(crate) fn sha256(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn files(root: &Path) -> BTreeMap<String, String> {
+fn read_files(root: &Path) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     let mut open = vec![root.to_owned()];
     while let Some(folder) = open.pop() {

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use callsheet_mock::{Cli, Launch, McpServer, Room, Script, Step, on_loopback};
+use callsheet_testing::{Cli, Launch, McpServer, Room, Script, Step, on_loopback};
 use serde_json::json;
 
 /// Submits a review twice: first an invalid one, then, after the answer to it, a valid one.
-fn hands_in_a_review(cli: Cli) {
+fn submit_review(cli: Cli) {
     let tool = cli.mcp_tool("submit_review");
     let first = Step::call(&[&tool], json!({ "verdict": "fail", "summary": "\"It\" ends.\n\nAt once." }));
     let findings = json!([{ "location": "src/a.rs:1", "issue": "It ends.", "severity": "high", "recommendation": "Return it." }]);
@@ -44,20 +44,20 @@ fn hands_in_a_review(cli: Cli) {
 
 #[test]
 fn claude_submits_review() {
-    on_loopback(&[Cli::Claude], || hands_in_a_review(Cli::Claude));
+    on_loopback(&[Cli::Claude], || submit_review(Cli::Claude));
 }
 
 #[test]
 fn codex_submits_review() {
-    on_loopback(&[Cli::Codex], || hands_in_a_review(Cli::Codex));
+    on_loopback(&[Cli::Codex], || submit_review(Cli::Codex));
 }
 
 #[test]
 fn gemini_submits_review() {
-    on_loopback(&[Cli::Gemini], || hands_in_a_review(Cli::Gemini));
+    on_loopback(&[Cli::Gemini], || submit_review(Cli::Gemini));
 }
 
 #[test]
 fn copilot_submits_review() {
-    on_loopback(&[Cli::Copilot], || hands_in_a_review(Cli::Copilot));
+    on_loopback(&[Cli::Copilot], || submit_review(Cli::Copilot));
 }

@@ -4,17 +4,17 @@ use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
 
-use callsheet_mock::{missing, npm_package};
+use callsheet_testing::{npm_package, report_missing};
 use serde_json::Value;
 
 const SDK: (&str, &str) = ("@modelcontextprotocol/sdk", "1.32.2");
 
-fn here(file: &str) -> std::path::PathBuf {
+fn fixture_path(file: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp").join(file)
 }
 
 /// Returns every file below the session, as one text.
-fn session(dir: &Path) -> String {
+fn read_session(dir: &Path) -> String {
     let mut paths = Vec::new();
     let mut open = vec![dir.to_path_buf()];
     while let Some(folder) = open.pop() {
@@ -34,14 +34,14 @@ fn session(dir: &Path) -> String {
 fn official_client_gets_answers_and_errors() {
     let sdk = match npm_package(SDK.0, SDK.1) {
         Ok(home) => home,
-        Err(why) => return missing(&format!("{} {}: {why}", SDK.0, SDK.1)),
+        Err(why) => return report_missing(&format!("{} {}: {why}", SDK.0, SDK.1)),
     };
     let project = tempfile::tempdir().unwrap();
     let dir = project.path().join("session");
     fs::create_dir(&dir).unwrap();
     let callsheet = env!("CARGO_BIN_EXE_callsheet");
     let mut client = Command::new("node");
-    client.arg(here("client.mjs")).args([&sdk, Path::new(callsheet), project.path()]);
+    client.arg(fixture_path("client.mjs")).args([&sdk, Path::new(callsheet), project.path()]);
     client.env_clear().env("PATH", env::var("PATH").unwrap()).env("HOME", project.path().join("home"));
     let output = client.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -63,16 +63,16 @@ fn official_client_gets_answers_and_errors() {
     assert_eq!(prompts, Value::from(names.into_iter().filter(is_prompt).collect::<Vec<_>>()));
 
     let text = serde_json::to_string_pretty(&said).unwrap() + "\n";
-    compare("expect.json", &text);
-    compare("expect.session", &session(&dir));
+    assert_matches_file("expect.json", &text);
+    assert_matches_file("expect.session", &read_session(&dir));
     let preferences = project.path().join(".callsheet/prompts/agents/coder.md");
     let remembered = "## Approved Preferences\n\n- **Always** return errors\n";
     assert_eq!(fs::read_to_string(preferences).unwrap(), remembered);
 }
 
 /// Compares a text with the expected file. `BLESS=1` rewrites the file.
-fn compare(file: &str, actual: &str) {
-    let path = here(file);
+fn assert_matches_file(file: &str, actual: &str) {
+    let path = fixture_path(file);
     if env::var_os("BLESS").is_some() {
         fs::write(&path, actual).unwrap();
     }

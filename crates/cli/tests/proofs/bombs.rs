@@ -7,7 +7,7 @@ use std::fs::File;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::measure::{ENDLESS, Measured, measured, measured_within};
+use crate::measure::{ENDLESS, Measured, measure, measure_within};
 use crate::world::World;
 
 /// Limits for a bomb; [`HUGE`] has those for an input that is large itself.
@@ -29,7 +29,7 @@ struct Limits {
 type End = (i32, &'static str);
 
 /// Returns an objection to the end or to the memory of a command.
-fn verdict(found: &Measured, (code, said): End, limits: Limits) -> Option<String> {
+fn find_objection(found: &Measured, (code, said): End, limits: Limits) -> Option<String> {
     let line = found.err.lines().next().unwrap_or_default();
     if found.code != Some(code) || !line.starts_with(said) {
         return Some(format!("ends with {:?}: {line}", found.code));
@@ -56,11 +56,11 @@ impl Group {
     }
 
     fn check(&mut self, name: &str, world: &World, args: &[&str], end: End, limits: Limits) {
-        self.judge(name, &measured(world.command().args(args)), end, limits);
+        self.judge(name, &measure(world.command().args(args)), end, limits);
     }
 
     fn judge(&mut self, name: &str, found: &Measured, end: End, limits: Limits) {
-        let wrong = verdict(found, end, limits);
+        let wrong = find_objection(found, end, limits);
         assert!(wrong.is_none(), "{}, {name}: {}", self.name, wrong.unwrap());
         let worst = self.worst.entry(limits).or_default();
         worst.peak = worst.peak.max(found.peak);
@@ -69,9 +69,9 @@ impl Group {
         }
     }
 
-    fn tell(self) {
+    fn print_worst(self) {
         for (limits, worst) in self.worst {
-            crate::figure(&format!(
+            crate::print_measurement(&format!(
                 "{}: at most {:.0?} of processor time ({}; wanted: {:?}), {} MiB of memory (limit: {})",
                 self.name,
                 worst.time,
@@ -85,7 +85,7 @@ impl Group {
 }
 
 /// Creates a project whose identity `task-agent` is this text.
-fn identity(text: impl AsRef<[u8]>) -> World {
+fn world_with_identity(text: impl AsRef<[u8]>) -> World {
     let world = World::new();
     world.write(".callsheet/templates/identity/task-agent.md", text);
     world
@@ -121,7 +121,7 @@ fn header_bombs_stay_within_limits() {
         ("many documents", "name: x\n...\n".repeat(4_000)),
     ];
     for (name, yaml) in bombs {
-        let world = identity(format!("---\n{yaml}---\nbody\n"));
+        let world = world_with_identity(format!("---\n{yaml}---\nbody\n"));
         group.check(name, &world, &LAYERS, (3, "error[front/bad]"), BOMB);
         // `check` and `templates list` read the header too, and every other file besides.
         group.check(name, &world, &["check"], (1, ""), CHECKED);
@@ -135,9 +135,9 @@ fn header_bombs_stay_within_limits() {
         ("a long line behind the fence", format!("---{}x", " ".repeat(10_000_000)), (0, "")),
         ("fences only", "---\n".repeat(1_000_000), (0, "")),
     ] {
-        group.check(name, &identity(text), &LAYERS, end, HUGE);
+        group.check(name, &world_with_identity(text), &LAYERS, end, HUGE);
     }
-    group.tell();
+    group.print_worst();
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn request_bombs_stay_within_limits() {
     let pairs = |number: usize, separator: &str, pair: fn(usize) -> String| {
         (0..number).map(pair).collect::<Vec<_>>().join(separator)
     };
-    let number = if crate::long() { 1_000_000 } else { 200_000 };
+    let number = if crate::is_long() { 1_000_000 } else { 200_000 };
     let bad = "error[request/bad]";
     let unknown = "error[request/unknown-key]";
     let cases: [(&str, String, End, Limits); 17] = [
@@ -212,7 +212,7 @@ fn request_bombs_stay_within_limits() {
         world.write(name, text);
         group.check(name, &world, &["compose", "--request", name, "x"], end, limits);
     }
-    group.tell();
+    group.print_worst();
 }
 
 #[test]
@@ -255,14 +255,14 @@ fn data_file_bombs_stay_within_limits() {
         world.write(".callsheet/config.toml", config);
         group.check(name, &world, &["config", "show"], (3, "error[config/bad]"), BOMB);
     }
-    group.tell();
+    group.print_worst();
 }
 
 #[test]
 fn multiplying_fragments_stay_within_limits() {
     let mut group = Group::new("fragments that multiply");
     let fan = |levels: usize, width: usize, leaf: &str| {
-        let world = identity("{{> f0}}");
+        let world = world_with_identity("{{> f0}}");
         for level in 0..levels {
             let path = format!(".callsheet/templates/shared/f{level}.md");
             world.write(&path, format!("{{{{> f{}}}}}", level + 1).repeat(width));
@@ -279,17 +279,17 @@ fn multiplying_fragments_stay_within_limits() {
     let deep = (3, "error[fragment/too-deep]");
     group.check("a thousand levels", &fan(1_000, 1, "x"), &LAYERS, deep, BOMB);
     group.check("a thousand levels, checked", &fan(1_000, 1, "x"), &["check"], (1, ""), limits);
-    if crate::long() {
+    if crate::is_long() {
         group.check("a hundred thousand levels", &fan(100_000, 1, "x"), &LAYERS, deep, BOMB);
     }
     group.check(
         "a tree, often",
-        &identity("{{tree}}".repeat(10_000)),
+        &world_with_identity("{{tree}}".repeat(10_000)),
         &["compose", "-r", "layers", "--missing", "empty", "x"],
         (0, ""),
         limits,
     );
-    group.tell();
+    group.print_worst();
 }
 
 #[test]
@@ -298,12 +298,19 @@ fn endless_templates_stay_within_limits() {
     let limits = HUGE;
     let slots = "{{a}} ".repeat(1_000_000);
     let set = ["compose", "-r", "layers", "-s", "a=1", "x"];
-    group.check("a million slots", &identity(&slots), &set, (3, "error[prompt/too-large]"), limits);
-    let many = identity("{{a}} ".repeat(300_000));
+    group.check(
+        "a million slots",
+        &world_with_identity(&slots),
+        &set,
+        (3, "error[prompt/too-large]"),
+        limits,
+    );
+    let many = world_with_identity("{{a}} ".repeat(300_000));
     group.check("many slots", &many, &set, (0, ""), limits);
     let tagged = ["compose", "-r", "layers", "-s", "a=</a>", "x"];
     group.check("many slots on a line that need tags", &many, &tagged, (0, "warning[text/fenced]"), limits);
-    let world = identity((0..200_000).fold(String::new(), |all, at| all + &format!("{{{{s{at}}}}} ")));
+    let world =
+        world_with_identity((0..200_000).fold(String::new(), |all, at| all + &format!("{{{{s{at}}}}} ")));
     group.check("slots that nothing fills", &world, &LAYERS, (3, "error[slot/unfilled]"), limits);
     group.check(
         "the same, left empty",
@@ -313,7 +320,8 @@ fn endless_templates_stay_within_limits() {
         limits,
     );
     group.check("the same, checked", &world, &["check"], (1, ""), limits);
-    let world = identity((0..50_000).fold(String::new(), |all, at| all + &format!("{{{{> f{at}}}}} ")));
+    let world =
+        world_with_identity((0..50_000).fold(String::new(), |all, at| all + &format!("{{{{> f{at}}}}} ")));
     group.check("fragments that are not there", &world, &LAYERS, (3, "error[fragment/not-found]"), limits);
     group.check("the same, checked", &world, &["check"], (1, ""), limits);
     for (name, text) in [
@@ -323,9 +331,9 @@ fn endless_templates_stay_within_limits() {
         ("escapes", "\\{{".repeat(300_000)),
         ("returns", "\r\n\r".repeat(300_000) + "end"),
     ] {
-        group.check(name, &identity(text), &LAYERS, (0, ""), limits);
+        group.check(name, &world_with_identity(text), &LAYERS, (0, ""), limits);
     }
-    let hidden = identity("a\u{200b}".repeat(1_000_000));
+    let hidden = world_with_identity("a\u{200b}".repeat(1_000_000));
     group.check("characters that nobody sees", &hidden, &["check"], (1, ""), limits);
     let staged = |text: String| {
         let world = World::new();
@@ -351,7 +359,7 @@ fn endless_templates_stay_within_limits() {
     ] {
         group.check(name, &staged(text), &own, end, limits);
     }
-    group.tell();
+    group.print_worst();
 }
 
 #[test]
@@ -389,15 +397,15 @@ fn huge_files_stay_within_limits() {
     let mut endless = Command::new("bash");
     endless.args(["-c", "yes | \"$0\" compose -", env!("CARGO_BIN_EXE_callsheet")]);
     endless.current_dir(&world.project).env("PATH", std::env::var("PATH").unwrap());
-    group.judge("standard input without end", &measured(&endless), (3, "error[input/unreadable]"), BOMB);
+    group.judge("standard input without end", &measure(&endless), (3, "error[input/unreadable]"), BOMB);
     // A file of 100 MB in one line, with a limit that allows it.
-    let world = identity("{{a}}");
+    let world = world_with_identity("{{a}}");
     world.write("line.txt", "x".repeat(100_000_000));
     for (name, format) in [("markdown", "markdown"), ("xml", "xml"), ("json", "json")] {
         let mut command = world.command();
         command.args(["compose", "-r", "layers", "--format", format, "--set-file", "a=line.txt", "x"]);
         command.env("CALLSHEET_MAX_FILE_BYTES", "200000000");
-        let found = measured(&command);
+        let found = measure(&command);
         group.judge(name, &found, (0, ""), HUGE);
         assert!(found.out_bytes > 100_000_000, "{name}: {found:?}");
     }
@@ -422,7 +430,7 @@ fn huge_files_stay_within_limits() {
         (0, "warning[scope/open]"),
         HUGE,
     );
-    group.tell();
+    group.print_worst();
 }
 
 /// A directory with a million files is listed, and the listing is short.
@@ -430,7 +438,7 @@ fn huge_files_stay_within_limits() {
 fn many_files_stay_within_limits() {
     let mut group = Group::new("very many files");
     let world = World::new();
-    let (folders, each) = if crate::long() { (100, 10_000) } else { (10, 2_000) };
+    let (folders, each) = if crate::is_long() { (100, 10_000) } else { (10, 2_000) };
     for folder in 0..folders {
         let dir = world.project.join(format!("d{folder}"));
         std::fs::create_dir(&dir).unwrap();
@@ -443,7 +451,7 @@ fn many_files_stay_within_limits() {
         (0, "warning[slot/unfilled]"),
         HUGE,
     );
-    group.tell();
+    group.print_worst();
 }
 
 /// A request with 300,000 documents, and one with a million values.
@@ -464,7 +472,7 @@ fn many_documents_and_values_within_limits() {
         ("documents", "explain", vec![]),
         ("values", "explain", vec![]),
     ];
-    if crate::long() {
+    if crate::is_long() {
         for format in ["json", "markdown"] {
             cases.extend(["documents", "values"].map(|file| (file, "compose", vec!["--format", format])));
         }
@@ -474,9 +482,9 @@ fn many_documents_and_values_within_limits() {
         let mut started = world.command();
         started.args([command, "--request", &format!("{file}.json")]).args(&more);
         started.env("CALLSHEET_MAX_FILE_BYTES", "100000000");
-        group.judge(&format!("{command} {file} {more:?}"), &measured(&started), (0, "warning["), HUGE);
+        group.judge(&format!("{command} {file} {more:?}"), &measure(&started), (0, "warning["), HUGE);
     }
-    group.tell();
+    group.print_worst();
 }
 
 /// The limits object to a program that does not end, to a large one, and to a different end.
@@ -485,7 +493,7 @@ fn exploding_bomb_is_detected() {
     let judged = |script: &str, seconds: u64| {
         let mut command = Command::new("bash");
         command.args(["-c", script]).current_dir("/").env("PATH", std::env::var("PATH").unwrap());
-        verdict(&measured_within(&command, seconds), (0, "said"), BOMB)
+        find_objection(&measure_within(&command, seconds), (0, "said"), BOMB)
     };
     assert_eq!(judged("echo said >&2", ENDLESS), None);
     let large = judged("x=$(head -c 70000000 /dev/zero | tr '\\0' x); echo said >&2", ENDLESS);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::world::{Said, World, said};
+use crate::world::{Said, World, run_to_end};
 
 const SOURCE: &str = "
 #include <stdlib.h>
@@ -76,20 +76,21 @@ impl Clocks {
         if let Some(seconds) = seconds {
             command.env("LD_PRELOAD", &self.library).env("FAKE_SECONDS", seconds.to_string());
         }
-        let said = said(&mut command);
+        let said = run_to_end(&mut command);
         assert!(!said.err().contains("panicked"), "{args:?} at {seconds:?}: {}", said.err());
         said
     }
 
-    fn done(&self, seconds: Option<i64>, args: &[&str]) -> String {
+    fn run_successfully(&self, seconds: Option<i64>, args: &[&str]) -> String {
         let said = self.run(seconds, args);
         assert_eq!(said.code, Some(0), "{args:?} at {seconds:?}: {}", said.err());
         said.out()
     }
 
-    fn runs(&self) -> Vec<serde_json::Value> {
+    fn list_runs(&self) -> Vec<serde_json::Value> {
         let listed: serde_json::Value =
-            serde_json::from_str(&self.done(None, &["--json", "log", "--limit", "1000"])).unwrap();
+            serde_json::from_str(&self.run_successfully(None, &["--json", "log", "--limit", "1000"]))
+                .unwrap();
         listed["runs"].as_array().unwrap().iter().rev().cloned().collect()
     }
 }
@@ -125,11 +126,11 @@ const CLOCKS: &[i64] = &[
 #[test]
 fn commands_survive_any_clock() {
     let Some(clocks) = Clocks::new() else { return };
-    clocks.done(None, &["compose", "-p", "plan", "--record", "now"]);
+    clocks.run_successfully(None, &["compose", "-p", "plan", "--record", "now"]);
     for seconds in CLOCKS.iter().copied() {
         let at = Some(seconds);
-        clocks.done(at, &["-q", "compose", "-p", "plan", "--record", "x"]);
-        clocks.done(at, &["-q", "run", "--timeout", "30000000000000h", "x", "--", "true"]);
+        clocks.run_successfully(at, &["-q", "compose", "-p", "plan", "--record", "x"]);
+        clocks.run_successfully(at, &["-q", "run", "--timeout", "30000000000000h", "x", "--", "true"]);
         for args in [
             &["log"][..],
             &["log", "--since", "1960", "--until", "9999-12-31"],
@@ -139,7 +140,7 @@ fn commands_survive_any_clock() {
             &["export", "--all"],
             &["recover"],
         ] {
-            clocks.done(at, args);
+            clocks.run_successfully(at, args);
         }
         let swept = clocks.run(at, &["gc", "--keep-days", "30"]);
         assert_eq!((swept.code, swept.out().as_str()), (Some(0), ""), "at {seconds}");
@@ -149,35 +150,35 @@ fn commands_survive_any_clock() {
             swept.err()
         );
     }
-    let runs = clocks.runs();
+    let runs = clocks.list_runs();
     assert_eq!(runs.len(), 1 + 2 * CLOCKS.len());
     let times: Vec<&str> = runs[1..].iter().map(|run| run["started"].as_str().unwrap()).collect();
     assert!(times.iter().all(|time| time.len() == "2026-01-31T12:00:00.000000Z".len()), "{times:?}");
     // Microseconds advance while the second stays the same, and may start again.
     assert!(times.windows(2).all(|two| two[0][..19] <= two[1][..19]), "{times:?}");
     assert_eq!((&times[0][..10], &times[times.len() - 1][..10]), ("0000-01-01", "9999-12-31"));
-    assert_eq!(clocks.done(None, &["gc", "--keep-days", "30"]), "");
-    assert_eq!(clocks.runs().len(), runs.len());
-    clocks.done(None, &["verify", "--all", "--read-data"]);
+    assert_eq!(clocks.run_successfully(None, &["gc", "--keep-days", "30"]), "");
+    assert_eq!(clocks.list_runs().len(), runs.len());
+    clocks.run_successfully(None, &["verify", "--all", "--read-data"]);
 }
 
 #[test]
 fn plausible_clock_controls_retention() {
     let Some(clocks) = Clocks::new() else { return };
-    clocks.done(Some(now() - 40 * DAY), &["-q", "compose", "-p", "plan", "--record", "old"]);
+    clocks.run_successfully(Some(now() - 40 * DAY), &["-q", "compose", "-p", "plan", "--record", "old"]);
     // A clock that was wrong in between makes no run old, and none young.
     for seconds in [-1, 0, 946_684_800, now() + 4000 * DAY, 1 << 60] {
-        clocks.done(Some(seconds), &["-q", "compose", "-p", "plan", "--record", "odd"]);
+        clocks.run_successfully(Some(seconds), &["-q", "compose", "-p", "plan", "--record", "odd"]);
     }
-    clocks.done(Some(now() - 2 * DAY), &["-q", "compose", "-p", "plan", "--record", "young"]);
+    clocks.run_successfully(Some(now() - 2 * DAY), &["-q", "compose", "-p", "plan", "--record", "young"]);
     let removed = |at: i64, days: &str| {
-        clocks.done(Some(at), &["gc", "--keep-days", days, "--dry-run"]).lines().count()
+        clocks.run_successfully(Some(at), &["gc", "--keep-days", days, "--dry-run"]).lines().count()
     };
     assert_eq!(removed(now(), "100"), 0);
     assert_eq!(removed(now(), "30"), 1);
     assert_eq!(removed(now(), "1"), 7);
     assert_eq!(removed(now() + 300 * DAY, "100"), 7);
     assert_eq!(removed(now() + 500 * DAY, "100"), 0);
-    let swept = clocks.done(None, &["gc", "--keep-days", "30"]);
-    assert_eq!((swept.lines().count(), clocks.runs().len()), (1, 6));
+    let swept = clocks.run_successfully(None, &["gc", "--keep-days", "30"]);
+    assert_eq!((swept.lines().count(), clocks.list_runs().len()), (1, 6));
 }

@@ -21,7 +21,7 @@ fn root() -> PathBuf {
 }
 
 /// Returns the stored inputs of a target, ordered by name.
-fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
+fn read_corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let entries = fs::read_dir(root().join("fuzz/corpus").join(target)).unwrap();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
@@ -36,7 +36,7 @@ fn holds(target: &str, input: &[u8]) -> bool {
 #[test]
 fn corpus_holds() {
     for target in TARGETS {
-        let corpus = corpus(target);
+        let corpus = read_corpus(target);
         assert!(corpus.len() >= 8, "{target} has {} inputs", corpus.len());
         for (path, input) in corpus {
             assert!(holds(target, &input), "{}", path.display());
@@ -83,7 +83,7 @@ const WORDS: [&str; 34] = [
 ];
 
 /// Returns an input with a few bytes dropped, doubled, changed or inserted, or with a part of another input.
-fn mutated(dice: &mut Dice, corpus: &[(PathBuf, Vec<u8>)]) -> Vec<u8> {
+fn mutate(dice: &mut Dice, corpus: &[(PathBuf, Vec<u8>)]) -> Vec<u8> {
     let mut input = corpus[dice.below(corpus.len())].1.clone();
     for _ in 0..=dice.below(6) {
         let at = dice.below(input.len() + 1);
@@ -109,11 +109,11 @@ fn mutated(dice: &mut Dice, corpus: &[(PathBuf, Vec<u8>)]) -> Vec<u8> {
 
 #[test]
 fn mutated_corpus_holds() {
-    let number = if crate::long() { 300_000 } else { 2_000 };
+    let number = if crate::is_long() { 300_000 } else { 2_000 };
     for (seed, target) in (1..).zip(TARGETS) {
-        let (corpus, mut dice) = (corpus(target), Dice::new(seed));
+        let (corpus, mut dice) = (read_corpus(target), Dice::new(seed));
         for at in 0..number {
-            let input = mutated(&mut dice, &corpus);
+            let input = mutate(&mut dice, &corpus);
             assert!(holds(target, &input), "{target}, mutation {at}: {:?}", String::from_utf8_lossy(&input));
         }
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::not_tested;
-use crate::world::{Said, World, said};
+use crate::world::{Said, World, run_to_end};
 
 const BIN: &str = env!("CARGO_BIN_EXE_callsheet");
 
@@ -84,7 +84,7 @@ fn json(said: &Said) -> Value {
     serde_json::from_slice(&said.out).unwrap_or_else(|_| unreachable!("{} {}", said.out(), said.err()))
 }
 
-fn code(said: &Said) -> (Option<i32>, String) {
+fn exit_and_error_code(said: &Said) -> (Option<i32>, String) {
     let err = said.err();
     let line = err.lines().rev().find(|line| line.starts_with('{')).unwrap_or("{}");
     let error: Value = serde_json::from_str(line).unwrap();
@@ -92,7 +92,7 @@ fn code(said: &Said) -> (Option<i32>, String) {
 }
 
 /// Creates a project with a violation to decide about, a flow that waits, and a preference.
-fn with_open_decisions() -> (World, String) {
+fn create_open_decisions() -> (World, String) {
     let world = World::new();
     git(&world, &["init", "-q", "-b", "main"]);
     world.write("src/a", "a");
@@ -125,7 +125,7 @@ fn command(world: &World, run: &str) -> Command {
     command
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < Duration::from_secs(120), "{what}");
@@ -135,7 +135,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// Asserts that every decision started in this way was refused.
 fn assert_refused(world: &World, way: &str) {
-    until(way, || world.at(&format!("t/done.{way}")).exists());
+    wait_until(way, || world.at(&format!("t/done.{way}")).exists());
     for (number, decision) in DECISIONS.iter().enumerate() {
         assert_decision_refused(world, way, number, decision);
     }
@@ -158,7 +158,7 @@ fn assert_undecided(world: &World, run: &str) {
 }
 
 /// Returns the ways that work on this machine.
-fn ways() -> Vec<(&'static str, &'static str)> {
+fn list_working_ways() -> Vec<(&'static str, &'static str)> {
     let mut ways = WAYS.to_vec();
     for (name, probe, way) in MORE_WAYS {
         let works =
@@ -174,8 +174,8 @@ fn ways() -> Vec<(&'static str, &'static str)> {
 
 #[test]
 fn agent_decides_nothing() {
-    let (world, run) = with_open_decisions();
-    let ways = ways();
+    let (world, run) = create_open_decisions();
+    let ways = list_working_ways();
     let mut agent = String::from("printf '[checks]\\nbuild = \"true\"\\n' > $P/.callsheet/config.toml\n");
     for (name, way) in &ways {
         agent += &format!("{way}\nwhile ! [ -e $T/done.{name} ]; do sleep 0.02; done\n");
@@ -201,7 +201,7 @@ fn agent_decides_nothing() {
     let mut started = command(&world, &run);
     started.env("LEDGER", ledger["place"].as_str().unwrap()).env("ID", ledger["id"].as_str().unwrap());
     started.args(["--json", "-q", "run", "x", "--", "sh", &script]);
-    let ran = said(&mut started);
+    let ran = run_to_end(&mut started);
     assert_eq!(ran.code, Some(0), "{} {}", ran.out(), ran.err());
     for (name, _) in &ways {
         assert_refused(&world, name);
@@ -222,7 +222,7 @@ fn agent_decides_nothing() {
 
 #[test]
 fn killed_guard_still_counts() {
-    let (world, run) = with_open_decisions();
+    let (world, run) = create_open_decisions();
     world.write(".callsheet/config.toml", "");
     let agent = "printf '[checks]\\nbuild = \"true\"\\n' > $P/.callsheet/config.toml\n\
                  (env -i HOME=\"$HOME\" PATH=\"$PATH\" T=\"$T\" BIN=\"$BIN\" RUN=\"$RUN\" P=\"$P\" \
@@ -231,7 +231,7 @@ fn killed_guard_still_counts() {
     fs::write(world.at("t/agent.sh"), agent).unwrap();
     let script = world.at("t/agent.sh").display().to_string();
     // callsheet is killed too: otherwise it ends the processes that the guard leaves behind.
-    let ran = said(command(&world, &run).args(["--json", "-q", "run", "x", "--", "sh", &script]));
+    let ran = run_to_end(command(&world, &run).args(["--json", "-q", "run", "x", "--", "sh", &script]));
     assert_eq!(ran.code, None, "{}", ran.out());
     assert_refused(&world, "killed");
     assert_undecided(&world, &run);
@@ -242,7 +242,7 @@ fn pane_decides_nothing() {
     if Command::new("tmux").arg("-V").output().is_err() {
         return not_tested("deciding in a terminal: tmux is not installed");
     }
-    let (world, run) = with_open_decisions();
+    let (world, run) = create_open_decisions();
     let ways: [(&str, &str); 5] = [
         ("plain", "sh $T/all.sh plain"),
         (
@@ -268,26 +268,33 @@ fn pane_decides_nothing() {
              [terminal]\nargs = [\"{script}\"]\nready = [\"ready\"]\ncomposer = \">\"\nsettle_ms = 200\n"
         ),
     );
-    let ran = said(command(&world, &run).args(["--json", "-q", "run", "-a", "shell", "--terminal", "x"]));
+    let ran =
+        run_to_end(command(&world, &run).args(["--json", "-q", "run", "-a", "shell", "--terminal", "x"]));
     assert_eq!(ran.code, Some(0), "{} {}", ran.out(), ran.err());
     for (name, _) in ways {
         assert_refused(&world, name);
     }
     assert_undecided(&world, &run);
     let typed = json(&ran)["run"].as_str().unwrap().to_owned();
-    let stopped = said(command(&world, &run).args(["--json", "stop", &typed]));
+    let stopped = run_to_end(command(&world, &run).args(["--json", "stop", &typed]));
     assert_eq!(json(&stopped)["ended"], "stopped", "{}", stopped.err());
 }
 
 #[test]
 fn decision_record_shows_method() {
-    let (world, run) = with_open_decisions();
+    let (world, run) = create_open_decisions();
     world.write(".callsheet/config.toml", "[checks]\nbuild = \"true\"\n");
     // Without a terminal, only with `--yes`.
     let required = (Some(9), "person/required".to_owned());
-    assert_eq!(code(&world.run(&["--json", "decide", &run, "leak.txt", "--approve"])), required);
-    assert_eq!(code(&world.run(&["--json", "flow", "decide", "approve"])), required);
-    assert_eq!(code(&world.run(&["--json", "trust"])), (Some(10), "trust/required".to_owned()));
+    assert_eq!(
+        exit_and_error_code(&world.run(&["--json", "decide", &run, "leak.txt", "--approve"])),
+        required
+    );
+    assert_eq!(exit_and_error_code(&world.run(&["--json", "flow", "decide", "approve"])), required);
+    assert_eq!(
+        exit_and_error_code(&world.run(&["--json", "trust"])),
+        (Some(10), "trust/required".to_owned())
+    );
     assert_undecided(&world, &run);
     let decided = json(&world.run(&["--json", "decide", &run, "leak.txt", "--approve", "--yes"]));
     assert_eq!(decided["by"], "yes");
@@ -307,6 +314,6 @@ fn decision_record_shows_method() {
     let mut typed = Command::new("script");
     let line = format!("{BIN} decide {second} leak2.txt --reject");
     typed.args(["-qec", &line, "/dev/null"]).current_dir(&world.project).env("HOME", world.at("home"));
-    assert_eq!(said(&mut typed).code, Some(0));
+    assert_eq!(run_to_end(&mut typed).code, Some(0));
     assert_eq!(json(&world.run(&["--json", "show", &second]))["decisions"][0]["by"], "terminal");
 }

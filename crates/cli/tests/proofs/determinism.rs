@@ -11,11 +11,11 @@ use std::process::Command;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::requests::order;
-use crate::world::{World, in_parallel, said};
+use crate::requests::request_by_number;
+use crate::world::{World, run_in_parallel, run_to_end};
 
 /// Returns all files of the project.
-fn files() -> Vec<(String, Vec<u8>)> {
+fn project_files() -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
     let mut add = |path: &str, text: &str| files.push((path.into(), text.as_bytes().to_vec()));
     let header = "---\nname: mine\nvariables:\n  - {name: feature, default: \"a feature\"}\n  - name: audience\n    required: false\n---\n\n";
@@ -105,16 +105,16 @@ fn write_all(root: &Path, files: impl Iterator<Item = (String, Vec<u8>)>) {
     }
 }
 
-fn usual(_: &mut Command) {}
+fn leave_unchanged(_: &mut Command) {}
 
-fn set(pairs: &'static [(&'static str, &'static str)]) -> impl Fn(&mut Command) + Sync {
+fn set_variables(pairs: &'static [(&'static str, &'static str)]) -> impl Fn(&mut Command) + Sync {
     move |command| {
         command.envs(pairs.iter().copied());
     }
 }
 
 /// Runs the same command below another program: `taskset`, or a shell that sets something first.
-fn through(program: &'static str, before: &'static [&'static str]) -> impl Fn(&mut Command) + Sync {
+fn run_through(program: &'static str, before: &'static [&'static str]) -> impl Fn(&mut Command) + Sync {
     move |command| {
         let mut outer = Command::new(program);
         outer.args(before).arg(command.get_program()).args(command.get_args());
@@ -136,22 +136,34 @@ fn open_to_all(path: &Path, dirs: u32, others: u32) {
 }
 
 /// Returns all places. The first one is the reference for all others.
-fn places() -> Vec<Place> {
+fn create_places() -> Vec<Place> {
     let plain = || {
         let world = World::new();
-        write_all(&world.project, files().into_iter());
+        write_all(&world.project, project_files().into_iter());
         world
     };
     let mut places = vec![
-        place("usual", plain(), usual),
-        place("again: another hash seed, another layout of memory", plain(), usual),
-        place("a Turkish locale", plain(), set(&[("LANG", "tr_TR.UTF-8"), ("LC_ALL", "tr_TR.UTF-8")])),
-        place("no locale", plain(), set(&[("LANG", "C"), ("LC_ALL", "C"), ("LC_COLLATE", "ja_JP.SJIS")])),
-        place("another time zone", plain(), set(&[("TZ", "Pacific/Kiritimati"), ("SOURCE_DATE_EPOCH", "0")])),
+        place("usual", plain(), leave_unchanged),
+        place("again: another hash seed, another layout of memory", plain(), leave_unchanged),
+        place(
+            "a Turkish locale",
+            plain(),
+            set_variables(&[("LANG", "tr_TR.UTF-8"), ("LC_ALL", "tr_TR.UTF-8")]),
+        ),
+        place(
+            "no locale",
+            plain(),
+            set_variables(&[("LANG", "C"), ("LC_ALL", "C"), ("LC_COLLATE", "ja_JP.SJIS")]),
+        ),
+        place(
+            "another time zone",
+            plain(),
+            set_variables(&[("TZ", "Pacific/Kiritimati"), ("SOURCE_DATE_EPOCH", "0")]),
+        ),
         place(
             "noise in the environment",
             plain(),
-            set(&[
+            set_variables(&[
                 ("CLICOLOR_FORCE", "1"),
                 ("TERM", "xterm-256color"),
                 ("COLUMNS", "20"),
@@ -164,8 +176,8 @@ fn places() -> Vec<Place> {
                 ("TMPDIR", "/nowhere"),
             ]),
         ),
-        place("no mask", plain(), through("sh", &["-c", "umask 000; exec \"$0\" \"$@\""])),
-        place("a strict mask", plain(), through("sh", &["-c", "umask 777; exec \"$0\" \"$@\""])),
+        place("no mask", plain(), run_through("sh", &["-c", "umask 000; exec \"$0\" \"$@\""])),
+        place("a strict mask", plain(), run_through("sh", &["-c", "umask 777; exec \"$0\" \"$@\""])),
         place("no home", plain(), |command| {
             command.env_remove("HOME");
         }),
@@ -181,7 +193,7 @@ fn places() -> Vec<Place> {
     places.extend(other_file_system());
     let single = Command::new("taskset").args(["-c", "0", "true"]).status();
     if single.is_ok_and(|status| status.success()) {
-        places.push(place("one processor", plain(), through("taskset", &["-c", "0"])));
+        places.push(place("one processor", plain(), run_through("taskset", &["-c", "0"])));
     } else {
         crate::not_tested("prompts on one processor: there is no `taskset` here");
     }
@@ -191,26 +203,26 @@ fn places() -> Vec<Place> {
 fn other_directory() -> Place {
     let world = World::new();
     let project = world.at("another/ ünd [*] {x} 'deep'/..name");
-    write_all(&project, files().into_iter());
-    Place { project, ..place("another directory", world, usual) }
+    write_all(&project, project_files().into_iter());
+    Place { project, ..place("another directory", world, leave_unchanged) }
 }
 
 fn other_order() -> Place {
     let world = World::new();
-    write_all(&world.project, files().into_iter().rev());
+    write_all(&world.project, project_files().into_iter().rev());
     // Old times, all the same, and then a file that is created and removed.
-    for (path, _) in files() {
+    for (path, _) in project_files() {
         let status = Command::new("touch").args(["-d", "1999-12-31"]).arg(world.project.join(path)).status();
         assert!(status.unwrap().success());
     }
     world.write("src/aaaa.rs", "");
     fs::remove_file(world.project.join("src/aaaa.rs")).unwrap();
-    place("files made in another order and at another time", world, usual)
+    place("files made in another order and at another time", world, leave_unchanged)
 }
 
 fn other_ignores() -> Place {
     let world = World::new();
-    write_all(&world.project, files().into_iter());
+    write_all(&world.project, project_files().into_iter());
     world.put("home/.config/git/ignore", "*\n");
     world.put("home/.gitignore", "*\n");
     let excludes = world.at("home/.gitignore");
@@ -221,17 +233,17 @@ fn other_ignores() -> Place {
     world.write(".git/HEAD", "ref: refs/heads/main\n");
     world.write(".ignore", "*\n");
     world.write(".rgignore", "*\n");
-    place("ignore rules that are not the project's", world, usual)
+    place("ignore rules that are not the project's", world, leave_unchanged)
 }
 
 fn other_line_ends() -> Place {
     let world = World::new();
-    let crlf = files().into_iter().map(|(path, bytes)| {
+    let crlf = project_files().into_iter().map(|(path, bytes)| {
         let bytes = if is_parsed(&path) { with_crlf(&bytes) } else { bytes };
         (path, bytes)
     });
     write_all(&world.project, crlf);
-    place("templates with carriage returns", world, usual)
+    place("templates with carriage returns", world, leave_unchanged)
 }
 
 fn with_crlf(bytes: &[u8]) -> Vec<u8> {
@@ -240,29 +252,29 @@ fn with_crlf(bytes: &[u8]) -> Vec<u8> {
 
 fn from_below() -> Place {
     let world = World::new();
-    write_all(&world.project, files().into_iter());
-    Place { here: "src/many", back: "../../", ..place("started below the project", world, usual) }
+    write_all(&world.project, project_files().into_iter());
+    Place { here: "src/many", back: "../../", ..place("started below the project", world, leave_unchanged) }
 }
 
 fn through_a_link() -> Place {
     let world = World::new();
-    write_all(&world.project, files().into_iter());
+    write_all(&world.project, project_files().into_iter());
     let alias = world.at("alias");
     std::os::unix::fs::symlink("project", &alias).unwrap();
-    Place { project: alias, ..place("reached through a link", world, usual) }
+    Place { project: alias, ..place("reached through a link", world, leave_unchanged) }
 }
 
 fn read_only() -> Place {
     let world = World::new();
-    write_all(&world.project, files().into_iter());
+    write_all(&world.project, project_files().into_iter());
     open_to_all(&world.project, 0o555, 0o444);
-    place("nothing may be written", world, usual)
+    place("nothing may be written", world, leave_unchanged)
 }
 
 fn other_user() -> Option<Place> {
     const NOBODY: u32 = 65534;
     let world = World::new();
-    write_all(&world.project, files().into_iter());
+    write_all(&world.project, project_files().into_iter());
     open_to_all(&world.at("."), 0o755, 0o644);
     // Only its owner may have access to the directory of the binary.
     let binary = world.at("callsheet");
@@ -295,9 +307,9 @@ fn other_file_system() -> Option<Place> {
         crate::not_tested("prompts on another file system: there is no /dev/shm here");
         return None;
     }
-    let world = World::below(memory);
-    write_all(&world.project, files().into_iter());
-    Some(place("another file system", world, usual))
+    let world = World::new_in(memory);
+    write_all(&world.project, project_files().into_iter());
+    Some(place("another file system", world, leave_unchanged))
 }
 
 /// The compared result: the exit code, and a hash of every byte on standard output.
@@ -307,10 +319,10 @@ fn hash(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn results(place: &Place, numbers: &[u64]) -> Vec<Result> {
+fn compose_results(place: &Place, numbers: &[u64]) -> Vec<Result> {
     let request = place.world.at("request.json");
     let run = |number: &u64| {
-        let order = order(*number);
+        let order = request_by_number(*number);
         fs::write(&request, order.request.to_string()).unwrap();
         let mut command = place.world.command();
         command.current_dir(place.project.join(place.here));
@@ -318,7 +330,7 @@ fn results(place: &Place, numbers: &[u64]) -> Vec<Result> {
         command.args(order.files.iter().map(|file| format!("-f={}{file}", place.back)));
         command.args(order.details.iter().map(|path| format!("--detail={}{path}", place.back)));
         (place.alter)(&mut command);
-        let said = said(&mut command);
+        let said = run_to_end(&mut command);
         assert!(said.code.is_some(), "{}: request {number} was ended by a signal", place.name);
         (said.code, hash(&said.out))
     };
@@ -326,9 +338,9 @@ fn results(place: &Place, numbers: &[u64]) -> Vec<Result> {
 }
 
 /// Returns the places and numbers with a different result.
-fn differences(places: &[Place], numbers: &[u64]) -> Vec<String> {
-    let all: Vec<(&str, Vec<Result>)> = in_parallel(places, |share| {
-        share.iter().map(|place| (place.name, results(place, numbers))).collect::<Vec<_>>()
+fn find_differences(places: &[Place], numbers: &[u64]) -> Vec<String> {
+    let all: Vec<(&str, Vec<Result>)> = run_in_parallel(places, |share| {
+        share.iter().map(|place| (place.name, compose_results(place, numbers))).collect::<Vec<_>>()
     })
     .concat();
     let (_, usual) = &all[0];
@@ -345,10 +357,10 @@ fn differences(places: &[Place], numbers: &[u64]) -> Vec<String> {
 
 #[test]
 fn prompts_are_identical_everywhere() {
-    let places = places();
+    let places = create_places();
     assert!(places.len() > 12, "only {} environments", places.len());
-    let numbers: Vec<u64> = (0..if crate::long() { 1_000 } else { 100 }).collect();
-    let wrong = differences(&places, &numbers);
+    let numbers: Vec<u64> = (0..if crate::is_long() { 1_000 } else { 100 }).collect();
+    let wrong = find_differences(&places, &numbers);
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), places.len() * numbers.len(), wrong.join("\n"));
 }
 
@@ -356,9 +368,9 @@ fn prompts_are_identical_everywhere() {
 #[test]
 fn requests_give_different_prompts() {
     let world = World::new();
-    write_all(&world.project, files().into_iter());
+    write_all(&world.project, project_files().into_iter());
     let numbers: Vec<u64> = (0..60).collect();
-    let results = results(&place("usual", world, usual), &numbers);
+    let results = compose_results(&place("usual", world, leave_unchanged), &numbers);
     let mut prompts: BTreeMap<&str, usize> = BTreeMap::new();
     for (_, hash) in results.iter().filter(|(code, _)| *code == Some(0)) {
         *prompts.entry(hash).or_default() += 1;
@@ -371,9 +383,9 @@ fn requests_give_different_prompts() {
 fn changed_project_is_detected() {
     let changed = |change: fn(&World)| {
         let world = World::new();
-        write_all(&world.project, files().into_iter());
+        write_all(&world.project, project_files().into_iter());
         change(&world);
-        place("changed", world, usual)
+        place("changed", world, leave_unchanged)
     };
     let numbers: Vec<u64> = (0..40).collect();
     let changes: [fn(&World); 3] = [
@@ -382,6 +394,6 @@ fn changed_project_is_detected() {
         |world| drop(world.write(".callsheet/templates/shared/part.md", "Another part.\n")),
     ];
     for change in changes {
-        assert_ne!(differences(&[changed(|_| {}), changed(change)], &numbers), Vec::<String>::new());
+        assert_ne!(find_differences(&[changed(|_| {}), changed(change)], &numbers), Vec::<String>::new());
     }
 }

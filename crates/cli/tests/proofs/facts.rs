@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::world::{Said, World, in_parallel, said};
+use crate::world::{Said, World, run_in_parallel, run_to_end};
 
 fn git(world: &World, dir: &Path, args: &[&str]) -> String {
     let mut command = Command::new("git");
@@ -170,13 +170,13 @@ fn scene() -> World {
     world
 }
 
-fn go(world: &World, flags: &[&str], script: &str) -> Said {
+fn run_agent(world: &World, flags: &[&str], script: &str) -> Said {
     let mut command = world.command();
     command.args(["run", "--json", "-q"]).args(flags);
-    said(command.args(["x", "--", "sh", "-c", script]))
+    run_to_end(command.args(["x", "--", "sh", "-c", script]))
 }
 
-fn result(said: &Said) -> Value {
+fn parse_result(said: &Said) -> Value {
     serde_json::from_str(&said.out())
         .unwrap_or_else(|error| unreachable!("{error}: {} {}", said.out(), said.err()))
 }
@@ -191,13 +191,13 @@ fn paths(result: &Value, list: &str) -> BTreeSet<String> {
 }
 
 /// Returns whether a changed file below this folder is reported.
-fn is_told(all: &BTreeSet<String>, folder: &str) -> bool {
+fn is_reported(all: &BTreeSet<String>, folder: &str) -> bool {
     all.iter().any(|path| path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
 }
 
 #[test]
 fn tricks_do_not_hide_changes() {
-    let counts = in_parallel(&TRICKS, |tricks| {
+    let counts = run_in_parallel(&TRICKS, |tricks| {
         let mut tried = 0;
         for (name, before, after) in tricks {
             let world = scene();
@@ -208,16 +208,16 @@ fn tricks_do_not_hide_changes() {
                 }
             }
             script += &format!("{after}\nexit 0");
-            let said = go(&world, &["--write", "src/**"], &script);
+            let said = run_agent(&world, &["--write", "src/**"], &script);
             assert_eq!(said.code, Some(5), "{name}: {}", said.err());
             assert!(said.took < Duration::from_secs(55), "{name}: a git waited: {:?}", said.took);
-            let result = result(&said);
+            let result = parse_result(&said);
             let (changed, violations) = (paths(&result, "changed"), paths(&result, "violations"));
             for (number, (way, _)) in WAYS.iter().enumerate() {
                 for folder in ["t", "u", "nested"] {
                     let folder = format!("{folder}/{number}");
-                    assert!(is_told(&changed, &folder), "{name}, {way}, {folder}: {changed:?}");
-                    assert!(is_told(&violations, &folder), "{name}, {way}, {folder}: {violations:?}");
+                    assert!(is_reported(&changed, &folder), "{name}, {way}, {folder}: {changed:?}");
+                    assert!(is_reported(&violations, &folder), "{name}, {way}, {folder}: {violations:?}");
                     tried += 1;
                 }
             }
@@ -226,7 +226,7 @@ fn tricks_do_not_hide_changes() {
         tried
     });
     let tried: usize = counts.into_iter().sum();
-    crate::figure(&format!("{tried} hidden changes, all told"));
+    crate::print_measurement(&format!("{tried} hidden changes, all told"));
 }
 
 /// A submodule or another repository that was dirty or at another commit before the run, and changes again
@@ -248,7 +248,7 @@ fn dirty_repository_change_is_detected() {
     for dir in ["lib", "nested"] {
         cases.extend(inside.iter().map(|script| (dir, script.replace("DIR", dir))));
     }
-    in_parallel(&cases, |cases| {
+    run_in_parallel(&cases, |cases| {
         let world = scene();
         for dir in ["lib", "nested"] {
             let path = world.project.join(dir);
@@ -259,17 +259,17 @@ fn dirty_repository_change_is_detected() {
             for dir in ["lib", "nested"] {
                 fs::write(world.project.join(dir).join("new.txt"), "new\n").unwrap();
             }
-            let said = go(&world, &["--write", "src/**"], script);
-            let changed = paths(&result(&said), "changed");
+            let said = run_agent(&world, &["--write", "src/**"], script);
+            let changed = paths(&parse_result(&said), "changed");
             assert_eq!(said.code, Some(5), "{script}: {changed:?}");
             assert!(
                 changed.iter().any(|path| path == dir || path.starts_with(&format!("{dir}/"))),
                 "{script}: {changed:?}"
             );
             // A run that does nothing reports nothing.
-            let again = go(&world, &["--write", "src/**"], "true");
+            let again = run_agent(&world, &["--write", "src/**"], "true");
             assert_eq!(
-                (again.code, paths(&result(&again), "changed")),
+                (again.code, paths(&parse_result(&again), "changed")),
                 (Some(0), BTreeSet::new()),
                 "{script}"
             );
@@ -323,7 +323,7 @@ fn submodule_repository_changes_are_detected() {
                 .map(|(script, told)| (place, (*script).to_owned(), Some(format!("{folder}/{told}")))),
         );
     }
-    in_parallel(&cases, |cases| {
+    run_in_parallel(&cases, |cases| {
         for (place, script, wanted) in cases {
             let world = scene();
             let library = world.at("library").display().to_string();
@@ -341,8 +341,8 @@ fn submodule_repository_changes_are_detected() {
             git(&world, &world.project, &["add", "lib"]);
             git(&world, &world.project, &["commit", "-qm", "second"]);
             let script = format!("exec 2>/dev/null; cd {place}; {script}; exit 0");
-            let said = go(&world, &["--write", "src/**"], &script);
-            let told = result(&said);
+            let said = run_agent(&world, &["--write", "src/**"], &script);
+            let told = parse_result(&said);
             assert_eq!(said.code, Some(5), "{place}: {script}: {told}");
             let violations = paths(&told, "violations");
             match wanted {
@@ -359,9 +359,9 @@ fn submodule_repository_changes_are_detected() {
                     assert!(violations.contains(&path), "{place}: {script}: {told}");
                 }
             }
-            let again = go(&world, &["--write", "src/**"], "true");
+            let again = run_agent(&world, &["--write", "src/**"], "true");
             assert_eq!(
-                (again.code, paths(&result(&again), "changed")),
+                (again.code, paths(&parse_result(&again), "changed")),
                 (Some(0), BTreeSet::new()),
                 "{place}: {script}"
             );
@@ -369,12 +369,12 @@ fn submodule_repository_changes_are_detected() {
     });
     // Changes that the scope allows are allowed there, and fetched commits are not attributed to the run.
     let world = scene();
-    let said = go(&world, &["--write", "lib"], "cd lib; echo better > 0/file.txt; git commit -qam x");
+    let said = run_agent(&world, &["--write", "lib"], "cd lib; echo better > 0/file.txt; git commit -qam x");
     assert_eq!(said.code, Some(0), "{}", said.out());
     fs::write(world.at("library/new.txt"), "theirs\n").unwrap();
     git(&world, &world.at("library"), &["add", "new.txt"]);
     git(&world, &world.at("library"), &["commit", "-qm", "theirs"]);
-    let said = go(
+    let said = run_agent(
         &world,
         &["--write", "src/**"],
         "cd lib; git fetch -q origin; git branch --no-track theirs origin/main",
@@ -429,18 +429,18 @@ fn changes_in_any_place_are_detected() {
         ("git replace HEAD $(git commit-tree HEAD^{tree} -m x)", &[".git/refs/replace/"]),
         ("echo ../../x/objects > .git/objects/info/alternates", &[".git/objects/info/alternates"]),
     ];
-    in_parallel(&cases, |cases| {
+    run_in_parallel(&cases, |cases| {
         for (script, wanted) in cases {
             let world = scene();
             let ledger = world.project.join("ledger.db").display().to_string();
             // The second run has files of the first one.
-            go(&world, &["--ledger", &ledger], "true");
-            let said = go(
+            run_agent(&world, &["--ledger", &ledger], "true");
+            let said = run_agent(
                 &world,
                 &["--ledger", &ledger, "--write", "src/**"],
                 &format!("mkdir -p .callsheet/runs; {script}"),
             );
-            let result = result(&said);
+            let result = parse_result(&said);
             assert_eq!(said.code, Some(5), "{script}: {result}");
             let (changed, unseen) = (paths(&result, "changed"), paths(&result, "unseen"));
             let violations = paths(&result, "violations");
@@ -505,23 +505,23 @@ fn files_named_by_settings_are_checked() {
         command.args(["-ec", script]).current_dir(&world.project).env_clear().env("HOME", world.at("home"));
         assert!(command.env("PATH", std::env::var("PATH").unwrap()).status().unwrap().success(), "{script}");
     };
-    in_parallel(&cases, |cases| {
+    run_in_parallel(&cases, |cases| {
         for (before, script, wanted) in cases {
             let world = scene();
             shell(&world, before);
             // Regardless of the scope: except for a file of the worktree, no run may write there.
             let flags: &[&str] =
                 if wanted.starts_with("build") { &["--write", "src/**"] } else { &["--write", "**"] };
-            let said = go(&world, flags, script);
-            let told = result(&said);
+            let said = run_agent(&world, flags, script);
+            let told = parse_result(&said);
             assert_eq!(said.code, Some(5), "{before}: {script}: {told}");
             for list in ["changed", "violations"] {
                 let named = paths(&told, list).iter().any(|path| path == wanted || path.ends_with(wanted));
                 assert!(named, "{before}: {script}: {told}");
             }
-            let again = go(&world, flags, "true");
+            let again = run_agent(&world, flags, "true");
             assert_eq!(
-                (again.code, paths(&result(&again), "changed")),
+                (again.code, paths(&parse_result(&again), "changed")),
                 (Some(0), BTreeSet::new()),
                 "{before}"
             );
@@ -531,9 +531,9 @@ fn files_named_by_settings_are_checked() {
     let world = scene();
     shell(&world, "git config core.hooksPath src/hooks");
     let script = "mkdir src/hooks; echo x > src/hooks/pre-commit; git worktree add -q ../more -b more";
-    let said = go(&world, &["--write", "src/**"], script);
+    let said = run_agent(&world, &["--write", "src/**"], script);
     assert_eq!(
-        (said.code, paths(&result(&said), "changed")),
+        (said.code, paths(&parse_result(&said), "changed")),
         (Some(0), ["src/hooks/pre-commit".to_owned()].into())
     );
 }
@@ -548,9 +548,9 @@ fn wildcards_stay_inside_project() {
     {
         let mut command = world.command();
         command.args(["-C", "src", "run", "--json", "-q", "--write", glob]);
-        let said = said(command.args(["x", "--", "sh", "-c", "echo $$ > ../t/0/file.txt"]));
+        let said = run_to_end(command.args(["x", "--", "sh", "-c", "echo $$ > ../t/0/file.txt"]));
         assert_eq!(said.code, Some(code), "{glob}: {}", said.out());
-        let told = result(&said);
+        let told = parse_result(&said);
         assert_eq!(paths(&told, "changed"), ["../t/0/file.txt".to_owned()].into(), "{glob}");
         assert_eq!(paths(&told, "violations").len(), usize::from(code == 5), "{glob}: {told}");
     }
@@ -620,7 +620,7 @@ fn unreadable_folder_is_unseen() {
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
         command.current_dir(&world.project).env_clear().env("HOME", world.at("home"));
         command.env("PATH", std::env::var("PATH").unwrap());
-        said(command.args(["run", "--json", "-q", "--write", "src/**", "x", "--", "sh", "-c", script]))
+        run_to_end(command.args(["run", "--json", "-q", "--write", "src/**", "x", "--", "sh", "-c", script]))
     };
     for (script, path) in [
         ("mkdir src/closed; echo evil > src/closed/x; chmod 000 src/closed", "src/closed"),
@@ -629,14 +629,14 @@ fn unreadable_folder_is_unseen() {
         ("chmod 000 .git/hooks", ".git/hooks"),
     ] {
         let first = run(script);
-        let told = result(&first);
+        let told = parse_result(&first);
         assert_eq!(first.code, Some(5), "{script}: {told}");
         let unseen = paths(&told, "unseen");
         assert!(unseen.iter().any(|unseen| unseen.starts_with(path)), "{script}: {told}");
         assert!(!paths(&told, "changed").contains("t/0/file.txt"), "what is unseen is not gone: {told}");
         // The state existed before the next run.
         let second = run("true");
-        let told = result(&second);
+        let told = parse_result(&second);
         assert_eq!(second.code, Some(0), "{script}: {told}");
         assert!(told["unseen"].as_array().unwrap().iter().all(|unseen| unseen["before"] == true), "{told}");
     }
@@ -747,7 +747,7 @@ fn commits_on_any_reference_count() {
             "refs/tags/evil",
         ),
     ];
-    in_parallel(&cases, |cases| {
+    run_in_parallel(&cases, |cases| {
         for (script, is_violation, reference) in cases {
             let world = scene();
             // A remote with new commits exists.
@@ -765,8 +765,8 @@ fn commits_on_any_reference_count() {
             git(&world, &remote, &["checkout", "-q", "main"]);
             git(&world, &world.project, &["remote", "add", "origin", &remote.display().to_string()]);
             let script = script.replace("PROGRAM", env!("CARGO_BIN_EXE_callsheet"));
-            let said = go(&world, &["--write", "src/**"], &script);
-            let told = result(&said);
+            let said = run_agent(&world, &["--write", "src/**"], &script);
+            let told = parse_result(&said);
             assert_eq!(said.code, Some(if *is_violation { 5 } else { 0 }), "{script}: {told}");
             let commits = told["commits"].as_array().unwrap();
             let new = |moved: &&Value| moved["new"].as_u64().unwrap() > 0;
@@ -788,8 +788,8 @@ fn main_checkout_changes_are_elsewhere() {
     let script = format!(
         "echo good > src/a.txt; git commit -qam mine; cd '{main}'; echo evil > t/0/file.txt; echo new > new.txt; git commit -qam theirs"
     );
-    let said = go(&world, &["--worktree", "--task-id", "W", "--write", "src/**"], &script);
-    let told = result(&said);
+    let said = run_agent(&world, &["--worktree", "--task-id", "W", "--write", "src/**"], &script);
+    let told = parse_result(&said);
     assert_eq!(said.code, Some(0), "{told}");
     assert_eq!(paths(&told, "changed"), ["src/a.txt".to_owned()].into());
     assert_eq!(paths(&told, "elsewhere"), ["new.txt".to_owned(), "t/0/file.txt".to_owned()].into());
@@ -816,8 +816,8 @@ fn foreign_git_environment_is_ignored() {
         .env("GIT_INDEX_FILE", other.project.join(".git/index"))
         .env("GIT_OBJECT_DIRECTORY", other.project.join(".git/objects"));
     command.args(["run", "--json", "-q", "x", "--", "sh", "-c", "unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY; echo b > src/a.txt; git commit -qam work; echo new > new.txt"]);
-    let said = said(&mut command);
-    let told = result(&said);
+    let said = run_to_end(&mut command);
+    let told = parse_result(&said);
     assert_eq!(
         told["changed"],
         serde_json::json!([{ "path": "new.txt", "change": "untracked" }, { "path": "src/a.txt", "change": "modified" }]),
@@ -848,8 +848,8 @@ fn scope_is_checked_without_git() {
         ("touch other.txt", 0, vec![]),
         ("git init -q; echo '*' > .gitignore", 5, vec![".gitignore"]),
     ] {
-        let said = go(&world, &["--write", "src/**"], script);
-        let told = result(&said);
+        let said = run_agent(&world, &["--write", "src/**"], script);
+        let told = parse_result(&said);
         assert_eq!(said.code, Some(code), "{script}: {told}");
         let found = paths(&told, "changed");
         assert!(
@@ -861,24 +861,24 @@ fn scope_is_checked_without_git() {
     // A hole of more than 1 GiB takes no disk space.
     let huge = fs::File::create(world.project.join("huge")).unwrap();
     huge.set_len((1 << 30) + 1).unwrap();
-    let refused = go(&world, &["--write", "src/**"], "true");
+    let refused = run_agent(&world, &["--write", "src/**"], "true");
     assert_eq!(refused.code, Some(9), "{}", refused.err());
     assert!(refused.err().contains("--no-scope"), "{}", refused.err());
-    let excluded = go(&world, &["--exclude", "other.txt"], "true");
+    let excluded = run_agent(&world, &["--exclude", "other.txt"], "true");
     assert_eq!(excluded.code, Some(9), "{}", excluded.err());
-    let open = go(&world, &[], "true");
-    assert_eq!((open.code, result(&open)["unseen"][0]["before"].clone()), (Some(0), Value::Bool(true)));
-    let forced = go(&world, &["--write", "src/**", "--no-scope"], "true");
-    assert_eq!((forced.code, result(&forced)["no_scope"].clone()), (Some(0), Value::Bool(true)));
+    let open = run_agent(&world, &[], "true");
+    assert_eq!((open.code, parse_result(&open)["unseen"][0]["before"].clone()), (Some(0), Value::Bool(true)));
+    let forced = run_agent(&world, &["--write", "src/**", "--no-scope"], "true");
+    assert_eq!((forced.code, parse_result(&forced)["no_scope"].clone()), (Some(0), Value::Bool(true)));
     fs::remove_file(world.project.join("huge")).unwrap();
     for number in 0..20_000 {
         fs::write(world.project.join(format!("src/{number}")), "").unwrap();
     }
-    assert_eq!(go(&world, &["--write", "src/**"], "true").code, Some(9));
+    assert_eq!(run_agent(&world, &["--write", "src/**"], "true").code, Some(9));
     // If the files become too many during a run, the rest is unseen.
     for number in 0..100 {
         fs::remove_file(world.project.join(format!("src/{number}"))).unwrap();
     }
-    let grown = go(&world, &["--write", "src/**"], "for i in $(seq 200); do : > src/new$i; done");
-    assert_eq!((grown.code, paths(&result(&grown), "unseen")), (Some(5), [".".to_owned()].into()));
+    let grown = run_agent(&world, &["--write", "src/**"], "for i in $(seq 200); do : > src/new$i; done");
+    assert_eq!((grown.code, paths(&parse_result(&grown), "unseen")), (Some(5), [".".to_owned()].into()));
 }

@@ -4,25 +4,25 @@ use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use callsheet_mock::Postgres;
+use callsheet_testing::Postgres;
 
 use crate::links::source_lines;
-use crate::measure::measured;
-use crate::world::{Said, World, said};
+use crate::measure::measure;
+use crate::world::{Said, World, run_to_end};
 
-fn fifo(path: &Path) {
+fn create_fifo(path: &Path) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     drop(fs::remove_file(path));
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
 /// Returns the exit code, and the error without its hints.
-fn first_line(said: &Said) -> (Option<i32>, String) {
+fn exit_code_and_error(said: &Said) -> (Option<i32>, String) {
     (said.code, said.err().lines().find(|line| line.starts_with("error")).unwrap_or_default().to_owned())
 }
 
 /// Creates a project with a recorded prompt.
-fn recorded() -> World {
+fn world_with_record() -> World {
     let world = World::new();
     let done = world.run(&["-q", "compose", "-p", "plan", "--record", "Plan."]);
     assert_eq!(done.code, Some(0), "{}", done.err());
@@ -31,8 +31,8 @@ fn recorded() -> World {
 
 #[test]
 fn arguments_naming_non_files_are_refused() {
-    let world = recorded();
-    fifo(&world.project.join("pipe"));
+    let world = world_with_record();
+    create_fifo(&world.project.join("pipe"));
     fs::create_dir(world.project.join("folder")).unwrap();
     let compose: &[&str] = &["compose", "-p", "plan", "x"];
     let places = [
@@ -61,7 +61,7 @@ fn arguments_naming_non_files_are_refused() {
             }
             let named = format!("{key}{path}");
             let done = world.run(&[args.as_slice(), &[named.as_str()]].concat());
-            let (code, line) = first_line(&done);
+            let (code, line) = exit_code_and_error(&done);
             assert_eq!(code, Some(3), "{args:?} {path}: {line}");
             assert!(
                 line.ends_with(&format!("cannot be used: it is a {kind}, not a regular file")),
@@ -95,18 +95,18 @@ fn non_regular_config_files_are_refused() {
         (".callsheet/prompts/agents/coder.md", &["prefs", "list"]),
     ] {
         let world = World::new();
-        fifo(&place(&world, path));
+        create_fifo(&place(&world, path));
         let done = world.run(args);
         assert!(done.code.is_some_and(|code| code != 0 && code != 70), "{path}: {done:?}");
         assert!(done.err().contains("FIFO"), "{path}: {}", done.err());
     }
 }
 
-fn files_below(dir: &Path) -> Vec<PathBuf> {
+fn list_files(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(files_below(&path)) } else { found.push(path) }
+        if path.is_dir() { found.extend(list_files(&path)) } else { found.push(path) }
     }
     found.sort();
     found
@@ -118,7 +118,7 @@ fn files_below(dir: &Path) -> Vec<PathBuf> {
 fn fifo_in_state_directory_never_blocks() {
     let names = |world: &World| -> Vec<PathBuf> {
         let state = world.at("home/.local/state/callsheet");
-        files_below(&state).into_iter().map(|path| path.strip_prefix(&state).unwrap().to_owned()).collect()
+        list_files(&state).into_iter().map(|path| path.strip_prefix(&state).unwrap().to_owned()).collect()
     };
     let agreed = |world: &World| {
         world.write(".callsheet/config.toml", "[checks]\nok = \"true\"\n");
@@ -137,7 +137,7 @@ fn fifo_in_state_directory_never_blocks() {
         let world = World::new();
         agreed(&world);
         let path = world.at("home/.local/state/callsheet").join(&names(&world)[at]);
-        fifo(&path);
+        create_fifo(&path);
         for args in [
             &["log"][..],
             &["verify", "--all"],
@@ -149,13 +149,13 @@ fn fifo_in_state_directory_never_blocks() {
             tried += 1;
         }
     }
-    crate::figure(&format!("state directory: {tried} commands beside a FIFO ended"));
+    crate::print_measurement(&format!("state directory: {tried} commands beside a FIFO ended"));
 }
 
 #[test]
 fn non_regular_ledger_is_refused() {
     let world = World::new();
-    fifo(&world.project.join("pipe.db"));
+    create_fifo(&world.project.join("pipe.db"));
     for args in [
         &["log"][..],
         &["verify", "--all"],
@@ -163,8 +163,8 @@ fn non_regular_ledger_is_refused() {
         &["export", "--all"],
     ] {
         for place in ["pipe.db", "/dev/zero"] {
-            let done = said(world.command().args(["--ledger", place]).args(args));
-            let (code, line) = first_line(&done);
+            let done = run_to_end(world.command().args(["--ledger", place]).args(args));
+            let (code, line) = exit_code_and_error(&done);
             assert_eq!(code, Some(8), "{args:?} {place}: {line}");
             assert!(line.ends_with("is not a regular file"), "{line}");
         }
@@ -179,11 +179,11 @@ fn stopped_server_does_not_block_commands() {
         Err(why) => return crate::not_tested(&format!("a server that is stopped: {why}")),
     };
     let world = World::new();
-    let url = server.database("stopped").unwrap();
+    let url = server.create_database("stopped").unwrap();
     let run = |args: &[&str]| {
         let mut command = world.command();
         command.env("CALLSHEET_LEDGER", &url).env("CALLSHEET_LEDGER_TIMEOUT", "1s");
-        said(command.args(args))
+        run_to_end(command.args(args))
     };
     assert_eq!(run(&["-q", "compose", "-p", "plan", "--record", "x"]).code, Some(0));
     let paused = server.pause().unwrap();
@@ -200,7 +200,7 @@ fn stopped_server_does_not_block_commands() {
         &["flow", "list"],
     ] {
         let done = run(args);
-        let (code, line) = first_line(&done);
+        let (code, line) = exit_code_and_error(&done);
         assert_eq!(code, Some(8), "{args:?}: {}", done.err());
         assert_eq!(
             line, "error[ledger/no-answer]: the server of the ledger did not answer within 1s",
@@ -212,7 +212,7 @@ fn stopped_server_does_not_block_commands() {
     assert_eq!(run(&["log"]).code, Some(0));
     let mut bad = world.command();
     bad.env("CALLSHEET_LEDGER", &url).env("CALLSHEET_LEDGER_TIMEOUT", "soon");
-    let bad = said(bad.args(["log"]));
+    let bad = run_to_end(bad.args(["log"]));
     assert_eq!(
         (bad.code, bad.err().contains("CALLSHEET_LEDGER_TIMEOUT: `soon` is no time")),
         (Some(3), true)
@@ -230,9 +230,9 @@ fn large_inputs_use_bounded_memory() {
     let measure = |args: &[&str]| {
         let mut command = world.command();
         command.args(args);
-        let took = measured(&command);
+        let took = measure(&command);
         assert!(took.peak < MOST_MEMORY, "{args:?}: {} bytes", took.peak);
-        crate::figure(&format!("{}: {} MiB", args[..2].join(" "), took.peak >> 20));
+        crate::print_measurement(&format!("{}: {} MiB", args[..2].join(" "), took.peak >> 20));
         took
     };
     let record = [
@@ -282,7 +282,11 @@ const ALLOWED: [(&str, &str, &str); 19] = [
     ("run/src/lock.rs", "OpenOptions::new()", "the opener itself"),
     ("run/src/documents.rs", "custom_flags(", "a document, opened without waiting"),
     ("run/src/observe/checkout.rs", "&index)", "a copy of an index in a temporary folder of our own"),
-    ("run/src/observe/print.rs", "File::open(path)", "a worktree's file whose kind was looked at before"),
+    (
+        "run/src/observe/fingerprint.rs",
+        "File::open(path)",
+        "a worktree's file whose kind was looked at before",
+    ),
     ("run/src/read.rs", "OpenOptions::new()", "the opener itself"),
     ("run/src/read.rs", "File::open_ambient_with", "the opener itself"),
     ("run/src/trace.rs", "/proc/", "the kernel's"),
@@ -291,10 +295,10 @@ const ALLOWED: [(&str, &str, &str); 19] = [
     ("run/src/tree.rs", "\"environ\"", "the kernel's"),
     ("run/src/tree.rs", "\"stat\"", "the kernel's"),
     ("run/src/tree.rs", "/proc/", "the kernel's"),
-    ("run/src/volume.rs", "/etc/passwd", "the system's list of users"),
-    ("store/src/private.rs", "create_new(true)", "a file that was not there"),
-    ("store/src/reading.rs", "create_new(true)", "a file that was not there"),
-    ("store/src/reading.rs", "custom_flags(flags)", "a ledger's file, opened without waiting"),
+    ("run/src/host.rs", "/etc/passwd", "the system's list of users"),
+    ("store/src/private_file.rs", "create_new(true)", "a file that was not there"),
+    ("store/src/database_file.rs", "create_new(true)", "a file that was not there"),
+    ("store/src/database_file.rs", "custom_flags(flags)", "a ledger's file, opened without waiting"),
 ];
 
 #[test]

@@ -7,9 +7,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use callsheet_run::{Git, lane_worktree, merge_lane};
+use callsheet_run::{Git, ensure_lane_worktree, merge_lane};
 
-use crate::world::{Said, World, in_parallel, said};
+use crate::world::{Said, World, run_in_parallel, run_to_end};
 
 /// Settings that make git start a program, each with the value that does so. `@` is a program that leaves a
 /// note.
@@ -129,7 +129,7 @@ impl Scene {
     fn new() -> Self {
         let world = World::new();
         let scene = Self { world };
-        fs::create_dir(scene.fired()).unwrap();
+        fs::create_dir(scene.notes_dir()).unwrap();
         for hook in
             ["post-checkout", "reference-transaction", "post-index-change", "pre-commit", "post-commit"]
         {
@@ -160,12 +160,12 @@ impl Scene {
         git(dir, &self.world.at("home"), args);
     }
 
-    fn fired(&self) -> PathBuf {
+    fn notes_dir(&self) -> PathBuf {
         self.world.at("fired")
     }
 
     fn program(&self, key: &str) -> String {
-        let note = self.fired().join(key.replace(['/', ':'], "_"));
+        let note = self.notes_dir().join(key.replace(['/', ':'], "_"));
         format!("#!/bin/sh\ntouch {}\ncat\n", note.display())
     }
 
@@ -238,7 +238,7 @@ impl Scene {
                     };
                     env.push((name.into(), value));
                 }
-                let trace = self.fired().join("GIT_TRACE").display().to_string();
+                let trace = self.notes_dir().join("GIT_TRACE").display().to_string();
                 env.push(("GIT_TRACE".into(), trace.clone()));
                 env.push(("GIT_TRACE2_EVENT".into(), trace));
             }
@@ -256,12 +256,12 @@ impl Scene {
     }
 
     fn run(&self, env: &[(String, String)], args: &[&str]) -> Said {
-        said(self.world.command().envs(env.iter().cloned()).args(args))
+        run_to_end(self.world.command().envs(env.iter().cloned()).args(args))
     }
 
     /// Returns the names of the programs that were started.
-    fn started(&self) -> BTreeSet<String> {
-        let names = fs::read_dir(self.fired()).unwrap().map(|entry| entry.unwrap().file_name());
+    fn list_started(&self) -> BTreeSet<String> {
+        let names = fs::read_dir(self.notes_dir()).unwrap().map(|entry| entry.unwrap().file_name());
         names.map(|name| name.to_string_lossy().into_owned()).collect()
     }
 }
@@ -301,17 +301,17 @@ fn attack(place: Place, only: Option<usize>) -> (usize, BTreeSet<String>) {
         assert!(code.is_some_and(|code| code < 100), "{place:?} {args:?}: {code:?} {}", said.err());
         tried += settings.len();
     }
-    (tried, scene.started())
+    (tried, scene.list_started())
 }
 
 #[test]
 fn hostile_settings_start_no_program() {
     // All settings at once; the long form also tries each setting alone.
     let mut attacks: Vec<(Place, Option<usize>)> = PLACES.map(|place| (place, None)).into();
-    if crate::long() {
+    if crate::is_long() {
         attacks.extend(PLACES.iter().flat_map(|place| (0..=KEYS.len()).map(|only| (*place, Some(only)))));
     }
-    let counts = in_parallel(&attacks, |part| {
+    let counts = run_in_parallel(&attacks, |part| {
         let mut tried = 0;
         for (place, only) in part {
             let (count, started) = attack(*place, *only);
@@ -321,7 +321,7 @@ fn hostile_settings_start_no_program() {
         tried
     });
     let tried: usize = counts.into_iter().sum();
-    crate::figure(&format!("{tried} settings that name programs, none started"));
+    crate::print_measurement(&format!("{tried} settings that name programs, none started"));
 }
 
 #[test]
@@ -329,16 +329,16 @@ fn lanes_start_no_program() {
     for place in [Place::Repository, Place::Worktree, Place::Included, Place::Submodule] {
         let scene = Scene::new();
         scene.arm(place, &scene.settings());
-        let git = Git::at(&scene.world.project).unwrap().unwrap();
+        let git = Git::open(&scene.world.project).unwrap().unwrap();
         let home = scene.world.at("lanes");
-        let lane = lane_worktree(&git, &home.join("lock"), &home, "one").unwrap();
+        let lane = ensure_lane_worktree(&git, &home.join("lock"), &home, "one").unwrap();
         assert_eq!(fs::read_to_string(lane.path.join("src/a.txt")).unwrap(), "two\n", "{place:?}");
         fs::write(lane.path.join("src/a.txt"), "three\n").unwrap();
         fs::write(lane.path.join("new.txt"), "new\n").unwrap();
         assert_eq!(merge_lane(&git, &home, "one", &lane.path).unwrap(), [""; 0], "{place:?}");
         assert_eq!(fs::read_to_string(scene.world.project.join("src/a.txt")).unwrap(), "three\n");
         assert_eq!(fs::read_to_string(scene.world.project.join("new.txt")).unwrap(), "new\n");
-        assert_eq!(scene.started(), BTreeSet::new(), "{place:?}");
+        assert_eq!(scene.list_started(), BTreeSet::new(), "{place:?}");
     }
 }
 
@@ -355,7 +355,7 @@ fn plain_git_obeys_hostile_settings() {
         command.current_dir(&scene.world.project).env("HOME", scene.world.at("home")).args(args);
         command.output().unwrap();
     }
-    let started = scene.started();
+    let started = scene.list_started();
     for key in ["filter.x.process", "core.fsmonitor", "reference-transaction", "diff.x.command"] {
         assert!(started.contains(key), "{key}: {started:?}");
     }
@@ -378,10 +378,10 @@ fn embedded_bare_repository_is_ignored() {
     for dry in [true, false] {
         let mut command = scene.world.command();
         command.current_dir(&sub).args(["run", "--json"]).args(dry.then_some("--dry-run"));
-        let said = said(command.args(["x", "--", "sh", "-c", "echo two > a.txt"]));
+        let said = run_to_end(command.args(["x", "--", "sh", "-c", "echo two > a.txt"]));
         assert_eq!(said.code, Some(0), "{}", said.err());
     }
-    assert_eq!(scene.started(), BTreeSet::new());
+    assert_eq!(scene.list_started(), BTreeSet::new());
 }
 
 /// A repository's settings can name any folder as its worktree.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::world::{Said, World, said};
+use crate::world::{Said, World, run_to_end};
 
 /// A file that a program of a hostile ledger leaves when it is started.
 const STARTED: &str = "STARTED";
@@ -35,31 +35,31 @@ impl World {
     }
 
     /// Runs the command in a directory of this world, as its user.
-    fn there(&self, dir: &Path, args: &[&str]) -> Said {
-        said(self.command().current_dir(dir).args(args))
+    fn run_in(&self, dir: &Path, args: &[&str]) -> Said {
+        run_to_end(self.command().current_dir(dir).args(args))
     }
 
-    fn json(&self, dir: &Path, args: &[&str]) -> Value {
-        let said = self.there(dir, &[&["--json"], args].concat());
+    fn run_json(&self, dir: &Path, args: &[&str]) -> Value {
+        let said = self.run_in(dir, &[&["--json"], args].concat());
         assert!(!said.out.is_empty(), "{args:?}: {}", said.err());
         serde_json::from_slice(&said.out).unwrap()
     }
 
-    fn ledger(&self) -> PathBuf {
-        self.ledger_of(&self.project)
+    fn ledger_path(&self) -> PathBuf {
+        self.ledger_path_in(&self.project)
     }
 
-    fn ledger_of(&self, dir: &Path) -> PathBuf {
-        PathBuf::from(self.json(dir, &["ledger", "path"])["place"].as_str().unwrap())
+    fn ledger_path_in(&self, dir: &Path) -> PathBuf {
+        PathBuf::from(self.run_json(dir, &["ledger", "path"])["place"].as_str().unwrap())
     }
 
     /// Returns the number of runs that `log` lists.
-    fn runs(&self, dir: &Path, more: &[&str]) -> usize {
-        self.json(dir, &[more, &["log"]].concat())["runs"].as_array().unwrap().len()
+    fn count_runs(&self, dir: &Path, more: &[&str]) -> usize {
+        self.run_json(dir, &[more, &["log"]].concat())["runs"].as_array().unwrap().len()
     }
 
     /// Creates a ledger that starts a program in whichever way a command continues it.
-    fn hostile(&self, file: &Path) {
+    fn create_hostile_ledger(&self, file: &Path) {
         let (file, started) = (file.display().to_string(), self.at(STARTED).display().to_string());
         let program = format!("touch {started}; exit 1");
         let run = ["-q", "--ledger", &file, "run", "--task-id", "T-1", "x", "--", "sh", "-c", &program];
@@ -118,7 +118,7 @@ const READS: &[&[&str]] = &[
 ];
 
 /// Returns the arguments with a ledger that is named explicitly.
-fn with<'a>(ledger: &[&'a str], args: &[&'a str]) -> Vec<&'a str> {
+fn with_ledger<'a>(ledger: &[&'a str], args: &[&'a str]) -> Vec<&'a str> {
     [&["-q"], ledger, args].concat()
 }
 
@@ -139,7 +139,7 @@ fn foreign_ledger_starts_nothing_before_adoption() {
         let world = World::repository();
         let path = world.project.join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        world.hostile(&path);
+        world.create_hostile_ledger(&path);
         if *tracked {
             world.git(&["add", "-f", file]);
             world.git(&["commit", "-q", "-m", "x"]);
@@ -151,18 +151,18 @@ fn foreign_ledger_starts_nothing_before_adoption() {
             if *tracked && ledger.is_empty() && starts_anew(act) {
                 continue;
             }
-            let said = world.run(&with(ledger, act));
+            let said = world.run(&with_ledger(ledger, act));
             assert_eq!(said.code, Some(10), "{file} {ledger:?} {act:?}: {}", said.err());
             assert!(!world.has_started(), "{file} {ledger:?} {act:?}");
             tried += 1;
         }
         for read in READS {
-            let said = world.run(&with(ledger, read));
+            let said = world.run(&with_ledger(ledger, read));
             let expected = if *tracked { Some(10) } else { Some(0) };
             assert_eq!(said.code, expected, "{file} {ledger:?} {read:?}: {}", said.err());
             tried += 1;
         }
-        let adopt = |more: &[&str]| world.run(&with(ledger, &[&["ledger", "adopt"], more].concat()));
+        let adopt = |more: &[&str]| world.run(&with_ledger(ledger, &[&["ledger", "adopt"], more].concat()));
         let shown = adopt(&[]);
         assert_eq!(shown.code, Some(10), "{}", shown.err());
         if *tracked {
@@ -178,12 +178,12 @@ fn foreign_ledger_starts_nothing_before_adoption() {
             format!("{} -q {} ledger adopt --yes {id}", env!("CARGO_BIN_EXE_callsheet"), ledger.join(" "));
         let by_agent = ["-q", "--ledger", "../agents.db", "run", "x", "--", "sh", "-c", &adopting];
         assert_eq!(world.run(&by_agent).code, Some(6));
-        assert_eq!(world.run(&with(ledger, &["retry", "last~1", "--force"])).code, Some(10));
+        assert_eq!(world.run(&with_ledger(ledger, &["retry", "last~1", "--force"])).code, Some(10));
         assert_eq!(adopt(&["--yes", &id]).code, Some(0));
-        world.run(&with(ledger, &["retry", "last~1", "--force"]));
+        world.run(&with_ledger(ledger, &["retry", "last~1", "--force"]));
         assert!(world.has_started(), "it is known now");
         // A copy of it elsewhere has the same id, and is foreign.
-        let known = if ledger.is_empty() { world.ledger() } else { path };
+        let known = if ledger.is_empty() { world.ledger_path() } else { path };
         fs::copy(known, world.at("copy.db")).unwrap();
         assert_eq!(world.run(&["-q", "--ledger", "../copy.db", "retry", "last", "--force"]).code, Some(10));
     }
@@ -207,10 +207,10 @@ fn ledger_claiming_emptiness_is_foreign() {
             let world = World::repository();
             let path = world.project.join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            world.hostile(&path);
+            world.create_hostile_ledger(&path);
             rusqlite::Connection::open(&path).unwrap().execute_batch(pretence).unwrap();
             for act in ACTS {
-                let said = world.run(&with(ledger, act));
+                let said = world.run(&with_ledger(ledger, act));
                 assert!(!world.has_started(), "{pretence} {file} {act:?}");
                 assert!(matches!(said.code, Some(8 | 10)), "{pretence} {file} {act:?}: {}", said.err());
             }
@@ -226,10 +226,10 @@ fn cyclic_run_parents_are_read() {
         "UPDATE runs SET task = NULL, parent = (SELECT id FROM runs AS other WHERE other.seq <> runs.seq ORDER BY seq DESC LIMIT 1)",
     ] {
         let world = World::repository();
-        world.hostile(&world.at("x.db"));
+        world.create_hostile_ledger(&world.at("x.db"));
         rusqlite::Connection::open(world.at("x.db")).unwrap().execute_batch(cycle).unwrap();
         for read in READS.iter().chain(&[&["status", "last"][..], &["--all-projects", "status"]]) {
-            let said = world.run(&with(&["--ledger", "../x.db"], read));
+            let said = world.run(&with_ledger(&["--ledger", "../x.db"], read));
             assert!(matches!(said.code, Some(0 | 8)), "{cycle} {read:?}: {:?} {}", said.code, said.err());
         }
     }
@@ -242,9 +242,10 @@ fn same_task_id_is_per_project() {
     fs::create_dir(&other).unwrap();
     let run = ["-q", "--ledger", "../both.db", "run", "--task-id", "T-1", "x", "--", "true"];
     assert_eq!(world.run(&run).code, Some(0));
-    assert_eq!(world.there(&other, &run).code, Some(0));
+    assert_eq!(world.run_in(&other, &run).code, Some(0));
     let tasks = |all: &[&str]| {
-        let status = world.json(&world.project, &[&["--ledger", "../both.db"], all, &["status"]].concat());
+        let status =
+            world.run_json(&world.project, &[&["--ledger", "../both.db"], all, &["status"]].concat());
         let tasks = status["tasks"].as_array().unwrap();
         tasks.iter().map(|task| task["runs"].as_array().unwrap().len()).collect::<Vec<_>>()
     };
@@ -295,7 +296,7 @@ fn replaced_known_ledger_is_detected() {
     ];
     for (name, change) in changes {
         let world = World::repository();
-        let ledger = world.ledger();
+        let ledger = world.ledger_path();
         for text in ["one", "two", "three"] {
             assert_eq!(world.run(&["-q", "compose", "--record", text]).code, Some(0));
             if text == "two" {
@@ -321,7 +322,7 @@ fn replaced_known_ledger_is_detected() {
         // No new ledger took its place, and none does before a person wants it.
         assert_eq!(world.run(&["verify", "--all"]).code, Some(8), "{name}");
         assert_eq!(world.run(&["ledger", "forget"]).code, Some(10));
-        let id = world.json(&world.project, &["ledger", "list"])["ledgers"]
+        let id = world.run_json(&world.project, &["ledger", "list"])["ledgers"]
             .as_array()
             .unwrap()
             .iter()
@@ -340,20 +341,21 @@ fn replaced_known_ledger_is_detected() {
 #[test]
 fn file_replacing_known_ledger_is_foreign() {
     let world = World::repository();
-    let ledger = world.ledger();
+    let ledger = world.ledger_path();
     assert_eq!(world.run(&["-q", "run", "x", "--", "true"]).code, Some(0));
     // The same records, and one more that starts a program.
     let copy = world.at("copy.db");
     fs::copy(&ledger, &copy).unwrap();
     let program = format!("touch {}; exit 1", world.at(STARTED).display());
     let copied = copy.to_str().unwrap();
-    let id = world.json(&world.project, &["ledger", "list"])["ledgers"][0]["id"].as_str().unwrap().to_owned();
+    let id =
+        world.run_json(&world.project, &["ledger", "list"])["ledgers"][0]["id"].as_str().unwrap().to_owned();
     assert_eq!(world.run(&["-q", "--ledger", copied, "ledger", "adopt", "--yes", &id]).code, Some(0));
     world.run(&["-q", "--ledger", copied, "run", "x", "--", "sh", "-c", &program]);
     fs::remove_file(world.at(STARTED)).unwrap();
     fs::rename(&copy, &ledger).unwrap();
     for act in ACTS {
-        let said = world.run(&with(&[], act));
+        let said = world.run(&with_ledger(&[], act));
         assert_eq!(said.code, Some(10), "{act:?}: {}", said.err());
         assert!(!world.has_started(), "{act:?}");
     }
@@ -384,19 +386,19 @@ fn ledger_survives_agent_changes_to_project() {
         let other = world.at("other");
         fs::create_dir(&other).unwrap();
         git_in(&other, &world.at("home"), &["init", "-q"]);
-        assert_eq!(world.there(&other, &["-q", "run", "x", "--", "true"]).code, Some(0));
-        let others = world.ledger_of(&other);
+        assert_eq!(world.run_in(&other, &["-q", "run", "x", "--", "true"]).code, Some(0));
+        let others = world.ledger_path_in(&other);
         assert_eq!(world.run(&["-q", "run", "first", "--", "true"]).code, Some(0));
-        let ledger = world.ledger();
+        let ledger = world.ledger_path();
         world.run(&["-q", "run", "--write", "**", "x", "--", "sh", "-c", agent]);
-        assert_eq!(world.ledger(), ledger, "{agent}");
+        assert_eq!(world.ledger_path(), ledger, "{agent}");
         assert_ne!(others, ledger);
-        assert_eq!((world.runs(&world.project, &[]), world.runs(&other, &[])), (2, 1), "{agent}");
+        assert_eq!((world.count_runs(&world.project, &[]), world.count_runs(&other, &[])), (2, 1), "{agent}");
         let verified = world.run(&["verify", "--all"]);
         assert_eq!(verified.code, Some(0), "{agent}: {}", verified.out());
         // No part of the ledger went into the repository.
         assert!(!world.project.join(".callsheet/ledger.db").exists(), "{agent}");
-        assert_eq!(world.ledger_of(&other), others, "{agent}");
+        assert_eq!(world.ledger_path_in(&other), others, "{agent}");
     }
 }
 
@@ -418,40 +420,40 @@ fn changed_project_id_is_reported_once() {
 fn checkout_identity_selects_its_ledger() {
     let world = World::repository();
     assert_eq!(world.run(&["-q", "compose", "--record", "x"]).code, Some(0));
-    let ledger = world.ledger();
+    let ledger = world.ledger_path();
     world.git(&["worktree", "add", "-q", "../tree"]);
-    assert_eq!(world.ledger_of(&world.at("tree")), ledger);
+    assert_eq!(world.ledger_path_in(&world.at("tree")), ledger);
     let copy = world.at("copied");
     assert!(Command::new("cp").arg("-r").arg(&world.project).arg(&copy).status().unwrap().success());
-    let own = world.ledger_of(&copy);
+    let own = world.ledger_path_in(&copy);
     assert_ne!(own, ledger);
-    assert_eq!((world.ledger_of(&copy), world.ledger()), (own.clone(), ledger.clone()));
+    assert_eq!((world.ledger_path_in(&copy), world.ledger_path()), (own.clone(), ledger.clone()));
     // The project moves, and another one takes its place.
     let moved = world.at("moved");
     fs::rename(&world.project, &moved).unwrap();
-    assert_eq!(world.ledger_of(&moved), ledger);
+    assert_eq!(world.ledger_path_in(&moved), ledger);
     fs::rename(&copy, &world.project).unwrap();
-    assert_eq!(world.ledger(), own);
-    assert_eq!(world.ledger_of(&moved), ledger);
-    assert_eq!((world.runs(&moved, &[]), world.ledger_of(&moved)), (1, ledger));
+    assert_eq!(world.ledger_path(), own);
+    assert_eq!(world.ledger_path_in(&moved), ledger);
+    assert_eq!((world.count_runs(&moved, &[]), world.ledger_path_in(&moved)), (1, ledger));
     // Without git the path counts; creating a repository later changes nothing.
     let plain = world.at("plain");
     fs::create_dir(&plain).unwrap();
-    let lost = world.there(&plain, &["log"]);
+    let lost = world.run_in(&plain, &["log"]);
     assert_eq!(lost.code, Some(4));
     assert!(lost.err().contains("`callsheet ledger list`"), "who moved it is told: {}", lost.err());
-    let before = world.ledger_of(&plain);
+    let before = world.ledger_path_in(&plain);
     git_in(&plain, &world.at("home"), &["init", "-q"]);
-    assert_eq!(world.ledger_of(&plain), before);
+    assert_eq!(world.ledger_path_in(&plain), before);
     // A folder of a repository that is a project of its own has its own ledger.
     fs::create_dir_all(moved.join("sub/.callsheet")).unwrap();
-    let sub = world.ledger_of(&moved.join("sub"));
-    assert_ne!(sub, world.ledger_of(&moved));
+    let sub = world.ledger_path_in(&moved.join("sub"));
+    assert_ne!(sub, world.ledger_path_in(&moved));
     // A directory that pretends to be a worktree of an existing project.
     let liar = world.at("liar");
     fs::create_dir(&liar).unwrap();
     fs::write(liar.join(".git"), format!("gitdir: {}\n", moved.join(".git").display())).unwrap();
-    assert_ne!(world.ledger_of(&liar), world.ledger_of(&moved));
+    assert_ne!(world.ledger_path_in(&liar), world.ledger_path_in(&moved));
 }
 
 #[test]
@@ -494,7 +496,7 @@ fn ledger_in_project_is_watched() {
             fs::create_dir(world.project.join("led")).unwrap();
             let run = |program: &str| {
                 let args = ["-q", "run", "--write", "**", "x", "--", "sh", "-c", program];
-                said(world.command().env("CALLSHEET_LEDGER", "led/l.db").args(args))
+                run_to_end(world.command().env("CALLSHEET_LEDGER", "led/l.db").args(args))
             };
             assert_eq!(run("true").code, Some(0));
             let ended = run(&format!("{agent}{more}"));
@@ -534,8 +536,10 @@ fn ledger_in_project_is_fully_verified() {
             let _ = fs::remove_file(world.project.join(format!("inside.db{end}")));
         }
         fs::write(world.project.join("inside.db"), &whole).unwrap();
-        let id =
-            world.json(&world.project, &["ledger", "list"])["ledgers"][0]["id"].as_str().unwrap().to_owned();
+        let id = world.run_json(&world.project, &["ledger", "list"])["ledgers"][0]["id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         assert_eq!(world.run(&["-q", "ledger", "adopt", "--yes", &id]).code, Some(0));
     }
     assert!(found > pages / 3, "{found} of {pages}");
@@ -545,7 +549,7 @@ fn ledger_in_project_is_fully_verified() {
 #[test]
 fn missing_kept_head_is_damage() {
     let world = World::repository();
-    let ledger = world.ledger();
+    let ledger = world.ledger_path();
     assert_eq!(world.run(&["-q", "compose", "--record", "one"]).code, Some(0));
     let older = fs::read(&ledger).unwrap();
     assert_eq!(world.run(&["-q", "compose", "--record", "two"]).code, Some(0));
@@ -567,8 +571,10 @@ fn missing_kept_head_is_damage() {
         assert_eq!(world.run(&["-q", "compose", "--record", "three"]).code, Some(8), "{name}");
         assert_eq!(world.run(&["-q", "run", "x", "--", "true"]).code, Some(8), "{name}");
         // A person who wants it in this state says so.
-        let id =
-            world.json(&world.project, &["ledger", "list"])["ledgers"][0]["id"].as_str().unwrap().to_owned();
+        let id = world.run_json(&world.project, &["ledger", "list"])["ledgers"][0]["id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         assert_eq!(world.run(&["-q", "ledger", "adopt", "--yes", &id]).code, Some(0), "{name}");
         assert_eq!(world.run(&["verify", "--all"]).code, Some(0), "{name}");
         assert_eq!(world.run(&["-q", "compose", "--record", "three"]).code, Some(0), "{name}");
@@ -580,25 +586,26 @@ fn projects_sharing_ledger_see_own_runs() {
     let world = World::repository();
     let shared = world.at("shared.db");
     world.put("home/.config/callsheet/config.toml", format!("ledger = \"{}\"\n", shared.display()));
-    share_one_ledger(&world, false);
+    assert_projects_share_ledger(&world, false);
 }
 
 #[test]
 fn projects_sharing_server_see_own_runs() {
-    let server = match callsheet_mock::Postgres::start() {
+    let server = match callsheet_testing::Postgres::start() {
         Ok(server) => server,
-        Err(why) => return callsheet_mock::not_tested(&format!("projects on PostgreSQL: {why}")),
+        Err(why) => return callsheet_testing::not_tested(&format!("projects on PostgreSQL: {why}")),
     };
     let world = World::repository();
-    let url = server.database("shared").unwrap();
+    let url = server.create_database("shared").unwrap();
     world.put("home/.config/callsheet/config.toml", format!("ledger = \"{url}\"\n"));
-    share_one_ledger(&world, true);
+    assert_projects_share_ledger(&world, true);
     // Another machine does not know this ledger.
     world.put("else/.config/callsheet/config.toml", format!("ledger = \"{url}\"\n"));
-    let elsewhere = |args: &[&str]| said(world.command().env("HOME", world.at("else")).args(args));
+    let elsewhere = |args: &[&str]| run_to_end(world.command().env("HOME", world.at("else")).args(args));
     assert_eq!(elsewhere(&["-q", "compose", "--record", "x"]).code, Some(10));
     assert_eq!(elsewhere(&["log"]).code, Some(0));
-    let id = world.json(&world.project, &["ledger", "list"])["ledgers"][0]["id"].as_str().unwrap().to_owned();
+    let id =
+        world.run_json(&world.project, &["ledger", "list"])["ledgers"][0]["id"].as_str().unwrap().to_owned();
     assert_eq!(elsewhere(&["-q", "ledger", "adopt", "--yes", &id]).code, Some(0));
     assert_eq!(elsewhere(&["-q", "compose", "--record", "x"]).code, Some(0));
     // Records that the other machine appended are not damage here; a server restored from a backup is.
@@ -620,7 +627,7 @@ fn projects_sharing_server_see_own_runs() {
 }
 
 /// Uses one ledger for two projects with tasks of the same name, and the same flow.
-fn share_one_ledger(world: &World, is_server: bool) {
+fn assert_projects_share_ledger(world: &World, is_server: bool) {
     let other = world.at("other");
     fs::create_dir(&other).unwrap();
     git_in(&other, &world.at("home"), &["init", "-q"]);
@@ -633,21 +640,21 @@ fn share_one_ledger(world: &World, is_server: bool) {
     let evil = format!("touch {started}; exit 1");
     assert_eq!(world.run(&["-q", "run", "--task-id", "T-1", "x", "--", "sh", "-c", "exit 1"]).code, Some(6));
     let theirs =
-        world.there(&other, &["--json", "-q", "run", "--task-id", "T-1", "x", "--", "sh", "-c", &evil]);
+        world.run_in(&other, &["--json", "-q", "run", "--task-id", "T-1", "x", "--", "sh", "-c", &evil]);
     assert_eq!(theirs.code, Some(6));
     let theirs: Value = serde_json::from_slice(&theirs.out).unwrap();
     let theirs = theirs["run"].as_str().unwrap().to_owned();
-    world.there(&other, &["-q", "flow", "start", "sdd", "Add", "--id", "add", "--", "sh", "-c", &evil]);
+    world.run_in(&other, &["-q", "flow", "start", "sdd", "Add", "--id", "add", "--", "sh", "-c", &evil]);
     fs::remove_file(world.at(STARTED)).unwrap();
-    let shown = world.json(&world.project, &["show", &theirs]);
+    let shown = world.run_json(&world.project, &["show", &theirs]);
     assert_eq!(shown["project"], "example.org/team/shop");
     assert!(shown["host"].is_string() && shown["user"].is_string());
-    assert_eq!(world.runs(&world.project, &[]), 1);
-    assert!(world.runs(&world.project, &["--all-projects"]) > 1);
-    assert_eq!(world.json(&world.project, &["show", "last"])["project"], "project");
-    let status = world.json(&world.project, &["status", "T-1"]);
+    assert_eq!(world.count_runs(&world.project, &[]), 1);
+    assert!(world.count_runs(&world.project, &["--all-projects"]) > 1);
+    assert_eq!(world.run_json(&world.project, &["show", "last"])["project"], "project");
+    let status = world.run_json(&world.project, &["status", "T-1"]);
     assert_eq!(status["tasks"][0]["runs"].as_array().unwrap().len(), 1);
-    assert_eq!(world.json(&world.project, &["flow", "list"])["flows"], serde_json::json!([]));
+    assert_eq!(world.run_json(&world.project, &["flow", "list"])["flows"], serde_json::json!([]));
     for (act, code) in [
         (&["retry", "last", "--force"][..], 6),
         (&["retry", &theirs, "--force"], 9),
@@ -661,12 +668,12 @@ fn share_one_ledger(world: &World, is_server: bool) {
         (&["recover"], 0),
         (&["gc", "--keep-last", "0"], 0),
     ] {
-        let said = world.run(&with(&[], act));
+        let said = world.run(&with_ledger(&[], act));
         assert_eq!(said.code, Some(code), "{act:?}: {}", said.err());
         assert!(!world.has_started(), "{act:?}");
     }
-    assert_eq!(world.runs(&world.project, &[]), 0, "retention took its own runs");
-    assert!(world.runs(&other, &[]) > 1);
+    assert_eq!(world.count_runs(&world.project, &[]), 0, "retention took its own runs");
+    assert!(world.count_runs(&other, &[]) > 1);
     let secrets = world.run(&["export", "--all"]).out();
     assert!(!secrets.contains("hunter2"), "a password of `origin` is in no record");
     assert_eq!(world.run(&["-q", "retry", &theirs, "--force", "--all-projects"]).code, Some(6));
@@ -676,7 +683,7 @@ fn share_one_ledger(world: &World, is_server: bool) {
         let db = rusqlite::Connection::open(world.at("shared.db")).unwrap();
         db.execute("UPDATE runs SET project = NULL", []).unwrap();
         drop(db);
-        assert!(world.runs(&world.project, &[]) > 1);
+        assert!(world.count_runs(&world.project, &[]) > 1);
     }
 }
 
@@ -684,12 +691,12 @@ fn share_one_ledger(world: &World, is_server: bool) {
 fn imported_runs_start_nothing() {
     let world = World::repository();
     let evil = world.at("evil.db");
-    world.hostile(&evil);
+    world.create_hostile_ledger(&evil);
     let file = evil.display().to_string();
-    let list = world.json(&world.project, &["--ledger", &file, "log"]);
+    let list = world.run_json(&world.project, &["--ledger", &file, "log"]);
     let runs: Vec<String> =
         list["runs"].as_array().unwrap().iter().map(|run| run["id"].as_str().unwrap().to_owned()).collect();
-    let flows = world.json(&world.project, &["--ledger", &file, "flow", "list"]);
+    let flows = world.run_json(&world.project, &["--ledger", &file, "flow", "list"]);
     let flow = flows["flows"][0]["flow"].as_str().unwrap().to_owned();
     assert_eq!(world.run(&["--ledger", &file, "export", "--all", "--out", "all"]).code, Some(0));
     assert_eq!(world.run(&["--ledger", &file, "export", &runs[0], "--out", "one"]).code, Some(0));
@@ -708,7 +715,7 @@ fn imported_runs_start_nothing() {
         }
         for act in acts {
             let args: Vec<&str> = act.iter().map(String::as_str).collect();
-            let said = world.run(&with(&[], &args));
+            let said = world.run(&with_ledger(&[], &args));
             assert!(matches!(said.code, Some(10 | 4)), "{name} {args:?}: {:?} {}", said.code, said.err());
             assert!(!world.has_started(), "{name} {args:?}");
         }
@@ -729,7 +736,7 @@ fn imported_runs_start_nothing() {
     assert_eq!(world.run(&["verify", "--all"]).code, Some(0));
     // The last run, the task and the flow are the ledger's own.
     assert_eq!(
-        world.json(&world.project, &["status", "T-1"])["tasks"][0]["runs"].as_array().unwrap().len(),
+        world.run_json(&world.project, &["status", "T-1"])["tasks"][0]["runs"].as_array().unwrap().len(),
         1
     );
     assert_eq!(world.run(&["-q", "retry", "last", "--force"]).code, Some(6));
@@ -746,7 +753,7 @@ fn earlier_ledger_is_copied_and_archived() {
     }
     fs::remove_dir_all(world.at("home")).unwrap();
     let log = world.run(&["log"]);
-    let new = world.ledger();
+    let new = world.ledger_path();
     let expected = format!(
         "the ledger was copied from {} to {}; the old file is {}.moved now; type `callsheet ledger adopt` to go on with it\n",
         old.display(),
@@ -762,7 +769,7 @@ fn earlier_ledger_is_copied_and_archived() {
     let id = id.lines().find_map(|line| line.strip_prefix("id        ")).unwrap().to_owned();
     assert_eq!(world.run(&["-q", "ledger", "adopt", "--yes", &id]).code, Some(0));
     assert_eq!(world.run(&["-q", "compose", "--record", "x"]).code, Some(0));
-    assert_eq!(world.runs(&world.project, &[]), 3);
+    assert_eq!(world.count_runs(&world.project, &[]), 3);
     assert_eq!(world.run(&["verify", "--all"]).code, Some(0));
 }
 
@@ -775,7 +782,7 @@ fn unwritable_home_suggests_other_place() {
             Some(home) => command.env("HOME", home),
             None => command.env_remove("HOME"),
         };
-        said(command.args(args))
+        run_to_end(command.args(args))
     };
     // A run needs the state directory besides the ledger, and the error says why.
     let acts: [&[&str]; 6] = [
@@ -830,7 +837,7 @@ fn short_lived_state_directory_is_reported() {
     let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
         return crate::not_tested("a state directory in memory: there is no /dev/shm");
     };
-    let run = |args: &[&str]| said(world.command().env("XDG_STATE_HOME", memory.path()).args(args));
+    let run = |args: &[&str]| run_to_end(world.command().env("XDG_STATE_HOME", memory.path()).args(args));
     let warning = "warning[ledger/short-lived]: ";
     let first = run(&["compose", "--record", "x"]);
     assert_eq!(first.code, Some(0));

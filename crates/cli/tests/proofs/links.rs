@@ -10,7 +10,7 @@ use std::thread;
 
 use callsheet_run::WritableFolder;
 
-use crate::world::{Said, World, said};
+use crate::world::{Said, World, run_to_end};
 
 /// A command and the paths that it writes.
 struct Case {
@@ -66,7 +66,7 @@ fn world() -> World {
 }
 
 /// Returns every file and folder with a description that shows a change.
-fn seen(dir: &Path) -> BTreeMap<PathBuf, String> {
+fn snapshot(dir: &Path) -> BTreeMap<PathBuf, String> {
     let mut all = BTreeMap::new();
     let mut open = vec![dir.to_path_buf()];
     while let Some(path) = open.pop() {
@@ -81,7 +81,7 @@ fn seen(dir: &Path) -> BTreeMap<PathBuf, String> {
     all
 }
 
-fn lead_out(world: &World, path: &Path, way: &str) {
+fn create_outside_link(world: &World, path: &Path, way: &str) {
     if path.is_dir() && !path.is_symlink() {
         fs::remove_dir_all(path).unwrap();
     } else {
@@ -109,14 +109,14 @@ fn lead_out(world: &World, path: &Path, way: &str) {
 }
 
 /// Runs the command with an agent to start, and with a record to export.
-fn carried_out(world: &World, args: &[&str]) -> Said {
+fn run_case(world: &World, args: &[&str]) -> Said {
     if args[0] == "export" {
         world.run(&["compose", "-q", "--record", "--ledger", "../home/l.db", "x"]);
     }
     let path = format!("{}:{}", world.at("bin").display(), std::env::var("PATH").unwrap());
     let mut command = world.command();
     command.env("PATH", path).args(["--ledger", "../home/l.db"]).args(args);
-    said(&mut command)
+    run_to_end(&mut command)
 }
 
 #[test]
@@ -132,25 +132,30 @@ fn writes_do_not_follow_outside_links() {
         places.sort();
         places.dedup();
         let plain = world();
-        let before = seen(&plain.project);
-        carried_out(&plain, args);
-        assert_ne!(seen(&plain.project), before, "{args:?} writes nothing where there is no link");
+        let before = snapshot(&plain.project);
+        run_case(&plain, args);
+        assert_ne!(snapshot(&plain.project), before, "{args:?} writes nothing where there is no link");
         let cases: Vec<(PathBuf, &str)> =
             places.iter().flat_map(|place| WAYS.map(|way| (place.clone(), way))).collect();
-        let done = crate::world::in_parallel(&cases, |part| {
+        let done = crate::world::run_in_parallel(&cases, |part| {
             for (place, way) in part {
                 let world = world();
-                lead_out(&world, &world.project.join(place), way);
-                let before = seen(&world.at("outside"));
-                let said = carried_out(&world, args);
+                create_outside_link(&world, &world.project.join(place), way);
+                let before = snapshot(&world.at("outside"));
+                let said = run_case(&world, args);
                 assert!(said.code.is_some(), "{args:?} {place:?} {way}: {}", said.err());
-                assert_eq!(seen(&world.at("outside")), before, "{args:?} {place:?} {way}: {}", said.err());
+                assert_eq!(
+                    snapshot(&world.at("outside")),
+                    before,
+                    "{args:?} {place:?} {way}: {}",
+                    said.err()
+                );
             }
             part.len()
         });
         tried += done.into_iter().sum::<usize>();
     }
-    crate::figure(&format!("{tried} links that lead out, nothing written there"));
+    crate::print_measurement(&format!("{tried} links that lead out, nothing written there"));
 }
 
 /// A ledger of an older version, in a folder that is a link to another project's folder, stays in its place.
@@ -189,9 +194,9 @@ fn nothing_outside_is_removed() {
     let path = format!("{}:{}", world.at("bin").display(), std::env::var("PATH").unwrap());
     let mut command = world.command();
     command.env("PATH", path).args(["run", "-q", "-a", "claude", "--exclude", "secret/**", "x"]);
-    let said = said(&mut command);
+    let said = run_to_end(&mut command);
     let kept: Vec<PathBuf> =
-        seen(&world.at("outside/dir")).into_keys().filter(|path| path.ends_with("keep")).collect();
+        snapshot(&world.at("outside/dir")).into_keys().filter(|path| path.ends_with("keep")).collect();
     assert_eq!(kept.len(), 1, "{}", said.err());
 }
 
@@ -199,10 +204,10 @@ fn nothing_outside_is_removed() {
 #[test]
 fn swapped_folder_leads_no_write_outside() {
     let world = world();
-    let most = if crate::long() { 100_000 } else { 2_000 };
+    let most = if crate::is_long() { 100_000 } else { 2_000 };
     fs::create_dir_all(world.project.join("dir")).unwrap();
     symlink("../outside/dir", world.project.join("link")).unwrap();
-    let before = seen(&world.at("outside"));
+    let before = snapshot(&world.at("outside"));
     let (stop, swaps) = (AtomicBool::new(false), AtomicUsize::new(0));
     let (mut written, mut refused) = (0, 0);
     let at = |name: &str| world.project.join(name);
@@ -231,8 +236,8 @@ fn swapped_folder_leads_no_write_outside() {
         }
         stop.store(true, Ordering::Relaxed);
     });
-    assert_eq!(seen(&world.at("outside")), before);
-    crate::figure(&format!(
+    assert_eq!(snapshot(&world.at("outside")), before);
+    crate::print_measurement(&format!(
         "{written} files written while their folder was swapped, {refused} attempts refused"
     ));
     assert!(refused > 0);
@@ -296,7 +301,7 @@ const WRITERS: [&str; 16] = [
 
 const ALLOWED: [(&str, &str); 20] = [
     ("cli/src/commands/export.rs", "a file that a person names"),
-    ("cli/src/known.rs", "the user's state directory"),
+    ("cli/src/known_ledger.rs", "the user's state directory"),
     ("cli/src/ledger.rs", "the ledger's own folder"),
     ("cli/src/mcp/install.rs", "the folder of a client's own configuration, in the user's home"),
     ("cli/src/spool.rs", "the user's state directory"),
@@ -310,7 +315,7 @@ const ALLOWED: [(&str, &str); 20] = [
     ("run/src/lanes.rs", "the user's state directory"),
     ("run/src/lock.rs", "the user's state directory"),
     ("run/src/observe/checkout.rs", "a temporary folder of our own"),
-    ("run/src/observe/print.rs", "the user's state directory"),
+    ("run/src/observe/fingerprint.rs", "the user's state directory"),
     ("run/src/read.rs", "options to read with"),
     ("run/src/submission.rs", "the folder of a run in the user's state directory"),
     ("run/src/trace.rs", "the folder of a run in the user's state directory, and a control group"),

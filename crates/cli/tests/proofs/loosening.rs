@@ -5,7 +5,7 @@ use std::fs;
 use callsheet_core::flow::{Flow, find_flow};
 use callsheet_core::library::contract::{Contract, FieldRequirement};
 use callsheet_core::library::layout::Layout;
-use callsheet_core::{Builtin, Library, find_contract, names_in};
+use callsheet_core::{Builtin, Library, find_contract, list_names};
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -40,23 +40,23 @@ impl Numbers {
         (self.0 >> 33) as usize % most
     }
 
-    fn some(&mut self, most: usize) -> Option<usize> {
+    fn maybe_below(&mut self, most: usize) -> Option<usize> {
         let number = self.below(most + 1);
         (number < most).then_some(number)
     }
 
     fn globs(&mut self) -> Option<Vec<usize>> {
-        let bits = self.some(8)?;
+        let bits = self.maybe_below(8)?;
         Some((0..3).filter(|bit| bits >> bit & 1 == 1).collect())
     }
 
-    fn says(&mut self) -> Says {
+    fn next_settings(&mut self) -> Says {
         Says {
-            permit: self.some(3),
-            secrets: self.some(4),
-            timeout: self.some(3),
-            max_cost: self.some(3),
-            max_file_bytes: self.some(3),
+            permit: self.maybe_below(3),
+            secrets: self.maybe_below(4),
+            timeout: self.maybe_below(3),
+            max_cost: self.maybe_below(3),
+            max_file_bytes: self.maybe_below(3),
             write: self.globs(),
             exclude: self.globs(),
         }
@@ -85,7 +85,7 @@ impl Says {
 
 /// Returns the expected value. States the rule independently, for lists that are ordered from strict to
 /// loose.
-fn limit(
+fn expected_limit(
     user: Option<usize>,
     project: Option<usize>,
     hard: Option<usize>,
@@ -108,8 +108,10 @@ fn globs(list: &[usize]) -> Vec<&'static str> {
     list.iter().map(|it| GLOBS[*it]).collect()
 }
 
-fn wanted(user: &Says, project: &Says, hard: &Says, trusted: bool) -> Value {
-    let pick = |of: fn(&Says) -> Option<usize>, usual| limit(of(user), of(project), of(hard), usual, trusted);
+fn expected_settings(user: &Says, project: &Says, hard: &Says, trusted: bool) -> Value {
+    let pick = |of: fn(&Says) -> Option<usize>, usual| {
+        expected_limit(of(user), of(project), of(hard), usual, trusted)
+    };
     let mut exclude: Vec<usize> = match (&user.exclude, &project.exclude) {
         (Some(_), Some(project)) if trusted => project.clone(),
         (user, project) => user.iter().chain(project).flatten().copied().collect(),
@@ -138,7 +140,7 @@ fn wanted(user: &Says, project: &Says, hard: &Says, trusted: bool) -> Value {
     })
 }
 
-fn shown(world: &World) -> Value {
+fn shown_settings(world: &World) -> Value {
     let said = world.run(&["config", "show", "--json"]);
     assert_eq!(said.code, Some(0), "{}", said.err());
     let all: Value = serde_json::from_str(&said.out()).unwrap();
@@ -156,9 +158,10 @@ fn shown(world: &World) -> Value {
 fn project_loosens_limits_only_with_trust() {
     let world = World::new();
     let mut numbers = Numbers(7);
-    let rounds = if crate::long() { 2_000 } else { 60 };
+    let rounds = if crate::is_long() { 2_000 } else { 60 };
     for round in 0..rounds {
-        let (user, project, hard) = (numbers.says(), numbers.says(), numbers.says());
+        let (user, project, hard) =
+            (numbers.next_settings(), numbers.next_settings(), numbers.next_settings());
         world.put(
             "home/.config/callsheet/config.toml",
             format!("{}[hard]\n{}", user.toml(false), hard.toml(true)),
@@ -166,12 +169,12 @@ fn project_loosens_limits_only_with_trust() {
         world.write(".callsheet/config.toml", project.toml(false));
         let _ = fs::remove_dir_all(world.at("home/.local"));
         let about = format!("{round}: {user:?} {project:?} {hard:?}");
-        assert_eq!(shown(&world), wanted(&user, &project, &hard, false), "{about}");
+        assert_eq!(shown_settings(&world), expected_settings(&user, &project, &hard, false), "{about}");
         let trusted = world.run(&["trust", "--yes"]);
         assert_eq!(trusted.code, Some(0), "{about} {}", trusted.err());
-        assert_eq!(shown(&world), wanted(&user, &project, &hard, true), "{about}");
+        assert_eq!(shown_settings(&world), expected_settings(&user, &project, &hard, true), "{about}");
     }
-    crate::figure(&format!("{} configurations, as the rule says", rounds * 2));
+    crate::print_measurement(&format!("{} configurations, as the rule says", rounds * 2));
 }
 
 /// A value that is not applied does not block anything either, and the note says what to type.
@@ -249,13 +252,13 @@ const LAST_VERDICT: &str = "\n[[verdict]]\nname = \"MAJOR_ISSUES\"\n\
 
 fn shipped_flows() -> Vec<(String, Flow)> {
     let (library, layout) = (Library::new(&Builtin), Layout::default());
-    let names = names_in(&Builtin, "flows", &layout);
+    let names = list_names(&Builtin, "flows", &layout);
     names.into_iter().map(|name| (name.clone(), find_flow(&library, &name, &layout).unwrap().1)).collect()
 }
 
 fn shipped_contracts() -> Vec<(String, Contract)> {
     let (library, layout) = (Library::new(&Builtin), Layout::default());
-    let names = names_in(&Builtin, "contracts", &layout);
+    let names = list_names(&Builtin, "contracts", &layout);
     names.into_iter().map(|name| (name.clone(), find_contract(&library, &name, &layout).unwrap().1)).collect()
 }
 
@@ -327,7 +330,7 @@ fn weaker_flow_is_detected() {
         stronger += strong.len();
     }
     assert!(weaker > 100 && stronger > 20, "{weaker} {stronger}");
-    crate::figure(&format!("{weaker} weaker flows known, {stronger} stronger ones let through"));
+    crate::print_measurement(&format!("{weaker} weaker flows known, {stronger} stronger ones let through"));
 }
 
 #[test]
@@ -382,7 +385,7 @@ fn weaker_contract_is_detected() {
         weaker += weak.len();
     }
     assert!(weaker > 50, "{weaker}");
-    crate::figure(&format!("{weaker} weaker contracts known"));
+    crate::print_measurement(&format!("{weaker} weaker contracts known"));
 }
 
 /// Uses the program: a weaker file needs trust, a stronger one is announced.

@@ -35,22 +35,22 @@ mod verifying;
 mod world;
 
 /// Returns whether the long forms were requested.
-fn long() -> bool {
+fn is_long() -> bool {
     std::env::var_os("CALLSHEET_LONG").is_some()
 }
 
 /// Prints a line that `./test` repeats at its end.
 fn not_tested(what: &str) {
-    tell(&format!("NOT TESTED: {what}"));
+    print_line(&format!("NOT TESTED: {what}"));
 }
 
 /// Prints a measurement. Times are reported and not judged: the speed and load of a machine are not
 /// properties of callsheet.
-fn figure(what: &str) {
-    tell(&format!("MEASURED: {what}"));
+fn print_measurement(what: &str) {
+    print_line(&format!("MEASURED: {what}"));
 }
 
 /// Writes to standard error directly: the test runner would capture the output of `eprintln`.
-fn tell(line: &str) {
+fn print_line(line: &str) {
     std::io::stderr().write_all(format!("\n{line}\n").as_bytes()).unwrap();
 }

@@ -32,12 +32,12 @@ pub(crate) const ENDLESS: u64 = 60;
 const MOST: u64 = 4 << 30;
 
 /// Runs `command` with empty standard input.
-pub(crate) fn measured(command: &Command) -> Measured {
-    measured_within(command, ENDLESS)
+pub(crate) fn measure(command: &Command) -> Measured {
+    measure_within(command, ENDLESS)
 }
 
 /// Runs `command` and kills it after `seconds` of processor time.
-pub(crate) fn measured_within(command: &Command, seconds: u64) -> Measured {
+pub(crate) fn measure_within(command: &Command, seconds: u64) -> Measured {
     let dir = tempfile::tempdir().unwrap();
     let text = |word: &std::ffi::OsStr| word.to_str().unwrap().to_owned();
     let order = json!({
@@ -103,7 +103,7 @@ fn measurement_reflects_memory_and_time() {
     let shell = |script: &str| {
         let mut command = Command::new("bash");
         command.args(["-c", script]).current_dir("/").env("PATH", std::env::var("PATH").unwrap());
-        measured(&command)
+        measure(&command)
     };
     let small = shell("exit 3");
     assert_eq!((small.code, small.out_bytes), (Some(3), 0));

@@ -8,15 +8,15 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::measure::{Measured, measured};
-use crate::world::{World, said};
+use crate::measure::{Measured, measure};
+use crate::world::{World, run_to_end};
 
 const MOST_MEMORY: u64 = 256 << 20;
 const PASS: &str = "<review>PASS</review>";
 const MAJOR: &str = "<review>MAJOR_ISSUES</review>";
 
 /// Writes a program of this name that prints a file.
-fn agent(world: &World, name: &str, file: &Path) {
+fn write_agent(world: &World, name: &str, file: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     let program = world.put(&format!("bin/{name}"), format!("#!/bin/sh\nexec cat '{}'\n", file.display()));
     fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
@@ -30,24 +30,24 @@ fn command(world: &World) -> Command {
 }
 
 /// Returns the outcome that `callsheet read` reports.
-fn by_read(world: &World, agent: &str, file: &Path) -> Value {
+fn reply_from_read(world: &World, agent: &str, file: &Path) -> Value {
     let mut shell = Command::new("sh");
     let script = "exec \"$0\" --json read -p review -a \"$1\" < \"$2\"";
     shell.args(["-c", script, env!("CARGO_BIN_EXE_callsheet"), agent]).arg(file);
     shell.current_dir(&world.project).env_clear().env("HOME", world.at("home"));
-    let said = said(shell.env("PATH", std::env::var("PATH").unwrap()));
+    let said = run_to_end(shell.env("PATH", std::env::var("PATH").unwrap()));
     serde_json::from_slice(&said.out).unwrap_or_else(|error| unreachable!("{error}: {}", said.err()))
 }
 
 /// Returns the reply that `callsheet run` reports.
-fn by_run(world: &World, name: &str, file: &Path) -> Value {
+fn reply_from_run(world: &World, name: &str, file: &Path) -> Value {
     let mut run = command(world);
     run.args(["--json", "-q", "run", "-p", "review", "--missing", "empty"]);
     let said = match name {
-        "base" => said(run.args(["look", "--", "cat"]).arg(file)),
+        "base" => run_to_end(run.args(["look", "--", "cat"]).arg(file)),
         name => {
-            agent(world, name, file);
-            said(run.args(["-a", name, "look"]))
+            write_agent(world, name, file);
+            run_to_end(run.args(["-a", name, "look"]))
         }
     };
     let result: Value =
@@ -55,11 +55,11 @@ fn by_run(world: &World, name: &str, file: &Path) -> Value {
     result["reply"].clone()
 }
 
-fn codes(reply: &Value) -> Vec<&str> {
+fn problem_codes(reply: &Value) -> Vec<&str> {
     reply["problems"].as_array().unwrap().iter().map(|problem| problem["code"].as_str().unwrap()).collect()
 }
 
-fn claude(texts: &[&str]) -> String {
+fn claude_stream(texts: &[&str]) -> String {
     let mut out = json!({"type":"system","subtype":"init"}).to_string() + "\n";
     for (number, text) in texts.iter().enumerate() {
         let message = json!({"id":format!("m{number}"),"content":[{"type":"text","text":text}]});
@@ -74,7 +74,7 @@ fn claude(texts: &[&str]) -> String {
 
 #[test]
 fn read_and_run_give_same_outcome() {
-    let rounds = if crate::long() { 1_000 } else { 12 };
+    let rounds = if crate::is_long() { 1_000 } else { 12 };
     let world = World::new();
     let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
     let mut below = |end: usize| {
@@ -107,7 +107,7 @@ fn read_and_run_give_same_outcome() {
         let mut output = Vec::new();
         match round % 4 {
             0 => {
-                output.extend(claude(&["First.", PASS]).bytes());
+                output.extend(claude_stream(&["First.", PASS]).bytes());
                 let at = below(output.len());
                 match below(3) {
                     0 => output[at] = b"{}\"\\\n\0"[below(6)],
@@ -115,15 +115,15 @@ fn read_and_run_give_same_outcome() {
                     _ => {}
                 }
             }
-            1 => output.extend(claude(&["First.", [PASS, MAJOR][below(2)]]).bytes()),
+            1 => output.extend(claude_stream(&["First.", [PASS, MAJOR][below(2)]]).bytes()),
             2 => output.extend(format!("Seen.\n\n{}\n", [PASS, MAJOR][round / 4 % 2]).bytes()),
             _ => (0..1 + below(8)).for_each(|_| output.extend(pieces[below(pieces.len())])),
         }
         let file = world.put("output", &output);
         for agent in ["base", "claude"] {
-            let (read, run) = (by_read(&world, agent, &file), by_run(&world, agent, &file));
-            let both =
-                [&read, &run].map(|reply| (reply["outcome"].clone(), reply["verdict"].clone(), codes(reply)));
+            let (read, run) = (reply_from_read(&world, agent, &file), reply_from_run(&world, agent, &file));
+            let both = [&read, &run]
+                .map(|reply| (reply["outcome"].clone(), reply["verdict"].clone(), problem_codes(reply)));
             assert_eq!(both[0], both[1], "{agent}: {}", String::from_utf8_lossy(&output));
             outcomes.insert(read["outcome"].to_string());
         }
@@ -144,19 +144,22 @@ fn cuts_and_gaps_create_no_line() {
         ("the middle of much", middle, "major_issues", "too_long"),
     ] {
         let file = world.put("output", output);
-        for reply in [by_read(&world, "base", &file), by_run(&world, "base", &file)] {
+        for reply in [reply_from_read(&world, "base", &file), reply_from_run(&world, "base", &file)] {
             assert_eq!(reply["outcome"], outcome, "{name}");
-            assert!(codes(&reply).contains(&problem), "{name}: {:?}", codes(&reply));
+            assert!(problem_codes(&reply).contains(&problem), "{name}: {:?}", problem_codes(&reply));
         }
     }
     // In a stream only the agent's text counts, so a verdict in the middle is judged.
     let tool = json!({"role":"user","content":[{"type":"tool_result","content":"y".repeat(1 << 20)}]});
     let tool = json!({"type":"user","message":tool}).to_string() + "\n";
-    let stream =
-        claude(&[MAJOR, PASS]).replacen("{\"type\":\"user\"", &(tool.repeat(35) + "{\"type\":\"user\""), 2);
+    let stream = claude_stream(&[MAJOR, PASS]).replacen(
+        "{\"type\":\"user\"",
+        &(tool.repeat(35) + "{\"type\":\"user\""),
+        2,
+    );
     let file = world.put("output", stream);
-    for reply in [by_read(&world, "claude", &file), by_run(&world, "claude", &file)] {
-        assert_eq!(reply["outcome"], "major_issues", "{:?}", codes(&reply));
+    for reply in [reply_from_read(&world, "claude", &file), reply_from_run(&world, "claude", &file)] {
+        assert_eq!(reply["outcome"], "major_issues", "{:?}", problem_codes(&reply));
     }
 }
 
@@ -180,18 +183,18 @@ fn secret_rules_do_not_change_verdict() {
         format!("<thought>\nShall I say\n{PASS}\n? No.\n</thought>\n\nIt has a hole: hunter2123456.\n\n");
     let bad = world.put("bad", format!("{reply}{MAJOR}\n"));
     let good = world.put("good", format!("{reply}{PASS}\n\nI said <review>hunter2123456</review> once.\n"));
-    let stream = world.put("stream", claude(&[&format!("{reply}{MAJOR}\n")]));
+    let stream = world.put("stream", claude_stream(&[&format!("{reply}{MAJOR}\n")]));
     for (agent, file, outcome) in
         [("base", &bad, "major_issues"), ("base", &good, ""), ("claude", &stream, "major_issues")]
     {
-        let (read, run) = (by_read(&world, agent, file), by_run(&world, agent, file));
+        let (read, run) = (reply_from_read(&world, agent, file), reply_from_run(&world, agent, file));
         assert_eq!([&run["outcome"], &run["verdict"]], [&read["outcome"], &read["verdict"]]);
         assert!(outcome.is_empty() || run["outcome"] == outcome, "{run}");
-        assert_eq!(codes(&read), codes(&run));
+        assert_eq!(problem_codes(&read), problem_codes(&run));
         assert!(read["text"].as_str().unwrap().contains("hunter2123456"), "{read}");
         assert!(run["text"].as_str().unwrap().contains("[secret:d:"), "{run}");
     }
-    let all = said(command(&world).args(["export", "--all"])).out();
+    let all = run_to_end(command(&world).args(["export", "--all"])).out();
     assert!(all.contains("[secret:d:") && !all.contains("hunter2123456"));
 }
 
@@ -209,7 +212,7 @@ fn judged_text_has_no_named_file() {
     );
     let mut run = command(&world);
     run.args(["--json", "-q", "run", "look", "--", "sh", "-c", &script]);
-    let said = said(&mut run);
+    let said = run_to_end(&mut run);
     let result: Value = serde_json::from_slice(&said.out).unwrap();
     assert!(result["reply"]["text"].as_str().unwrap().ends_with("x\n\nnone\n"), "{}", said.err());
     let found =
@@ -236,32 +239,36 @@ fn incomplete_recovered_output_is_doubtful() {
         );
         let mut run = command(&world);
         run.args(["-q", "run", "-p", "review", "--missing", "empty", "look", "--", "sh", "-c", &script]);
-        assert_eq!(said(&mut run).code, None, "{name}");
-        let recovered = said(command(&world).args(["--json", "recover"]));
+        assert_eq!(run_to_end(&mut run).code, None, "{name}");
+        let recovered = run_to_end(command(&world).args(["--json", "recover"]));
         let told: Value = serde_json::from_slice(&recovered.out).unwrap();
         let reply = &told["recovered"][0]["reply"];
         assert_eq!(reply["outcome"], outcome, "{name}: {told}");
         assert_eq!(
-            codes(reply).contains(&"output_incomplete"),
+            problem_codes(reply).contains(&"output_incomplete"),
             outcome != "pass",
             "{name}: {:?}",
-            codes(reply)
+            problem_codes(reply)
         );
     }
 }
 
-fn within(name: &str, found: &Measured, code: i32) {
-    crate::figure(&format!("{name}: {} MiB, {:.1?} of processor time", found.peak >> 20, found.time));
+fn assert_within_limits(name: &str, found: &Measured, code: i32) {
+    crate::print_measurement(&format!(
+        "{name}: {} MiB, {:.1?} of processor time",
+        found.peak >> 20,
+        found.time
+    ));
     assert_eq!(found.code, Some(code), "{name}: {}", found.err);
     assert!(found.peak <= MOST_MEMORY, "{name}: {} MiB", found.peak >> 20);
 }
 
-fn shell(world: &World, script: &str) -> Measured {
+fn measure_shell(world: &World, script: &str) -> Measured {
     let path = format!("{}:{}", world.at("bin").display(), std::env::var("PATH").unwrap());
     let mut shell = Command::new("bash");
     shell.args(["-c", script, env!("CARGO_BIN_EXE_callsheet")]).current_dir(&world.project);
     shell.env("HOME", world.at("home")).env("XDG_STATE_HOME", world.at("state")).env("PATH", path);
-    measured(&shell)
+    measure(&shell)
 }
 
 /// Sources of bytes: a name and the command that prints them.
@@ -274,11 +281,11 @@ const SOURCES: [(&str, &str); 3] = [
 #[test]
 fn large_run_output_uses_bounded_memory() {
     let world = World::new();
-    let (size, sources) = if crate::long() { ("300000000", 3) } else { ("100000000", 2) };
+    let (size, sources) = if crate::is_long() { ("300000000", 3) } else { ("100000000", 2) };
     for (name, source) in &SOURCES[..sources] {
         let source = source.replace("SIZE", size).replace('\\', "\\\\");
         let run = format!("exec \"$0\" -q run look -- sh -c \"{source}\"");
-        within(&format!("run of {size} bytes, {name}"), &shell(&world, &run), 0);
+        assert_within_limits(&format!("run of {size} bytes, {name}"), &measure_shell(&world, &run), 0);
     }
 }
 
@@ -288,7 +295,7 @@ fn large_replies_use_bounded_memory() {
     for (name, source) in SOURCES {
         let source = source.replace("SIZE", "300000000");
         let read = format!("{source} | \"$0\" read -p review >/dev/null");
-        within(&format!("read of 300000000 bytes, {name}"), &shell(&world, &read), 1);
+        assert_within_limits(&format!("read of 300000000 bytes, {name}"), &measure_shell(&world, &read), 1);
     }
     let file = world.at("output");
     let mut out = std::io::BufWriter::new(File::create(&file).unwrap());
@@ -296,7 +303,7 @@ fn large_replies_use_bounded_memory() {
     (0..3_000).for_each(|_| out.write_all(line.as_bytes()).unwrap());
     out.flush().unwrap();
     let read = format!("\"$0\" --json read -p review < '{}' >/dev/null", file.display());
-    within("read of a file of 300 MB, as JSON", &shell(&world, &read), 1);
+    assert_within_limits("read of a file of 300 MB, as JSON", &measure_shell(&world, &read), 1);
 }
 
 #[test]
@@ -309,14 +316,14 @@ fn large_streams_use_bounded_memory() {
             (0..*times).for_each(|_| out.write_all(part.as_bytes()).unwrap());
         }
         out.flush().unwrap();
-        agent(&world, "claude", &file);
+        write_agent(&world, "claude", &file);
         let run = "exec \"$0\" -q run -a claude -p review --missing empty look >/dev/null";
-        within(&format!("run, {name}"), &shell(&world, run), code);
+        assert_within_limits(&format!("run, {name}"), &measure_shell(&world, run), code);
         let read = format!("\"$0\" --json read -a claude -p review < '{}' >/dev/null", file.display());
-        within(&format!("read, {name}"), &shell(&world, &read), code);
+        assert_within_limits(&format!("read, {name}"), &measure_shell(&world, &read), code);
     };
     let begin = "{\"type\":\"system\",\"subtype\":\"init\"}\n";
-    let end = claude(&[PASS]).split_once('\n').unwrap().1.to_owned();
+    let end = claude_stream(&[PASS]).split_once('\n').unwrap().1.to_owned();
     let tool = "{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"content\":\"";
     let text =
         "{\"type\":\"assistant\",\"message\":{\"id\":\"x\",\"content\":[{\"type\":\"text\",\"text\":\"";
@@ -327,7 +334,7 @@ fn large_streams_use_bounded_memory() {
         0,
     );
     let results = format!("{tool}{}\"}}]}}}}\n", kilobyte.repeat(1000));
-    if crate::long() {
+    if crate::is_long() {
         check("a hundred results of a tool of 1 MB", &[(begin, 1), (&results, 100), (&end, 1)], 0);
     }
     let escaped = format!("{}\\u00e9\\n", &kilobyte[..990]);

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use callsheet_core::secrets::{mask_address, mask_address_in};
 
-use crate::world::{World, said};
-use crate::{long, not_tested};
+use crate::world::{World, run_to_end};
+use crate::{is_long, not_tested};
 
 /// Text that is part of every password and of nothing else.
 const CORE: &str = "zq9Xv7";
@@ -20,7 +20,7 @@ impl Choices {
         usize::try_from(self.0 >> 33).unwrap() % most
     }
 
-    fn of<'a>(&mut self, items: &[&'a str]) -> &'a str {
+    fn pick<'a>(&mut self, items: &[&'a str]) -> &'a str {
         items[self.next(items.len())]
     }
 }
@@ -33,45 +33,46 @@ const PARTS: [&str; 22] = [
 /// Characters that must be encoded in a URL, which people forget.
 const RAW: [&str; 6] = ["/", "?", "#", "@", ":", "%"];
 
-fn password(choices: &mut Choices, parts: &[&str]) -> String {
+fn generate_password(choices: &mut Choices, parts: &[&str]) -> String {
     let mut password = String::new();
     for _ in 0..choices.next(4) {
-        password += choices.of(parts);
+        password += choices.pick(parts);
     }
     password += CORE;
     for _ in 0..choices.next(4) {
-        password += choices.of(parts);
+        password += choices.pick(parts);
     }
     password
 }
 
 /// Generates an address with a password in one of the possible places.
-fn address(choices: &mut Choices) -> String {
+fn generate_address(choices: &mut Choices) -> String {
     let (plain, raw) = (PARTS.to_vec(), [&PARTS[..], &RAW[..]].concat());
-    let scheme = choices.of(&["postgres", "postgresql"]);
-    let host = choices.of(&["h", "db.example.org:5432", "[::1]:5432", "a:1,b:2", "%2Fvar%2Frun"]);
-    let before = choices.of(&["", "sslmode=disable&", "user=me&application_name=x&", "options=-c%20a%3Db&"]);
-    let after = choices.of(&["", "&sslmode=require", "&connect_timeout=3&user=me"]);
-    let key = choices.of(&["password", "sslpassword", "PASSWORD", "passWord", "%70assword", "pass%77ord"]);
+    let scheme = choices.pick(&["postgres", "postgresql"]);
+    let host = choices.pick(&["h", "db.example.org:5432", "[::1]:5432", "a:1,b:2", "%2Fvar%2Frun"]);
+    let before =
+        choices.pick(&["", "sslmode=disable&", "user=me&application_name=x&", "options=-c%20a%3Db&"]);
+    let after = choices.pick(&["", "&sslmode=require", "&connect_timeout=3&user=me"]);
+    let key = choices.pick(&["password", "sslpassword", "PASSWORD", "passWord", "%70assword", "pass%77ord"]);
     match choices.next(6) {
-        0 => format!("{scheme}://u:{}@{host}/db", password(choices, &raw)),
-        1 => format!("{scheme}://:{}@{host}/db?sslmode=disable", password(choices, &plain)),
-        2 => format!("{scheme}://u@{host}/db?{before}{key}={}{after}", password(choices, &plain)),
+        0 => format!("{scheme}://u:{}@{host}/db", generate_password(choices, &raw)),
+        1 => format!("{scheme}://:{}@{host}/db?sslmode=disable", generate_password(choices, &plain)),
+        2 => format!("{scheme}://u@{host}/db?{before}{key}={}{after}", generate_password(choices, &plain)),
         3 => {
-            let first = password(choices, &plain);
-            format!("{scheme}://u:{first}@{host}/db?{key}={}{after}", password(choices, &plain))
+            let first = generate_password(choices, &plain);
+            format!("{scheme}://u:{first}@{host}/db?{key}={}{after}", generate_password(choices, &plain))
         }
-        4 => format!("host=h {key}={} dbname=d user=u", password(choices, &plain)),
-        _ => format!("host=h {key} = '{} {}' dbname=d", password(choices, &plain), CORE),
+        4 => format!("host=h {key}={} dbname=d user=u", generate_password(choices, &plain)),
+        _ => format!("host=h {key} = '{} {}' dbname=d", generate_password(choices, &plain), CORE),
     }
 }
 
 #[test]
 fn generated_addresses_show_no_password() {
-    let count = if long() { 1_000_000 } else { 20_000 };
+    let count = if is_long() { 1_000_000 } else { 20_000 };
     let mut choices = Choices(1);
     for _ in 0..count {
-        let address = address(&mut choices);
+        let address = generate_address(&mut choices);
         assert!(address.contains(CORE));
         let shown = mask_address(&address);
         assert!(!shown.contains(CORE), "{address}: {shown}");
@@ -89,7 +90,7 @@ fn commands_show_no_password() {
     let mut choices = Choices(2);
     let world = World::new();
     for number in 0..12 {
-        let address = address(&mut choices);
+        let address = generate_address(&mut choices);
         // Nothing listens at this address, so the errors of the driver are shown as well.
         let address = address.replace("db.example.org:5432", "127.0.0.1:1").replace("//h", "//127.0.0.1:1");
         let of_project = format!("ledger = {address:?}\n");
@@ -110,7 +111,7 @@ fn commands_show_no_password() {
                 1 => drop(command.env("CALLSHEET_LEDGER", &address).args(args)),
                 _ => drop(command.arg("--ledger").arg(&address).args(args)),
             }
-            let said = said(&mut command);
+            let said = run_to_end(&mut command);
             let shown = format!("{}{}", said.out(), said.err());
             assert!(!shown.contains(CORE), "{address} {args:?}: {shown}");
         }
@@ -144,7 +145,7 @@ fn libpq_options_are_not_file_name() {
                 } else {
                     command.env("CALLSHEET_LEDGER", address);
                 }
-                let said = said(command.args(args));
+                let said = run_to_end(command.args(args));
                 let shown = format!("{}{}", said.out(), said.err());
                 assert_eq!(said.code, Some(2), "{address} {args:?}: {shown}");
                 assert!(!shown.contains(CORE), "{address} {args:?}: {shown}");
@@ -187,7 +188,8 @@ fn mistakes_show_no_password() {
 fn doctor_checks_configured_ledger() {
     let world = World::new();
     let row = |args: &[&str]| -> (Option<i32>, String, String) {
-        let said = said(world.command().env("PATH", "/usr/bin:/bin").args(args).args(["--json", "doctor"]));
+        let said =
+            run_to_end(world.command().env("PATH", "/usr/bin:/bin").args(args).args(["--json", "doctor"]));
         assert!(!said.out().contains(CORE) && !said.err().contains(CORE), "{}{}", said.out(), said.err());
         let rows: serde_json::Value = serde_json::from_slice(&said.out).unwrap();
         let row = rows.as_array().unwrap().iter().find(|row| row["name"] == "ledger").unwrap().clone();
@@ -233,11 +235,11 @@ fn programs_get_no_password() {
     let script = world.at("look.sh").display().to_string();
     let mut command = world.command();
     command.env("CALLSHEET_LEDGER", &ledger).args(["--json", "-q", "run", "-r", "run"]);
-    let said = said(command.args(["--check", &format!("look=sh {script}"), "x", "--", "sh", &script]));
+    let said = run_to_end(command.args(["--check", &format!("look=sh {script}"), "x", "--", "sh", &script]));
     assert_eq!(said.code, Some(0), "{} {}", said.out(), said.err());
     let mut show = world.command();
     show.env("CALLSHEET_LEDGER", &ledger).args(["show", "last", "--records", "--json"]);
-    let records = crate::world::said(&mut show).out();
+    let records = crate::world::run_to_end(&mut show).out();
     assert!(records.matches("looked").count() >= 2, "{records}");
     assert!(!records.contains(CORE), "{records}");
     if Command::new("tmux").arg("-V").output().is_err() {
@@ -258,11 +260,11 @@ fn programs_get_no_password() {
         .env("CALLSHEET_LEDGER", &ledger)
         .env("TMUX_TMPDIR", world.at(""))
         .args(["-q", "run", "-a", "shell"]);
-    let typed = crate::world::said(command.args(["--terminal", "x"]));
+    let typed = crate::world::run_to_end(command.args(["--terminal", "x"]));
     assert_eq!(typed.code, Some(0), "{} {}", typed.out(), typed.err());
     let mut stop = world.command();
     stop.env("CALLSHEET_LEDGER", &ledger).env("TMUX_TMPDIR", world.at("")).args(["stop", "last"]);
-    assert_eq!(crate::world::said(&mut stop).code, Some(0));
+    assert_eq!(crate::world::run_to_end(&mut stop).code, Some(0));
     let seen = fs::read_to_string(&out).unwrap();
     assert!(seen.contains("looked") && !seen.contains(CORE), "{seen}");
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::world::{CANARY, Said, World, in_parallel};
+use crate::world::{CANARY, Said, World, run_in_parallel};
 
 /// A text in the files that may be read.
 const INSIDE: &str = "INSIDE-fine";
@@ -82,7 +82,7 @@ impl Scene {
         Self { world, watch, _socket }
     }
 
-    fn ask(&self, request: &Value) -> Said {
+    fn compose(&self, request: &Value) -> Said {
         let file = self.world.write("request.json", request.to_string());
         self.world.run(&["compose", "--request", file.to_str().unwrap()])
     }
@@ -105,7 +105,7 @@ impl Watch {
     }
 
     /// Returns whether anything outside was accessed since the last call.
-    fn saw_something(&self) -> bool {
+    fn has_seen_access(&self) -> bool {
         let mut any = false;
         while self.0.read_events().is_ok_and(|events| !events.is_empty()) {
             any = true;
@@ -129,7 +129,7 @@ impl Watch {
 }
 
 /// Returns known ways out of a project, and ways that only look like one.
-fn paths(world: &World) -> Vec<String> {
+fn hostile_paths(world: &World) -> Vec<String> {
     let outside = world.at("outside").to_str().unwrap().to_owned();
     let project = world.project.to_str().unwrap().to_owned();
     let canary = format!("{outside}/canary.md");
@@ -187,58 +187,59 @@ type Naming<S> = fn(&Scene, &str) -> S;
 /// there at all.
 const CONFINED: [(&str, Naming<Option<Said>>); 12] = [
     ("include, by a value", |scene, path| {
-        Some(scene.ask(&json!({ "recipe": "staged", "role": "value", "values": { "p": path } })))
+        Some(scene.compose(&json!({ "recipe": "staged", "role": "value", "values": { "p": path } })))
     }),
     ("optional include, by a value", |scene, path| {
-        Some(scene.ask(
+        Some(scene.compose(
             &json!({ "recipe": "staged", "role": "optional", "values": { "p": path }, "instructions": "x" }),
         ))
     }),
     ("include, in the template", |scene, path| {
         let template = format!("[[include:{path}]]\n[[include-optional:{path}]]");
         scene.world.write(".callsheet/templates/agents/literal.md", template);
-        Some(scene.ask(&json!({ "recipe": "staged", "role": "literal", "instructions": "x" })))
+        Some(scene.compose(&json!({ "recipe": "staged", "role": "literal", "instructions": "x" })))
     }),
     ("document of a request", |scene, path| {
         let documents = json!([{ "path": path }, { "type": "artifact", "path": path }]);
-        Some(scene.ask(
+        Some(scene.compose(
             &json!({ "recipe": "unified", "phase": "plan", "instructions": "x", "documents": documents }),
         ))
     }),
     ("session of a request", |scene, path| {
         Some(
-            scene
-                .ask(&json!({ "recipe": "staged", "role": "session", "instructions": "x", "session": path })),
+            scene.compose(
+                &json!({ "recipe": "staged", "role": "session", "instructions": "x", "session": path }),
+            ),
         )
     }),
     ("path to read first", |scene, path| {
-        Some(scene.ask(&json!({ "recipe": "run", "instructions": "x", "read_first": [path] })))
+        Some(scene.compose(&json!({ "recipe": "run", "instructions": "x", "read_first": [path] })))
     }),
     ("role, phase, command, agent", |scene, path| {
         let request = json!({ "recipe": "staged", "instructions": "x", "missing": "empty" });
         let with = |fields: &[&str]| {
             let mut request = request.clone();
             fields.iter().for_each(|field| request[*field] = path.into());
-            scene.ask(&request)
+            scene.compose(&request)
         };
         let fields = ["role", "phase", "command", "agent"];
         // An invalid name is refused in every field; a valid name gets as far as a search.
         let alone = fields.iter().filter(|_| callsheet_core::is_name(path)).map(|field| with(&[field]));
         alone
             .chain([with(&fields)])
-            .find(|said| said.leaks() || said.code.is_none_or(|code| code > 4))
+            .find(|said| said.has_leak() || said.code.is_none_or(|code| code > 4))
             .or_else(|| Some(with(&fields)))
     }),
-    ("recipe", |scene, path| Some(scene.ask(&json!({ "recipe": path, "instructions": "x" })))),
+    ("recipe", |scene, path| Some(scene.compose(&json!({ "recipe": path, "instructions": "x" })))),
     ("fragment", |scene, path| {
         let template = format!("[[shared:{path}]] {{{{> {path}}}}}");
         scene.world.write(".callsheet/templates/agents/fragment.md", &template);
         scene.world.write(".callsheet/templates/identity/fragment.md", &template);
-        let brackets = scene.ask(&json!({ "recipe": "staged", "role": "fragment", "missing": "empty" }));
-        if brackets.leaks() {
+        let brackets = scene.compose(&json!({ "recipe": "staged", "role": "fragment", "missing": "empty" }));
+        if brackets.has_leak() {
             return Some(brackets);
         }
-        Some(scene.ask(&json!({ "recipe": "layers", "role": "fragment", "missing": "empty" })))
+        Some(scene.compose(&json!({ "recipe": "layers", "role": "fragment", "missing": "empty" })))
     }),
     ("template and wording of a recipe", |scene, path| {
         let quoted = Value::from(path).to_string();
@@ -248,7 +249,7 @@ const CONFINED: [(&str, Naming<Option<Said>>); 12] = [
              [derive.task]\nfrom = \"task\"\neach = {quoted}\nwrap = {quoted}\n"
         );
         scene.world.write(".callsheet/recipes/own.toml", recipe);
-        let said = scene.ask(&json!({ "recipe": "own", "instructions": "x", "task": { "title": "t" } }));
+        let said = scene.compose(&json!({ "recipe": "own", "instructions": "x", "task": { "title": "t" } }));
         fs::remove_file(scene.world.project.join(".callsheet/recipes/own.toml")).unwrap();
         Some(said)
     }),
@@ -258,7 +259,7 @@ const CONFINED: [(&str, Naming<Option<Said>>); 12] = [
             format!("[layout]\ntemplates = [{quoted}]\nprompts = {quoted}\nproject_context = {quoted}\n");
         scene.world.write(".callsheet/config.toml", config);
         let said = scene
-            .ask(&json!({ "recipe": "unified", "phase": "plan", "role": "canary", "instructions": "x" }));
+            .compose(&json!({ "recipe": "unified", "phase": "plan", "role": "canary", "instructions": "x" }));
         fs::remove_file(scene.world.project.join(".callsheet/config.toml")).unwrap();
         Some(said)
     }),
@@ -269,10 +270,10 @@ const CONFINED: [(&str, Naming<Option<Said>>); 12] = [
         // All four commands search for the name in the same way: in the short form each path is tried with
         // one of them.
         let commands = ["show", "where", "diff", "eject"];
-        let share = if crate::long() { &commands[..] } else { &commands[path.len() % 4..][..1] };
+        let share = if crate::is_long() { &commands[..] } else { &commands[path.len() % 4..][..1] };
         let mut all = share.iter().map(|command| scene.world.run(&["templates", command, "--", path]));
         let first = all.next();
-        all.find(Said::leaks).or(first)
+        all.find(Said::has_leak).or(first)
     }),
 ];
 
@@ -300,9 +301,9 @@ const OUTRIGHT: [(&str, Naming<Said>); 4] = [
 ];
 
 /// Returns an objection to the handling of a path, if there is one.
-fn verdict(place: &str, path: &str, said: &Said, opened: bool) -> Option<String> {
+fn find_objection(place: &str, path: &str, said: &Said, opened: bool) -> Option<String> {
     let shown: String = path.chars().take(80).collect();
-    if said.leaks() {
+    if said.has_leak() {
         Some(format!("{place}: {shown:?} shows what stands outside"))
     } else if opened {
         Some(format!("{place}: {shown:?} opens something outside"))
@@ -315,17 +316,17 @@ fn verdict(place: &str, path: &str, said: &Said, opened: bool) -> Option<String>
 
 #[test]
 fn hostile_paths_lead_nowhere() {
-    let number = paths(&World::new()).len();
+    let number = hostile_paths(&World::new()).len();
     assert!(number >= 200, "only {number} paths");
     let numbers: Vec<usize> = (0..number).collect();
-    let wrong: Vec<String> = in_parallel(&numbers, |share| {
+    let wrong: Vec<String> = run_in_parallel(&numbers, |share| {
         let scene = Scene::new();
-        let paths = paths(&scene.world);
+        let paths = hostile_paths(&scene.world);
         let mut wrong = Vec::new();
         for path in share.iter().map(|at| &paths[*at]) {
             for (place, name) in CONFINED {
                 let Some(said) = name(&scene, path) else { continue };
-                wrong.extend(verdict(place, path, &said, scene.watch.saw_something()));
+                wrong.extend(find_objection(place, path, &said, scene.watch.has_seen_access()));
             }
             for (place, name) in OUTRIGHT.iter().filter(|_| !path.contains('\0')) {
                 let said = name(&scene, path);
@@ -333,11 +334,11 @@ fn hostile_paths_lead_nowhere() {
                 if told {
                     assert!(["-f", "--artifact"].contains(place), "{place}: {path:?}");
                 } else {
-                    wrong.extend(verdict(place, path, &said, false));
+                    wrong.extend(find_objection(place, path, &said, false));
                 }
             }
             // A person may have asked for the access in these places.
-            scene.watch.saw_something();
+            scene.watch.has_seen_access();
         }
         wrong
     })
@@ -367,9 +368,9 @@ fn harmless_paths_are_read() {
     let hard = CONFINED[0].1(&scene, "links/hard").unwrap();
     assert_eq!((hard.code, hard.out()), (Some(0), format!("got: {INSIDE}")));
     let outright = OUTRIGHT[0].1(&scene, "../outside/canary.md");
-    assert!(outright.leaks() && outright.err().contains("warning[input/outside]"), "{outright:?}");
+    assert!(outright.has_leak() && outright.err().contains("warning[input/outside]"), "{outright:?}");
     #[cfg(target_os = "linux")]
-    assert!(scene.watch.saw_something());
+    assert!(scene.watch.has_seen_access());
 }
 
 /// Waiting for any of these would take forever, so the end of the command is the proof. The time is reported.
@@ -400,7 +401,9 @@ fn non_files_are_refused_at_once() {
             refused(format!("{flag}{path}"), said, "error[input/unreadable]");
         }
     }
-    crate::figure(&format!("FIFOs, devices and sockets: refused after {slowest:.0?} at most (wanted: 1 s)"));
+    crate::print_measurement(&format!(
+        "FIFOs, devices and sockets: refused after {slowest:.0?} at most (wanted: 1 s)"
+    ));
 }
 
 /// A repository whose own files and folders are links to places outside.
@@ -451,10 +454,10 @@ fn links_of_repository_are_not_followed() {
         let watch = Watch::new(&world.at("outside"));
         for args in commands {
             let said = world.run(args);
-            let wrong = verdict(path, &args.join(" "), &said, watch.saw_something());
+            let wrong = find_objection(path, &args.join(" "), &said, watch.has_seen_access());
             // 70: the project's folder leads elsewhere, so nothing is written there.
             assert!(wrong.is_none() || said.code == Some(70), "{}", wrong.unwrap());
-            assert!(!said.leaks());
+            assert!(!said.has_leak());
         }
     }
 }
@@ -464,16 +467,17 @@ fn links_of_repository_are_not_followed() {
 fn careless_program_is_detected() {
     let scene = Scene::new();
     let mut seen = (0, 0);
-    for path in
-        paths(&scene.world).iter().filter(|path| !SPECIAL.contains(&path.as_str()) && !path.contains("/dev/"))
+    for path in hostile_paths(&scene.world)
+        .iter()
+        .filter(|path| !SPECIAL.contains(&path.as_str()) && !path.contains("/dev/"))
     {
         let mut careless = Command::new("cat");
         careless.current_dir(&scene.world.project).arg("--").arg(path.replace('\0', ""));
-        let said = crate::world::said(&mut careless);
-        let opened = scene.watch.saw_something();
-        seen.0 += usize::from(said.leaks());
+        let said = crate::world::run_to_end(&mut careless);
+        let opened = scene.watch.has_seen_access();
+        seen.0 += usize::from(said.has_leak());
         seen.1 += usize::from(opened);
-        assert!(!said.leaks() || verdict("cat", path, &said, false).is_some());
+        assert!(!said.has_leak() || find_objection("cat", path, &said, false).is_some());
     }
     let watched = if cfg!(target_os = "linux") { seen.1 } else { 30 };
     assert!(seen.0 >= 30 && watched >= 30, "{seen:?}");

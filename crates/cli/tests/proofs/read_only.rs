@@ -9,10 +9,10 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use callsheet_mock::Postgres;
+use callsheet_testing::Postgres;
 use postgres::NoTls;
 
-use crate::world::{Said, World, said};
+use crate::world::{Said, World, run_to_end};
 
 /// The user that permissions apply to, if the tests run as root.
 const NOBODY: u32 = 65534;
@@ -68,7 +68,7 @@ impl Bound {
         if is_root() {
             command.uid(user).gid(user);
         }
-        said(&mut command)
+        run_to_end(&mut command)
     }
 
     fn change_mode(&self, mode: &str, path: &Path) {
@@ -107,7 +107,7 @@ const READS: &[&[&str]] = &[
 const WRITES: &[&[&str]] = &[&["compose", "-p", "plan", "--record", "x"], &["gc", "--keep-last", "0"]];
 
 /// Returns all files of a folder, each with the metadata that shows a change.
-fn files(folder: &Path) -> BTreeMap<String, (u64, u32, i64, i64)> {
+fn file_metadata(folder: &Path) -> BTreeMap<String, (u64, u32, i64, i64)> {
     let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
     entries
         .map(|entry| {
@@ -121,13 +121,13 @@ fn files(folder: &Path) -> BTreeMap<String, (u64, u32, i64, i64)> {
 }
 
 /// Creates ledgers in folders of their own: closed, left with a log, and left with a log without its index.
-fn ledgers(bound: &Bound) -> Vec<PathBuf> {
+fn create_ledgers(bound: &Bound) -> Vec<PathBuf> {
     let first = bound.world.project.join("closed");
     fs::create_dir(&first).unwrap();
     bound.give_away(&first);
     let ledger = first.join("ledger.db");
     bound.fill(ledger.to_str().unwrap());
-    assert_eq!(files(&first).len(), 1, "{:?}", files(&first));
+    assert_eq!(file_metadata(&first).len(), 1, "{:?}", file_metadata(&first));
     // The log stays as long as a reader is connected.
     let reader = rusqlite::Connection::open(&ledger).unwrap();
     reader.query_row("SELECT count(*) FROM runs", [], |row| row.get::<_, i64>(0)).unwrap();
@@ -153,7 +153,7 @@ fn ledgers(bound: &Bound) -> Vec<PathBuf> {
     fs::create_dir(&odd).unwrap();
     fs::copy(&ledger, odd.join("ledger.db")).unwrap();
     all.extend([odd, first]);
-    if !crate::long() {
+    if !crate::is_long() {
         all.retain(|folder| !folder.ends_with("odd ?#%name") && !folder.ends_with("closed"));
     }
     all.iter().for_each(|folder| bound.give_away(folder));
@@ -164,16 +164,16 @@ fn ledgers(bound: &Bound) -> Vec<PathBuf> {
 fn read_only_ledger_is_readable() {
     let bound = Bound::new();
     let mut tried = 0;
-    for folder in ledgers(&bound) {
+    for folder in create_ledgers(&bound) {
         let ledger = folder.join("ledger.db");
         let ledger = ledger.to_str().unwrap();
         let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
         let mut expected: Option<Vec<Vec<u8>>> = None;
         let modes = [(0o500, 0o600), (0o555, 0o444), (0o700, 0o400), (0o700, 0o600), (0o500, 0o400)];
-        for (of_folder, of_files) in modes.into_iter().take(if crate::long() { 5 } else { 4 }) {
-            files(&folder).keys().for_each(|name| mode(&folder.join(name), of_files));
+        for (of_folder, of_files) in modes.into_iter().take(if crate::is_long() { 5 } else { 4 }) {
+            file_metadata(&folder).keys().for_each(|name| mode(&folder.join(name), of_files));
             mode(&folder, of_folder);
-            let before = files(&folder);
+            let before = file_metadata(&folder);
             let what = format!("{ledger} as {of_folder:o}/{of_files:o}");
             let answers = READS.iter().map(|args| {
                 let said = bound.run(ledger, args);
@@ -187,7 +187,7 @@ fn read_only_ledger_is_readable() {
             assert!(expected.get_or_insert_with(|| answers.clone()) == &answers, "{what}");
             let is_writable = of_folder == 0o700 && of_files == 0o600;
             if !is_writable {
-                assert_eq!(files(&folder), before, "{what}");
+                assert_eq!(file_metadata(&folder), before, "{what}");
                 // The owner of a file can make it writable again, and needs the folder for a log.
                 for args in WRITES.iter().filter(|_| of_files != 0o600 && of_folder != 0o700) {
                     let refused = bound.run(ledger, args);
@@ -195,12 +195,12 @@ fn read_only_ledger_is_readable() {
                     let is_refused = [Some(8), Some(10)].contains(&refused.code);
                     assert!(is_refused, "{args:?} of {what}: {:?} {}", refused.code, refused.err());
                 }
-                assert_eq!(files(&folder).len(), before.len(), "{what}");
+                assert_eq!(file_metadata(&folder).len(), before.len(), "{what}");
             }
             mode(&folder, 0o700);
         }
         if is_root() {
-            on_a_mounted_file_system(&bound, &folder, &expected.unwrap());
+            check_read_only_mount(&bound, &folder, &expected.unwrap());
         }
     }
     assert!(tried >= 3 * 4 * READS.len(), "{tried}");
@@ -281,15 +281,15 @@ fn old_ledger_is_read_in_place() {
     fs::set_permissions(bound.world.at("home"), Permissions::from_mode(0o755)).unwrap();
 }
 
-fn on_a_mounted_file_system(bound: &Bound, folder: &Path, expected: &[Vec<u8>]) {
+fn check_read_only_mount(bound: &Bound, folder: &Path, expected: &[Vec<u8>]) {
     let mounted = |args: &[&str]| {
         let mut command = bound.command(Path::new("unshare"));
         let script = "mount --bind \"$0\" \"$0\" && mount -o remount,ro,bind \"$0\" && exec \"$@\"";
         command.args(["-m", "sh", "-c", script]).arg(folder).arg(&bound.binary).args(["--ledger"]);
         command.arg(folder.join("ledger.db")).args(args);
-        said(&mut command)
+        run_to_end(&mut command)
     };
-    let before = files(folder);
+    let before = file_metadata(folder);
     if mounted(&["--version"]).code != Some(0) {
         return crate::not_tested(
             "ledgers on a file system that is mounted to be read: unshare cannot mount here",
@@ -303,7 +303,7 @@ fn on_a_mounted_file_system(bound: &Bound, folder: &Path, expected: &[Vec<u8>]) 
     for args in WRITES {
         assert_eq!(mounted(args).code, Some(8), "{args:?}");
     }
-    assert_eq!(files(folder), before);
+    assert_eq!(file_metadata(folder), before);
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn postgres_reader_can_read_ledger() {
         Err(why) => return crate::not_tested(&format!("a user of PostgreSQL who may only read: {why}")),
     };
     let bound = Bound::new();
-    let url = server.database("read_only").unwrap();
+    let url = server.create_database("read_only").unwrap();
     let reader = url.replace("callsheet@", "reader@");
     let mut client = postgres::Client::connect(&url, NoTls).unwrap();
     client.batch_execute("CREATE ROLE reader LOGIN").unwrap();

@@ -28,7 +28,7 @@ impl Dice {
         from[self.below(from.len())]
     }
 
-    fn often(&mut self) -> bool {
+    fn is_likely(&mut self) -> bool {
         self.below(3) > 0
     }
 }
@@ -58,7 +58,7 @@ const PARTS: [&str; 22] = [
     "0",
 ];
 
-fn text(dice: &mut Dice) -> String {
+fn random_text(dice: &mut Dice) -> String {
     let length = dice.below(8) + 1;
     let mut text: String = (0..length).map(|_| dice.pick(&PARTS)).collect();
     text.push_str("end");
@@ -76,7 +76,7 @@ pub(crate) struct Order {
 }
 
 /// Returns the request of this number. It fits the project that `determinism` writes.
-pub(crate) fn order(number: u64) -> Order {
+pub(crate) fn request_by_number(number: u64) -> Order {
     let mut dice = Dice::new(number);
     let mut request = Map::new();
     let mut put = |key: &str, value: Value| request.insert(key.into(), value);
@@ -95,14 +95,15 @@ pub(crate) fn order(number: u64) -> Order {
     };
     let mut values = Map::new();
     for name in ["feature", "audience", "plan_file", "model"] {
-        if dice.often() {
-            let value = if name == "plan_file" { "04_planning/plan.md".into() } else { text(&mut dice) };
+        if dice.is_likely() {
+            let value =
+                if name == "plan_file" { "04_planning/plan.md".into() } else { random_text(&mut dice) };
             values.insert(name.into(), value.into());
         }
     }
     values.insert("model".into(), "some-model".into());
     put("values", values.into());
-    put("instructions", text(&mut dice).into());
+    put("instructions", random_text(&mut dice).into());
     match recipe {
         "layers" => put("role", dice.pick(&["supervisor", "task-agent", "hook-executor", "mine"]).into()),
         "unified" => put("phase", dice.pick(&["plan", "challenge", "implement", "review", "archive"]).into()),
@@ -117,45 +118,45 @@ pub(crate) fn order(number: u64) -> Order {
             put("command", dice.pick(&["review", "fix", "summary", "change", "mine"]).into());
         }
     }
-    if dice.often() {
-        let data = json!({ "branch": text(&mut dice), "count": dice.below(9), "nested": { "z": 1, "a": [true, null] } });
+    if dice.is_likely() {
+        let data = json!({ "branch": random_text(&mut dice), "count": dice.below(9), "nested": { "z": 1, "a": [true, null] } });
         put(
             "context",
             json!([
-                { "name": "upstream", "text": text(&mut dice) },
+                { "name": "upstream", "text": random_text(&mut dice) },
                 { "name": "system_metadata", "data": data },
                 { "name": "task_depth", "data": { "depth": dice.below(3), "max_depth": 2 } },
             ]),
         );
     }
-    if dice.often() {
+    if dice.is_likely() {
         put(
             "documents",
             json!([
                 { "path": "src/lib.rs" },
-                { "path": "docs/windows.md", "name": text(&mut dice) },
-                { "type": "artifact", "name": "plan", "content": text(&mut dice) },
-                { "type": "thought", "name": "t", "content": text(&mut dice) },
+                { "path": "docs/windows.md", "name": random_text(&mut dice) },
+                { "type": "artifact", "name": "plan", "content": random_text(&mut dice) },
+                { "type": "thought", "name": "t", "content": random_text(&mut dice) },
             ]),
         );
     }
-    if dice.often() {
+    if dice.is_likely() {
         let paths: Vec<String> =
             (0..dice.below(60)).map(|at| format!("src/part-{}/f{at}.rs", at % 7)).collect();
         put("read_first", paths.into());
-        put("memories", json!([{ "type": "pattern", "content": text(&mut dice) }]));
-        put("rules", json!([text(&mut dice), text(&mut dice)]));
-        put("human_input", text(&mut dice).into());
+        put("memories", json!([{ "type": "pattern", "content": random_text(&mut dice) }]));
+        put("rules", json!([random_text(&mut dice), random_text(&mut dice)]));
+        put("human_input", random_text(&mut dice).into());
         put(
             "tools",
-            json!([{ "name": "look", "description": text(&mut dice), "input_schema": { "type": "object" } }]),
+            json!([{ "name": "look", "description": random_text(&mut dice), "input_schema": { "type": "object" } }]),
         );
     }
-    if dice.often() {
+    if dice.is_likely() {
         put(
             "task",
             json!({
-                "id": "T-1", "title": text(&mut dice), "description": text(&mut dice), "criteria": [text(&mut dice)],
+                "id": "T-1", "title": random_text(&mut dice), "description": random_text(&mut dice), "criteria": [random_text(&mut dice)],
                 "write": ["src/**", "src/**", "docs/*"], "exclude": [".git/**"], "depth": dice.below(3), "max_steps": 7,
             }),
         );
@@ -163,7 +164,7 @@ pub(crate) fn order(number: u64) -> Order {
             "previous",
             json!({
                 "run": "r1", "ended": dice.pick(&["exited", "timeout", "lost"]), "exit_code": 1, "attempts": 2,
-                "checks": [{ "name": "test", "result": "failed" }], "changed": ["src/lib.rs", text(&mut dice)],
+                "checks": [{ "name": "test", "result": "failed" }], "changed": ["src/lib.rs", random_text(&mut dice)],
                 "violations": [{ "path": "etc", "reason": "outside_write", "decision": "pending" }],
             }),
         );

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use callsheet_mock::Postgres;
+use callsheet_testing::Postgres;
 
 use crate::world::World;
 
 /// Runs `each` programs in each of four threads while `gc` repeatedly removes everything that it may.
-fn beside_runs(ledger: &str, each: usize) {
+fn sweep_beside_runs(ledger: &str, each: usize) {
     let world = World::new();
     let (done, sweeps) = (AtomicBool::new(false), AtomicUsize::new(0));
     let removed = thread::scope(|scope| {
@@ -54,13 +54,16 @@ fn beside_runs(ledger: &str, each: usize) {
 
 #[test]
 fn sqlite_retention_loses_no_run() {
-    beside_runs("l.db", if crate::long() { 100 } else { 6 });
+    sweep_beside_runs("l.db", if crate::is_long() { 100 } else { 6 });
 }
 
 #[test]
 fn postgres_retention_loses_no_run() {
     match Postgres::start() {
-        Ok(server) => beside_runs(&server.database("swept").unwrap(), if crate::long() { 100 } else { 6 }),
+        Ok(server) => sweep_beside_runs(
+            &server.create_database("swept").unwrap(),
+            if crate::is_long() { 100 } else { 6 },
+        ),
         Err(why) => crate::not_tested(&format!("retention on PostgreSQL: {why}")),
     }
 }

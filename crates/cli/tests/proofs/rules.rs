@@ -41,19 +41,19 @@ const PATTERNS: [&str; 14] = [
 ];
 
 /// Returns texts in which the literal is everywhere, or at the beginning of each word.
-fn texts(bytes: usize) -> Vec<String> {
+fn texts_with_literal(bytes: usize) -> Vec<String> {
     ["a", "aa aaaaaaaaaaaaaaaa "].map(|unit| unit.repeat(bytes / unit.len())).into()
 }
 
 #[test]
 fn slow_pattern_never_misses_secret() {
     let world = World::new();
-    let bytes = if crate::long() { 3 << 20 } else { 1 << 16 };
+    let bytes = if crate::is_long() { 3 << 20 } else { 1 << 16 };
     let (mut tried, mut given_up) = (0, 0);
     let begun = Instant::now();
     for (number, pattern) in PATTERNS.iter().enumerate() {
         let ways = ["inside = true\nwindow = 65536", "inside = true\nbefore = 8\nwindow = 4096"];
-        for more in &ways[..if crate::long() { 2 } else { 1 }] {
+        for more in &ways[..if crate::is_long() { 2 } else { 1 }] {
             let rules = match load(&world, &rule("r", "\"aa\"", more, pattern)) {
                 Ok(rules) => rules,
                 // The rule is refused before the first text, which is a limit, too.
@@ -62,7 +62,7 @@ fn slow_pattern_never_misses_secret() {
                     continue;
                 }
             };
-            for text in texts(bytes) {
+            for text in texts_with_literal(bytes) {
                 // The text that the rule is written to find is at the end.
                 let text = format!("{text} {}b", "a".repeat(if number == 4 { 70 } else { 12 }));
                 let hits = rules.scan(&text);
@@ -75,7 +75,7 @@ fn slow_pattern_never_misses_secret() {
         }
     }
     assert!(tried > 20, "{tried}");
-    crate::figure(&format!(
+    crate::print_measurement(&format!(
         "{tried} texts of {bytes} bytes with patterns that are made to take long in {:?}; {given_up} of them were given up",
         begun.elapsed()
     ));

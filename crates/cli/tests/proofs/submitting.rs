@@ -25,7 +25,7 @@ struct Running {
     run: String,
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < Duration::from_secs(120), "{what}");
@@ -33,7 +33,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn world() -> World {
+fn create_world() -> World {
     let world = World::new();
     for folder in ["t", "project/one", "project/two"] {
         fs::create_dir_all(world.at(folder)).unwrap();
@@ -87,12 +87,12 @@ impl Running {
     }
 
     /// Has the agent run a script, and returns its output.
-    fn does(&self, world: &World, number: usize, script: &str) -> String {
+    fn run_script(&self, world: &World, number: usize, script: &str) -> String {
         let file = world.at(&format!("t/{}/{number}.sh", self.name));
         fs::write(file.with_extension("new"), script).unwrap();
         fs::rename(file.with_extension("new"), &file).unwrap();
         let done = file.with_extension("sh.done");
-        until("the agent answers", || done.exists());
+        wait_until("the agent answers", || done.exists());
         fs::read_to_string(done).unwrap()
     }
 
@@ -106,7 +106,7 @@ impl Running {
 }
 
 /// Returns a script that submits for `run`, with the whole command line of the server.
-fn submit(world: &World, run: &str, session: &str, role: &str, summary: &str, by: &str) -> String {
+fn submit_script(world: &World, run: &str, session: &str, role: &str, summary: &str, by: &str) -> String {
     let (t, project) = (world.at("t").display().to_string(), world.project.display().to_string());
     format!(
         "sh {t}/messages.sh '{summary}' | {by} {BIN} -C {project} mcp --run {run} --state {}/.local/state/callsheet \
@@ -123,24 +123,25 @@ fn is_refused(answer: &str) -> bool {
     answer.contains("run/refused")
 }
 
-fn reviews(world: &World) -> Vec<String> {
+fn read_reviews(world: &World) -> Vec<String> {
     let read = |session: &str| {
         fs::read_to_string(world.project.join(session).join("07_review/review.md")).unwrap_or_default()
     };
     vec![read("one"), read("two")]
 }
 
-fn outside(script: &str) -> String {
+fn run_outside(script: &str) -> String {
     let output = Command::new("sh").args(["-c", script]).stdin(Stdio::null()).output().unwrap();
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }
 
 #[test]
 fn submission_for_other_run_is_refused() {
-    let world = world();
+    let world = create_world();
     let (one, two) = (Running::start(&world, "a", "one"), Running::start(&world, "b", "two"));
     let home = world.at("home").display().to_string();
-    let evil = |session: &str, role: &str, by: &str| submit(&world, &two.run, session, role, "EVIL", by);
+    let evil =
+        |session: &str, role: &str, by: &str| submit_script(&world, &two.run, session, role, "EVIL", by);
     let mut tried = 0;
     // From the agent of another run, in many ways.
     let attempts = [
@@ -159,27 +160,27 @@ fn submission_for_other_run_is_refused() {
         ),
     ];
     for (number, attempt) in attempts.iter().enumerate() {
-        let answer = one.does(&world, number, attempt);
+        let answer = one.run_script(&world, number, attempt);
         let no_tool = answer.contains("there is no tool");
         assert!((is_refused(&answer) || no_tool) && !is_accepted(&answer), "{attempt}: {answer}");
         tried += 1;
     }
     // From a process of the user that belongs to no run, and for guessed runs.
-    for run in [two.run.clone(), one.run.clone()].into_iter().chain((0..20).map(guess)) {
-        let answer = outside(&submit(&world, &run, "two", "reviewer", "EVIL", "env T=/"));
+    for run in [two.run.clone(), one.run.clone()].into_iter().chain((0..20).map(guess_run_id)) {
+        let answer = run_outside(&submit_script(&world, &run, "two", "reviewer", "EVIL", "env T=/"));
         assert!(is_refused(&answer) && !is_accepted(&answer), "{run}: {answer}");
         tried += 1;
     }
     // The run's own agent, in a role or session that is not its own.
     for (number, attempt) in [
-        submit(&world, &two.run, "two", "coder", "EVIL", ""),
-        submit(&world, &two.run, "one", "reviewer", "EVIL", ""),
-        submit(&world, &one.run, "one", "reviewer", "EVIL", ""),
+        submit_script(&world, &two.run, "two", "coder", "EVIL", ""),
+        submit_script(&world, &two.run, "one", "reviewer", "EVIL", ""),
+        submit_script(&world, &one.run, "one", "reviewer", "EVIL", ""),
     ]
     .iter()
     .enumerate()
     {
-        let answer = two.does(&world, number, attempt);
+        let answer = two.run_script(&world, number, attempt);
         assert!(!is_accepted(&answer), "{attempt}: {answer}");
         tried += 1;
     }
@@ -189,29 +190,32 @@ fn submission_for_other_run_is_refused() {
         world.put(&format!("home/.local/state/callsheet/runs/{}/{name}", two.run), format!("{note}\n"));
         tried += 1;
     }
-    assert_eq!(reviews(&world), ["", ""], "nothing is written");
+    assert_eq!(read_reviews(&world), ["", ""], "nothing is written");
     // The run's own agent submits, also through programs of its own and as an orphan.
-    let good = two.does(&world, 10, &submit(&world, &two.run, "two", "reviewer", "Good.", ""));
+    let good = two.run_script(&world, 10, &submit_script(&world, &two.run, "two", "reviewer", "Good.", ""));
     assert!(is_accepted(&good), "{good}");
-    let again =
-        two.does(&world, 11, &submit(&world, &two.run, "two", "reviewer", "Good.", "env -i setsid -w"));
+    let again = two.run_script(
+        &world,
+        11,
+        &submit_script(&world, &two.run, "two", "reviewer", "Good.", "env -i setsid -w"),
+    );
     assert!(is_accepted(&again), "{again}");
-    let last = reviews(&world);
+    let last = read_reviews(&world);
     let result = two.end(&world);
     let submitted = result["reply"]["submitted"].as_array().unwrap();
     assert_eq!((submitted.len(), &submitted[0]["tool"]), (1, &json!("submit_review")), "{result}");
     // After the end of the run.
     let run = result["run"].as_str().unwrap();
-    let late = one.does(&world, 20, &submit(&world, run, "two", "reviewer", "LATE", ""));
+    let late = one.run_script(&world, 20, &submit_script(&world, run, "two", "reviewer", "LATE", ""));
     assert!(is_refused(&late) && !is_accepted(&late), "{late}");
-    assert_eq!(reviews(&world), last);
+    assert_eq!(read_reviews(&world), last);
     assert!(last[0].is_empty() && last[1].contains("Good.") && !last[1].contains("EVIL"), "{last:?}");
     assert_eq!(one.end(&world)["reply"]["submitted"], Value::Null);
     assert_eq!(tried, 38);
 }
 
 /// Returns the id of a run that does not exist.
-fn guess(number: u64) -> String {
+fn guess_run_id(number: u64) -> String {
     format!("01a1e2ed-827b-77ce-a517-{:012x}", number * 7919 + 1)
 }
 
@@ -248,7 +252,7 @@ fn socket_answers_only_its_agent() {
         return not_tested("raw connections to a guard: python3 is not installed");
     }
     use std::os::unix::fs::PermissionsExt as _;
-    let world = world();
+    let world = create_world();
     let (one, two) = (Running::start(&world, "a", "one"), Running::start(&world, "b", "two"));
     world.put("t/client.py", CLIENT);
     let folder = world.at(&format!("home/.local/state/callsheet/runs/{}", two.run));
@@ -263,20 +267,20 @@ fn socket_answers_only_its_agent() {
         )
     };
     // The judge can fail: the agent itself gets a yes.
-    assert_eq!(two.does(&world, 0, &client("ask")), "\"yes\"\n");
+    assert_eq!(two.run_script(&world, 0, &client("ask")), "\"yes\"\n");
     for (number, how) in ["inherit", "inherit-late", "unasked"].into_iter().enumerate() {
-        let answer = two.does(&world, number + 1, &client(how));
+        let answer = two.run_script(&world, number + 1, &client(how));
         assert!(!answer.contains("noted"), "{how}: {answer}");
         assert_eq!(answer.contains("yes"), how == "inherit-late", "{how}: {answer}");
     }
     for (number, how) in ["other-role", "no-role", "other-session", "other-run"].into_iter().enumerate() {
-        let answer = two.does(&world, number + 4, &client(how));
+        let answer = two.run_script(&world, number + 4, &client(how));
         assert!(answer.starts_with("{\"no\":"), "{how}: {answer}");
     }
     for (number, how) in ["ask", "inherit", "unasked"].into_iter().enumerate() {
-        let answer = one.does(&world, number, &client(how));
+        let answer = one.run_script(&world, number, &client(how));
         assert!(!answer.contains("yes") && !answer.contains("noted"), "{how}: {answer}");
-        assert!(!outside(&client(how)).contains("yes"), "{how}");
+        assert!(!run_outside(&client(how)).contains("yes"), "{how}");
     }
     // A socket of another process in place of the guard's: our server does not believe it.
     let fake = format!(
@@ -287,27 +291,28 @@ while True:
      while ! [ -e guard ]; do sleep 0.02; done",
         folder.display()
     );
-    one.does(&world, 10, &fake);
-    let by_fake = one.does(&world, 11, &submit(&world, &two.run, "two", "reviewer", "EVIL", ""));
+    one.run_script(&world, 10, &fake);
+    let by_fake = one.run_script(&world, 11, &submit_script(&world, &two.run, "two", "reviewer", "EVIL", ""));
     assert!(is_refused(&by_fake) && !is_accepted(&by_fake), "{by_fake}");
     // Without the socket, the run itself cannot submit either.
     fs::remove_file(folder.join("guard")).unwrap();
-    let deleted = two.does(&world, 12, &submit(&world, &two.run, "two", "reviewer", "Good.", ""));
+    let deleted =
+        two.run_script(&world, 12, &submit_script(&world, &two.run, "two", "reviewer", "Good.", ""));
     assert!(is_refused(&deleted) && !is_accepted(&deleted), "{deleted}");
-    assert_eq!(reviews(&world), ["", ""]);
+    assert_eq!(read_reviews(&world), ["", ""]);
     assert_eq!(two.end(&world)["reply"]["submitted"], Value::Null);
     one.end(&world);
 }
 
 #[test]
 fn long_state_path_has_socket() {
-    let world = world();
+    let world = create_world();
     let long = world.at(&format!("home/{}", "long/".repeat(40)));
     fs::create_dir_all(&long).unwrap();
     let one = Running::start_with(&world, "a", "one", Some(&long));
     let usual = world.at("home/.local/state").display().to_string();
-    let script = submit(&world, &one.run, "one", "reviewer", "Good.", "");
-    let answer = one.does(&world, 0, &script.replace(&usual, &long.display().to_string()));
+    let script = submit_script(&world, &one.run, "one", "reviewer", "Good.", "");
+    let answer = one.run_script(&world, 0, &script.replace(&usual, &long.display().to_string()));
     assert!(is_accepted(&answer), "{answer}");
     assert_eq!(one.end(&world)["reply"]["submitted"][0]["verdict"], "pass");
 }

@@ -49,7 +49,7 @@ fn swap(project: &Path, stop: &AtomicBool, swaps: &AtomicUsize) {
 }
 
 /// Runs `read` at least `reads` times while at least `swaps` swaps happen. Returns the texts that were read.
-fn while_swapped(
+fn read_while_swapping(
     world: &World,
     swaps: usize,
     reads: usize,
@@ -69,18 +69,18 @@ fn while_swapped(
 }
 
 /// Returns the texts that show a read outside the project.
-fn escapes(seen: &BTreeSet<String>) -> Vec<&String> {
+fn find_escapes(seen: &BTreeSet<String>) -> Vec<&String> {
     seen.iter().filter(|text| text.contains(CANARY)).collect()
 }
 
 /// Returns the minimum number of swaps.
-fn swaps() -> usize {
-    if crate::long() { 100_000 } else { 2_000 }
+fn minimum_swaps() -> usize {
+    if crate::is_long() { 100_000 } else { 2_000 }
 }
 
 /// Returns every text that a prompt can take from the disk: includes, documents, templates, fragments, the
 /// tree.
-fn composed(disk: &Disk) -> Vec<String> {
+fn compose_texts(disk: &Disk) -> Vec<String> {
     let request = |json: serde_json::Value| -> Request { serde_json::from_value(json).unwrap() };
     let document = |path: &str| RequestDocument { path: Some(path.into()), ..RequestDocument::default() };
     let mut unified =
@@ -98,8 +98,8 @@ fn swapped_link_is_not_read() {
     let world = scene();
     let roots = Roots { project: Some(world.project.clone()), ..Roots::default() };
     let disk = Disk::new(&roots, DEFAULT_MAX_FILE_BYTES);
-    let seen = while_swapped(&world, swaps(), 1_000, || composed(&disk));
-    assert_eq!(escapes(&seen), Vec::<&String>::new());
+    let seen = read_while_swapping(&world, minimum_swaps(), 1_000, || compose_texts(&disk));
+    assert_eq!(find_escapes(&seen), Vec::<&String>::new());
     assert!(seen.iter().any(|text| text.contains("harmless")), "nothing was ever read: {seen:?}");
 }
 
@@ -107,12 +107,12 @@ fn swapped_link_is_not_read() {
 #[test]
 fn program_does_not_follow_swapped_link() {
     let world = scene();
-    let seen = while_swapped(&world, swaps(), 50, || {
+    let seen = read_while_swapping(&world, minimum_swaps(), 50, || {
         let staged = world.run(&["compose", "--role", "reader", "--session", ".", "x"]);
         let packed = world.run(&["compose", "-r", "layers", "-f", "dir", "-f", "*.md", "x"]);
         vec![staged.out(), staged.err(), packed.out(), packed.err()]
     });
-    assert_eq!(escapes(&seen), Vec::<&String>::new());
+    assert_eq!(find_escapes(&seen), Vec::<&String>::new());
     assert!(seen.iter().any(|text| text.contains("harmless")), "nothing was ever read");
 }
 
@@ -126,6 +126,7 @@ fn careless_reader_is_detected() {
         let text = is_inside.then(|| fs::read_to_string(path).ok()).flatten();
         text.into_iter().collect()
     };
-    let caught = (0..50).any(|_| !escapes(&while_swapped(&world, 2_000, 1_000, careless)).is_empty());
+    let caught =
+        (0..50).any(|_| !find_escapes(&read_while_swapping(&world, 2_000, 1_000, careless)).is_empty());
     assert!(caught, "the swaps are too slow to catch anybody");
 }

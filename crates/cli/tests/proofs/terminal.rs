@@ -10,7 +10,7 @@ use std::process::Command;
 
 use vte::{Params, Parser, Perform};
 
-use crate::world::{Said, World, said};
+use crate::world::{Said, World, run_to_end};
 
 /// Sequences with an effect, cut into portions that fit into a file name, which cannot contain `/`.
 const HOSTILE: [&str; 4] = [
@@ -71,7 +71,7 @@ impl Perform for Judge {
 }
 
 /// Returns an objection to everything in `bytes` that is not plain text.
-fn objections(bytes: &[u8], colours: bool) -> BTreeSet<String> {
+fn find_objections(bytes: &[u8], colours: bool) -> BTreeSet<String> {
     let mut judge = Judge { colours, ..Judge::default() };
     let mut parser = Parser::new();
     parser.advance(&mut judge, bytes);
@@ -87,7 +87,7 @@ fn objections(bytes: &[u8], colours: bool) -> BTreeSet<String> {
 fn scene(hostile: &str) -> World {
     let parent = std::env::temp_dir().join(format!("callsheet-{}-{hostile}", std::process::id()));
     fs::create_dir_all(&parent).unwrap();
-    let world = World::below(&parent);
+    let world = World::new_in(&parent);
     let header = format!(
         "---\nname: \"x\"\ndescription: '{}'\n---\n",
         hostile.replace(|c: char| c < ' ' || c == '\u{7f}', "")
@@ -118,7 +118,7 @@ fn scene(hostile: &str) -> World {
     world.write("latin.txt", b"caf\xe9");
     world.write("fence.txt", format!("## {hostile}\n\n---\n\n</task> {hostile}\n"));
     world.write("README.md", hostile);
-    world.write("request.json", format!("{{\"instructions\": 1, \"{}\": 2}}", escaped(hostile)));
+    world.write("request.json", format!("{{\"instructions\": 1, \"{}\": 2}}", escape(hostile)));
     world.write("broken.json", format!("{{\"instructions\": {hostile}"));
     world.write("broken.toml", format!("instructions = {hostile}"));
     world.write("documents.json", serde_json::json!({
@@ -133,7 +133,7 @@ fn scene(hostile: &str) -> World {
     world
 }
 
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
@@ -319,9 +319,9 @@ fn is_data(args: &[String]) -> bool {
     composed || args[0] == "export" || args.starts_with(&["templates".into(), "show".into()])
 }
 
-fn judged(args: &[String], said: &Said, colours: bool, json: bool, wrong: &mut Vec<String>) {
+fn judge(args: &[String], said: &Said, colours: bool, json: bool, wrong: &mut Vec<String>) {
     let mut object = |stream: &str, bytes: &[u8], colours: bool| {
-        for objection in objections(bytes, colours) {
+        for objection in find_objections(bytes, colours) {
             wrong.push(format!("{:?} ({colours}, {json}): {stream} holds a {objection}", args.join(" ")));
         }
     };
@@ -337,19 +337,19 @@ fn run(world: &World, args: &[String], before: &[&str], variables: &[(&str, &str
     let mut command: Command = world.command();
     // Without it the parser of the command line drops colours, and other sequences with them.
     command.env("CLICOLOR_FORCE", "1").envs(variables.iter().copied()).args(before).args(args);
-    said(&mut command)
+    run_to_end(&mut command)
 }
 
 #[test]
 fn views_print_no_escapes() {
     let mut wrong = Vec::new();
     let worlds: Vec<(&str, World)> = HOSTILE.iter().map(|hostile| (*hostile, scene(hostile))).collect();
-    let found = crate::world::in_parallel(&worlds, |share| {
+    let found = crate::world::run_in_parallel(&worlds, |share| {
         let mut wrong = Vec::new();
         for (hostile, world) in share {
             for args in commands(hostile) {
-                judged(&args, &run(world, &args, &["--color=always", "-v"], &[]), true, false, &mut wrong);
-                judged(&args, &run(world, &args, &["--json"], &[]), false, true, &mut wrong);
+                judge(&args, &run(world, &args, &["--color=always", "-v"], &[]), true, false, &mut wrong);
+                judge(&args, &run(world, &args, &["--json"], &[]), false, true, &mut wrong);
             }
         }
         wrong
@@ -358,7 +358,7 @@ fn views_print_no_escapes() {
     // Without colours none of our own sequences can be confused with theirs: one portion is enough.
     let (hostile, world) = &worlds[0];
     for args in commands(hostile) {
-        judged(&args, &run(world, &args, &["--color=never"], &[]), false, false, &mut wrong);
+        judge(&args, &run(world, &args, &["--color=never"], &[]), false, false, &mut wrong);
     }
     for (hostile, world) in worlds {
         let parent = world.at("..").canonicalize().unwrap();
@@ -373,7 +373,7 @@ fn views_print_no_escapes() {
 fn hostile_configuration_prints_no_escapes() {
     let mut wrong = Vec::new();
     for hostile in HOSTILE {
-        let quoted = format!("\"{}\"", escaped(hostile));
+        let quoted = format!("\"{}\"", escape(hostile));
         let world = World::new();
         let show = ["config".to_string(), "show".into()];
         let eject = ["templates".to_string(), "eject".into(), "identity/task-agent".into()];
@@ -381,15 +381,15 @@ fn hostile_configuration_prints_no_escapes() {
         for config in [
             format!("recipe = {quoted}\nagent = {quoted}\nrole = {quoted}\n"),
             format!("[layout]\ntemplates = [{quoted}]\nprompts = {quoted}\nproject_context = {quoted}\n"),
-            format!("[layout]\ntemplates = [\"/{}\"]\n", escaped(hostile)),
+            format!("[layout]\ntemplates = [\"/{}\"]\n", escape(hostile)),
             format!("{quoted} = 1\n"),
             format!("recipe = {hostile}\n"),
             format!("recipe = 1 # {}\n", hostile.replace(|c: char| c < ' ' || c == '\u{7f}', "")),
         ] {
             world.write(".callsheet/config.toml", config);
             for args in &views {
-                judged(args, &run(&world, args, &["--color=always"], &[]), true, false, &mut wrong);
-                judged(args, &run(&world, args, &["--json"], &[]), false, true, &mut wrong);
+                judge(args, &run(&world, args, &["--color=always"], &[]), true, false, &mut wrong);
+                judge(args, &run(&world, args, &["--json"], &[]), false, true, &mut wrong);
             }
         }
         fs::remove_file(world.project.join(".callsheet/config.toml")).unwrap();
@@ -398,8 +398,8 @@ fn hostile_configuration_prints_no_escapes() {
         {
             for args in &views {
                 let variables = [(variable, hostile)];
-                judged(args, &run(&world, args, &["--color=always"], &variables), true, false, &mut wrong);
-                judged(args, &run(&world, args, &["--json"], &variables), false, true, &mut wrong);
+                judge(args, &run(&world, args, &["--color=always"], &variables), true, false, &mut wrong);
+                judge(args, &run(&world, args, &["--json"], &variables), false, true, &mut wrong);
             }
         }
     }
@@ -446,14 +446,18 @@ fn escape_is_detected() {
     for hostile in HOSTILE {
         for c in hostile.char_indices().filter(|(_, c)| c.is_control()) {
             let from_here = &hostile[c.0..];
-            assert!(!objections(from_here.as_bytes(), true).is_empty(), "{from_here:?}");
+            assert!(!find_objections(from_here.as_bytes(), true).is_empty(), "{from_here:?}");
         }
-        assert!(objections(hostile.as_bytes(), true).len() > 5, "{:?}", objections(hostile.as_bytes(), true));
+        assert!(
+            find_objections(hostile.as_bytes(), true).len() > 5,
+            "{:?}",
+            find_objections(hostile.as_bytes(), true)
+        );
     }
     for fine in ["plain\ntext ┌─ │ ^ → ü 中文 🦀", "\u{1b}[1;31merror\u{1b}[0m", "\u{1b}[32mx\u{1b}[0m"]
     {
-        assert_eq!(objections(fine.as_bytes(), true), BTreeSet::new());
+        assert_eq!(find_objections(fine.as_bytes(), true), BTreeSet::new());
     }
-    assert!(!objections(b"\x1b[32mx\x1b[0m", false).is_empty());
-    assert!(!objections(b"caf\xe9", true).is_empty());
+    assert!(!find_objections(b"\x1b[32mx\x1b[0m", false).is_empty());
+    assert!(!find_objections(b"caf\xe9", true).is_empty());
 }

@@ -14,10 +14,10 @@ const LEDGER: &str = "l.db";
 fn run(world: &World, args: &[&str]) -> Said {
     let mut command = world.command();
     command.args(["--ledger", LEDGER]).args(args).env("ONE", "first secret value");
-    crate::world::said(command.env("TWO", "second secret value"))
+    crate::world::run_to_end(command.env("TWO", "second secret value"))
 }
 
-fn recorded(world: &World, args: &[&str]) -> String {
+fn record(world: &World, args: &[&str]) -> String {
     let compose = ["--json", "compose", "-r", "layers", "--role", "keeper", "--record", "Wait."];
     let said = run(world, &[&compose, args].concat());
     assert_eq!(said.code, Some(0), "{}", said.err());
@@ -29,19 +29,19 @@ fn json_of(said: &Said) -> Value {
 }
 
 /// Records the same bundle again, with a change.
-fn again(ledger: &mut Ledger, run: &str, change: impl FnOnce(&mut RecordBundle)) -> String {
+fn record_again(ledger: &mut Ledger, run: &str, change: impl FnOnce(&mut RecordBundle)) -> String {
     let run = ledger.find(run).unwrap().run.id;
-    let composed = ledger.composed(&run).unwrap();
+    let composed = ledger.prompt_record(&run).unwrap();
     let digests = list_blobs(&composed).unwrap();
     let blobs = digests.into_iter().map(|digest| (digest, ledger.blob(digest).unwrap().unwrap())).collect();
     let mut kept = RecordBundle { composed, blobs };
     kept.composed.run.id = new_id().unwrap();
     change(&mut kept);
-    ledger.compose(&kept).unwrap();
+    ledger.record_prompt(&kept).unwrap();
     kept.composed.run.id.to_string()
 }
 
-fn world() -> World {
+fn create_world() -> World {
     let world = World::new();
     world.write(".callsheet/templates/identity/keeper.md", "The word is {{one}}. {{other}}");
     world
@@ -53,13 +53,13 @@ const NONE: [&str; 4] = ["--set", "one=x", "--set", "other=y"];
 
 #[test]
 fn sealed_prompt_needs_only_its_values() {
-    let world = world();
+    let world = create_world();
     let other = ["--set", "other=y"];
     // The values marked as secret, the values given to verify it, and the values still needed.
-    let plain = recorded(&world, &NONE);
-    let unused = recorded(&world, &[&NONE[..], &TWO].concat());
-    let used = recorded(&world, &[&ONE[..], &other].concat());
-    let both = recorded(&world, &[&ONE[..], &TWO, &other].concat());
+    let plain = record(&world, &NONE);
+    let unused = record(&world, &[&NONE[..], &TWO].concat());
+    let used = record(&world, &[&ONE[..], &other].concat());
+    let both = record(&world, &[&ONE[..], &TWO, &other].concat());
     let needs = |run: &str, given: &[&str]| {
         let said = run_json(&world, &[&["verify", run], given].concat());
         (said.0, said.1["sealed"].clone())
@@ -94,7 +94,7 @@ fn sealed_prompt_needs_only_its_values() {
     assert!(shown.contains(counts), "{shown}");
     // A changed HMAC is detected, though the prompt contains no secret.
     let mut ledger = Ledger::open(&LedgerUrl::Sqlite(world.project.join(LEDGER))).unwrap();
-    let forged = again(&mut ledger, &unused, |kept| {
+    let forged = record_again(&mut ledger, &unused, |kept| {
         let sealed = kept.composed.sealed.as_mut().unwrap();
         sealed.text = sealed.text.replace(|_: char| true, "0");
     });
@@ -111,7 +111,7 @@ const KINDS: [&str; 5] = ["damaged", "differs", "sealed", "older", "newer"];
 
 #[test]
 fn worst_finding_sets_exit_code() {
-    let some = |subset: &u32| crate::long() || subset.count_ones() <= 2 || subset.count_ones() == 5;
+    let some = |subset: &u32| crate::is_long() || subset.count_ones() <= 2 || subset.count_ones() == 5;
     for subset in (0..1_u32 << KINDS.len()).filter(some) {
         let kinds: BTreeSet<&str> = KINDS
             .iter()
@@ -119,19 +119,19 @@ fn worst_finding_sets_exit_code() {
             .filter(|(at, _)| subset & (1 << at) != 0)
             .map(|(_, kind)| *kind)
             .collect();
-        let world = world();
+        let world = create_world();
         let path = world.project.join(LEDGER);
-        let first = recorded(&world, &NONE);
+        let first = record(&world, &NONE);
         let mut ledger = Ledger::open(&LedgerUrl::Sqlite(path.clone())).unwrap();
         let mut of = |kind: &str, change: &dyn Fn(&mut RecordBundle)| {
-            kinds.contains(kind).then(|| again(&mut ledger, &first, |kept| change(kept)))
+            kinds.contains(kind).then(|| record_again(&mut ledger, &first, |kept| change(kept)))
         };
         of("differs", &|kept| kept.composed.run.phase = Some("review".into()));
         let older = of("older", &|kept| kept.composed.engine = ENGINE_VERSION - 1);
         let newer = of("newer", &|kept| kept.composed.engine = ENGINE_VERSION + 6);
         let sealed =
-            kinds.contains("sealed").then(|| recorded(&world, &[&ONE[..], &["--set", "other=y"]].concat()));
-        let last = recorded(&world, &NONE);
+            kinds.contains("sealed").then(|| record(&world, &[&ONE[..], &["--set", "other=y"]].concat()));
+        let last = record(&world, &NONE);
         drop(ledger);
         if kinds.contains("damaged") {
             let raw = rusqlite::Connection::open(&path).unwrap();
@@ -180,28 +180,28 @@ fn worst_finding_sets_exit_code() {
 /// A run of another engine is verified completely, except for composing it again.
 #[test]
 fn run_of_other_engine_is_verified() {
-    let world = world();
-    let first = recorded(&world, &NONE);
-    let secret = recorded(&world, &[&ONE[..], &["--set", "other=y"]].concat());
-    let unused = recorded(&world, &[&NONE[..], &TWO].concat());
+    let world = create_world();
+    let first = record(&world, &NONE);
+    let secret = record(&world, &[&ONE[..], &["--set", "other=y"]].concat());
+    let unused = record(&world, &[&NONE[..], &TWO].concat());
     let mut ledger = Ledger::open(&LedgerUrl::Sqlite(world.project.join(LEDGER))).unwrap();
     for engine in [0, ENGINE_VERSION + 1, u32::MAX] {
         let other = |kept: &mut RecordBundle| kept.composed.engine = engine;
-        let as_it_was = again(&mut ledger, &first, other);
-        let of_other_form = again(&mut ledger, &first, |kept| {
+        let as_it_was = record_again(&mut ledger, &first, other);
+        let of_other_form = record_again(&mut ledger, &first, |kept| {
             other(kept);
             kept.composed.request = json!({ "a_form": "that is not known" });
         });
-        let other_bytes = again(&mut ledger, &first, |kept| {
+        let other_bytes = record_again(&mut ledger, &first, |kept| {
             other(kept);
             kept.composed.output.bytes += 1;
         });
-        let other_version = again(&mut ledger, &first, |kept| {
+        let other_version = record_again(&mut ledger, &first, |kept| {
             other(kept);
             kept.composed.output.origins[0].version = "0123456789ab".into();
         });
-        let sealed = again(&mut ledger, &secret, other);
-        let not_in_it = again(&mut ledger, &unused, other);
+        let sealed = record_again(&mut ledger, &secret, other);
+        let not_in_it = record_again(&mut ledger, &unused, other);
         let code = |run: &str, more: &[&str]| run_json(&world, &[&["verify", run], more].concat()).0;
         assert_eq!((code(&as_it_was, &[]), code(&of_other_form, &[])), (Some(11), Some(11)));
         assert_eq!((code(&other_bytes, &[]), code(&other_version, &[])), (Some(1), Some(1)));

@@ -36,17 +36,17 @@ impl Said {
     }
 
     /// Returns whether either stream shows text from outside the project.
-    pub(crate) fn leaks(&self) -> bool {
+    pub(crate) fn has_leak(&self) -> bool {
         self.out().contains(CANARY) || self.err().contains(CANARY)
     }
 }
 
 impl World {
     pub(crate) fn new() -> Self {
-        Self::below(&std::env::temp_dir())
+        Self::new_in(&std::env::temp_dir())
     }
 
-    pub(crate) fn below(parent: &Path) -> Self {
+    pub(crate) fn new_in(parent: &Path) -> Self {
         let dir = tempfile::Builder::new().prefix("proof").tempdir_in(parent).unwrap();
         let project = dir.path().canonicalize().unwrap().join("project");
         let world = Self { dir, project };
@@ -91,7 +91,7 @@ impl World {
     }
 
     pub(crate) fn run(&self, args: &[&str]) -> Said {
-        said(self.command().args(args))
+        run_to_end(self.command().args(args))
     }
 }
 
@@ -100,12 +100,12 @@ impl World {
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Runs the command to its end, or fails if it does not end.
-pub(crate) fn said(command: &mut Command) -> Said {
+pub(crate) fn run_to_end(command: &mut Command) -> Said {
     let start = Instant::now();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    let out = whole(child.stdout.take().unwrap());
-    let err = whole(child.stderr.take().unwrap());
+    let out = read_in_thread(child.stdout.take().unwrap());
+    let err = read_in_thread(child.stderr.take().unwrap());
     let mut wait_for = |stream: Receiver<Vec<u8>>| match stream.recv_timeout(PATIENCE) {
         Ok(bytes) => bytes,
         Err(_) => {
@@ -120,7 +120,7 @@ pub(crate) fn said(command: &mut Command) -> Said {
 }
 
 /// Reads a stream in a thread and sends all its bytes when it ends.
-fn whole(mut stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+fn read_in_thread(mut stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -133,7 +133,7 @@ fn whole(mut stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
 
 /// Does `work` for every item, on as many threads as there are processors, and returns the result of each
 /// thread.
-pub(crate) fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&[T]) -> R + Sync) -> Vec<R> {
+pub(crate) fn run_in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&[T]) -> R + Sync) -> Vec<R> {
     let threads = thread::available_parallelism().map_or(2, usize::from);
     let share = items.len().div_ceil(threads).max(1);
     thread::scope(|scope| {

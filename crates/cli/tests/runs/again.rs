@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use crate::world::{World, ended, fake_agent, said, until};
+use crate::world::{World, fake_agent, run_to_end, wait_for_end, wait_until};
 
 /// Returns a section of the prompt, with its heading.
-fn section(prompt: &str, heading: &str) -> String {
+fn find_section(prompt: &str, heading: &str) -> String {
     let start = prompt.find(&format!("## {heading}\n")).unwrap_or_else(|| panic!("no {heading}: {prompt}"));
     let body = &prompt[start..];
     let end = body[3..].find("\n## ").map_or(body.len(), |end| end + 3);
@@ -27,17 +27,17 @@ fn c8_digest_contains_exactly_observed_facts() {
         "--check",
         "bad=false",
     ];
-    let first = world.go(
+    let first = world.run_agent(
         &flags,
         &["write", "src/in.txt", "write", "out.txt", "say", "<review>PASS</review>", "exit", "3"],
     );
-    let first = first.expect(6).run();
-    world.run(&["decide", "--yes", &first, "out.txt", "--approve"]).expect(0);
-    let retry = world.run(&["--json", "-q", "retry", &first, "--", fake_agent(), "exit", "0"]).expect(1);
+    let first = first.expect_code(6).run();
+    world.run(&["decide", "--yes", &first, "out.txt", "--approve"]).expect_code(0);
+    let retry = world.run(&["--json", "-q", "retry", &first, "--", fake_agent(), "exit", "0"]).expect_code(1);
     assert_eq!(retry.json()["parent"], first.as_str());
     let prompt = world.prompt(&retry.run());
     assert_eq!(
-        section(&prompt, "Retry/Continue Digest"),
+        find_section(&prompt, "Retry/Continue Digest"),
         format!(
             "## Retry/Continue Digest\n\n- Previous run: {first}\n- It ended on its own.\n- Exit code: 3\n- Runs of this task so \
              far: 1\n\nChecks:\n\n- `good`: passed\n- `bad`: failed\n\nChanges outside the scope:\n\n- 1 in all\n- `out.txt`: \
@@ -45,15 +45,15 @@ fn c8_digest_contains_exactly_observed_facts() {
         )
     );
     // Everything else is unchanged.
-    let digest = section(&prompt, "Retry/Continue Digest");
+    let digest = find_section(&prompt, "Retry/Continue Digest");
     assert_eq!(prompt.replace(&format!("{digest}\n\n"), ""), world.prompt(&first));
 
     let text = "Look at `out.txt`.\n\n## Task\n\nAnd {{this}}.";
-    let go_on = world.run(&["--json", "-q", "continue", &retry.run(), text]).expect(1);
+    let go_on = world.run(&["--json", "-q", "continue", &retry.run(), text]).expect_code(1);
     assert_eq!(go_on.json()["parent"], retry.run().as_str());
     let prompt = world.prompt(&go_on.run());
     assert_eq!(
-        section(&prompt, "Retry/Continue Digest"),
+        find_section(&prompt, "Retry/Continue Digest"),
         format!(
             "## Retry/Continue Digest\n\n- Previous run: {}\n- It ended on its own.\n- Exit code: 0\n- Runs of this task so \
              far: 2\n\nChecks:\n\n- `good`: passed\n- `bad`: failed",
@@ -61,20 +61,20 @@ fn c8_digest_contains_exactly_observed_facts() {
         )
     );
     assert_eq!(prompt.matches(text).count(), 1, "{prompt}");
-    world.assert_nothing_is_open();
+    world.assert_all_runs_finished();
 }
 
 #[test]
 fn c8_retry_without_news_is_refused() {
     let world = World::new();
-    let first = world.go(&["--check", "c=false"], &["exit", "0"]).expect(1).run();
+    let first = world.run_agent(&["--check", "c=false"], &["exit", "0"]).expect_code(1).run();
     // The first retry has a new fact: there was a run.
-    let second = world.run(&["--json", "-q", "retry", &first]).expect(1).run();
+    let second = world.run(&["--json", "-q", "retry", &first]).expect_code(1).run();
     // The second retry would repeat the same facts.
     let third = world.run(&["--json", "-q", "retry", &second]);
     assert_eq!(third.error(), (Some(9), "run/refused".into()));
-    let forced = world.run(&["--json", "-q", "retry", &second, "--force"]).expect(1);
-    let digest = |run: &str| section(&world.prompt(run), "Retry/Continue Digest");
+    let forced = world.run(&["--json", "-q", "retry", &second, "--force"]).expect_code(1);
+    let digest = |run: &str| find_section(&world.prompt(run), "Retry/Continue Digest");
     assert_eq!(
         digest(&forced.run()),
         format!(
@@ -86,9 +86,10 @@ fn c8_retry_without_news_is_refused() {
     world.write("README.md", "somebody works");
     let other = world.run(&["--json", "-q", "retry", &second, "--check", "d=true"]);
     assert_eq!(other.error(), (Some(9), "run/refused".into()));
-    let changed =
-        world.run(&["--json", "-q", "retry", &second, "--force", "--", fake_agent(), "write", "x"]).expect(1);
-    let last = world.run(&["--json", "-q", "retry", &changed.run()]).expect(1);
+    let changed = world
+        .run(&["--json", "-q", "retry", &second, "--force", "--", fake_agent(), "write", "x"])
+        .expect_code(1);
+    let last = world.run(&["--json", "-q", "retry", &changed.run()]).expect_code(1);
     assert_eq!(
         digest(&last.run()),
         format!(
@@ -97,23 +98,23 @@ fn c8_retry_without_news_is_refused() {
             changed.run()
         )
     );
-    world.assert_nothing_is_open();
+    world.assert_all_runs_finished();
 }
 
 #[test]
 fn c8_task_has_one_active_run() {
     let world = World::new();
     let task = ["--task-id", "T-1"];
-    let first = world.go(&task, &["exit", "1"]).expect(6).run();
+    let first = world.run_agent(&task, &["exit", "1"]).expect_code(6).run();
     let go = world.at("go").display().to_string();
-    let running = world.start(&task, &["say", "up", "wait-for", &go]);
-    until("it runs", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
+    let running = world.start_agent(&task, &["say", "up", "wait-for", &go]);
+    wait_until("it runs", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
     for command in [&["retry", &first][..], &["continue", &first, "More."], &["retry", "last"]] {
         let args: Vec<&str> = ["--json", "-q"].iter().chain(command).copied().collect();
         assert_eq!(world.run(&args).error(), (Some(9), "run/refused".into()), "{command:?}");
     }
     fs::write(&go, "").unwrap();
-    ended(running).expect(0);
+    wait_for_end(running).expect_code(0);
     // Of two simultaneous retries one is refused.
     let mut both: Vec<_> = (0..2)
         .map(|_| {
@@ -124,10 +125,10 @@ fn c8_task_has_one_active_run() {
         })
         .map(Some)
         .collect();
-    let mut codes: Vec<_> = both.iter_mut().map(|child| ended(child.take().unwrap()).code).collect();
+    let mut codes: Vec<_> = both.iter_mut().map(|child| wait_for_end(child.take().unwrap()).code).collect();
     codes.sort();
     assert_eq!(codes, [Some(0), Some(9)]);
-    world.assert_nothing_is_open();
+    world.assert_all_runs_finished();
 }
 
 #[test]
@@ -135,10 +136,10 @@ fn c8_invalid_retries_are_refused() {
     let world = World::new();
     let error = |args: &[&str]| world.run(&[&["--json", "-q"], args].concat()).error();
     assert_eq!(error(&["retry", "last"]), (Some(4), "ledger/not-there".into()));
-    world.run(&["-q", "compose", "--record", "Only composed."]).expect(0);
+    world.run(&["-q", "compose", "--record", "Only composed."]).expect_code(0);
     assert_eq!(error(&["retry", "last"]), (Some(9), "run/refused".into()));
     assert_eq!(error(&["stop", "last"]), (Some(9), "run/refused".into()));
-    let run = world.go(&[], &["exit", "1"]).expect(6).run();
+    let run = world.run_agent(&[], &["exit", "1"]).expect_code(6).run();
     for blank in ["", " ", "\n\t "] {
         assert_eq!(error(&["continue", &run, blank]), (Some(2), "usage/bad".into()));
     }
@@ -160,14 +161,16 @@ fn c6_retry_requires_secret_values() {
         ".callsheet/profiles/deployer.md",
         "---\nvariables: [token]\n---\nYou deploy with {{token}}.\n",
     );
-    let run =
-        world.go(&["--role", "deployer", "--set-secret", &secret], &["cat", "exit", "1"]).expect(6).run();
-    let output = world.run(&["show", &run, "--stream", "stdout"]).expect(0).out;
+    let run = world
+        .run_agent(&["--role", "deployer", "--set-secret", &secret], &["cat", "exit", "1"])
+        .expect_code(6)
+        .run();
+    let output = world.run(&["show", &run, "--stream", "stdout"]).expect_code(0).out;
     assert!(!output.contains("tok-123456") && output.contains("You deploy with "), "{output}");
     assert_eq!(world.run(&["--json", "-q", "retry", &run]).error(), (Some(12), "verify/secret".into()));
     let again = world
         .run(&["--json", "-q", "retry", &run, "--set-secret", &secret, "--", fake_agent(), "cat"])
-        .expect(0);
+        .expect_code(0);
     // The prompt of the agent has the value, and the recorded one does not.
     assert!(!world.prompt(&again.run()).contains("tok-123456"));
     assert!(!again.out.contains("tok-123456"));
@@ -176,10 +179,11 @@ fn c6_retry_requires_secret_values() {
 #[test]
 fn c5_person_decides_once() {
     let world = World::new();
-    let run = world.go(&["--write", "src/**"], &["write", "a.txt", "write", "b.txt"]).expect(5).run();
+    let run =
+        world.run_agent(&["--write", "src/**"], &["write", "a.txt", "write", "b.txt"]).expect_code(5).run();
     let error = |args: &[&str]| world.run(&[&["--json", "-q", "decide", "--yes"], args].concat()).error();
     assert_eq!(error(&[&run, "src/in.txt", "--approve"]), (Some(4), "run/no-violation".into()));
-    let by_agent = said(
+    let by_agent = run_to_end(
         world
             .command()
             .args(["--json", "-q", "decide", "--yes", &run, "a.txt", "--approve"])
@@ -188,21 +192,21 @@ fn c5_person_decides_once() {
     );
     assert_eq!(by_agent.error(), (Some(9), "run/refused".into()));
     assert_eq!(world.run(&["-q", "decide", "--yes", &run, "a.txt"]).code, Some(2));
-    let reasons = || world.run(&["status"]).expect(0).out.split_once("  ").unwrap().1.to_owned();
+    let reasons = || world.run(&["status"]).expect_code(0).out.split_once("  ").unwrap().1.to_owned();
     assert_eq!(reasons(), "needs_review  (scope_violation_pending, uncommitted)\n");
-    world.run(&["-q", "decide", "--yes", &run, "a.txt", "--approve"]).expect(0);
+    world.run(&["-q", "decide", "--yes", &run, "a.txt", "--approve"]).expect_code(0);
     assert_eq!(reasons(), "needs_review  (scope_violation_pending, uncommitted)\n");
     let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
     let refused = world.run(&["--json", "decide", "--yes", &run, "b.txt", "--reject", "--because", secret]);
     assert_eq!(refused.error(), (Some(9), "secret/found".into()));
-    world.run(&["-q", "decide", "--yes", &run, "b.txt", "--reject", "--because", "No."]).expect(0);
+    world.run(&["-q", "decide", "--yes", &run, "b.txt", "--reject", "--because", "No."]).expect_code(0);
     assert_eq!(reasons(), "needs_review  (scope_violation_rejected, uncommitted)\n");
     for path in ["a.txt", "b.txt"] {
         for decision in ["--approve", "--reject"] {
             assert_eq!(error(&[&run, path, decision]), (Some(9), "run/refused".into()));
         }
     }
-    let status = world.run(&["--json", "status"]).expect(0).json();
+    let status = world.run(&["--json", "status"]).expect_code(0).json();
     let decisions: Vec<_> = status["tasks"][0]["runs"][0]["violations"]
         .as_array()
         .unwrap()
@@ -216,15 +220,16 @@ fn c5_person_decides_once() {
 #[test]
 fn u5_other_agent_continues_work() {
     let world = World::new();
-    let first = world.go(&["--task-id", "T-1"], &["write", "src/in.txt", "exit", "1"]).expect(6).run();
-    world.program(
+    let first =
+        world.run_agent(&["--task-id", "T-1"], &["write", "src/in.txt", "exit", "1"]).expect_code(6).run();
+    world.write_program(
         "claude",
         "#!/bin/sh\ncat > \"$HOME/got\"\necho '{\"type\":\"result\",\"is_error\":false,\"result\":\"ok\"}'\n",
     );
-    let next = world.run(&["--json", "-q", "retry", &first, "-a", "claude"]).expect(0);
+    let next = world.run(&["--json", "-q", "retry", &first, "-a", "claude"]).expect_code(0);
     assert_eq!(fs::read_to_string(world.at("home/got")).unwrap(), world.prompt(&next.run()));
     assert_eq!(
-        section(&world.prompt(&next.run()), "Retry/Continue Digest"),
+        find_section(&world.prompt(&next.run()), "Retry/Continue Digest"),
         format!(
             "## Retry/Continue Digest\n\n- Previous run: {first}\n- It ended on its own.\n- Exit code: 1\n- Runs of this task \
              so far: 1\n\nFiles changed by that run. What nobody has reverted since is still in the worktree:\n\n- `src/in.txt`"
@@ -237,12 +242,15 @@ fn u5_other_agent_continues_work() {
 fn c5_digest_has_failed_check_output() {
     let world = World::new();
     let flags = ["--task-id", "T-1", "--write", "src/**", "--check", "bad=sh -c 'seq 30; exit 1'"];
-    let first = world.go(&flags, &["exit", "0"]).expect(1).run();
+    let first = world.run_agent(&flags, &["exit", "0"]).expect_code(1).run();
     let retry = |run: &str| {
-        world.run(&["--json", "-q", "retry", "--force", run, "--", fake_agent(), "exit", "0"]).expect(1).run()
+        world
+            .run(&["--json", "-q", "retry", "--force", run, "--", fake_agent(), "exit", "0"])
+            .expect_code(1)
+            .run()
     };
     let checks = |run: &str| {
-        let digest = section(&world.prompt(run), "Retry/Continue Digest");
+        let digest = find_section(&world.prompt(run), "Retry/Continue Digest");
         digest.split_once("\n\nChecks:\n\n").unwrap().1.to_owned()
     };
     let second = retry(&first);
@@ -255,7 +263,7 @@ fn c5_digest_has_failed_check_output() {
         )
     );
     // The facts are the same again: output does not change them.
-    world.run(&["-q", "retry", &second, "--", fake_agent(), "exit", "0"]).expect(9);
+    world.run(&["-q", "retry", &second, "--", fake_agent(), "exit", "0"]).expect_code(9);
     world.write(".callsheet/config.toml", "digest_output = false\n");
     assert_eq!(checks(&retry(&second)), "- `bad`: failed");
 }

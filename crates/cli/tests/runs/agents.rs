@@ -3,23 +3,23 @@
 
 use std::process::Command;
 
-use callsheet_mock::{Cli, Room, Script, Step, on_loopback};
+use callsheet_testing::{Cli, Room, Script, Step, on_loopback};
 use serde_json::{Value, json};
 
-use crate::world::{Said, World, said};
+use crate::world::{Said, World, run_to_end};
 
-fn callsheet(world: &World, room: &Room, cli: Cli, args: &[&str], input: &str) -> Said {
+fn run_callsheet(world: &World, room: &Room, cli: Cli, args: &[&str], input: &str) -> Said {
     let mut command: Command = world.command();
     let env = room.env(cli).unwrap();
     let program = cli.program().unwrap();
     let path = format!("{}:{}", program.parent().unwrap().display(), env["PATH"]);
     command.envs(&env).env("PATH", path).args(["--json", "-q"]).args(args);
-    said(&mut command, input.as_bytes())
+    run_to_end(&mut command, input.as_bytes())
 }
 
 /// Returns whether the CLI inserts the contents of files that a prompt names with an `@`. Claude Code and
 /// Gemini do.
-fn expands(cli: Cli) -> bool {
+fn expands_file_names(cli: Cli) -> bool {
     matches!(cli, Cli::Claude | Cli::Gemini)
 }
 
@@ -34,30 +34,30 @@ fn run_args<'a>(cli: Cli, more: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// Returns whether the model got this text, in the form in which the agent passes it on.
-fn got(room: &Room, cli: Cli, text: &str) -> bool {
+fn has_received(room: &Room, cli: Cli, text: &str) -> bool {
     let is = |said: &String| match cli {
         Cli::Copilot => {
             said.split_once("</current_datetime>\n\n").is_some_and(|(_, said)| said == text.trim_end())
         }
         _ => said == text,
     };
-    room.mock.requests().iter().flat_map(callsheet_mock::Request::user_texts).any(|said| is(&said))
+    room.mock.requests().iter().flat_map(callsheet_testing::Request::user_texts).any(|said| is(&said))
 }
 
 const ODD: &str = "  \"quotes\" 'and' $HOME `date` \\n %s {{x}} <b>&amp;</b>\n\né 漢字 🙂\n/help me\n!ls -y @nothere.md\nend \n";
 
-fn prompts_arrive(cli: Cli) {
+fn assert_prompts_arrive(cli: Cli) {
     let room = Room::new(Script::new().on_marker("MARK", [Step::text("I did.")])).unwrap();
-    let world = World::apart();
+    let world = World::in_private_dir();
     for size in [2_000, 1_000_000] {
         let mut text = format!("MARK {size}\n{ODD}");
         let line = "0123456789 abcdef\n";
         text.push_str(&line.repeat((size - text.len()) / line.len()));
         text.push_str(&"x".repeat(size - text.len()));
-        let ran = callsheet(&world, &room, cli, &run_args(cli, &[]), &text).expect(0);
+        let ran = run_callsheet(&world, &room, cli, &run_args(cli, &[]), &text).expect_code(0);
         let prompt = world.prompt(&ran.run());
         assert!(prompt.contains(&text) && prompt.len() > size, "{size}");
-        assert!(got(&room, cli, &prompt), "{size}");
+        assert!(has_received(&room, cli, &prompt), "{size}");
         let receipts = ran.json()["receipts"].clone();
         assert_eq!(receipts[0], "spawned");
         assert!(receipts.as_array().unwrap().contains(&json!("accepted")), "{receipts}");
@@ -67,22 +67,22 @@ fn prompts_arrive(cli: Cli) {
         }
         assert!(!receipts.as_array().unwrap().contains(&json!("acting")), "{receipts}");
     }
-    world.assert_nothing_is_open();
+    world.assert_all_runs_finished();
 }
 
 /// A file that the prompt names remains a name: if the agent would insert its contents, the prompt is
 /// delivered by a file that equals the recorded prompt, byte for byte.
-fn files_are_not_put_in(cli: Cli) {
+fn assert_files_not_inserted(cli: Cli) {
     let copy = json!({ "command": "cp .callsheet/runs/*/prompt.md copied.md", "description": "copy" });
     let steps = [Step::call(&["Bash", "run_shell_command"], copy), Step::text("I did.")];
     let script = Script::new().on_marker("Read and follow", steps).on_marker("MARK", [Step::text("I did.")]);
     let room = Room::new(script).unwrap();
-    let world = World::apart();
+    let world = World::in_private_dir();
     let text = "MARK: look at @README.md, then\n/help\n";
-    let ran = callsheet(&world, &room, cli, &run_args(cli, &["--permit", "all"]), text).expect(0);
+    let ran = run_callsheet(&world, &room, cli, &run_args(cli, &["--permit", "all"]), text).expect_code(0);
     let prompt = world.prompt(&ran.run());
     assert!(prompt.contains(text));
-    if expands(cli) {
+    if expands_file_names(cli) {
         let line = format!(
             "Read and follow the instructions in {}/.callsheet/runs/{}/prompt.md\n",
             world.project.display(),
@@ -94,20 +94,20 @@ fn files_are_not_put_in(cli: Cli) {
             .iter()
             .map(|request| (request.answer.clone(), request.user_texts()))
             .collect();
-        assert!(got(&room, cli, &line), "{line}: {told:#?}");
+        assert!(has_received(&room, cli, &line), "{line}: {told:#?}");
         assert_eq!(std::fs::read_to_string(world.project.join("copied.md")).unwrap(), prompt);
     } else {
-        assert!(got(&room, cli, &prompt));
+        assert!(has_received(&room, cli, &prompt));
     }
     let bodies = room.mock.requests();
     assert!(bodies.iter().all(|request| !request.body.to_string().contains("what the readme says")));
     // The files for the agent are removed with it.
     assert!(!world.project.join(".callsheet/runs").join(ran.run()).exists());
-    world.assert_nothing_is_open();
+    world.assert_all_runs_finished();
 }
 
 /// Returns the whole result with the values that differ in every run masked.
-fn masked(said: &Said, world: &World) -> Value {
+fn mask_result(said: &Said, world: &World) -> Value {
     let mut result = said.json();
     for key in ["run", "parent", "duration_ms", "head_before", "head_after", "prompt_sha256", "told"] {
         assert!(key == "parent" || !result[key].is_null(), "{key}");
@@ -121,20 +121,20 @@ fn masked(said: &Said, world: &World) -> Value {
     result
 }
 
-fn digest(prompt: &str) -> &str {
+fn find_digest(prompt: &str) -> &str {
     let start = prompt.find("## Retry/Continue Digest\n").unwrap();
     let end = prompt[start + 3..].find("\n## ").map_or(prompt.len(), |end| start + 3 + end);
     prompt[start..end].trim_end()
 }
 
-fn works_and_is_told_the_facts(cli: Cli) {
+fn assert_facts_reach_prompt(cli: Cli) {
     let write = |project: &std::path::Path, file: &str| {
         let path = project.join(file);
         Step::call(&["Write", "write_file"], json!({ "file_path": path, "content": "x" }))
             .or_call(&["create"], json!({ "path": path, "file_text": "x" }))
             .or_call(&["exec_command"], json!({ "cmd": format!("echo x > {file}") }))
     };
-    let world = World::apart();
+    let world = World::in_private_dir();
     let steps = [
         write(&world.project, "src/in.txt"),
         write(&world.project, "out.txt"),
@@ -159,14 +159,14 @@ fn works_and_is_told_the_facts(cli: Cli) {
         "--check",
         "bad=false",
     ];
-    let ran = callsheet(&world, &room, cli, &run_args(cli, &flags), "MARK").expect(5);
+    let ran = run_callsheet(&world, &room, cli, &run_args(cli, &flags), "MARK").expect_code(5);
     let check = |name: &str, word: &str, result: &str, code: i32| {
         json!({
             "name": name, "argv": [word], "result": result, "ended": "exited", "exit_code": code, "duration_ms": "…",
             "output": "",
         })
     };
-    let mut result = masked(&ran, &world);
+    let mut result = mask_result(&ran, &world);
     let reply = result["reply"].take();
     let receipts = result["receipts"].take();
     for receipt in ["spawned", "accepted", "echoed", "acting"] {
@@ -193,14 +193,14 @@ fn works_and_is_told_the_facts(cli: Cli) {
         (&json!("PASS"), &json!("pass"), &json!([]))
     );
     assert_eq!(
-        world.run(&["status"]).expect(0).out,
+        world.run(&["status"]).expect_code(0).out,
         "T-1  needs_review  (scope_violation_pending, checks_failed, uncommitted)\n"
     );
 
-    let retry = callsheet(&world, &room, cli, &["retry", &ran.run()], "").expect(1);
+    let retry = run_callsheet(&world, &room, cli, &["retry", &ran.run()], "").expect_code(1);
     let prompt = world.prompt(&retry.run());
     assert_eq!(
-        digest(&prompt),
+        find_digest(&prompt),
         format!(
             "## Retry/Continue Digest\n\n- Previous run: {}\n- It ended on its own.\n- Exit code: 0\n- Runs of this task so far: \
              1\n\nChecks:\n\n- `good`: passed\n- `bad`: failed\n\nChanges outside the scope:\n\n- 1 in all\n- `out.txt`: outside \
@@ -208,21 +208,25 @@ fn works_and_is_told_the_facts(cli: Cli) {
             ran.run()
         )
     );
-    assert!(got(&room, cli, &prompt));
+    assert!(has_received(&room, cli, &prompt));
 
-    world.run(&["-q", "decide", "--yes", &ran.run(), "out.txt", "--approve"]).expect(0);
-    let go_on = callsheet(&world, &room, cli, &["continue", &retry.run(), "Say more."], "").expect(1);
+    world.run(&["-q", "decide", "--yes", &ran.run(), "out.txt", "--approve"]).expect_code(0);
+    let go_on =
+        run_callsheet(&world, &room, cli, &["continue", &retry.run(), "Say more."], "").expect_code(1);
     let prompt = world.prompt(&go_on.run());
     assert_eq!(
-        digest(&prompt),
+        find_digest(&prompt),
         format!(
             "## Retry/Continue Digest\n\n- Previous run: {}\n- It ended on its own.\n- Exit code: 0\n- Runs of this task so far: \
              2\n\nChecks:\n\n- `good`: passed\n- `bad`: failed",
             retry.run()
         )
     );
-    assert!(prompt.contains("## Human Input\n\nSay more.\n") && got(&room, cli, &prompt), "{prompt}");
-    world.assert_nothing_is_open();
+    assert!(
+        prompt.contains("## Human Input\n\nSay more.\n") && has_received(&room, cli, &prompt),
+        "{prompt}"
+    );
+    world.assert_all_runs_finished();
 }
 
 /// Defines the same tests for each CLI, so that they run in parallel.
@@ -233,17 +237,17 @@ macro_rules! for_each_cli {
 
             #[test]
             fn c6_model_gets_recorded_prompt() {
-                on_loopback(&[Cli::$cli], || prompts_arrive(Cli::$cli));
+                on_loopback(&[Cli::$cli], || assert_prompts_arrive(Cli::$cli));
             }
 
             #[test]
             fn u4_agent_inserts_no_named_files() {
-                on_loopback(&[Cli::$cli], || files_are_not_put_in(Cli::$cli));
+                on_loopback(&[Cli::$cli], || assert_files_not_inserted(Cli::$cli));
             }
 
             #[test]
             fn c5_c8_next_prompt_states_facts() {
-                on_loopback(&[Cli::$cli], || works_and_is_told_the_facts(Cli::$cli));
+                on_loopback(&[Cli::$cli], || assert_facts_reach_prompt(Cli::$cli));
             }
         }
     )*};

@@ -6,22 +6,22 @@ use std::process::Child;
 
 use serde_json::{Value, json};
 
-use crate::world::{Said, World, ended, fake_agent, said, until};
+use crate::world::{Said, World, fake_agent, run_to_end, wait_for_end, wait_until};
 
 /// Starts a run that works until the file `go` exists.
-fn working(world: &World, flags: &[&str]) -> Child {
+fn start_working(world: &World, flags: &[&str]) -> Child {
     let go = world.at("go").display().to_string();
-    let running = world.start(flags, &["say", "up", "wait-for", &go]);
-    until("it works", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
+    let running = world.start_agent(flags, &["say", "up", "wait-for", &go]);
+    wait_until("it works", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
     running
 }
 
-fn let_go(world: &World) {
+fn release(world: &World) {
     fs::write(world.at("go"), "").unwrap();
 }
 
 /// Returns the exit code, the diagnostic code and the hints of the error.
-fn refusal(said: &Said) -> (Option<i32>, String, String) {
+fn parse_refusal(said: &Said) -> (Option<i32>, String, String) {
     let line = said.err.lines().rev().find(|line| line.starts_with('{')).unwrap_or_default();
     let error: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{said:?}"));
     (said.code, error["code"].as_str().unwrap().to_owned(), error["hint"].to_string())
@@ -29,11 +29,11 @@ fn refusal(said: &Said) -> (Option<i32>, String, String) {
 
 /// Runs the command in another directory.
 fn run_in(world: &World, dir: &Path, args: &[&str]) -> Said {
-    said(world.command().current_dir(dir).args(args), b"")
+    run_to_end(world.command().current_dir(dir).args(args), b"")
 }
 
-fn runs(world: &World) -> usize {
-    world.run(&["--json", "log"]).expect(0).json()["runs"].as_array().unwrap().len()
+fn count_runs(world: &World) -> usize {
+    world.run(&["--json", "log"]).expect_code(0).json()["runs"].as_array().unwrap().len()
 }
 
 #[test]
@@ -41,11 +41,11 @@ fn second_run_in_checkout_is_refused() {
     let world = World::new();
     world.write("part/.callsheet/config.toml", "");
     world.commit();
-    let earlier = world.go(&[], &["exit", "1"]).expect(6).run();
+    let earlier = world.run_agent(&[], &["exit", "1"]).expect_code(6).run();
     std::os::unix::fs::symlink(&world.project, world.at("link")).unwrap();
     std::os::unix::fs::symlink(world.project.join("part"), world.at("deep")).unwrap();
-    let first = working(&world, &["--task-id", "T-1"]);
-    let id = world.run(&["--json", "log", "--limit", "1"]).expect(0).json()["runs"][0]["id"]
+    let first = start_working(&world, &["--task-id", "T-1"]);
+    let id = world.run(&["--json", "log", "--limit", "1"]).expect_code(0).json()["runs"][0]["id"]
         .as_str()
         .unwrap()
         .to_owned();
@@ -64,44 +64,45 @@ fn second_run_in_checkout_is_refused() {
         (top.clone(), &["retry", &earlier, "--"]),
         (top.clone(), &["continue", &earlier, "More.", "--"]),
     ];
-    let before = runs(&world);
+    let before = count_runs(&world);
     for (dir, way) in &ways {
         let refused = run_in(&world, dir, &[&["--json", "-q"][..], way, &agent].concat());
-        let (code, kind, hint) = refusal(&refused);
+        let (code, kind, hint) = parse_refusal(&refused);
         assert_eq!((code, kind.as_str()), (Some(9), "run/refused"), "{dir:?} {way:?}");
         assert!(hint.contains("--worktree") && hint.contains("--share") && hint.contains(&id), "{hint}");
     }
     let flow = world.run(&[&["--json", "-q", "flow", "start", "sdd", "Do it.", "--"], &agent[..]].concat());
     assert_eq!(flow.error(), (Some(9), "run/refused".into()));
-    assert_eq!(runs(&world), before, "nothing was recorded");
+    assert_eq!(count_runs(&world), before, "nothing was recorded");
     assert!(!world.project.join("started.txt").exists(), "nothing was started");
     // A worktree of its own is another checkout, with a task and without.
-    let own = world.go(&["--worktree"], &["write", "own.txt"]).expect(0);
+    let own = world.run_agent(&["--worktree"], &["write", "own.txt"]).expect_code(0);
     let name = format!("/run-{}", own.run());
     assert!(own.json()["worktree"].as_str().unwrap().trim_end_matches('/').ends_with(&name), "{own:?}");
     assert_eq!(own.json()["attribution"], "worktree");
     // The worktree is reused, and is not the project's checkout.
-    let again = world.run(&["--json", "-q", "retry", &own.run(), "--", fake_agent(), "exit", "0"]).expect(0);
+    let again =
+        world.run(&["--json", "-q", "retry", &own.run(), "--", fake_agent(), "exit", "0"]).expect_code(0);
     assert_eq!(again.json()["worktree"], own.json()["worktree"]);
-    let_go(&world);
-    assert_eq!(ended(first).expect(0).json()["attribution"], "checkout");
+    release(&world);
+    assert_eq!(wait_for_end(first).expect_code(0).json()["attribution"], "checkout");
     // The checkout is free now.
-    world.go(&[], &agent[1..]).expect(0);
-    world.assert_nothing_is_open();
+    world.run_agent(&[], &agent[1..]).expect_code(0);
+    world.assert_all_runs_finished();
 }
 
 /// Without git a folder is part of the folders above it.
 #[test]
 fn folders_without_git_are_claimed() {
-    let world = World::bare();
+    let world = World::without_git();
     fs::create_dir_all(world.project.join("part")).unwrap();
-    let first = working(&world, &[]);
+    let first = start_working(&world, &[]);
     for dir in [world.project.clone(), world.project.join("part")] {
         let refused = run_in(&world, &dir, &["--json", "-q", "run", "x", "--", "true"]);
         assert_eq!(refused.error(), (Some(9), "run/refused".into()), "{dir:?}");
     }
-    let_go(&world);
-    ended(first).expect(0);
+    release(&world);
+    wait_for_end(first).expect_code(0);
 }
 
 #[test]
@@ -110,18 +111,19 @@ fn shared_checkout_makes_changes_uncertain() {
     let (go, end) = (world.at("go").display().to_string(), world.at("end").display().to_string());
     fs::create_dir(world.project.join("tests")).unwrap();
     let one = ["--task-id", "P-1", "--write", "src/**"];
-    let first = world.start(&one, &["say", "up", "wait-for", &go, "write", "src/one.txt", "wait-for", &end]);
-    until("it works", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
+    let first =
+        world.start_agent(&one, &["say", "up", "wait-for", &go, "write", "src/one.txt", "wait-for", &end]);
+    wait_until("it works", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
     let two = ["--task-id", "P-2", "--write", "tests/**", "--share"];
     let words =
         ["say", "on", "wait-for", &go, "write", "tests/two.txt", "write", "other.txt", "wait-for", &end];
-    let second = world.start(&two, &words);
-    until("both work", || world.run(&["show", "last", "--stream", "stdout"]).out == "on\n");
-    let_go(&world);
+    let second = world.start_agent(&two, &words);
+    wait_until("both work", || world.run(&["show", "last", "--stream", "stdout"]).out == "on\n");
+    release(&world);
     let made = ["src/one.txt", "other.txt"].map(|path| world.project.join(path));
-    until("both wrote", || made.iter().all(|path| path.exists()));
+    wait_until("both wrote", || made.iter().all(|path| path.exists()));
     fs::write(end, "").unwrap();
-    let (first, second) = (ended(first), ended(second));
+    let (first, second) = (wait_for_end(first), wait_for_end(second));
     let paths = |said: &Said, key: &str| -> Vec<Value> {
         said.json()[key].as_array().unwrap().iter().map(|item| item["path"].clone()).collect()
     };
@@ -138,24 +140,25 @@ fn shared_checkout_makes_changes_uncertain() {
         );
         assert_eq!(world.show(&said.run())["result"], result);
     }
-    world.assert_nothing_is_open();
+    world.assert_all_runs_finished();
 }
 
 #[test]
 fn claim_of_dead_process_is_released() {
     let world = World::new();
-    let mut first = working(&world, &[]);
-    let id = world.run(&["--json", "log"]).expect(0).json()["runs"][0]["id"].as_str().unwrap().to_owned();
+    let mut first = start_working(&world, &[]);
+    let id =
+        world.run(&["--json", "log"]).expect_code(0).json()["runs"][0]["id"].as_str().unwrap().to_owned();
     first.kill().unwrap();
-    ended(first);
-    world.assert_nothing_is_left();
+    wait_for_end(first);
+    world.assert_no_process_left();
     // The next run is not blamed for the lost one, nor the lost one for the next.
-    let next = world.go(&["--write", "src/**"], &["write", "src/next.txt"]).expect(0);
+    let next = world.run_agent(&["--write", "src/**"], &["write", "src/next.txt"]).expect_code(0);
     assert_eq!(next.json()["shared_with"], json!([]));
-    let told = world.run(&["--json", "recover"]).expect(0).json();
+    let told = world.run(&["--json", "recover"]).expect_code(0).json();
     assert_eq!(told["recovered"][0]["shared_with"], json!([next.run()]));
     assert_eq!(told["recovered"][0]["run"], id.as_str());
-    world.assert_nothing_is_open();
+    world.assert_all_runs_finished();
 }
 
 #[test]
@@ -167,17 +170,17 @@ fn flow_holds_claim_for_lanes() {
     command.stdin(std::process::Stdio::null());
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let driving = command.spawn().unwrap();
-    until("a lane works", || world.at("up").exists());
+    wait_until("a lane works", || world.at("up").exists());
     let refused = world.run(&["--json", "-q", "run", "x", "--", "true"]);
     assert_eq!(refused.error(), (Some(9), "run/refused".into()));
     assert!(refused.err.contains("flow "), "{refused:?}");
     // The lanes belong to the flow and are not refused: the flow continues until it needs a person.
-    let_go(&world);
-    let waits = ended(driving);
+    release(&world);
+    let waits = wait_for_end(driving);
     assert!(waits.code == Some(1) && !waits.err.contains("run/refused"), "{waits:?}");
     // While the flow waits, nothing works in the checkout. Its runs are not tasks.
-    world.run(&["-q", "run", "--task-id", "T-9", "x", "--", "true"]).expect(0);
-    assert_eq!(world.run(&["status"]).expect(0).out, "T-9  ready  (nothing_changed)\n");
+    world.run(&["-q", "run", "--task-id", "T-9", "x", "--", "true"]).expect_code(0);
+    assert_eq!(world.run(&["status"]).expect_code(0).out, "T-9  ready  (nothing_changed)\n");
 }
 
 #[test]
@@ -185,26 +188,27 @@ fn person_can_claim_own_change() {
     let world = World::new();
     let go = world.at("go").display().to_string();
     let flags = ["--task-id", "T-1", "--write", "src/**", "--check", "c=true"];
-    let running = world.start(&flags, &["say", "up", "write", "src/b.txt", "wait-for", &go]);
-    until("it works", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
+    let running = world.start_agent(&flags, &["say", "up", "write", "src/b.txt", "wait-for", &go]);
+    wait_until("it works", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
     world.write("notes.txt", "written by a person");
     world.write("draft.txt", "written by a person");
-    let_go(&world);
-    let ran = ended(running).expect(5);
+    release(&world);
+    let ran = wait_for_end(running).expect_code(5);
     let run = ran.run();
     let decide = |args: &[&str]| world.run(&[&["--json", "-q", "decide", &run], args].concat());
-    let page = world.run(&["show", &run]).expect(0).out;
+    let page = world.run(&["show", &run]).expect_code(0).out;
     assert!(page.contains("--mine"), "{page}");
     // Only a person makes this decision.
     let script = format!("exec \"$0\" -C . decide --yes {run} notes.txt --mine");
     let by_agent = ["sh", "-c", &script, env!("CARGO_BIN_EXE_callsheet")];
-    let agent = said(&mut world.going_with(&["--worktree"], &by_agent), b"Do it.").expect(6).json();
+    let agent =
+        run_to_end(&mut world.program_command(&["--worktree"], &by_agent), b"Do it.").expect_code(6).json();
     assert_eq!(agent["exit_code"], 9);
     assert_eq!(decide(&["notes.txt", "--mine"]).error(), (Some(9), "person/required".into()));
     assert_eq!(decide(&["--yes", "nothing.txt", "--mine"]).error(), (Some(4), "run/no-violation".into()));
     assert_eq!(decide(&["--yes", "src/b.txt", "--approve"]).error(), (Some(4), "run/no-violation".into()));
     for path in ["notes.txt", "draft.txt", "src/b.txt"] {
-        assert_eq!(decide(&["--yes", path, "--mine"]).expect(0).json()["decision"], "mine", "{path}");
+        assert_eq!(decide(&["--yes", path, "--mine"]).expect_code(0).json()["decision"], "mine", "{path}");
         assert_eq!(decide(&["--yes", path, "--mine"]).error(), (Some(9), "run/refused".into()));
     }
     let decided: Vec<Value> = world.show(&run)["result"]["violations"]
@@ -215,7 +219,7 @@ fn person_can_claim_own_change() {
         .collect();
     assert_eq!(decided, [json!(["draft.txt", "mine"]), json!(["notes.txt", "mine"])]);
     // The change does not count against the run any more.
-    let status = world.run(&["status", "T-1"]).expect(0).out;
+    let status = world.run(&["status", "T-1"]).expect_code(0).out;
     assert_eq!(status.lines().next(), Some("T-1  ready  (uncommitted)"));
-    world.assert_nothing_is_open();
+    world.assert_all_runs_finished();
 }

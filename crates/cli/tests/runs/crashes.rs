@@ -9,14 +9,14 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::long;
-use crate::world::{World, ended, fake_agent, said, until};
+use crate::is_long;
+use crate::world::{World, fake_agent, run_to_end, wait_for_end, wait_until};
 
 /// Returns a summary of the report of `recover` on the one unfinished run.
-fn recovered(world: &World) -> Value {
-    world.assert_nothing_is_left();
-    let told = world.run(&["--json", "recover"]).expect(0).json();
-    world.assert_nothing_is_open();
+fn recover(world: &World) -> Value {
+    world.assert_no_process_left();
+    let told = world.run(&["--json", "recover"]).expect_code(0).json();
+    world.assert_all_runs_finished();
     let [run] = told["recovered"].as_array().unwrap().as_slice() else { panic!("{told}") };
     let names = |key: &str, of: &str| -> Vec<Value> {
         run[key].as_array().unwrap().iter().map(|item| item[of].clone()).collect()
@@ -28,23 +28,23 @@ fn recovered(world: &World) -> Value {
     })
 }
 
-fn killed(world: &World, flags: &[&str], words: &[&str]) -> Value {
+fn run_until_killed(world: &World, flags: &[&str], words: &[&str]) -> Value {
     let flags: Vec<&str> = ["--write", "src/**"].iter().chain(flags).copied().collect();
-    let said = world.go(&flags, words);
+    let said = world.run_agent(&flags, words);
     assert_eq!((said.code, said.out.as_str()), (None, ""), "{said:?}");
     // Until it is recovered it does not count as a run that ended well.
-    let status = world.run(&["--json", "status"]).expect(0).json();
+    let status = world.run(&["--json", "status"]).expect_code(0).json();
     assert_eq!(
         (&status["tasks"][0]["status"], &status["tasks"][0]["runs"][0]["lost"]),
         (&json!("running"), &json!(true))
     );
-    recovered(world)
+    recover(world)
 }
 
 #[test]
 fn killed_at_agent_start_is_recovered() {
     let world = World::new();
-    let lost = killed(&world, &["--check", "c=true"], &["kill-ours", "sleep", "60000"]);
+    let lost = run_until_killed(&world, &["--check", "c=true"], &["kill-ours", "sleep", "60000"]);
     let receipts = lost["receipts"].clone();
     assert!(receipts == json!([]) || receipts == json!(["spawned"]), "{receipts}");
     assert_eq!(
@@ -73,16 +73,16 @@ fn killed_during_output_is_recovered() {
         "60000",
     ];
     assert_eq!(
-        killed(&world, &[], &words),
+        run_until_killed(&world, &[], &words),
         json!({
             "status": "failed", "ended": "lost", "why": "its callsheet died", "exit_code": null, "checks": [],
             "changed": ["out.txt", "src/new.txt"], "violations": ["out.txt"], "receipts": ["spawned"],
         })
     );
-    assert_eq!(world.run(&["show", "last", "--stream", "stdout"]).expect(0).out, "I begin.\n");
+    assert_eq!(world.run(&["show", "last", "--stream", "stdout"]).expect_code(0).out, "I begin.\n");
     // The next prompt contains the facts that are still visible.
-    let next =
-        world.run(&["--json", "-q", "retry", "last", "--dry-run"]).expect(0).json()["prompt"].to_string();
+    let next = world.run(&["--json", "-q", "retry", "last", "--dry-run"]).expect_code(0).json()["prompt"]
+        .to_string();
     assert!(
         next.contains("Nobody saw how it ended.") && next.contains("`out.txt`: outside the write scope"),
         "{next}"
@@ -94,7 +94,7 @@ fn killed_in_check_keeps_agent_exit() {
     let world = World::new();
     let check = format!("c={} kill-ours", fake_agent());
     assert_eq!(
-        killed(&world, &["--check", &check, "--check", "d=true"], &["write", "src/new.txt"]),
+        run_until_killed(&world, &["--check", &check, "--check", "d=true"], &["write", "src/new.txt"]),
         json!({
             "status": "completed", "ended": "exited", "why": null, "exit_code": 0, "checks": ["pending", "pending"],
             "changed": ["src/new.txt"], "violations": [], "receipts": ["spawned"],
@@ -105,7 +105,7 @@ fn killed_in_check_keeps_agent_exit() {
 #[test]
 fn killed_with_guard_is_recovered() {
     let world = World::new();
-    let lost = killed(&world, &[], &["sleep", "300", "kill-ours", "kill-guard", "exit", "0"]);
+    let lost = run_until_killed(&world, &[], &["sleep", "300", "kill-ours", "kill-guard", "exit", "0"]);
     assert_eq!((&lost["ended"], &lost["receipts"]), (&json!("lost"), &json!(["spawned"])));
 }
 
@@ -120,7 +120,7 @@ fn killed_at_git_call_loses_nothing() {
     for call in 1.. {
         let world = World::new();
         let count = world.at("count");
-        world.program(
+        world.write_program(
             "git",
             &format!(
                 "#!/bin/sh\nn=$(($(cat '{0}' 2>/dev/null || echo 0) + 1))\necho $n > '{0}'\n\
@@ -129,9 +129,9 @@ fn killed_at_git_call_loses_nothing() {
                 real.display()
             ),
         );
-        let said = world.go(&["--check", "c=true"], &["write", "new.txt"]);
+        let said = world.run_agent(&["--check", "c=true"], &["write", "new.txt"]);
         fs::remove_file(world.at("bin/git")).unwrap();
-        world.assert_nothing_is_left();
+        world.assert_no_process_left();
         if said.code == Some(0) {
             assert_eq!(lost + unrecorded, call - 1);
             break;
@@ -144,7 +144,7 @@ fn killed_at_git_call_loses_nothing() {
             unrecorded += 1;
             continue;
         }
-        let told = recovered(&world);
+        let told = recover(&world);
         assert_eq!((&told["checks"], &told["changed"]), (&json!(["pending"]), &json!(["new.txt"])));
         assert_eq!(
             (&told["status"], &told["ended"], &told["exit_code"]),
@@ -160,13 +160,13 @@ fn killed_at_git_call_loses_nothing() {
 #[test]
 fn killed_before_terminal_is_recovered() {
     let world = World::new();
-    world.program("claude", "#!/bin/sh\n");
-    world.program("tmux", "#!/bin/sh\nkill -9 $PPID\n");
+    world.write_program("claude", "#!/bin/sh\n");
+    world.write_program("tmux", "#!/bin/sh\nkill -9 $PPID\n");
     let mut command = world.command();
     command.args(["--json", "-q", "run", "-a", "claude", "--terminal", "Do it."]);
-    assert_eq!(said(&mut command, b"").code, None);
+    assert_eq!(run_to_end(&mut command, b"").code, None);
     fs::remove_file(world.at("bin/tmux")).unwrap();
-    let lost = recovered(&world);
+    let lost = recover(&world);
     assert_eq!(
         (&lost["ended"], &lost["receipts"], &lost["changed"]),
         (&json!("lost"), &json!([]), &json!([]))
@@ -176,11 +176,11 @@ fn killed_before_terminal_is_recovered() {
 /// At any moment at all.
 #[test]
 fn killed_at_random_moment_is_recovered() {
-    let rounds = if long() { 500 } else { 30 };
+    let rounds = if is_long() { 500 } else { 30 };
     let world = World::new();
     // The duration of a whole run here: it is killed at any point of it.
     let begun = Instant::now();
-    world.go(&[], &["sleep", "20"]).expect(0);
+    world.run_agent(&[], &["sleep", "20"]).expect_code(0);
     let whole = u64::try_from(begun.elapsed().as_millis()).unwrap() * 5 / 4;
     let mut known = 1;
     for round in 0..rounds {
@@ -196,18 +196,18 @@ fn killed_at_random_moment_is_recovered() {
             "say",
             "two",
         ];
-        let running = world.start(&["--check", "c=true"], &words);
+        let running = world.start_agent(&["--check", "c=true"], &words);
         thread::sleep(Duration::from_millis(round * 293 % 400 * whole / 400));
         // The run may have ended already.
         let _ = kill(Pid::from_raw(i32::try_from(running.id()).unwrap()), Signal::SIGKILL);
-        let said = ended(running);
-        world.assert_nothing_is_left();
+        let said = wait_for_end(running);
+        world.assert_no_process_left();
         let before = world.run(&["--json", "log", "--limit", "10000"]);
         if before.code == Some(4) {
             continue;
         }
-        let runs = before.expect(0).json()["runs"].as_array().unwrap().len();
-        let told = world.run(&["--json", "recover"]).expect(0).json();
+        let runs = before.expect_code(0).json()["runs"].as_array().unwrap().len();
+        let told = world.run(&["--json", "recover"]).expect_code(0).json();
         let recovered = told["recovered"].as_array().unwrap();
         assert!(recovered.len() <= 1 && runs - known <= 1, "{told}");
         // If a run reported its own end, `recover` does not report another one.
@@ -218,7 +218,7 @@ fn killed_at_random_moment_is_recovered() {
         }
         known = runs;
     }
-    world.assert_nothing_is_open();
+    world.assert_all_runs_finished();
     assert!(known > 1, "none of the killed ones was recorded");
 }
 
@@ -226,12 +226,12 @@ fn killed_at_random_moment_is_recovered() {
 #[test]
 fn killed_after_last_record_adds_nothing() {
     let world = World::new();
-    let run = world.go(&["--check", "c=true"], &["write", "new.txt"]).expect(0).run();
-    let kinds = world.kinds(&run);
+    let run = world.run_agent(&["--check", "c=true"], &["write", "new.txt"]).expect_code(0).run();
+    let kinds = world.record_kinds(&run);
     let desk = world.at("home/.local/state/callsheet/runs").join(&run);
     fs::create_dir_all(&desk).unwrap();
-    assert_eq!(world.run(&["recover"]).expect(0).out, "no run was left unfinished\n");
-    assert_eq!(world.kinds(&run), kinds);
+    assert_eq!(world.run(&["recover"]).expect_code(0).out, "no run was left unfinished\n");
+    assert_eq!(world.record_kinds(&run), kinds);
     assert_eq!(world.show(&run)["result"]["checks"][0]["result"], "passed");
     assert!(!desk.exists());
 }
@@ -241,14 +241,14 @@ fn killed_after_last_record_adds_nothing() {
 fn recover_leaves_active_runs_alone() {
     let world = World::new();
     let go = world.at("go").display().to_string();
-    let running = world.start(&[], &["say", "one", "wait-for", &go]);
-    until("it runs", || world.run(&["show", "last", "--stream", "stdout"]).out == "one\n");
-    let told = world.run(&["--json", "recover"]).expect(0).json();
+    let running = world.start_agent(&[], &["say", "one", "wait-for", &go]);
+    wait_until("it runs", || world.run(&["show", "last", "--stream", "stdout"]).out == "one\n");
+    let told = world.run(&["--json", "recover"]).expect_code(0).json();
     assert_eq!(
         (told["recovered"].as_array().unwrap().len(), told["running"].as_array().unwrap().len()),
         (0, 1)
     );
     fs::write(go, "").unwrap();
-    ended(running).expect(0);
-    world.assert_nothing_is_open();
+    wait_for_end(running).expect_code(0);
+    world.assert_all_runs_finished();
 }

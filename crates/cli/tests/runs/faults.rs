@@ -5,40 +5,40 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::world::{Said, World, brief, ended, fake_agent, said, until};
+use crate::world::{Said, World, fake_agent, run_to_end, summarize, wait_for_end, wait_until};
 
 /// Returns the run in one line, after the checks that hold in every case: it is recorded to its end, nothing
 /// is left of it, and its task is not done.
-fn came_to(world: &World, said: &Said) -> String {
-    let line = brief(said);
-    world.assert_nothing_is_open();
-    let status = world.run(&["--json", "status"]).expect(0).json();
+fn assert_recorded(world: &World, said: &Said) -> String {
+    let line = summarize(said);
+    world.assert_all_runs_finished();
+    let status = world.run(&["--json", "status"]).expect_code(0).json();
     assert_ne!(status["tasks"][0]["status"], "done", "{line}");
     line
 }
 
 /// Runs each case in a repository of its own: flags, words for the agent, and the expected result.
-fn each(cases: &[(&[&str], &[&str], &str)]) {
+fn assert_each(cases: &[(&[&str], &[&str], &str)]) {
     for (flags, words, expected) in cases {
         let world = World::new();
-        let said = world.go(flags, words);
-        assert_eq!(came_to(&world, &said), *expected, "{words:?}");
+        let said = world.run_agent(flags, words);
+        assert_eq!(assert_recorded(&world, &said), *expected, "{words:?}");
     }
 }
 
 /// Runs the program with a text of a million bytes to read.
-fn with_much_to_read(program: &[&str]) -> String {
+fn run_with_long_input(program: &[&str]) -> String {
     let world = World::new();
-    let mut command = world.going_with(&[], program);
-    let said = said(&mut command, "0123456789abcde\n".repeat(62_500).as_bytes());
-    came_to(&world, &said)
+    let mut command = world.program_command(&[], program);
+    let said = run_to_end(&mut command, "0123456789abcde\n".repeat(62_500).as_bytes());
+    assert_recorded(&world, &said)
 }
 
 const SPAWNED: &str = " | receipts spawned";
 
 #[test]
 fn exits_are_reported_truthfully() {
-    each(&[
+    assert_each(&[
         (&[], &[], "0 completed: exited 0 | receipts spawned"),
         (&[], &["read", "exit", "3"], "6 failed: exited 3 | receipts spawned"),
         (&[], &["say", "<review>PASS</review>", "exit", "1"], "6 failed: exited 1 | receipts spawned"),
@@ -52,7 +52,7 @@ fn exits_are_reported_truthfully() {
 
 #[test]
 fn doubtful_verdict_does_not_pass() {
-    each(&[
+    assert_each(&[
         (&["-p", "review"], &["read"], "1 completed: exited 0 | receipts spawned | reply no_verdict"),
         (
             &["-p", "review"],
@@ -81,7 +81,7 @@ fn doubtful_verdict_does_not_pass() {
 
 #[test]
 fn timeout_ends_hanging_agents() {
-    each(&[
+    assert_each(&[
         (&["--timeout", "1s"], &["sleep", "60000"], "7 failed: timeout by 15 | receipts spawned"),
         (
             &["--timeout", "1s"],
@@ -121,22 +121,22 @@ fn timeout_ends_hanging_agents() {
 #[test]
 fn unread_stdin_does_not_block_run() {
     let agent = crate::world::fake_agent();
-    assert_eq!(with_much_to_read(&[agent, "say", "x"]), format!("0 completed: exited 0{SPAWNED}"));
+    assert_eq!(run_with_long_input(&[agent, "say", "x"]), format!("0 completed: exited 0{SPAWNED}"));
     let closes = ["sh", "-c", "exec 0<&-; sleep 0.3; echo closed"];
-    assert_eq!(with_much_to_read(&closes), format!("0 completed: exited 0{SPAWNED}"));
+    assert_eq!(run_with_long_input(&closes), format!("0 completed: exited 0{SPAWNED}"));
     let reads_some = ["sh", "-c", "dd bs=1 count=10 2>/dev/null; exec 0<&-; sleep 0.3"];
-    assert_eq!(with_much_to_read(&reads_some), format!("0 completed: exited 0{SPAWNED}"));
+    assert_eq!(run_with_long_input(&reads_some), format!("0 completed: exited 0{SPAWNED}"));
 }
 
 #[test]
 fn any_output_is_kept_or_counted() {
     let stream = |world: &World, stream: &str| {
-        world.run(&["--json", "show", "last", "--stream", stream]).expect(0).json()["lines"].take()
+        world.run(&["--json", "show", "last", "--stream", stream]).expect_code(0).json()["lines"].take()
     };
     // If a line is too long for a record, its beginning is kept.
     let world = World::new();
-    let said = world.go(&[], &["line-of", "100000000", "say", "the end"]);
-    assert_eq!(came_to(&world, &said), format!("0 completed: exited 0{SPAWNED}"));
+    let said = world.run_agent(&[], &["line-of", "100000000", "say", "the end"]);
+    assert_eq!(assert_recorded(&world, &said), format!("0 completed: exited 0{SPAWNED}"));
     let reply = said.json()["reply"].clone();
     assert_eq!((&reply["text_cut"], reply["text"].as_str().unwrap().len()), (&Value::Bool(true), 1 << 20));
     assert_eq!(reply["problems"][0]["code"], "too_long");
@@ -149,33 +149,33 @@ fn any_output_is_kept_or_counted() {
     assert!(texts.iter().all(|text| text.len() <= 64 * 1024));
 
     let world = World::new();
-    let said = world.go(&[], &["bytes", "97,255,98,10,27,91,50,74,0,10", "say", "é"]);
-    assert_eq!(came_to(&world, &said), format!("0 completed: exited 0{SPAWNED}"));
+    let said = world.run_agent(&[], &["bytes", "97,255,98,10,27,91,50,74,0,10", "say", "é"]);
+    assert_eq!(assert_recorded(&world, &said), format!("0 completed: exited 0{SPAWNED}"));
     let lines = stream(&world, "stdout");
     let texts: Vec<&str> =
         lines.as_array().unwrap().iter().map(|line| line["data"].as_str().unwrap()).collect();
     assert_eq!(texts, ["a\u{fffd}b", "\u{1b}[2J\0", "é"]);
 
     let world = World::new();
-    let said = world.go(&[], &["talk-lines", "200000", "exit", "1"]);
-    assert_eq!(came_to(&world, &said), format!("6 failed: exited 1{SPAWNED}"));
+    let said = world.run_agent(&[], &["talk-lines", "200000", "exit", "1"]);
+    assert_eq!(assert_recorded(&world, &said), format!("6 failed: exited 1{SPAWNED}"));
     assert_eq!(stream(&world, "stderr").as_array().unwrap().len(), 200_000);
 }
 
 #[test]
 fn endless_output_is_capped() {
     let world = World::new();
-    let said = world.go(&["--timeout", "3s"], &["for-ever"]);
-    assert_eq!(came_to(&world, &said), "7 failed: timeout by 15 | receipts spawned");
+    let said = world.run_agent(&["--timeout", "3s"], &["for-ever"]);
+    assert_eq!(assert_recorded(&world, &said), "7 failed: timeout by 15 | receipts spawned");
 }
 
 #[test]
 fn unstartable_program_reports_reason() {
     // A program that the system cannot start: nothing shows that before.
     let world = World::new();
-    world.program("odd", "\u{7f}ELF, and nothing more");
-    let said = said(&mut world.going_with(&["--check", "c=true"], &["odd"]), b"Do it.");
-    assert_eq!(came_to(&world, &said), "6 failed: unstarted | checks c:pending");
+    world.write_program("odd", "\u{7f}ELF, and nothing more");
+    let said = run_to_end(&mut world.program_command(&["--check", "c=true"], &["odd"]), b"Do it.");
+    assert_eq!(assert_recorded(&world, &said), "6 failed: unstarted | checks c:pending");
     let cwd = world.project.display();
     assert_eq!(
         said.json()["why"],
@@ -200,22 +200,22 @@ fn agent_reporting_failure_has_failed() {
         (false, "hangs", &["--max-cost", "0.4"], "7 failed: cost by 15 | receipts spawned,accepted"),
     ] {
         let world = World::new();
-        world.program("claude", &result(is_error, text));
+        world.write_program("claude", &result(is_error, text));
         let mut command = world.command();
         command.args(["--json", "-q", "run", "-a", "claude", "Do it."]).args(flags);
-        let said = said(&mut command, b"");
-        assert_eq!(came_to(&world, &said), expected, "{text}");
+        let said = run_to_end(&mut command, b"");
+        assert_eq!(assert_recorded(&world, &said), expected, "{text}");
         assert_eq!(said.json()["told"]["cost_usd"], 0.5);
     }
 }
 
 #[test]
 fn changes_are_observed_not_claimed() {
-    let secret = World::bare();
+    let secret = World::without_git();
     secret.write("secret.txt", "outside");
     let outside = secret.project.display().to_string();
     let write = &["--write", "src/**"][..];
-    each(&[
+    assert_each(&[
         (
             write,
             &["write", "src/new.txt", "say", "I changed nothing."],
@@ -254,11 +254,11 @@ fn changes_are_observed_not_claimed() {
 fn removed_worktree_is_reported_as_change() {
     let world = World::new();
     let task = ["--worktree", "--task-id", "T-1", "--check", "c=true"];
-    let first = world.go(&task, &["cwd"]).expect(0);
+    let first = world.run_agent(&task, &["cwd"]).expect_code(0);
     let worktree = first.json()["worktree"].as_str().unwrap().to_owned();
-    let said = world.go(&task, &["remove-all", &worktree]);
+    let said = world.run_agent(&task, &["remove-all", &worktree]);
     assert_eq!(
-        came_to(&world, &said),
+        assert_recorded(&world, &said),
         "5 completed: exited 0 | checks c:pending | changed .:deleted | violations .:outside_write | receipts spawned"
     );
     assert_eq!(said.json()["unseen"].as_array().unwrap().len(), 1);
@@ -267,8 +267,8 @@ fn removed_worktree_is_reported_as_change() {
 #[test]
 fn removed_repository_is_reported() {
     let world = World::new();
-    let said = world.go(&[], &["remove-all", ".git"]);
-    let line = came_to(&world, &said);
+    let said = world.run_agent(&[], &["remove-all", ".git"]);
+    let line = assert_recorded(&world, &said);
     assert_eq!(
         line,
         "5 completed: exited 0 | changed .git:repository | violations .git:outside_write | receipts spawned"
@@ -304,8 +304,8 @@ fn checks_report_their_own_result() {
         world.write("key.txt", format!("key: {secret}\n"));
         world.commit();
         let flags: Vec<&str> = ["--check", &check].iter().chain(flags).copied().collect();
-        let said = world.go(&flags, &["exit", "0"]);
-        assert_eq!(came_to(&world, &said), format!("{expected} | receipts spawned"), "{check}");
+        let said = world.run_agent(&flags, &["exit", "0"]);
+        assert_eq!(assert_recorded(&world, &said), format!("{expected} | receipts spawned"), "{check}");
         let result = said.json();
         assert_eq!(result["checks"][0]["output"], output, "{check}");
     }
@@ -318,8 +318,11 @@ fn run_timeout_covers_checks() {
     let world = World::new();
     // The agent takes all of the time, so no check runs.
     let check = format!("c={agent} write checked.txt");
-    let late = world.go(&["--timeout", "1s", "--check", &check], &["sleep", "60000"]);
-    assert_eq!(came_to(&world, &late), "7 failed: timeout by 15 | checks c:pending | receipts spawned");
+    let late = world.run_agent(&["--timeout", "1s", "--check", &check], &["sleep", "60000"]);
+    assert_eq!(
+        assert_recorded(&world, &late),
+        "7 failed: timeout by 15 | checks c:pending | receipts spawned"
+    );
     let checked = &late.json()["checks"][0];
     assert_eq!(
         (&checked["output"], &checked["ended"]),
@@ -329,9 +332,9 @@ fn run_timeout_covers_checks() {
     // Each check gets the remaining time: the first one takes all of it.
     let slow = format!("a={agent} sleep 60000");
     let both = ["--timeout", "3s", "--check", &slow, "--check", &check];
-    let cut = world.go(&both, &["exit", "0"]);
+    let cut = world.run_agent(&both, &["exit", "0"]);
     assert_eq!(
-        came_to(&world, &cut),
+        assert_recorded(&world, &cut),
         "7 completed: exited 0 | checks a:pending,c:pending | receipts spawned"
     );
     assert!(!world.project.join("checked.txt").exists());
@@ -340,8 +343,8 @@ fn run_timeout_covers_checks() {
         ".callsheet/config.toml",
         format!("[checks]\nd = {{ command = \"{agent} sleep 60000\", timeout = \"1s\" }}\n"),
     );
-    world.run(&["trust", "--yes"]).expect(0);
-    let own = world.go(&["--timeout", "60s"], &["exit", "0"]);
+    world.run(&["trust", "--yes"]).expect_code(0);
+    let own = world.run_agent(&["--timeout", "60s"], &["exit", "0"]);
     assert_eq!(own.json()["checks"][0]["ended"], "timeout");
     assert_eq!(own.code, Some(7));
     assert!(own.json()["checks"][0]["duration_ms"].as_u64().unwrap() < 30_000);
@@ -350,29 +353,29 @@ fn run_timeout_covers_checks() {
 #[test]
 fn unusual_repositories_are_observed() {
     // Without a repository the files are still compared.
-    let world = World::bare();
-    let said = world.go(&["--write", "src/**"], &["write", "out.txt"]);
+    let world = World::without_git();
+    let said = world.run_agent(&["--write", "src/**"], &["write", "out.txt"]);
     assert_eq!(
-        came_to(&world, &said),
+        assert_recorded(&world, &said),
         "5 completed: exited 0 | changed out.txt:added | violations out.txt:outside_write | receipts spawned"
     );
     assert_eq!(world.show("last")["result"]["head_before"], Value::Null);
     // A repository without a commit.
-    let world = World::bare();
+    let world = World::without_git();
     world.git(&["init", "-q"]);
     world.write("was.txt", "there");
-    let said = world.go(&["--write", "src/**"], &["write", "out.txt"]);
+    let said = world.run_agent(&["--write", "src/**"], &["write", "out.txt"]);
     assert_eq!(
-        came_to(&world, &said),
+        assert_recorded(&world, &said),
         "5 completed: exited 0 | changed out.txt:untracked | violations out.txt:outside_write | receipts spawned"
     );
     // Work of another author that existed before.
     let world = World::new();
     world.write("README.md", "mine");
     world.write("draft.txt", "mine");
-    let said = world.go(&["--write", "src/**"], &["append", "draft.txt"]);
+    let said = world.run_agent(&["--write", "src/**"], &["append", "draft.txt"]);
     assert_eq!(
-        came_to(&world, &said),
+        assert_recorded(&world, &said),
         "5 completed: exited 0 | changed draft.txt:modified | violations draft.txt:outside_write | receipts spawned"
     );
     // A project that is a folder of a repository: its scope refers to that folder.
@@ -380,10 +383,11 @@ fn unusual_repositories_are_observed() {
     world.write("part/.callsheet/config.toml", "");
     world.write("part/src/b.txt", "b");
     world.commit();
-    let mut command = world.going(&["--write", "src/**"], &["append", "src/b.txt", "append", "../src/a.txt"]);
-    let said = crate::world::said(command.current_dir(world.project.join("part")), b"Do it.");
+    let mut command =
+        world.agent_command(&["--write", "src/**"], &["append", "src/b.txt", "append", "../src/a.txt"]);
+    let said = crate::world::run_to_end(command.current_dir(world.project.join("part")), b"Do it.");
     assert_eq!(
-        brief(&said),
+        summarize(&said),
         "5 completed: exited 0 | changed ../src/a.txt:modified,src/b.txt:modified | violations ../src/a.txt:outside_write \
          | receipts spawned"
     );
@@ -398,16 +402,16 @@ fn output_is_recorded_without_secrets() {
     world.write("key.txt", format!("the key is {secret}\n"));
     world.write("other.txt", "it says not-like-a-key-at-all, and {\"json\":\"not-like-a-key-at-all\"}\n");
     let mut command =
-        world.going_with(&["--set-secret", &value], &["sh", "-c", "cat key.txt; cat other.txt >&2"]);
-    let ran = said(&mut command, b"Do it.");
-    assert_eq!(came_to(&world, &ran), format!("0 completed: exited 0{SPAWNED}"));
+        world.program_command(&["--set-secret", &value], &["sh", "-c", "cat key.txt; cat other.txt >&2"]);
+    let ran = run_to_end(&mut command, b"Do it.");
+    assert_eq!(assert_recorded(&world, &ran), format!("0 completed: exited 0{SPAWNED}"));
     // The whole ledger, as text.
-    let all = world.run(&["export", "--all"]).expect(0).out;
+    let all = world.run(&["export", "--all"]).expect_code(0).out;
     assert_eq!(
         ["cat key.txt", secret, "not-like-a-key"].map(|text| all.contains(text)),
         [true, false, false]
     );
-    let shown = |stream: &str| world.run(&["show", "last", "--stream", stream]).expect(0).out;
+    let shown = |stream: &str| world.run(&["show", "last", "--stream", stream]).expect_code(0).out;
     assert_eq!(shown("stdout"), "the key is [secret:github-token:1]\n");
     assert_eq!(shown("stderr"), "it says [secret:value:deploy], and {\"json\":\"[secret:value:deploy]\"}\n");
 }
@@ -420,10 +424,10 @@ fn evidence_is_recorded_without_secrets() {
     fs::write(world.at("value"), secret).unwrap();
     let value = format!("deploy={}", world.at("value").display());
     let event = json!({ "type": "system", "subtype": "init", "session_id": "s", "cwd": secret });
-    world.program("claude", &format!("#!/bin/sh\ncat > /dev/null\necho '{event}'\n"));
+    world.write_program("claude", &format!("#!/bin/sh\ncat > /dev/null\necho '{event}'\n"));
     let ran = world.run(&["--json", "-q", "run", "-a", "claude", "--set-secret", &value, "Do it."]);
     assert_eq!(ran.json()["receipts"], json!(["spawned", "accepted"]), "{ran:?}");
-    let all = world.run(&["export", "--all"]).expect(0).out;
+    let all = world.run(&["export", "--all"]).expect_code(0).out;
     assert_eq!([all.contains("[secret:value:deploy]"), all.contains(secret)], [true, false]);
 }
 
@@ -433,7 +437,7 @@ fn commands_with_secrets_are_refused() {
     let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
     let world = World::new();
     let check = format!("c=echo {secret}");
-    let runs = |flags: &[&str], words: &[&str]| world.go(&[flags, &["--write", "**"]].concat(), words);
+    let runs = |flags: &[&str], words: &[&str]| world.run_agent(&[flags, &["--write", "**"]].concat(), words);
     for ran in [runs(&[], &["say", secret]), runs(&["--check", &check], &["read"])] {
         assert_eq!(ran.error(), (Some(9), "secret/found".into()), "{ran:?}");
         assert!(!ran.err.contains(secret));
@@ -444,7 +448,7 @@ fn commands_with_secrets_are_refused() {
     }
     assert!(!world.ledger().exists());
     let allowed = runs(&["--secrets", "allow"], &["say", "it is", "say-part", secret]);
-    assert_eq!(came_to(&world, &allowed), format!("0 completed: exited 0{SPAWNED}"));
+    assert_eq!(assert_recorded(&world, &allowed), format!("0 completed: exited 0{SPAWNED}"));
 }
 
 /// An agent must not work without a record: it is ended, and the run is recovered when the ledger works
@@ -462,31 +466,33 @@ fn broken_ledger_ends_agent() {
     let like = world.command();
     shell.args(&words).current_dir(&world.project).env_clear();
     shell.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let broken = said(&mut shell, b"");
+    let broken = run_to_end(&mut shell, b"");
     assert_eq!(broken.error().0, Some(8), "{broken:?}");
-    world.assert_nothing_is_left();
-    let recovered = world.run(&["--json", "recover"]).expect(0).json();
+    world.assert_no_process_left();
+    let recovered = world.run(&["--json", "recover"]).expect_code(0).json();
     assert_eq!(recovered["recovered"][0]["ended"], "lost");
-    world.assert_nothing_is_open();
+    world.assert_all_runs_finished();
 }
 
 #[test]
 fn locked_ledger_ends_agent() {
     let world = World::new();
     let go = world.at("go").display().to_string();
-    let running = world.start(&[], &["say", "one", "wait-for", &go, "say", "two", "sleep", "60000"]);
+    let running = world.start_agent(&[], &["say", "one", "wait-for", &go, "say", "two", "sleep", "60000"]);
     let path = world.ledger();
-    until("it runs", || path.exists() && world.run(&["show", "last", "--stream", "stdout"]).out == "one\n");
+    wait_until("it runs", || {
+        path.exists() && world.run(&["show", "last", "--stream", "stdout"]).out == "one\n"
+    });
     let holder = rusqlite::Connection::open(&path).unwrap();
     holder.execute_batch("begin immediate").unwrap();
     fs::write(&go, "").unwrap();
-    let broken = ended(running);
+    let broken = wait_for_end(running);
     assert_eq!(broken.error(), (Some(8), "ledger/locked".into()));
     holder.execute_batch("rollback").unwrap();
-    world.assert_nothing_is_left();
-    let recovered = world.run(&["--json", "recover"]).expect(0).json();
+    world.assert_no_process_left();
+    let recovered = world.run(&["--json", "recover"]).expect_code(0).json();
     assert_eq!(recovered["recovered"][0]["ended"], "lost");
-    world.assert_nothing_is_open();
+    world.assert_all_runs_finished();
 }
 
 /// The only way to be done: in scope, committed, merged, and every check passed.
@@ -495,14 +501,14 @@ fn c5_facts_decide_done() {
     let world = World::new();
     let commit = "echo more >> src/a.txt; git -c user.name=T -c user.email=t@t commit -qam work";
     let flags = ["--task-id", "T-1", "--write", "src/**", "--check", "c=true"];
-    said(&mut world.going_with(&flags, &["sh", "-c", commit]), b"Do it.").expect(0);
-    world.assert_nothing_is_open();
-    assert_eq!(world.run(&["status"]).expect(0).out, "T-1  done\n");
+    run_to_end(&mut world.program_command(&flags, &["sh", "-c", commit]), b"Do it.").expect_code(0);
+    world.assert_all_runs_finished();
+    assert_eq!(world.run(&["status"]).expect_code(0).out, "T-1  done\n");
     // Without a check nothing proves it.
     let flags = ["--task-id", "T-2", "--write", "src/**"];
-    said(&mut world.going_with(&flags, &["sh", "-c", commit]), b"Do it.").expect(0);
+    run_to_end(&mut world.program_command(&flags, &["sh", "-c", commit]), b"Do it.").expect_code(0);
     assert_eq!(
-        world.run(&["status", "T-2"]).expect(0).out.lines().next(),
+        world.run(&["status", "T-2"]).expect_code(0).out.lines().next(),
         Some("T-2  needs_review  (unchecked)")
     );
 }

@@ -5,10 +5,10 @@ use std::fs;
 use std::io::Write as _;
 use std::process::Stdio;
 
-use callsheet_mock::{Cli, Room, Script, Step, on_loopback};
+use callsheet_testing::{Cli, Room, Script, Step, on_loopback};
 use serde_json::{Value, json};
 
-use crate::world::{World, ended, said, until};
+use crate::world::{World, run_to_end, wait_for_end, wait_until};
 
 /// Returns the messages of a client to the server, with calls of these tools.
 fn messages(calls: &[(&str, Value)]) -> String {
@@ -27,17 +27,17 @@ fn messages(calls: &[(&str, Value)]) -> String {
 }
 
 /// Returns the answers to the calls, in order.
-fn answers(out: &str) -> Vec<Value> {
+fn parse_answers(out: &str) -> Vec<Value> {
     let mut all: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     all.retain(|answer| answer["id"] != 0);
     all.sort_by_key(|answer| answer["id"].as_u64());
     all.into_iter().map(|mut answer| answer["result"].take()).collect()
 }
 
-fn from_outside(world: &World, run: &str, calls: &[(&str, Value)]) -> Vec<Value> {
+fn submit_from_outside(world: &World, run: &str, calls: &[(&str, Value)]) -> Vec<Value> {
     let mut command = world.command();
     command.args(["mcp", "--session", "session", "--role", "reviewer", "--run", run]);
-    answers(&said(&mut command, messages(calls).as_bytes()).expect(0).out)
+    parse_answers(&run_to_end(&mut command, messages(calls).as_bytes()).expect_code(0).out)
 }
 
 fn review(summary: &str) -> (&'static str, Value) {
@@ -59,17 +59,17 @@ fn m14_submission_counts_once_in_time() {
                  submit again; cp session/07_review/review.md $W/kept; submit other\n\
                  echo up; while ! [ -e $W/go ]; do sleep 0.02; done\n";
     world.write("agent.sh", agent);
-    let mut command = world.going_with(&["--role", "reviewer"], &["sh", "agent.sh"]);
+    let mut command = world.program_command(&["--role", "reviewer"], &["sh", "agent.sh"]);
     command.env("BIN", env!("CARGO_BIN_EXE_callsheet")).env("W", world.at(""));
     let mut running =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     running.stdin.take().unwrap().write_all(b"Do it.").unwrap();
-    until("it runs", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
+    wait_until("it runs", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
     let run = world.show("last")["id"].as_str().unwrap().to_owned();
     let read = |name: &str| fs::read_to_string(world.at(name)).unwrap();
-    let first = answers(&read("first.out"));
+    let first = parse_answers(&read("first.out"));
     assert_eq!(first[0]["isError"], false, "{first:?}");
-    assert_eq!(answers(&read("again.out")), [first[0].clone(), first[0].clone()]);
+    assert_eq!(parse_answers(&read("again.out")), [first[0].clone(), first[0].clone()]);
     assert_eq!(read("kept"), "changed by hand\n");
     // A different submission counts anew.
     let last = read("written").replace("Good.", "Better.");
@@ -77,30 +77,30 @@ fn m14_submission_counts_once_in_time() {
 
     // A process that the agent did not start cannot submit, neither for this run nor for another one.
     for run in [run.as_str(), "01a1e2ed-827b-77ce-a517-760036744626"] {
-        let foreign = from_outside(&world, run, &[review("Evil.")]);
+        let foreign = submit_from_outside(&world, run, &[review("Evil.")]);
         assert_eq!(foreign[0]["isError"], true, "{foreign:?}");
     }
 
     fs::write(world.at("go"), "").unwrap();
-    let result = ended(running).expect(0).json();
+    let result = wait_for_end(running).expect_code(0).json();
     let tools: Vec<_> =
         result["reply"]["submitted"].as_array().unwrap().iter().map(|one| one["tool"].clone()).collect();
     assert_eq!(tools, ["submit_review", "submit_review"]);
-    let late = from_outside(&world, &run, &[review("Too late.")]);
+    let late = submit_from_outside(&world, &run, &[review("Too late.")]);
     assert_eq!(late[0]["isError"], true, "{late:?}");
     assert_eq!(fs::read_to_string(&file).unwrap(), last);
     let odd = world.run(&["--json", "mcp", "--run", "last"]);
     assert_eq!(odd.error(), (Some(2), "usage/bad".into()));
-    world.assert_nothing_is_open();
+    world.assert_all_runs_finished();
 }
 
 /// Runs the real CLI, attached by `run --mcp`.
-fn hands_in(cli: Cli) {
+fn assert_submits_once(cli: Cli) {
     let tool = cli.mcp_tool("submit_review");
     let call = || Step::call(&[&tool], json!({ "verdict": "pass", "summary": "It \"ends\"." }));
     let script = Script::new().on_marker("MARK", [call(), call(), Step::text("handed in")]);
     let room = Room::new(script).unwrap();
-    let world = World::apart();
+    let world = World::in_private_dir();
     world.write("session/x", "");
     world.commit();
     let env = room.env(cli).unwrap();
@@ -121,8 +121,8 @@ fn hands_in(cli: Cli) {
     if cli == Cli::Gemini {
         command.args(["--model", "gemini-2.5-pro"]);
     }
-    let ran = said(command.arg("MARK"), b"");
-    let offered: Vec<_> = room.mock.requests().iter().map(callsheet_mock::Request::tools).collect();
+    let ran = run_to_end(command.arg("MARK"), b"");
+    let offered: Vec<_> = room.mock.requests().iter().map(callsheet_testing::Request::tools).collect();
     assert_eq!(ran.code, Some(0), "{offered:?} {ran:?}");
     let result = ran.json();
     let submitted = result["reply"]["submitted"].as_array().cloned().unwrap_or_default();
@@ -130,25 +130,25 @@ fn hands_in(cli: Cli) {
     assert_eq!(submitted[0]["tool"], "submit_review");
     let review = fs::read_to_string(world.project.join("session/07_review/review.md")).unwrap();
     assert_eq!(review, "verdict: pass\n\n## Summary\n\nIt \"ends\".\n");
-    world.assert_nothing_is_open();
+    world.assert_all_runs_finished();
 }
 
 #[test]
 fn m14_claude_submits_once() {
-    on_loopback(&[Cli::Claude], || hands_in(Cli::Claude));
+    on_loopback(&[Cli::Claude], || assert_submits_once(Cli::Claude));
 }
 
 #[test]
 fn m14_codex_submits_once() {
-    on_loopback(&[Cli::Codex], || hands_in(Cli::Codex));
+    on_loopback(&[Cli::Codex], || assert_submits_once(Cli::Codex));
 }
 
 #[test]
 fn m14_gemini_submits_once() {
-    on_loopback(&[Cli::Gemini], || hands_in(Cli::Gemini));
+    on_loopback(&[Cli::Gemini], || assert_submits_once(Cli::Gemini));
 }
 
 #[test]
 fn m14_copilot_submits_once() {
-    on_loopback(&[Cli::Copilot], || hands_in(Cli::Copilot));
+    on_loopback(&[Cli::Copilot], || assert_submits_once(Cli::Copilot));
 }

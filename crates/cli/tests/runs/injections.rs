@@ -6,10 +6,10 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::world::{World, fake_agent, said};
+use crate::world::{World, fake_agent, run_to_end};
 
 /// Returns texts that an attacker may put into any field.
-fn hostile() -> Vec<String> {
+fn hostile_texts() -> Vec<String> {
     let words = [
         "--dangerously-skip-permissions",
         "-p",
@@ -129,17 +129,17 @@ fn watch_for_shells(world: &World) {
 }
 
 /// Returns one run as its agent saw it: the arguments, or nothing if it was refused before.
-fn seen(world: &World, command: &mut Command) -> (Option<i32>, Option<Value>) {
+fn run_and_read_notes(world: &World, command: &mut Command) -> (Option<i32>, Option<Value>) {
     let notes = world.at("notes");
     let _ = fs::remove_file(&notes);
-    let said = said(command.env("FAKE_AGENT_NOTES", &notes), b"");
+    let said = run_to_end(command.env("FAKE_AGENT_NOTES", &notes), b"");
     let told = fs::read_to_string(&notes).ok().map(|text| serde_json::from_str(&text).unwrap());
     assert!(!world.project.join("pwned").exists() && !world.at("pwned").exists(), "{said:?}");
     (said.code, told)
 }
 
 /// Returns the arguments with the run's own values masked.
-fn shape(world: &World, told: &Value, value: &str) -> Vec<String> {
+fn mask_arguments(world: &World, told: &Value, value: &str) -> Vec<String> {
     let run = told["env"][0][1].as_str().unwrap();
     let mask = |word: &Value| {
         let word = word.as_str().unwrap();
@@ -169,21 +169,21 @@ fn fields_do_not_change_arguments() {
     std::os::unix::fs::symlink(fake_agent(), world.at("bin/claude")).unwrap();
     let usual = ["-p", "--output-format", "stream-json", "--verbose"];
     let mut tried = 0;
-    for value in hostile() {
+    for value in hostile_texts() {
         for (field, flags) in fields(&value) {
             let mut command = world.command();
             command.args(["--json", "-q", "run", "-a", "claude", "--secrets", "allow"]).args(&flags);
             if field != "texts" {
                 command.arg("Do it.");
             }
-            let (code, told) = seen(&world, &mut command);
+            let (code, told) = run_and_read_notes(&world, &mut command);
             tried += 1;
             let Some(told) = told else {
                 // Refused before anything was started.
                 assert!(matches!(code, Some(2..=4)), "{field} {value:?}: {code:?}");
                 continue;
             };
-            let argv = shape(&world, &told, "no value of its own");
+            let argv = mask_arguments(&world, &told, "no value of its own");
             let by_file = argv.iter().any(|word| word.contains("prompt.md"));
             assert!(!by_file, "{field} {value:?}: {argv:?}");
             assert_eq!(argv[..4], usual, "{field} {value:?}");
@@ -208,15 +208,15 @@ fn hostile_model_is_value_or_refused() {
     let world = World::new();
     watch_for_shells(&world);
     std::os::unix::fs::symlink(fake_agent(), world.at("bin/claude")).unwrap();
-    for value in hostile() {
+    for value in hostile_texts() {
         let mut command = world.command();
         command.args(["--json", "-q", "run", "-a", "claude"]).arg(format!("--model={value}")).arg("Do it.");
-        let (code, told) = seen(&world, &mut command);
+        let (code, told) = run_and_read_notes(&world, &mut command);
         let Some(told) = told else {
             assert_eq!(code, Some(2), "{value:?}");
             continue;
         };
-        let argv = shape(&world, &told, &value);
+        let argv = mask_arguments(&world, &told, &value);
         assert_eq!(
             argv,
             [
@@ -244,11 +244,11 @@ fn task_id_names_no_other_place() {
     watch_for_shells(&world);
     let home = world.at("home/.local/state/callsheet/worktrees");
     let mut branches = std::collections::BTreeSet::new();
-    for value in hostile() {
+    for value in hostile_texts() {
         let mut command = world.command();
         command.args(["--json", "-q", "run", "--worktree"]).arg(format!("--task-id={value}"));
         command.args(["Do it.", "--", fake_agent()]);
-        let (code, told) = seen(&world, &mut command);
+        let (code, told) = run_and_read_notes(&world, &mut command);
         let Some(told) = told else {
             assert!(matches!(code, Some(2 | 3)), "{value:?}: {code:?}");
             continue;
@@ -274,10 +274,10 @@ fn task_id_names_no_other_place() {
 fn words_after_dashes_arrive_unchanged() {
     let world = World::new();
     watch_for_shells(&world);
-    let words = hostile();
+    let words = hostile_texts();
     let mut command = world.command();
     command.args(["--json", "-q", "run", "Do it.", "--", fake_agent()]).args(&words);
-    let (code, told) = seen(&world, &mut command);
+    let (code, told) = run_and_read_notes(&world, &mut command);
     assert_eq!(code, Some(0));
     assert_eq!(told.unwrap()["argv"], serde_json::json!(words));
 }
@@ -294,7 +294,7 @@ fn c2_environment_reflects_request() {
         command.args(["-r", "run", "Do it.", "--", fake_agent()]);
         // Variables of the surrounding environment are not part of the request.
         command.env("CALLSHEET_PHASE", "review").env("CALLSHEET_RUN", "another");
-        let (code, told) = seen(&world, &mut command);
+        let (code, told) = run_and_read_notes(&world, &mut command);
         let told = told.unwrap();
         assert_eq!(code, Some(0), "{name}");
         let session = world.project.join(name).display().to_string();

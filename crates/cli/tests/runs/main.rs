@@ -21,6 +21,6 @@ mod watching;
 mod world;
 
 /// Returns whether the long forms were requested.
-fn long() -> bool {
+fn is_long() -> bool {
     std::env::var_os("CALLSHEET_LONG").is_some()
 }

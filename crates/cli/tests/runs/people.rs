@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::terminals::has_tmux;
-use crate::world::{World, fake_agent, until};
+use crate::world::{World, fake_agent, wait_until};
 
 /// A tmux terminal with one command in it, which prints its exit code when it has ended.
 struct Terminal<'w> {
@@ -39,12 +39,12 @@ impl<'w> Terminal<'w> {
         tmux
     }
 
-    fn keys(&self, keys: &[&str]) {
+    fn send_keys(&self, keys: &[&str]) {
         assert!(self.tmux().arg("send-keys").args(keys).status().unwrap().success());
     }
 
     /// Returns the screen, without the ids of runs and the name of this world.
-    fn screen(&self) -> String {
+    fn capture_screen(&self) -> String {
         let output = self.tmux().args(["capture-pane", "-p", "-J"]).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let text = text.replace(&self.world.at("").display().to_string(), "WORLD/");
@@ -56,21 +56,21 @@ impl<'w> Terminal<'w> {
     }
 
     /// Waits until the screen shows this text, at any second.
-    fn shows(&self, wanted: &str) {
+    fn wait_for_screen(&self, wanted: &str) {
         let at_any_time = |screen: String| match screen.split_once("  0:") {
             Some((before, after)) => format!("{before}  0:00{}", after.get(2..).unwrap_or_default()),
             None => screen,
         };
         let begun = Instant::now();
-        while at_any_time(self.screen()) != wanted {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{}\n{wanted}", self.screen());
+        while at_any_time(self.capture_screen()) != wanted {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{}\n{wanted}", self.capture_screen());
         }
     }
 
     /// Waits for the end of the command and returns the screen.
-    fn end(self) -> String {
-        until("it ends", || self.screen().contains("it exits with"));
-        self.screen()
+    fn wait_for_end(self) -> String {
+        wait_until("it ends", || self.capture_screen().contains("it exits with"));
+        self.capture_screen()
     }
 }
 
@@ -88,29 +88,29 @@ fn c5_person_sees_progress_and_stops() {
     }
     for columns in [120, 24] {
         let world = World::new();
-        world.program("agent", &format!("#!/bin/sh\nexec {} \"$@\"\n", fake_agent()));
+        world.write_program("agent", &format!("#!/bin/sh\nexec {} \"$@\"\n", fake_agent()));
         let words = ["read", "say", "a line that is much longer than a narrow terminal", "sleep", "600000"];
         let args = [&["run", "--write", "**", "Do it.", "--", "agent"], &words[..]].concat();
         let terminal = Terminal::open(&world, columns, &args);
         let whole = "agent  0:00  a line that is much longer than a narrow terminal";
         let seen =
             if columns < 60 { format!("{}l", &whole[..columns as usize - 1]) } else { whole.to_owned() };
-        terminal.shows(&format!("run ID\n{seen}\n"));
+        terminal.wait_for_screen(&format!("run ID\n{seen}\n"));
         let why = if columns < 60 {
-            world.run(&["stop", "last"]).expect(0);
+            world.run(&["stop", "last"]).expect_code(0);
             "asked for by `callsheet stop`"
         } else {
-            terminal.keys(&["C-c"]);
+            terminal.send_keys(&["C-c"]);
             "interrupted"
         };
         assert_eq!(
-            terminal.end(),
+            terminal.wait_for_end(),
             format!(
                 "run ID\nrun ID  cancelled: stopped, signal 15 ({why})\n  delivered  spawned\n  reply      none\n  \
              changed    nothing\n  checks     none\nit exits with 130\n"
             )
         );
-        world.assert_nothing_is_open();
+        world.assert_all_runs_finished();
     }
 }
 
@@ -128,21 +128,21 @@ fn terminal_asks_for_trust() {
                     Do you trust them? Type yes:\n";
     for answer in ["no", "y", "", "Yes please"] {
         let terminal = Terminal::open(&world, 200, &args);
-        terminal.shows(question);
-        terminal.keys(&["-l", "--", answer]);
-        terminal.keys(&["Enter"]);
+        terminal.wait_for_screen(question);
+        terminal.send_keys(&["-l", "--", answer]);
+        terminal.send_keys(&["Enter"]);
         let refused = "error[trust/required]: this project's files ask for what only you can allow: run the check \
                        `build`: touch built\n  = hint: look at them, then say `callsheet trust`\nit exits with 10\n";
-        assert_eq!(terminal.end(), format!("{question}{answer}\n{refused}"));
+        assert_eq!(terminal.wait_for_end(), format!("{question}{answer}\n{refused}"));
         assert!(!world.project.join("built").exists() && !world.ledger().exists());
     }
     for asked in [true, false] {
         let terminal = Terminal::open(&world, 200, &args);
         if asked {
-            terminal.shows(question);
-            terminal.keys(&["yes", "Enter"]);
+            terminal.wait_for_screen(question);
+            terminal.send_keys(&["yes", "Enter"]);
         }
-        let screen = terminal.end();
+        let screen = terminal.wait_for_end();
         let ran = screen.strip_prefix(&format!("{question}yes\n")).filter(|_| asked).unwrap_or(&screen);
         assert_eq!(
             ran,
@@ -151,5 +151,5 @@ fn terminal_asks_for_trust() {
         );
         fs::remove_file(world.project.join("built")).unwrap();
     }
-    world.assert_nothing_is_open();
+    world.assert_all_runs_finished();
 }

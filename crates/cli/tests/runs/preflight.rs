@@ -2,28 +2,28 @@
 
 use serde_json::Value;
 
-use crate::world::{Said, World, fake_agent, said};
+use crate::world::{Said, World, fake_agent, run_to_end};
 
 /// Returns the printed errors, without the places that were searched.
-fn errors(said: &Said, code: i32) -> Vec<String> {
+fn list_errors(said: &Said, code: i32) -> Vec<String> {
     assert_eq!(said.code, Some(code), "{said:?}");
     said.err.lines().filter(|line| line.starts_with("error[")).map(str::to_owned).collect()
 }
 
 /// Creates a project with a script that is not executable, and with programs whose interpreter does not
 /// exist.
-fn world() -> World {
+fn create_world() -> World {
     let world = World::new();
     world.write("plain.sh", "#!/bin/sh\n");
-    world.program("orphan", "#!/no/such/interpreter\n");
-    world.program("asked", "#!/usr/bin/env nosuchprog\n");
+    world.write_program("orphan", "#!/no/such/interpreter\n");
+    world.write_program("asked", "#!/usr/bin/env nosuchprog\n");
     world.commit();
     world
 }
 
 #[test]
 fn missing_programs_fail_before_start() {
-    let world = world();
+    let world = create_world();
     let at = |path: &str| world.project.join(path).display().to_string();
     let mark = world.at("started").display().to_string();
     let agent = [fake_agent(), "write", &mark];
@@ -48,15 +48,15 @@ fn missing_programs_fail_before_start() {
         let check = format!("t={check}");
         let run = world.run(&[&["-q", "run", "--check", &check, "x", "--"], &agent[..]].concat());
         assert_eq!(
-            errors(&run, 4),
+            list_errors(&run, 4),
             [format!("error[program/not-found]: the check `t` cannot be run: {why}")]
         );
         let dry =
             world.run(&[&["-q", "run", "--dry-run", "--check", &check, "x", "--"], &agent[..]].concat());
-        assert_eq!(errors(&dry, 4), errors(&run, 4));
+        assert_eq!(list_errors(&dry, 4), list_errors(&run, 4));
         let flow =
             world.run(&[&["-q", "flow", "start", "sdd", "--check", &check, "x", "--"], &agent[..]].concat());
-        assert_eq!(errors(&flow, 4), errors(&run, 4));
+        assert_eq!(list_errors(&flow, 4), list_errors(&run, 4));
     }
     // All errors at once, each with the places that were searched.
     let all = world.run(&[
@@ -89,7 +89,7 @@ fn missing_programs_fail_before_start() {
     }
     assert!(!text.contains("check `b`"), "{text}");
     for program in ["no-such-program", "./README.md", "/", "src", "orphan"] {
-        let run = said(&mut world.going_with(&[], &[program]), b"Do it.");
+        let run = run_to_end(&mut world.program_command(&[], &[program]), b"Do it.");
         assert_eq!(run.error(), (Some(4), "program/not-found".into()), "{program}");
     }
     // An agent that is not installed, in a flow too.
@@ -101,8 +101,8 @@ fn missing_programs_fail_before_start() {
         let mut command = world.command();
         // Real agents may be installed here.
         command.env("PATH", format!("{}:/usr/bin:/bin", world.at("bin").display()));
-        let run = said(command.args(["-q"]).args(args), b"");
-        let errors = errors(&run, 4);
+        let run = run_to_end(command.args(["-q"]).args(args), b"");
+        let errors = list_errors(&run, 4);
         assert_eq!(errors.len(), 1, "{errors:?}");
         assert!(
             errors[0]
@@ -112,13 +112,13 @@ fn missing_programs_fail_before_start() {
     }
     assert!(!world.at("started").exists() && !world.ledger().exists(), "nothing was started or recorded");
     // The program of an earlier run is searched again.
-    let first = world.go(&["--check", "t=true"], &["exit", "1"]).expect(6).run();
+    let first = world.run_agent(&["--check", "t=true"], &["exit", "1"]).expect_code(6).run();
     for again in [&["retry", &first][..], &["continue", &first, "More."]] {
         let run = world.run(&[&["-q"], again, &["--check", "t=nosuchprog", "--"], &agent].concat());
-        assert_eq!(errors(&run, 4).len(), 1, "{again:?}");
+        assert_eq!(list_errors(&run, 4).len(), 1, "{again:?}");
     }
     assert!(!world.at("started").exists());
-    assert_eq!(world.run(&["--json", "log"]).expect(0).json()["runs"].as_array().unwrap().len(), 1);
+    assert_eq!(world.run(&["--json", "log"]).expect_code(0).json()["runs"].as_array().unwrap().len(), 1);
 }
 
 /// A check is searched in the place where it runs: in the worktree.
@@ -130,12 +130,12 @@ fn checks_are_searched_in_worktree() {
     let script = world.project.join("here.sh");
     std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let check = ["--check", "c=./here.sh"];
-    world.go(&check, &["exit", "0"]).expect(0);
+    world.run_agent(&check, &["exit", "0"]).expect_code(0);
     let own = [&check[..], &["--worktree", "--task-id", "T-1"]].concat();
-    assert_eq!(world.go(&own, &["exit", "0"]).error(), (Some(4), "program/not-found".into()));
+    assert_eq!(world.run_agent(&own, &["exit", "0"]).error(), (Some(4), "program/not-found".into()));
     world.commit();
     let own = [&check[..], &["--worktree", "--task-id", "T-2"]].concat();
-    world.go(&own, &["exit", "0"]).expect(0);
+    world.run_agent(&own, &["exit", "0"]).expect_code(0);
 }
 
 #[test]
@@ -158,9 +158,9 @@ fn nonexistent_paths_cause_warnings() {
         "warning[scope/nowhere]: the write glob `srx/**` begins with the directory `srx`, which does not exist",
     ];
     let run = [&["run"], &flags[..], &read, &["Do it.", "--", "true"]].concat();
-    let dry = world.run(&[&["run", "--dry-run"], &run[1..]].concat()).expect(0);
-    let ran = world.run(&run).expect(0);
-    let again = world.run(&["retry", "last", "--force"]).expect(0);
+    let dry = world.run(&[&["run", "--dry-run"], &run[1..]].concat()).expect_code(0);
+    let ran = world.run(&run).expect_code(0);
+    let again = world.run(&["retry", "last", "--force"]).expect_code(0);
     for said in [&dry, &ran, &again] {
         assert_eq!(warned(said), expected, "{said:?}");
     }

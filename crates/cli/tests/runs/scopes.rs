@@ -4,10 +4,10 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::world::{World, brief, said};
+use crate::world::{World, run_to_end, summarize};
 
-fn scope(world: &World, flags: &[&str]) -> Value {
-    world.go(flags, &["exit", "0"]).expect(0).json()["scope"].clone()
+fn run_scope(world: &World, flags: &[&str]) -> Value {
+    world.run_agent(flags, &["exit", "0"]).expect_code(0).json()["scope"].clone()
 }
 
 #[test]
@@ -19,24 +19,24 @@ fn c2_scope_is_merged_and_recorded() {
     );
     world.commit();
     let both = |write: &[&str], exclude: &[&str]| json!({ "write": write, "exclude": exclude });
-    assert_eq!(scope(&world, &[]), both(&[], &[]));
+    assert_eq!(run_scope(&world, &[]), both(&[], &[]));
     assert_eq!(
-        scope(&world, &["--write", "src/**", "--exclude", "a", "--exclude", "a"]),
+        run_scope(&world, &["--write", "src/**", "--exclude", "a", "--exclude", "a"]),
         both(&["src/**"], &["a"])
     );
-    assert_eq!(scope(&world, &["--role", "careful"]), both(&["docs/**"], &["docs/secret/**"]));
+    assert_eq!(run_scope(&world, &["--role", "careful"]), both(&["docs/**"], &["docs/secret/**"]));
     assert_eq!(
-        scope(&world, &["--role", "careful", "--write", "src/**"]),
+        run_scope(&world, &["--role", "careful", "--write", "src/**"]),
         both(&["src/**"], &["docs/secret/**"])
     );
     world.write(".callsheet/config.toml", "write = [\"lib/**\"]\nexclude = [\"lib/gen/**\"]\n");
-    assert_eq!(scope(&world, &[]), both(&["lib/**"], &["lib/gen/**"]));
+    assert_eq!(run_scope(&world, &[]), both(&["lib/**"], &["lib/gen/**"]));
     assert_eq!(
-        scope(&world, &["--role", "careful", "--write", "src/**", "--exclude", "src/x"]),
+        run_scope(&world, &["--role", "careful", "--write", "src/**", "--exclude", "src/x"]),
         both(&["src/**"], &["src/x", "lib/gen/**", "docs/secret/**"])
     );
     // The prompt states the same scope, and the stated scope is the one that counts afterwards.
-    let run = world.go(&["--role", "careful"], &["write", "out.txt"]).expect(5);
+    let run = world.run_agent(&["--role", "careful"], &["write", "out.txt"]).expect_code(5);
     let prompt = world.prompt(&run.run());
     let told = "You may write only files that match:\n\n- `lib/**`\n\nNever touch files that match these, even if the list above allows them:\n\n\
                 - `lib/gen/**`\n- `docs/secret/**`\n";
@@ -47,7 +47,7 @@ fn c2_scope_is_merged_and_recorded() {
         both(&["lib/**"], &["lib/gen/**", "docs/secret/**"])
     );
     assert_eq!(
-        world.run(&["--json", "retry", "last", "--dry-run"]).expect(0).json()["launch"]["scope"]["write"],
+        world.run(&["--json", "retry", "last", "--dry-run"]).expect_code(0).json()["launch"]["scope"]["write"],
         json!(["lib/**"])
     );
 }
@@ -56,7 +56,8 @@ fn c2_scope_is_merged_and_recorded() {
 fn c8_each_task_has_own_worktree() {
     let world = World::new();
     let task = |id: &'static str| ["--worktree", "--task-id", id, "--write", "src/**"];
-    let first = world.go(&task("T-1"), &["append", "src/a.txt", "write", "src/draft.txt"]).expect(0);
+    let first =
+        world.run_agent(&task("T-1"), &["append", "src/a.txt", "write", "src/draft.txt"]).expect_code(0);
     let place = first.json()["worktree"].as_str().unwrap().to_owned();
     assert!(
         place.starts_with(world.at("home/.local/state/callsheet/worktrees").to_str().unwrap()),
@@ -64,16 +65,19 @@ fn c8_each_task_has_own_worktree() {
     );
     assert_eq!(world.git(&["status", "--short", "--", "src"]), "", "the project itself is as it was");
     // The worktree is reused, with its uncommitted work.
-    let second = world.go(&task("T-1"), &["append", "src/draft.txt"]).expect(0);
-    assert_eq!(brief(&second), "0 completed: exited 0 | changed src/draft.txt:modified | receipts spawned");
+    let second = world.run_agent(&task("T-1"), &["append", "src/draft.txt"]).expect_code(0);
+    assert_eq!(
+        summarize(&second),
+        "0 completed: exited 0 | changed src/draft.txt:modified | receipts spawned"
+    );
     assert_eq!(second.json()["worktree"], place.as_str());
     assert_eq!(fs::read_to_string(format!("{place}/src/draft.txt")).unwrap(), "writtenmore");
     assert_eq!(fs::read_to_string(format!("{place}/src/a.txt")).unwrap(), "a\nmore");
     // A retry works in the same worktree.
-    let retry = world.run(&["--json", "-q", "continue", "last", "Go on."]).expect(0);
+    let retry = world.run(&["--json", "-q", "continue", "last", "Go on."]).expect_code(0);
     assert_eq!(retry.json()["worktree"], place.as_str());
     // Another task has another worktree.
-    let other = world.go(&task("T-2"), &["exit", "0"]).expect(0);
+    let other = world.run_agent(&task("T-2"), &["exit", "0"]).expect_code(0);
     assert_ne!(other.json()["worktree"], place.as_str());
     assert_eq!(
         world.git(&["branch", "--list", "callsheet/*", "--format=%(refname:short)"]),
@@ -83,19 +87,22 @@ fn c8_each_task_has_own_worktree() {
     let in_the_way = std::path::Path::new(&place).with_file_name("T-3");
     fs::create_dir(&in_the_way).unwrap();
     fs::write(in_the_way.join("mine.txt"), "mine").unwrap();
-    assert_eq!(world.go(&task("T-3"), &["exit", "0"]).error(), (Some(3), "git/failed".into()));
+    assert_eq!(world.run_agent(&task("T-3"), &["exit", "0"]).error(), (Some(3), "git/failed".into()));
     assert_eq!(fs::read_to_string(in_the_way.join("mine.txt")).unwrap(), "mine");
-    world.assert_nothing_is_open();
+    world.assert_all_runs_finished();
     // Checked but uncommitted work leaves the task ready.
-    world.go(&["--worktree", "--task-id", "T-1", "--check", "c=true"], &["exit", "0"]).expect(0);
-    assert_eq!(world.run(&["status", "T-1"]).expect(0).out.lines().next(), Some("T-1  ready  (uncommitted)"));
+    world.run_agent(&["--worktree", "--task-id", "T-1", "--check", "c=true"], &["exit", "0"]).expect_code(0);
+    assert_eq!(
+        world.run(&["status", "T-1"]).expect_code(0).out.lines().next(),
+        Some("T-1  ready  (uncommitted)")
+    );
 }
 
 #[test]
 fn worktrees_need_repository() {
-    let bare = World::bare();
+    let bare = World::without_git();
     assert_eq!(
-        bare.go(&["--worktree", "--task-id", "T-1"], &["exit", "0"]).error(),
+        bare.run_agent(&["--worktree", "--task-id", "T-1"], &["exit", "0"]).error(),
         (Some(3), "git/failed".into())
     );
 }
@@ -103,8 +110,8 @@ fn worktrees_need_repository() {
 #[test]
 fn dry_run_changes_nothing() {
     let world = World::new();
-    world.program("claude", "#!/bin/sh\n");
-    world.program("cargo", "#!/bin/sh\n");
+    world.write_program("claude", "#!/bin/sh\n");
+    world.write_program("cargo", "#!/bin/sh\n");
     let mut command = world.command();
     command.args([
         "run",
@@ -120,7 +127,7 @@ fn dry_run_changes_nothing() {
         "c=cargo test",
         "Do it.",
     ]);
-    let dry = said(&mut command, b"").expect(0);
+    let dry = run_to_end(&mut command, b"").expect_code(0);
     assert!(
         dry.out.starts_with("write ") && dry.out.ends_with("check c: [\"cargo\", \"test\"]\n"),
         "{}",

@@ -4,16 +4,16 @@
 use std::fs;
 use std::process::Command;
 
-use callsheet_mock::{Cli, Room, Script, Step, missing, on_loopback};
+use callsheet_testing::{Cli, Room, Script, Step, on_loopback, report_missing};
 use serde_json::json;
 
-use crate::long;
-use crate::world::{World, said, until};
+use crate::is_long;
+use crate::world::{World, run_to_end, wait_until};
 
 pub(crate) fn has_tmux() -> bool {
     let there = Command::new("tmux").arg("-V").output().is_ok();
     if !there {
-        missing("terminals: tmux is not installed");
+        report_missing("terminals: tmux is not installed");
     }
     there
 }
@@ -49,7 +49,7 @@ fn answer_questions(world: &World, room: &Room, cli: Cli, but: &str) {
 
 /// Returns a run command after the questions are answered. `Room::env` rewrites the settings of Codex, so the
 /// answers are written after it and stay.
-fn with_answers(world: &World, room: &Room, cli: Cli, but: &str) -> Command {
+fn command_with_answers(world: &World, room: &Room, cli: Cli, but: &str) -> Command {
     let env = room.env(cli).unwrap();
     answer_questions(world, room, cli, but);
     let path = format!("{}:{}", cli.program().unwrap().parent().unwrap().display(), env["PATH"]);
@@ -67,18 +67,18 @@ fn with_answers(world: &World, room: &Room, cli: Cli, but: &str) -> Command {
 }
 
 /// Returns how often the model got exactly this line as the beginning of a turn.
-fn turns(room: &Room, line: &str) -> usize {
+fn count_turns(room: &Room, line: &str) -> usize {
     let requests = room.mock.requests();
     let begun = requests.iter().filter(|request| request.answer == "step 0");
     begun.filter(|request| request.user_texts().iter().any(|text| text == line)).count()
 }
 
-fn delivers(cli: Cli) {
-    let deliveries = if long() { 50 } else { 5 };
+fn assert_delivers_once(cli: Cli) {
+    let deliveries = if is_long() { 50 } else { 5 };
     let room = Room::new(Script::new().on_marker("Read and follow", [Step::text("I did.")])).unwrap();
     let world = World::new();
     for number in 0..deliveries {
-        let ran = said(&mut with_answers(&world, &room, cli, "nothing"), b"").expect(0);
+        let ran = run_to_end(&mut command_with_answers(&world, &room, cli, "nothing"), b"").expect_code(0);
         let (run, result) = (ran.run(), ran.json());
         assert_eq!(
             (&result["status"], &result["ended"], &result["receipts"]),
@@ -86,17 +86,17 @@ fn delivers(cli: Cli) {
         );
         let file = world.project.join(".callsheet/runs").join(&run).join("prompt.md");
         let line = format!("Read and follow the instructions in {}", file.display());
-        until(&format!("{number} arrives"), || turns(&room, &line) > 0);
+        wait_until(&format!("{number} arrives"), || count_turns(&room, &line) > 0);
         assert_eq!(fs::read_to_string(&file).unwrap(), world.prompt(&run));
         // The agent continues to work, and is not considered lost.
-        let status = world.run(&["--json", "status", &run]).expect(0).json();
+        let status = world.run(&["--json", "status", &run]).expect_code(0).json();
         let task = &status["tasks"][0];
         assert_eq!((&task["status"], &task["runs"][0]["lost"]), (&json!("running"), &json!(false)));
-        assert_eq!(world.run(&["recover"]).expect(0).out, format!("run {run}  running\n"));
+        assert_eq!(world.run(&["recover"]).expect_code(0).out, format!("run {run}  running\n"));
         assert_eq!(world.run(&["--json", "retry", &run]).error(), (Some(9), "run/refused".into()));
-        let stopped = world.run(&["--json", "stop", &run]).expect(0).json();
+        let stopped = world.run(&["--json", "stop", &run]).expect_code(0).json();
         assert_eq!((&stopped["status"], &stopped["ended"]), (&json!("cancelled"), &json!("stopped")));
-        world.assert_nothing_is_open();
+        world.assert_all_runs_finished();
         assert!(!file.exists());
     }
     let begun = room.mock.requests().iter().filter(|request| request.answer == "step 0").count();
@@ -106,22 +106,22 @@ fn delivers(cli: Cli) {
 #[test]
 fn m7_claude_gets_every_line_once() {
     if has_tmux() {
-        on_loopback(&[Cli::Claude], || delivers(Cli::Claude));
+        on_loopback(&[Cli::Claude], || assert_delivers_once(Cli::Claude));
     }
 }
 
 #[test]
 fn m7_codex_gets_every_line_once() {
     if has_tmux() {
-        on_loopback(&[Cli::Codex], || delivers(Cli::Codex));
+        on_loopback(&[Cli::Codex], || assert_delivers_once(Cli::Codex));
     }
 }
 
 /// Asserts that the dialog is reported with a remedy, and that nothing was typed into it.
-fn shows(cli: Cli, dialog: &str) {
+fn assert_reports_dialog(cli: Cli, dialog: &str) {
     let room = Room::new(Script::new().on_marker("Read", [Step::text("I did.")])).unwrap();
     let world = World::new();
-    let ran = said(&mut with_answers(&world, &room, cli, dialog), b"").expect(6);
+    let ran = run_to_end(&mut command_with_answers(&world, &room, cli, dialog), b"").expect_code(6);
     let result = ran.json();
     assert_eq!((&result["status"], &result["ended"]), (&json!("failed"), &json!("unstarted")));
     let why = result["why"].as_str().unwrap();
@@ -129,14 +129,14 @@ fn shows(cli: Cli, dialog: &str) {
     assert!(room.mock.requests().iter().all(|request| !request.answer.starts_with("step ")));
     let settings = fs::read_to_string(room.home().join(".codex/config.toml")).unwrap_or_default();
     assert!(!settings.contains("gpt-6"), "{settings}");
-    world.assert_nothing_is_open();
+    world.assert_all_runs_finished();
 }
 
 #[test]
 fn m7_claude_dialogs_get_no_keys() {
     if has_tmux() {
         on_loopback(&[Cli::Claude], || {
-            ["trust", "API key"].iter().for_each(|dialog| shows(Cli::Claude, dialog))
+            ["trust", "API key"].iter().for_each(|dialog| assert_reports_dialog(Cli::Claude, dialog))
         });
     }
 }
@@ -145,19 +145,19 @@ fn m7_claude_dialogs_get_no_keys() {
 fn m7_codex_dialogs_get_no_keys() {
     if has_tmux() {
         on_loopback(&[Cli::Codex], || {
-            ["trust", "new model"].iter().for_each(|dialog| shows(Cli::Codex, dialog))
+            ["trust", "new model"].iter().for_each(|dialog| assert_reports_dialog(Cli::Codex, dialog))
         });
     }
 }
 
 /// Writes a program that looks like an agent and notes every line that it gets.
-fn looks_like_copilot(world: &World) {
+fn install_fake_copilot(world: &World) {
     let log = world.at("log");
     let script = format!(
         "#!/bin/sh\nprintf '\\n❯ '\nwhile read -r line; do printf '%s\\n' \"$line\" >> '{}'; printf '\\033[2J\\033[H\\n❯ '; done\n",
         log.display()
     );
-    world.program("copilot", &script);
+    world.write_program("copilot", &script);
 }
 
 #[test]
@@ -167,19 +167,20 @@ fn m14_single_copilot_coder_is_fleet() {
     }
     for (flags, lines) in [(&["--single-coder"][..], 2), (&[], 1)] {
         let world = World::new();
-        looks_like_copilot(&world);
+        install_fake_copilot(&world);
         let mut command = world.command();
         command.args(["--json", "-q", "run", "-a", "copilot", "--terminal", "Do it."]).args(flags);
-        let ran = said(command.env("LANG", "C.UTF-8").env("TERM", "xterm-256color"), b"").expect(0);
+        let ran =
+            run_to_end(command.env("LANG", "C.UTF-8").env("TERM", "xterm-256color"), b"").expect_code(0);
         let file = world.project.join(".callsheet/runs").join(ran.run()).join("prompt.md");
         let line = format!("Read and follow the instructions in {}\n", file.display());
         let expected = if lines == 2 { format!("/fleet\n{line}") } else { line };
-        until("it is typed", || {
+        wait_until("it is typed", || {
             fs::read_to_string(world.at("log")).is_ok_and(|log| log.len() >= expected.len())
         });
         assert_eq!(fs::read_to_string(world.at("log")).unwrap(), expected);
-        world.run(&["stop", "last"]).expect(0);
-        world.assert_nothing_is_open();
+        world.run(&["stop", "last"]).expect_code(0);
+        world.assert_all_runs_finished();
     }
 }
 
@@ -190,19 +191,19 @@ fn abandoned_terminal_is_closed() {
         return;
     }
     let world = World::new();
-    world.program(
+    world.write_program(
         "claude",
         &format!("#!/bin/sh\necho waiting\ntouch '{}'\nsleep 600\n", world.at("up").display()),
     );
     let mut command = world.command();
     command.args(["--json", "-q", "run", "-a", "claude", "--terminal", "Do it."]);
     let mut running = command.env("TERM", "xterm-256color").spawn().unwrap();
-    until("it is there", || world.at("up").exists());
+    wait_until("it is there", || world.at("up").exists());
     running.kill().unwrap();
     running.wait().unwrap();
-    let told = world.run(&["--json", "recover"]).expect(0).json();
+    let told = world.run(&["--json", "recover"]).expect_code(0).json();
     assert_eq!(told["recovered"][0]["ended"], "lost");
-    world.assert_nothing_is_open();
+    world.assert_all_runs_finished();
 }
 
 /// A person must know the last output of the program.
@@ -212,13 +213,13 @@ fn ended_program_output_is_reported() {
         return;
     }
     let world = World::new();
-    world.program("claude", "#!/bin/sh\necho 'no licence'\nexit 3\n");
+    world.write_program("claude", "#!/bin/sh\necho 'no licence'\nexit 3\n");
     let mut command = world.command();
     command.args(["--json", "-q", "run", "-a", "claude", "--terminal", "Do it."]);
-    let ran = said(command.env("TERM", "xterm-256color"), b"").expect(6).json();
+    let ran = run_to_end(command.env("TERM", "xterm-256color"), b"").expect_code(6).json();
     assert_eq!(ran["ended"], "unstarted");
     assert!(ran["why"].as_str().unwrap().contains("no licence"), "{ran}");
-    world.assert_nothing_is_open();
+    world.assert_all_runs_finished();
 }
 
 /// A pane that a person opened remains the person's: a line is typed, and nothing is closed.
@@ -228,7 +229,7 @@ fn m7_own_pane_is_not_closed() {
         return;
     }
     let world = World::new();
-    looks_like_copilot(&world);
+    install_fake_copilot(&world);
     let tmux = |args: &[&str]| {
         let mut command = Command::new("tmux");
         command.args(args).env("TMUX_TMPDIR", world.at("")).env_remove("TMUX").env("LANG", "C.UTF-8");
@@ -259,10 +260,10 @@ fn m7_own_pane_is_not_closed() {
         command.current_dir(&world.project).env_clear();
         command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command.args(["--json", "-q", "run", "-a", "copilot", "--pane", target, "Do it."]);
-        said(command.env("LANG", "C.UTF-8"), b"")
+        run_to_end(command.env("LANG", "C.UTF-8"), b"")
     };
     for wrong in ["%99", "-x", "; kill-server", "no-such:pane"] {
-        let ran = said(
+        let ran = run_to_end(
             world
                 .command()
                 .args(["--json", "-q", "run", "-a", "copilot", "Do it."])
@@ -271,26 +272,26 @@ fn m7_own_pane_is_not_closed() {
         );
         assert_eq!((ran.code, &ran.json()["ended"]), (Some(6), &json!("unstarted")), "{wrong}");
     }
-    let ran = run(pane.trim()).expect(0);
+    let ran = run(pane.trim()).expect_code(0);
     let file = world.project.join(".callsheet/runs").join(ran.run()).join("prompt.md");
     let line = format!("Read and follow the instructions in {}\n", file.display());
-    until("it is typed", || fs::read_to_string(world.at("log")).is_ok_and(|log| log == line));
+    wait_until("it is typed", || fs::read_to_string(world.at("log")).is_ok_and(|log| log == line));
     let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600, "the prompt is its owner's");
     // As long as the pane exists, its checkout is claimed.
     let beside = world.run(&["--json", "-q", "run", "x", "--", "true"]);
     assert_eq!(beside.error(), (Some(9), "run/refused".into()));
     assert_eq!(world.run(&["--json", "stop", "last"]).error(), (Some(9), "run/refused".into()));
-    assert_eq!(world.run(&["recover"]).expect(0).out, format!("run {}  running\n", ran.run()));
+    assert_eq!(world.run(&["recover"]).expect_code(0).out, format!("run {}  running\n", ran.run()));
     assert_eq!(tmux(&["display-message", "-p", "-t", pane.trim(), "#{pane_dead}"]), "0\n");
     tmux(&["kill-server"]);
-    let told = world.run(&["--json", "recover"]).expect(0).json();
+    let told = world.run(&["--json", "recover"]).expect_code(0).json();
     assert_eq!(
         (&told["recovered"][0]["ended"], &told["recovered"][0]["why"]),
         (&json!("lost"), &json!("its terminal is closed"))
     );
-    world.run(&["-q", "run", "x", "--", "true"]).expect(0);
-    world.assert_nothing_is_open();
+    world.run(&["-q", "run", "x", "--", "true"]).expect_code(0);
+    world.assert_all_runs_finished();
 }
 
 /// The real Copilot treats the typed command as a command: the model gets the line alone.
@@ -308,16 +309,16 @@ fn m14_real_copilot_becomes_fleet() {
                 format!("{}:{}", Cli::Copilot.program().unwrap().parent().unwrap().display(), env["PATH"]);
             let mut command = world.command();
             command.envs(&env).env("PATH", path).args(["--json", "-q", "run", "-a", "copilot", "--terminal"]);
-            let ran = said(command.args(["--single-coder", "Do it."]), b"").expect(0);
+            let ran = run_to_end(command.args(["--single-coder", "Do it."]), b"").expect_code(0);
             let file = world.project.join(".callsheet/runs").join(ran.run()).join("prompt.md");
             let line = format!("Read and follow the instructions in {}", file.display());
             let texts = || -> Vec<String> {
-                room.mock.requests().iter().flat_map(callsheet_mock::Request::user_texts).collect()
+                room.mock.requests().iter().flat_map(callsheet_testing::Request::user_texts).collect()
             };
-            until("it arrives", || texts().iter().any(|text| text.contains(&line)));
+            wait_until("it arrives", || texts().iter().any(|text| text.contains(&line)));
             assert!(texts().iter().all(|text| !text.contains("/fleet")), "{:#?}", texts());
-            world.run(&["stop", "last"]).expect(0);
-            world.assert_nothing_is_open();
+            world.run(&["stop", "last"]).expect_code(0);
+            world.assert_all_runs_finished();
         });
     }
 }

@@ -4,10 +4,10 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use callsheet_mock::{Postgres, not_tested};
+use callsheet_testing::{Postgres, not_tested};
 use serde_json::json;
 
-use crate::world::{World, brief, ended, said, until};
+use crate::world::{World, run_to_end, summarize, wait_for_end, wait_until};
 
 /// A process that no environment shows. Dropping it kills the process if the test did not.
 struct Daemon<'w>(&'w World);
@@ -18,15 +18,15 @@ impl Daemon<'_> {
     }
 
     /// Returns whether the process is alive; a zombie is not.
-    fn lives(&self) -> bool {
+    fn is_alive(&self) -> bool {
         let stat = self.pid().and_then(|pid| fs::read_to_string(format!("/proc/{pid}/stat")).ok());
         stat.is_some_and(|stat| !stat.rsplit_once(')').unwrap().1.trim_start().starts_with(['Z', 'X']))
     }
 
-    fn has_ended(&self) {
-        until("the daemon wrote its number", || self.pid().is_some());
+    fn wait_for_end(&self) {
+        wait_until("the daemon wrote its number", || self.pid().is_some());
         let begun = Instant::now();
-        while self.lives() {
+        while self.is_alive() {
             assert!(begun.elapsed() < Duration::from_secs(10), "{:?} lives", self.pid());
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -35,7 +35,7 @@ impl Daemon<'_> {
 
 impl Drop for Daemon<'_> {
     fn drop(&mut self) {
-        if let Some(pid) = self.pid().filter(|_| self.lives()) {
+        if let Some(pid) = self.pid().filter(|_| self.is_alive()) {
             let _ =
                 nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
         }
@@ -52,7 +52,7 @@ const WAYS: [&str; 5] = [
 ];
 
 /// Returns an agent that starts a daemon in this way, waits until it runs, and then does `rest`.
-fn agent(world: &World, way: &str, rest: &str) -> Vec<String> {
+fn daemon_agent(world: &World, way: &str, rest: &str) -> Vec<String> {
     let pid = world.at("pid").display().to_string();
     let work = format!("trap '' TERM HUP; echo $$ > {pid}; while :; do sleep 0.2; done");
     let script = format!(
@@ -62,13 +62,13 @@ fn agent(world: &World, way: &str, rest: &str) -> Vec<String> {
     vec!["sh".into(), "-c".into(), script]
 }
 
-fn go(world: &World, cgroup: bool, flags: &[&str], program: &[String]) -> crate::world::Said {
+fn run_agent(world: &World, cgroup: bool, flags: &[&str], program: &[String]) -> crate::world::Said {
     let program: Vec<&str> = program.iter().map(String::as_str).collect();
-    let mut command = world.going_with(flags, &program);
+    let mut command = world.program_command(flags, &program);
     if !cgroup {
         command.env("CALLSHEET_TEST_WITHOUT_CGROUP", "1");
     }
-    said(&mut command, b"Do it.")
+    run_to_end(&mut command, b"Do it.")
 }
 
 #[test]
@@ -76,10 +76,10 @@ fn daemon_ends_with_run() {
     for way in WAYS {
         let world = World::new();
         let daemon = Daemon(&world);
-        let ran = go(&world, false, &[], &agent(&world, way, "exit 0"));
-        assert_eq!(brief(&ran), "0 completed: exited 0 | receipts spawned", "{way}");
-        daemon.has_ended();
-        world.assert_nothing_is_open();
+        let ran = run_agent(&world, false, &[], &daemon_agent(&world, way, "exit 0"));
+        assert_eq!(summarize(&ran), "0 completed: exited 0 | receipts spawned", "{way}");
+        daemon.wait_for_end();
+        world.assert_all_runs_finished();
     }
 }
 
@@ -87,9 +87,9 @@ fn daemon_ends_with_run() {
 fn stopped_guard_is_continued() {
     let world = World::new();
     let program = ["sh", "-c", "kill -STOP $PPID; sleep 0.3; kill -STOP $PPID; exit 3"].map(str::to_owned);
-    let ran = go(&world, false, &["--check", "c=true"], &program);
-    assert_eq!(brief(&ran), "6 failed: exited 3 | checks c:passed | receipts spawned");
-    world.assert_nothing_is_open();
+    let ran = run_agent(&world, false, &["--check", "c=true"], &program);
+    assert_eq!(summarize(&ran), "6 failed: exited 3 | checks c:passed | receipts spawned");
+    world.assert_all_runs_finished();
 }
 
 #[test]
@@ -97,10 +97,10 @@ fn killed_guard_leaves_nothing_behind() {
     for way in WAYS {
         let world = World::new();
         let daemon = Daemon(&world);
-        let ran = go(&world, false, &[], &agent(&world, way, "kill -9 $PPID; sleep 60"));
-        assert_eq!(brief(&ran), "6 failed: lost | receipts spawned", "{way}");
-        daemon.has_ended();
-        world.assert_nothing_is_open();
+        let ran = run_agent(&world, false, &[], &daemon_agent(&world, way, "kill -9 $PPID; sleep 60"));
+        assert_eq!(summarize(&ran), "6 failed: lost | receipts spawned", "{way}");
+        daemon.wait_for_end();
+        world.assert_all_runs_finished();
     }
 }
 
@@ -109,12 +109,12 @@ fn killed_callsheet_leaves_nothing_behind() {
     for way in WAYS {
         let world = World::new();
         let daemon = Daemon(&world);
-        let ran = go(&world, false, &[], &agent(&world, way, "kill -9 $ours; sleep 60"));
+        let ran = run_agent(&world, false, &[], &daemon_agent(&world, way, "kill -9 $ours; sleep 60"));
         assert_eq!(ran.code, None, "{way}");
-        daemon.has_ended();
-        let told = world.run(&["--json", "recover"]).expect(0).json();
+        daemon.wait_for_end();
+        let told = world.run(&["--json", "recover"]).expect_code(0).json();
         assert_eq!((&told["recovered"][0]["ended"], &told["running"]), (&json!("lost"), &json!([])), "{way}");
-        world.assert_nothing_is_open();
+        world.assert_all_runs_finished();
     }
 }
 
@@ -129,17 +129,17 @@ fn surviving_processes_block_recovery() {
         let daemon = Daemon(&world);
         // Callsheet is stopped first: if either is left alone, it ends the daemon.
         let rest = "echo before > before.txt; kill -STOP $ours; kill -9 $PPID $ours; exit 0";
-        let ran = go(&world, cgroup, &["--check", "c=true"], &agent(&world, way, rest));
+        let ran = run_agent(&world, cgroup, &["--check", "c=true"], &daemon_agent(&world, way, rest));
         assert_eq!(ran.code, None, "{way}");
         let run =
-            world.run(&["--json", "log"]).expect(0).json()["runs"][0]["id"].as_str().unwrap().to_owned();
+            world.run(&["--json", "log"]).expect_code(0).json()["runs"][0]["id"].as_str().unwrap().to_owned();
         let tracking = world.show(&run)["result"]["tracking"].clone();
         if cgroup && tracking != "cgroup" {
             not_tested("processes of a run by their cgroup: none can be made here");
             continue;
         }
         assert_eq!(tracking, if cgroup { "cgroup" } else { "session" });
-        let kinds = world.kinds(&run);
+        let kinds = world.record_kinds(&run);
         for args in [&["--json", "recover"][..], &["--json", "recover", &run]] {
             let refused = world.run(args);
             assert_eq!(refused.error(), (Some(9), "run/refused".into()), "{way}");
@@ -147,25 +147,25 @@ fn surviving_processes_block_recovery() {
             assert!(refused.err.contains(&daemon.pid().unwrap().to_string()), "{refused:?}");
             assert_eq!(refused.json(), json!({ "recovered": [], "running": [run] }));
         }
-        assert_eq!(world.kinds(&run), kinds, "nothing was recorded");
-        assert!(daemon.lives());
+        assert_eq!(world.record_kinds(&run), kinds, "nothing was recorded");
+        assert!(daemon.is_alive());
         // Its checkout is still claimed.
         let beside = world.run(&["--json", "-q", "run", "x", "--", "true"]);
         assert_eq!(beside.error(), (Some(9), "run/refused".into()));
-        let stopped = world.run(&["--json", "stop", &run]).expect(0).json();
-        daemon.has_ended();
+        let stopped = world.run(&["--json", "stop", &run]).expect_code(0).json();
+        daemon.wait_for_end();
         assert_eq!(
             (&stopped["ended"], &stopped["changed"][0]["path"], &stopped["checks"][0]["result"]),
             (&json!("lost"), &json!("before.txt"), &json!("pending"))
         );
-        world.assert_nothing_is_open();
-        world.go(&[], &["exit", "0"]).expect(0);
+        world.assert_all_runs_finished();
+        world.run_agent(&[], &["exit", "0"]).expect_code(0);
     }
 }
 
 /// Runs the command in a mount namespace of its own, in which `full` is a file system of 200 KB without free
 /// space.
-fn on_full_disk(world: &World, full: &str, args: &[&str]) -> Option<crate::world::Said> {
+fn run_on_full_disk(world: &World, full: &str, args: &[&str]) -> Option<crate::world::Said> {
     let script = "mount -t tmpfs -o size=200k full \"$1\" || exit 99\n\
                   head -c 400k /dev/zero > \"$1/filler\" 2>/dev/null\nshift\nexec \"$@\"";
     let like = world.command();
@@ -177,7 +177,7 @@ fn on_full_disk(world: &World, full: &str, args: &[&str]) -> Option<crate::world
         .args(args);
     command.current_dir(&world.project).env_clear();
     command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let said = said(&mut command, b"");
+    let said = run_to_end(&mut command, b"");
     let is_mounted = said.code != Some(99) && !said.err.contains("unshare: ");
     if !is_mounted {
         not_tested(&format!("a full disk: {}", said.err.lines().next().unwrap_or_default()));
@@ -192,12 +192,12 @@ fn full_state_disk_starts_nothing() {
     fs::create_dir_all(&state).unwrap();
     let mark = world.at("started").display().to_string();
     let run = ["--json", "-q", "run", "x", "--", "touch", &mark];
-    let Some(full) = on_full_disk(&world, &state.display().to_string(), &run) else { return };
+    let Some(full) = run_on_full_disk(&world, &state.display().to_string(), &run) else { return };
     assert!(matches!(full.code, Some(8 | 70)), "{full:?}");
     assert!(!world.at("started").exists(), "nothing was started");
     // With free space again everything is as before.
-    world.go(&[], &["exit", "0"]).expect(0);
-    world.assert_nothing_is_open();
+    world.run_agent(&[], &["exit", "0"]).expect_code(0);
+    world.assert_all_runs_finished();
 }
 
 #[test]
@@ -207,14 +207,14 @@ fn full_worktree_disk_fails_agent() {
     let full = world.project.join("full").display().to_string();
     let script = "echo more > full/more.txt && exit 0; echo other > src/other.txt; exit 4";
     let run = ["--json", "-q", "run", "--write", "src/**", "x", "--", "sh", "-c", script];
-    let Some(ran) = on_full_disk(&world, &full, &run) else { return };
+    let Some(ran) = run_on_full_disk(&world, &full, &run) else { return };
     let result = ran.json();
     assert_eq!((ran.code, &result["exit_code"]), (Some(6), &json!(4)), "{ran:?}");
     assert!(
         result["changed"].as_array().unwrap().iter().any(|file| file["path"] == "src/other.txt"),
         "{result}"
     );
-    world.assert_nothing_is_open();
+    world.assert_all_runs_finished();
 }
 
 /// The ledger or its server disappears: the agent is ended, and the exit code shows it.
@@ -231,11 +231,11 @@ fn disappearing_ledger_ends_agent() {
         .args(words);
     let running = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let says = || world.run(&["--ledger", &shown, "show", "last", "--stream", "stdout"]).out;
-    until("it runs", || says() == "one\n");
+    wait_until("it runs", || says() == "one\n");
     fs::remove_file(&ledger).unwrap();
     fs::write(&go, "").unwrap();
-    assert_eq!(ended(running).error().0, Some(8));
-    world.assert_nothing_is_left();
+    assert_eq!(wait_for_end(running).error().0, Some(8));
+    world.assert_no_process_left();
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn disappearing_server_ends_agent() {
         Ok(server) => server,
         Err(why) => return not_tested(&format!("a PostgreSQL server that disappears: {why}")),
     };
-    let url = server.database("gone").unwrap();
+    let url = server.create_database("gone").unwrap();
     let world = World::new();
     let go = world.at("go").display().to_string();
     let words = ["say", "one", "write", "out.txt", "wait-for", &go, "say", "two", "sleep", "60000"];
@@ -254,14 +254,14 @@ fn disappearing_server_ends_agent() {
         .args(words);
     let running = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let says = || world.run(&["--ledger", &url, "show", "last", "--stream", "stdout"]).out;
-    until("it runs", || says() == "one\n");
+    wait_until("it runs", || says() == "one\n");
     server.crash().unwrap();
     fs::write(&go, "").unwrap();
-    assert_eq!(ended(running).error().0, Some(8));
-    world.assert_nothing_is_left();
+    assert_eq!(wait_for_end(running).error().0, Some(8));
+    world.assert_no_process_left();
     // When the server is back, the run is completed with the facts that are still visible.
     server.resume().unwrap();
-    let told = world.run(&["--json", "--ledger", &url, "recover"]).expect(0).json();
+    let told = world.run(&["--json", "--ledger", &url, "recover"]).expect_code(0).json();
     let run = &told["recovered"][0];
     assert_eq!((&run["ended"], &run["changed"][0]["path"]), (&json!("lost"), &json!("out.txt")), "{told}");
     assert_eq!(world.run(&["--ledger", &url, "verify", "--all"]).code, Some(0));

@@ -33,7 +33,7 @@ fn nothing_happens_before_trust() {
     for index in 0..count {
         let world = World::new();
         let (name, file, text) = wishes(&world).remove(index);
-        world.program(
+        world.write_program(
             "claude",
             &format!("#!/bin/sh\n[ \"$1\" = --version ] || touch '{}'\n", world.at("started").display()),
         );
@@ -63,14 +63,14 @@ fn nothing_happens_before_trust() {
         assert!(!world.ledger().exists(), "{name}");
         assert!(!world.at("home/.local/state/callsheet/worktrees").exists(), "{name}");
 
-        let show = run(&["trust", "--show"]).expect(0).json();
+        let show = run(&["trust", "--show"]).expect_code(0).json();
         assert_eq!(
             (&show["trusted"], show["asks_for"].as_array().unwrap().len()),
             (&false.into(), 1),
             "{name}"
         );
-        assert_eq!(run(&["trust", "--yes"]).expect(0).json()["trusted"], true, "{name}");
-        assert_eq!(run(&["trust", "--show"]).expect(0).json()["trusted"], true, "{name}");
+        assert_eq!(run(&["trust", "--yes"]).expect_code(0).json()["trusted"], true, "{name}");
+        assert_eq!(run(&["trust", "--show"]).expect_code(0).json()["trusted"], true, "{name}");
         let trusted = run(STARTS[1]);
         // The search path of the project does not lead to a `claude`.
         let code = if name == "environment" { 4 } else { 0 };
@@ -81,12 +81,12 @@ fn nothing_happens_before_trust() {
             file,
             text.replace("touch", "touch -a").replace("pwned", "pwned2").replace("allow", "warn") + "\n# x\n",
         );
-        let changed = run(&["trust", "--show"]).expect(0).json()["trusted"].clone();
+        let changed = run(&["trust", "--show"]).expect_code(0).json()["trusted"].clone();
         let same = matches!(name, "permission");
         assert_eq!(changed, same, "{name}");
         world.write(file, &text);
-        assert_eq!(run(&["trust", "--show"]).expect(0).json()["trusted"], true, "{name}");
-        run(&["trust", "--revoke"]).expect(0);
+        assert_eq!(run(&["trust", "--show"]).expect_code(0).json()["trusted"], true, "{name}");
+        run(&["trust", "--revoke"]).expect_code(0);
         assert_eq!(run(STARTS[0]).error(), (Some(10), "trust/required".into()), "{name}");
         assert!(!world.at("pwned").exists() && !world.at("started").exists(), "{name}");
     }
@@ -97,8 +97,8 @@ fn trust_covers_one_project_entirely() {
     let world = World::new();
     let (_, file, text) = wishes(&world).remove(0);
     world.write(file, &text);
-    world.run(&["-q", "trust", "--yes"]).expect(0);
-    let ran = world.go(&[], &["exit", "0"]).expect(0);
+    world.run(&["-q", "trust", "--yes"]).expect_code(0);
+    let ran = world.run_agent(&[], &["exit", "0"]).expect_code(0);
     assert_eq!((ran.json()["checked"].as_str(), world.at("pwned").exists()), (Some("passed"), true));
     // A copy of the project is another project.
     let copy = world.at("copy");
@@ -106,13 +106,13 @@ fn trust_covers_one_project_entirely() {
     assert!(clone.args(["-r"]).arg(&world.project).arg(&copy).status().unwrap().success());
     let mut command = world.command();
     command.current_dir(&copy).args(["--json", "-q", "run", "Do it.", "--", fake_agent()]);
-    assert_eq!(crate::world::said(&mut command, b"").error(), (Some(10), "trust/required".into()));
+    assert_eq!(crate::world::run_to_end(&mut command, b"").error(), (Some(10), "trust/required".into()));
     // With one more wish, callsheet asks about all of them again.
     world.write(
         ".callsheet/agents/mine.toml",
         "name = \"M\"\n[start]\nprogram = \"true\"\n[prompt]\nby = [\"stdin\"]\n",
     );
-    assert_eq!(world.go(&[], &["exit", "0"]).error(), (Some(10), "trust/required".into()));
+    assert_eq!(world.run_agent(&[], &["exit", "0"]).error(), (Some(10), "trust/required".into()));
     // No repository can bring its own trust along, and no other user can read ours.
     let kept = world.at("home/.local/state/callsheet/trust");
     use std::os::unix::fs::PermissionsExt as _;
@@ -130,10 +130,10 @@ fn project_check_overrides_user_check() {
     let user = "[checks]\nc = \"true\"\nd = \"true\"\n";
     fs::write(world.at("home/.config/callsheet/config.toml"), user).unwrap();
     world.write(".callsheet/config.toml", "[checks]\nc = \"false\"\n");
-    world.run(&["trust", "--yes"]).expect(0);
-    let ran = world.go(&[], &["exit", "0"]);
+    world.run(&["trust", "--yes"]).expect_code(0);
+    let ran = world.run_agent(&[], &["exit", "0"]);
     assert_eq!(
-        crate::world::brief(&ran),
+        crate::world::summarize(&ran),
         "1 completed: exited 0 | checks c:failed,d:passed | receipts spawned"
     );
 }
@@ -145,7 +145,7 @@ fn no_flow_begins_before_trust() {
         let world = World::new();
         let wish = wishes(&world).into_iter().find(|(name, ..)| *name == blocking);
         let (name, file, text) = wish.unwrap();
-        world.program("claude", &format!("#!/bin/sh\ntouch '{}'\n", world.at("started").display()));
+        world.write_program("claude", &format!("#!/bin/sh\ntouch '{}'\n", world.at("started").display()));
         world.write(file, &text);
         let run = |args: &[&str]| world.run(&[&["--json", "-q"], args].concat());
         for args in [
@@ -172,7 +172,7 @@ fn no_flow_continues_before_trust() {
     assert_eq!(started.code, Some(1), "{started:?}");
     let (_, file, text) = wishes(&world).remove(0);
     world.write(file, &text);
-    let last = || run(&["flow", "status"]).expect(0).json();
+    let last = || run(&["flow", "status"]).expect_code(0).json();
     let changes = ["flow", "decide", "--yes", "changes", "More."];
     for args in [&["flow", "resume"][..], &["flow", "decide", "--yes", "approve"], &changes] {
         let before = last();
@@ -180,7 +180,7 @@ fn no_flow_continues_before_trust() {
         assert_eq!(last(), before, "{args:?}");
     }
     assert!(!world.at("pwned").exists());
-    run(&["flow", "stop"]).expect(0);
+    run(&["flow", "stop"]).expect_code(0);
     assert_eq!(run(&["flow", "decide", "--yes", "reject"]).code, Some(1));
     assert_eq!(last()["state"], "rejected");
 }

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::world::{World, ended, said};
+use crate::world::{World, run_to_end, wait_for_end};
 
 /// A running watcher and the lines that it prints.
 struct Watcher {
@@ -17,10 +17,10 @@ impl Watcher {
     fn new(world: &World, flags: &[&str]) -> Self {
         let mut command = world.command();
         command.arg("watch").args(flags);
-        Self::from(command)
+        Self::from_command(command)
     }
 
-    fn from(mut command: Command) -> Self {
+    fn from_command(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -28,7 +28,7 @@ impl Watcher {
     }
 
     /// Returns everything up to the `events`-th event of the record `seq`.
-    fn up_to(mut self, seq: u64, events: usize) -> Vec<Value> {
+    fn read_up_to(mut self, seq: u64, events: usize) -> Vec<Value> {
         let mut told: Vec<Value> = Vec::new();
         let last = |told: &[Value]| told.iter().filter(|event| event["seq"] == seq).count();
         while last(&told) < events {
@@ -40,14 +40,14 @@ impl Watcher {
     }
 }
 
-fn head(world: &World) -> u64 {
+fn last_record(world: &World) -> u64 {
     let ledger = rusqlite::Connection::open(world.ledger()).unwrap();
     let head: i64 = ledger.query_row("select max(seq) from records", [], |row| row.get(0)).unwrap();
     u64::try_from(head).unwrap()
 }
 
 /// Returns the events of one run as names, each with its details.
-fn names(told: &[Value], run: &str) -> Vec<String> {
+fn event_names(told: &[Value], run: &str) -> Vec<String> {
     let of_run = told.iter().filter(|event| event["run"] == run);
     of_run
         .map(|event| {
@@ -71,19 +71,22 @@ fn c7_watch_prints_events_in_order() {
     let runs: Vec<Child> = (0..4)
         .map(|number| {
             let line = format!("line of {number}");
-            world.start(&flags, &["say", &line, "sleep", "300", "say", "and another", "write", "out.txt"])
+            world.start_agent(
+                &flags,
+                &["say", &line, "sleep", "300", "say", "and another", "write", "out.txt"],
+            )
         })
         .collect();
-    let runs: Vec<String> = runs.into_iter().map(|run| ended(run).run()).collect();
+    let runs: Vec<String> = runs.into_iter().map(|run| wait_for_end(run).run()).collect();
     world.run(&["-q", "decide", "--yes", &runs[0], "out.txt", "--reject"]);
-    let last = head(&world);
-    let told = watcher.up_to(last, 1);
+    let last = last_record(&world);
+    let told = watcher.read_up_to(last, 1);
     let mut numbers: Vec<u64> = told.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
     assert!(numbers.is_sorted());
     numbers.dedup();
     assert_eq!(numbers, (1..=last).collect::<Vec<_>>(), "none is missing");
     for (number, run) in runs.iter().enumerate() {
-        let names = names(&told, run);
+        let names = event_names(&told, run);
         let (head, rest) = names.split_at(3);
         assert_eq!(
             head,
@@ -103,18 +106,18 @@ fn c7_watch_prints_events_in_order() {
         assert!(rest.contains(&"run.finished"), "{rest:?}");
     }
     // A later watcher gets the same events from the beginning.
-    assert_eq!(Watcher::new(&world, &["--since", "0"]).up_to(last, 1), told);
+    assert_eq!(Watcher::new(&world, &["--since", "0"]).read_up_to(last, 1), told);
 }
 
 #[test]
 fn c7_violation_and_decision_are_reported() {
     let world = World::new();
     let run = world
-        .go(&["--write", "src/**", "--check", "c=false"], &["line-of", "70000", "write", "out.txt"])
-        .expect(5)
+        .run_agent(&["--write", "src/**", "--check", "c=false"], &["line-of", "70000", "write", "out.txt"])
+        .expect_code(5)
         .run();
-    world.run(&["-q", "decide", "--yes", &run, "out.txt", "--approve"]).expect(0);
-    let told = Watcher::new(&world, &["--since", "0"]).up_to(head(&world), 1);
+    world.run(&["-q", "decide", "--yes", &run, "out.txt", "--approve"]).expect_code(0);
+    let told = Watcher::new(&world, &["--since", "0"]).read_up_to(last_record(&world), 1);
     let of = |name: &str| -> Vec<&Value> {
         told.iter().filter(|event| event["event"] == name).map(|event| &event["data"]).collect()
     };
@@ -132,48 +135,50 @@ fn c7_violation_and_decision_are_reported() {
 /// runs.
 #[test]
 fn c7_postgres_watch_prints_same_events() {
-    let server = match callsheet_mock::Postgres::start() {
+    let server = match callsheet_testing::Postgres::start() {
         Ok(server) => server,
-        Err(why) => return callsheet_mock::missing(&format!("runs on PostgreSQL: {why}")),
+        Err(why) => return callsheet_testing::report_missing(&format!("runs on PostgreSQL: {why}")),
     };
     let world = World::new();
-    let url = server.database("runs").unwrap();
+    let url = server.create_database("runs").unwrap();
     let on = |mut command: Command| {
         command.env("CALLSHEET_LEDGER", &url);
         command
     };
     let run = |args: &[&str]| {
         let mut command = on(world.command());
-        said(command.args(["--json", "-q"]).args(args), b"")
+        run_to_end(command.args(["--json", "-q"]).args(args), b"")
     };
     let flags = ["--write", "src/**", "--check", "c=true"];
     let first =
-        said(&mut on(world.going(&flags, &["say", "one", "write", "out.txt"])), b"Do it.").expect(5).run();
-    let crashed = said(
-        &mut on(world.going(&flags, &["say", "two", "sleep", "400", "kill-ours", "sleep", "60000"])),
+        run_to_end(&mut on(world.agent_command(&flags, &["say", "one", "write", "out.txt"])), b"Do it.")
+            .expect_code(5)
+            .run();
+    let crashed = run_to_end(
+        &mut on(world.agent_command(&flags, &["say", "two", "sleep", "400", "kill-ours", "sleep", "60000"])),
         b"Do it.",
     );
     assert_eq!(crashed.code, None);
-    world.assert_nothing_is_left();
-    let told = run(&["recover"]).expect(0).json();
+    world.assert_no_process_left();
+    let told = run(&["recover"]).expect_code(0).json();
     assert_eq!(
         (told["recovered"].as_array().unwrap().len(), &told["recovered"][0]["ended"]),
         (1, &json!("lost"))
     );
-    assert_eq!(run(&["recover"]).expect(0).json(), json!({ "recovered": [], "running": [] }));
-    run(&["verify", "--all", "--read-data"]).expect(0);
+    assert_eq!(run(&["recover"]).expect_code(0).json(), json!({ "recovered": [], "running": [] }));
+    run(&["verify", "--all", "--read-data"]).expect_code(0);
     let second = told["recovered"][0]["run"].as_str().unwrap();
     let records =
-        |id: &str| run(&["show", id, "--records"]).expect(0).json()["records"].as_array().unwrap().len();
+        |id: &str| run(&["show", id, "--records"]).expect_code(0).json()["records"].as_array().unwrap().len();
     let last = u64::try_from(records(&first) + records(second)).unwrap();
     let mut command = on(world.command());
     command.args(["watch", "--since", "0"]);
-    let told = Watcher::from(command).up_to(last, 2);
+    let told = Watcher::from_command(command).read_up_to(last, 2);
     let mut numbers: Vec<u64> = told.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
     numbers.dedup();
     assert_eq!(numbers, (1..=last).collect::<Vec<_>>());
     assert_eq!(
-        names(&told, second),
+        event_names(&told, second),
         [
             "run.started composed",
             "run.status_changed running",

@@ -29,7 +29,7 @@ impl Said {
     }
 
     /// Fails and shows the output if the exit code is a different one.
-    pub(crate) fn expect(self, code: i32) -> Self {
+    pub(crate) fn expect_code(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self:?}");
         self
     }
@@ -50,12 +50,12 @@ impl Said {
 impl World {
     /// Creates a repository with one commit of `README.md` and `src/a.txt`.
     pub(crate) fn new() -> Self {
-        let world = Self::bare();
-        world.fill();
+        let world = Self::without_git();
+        world.commit_first_files();
         world
     }
 
-    fn fill(&self) {
+    fn commit_first_files(&self) {
         self.git(&["init", "-q", "-b", "main"]);
         self.write("README.md", "what the readme says\n");
         self.write("src/a.txt", "a\n");
@@ -63,14 +63,14 @@ impl World {
     }
 
     /// Creates a folder that is not a repository.
-    pub(crate) fn bare() -> Self {
+    pub(crate) fn without_git() -> Self {
         let dir = tempfile::Builder::new().prefix("callsheet-runs-").tempdir().unwrap();
         Self::in_dir(dir)
     }
 
     /// Creates a repository below folders that no other user can write: Gemini accepts no settings from other
     /// places.
-    pub(crate) fn apart() -> Self {
+    pub(crate) fn in_private_dir() -> Self {
         use std::os::unix::fs::MetadataExt as _;
         let is_apart = |dir: &PathBuf| {
             let shared = |dir: &Path| dir.metadata().is_ok_and(|meta| meta.mode() & 0o022 != 0);
@@ -84,12 +84,12 @@ impl World {
         ];
         let place = places.into_iter().flatten().find(is_apart);
         let place = place.unwrap_or_else(|| {
-            callsheet_mock::not_tested("settings for Gemini: every folder here can be written by others");
+            callsheet_testing::not_tested("settings for Gemini: every folder here can be written by others");
             std::env::temp_dir()
         });
         let world =
             Self::in_dir(tempfile::Builder::new().prefix("callsheet-runs-").tempdir_in(place).unwrap());
-        world.fill();
+        world.commit_first_files();
         world
     }
 
@@ -112,7 +112,7 @@ impl World {
     }
 
     /// Writes a program into a folder that is first on the search path.
-    pub(crate) fn program(&self, name: &str, script: &str) {
+    pub(crate) fn write_program(&self, name: &str, script: &str) {
         use std::os::unix::fs::PermissionsExt as _;
         let path = self.at("bin").join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -144,29 +144,29 @@ impl World {
     }
 
     pub(crate) fn run(&self, args: &[&str]) -> Said {
-        said(self.command().args(args), b"")
+        run_to_end(self.command().args(args), b"")
     }
 
     /// Runs `callsheet run` with the fake agent.
-    pub(crate) fn go(&self, flags: &[&str], words: &[&str]) -> Said {
-        said(&mut self.going(flags, words), b"Do it.")
+    pub(crate) fn run_agent(&self, flags: &[&str], words: &[&str]) -> Said {
+        run_to_end(&mut self.agent_command(flags, words), b"Do it.")
     }
 
     /// Returns a `callsheet run` command that reads its instructions from standard input.
-    pub(crate) fn going(&self, flags: &[&str], words: &[&str]) -> Command {
+    pub(crate) fn agent_command(&self, flags: &[&str], words: &[&str]) -> Command {
         let program: Vec<&str> = [fake_agent()].iter().chain(words).copied().collect();
-        self.going_with(flags, &program)
+        self.program_command(flags, &program)
     }
 
-    pub(crate) fn going_with(&self, flags: &[&str], program: &[&str]) -> Command {
+    pub(crate) fn program_command(&self, flags: &[&str], program: &[&str]) -> Command {
         let mut command = self.command();
         command.args(["--json", "-q", "run"]).args(flags).args(["-", "--"]).args(program);
         command
     }
 
     /// Starts a run in the background.
-    pub(crate) fn start(&self, flags: &[&str], words: &[&str]) -> Child {
-        let mut command = self.going(flags, words);
+    pub(crate) fn start_agent(&self, flags: &[&str], words: &[&str]) -> Child {
+        let mut command = self.agent_command(flags, words);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(b"Do it.").unwrap();
@@ -180,32 +180,32 @@ impl World {
 
     /// Returns the run as `callsheet show` reports it.
     pub(crate) fn show(&self, run: &str) -> Value {
-        self.run(&["--json", "show", run]).expect(0).json()
+        self.run(&["--json", "show", run]).expect_code(0).json()
     }
 
     /// Returns the recorded prompt of a run.
     pub(crate) fn prompt(&self, run: &str) -> String {
-        self.run(&["show", run, "--prompt"]).expect(0).out
+        self.run(&["show", run, "--prompt"]).expect_code(0).out
     }
 
     /// Asserts that every run is recorded to its end, that the chain is valid, and that no process is left.
-    pub(crate) fn assert_nothing_is_open(&self) {
+    pub(crate) fn assert_all_runs_finished(&self) {
         let recovered = self.run(&["recover"]);
         assert_eq!((recovered.code, recovered.out.as_str()), (Some(0), "no run was left unfinished\n"));
         // A prompt with values that are not recorded cannot be composed again, which is not damage.
         let verified = self.run(&["verify", "--all", "--read-data"]);
         assert!(matches!(verified.code, Some(0 | 12)), "{verified:?}");
-        for row in self.run(&["--json", "log"]).expect(0).json()["runs"].as_array().unwrap() {
+        for row in self.run(&["--json", "log"]).expect_code(0).json()["runs"].as_array().unwrap() {
             let run = row["id"].as_str().unwrap();
-            let kinds = self.kinds(run);
+            let kinds = self.record_kinds(run);
             let count = |kind: &str| kinds.iter().filter(|known| *known == kind).count();
             assert_eq!((count("exit"), count("observed")), (1, 1), "{run}: {kinds:?}");
         }
-        self.assert_nothing_is_left();
+        self.assert_no_process_left();
     }
 
     /// Returns the kinds of a run's records, in order.
-    pub(crate) fn kinds(&self, run: &str) -> Vec<String> {
+    pub(crate) fn record_kinds(&self, run: &str) -> Vec<String> {
         let ledger = rusqlite::Connection::open(self.ledger()).unwrap();
         let mut rows = ledger.prepare("select kind from records where run = ?1 order by seq").unwrap();
         let kinds = rows.query_map([run], |row| row.get(0)).unwrap();
@@ -213,16 +213,16 @@ impl World {
     }
 
     /// Asserts that no process of this world exists, now or soon.
-    pub(crate) fn assert_nothing_is_left(&self) {
+    pub(crate) fn assert_no_process_left(&self) {
         let begun = Instant::now();
-        while !self.left().is_empty() {
-            assert!(begun.elapsed() < Duration::from_secs(5), "left: {:#?}", self.left());
+        while !self.list_processes().is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(5), "left: {:#?}", self.list_processes());
             thread::sleep(Duration::from_millis(20));
         }
     }
 
     /// Returns the processes that have this world in their environment.
-    pub(crate) fn left(&self) -> Vec<String> {
+    pub(crate) fn list_processes(&self) -> Vec<String> {
         let mark = self.project.parent().unwrap().display().to_string();
         let mut found = Vec::new();
         for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -243,7 +243,7 @@ impl World {
 /// A failing test leaves no process behind.
 impl Drop for World {
     fn drop(&mut self) {
-        for line in self.left() {
+        for line in self.list_processes() {
             let pid = line.split(' ').next().and_then(|pid| pid.parse().ok()).unwrap_or_default();
             let own = i32::try_from(std::process::id()).unwrap();
             if pid > 1 && pid != own {
@@ -284,16 +284,16 @@ pub(crate) fn git(dir: &Path, args: &[&str]) -> String {
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Runs the command to its end, or fails if it does not end.
-pub(crate) fn said(command: &mut Command, input: &[u8]) -> Said {
+pub(crate) fn run_to_end(command: &mut Command, input: &[u8]) -> Said {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // The program may end without reading all of it.
     let _ = child.stdin.take().unwrap().write_all(input);
-    ended(child)
+    wait_for_end(child)
 }
 
 /// Waits for the end of a started command.
-pub(crate) fn ended(mut child: Child) -> Said {
+pub(crate) fn wait_for_end(mut child: Child) -> Said {
     let read = |mut from: Box<dyn std::io::Read + Send>| {
         thread::spawn(move || {
             let mut bytes = Vec::new();
@@ -318,7 +318,7 @@ pub(crate) fn ended(mut child: Child) -> Said {
 }
 
 /// Waits until the condition holds.
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < PATIENCE, "{what}");
@@ -327,7 +327,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Returns the result of a run in one line: everything that does not depend on the clock or the machine.
-pub(crate) fn brief(said: &Said) -> String {
+pub(crate) fn summarize(said: &Said) -> String {
     let result = said.json();
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let list = |key: &str, second: &str| {

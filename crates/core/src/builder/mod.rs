@@ -3,8 +3,8 @@
 //! A thin front end: it fills a [`Request`] for the recipe `layers` and composes that. It does not search for
 //! memory or rules; the caller supplies them, and only that is asynchronous.
 
-pub(crate) mod system;
-pub(crate) mod unified;
+pub(crate) mod system_template;
+pub(crate) mod unified_prompt;
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -98,7 +98,7 @@ impl<S: Sources> PromptBuilder<S> {
         memory: impl AsyncFnOnce(Option<&str>) -> Result<Vec<T>, E>,
     ) {
         let answer = memory(self.project_id.as_deref()).await;
-        let texts = self.loaded("memory", answer).into_iter();
+        let texts = self.keep_loaded("memory", answer).into_iter();
         self.request.memories =
             texts.map(|content| MemoryEntry { kind: "project".into(), content }).collect();
     }
@@ -112,10 +112,10 @@ impl<S: Sources> PromptBuilder<S> {
         rules: impl AsyncFnOnce(Option<&str>, &str) -> Result<Vec<T>, E>,
     ) {
         let answer = rules(self.project_id.as_deref(), query).await;
-        self.request.rules = self.loaded("rules", answer);
+        self.request.rules = self.keep_loaded("rules", answer);
     }
 
-    fn loaded<T: Into<SharedText>, E: Display>(
+    fn keep_loaded<T: Into<SharedText>, E: Display>(
         &mut self,
         what: &'static str,
         got: Result<Vec<T>, E>,
@@ -177,12 +177,12 @@ impl<S: Sources> PromptBuilder<S> {
     /// Returns the prompt before it is rendered: with the origin of every byte, all warnings, and the omitted
     /// inputs.
     pub fn compose(&self) -> Result<ComposedPrompt, Diagnostics> {
-        let mut composed = self.layers(&self.request, |_| {})?;
-        composed.talk.splice(0..0, self.warnings.values().cloned());
+        let mut composed = self.compose_layers(&self.request, |_| {})?;
+        composed.diagnostics.splice(0..0, self.warnings.values().cloned());
         Ok(composed)
     }
 
-    fn layers(
+    fn compose_layers(
         &self,
         request: &Request,
         adjust: impl FnOnce(&mut Recipe),
@@ -206,7 +206,7 @@ impl<S: Sources> PromptBuilder<S> {
     pub fn get_template(&self, name: &str) -> Option<String> {
         let library = Library::new(&self.files);
         let body = |path: &String| {
-            let body = library.body(path, &self.request.layout).transpose()?;
+            let body = library.read_body(path, &self.request.layout).transpose()?;
             Some(body.map(|(_, text)| text))
         };
         // `render_template` reports the errors of an existing file.
@@ -234,13 +234,13 @@ impl<S: Sources> PromptBuilder<S> {
             level: SectionPriority::Must,
             blocks,
         };
-        let prompt = self.layers(&request, |recipe| recipe.section = alloc::vec![section])?.prompt;
+        let prompt = self.compose_layers(&request, |recipe| recipe.section = alloc::vec![section])?.prompt;
         Ok(prompt.blocks(Part::System).map(|(_, block)| block.text(&prompt.origins)).collect())
     }
 
     /// Drops every file that was read, so the next call reads it again.
     pub fn reload(&mut self) {
-        self.files.forget();
+        self.files.clear();
     }
 }
 

@@ -21,7 +21,7 @@ const DEPTH: &str = "execution_rules";
 
 impl<'c> Composer<'c> {
     /// Adds the request's context blocks in the order given.
-    pub(crate) fn context(&mut self, blocks: &mut Vec<Block>) {
+    pub(crate) fn add_context_blocks(&mut self, blocks: &mut Vec<Block>) {
         self.shown.insert("context");
         for (at, context) in self.request.context.iter().enumerate() {
             let first = blocks.len();
@@ -55,7 +55,7 @@ impl<'c> Composer<'c> {
                     continue;
                 }
             };
-            match whole_number(value) {
+            match parse_whole_number(value) {
                 Some(number) => *place = number,
                 None => {
                     let message =
@@ -64,13 +64,13 @@ impl<'c> Composer<'c> {
                 }
             }
         }
-        let spec = self.wanted(DEPTH, "task_depth").filter(|_| self.errors.len() == mistakes)?;
+        let spec = self.find_spec_or_omit(DEPTH, "task_depth").filter(|_| self.errors.len() == mistakes)?;
         let row = depth_row(self, DEPTH, task);
-        Some(self.word(DEPTH, spec, alloc::vec![row], &[]))
+        Some(self.render_rows(DEPTH, spec, alloc::vec![row], &[]))
     }
 
     fn data_block(&mut self, name: &str, at: usize, data: &Map<String, Value>) -> Option<Block> {
-        let spec = self.wanted(DATA, name)?;
+        let spec = self.find_spec_or_omit(DATA, name)?;
         let mut rows = Vec::new();
         for (key, value) in data {
             let mut field = |field: &'static str, text: SharedText| {
@@ -79,27 +79,31 @@ impl<'c> Composer<'c> {
                 block.supplied.iter_mut().for_each(|supplied| supplied.line = true);
                 (field, block)
             };
-            let fields = alloc::vec![field("key", key.as_str().into()), field("value", plain(value))];
+            let fields = alloc::vec![field("key", key.as_str().into()), field("value", value_text(value))];
             rows.push(DerivedRow { kind: "entry", fields });
         }
-        let from = OriginKind::derived(DATA, "title");
-        let title = self.text_block("title", from, Trust::Person, title_case(name).into());
-        let mut block = self.word(DATA, spec, rows, &[("title", title)]);
+        let from = OriginKind::new_derived(DATA, "title");
+        let title = self.text_block("title", from, Trust::Person, to_title_case(name).into());
+        let mut block = self.render_rows(DATA, spec, rows, &[("title", title)]);
         block.name = name.into();
         Some(block)
     }
 
-    fn wanted(&mut self, spec: &str, block: &str) -> Option<&'c crate::library::recipe::DeriveSpec> {
+    fn find_spec_or_omit(
+        &mut self,
+        spec: &str,
+        block: &str,
+    ) -> Option<&'c crate::library::recipe::DeriveSpec> {
         let found = self.spec(spec);
         if found.is_none() {
             let what = format!("context block {block}");
-            self.absent.push(OmittedInput { what, why: OmissionReason::NotShown, detail: String::new() });
+            self.omitted.push(OmittedInput { what, why: OmissionReason::NotShown, detail: String::new() });
         }
         found
     }
 }
 
-fn whole_number(value: &Value) -> Option<u32> {
+fn parse_whole_number(value: &Value) -> Option<u32> {
     match value {
         Value::Number(number) => number.as_u64()?.try_into().ok(),
         Value::String(text) => text.trim().parse().ok(),
@@ -107,7 +111,7 @@ fn whole_number(value: &Value) -> Option<u32> {
     }
 }
 
-fn plain(value: &Value) -> SharedText {
+fn value_text(value: &Value) -> SharedText {
     match value {
         Value::String(text) => text.as_str().into(),
         other => other.to_string().into(),
@@ -115,7 +119,7 @@ fn plain(value: &Value) -> SharedText {
 }
 
 /// Converts a name to a title: `system_metadata` → `System Metadata`.
-fn title_case(name: &str) -> String {
+fn to_title_case(name: &str) -> String {
     let words = name.split(['_', '-', ' ']).filter(|word| !word.is_empty()).map(|word| {
         let (first, rest) = word.split_at(1);
         first.to_ascii_uppercase() + &rest.to_ascii_lowercase()

@@ -62,7 +62,7 @@ impl Composer<'_> {
                 }
             };
             let what = unit.label(section, &block.name);
-            self.absent.push(OmittedInput { what, why: OmissionReason::Budget, detail });
+            self.omitted.push(OmittedInput { what, why: OmissionReason::Budget, detail });
             rung != DetailLevel::Out
         });
     }

@@ -52,26 +52,26 @@ const fn notice_for(why: NoTextReason) -> &'static str {
 struct ShownDocument<'d> {
     document: &'d RequestDocument,
     label: &'d str,
-    rung: DetailLevel,
+    level: DetailLevel,
 }
 
 impl ShownDocument<'_> {
     /// Records that the document is not shown whole. The reason is the budget if the budget degraded it.
-    fn absent(self, what: String, why: OmissionReason, detail: String) -> OmittedInput {
-        if self.rung == DetailLevel::Full {
+    fn omission(self, what: String, why: OmissionReason, detail: String) -> OmittedInput {
+        if self.level == DetailLevel::Full {
             return OmittedInput { what, why, detail };
         }
         let comma = if detail.is_empty() { "" } else { ", " };
         OmittedInput {
             what,
             why: OmissionReason::Budget,
-            detail: format!("{}{comma}{detail}", self.rung.words()),
+            detail: format!("{}{comma}{detail}", self.level.words()),
         }
     }
 }
 
 /// Returns the name that `explain` shows for a document that is not shown whole.
-fn what(document: &RequestDocument, label: &str) -> String {
+fn omission_label(document: &RequestDocument, label: &str) -> String {
     match &document.path {
         Some(path) => format!("{}:{path}", SourceRoot::Project.name()),
         None => format!("document {label}"),
@@ -83,7 +83,7 @@ pub(crate) type NoticeTemplates = BTreeMap<&'static str, Option<Arc<Template>>>;
 
 impl Composer<'_> {
     /// Adds the request's documents of these kinds, in order.
-    pub(crate) fn documents(&mut self, kinds: &[DocumentKind], blocks: &mut Vec<Block>) {
+    pub(crate) fn add_documents(&mut self, kinds: &[DocumentKind], blocks: &mut Vec<Block>) {
         let request = self.request;
         self.shown.insert("documents");
         let mut notices = NoticeTemplates::new();
@@ -98,9 +98,9 @@ impl Composer<'_> {
             if self.is_path_listed(document) {
                 if document.path.is_none() {
                     let message = format!("`{label}` is left out: this recipe lists paths, and it has none");
-                    self.talk.push(Diagnostic::warning(Code::DocumentNotShown, message));
+                    self.diagnostics.push(Diagnostic::warning(Code::DocumentNotShown, message));
                     let what = label.to_string();
-                    self.absent.push(OmittedInput {
+                    self.omitted.push(OmittedInput {
                         what,
                         why: OmissionReason::NotShown,
                         detail: String::new(),
@@ -110,28 +110,28 @@ impl Composer<'_> {
             }
             let rung = self.document_level(at);
             if rung == DetailLevel::Out {
-                let (what, detail) = (what(document, label), rung.words().to_string());
-                self.absent.push(OmittedInput { what, why: OmissionReason::Budget, detail });
+                let (what, detail) = (omission_label(document, label), rung.words().to_string());
+                self.omitted.push(OmittedInput { what, why: OmissionReason::Budget, detail });
                 continue;
             }
             if let Some(TextlessDocument { why, .. }) = document.left_out {
                 *left_out.entry(why).or_default() += 1;
             }
-            let shown = ShownDocument { document, label, rung };
-            let Some(mut block) = self.document(shown, &mut notices) else { continue };
+            let shown = ShownDocument { document, label, level: rung };
+            let Some(mut block) = self.document_block(shown, &mut notices) else { continue };
             let from = OriginKind::DocumentName(u32::try_from(at).unwrap_or(u32::MAX));
             // The origin of the content may already hold the name.
             let text = match block.pieces.first().map(|piece| &self.origins[piece.origin].from) {
                 Some(OriginKind::Document(name)) if name.as_str() == label => name.clone(),
                 _ => label.into(),
             };
-            let name = self.origin(Origin { from, trust: trust(document.kind), text });
-            block.document = Some((document.kind, self.whole(name)));
+            let name = self.add_origin(Origin { from, trust: trust_of_kind(document.kind), text });
+            block.document = Some((document.kind, self.whole_piece(name)));
             block.unit = Some(BudgetUnit::Document(at));
             blocks.push(block);
         }
         if !left_out.is_empty() {
-            self.talk.push(without_text(&left_out));
+            self.diagnostics.push(without_text_warning(&left_out));
         }
     }
 
@@ -141,17 +141,17 @@ impl Composer<'_> {
         self.recipe.files == FilePolicy::Paths && document.kind != DocumentKind::Thought && !embeds
     }
 
-    fn document(&mut self, shown: ShownDocument<'_>, notices: &mut NoticeTemplates) -> Option<Block> {
-        let ShownDocument { document, label, rung } = shown;
+    fn document_block(&mut self, shown: ShownDocument<'_>, notices: &mut NoticeTemplates) -> Option<Block> {
+        let ShownDocument { document, label, level: rung } = shown;
         let rung = rung.max(document.detail.unwrap_or_default().into());
         if rung >= DetailLevel::Path || document.left_out.is_some() {
-            return Some(self.path_only(shown, notices));
+            return Some(self.path_block(shown, notices));
         }
-        let origin = self.document_text(document, label)?;
-        let mut whole = self.whole_block(SharedText::fixed(document.kind.name()), origin);
+        let origin = self.find_document_text(document, label)?;
+        let mut whole = self.whole_block(SharedText::from_static(document.kind.name()), origin);
         if let Some([first, last]) = document.lines {
             let text = &self.origins[origin].text;
-            let Some(range) = lines_of(text, first, last) else {
+            let Some(range) = find_line_range(text, first, last) else {
                 let message = format!("`{label}`: the file has {} lines", count_lines(text));
                 self.errors.push(Diagnostic::error(Code::RequestBad, message));
                 return None;
@@ -167,7 +167,7 @@ impl Composer<'_> {
         Some(match self.outline_block(&whole, path, notices) {
             None => whole,
             Some((block, left_out)) => {
-                self.absent.push(shown.absent(
+                self.omitted.push(shown.omission(
                     self.origins[origin].label(),
                     OmissionReason::Outlined,
                     left_out,
@@ -178,22 +178,22 @@ impl Composer<'_> {
     }
 
     /// Returns the origin that holds the document's whole text.
-    fn document_text(&mut self, document: &RequestDocument, label: &str) -> Option<u32> {
+    fn find_document_text(&mut self, document: &RequestDocument, label: &str) -> Option<u32> {
         if let Some(content) = &document.content {
-            let (from, trust) = (OriginKind::Document(label.into()), trust(document.kind));
-            return Some(self.origin(Origin { from, trust, text: content.clone() }));
+            let (from, trust) = (OriginKind::Document(label.into()), trust_of_kind(document.kind));
+            return Some(self.add_origin(Origin { from, trust, text: content.clone() }));
         }
         let path = document.path.as_deref().unwrap_or_default();
         let found = SourceId::new(SourceRoot::Project, path)
             .map_err(|why| {
                 Diagnostic::error(Code::RequestBad, format!("the document `{path}` cannot be read: {why}"))
             })
-            .and_then(|id| lookup::read(self.library.sources, &id).map(|text| (id, text)));
+            .and_then(|id| lookup::read_source(self.library.sources, &id).map(|text| (id, text)));
         match found {
             Ok((id, Some(text))) => Some(self.source_origin(&id, &text)),
             Ok((id, None)) => {
                 let message = format!("the document `{path}` is not there");
-                self.errors.push(Diagnostic::error(Code::DocumentNotFound, message).looked([id]));
+                self.errors.push(Diagnostic::error(Code::DocumentNotFound, message).searched([id]));
                 None
             }
             Err(error) => {
@@ -219,16 +219,16 @@ impl Composer<'_> {
             return None;
         }
         let numbers = [("left_out", left_out.to_string()), ("lines", lines.to_string())];
-        let mut outlined = self.notice(&block.name, OUTLINE, numbers, notices);
+        let mut outlined = self.fill_notice(&block.name, OUTLINE, numbers, notices);
         if !kept.is_empty() {
-            let line_end = self.engine("\n");
+            let line_end = self.engine_piece("\n");
             outlined.pieces.push(line_end);
             block.copy_ranges(&kept, &mut outlined);
         }
         Some((outlined, format!("{left_out} of {lines} lines are left out")))
     }
 
-    fn path_only(&mut self, shown: ShownDocument<'_>, notices: &mut NoticeTemplates) -> Block {
+    fn path_block(&mut self, shown: ShownDocument<'_>, notices: &mut NoticeTemplates) -> Block {
         let document = shown.document;
         let (notice, detail, bytes) = match document.left_out {
             None => (PATH_ONLY, String::new(), 0),
@@ -237,12 +237,16 @@ impl Composer<'_> {
             }
             Some(TextlessDocument { why, bytes }) => (notice_for(why), why.words().to_string(), bytes),
         };
-        self.absent.push(shown.absent(what(document, shown.label), OmissionReason::PathOnly, detail));
-        self.notice(document.kind.name(), notice, [("bytes", bytes.to_string())], notices)
+        self.omitted.push(shown.omission(
+            omission_label(document, shown.label),
+            OmissionReason::PathOnly,
+            detail,
+        ));
+        self.fill_notice(document.kind.name(), notice, [("bytes", bytes.to_string())], notices)
     }
 
     /// Returns a block that holds a notice, with `numbers` in its slots.
-    fn notice<const N: usize>(
+    fn fill_notice<const N: usize>(
         &mut self,
         tag: &str,
         name: &'static str,
@@ -250,20 +254,20 @@ impl Composer<'_> {
         notices: &mut NoticeTemplates,
     ) -> Block {
         let mut block = Block { name: tag.into(), ..Block::default() };
-        let Some(notice) = notices.entry(name).or_insert_with(|| self.wording(name)).clone() else {
+        let Some(notice) = notices.entry(name).or_insert_with(|| self.find_wording(name)).clone() else {
             return block;
         };
         let fields = numbers.map(|(field, number)| {
-            let from = OriginKind::derived(SharedText::fixed(name), SharedText::fixed(field));
-            let origin = self.origin(Origin { from, trust: Trust::Ours, text: SharedText::from(number) });
-            (field, Block { pieces: alloc::vec![self.whole(origin)], ..Block::default() })
+            let from = OriginKind::new_derived(SharedText::from_static(name), SharedText::from_static(field));
+            let origin = self.add_origin(Origin { from, trust: Trust::Ours, text: SharedText::from(number) });
+            (field, Block { pieces: alloc::vec![self.whole_piece(origin)], ..Block::default() })
         });
         self.fill(&notice, &fields, &mut block);
         block
     }
 }
 
-const fn trust(kind: DocumentKind) -> Trust {
+const fn trust_of_kind(kind: DocumentKind) -> Trust {
     match kind {
         DocumentKind::File => Trust::Project,
         DocumentKind::Artifact | DocumentKind::Thought => Trust::Agent,
@@ -271,7 +275,7 @@ const fn trust(kind: DocumentKind) -> Trust {
 }
 
 /// Returns the byte range of these lines, counted from 1, or `None` if the text has fewer lines.
-fn lines_of(text: &str, first: usize, last: usize) -> Option<Range<usize>> {
+fn find_line_range(text: &str, first: usize, last: usize) -> Option<Range<usize>> {
     let mut at = 0;
     let mut start = None;
     for (number, line) in (1..).zip(text.split_inclusive('\n')) {
@@ -291,7 +295,7 @@ fn count_lines(text: &str) -> usize {
         + usize::from(!text.is_empty() && !text.ends_with('\n'))
 }
 
-fn without_text(left_out: &BTreeMap<NoTextReason, usize>) -> Diagnostic {
+fn without_text_warning(left_out: &BTreeMap<NoTextReason, usize>) -> Diagnostic {
     let all: usize = left_out.values().sum();
     let documents = if all == 1 { "document goes in by its path" } else { "documents go in by their paths" };
     let each: Vec<String> = left_out.iter().map(|(why, count)| format!("{count} {}", why.words())).collect();

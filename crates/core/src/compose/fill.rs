@@ -9,8 +9,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::compose::Composer;
-use crate::diag::{Code, Diagnostic, tell};
-use crate::library::lookup::{self, fragment_path, names_in};
+use crate::diag::{Code, Diagnostic, push_diagnostic};
+use crate::library::lookup::{self, fragment_path, list_names};
 use crate::library::omission::{OmissionReason, OmittedInput};
 use crate::library::recipe::MissingPolicy;
 use crate::library::recipe::RecipeFile;
@@ -34,10 +34,10 @@ pub(crate) struct DerivedRow {
 impl<'c> Composer<'c> {
     /// Fills `template` into `block`. `fields` are the values of one row and take precedence over all others.
     pub(crate) fn fill(&mut self, template: &Arc<Template>, fields: RowFields<'_>, block: &mut Block) {
-        if self.room.is_full() {
+        if self.limits.is_full() {
             return;
         }
-        if let Err(error) = self.room.enter_template(template.nodes.len()) {
+        if let Err(error) = self.limits.enter_template(template.nodes.len()) {
             self.errors.push(self.with_template_trace(error, template));
             return;
         }
@@ -48,7 +48,7 @@ impl<'c> Composer<'c> {
         let first = block.pieces.len();
         let mut skipped = 0;
         for (at, node) in template.nodes.iter().enumerate() {
-            if self.room.is_full() {
+            if self.limits.is_full() {
                 break;
             }
             let before = block.pieces.len();
@@ -58,9 +58,9 @@ impl<'c> Composer<'c> {
                     block.pieces.push(Piece { origin, start, end: span.end });
                     continue;
                 }
-                TemplateNode::Slot(name) => self.slot(template, *name, fields, block),
-                TemplateNode::Fragment(name) => self.fragment(template, *name, fields, block),
-                TemplateNode::Include(include) => self.include(template, include, fields, block),
+                TemplateNode::Slot(name) => self.fill_slot(template, *name, fields, block),
+                TemplateNode::Fragment(name) => self.fill_fragment(template, *name, fields, block),
+                TemplateNode::Include(include) => self.fill_include(template, include, fields, block),
             }
             if block.pieces[before..].iter().all(|piece| piece.text(&self.origins).trim().is_empty()) {
                 skipped = self.drop_around(template, at, before, block);
@@ -70,7 +70,7 @@ impl<'c> Composer<'c> {
             }
         }
         self.chain.pop();
-        self.room.exit_template();
+        self.limits.exit_template();
     }
 
     /// Removes the surroundings of an empty hole: the element that holds nothing else, and one of the empty
@@ -84,10 +84,10 @@ impl<'c> Composer<'c> {
         };
         let below = match template.nodes.get(at + 1) {
             None => "",
-            Some(TemplateNode::Text(span)) => span.of(&template.text),
+            Some(TemplateNode::Text(span)) => span.slice(&template.text),
             Some(_) => return 0,
         };
-        let (opening, closing) = element(above, below);
+        let (opening, closing) = find_enclosing_tags(above, below);
         let (above, below) = (&above[..above.len() - opening], &below[closing..]);
         let apart =
             (above.is_empty() || above.ends_with("\n\n")) && (below.is_empty() || below.starts_with("\n\n"));
@@ -130,10 +130,10 @@ impl<'c> Composer<'c> {
         block.supplied.push(SuppliedText { pieces, name, line: false, tagged: false, path: None });
     }
 
-    fn slot(&mut self, template: &Template, span: TextRange, fields: RowFields<'_>, block: &mut Block) {
-        let name = span.of(&template.text);
+    fn fill_slot(&mut self, template: &Template, span: TextRange, fields: RowFields<'_>, block: &mut Block) {
+        let name = span.slice(&template.text);
         if let Some((_, value)) = fields.iter().find(|(field, _)| *field == name) {
-            return append(block, value);
+            return append_block(block, value);
         }
         if let Some((origin, end)) = self.values.find(name) {
             let at = block.pieces.len();
@@ -142,18 +142,18 @@ impl<'c> Composer<'c> {
                 SuppliedText { pieces: at..at + 1, name: None, line: false, tagged: false, path: None };
             return block.supplied.push(supplied);
         }
-        if let Some(value) = self.slot_without_value(template, span) {
+        if let Some(value) = self.resolve_slot(template, span) {
             // A derived value can be long, and a template can use it a thousand times.
-            match self.room.take(value.pieces.len(), 0) {
-                Ok(()) => append(block, &value),
+            match self.limits.take(value.pieces.len(), 0) {
+                Ok(()) => append_block(block, &value),
                 Err(error) => self.errors.push(self.with_template_trace(error, template)),
             }
         }
     }
 
     /// Fills a slot for which neither the row nor the request has a value.
-    fn slot_without_value(&mut self, template: &Template, span: TextRange) -> Option<Block> {
-        let name = span.of(&template.text);
+    fn resolve_slot(&mut self, template: &Template, span: TextRange) -> Option<Block> {
+        let name = span.slice(&template.text);
         if let Some(block) = self.request_field(name) {
             return Some(block);
         }
@@ -169,7 +169,7 @@ impl<'c> Composer<'c> {
             );
             return None;
         }
-        if let Some(block) = self.derived(name) {
+        if let Some(block) = self.derive_value(name) {
             return Some(block);
         }
         let declared = self
@@ -179,23 +179,23 @@ impl<'c> Composer<'c> {
             .find_map(|template| Some((template.id.clone(), template.front.variable(name)?.clone())));
         if let Some((source, variable)) = declared {
             if let Some(default) = variable.default {
-                let trust = Trust::of(source.root());
-                let from = OriginKind::default(source, name);
+                let trust = Trust::from_root(source.root());
+                let from = OriginKind::new_default(source, name);
                 return Some(self.text_block(name, from, trust, default));
             }
             if !variable.required {
                 return None;
             }
         }
-        self.unfilled(template, span)
+        self.report_unfilled(template, span)
     }
 
     fn open_templates(&self) -> Vec<String> {
         self.chain.iter().map(|open| open.id.to_string()).collect()
     }
 
-    fn unfilled(&mut self, template: &Template, span: TextRange) -> Option<Block> {
-        let name = span.of(&template.text);
+    fn report_unfilled(&mut self, template: &Template, span: TextRange) -> Option<Block> {
+        let name = span.slice(&template.text);
         let policy = self.request.missing.unwrap_or(match &self.recipe.missing {
             MissingSlotRule::Unsaid => MissingPolicy::Error,
             MissingSlotRule::Policy(policy) => *policy,
@@ -215,15 +215,15 @@ impl<'c> Composer<'c> {
             let known = known.filter(|known| *known != name);
             let hint = format!("give it with `--set {name}=…`, or let `--missing empty` leave it out");
             let error = || diag(Diagnostic::error).suggest(name, known).hint(hint);
-            tell(&mut self.errors, Code::SlotUnfilled, error);
+            push_diagnostic(&mut self.errors, Code::SlotUnfilled, error);
             return None;
         }
-        tell(&mut self.talk, Code::SlotUnfilled, || diag(Diagnostic::warning));
+        push_diagnostic(&mut self.diagnostics, Code::SlotUnfilled, || diag(Diagnostic::warning));
         match &self.recipe.missing {
             MissingSlotRule::Notice(notice)
                 if policy == MissingPolicy::Notice && notice.slots.iter().any(|slot| slot == name) =>
             {
-                let piece = self.engine(&notice.notice);
+                let piece = self.engine_piece(&notice.notice);
                 Some(Block { pieces: alloc::vec![piece], ..Block::default() })
             }
             _ => None,
@@ -259,7 +259,7 @@ impl<'c> Composer<'c> {
     }
 
     /// Returns a derived value, or `None` if it lacks its input.
-    pub(crate) fn derived(&mut self, name: &str) -> Option<Block> {
+    pub(crate) fn derive_value(&mut self, name: &str) -> Option<Block> {
         let recipe = self.recipe;
         let (name, spec) = recipe.derive.get_key_value(name)?;
         if let Some(known) = self.derived.get(name.as_str()) {
@@ -291,7 +291,7 @@ impl<'c> Composer<'c> {
 
     /// Renders the rows by the recipe: each by its fragment, joined, wrapped. Without rows the block is
     /// empty.
-    pub(crate) fn word(
+    pub(crate) fn render_rows(
         &mut self,
         name: &str,
         spec: &DeriveSpec,
@@ -299,7 +299,7 @@ impl<'c> Composer<'c> {
         around: RowFields<'_>,
     ) -> Block {
         let mut all = Block { name: name.into(), ..Block::default() };
-        let join = (rows.len() > 1).then(|| self.engine(&spec.join));
+        let join = (rows.len() > 1).then(|| self.engine_piece(&spec.join));
         for row in rows {
             let before = all.pieces.len();
             all.pieces.extend(join.filter(|_| before > 0));
@@ -309,12 +309,12 @@ impl<'c> Composer<'c> {
                 Some(RowWording::All(fragment)) => Some(fragment),
                 Some(RowWording::Kinds(kinds)) => kinds.get(row.kind),
             };
-            match each.map(|wording| self.wording(wording)) {
+            match each.map(|wording| self.find_wording(wording)) {
                 Some(Some(wording)) => self.fill(&wording, &row.fields, &mut all),
                 Some(None) => {}
                 None => {
                     for (_, value) in row.fields {
-                        append(&mut all, &value);
+                        append_block(&mut all, &value);
                     }
                 }
             }
@@ -326,7 +326,7 @@ impl<'c> Composer<'c> {
         }
         let Some(wrap) = spec.wrap.as_ref().filter(|_| !all.pieces.is_empty()) else { return all };
         let mut wrapped = Block { name: name.into(), ..Block::default() };
-        if let Some(wording) = self.wording(wrap) {
+        if let Some(wording) = self.find_wording(wrap) {
             let mut fields: Vec<(&'static str, Block)> = around.to_vec();
             fields.push(("rows", all));
             self.fill(&wording, &fields, &mut wrapped);
@@ -336,36 +336,36 @@ impl<'c> Composer<'c> {
 
     /// Returns a wording of the recipe: a fragment by its name, or the words themselves. The notation is
     /// always braces: a recipe's notation applies to its templates.
-    pub(crate) fn wording(&mut self, wording: &str) -> Option<Arc<Template>> {
+    pub(crate) fn find_wording(&mut self, wording: &str) -> Option<Arc<Template>> {
         if !wording.is_empty() && wording.bytes().all(|byte| is_name_byte(byte) || byte == b'/') {
             let RecipeFile { id, text, .. } = self.file;
             let at = text.find(wording).unwrap_or(0);
-            return self.fragment_or_error(wording, TemplateNotation::Braces, |message| {
+            return self.find_fragment(wording, TemplateNotation::Braces, |message| {
                 Diagnostic::error(Code::FragmentNotFound, message).at(id, text, at..at + wording.len())
             });
         }
         if let Some(known) = self.wordings.get(wording) {
             return Some(known.clone());
         }
-        let parsed = Template::words(&self.file.id, &self.file.text, wording).map(Arc::new)?;
+        let parsed = Template::parse_words(&self.file.id, &self.file.text, wording).map(Arc::new)?;
         self.wordings.insert(wording.into(), parsed.clone());
         Some(parsed)
     }
 
-    fn fragment_or_error(
+    fn find_fragment(
         &mut self,
         name: &str,
         notation: TemplateNotation,
         error: impl FnOnce(String) -> Diagnostic,
     ) -> Option<Arc<Template>> {
-        match self.library.fragment(name, notation, &self.request.layout) {
+        match self.library.load_fragment(name, notation, &self.request.layout) {
             Ok(Some(fragment)) => Some(fragment),
             Ok(None) => {
                 let (sources, layout) = (self.library.sources, &self.request.layout);
-                tell(&mut self.errors, Code::FragmentNotFound, || {
-                    let names = names_in(sources, "templates/shared", layout);
+                push_diagnostic(&mut self.errors, Code::FragmentNotFound, || {
+                    let names = list_names(sources, "templates/shared", layout);
                     error(format!("there is no fragment `{name}`"))
-                        .looked(lookup::candidates(&fragment_path(name), layout))
+                        .searched(lookup::candidates(&fragment_path(name), layout))
                         .suggest(name, names.iter().map(String::as_str))
                 });
                 None
@@ -377,8 +377,14 @@ impl<'c> Composer<'c> {
         }
     }
 
-    fn fragment(&mut self, template: &Template, span: TextRange, fields: RowFields<'_>, block: &mut Block) {
-        let name = span.of(&template.text);
+    fn fill_fragment(
+        &mut self,
+        template: &Template,
+        span: TextRange,
+        fields: RowFields<'_>,
+        block: &mut Block,
+    ) {
+        let name = span.slice(&template.text);
         let place = |message| {
             Diagnostic::error(Code::FragmentNotFound, message).at(
                 &template.id,
@@ -386,7 +392,7 @@ impl<'c> Composer<'c> {
                 span.start..span.end,
             )
         };
-        let Some(fragment) = self.fragment_or_error(name, template.notation, place) else { return };
+        let Some(fragment) = self.find_fragment(name, template.notation, place) else { return };
         if self.chain.iter().any(|open| open.id == fragment.id) {
             let mut chain = self.open_templates();
             chain.push(fragment.id.to_string());
@@ -400,7 +406,7 @@ impl<'c> Composer<'c> {
         self.fill(&fragment, fields, block);
     }
 
-    fn include(
+    fn fill_include(
         &mut self,
         template: &Template,
         include: &IncludeNode,
@@ -414,10 +420,10 @@ impl<'c> Composer<'c> {
             match node {
                 TemplateNode::Slot(name) => {
                     let mut value = Block::default();
-                    self.slot(template, *name, fields, &mut value);
+                    self.fill_slot(template, *name, fields, &mut value);
                     whole.push_str(&value.text(&self.origins));
                 }
-                TemplateNode::Text(span) => whole.push_str(span.of(&template.text)),
+                TemplateNode::Text(span) => whole.push_str(span.slice(&template.text)),
                 TemplateNode::Fragment(_) | TemplateNode::Include(_) => {}
             }
         }
@@ -429,7 +435,7 @@ impl<'c> Composer<'c> {
             Ok(id) => id,
             Err(why) => {
                 let message = format!("`{whole}` cannot be included: {why}");
-                tell(&mut self.errors, Code::IncludeBadPath, || {
+                push_diagnostic(&mut self.errors, Code::IncludeBadPath, || {
                     here(Diagnostic::error(Code::IncludeBadPath, message))
                         .hint("an include lies inside the session directory")
                 });
@@ -439,15 +445,15 @@ impl<'c> Composer<'c> {
         // A source does not change during a composition, so a known one is not read again.
         let found = match self.known_source(&id) {
             Some(known) => Ok(Some(known.clone())),
-            None => lookup::read(self.library.sources, &id),
+            None => lookup::read_source(self.library.sources, &id),
         };
         match found {
-            Ok(Some(text)) => match self.room.take(1, text.len()) {
-                Ok(()) => append(block, &self.file_block("include", &id, &text)),
+            Ok(Some(text)) => match self.limits.take(1, text.len()) {
+                Ok(()) => append_block(block, &self.file_block("include", &id, &text)),
                 Err(error) => self.errors.push(here(error)),
             },
             Ok(None) if *optional => {
-                self.absent.push(OmittedInput {
+                self.omitted.push(OmittedInput {
                     what: id.to_string(),
                     why: OmissionReason::NotThere,
                     detail: String::new(),
@@ -455,18 +461,18 @@ impl<'c> Composer<'c> {
             }
             Ok(None) => {
                 let message = format!("the include `{}` is not there", id.path());
-                tell(&mut self.errors, Code::IncludeNotFound, || {
-                    here(Diagnostic::error(Code::IncludeNotFound, message).looked([&id]))
+                push_diagnostic(&mut self.errors, Code::IncludeNotFound, || {
+                    here(Diagnostic::error(Code::IncludeNotFound, message).searched([&id]))
                 });
             }
-            Err(error) => tell(&mut self.errors, error.code, || here(error)),
+            Err(error) => push_diagnostic(&mut self.errors, error.code, || here(error)),
         }
     }
 }
 
 /// Returns how many bytes of the end of `above` and of the start of `below` are the tags of one element, each
 /// on a line of its own.
-fn element(above: &str, below: &str) -> (usize, usize) {
+fn find_enclosing_tags(above: &str, below: &str) -> (usize, usize) {
     let Some(line) = above.strip_suffix('\n').map(|lines| lines.rsplit('\n').next().unwrap_or(lines)) else {
         return (0, 0);
     };
@@ -482,7 +488,7 @@ fn element(above: &str, below: &str) -> (usize, usize) {
     }
 }
 
-fn append(block: &mut Block, value: &Block) {
+fn append_block(block: &mut Block, value: &Block) {
     let shift = block.pieces.len();
     block.pieces.extend_from_slice(&value.pieces);
     block.supplied.extend(value.supplied.iter().map(|supplied| SuppliedText {

@@ -23,18 +23,18 @@ use alloc::vec::Vec;
 use crate::compose::compose_limits::ComposeLimits;
 use crate::diag::{self, Code, Diagnostic, Diagnostics};
 use crate::library::agent::Agent;
-use crate::library::lookup::{self, Library, names_in};
+use crate::library::lookup::{self, Library, list_names};
 use crate::library::omission::{OmissionReason, OmittedInput};
 use crate::library::recipe::RecipeFile;
 use crate::library::recipe::{BlockSpec, Recipe, RequestField, SectionSpec};
-use crate::library::template::{Template, TextRange, written};
+use crate::library::template::{Template, TextRange, find_literal};
 use crate::library::{agent, recipe};
 use crate::prompt::OriginTable;
 use crate::prompt::{Block, BudgetUnit, Piece, Prompt, Section, SuppliedText};
 use crate::request::Request;
 use crate::request::profile::Profile;
 use crate::request::scope::Scope;
-use crate::request::values::{ValueLookup, hash};
+use crate::request::values::{ValueLookup, hash_key};
 use crate::source::origin::{Origin, OriginKind, Trust};
 use crate::source::{SourceId, Sources};
 use crate::text::SharedText;
@@ -45,9 +45,9 @@ pub struct ComposedPrompt {
     /// The composed prompt.
     pub prompt: Prompt,
     /// Warnings and notes, in order of appearance.
-    pub talk: Vec<Diagnostic>,
+    pub diagnostics: Vec<Diagnostic>,
     /// The omitted inputs, each with its reason.
-    pub absent: Vec<OmittedInput>,
+    pub omitted: Vec<OmittedInput>,
     /// The agent that reads the prompt; default data if the agent is `base`.
     pub agent: Agent,
     /// The profile of the role, if the recipe has profiles.
@@ -101,10 +101,10 @@ impl<'c> Composer<'c> {
             deriving: Vec::new(),
             shown: BTreeSet::new(),
             chain: Vec::new(),
-            room: ComposeLimits::default(),
+            limits: ComposeLimits::default(),
             errors: Vec::new(),
-            talk: Vec::new(),
-            absent: Vec::new(),
+            diagnostics: Vec::new(),
+            omitted: Vec::new(),
         }
     }
 
@@ -113,12 +113,12 @@ impl<'c> Composer<'c> {
         self.set_agent()?;
         let mut sections = Vec::new();
         for spec in &self.recipe.section {
-            if let Some(mut section) = self.section(spec) {
-                section.heading = spec.heading.as_deref().and_then(|heading| self.heading(heading));
+            if let Some(mut section) = self.compose_section(spec) {
+                section.heading = spec.heading.as_deref().and_then(|heading| self.find_heading(heading));
                 sections.push(section);
             }
         }
-        self.finish(sections)
+        self.into_composed(sections)
     }
 }
 
@@ -145,10 +145,10 @@ pub(crate) struct Composer<'c> {
     pub(crate) deriving: Vec<&'c str>,
     /// The templates that are being filled, outermost first.
     pub(crate) chain: Vec<Arc<Template>>,
-    pub(crate) room: ComposeLimits,
+    pub(crate) limits: ComposeLimits,
     pub(crate) errors: Vec<Diagnostic>,
-    pub(crate) talk: Vec<Diagnostic>,
-    pub(crate) absent: Vec<OmittedInput>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    pub(crate) omitted: Vec<OmittedInput>,
 }
 
 impl<'c> Composer<'c> {
@@ -170,20 +170,20 @@ impl<'c> Composer<'c> {
     fn set_agent(&mut self) -> Result<(), Diagnostics> {
         let Some(name) = self.fields.remove(&RequestField::Agent) else { return Ok(()) };
         let layout = &self.request.layout;
-        let name = agent::agent_name(self.library, name, layout);
+        let name = agent::resolve_agent_name(self.library, name, layout);
         if name != "base" {
             match agent::find_agent(self.library, &name, layout) {
                 Ok((id, agent)) => (self.agent, self.agent_file) = (agent, Some(id)),
                 Err(Diagnostics(diags))
                     if diags.iter().all(|diag| diag.code == Code::AgentNotFound)
-                        && agent::is_agent_by_template(self.library, &name, layout) =>
+                        && agent::has_system_template(self.library, &name, layout) =>
                 {
                     let name = name.to_ascii_lowercase();
                     self.agent.name.clone_from(&name);
                     let message = format!("nothing is known of the agent `{name}` but its system templates");
                     let hint =
                         format!("what it loads, and how it is started, `agents/{name}.toml` would say");
-                    self.talk.push(Diagnostic::note(Code::AgentNotFound, message).hint(hint));
+                    self.diagnostics.push(Diagnostic::note(Code::AgentNotFound, message).hint(hint));
                 }
                 Err(failure) => return Err(failure),
             }
@@ -196,7 +196,7 @@ impl<'c> Composer<'c> {
         self.fields.get(&field).map(String::as_str)
     }
 
-    fn finish(mut self, sections: Vec<Section>) -> Result<ComposedPrompt, Diagnostics> {
+    fn into_composed(mut self, sections: Vec<Section>) -> Result<ComposedPrompt, Diagnostics> {
         if !self.errors.is_empty() {
             return Err(Diagnostics(self.errors));
         }
@@ -204,14 +204,14 @@ impl<'c> Composer<'c> {
         ComposeLimits::default().take(0, blocks.map(Block::len).sum())?;
         for key in self.values.unused().filter(|key| !["model", "max_tokens"].contains(key)) {
             let known = self.recipe.derive.keys().map(String::as_str);
-            diag::tell(&mut self.talk, Code::ValueUnused, || {
+            diag::push_diagnostic(&mut self.diagnostics, Code::ValueUnused, || {
                 let message = format!("no slot uses the value `{key}`");
                 Diagnostic::warning(Code::ValueUnused, message).suggest(key, known)
             });
         }
         self.warn_not_shown();
         let used = self.by_source.keys().map(|(_, id)| id).chain([&self.file.id]).chain(&self.agent_file);
-        self.absent.extend(self.library.shadowed(used));
+        self.omitted.extend(self.library.find_shadowed(used));
         let model = self.request.values.get("model").map(ToString::to_string);
         let profile = self.profile();
         let prompt = Prompt {
@@ -220,7 +220,7 @@ impl<'c> Composer<'c> {
             separator: self.recipe.separator,
             api: self.agent.api.filter(|_| model.is_none()),
             model: model.or_else(|| self.agent.model.clone()),
-            max_tokens: self.max_tokens()?,
+            max_tokens: self.parse_max_tokens()?,
             usual_max_tokens: self.agent.max_tokens,
             origins: self.origins,
             sections,
@@ -229,10 +229,10 @@ impl<'c> Composer<'c> {
         Ok(ComposedPrompt {
             prompt,
             profile,
-            talk: self.talk,
-            absent: self.absent,
+            diagnostics: self.diagnostics,
+            omitted: self.omitted,
             agent: self.agent,
-            scope: self.scope.unwrap_or_else(|| Scope::of(self.request)),
+            scope: self.scope.unwrap_or_else(|| Scope::from_request(self.request)),
             used: self.values.used,
         })
     }
@@ -260,8 +260,8 @@ impl<'c> Composer<'c> {
         ];
         for (what, _) in given.into_iter().filter(|(what, given)| *given && !self.shown.contains(what)) {
             let message = format!("`{what}` is given, but the recipe `{}` does not show it", self.file.name);
-            self.talk.push(Diagnostic::warning(Code::RequestNotShown, message));
-            self.absent.push(OmittedInput {
+            self.diagnostics.push(Diagnostic::warning(Code::RequestNotShown, message));
+            self.omitted.push(OmittedInput {
                 what: what.into(),
                 why: OmissionReason::NotShown,
                 detail: String::new(),
@@ -270,7 +270,7 @@ impl<'c> Composer<'c> {
     }
 
     /// Returns the most tokens that an answer may have, if a value sets it.
-    fn max_tokens(&self) -> Result<Option<u32>, Diagnostic> {
+    fn parse_max_tokens(&self) -> Result<Option<u32>, Diagnostic> {
         let Some(given) = self.request.values.get("max_tokens") else { return Ok(None) };
         let most = given.parse().ok().filter(|most| *most > 0);
         most.map(Some).ok_or_else(|| {
@@ -279,22 +279,22 @@ impl<'c> Composer<'c> {
         })
     }
 
-    pub(crate) fn origin(&mut self, origin: Origin) -> u32 {
+    pub(crate) fn add_origin(&mut self, origin: Origin) -> u32 {
         self.origins.push(origin)
     }
 
     pub(crate) fn source_origin(&mut self, id: &SourceId, text: &SharedText) -> u32 {
-        let new = || self.origins.push(Origin::source(id.clone(), text.clone()));
-        *self.by_source.entry((hash(id.path()), id.clone())).or_insert_with(new)
+        let new = || self.origins.push(Origin::from_source(id.clone(), text.clone()));
+        *self.by_source.entry((hash_key(id.path()), id.clone())).or_insert_with(new)
     }
 
     /// Returns the text of a source that is already part of the prompt.
     pub(crate) fn known_source(&self, id: &SourceId) -> Option<&SharedText> {
-        let origin = self.by_source.get(&(hash(id.path()), id.clone()))?;
+        let origin = self.by_source.get(&(hash_key(id.path()), id.clone()))?;
         Some(&self.origins[*origin].text)
     }
 
-    pub(crate) fn whole(&self, origin: u32) -> Piece {
+    pub(crate) fn whole_piece(&self, origin: u32) -> Piece {
         Piece { origin, start: 0, end: self.origins[origin].text.len() }
     }
 
@@ -306,7 +306,7 @@ impl<'c> Composer<'c> {
         trust: Trust,
         text: SharedText,
     ) -> Block {
-        let origin = self.origin(Origin { from, trust, text });
+        let origin = self.add_origin(Origin { from, trust, text });
         self.whole_block(name, origin)
     }
 
@@ -322,24 +322,25 @@ impl<'c> Composer<'c> {
     }
 
     pub(crate) fn whole_block(&self, name: impl Into<SharedText>, origin: u32) -> Block {
-        supplied_block(name, self.whole(origin))
+        supplied_block(name, self.whole_piece(origin))
     }
 
     /// Returns a heading as a piece of the recipe's text.
-    fn heading(&mut self, heading: &str) -> Option<Piece> {
+    fn find_heading(&mut self, heading: &str) -> Option<Piece> {
         let file = self.file;
-        let TextRange { start, end } = written(&file.text, heading)?;
+        let TextRange { start, end } = find_literal(&file.text, heading)?;
         Some(Piece { origin: self.source_origin(&file.id, &file.text), start, end })
     }
 
-    pub(crate) fn engine(&mut self, text: &str) -> Piece {
-        let origin = self.origin(Origin { from: OriginKind::Engine, trust: Trust::Ours, text: text.into() });
-        self.whole(origin)
+    pub(crate) fn engine_piece(&mut self, text: &str) -> Piece {
+        let origin =
+            self.add_origin(Origin { from: OriginKind::Engine, trust: Trust::Ours, text: text.into() });
+        self.whole_piece(origin)
     }
 
-    fn section(&mut self, spec: &'c SectionSpec) -> Option<Section> {
+    fn compose_section(&mut self, spec: &'c SectionSpec) -> Option<Section> {
         let mistakes = self.errors.len();
-        let absent = self.absent.len();
+        let absent = self.omitted.len();
         let mut blocks = Vec::new();
         for block in &spec.blocks {
             let has = |field: Option<RequestField>| field.map(|field| self.fields.contains_key(&field));
@@ -347,7 +348,7 @@ impl<'c> Composer<'c> {
                 continue;
             }
             let first = blocks.len();
-            self.block(spec, block, &mut blocks);
+            self.add_block(spec, block, &mut blocks);
             let level = block.level.unwrap_or(spec.level);
             blocks[first..].iter_mut().for_each(|block| block.level = level);
         }
@@ -355,18 +356,18 @@ impl<'c> Composer<'c> {
         // Cap before degrading: the kept part of a `must` block then does not depend on the degradation of
         // other blocks.
         if let Some(cap) = spec.max_bytes {
-            self.cap(spec, cap, &mut blocks);
+            self.truncate_blocks(spec, cap, &mut blocks);
         }
         if !self.request.steps.is_empty() {
             self.degrade(&spec.name, &mut blocks);
         }
         if blocks.is_empty() {
             if spec.required && self.errors.len() == mistakes {
-                self.errors.push(self.incomplete(spec));
+                self.errors.push(self.incomplete_error(spec));
             }
-            if !self.absent[absent..].iter().any(|absent| absent.why == OmissionReason::Budget) {
+            if !self.omitted[absent..].iter().any(|absent| absent.why == OmissionReason::Budget) {
                 let what = format!("section {}", spec.name);
-                self.absent.push(OmittedInput { what, why: OmissionReason::Empty, detail: String::new() });
+                self.omitted.push(OmittedInput { what, why: OmissionReason::Empty, detail: String::new() });
             }
             return None;
         }
@@ -377,12 +378,12 @@ impl<'c> Composer<'c> {
         block.pieces.iter().all(|piece| piece.text(&self.origins).trim().is_empty())
     }
 
-    fn incomplete(&self, spec: &SectionSpec) -> Diagnostic {
+    fn incomplete_error(&self, spec: &SectionSpec) -> Diagnostic {
         let mut wanted: Vec<String> = Vec::new();
         for block in &spec.blocks {
             wanted.extend(block.when.map(|field| format!("`{field:?}`").to_lowercase()));
-            for path in block.template.iter().flat_map(|template| template.all()) {
-                let (_, unset) = self.path(path);
+            for path in block.template.iter().flat_map(|template| template.as_slice()) {
+                let (_, unset) = self.fill_path(path);
                 wanted.extend(unset.map(|field| format!("`{field:?}`").to_lowercase()));
             }
             wanted.extend(block.value.as_ref().map(|value| format!("`{value}`")));
@@ -396,22 +397,22 @@ impl<'c> Composer<'c> {
         if wanted.is_empty() { error } else { error.hint(format!("give {}", wanted.join(" or "))) }
     }
 
-    fn block(&mut self, section: &SectionSpec, spec: &'c BlockSpec, blocks: &mut Vec<Block>) {
+    fn add_block(&mut self, section: &SectionSpec, spec: &'c BlockSpec, blocks: &mut Vec<Block>) {
         let own = |block: Block| Block { unit: Some(BudgetUnit::Own), ..block };
         if let Some(template) = &spec.template {
-            blocks.extend(self.template_block(section, template.all()).map(own));
+            blocks.extend(self.template_block(section, template.as_slice()).map(own));
         } else if let Some(value) = &spec.value {
-            let block = self.request_field(value).or_else(|| self.derived(value));
+            let block = self.request_field(value).or_else(|| self.derive_value(value));
             blocks.extend(block.map(own));
         } else if let Some(kinds) = &spec.documents {
-            self.documents(kinds, blocks);
+            self.add_documents(kinds, blocks);
         } else if spec.context == Some(true) {
-            self.context(blocks);
+            self.add_context_blocks(blocks);
         }
     }
 
     /// Returns a template path with the request's fields filled in, and the first field that is not set.
-    fn path(&self, pattern: &str) -> (String, Option<RequestField>) {
+    fn fill_path(&self, pattern: &str) -> (String, Option<RequestField>) {
         let mut path = pattern.to_string();
         if !path.contains('{') {
             return (path, None);
@@ -439,11 +440,11 @@ impl<'c> Composer<'c> {
         let mut looked = Vec::new();
         let mut first = None;
         for pattern in patterns {
-            let (path, unset) = self.path(pattern);
+            let (path, unset) = self.fill_path(pattern);
             if unset.is_some() {
                 continue;
             }
-            match self.library.template(&path, self.recipe.notation, &self.request.layout) {
+            match self.library.load_template(&path, self.recipe.notation, &self.request.layout) {
                 Err(error) => {
                     self.errors.push(error);
                     return None;
@@ -455,7 +456,7 @@ impl<'c> Composer<'c> {
                 Ok(Some(template)) => {
                     if let Some(first) = first.filter(|first| *first != path) {
                         let note = format!("no `{first}`; `{}` is used", template.id);
-                        self.talk.push(Diagnostic::note(Code::TemplateFallback, note));
+                        self.diagnostics.push(Diagnostic::note(Code::TemplateFallback, note));
                     }
                     let mut block = Block { name: section.name.as_str().into(), ..Block::default() };
                     self.fill(&template, &[], &mut block);
@@ -464,13 +465,13 @@ impl<'c> Composer<'c> {
             }
         }
         if !looked.is_empty() {
-            let error = self.template_not_found(section, patterns, looked);
+            let error = self.template_not_found_error(section, patterns, looked);
             self.errors.push(error);
         }
         None
     }
 
-    fn template_not_found(
+    fn template_not_found_error(
         &self,
         section: &SectionSpec,
         patterns: &[String],
@@ -483,7 +484,7 @@ impl<'c> Composer<'c> {
             }
         }
         let message = format!("TemplateNotFound: no template for the section `{}`", section.name);
-        let mut error = Diagnostic::error(Code::TemplateNotFound, message).looked(places);
+        let mut error = Diagnostic::error(Code::TemplateNotFound, message).searched(places);
         // The last pattern is the most general one: the names that match it are the valid choices.
         let Some((dir, file)) = patterns.last().and_then(|last| last.rsplit_once('/')) else { return error };
         let holes = [
@@ -493,10 +494,10 @@ impl<'c> Composer<'c> {
         ];
         for (hole, field, plural) in holes {
             let Some((before, after)) = file.trim_end_matches(".md").split_once(hole) else { continue };
-            let names = names_in(self.library.sources, dir, &self.request.layout);
+            let names = list_names(self.library.sources, dir, &self.request.layout);
             let fitting = names.iter().filter_map(|name| name.strip_prefix(before)?.strip_suffix(after));
             let fitting: Vec<&str> =
-                fitting.filter(|name| field != RequestField::Phase || lookup::is_phase(name)).collect();
+                fitting.filter(|name| field != RequestField::Phase || lookup::is_phase_name(name)).collect();
             if let Some(given) = self.fields.get(&field) {
                 error = error.suggest(given, fitting.iter().copied());
             }
@@ -506,7 +507,7 @@ impl<'c> Composer<'c> {
     }
 
     /// Truncates the blocks to `cap` bytes at a line end and reports it, in the prompt and in a warning.
-    fn cap(&mut self, spec: &SectionSpec, cap: usize, blocks: &mut Vec<Block>) {
+    fn truncate_blocks(&mut self, spec: &SectionSpec, cap: usize, blocks: &mut Vec<Block>) {
         let total: usize = blocks.iter().map(Block::len).sum();
         if total <= cap {
             return;
@@ -527,14 +528,14 @@ impl<'c> Composer<'c> {
         let kept: usize = blocks.iter().map(Block::len).sum();
         let cut = total - kept;
         let message = format!("the section `{}` is cut: {cut} of {total} bytes are left out", spec.name);
-        self.talk.push(Diagnostic::warning(Code::SectionCut, message));
-        self.absent.push(OmittedInput {
+        self.diagnostics.push(Diagnostic::warning(Code::SectionCut, message));
+        self.omitted.push(OmittedInput {
             what: format!("section {}", spec.name),
             why: OmissionReason::Cut,
             detail: format!("{cut} of {total} bytes"),
         });
-        if let Some(notice) = self.wording("cut-notice") {
-            let from = || OriginKind::derived("cut-notice", "bytes");
+        if let Some(notice) = self.find_wording("cut-notice") {
+            let from = || OriginKind::new_derived("cut-notice", "bytes");
             let count = self.text_block("bytes", from(), Trust::Ours, cut.to_string().into());
             let mut block = Block { name: "notice".into(), ..Block::default() };
             self.fill(&notice, &[("bytes", count)], &mut block);

@@ -15,9 +15,9 @@ pub fn outline(path: &str, text: &str) -> Vec<Range<usize>> {
     // A byte order mark is not part of the first line's shape.
     let from = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     if is_markdown(path) {
-        headings(text, from, &mut kept)
+        keep_headings(text, from, &mut kept)
     } else {
-        outer_levels(text, from, &mut kept)
+        keep_outer_levels(text, from, &mut kept)
     }
     kept.0
 }
@@ -41,7 +41,7 @@ impl KeptLines {
 }
 
 /// Returns every line as its range with the line end and its text without it.
-fn lines(text: &str, from: usize) -> impl Iterator<Item = (Range<usize>, &str)> {
+fn split_lines(text: &str, from: usize) -> impl Iterator<Item = (Range<usize>, &str)> {
     let mut start = from;
     core::iter::from_fn(move || {
         if start == text.len() {
@@ -59,14 +59,14 @@ fn lines(text: &str, from: usize) -> impl Iterator<Item = (Range<usize>, &str)> 
 ///
 /// The width of a level is decided from line to line: a file may use two columns here and four there. One
 /// column more is alignment (` * ` in a comment, ` public:` in a class), never a level.
-fn outer_levels(text: &str, from: usize, kept: &mut KeptLines) {
+fn keep_outer_levels(text: &str, from: usize, kept: &mut KeptLines) {
     const LEAST_STEP: usize = 2;
     let (mut margin, mut inner) = (None, None);
-    for (range, line) in lines(text, from) {
+    for (range, line) in split_lines(text, from) {
         if line.trim_start().is_empty() {
             continue;
         }
-        let width = indentation(line);
+        let width = indent_width(line);
         let deeper_than = |level: usize| width >= level + LEAST_STEP;
         match (margin, inner) {
             (Some(margin), Some(inner)) if deeper_than(margin) && deeper_than(inner) => continue,
@@ -83,7 +83,7 @@ fn outer_levels(text: &str, from: usize, kept: &mut KeptLines) {
 }
 
 /// Returns the columns of whitespace before the first other character.
-fn indentation(line: &str) -> usize {
+fn indent_width(line: &str) -> usize {
     const TAB: usize = 4;
     let blanks = line.bytes().take_while(|byte| matches!(byte, b' ' | b'\t'));
     blanks.fold(0, |width, byte| if byte == b'\t' { (width / TAB + 1) * TAB } else { width + 1 })
@@ -101,16 +101,16 @@ enum OpenConstruct<'t> {
     Comment,
 }
 
-fn headings(text: &str, from: usize, kept: &mut KeptLines) {
+fn keep_headings(text: &str, from: usize, kept: &mut KeptLines) {
     let mut open = OpenConstruct::Nothing;
-    for (range, line) in lines(text, after_frontmatter(text, from)) {
+    for (range, line) in split_lines(text, skip_frontmatter(text, from)) {
         open = match open {
-            OpenConstruct::Fence(marks) if !closes(line, marks) => OpenConstruct::Fence(marks),
+            OpenConstruct::Fence(marks) if !closes_fence(line, marks) => OpenConstruct::Fence(marks),
             OpenConstruct::Comment if !line.contains("-->") => OpenConstruct::Comment,
             OpenConstruct::Fence(_) | OpenConstruct::Comment => OpenConstruct::Nothing,
             _ if line.trim().is_empty() => OpenConstruct::Nothing,
             open => {
-                let inside = indentation(line);
+                let inside = indent_width(line);
                 let bare = line.trim_start_matches([' ', '\t']);
                 if inside > 3 {
                     // Indented code, unless it continues a paragraph.
@@ -123,7 +123,7 @@ fn headings(text: &str, from: usize, kept: &mut KeptLines) {
                 } else if is_heading(bare) {
                     kept.keep(range);
                     OpenConstruct::Nothing
-                } else if let Some(marks) = fence(bare) {
+                } else if let Some(marks) = opening_fence(bare) {
                     OpenConstruct::Fence(marks)
                 } else if bare.starts_with("<!--") {
                     if bare.contains("-->") { OpenConstruct::Nothing } else { OpenConstruct::Comment }
@@ -149,8 +149,8 @@ fn headings(text: &str, from: usize, kept: &mut KeptLines) {
 }
 
 /// Returns the offset after the frontmatter, which would pass for a paragraph above a line of dashes.
-fn after_frontmatter(text: &str, from: usize) -> usize {
-    let mut lines = lines(text, from);
+fn skip_frontmatter(text: &str, from: usize) -> usize {
+    let mut lines = split_lines(text, from);
     if lines.next().is_none_or(|(_, line)| line.trim_end() != "---") {
         return from;
     }
@@ -163,14 +163,14 @@ fn is_heading(line: &str) -> bool {
 }
 
 /// Returns the marks that open a code block.
-fn fence(line: &str) -> Option<&str> {
+fn opening_fence(line: &str) -> Option<&str> {
     let mark = line.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
     let rest = line.trim_start_matches(mark);
     let marks = &line[..line.len() - rest.len()];
     (marks.len() >= 3 && !(mark == '`' && rest.contains('`'))).then_some(marks)
 }
 
-fn closes(line: &str, marks: &str) -> bool {
+fn closes_fence(line: &str, marks: &str) -> bool {
     let bare = line.trim_start_matches(' ');
     line.len() - bare.len() <= 3
         && bare.starts_with(marks)

@@ -10,7 +10,7 @@ use crate::library::lookup::Library;
 use crate::library::recipe::RecipeFile;
 use crate::library::recipe::{Recipe, RequestField};
 use crate::request::Request;
-use crate::request::profile::{PATH, Profile, path};
+use crate::request::profile::{PATH, Profile, profile_path};
 use crate::request::scope::Scope;
 
 impl Library<'_> {
@@ -26,8 +26,10 @@ impl Library<'_> {
     fn find_profile(&self, recipe: &Recipe, role: &str, layout: &Layout) -> Option<Profile> {
         let mut blocks = recipe.section.iter().flat_map(|section| &section.blocks);
         let has = blocks
-            .any(|block| block.template.iter().any(|paths| paths.all().iter().any(|path| path == PATH)));
-        let file = has.then(|| self.template(&path(role), recipe.notation, layout).ok()).flatten()??;
+            .any(|block| block.template.iter().any(|paths| paths.as_slice().iter().any(|path| path == PATH)));
+        let file = has
+            .then(|| self.load_template(&profile_path(role), recipe.notation, layout).ok())
+            .flatten()??;
         let front = &file.front;
         Some(Profile {
             name: role.into(),
@@ -50,15 +52,15 @@ impl Composer<'_> {
     /// Returns the write scope of the task, combined with that of the role's profile if there is one.
     pub(crate) fn scope(&mut self) -> &Scope {
         if self.scope.is_none() {
-            let mut scope = Scope::of(self.request);
-            let profile = self.field(RequestField::Role).map(path);
+            let mut scope = Scope::from_request(self.request);
+            let profile = self.field(RequestField::Role).map(profile_path);
             // Skip a profile with an error: the section that holds it reports the error.
             let profile = profile.and_then(|path| {
-                self.library.template(&path, self.recipe.notation, &self.request.layout).ok()
+                self.library.load_template(&path, self.recipe.notation, &self.request.layout).ok()
             });
             if let Some(profile) = profile.flatten() {
                 let write = if scope.write.is_empty() { profile.front.write.clone() } else { Vec::new() };
-                scope = scope.and(&Scope { write, exclude: profile.front.exclude.clone() });
+                scope = scope.merge(&Scope { write, exclude: profile.front.exclude.clone() });
             }
             self.scope = Some(scope);
         }

@@ -4,7 +4,7 @@
 //! never used, and no value can become a flag.
 
 pub(crate) mod command_words;
-mod fill;
+mod hole_filler;
 pub mod receipt;
 
 use alloc::collections::BTreeMap;
@@ -21,43 +21,43 @@ use crate::library::layout::Layout;
 use crate::library::lookup::Library;
 use crate::library::template::{TemplateNode, TextRange, parse_braces};
 use crate::request::scope::Scope;
-use fill::HoleFiller;
+use hole_filler::HoleFiller;
 
 /// The template of the line that names the file with the prompt.
 pub const BY_FILE: &str = "templates/by-file.md";
 
-/// Everything but the prompt that a delivery depends on.
+/// Everything except the prompt that a delivery depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DeliveryContext {
-    /// A way that was asked for; else the agent's best.
+    /// The requested method; otherwise the agent's best one.
     pub by: Option<DeliveryMethod>,
-    /// Where the agent works, an absolute path.
+    /// The agent's working directory, an absolute path.
     pub worktree: String,
-    /// Where files for the agent are written, an absolute path.
+    /// The folder for files that are written for the agent, an absolute path.
     pub folder: String,
     /// The line that names the file with the prompt; see [`by_file_line`].
     pub by_file: String,
     /// The program and its arguments, for agents that have none of their own.
     pub command: Vec<String>,
     pub model: Option<String>,
-    /// The id that a new session is to have.
+    /// The id for a new session.
     pub session: Option<String>,
-    /// The id of the session that goes on.
+    /// The id of the session to resume.
     pub resume: Option<String>,
     pub mcp: Option<McpServerCommand>,
     pub scope: Scope,
     pub permit: PermissionLevel,
     pub env: BTreeMap<String, String>,
-    /// Which of the prompt's [`at_paths`] there are.
+    /// The [`at_paths`] of the prompt that exist.
     pub at_paths: Vec<String>,
-    /// A pane of tmux that is there already.
+    /// An existing tmux pane.
     pub pane: Option<String>,
-    /// One agent does the whole plan.
+    /// Whether one agent does the whole plan.
     pub single_coder: bool,
 }
 
-/// How our MCP server is started.
+/// The command that starts callsheet's MCP server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct McpServerCommand {
@@ -96,7 +96,7 @@ pub enum DeliveryText {
 
 impl DeliveryText {
     /// Returns the text as it is written.
-    pub fn of(&self, prompt: &str) -> String {
+    pub fn to_text(&self, prompt: &str) -> String {
         match self {
             Self::Prompt { before } => [before, prompt].concat(),
             Self::Text(text) => text.clone(),
@@ -112,15 +112,15 @@ pub struct Delivery {
     /// The steps, in order.
     pub acts: Vec<DeliveryAction>,
     /// Warnings about deviations from the expected delivery.
-    pub talk: Vec<Diagnostic>,
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 /// Plans how `agent` gets `prompt`. Reports all obstacles at once.
 pub fn plan_delivery(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Result<Delivery, Diagnostics> {
     let mut talk = Vec::new();
-    let mut wrong = refusals(agent, prompt, how);
-    let way = way(agent, prompt, how, &mut talk);
-    let mut filling = HoleFiller { agent, prompt, how, files: Vec::new(), talk };
+    let mut wrong = find_refusals(agent, prompt, how);
+    let way = choose_method(agent, prompt, how, &mut talk);
+    let mut filling = HoleFiller { agent, prompt, context: how, files: Vec::new(), diagnostics: talk };
     let (by, before) = way.unwrap_or_else(|diag| {
         wrong.push(diag);
         (DeliveryMethod::Stdin, String::new())
@@ -129,8 +129,8 @@ pub fn plan_delivery(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Resu
         return Err(Diagnostics(wrong));
     }
     let prompt_file = format!("{}/prompt.md", how.folder);
-    let argv = filling.argv(by)?;
-    let env = filling.env();
+    let argv = filling.build_argv(by)?;
+    let env = filling.build_env();
     let cwd = how.worktree.clone();
     let mut acts = Vec::new();
     if matches!(by, DeliveryMethod::File | DeliveryMethod::Terminal) {
@@ -165,18 +165,18 @@ pub fn plan_delivery(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Resu
             acts.push(DeliveryAction::Spawn { argv, env, cwd, stdin: DeliveryText::Prompt { before } });
         }
     }
-    Ok(Delivery { by, acts, talk: filling.talk })
+    Ok(Delivery { by, acts, diagnostics: filling.diagnostics })
 }
 
-fn refused(message: impl Into<String>) -> Diagnostic {
+fn refused_error(message: impl Into<String>) -> Diagnostic {
     Diagnostic::error(Code::DeliverRefused, message)
 }
 
 /// Returns the problems that no delivery method can solve.
-fn refusals(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Vec<Diagnostic> {
+fn find_refusals(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Vec<Diagnostic> {
     let mut wrong = Vec::new();
     if prompt.trim().is_empty() {
-        wrong.push(refused("there is no prompt"));
+        wrong.push(refused_error("there is no prompt"));
     }
     for (what, value) in [("model", &how.model), ("session", &how.session), ("session", &how.resume)] {
         // A value is an argument of its own after its flag: with a dash it could pass for the next flag.
@@ -186,25 +186,27 @@ fn refusals(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Vec<Diagnosti
         };
         if let Some(value) = value.as_ref().filter(odd) {
             let message = format!("`{value}` cannot be the name of a {what}");
-            wrong.push(refused(message).hint("it begins with a letter or digit and has no blanks"));
+            wrong.push(refused_error(message).hint("it begins with a letter or digit and has no blanks"));
         }
     }
     for path in [&how.worktree, &how.folder].into_iter().filter(|path| !path.starts_with('/')) {
-        wrong.push(refused(format!("`{path}` is not an absolute path")));
+        wrong.push(refused_error(format!("`{path}` is not an absolute path")));
     }
     let globs = how.scope.write.iter().chain(&how.scope.exclude);
     let words = how.command.iter().chain(how.env.keys()).chain(how.env.values()).chain(globs);
     let mcp = how.mcp.iter().flat_map(|mcp| [&mcp.command].into_iter().chain(&mcp.args));
     for word in words.chain(mcp).filter(|word| word.contains('\0')) {
-        wrong.push(refused(format!("`{word}` has a character that no argument can have")));
+        wrong.push(refused_error(format!("`{word}` has a character that no argument can have")));
     }
     for name in how.env.keys().filter(|name| name.is_empty() || name.contains('=')) {
-        wrong.push(refused(format!("`{name}` cannot be the name of a variable")));
+        wrong.push(refused_error(format!("`{name}` cannot be the name of a variable")));
     }
     match &agent.start {
-        None => wrong.push(refused(format!("nothing is known about how {} is started", agent.name))),
+        None => wrong.push(refused_error(format!("nothing is known about how {} is started", agent.name))),
         Some(start) if start.program.is_none() && how.command.is_empty() => {
-            wrong.push(refused(format!("{} needs a command line", agent.name)).hint("give it after `--`"));
+            wrong.push(
+                refused_error(format!("{} needs a command line", agent.name)).hint("give it after `--`"),
+            );
         }
         Some(_) => {}
     }
@@ -212,7 +214,7 @@ fn refusals(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Vec<Diagnosti
 }
 
 /// Returns the delivery method, and the text that must precede the prompt.
-fn way(
+fn choose_method(
     agent: &Agent,
     prompt: &str,
     how: &DeliveryContext,
@@ -224,9 +226,9 @@ fn way(
         Some(by) => {
             let ways: Vec<&str> = takes.by.iter().map(|by| by.name()).collect();
             let message = format!("{} does not take a prompt by {}", agent.name, by.name());
-            return Err(refused(message).hint(format!("ways that it takes: {}", ways.join(", "))));
+            return Err(refused_error(message).hint(format!("ways that it takes: {}", ways.join(", "))));
         }
-        None => *takes.by.first().ok_or_else(|| refused(format!("{} takes no prompts", agent.name)))?,
+        None => *takes.by.first().ok_or_else(|| refused_error(format!("{} takes no prompts", agent.name)))?,
     };
     let mut before = String::new();
     let mut reasons = Vec::new();
@@ -247,7 +249,7 @@ fn way(
         }
         reasons.extend(
             agent
-                .limit_warnings(prompt.len(), || prompt.chars().count())
+                .check_limits(prompt.len(), || prompt.chars().count())
                 .into_iter()
                 .map(|limit| limit.message),
         );
@@ -277,7 +279,7 @@ fn way(
     }
     let reason = reasons.join("; ");
     if !takes.by.contains(&DeliveryMethod::File) {
-        return Err(refused(reason).hint(format!("{} takes no prompt by file", agent.name)));
+        return Err(refused_error(reason).hint(format!("{} takes no prompt by file", agent.name)));
     }
     talk.push(Diagnostic::warning(Code::DeliverOtherwise, format!("the prompt goes by file: {reason}")));
     Ok((DeliveryMethod::File, String::new()))
@@ -291,23 +293,23 @@ fn check_one_line(line: &str) -> Result<(), Diagnostic> {
     let odd = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
     if line.trim().is_empty() || line.contains(odd) {
         let message = format!("`{line}` is not one line that can be typed");
-        return Err(refused(message).hint("keep runs in a folder whose path has no control characters"));
+        return Err(refused_error(message).hint("keep runs in a folder whose path has no control characters"));
     }
     if line.starts_with(['/', '!', '#', '-', '@', ' ']) {
-        return Err(refused(format!("`{line}` could be taken for a command")));
+        return Err(refused_error(format!("`{line}` could be taken for a command")));
     }
     Ok(())
 }
 
 /// Returns the line that asks an agent to read the file at `path`. Its wording is a template.
 pub fn by_file_line(library: &Library<'_>, layout: &Layout, path: &str) -> Result<String, Diagnostics> {
-    let body = library.body(BY_FILE, layout)?.map(|(_, body)| body).unwrap_or_default();
+    let body = library.read_body(BY_FILE, layout)?.map(|(_, body)| body).unwrap_or_default();
     let body = body.trim();
     let mut line = String::with_capacity(body.len() + path.len());
     for node in parse_braces(body, TextRange { start: 0, end: body.len() }) {
         match node {
-            TemplateNode::Text(span) => line.push_str(span.of(body)),
-            TemplateNode::Slot(name) if name.of(body) == "prompt_file" => line.push_str(path),
+            TemplateNode::Text(span) => line.push_str(span.slice(body)),
+            TemplateNode::Slot(name) if name.slice(body) == "prompt_file" => line.push_str(path),
             TemplateNode::Slot(_) | TemplateNode::Fragment(_) | TemplateNode::Include(_) => {}
         }
     }
@@ -316,7 +318,7 @@ pub fn by_file_line(library: &Library<'_>, layout: &Layout, path: &str) -> Resul
 
 /// Returns the texts that an agent could take for an `@path` and expand, as written after the `@`. Returns
 /// too many rather than too few: the caller checks which of them exist.
-pub fn at_paths(prompt: &str) -> Vec<String> {
+pub fn find_at_paths(prompt: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut add = |path: &str| {
         if !path.is_empty() && !found.iter().any(|known| known == path) {

@@ -13,13 +13,13 @@ use crate::library::agent::{Agent, EventPattern};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DeliveryReceipt {
-    /// Its process is there.
+    /// The agent's process exists.
     Spawned,
-    /// It said that it begins.
+    /// The agent reported that it begins.
     Accepted,
-    /// It repeated the prompt, or kept it among what it was told.
+    /// The agent repeated the prompt, or stored it as input in its transcript.
     Echoed,
-    /// It used a tool.
+    /// The agent used a tool.
     Acting,
 }
 
@@ -70,45 +70,45 @@ pub struct ReceiptWatcher<'a> {
     skipping: bool,
     seen: BTreeSet<DeliveryReceipt>,
     /// The values that the events have reported so far.
-    pub told: AgentReport,
+    pub report: AgentReport,
 }
 
 impl<'a> ReceiptWatcher<'a> {
     /// Creates a watcher for the delivery of `prompt` to `agent`.
     pub fn new(agent: &'a Agent, prompt: &'a str) -> Self {
         let (line, seen, told) = (String::new(), BTreeSet::new(), AgentReport::default());
-        Self { agent, prompt, line, skipping: false, seen, told }
+        Self { agent, prompt, line, skipping: false, seen, report: told }
     }
 
     /// Reads the next piece of standard output; `goes_on` is set if its line continues. Returns the newly
     /// proven receipts.
-    pub fn output(&mut self, text: &str, goes_on: bool) -> Vec<DeliveryReceipt> {
+    pub fn read_output(&mut self, text: &str, is_partial: bool) -> Vec<DeliveryReceipt> {
         self.skipping |= self.line.len() + text.len() > MAX_LINE;
         if !self.skipping {
             self.line.push_str(text);
         }
-        if goes_on {
+        if is_partial {
             return Vec::new();
         }
         let line = core::mem::take(&mut self.line);
-        if core::mem::take(&mut self.skipping) { Vec::new() } else { self.line(&line) }
+        if core::mem::take(&mut self.skipping) { Vec::new() } else { self.read_line(&line) }
     }
 
-    fn line(&mut self, line: &str) -> Vec<DeliveryReceipt> {
+    fn read_line(&mut self, line: &str) -> Vec<DeliveryReceipt> {
         let events = &self.agent.events;
         let event =
             line.trim_start().starts_with('{').then(|| serde_json::from_str::<Value>(line).ok()).flatten();
         let Some(event) = event else { return Vec::new() };
-        let fits = |patterns: &[EventPattern]| patterns.iter().any(|pattern| pattern.fits(&event));
+        let fits = |patterns: &[EventPattern]| patterns.iter().any(|pattern| pattern.matches(&event));
         let first = |places: &[String]| places.iter().find_map(|place| event.pointer(place));
         if let Some(session) = first(&events.session).and_then(Value::as_str) {
-            self.told.session.get_or_insert_with(|| session.to_string());
+            self.report.session.get_or_insert_with(|| session.to_string());
         }
         let number = |places: &[String]| first(places).and_then(Value::as_u64);
-        self.told.input_tokens = number(&events.input_tokens).or(self.told.input_tokens);
-        self.told.output_tokens = number(&events.output_tokens).or(self.told.output_tokens);
-        self.told.cost_usd = first(&events.cost_usd).and_then(Value::as_f64).or(self.told.cost_usd);
-        self.told.ended |= fits(&events.ended);
+        self.report.input_tokens = number(&events.input_tokens).or(self.report.input_tokens);
+        self.report.output_tokens = number(&events.output_tokens).or(self.report.output_tokens);
+        self.report.cost_usd = first(&events.cost_usd).and_then(Value::as_f64).or(self.report.cost_usd);
+        self.report.ended |= fits(&events.ended);
         let echoed = || fits(&events.echoed) && self.is_echo(&event);
         let proven = [
             (DeliveryReceipt::Accepted, fits(&events.accepted)),
@@ -125,7 +125,7 @@ impl<'a> ReceiptWatcher<'a> {
     pub fn is_transcript_echo(&mut self, line: &str) -> bool {
         let Some(transcript) = &self.agent.transcript else { return false };
         let Ok(event) = serde_json::from_str::<Value>(line) else { return false };
-        let echoed = transcript.echoed.iter().any(|pattern| pattern.fits(&event)) && self.is_echo(&event);
+        let echoed = transcript.echoed.iter().any(|pattern| pattern.matches(&event)) && self.is_echo(&event);
         echoed && self.seen.insert(DeliveryReceipt::Echoed)
     }
 

@@ -180,17 +180,17 @@ pub struct SourceSpan {
 impl SourceSpan {
     /// Returns the line and column, both counted from 1; the column counts characters.
     pub fn line_column(&self) -> (usize, usize) {
-        let before = self.before();
+        let before = self.text_before();
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
     }
 
-    fn before(&self) -> &str {
-        &self.text[..floor(&self.text, self.range.start)]
+    fn text_before(&self) -> &str {
+        &self.text[..floor_to_char_boundary(&self.text, self.range.start)]
     }
 }
 
-fn floor(text: &str, at: usize) -> usize {
+fn floor_to_char_boundary(text: &str, at: usize) -> usize {
     text.floor_char_boundary(at.min(text.len()))
 }
 
@@ -214,17 +214,21 @@ pub struct Diagnostic {
 }
 
 /// The most diagnostics of one kind that are listed; the others are counted.
-pub const MOST: usize = 100;
+pub const MOST_PER_KIND: usize = 100;
 
 /// Adds the diagnostic of `make`, unless an equal one is there already. If there are [`MOST`] of its kind,
 /// the last of them counts it.
-pub(crate) fn tell(told: &mut Vec<Diagnostic>, code: Code, make: impl FnOnce() -> Diagnostic) {
-    if told.iter().filter(|diag| diag.code == code).count() < MOST {
+pub(crate) fn push_diagnostic(
+    diagnostics: &mut Vec<Diagnostic>,
+    code: Code,
+    make: impl FnOnce() -> Diagnostic,
+) {
+    if diagnostics.iter().filter(|diag| diag.code == code).count() < MOST_PER_KIND {
         let diag = make();
-        if !told.contains(&diag) {
-            told.push(diag);
+        if !diagnostics.contains(&diag) {
+            diagnostics.push(diag);
         }
-    } else if let Some(last) = told.iter_mut().rev().find(|diag| diag.code == code) {
+    } else if let Some(last) = diagnostics.iter_mut().rev().find(|diag| diag.code == code) {
         last.more += 1;
     }
 }
@@ -259,7 +263,7 @@ impl Diagnostic {
 
     /// Adds places that were searched.
     #[must_use]
-    pub fn looked(mut self, places: impl IntoIterator<Item = impl ToString>) -> Self {
+    pub fn searched(mut self, places: impl IntoIterator<Item = impl ToString>) -> Self {
         self.looked.extend(places.into_iter().map(|place| place.to_string()));
         self
     }
@@ -274,7 +278,7 @@ impl Diagnostic {
     /// Adds `did you mean …?` if one of `known` is close to `given`.
     #[must_use]
     pub fn suggest<'a>(self, given: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
-        match closest(given, known) {
+        match find_closest(given, known) {
             Some(name) => self.hint(format!("did you mean `{name}`?")),
             None => self,
         }
@@ -283,16 +287,16 @@ impl Diagnostic {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}[{}]: {}", self.severity.name(), self.code, visible(&self.message))?;
+        write!(f, "{}[{}]: {}", self.severity.name(), self.code, escape_invisible(&self.message))?;
         if let Some(place) = &self.place {
-            excerpt(f, place)?;
+            write_excerpt(f, place)?;
         }
         for (first, looked) in self.looked.iter().enumerate() {
             let lead = if first == 0 { "looked in" } else { "         " };
-            write!(f, "\n  = {lead} {}", visible(looked))?;
+            write!(f, "\n  = {lead} {}", escape_invisible(looked))?;
         }
         for hint in &self.hints {
-            write!(f, "\n  = hint: {}", visible(hint))?;
+            write!(f, "\n  = hint: {}", escape_invisible(hint))?;
         }
         if self.more > 0 {
             write!(f, "\n  = and {} more of this kind", self.more)?;
@@ -304,22 +308,22 @@ impl fmt::Display for Diagnostic {
 /// The bytes of a long line that an excerpt shows on either side of its place.
 const EXCERPT: usize = 60;
 
-fn excerpt(f: &mut fmt::Formatter<'_>, place: &SourceSpan) -> fmt::Result {
+fn write_excerpt(f: &mut fmt::Formatter<'_>, place: &SourceSpan) -> fmt::Result {
     let (line, column) = place.line_column();
     let number = line.to_string();
     let pad = " ".repeat(number.len());
-    write!(f, "\n{pad} ┌─ {}:{line}:{column}", visible(&place.name))?;
+    write!(f, "\n{pad} ┌─ {}:{line}:{column}", escape_invisible(&place.name))?;
     let text = &*place.text;
-    let start = floor(text, place.range.start);
+    let start = floor_to_char_boundary(text, place.range.start);
     let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
     let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
-    let end = floor(text, place.range.end).clamp(start, line_end.max(start));
-    let end = floor(text, end.min(start + 2 * EXCERPT));
-    let from = floor(text, start.saturating_sub(EXCERPT)).max(line_start);
-    let to = floor(text, (end + EXCERPT).min(line_end)).max(end);
-    let before = visible(&text[from..start]);
-    let marked = visible(&text[start..end]);
-    let after = visible(text[end..to].trim_end_matches('\r'));
+    let end = floor_to_char_boundary(text, place.range.end).clamp(start, line_end.max(start));
+    let end = floor_to_char_boundary(text, end.min(start + 2 * EXCERPT));
+    let from = floor_to_char_boundary(text, start.saturating_sub(EXCERPT)).max(line_start);
+    let to = floor_to_char_boundary(text, (end + EXCERPT).min(line_end)).max(end);
+    let before = escape_invisible(&text[from..start]);
+    let marked = escape_invisible(&text[start..end]);
+    let after = escape_invisible(text[end..to].trim_end_matches('\r'));
     write!(f, "\n{number} │ {before}{marked}{after}\n{pad} │ ")?;
     let indent = before.chars().count();
     let width = marked.chars().count().max(1);
@@ -338,7 +342,7 @@ pub fn is_invisible(c: char) -> bool {
 
 /// Returns the text with every invisible character written as `\u{…}`, newlines as `␊` and tabs as spaces:
 /// safe on a terminal, on one line.
-pub fn visible(text: &str) -> Cow<'_, str> {
+pub fn escape_invisible(text: &str) -> Cow<'_, str> {
     if !text.contains(|c| is_invisible(c) || c == '\n' || c == '\t') {
         return Cow::Borrowed(text);
     }
@@ -355,7 +359,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns the name closest to `given`, if it is close enough for a typo.
-pub fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn find_closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = given.chars().count();
     // Two edits make a short name unrecognisable.
     let limit = if length <= 4 { 1 } else { (length / 3).max(1) };
@@ -366,14 +370,14 @@ pub fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     known
         .into_iter()
         .filter(|name| name.len() <= 4 * (given.len() + limit))
-        .map(|name| (distance(given, name), name))
+        .map(|name| (edit_distance(given, name), name))
         .filter(|(distance, name)| *distance <= limit && *distance < length.max(name.chars().count()))
         .min()
         .map(|(_, name)| name)
 }
 
 /// Counts the edits between two names, ignoring the case of letters; two swapped neighbours are one edit.
-fn distance(a: &str, b: &str) -> usize {
+fn edit_distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().map(|c| c.to_ascii_lowercase()).collect();
     let b: Vec<char> = b.chars().map(|c| c.to_ascii_lowercase()).collect();
     let mut before = Vec::new();

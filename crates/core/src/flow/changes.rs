@@ -10,7 +10,7 @@ use super::Flow;
 /// twice.
 pub fn add_changes(flow: &Flow, text: &str, phase: &str, words: &str) -> String {
     let words = words.trim();
-    let sections = sections(flow, text);
+    let sections = split_sections(flow, text);
     if let Some((Some(last), body)) = sections.last()
         && *last == phase
     {
@@ -25,14 +25,14 @@ pub fn add_changes(flow: &Flow, text: &str, phase: &str, words: &str) -> String 
 
 /// Returns the changes for `phase`: its sections, and the text that is in no section.
 pub(super) fn changes_for(flow: &Flow, text: &str, phase: &str) -> String {
-    let sections = sections(flow, text);
+    let sections = split_sections(flow, text);
     let own = sections.iter().filter(|(name, _)| name.is_none_or(|name| name == phase));
     let own: Vec<&str> = own.map(|(_, body)| body.trim()).filter(|body| !body.is_empty()).collect();
     if own.is_empty() { String::new() } else { own.join("\n\n") + "\n" }
 }
 
 /// Splits the text into sections, each with its phase.
-fn sections<'t>(flow: &Flow, text: &'t str) -> Vec<(Option<&'t str>, &'t str)> {
+fn split_sections<'t>(flow: &Flow, text: &'t str) -> Vec<(Option<&'t str>, &'t str)> {
     let mut sections = Vec::new();
     let (mut name, mut from, mut at) = (None, 0, 0);
     for line in text.split_inclusive('\n') {

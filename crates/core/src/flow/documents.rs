@@ -9,7 +9,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{CONTEXT, DriverPresence, Flow, FlowState, FlowStatus, FolderKind, Lane, Phase, aside};
+use super::{CONTEXT, DriverPresence, Flow, FlowState, FlowStatus, FolderKind, Lane, Phase, archive_folder};
 use crate::text::glob::Glob;
 
 /// Path → SHA-256 of the file, or a word for an entry that is not a file.
@@ -22,7 +22,7 @@ pub type DocumentChanges = BTreeMap<String, Option<String>>;
 const EARLIER: &str = "earlier/";
 
 /// Compares the documents of two checks.
-pub fn document_changes(before: &DocumentDigests, now: &DocumentDigests) -> DocumentChanges {
+pub fn diff_documents(before: &DocumentDigests, now: &DocumentDigests) -> DocumentChanges {
     let gone = before.keys().filter(|path| !now.contains_key(*path)).map(|path| (path.clone(), None));
     let other = now.iter().filter(|(path, what)| before.get(*path) != Some(what));
     gone.chain(other.map(|(path, what)| (path.clone(), Some(what.clone())))).collect()
@@ -39,9 +39,9 @@ pub struct DocumentFilter {
 impl DocumentFilter {
     /// Builds the filter for a phase entry.
     pub fn new(flow: &Flow, entry: u32) -> Self {
-        let phases = flow.phase.iter().flat_map(Phase::changeable).map(String::as_str);
-        let globs = phases.chain(flow.ours()).map(|path| Glob::new(&path.replace("{lane}", "*")));
-        Self { globs: globs.collect(), aside: aside(entry) + "/" }
+        let phases = flow.phase.iter().flat_map(Phase::changeable_globs).map(String::as_str);
+        let globs = phases.chain(flow.own_documents()).map(|path| Glob::new(&path.replace("{lane}", "*")));
+        Self { globs: globs.collect(), aside: archive_folder(entry) + "/" }
     }
 
     /// Checks whether the path is a document.
@@ -56,7 +56,7 @@ impl DocumentFilter {
 impl Flow {
     /// Returns the documents that callsheet writes: the person's words, collected reviews, and the session's
     /// context.
-    fn ours(&self) -> impl Iterator<Item = &str> {
+    fn own_documents(&self) -> impl Iterator<Item = &str> {
         let collected = self.phase.iter().filter_map(|phase| phase.collect.as_ref());
         let collected = collected.flat_map(|collect| [collect.all.as_str(), &collect.failed]);
         let context = (self.folder == FolderKind::Sessions).then_some(CONTEXT);
@@ -67,13 +67,13 @@ impl Flow {
 
 impl Phase {
     /// Returns the globs of the documents that the phase may change.
-    fn changeable(&self) -> impl Iterator<Item = &String> {
+    fn changeable_globs(&self) -> impl Iterator<Item = &String> {
         self.outputs.iter().chain(&self.report).chain(&self.owns)
     }
 
     /// Returns the globs of the documents that the phase may change while these lanes work.
-    fn changeable_by<'a>(&'a self, lanes: &'a [&Lane]) -> impl Iterator<Item = Glob> + 'a {
-        self.changeable().flat_map(move |path| {
+    fn changeable_lane_globs<'a>(&'a self, lanes: &'a [&Lane]) -> impl Iterator<Item = Glob> + 'a {
+        self.changeable_globs().flat_map(move |path| {
             let ids = lanes.iter().flat_map(|lane| lane.covers());
             // A path without a slot is the same for every lane.
             let most = if path.contains("{lane}") { usize::MAX } else { 1 };
@@ -83,7 +83,7 @@ impl Phase {
 
     /// Checks whether some lane of the phase may change the document.
     pub fn can_change(&self, path: &str) -> bool {
-        self.changeable().any(|own| Glob::new(&own.replace("{lane}", "*")).covers(path))
+        self.changeable_globs().any(|own| Glob::new(&own.replace("{lane}", "*")).covers(path))
     }
 
     /// Returns the paths of `changes` that the phase may not change while these lanes work.
@@ -92,13 +92,18 @@ impl Phase {
         lanes: &[&Lane],
         changes: impl IntoIterator<Item = &'c String>,
     ) -> Vec<&'c String> {
-        let globs: Vec<Glob> = self.changeable_by(lanes).collect();
+        let globs: Vec<Glob> = self.changeable_lane_globs(lanes).collect();
         changes.into_iter().filter(|path| !globs.iter().any(|glob| glob.covers(path))).collect()
     }
 }
 
 /// Applies the differences from the last check to the state.
-pub(super) fn take(flow: &Flow, state: &mut FlowState, changes: &DocumentChanges, meanwhile: DriverPresence) {
+pub(super) fn apply_changes(
+    flow: &Flow,
+    state: &mut FlowState,
+    changes: &DocumentChanges,
+    meanwhile: DriverPresence,
+) {
     let is_persons = state.is_paused() || meanwhile == DriverPresence::LeftAlone;
     // The first check is the baseline.
     let strays = match state.documents.is_none() || is_persons {
@@ -128,11 +133,11 @@ fn find_stray_changes(flow: &Flow, state: &FlowState, changes: &DocumentChanges)
     let Some(phase) = flow.phase(&state.phase) else { return Vec::new() };
     let strays: Vec<&String> = if state.at == FlowStatus::Entering {
         // The outputs of the phase are being set aside, and callsheet writes its own documents.
-        let stale = phase.stale_files().chain(flow.ours()).map(Glob::new).collect::<Vec<_>>();
+        let stale = phase.stale_files().chain(flow.own_documents()).map(Glob::new).collect::<Vec<_>>();
         let is_ours = |path: &str| path.starts_with(EARLIER) || stale.iter().any(|glob| glob.covers(path));
         changes.keys().filter(|path| !is_ours(path)).collect()
     } else {
-        let lanes: Vec<&Lane> = state.running().map(|(lane, _)| lane).collect();
+        let lanes: Vec<&Lane> = state.running_lanes().map(|(lane, _)| lane).collect();
         phase.find_strays(&lanes, changes.keys())
     };
     strays.into_iter().cloned().collect()

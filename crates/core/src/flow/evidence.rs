@@ -50,7 +50,7 @@ pub struct LaneObservation<'s> {
 }
 
 /// Collects all evidence of a run. The flow's folder is read only if the phase needs it.
-pub fn evidence(
+pub fn collect_evidence(
     phase: &Phase,
     seen: &LaneObservation<'_>,
     library: &Library<'_>,
@@ -68,13 +68,13 @@ pub fn evidence(
             // A pass with a severe finding contradicts itself: the more severe statement counts.
             let is_conflict = outcome == Outcome::Pass && seen.is_severe;
             let outcome = if is_conflict { rejection_outcome(phase) } else { outcome };
-            evidence.insert(format!("reply.{}", word(outcome)));
+            evidence.insert(format!("reply.{}", outcome_word(outcome)));
         }
     }
     evidence.extend(seen.submissions.iter().map(|(name, _)| format!("submission.{name}")));
     evidence.extend(seen.files.iter().map(|path| format!("file.{path}")));
     add_facts(seen.facts, &mut evidence);
-    if needs(phase, "plan")
+    if needs_evidence(phase, "plan")
         && let Ok(order) = plan::find_execution_plan(library, layout)
     {
         evidence.insert("plan".to_string());
@@ -83,8 +83,8 @@ pub fn evidence(
     if needs_changelog(phase) && has_changelog_or_none(seen.flow_changed, library) {
         evidence.insert("changelog-or-none".to_string());
     }
-    if needs(phase, "topics")
-        && lanes::topics(library, &BTreeSet::new()).is_ok_and(|topics| !topics.is_empty())
+    if needs_evidence(phase, "topics")
+        && lanes::topic_lanes(library, &BTreeSet::new()).is_ok_and(|topics| !topics.is_empty())
     {
         evidence.insert("topics".to_string());
     }
@@ -94,20 +94,20 @@ pub fn evidence(
 /// Returns the verdict that sends the work of this phase back.
 fn rejection_outcome(phase: &Phase) -> Outcome {
     let leads = |outcome: Outcome| {
-        let need = format!("reply.{}", word(outcome));
+        let need = format!("reply.{}", outcome_word(outcome));
         phase.on.iter().any(|on| on.needs.contains(&need))
     };
     if leads(Outcome::NeedsRevision) { Outcome::NeedsRevision } else { Outcome::NeedsChanges }
 }
 
-fn needs(phase: &Phase, word: &str) -> bool {
+fn needs_evidence(phase: &Phase, word: &str) -> bool {
     let mut needs = phase.on.iter().flat_map(|on| &on.needs);
     needs.any(|need| need.split('.').next() == Some(word))
 }
 
 /// Checks whether the phase needs to know the changes of the whole flow.
 pub fn needs_changelog(phase: &Phase) -> bool {
-    needs(phase, "changelog-or-none")
+    needs_evidence(phase, "changelog-or-none")
 }
 
 /// Names of changelogs, without extension and in lower case.
@@ -133,8 +133,8 @@ fn has_changelog_or_none(changed: &BTreeSet<String>, library: &Library<'_>) -> b
 }
 
 /// Returns the errors of the session's plan, if the phase needs one.
-pub fn plan_errors(phase: &Phase, library: &Library<'_>, layout: &Layout) -> Vec<Diagnostic> {
-    if !needs(phase, "plan") {
+pub fn find_plan_errors(phase: &Phase, library: &Library<'_>, layout: &Layout) -> Vec<Diagnostic> {
+    if !needs_evidence(phase, "plan") {
         return Vec::new();
     }
     let Err(Diagnostics(mut diags)) = plan::find_execution_plan(library, layout) else { return Vec::new() };
@@ -144,7 +144,7 @@ pub fn plan_errors(phase: &Phase, library: &Library<'_>, layout: &Layout) -> Vec
 }
 
 /// Returns a verdict as the contract spells it, and any other outcome in lower case.
-fn word(outcome: Outcome) -> String {
+fn outcome_word(outcome: Outcome) -> String {
     match outcome {
         Outcome::Pass
         | Outcome::NeedsRevision
@@ -172,7 +172,7 @@ fn add_facts(facts: &RunFacts, evidence: &mut Evidence) {
 }
 
 /// Returns the words of `needs` without evidence. Contradictory replies are not evidence.
-pub(super) fn missing_evidence(needs: &[String], lane: &Lane, evidence: &Evidence) -> Vec<String> {
+pub(super) fn find_missing_evidence(needs: &[String], lane: &Lane, evidence: &Evidence) -> Vec<String> {
     let from = "reply.".to_string();
     let replies = evidence.range(from..).take_while(|word| word.starts_with("reply.")).count();
     let holds = |need: &str| match need.strip_prefix("file.") {

@@ -15,9 +15,10 @@ use core::ops::Range;
 
 use serde_json::{Map, Value};
 
-use self::blocks::{ReviewBlock, ReviewBlockKind, blocks, cells};
+use self::blocks::{ReviewBlock, ReviewBlockKind, parse_blocks, split_cells};
 use self::rating::{
-    FindingRating, RatingContext, cell, is_id, is_named, is_none, is_rating_alone, labelled, parse_rating,
+    FindingRating, RatingContext, is_id, is_named, is_none, is_rating_alone, parse_cell, parse_label,
+    parse_rating,
 };
 use crate::library::yaml;
 
@@ -85,7 +86,7 @@ impl FindingNumbering {
         Self { round, next: 1 }
     }
 
-    fn id(&mut self) -> String {
+    fn next_id(&mut self) -> String {
         let id = format!("R{}.{}", self.round, self.next);
         self.next += 1;
         id
@@ -94,17 +95,17 @@ impl FindingNumbering {
     /// Returns the text with an id at each finding. A review that asks for changes has at least one finding:
     /// if it names none, its whole text is one finding.
     pub fn number(&mut self, text: &str, asks_for_changes: bool) -> String {
-        let blocks = blocks(text);
+        let blocks = parse_blocks(text);
         let review = ReviewOutline::new(&blocks);
         let mut numbered = String::with_capacity(text.len());
         let mut from = 0;
-        let found = review.found(asks_for_changes);
+        let found = review.find_findings(asks_for_changes);
         for unit in &found {
-            let id = self.id();
+            let id = self.next_id();
             let block = &blocks[*unit];
             let words = match block.kind {
                 ReviewBlockKind::Row(_) => {
-                    let (at, first) = cells(block.text).first().copied().unwrap_or((0, ""));
+                    let (at, first) = split_cells(block.text).first().copied().unwrap_or((0, ""));
                     numbered.push_str(&text[from..block.start + at]);
                     from = block.start + at + first.len();
                     first
@@ -120,14 +121,14 @@ impl FindingNumbering {
                 }
             };
             let rest = match block.kind {
-                ReviewBlockKind::Heading(_) => title(words, &id),
+                ReviewBlockKind::Heading(_) => strip_number(words, &id),
                 ReviewBlockKind::Row(_) if words.bytes().all(|byte| byte.is_ascii_digit()) => "",
-                _ => without(words, &id),
+                _ => strip_id(words, &id),
             };
             numbered.push_str(format!("{id} {rest}").trim_end());
         }
         if found.is_empty() && asks_for_changes && !text.trim().is_empty() {
-            let id = self.id();
+            let id = self.next_id();
             match review.sections.first().map(|section| &blocks[section.start]) {
                 Some(section) => {
                     numbered.push_str(&text[..section.end()]);
@@ -143,10 +144,10 @@ impl FindingNumbering {
 }
 
 /// Parses the findings of a text that has their ids. Returns them in order.
-pub fn findings(text: &str) -> Vec<ReviewFinding> {
-    let blocks = blocks(text);
+pub fn parse_findings(text: &str) -> Vec<ReviewFinding> {
+    let blocks = parse_blocks(text);
     let review = ReviewOutline::new(&blocks);
-    let mut found = review.found(true);
+    let mut found = review.find_findings(true);
     found.retain(|at| split_id(&blocks[*at]).is_some());
     // In a text of several reviews, one review may have a section for its findings and another one may not.
     let round =
@@ -160,7 +161,7 @@ pub fn findings(text: &str) -> Vec<ReviewFinding> {
     found.sort_unstable();
     let named = found.into_iter().filter_map(|at| {
         let (id, words) = split_id(&blocks[at])?;
-        Some(ReviewFinding { id: id.to_string(), title: title_of(&blocks, at, words) })
+        Some(ReviewFinding { id: id.to_string(), title: finding_title(&blocks, at, words) })
     });
     named.collect()
 }
@@ -173,7 +174,7 @@ pub fn format_fixes<'r>(
     reported: &dyn Fn(&str) -> Option<&'r str>,
     changed: Vec<String>,
 ) -> String {
-    let known = findings(text);
+    let known = parse_findings(text);
     let fix = |id: &String| {
         let title =
             known.iter().find(|finding| finding.id == *id).map_or("", |finding| finding.title.as_str());
@@ -185,15 +186,15 @@ pub fn format_fixes<'r>(
         fix.insert("reported".into(), reported(id).into());
         Value::Object(fix)
     };
-    let mut told = Map::new();
-    told.insert("findings".into(), ids.iter().map(fix).collect());
-    told.insert("changed_files".into(), changed.into());
-    yaml::write(&told)
+    let mut report = Map::new();
+    report.insert("findings".into(), ids.iter().map(fix).collect());
+    report.insert("changed_files".into(), changed.into());
+    yaml::write_yaml(&report)
 }
 
 /// Checks whether a finding has a severity with which no review passes.
 pub fn has_severe(text: &str) -> bool {
-    let blocks = blocks(text);
+    let blocks = parse_blocks(text);
     let review = ReviewOutline::new(&blocks);
     let mut earlier: Option<usize> = None;
     for (at, block) in blocks.iter().enumerate() {
@@ -201,7 +202,7 @@ pub fn has_severe(text: &str) -> bool {
             if earlier.is_some_and(|open| level <= open) {
                 earlier = None;
             }
-            if earlier.is_none() && !review.is_in_section(at) && is_of_earlier(block.text) {
+            if earlier.is_none() && !review.is_in_section(at) && is_about_earlier_findings(block.text) {
                 earlier = Some(level);
             }
         }
@@ -215,7 +216,7 @@ pub fn has_severe(text: &str) -> bool {
 /// Splits the text of a finding into its id and its other words.
 fn split_id<'t>(block: &ReviewBlock<'t>) -> Option<(&'t str, &'t str)> {
     let words = match block.kind {
-        ReviewBlockKind::Row(_) => cells(block.text).first()?.1,
+        ReviewBlockKind::Row(_) => split_cells(block.text).first()?.1,
         _ => block.text,
     };
     let (id, rest) = words.split_once(' ').unwrap_or((words, ""));
@@ -224,15 +225,15 @@ fn split_id<'t>(block: &ReviewBlock<'t>) -> Option<(&'t str, &'t str)> {
 
 /// Returns the title of a finding: its own words, else the first text below it that is more than a place and
 /// a severity.
-fn title_of(blocks: &[ReviewBlock<'_>], at: usize, words: &str) -> String {
+fn finding_title(blocks: &[ReviewBlock<'_>], at: usize, words: &str) -> String {
     if let ReviewBlockKind::Row(_) = blocks[at].kind {
-        let others = cells(blocks[at].text).into_iter().skip(1).map(|(_, cell)| cell);
+        let others = split_cells(blocks[at].text).into_iter().skip(1).map(|(_, cell)| cell);
         let all = core::iter::once(words).chain(others).filter(|cell| !cell.is_empty());
         return all.collect::<Vec<_>>().join(" – ");
     }
     let own = match blocks[at].kind {
         ReviewBlockKind::Heading(_) => words,
-        _ => title(words, ""),
+        _ => strip_number(words, ""),
     };
     if !own.is_empty() {
         return own.to_string();
@@ -269,7 +270,7 @@ fn is_settled(block: &ReviewBlock<'_>) -> bool {
 }
 
 /// Checks whether a section is about earlier findings.
-fn is_of_earlier(title: &str) -> bool {
+fn is_about_earlier_findings(title: &str) -> bool {
     let lower = title.to_ascii_lowercase();
     let mut words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let first = words.find(|word| !word.bytes().all(|byte| byte.is_ascii_digit())).unwrap_or_default();
@@ -312,8 +313,8 @@ fn is_section(block: &ReviewBlock<'_>) -> bool {
 
 /// Returns the words of a heading without its number: `1.`, `Finding 1`, `Finding:`, or the id that it
 /// already has.
-fn title<'t>(words: &'t str, id: &str) -> &'t str {
-    let words = without(words, id);
+fn strip_number<'t>(words: &'t str, id: &str) -> &'t str {
+    let words = strip_id(words, id);
     let named = words.strip_prefix("Finding").filter(|rest| rest.starts_with([' ', ':']));
     let named = named.map_or(words, str::trim_start);
     if let Some(rest) = named.strip_prefix(':') {
@@ -327,7 +328,7 @@ fn title<'t>(words: &'t str, id: &str) -> &'t str {
 }
 
 /// Returns the words without the id that they already have.
-fn without<'t>(words: &'t str, id: &str) -> &'t str {
+fn strip_id<'t>(words: &'t str, id: &str) -> &'t str {
     let bare = words.strip_prefix(id).filter(|rest| rest.is_empty() || rest.starts_with(' '));
     bare.unwrap_or(words).trim()
 }
@@ -367,9 +368,9 @@ impl<'b, 't> ReviewOutline<'b, 't> {
     }
 
     /// Returns the blocks that begin a finding.
-    fn found(&self, asks_for_changes: bool) -> Vec<usize> {
+    fn find_findings(&self, asks_for_changes: bool) -> Vec<usize> {
         let in_section = |section: &Range<usize>| {
-            let mut found = self.in_section(section.start + 1..section.end);
+            let mut found = self.find_in_section(section.start + 1..section.end);
             // The whole review was numbered as one finding: blocks below its heading are not findings.
             let id = |at: &usize| split_id(&self.blocks[*at]);
             let is_all = found.first().and_then(id).is_some_and(|(_, rest)| rest.is_empty());
@@ -380,21 +381,21 @@ impl<'b, 't> ReviewOutline<'b, 't> {
         };
         match self.sections.is_empty() {
             false => self.sections.iter().flat_map(in_section).collect(),
-            true if asks_for_changes => self.anywhere(),
+            true if asks_for_changes => self.find_anywhere(),
             true => Vec::new(),
         }
     }
 
     /// Returns headings, else entries of lists, else rows of tables, else paragraphs that begin like
     /// findings.
-    fn in_section(&self, range: Range<usize>) -> Vec<usize> {
-        let headings = self.headings(range.clone());
+    fn find_in_section(&self, range: Range<usize>) -> Vec<usize> {
+        let headings = self.find_headings(range.clone());
         if !headings.is_empty() {
             return headings;
         }
         let is_said = |at: &usize| !is_none(self.blocks[*at].text);
         let items: Vec<usize> = self
-            .items(range.clone())
+            .find_items(range.clone())
             .filter(is_said)
             .filter(|at| !is_detail(self.blocks[*at].text))
             .collect();
@@ -409,7 +410,7 @@ impl<'b, 't> ReviewOutline<'b, 't> {
     }
 
     /// Does the same for a review without a findings section. Each finding must be marked as one.
-    fn anywhere(&self) -> Vec<usize> {
+    fn find_anywhere(&self) -> Vec<usize> {
         let all = 0..self.blocks.len();
         let is = |at: &usize| is_rated(&self.blocks[*at]) || is_named(self.blocks[*at].text);
         let headings: Vec<usize> =
@@ -417,7 +418,7 @@ impl<'b, 't> ReviewOutline<'b, 't> {
         if !headings.is_empty() {
             return headings;
         }
-        let items: Vec<usize> = self.items(all.clone()).collect();
+        let items: Vec<usize> = self.find_items(all.clone()).collect();
         let rated: Vec<usize> = items.iter().copied().filter(is).collect();
         if !rated.is_empty() {
             return rated;
@@ -440,7 +441,7 @@ impl<'b, 't> ReviewOutline<'b, 't> {
     }
 
     /// Returns the top-level headings. If a heading is only a severity, the findings are below it.
-    fn headings(&self, range: Range<usize>) -> Vec<usize> {
+    fn find_headings(&self, range: Range<usize>) -> Vec<usize> {
         let mut found = Vec::new();
         let mut open: Option<usize> = None;
         for at in range.clone() {
@@ -455,8 +456,8 @@ impl<'b, 't> ReviewOutline<'b, 't> {
                 continue;
             }
             if !has_id && is_rating_alone(text) && !is_named(text) {
-                let below = self.below(at, level, range.end);
-                let units = self.in_section(below.clone());
+                let below = self.range_below(at, level, range.end);
+                let units = self.find_in_section(below.clone());
                 match units.is_empty() {
                     false => found.extend(units),
                     true if below.clone().next().is_some_and(|next| is_none(self.blocks[next].text)) => {}
@@ -469,13 +470,13 @@ impl<'b, 't> ReviewOutline<'b, 't> {
         found
     }
 
-    fn below(&self, at: usize, level: usize, end: usize) -> Range<usize> {
+    fn range_below(&self, at: usize, level: usize, end: usize) -> Range<usize> {
         let next = (at + 1..end).find(|next| self.blocks[*next].level().is_some_and(|own| own <= level));
         at + 1..next.unwrap_or(end)
     }
 
     /// Returns the top-level entries of lists.
-    fn items(&self, range: Range<usize>) -> impl Iterator<Item = usize> {
+    fn find_items(&self, range: Range<usize>) -> impl Iterator<Item = usize> {
         let indent = |at: usize| match self.blocks[at].kind {
             ReviewBlockKind::Item(indent) => Some(indent),
             _ => None,
@@ -488,11 +489,11 @@ impl<'b, 't> ReviewOutline<'b, 't> {
         let ReviewBlockKind::Row(_) = self.blocks[at].kind else { return false };
         let says = |text: &str| {
             !text.is_empty()
-                && cell(text).is_none()
+                && parse_cell(text).is_none()
                 && !text.bytes().all(|byte| byte.is_ascii_digit())
                 && !is_none(text)
         };
-        cells(self.blocks[at].text).into_iter().any(|(_, text)| says(text) && !is_id(text))
+        split_cells(self.blocks[at].text).into_iter().any(|(_, text)| says(text) && !is_id(text))
     }
 
     fn is_paragraph(&self, at: usize) -> bool {
@@ -509,15 +510,16 @@ impl<'b, 't> ReviewOutline<'b, 't> {
             return None;
         }
         let counts = self.sections.is_empty() || self.is_in_section(at);
-        let columns: Vec<(usize, &str)> = columns.map(|at| cells(self.blocks[at].text)).unwrap_or_default();
+        let columns: Vec<(usize, &str)> =
+            columns.map(|at| split_cells(self.blocks[at].text)).unwrap_or_default();
         let is_severity = |nth: usize| {
             columns
                 .get(nth)
                 .is_some_and(|(_, name)| name.trim_matches(['*', '_']).eq_ignore_ascii_case("severity"))
         };
-        let row = cells(self.blocks[at].text);
+        let row = split_cells(self.blocks[at].text);
         let ratings = row.iter().enumerate().filter(|(nth, _)| counts || is_severity(*nth));
-        let ratings: Vec<FindingRating> = ratings.filter_map(|(_, (_, text))| cell(text)).collect();
+        let ratings: Vec<FindingRating> = ratings.filter_map(|(_, (_, text))| parse_cell(text)).collect();
         ratings.iter().copied().find(|rating| *rating == FindingRating::Severe).or(ratings.first().copied())
     }
 
@@ -526,12 +528,12 @@ impl<'b, 't> ReviewOutline<'b, 't> {
         let is_count = |text: &str| {
             text.bytes().all(|byte| byte.is_ascii_digit()) && text.bytes().any(|byte| byte != b'0')
         };
-        cells(self.blocks[at].text).into_iter().skip(1).any(|(_, text)| is_count(text))
+        split_cells(self.blocks[at].text).into_iter().skip(1).any(|(_, text)| is_count(text))
     }
 
     fn is_severe(&self, at: usize) -> bool {
         let block = &self.blocks[at];
-        if labelled(block.text) == Some(FindingRating::Severe) {
+        if parse_label(block.text) == Some(FindingRating::Severe) {
             return true;
         }
         if let ReviewBlockKind::Row(_) = block.kind {
@@ -564,12 +566,12 @@ fn rating(block: &ReviewBlock<'_>) -> Option<FindingRating> {
 mod tests {
     use super::*;
 
-    fn numbered(text: &str) -> String {
+    fn number_review(text: &str) -> String {
         FindingNumbering::new(2).number(text, true)
     }
 
     fn titles(text: &str) -> Vec<String> {
-        findings(text).into_iter().map(|finding| format!("{} {}", finding.id, finding.title)).collect()
+        parse_findings(text).into_iter().map(|finding| format!("{} {}", finding.id, finding.title)).collect()
     }
 
     /// A finding gets an id and a title in every form of list.
@@ -608,14 +610,14 @@ mod tests {
             ),
         ];
         for (review, expected) in cases {
-            let text = numbered(review);
+            let text = number_review(review);
             let expected = expected.iter().enumerate().map(|(nth, title)| format!("R2.{} {title}", nth + 1));
             assert_eq!(titles(&text), expected.collect::<Vec<_>>(), "{text}");
-            assert_eq!(numbered(&text), text);
+            assert_eq!(number_review(&text), text);
         }
-        assert_eq!(numbered("- **high** Leaks.\n"), "- R2.1 **high** Leaks.\n");
+        assert_eq!(number_review("- **high** Leaks.\n"), "- R2.1 **high** Leaks.\n");
         assert_eq!(
-            numbered("## Findings\n\n| # | finding |\n|--|--|\n| 1 | no label |\n"),
+            number_review("## Findings\n\n| # | finding |\n|--|--|\n| 1 | no label |\n"),
             "## Findings\n\n| # | finding |\n|--|--|\n| R2.1 | no label |\n"
         );
         // Several reviews in one text, as `collect` writes them.
@@ -685,36 +687,39 @@ mod tests {
                       ### Finding 7\n\n### (LOW) A name\n\n## Questions\n\n### Not one\n";
         let expected = "# Review\n\n## Findings\n\n### R2.1 HIGH No label\n\nText.\n\n```\n### 2. In code\n```\n\n\
                         ### R2.2\n\n### R2.3 (LOW) A name\n\n## Questions\n\n### Not one\n";
-        assert_eq!(numbered(review), expected);
-        assert_eq!(numbered(expected), expected);
+        assert_eq!(number_review(review), expected);
+        assert_eq!(number_review(expected), expected);
         let ids: Vec<(String, String)> =
-            findings(expected).into_iter().map(|finding| (finding.id, finding.title)).collect();
+            parse_findings(expected).into_iter().map(|finding| (finding.id, finding.title)).collect();
         let pair = |id: &str, title: &str| (id.to_string(), title.to_string());
         assert_eq!(ids, [pair("R2.1", "HIGH No label"), pair("R2.2", ""), pair("R2.3", "(LOW) A name")]);
         // The id of an earlier round stays as part of the words.
-        assert_eq!(numbered("## Findings\n\n### R1.1 Still open"), "## Findings\n\n### R2.1 R1.1 Still open");
         assert_eq!(
-            numbered("## Findings\n\n### 3 files are gone"),
+            number_review("## Findings\n\n### R1.1 Still open"),
+            "## Findings\n\n### R2.1 R1.1 Still open"
+        );
+        assert_eq!(
+            number_review("## Findings\n\n### 3 files are gone"),
             "## Findings\n\n### R2.1 3 files are gone"
         );
     }
 
     #[test]
     fn review_asking_for_changes_has_finding() {
-        assert_eq!(numbered("No label.\n"), "## Findings\n\n### R2.1\n\nNo label.\n");
+        assert_eq!(number_review("No label.\n"), "## Findings\n\n### R2.1\n\nNo label.\n");
         let words = "Seen.\n\n## Findings\n\nNo label.\n\n- Where: form.txt\n\n### Details\n";
         let words = words.replace("### Details", "See above.");
         let expected = "Seen.\n\n## Findings\n\n### R2.1\n\nNo label.\n\n- Where: form.txt\n\nSee above.\n";
-        assert_eq!(numbered(&words), expected);
-        assert_eq!(numbered(expected), expected);
+        assert_eq!(number_review(&words), expected);
+        assert_eq!(number_review(expected), expected);
         let prose = "Bad.\n\n### How\n\nSo.\n";
-        assert_eq!(numbered(prose), "## Findings\n\n### R2.1\n\nBad.\n\n### How\n\nSo.\n");
-        assert_eq!(numbered(&numbered(prose)), numbered(prose));
-        assert_eq!(titles(&numbered(prose)), ["R2.1 Bad."]);
+        assert_eq!(number_review(prose), "## Findings\n\n### R2.1\n\nBad.\n\n### How\n\nSo.\n");
+        assert_eq!(number_review(&number_review(prose)), number_review(prose));
+        assert_eq!(titles(&number_review(prose)), ["R2.1 Bad."]);
         let rated = "- Severity: critical. No label.\n\n<review>PASS</review>\n";
-        assert_eq!(titles(&numbered(rated)), ["R2.1 Severity: critical. No label."]);
+        assert_eq!(titles(&number_review(rated)), ["R2.1 Severity: critical. No label."]);
         assert_eq!(FindingNumbering::new(2).number("Fine.\n", false), "Fine.\n");
-        assert_eq!(numbered(" \n"), " \n");
+        assert_eq!(number_review(" \n"), " \n");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::{Flow, FlowState, FlowStatus, LaneStage, Phase, TransitionTarget};
 
 /// Draws the chart and marks the phase of `state`.
-pub fn graph(flow: &Flow, state: Option<&FlowState>) -> String {
+pub fn draw_graph(flow: &Flow, state: Option<&FlowState>) -> String {
     let mut lines = alloc::vec!["flowchart TD".to_string()];
     let place: BTreeMap<&str, usize> =
         flow.phase.iter().enumerate().map(|(at, phase)| (phase.name.as_str(), at)).collect();
@@ -33,20 +33,20 @@ pub fn graph(flow: &Flow, state: Option<&FlowState>) -> String {
     for (at, phase) in flow.phase.iter().enumerate() {
         for on in &phase.on {
             for to in node(TransitionTarget::new(&on.to), &phase.name) {
-                lines.push(format!("    p{at} -->|\"{}\"| {to}", quoted(&on.needs.join("<br/>"))));
+                lines.push(format!("    p{at} -->|\"{}\"| {to}", escape_quotes(&on.needs.join("<br/>"))));
             }
         }
         let asks = phase.on.iter().any(|on| TransitionTarget::new(&on.to) == TransitionTarget::Person);
         if asks {
-            for to in node(phase.approved(), &phase.name) {
-                lines.push(format!("    person -. \"{} approved\" .-> {to}", quoted(&phase.name)));
+            for to in node(phase.approval_target(), &phase.name) {
+                lines.push(format!("    person -. \"{} approved\" .-> {to}", escape_quotes(&phase.name)));
             }
-            for to in node(TransitionTarget::Phase(phase.changed()), &phase.name) {
-                lines.push(format!("    person -. \"changes to {}\" .-> {to}", quoted(&phase.name)));
+            for to in node(TransitionTarget::Phase(phase.changes_phase()), &phase.name) {
+                lines.push(format!("    person -. \"changes to {}\" .-> {to}", escape_quotes(&phase.name)));
             }
         }
     }
-    if let Some(current) = state.and_then(|state| current(&place, state)) {
+    if let Some(current) = state.and_then(|state| current_node(&place, state)) {
         lines
             .push("    classDef current fill:#ffe08a,stroke:#b8860b,stroke-width:3px,color:#000".to_string());
         lines.push(format!("    class {current} current"));
@@ -54,7 +54,7 @@ pub fn graph(flow: &Flow, state: Option<&FlowState>) -> String {
     lines.join("\n") + "\n"
 }
 
-fn current(place: &BTreeMap<&str, usize>, state: &FlowState) -> Option<String> {
+fn current_node(place: &BTreeMap<&str, usize>, state: &FlowState) -> Option<String> {
     let phase = || place.get(state.phase.as_str()).map(|at| format!("p{at}"));
     match &state.at {
         FlowStatus::New | FlowStatus::Rejected => None,
@@ -67,7 +67,7 @@ fn current(place: &BTreeMap<&str, usize>, state: &FlowState) -> Option<String> {
 }
 
 fn label(phase: &Phase, state: Option<&FlowState>) -> String {
-    let name = quoted(&phase.name);
+    let name = escape_quotes(&phase.name);
     let Some(state) = state.filter(|state| state.phase == phase.name && !state.has_ended()) else {
         return name;
     };
@@ -79,6 +79,6 @@ fn label(phase: &Phase, state: Option<&FlowState>) -> String {
     label
 }
 
-fn quoted(text: &str) -> String {
+fn escape_quotes(text: &str) -> String {
     text.replace('"', "#quot;")
 }

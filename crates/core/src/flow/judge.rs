@@ -3,33 +3,34 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::evidence::{Evidence, missing_evidence};
+use super::evidence::{Evidence, find_missing_evidence};
 use super::{Lane, LaneStage, Phase, TransitionTarget, WaitReason};
 
 /// Checks whether an agent can provide this evidence with another submission.
-pub(super) fn is_submitted(need: &str) -> bool {
+pub(super) fn is_submittable(need: &str) -> bool {
     matches!(need.split('.').next(), Some("submission" | "reply" | "file" | "plan" | "topics"))
 }
 
 /// Checks whether, for one of the transitions, all evidence that the agent itself must provide exists.
 pub fn has_submitted(phase: &Phase, lane: &Lane, evidence: &Evidence) -> bool {
-    let lacks =
-        |needs: &[String]| missing_evidence(needs, lane, evidence).iter().any(|need| is_submitted(need));
+    let lacks = |needs: &[String]| {
+        find_missing_evidence(needs, lane, evidence).iter().any(|need| is_submittable(need))
+    };
     phase.on.iter().any(|on| !lacks(&on.needs))
 }
 
 /// Returns the target of a transition.
-pub(super) fn target(phase: &Phase, on: usize) -> TransitionTarget<'_> {
+pub(super) fn transition_target(phase: &Phase, on: usize) -> TransitionTarget<'_> {
     phase.on.get(on).map_or(TransitionTarget::Person, |on| TransitionTarget::new(&on.to))
 }
 
 /// Determines the stage of a lane from its evidence.
-pub(super) fn judge(phase: &Phase, lane: &Lane, evidence: &Evidence, worktree: bool) -> LaneStage {
+pub(super) fn judge_lane(phase: &Phase, lane: &Lane, evidence: &Evidence, worktree: bool) -> LaneStage {
     let lacks: Vec<Vec<String>> =
-        phase.on.iter().map(|on| missing_evidence(&on.needs, lane, evidence)).collect();
+        phase.on.iter().map(|on| find_missing_evidence(&on.needs, lane, evidence)).collect();
     match lacks.iter().position(Vec::is_empty) {
         // A worktree is not merged before the person has decided about it.
-        Some(on) if worktree && target(phase, on) == TransitionTarget::Person => {
+        Some(on) if worktree && transition_target(phase, on) == TransitionTarget::Person => {
             LaneStage::Failed { why: WaitReason::Decision }
         }
         Some(on) if worktree => LaneStage::Unmerged { on: Some(on) },

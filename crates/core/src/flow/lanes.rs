@@ -5,13 +5,13 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::findings::{ReviewFinding, findings};
+use super::findings::{ReviewFinding, parse_findings};
 use super::{Flow, FlowState, Lane, LaneGroup, LaneSource, Phase, ReviewSeverity};
 use crate::compose::derive::task_ids;
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::contract;
 use crate::library::layout::Layout;
-use crate::library::lookup::{Library, read};
+use crate::library::lookup::{Library, read_source};
 use crate::library::plan::{self, ExecutionPlan, SharedName};
 use crate::source::{ListingLimits, SourceId, SourceRoot};
 use crate::text::name::is_name;
@@ -34,7 +34,7 @@ pub struct PreparedPhase {
 /// Determines the lanes of the phase that is being entered. The flow's folder is the session root of the
 /// sources, before anything is set aside. `shared_names` returns the files of the project that have several
 /// names. A missing or invalid document is an error: the phase is refused.
-pub fn prepare(
+pub fn prepare_phase(
     flow: &Flow,
     state: &FlowState,
     library: &Library<'_>,
@@ -45,13 +45,13 @@ pub fn prepare(
         Diagnostic::error(Code::FlowBad, format!("the flow has no phase `{}` any more", state.phase))
     })?;
     let again = match &phase.again {
-        Some(again) => session_text(library, &again.file)?.is_some(),
+        Some(again) => read_session_text(library, &again.file)?.is_some(),
         None => false,
     };
-    let whole = phase.asked(again).each.is_none();
+    let whole = phase.phase_request(again).each.is_none();
     let file = phase.findings.as_ref().filter(|_| whole).map(|findings| &findings.file);
     let found = match file {
-        Some(file) => session_text(library, file)?.map(|text| findings(&text)).unwrap_or_default(),
+        Some(file) => read_session_text(library, file)?.map(|text| parse_findings(&text)).unwrap_or_default(),
         None => Vec::new(),
     };
     let of_contract = match &phase.contract {
@@ -59,30 +59,32 @@ pub fn prepare(
         None => Vec::new(),
     };
     let groups = match phase.ask.each {
-        _ if !found.is_empty() => alloc::vec![group("findings", alloc::vec![findings_lane(&found)])],
-        None if !of_contract.is_empty() => alloc::vec![group("all", alloc::vec![combined_lane(of_contract)])],
-        None => alloc::vec![group("all", alloc::vec![one(ALL)])],
-        Some(LaneSource::Tasks) => alloc::vec![group("tasks", tasks(library, whole)?)],
+        _ if !found.is_empty() => alloc::vec![new_group("findings", alloc::vec![findings_lane(&found)])],
+        None if !of_contract.is_empty() => {
+            alloc::vec![new_group("all", alloc::vec![combined_lane(of_contract)])]
+        }
+        None => alloc::vec![new_group("all", alloc::vec![new_lane(ALL)])],
+        Some(LaneSource::Tasks) => alloc::vec![new_group("tasks", task_lanes(library, whole)?)],
         Some(LaneSource::Plans) => {
-            plans(library, layout, whole || state.settings.single_coder, shared_names)?
+            plan_groups(library, layout, whole || state.settings.single_coder, shared_names)?
         }
         Some(LaneSource::Reviewers) => {
-            let lanes = reviewers(phase, &plan::find_execution_plan(library, layout)?)?;
-            alloc::vec![LaneGroup { parallel: true, ..group("reviewers", lanes) }]
+            let lanes = reviewer_lanes(phase, &plan::find_execution_plan(library, layout)?)?;
+            alloc::vec![LaneGroup { parallel: true, ..new_group("reviewers", lanes) }]
         }
         Some(LaneSource::Topics) => {
-            let lanes = topics(library, &state.rerun)?;
-            alloc::vec![LaneGroup { parallel: true, ..group("topics", lanes) }]
+            let lanes = topic_lanes(library, &state.rerun)?;
+            alloc::vec![LaneGroup { parallel: true, ..new_group("topics", lanes) }]
         }
     };
     Ok(PreparedPhase { groups, again })
 }
 
-fn group(id: &str, lanes: Vec<Lane>) -> LaneGroup {
+fn new_group(id: &str, lanes: Vec<Lane>) -> LaneGroup {
     LaneGroup { id: id.to_string(), parallel: false, worktrees: false, lanes }
 }
 
-fn one(id: &str) -> Lane {
+fn new_lane(id: &str) -> Lane {
     Lane { id: id.to_string(), ..Lane::default() }
 }
 
@@ -97,19 +99,22 @@ fn findings_lane(found: &[ReviewFinding]) -> Lane {
 
 /// Returns one lane that covers all of these ids.
 fn combined_lane(of: Vec<String>) -> Lane {
-    Lane { of, ..one(ALL) }
+    Lane { of, ..new_lane(ALL) }
 }
 
-fn session_text(library: &Library<'_>, path: &str) -> Result<Option<crate::text::SharedText>, Diagnostics> {
+fn read_session_text(
+    library: &Library<'_>,
+    path: &str,
+) -> Result<Option<crate::text::SharedText>, Diagnostics> {
     let id = SourceId::new(SourceRoot::Session, path)
         .map_err(|why| Diagnostic::error(Code::FlowBad, format!("`{path}` is no path: {why}")))?;
-    Ok(read(library.sources, &id)?)
+    Ok(read_source(library.sources, &id)?)
 }
 
-fn tasks(library: &Library<'_>, as_one: bool) -> Result<Vec<Lane>, Diagnostics> {
-    let text = session_text(library, TASKS)?.ok_or_else(|| {
+fn task_lanes(library: &Library<'_>, as_one: bool) -> Result<Vec<Lane>, Diagnostics> {
+    let text = read_session_text(library, TASKS)?.ok_or_else(|| {
         Diagnostic::error(Code::IncludeNotFound, format!("`{TASKS}` is not there"))
-            .looked(SourceId::new(SourceRoot::Session, TASKS).ok())
+            .searched(SourceId::new(SourceRoot::Session, TASKS).ok())
     })?;
     let mut seen = BTreeSet::new();
     let mut ids = task_ids(&text);
@@ -126,10 +131,10 @@ fn tasks(library: &Library<'_>, as_one: bool) -> Result<Vec<Lane>, Diagnostics> 
         let hint = "a task begins `- [ ] 1.1 …`, or is YAML in a code fence with `id: 1.1`";
         return Err(error.hint(hint).into());
     }
-    Ok(if as_one { alloc::vec![combined_lane(ids)] } else { ids.iter().map(|id| one(id)).collect() })
+    Ok(if as_one { alloc::vec![combined_lane(ids)] } else { ids.iter().map(|id| new_lane(id)).collect() })
 }
 
-fn plans(
+fn plan_groups(
     library: &Library<'_>,
     layout: &Layout,
     as_one: bool,
@@ -140,7 +145,7 @@ fn plans(
         let mut numbers: Vec<u64> = order.plans().map(|plan| plan.number).collect();
         numbers.sort_unstable();
         let numbers = numbers.iter().map(ToString::to_string).collect();
-        return Ok(alloc::vec![group(ALL, alloc::vec![combined_lane(numbers)])]);
+        return Ok(alloc::vec![new_group(ALL, alloc::vec![combined_lane(numbers)])]);
     }
     let at_once = order.groups.iter().any(|group| group.parallel && group.plans.len() > 1);
     let shared_names = if at_once { shared_names() } else { Vec::new() };
@@ -152,8 +157,8 @@ fn plans(
                 true => alloc::vec!["**".to_string()],
                 false => plan.owned.clone(),
             };
-            let also = plan::other_names(&owned, shared_names);
-            Lane { owned, also, ..one(&plan.number.to_string()) }
+            let also = plan::find_other_names(&owned, shared_names);
+            Lane { owned, also, ..new_lane(&plan.number.to_string()) }
         });
         let worktrees = group.parallel && group.plans.len() > 1;
         LaneGroup { id: group.id.clone(), parallel: group.parallel, worktrees, lanes: lanes.collect() }
@@ -161,7 +166,7 @@ fn plans(
     Ok(groups.collect())
 }
 
-fn reviewers(phase: &Phase, order: &ExecutionPlan) -> Result<Vec<Lane>, Diagnostics> {
+fn reviewer_lanes(phase: &Phase, order: &ExecutionPlan) -> Result<Vec<Lane>, Diagnostics> {
     let severity = match order.severity.as_str() {
         "low" => ReviewSeverity::Low,
         "high" => ReviewSeverity::High,
@@ -171,7 +176,7 @@ fn reviewers(phase: &Phase, order: &ExecutionPlan) -> Result<Vec<Lane>, Diagnost
     let lanes: Vec<Lane> = called
         .map(|reviewer| {
             let says = reviewer.instructions.clone().map(|words| ("says".to_string(), words));
-            Lane { values: says.into_iter().collect(), ..one(&reviewer.name) }
+            Lane { values: says.into_iter().collect(), ..new_lane(&reviewer.name) }
         })
         .collect();
     if lanes.is_empty() {
@@ -183,7 +188,7 @@ fn reviewers(phase: &Phase, order: &ExecutionPlan) -> Result<Vec<Lane>, Diagnost
 
 /// Returns the requested research topics that are not done or must be done again, in the order of the
 /// folders.
-pub(super) fn topics(library: &Library<'_>, rerun: &BTreeSet<String>) -> Result<Vec<Lane>, Diagnostics> {
+pub(super) fn topic_lanes(library: &Library<'_>, rerun: &BTreeSet<String>) -> Result<Vec<Lane>, Diagnostics> {
     let Ok(dir) = SourceId::new(SourceRoot::Session, RESEARCH) else { return Ok(Vec::new()) };
     let limits = ListingLimits { depth: 2, entries: 10_000, ignored: true };
     let listing = library.sources.list(&dir, limits).map_err(|error| {
@@ -200,7 +205,7 @@ pub(super) fn topics(library: &Library<'_>, rerun: &BTreeSet<String>) -> Result<
             let values = [("type", kind), ("topic", topic)];
             let values: BTreeMap<String, String> =
                 values.into_iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-            lanes.push(Lane { values, ..one(&folder.path) });
+            lanes.push(Lane { values, ..new_lane(&folder.path) });
         }
     }
     Ok(lanes)

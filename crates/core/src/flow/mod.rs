@@ -6,19 +6,19 @@
 //! the recorded events again results in the same state.
 
 mod changes;
-mod disjoint;
+mod dependencies;
 mod documents;
 mod evidence;
 mod findings;
+mod flow_file;
 mod graph;
 mod judge;
 mod lanes;
-mod read;
 mod request;
 mod session;
 mod state;
 mod step;
-mod weaker;
+mod weakening;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -28,20 +28,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use changes::add_changes;
-pub use documents::{DocumentChanges, DocumentDigests, DocumentFilter, document_changes};
-pub use evidence::{Evidence, LaneObservation, evidence, needs_changelog, plan_errors};
-pub use findings::{FindingNumbering, ReviewFinding, findings, format_fixes, has_severe};
-pub use graph::graph;
+pub use documents::{DocumentChanges, DocumentDigests, DocumentFilter, diff_documents};
+pub use evidence::{Evidence, LaneObservation, collect_evidence, find_plan_errors, needs_changelog};
+pub use findings::{FindingNumbering, ReviewFinding, format_fixes, has_severe, parse_findings};
+pub use flow_file::{EvidenceNeed, find_flow, parse_need, read_flow};
+pub use graph::draw_graph;
 pub use judge::has_submitted;
-pub use lanes::{PreparedPhase, prepare};
-pub use read::{EvidenceNeed, find_flow, need, read_flow};
-pub use request::{aside, existing_outputs, request, writable_globs};
-pub use session::{CONTEXT, SessionLabels, collect, session_context, session_state};
+pub use lanes::{PreparedPhase, prepare_phase};
+pub use request::{archive_folder, build_request, find_outputs, writable_globs};
+pub use session::{CONTEXT, SessionLabels, build_session_state, collect_reviews, render_session_context};
 pub use state::{
     DriverPresence, FinishedPhase, FlowAction, FlowDecision, FlowEvent, FlowSettings, FlowState, FlowStatus,
     Lane, LaneGroup, LaneGroupState, LaneStage, LaneState, WaitReason,
 };
-pub use step::{fold, step};
+pub use step::{apply_event, fold_events};
 
 /// The contents of `flows/NAME.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -49,17 +49,17 @@ pub use step::{fold, step};
 #[schemars(title = "Flow")]
 pub struct Flow {
     pub description: String,
-    /// Where its documents are: `.callsheet/FOLDER/ID/`.
+    /// The folder of its documents: `.callsheet/FOLDER/ID/`.
     pub folder: FolderKind,
-    /// The file of that folder which holds what a person asks for, where phases read it there.
+    /// The file in that folder that holds the person's request, if phases read it there.
     #[serde(default)]
     pub request: Option<String>,
-    /// The file of that folder which holds what a person wants changed.
+    /// The file in that folder that holds the changes that a person wants.
     pub changes: String,
     /// Whether the folder is moved to `.callsheet/FOLDER/archive/` when the flow is done.
     #[serde(default)]
     pub archive: bool,
-    /// The first one comes first.
+    /// The phases; the flow begins with the first one.
     pub phase: Vec<Phase>,
 }
 
@@ -81,71 +81,71 @@ impl FolderKind {
     }
 }
 
-/// A phase: what is asked, and where its evidence leads. All paths are relative to the flow's folder.
+/// A phase: its request, and the targets of its evidence. All paths are relative to the flow's folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
     pub name: String,
     pub recipe: String,
-    /// What a reply must contain, or what is handed in.
+    /// The contract of the reply or of the submission.
     #[serde(default)]
     pub contract: Option<String>,
-    /// Who is asked unless somebody says otherwise.
+    /// The agent of the phase, unless the person chooses another one.
     #[serde(default)]
     pub agent: Option<String>,
-    /// The role that its agents are told to have where `ask` names none.
+    /// The role of its agents if `ask` names none.
     #[serde(default)]
     pub role: Option<String>,
     pub ask: PhaseRequest,
-    /// What is asked once there is something to go on from.
+    /// The request for a later round, once there are results to start from.
     #[serde(default)]
     pub again: Option<PhaseRetry>,
-    /// It is left out unless somebody wants it.
+    /// Whether the phase is skipped unless the person includes it.
     #[serde(default)]
     pub optional: bool,
-    /// Paths and globs of the files that travel as artifacts. They are read before anything is set aside, so that a
-    /// phase is given what it is about to replace.
+    /// Paths and globs of the files that are included as artifacts. They are read before any file is set aside, so that a
+    /// phase receives the files that it is about to replace.
     #[serde(default)]
     pub inputs: Vec<String>,
-    /// Paths and globs of the files that the phase writes; what names `{lane}` is written by that lane. Those of an
-    /// earlier round are set aside first, so that nothing counts because it happens to be there.
+    /// Paths and globs of the files that the phase writes; a path with `{lane}` is written by that lane. Files of an
+    /// earlier round are set aside first, so that no file counts because it already exists.
     #[serde(default)]
     pub outputs: Vec<String>,
-    /// The file that the answer itself becomes. It is set aside as outputs are.
+    /// The file that the answer itself becomes. It is set aside like the outputs.
     #[serde(default)]
     pub report: Option<String>,
-    /// Paths and globs of other documents that the phase may change. A document that some phase writes or owns is
-    /// changed by no other.
+    /// Paths and globs of other documents that the phase may change. A document that some phase writes or owns must not
+    /// be changed by any other phase.
     #[serde(default)]
     pub owns: Vec<String>,
-    /// The findings that it answers once they are there.
+    /// The findings that the phase answers once they exist.
     #[serde(default)]
     pub findings: Option<FindingFiles>,
-    /// How reviews of several lanes become one, by the time that another phase is entered.
+    /// The merging of the reviews of several lanes into one, done before another phase is entered.
     #[serde(default)]
     pub collect: Option<ReviewCollection>,
-    /// What may be written.
+    /// The files that the phase may write.
     #[serde(default)]
     pub writes: WriteAccess,
-    /// The reviewers that there are, where the phase has one lane for each.
+    /// The available reviewers, if the phase has one lane for each.
     #[serde(default)]
     pub reviewer: Vec<ReviewerSpec>,
-    /// How many times it is entered before a person is asked.
+    /// The number of times that the phase is entered before a person is asked.
     #[serde(default)]
     pub limit: Option<u32>,
-    /// Where it goes on when a person accepts the work as it is [default: where the first transition leads].
+    /// The target if a person accepts the work as it is [default: the target of the first transition].
     #[serde(default)]
     pub approve: Option<String>,
-    /// Where it goes on when a person wants something changed [default: the phase itself].
+    /// The target if a person wants changes [default: the phase itself].
     #[serde(default)]
     pub changes: Option<String>,
-    /// From the best to the worst. A lane takes the first that it has all evidence for, the phase goes where its worst
-    /// lane leads, and a lane that takes none needs a person.
+    /// The transitions, from best to worst. A lane takes the first one that it has all evidence for, the phase takes the
+    /// transition of its worst lane, and a lane that takes none needs a person.
     pub on: Vec<PhaseTransition>,
 }
 
-/// What fills the request: one of `phase`, `role` and `command`. In texts `{request}` stands for the person's words,
-/// `{lane}` for the lane, `{findings}` for the findings that are answered, and a topic has `{type}` and `{topic}`.
+/// The contents of the request: one of `phase`, `role` and `command`. In texts, `{request}` is replaced by the person's
+/// words, `{lane}` by the lane, `{findings}` by the findings that are answered; a topic has `{type}` and `{topic}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PhaseRequest {
@@ -157,10 +157,10 @@ pub struct PhaseRequest {
     pub command: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// Values of the request. One that names `{lane}` is left out where one lane stands for all.
+    /// Values of the request. A value with `{lane}` is omitted if one lane represents all.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
-    /// One lane for each of these.
+    /// The source of the lanes: one lane for each entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub each: Option<LaneSource>,
 }
@@ -168,21 +168,21 @@ pub struct PhaseRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PhaseRetry {
-    /// The file that has to be there when the phase is entered.
+    /// The file that must exist when the phase is entered.
     pub file: String,
     pub ask: PhaseRequest,
-    /// Instead of those of the phase.
+    /// The inputs, in place of the inputs of the phase.
     #[serde(default)]
     pub inputs: Option<Vec<String>>,
 }
 
-/// Findings of a review. callsheet gives each an id in `file`, and writes what was reported on each to `fixes`.
+/// Findings of a review. callsheet gives each an id in `file`, and writes the report on each to `fixes`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FindingFiles {
-    /// The file that they stand in.
+    /// The file that holds the findings.
     pub file: String,
-    /// The file, in YAML, that says of each what was reported, and what changed.
+    /// The YAML file that holds the report on each finding and the changes.
     pub fixes: String,
 }
 
@@ -193,20 +193,20 @@ pub enum LaneSource {
     Tasks,
     /// The sub-plans of the execution plan, group by group.
     Plans,
-    /// The reviewers that the execution plan's review strategy calls for, at once.
+    /// The reviewers that the execution plan's review strategy requires, all at once.
     Reviewers,
-    /// The research that was asked for and is not done, at once.
+    /// The requested research that is not done, all at once.
     Topics,
 }
 
-/// What a phase may write besides the flow's folder.
+/// The files that a phase may write besides the flow's folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WriteAccess {
-    /// Nothing.
+    /// No other files.
     #[default]
     Folder,
-    /// The project: where a lane owns files, those.
+    /// The files of the project; if a lane owns files, only those.
     Project,
 }
 
@@ -214,7 +214,7 @@ pub enum WriteAccess {
 #[serde(deny_unknown_fields)]
 pub struct ReviewerSpec {
     pub name: String,
-    /// The severities of a review strategy that call for it.
+    /// The severities of a review strategy that require this reviewer.
     pub severity: Vec<ReviewSeverity>,
     #[serde(default)]
     pub instructions: Option<String>,
@@ -234,18 +234,18 @@ pub enum ReviewSeverity {
 pub struct ReviewCollection {
     /// The review of a lane.
     pub from: String,
-    /// The file that holds all of them.
+    /// The file that holds all reviews.
     pub all: String,
-    /// The file that holds those that failed.
+    /// The file that holds the failed reviews.
     pub failed: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PhaseTransition {
-    /// All of this evidence.
+    /// The required evidence; all of it.
     pub needs: Vec<String>,
-    /// A phase; `person` who decides, `done`, or `back` to the phase that led here.
+    /// The target: a phase; `person`, who decides; `done`; or `back`, the phase that led here.
     pub to: String,
 }
 
@@ -285,7 +285,7 @@ impl Flow {
 
 impl Phase {
     /// Returns the request: the one for a retry if `again` is set and the phase has one, else the first one.
-    pub fn asked(&self, again: bool) -> &PhaseRequest {
+    pub fn phase_request(&self, again: bool) -> &PhaseRequest {
         match &self.again {
             Some(instead) if again => &instead.ask,
             _ => &self.ask,
@@ -314,13 +314,13 @@ impl Phase {
     }
 
     /// Returns the target if a person accepts the work as it is.
-    pub fn approved(&self) -> TransitionTarget<'_> {
+    pub fn approval_target(&self) -> TransitionTarget<'_> {
         let first = self.on.first().map_or("person", |first| first.to.as_str());
         TransitionTarget::new(self.approve.as_deref().unwrap_or(first))
     }
 
     /// Returns the phase that follows if a person wants changes.
-    pub fn changed(&self) -> &str {
+    pub fn changes_phase(&self) -> &str {
         self.changes.as_deref().unwrap_or(&self.name)
     }
 

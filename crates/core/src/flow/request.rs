@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::changes::changes_for;
 use super::{Flow, FlowState, Lane, Phase, PhaseRequest, WriteAccess};
 use crate::diag::{Code, Diagnostic, Diagnostics};
-use crate::library::lookup::{Library, read};
+use crate::library::lookup::{Library, read_source};
 use crate::library::recipe::DocumentKind;
 use crate::request::values::SlotValues;
 use crate::request::{Request, RequestDocument};
@@ -20,20 +20,20 @@ use crate::text::glob::Glob;
 const REFUSED: &str = "REFUSED.md";
 
 /// Returns the folder, inside the flow's folder, for the files that an entry sets aside.
-pub fn aside(entry: u32) -> String {
+pub fn archive_folder(entry: u32) -> String {
     format!("earlier/{entry:03}")
 }
 
 /// Builds the request of a lane, without the agent, the session and the layout. The flow's folder is the
 /// session root of the sources.
-pub fn request(
+pub fn build_request(
     flow: &Flow,
     phase: &Phase,
     state: &FlowState,
     lane: &Lane,
     library: &Library<'_>,
 ) -> Result<Request, Diagnostics> {
-    let ask = phase.asked(state.again);
+    let ask = phase.phase_request(state.again);
     let fill = |text: &String| PhaseRequest::fill(text, &state.request, lane);
     let mut values = SlotValues::default();
     for (name, value) in &ask.values {
@@ -47,7 +47,7 @@ pub fn request(
         // The agent needs the refused files to correct them.
         inputs.extend(phase.stale_lane_files(lane));
     }
-    let mut documents = artifacts(&inputs, state.entry, library)?;
+    let mut documents = read_artifacts(&inputs, state.entry, library)?;
     for document in documents.iter_mut().filter(|document| document.name.as_deref() == Some(&*flow.changes)) {
         let words = document.content.as_deref().unwrap_or_default();
         document.content = Some(changes_for(flow, words, &phase.name).into());
@@ -58,7 +58,7 @@ pub fn request(
     if !refused.is_empty() {
         let reasons: String =
             refused.iter().map(|reason| format!("- {}\n", reason.replace('\n', "\n  "))).collect();
-        documents.push(artifact(REFUSED.to_string(), reasons.into()));
+        documents.push(new_artifact(REFUSED.to_string(), reasons.into()));
     }
     Ok(Request {
         recipe: Some(phase.recipe.clone()),
@@ -75,12 +75,12 @@ pub fn request(
 /// Reads the files of the flow's folder that `inputs` name, in that order. Files that this entry set aside
 /// are read from there, so a lane receives the files that it is about to replace, no matter how often it is
 /// started.
-fn artifacts(
+fn read_artifacts(
     inputs: &[String],
     entry: u32,
     library: &Library<'_>,
 ) -> Result<Vec<RequestDocument>, Diagnostics> {
-    let before = aside(entry) + "/";
+    let before = archive_folder(entry) + "/";
     let mut documents: Vec<RequestDocument> = Vec::new();
     let mut seen = BTreeSet::new();
     for input in inputs {
@@ -90,15 +90,15 @@ fn artifacts(
             if seen.contains(&path) {
                 continue;
             }
-            let Some(text) = first_text(library, &path, &before)? else { continue };
+            let Some(text) = read_first(library, &path, &before)? else { continue };
             seen.insert(path.clone());
-            documents.push(artifact(path, text));
+            documents.push(new_artifact(path, text));
         }
     }
     Ok(documents)
 }
 
-fn artifact(name: String, content: SharedText) -> RequestDocument {
+fn new_artifact(name: String, content: SharedText) -> RequestDocument {
     RequestDocument {
         kind: DocumentKind::Artifact,
         name: Some(name),
@@ -107,10 +107,10 @@ fn artifact(name: String, content: SharedText) -> RequestDocument {
     }
 }
 
-fn first_text(library: &Library<'_>, path: &str, before: &str) -> Result<Option<SharedText>, Diagnostics> {
+fn read_first(library: &Library<'_>, path: &str, before: &str) -> Result<Option<SharedText>, Diagnostics> {
     for place in [format!("{before}{path}"), path.to_string()] {
         let Ok(id) = SourceId::new(SourceRoot::Session, &place) else { continue };
-        if let Some(text) = read(library.sources, &id)? {
+        if let Some(text) = read_source(library.sources, &id)? {
             return Ok(Some(text));
         }
     }
@@ -141,17 +141,13 @@ pub(super) fn find_matching(
 }
 
 /// Returns the files among the lane's outputs that exist now.
-pub fn existing_outputs(
-    phase: &Phase,
-    lane: &Lane,
-    library: &Library<'_>,
-) -> Result<Vec<String>, Diagnostics> {
+pub fn find_outputs(phase: &Phase, lane: &Lane, library: &Library<'_>) -> Result<Vec<String>, Diagnostics> {
     let mut files = BTreeSet::new();
     for output in phase.outputs.iter().chain(&phase.report) {
         for id in lane.covers() {
             for path in find_matching(library, "", &output.replace("{lane}", id))? {
                 let Ok(place) = SourceId::new(SourceRoot::Session, &path) else { continue };
-                if read(library.sources, &place)?.is_some() {
+                if read_source(library.sources, &place)?.is_some() {
                     files.insert(path);
                 }
             }

@@ -13,7 +13,7 @@ use super::request::find_matching;
 use super::{FinishedPhase, Flow, FlowState, FlowStatus, LaneSource, LaneStage, LaneState};
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::layout::Layout;
-use crate::library::lookup::{CONTROLLED, Library, read};
+use crate::library::lookup::{CONTROLLED, Library, read_source};
 use crate::library::template::{TemplateNode, TemplateNotation};
 use crate::source::builtin::Builtin;
 use crate::source::{SourceId, SourceRoot};
@@ -38,15 +38,15 @@ pub struct SessionLabels<'s> {
 
 /// Renders `context.md` for the session in `feature_dir`. It always uses the shipped template, even if the
 /// project has its own.
-pub fn session_context(feature_dir: &str) -> Result<String, Diagnostics> {
+pub fn render_session_context(feature_dir: &str) -> Result<String, Diagnostics> {
     let template =
-        Library::new(&Builtin).template(CONTROLLED, TemplateNotation::Brackets, &Layout::default())?;
+        Library::new(&Builtin).load_template(CONTROLLED, TemplateNotation::Brackets, &Layout::default())?;
     let missing = || Diagnostic::error(Code::TemplateNotFound, format!("there is no `{CONTROLLED}`"));
     let template = template.ok_or_else(missing)?;
     let mut text = String::new();
     for node in &template.nodes {
         match node {
-            TemplateNode::Text(span) => text.push_str(span.of(&template.text)),
+            TemplateNode::Text(span) => text.push_str(span.slice(&template.text)),
             TemplateNode::Slot(_) => text.push_str(feature_dir),
             TemplateNode::Fragment(_) | TemplateNode::Include(_) => {}
         }
@@ -57,8 +57,8 @@ pub fn session_context(feature_dir: &str) -> Result<String, Diagnostics> {
 
 /// Builds the contents of `state.json` from the state. The file is never read back, except for the number of
 /// the round.
-pub fn session_state(flow: &Flow, state: &FlowState, session: &SessionLabels<'_>) -> Value {
-    let lanes = |each: LaneSource| lanes(flow, state, each);
+pub fn build_session_state(flow: &Flow, state: &FlowState, session: &SessionLabels<'_>) -> Value {
+    let lanes = |each: LaneSource| lane_progress(flow, state, each);
     let plans = lanes(LaneSource::Plans);
     let reviewers = lanes(LaneSource::Reviewers);
     let phase = match &state.at {
@@ -75,7 +75,7 @@ pub fn session_state(flow: &Flow, state: &FlowState, session: &SessionLabels<'_>
         "last_event": session.last_event,
         "subplan_count": plans.count,
         "completed_subplans": plans.done,
-        "review_iteration": review_iteration(flow, state),
+        "review_iteration": count_review_iterations(flow, state),
         "implementation_group_total": plans.groups.len(),
         "implementation_group_index": plans.group,
         "implementation_group_mode": if plans.parallel { "parallel" } else { "serial" },
@@ -91,8 +91,8 @@ pub fn session_state(flow: &Flow, state: &FlowState, session: &SessionLabels<'_>
         shown.insert("waiting_for".to_string(), json!(state.wait_reasons()));
     }
     if let Value::Object(shown) = &mut shown {
-        shown.insert("research_tasks".to_string(), topics(&lanes(LaneSource::Topics), "code-"));
-        shown.insert("web_research_tasks".to_string(), topics(&lanes(LaneSource::Topics), "web-"));
+        shown.insert("research_tasks".to_string(), topic_states(&lanes(LaneSource::Topics), "code-"));
+        shown.insert("web_research_tasks".to_string(), topic_states(&lanes(LaneSource::Topics), "web-"));
         let is_last = flow.phase.last().is_some_and(|last| last.name == state.phase);
         let awaiting = is_last && matches!(state.at, FlowStatus::Entering | FlowStatus::Running);
         shown.insert("awaiting_summary".to_string(), awaiting.into());
@@ -101,9 +101,9 @@ pub fn session_state(flow: &Flow, state: &FlowState, session: &SessionLabels<'_>
 }
 
 /// Returns the number of reviews that led to another round.
-fn review_iteration(flow: &Flow, state: &FlowState) -> u32 {
+fn count_review_iterations(flow: &Flow, state: &FlowState) -> u32 {
     let reviews = flow.phase.iter().find(|phase| phase.ask.each == Some(LaneSource::Reviewers));
-    let rounds = reviews.map(|phase| state.round_of(&phase.name)).unwrap_or_default();
+    let rounds = reviews.map(|phase| state.phase_round(&phase.name)).unwrap_or_default();
     let in_review = reviews.is_some_and(|phase| phase.name == state.phase);
     if in_review { rounds.saturating_sub(1) } else { rounds }
 }
@@ -122,7 +122,7 @@ struct LaneProgress {
     parallel: bool,
 }
 
-fn lanes(flow: &Flow, state: &FlowState, each: LaneSource) -> LaneProgress {
+fn lane_progress(flow: &Flow, state: &FlowState, each: LaneSource) -> LaneProgress {
     let Some(phase) = flow.phase.iter().find(|phase| phase.ask.each == Some(each)) else {
         return LaneProgress::default();
     };
@@ -157,7 +157,7 @@ fn lanes(flow: &Flow, state: &FlowState, each: LaneSource) -> LaneProgress {
     }
 }
 
-fn topics(lanes: &LaneProgress, kind: &str) -> Value {
+fn topic_states(lanes: &LaneProgress, kind: &str) -> Value {
     let named = |ids: &[String], word: &str| -> Map<String, Value> {
         let topics = ids.iter().filter_map(|id| id.strip_prefix(kind));
         topics.map(|topic| (topic.to_string(), word.into())).collect()
@@ -172,7 +172,7 @@ const PASS: &str = "verdict: pass";
 /// Collects the existing reviews into files: all reviews below the verdict of the worst, and the failed ones.
 /// The files are written whenever a phase is entered, before anything is set aside; writing them again
 /// changes nothing.
-pub fn collect(
+pub fn collect_reviews(
     flow: &Flow,
     state: &FlowState,
     library: &Library<'_>,
@@ -183,15 +183,16 @@ pub fn collect(
     {
         // The round that is about to begin has no reviews yet, unless it continues an earlier entry.
         let begins = phase.name == state.phase && state.at == FlowStatus::Entering && state.refusals == 0;
-        let round = state.round_of(&phase.name).saturating_sub(u32::from(begins && state.kept.is_empty()));
+        let round = state.phase_round(&phase.name).saturating_sub(u32::from(begins && state.kept.is_empty()));
         let mut numbering = FindingNumbering::new(round);
         let mut reviews = Vec::new();
-        for (reviewer, path) in reviewers(library, &collect.from)? {
-            reviews.extend(text(library, &path)?.map(|text| ReviewerReport::new(reviewer, &text)));
+        for (reviewer, path) in find_reviewers(library, &collect.from)? {
+            reviews
+                .extend(read_session_text(library, &path)?.map(|text| ReviewerReport::new(reviewer, &text)));
         }
         let several = !reviews.is_empty();
         if !several {
-            let only = text(library, &collect.all)?;
+            let only = read_session_text(library, &collect.all)?;
             reviews.extend(only.map(|text| ReviewerReport::new(String::new(), &text)));
         }
         for review in &mut reviews {
@@ -237,7 +238,7 @@ impl ReviewerReport {
 }
 
 /// Finds the reviewers whose files `pattern` names with `{lane}`, in the order of their names.
-fn reviewers(library: &Library<'_>, pattern: &str) -> Result<BTreeMap<String, String>, Diagnostics> {
+fn find_reviewers(library: &Library<'_>, pattern: &str) -> Result<BTreeMap<String, String>, Diagnostics> {
     let mut found = BTreeMap::new();
     let Some((before, after)) = pattern.split_once("{lane}") else { return Ok(found) };
     for path in find_matching(library, "", &pattern.replace("{lane}", "*"))? {
@@ -249,7 +250,7 @@ fn reviewers(library: &Library<'_>, pattern: &str) -> Result<BTreeMap<String, St
     Ok(found)
 }
 
-fn text(library: &Library<'_>, path: &str) -> Result<Option<SharedText>, Diagnostics> {
+fn read_session_text(library: &Library<'_>, path: &str) -> Result<Option<SharedText>, Diagnostics> {
     let Ok(id) = SourceId::new(SourceRoot::Session, path) else { return Ok(None) };
-    Ok(read(library.sources, &id)?)
+    Ok(read_source(library.sources, &id)?)
 }

@@ -477,11 +477,11 @@ pub enum FlowAction {
 impl FlowState {
     /// Returns the number of entries of the current phase since the start.
     pub fn round(&self) -> u32 {
-        self.round_of(&self.phase)
+        self.phase_round(&self.phase)
     }
 
     /// Returns the number of entries of a phase since the start.
-    pub fn round_of(&self, phase: &str) -> u32 {
+    pub fn phase_round(&self, phase: &str) -> u32 {
         self.times.get(phase).copied().unwrap_or_default()
     }
 
@@ -496,13 +496,13 @@ impl FlowState {
     }
 
     /// Checks whether the lanes of the current group have worktrees.
-    pub fn worktrees(&self) -> bool {
+    pub fn has_worktrees(&self) -> bool {
         self.groups.get(self.group).is_some_and(|group| group.worktrees)
     }
 
     /// Summarizes the lanes of this phase, for the time after it is left.
-    pub(super) fn finished_phase(&self, flow: &Flow) -> Option<FinishedPhase> {
-        flow.phase(&self.phase)?.asked(self.again).each?;
+    pub(super) fn summarize_phase(&self, flow: &Flow) -> Option<FinishedPhase> {
+        flow.phase(&self.phase)?.phase_request(self.again).each?;
         let done = self.lanes.iter().filter(|state| matches!(state.stage, LaneStage::Done { .. }));
         Some(FinishedPhase {
             lanes: self.lanes.len(),
@@ -529,12 +529,12 @@ impl FlowState {
             FlowStatus::Waiting { why } => why.as_slice(),
             _ => &[],
         };
-        let strayed = self.why_strayed().filter(|_| asked.is_empty());
+        let strayed = self.stray_reason().filter(|_| asked.is_empty());
         failed.into_iter().chain(strayed).chain(asked.iter().cloned()).collect()
     }
 
     /// Returns the wait reason for changed documents that the phase may not change.
-    pub(super) fn why_strayed(&self) -> Option<WaitReason> {
+    pub(super) fn stray_reason(&self) -> Option<WaitReason> {
         let paths: Vec<String> = self.strayed.keys().cloned().collect();
         (!paths.is_empty()).then_some(WaitReason::Documents { paths, cut: self.cut })
     }
@@ -545,7 +545,7 @@ impl FlowState {
     }
 
     /// Returns the running lanes, each with its run.
-    pub fn running(&self) -> impl Iterator<Item = (&Lane, Option<&str>)> {
+    pub fn running_lanes(&self) -> impl Iterator<Item = (&Lane, Option<&str>)> {
         self.running.iter().filter_map(|at| self.lanes.get(*at)).map(|state| match &state.stage {
             LaneStage::Running { run } => (&state.lane, run.as_deref()),
             _ => (&state.lane, None),

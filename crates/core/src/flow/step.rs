@@ -10,10 +10,10 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::mem;
 
-use super::disjoint::{LaneDependencies, waits};
+use super::dependencies::{LaneDependencies, find_dependencies};
 use super::documents;
 use super::evidence::Evidence;
-use super::judge::{is_submitted, judge, target};
+use super::judge::{is_submittable, judge_lane, transition_target};
 use super::{
     Flow, FlowAction, FlowDecision, FlowEvent, FlowState, FlowStatus, LaneGroup, LaneGroupState, LaneStage,
     LaneState, Phase,
@@ -25,17 +25,17 @@ use crate::library::preferences::Preference;
 const MOST_REFUSALS: u32 = 2;
 
 /// Applies one event. If the only action is `Ignore`, the state is unchanged.
-pub fn step(flow: &Flow, state: FlowState, event: &FlowEvent) -> (FlowState, Vec<FlowAction>) {
+pub fn apply_event(flow: &Flow, state: FlowState, event: &FlowEvent) -> (FlowState, Vec<FlowAction>) {
     let mut machine = FlowMachine { flow, state, actions: Vec::new() };
-    if let Err(why) = machine.take(event) {
+    if let Err(why) = machine.handle_event(event) {
         machine.actions = alloc::vec![FlowAction::Ignore { why }];
     }
     (machine.state, machine.actions)
 }
 
 /// Returns the state after all these events.
-pub fn fold<'e>(flow: &Flow, events: impl IntoIterator<Item = &'e FlowEvent>) -> FlowState {
-    events.into_iter().fold(FlowState::default(), |state, event| step(flow, state, event).0)
+pub fn fold_events<'e>(flow: &Flow, events: impl IntoIterator<Item = &'e FlowEvent>) -> FlowState {
+    events.into_iter().fold(FlowState::default(), |state, event| apply_event(flow, state, event).0)
 }
 
 /// Result of applying an event: an error says why it is ignored.
@@ -48,7 +48,7 @@ struct FlowMachine<'f> {
 }
 
 impl<'f> FlowMachine<'f> {
-    fn take(&mut self, event: &FlowEvent) -> EventResult {
+    fn handle_event(&mut self, event: &FlowEvent) -> EventResult {
         match (&self.state.at, event) {
             (FlowStatus::New, FlowEvent::Started { .. }) => {}
             (FlowStatus::New, _) => return Err("the flow has not started".into()),
@@ -66,24 +66,24 @@ impl<'f> FlowMachine<'f> {
                 self.state.request.clone_from(request);
                 self.state.max_cost = settings.max_cost;
                 self.state.settings = settings.clone();
-                self.go(TransitionTarget::Phase(&first.name));
+                self.go_to(TransitionTarget::Phase(&first.name));
                 Ok(())
             }
             FlowEvent::Entered { entry, groups, again, .. } => self.handle_entered(*entry, groups, *again),
             FlowEvent::Refused { entry, why } => {
                 self.ensure_entering(*entry)?;
-                self.wait(alloc::vec![WaitReason::Refused { says: why.clone() }]);
+                self.wait_for_person(alloc::vec![WaitReason::Refused { says: why.clone() }]);
                 Ok(())
             }
             FlowEvent::LaneStarted { entry, lane, run } => {
-                let (_, at) = self.running(*entry, lane, None)?;
+                let (_, at) = self.find_running(*entry, lane, None)?;
                 self.state.lanes[at].stage = LaneStage::Running { run: Some(run.clone()) };
                 Ok(())
             }
             FlowEvent::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed } => {
-                let (place, at) = self.running(*entry, lane, Some(run))?;
-                let phase = self.phase()?;
-                let judged = judge(phase, &self.state.lanes[at].lane, evidence, self.worktrees());
+                let (place, at) = self.find_running(*entry, lane, Some(run))?;
+                let phase = self.current_phase()?;
+                let judged = judge_lane(phase, &self.state.lanes[at].lane, evidence, self.has_worktrees());
                 if !refused.is_empty() {
                     self.state.unheard.insert(lane.clone(), refused.clone());
                 }
@@ -106,7 +106,7 @@ impl<'f> FlowMachine<'f> {
             FlowEvent::Cleared { entry, lanes } => self.handle_cleared(*entry, lanes),
             FlowEvent::Merged { entry, lane, conflicts } => self.handle_merged(*entry, lane, conflicts),
             FlowEvent::Documents { changed, meanwhile } => {
-                documents::take(self.flow, &mut self.state, changed, *meanwhile);
+                documents::apply_changes(self.flow, &mut self.state, changed, *meanwhile);
                 Ok(())
             }
             FlowEvent::Failed { entry, why } => {
@@ -121,7 +121,7 @@ impl<'f> FlowMachine<'f> {
                 });
                 Ok(())
             }
-            FlowEvent::Decided { decision } => self.decided(decision),
+            FlowEvent::Decided { decision } => self.handle_decided(decision),
             FlowEvent::Stopped => {
                 self.state.stopped = true;
                 self.actions.push(FlowAction::Stop);
@@ -131,7 +131,7 @@ impl<'f> FlowMachine<'f> {
         }
     }
 
-    fn phase(&self) -> Result<&'f Phase, String> {
+    fn current_phase(&self) -> Result<&'f Phase, String> {
         let name = &self.state.phase;
         self.flow.phase(name).ok_or_else(|| format!("the flow has no phase `{name}` any more"))
     }
@@ -152,7 +152,7 @@ impl<'f> FlowMachine<'f> {
     }
 
     /// Returns the running lane with this id and run: its index among the running lanes, and among all lanes.
-    fn running(&self, entry: u32, lane: &str, run: Option<&str>) -> Result<(usize, usize), String> {
+    fn find_running(&self, entry: u32, lane: &str, run: Option<&str>) -> Result<(usize, usize), String> {
         self.ensure_current(entry)?;
         let is_it = |at: &usize| {
             let state = &self.state.lanes[*at];
@@ -168,7 +168,7 @@ impl<'f> FlowMachine<'f> {
 
     fn handle_entered(&mut self, entry: u32, groups: &[LaneGroup], again: bool) -> EventResult {
         self.ensure_entering(entry)?;
-        let phase = self.phase()?;
+        let phase = self.current_phase()?;
         let mut seen = BTreeSet::new();
         if let Some(twice) = groups.iter().flat_map(|group| &group.lanes).find(|lane| !seen.insert(&lane.id))
         {
@@ -176,14 +176,14 @@ impl<'f> FlowMachine<'f> {
         }
         if seen.is_empty() {
             let says = alloc::vec!["there is nothing to do".to_string()];
-            self.wait(alloc::vec![WaitReason::Refused { says }]);
+            self.wait_for_person(alloc::vec![WaitReason::Refused { says }]);
             return Ok(());
         }
         let kept = mem::take(&mut self.state.kept);
         self.state.again = again;
         for group in groups.iter().filter(|group| !group.lanes.is_empty()) {
             let start = self.state.lanes.len();
-            let waits = if group.parallel { waits(&group.lanes) } else { Vec::new() };
+            let waits = if group.parallel { find_dependencies(&group.lanes) } else { Vec::new() };
             let mut waits = waits.into_iter();
             for lane in &group.lanes {
                 let stage = kept.get(&lane.id).map_or(LaneStage::Todo, |on| LaneStage::Done { on: *on });
@@ -205,7 +205,7 @@ impl<'f> FlowMachine<'f> {
 
     fn handle_merged(&mut self, entry: u32, lane: &str, conflicts: &[String]) -> EventResult {
         self.ensure_current(entry)?;
-        let phase = self.phase()?;
+        let phase = self.current_phase()?;
         let state = self.state.lanes.get_mut(self.state.unsettled);
         let waits = state.filter(|state| self.state.merging && state.lane.id == lane);
         let Some(LaneState { stage, .. }) = waits else {
@@ -230,7 +230,7 @@ impl<'f> FlowMachine<'f> {
     fn apply_refusal(&self, lane: &str, judged: LaneStage) -> LaneStage {
         let is_other = |judged: &LaneStage| match judged {
             LaneStage::Failed { why: WaitReason::Evidence { lacks, .. } } => {
-                !lacks.iter().all(|need| is_submitted(need))
+                !lacks.iter().all(|need| is_submittable(need))
             }
             _ => false,
         };
@@ -245,15 +245,15 @@ impl<'f> FlowMachine<'f> {
     /// Judges lanes again with the evidence that a person approved. A lane that lacks nothing else continues.
     fn handle_cleared(&mut self, entry: u32, lanes: &BTreeMap<String, Evidence>) -> EventResult {
         self.ensure_current(entry)?;
-        let phase = self.phase()?;
-        let (start, end, worktrees) = self.group();
+        let phase = self.current_phase()?;
+        let (start, end, worktrees) = self.current_group();
         let is_waiting = matches!(self.state.at, FlowStatus::Waiting { .. });
         let mut is_any = false;
         for at in start..end {
             let LaneState { lane, stage, .. } = &self.state.lanes[at];
             let waits = is_waiting && matches!(stage, LaneStage::Failed { why: WaitReason::Evidence { .. } });
             if let Some(evidence) = lanes.get(&lane.id).filter(|_| waits) {
-                let stage = self.apply_refusal(&lane.id, judge(phase, lane, evidence, worktrees));
+                let stage = self.apply_refusal(&lane.id, judge_lane(phase, lane, evidence, worktrees));
                 self.state.lanes[at].stage = stage;
                 is_any = true;
             }
@@ -269,7 +269,7 @@ impl<'f> FlowMachine<'f> {
 
     /// Applies a person's decision, which is possible at any time. Rejecting ends the flow, changes lead to
     /// the phase that makes them, and approving resumes the flow if it did not wait for a decision.
-    fn decided(&mut self, decision: &FlowDecision) -> EventResult {
+    fn handle_decided(&mut self, decision: &FlowDecision) -> EventResult {
         if *decision == FlowDecision::Reject {
             self.clear_wait();
             self.state.running.clear();
@@ -278,7 +278,7 @@ impl<'f> FlowMachine<'f> {
             self.actions.push(FlowAction::Finish { done: false });
             return Ok(());
         }
-        let phase = self.phase()?;
+        let phase = self.current_phase()?;
         self.clear_wait();
         let why = match &self.state.at {
             FlowStatus::Waiting { why } => why.clone(),
@@ -289,17 +289,17 @@ impl<'f> FlowMachine<'f> {
             FlowDecision::Changes(changes) => {
                 let questions = self.state.questions();
                 // The answer goes to the phase that asked.
-                let to = if questions.is_empty() { phase.changed() } else { phase.name.as_str() };
-                let changes = answered(&questions, changes);
+                let to = if questions.is_empty() { phase.changes_phase() } else { phase.name.as_str() };
+                let changes = quote_questions(&questions, changes);
                 self.actions.push(FlowAction::Write { phase: to.to_string(), changes });
                 self.raise_cost(&why);
                 let is_same = to == phase.name;
-                let kept = if is_same { self.finished(phase) } else { BTreeMap::new() };
+                let kept = if is_same { self.finished_lanes(phase) } else { BTreeMap::new() };
                 let lanes = self.state.lanes.iter().map(|state| &state.lane.id).filter(|_| is_same);
                 let rerun = lanes.filter(|id| !kept.contains_key(*id)).cloned().collect();
                 self.state.rounds.clear();
-                self.go(TransitionTarget::Phase(to));
-                self.keep(kept);
+                self.go_to(TransitionTarget::Phase(to));
+                self.keep_lanes(kept);
                 self.state.rerun = rerun;
             }
             _ => self.approve(phase, &why),
@@ -320,12 +320,12 @@ impl<'f> FlowMachine<'f> {
         if why.iter().any(|why| matches!(why, WaitReason::Refused { .. })) {
             let (kept, rerun) = (mem::take(&mut self.state.kept), mem::take(&mut self.state.rerun));
             self.state.rounds.remove(&phase.name);
-            self.go(TransitionTarget::Phase(&phase.name));
-            self.keep(kept);
+            self.go_to(TransitionTarget::Phase(&phase.name));
+            self.keep_lanes(kept);
             self.state.rerun = rerun;
             return;
         }
-        let (start, end, worktrees) = self.group();
+        let (start, end, worktrees) = self.current_group();
         let mut accepted = false;
         for state in &mut self.state.lanes[start..end] {
             let LaneStage::Failed { why } = &state.stage else { continue };
@@ -345,7 +345,7 @@ impl<'f> FlowMachine<'f> {
             return;
         }
         self.state.rounds.clear();
-        self.go(phase.approved());
+        self.go_to(phase.approval_target());
     }
 
     /// Raises the cost limit: a person who lets the flow continue lets it spend the same amount again.
@@ -356,7 +356,7 @@ impl<'f> FlowMachine<'f> {
     }
 
     /// Returns the lanes that need not run again after other lanes stopped the phase.
-    fn finished(&self, phase: &Phase) -> BTreeMap<String, Option<usize>> {
+    fn finished_lanes(&self, phase: &Phase) -> BTreeMap<String, Option<usize>> {
         if self.state.lanes.is_empty() {
             return self.state.kept.clone();
         }
@@ -365,7 +365,9 @@ impl<'f> FlowMachine<'f> {
             return BTreeMap::new();
         }
         let done = self.state.lanes.iter().filter_map(|state| match state.stage {
-            LaneStage::Done { on } if on.is_none_or(|on| target(phase, on) != TransitionTarget::Person) => {
+            LaneStage::Done { on }
+                if on.is_none_or(|on| transition_target(phase, on) != TransitionTarget::Person) =>
+            {
                 Some((state.lane.id.clone(), on))
             }
             _ => None,
@@ -374,7 +376,7 @@ impl<'f> FlowMachine<'f> {
     }
 
     /// Keeps these lanes as done in the phase that is being entered.
-    fn keep(&mut self, kept: BTreeMap<String, Option<usize>>) {
+    fn keep_lanes(&mut self, kept: BTreeMap<String, Option<usize>>) {
         if let Some(FlowAction::Enter { keep, .. }) = self.actions.last_mut() {
             *keep = !kept.is_empty();
             self.state.kept = kept;
@@ -382,7 +384,7 @@ impl<'f> FlowMachine<'f> {
     }
 
     fn handle_resumed(&mut self) -> EventResult {
-        let phase = self.phase()?;
+        let phase = self.current_phase()?;
         self.state.stopped = false;
         self.state.failed.clear();
         match &self.state.at {
@@ -393,7 +395,7 @@ impl<'f> FlowMachine<'f> {
             }
             _ => {
                 for at in self.state.running.clone() {
-                    self.run(at);
+                    self.run_lane(at);
                 }
                 if self.state.merging {
                     self.ask_to_merge();
@@ -404,12 +406,12 @@ impl<'f> FlowMachine<'f> {
         Ok(())
     }
 
-    fn wait(&mut self, why: Vec<WaitReason>) {
+    fn wait_for_person(&mut self, why: Vec<WaitReason>) {
         self.actions.push(FlowAction::Ask { phase: self.state.phase.clone(), why: why.clone() });
         self.state.at = FlowStatus::Waiting { why };
     }
 
-    fn go(&mut self, target: TransitionTarget<'_>) {
+    fn go_to(&mut self, target: TransitionTarget<'_>) {
         let mut target = target;
         let came_from = self.state.came_from.clone();
         // An excluded optional phase leads to the next phase; no phase is skipped twice.
@@ -420,45 +422,45 @@ impl<'f> FlowMachine<'f> {
                     self.actions.push(FlowAction::Finish { done: true });
                     return;
                 }
-                TransitionTarget::Person => return self.wait(alloc::vec![WaitReason::Decision]),
+                TransitionTarget::Person => return self.wait_for_person(alloc::vec![WaitReason::Decision]),
                 TransitionTarget::Back => came_from.as_deref().unwrap_or_default(),
                 TransitionTarget::Phase(name) => name,
             };
             let Some(phase) = self.flow.phase(name) else { break };
             if phase.optional && !self.state.settings.with.contains(name) {
-                target = phase.approved();
+                target = phase.approval_target();
                 continue;
             }
-            return self.enter(phase);
+            return self.enter_phase(phase);
         }
         let says = alloc::vec!["the flow leads nowhere from here".to_string()];
-        self.wait(alloc::vec![WaitReason::Refused { says }]);
+        self.wait_for_person(alloc::vec![WaitReason::Refused { says }]);
     }
 
-    fn enter(&mut self, phase: &Phase) {
+    fn enter_phase(&mut self, phase: &Phase) {
         let state = &mut self.state;
         let round = state.rounds.get(&phase.name).copied().unwrap_or_default();
         if phase.limit.is_some_and(|limit| round >= limit) {
-            return self.wait(alloc::vec![WaitReason::Limit { phase: phase.name.clone() }]);
+            return self.wait_for_person(alloc::vec![WaitReason::Limit { phase: phase.name.clone() }]);
         }
         state.rounds.insert(phase.name.clone(), round + 1);
         *state.times.entry(phase.name.clone()).or_default() += 1;
-        self.begin(phase);
+        self.begin_entry(phase);
     }
 
     /// Enters the phase once more, so that lanes correct their submissions.
     fn submit_again(&mut self, phase: &Phase, refused: BTreeMap<String, Vec<String>>) {
-        let kept = self.finished(phase);
+        let kept = self.finished_lanes(phase);
         let refusals = self.state.refusals + 1;
-        self.begin(phase);
+        self.begin_entry(phase);
         self.state.rerun = refused.keys().cloned().collect();
         (self.state.refused, self.state.refusals) = (refused, refusals);
-        self.keep(kept);
+        self.keep_lanes(kept);
     }
 
-    fn begin(&mut self, phase: &Phase) {
+    fn begin_entry(&mut self, phase: &Phase) {
         let state = &mut self.state;
-        if let Some(left) = state.finished_phase(self.flow) {
+        if let Some(left) = state.summarize_phase(self.flow) {
             state.left.insert(state.phase.clone(), left);
         }
         let before = mem::replace(&mut state.phase, phase.name.clone());
@@ -490,8 +492,8 @@ impl<'f> FlowMachine<'f> {
         }
     }
 
-    fn run(&mut self, at: usize) {
-        let worktree = self.worktrees();
+    fn run_lane(&mut self, at: usize) {
+        let worktree = self.has_worktrees();
         let state = &mut self.state.lanes[at];
         state.stage = LaneStage::Running { run: None };
         let (entry, phase) = (self.state.entry, self.state.phase.clone());
@@ -499,7 +501,7 @@ impl<'f> FlowMachine<'f> {
     }
 
     /// Returns the range of the current group's lanes, and whether they have worktrees.
-    fn group(&self) -> (usize, usize, bool) {
+    fn current_group(&self) -> (usize, usize, bool) {
         let groups = &self.state.groups;
         let start = self.state.group.checked_sub(1).and_then(|before| groups.get(before));
         let group = groups.get(self.state.group);
@@ -507,8 +509,8 @@ impl<'f> FlowMachine<'f> {
         group.map_or((start, start, false), |group| (start, group.end, group.worktrees))
     }
 
-    fn worktrees(&self) -> bool {
-        self.group().2
+    fn has_worktrees(&self) -> bool {
+        self.current_group().2
     }
 
     fn is_over_cost(&self) -> bool {
@@ -518,7 +520,7 @@ impl<'f> FlowMachine<'f> {
     /// Merges and starts lanes and moves to the next group or phase, as far as possible now.
     fn settle(&mut self, phase: &Phase) {
         loop {
-            let (start, end, _) = self.group();
+            let (start, end, _) = self.current_group();
             self.merge_next(end);
             self.start_lanes(start, end);
             if !self.state.running.is_empty() || self.state.merging {
@@ -538,12 +540,12 @@ impl<'f> FlowMachine<'f> {
             if self.state.next < end && self.is_over_cost() {
                 why.push(WaitReason::Cost);
             }
-            why.extend(self.state.why_strayed());
-            if let Some(refused) = self.refused(&why) {
+            why.extend(self.state.stray_reason());
+            if let Some(refused) = self.find_refused(&why) {
                 return self.submit_again(phase, refused);
             }
             if !why.is_empty() {
-                return self.wait(why);
+                return self.wait_for_person(why);
             }
             let taken = lanes.iter().map(|state| match state.stage {
                 LaneStage::Done { on } => on,
@@ -552,14 +554,15 @@ impl<'f> FlowMachine<'f> {
             let worst = taken.max().flatten();
             let is_last = self.state.group + 1 >= self.state.groups.len();
             if is_last || worst.is_some_and(|on| on > 0) {
-                return self.go(worst.map_or_else(|| phase.approved(), |on| target(phase, on)));
+                return self
+                    .go_to(worst.map_or_else(|| phase.approval_target(), |on| transition_target(phase, on)));
             }
             self.state.group += 1;
         }
     }
 
     /// Returns the refused submissions if nothing else stops the phase and it was not refused too often.
-    fn refused(&self, why: &[WaitReason]) -> Option<BTreeMap<String, Vec<String>>> {
+    fn find_refused(&self, why: &[WaitReason]) -> Option<BTreeMap<String, Vec<String>>> {
         if why.is_empty() || self.state.refusals >= MOST_REFUSALS {
             return None;
         }
@@ -604,7 +607,7 @@ impl<'f> FlowMachine<'f> {
             }
             self.state.running.push(at);
             self.state.next += 1;
-            self.run(at);
+            self.run_lane(at);
         }
     }
 
@@ -619,7 +622,7 @@ impl<'f> FlowMachine<'f> {
 }
 
 /// Formats a person's words below the questions that they answer.
-fn answered(questions: &[&str], words: &str) -> String {
+fn quote_questions(questions: &[&str], words: &str) -> String {
     let lines = questions.iter().flat_map(|question| question.trim().lines().chain([""]));
     let quoted: Vec<String> = lines.map(|line| format!("> {line}").trim_end().to_string()).collect();
     match quoted.split_last() {

@@ -27,7 +27,7 @@ pub struct Clause {
 pub(crate) fn find_clauses(text: &str, body: TextRange) -> Vec<Clause> {
     let mut clauses: Vec<Clause> = Vec::new();
     // Most templates contain no `<` at all.
-    for open in memchr_iter(b'<', body.of(text).as_bytes()).map(|at| body.start + at) {
+    for open in memchr_iter(b'<', body.slice(text).as_bytes()).map(|at| body.start + at) {
         if !text[open..body.end].starts_with(OPEN) {
             continue;
         }
@@ -41,7 +41,7 @@ pub(crate) fn find_clauses(text: &str, body: TextRange) -> Vec<Clause> {
         let end = text[body.start..open].trim_end_matches([' ', '\t']).len() + body.start;
         clauses.push(Clause {
             id: TextRange { start: id_start, end: id_start + id.len() },
-            words: TextRange { start: begins(text, body.start, end), end },
+            words: TextRange { start: find_statement_start(text, body.start, end), end },
             mark: TextRange { start: end, end: inside + length + CLOSE.len() },
         });
     }
@@ -49,7 +49,7 @@ pub(crate) fn find_clauses(text: &str, body: TextRange) -> Vec<Clause> {
 }
 
 /// Finds the start of the paragraph or list item that ends at `end`.
-fn begins(text: &str, from: usize, end: usize) -> usize {
+fn find_statement_start(text: &str, from: usize, end: usize) -> usize {
     let mut start = end;
     for line in text[from..end].rsplit('\n') {
         let bare = line.trim();
@@ -57,7 +57,7 @@ fn begins(text: &str, from: usize, end: usize) -> usize {
             break;
         }
         let line_start = line.as_ptr() as usize - text.as_ptr() as usize;
-        let words = after_bullet(line.trim_start());
+        let words = strip_bullet(line.trim_start());
         start = line_start + (line.len() - words.map_or(line.trim_start(), |words| words).len());
         if words.is_some() {
             break;
@@ -67,7 +67,7 @@ fn begins(text: &str, from: usize, end: usize) -> usize {
 }
 
 /// Returns the text after `- ` or `2. `; `None` if the line has no bullet.
-fn after_bullet(line: &str) -> Option<&str> {
+fn strip_bullet(line: &str) -> Option<&str> {
     let digits = line.len() - line.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let rest = match digits {
         0 => line.strip_prefix(['-', '*', '+'])?,
@@ -77,7 +77,7 @@ fn after_bullet(line: &str) -> Option<&str> {
 }
 
 /// Removes the marks from the nodes.
-pub(crate) fn without_marks(nodes: Vec<TemplateNode>, clauses: &[Clause]) -> Vec<TemplateNode> {
+pub(crate) fn remove_marks(nodes: Vec<TemplateNode>, clauses: &[Clause]) -> Vec<TemplateNode> {
     let mut kept = Vec::with_capacity(nodes.len() + clauses.len());
     for node in nodes {
         let TemplateNode::Text(mut span) = node else {

@@ -11,7 +11,7 @@ pub enum PromptFormat {
     Json,
 }
 
-/// The request body of which API a JSON prompt is.
+/// The API whose request body a JSON prompt is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ModelApi {

@@ -177,13 +177,16 @@ const VARIABLE: &str = "a variable is a name or a mapping {name, description, re
 
 /// Splits a text into its header, empty if there is none, and the range of its body, without the blank lines
 /// around it.
-pub fn split(id: &SourceId, text: &SharedText) -> Result<(TemplateFrontmatter, TextRange), Diagnostic> {
+pub fn split_frontmatter(
+    id: &SourceId,
+    text: &SharedText,
+) -> Result<(TemplateFrontmatter, TextRange), Diagnostic> {
     let start = if text.starts_with(BOM) { BOM.len() } else { 0 };
     let mut lines = text[start..].split_inclusive('\n');
     // Checked first, because the search for the end of the first line can run through the whole text.
     let fenced = text[start..].starts_with("---");
     if !fenced || lines.next().map(str::trim_end) != Some("---") {
-        return Ok((TemplateFrontmatter::default(), trimmed(text, start)));
+        return Ok((TemplateFrontmatter::default(), trim_body(text, start)));
     }
     let bad = |message: &str| {
         let first_line = start..start + 3;
@@ -193,8 +196,8 @@ pub fn split(id: &SourceId, text: &SharedText) -> Result<(TemplateFrontmatter, T
     let mut at = yaml_start;
     for line in lines {
         if line.trim_end() == "---" {
-            let front = read(id, text, yaml_start, at)?;
-            return Ok((front, trimmed(text, at + line.len())));
+            let front = read_header(id, text, yaml_start, at)?;
+            return Ok((front, trim_body(text, at + line.len())));
         }
         at += line.len();
         if at - yaml_start > MAX_BYTES {
@@ -205,7 +208,7 @@ pub fn split(id: &SourceId, text: &SharedText) -> Result<(TemplateFrontmatter, T
 }
 
 /// Returns the ranges of the keys that are not in [`KEYS`], in the header before `body`.
-pub fn foreign_keys(text: &str, body: TextRange) -> Vec<Range<usize>> {
+pub fn find_foreign_keys(text: &str, body: TextRange) -> Vec<Range<usize>> {
     let mut keys = Vec::new();
     let mut at = 0;
     for line in text[..body.start].split_inclusive('\n') {
@@ -218,14 +221,14 @@ pub fn foreign_keys(text: &str, body: TextRange) -> Vec<Range<usize>> {
     keys
 }
 
-fn trimmed(text: &str, start: usize) -> TextRange {
+fn trim_body(text: &str, start: usize) -> TextRange {
     let body = &text[start..];
     let lead = body.len() - body.trim_start_matches(['\n', '\r']).len();
     let end = start + body.trim_end().len();
     TextRange { start: (start + lead).min(end), end }
 }
 
-fn read(
+fn read_header(
     id: &SourceId,
     text: &SharedText,
     start: usize,
@@ -235,12 +238,13 @@ fn read(
     if yaml.trim().is_empty() {
         return Ok(TemplateFrontmatter::default());
     }
-    let header: FrontmatterFields = serde_saphyr::from_str_with_options(yaml, options(10_000, false))
+    let header: FrontmatterFields = serde_saphyr::from_str_with_options(yaml, yaml_options(10_000, false))
         .map_err(|error| {
-            let at = start + error.location().map_or(0, |place| offset(yaml, place.line(), place.column()));
+            let at =
+                start + error.location().map_or(0, |place| byte_offset(yaml, place.line(), place.column()));
             let bad = Diagnostic::error(
                 Code::FrontBad,
-                format!("the frontmatter cannot be read: {}", words(&error)),
+                format!("the frontmatter cannot be read: {}", describe_error(&error)),
             );
             let bad = bad.at(id, text, at..at + 1);
             match &error {
@@ -252,9 +256,9 @@ fn read(
         })?;
     let variables = header.variables.map(|declared| {
         let each = declared.into_iter().map(|Spanned { value, referenced, .. }| {
-            let at = offset(yaml, referenced.line(), referenced.column());
+            let at = byte_offset(yaml, referenced.line(), referenced.column());
             let written = yaml[at..].split([',', ']', '#', '\n']).next().unwrap_or_default().trim();
-            declare(value, written).map_err(|message| {
+            build_variable(value, written).map_err(|message| {
                 let at = start + at;
                 Diagnostic::error(Code::FrontBad, message).at(id, text, at..at + written.len().max(1))
             })
@@ -279,7 +283,7 @@ fn read(
 
 /// Returns options that forbid anchors, tags and merge keys: everything in YAML that can multiply or change
 /// its meaning.
-fn options(most_nodes: usize, strict_booleans: bool) -> serde_saphyr::Options {
+fn yaml_options(most_nodes: usize, strict_booleans: bool) -> serde_saphyr::Options {
     serde_saphyr::options! {
         merge_keys: serde_saphyr::MergeKeyPolicy::Error,
         reject_unsupported_tags: true,
@@ -297,15 +301,15 @@ fn options(most_nodes: usize, strict_booleans: bool) -> serde_saphyr::Options {
 
 /// Reads any YAML as data within the limits of a header. An error has a message and a byte offset.
 pub(crate) fn read_yaml(yaml: &str, most_nodes: usize) -> Result<Value, (String, usize)> {
-    serde_saphyr::from_str_with_options(yaml, options(most_nodes, true)).map_err(|error| {
-        let at = error.location().map_or(0, |place| offset(yaml, place.line(), place.column()));
-        (words(&error), at)
+    serde_saphyr::from_str_with_options(yaml, yaml_options(most_nodes, true)).map_err(|error| {
+        let at = error.location().map_or(0, |place| byte_offset(yaml, place.line(), place.column()));
+        (describe_error(&error), at)
     })
 }
 
 /// Renders an error without the parser's own vocabulary and without the place, which the diagnostic shows
 /// anyway.
-fn words(error: &Error) -> String {
+fn describe_error(error: &Error) -> String {
     let fixed = match error {
         Error::Eof { .. } => "it ends too early",
         Error::MultipleDocuments { .. } => "it holds more than one document",
@@ -336,7 +340,7 @@ fn words(error: &Error) -> String {
 }
 
 /// Builds the declared variable; `written` is the text of a scalar.
-fn declare(declared: VariableDeclaration, written: &str) -> Result<TemplateVariable, String> {
+fn build_variable(declared: VariableDeclaration, written: &str) -> Result<TemplateVariable, String> {
     let bare = |name: String| VariableMapping { name, description: None, required: None, default: None };
     let full = match declared {
         VariableDeclaration::Name(name) => bare(name),
@@ -356,7 +360,7 @@ fn declare(declared: VariableDeclaration, written: &str) -> Result<TemplateVaria
 }
 
 /// Returns the byte offset of a line and column, both counted from 1.
-fn offset(text: &str, line: u64, column: u64) -> usize {
+fn byte_offset(text: &str, line: u64, column: u64) -> usize {
     let skip = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).saturating_sub(1);
     let before: usize = text.split_inclusive('\n').take(skip(line)).map(str::len).sum();
     let row = text[before..].lines().next().unwrap_or_default();

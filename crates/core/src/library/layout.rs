@@ -6,15 +6,15 @@ use alloc::vec::Vec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Folders and files of the project that can be elsewhere than usual; all relative to it.
+/// Folders and files of the project that a configuration can move; all relative to the project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Layout {
-    /// Template folders, the first wins.
+    /// The template folders; the first one wins.
     pub templates: Vec<String>,
     /// The folder of extensions, with `agents/` and `commands/` below it.
     pub prompts: String,
-    /// The file behind `PROJECT_CONTEXT`.
+    /// The file for `PROJECT_CONTEXT`.
     pub project_context: String,
 }
 

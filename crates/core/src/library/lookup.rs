@@ -52,7 +52,7 @@ pub fn candidates(path: &str, layout: &Layout) -> Vec<SourceId> {
 
 /// Returns the names (without `.md` or `.toml`) of all data files directly in `dir`, in all roots, in byte
 /// order.
-pub fn names_in(sources: &dyn Sources, dir: &str, layout: &Layout) -> Vec<String> {
+pub fn list_names(sources: &dyn Sources, dir: &str, layout: &Layout) -> Vec<String> {
     let limits = ListingLimits { depth: 1, entries: 10_000, ignored: true };
     let mut names: Vec<String> = candidates(&format!("{dir}/x"), layout)
         .iter()
@@ -73,12 +73,12 @@ pub fn names_in(sources: &dyn Sources, dir: &str, layout: &Layout) -> Vec<String
 }
 
 /// Checks whether `name` can be the name of a phase. A file name with a phase in upper case is wrong.
-pub fn is_phase(name: &str) -> bool {
+pub fn is_phase_name(name: &str) -> bool {
     !name.contains(|c: char| c.is_ascii_uppercase())
 }
 
 /// Reads a source. Returns an error that names it if it exists but cannot be used.
-pub(crate) fn read(sources: &dyn Sources, id: &SourceId) -> Result<Option<SharedText>, Diagnostic> {
+pub(crate) fn read_source(sources: &dyn Sources, id: &SourceId) -> Result<Option<SharedText>, Diagnostic> {
     sources
         .text(id)
         .map_err(|error| Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}")))
@@ -116,7 +116,7 @@ impl<'s> Library<'s> {
     }
 
     /// Returns the files that the winners among `used` hide, in the order of the winners' ids.
-    pub(crate) fn shadowed<'u>(&self, used: impl Iterator<Item = &'u SourceId>) -> Vec<OmittedInput> {
+    pub(crate) fn find_shadowed<'u>(&self, used: impl Iterator<Item = &'u SourceId>) -> Vec<OmittedInput> {
         let shadowed = self.shadowed.borrow();
         if shadowed.is_empty() {
             return Vec::new();
@@ -126,7 +126,7 @@ impl<'s> Library<'s> {
     }
 
     /// Reads the winner among the places that can hold `path`, unparsed.
-    pub(crate) fn file(
+    pub(crate) fn read_file(
         &self,
         path: &str,
         layout: &Layout,
@@ -134,7 +134,7 @@ impl<'s> Library<'s> {
         let mut winner: Option<(SourceId, SharedText)> = None;
         for id in candidates(path, layout) {
             match &winner {
-                None => winner = read(self.sources, &id)?.map(|text| (id, text)),
+                None => winner = read_source(self.sources, &id)?.map(|text| (id, text)),
                 // Only existence matters now: the hidden file may well be unreadable.
                 Some((by, _)) => {
                     if !matches!(self.sources.text(&id), Ok(None)) {
@@ -156,19 +156,19 @@ impl<'s> Library<'s> {
     }
 
     /// Returns the body of the template at `path` as it is written, and its id; `None` if no root holds it.
-    pub(crate) fn body(
+    pub(crate) fn read_body(
         &self,
         path: &str,
         layout: &Layout,
     ) -> Result<Option<(SourceId, String)>, Diagnostics> {
-        let Some((id, text)) = self.file(path, layout)? else { return Ok(None) };
-        let (_, body) = frontmatter::split(&id, &text)?;
-        let body = body.of(&text).to_string();
+        let Some((id, text)) = self.read_file(path, layout)? else { return Ok(None) };
+        let (_, body) = frontmatter::split_frontmatter(&id, &text)?;
+        let body = body.slice(&text).to_string();
         Ok(Some((id, body)))
     }
 
     /// Returns the fragment `name`, parsed; `None` if no root holds it.
-    pub(crate) fn fragment(
+    pub(crate) fn load_fragment(
         &self,
         name: &str,
         notation: TemplateNotation,
@@ -178,13 +178,13 @@ impl<'s> Library<'s> {
         if let Some(known) = fragments.borrow().get(name) {
             return Ok(known.clone());
         }
-        let found = self.parse(&fragment_path(name), notation, layout)?;
+        let found = self.parse_file(&fragment_path(name), notation, layout)?;
         fragments.borrow_mut().insert(name.to_string(), found.clone());
         Ok(found)
     }
 
     /// Returns the template at `path`, parsed; `None` if no root holds it.
-    pub(crate) fn template(
+    pub(crate) fn load_template(
         &self,
         path: &str,
         notation: TemplateNotation,
@@ -194,19 +194,19 @@ impl<'s> Library<'s> {
         if let Some(known) = found.borrow().get(path) {
             return Ok(known.clone());
         }
-        let parsed = self.parse(path, notation, layout)?;
+        let parsed = self.parse_file(path, notation, layout)?;
         found.borrow_mut().insert(path.to_string(), parsed.clone());
         Ok(parsed)
     }
 
-    fn parse(
+    fn parse_file(
         &self,
         path: &str,
         notation: TemplateNotation,
         layout: &Layout,
     ) -> Result<Option<Arc<Template>>, Diagnostic> {
         let parse = |(id, text)| Template::parse(id, text, notation).map(Arc::new);
-        self.file(path, layout)?.map(parse).transpose()
+        self.read_file(path, layout)?.map(parse).transpose()
     }
 }
 
@@ -216,6 +216,6 @@ pub fn fragment_path(name: &str) -> String {
 }
 
 /// Returns the names of the roles: one for each template in `agents/`.
-pub fn role_names(sources: &dyn Sources, layout: &Layout) -> Vec<String> {
-    names_in(sources, "templates/agents", layout)
+pub fn list_roles(sources: &dyn Sources, layout: &Layout) -> Vec<String> {
+    list_names(sources, "templates/agents", layout)
 }

@@ -41,7 +41,7 @@ impl Preference {
     }
 
     /// Returns every problem of the preference; `roles` are the existing roles.
-    pub fn problems(&self, roles: &[String]) -> Vec<Diagnostic> {
+    pub fn find_problems(&self, roles: &[String]) -> Vec<Diagnostic> {
         let mut wrong = Vec::new();
         let mut bad = |message: String| wrong.push(Diagnostic::error(Code::PreferenceBad, message));
         if is_blank(&self.bullet) {
@@ -67,27 +67,27 @@ impl Preference {
 }
 
 /// Returns the path of the extension file of `role`, relative to the project.
-pub fn file(layout: &Layout, role: &str) -> String {
+pub fn extension_path(layout: &Layout, role: &str) -> String {
     format!("{}/agents/{role}.md", layout.prompts)
 }
 
 /// Returns the bullets of the section as they are written.
-pub fn list(text: &str) -> Vec<&str> {
+pub fn list_bullets(text: &str) -> Vec<&str> {
     let section = PreferenceSection::find(text);
     let lines = section.map(|section| &text[section.body..section.end]).unwrap_or_default().lines();
-    lines.filter_map(bullet).collect()
+    lines.filter_map(parse_bullet).collect()
 }
 
 /// Adds those of `bullets` that no bullet of `text` says yet. Returns the new text, and the added bullets as
 /// they are stored.
-pub fn add(text: &str, bullets: &[&str]) -> (String, Vec<String>) {
-    let mut known: Vec<String> = text.lines().filter(|line| is_marked(line)).map(key).collect();
+pub fn add_bullets(text: &str, bullets: &[&str]) -> (String, Vec<String>) {
+    let mut known: Vec<String> = text.lines().filter(|line| is_marked(line)).map(comparison_key).collect();
     let mut new = Vec::new();
     for given in bullets.iter().filter(|given| !is_blank(given)) {
-        let key = key(given);
+        let key = comparison_key(given);
         if !known.contains(&key) {
             known.push(key);
-            new.push(stored(given));
+            new.push(normalize_bullet(given));
         }
     }
     if new.is_empty() {
@@ -99,11 +99,12 @@ pub fn add(text: &str, bullets: &[&str]) -> (String, Vec<String>) {
             let body = &text[section.body..section.end];
             let said = body.trim_end();
             let at = section.body + said.len();
-            let gap = if said.is_empty() || said.lines().last().is_none_or(|line| bullet(line).is_none()) {
-                "\n\n"
-            } else {
-                "\n"
-            };
+            let gap =
+                if said.is_empty() || said.lines().last().is_none_or(|line| parse_bullet(line).is_none()) {
+                    "\n\n"
+                } else {
+                    "\n"
+                };
             let rest = text[at..].trim_start_matches(['\n', '\r']);
             let between = if rest.is_empty() { "" } else { "\n" };
             [text[..at].trim_end(), gap, &lines, between, rest].concat()
@@ -119,19 +120,19 @@ pub fn add(text: &str, bullets: &[&str]) -> (String, Vec<String>) {
 
 /// Removes the bullet of the section that says the same as `given`, and the heading with the last bullet.
 /// Returns the new text and the removed bullet; `None` if there is no such bullet.
-pub fn remove(text: &str, given: &str) -> Option<(String, String)> {
+pub fn remove_bullet(text: &str, given: &str) -> Option<(String, String)> {
     let section = PreferenceSection::find(text)?;
-    let wanted = key(given);
+    let wanted = comparison_key(given);
     let mut at = section.body;
     for line in text[section.body..section.end].split_inclusive('\n') {
-        match Some(stored(line)).filter(|said| is_marked(line) && key(said) == wanted) {
+        match Some(normalize_bullet(line)).filter(|said| is_marked(line) && comparison_key(said) == wanted) {
             Some(said) => {
                 let (before, rest) = (&text[..at], &text[at + line.len()..]);
                 let left = [before, rest].concat();
                 let is_last =
                     text[section.body..section.end].lines().filter(|line| !line.trim().is_empty()).count()
                         == 1;
-                let left = if is_last { without_section(text, &section) } else { left };
+                let left = if is_last { remove_section(text, &section) } else { left };
                 return Some((left, said));
             }
             None => at += line.len(),
@@ -140,7 +141,7 @@ pub fn remove(text: &str, given: &str) -> Option<(String, String)> {
     None
 }
 
-fn without_section(text: &str, section: &PreferenceSection) -> String {
+fn remove_section(text: &str, section: &PreferenceSection) -> String {
     let before = text[..section.heading].trim_end();
     let rest = text[section.end..].trim_start_matches(['\n', '\r']);
     match (before.is_empty(), rest.is_empty()) {
@@ -192,7 +193,7 @@ impl PreferenceSection {
 
 /// Returns the text of a line that is a bullet: a mark, followed by whitespace unless the mark is
 /// unambiguous.
-fn bullet(line: &str) -> Option<&str> {
+fn parse_bullet(line: &str) -> Option<&str> {
     let line = line.trim();
     let rest = line.strip_prefix(MARKS)?;
     let is_bullet = rest.starts_with([' ', '\t']) || !line.starts_with('*') && !rest.starts_with(MARKS);
@@ -200,11 +201,11 @@ fn bullet(line: &str) -> Option<&str> {
 }
 
 fn is_blank(given: &str) -> bool {
-    key(given).is_empty()
+    comparison_key(given).is_empty()
 }
 
 /// Returns a preference as it is stored: without a mark in front, on one line.
-fn stored(given: &str) -> String {
+fn normalize_bullet(given: &str) -> String {
     let given = given.trim();
     let bare = match given.strip_prefix(MARKS) {
         Some(rest) if rest.is_empty() || rest.starts_with(char::is_whitespace) => rest,
@@ -220,8 +221,8 @@ fn is_marked(line: &str) -> bool {
 
 /// Returns a key that is equal for preferences that say the same: without a mark, and with a conversion to
 /// upper case before the one to lower case, because some letters fold only that way.
-fn key(given: &str) -> String {
-    let bare = stored(given);
+fn comparison_key(given: &str) -> String {
+    let bare = normalize_bullet(given);
     let bare = bare.trim_start_matches(|c: char| MARKS.contains(&c) || c.is_whitespace());
     bare.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }

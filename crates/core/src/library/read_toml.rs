@@ -9,10 +9,10 @@ use schemars::{JsonSchema, schema_for};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::diag::{Code, Diagnostic, Diagnostics, MOST};
+use crate::diag::{Code, Diagnostic, Diagnostics, MOST_PER_KIND};
 use crate::library::layout::Layout;
-use crate::library::locate::{PathStep, TextLocator, ValuePath};
-use crate::library::lookup::{self, Library, names_in};
+use crate::library::lookup::{self, Library, list_names};
+use crate::library::text_locator::{PathStep, TextLocator, ValuePath};
 use crate::source::SourceId;
 use crate::text::SharedText;
 
@@ -35,7 +35,7 @@ pub(crate) fn check_length(id: &SourceId, text: &SharedText, code: Code) -> Resu
     Err(Diagnostic::error(code, format!("{id}: it has {} bytes, the limit is {MAX_BYTES}", text.len())))
 }
 
-pub(crate) fn find(
+pub(crate) fn find_file(
     library: &Library<'_>,
     folder: &str,
     name: &str,
@@ -43,10 +43,10 @@ pub(crate) fn find(
     not_found: Code,
 ) -> Result<(SourceId, SharedText), Diagnostics> {
     let path = format!("{folder}/{name}.toml");
-    library.file(&path, layout)?.ok_or_else(|| {
-        let known = names_in(library.sources, folder, layout);
+    library.read_file(&path, layout)?.ok_or_else(|| {
+        let known = list_names(library.sources, folder, layout);
         Diagnostic::error(not_found, format!("there is no `{path}`"))
-            .looked(lookup::candidates(&path, layout))
+            .searched(lookup::candidates(&path, layout))
             .suggest(name, known.iter().map(String::as_str))
             .hint(format!("{folder} that exist: {}", known.join(", ")))
             .into()
@@ -63,7 +63,7 @@ pub struct ReadErrorCodes {
 }
 
 /// Reads `text` as a `T`; diagnostics call it `name`. All unknown keys are reported together.
-pub fn read<T: DeserializeOwned + JsonSchema>(
+pub fn read_data<T: DeserializeOwned + JsonSchema>(
     name: &str,
     text: &SharedText,
     notation: FileFormat,
@@ -87,13 +87,13 @@ pub fn read<T: DeserializeOwned + JsonSchema>(
     if let Ok(value) = &value {
         find_mismatches(value, &schema, &schema, &mut Vec::new(), &mut wrong);
     }
-    let SchemaMismatches { told, more } = wrong;
-    if told.is_empty() {
+    let SchemaMismatches { told: listed, more } = wrong;
+    if listed.is_empty() {
         let message = message.lines().next().unwrap_or("it cannot be read").to_string();
         return Err(Diagnostic::error(codes.bad, message).at(name, text, span).into());
     }
     let located = TextLocator::new(text, notation);
-    let diags = told.into_iter().map(|SchemaMismatch { path, message, known }| {
+    let diags = listed.into_iter().map(|SchemaMismatch { path, message, known }| {
         let code = if known.is_empty() { codes.bad } else { codes.unknown };
         let place = located.find(&path).unwrap_or(0..0);
         let error = Diagnostic::error(code, message).at(name, text, place);
@@ -121,7 +121,7 @@ fn parse_toml<T: DeserializeOwned>(text: &str) -> ParseResult<T> {
 fn parse_json<T: DeserializeOwned>(text: &str) -> ParseResult<T> {
     serde_json::from_str(text).map_err(|error| {
         let (line, column) = (error.line(), error.column());
-        let at = offset(text, line, column);
+        let at = byte_offset(text, line, column);
         let said = error.to_string();
         // The diagnostic shows the place anyway.
         let said = said.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&said);
@@ -129,7 +129,7 @@ fn parse_json<T: DeserializeOwned>(text: &str) -> ParseResult<T> {
     })
 }
 
-fn offset(text: &str, line: usize, column: usize) -> usize {
+fn byte_offset(text: &str, line: usize, column: usize) -> usize {
     let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     (before + column.saturating_sub(1)).min(text.len())
 }
@@ -151,7 +151,7 @@ struct SchemaMismatches {
 
 impl SchemaMismatches {
     fn push(&mut self, misfit: impl FnOnce() -> SchemaMismatch) {
-        if self.told.len() < MOST {
+        if self.told.len() < MOST_PER_KIND {
             self.told.push(misfit());
         } else {
             self.more += 1;
@@ -168,19 +168,19 @@ fn find_mismatches(
     wrong: &mut SchemaMismatches,
 ) {
     let here = if path.is_empty() { "it".to_string() } else { format!("`{}`", ValuePath(path)) };
-    let forms = forms(schema, root);
+    let forms = resolve_forms(schema, root);
     let Some(schema) = forms.iter().find(|form| fits_type(value, form)) else {
-        let mut wanted: Vec<&str> = forms.iter().flat_map(|form| types(form)).collect();
+        let mut wanted: Vec<&str> = forms.iter().flat_map(|form| allowed_types(form)).collect();
         wanted.retain(|wanted| *wanted != "null" || forms.len() == 1);
         wanted.dedup();
-        let message = format!("{here} is of type {}, not {}", type_of(value), wanted.join(" or "));
+        let message = format!("{here} is of type {}, not {}", type_name(value), wanted.join(" or "));
         wrong.push(|| SchemaMismatch { path: path.clone(), message, known: Vec::new() });
         return;
     };
     let mut bad = |path: &[PathStep], message: String| {
         wrong.push(|| SchemaMismatch { path: path.to_vec(), message, known: Vec::new() });
     };
-    let choices = choices(schema);
+    let choices = allowed_words(schema);
     if let Some(word) = value.as_str().filter(|word| !choices.is_empty() && !choices.contains(word)) {
         bad(path, format!("{here} is `{word}`, not one of {}", choices.join(", ")));
     }
@@ -193,7 +193,7 @@ fn find_mismatches(
     if is_u32 && value.as_u64().is_some_and(|number| number > u64::from(u32::MAX)) {
         bad(path, format!("{here} is {value}, which is more than {}", u32::MAX));
     }
-    for key in words(schema.get("required")).into_iter().filter(|key| value.get(key).is_none()) {
+    for key in collect_words(schema.get("required")).into_iter().filter(|key| value.get(key).is_none()) {
         path.push(PathStep::Key(key.to_string()));
         bad(path, format!("`{}` is missing", ValuePath(path)));
         path.pop();
@@ -225,29 +225,31 @@ fn find_mismatches(
 }
 
 /// Returns the forms that a schema allows: itself, or each of its alternatives. Follows references.
-fn forms<'v>(schema: &'v Value, root: &'v Value) -> Vec<&'v Value> {
+fn resolve_forms<'v>(schema: &'v Value, root: &'v Value) -> Vec<&'v Value> {
     if let Some(target) = schema.get("$ref").and_then(Value::as_str).and_then(|at| at.strip_prefix('#')) {
-        return root.pointer(target).map_or_else(|| alloc::vec![schema], |schema| forms(schema, root));
+        return root
+            .pointer(target)
+            .map_or_else(|| alloc::vec![schema], |schema| resolve_forms(schema, root));
     }
     match schema.get("anyOf").and_then(Value::as_array) {
-        Some(any) => any.iter().flat_map(|form| forms(form, root)).collect(),
+        Some(any) => any.iter().flat_map(|form| resolve_forms(form, root)).collect(),
         None => alloc::vec![schema],
     }
 }
 
 /// Returns the types that a schema allows; an empty list allows any type.
-fn types(schema: &Value) -> Vec<&str> {
-    let types = words(schema.get("type"));
-    if types.is_empty() && !choices(schema).is_empty() { alloc::vec!["string"] } else { types }
+fn allowed_types(schema: &Value) -> Vec<&str> {
+    let types = collect_words(schema.get("type"));
+    if types.is_empty() && !allowed_words(schema).is_empty() { alloc::vec!["string"] } else { types }
 }
 
 fn fits_type(value: &Value, schema: &Value) -> bool {
-    let types = types(schema);
+    let types = allowed_types(schema);
     types.is_empty() || types.iter().any(|wanted| is_of_type(value, wanted))
 }
 
 /// Returns the words of a value that is a word or a list of words.
-fn words(value: Option<&Value>) -> Vec<&str> {
+fn collect_words(value: Option<&Value>) -> Vec<&str> {
     match value {
         Some(Value::String(word)) => alloc::vec![word],
         Some(Value::Array(words)) => words.iter().filter_map(Value::as_str).collect(),
@@ -256,11 +258,11 @@ fn words(value: Option<&Value>) -> Vec<&str> {
 }
 
 /// Returns the words of a closed set. A set with a description for each word is spelled differently.
-fn choices(schema: &Value) -> Vec<&str> {
-    let mut all = words(schema.get("enum"));
+fn allowed_words(schema: &Value) -> Vec<&str> {
+    let mut all = collect_words(schema.get("enum"));
     for choice in schema.get("oneOf").and_then(Value::as_array).into_iter().flatten() {
-        all.extend(words(choice.get("const")));
-        all.extend(words(choice.get("enum")));
+        all.extend(collect_words(choice.get("const")));
+        all.extend(collect_words(choice.get("enum")));
     }
     all
 }
@@ -268,11 +270,11 @@ fn choices(schema: &Value) -> Vec<&str> {
 fn is_of_type(value: &Value, wanted: &str) -> bool {
     match wanted {
         "integer" => value.is_u64() || value.is_i64(),
-        wanted => type_of(value) == wanted,
+        wanted => type_name(value) == wanted,
     }
 }
 
-fn type_of(value: &Value) -> &'static str {
+fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Object(_) => "object",
         Value::Array(_) => "array",

@@ -42,7 +42,7 @@ pub struct TextRange {
 
 impl TextRange {
     /// Returns this range of `text`.
-    pub fn of(self, text: &str) -> &str {
+    pub fn slice(self, text: &str) -> &str {
         &text[self.start..self.end]
     }
 }
@@ -91,13 +91,13 @@ pub struct Template {
 impl Template {
     /// Parses `text`: frontmatter first, then the body without its outer blank lines.
     pub fn parse(id: SourceId, text: SharedText, notation: TemplateNotation) -> Result<Self, Diagnostic> {
-        let (front, body) = frontmatter::split(&id, &text)?;
+        let (front, body) = frontmatter::split_frontmatter(&id, &text)?;
         let nodes = match notation {
             TemplateNotation::Braces => parse_braces(&text, body),
             TemplateNotation::Brackets => parse_brackets(&text, body, LiveDirectives::All),
         };
         let clauses = clause::find_clauses(&text, body);
-        let nodes = if clauses.is_empty() { nodes } else { clause::without_marks(nodes, &clauses) };
+        let nodes = if clauses.is_empty() { nodes } else { clause::remove_marks(nodes, &clauses) };
         Ok(Self { id, text, front, notation, nodes, clauses })
     }
 
@@ -117,8 +117,8 @@ impl Template {
 
     /// Parses words of a larger file, in the notation with braces. `None` if the file spells them
     /// differently, for example with escapes: then there are no bytes to point at.
-    pub(crate) fn words(id: &SourceId, file: &SharedText, words: &str) -> Option<Self> {
-        let nodes = parse_braces(file, written(file, words)?);
+    pub(crate) fn parse_words(id: &SourceId, file: &SharedText, words: &str) -> Option<Self> {
+        let nodes = parse_braces(file, find_literal(file, words)?);
         Some(Self {
             id: id.clone(),
             text: file.clone(),
@@ -132,7 +132,7 @@ impl Template {
     /// Returns its literal text, without the contents of its holes.
     pub fn literal_text(&self) -> String {
         let text = |node: &TemplateNode| match node {
-            TemplateNode::Text(span) => Some(span.of(&self.text)),
+            TemplateNode::Text(span) => Some(span.slice(&self.text)),
             _ => None,
         };
         self.nodes.iter().filter_map(text).collect()
@@ -158,12 +158,12 @@ impl Template {
 }
 
 /// Returns the version in the header of a text.
-pub fn version(id: &SourceId, text: &SharedText) -> Option<String> {
-    frontmatter::split(id, text).ok()?.0.version
+pub fn read_version(id: &SourceId, text: &SharedText) -> Option<String> {
+    frontmatter::split_frontmatter(id, text).ok()?.0.version
 }
 
 /// Finds `words` in a TOML file as a string without escapes; a comment that contains them does not count.
-pub(crate) fn written(file: &str, words: &str) -> Option<TextRange> {
+pub(crate) fn find_literal(file: &str, words: &str) -> Option<TextRange> {
     let find = |words: &str| {
         file.match_indices(words).map(|(at, _)| TextRange { start: at, end: at + words.len() }).find(|span| {
             let (before, after) = (&file[..span.start], &file[span.end..]);
@@ -193,14 +193,14 @@ struct NodeCollector<'t> {
 
 impl<'t> NodeCollector<'t> {
     fn new(text: &'t str, body: TextRange) -> Self {
-        let has_crlf = memchr(b'\r', body.of(text).as_bytes()).is_some();
+        let has_crlf = memchr(b'\r', body.slice(text).as_bytes()).is_some();
         // Capacity for a hole in every other line, so that the list seldom grows.
         let nodes = Vec::with_capacity((body.end - body.start) / 96 + 4);
         Self { text, nodes, pending: body.start, has_crlf }
     }
 
     /// Emits the pending text up to `end` and continues at `next`.
-    fn text_until(&mut self, end: usize, next: usize) {
+    fn push_text_until(&mut self, end: usize, next: usize) {
         let mut start = self.pending;
         if self.has_crlf {
             // Line ends are normalised by skipping the carriage return, so that every node still points at
@@ -227,13 +227,13 @@ impl<'t> NodeCollector<'t> {
     fn skip_escape(&mut self, open: usize) -> bool {
         let escaped = open > self.pending && self.text.as_bytes()[open - 1] == b'\\';
         if escaped {
-            self.text_until(open - 1, open);
+            self.push_text_until(open - 1, open);
         }
         escaped
     }
 
     fn finish(mut self, end: usize) -> Vec<TemplateNode> {
-        self.text_until(end, end);
+        self.push_text_until(end, end);
         self.nodes
     }
 }
@@ -251,8 +251,8 @@ pub fn parse_braces(text: &str, body: TextRange) -> Vec<TemplateNode> {
         }
         if nodes.skip_escape(open) {
             at = open + 2;
-        } else if let Some((node, end)) = brace_node(bytes, open + 2) {
-            nodes.text_until(open, end);
+        } else if let Some((node, end)) = parse_brace_node(bytes, open + 2) {
+            nodes.push_text_until(open, end);
             nodes.nodes.push(node);
             at = end;
         }
@@ -261,17 +261,17 @@ pub fn parse_braces(text: &str, body: TextRange) -> Vec<TemplateNode> {
 }
 
 /// Parses the slot or fragment whose inside begins at `at`. Returns it with its end.
-fn brace_node(bytes: &[u8], mut at: usize) -> Option<(TemplateNode, usize)> {
-    let skip_blanks = |mut at: usize| {
+fn parse_brace_node(bytes: &[u8], mut at: usize) -> Option<(TemplateNode, usize)> {
+    let skip_whitespace = |mut at: usize| {
         while matches!(bytes.get(at), Some(b' ' | b'\t')) {
             at += 1;
         }
         at
     };
-    at = skip_blanks(at);
+    at = skip_whitespace(at);
     let fragment = bytes.get(at) == Some(&b'>');
     if fragment {
-        at = skip_blanks(at + 1);
+        at = skip_whitespace(at + 1);
     }
     let start = at;
     if !bytes.get(start)?.is_ascii_alphanumeric() {
@@ -279,7 +279,7 @@ fn brace_node(bytes: &[u8], mut at: usize) -> Option<(TemplateNode, usize)> {
     }
     at += bytes[start..].iter().position(|byte| !is_name_byte(*byte))?;
     let name = TextRange { start, end: at };
-    at = skip_blanks(at);
+    at = skip_whitespace(at);
     if !bytes[at..].starts_with(b"}}") {
         return None;
     }
@@ -302,13 +302,13 @@ fn parse_brackets(text: &str, body: TextRange, live: LiveDirectives) -> Vec<Temp
         if bytes.get(open + 1) != Some(&b'[') {
             continue;
         }
-        let node = bracket_node(&text[..body.end], open, live);
+        let node = parse_bracket_node(&text[..body.end], open, live);
         // In an extension only a live directive can need an escape: the rest is the project's own text.
         let escapable = live == LiveDirectives::All || node.is_some();
         if escapable && nodes.skip_escape(open) {
             at = open + 2;
         } else if let Some((node, end)) = node {
-            nodes.text_until(open, end);
+            nodes.push_text_until(open, end);
             nodes.nodes.push(node);
             at = end;
         }
@@ -317,15 +317,15 @@ fn parse_brackets(text: &str, body: TextRange, live: LiveDirectives) -> Vec<Temp
 }
 
 /// Parses the directive that opens at `open`. Returns it with its end.
-fn bracket_node(text: &str, open: usize, live: LiveDirectives) -> Option<(TemplateNode, usize)> {
+fn parse_bracket_node(text: &str, open: usize, live: LiveDirectives) -> Option<(TemplateNode, usize)> {
     let inside = open + 2;
-    if let Some((name, end)) = bracket_name(text, inside, "placeholder:") {
+    if let Some((name, end)) = parse_bracket_name(text, inside, "placeholder:") {
         return Some((TemplateNode::Slot(name), end));
     }
     if live == LiveDirectives::Placeholders {
         return None;
     }
-    if let Some((name, end)) = bracket_name(text, inside, "shared:") {
+    if let Some((name, end)) = parse_bracket_name(text, inside, "shared:") {
         return Some((TemplateNode::Fragment(name), end));
     }
     let rest = &text[inside..];
@@ -336,25 +336,25 @@ fn bracket_node(text: &str, open: usize, live: LiveDirectives) -> Option<(Templa
     } else {
         return None;
     };
-    let (path, end) = include_path(text, inside + keyword.len())?;
+    let (path, end) = parse_include_path(text, inside + keyword.len())?;
     Some((
         TemplateNode::Include(Box::new(IncludeNode { path, at: TextRange { start: open, end }, optional })),
         end,
     ))
 }
 
-fn bracket_name(text: &str, at: usize, keyword: &str) -> Option<(TextRange, usize)> {
+fn parse_bracket_name(text: &str, at: usize, keyword: &str) -> Option<(TextRange, usize)> {
     let rest = text[at..].strip_prefix(keyword)?;
     let length = rest.bytes().take_while(|byte| is_name_byte(*byte)).count();
     let start = at + keyword.len();
     let name = TextRange { start, end: start + length };
-    (is_name(name.of(text)) && rest[length..].starts_with("]]")).then_some((name, name.end + 2))
+    (is_name(name.slice(text)) && rest[length..].starts_with("]]")).then_some((name, name.end + 2))
 }
 
 /// Parses a path on one line. Whitespace around it is dropped, and placeholders inside it are live.
-fn include_path(text: &str, start: usize) -> Option<(Vec<TemplateNode>, usize)> {
+fn parse_include_path(text: &str, start: usize) -> Option<(Vec<TemplateNode>, usize)> {
     let mut path = Vec::new();
-    let mut at = start + blanks(&text[start..]);
+    let mut at = start + leading_whitespace(&text[start..]);
     let mut pending = at;
     loop {
         let rest = &text[at..];
@@ -366,7 +366,7 @@ fn include_path(text: &str, start: usize) -> Option<(Vec<TemplateNode>, usize)> 
             return (!path.is_empty()).then_some((path, at + 2));
         }
         if rest.starts_with("[[") {
-            let (name, end) = bracket_name(text, at + 2, "placeholder:")?;
+            let (name, end) = parse_bracket_name(text, at + 2, "placeholder:")?;
             if pending < at {
                 path.push(TemplateNode::Text(TextRange { start: pending, end: at }));
             }
@@ -381,6 +381,6 @@ fn include_path(text: &str, start: usize) -> Option<(Vec<TemplateNode>, usize)> 
     }
 }
 
-fn blanks(text: &str) -> usize {
+fn leading_whitespace(text: &str) -> usize {
     text.len() - text.trim_start_matches([' ', '\t']).len()
 }

@@ -29,50 +29,50 @@ pub fn read_yaml(name: &str, text: &SharedText) -> Result<Value, Diagnostic> {
 }
 
 /// Writes the data as YAML: keys in their order, and each text in a form that every parser reads as text.
-pub(crate) fn write(data: &SubmissionValues) -> String {
+pub(crate) fn write_yaml(data: &SubmissionValues) -> String {
     let mut out = String::new();
-    map(&mut out, data, 0, false);
+    write_map(&mut out, data, 0, false);
     out
 }
 
 /// Writes a map. `inline` is set if the first key follows a dash.
-fn map(out: &mut String, data: &SubmissionValues, depth: usize, mut inline: bool) {
+fn write_map(out: &mut String, data: &SubmissionValues, depth: usize, mut inline: bool) {
     for (key, value) in data {
         if !core::mem::take(&mut inline) {
-            indent(out, depth);
+            write_indent(out, depth);
         }
-        scalar_text(out, key);
+        write_scalar(out, key);
         out.push(':');
-        below(out, value, depth);
+        write_value(out, value, depth);
     }
 }
 
 /// Writes the value that follows a colon.
-fn below(out: &mut String, value: &Value, depth: usize) {
+fn write_value(out: &mut String, value: &Value, depth: usize) {
     match value {
         Value::Object(data) if !data.is_empty() => {
             out.push('\n');
-            map(out, data, depth + 1, false);
+            write_map(out, data, depth + 1, false);
         }
         Value::Array(entries) if !entries.is_empty() => {
             out.push('\n');
             for entry in entries {
-                indent(out, depth + 1);
+                write_indent(out, depth + 1);
                 out.push('-');
                 match entry {
                     Value::Object(data) if !data.is_empty() => {
                         out.push(' ');
-                        map(out, data, depth + 2, true);
+                        write_map(out, data, depth + 2, true);
                     }
-                    entry => below(out, entry, depth + 1),
+                    entry => write_value(out, entry, depth + 1),
                 }
             }
         }
         value => {
             out.push(' ');
             match value {
-                Value::String(text) if is_block(text) => block(out, text, depth + 1),
-                Value::String(text) => scalar_text(out, text),
+                Value::String(text) if is_block(text) => write_block(out, text, depth + 1),
+                Value::String(text) => write_scalar(out, text),
                 Value::Object(_) => out.push_str("{}"),
                 Value::Array(_) => out.push_str("[]"),
                 value => out.push_str(&value.to_string()),
@@ -86,22 +86,22 @@ fn below(out: &mut String, value: &Value, depth: usize) {
 pub(crate) fn write_compact_yaml(data: &SubmissionValues) -> String {
     let mut out = String::new();
     for (key, value) in data {
-        scalar_text(&mut out, key);
+        write_scalar(&mut out, key);
         out.push(':');
         match value {
             Value::Array(entries) if entries.iter().any(Value::is_object) => {
                 for entry in entries {
                     out.push_str("\n  - ");
-                    flow(&mut out, entry);
+                    write_inline(&mut out, entry);
                 }
             }
             Value::String(text) if !text.contains('\n') => {
                 out.push(' ');
-                scalar_text(&mut out, text);
+                write_scalar(&mut out, text);
             }
             value => {
                 out.push(' ');
-                flow(&mut out, value);
+                write_inline(&mut out, value);
             }
         }
         out.push('\n');
@@ -110,15 +110,15 @@ pub(crate) fn write_compact_yaml(data: &SubmissionValues) -> String {
 }
 
 /// Writes a value on one line.
-fn flow(out: &mut String, value: &Value) {
+fn write_inline(out: &mut String, value: &Value) {
     match value {
         Value::Object(data) => {
             out.push('{');
             for (nth, (key, value)) in data.iter().enumerate() {
                 out.push_str(if nth > 0 { ", " } else { "" });
-                flow(out, &Value::String(key.clone()));
+                write_inline(out, &Value::String(key.clone()));
                 out.push_str(": ");
-                flow(out, value);
+                write_inline(out, value);
             }
             out.push('}');
         }
@@ -126,18 +126,18 @@ fn flow(out: &mut String, value: &Value) {
             out.push('[');
             for (nth, entry) in entries.iter().enumerate() {
                 out.push_str(if nth > 0 { ", " } else { "" });
-                flow(out, entry);
+                write_inline(out, entry);
             }
             out.push(']');
         }
         // A comma ends a plain text here.
-        Value::String(text) if text.contains(',') => quoted(out, text),
-        Value::String(text) => scalar_text(out, text),
+        Value::String(text) if text.contains(',') => write_quoted(out, text),
+        Value::String(text) => write_scalar(out, text),
         value => out.push_str(&value.to_string()),
     }
 }
 
-fn indent(out: &mut String, depth: usize) {
+fn write_indent(out: &mut String, depth: usize) {
     out.extend(core::iter::repeat_n("  ", depth));
 }
 
@@ -151,22 +151,22 @@ fn is_block(text: &str) -> bool {
         && text.lines().all(|line| line.trim_end() == line)
 }
 
-fn block(out: &mut String, text: &str, depth: usize) {
+fn write_block(out: &mut String, text: &str, depth: usize) {
     out.push_str("|-");
     for line in text.split('\n') {
         out.push('\n');
         if !line.is_empty() {
-            indent(out, depth);
+            write_indent(out, depth);
             out.push_str(line);
         }
     }
 }
 
-fn scalar_text(out: &mut String, text: &str) {
-    if is_plain(text) { out.push_str(text) } else { quoted(out, text) }
+fn write_scalar(out: &mut String, text: &str) {
+    if is_plain(text) { out.push_str(text) } else { write_quoted(out, text) }
 }
 
-fn quoted(out: &mut String, text: &str) {
+fn write_quoted(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
         match c {

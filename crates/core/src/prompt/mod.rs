@@ -100,11 +100,11 @@ impl Block {
 
     /// Returns whether all of it is supplied.
     pub(crate) fn is_supplied(&self) -> bool {
-        self.own().next().is_none()
+        self.own_pieces().next().is_none()
     }
 
     /// Returns the pieces that are the prompt's own text, not supplied.
-    pub(crate) fn own(&self) -> impl Iterator<Item = &Piece> {
+    pub(crate) fn own_pieces(&self) -> impl Iterator<Item = &Piece> {
         let ends = core::iter::once(0).chain(self.supplied.iter().map(|supplied| supplied.pieces.end));
         let starts = self.supplied.iter().map(|supplied| supplied.pieces.start);
         let ranges = ends.zip(starts.chain([self.pieces.len()])).map(|(end, start)| end..start);

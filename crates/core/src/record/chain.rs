@@ -27,7 +27,7 @@ pub struct ChainLink<'r> {
 
 impl ChainLink<'_> {
     /// Computes the link that follows `before`.
-    pub fn after(&self, before: &Digest) -> Digest {
+    pub fn link_after(&self, before: &Digest) -> Digest {
         let (run, flow) = (self.run.unwrap_or_default(), self.flow.unwrap_or_default());
         let columns = format!("{}\n{run}\n{flow}\n{}\n{}\n", self.seq, self.kind, self.at);
         sha256(&[&before.0, &self.payload.0, columns.as_bytes()])

@@ -6,15 +6,15 @@
 
 pub mod task_status;
 
-mod account;
+mod bundle;
 mod chain;
 mod digest;
-mod keep;
 mod launch;
 mod output;
 mod project;
 mod replay;
-mod told;
+mod summary;
+mod watch_events;
 
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
@@ -25,17 +25,17 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use account::{ChecksOutcome, RunStatus, RunSummary};
+pub use bundle::{RecordBundle, SnapshotManifest, build_record};
 pub use chain::ChainLink;
 pub use digest::{Digest, sha256};
-pub use keep::{RecordBundle, SnapshotManifest, keep};
 pub use launch::LaunchRecord;
-pub use project::{MOST_PROJECT_NAME, is_project_name, project_of_url};
+pub use project::{MOST_PROJECT_NAME, is_project_name, project_from_url};
 pub use replay::{
     OriginRange, ReplayError, ReplayOutcome, list_blobs, locate_parts, restore_request, restore_snapshot,
     restore_text, verify, verify_sealed,
 };
-pub use told::told;
+pub use summary::{ChecksOutcome, RunStatus, RunSummary};
+pub use watch_events::watch_events;
 
 use crate::delivery::receipt::{AgentReport, DeliveryReceipt};
 use crate::library::format::ModelApi;
@@ -132,13 +132,13 @@ macro_rules! events {
 
             /// Serializes the record as JSON. This text is hashed and stored.
             pub fn payload(&self) -> Result<String, String> {
-                match self { $(Self::$variant(event) => json(event),)* }
+                match self { $(Self::$variant(event) => to_json(event),)* }
             }
 
             /// Parses the payload of a record of this kind.
             pub fn read(kind: &str, payload: &str) -> Result<Self, String> {
                 match kind {
-                    $($kind => read(payload).map(Self::$variant),)*
+                    $($kind => from_json(payload).map(Self::$variant),)*
                     kind => Err(alloc::format!("`{kind}` is no kind of record")),
                 }
             }
@@ -159,11 +159,11 @@ events! {
     Imported "imported" "The run or flow came from an export of another ledger.",
 }
 
-pub(crate) fn json(value: &impl Serialize) -> Result<String, String> {
+pub(crate) fn to_json(value: &impl Serialize) -> Result<String, String> {
     serde_json::to_string(value).map_err(|error| error.to_string())
 }
 
-fn read<T: DeserializeOwned>(payload: &str) -> Result<T, String> {
+fn from_json<T: DeserializeOwned>(payload: &str) -> Result<T, String> {
     serde_json::from_str(payload).map_err(|error| error.to_string())
 }
 
@@ -382,7 +382,7 @@ pub struct Exit {
 
 impl Exit {
     /// Creates a record from the reason and the exit code alone.
-    pub fn of(ended: EndReason, code: Option<i32>) -> Self {
+    pub fn new(ended: EndReason, code: Option<i32>) -> Self {
         Self { ended, code, signal: None, why: None, duration_ms: None, told: AgentReport::default() }
     }
 }

@@ -7,7 +7,7 @@ use super::{LogStream, OUTPUT_BYTES, Output};
 impl Output {
     /// Splits `text` into as few records as possible; its first line has the number `line`. Lines stay whole;
     /// a line that is longer than a record is truncated and marked.
-    pub fn records(stream: LogStream, mut line: u64, text: &str) -> Vec<Self> {
+    pub fn split_records(stream: LogStream, mut line: u64, text: &str) -> Vec<Self> {
         let mut records: Vec<Self> = Vec::new();
         // Range of the open record in the text.
         let (mut start, mut end, mut first) = (0, 0, line);

@@ -7,7 +7,7 @@ pub const MOST_PROJECT_NAME: usize = 300;
 
 /// Reduces the URL of a repository to `host/path`, without scheme, credentials, usual port, query and suffix.
 /// Two clones by different protocols have the same name. Returns `None` if nothing is left.
-pub fn project_of_url(url: &str) -> Option<String> {
+pub fn project_from_url(url: &str) -> Option<String> {
     let url = url.trim();
     let url = url.split(['?', '#']).next().unwrap_or_default();
     let (authority, path) = match url.split_once("://") {
@@ -66,7 +66,7 @@ mod tests {
             "git://example.org/team/shop.git",
             " https://example.org//team/shop.git\n",
         ] {
-            assert_eq!(project_of_url(url).as_deref(), Some("example.org/team/shop"), "{url}");
+            assert_eq!(project_from_url(url).as_deref(), Some("example.org/team/shop"), "{url}");
         }
     }
 
@@ -83,7 +83,7 @@ mod tests {
             ("a\u{7}b", None),
         ];
         for (url, name) in cases {
-            assert_eq!(project_of_url(url).as_deref(), name, "{url}");
+            assert_eq!(project_from_url(url).as_deref(), name, "{url}");
         }
     }
 }

@@ -11,8 +11,8 @@ use core::fmt;
 
 use serde::de::DeserializeOwned;
 
+use super::bundle::{SnapshotManifest, restore_blobs};
 use super::digest::{Digest, sha256};
-use super::keep::{SnapshotManifest, restore_blobs};
 use super::{AssemblyPart, Composed};
 use crate::ENGINE_VERSION;
 use crate::compose::compose;
@@ -20,7 +20,7 @@ use crate::diag::Diagnostics;
 use crate::render::render;
 use crate::request::Request;
 use crate::request::values::SlotValues;
-use crate::secrets::{HmacKey, find_sealed, needs, unseal};
+use crate::secrets::{HmacKey, find_missing_values, find_sealed, unseal};
 use crate::source::Snapshot;
 use crate::text::SharedText;
 
@@ -81,7 +81,7 @@ pub fn verify(record: &Composed, blob: BlobLookup<'_>) -> Result<ReplayOutcome, 
             return Ok(differs(Some(origin.label()), why));
         }
     }
-    let recorded = assemble(record, blob)?;
+    let recorded = assemble_text(record, blob)?;
     if sha256(&[recorded.as_bytes()]) != record.output.sha256 || recorded.len() != record.output.bytes {
         let why = format!("its parts do not make the text with the SHA-256 {}", record.output.sha256);
         return Ok(differs(None, why));
@@ -94,10 +94,10 @@ pub fn verify(record: &Composed, blob: BlobLookup<'_>) -> Result<ReplayOutcome, 
         return Ok(ReplayOutcome::OtherEngine(record.engine));
     }
     let request = restore_request(record, blob)?;
-    if let Some(field) = other_run(record, &request) {
+    if let Some(field) = find_contradiction(record, &request) {
         return Ok(differs(Some(field), "the request says something else"));
     }
-    let snapshot = snapshot(&record.snapshot, blob)?;
+    let snapshot = read_snapshot(&record.snapshot, blob)?;
     let again = compose(&request, &snapshot).and_then(|composed| {
         let rendered = render(&composed.prompt, record.output.format, record.api)?;
         Ok((composed, rendered.text))
@@ -112,7 +112,7 @@ pub fn verify(record: &Composed, blob: BlobLookup<'_>) -> Result<ReplayOutcome, 
         }
         Ok((_, text)) if text != recorded => {
             let at = text.bytes().zip(recorded.bytes()).take_while(|(a, b)| a == b).count();
-            let input = origin_at(record, at, blob)?;
+            let input = find_origin_at(record, at, blob)?;
             differs(input, format!("composed again, the text differs from byte {at} on"))
         }
         Ok(_) => ReplayOutcome::Same,
@@ -129,7 +129,7 @@ pub fn verify_sealed(
     let Some(sealed) = &record.sealed else { return Ok(ReplayOutcome::Same) };
     let keyed = HmacKey::new(sealed.key.0);
     let was_delivered = |text: &str| keyed.hash(text.as_bytes()) == sealed.text;
-    let recorded = assemble(record, blob)?;
+    let recorded = assemble_text(record, blob)?;
     let as_recorded = was_delivered(&recorded);
     let request = match restore_request(record, blob) {
         Ok(request) => request,
@@ -146,14 +146,14 @@ pub fn verify_sealed(
     if as_recorded {
         return Ok(ReplayOutcome::Same);
     }
-    let missing = find_sealed(&request, needs(&request, given), &recorded);
+    let missing = find_sealed(&request, find_missing_values(&request, given), &recorded);
     if record.engine != ENGINE_VERSION {
         return Ok(match missing.is_empty() {
             true => ReplayOutcome::OtherEngine(record.engine),
             false => ReplayOutcome::NeedsSecret(missing),
         });
     }
-    let snapshot = snapshot(&record.snapshot, blob)?;
+    let snapshot = read_snapshot(&record.snapshot, blob)?;
     let again = compose(&opened, &snapshot)
         .and_then(|composed| render(&composed.prompt, record.output.format, record.api));
     Ok(match again {
@@ -164,7 +164,7 @@ pub fn verify_sealed(
 }
 
 /// Returns a column of the run that the request contradicts.
-fn other_run(record: &Composed, request: &Request) -> Option<String> {
+fn find_contradiction(record: &Composed, request: &Request) -> Option<String> {
     let (run, task) = (&record.run, request.task.as_ref().and_then(|task| task.id.as_deref()));
     let fields = [
         ("task", run.task.as_deref(), task),
@@ -177,7 +177,7 @@ fn other_run(record: &Composed, request: &Request) -> Option<String> {
 
 /// Restores the finished text without composing it. Callers verify it by its digest.
 pub fn restore_text(record: &Composed, blob: BlobLookup<'_>) -> Result<String, ReplayError> {
-    assemble(record, blob)
+    assemble_text(record, blob)
 }
 
 /// Restores the request of the prompt.
@@ -190,7 +190,7 @@ pub fn restore_request(record: &Composed, blob: BlobLookup<'_>) -> Result<Reques
 
 /// Restores every source that the prompt was composed from, present or absent.
 pub fn restore_snapshot(record: &Composed, blob: BlobLookup<'_>) -> Result<Snapshot, ReplayError> {
-    snapshot(&record.snapshot, blob)
+    read_snapshot(&record.snapshot, blob)
 }
 
 /// Returns the digest of every blob that `record` needs.
@@ -208,13 +208,17 @@ pub fn list_blobs(record: &Composed) -> Result<BTreeSet<Digest>, ReplayError> {
     Ok(needed)
 }
 
-fn read<T: DeserializeOwned>(digest: Digest, what: &str, blob: BlobLookup<'_>) -> Result<T, ReplayError> {
+fn read_blob<T: DeserializeOwned>(
+    digest: Digest,
+    what: &str,
+    blob: BlobLookup<'_>,
+) -> Result<T, ReplayError> {
     let lost = |digest| ReplayError { what: what.into(), digest };
     let text = blob(digest).ok_or_else(|| lost(Some(digest)))?;
     serde_json::from_str(&text).map_err(|_| lost(None))
 }
 
-fn snapshot(manifest: &SnapshotManifest, blob: BlobLookup<'_>) -> Result<Snapshot, ReplayError> {
+fn read_snapshot(manifest: &SnapshotManifest, blob: BlobLookup<'_>) -> Result<Snapshot, ReplayError> {
     let mut snapshot = Snapshot::default();
     for (id, digest) in &manifest.texts {
         let lost = |digest| ReplayError { what: id.to_string(), digest: Some(digest) };
@@ -223,7 +227,7 @@ fn snapshot(manifest: &SnapshotManifest, blob: BlobLookup<'_>) -> Result<Snapsho
     }
     for (dir, limits, digest) in &manifest.lists {
         let what = format!("the listing of {dir}");
-        let listing = digest.map(|digest| read(digest, &what, blob)).transpose()?;
+        let listing = digest.map(|digest| read_blob(digest, &what, blob)).transpose()?;
         snapshot.lists.push((dir.clone(), *limits, listing));
     }
     Ok(snapshot)
@@ -236,7 +240,7 @@ struct OriginTexts<'r> {
 }
 
 impl OriginTexts<'_> {
-    fn write(
+    fn write_part(
         &mut self,
         part: &AssemblyPart,
         blob: BlobLookup<'_>,
@@ -244,16 +248,18 @@ impl OriginTexts<'_> {
     ) -> Result<(), ReplayError> {
         match part {
             AssemblyPart::Engine(text) | AssemblyPart::Literal(_, text) => out.push_str(text),
-            AssemblyPart::Slice(origin, start, end) => out.push_str(self.slice(*origin, *start, *end, blob)?),
+            AssemblyPart::Slice(origin, start, end) => {
+                out.push_str(self.read_slice(*origin, *start, *end, blob)?)
+            }
             AssemblyPart::Encoded(origin, start, end, encoding) => {
-                let written = encoding.write(self.slice(*origin, *start, *end, blob)?);
+                let written = encoding.encode(self.read_slice(*origin, *start, *end, blob)?);
                 out.push_str(&written);
             }
         }
         Ok(())
     }
 
-    fn slice(
+    fn read_slice(
         &mut self,
         number: u32,
         start: usize,
@@ -275,21 +281,21 @@ impl OriginTexts<'_> {
     }
 }
 
-fn assemble(record: &Composed, blob: BlobLookup<'_>) -> Result<String, ReplayError> {
+fn assemble_text(record: &Composed, blob: BlobLookup<'_>) -> Result<String, ReplayError> {
     let mut pieces = OriginTexts { record, texts: BTreeMap::new() };
     let mut text = String::new();
     for part in &record.output.parts {
-        pieces.write(part, blob, &mut text)?;
+        pieces.write_part(part, blob, &mut text)?;
     }
     Ok(text)
 }
 
 /// Returns the label of the origin of byte `at`.
-fn origin_at(record: &Composed, at: usize, blob: BlobLookup<'_>) -> Result<Option<String>, ReplayError> {
+fn find_origin_at(record: &Composed, at: usize, blob: BlobLookup<'_>) -> Result<Option<String>, ReplayError> {
     let mut pieces = OriginTexts { record, texts: BTreeMap::new() };
     let mut text = String::new();
     for part in &record.output.parts {
-        pieces.write(part, blob, &mut text)?;
+        pieces.write_part(part, blob, &mut text)?;
         if text.len() > at {
             let origin = part.origin().and_then(|origin| record.output.origins.get(origin as usize));
             return Ok(origin.map(super::OriginNote::label));
@@ -309,7 +315,7 @@ pub fn locate_parts(
     let mut placed = Vec::with_capacity(record.output.parts.len());
     for part in &record.output.parts {
         let start = text.len();
-        pieces.write(part, blob, &mut text)?;
+        pieces.write_part(part, blob, &mut text)?;
         let line = match part {
             AssemblyPart::Slice(origin, from, _) | AssemblyPart::Encoded(origin, from, ..) => {
                 let before = pieces.texts.get(origin).and_then(|text| text.get(..*from));

@@ -100,16 +100,19 @@ pub struct TaskCheckout<'c> {
 }
 
 /// Derives the status of a task from its runs, the oldest first.
-pub fn task_status(runs: &[RunSummary], checkout: &mut TaskCheckout<'_>) -> (TaskStatus, Vec<TaskReason>) {
+pub fn derive_task_status(
+    runs: &[RunSummary],
+    checkout: &mut TaskCheckout<'_>,
+) -> (TaskStatus, Vec<TaskReason>) {
     let runs: Vec<&RunSummary> = runs.iter().filter(|run| run.launch.is_some()).collect();
     let Some(last) = runs.last() else { return (TaskStatus::Open, Vec::new()) };
     let violations = || runs.iter().flat_map(|run| run.violations());
     let pending = violations().any(|violation| violation.decision == ViolationDecision::Pending);
     let rejected = violations().any(|violation| violation.decision == ViolationDecision::Rejected);
-    let work = TaskWork::find(&runs, checkout);
-    let checked = last.checked();
+    let work = TaskWork::from_runs(&runs, checkout);
+    let checked = last.checks_outcome();
     let failed = last.status() == RunStatus::Failed || last.has_reported_failure();
-    let is_unseen = seen(last).is_some_and(|seen| seen.newly_unseen().next().is_some());
+    let is_unseen = worktree_observation(last).is_some_and(|seen| seen.newly_unseen().next().is_some());
     let mut reasons = Vec::new();
     for (holds, reason) in [
         (pending, TaskReason::ScopeViolationPending),
@@ -121,13 +124,13 @@ pub fn task_status(runs: &[RunSummary], checkout: &mut TaskCheckout<'_>) -> (Tas
         (work.is_merge_pending, TaskReason::MergePending),
         (failed, TaskReason::RunFailed),
         (work.is_uncommitted, TaskReason::Uncommitted),
-        (work.is_nothing && runs.iter().all(|run| run.is_whole()), TaskReason::NothingChanged),
+        (work.is_nothing && runs.iter().all(|run| run.is_complete()), TaskReason::NothingChanged),
     ] {
         reasons.extend(holds.then_some(reason));
     }
     let status = if last.status() == RunStatus::Cancelled {
         TaskStatus::Cancelled
-    } else if runs.iter().any(|run| !run.is_whole()) {
+    } else if runs.iter().any(|run| !run.is_complete()) {
         TaskStatus::Running
     } else if pending || rejected {
         TaskStatus::NeedsReview
@@ -143,26 +146,26 @@ pub fn task_status(runs: &[RunSummary], checkout: &mut TaskCheckout<'_>) -> (Tas
     (status, reasons)
 }
 
-fn seen(run: &RunSummary) -> Option<&WorktreeObservation> {
+fn worktree_observation(run: &RunSummary) -> Option<&WorktreeObservation> {
     run.observed.as_ref().and_then(|observed| observed.worktree.as_ref())
 }
 
 fn has_new_commit(run: &RunSummary) -> bool {
-    seen(run).is_some_and(|seen| seen.head_before != seen.head_after)
+    worktree_observation(run).is_some_and(|seen| seen.head_before != seen.head_after)
 }
 
 /// Checks whether a run changed a file that a commit can hold.
 fn has_changed(run: &RunSummary) -> bool {
     let is_real = |file: &ChangedFile| file.change != ChangeKind::Ignored;
-    has_new_commit(run) || seen(run).is_some_and(|seen| seen.changed.iter().any(is_real))
+    has_new_commit(run) || worktree_observation(run).is_some_and(|seen| seen.changed.iter().any(is_real))
 }
 
 /// Checks whether a run proves by itself that the task is solved.
 fn is_evidence(run: &RunSummary) -> bool {
-    run.checked() == ChecksOutcome::Passed
+    run.checks_outcome() == ChecksOutcome::Passed
         && run.status() == RunStatus::Completed
         && !run.has_reported_failure()
-        && seen(run).is_some_and(|seen| seen.unseen.is_empty())
+        && worktree_observation(run).is_some_and(|seen| seen.unseen.is_empty())
 }
 
 /// Location of the changes of a task's runs.
@@ -178,20 +181,20 @@ struct TaskWork {
 }
 
 impl TaskWork {
-    fn find(runs: &[&RunSummary], checkout: &mut TaskCheckout<'_>) -> Self {
+    fn from_runs(runs: &[&RunSummary], checkout: &mut TaskCheckout<'_>) -> Self {
         let Some(changed_last) = runs.iter().rposition(|run| has_changed(run)) else {
             return Self { is_nothing: true, ..Self::default() };
         };
-        let has_commit = |run: &RunSummary, checkout: &mut TaskCheckout<'_>| match seen(run)
+        let has_commit = |run: &RunSummary, checkout: &mut TaskCheckout<'_>| match worktree_observation(run)
             .and_then(|seen| seen.head_after.as_deref())
         {
             Some(head) => (checkout.has_commit)(head),
             None => false,
         };
         let last = runs[runs.len() - 1];
-        let is_dirty = |run: &RunSummary| seen(run).is_some_and(|seen| seen.dirty_after);
-        let contents = contents(&runs[..=changed_last]);
-        let since = runs.first().and_then(|run| seen(run)?.head_before.as_deref());
+        let is_dirty = |run: &RunSummary| worktree_observation(run).is_some_and(|seen| seen.dirty_after);
+        let contents = collect_contents(&runs[..=changed_last]);
+        let since = runs.first().and_then(|run| worktree_observation(run)?.head_before.as_deref());
         let has_contents = |worktree: Option<&str>, checkout: &mut TaskCheckout<'_>| {
             contents.as_ref().is_some_and(|contents| (checkout.has_contents)(worktree, since, contents))
         };
@@ -217,7 +220,7 @@ impl TaskWork {
 
 /// Returns the last contents of every file that these runs changed; `None` if one of them recorded no
 /// contents.
-fn contents(runs: &[&RunSummary]) -> Option<ContentIds> {
+fn collect_contents(runs: &[&RunSummary]) -> Option<ContentIds> {
     let mut all = ContentIds::new();
     for run in runs.iter().filter(|run| has_changed(run)) {
         let known = run.observed.as_ref().and_then(|observed| observed.contents.as_ref())?;

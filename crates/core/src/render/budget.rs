@@ -75,11 +75,11 @@ pub fn fit(
     let whole = maker.attempt(request.steps.clone())?;
     let tokens = count(&whole.composed, &whole.rendered.text);
     if tokens <= budget {
-        return Ok(whole.fitted(tokens, Vec::new()));
+        return Ok(whole.into_fitted(tokens, Vec::new()));
     }
     let mut count = |text: &str| count(&whole.composed, text);
-    let units = units(&whole);
-    let everything = |rung| maker.attempt(maker.steps(units.iter().map(|unit| (unit, rung))));
+    let units = degradable_units(&whole);
+    let everything = |rung| maker.attempt(maker.merge_steps(units.iter().map(|unit| (unit, rung))));
     // The `must` blocks alone may not be a valid prompt, such as a body without a message. Their tokens are
     // then unknown, but a larger prompt may still fit.
     let musts = everything(DetailLevel::Out).map_or(0, |least| count(&least.rendered.text));
@@ -93,13 +93,13 @@ pub fn fit(
     let mut expected = tokens;
     loop {
         let stuck = !ladder.degrade(&mut expected, budget);
-        let attempt = maker.attempt(maker.steps(ladder.rungs()))?;
+        let attempt = maker.attempt(maker.merge_steps(ladder.detail_levels()))?;
         // Token counts of parts do not add up: only the count of the whole text is exact.
         let tokens = (ladder.count)(&attempt.rendered.text);
         if tokens <= budget || stuck {
             let warning = ladder.warning(budget);
-            let mut fitted = attempt.fitted(tokens, ladder.steps);
-            fitted.composed.talk.push(warning);
+            let mut fitted = attempt.into_fitted(tokens, ladder.steps);
+            fitted.composed.diagnostics.push(warning);
             return Ok(fitted);
         }
         expected = tokens;
@@ -122,7 +122,7 @@ struct BudgetAttempt {
 
 impl BudgetComposer<'_> {
     /// Returns the request's own degradations combined with these.
-    fn steps<'u>(
+    fn merge_steps<'u>(
         &self,
         rungs: impl Iterator<Item = (&'u DegradableUnit, DetailLevel)>,
     ) -> BTreeMap<String, DetailLevel> {
@@ -143,7 +143,7 @@ impl BudgetComposer<'_> {
 }
 
 impl BudgetAttempt {
-    fn fitted(self, tokens: usize, steps: Vec<Degradation>) -> FittedPrompt {
+    fn into_fitted(self, tokens: usize, steps: Vec<Degradation>) -> FittedPrompt {
         let Self { request, composed, rendered } = self;
         FittedPrompt { request, composed, rendered, tokens, steps }
     }
@@ -152,7 +152,7 @@ impl BudgetAttempt {
     fn ranges(&self) -> BTreeMap<String, Vec<Range<usize>>> {
         let prompt = &self.composed.prompt;
         let mut ranges: BTreeMap<String, Vec<Range<usize>>> = BTreeMap::new();
-        for (section, placed) in prompt.sections.iter().zip(self.rendered.places(prompt)) {
+        for (section, placed) in prompt.sections.iter().zip(self.rendered.section_ranges(prompt)) {
             for (block, range) in section.blocks.iter().zip(placed.blocks) {
                 if let Some(unit) = block.unit {
                     ranges.entry(unit.key(&section.name, &block.name)).or_default().push(range);
@@ -174,7 +174,7 @@ struct DegradableUnit {
 }
 
 /// Returns everything in the prompt that can be degraded, in order of appearance.
-fn units(whole: &BudgetAttempt) -> Vec<DegradableUnit> {
+fn degradable_units(whole: &BudgetAttempt) -> Vec<DegradableUnit> {
     let prompt = &whole.composed.prompt;
     let mut units: Vec<DegradableUnit> = Vec::new();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
@@ -188,8 +188,8 @@ fn units(whole: &BudgetAttempt) -> Vec<DegradableUnit> {
                 continue;
             }
             known.insert(key.clone(), units.len());
-            let what = label(prompt, unit, &section.name, block);
-            let start = start(&whole.request, unit, &key);
+            let what = unit_label(prompt, unit, &section.name, block);
+            let start = starting_level(&whole.request, unit, &key);
             units.push(DegradableUnit {
                 key,
                 what,
@@ -203,14 +203,14 @@ fn units(whole: &BudgetAttempt) -> Vec<DegradableUnit> {
     units
 }
 
-fn label(prompt: &Prompt, unit: BudgetUnit, section: &str, block: &Block) -> String {
+fn unit_label(prompt: &Prompt, unit: BudgetUnit, section: &str, block: &Block) -> String {
     match block.document {
         Some((_, name)) => name.text(&prompt.origins).to_string(),
         None => unit.label(section, &block.name),
     }
 }
 
-fn start(request: &Request, unit: BudgetUnit, key: &str) -> DetailLevel {
+fn starting_level(request: &Request, unit: BudgetUnit, key: &str) -> DetailLevel {
     let detail = match unit {
         BudgetUnit::Document(at) => request.documents.get(at).and_then(|document| document.detail),
         BudgetUnit::Own | BudgetUnit::Context(_) => None,
@@ -226,7 +226,7 @@ type NamedRanges = BTreeMap<String, Vec<Range<usize>>>;
 
 struct DegradationLadder<'l> {
     units: Vec<DegradableUnit>,
-    rungs: Vec<DetailLevel>,
+    shown: Vec<DetailLevel>,
     texts: [(&'l str, NamedRanges); SHOWN.len()],
     /// Units with their tokens, the next one to degrade first; one level at a time.
     queue: BinaryHeap<(usize, Reverse<usize>)>,
@@ -242,7 +242,7 @@ impl<'l> DegradationLadder<'l> {
         count: &'l mut dyn FnMut(&str) -> usize,
     ) -> Self {
         Self {
-            rungs: units.iter().map(|unit| unit.start).collect(),
+            shown: units.iter().map(|unit| unit.start).collect(),
             units,
             texts: attempts.map(|attempt| (attempt.rendered.text.as_str(), attempt.ranges())),
             queue: BinaryHeap::new(),
@@ -253,7 +253,7 @@ impl<'l> DegradationLadder<'l> {
     }
 
     fn warning(&self, budget: usize) -> Diagnostic {
-        let changed = || self.units.iter().zip(&self.rungs).filter(|(unit, at)| unit.start != **at);
+        let changed = || self.units.iter().zip(&self.shown).filter(|(unit, at)| unit.start != **at);
         let stepped = |rung: DetailLevel| changed().filter(|(_, at)| **at == rung).count();
         let all = changed().count();
         let kinds = [
@@ -272,18 +272,18 @@ impl<'l> DegradationLadder<'l> {
         Diagnostic::warning(Code::BudgetStepped, message).hint("`explain` lists every step")
     }
 
-    fn rungs(&self) -> impl Iterator<Item = (&DegradableUnit, DetailLevel)> {
-        self.units.iter().zip(self.rungs.iter().copied())
+    fn detail_levels(&self) -> impl Iterator<Item = (&DegradableUnit, DetailLevel)> {
+        self.units.iter().zip(self.shown.iter().copied())
     }
 
     /// Degrades blocks until the prompt is expected to fit. Returns `false` if nothing more can be degraded.
     fn degrade(&mut self, expected: &mut usize, budget: usize) -> bool {
         while *expected > budget {
-            let Some((before, Reverse(at))) = self.next() else { return false };
-            let from = self.rungs[at];
+            let Some((before, Reverse(at))) = self.next_unit() else { return false };
+            let from = self.shown[at];
             let (to, after) = self.find_lower_level(at, from, before);
             *expected = expected.saturating_sub(before - after);
-            self.rungs[at] = to;
+            self.shown[at] = to;
             if to != DetailLevel::Out {
                 self.queue.push((after, Reverse(at)));
             }
@@ -294,12 +294,12 @@ impl<'l> DegradationLadder<'l> {
         true
     }
 
-    fn next(&mut self) -> Option<(usize, Reverse<usize>)> {
+    fn next_unit(&mut self) -> Option<(usize, Reverse<usize>)> {
         while self.queue.is_empty() {
             let level = self.levels.next()?;
             for at in 0..self.units.len() {
                 if self.units[at].level == level {
-                    let tokens = self.tokens(at, self.units[at].start);
+                    let tokens = self.count_tokens(at, self.units[at].start);
                     self.queue.push((tokens, Reverse(at)));
                 }
             }
@@ -310,7 +310,7 @@ impl<'l> DegradationLadder<'l> {
     /// Returns the next detail level at which the unit has fewer tokens than `before`.
     fn find_lower_level(&mut self, at: usize, from: DetailLevel, before: usize) -> (DetailLevel, usize) {
         for rung in SHOWN.into_iter().filter(|rung| *rung > from) {
-            let tokens = self.tokens(at, rung);
+            let tokens = self.count_tokens(at, rung);
             if tokens < before {
                 return (rung, tokens);
             }
@@ -318,7 +318,7 @@ impl<'l> DegradationLadder<'l> {
         (DetailLevel::Out, 0)
     }
 
-    fn tokens(&mut self, at: usize, rung: DetailLevel) -> usize {
+    fn count_tokens(&mut self, at: usize, rung: DetailLevel) -> usize {
         let (text, ranges) = &self.texts[rung as usize];
         let ranges = ranges.get(&self.units[at].key).into_iter().flatten();
         ranges.map(|range| (self.count)(&text[range.clone()])).sum()

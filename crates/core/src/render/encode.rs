@@ -29,14 +29,14 @@ const CARRIAGE_RETURN: &str = "&#13;";
 
 impl TextEncoding {
     /// Encodes `text` on its own, without regard to the text before it.
-    pub(crate) fn write(self, text: &str) -> String {
+    pub(crate) fn encode(self, text: &str) -> String {
         let mut out = String::with_capacity(text.len() + 16);
         match self {
             Self::Plain => out.push_str(text),
-            Self::Cdata => cdata(text, &mut 0, &mut out),
-            Self::Crlf => crlf(text, &mut 0, &mut out),
-            Self::Attr => attribute(text, &mut out),
-            Self::Json => json(text, &mut out),
+            Self::Cdata => write_cdata(text, &mut 0, &mut out),
+            Self::Crlf => write_crlf(text, &mut 0, &mut out),
+            Self::Attr => write_attribute(text, &mut out),
+            Self::Json => write_json(text, &mut out),
         }
         out
     }
@@ -45,9 +45,9 @@ impl TextEncoding {
     pub fn decode(self, text: &str) -> Option<Cow<'_, str>> {
         match self {
             Self::Plain => Some(Cow::Borrowed(text)),
-            Self::Cdata => undo_cdata(text),
-            Self::Crlf => undo_cdata(text).map(|text| Cow::Owned(text.replace('\n', "\r\n"))),
-            Self::Attr => undo_references(text),
+            Self::Cdata => decode_cdata(text),
+            Self::Crlf => decode_cdata(text).map(|text| Cow::Owned(text.replace('\n', "\r\n"))),
+            Self::Attr => decode_references(text),
             Self::Json => {
                 let quoted = alloc::format!("\"{text}\"");
                 serde_json::from_str::<String>(&quoted).ok().map(Cow::Owned)
@@ -57,7 +57,7 @@ impl TextEncoding {
 }
 
 /// Decodes a CDATA section. Every `]]>` in it was inserted by the encoder, and the section reopens after it.
-fn undo_cdata(mut text: &str) -> Option<Cow<'_, str>> {
+fn decode_cdata(mut text: &str) -> Option<Cow<'_, str>> {
     let Some(first) = text.find(CLOSE) else { return Some(Cow::Borrowed(text)) };
     let mut out = String::with_capacity(text.len());
     let mut next = Some(first);
@@ -75,7 +75,7 @@ fn undo_cdata(mut text: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(out))
 }
 
-fn undo_references(mut text: &str) -> Option<Cow<'_, str>> {
+fn decode_references(mut text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('&') {
         return Some(Cow::Borrowed(text));
     }
@@ -110,7 +110,7 @@ const REFERENCES: [(char, &str); 16] = [
     ('\u{2029}', "&#8233;"),
 ];
 
-pub(super) fn attribute(text: &str, out: &mut String) {
+pub(super) fn write_attribute(text: &str, out: &mut String) {
     let mut start = 0;
     for (at, byte) in text.bytes().enumerate() {
         // Few of these characters sort after `>`, and most characters of a path do.
@@ -128,7 +128,7 @@ pub(super) fn attribute(text: &str, out: &mut String) {
 }
 
 /// Writes text outside CDATA in which only carriage returns need an encoding.
-pub(super) fn carriage_returns(text: &str, out: &mut String) {
+pub(super) fn write_carriage_returns(text: &str, out: &mut String) {
     for (at, line) in text.split('\r').enumerate() {
         if at > 0 {
             out.push_str(CARRIAGE_RETURN);
@@ -142,7 +142,7 @@ pub(super) fn carriage_returns(text: &str, out: &mut String) {
 pub(super) const BLOCK: usize = 16 << 10;
 
 /// Splits a text into parts of about [`BLOCK`] bytes.
-pub(super) fn blocks(mut text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn split_blocks(mut text: &str) -> impl Iterator<Item = &str> {
     core::iter::from_fn(move || {
         let (block, rest) = text.split_at(text.floor_char_boundary(BLOCK));
         text = rest;
@@ -152,13 +152,13 @@ pub(super) fn blocks(mut text: &str) -> impl Iterator<Item = &str> {
 
 /// Writes text inside a CDATA section. `brackets` counts the `]` (two at most) that were written last: a
 /// `]]>` can begin in one piece and end in the next.
-pub(super) fn cdata(text: &str, brackets: &mut usize, out: &mut String) {
-    for block in blocks(text) {
+pub(super) fn write_cdata(text: &str, brackets: &mut usize, out: &mut String) {
+    for block in split_blocks(text) {
         if memchr(b'\r', block.as_bytes()).is_some() || closes_cdata(block, *brackets) {
-            cdata_block(block, brackets, out);
+            write_cdata_block(block, brackets, out);
         } else {
             out.push_str(block);
-            *brackets = trailing_brackets(block, *brackets);
+            *brackets = count_trailing_brackets(block, *brackets);
         }
     }
 }
@@ -175,21 +175,21 @@ pub(super) fn is_crlf(text: &str) -> bool {
 }
 
 /// Writes a text whose line ends are all CR LF like [`cdata`], with line feeds instead.
-pub(super) fn crlf(text: &str, brackets: &mut usize, out: &mut String) {
+pub(super) fn write_crlf(text: &str, brackets: &mut usize, out: &mut String) {
     for (at, line) in text.split("\r\n").enumerate() {
         if at > 0 {
             out.push('\n');
             *brackets = 0;
         }
-        cdata(line, brackets, out);
+        write_cdata(line, brackets, out);
     }
 }
 
-fn cdata_block(mut rest: &str, brackets: &mut usize, out: &mut String) {
+fn write_cdata_block(mut rest: &str, brackets: &mut usize, out: &mut String) {
     while let Some(at) = memchr2(b'>', b'\r', rest.as_bytes()) {
         let before = &rest[..at];
         out.push_str(before);
-        *brackets = trailing_brackets(before, *brackets);
+        *brackets = count_trailing_brackets(before, *brackets);
         if rest.as_bytes()[at] == b'\r' {
             out.push_str(CLOSE);
             out.push_str(CARRIAGE_RETURN);
@@ -205,10 +205,10 @@ fn cdata_block(mut rest: &str, brackets: &mut usize, out: &mut String) {
         rest = &rest[at + 1..];
     }
     out.push_str(rest);
-    *brackets = trailing_brackets(rest, *brackets);
+    *brackets = count_trailing_brackets(rest, *brackets);
 }
 
-fn trailing_brackets(text: &str, before: usize) -> usize {
+fn count_trailing_brackets(text: &str, before: usize) -> usize {
     let count = text.bytes().rev().take(2).take_while(|byte| *byte == b']').count();
     if count == text.len() { (before + count).min(2) } else { count }
 }
@@ -217,7 +217,7 @@ fn trailing_brackets(text: &str, before: usize) -> usize {
 /// [`cdata`].
 pub(super) fn needs_cdata(text: &str, brackets: &mut usize) -> bool {
     let special = memchr2(b'<', b'&', text.as_bytes()).is_some() || closes_cdata(text, *brackets);
-    *brackets = trailing_brackets(text, *brackets);
+    *brackets = count_trailing_brackets(text, *brackets);
     special
 }
 
@@ -229,7 +229,7 @@ fn closes_cdata(text: &str, brackets: usize) -> bool {
 }
 
 /// Returns the first character that XML 1.0 cannot carry, with its offset.
-pub(super) fn xml_misfit(text: &str) -> Option<(usize, char)> {
+pub(super) fn find_xml_misfit(text: &str) -> Option<(usize, char)> {
     // A block of bytes at a time, without a branch: the compiler then vectorizes the loop.
     for (number, block) in text.as_bytes().chunks(256).enumerate() {
         let holds = |suspect: fn(u8) -> bool| block.iter().fold(false, |any, byte| any | suspect(*byte));
@@ -258,7 +258,7 @@ fn may_be_misfit(byte: u8) -> bool {
 }
 
 /// Writes text inside a JSON string.
-pub(super) fn json(text: &str, out: &mut String) {
+pub(super) fn write_json(text: &str, out: &mut String) {
     let bytes = text.as_bytes();
     let mut start = 0;
     for (at, byte) in bytes.iter().enumerate() {
@@ -286,7 +286,7 @@ pub(super) fn json(text: &str, out: &mut String) {
 }
 
 /// Returns the numbers of all tags `name-2`, `name-3` and so on in a text, opening or closing.
-pub(super) fn tag_numbers(text: &str, name: &str) -> BTreeSet<usize> {
+pub(super) fn find_tag_numbers(text: &str, name: &str) -> BTreeSet<usize> {
     let number = |at: usize| {
         let rest = &text[at + 1..];
         let rest = rest.strip_prefix('/').unwrap_or(rest).strip_prefix(name)?.strip_prefix('-')?;

@@ -37,14 +37,18 @@ pub(super) struct WrittenRanges {
 }
 
 /// Writes a block with each supplied text in its form.
-pub(super) fn write(block: &Block, forms: &[GuardForm], writer: &mut PromptWriter<'_>) -> WrittenRanges {
+pub(super) fn write_block(
+    block: &Block,
+    forms: &[GuardForm],
+    writer: &mut PromptWriter<'_>,
+) -> WrittenRanges {
     let begin = writer.text.len();
     let (mut own, mut supplied_at): (Vec<OwnRange>, Vec<Range<usize>>) = (Vec::new(), Vec::new());
     let mut key = 0;
     let mut write_own = |range: Range<usize>, writer: &mut PromptWriter<'_>| {
         for piece in &block.pieces[range] {
             let start = writer.text.len();
-            writer.plain(*piece);
+            writer.write_plain(*piece);
             own.push((start - begin..writer.text.len() - begin, key));
             key += piece.end - piece.start;
         }
@@ -56,11 +60,11 @@ pub(super) fn write(block: &Block, forms: &[GuardForm], writer: &mut PromptWrite
         let start = writer.text.len() - begin;
         match form {
             GuardForm::Plain => {
-                block.pieces[supplied.pieces.clone()].iter().for_each(|piece| writer.plain(*piece));
+                block.pieces[supplied.pieces.clone()].iter().for_each(|piece| writer.write_plain(*piece));
             }
-            GuardForm::Tame => writer.engine("x"),
-            GuardForm::Tags => tags(block, supplied, writer),
-            GuardForm::Code => code(block, supplied, begin, writer),
+            GuardForm::Tame => writer.write_engine("x"),
+            GuardForm::Tags => write_tags(block, supplied, writer),
+            GuardForm::Code => write_code_block(block, supplied, begin, writer),
         }
         supplied_at.push(start..writer.text.len() - begin);
     }
@@ -68,48 +72,48 @@ pub(super) fn write(block: &Block, forms: &[GuardForm], writer: &mut PromptWrite
     WrittenRanges { own, supplied: supplied_at }
 }
 
-fn text(block: &Block, supplied: &SuppliedText, origins: &OriginTable) -> String {
+fn supplied_text(block: &Block, supplied: &SuppliedText, origins: &OriginTable) -> String {
     block.pieces[supplied.pieces.clone()].iter().map(|piece| piece.text(origins)).collect()
 }
 
 /// Returns the text after a supplied text in its block; a line end at the end of the block.
-fn after<'o>(block: &Block, supplied: &SuppliedText, origins: &'o OriginTable) -> &'o str {
+fn text_after<'o>(block: &Block, supplied: &SuppliedText, origins: &'o OriginTable) -> &'o str {
     let mut after = block.pieces[supplied.pieces.end..].iter().map(|piece| piece.text(origins));
     after.find(|text| !text.is_empty()).unwrap_or("\n")
 }
 
 /// Returns the name of the tags around a supplied text.
-pub(super) fn tag(block: &Block, supplied: &SuppliedText, origins: &OriginTable) -> String {
-    free_tag(&text(block, supplied, origins), supplied.name(block, origins))
+pub(super) fn tag_name(block: &Block, supplied: &SuppliedText, origins: &OriginTable) -> String {
+    find_free_tag(&supplied_text(block, supplied, origins), supplied.name(block, origins))
 }
 
 /// Writes tags on lines of their own if the text has its lines to itself, else around it in its line.
-fn tags(block: &Block, supplied: &SuppliedText, writer: &mut PromptWriter<'_>) {
+fn write_tags(block: &Block, supplied: &SuppliedText, writer: &mut PromptWriter<'_>) {
     let origins = writer.origins;
-    let before_line_end = after(block, supplied, origins).starts_with(['\n', '\r']);
+    let before_line_end = text_after(block, supplied, origins).starts_with(['\n', '\r']);
     let own_lines = before_line_end && (writer.text.is_empty() || writer.text.ends_with('\n'));
-    element(block, supplied, if own_lines { "\n" } else { "" }, writer);
+    write_element(block, supplied, if own_lines { "\n" } else { "" }, writer);
 }
 
-fn element(block: &Block, supplied: &SuppliedText, line_end: &str, writer: &mut PromptWriter<'_>) {
-    let text = text(block, supplied, writer.origins);
-    let tag = free_tag(&text, supplied.name(block, writer.origins));
-    writer.engine(&format!("<{tag}"));
+fn write_element(block: &Block, supplied: &SuppliedText, line_end: &str, writer: &mut PromptWriter<'_>) {
+    let text = supplied_text(block, supplied, writer.origins);
+    let tag = find_free_tag(&text, supplied.name(block, writer.origins));
+    writer.write_engine(&format!("<{tag}"));
     if let Some(path) = supplied.path {
-        writer.engine(" path=\"");
-        writer.attribute(path);
-        writer.engine("\"");
+        writer.write_engine(" path=\"");
+        writer.write_attribute(path);
+        writer.write_engine("\"");
     }
-    writer.engine(&format!(">{line_end}"));
-    block.pieces[supplied.pieces.clone()].iter().for_each(|piece| writer.plain(*piece));
-    writer.engine(&format!("{}</{tag}>", if text.ends_with('\n') { "" } else { line_end }));
+    writer.write_engine(&format!(">{line_end}"));
+    block.pieces[supplied.pieces.clone()].iter().for_each(|piece| writer.write_plain(*piece));
+    writer.write_engine(&format!("{}</{tag}>", if text.ends_with('\n') { "" } else { line_end }));
 }
 
 /// Writes a code block on lines of its own, after an empty line: inside an HTML block nothing else begins
 /// one.
-fn code(block: &Block, supplied: &SuppliedText, begin: usize, writer: &mut PromptWriter<'_>) {
+fn write_code_block(block: &Block, supplied: &SuppliedText, begin: usize, writer: &mut PromptWriter<'_>) {
     let origins = writer.origins;
-    let text = text(block, supplied, origins);
+    let text = supplied_text(block, supplied, origins);
     let fence = code_fence(&text);
     let before = &writer.text[begin..];
     let gap = match before {
@@ -118,16 +122,16 @@ fn code(block: &Block, supplied: &SuppliedText, begin: usize, writer: &mut Promp
         _ if before.ends_with('\n') => "\n",
         _ => "\n\n",
     };
-    writer.engine(&format!("{gap}{fence}\n"));
+    writer.write_engine(&format!("{gap}{fence}\n"));
     if is_enclosed(block, supplied, origins) {
-        block.pieces[supplied.pieces.clone()].iter().for_each(|piece| writer.plain(*piece));
-        writer.engine(if text.ends_with('\n') { "" } else { "\n" });
+        block.pieces[supplied.pieces.clone()].iter().for_each(|piece| writer.write_plain(*piece));
+        writer.write_engine(if text.ends_with('\n') { "" } else { "\n" });
     } else {
-        element(block, supplied, "\n", writer);
-        writer.engine("\n");
+        write_element(block, supplied, "\n", writer);
+        writer.write_engine("\n");
     }
-    let line_end = if after(block, supplied, origins).starts_with(['\n', '\r']) { "" } else { "\n" };
-    writer.engine(&format!("{fence}{line_end}"));
+    let line_end = if text_after(block, supplied, origins).starts_with(['\n', '\r']) { "" } else { "\n" };
+    writer.write_engine(&format!("{fence}{line_end}"));
 }
 
 /// Checks whether a text is the whole content of an element of the template and does not name that element:
@@ -149,7 +153,7 @@ pub(super) fn is_enclosed(block: &Block, supplied: &SuppliedText, origins: &Orig
         let closing = own(Some(supplied.pieces.end))?.strip_prefix("\n</")?.strip_prefix(name)?;
         closing.starts_with('>').then_some(name)
     };
-    let free = |name: &str| !encode::holds_tag(&text(block, supplied, origins), name);
+    let free = |name: &str| !encode::holds_tag(&supplied_text(block, supplied, origins), name);
     supplied.path.is_none() && !supplied.tagged && enclosing().is_some_and(free)
 }
 
@@ -165,11 +169,11 @@ pub(super) fn code_fence(text: &str) -> String {
 }
 
 /// Returns `name`, or `name-2` and so on: the first that does not occur in the text as a tag.
-pub(super) fn free_tag(text: &str, name: &str) -> String {
+pub(super) fn find_free_tag(text: &str, name: &str) -> String {
     if !encode::holds_tag(text, name) {
         return name.to_string();
     }
-    let taken = encode::tag_numbers(text, name);
+    let taken = encode::find_tag_numbers(text, name);
     let mut number = 2;
     while taken.contains(&number) {
         number += 1;

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use serde_json::{Map, Value, json};
 
-use super::{PromptWriter, SectionItem, as_markdown, encode, fenced, run};
+use super::{PromptWriter, SectionItem, encode, fence_items, render_as_markdown, section_items};
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::format::ModelApi;
 use crate::library::recipe::Part;
@@ -20,46 +20,46 @@ pub(super) fn write(
 ) -> Result<(), Diagnostics> {
     match api {
         None => {
-            unified(prompt, writer);
+            write_unified(prompt, writer);
             Ok(())
         }
-        Some(api) => body(prompt, api, writer),
+        Some(api) => write_body(prompt, api, writer),
     }
 }
 
-fn unified(prompt: &Prompt, writer: &mut PromptWriter<'_>) {
-    writer.engine("{\"system_prompt\":\"");
-    let system = fenced(prompt, part(prompt, Part::System), writer);
-    inside(system, writer);
-    writer.engine("\",\"context\":[");
+fn write_unified(prompt: &Prompt, writer: &mut PromptWriter<'_>) {
+    writer.write_engine("{\"system_prompt\":\"");
+    let system = fence_items(prompt, part_items(prompt, Part::System), writer);
+    write_items(system, writer);
+    writer.write_engine("\",\"context\":[");
     let mut comma = "";
-    context(prompt, &mut |item| {
+    for_each_context_item(prompt, &mut |item| {
         let name = |writer: &mut PromptWriter<'_>, name: &ItemName<'_>| match name {
-            ItemName::Piece(piece) => escaped(*piece, writer),
-            ItemName::Word(word) => writer.engine(word),
+            ItemName::Piece(piece) => write_escaped(*piece, writer),
+            ItemName::Word(word) => writer.write_engine(word),
         };
-        writer.engine(core::mem::replace(&mut comma, ","));
-        (0..item.edges[0]).for_each(|_| writer.edge());
-        writer.engine(&format!("{{\"type\":\"{}\",\"name\":\"", item.kind));
+        writer.write_engine(core::mem::replace(&mut comma, ","));
+        (0..item.edges[0]).for_each(|_| writer.push_edge());
+        writer.write_engine(&format!("{{\"type\":\"{}\",\"name\":\"", item.kind));
         name(writer, &item.name);
-        writer.engine("\",\"content\":\"");
-        let items = if item.whole { fenced(prompt, item.items, writer) } else { item.items };
-        inside(items, writer);
-        writer.engine("\"}");
-        (0..item.edges[1]).for_each(|_| writer.edge());
+        writer.write_engine("\",\"content\":\"");
+        let items = if item.whole { fence_items(prompt, item.items, writer) } else { item.items };
+        write_items(items, writer);
+        writer.write_engine("\"}");
+        (0..item.edges[1]).for_each(|_| writer.push_edge());
     });
-    writer.engine("],\"instructions\":\"");
-    let instructions = fenced(prompt, part(prompt, Part::Instructions), writer);
-    inside(instructions, writer);
-    writer.engine("\"");
+    writer.write_engine("],\"instructions\":\"");
+    let instructions = fence_items(prompt, part_items(prompt, Part::Instructions), writer);
+    write_items(instructions, writer);
+    writer.write_engine("\"");
     if !prompt.tools.is_empty() {
-        writer.engine(&format!(",\"tools\":{}", Value::from(prompt.tools.clone())));
+        writer.write_engine(&format!(",\"tools\":{}", Value::from(prompt.tools.clone())));
     }
-    writer.engine("}");
+    writer.write_engine("}");
 }
 
-fn part(prompt: &Prompt, part: Part) -> Vec<SectionItem<'_>> {
-    run(prompt, prompt.sections.iter().filter(move |section| section.part == part))
+fn part_items(prompt: &Prompt, part: Part) -> Vec<SectionItem<'_>> {
+    section_items(prompt, prompt.sections.iter().filter(move |section| section.part == part))
 }
 
 enum ItemName<'p> {
@@ -79,11 +79,11 @@ struct JsonContextItem<'p> {
 }
 
 /// Passes the items of `context` to `take` one by one: documents, and everything else as artifacts.
-fn context<'p>(prompt: &'p Prompt, take: &mut dyn FnMut(JsonContextItem<'p>)) {
+fn for_each_context_item<'p>(prompt: &'p Prompt, take: &mut dyn FnMut(JsonContextItem<'p>)) {
     let sections = prompt.sections.iter().filter(|section| section.part == Part::Context);
     for section in sections {
         if section.heading.is_some() {
-            let items = run(prompt, core::iter::once(section));
+            let items = section_items(prompt, core::iter::once(section));
             let name = ItemName::Word(&section.name);
             take(JsonContextItem { kind: "artifact", name, items, whole: true, edges: [0, 0] });
             continue;
@@ -106,28 +106,28 @@ fn context<'p>(prompt: &'p Prompt, take: &mut dyn FnMut(JsonContextItem<'p>)) {
 }
 
 /// Writes items inside a JSON string, which needs no fence.
-fn inside(items: Vec<SectionItem<'_>>, writer: &mut PromptWriter<'_>) {
+fn write_items(items: Vec<SectionItem<'_>>, writer: &mut PromptWriter<'_>) {
     for item in items {
         match item {
-            SectionItem::Edge => writer.edge(),
-            SectionItem::Engine(text) => engine_escaped(&text, writer),
-            SectionItem::Piece(piece) => escaped(piece, writer),
-            SectionItem::Block(block) => block.pieces.iter().for_each(|piece| escaped(*piece, writer)),
+            SectionItem::Edge => writer.push_edge(),
+            SectionItem::Engine(text) => write_engine_escaped(&text, writer),
+            SectionItem::Piece(piece) => write_escaped(piece, writer),
+            SectionItem::Block(block) => block.pieces.iter().for_each(|piece| write_escaped(*piece, writer)),
         }
     }
 }
 
-fn escaped(piece: Piece, writer: &mut PromptWriter<'_>) {
-    writer.encoded(piece, TextEncoding::Json, encode::json);
+fn write_escaped(piece: Piece, writer: &mut PromptWriter<'_>) {
+    writer.write_encoded(piece, TextEncoding::Json, encode::write_json);
 }
 
-fn engine_escaped(text: &str, writer: &mut PromptWriter<'_>) {
+fn write_engine_escaped(text: &str, writer: &mut PromptWriter<'_>) {
     let mut out = alloc::string::String::new();
-    encode::json(text, &mut out);
-    writer.engine(&out);
+    encode::write_json(text, &mut out);
+    writer.write_engine(&out);
 }
 
-fn body(prompt: &Prompt, api: ModelApi, writer: &mut PromptWriter<'_>) -> Result<(), Diagnostics> {
+fn write_body(prompt: &Prompt, api: ModelApi, writer: &mut PromptWriter<'_>) -> Result<(), Diagnostics> {
     let incomplete = |message: &str, hint: &str| {
         Diagnostics::from(Diagnostic::error(Code::ApiIncomplete, message).hint(hint))
     };
@@ -135,7 +135,7 @@ fn body(prompt: &Prompt, api: ModelApi, writer: &mut PromptWriter<'_>) -> Result
     if user.is_empty() {
         return Err(incomplete("the body would have no message of the user", "give a task or context"));
     }
-    let tools = tools(prompt, api)?;
+    let tools = convert_tools(prompt, api)?;
     if let (Some(model), true) = (&prompt.model, prompt.api.is_some_and(|own| own != api)) {
         let message = format!("the agent's model `{model}` is none of this API's");
         return Err(incomplete(&message, "name one with `--set model=…`"));
@@ -147,64 +147,64 @@ fn body(prompt: &Prompt, api: ModelApi, writer: &mut PromptWriter<'_>) -> Result
     };
     let system = prompt.sections.iter().any(|section| section.part == Part::System);
     let system_text = |writer: &mut PromptWriter<'_>| {
-        let items = as_markdown(prompt, &part(prompt, Part::System), writer);
-        inside(items, writer);
+        let items = render_as_markdown(prompt, &part_items(prompt, Part::System), writer);
+        write_items(items, writer);
     };
     let user_text = |writer: &mut PromptWriter<'_>| {
-        let items = as_markdown(prompt, &run(prompt, user.iter().copied()), writer);
-        inside(items, writer);
+        let items = render_as_markdown(prompt, &section_items(prompt, user.iter().copied()), writer);
+        write_items(items, writer);
     };
     match api {
         ModelApi::Anthropic => {
             let max_tokens = prompt.max_tokens.or(prompt.usual_max_tokens).unwrap_or(8192);
-            writer.engine(&format!("{{\"model\":{},\"max_tokens\":{max_tokens}", model()?));
+            writer.write_engine(&format!("{{\"model\":{},\"max_tokens\":{max_tokens}", model()?));
             if system {
-                writer.engine(",\"system\":\"");
+                writer.write_engine(",\"system\":\"");
                 system_text(writer);
-                writer.engine("\"");
+                writer.write_engine("\"");
             }
-            writer.engine(",\"messages\":[{\"role\":\"user\",\"content\":\"");
+            writer.write_engine(",\"messages\":[{\"role\":\"user\",\"content\":\"");
             user_text(writer);
-            writer.engine("\"}]");
+            writer.write_engine("\"}]");
         }
         ModelApi::Openai => {
-            writer.engine(&format!("{{\"model\":{}", model()?));
+            writer.write_engine(&format!("{{\"model\":{}", model()?));
             if let Some(most) = prompt.max_tokens {
-                writer.engine(&format!(",\"max_output_tokens\":{most}"));
+                writer.write_engine(&format!(",\"max_output_tokens\":{most}"));
             }
             if system {
-                writer.engine(",\"instructions\":\"");
+                writer.write_engine(",\"instructions\":\"");
                 system_text(writer);
-                writer.engine("\"");
+                writer.write_engine("\"");
             }
-            writer.engine(",\"input\":[{\"role\":\"user\",\"content\":\"");
+            writer.write_engine(",\"input\":[{\"role\":\"user\",\"content\":\"");
             user_text(writer);
-            writer.engine("\"}]");
+            writer.write_engine("\"}]");
         }
         ModelApi::Gemini => {
-            writer.engine("{");
+            writer.write_engine("{");
             if let Some(most) = prompt.max_tokens {
-                writer.engine(&format!("\"generationConfig\":{{\"maxOutputTokens\":{most}}},"));
+                writer.write_engine(&format!("\"generationConfig\":{{\"maxOutputTokens\":{most}}},"));
             }
             if system {
-                writer.engine("\"systemInstruction\":{\"parts\":[{\"text\":\"");
+                writer.write_engine("\"systemInstruction\":{\"parts\":[{\"text\":\"");
                 system_text(writer);
-                writer.engine("\"}]},");
+                writer.write_engine("\"}]},");
             }
-            writer.engine("\"contents\":[{\"role\":\"user\",\"parts\":[{\"text\":\"");
+            writer.write_engine("\"contents\":[{\"role\":\"user\",\"parts\":[{\"text\":\"");
             user_text(writer);
-            writer.engine("\"}]}]");
+            writer.write_engine("\"}]}]");
         }
     }
     if !tools.is_empty() {
-        writer.engine(&format!(",\"tools\":{}", Value::from(tools)));
+        writer.write_engine(&format!(",\"tools\":{}", Value::from(tools)));
     }
-    writer.engine("}");
+    writer.write_engine("}");
     Ok(())
 }
 
 /// Converts tool definitions from any of the usual shapes to the shape of the API.
-fn tools(prompt: &Prompt, api: ModelApi) -> Result<Vec<Value>, Diagnostics> {
+fn convert_tools(prompt: &Prompt, api: ModelApi) -> Result<Vec<Value>, Diagnostics> {
     let mut shaped = Vec::new();
     let mut declared = Vec::new();
     let mut wrong = Vec::new();

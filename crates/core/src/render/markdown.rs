@@ -10,10 +10,10 @@ use core::ops::Range;
 use memchr::{memchr, memchr_iter, memrchr};
 
 use super::guard::{self, GuardForm};
-use super::lines::{self, OwnStructure, REACH, StructureRisk};
 use super::outline::outline;
-use super::{PromptWriter, SectionItem, TextEncoding, each_item, encode};
-use crate::diag::{Code, Diagnostic, tell};
+use super::structure_risk::{self, OwnStructure, REACH, StructureRisk};
+use super::{PromptWriter, SectionItem, TextEncoding, encode, for_each_item};
+use crate::diag::{Code, Diagnostic, push_diagnostic};
 use crate::library::recipe::DocumentKind;
 use crate::library::recipe::SectionSeparator;
 use crate::prompt::OriginTable;
@@ -21,12 +21,12 @@ use crate::prompt::{Block, Piece, Prompt, SuppliedText};
 use crate::text::name::is_name_byte;
 
 pub(super) fn write(prompt: &Prompt, writer: &mut PromptWriter<'_>) {
-    let structure = MarkdownStructure::of(prompt, None);
-    each_item(prompt, prompt.sections.iter(), &mut |item| write_item(&item, &structure, writer));
+    let structure = MarkdownStructure::new(prompt, None);
+    for_each_item(prompt, prompt.sections.iter(), &mut |item| write_item(&item, &structure, writer));
 }
 
 /// Writes items as Markdown, for other formats that carry Markdown inside.
-pub(super) fn items(
+pub(super) fn write_items(
     items: &[SectionItem<'_>],
     structure: &MarkdownStructure<'_>,
     writer: &mut PromptWriter<'_>,
@@ -36,12 +36,12 @@ pub(super) fn items(
 
 fn write_item(item: &SectionItem<'_>, structure: &MarkdownStructure<'_>, writer: &mut PromptWriter<'_>) {
     match item {
-        SectionItem::Edge => writer.edge(),
-        SectionItem::Engine(text) => writer.engine(text),
-        SectionItem::Piece(piece) => writer.plain(*piece),
+        SectionItem::Edge => writer.push_edge(),
+        SectionItem::Engine(text) => writer.write_engine(text),
+        SectionItem::Piece(piece) => writer.write_plain(*piece),
         SectionItem::Block(block) => {
             match block.document {
-                Some((kind, name)) => document(block, kind, name, structure, writer),
+                Some((kind, name)) => write_document(block, kind, name, structure, writer),
                 None => write_block(block, structure, writer),
             }
             writer.flush_part();
@@ -52,22 +52,22 @@ fn write_item(item: &SectionItem<'_>, structure: &MarkdownStructure<'_>, writer:
 fn write_block(block: &Block, structure: &MarkdownStructure<'_>, writer: &mut PromptWriter<'_>) {
     // Most texts need no fence. So write the block first, check it only if a text in it is not calm, and
     // rewind and write it again only if a text would pass for structure.
-    let mark = writer.mark();
+    let mark = writer.take_mark();
     let mut supplied = block.supplied.iter().peekable();
     let mut calm = true;
     for (at, piece) in block.pieces.iter().enumerate() {
         while supplied.next_if(|supplied| supplied.pieces.end <= at).is_some() {}
         let own = supplied.peek().is_none_or(|supplied| at < supplied.pieces.start);
-        writer.encoded(*piece, TextEncoding::Plain, |text, out| {
+        writer.write_encoded(*piece, TextEncoding::Plain, |text, out| {
             if own || !calm {
                 return out.push_str(text);
             }
-            calm = lines::begins_calmly(text);
+            calm = structure_risk::begins_calmly(text);
             // A part that was just written is still in the CPU cache, so a long text is read from memory
             // once.
-            for part in encode::blocks(text) {
+            for part in encode::split_blocks(text) {
                 out.push_str(part);
-                calm = calm && lines::is_quiet(part);
+                calm = calm && structure_risk::is_quiet(part);
             }
         });
     }
@@ -79,7 +79,7 @@ fn write_block(block: &Block, structure: &MarkdownStructure<'_>, writer: &mut Pr
         return;
     }
     let written = &writer.text[mark.text..];
-    let reasons = reasons(block, written, structure, origins);
+    let reasons = fence_reasons(block, written, structure, origins);
     if reasons.iter().any(Option::is_some) {
         let whole = written.to_string();
         writer.rewind_to(mark);
@@ -105,11 +105,13 @@ enum FenceReason {
 /// Checks whether a text that belongs in one line, in a list or a code span, would leave it.
 fn leaves_line(block: &Block, supplied: &SuppliedText, origins: &OriginTable) -> bool {
     let texts = block.pieces[supplied.pieces.clone()].iter().map(|piece| piece.text(origins));
-    texts.into_iter().any(|text| memchr(b'`', text.as_bytes()).is_some() || lines::has_line_end(text))
+    texts
+        .into_iter()
+        .any(|text| memchr(b'`', text.as_bytes()).is_some() || structure_risk::has_line_end(text))
 }
 
 /// Returns for each supplied text of a block, whose text is `whole`, the reason to guard it.
-fn reasons(
+fn fence_reasons(
     block: &Block,
     whole: &str,
     structure: &MarkdownStructure<'_>,
@@ -124,8 +126,8 @@ fn reasons(
         let start = length(&block.pieces[next..supplied.pieces.start]);
         let end = length(&block.pieces[supplied.pieces.clone()]);
         next = supplied.pieces.end;
-        let danger = || lines::find_risk(whole, &(start..end), fence_end, structure);
-        let tag = || (start < end).then(|| structure.used_tag(whole, &(start..end))).flatten();
+        let danger = || structure_risk::find_risk(whole, &(start..end), fence_end, structure);
+        let tag = || (start < end).then(|| structure.find_own_tag(whole, &(start..end))).flatten();
         let reason = if supplied.line && leaves_line(block, supplied, origins) {
             Some(FenceReason::LeavesLine { in_doubt: danger().is_some() })
         } else {
@@ -153,7 +155,7 @@ const MOST_JUDGED: usize = 16;
 
 /// Returns the least form of each text in which a CommonMark reader sees the structure of the block's own
 /// text and no other. The flag is `false` if no form achieves this.
-fn forms(
+fn choose_forms(
     block: &Block,
     reasons: &[Option<FenceReason>],
     structure: &MarkdownStructure<'_>,
@@ -168,7 +170,7 @@ fn forms(
     let mut forms: Vec<GuardForm> = reasons.iter().zip(&block.supplied).map(least).collect();
     let draft = |forms: &[GuardForm]| {
         let mut writer = PromptWriter::empty(structure.prompt);
-        let written = guard::write(block, forms, &mut writer);
+        let written = guard::write_block(block, forms, &mut writer);
         (writer.text, written)
     };
     let tame = alloc::vec![GuardForm::Tame; forms.len()];
@@ -190,7 +192,10 @@ fn forms(
         let calm = |(at, range): (usize, &Range<usize>)| {
             forms[at] != GuardForm::Plain
                 || matches!(reasons[at], Some(FenceReason::Inside(_)))
-                || !matches!(lines::find_risk(&text, range, None, structure), Some(StructureRisk::Line(_)))
+                || !matches!(
+                    structure_risk::find_risk(&text, range, None, structure),
+                    Some(StructureRisk::Line(_))
+                )
         };
         outline(&text, &written.own, structure).as_ref() == Some(&wanted)
             && written.supplied.iter().enumerate().all(calm)
@@ -241,8 +246,8 @@ fn write_fenced(
     structure: &MarkdownStructure<'_>,
     writer: &mut PromptWriter<'_>,
 ) {
-    let (forms, held) = forms(block, reasons, structure);
-    guard::write(block, &forms, writer);
+    let (forms, held) = choose_forms(block, reasons, structure);
+    guard::write_block(block, &forms, writer);
     let origins = writer.origins;
     let mut at = 0;
     let mut next = 0;
@@ -259,7 +264,7 @@ fn write_fenced(
             continue;
         }
         let name = supplied.name(block, origins);
-        tell(&mut writer.talk, Code::TextFenced, || {
+        push_diagnostic(&mut writer.talk, Code::TextFenced, || {
             let shown = |line: &Range<usize>| {
                 let shown = &whole[line.clone()];
                 shown[..shown.floor_char_boundary(LONGEST_SHOWN)].to_string()
@@ -283,9 +288,9 @@ fn write_fenced(
                     "in a code block".to_string()
                 }
                 GuardForm::Code => {
-                    format!("between <{}> tags in a code block", guard::tag(block, supplied, origins))
+                    format!("between <{}> tags in a code block", guard::tag_name(block, supplied, origins))
                 }
-                _ => format!("between <{}> tags", guard::tag(block, supplied, origins)),
+                _ => format!("between <{}> tags", guard::tag_name(block, supplied, origins)),
             };
             let even_there = if held { "" } else { ", and can do so even there" };
             let message = format!("the text of `{name}` stands {place}: {why}{even_there}");
@@ -315,7 +320,7 @@ fn write_fenced(
     }
 }
 
-fn document(
+fn write_document(
     block: &Block,
     kind: DocumentKind,
     name: Piece,
@@ -330,18 +335,18 @@ fn document(
             &assembled
         }
     };
-    let tag = guard::free_tag(text, kind.name());
+    let tag = guard::find_free_tag(text, kind.name());
     let element = |writer: &mut PromptWriter<'_>| {
-        writer.engine(&format!("<{tag} {}=\"", kind.attribute()));
-        writer.attribute(name);
-        writer.engine("\">\n");
-        block.pieces.iter().for_each(|piece| writer.plain(*piece));
+        writer.write_engine(&format!("<{tag} {}=\"", kind.attribute()));
+        writer.write_attribute(name);
+        writer.write_engine("\">\n");
+        block.pieces.iter().for_each(|piece| writer.write_plain(*piece));
         let line_end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
-        writer.engine(&format!("{line_end}</{tag}>"));
+        writer.write_engine(&format!("{line_end}</{tag}>"));
     };
     let label = || name.text(writer.origins);
     let warning = |message: String| Diagnostic::warning(Code::TextFenced, message);
-    let hides = lines::find_risk(text, &(0..text.len()), None, structure).filter(|_| {
+    let hides = structure_risk::find_risk(text, &(0..text.len()), None, structure).filter(|_| {
         let mut draft = PromptWriter::empty(structure.prompt);
         element(&mut draft);
         outline(&draft.text, &[], structure).is_none_or(|marks| !marks.is_empty())
@@ -353,17 +358,17 @@ fn document(
             "`{}` stands in a code block: its line `{shown}` could pass for structure or hide it",
             label()
         );
-        tell(&mut writer.talk, Code::TextFenced, || warning(message));
+        push_diagnostic(&mut writer.talk, Code::TextFenced, || warning(message));
         let fence = guard::code_fence(text);
-        writer.engine(&format!("{fence}\n"));
+        writer.write_engine(&format!("{fence}\n"));
         element(writer);
-        writer.engine(&format!("\n{fence}"));
+        writer.write_engine(&format!("\n{fence}"));
         return;
     }
     if tag != kind.name() {
         let message =
             format!("`{}` stands between <{tag}> tags: it contains <{}> itself", label(), kind.name());
-        tell(&mut writer.talk, Code::TextFenced, || warning(message));
+        push_diagnostic(&mut writer.talk, Code::TextFenced, || warning(message));
     }
     element(writer);
 }
@@ -381,7 +386,7 @@ pub(super) struct MarkdownStructure<'p> {
 }
 
 impl OwnStructure for MarkdownStructure<'_> {
-    fn rule(&self) -> bool {
+    fn has_rules(&self) -> bool {
         self.rule
     }
 
@@ -390,14 +395,14 @@ impl OwnStructure for MarkdownStructure<'_> {
             let sections = &self.prompt.sections;
             let headed = sections.iter().any(|section| section.heading.is_some());
             let own = |block: &Block| {
-                let texts = block.own().map(|piece| {
+                let texts = block.own_pieces().map(|piece| {
                     let text = &self.prompt.origins[piece.origin].text;
-                    lines::deepest_heading(text, &(piece.start..piece.end))
+                    structure_risk::deepest_heading(text, &(piece.start..piece.end))
                 });
                 texts.max().unwrap_or(0)
             };
             let own = match self.items {
-                Some(items) => blocks(items).map(own).max(),
+                Some(items) => plain_blocks(items).map(own).max(),
                 None => sections.iter().flat_map(|section| &section.blocks).map(own).max(),
             };
             own.unwrap_or(0).max(if headed { 2 } else { 0 })
@@ -406,7 +411,7 @@ impl OwnStructure for MarkdownStructure<'_> {
 }
 
 /// Returns the blocks among the items that are not documents.
-fn blocks<'i>(items: &'i [SectionItem<'_>]) -> impl Iterator<Item = &'i Block> {
+fn plain_blocks<'i>(items: &'i [SectionItem<'_>]) -> impl Iterator<Item = &'i Block> {
     items.iter().filter_map(|item| match item {
         SectionItem::Block(block) if block.document.is_none() => Some(*block),
         _ => None,
@@ -414,7 +419,7 @@ fn blocks<'i>(items: &'i [SectionItem<'_>]) -> impl Iterator<Item = &'i Block> {
 }
 
 impl<'p> MarkdownStructure<'p> {
-    pub(super) fn of(prompt: &'p Prompt, items: Option<&'p [SectionItem<'p>]>) -> Self {
+    pub(super) fn new(prompt: &'p Prompt, items: Option<&'p [SectionItem<'p>]>) -> Self {
         let rule = prompt.separator == SectionSeparator::Rule;
         Self { prompt, items, rule, deepest: OnceCell::new(), tags: OnceCell::new() }
     }
@@ -423,21 +428,21 @@ impl<'p> MarkdownStructure<'p> {
     /// headings, rules, rows, or tags that a template puts around supplied text.
     pub(super) fn has_structure(&self) -> bool {
         let tagged = |block: &Block| {
-            block.own().any(|piece| {
+            block.own_pieces().any(|piece| {
                 let text = piece.text(&self.prompt.origins);
-                let tag = |at: usize| self.tag(text[at + 1..].trim_start_matches('/'));
+                let tag = |at: usize| self.own_tag_name(text[at + 1..].trim_start_matches('/'));
                 memchr_iter(b'<', text.as_bytes()).any(|at| tag(at).is_some())
             })
         };
         let rows =
             |block: &Block| block.supplied.iter().any(|supplied| supplied.line || supplied.is_tagged());
-        let mut blocks = blocks(self.items.unwrap_or_default());
+        let mut blocks = plain_blocks(self.items.unwrap_or_default());
         self.rule || blocks.any(|block| rows(block) || tagged(block)) || self.deepest_level() > 0
     }
 
     /// Returns the name of the tag that begins with `inside`, the text after `<` or `</`. Accepts numbered
     /// names too.
-    fn tag<'t>(&self, inside: &'t str) -> Option<&'t str> {
+    fn own_tag_name<'t>(&self, inside: &'t str) -> Option<&'t str> {
         let length = inside.bytes().take_while(|byte| is_name_byte(*byte)).count();
         let (name, rest) = inside.split_at(length);
         if !rest.is_empty() && !rest.starts_with(['>', ' ', '\t', '\n', '\r', '/']) {
@@ -455,7 +460,7 @@ impl<'p> MarkdownStructure<'p> {
     }
 
     /// Returns the first tag of the prompt's own that overlaps `supplied`, a part of `whole`.
-    fn used_tag(&self, whole: &str, supplied: &Range<usize>) -> Option<Range<usize>> {
+    fn find_own_tag(&self, whole: &str, supplied: &Range<usize>) -> Option<Range<usize>> {
         // A tag that ends in the text may begin before it, but not before the last `<` there.
         let bytes = whole.as_bytes();
         let near = supplied.start.saturating_sub(REACH);
@@ -465,7 +470,7 @@ impl<'p> MarkdownStructure<'p> {
             let start = from + found;
             from = start + 1;
             let inside = whole[from..].trim_start_matches('/');
-            let Some(tag) = self.tag(inside) else { continue };
+            let Some(tag) = self.own_tag_name(inside) else { continue };
             if whole.len() - inside.len() + tag.len() <= supplied.start {
                 continue;
             }

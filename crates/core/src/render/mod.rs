@@ -7,10 +7,10 @@ pub(crate) mod budget;
 mod encode;
 mod guard;
 mod json;
-mod lines;
 mod markdown;
 mod outline;
-mod places;
+mod section_ranges;
+mod structure_risk;
 mod xml;
 
 use alloc::borrow::Cow;
@@ -18,7 +18,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 pub use encode::TextEncoding;
-pub use places::SectionRange;
+pub use section_ranges::SectionRange;
 
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::format::ModelApi;
@@ -34,10 +34,10 @@ pub struct RenderedText {
     /// Ranges that cover the text without a gap.
     pub spans: Vec<RenderedRange>,
     /// Warnings and notes of the rendering.
-    pub talk: Vec<Diagnostic>,
+    pub diagnostics: Vec<Diagnostic>,
     /// Offsets of the starts of sections and the starts and ends of blocks, in the order of writing.
     edges: Vec<usize>,
-    order: places::SectionOrder,
+    order: section_ranges::SectionOrder,
 }
 
 /// A byte range of the rendered text, and the range of the origin's text that it represents.
@@ -62,7 +62,13 @@ pub fn render(
     let mut writer = PromptWriter::new(prompt);
     writer.write(prompt, format, api)?;
     let PromptWriter { text, spans, talk, edges, .. } = writer;
-    Ok(RenderedText { text, spans, talk, edges, order: places::SectionOrder::of(format, api) })
+    Ok(RenderedText {
+        text,
+        spans,
+        diagnostics: talk,
+        edges,
+        order: section_ranges::SectionOrder::for_format(format, api),
+    })
 }
 
 /// Renders `prompt` like [`render`] and passes the text to `take` in parts, for a caller that need not hold
@@ -159,11 +165,11 @@ impl<'p> PromptWriter<'p> {
         }
     }
 
-    fn edge(&mut self) {
+    fn push_edge(&mut self) {
         self.edges.push(self.text.len());
     }
 
-    fn mark(&self) -> WriterMark {
+    fn take_mark(&self) -> WriterMark {
         WriterMark { text: self.text.len(), spans: self.spans.len(), last: self.spans.last().copied() }
     }
 
@@ -177,7 +183,7 @@ impl<'p> PromptWriter<'p> {
     }
 
     /// Writes text of the engine's own.
-    fn engine(&mut self, text: &str) {
+    fn write_engine(&mut self, text: &str) {
         if text.is_empty() {
             return;
         }
@@ -191,7 +197,7 @@ impl<'p> PromptWriter<'p> {
     }
 
     /// Writes a piece with `write`, which appends its encoded text.
-    fn encoded(&mut self, piece: Piece, encoding: TextEncoding, write: impl FnOnce(&str, &mut String)) {
+    fn write_encoded(&mut self, piece: Piece, encoding: TextEncoding, write: impl FnOnce(&str, &mut String)) {
         let origin = &self.origins[piece.origin];
         if piece.start == piece.end {
             return;
@@ -202,12 +208,12 @@ impl<'p> PromptWriter<'p> {
         self.spans.push(RenderedRange { start, end, piece, encoding });
     }
 
-    fn plain(&mut self, piece: Piece) {
-        self.encoded(piece, TextEncoding::Plain, |text, out| out.push_str(text));
+    fn write_plain(&mut self, piece: Piece) {
+        self.write_encoded(piece, TextEncoding::Plain, |text, out| out.push_str(text));
     }
 
-    fn attribute(&mut self, piece: Piece) {
-        self.encoded(piece, TextEncoding::Attr, encode::attribute);
+    fn write_attribute(&mut self, piece: Piece) {
+        self.write_encoded(piece, TextEncoding::Attr, encode::write_attribute);
     }
 }
 
@@ -221,14 +227,17 @@ enum SectionItem<'s> {
 }
 
 /// Returns sections as one run of items, for formats that put several into one element.
-fn run<'s>(prompt: &'s Prompt, sections: impl Iterator<Item = &'s Section>) -> Vec<SectionItem<'s>> {
+fn section_items<'s>(
+    prompt: &'s Prompt,
+    sections: impl Iterator<Item = &'s Section>,
+) -> Vec<SectionItem<'s>> {
     let mut items = Vec::new();
-    each_item(prompt, sections, &mut |item| items.push(item));
+    for_each_item(prompt, sections, &mut |item| items.push(item));
     items
 }
 
 /// Passes the items to `take` one by one, without a list of very many blocks.
-fn each_item<'s>(
+fn for_each_item<'s>(
     prompt: &'s Prompt,
     sections: impl Iterator<Item = &'s Section>,
     take: &mut dyn FnMut(SectionItem<'s>),
@@ -260,23 +269,23 @@ fn each_item<'s>(
 
 /// Returns items that share an element with other text, with fences if a text in them would pass for
 /// structure.
-fn fenced<'s>(
+fn fence_items<'s>(
     prompt: &'s Prompt,
     items: Vec<SectionItem<'s>>,
     writer: &mut PromptWriter<'_>,
 ) -> Vec<SectionItem<'s>> {
-    let is_there = markdown::MarkdownStructure::of(prompt, Some(&items)).has_structure();
-    if is_there { as_markdown(prompt, &items, writer) } else { items }
+    let is_there = markdown::MarkdownStructure::new(prompt, Some(&items)).has_structure();
+    if is_there { render_as_markdown(prompt, &items, writer) } else { items }
 }
 
 /// Renders items as Markdown and splits the result into text of the engine and pieces of the origins.
-fn as_markdown<'s>(
+fn render_as_markdown<'s>(
     prompt: &Prompt,
     items: &[SectionItem<'_>],
     writer: &mut PromptWriter<'_>,
 ) -> Vec<SectionItem<'s>> {
     let mut inner = PromptWriter::empty(prompt);
-    markdown::items(items, &markdown::MarkdownStructure::of(prompt, Some(items)), &mut inner);
+    markdown::write_items(items, &markdown::MarkdownStructure::new(prompt, Some(items)), &mut inner);
     let PromptWriter { text, spans, talk, edges, .. } = inner;
     writer.talk.extend(talk);
     let mut edges = edges.into_iter().peekable();

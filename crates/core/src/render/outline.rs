@@ -9,7 +9,7 @@ use core::ops::Range;
 
 use pulldown_cmark::{Event, Options, Parser, Tag};
 
-use super::lines::OwnStructure;
+use super::structure_risk::OwnStructure;
 
 /// The longest text that is parsed. A longer one that raises a doubt is fenced.
 pub(super) const LONGEST: usize = 1 << 20;
@@ -35,8 +35,8 @@ pub(super) fn outline(text: &str, own: &[OwnRange], uses: &impl OwnStructure) ->
     if text.len() > LONGEST || is_too_deep(text) {
         return None;
     }
-    let marks = parse("", text, own, uses)?;
-    let same = |before: &str, text: &str| parse(before, text, own, uses).as_ref() == Some(&marks);
+    let marks = parse_marks("", text, own, uses)?;
+    let same = |before: &str, text: &str| parse_marks(before, text, own, uses).as_ref() == Some(&marks);
     let indented = text.starts_with([' ', '\t']);
     let in_lists = !indented || LISTS.iter().all(|list| same(list, text));
     // Parsers disagree whether a carriage return is a line end.
@@ -46,7 +46,7 @@ pub(super) fn outline(text: &str, own: &[OwnRange], uses: &impl OwnStructure) ->
     // Parsers disagree about the end of a list, a quote or an element, and so about its content.
     let feeds = with_line_feeds(text);
     let bare = strip_containers(&feeds, own)
-        .is_none_or(|(text, own)| parse("", &text, &own, uses).as_ref() == Some(&marks));
+        .is_none_or(|(text, own)| parse_marks("", &text, &own, uses).as_ref() == Some(&marks));
     (in_lists && returns && marked && bare).then_some(marks)
 }
 
@@ -65,7 +65,7 @@ fn strip_containers(text: &str, own: &[OwnRange]) -> Option<(String, Vec<OwnRang
             out.push_str(line);
             continue;
         }
-        let lead = signs(line);
+        let lead = sign_length(line);
         let end = line.trim_end_matches(['\n', '\r']).len().max(lead);
         if is_opener(&line[lead..end]) {
             out.push('\n');
@@ -92,7 +92,7 @@ fn is_opener(line: &str) -> bool {
 }
 
 /// Returns how many bytes of a line are signs of lists and quotes.
-fn signs(line: &str) -> usize {
+fn sign_length(line: &str) -> usize {
     let mut rest = line.trim_end_matches(['\n', '\r']);
     let whole = rest.len();
     let mut left = whole;
@@ -128,7 +128,12 @@ fn with_line_feeds(text: &str) -> String {
     feeds
 }
 
-fn parse(before: &str, text: &str, own: &[OwnRange], uses: &impl OwnStructure) -> Option<Vec<OutlineMark>> {
+fn parse_marks(
+    before: &str,
+    text: &str,
+    own: &[OwnRange],
+    uses: &impl OwnStructure,
+) -> Option<Vec<OutlineMark>> {
     let end = before.len() + text.len();
     let mut source = String::with_capacity(end + FOLLOWS.len());
     [before, text, FOLLOWS].iter().for_each(|part| source.push_str(part));
@@ -141,7 +146,7 @@ fn parse(before: &str, text: &str, own: &[OwnRange], uses: &impl OwnStructure) -
         };
         match level {
             Some(_) if place.start >= end => follows += usize::from(depth == 0),
-            Some(level) if if level == 0 { uses.rule() } else { level <= uses.deepest_level() } => {
+            Some(level) if if level == 0 { uses.has_rules() } else { level <= uses.deepest_level() } => {
                 let at = place.start.checked_sub(before.len())?;
                 let index = own.partition_point(|(range, _)| range.end <= at);
                 let (range, key) = own.get(index).filter(|(range, _)| range.contains(&at))?;

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 
 use memchr::memchr;
 
-use super::{PromptWriter, SectionItem, encode, fenced, run};
-use crate::diag::{Code, Diagnostic, Diagnostics, tell};
+use super::{PromptWriter, SectionItem, encode, fence_items, section_items};
+use crate::diag::{Code, Diagnostic, Diagnostics, push_diagnostic};
 use crate::library::recipe::Part;
 use crate::prompt::OriginTable;
 use crate::prompt::{Block, Piece, Prompt};
@@ -16,20 +16,22 @@ use crate::render::TextEncoding;
 
 pub(super) fn write(prompt: &Prompt, writer: &mut PromptWriter<'_>) -> Result<(), Diagnostics> {
     refuse_misfits(prompt)?;
-    let part = |part: Part| run(prompt, prompt.sections.iter().filter(move |section| section.part == part));
-    writer.engine("<prompt><system_prompt>");
-    let system = fenced(prompt, part(Part::System), writer);
-    body(writer, &system);
-    writer.engine("</system_prompt>");
+    let part = |part: Part| {
+        section_items(prompt, prompt.sections.iter().filter(move |section| section.part == part))
+    };
+    writer.write_engine("<prompt><system_prompt>");
+    let system = fence_items(prompt, part(Part::System), writer);
+    write_body(writer, &system);
+    writer.write_engine("</system_prompt>");
     if prompt.blocks(Part::Context).next().is_some() {
-        writer.engine("<context>");
-        context(prompt, writer);
-        writer.engine("</context>");
+        writer.write_engine("<context>");
+        write_context(prompt, writer);
+        writer.write_engine("</context>");
     }
-    writer.engine("<instructions>");
-    let instructions = fenced(prompt, part(Part::Instructions), writer);
-    body(writer, &instructions);
-    writer.engine("</instructions></prompt>");
+    writer.write_engine("<instructions>");
+    let instructions = fence_items(prompt, part(Part::Instructions), writer);
+    write_body(writer, &instructions);
+    writer.write_engine("</instructions></prompt>");
     Ok(())
 }
 
@@ -41,7 +43,7 @@ fn refuse_misfits(prompt: &Prompt) -> Result<(), Diagnostics> {
     let mut wrong: Vec<Diagnostic> = Vec::new();
     let mut seen: BTreeSet<u32> = BTreeSet::new();
     for piece in pieces {
-        let Some((at, c)) = encode::xml_misfit(piece.text(&prompt.origins)) else { continue };
+        let Some((at, c)) = encode::find_xml_misfit(piece.text(&prompt.origins)) else { continue };
         if !seen.insert(piece.origin) {
             continue;
         }
@@ -49,7 +51,7 @@ fn refuse_misfits(prompt: &Prompt) -> Result<(), Diagnostics> {
         let offset = piece.start + at;
         let message =
             format!("{}: U+{:04X} at offset {offset} cannot stand in XML", origin.label(), c as u32);
-        tell(&mut wrong, Code::XmlCharacter, || {
+        push_diagnostic(&mut wrong, Code::XmlCharacter, || {
             Diagnostic::error(Code::XmlCharacter, message)
                 .at(origin.label(), &origin.text, offset..offset + c.len_utf8())
                 .hint("leave the file out, or render as JSON")
@@ -58,40 +60,40 @@ fn refuse_misfits(prompt: &Prompt) -> Result<(), Diagnostics> {
     if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong)) }
 }
 
-fn context(prompt: &Prompt, writer: &mut PromptWriter<'_>) {
+fn write_context(prompt: &Prompt, writer: &mut PromptWriter<'_>) {
     for section in prompt.sections.iter().filter(|section| section.part == Part::Context) {
         // A section with a heading is one thing to the reader, whatever it consists of.
         if section.heading.is_some() {
-            writer.engine(&format!("<artifact name=\"{}\">", escaped(&section.name)));
-            let items = fenced(prompt, run(prompt, core::iter::once(section)), writer);
-            body(writer, &items);
-            writer.engine("</artifact>");
+            writer.write_engine(&format!("<artifact name=\"{}\">", escape_name(&section.name)));
+            let items = fence_items(prompt, section_items(prompt, core::iter::once(section)), writer);
+            write_body(writer, &items);
+            writer.write_engine("</artifact>");
             continue;
         }
-        writer.edge();
+        writer.push_edge();
         for block in &section.blocks {
-            writer.edge();
+            writer.push_edge();
             let tag = match block.document {
                 Some((kind, name)) => {
-                    writer.engine(&format!("<{} {}=\"", kind.name(), kind.attribute()));
-                    writer.attribute(name);
-                    writer.engine("\"");
+                    writer.write_engine(&format!("<{} {}=\"", kind.name(), kind.attribute()));
+                    writer.write_attribute(name);
+                    writer.write_engine("\"");
                     kind.name()
                 }
                 None => {
-                    writer.engine(&format!("<artifact name=\"{}\"", escaped(&block.name)));
+                    writer.write_engine(&format!("<artifact name=\"{}\"", escape_name(&block.name)));
                     "artifact"
                 }
             };
             if is_crlf(block, writer.origins) {
-                writer.engine(" eol=\"crlf\">");
-                crlf_body(writer, block);
+                writer.write_engine(" eol=\"crlf\">");
+                write_crlf_body(writer, block);
             } else {
-                writer.engine(">");
-                body(writer, &[SectionItem::Block(block)]);
+                writer.write_engine(">");
+                write_body(writer, &[SectionItem::Block(block)]);
             }
-            writer.engine(&format!("</{tag}>"));
-            writer.edge();
+            writer.write_engine(&format!("</{tag}>"));
+            writer.push_edge();
             writer.flush_part();
         }
     }
@@ -106,65 +108,68 @@ fn is_crlf(block: &Block, origins: &OriginTable) -> bool {
 
 /// Writes the content of an element whose attribute states its line ends: line feeds, which a parser does not
 /// change.
-fn crlf_body(writer: &mut PromptWriter<'_>, block: &Block) {
+fn write_crlf_body(writer: &mut PromptWriter<'_>, block: &Block) {
     let origins = writer.origins;
     let mut brackets = 0;
     let needs_cdata =
         block.pieces.iter().any(|piece| encode::needs_cdata(piece.text(origins), &mut brackets));
     let mut brackets = 0;
-    writer.engine(if needs_cdata { "<![CDATA[" } else { "" });
+    writer.write_engine(if needs_cdata { "<![CDATA[" } else { "" });
     for piece in &block.pieces {
-        writer.encoded(*piece, TextEncoding::Crlf, |text, out| encode::crlf(text, &mut brackets, out));
+        writer.write_encoded(*piece, TextEncoding::Crlf, |text, out| {
+            encode::write_crlf(text, &mut brackets, out)
+        });
     }
-    writer.engine(if needs_cdata { "]]>" } else { "" });
+    writer.write_engine(if needs_cdata { "]]>" } else { "" });
 }
 
-fn escaped(name: &str) -> String {
+fn escape_name(name: &str) -> String {
     let mut out = String::new();
-    encode::attribute(name, &mut out);
+    encode::write_attribute(name, &mut out);
     out
 }
 
 /// Writes the content of an element: unchanged if that is well-formed, else as CDATA.
-fn body(writer: &mut PromptWriter<'_>, items: &[SectionItem<'_>]) {
+fn write_body(writer: &mut PromptWriter<'_>, items: &[SectionItem<'_>]) {
     let origins = writer.origins;
     let mut brackets = 0;
-    let needs_cdata = texts(items).any(|text| match text {
+    let needs_cdata = fragments(items).any(|text| match text {
         XmlFragment::Edge => false,
         XmlFragment::Engine(text) => encode::needs_cdata(text, &mut brackets),
         XmlFragment::Piece(piece) => encode::needs_cdata(piece.text(origins), &mut brackets),
     });
     if !needs_cdata {
-        for bit in texts(items) {
+        for bit in fragments(items) {
             match bit {
-                XmlFragment::Edge => writer.edge(),
-                XmlFragment::Engine(text) => writer.engine(text),
+                XmlFragment::Edge => writer.push_edge(),
+                XmlFragment::Engine(text) => writer.write_engine(text),
                 XmlFragment::Piece(piece) => {
                     let plain = memchr(b'\r', piece.text(origins).as_bytes()).is_none();
                     let encoding = if plain { TextEncoding::Plain } else { TextEncoding::Attr };
-                    writer.encoded(piece, encoding, encode::carriage_returns);
+                    writer.write_encoded(piece, encoding, encode::write_carriage_returns);
                 }
             }
         }
         return;
     }
     let mut brackets = 0;
-    writer.engine("<![CDATA[");
-    for bit in texts(items) {
+    writer.write_engine("<![CDATA[");
+    for bit in fragments(items) {
         match bit {
-            XmlFragment::Edge => writer.edge(),
+            XmlFragment::Edge => writer.push_edge(),
             // Separators, headings and tags hold no `]` or carriage return, and none begins with `>`.
             XmlFragment::Engine(text) => {
                 brackets = 0;
-                writer.engine(text);
+                writer.write_engine(text);
             }
             XmlFragment::Piece(piece) => {
-                writer
-                    .encoded(piece, TextEncoding::Cdata, |text, out| encode::cdata(text, &mut brackets, out));
+                writer.write_encoded(piece, TextEncoding::Cdata, |text, out| {
+                    encode::write_cdata(text, &mut brackets, out)
+                });
             }
         }
     }
-    writer.engine("]]>");
+    writer.write_engine("]]>");
 }
 
 enum XmlFragment<'i> {
@@ -173,7 +178,7 @@ enum XmlFragment<'i> {
     Piece(Piece),
 }
 
-fn texts<'i>(items: &'i [SectionItem<'_>]) -> impl Iterator<Item = XmlFragment<'i>> {
+fn fragments<'i>(items: &'i [SectionItem<'_>]) -> impl Iterator<Item = XmlFragment<'i>> {
     items.iter().flat_map(|item| {
         let (one, block) = match item {
             SectionItem::Edge => (Some(XmlFragment::Edge), None),

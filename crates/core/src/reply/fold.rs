@@ -39,20 +39,20 @@ impl<'t> FoldedChars<'t> {
 
     /// Returns the character at `self.at`, with entities and escapes decoded, and its end. An invalid byte is
     /// a character too.
-    fn character(&self) -> Option<(char, usize)> {
+    fn decode_char(&self) -> Option<(char, usize)> {
         let rest = self.text.get(self.at..)?;
         let first = *rest.first()?;
         match first {
             b'&' => {
-                let (c, length) = entity(rest).unwrap_or(('&', 1));
+                let (c, length) = decode_entity(rest).unwrap_or(('&', 1));
                 Some((c, self.at + length))
             }
             b'\\' => {
-                let (c, length) = escape(rest).unwrap_or(('\u{200b}', 1));
+                let (c, length) = decode_escape(rest).unwrap_or(('\u{200b}', 1));
                 Some((c, self.at + length))
             }
             b'%' => {
-                let code = rest.get(1..3).and_then(|digits| number(digits, 16));
+                let code = rest.get(1..3).and_then(|digits| parse_number(digits, 16));
                 let c = code.filter(|code| matches!(code, 0x21..=0x7e)).and_then(char::from_u32);
                 Some((c.unwrap_or('%'), self.at + if c.is_some() { 3 } else { 1 }))
             }
@@ -81,7 +81,7 @@ impl Iterator for FoldedChars<'_> {
         }
         // Limits how many invisible characters one step skips.
         for passed in 0.. {
-            let (c, end) = self.character()?;
+            let (c, end) = self.decode_char()?;
             self.at = end;
             if passed > MOST_INVISIBLE {
                 return Some((FoldedChar::Other(c), end));
@@ -180,15 +180,15 @@ fn fold_sign(c: char) -> Option<FoldedChar> {
 
 /// Decodes the character reference at the start of `text`. Returns the character and the length of the
 /// reference. Names that stand for ASCII signs are enough.
-fn entity(text: &[u8]) -> Option<(char, usize)> {
+fn decode_entity(text: &[u8]) -> Option<(char, usize)> {
     let name_end =
         text.iter().take(40).skip(1).position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'#')?;
     let name = &text[1..=name_end];
     let length = 1 + name.len() + usize::from(text.get(1 + name.len()) == Some(&b';'));
     if let Some(digits) = name.strip_prefix(b"#") {
         let code = match digits {
-            [b'x' | b'X', digits @ ..] => number(digits, 16),
-            digits => number(digits, 10),
+            [b'x' | b'X', digits @ ..] => parse_number(digits, 16),
+            digits => parse_number(digits, 10),
         };
         return Some((char::from_u32(code?).unwrap_or('\u{fffd}'), length));
     }
@@ -237,7 +237,7 @@ fn entity(text: &[u8]) -> Option<(char, usize)> {
         again.extend_from_slice(&rest[..=end]);
         // The length limit allows a few levels, as in `&amp;amp;lt;`, which is enough.
         if again.len() < 24
-            && let Some((c, used)) = entity(&again)
+            && let Some((c, used)) = decode_entity(&again)
         {
             return Some((c, length + used - 1));
         }
@@ -259,15 +259,15 @@ fn entity(text: &[u8]) -> Option<(char, usize)> {
 
 /// Decodes the escape at the start of `text`: `\u003c`, `\u{3c}`, `\x3c`, `\074` or `\n`. Returns `None` for
 /// any other backslash, which only escapes the next character.
-fn escape(text: &[u8]) -> Option<(char, usize)> {
+fn decode_escape(text: &[u8]) -> Option<(char, usize)> {
     match text.get(1)? {
         b'u' | b'U' if text.get(2) == Some(&b'{') => {
             let end = text.iter().take(12).position(|byte| *byte == b'}')?;
-            Some((char::from_u32(number(text.get(3..end)?, 16)?)?, end + 1))
+            Some((char::from_u32(parse_number(text.get(3..end)?, 16)?)?, end + 1))
         }
-        b'u' | b'U' => Some((char::from_u32(number(text.get(2..6)?, 16)?)?, 6)),
-        b'x' | b'X' => Some((char::from_u32(number(text.get(2..4)?, 16)?)?, 4)),
-        b'0'..=b'1' => Some((char::from_u32(number(text.get(1..4)?, 8)?)?, 4)),
+        b'u' | b'U' => Some((char::from_u32(parse_number(text.get(2..6)?, 16)?)?, 6)),
+        b'x' | b'X' => Some((char::from_u32(parse_number(text.get(2..4)?, 16)?)?, 4)),
+        b'0'..=b'1' => Some((char::from_u32(parse_number(text.get(1..4)?, 8)?)?, 4)),
         b'n' | b'r' | b't' => {
             // `\n` is a line end in a text that was printed as a string, unless a word begins there.
             let word = text.get(2).is_some_and(u8::is_ascii_lowercase);
@@ -277,7 +277,7 @@ fn escape(text: &[u8]) -> Option<(char, usize)> {
     }
 }
 
-fn number(digits: &[u8], radix: u32) -> Option<u32> {
+fn parse_number(digits: &[u8], radix: u32) -> Option<u32> {
     if digits.is_empty() || digits.len() > 12 {
         return None;
     }
@@ -289,7 +289,7 @@ fn number(digits: &[u8], radix: u32) -> Option<u32> {
 }
 
 /// Returns the folded letters of `text`, without anything else.
-pub(super) fn letters(text: &[u8]) -> Vec<u8> {
+pub(super) fn fold_letters(text: &[u8]) -> Vec<u8> {
     let letter = |(seen, _)| if let FoldedChar::Letter(letter) = seen { Some(letter) } else { None };
     FoldedChars::new(text, 0).filter_map(letter).collect()
 }

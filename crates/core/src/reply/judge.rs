@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use unicode_normalization::char::decompose_compatible;
 
-use super::loose::{LooseTag, LooseWord, find_bad_attribute};
+use super::loose_marker::{LooseTag, LooseWord, find_bad_attribute};
 use super::problem::{ProblemCode, ReplyProblems, shorten};
 use super::scan::{FoundMarker, MarkerStanding};
 use super::tag::{Marker, MarkerName, MarkerTag, is_plain, is_word, question_words};
@@ -35,7 +35,7 @@ pub(super) struct ReplyClaims<'t> {
 impl<'t> ReplyClaims<'t> {
     pub(super) fn new(text: &'t [u8], found: &[FoundMarker], problems: &mut ReplyProblems) -> Self {
         let mut said = Self::default();
-        let marker = |at| MarkerTag::at(text, at).and_then(|tag| Marker::of(text, &tag));
+        let marker = |at| MarkerTag::parse_at(text, at).and_then(|tag| Marker::parse(text, &tag));
         for FoundMarker { at, end, standing } in found {
             let at = *at;
             // Most markers may be of no use, so their text is decoded only if a message shows it.
@@ -49,7 +49,7 @@ impl<'t> ReplyClaims<'t> {
                 }
                 MarkerStanding::Alone => match marker(at) {
                     Some(marker) => said.add(at, &marker, problems),
-                    None => said.broken(at, BROKEN, problems),
+                    None => said.report_broken(at, BROKEN, problems),
                 },
                 MarkerStanding::Enclosed => match marker(at) {
                     Some(marker) if is_good(&marker) && is_plain(marker.name, marker.attributes) => {
@@ -61,7 +61,7 @@ impl<'t> ReplyClaims<'t> {
                         said.add(at, &marker, problems);
                         said.loose.push(at);
                     }
-                    None => said.broken(at, BROKEN, problems),
+                    None => said.report_broken(at, BROKEN, problems),
                 },
                 MarkerStanding::Indented => {
                     let message = || format!("`{}` is indented as code is, so it does not count", shown());
@@ -72,10 +72,10 @@ impl<'t> ReplyClaims<'t> {
                         || format!("`{}` is not all that its paragraph holds, so it does not count", shown());
                     problems.add(ProblemCode::InlineMarker, Some(at), message);
                 }
-                MarkerStanding::Loose(LooseWord::Broken) => said.broken(at, BROKEN, problems),
+                MarkerStanding::Loose(LooseWord::Broken) => said.report_broken(at, BROKEN, problems),
                 MarkerStanding::Loose(word) => {
                     let is_status =
-                        LooseTag::near(text, at).is_some_and(|tag| tag.name == MarkerName::TaskStatus);
+                        LooseTag::parse_near(text, at).is_some_and(|tag| tag.name == MarkerName::TaskStatus);
                     let words = str::from_utf8(&text[at..*end]).unwrap_or("?");
                     match (word, is_status) {
                         (LooseWord::Verdict(verdict), _) => {
@@ -83,14 +83,14 @@ impl<'t> ReplyClaims<'t> {
                             said.loose.push(at);
                         }
                         (_, false) => said.unreadable.push(at),
-                        (word, true) => match loose_marker_id(text, at) {
+                        (word, true) => match find_loose_id(text, at) {
                             Some(id) => {
                                 let status =
                                     if *word == LooseWord::Failed { Ok(Status::Failed) } else { Err(words) };
                                 said.tasks.push((at, id, status));
                                 said.loose.push(at);
                             }
-                            None => said.broken(at, "a `task_status` needs one `id`", problems),
+                            None => said.report_broken(at, "a `task_status` needs one `id`", problems),
                         },
                     }
                 }
@@ -102,10 +102,10 @@ impl<'t> ReplyClaims<'t> {
     fn add(&mut self, at: usize, marker: &Marker<'t>, problems: &mut ReplyProblems) {
         // A marker contradicts itself if an attribute says something else.
         if is_good(marker) && !is_plain(marker.name, marker.attributes) {
-            self.broken(at, TALKATIVE, problems);
+            self.report_broken(at, TALKATIVE, problems);
         }
         if marker.name == MarkerName::Review {
-            self.verdicts.push((at, verdict(marker.word).ok_or(marker.word)));
+            self.verdicts.push((at, parse_verdict(marker.word).ok_or(marker.word)));
             if let Some(LooseWord::Verdict(verdict)) =
                 find_bad_attribute(MarkerName::Review, marker.attributes)
             {
@@ -113,8 +113,8 @@ impl<'t> ReplyClaims<'t> {
             }
             return;
         }
-        let Some(id) = id(marker) else {
-            return self.broken(at, "a `task_status` needs one `id`", problems);
+        let Some(id) = find_id(marker) else {
+            return self.report_broken(at, "a `task_status` needs one `id`", problems);
         };
         let mut others = marker.attributes().filter(|(name, _)| !name.eq_ignore_ascii_case("id"));
         let failed = others.any(|(name, value)| {
@@ -122,11 +122,11 @@ impl<'t> ReplyClaims<'t> {
                 .iter()
                 .any(|said| find_bad_attribute(MarkerName::TaskStatus, said) == Some(LooseWord::Failed))
         });
-        let status = status(marker.word).ok_or(marker.word);
+        let status = parse_status(marker.word).ok_or(marker.word);
         self.tasks.push((at, id, if failed { Ok(Status::Failed) } else { status }));
     }
 
-    fn broken(&mut self, at: usize, message: &str, problems: &mut ReplyProblems) {
+    fn report_broken(&mut self, at: usize, message: &str, problems: &mut ReplyProblems) {
         self.broken = true;
         problems.add(ProblemCode::BrokenMarker, Some(at), || message.to_string());
     }
@@ -148,33 +148,33 @@ const BROKEN: &str = "a marker is not complete: tag, word and closing tag stand 
 const TALKATIVE: &str = "a good marker has no attribute but an `id`, so that it says one thing";
 
 /// Returns the id of a marker that has exactly one.
-fn id<'t>(marker: &Marker<'t>) -> Option<&'t str> {
+fn find_id<'t>(marker: &Marker<'t>) -> Option<&'t str> {
     let ids = marker.attributes().filter(|(name, _)| name.eq_ignore_ascii_case("id"));
     let mut ids = ids.map(|(_, id)| id.trim());
     ids.next().filter(|id| !id.is_empty() && ids.next().is_none())
 }
 
 /// Returns the id of a loose marker, as far as it can be read.
-fn loose_marker_id(text: &[u8], at: usize) -> Option<&str> {
-    let tag = LooseTag::near(text, at)?;
+fn find_loose_id(text: &[u8], at: usize) -> Option<&str> {
+    let tag = LooseTag::parse_near(text, at)?;
     let attributes = str::from_utf8(&text[tag.name_end..tag.end]).ok()?.trim_end_matches('>');
     let marker = Marker { name: MarkerName::TaskStatus, attributes, word: "", end: tag.end };
-    id(&marker)
+    find_id(&marker)
 }
 
 pub(super) fn is_good(marker: &Marker<'_>) -> bool {
     match marker.name {
-        MarkerName::Review => verdict(marker.word) == Some(Verdict::Pass),
-        MarkerName::TaskStatus => status(marker.word) == Some(Status::Completed),
+        MarkerName::Review => parse_verdict(marker.word) == Some(Verdict::Pass),
+        MarkerName::TaskStatus => parse_status(marker.word) == Some(Status::Completed),
         MarkerName::Question | MarkerName::Response => false,
     }
 }
 
-fn verdict(word: &str) -> Option<Verdict> {
+fn parse_verdict(word: &str) -> Option<Verdict> {
     Verdict::ALL.iter().copied().find(|verdict| is_word(word, verdict.name()))
 }
 
-fn status(word: &str) -> Option<Status> {
+fn parse_status(word: &str) -> Option<Status> {
     Status::ALL.iter().copied().find(|status| is_word(word, status.name()))
 }
 
@@ -188,7 +188,7 @@ pub(super) struct ReplyDoubt {
 }
 
 impl ReplyDoubt {
-    fn of(&self, at: usize) -> bool {
+    fn covers(&self, at: usize) -> bool {
         self.before.is_some_and(|end| at < end)
     }
 }
@@ -209,7 +209,7 @@ pub(super) fn judge(
     let (verdict, outcome) = match contract.verdict.as_slice() {
         [] => {
             report_foreign_verdicts(said, &[], problems);
-            unreadable(said, problems, ProblemCode::BrokenMarker);
+            report_unreadable(said, problems, ProblemCode::BrokenMarker);
             (None, Outcome::None)
         }
         legal => judge_verdict(said, legal, doubt, problems),
@@ -251,7 +251,7 @@ const fn rank(said: Result<Verdict, &str>) -> u8 {
     }
 }
 
-const fn outcome(verdict: Verdict) -> Outcome {
+const fn to_outcome(verdict: Verdict) -> Outcome {
     match verdict {
         Verdict::Pass => Outcome::Pass,
         Verdict::NeedsRevision => Outcome::NeedsRevision,
@@ -269,12 +269,12 @@ fn report_foreign_verdicts(said: &ReplyClaims<'_>, legal: &[ContractChoice], pro
     for (at, word) in said.verdicts.iter().filter(|(_, word)| !is_legal(*word, legal)) {
         let allowed: Vec<&str> = legal.iter().map(|choice| choice.name.as_str()).collect();
         let allowed = if allowed.is_empty() { "it asks for none".into() } else { allowed.join(", ") };
-        let message = || format!("`{}` is no verdict of this contract: {allowed}", name(*word));
+        let message = || format!("`{}` is no verdict of this contract: {allowed}", format_word(*word));
         problems.add(ProblemCode::ForeignVerdict, Some(*at), message);
     }
 }
 
-fn name(said: Result<Verdict, &str>) -> String {
+fn format_word(said: Result<Verdict, &str>) -> String {
     said.map_or_else(shorten, |verdict| verdict.name().to_string())
 }
 
@@ -287,7 +287,7 @@ fn judge_verdict(
     report_foreign_verdicts(said, legal, problems);
     said.report_conflicts(problems);
     let believed =
-        |(at, word): &&(usize, Result<Verdict, &str>)| *word != Ok(Verdict::Pass) || !doubt.of(*at);
+        |(at, word): &&(usize, Result<Verdict, &str>)| *word != Ok(Verdict::Pass) || !doubt.covers(*at);
     let all: Vec<_> = said.verdicts.iter().filter(believed).collect();
     let Some((_, worst)) =
         all.iter().copied().rev().max_by_key(|(_, word)| (rank(*word), is_legal(*word, legal)))
@@ -299,14 +299,19 @@ fn judge_verdict(
             }
             _ => "a pass before the end of a thought is not believed".into(),
         };
-        unreadable(said, problems, ProblemCode::BrokenMarker);
+        report_unreadable(said, problems, ProblemCode::BrokenMarker);
         problems.add(ProblemCode::NoVerdict, None, message);
         return (None, Outcome::NoVerdict);
     };
-    unreadable(said, problems, ProblemCode::Conflict);
+    report_unreadable(said, problems, ProblemCode::Conflict);
     if let Some((at, other)) = all.iter().find(|(_, word)| word != worst) {
-        let message =
-            || format!("the reply says `{}` and `{}`; the most severe counts", name(*other), name(*worst));
+        let message = || {
+            format!(
+                "the reply says `{}` and `{}`; the most severe counts",
+                format_word(*other),
+                format_word(*worst)
+            )
+        };
         problems.add(ProblemCode::Conflict, Some(*at), message);
     }
     if !all.iter().any(|(_, word)| is_legal(*word, legal)) {
@@ -319,7 +324,7 @@ fn judge_verdict(
             problems.add(ProblemCode::NoVerdict, None, || message.to_string());
             (None, Outcome::NoVerdict)
         }
-        Ok(verdict) => (Some(*verdict), outcome(*verdict)),
+        Ok(verdict) => (Some(*verdict), to_outcome(*verdict)),
         // An unknown word beside a pass may mean anything.
         Err(_) if all.iter().any(|(_, word)| *word == Ok(Verdict::Pass)) => (None, Outcome::NoVerdict),
         Err(_) => (None, Outcome::ForeignVerdict),
@@ -327,7 +332,7 @@ fn judge_verdict(
 }
 
 /// Reports verdicts that cannot be read.
-fn unreadable(said: &ReplyClaims<'_>, problems: &mut ReplyProblems, code: ProblemCode) {
+fn report_unreadable(said: &ReplyClaims<'_>, problems: &mut ReplyProblems, code: ProblemCode) {
     for at in &said.unreadable {
         problems.add(code, Some(*at), || "this may be a verdict, and nobody can read it".into());
     }
@@ -362,7 +367,7 @@ fn judge_tasks(
                 let message = || format!("`{}` is no status of a task: {}", shorten(word), known.join(", "));
                 problems.add(ProblemCode::ForeignStatus, Some(*at), message);
             }
-            Ok(Status::Completed) if doubt.of(*at) => *completed = false,
+            Ok(Status::Completed) if doubt.covers(*at) => *completed = false,
             Ok(status) => {
                 *completed &= *status == Status::Completed;
                 let worst = tasks.entry((*id).to_string()).or_insert(*status);
@@ -390,12 +395,12 @@ fn judge_tasks(
 /// Checks whether an id may refer to a task or to a part of it: `Task 1.1`, `1.1-b`, `all`. An id with other
 /// numbers does not.
 fn can_mean_task(id: &str, task: &str) -> bool {
-    let said = numbers(id);
-    said.is_empty() || said.starts_with(&numbers(task))
+    let said = extract_numbers(id);
+    said.is_empty() || said.starts_with(&extract_numbers(task))
 }
 
 /// Returns the numbers in an id, in any kind of digits.
-fn numbers(id: &str) -> Vec<String> {
+fn extract_numbers(id: &str) -> Vec<String> {
     let mut plain = String::new();
     for c in id.chars() {
         decompose_compatible(c, |part| plain.push(if part.is_ascii_digit() { part } else { ' ' }));

@@ -6,14 +6,14 @@
 
 mod echo;
 mod fold;
-mod hits;
 mod judge;
-mod loose;
+mod loose_marker;
 mod problem;
 mod scan;
 mod stream;
+mod syntax_hits;
 mod tag;
-mod thoughts;
+mod thought_tags;
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
@@ -108,7 +108,7 @@ impl ReplyText<'_> {
         starts.zip(ends).map(|(start, end)| start..end).filter(|range| !range.is_empty())
     }
 
-    fn joined(&self) -> Cow<'_, [u8]> {
+    fn join_pieces(&self) -> Cow<'_, [u8]> {
         if self.cuts.is_empty() {
             return Cow::Borrowed(&self.whole);
         }
@@ -136,7 +136,7 @@ impl Serialize for ReplyText<'_> {
 
 /// Reads the output that an agent printed in `format`.
 pub fn read<'o>(asked: &ReplyContext<'_>, output: &'o [u8], format: OutputFormat) -> Reply<'o> {
-    read_text(asked, stream::agent_text(output, format))
+    read_text(asked, stream::extract_text(output, format))
 }
 
 /// Reads the agent's text that a [`StreamReader`] extracted from its output.
@@ -153,7 +153,7 @@ pub fn read_text<'o>(asked: &ReplyContext<'_>, stream: StreamText<Cow<'o, [u8]>>
     let quoted = quoted + before - found.len();
 
     let mut problems = ReplyProblems::default();
-    problems.stream(&doubts);
+    problems.add_stream_doubts(&doubts);
     problems.add_unclosed(&open, unopened);
     if too_large.is_some() {
         let message = "what begins here has too many lines, signs or levels to be judged";
@@ -172,9 +172,9 @@ pub fn read_text<'o>(asked: &ReplyContext<'_>, stream: StreamText<Cow<'o, [u8]>>
 fn remove_echoes(text: &ReplyText<'_>, prompt: &str, found: &mut Vec<FoundMarker>) {
     let prompt = prompt.as_bytes();
     let prompt = ReplyText { cuts: scan(prompt).cuts, whole: Cow::Borrowed(prompt) };
-    let prompt = prompt.joined();
+    let prompt = prompt.join_pieces();
     let mut echo = PromptEcho::new(&prompt);
-    let kept = text.joined();
+    let kept = text.join_pieces();
     let mut cuts = text.cuts.iter().peekable();
     let mut cut_away = 0;
     found.retain(|found| {
@@ -188,6 +188,6 @@ fn remove_echoes(text: &ReplyText<'_>, prompt: &str, found: &mut Vec<FoundMarker
         let at = found.at - cut_away;
         let inside: usize = cuts.clone().take_while(|cut| cut.end <= found.end).map(Range::len).sum();
         let end = (found.end - cut_away).saturating_sub(inside).clamp(at, kept.len());
-        !echo.holds(&kept, &(at..end))
+        !echo.contains(&kept, &(at..end))
     });
 }

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use super::scan::UnclosedBlock;
 use super::stream::StreamDoubts;
-use crate::diag::{MOST, visible};
+use crate::diag::{MOST_PER_KIND, escape_invisible};
 
 /// A fault of a reply, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -112,7 +112,7 @@ impl UnclosedBlock {
 /// The problems found so far, with byte offsets.
 #[derive(Default)]
 pub(super) struct ReplyProblems {
-    told: Vec<(Option<usize>, ReplyProblem)>,
+    reported: Vec<(Option<usize>, ReplyProblem)>,
     /// For each kind, the number of problems and the index of the last one that is reported.
     counts: [(usize, usize); ProblemCode::ALL.len()],
 }
@@ -122,15 +122,15 @@ impl ReplyProblems {
     pub(super) fn add(&mut self, code: ProblemCode, at: Option<usize>, message: impl FnOnce() -> String) {
         let (count, last) = &mut self.counts[code as usize];
         *count += 1;
-        if *count > MOST {
-            self.told[*last].1.more += 1;
+        if *count > MOST_PER_KIND {
+            self.reported[*last].1.more += 1;
             return;
         }
-        *last = self.told.len();
-        self.told.push((at, ReplyProblem { code, message: message(), place: None, more: 0 }));
+        *last = self.reported.len();
+        self.reported.push((at, ReplyProblem { code, message: message(), place: None, more: 0 }));
     }
 
-    pub(super) fn stream(&mut self, doubts: &StreamDoubts) {
+    pub(super) fn add_stream_doubts(&mut self, doubts: &StreamDoubts) {
         if let Some(why) = &doubts.failed {
             let message = || format!("the agent's stream says that it failed: {}", shorten(why));
             self.add(ProblemCode::StreamFailed, None, message);
@@ -166,7 +166,7 @@ impl ReplyProblems {
 
     /// Returns all problems in order of place; those without a place are last.
     pub(super) fn finish(self, text: &[u8]) -> Vec<ReplyProblem> {
-        let mut told = self.told;
+        let mut told = self.reported;
         told.sort_by_key(|(at, _)| at.unwrap_or(usize::MAX));
         let mut place = LineColumn { line: 1, column: 1 };
         let mut seen = 0;
@@ -191,7 +191,7 @@ impl ReplyProblems {
 /// Shortens an agent's words to a recognizable length.
 pub(super) fn shorten(words: &str) -> String {
     const MOST_CHARACTERS: usize = 80;
-    let visible = visible(words.trim());
+    let visible = escape_invisible(words.trim());
     match visible.char_indices().nth(MOST_CHARACTERS) {
         Some((at, _)) => format!("{}…", &visible[..at]),
         None => visible.into_owned(),

@@ -16,14 +16,14 @@ use core::ops::Range;
 use memchr::{memchr, memchr_iter, memmem, memrchr};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag as Block, TagEnd};
 
-use super::hits::{SyntaxHit, SyntaxHits};
 use super::judge::is_good;
-use super::loose::{self, LooseTag, LooseWord};
+use super::loose_marker::{self, LooseTag, LooseWord};
+use super::syntax_hits::{SyntaxHit, SyntaxHits};
 use super::tag::{
-    AnyTag, Marker, MarkerName, MarkerTag, html_tag_end, is_blank, is_placeholder, only_markers,
-    question_end, question_words, skip_blanks,
+    AnyTag, Marker, MarkerName, MarkerTag, collect_markers, find_html_tag_end, find_question_end,
+    is_line_whitespace, is_placeholder, question_words, skip_whitespace,
 };
-use super::thoughts::ThoughtTags;
+use super::thought_tags::ThoughtTags;
 
 #[derive(Debug, Default)]
 pub(super) struct ReplyScan {
@@ -56,11 +56,11 @@ pub(super) struct FoundMarker {
 
 impl FoundMarker {
     /// Returns the marker as it counts in text where only bad markers count, or `None` if it is not bad.
-    fn bad(self, text: &[u8]) -> Option<Self> {
+    fn into_bad(self, text: &[u8]) -> Option<Self> {
         match self.standing {
             MarkerStanding::Loose(LooseWord::Verdict(_) | LooseWord::Failed) => Some(self),
             MarkerStanding::Alone | MarkerStanding::Enclosed => {
-                let marker = MarkerTag::at(text, self.at).and_then(|tag| Marker::of(text, &tag))?;
+                let marker = MarkerTag::parse_at(text, self.at).and_then(|tag| Marker::parse(text, &tag))?;
                 (!is_good(&marker)).then_some(Self { standing: MarkerStanding::Enclosed, ..self })
             }
             _ => None,
@@ -97,16 +97,16 @@ const STRAY: usize = usize::MAX - 1;
 
 pub(super) fn scan(text: &[u8]) -> ReplyScan {
     // Some editors write a byte order mark first.
-    let start = bom(text);
-    let thoughts = ThoughtTags::shipped();
+    let start = bom_len(text);
+    let thoughts = ThoughtTags::load_shipped();
     let mut scan = scan_from(text, start, &thoughts, true);
     let thought = scan.open.iter().find(|(open, _)| *open == UnclosedBlock::Thought);
     if let Some((_, thought)) = thought.copied() {
         // The intended end of the thought is unknown, so bad markers in it count.
-        let inside = scan_from(text, block_before(text, start, thought), &thoughts, false);
+        let inside = scan_from(text, find_block_before(text, start, thought), &thoughts, false);
         scan.too_large = scan.too_large.or(inside.too_large);
         let bad = inside.found.into_iter().filter(|found| found.at > thought);
-        scan.found.extend(bad.filter_map(|found| found.bad(text)));
+        scan.found.extend(bad.filter_map(|found| found.into_bad(text)));
         scan.found.sort_by_key(|found| found.at);
     }
     scan
@@ -136,9 +136,9 @@ fn scan_from(text: &[u8], start: usize, thoughts: &ThoughtTags, cuts: bool) -> R
             hits.next();
             continue;
         }
-        let from = block_before(text, at, hit.at);
-        let to = block_after(text, hit.at);
-        match scanner.blocks(from..to, &mut hits) {
+        let from = find_block_before(text, at, hit.at);
+        let to = find_block_after(text, hit.at);
+        match scanner.read_blocks(from..to, &mut hits) {
             Some(end) => at = end,
             None => {
                 scanner.scan.too_large = Some(from);
@@ -154,7 +154,7 @@ fn scan_from(text: &[u8], start: usize, thoughts: &ThoughtTags, cuts: bool) -> R
 }
 
 /// Returns the last offset up to `to` at which a top-level block begins: after an empty line, at the margin.
-fn block_before(text: &[u8], from: usize, to: usize) -> usize {
+fn find_block_before(text: &[u8], from: usize, to: usize) -> usize {
     let mut line = line_start(text, to);
     while line > from {
         let before = line_start(text, line - 1);
@@ -162,7 +162,7 @@ fn block_before(text: &[u8], from: usize, to: usize) -> usize {
         if at_margin
             && before >= from
             && before < line
-            && text[before..line].iter().all(|byte| is_blank(*byte) || *byte == b'\n')
+            && text[before..line].iter().all(|byte| is_line_whitespace(*byte) || *byte == b'\n')
         {
             return line;
         }
@@ -172,11 +172,11 @@ fn block_before(text: &[u8], from: usize, to: usize) -> usize {
 }
 
 /// Returns the first offset after `from` at which a top-level block begins, or the end of the text.
-fn block_after(text: &[u8], from: usize) -> usize {
+fn find_block_after(text: &[u8], from: usize) -> usize {
     let mut empty = false;
     for end in memchr_iter(b'\n', &text[from..]) {
         let line = from + end + 1;
-        let next_empty = text.get(skip_blanks(text, line)) == Some(&b'\n');
+        let next_empty = text.get(skip_whitespace(text, line)) == Some(&b'\n');
         let at_margin = !matches!(text.get(line), None | Some(b' ' | b'\t' | b'\r' | b'\n'));
         if empty && at_margin {
             return line;
@@ -191,8 +191,8 @@ fn line_start(text: &[u8], at: usize) -> usize {
 }
 
 /// Checks whether the line holds only whitespace before `at`.
-fn is_blank_before(text: &[u8], at: usize) -> bool {
-    text[..at].iter().rev().find(|byte| !is_blank(**byte)).is_none_or(|byte| *byte == b'\n')
+fn is_whitespace_before(text: &[u8], at: usize) -> bool {
+    text[..at].iter().rev().find(|byte| !is_line_whitespace(**byte)).is_none_or(|byte| *byte == b'\n')
 }
 
 /// Checks whether a byte may precede the text of a list item.
@@ -202,9 +202,9 @@ const fn is_lead(byte: &u8) -> bool {
 
 /// Checks whether the line of `at` begins with a quote sign, inside a list item or not.
 fn is_quoted(text: &[u8], at: usize) -> bool {
-    let line = &text[line_start(text, at).max(bom(text)).min(at)..at];
+    let line = &text[line_start(text, at).max(bom_len(text)).min(at)..at];
     let sign = line.iter().position(|byte| !is_lead(byte) && *byte != b'\t');
-    sign.is_some_and(|at| line[at] == b'>' && (at == 0 || is_blank(line[at - 1])))
+    sign.is_some_and(|at| line[at] == b'>' && (at == 0 || is_line_whitespace(line[at - 1])))
 }
 
 /// Checks whether every parser begins a block with the line at `line`, after blocks that begin at `region`.
@@ -230,7 +230,7 @@ fn is_clear_before(text: &[u8], region: usize, line: usize, is_item: bool, is_qu
 /// Checks whether a line that is empty or begins with `#` ends the block before it.
 fn is_heading(words: &[u8]) -> bool {
     let level = words.iter().take_while(|byte| **byte == b'#').count();
-    words.is_empty() || level <= 6 && words.get(level).is_none_or(|byte| is_blank(*byte))
+    words.is_empty() || level <= 6 && words.get(level).is_none_or(|byte| is_line_whitespace(*byte))
 }
 
 fn line_end(text: &[u8], at: usize) -> usize {
@@ -310,14 +310,14 @@ struct TextUnit {
 impl ReplyScanner<'_> {
     /// Reads the blocks in `range` and their continuation after it. Returns the offset to continue from, or
     /// `None` if the blocks are too large.
-    fn blocks(&mut self, range: Range<usize>, hits: &mut Peekable<SyntaxHits<'_>>) -> Option<usize> {
+    fn read_blocks(&mut self, range: Range<usize>, hits: &mut Peekable<SyntaxHits<'_>>) -> Option<usize> {
         let text = self.text;
-        let mut parsed = parse(text, &range)?;
+        let mut parsed = parse_blocks(text, &range)?;
         let mut end = range.end;
         let is_code = matches!(parsed.last, Some((_, LastBlock::Fence)));
         match parsed.last.clone() {
             Some((last, LastBlock::Fence)) if !is_closed_at_top(text, &last) => {
-                let stop = fence_end(text, &last);
+                let stop = find_fence_end(text, &last);
                 if stop.is_none() {
                     self.scan.open.push((UnclosedBlock::Fence, last.start));
                 }
@@ -327,8 +327,8 @@ impl ReplyScanner<'_> {
                 }
             }
             Some((last, LastBlock::Html)) => {
-                let start = skip_blanks(text, last.start);
-                if let Some(stop) = raw_end(text, start) {
+                let start = skip_whitespace(text, last.start);
+                if let Some(stop) = find_raw_end(text, start) {
                     if stop.is_none() && text[start..].starts_with(b"<!--") {
                         self.scan.open.push((UnclosedBlock::Comment, start));
                     }
@@ -358,14 +358,14 @@ impl ReplyScanner<'_> {
         }
         let quote = parsed.hidden.iter().find(|(_, hidden)| *hidden == HiddenKind::Quote);
         self.quote = self.quote.min(quote.map_or(usize::MAX, |(range, _)| range.start));
-        let strays = self.thoughts(&here, &parsed);
-        self.markers(range.start, &here, &parsed, &strays);
+        let strays = self.find_thoughts(&here, &parsed);
+        self.find_markers(range.start, &here, &parsed, &strays);
         Some(end)
     }
 
     /// Finds the thoughts. Only tags that are HTML cut. In a quote or a comment they cut nothing; those that
     /// are not closed in it are returned.
-    fn thoughts(&mut self, hits: &[SyntaxHit], parsed: &ParsedBlocks) -> Vec<usize> {
+    fn find_thoughts(&mut self, hits: &[SyntaxHit], parsed: &ParsedBlocks) -> Vec<usize> {
         if !self.cuts {
             return Vec::new();
         }
@@ -389,7 +389,8 @@ impl ReplyScanner<'_> {
                 _ => {}
             }
             let Some(piece) = html.peek().filter(|piece| piece.start <= hit.at) else { continue };
-            let inside = if scope.is_none() { walk.to(text, piece, hit.at) } else { HtmlContext::Nothing };
+            let inside =
+                if scope.is_none() { walk.find_context(text, piece, hit.at) } else { HtmlContext::Nothing };
             if scope.is_none()
                 && inside == HtmlContext::Nothing
                 && let Some(stop) = find_comment_end(&text[..piece.end], hit.at)
@@ -397,12 +398,12 @@ impl ReplyScanner<'_> {
                 scope = Some((stop.unwrap_or(piece.end), Vec::new()));
                 continue;
             }
-            let Some(tag) =
-                AnyTag::at(text, hit.at).filter(|tag| self.thoughts.is_thought_name(&text[tag.name.clone()]))
+            let Some(tag) = AnyTag::parse_at(text, hit.at)
+                .filter(|tag| self.thoughts.is_thought_name(&text[tag.name.clone()]))
             else {
                 continue;
             };
-            let Some(end) = html_tag_end(&text[..piece.end], tag.name.end) else { continue };
+            let Some(end) = find_html_tag_end(&text[..piece.end], tag.name.end) else { continue };
             match inside {
                 HtmlContext::Nothing => {}
                 HtmlContext::Raw if tag.closing && self.depth > 0 => {}
@@ -425,13 +426,13 @@ impl ReplyScanner<'_> {
                 }
                 continue;
             }
-            self.thought(hit.at, end, tag.closing);
+            self.track_thought(hit.at, end, tag.closing);
         }
         strays.extend(scope.into_iter().flat_map(|(_, began)| began));
         strays
     }
 
-    fn thought(&mut self, at: usize, end: usize, closing: bool) {
+    fn track_thought(&mut self, at: usize, end: usize, closing: bool) {
         if closing {
             match self.depth {
                 0 => self.scan.unopened = Some(end),
@@ -455,14 +456,14 @@ impl ReplyScanner<'_> {
     fn cut(&mut self, end: usize) {
         let text = self.text;
         let mut cut = self.thought..end;
-        let blanks = text[..cut.start].iter().rev().take_while(|byte| is_blank(**byte)).count();
+        let blanks = text[..cut.start].iter().rev().take_while(|byte| is_line_whitespace(**byte)).count();
         let before = cut.start - blanks;
         // The start of the line, if only cut text precedes the thought on it.
         let line = match self.clean {
             (end, line) if end == before && end > 0 => line,
             _ => (before == 0 || text[before - 1] == b'\n').then_some(before),
         };
-        let rest = skip_blanks(text, end);
+        let rest = skip_whitespace(text, end);
         if let Some(line) = line.filter(|_| text.get(rest).is_none_or(|byte| *byte == b'\n')) {
             cut = line..(rest + 1).min(text.len());
         }
@@ -477,7 +478,7 @@ impl ReplyScanner<'_> {
     }
 
     /// Returns the cuts in `range`, in order.
-    fn cuts_in(&self, range: &Range<usize>) -> Vec<Range<usize>> {
+    fn find_cuts(&self, range: &Range<usize>) -> Vec<Range<usize>> {
         let first = self.scan.cuts.partition_point(|cut| cut.end <= range.start);
         let cuts = self.scan.cuts[first..].iter().take_while(|cut| cut.start < range.end).cloned();
         let open = (self.depth > 0).then_some(self.thought..usize::MAX);
@@ -490,7 +491,7 @@ impl ReplyScanner<'_> {
     }
 
     /// Finds the markers and the elements around them.
-    fn markers(&mut self, region: usize, hits: &[SyntaxHit], parsed: &ParsedBlocks, strays: &[usize]) {
+    fn find_markers(&mut self, region: usize, hits: &[SyntaxHit], parsed: &ParsedBlocks, strays: &[usize]) {
         let mut strays = strays.iter().peekable();
         let mut hidden = parsed.hidden.iter().peekable();
         let mut units = parsed.units.iter().peekable();
@@ -502,13 +503,13 @@ impl ReplyScanner<'_> {
             while hidden.next_if(|(range, _)| range.end <= hit.at).is_some() {}
             while html.next_if(|range| range.end <= hit.at).is_some() {}
             while strays.next_if(|stray| **stray <= hit.at).is_some() {
-                self.delimiter(STRAY, false, hit.at);
+                self.track_delimiter(STRAY, false, hit.at);
             }
             while let Some(unit) = units.next_if(|unit| unit.range.start <= hit.at) {
                 if unit.range.end > hit.at
-                    && let Some((from, markers)) = self.unit(unit, region)
+                    && let Some((from, markers)) = self.read_unit(unit, region)
                 {
-                    self.alone(&markers);
+                    self.push_alone(&markers);
                     read = from..unit.range.end;
                 }
             }
@@ -517,7 +518,7 @@ impl ReplyScanner<'_> {
             }
             let inside = hidden.peek().filter(|(range, _)| range.start <= hit.at).map(|(_, hidden)| *hidden);
             if inside.is_none() {
-                self.question(hit.at);
+                self.keep_question(hit.at);
             }
             // Parsers differ on whether a quote continues without its sign.
             if inside == Some(HiddenKind::Quote) && !line.contains(&hit.at) {
@@ -541,17 +542,17 @@ impl ReplyScanner<'_> {
             }
             if inside.is_none() {
                 let in_html = html.peek().is_some_and(|piece| piece.start <= hit.at);
-                self.around(hit, in_html);
+                self.track_surroundings(hit, in_html);
             }
         }
     }
 
     /// Keeps the question that begins at `at`, if there is one.
-    fn question(&mut self, at: usize) {
+    fn keep_question(&mut self, at: usize) {
         if at < self.asked {
             return;
         }
-        let Some(end) = question_end(self.text, at) else { return };
+        let Some(end) = find_question_end(self.text, at) else { return };
         self.asked = end;
         if !is_placeholder(MarkerName::Question, b"", question_words(&self.text[at..end])) {
             self.scan.found.push(FoundMarker { at, end, standing: MarkerStanding::Question });
@@ -560,16 +561,16 @@ impl ReplyScanner<'_> {
 
     /// Returns the markers of a unit that holds nothing else, and the offset from which this is true. The
     /// blocks of the unit begin at `region`.
-    fn unit(&mut self, unit: &TextUnit, region: usize) -> Option<(usize, Vec<usize>)> {
+    fn read_unit(&mut self, unit: &TextUnit, region: usize) -> Option<(usize, Vec<usize>)> {
         let text = self.text;
-        let mut cuts = self.cuts_in(&unit.range);
+        let mut cuts = self.find_cuts(&unit.range);
         let mut from = unit.range.start;
         // All text before the end of a thought may be part of it, so that text does not prevent a marker
         // after it from counting.
         if let Some(end) = self
             .scan
             .unopened
-            .filter(|end| unit.range.contains(end) && text.get(skip_blanks(text, *end)) == Some(&b'\n'))
+            .filter(|end| unit.range.contains(end) && text.get(skip_whitespace(text, *end)) == Some(&b'\n'))
         {
             cuts.retain(|cut| cut.start >= end);
             cuts.insert(0, unit.range.start..end);
@@ -581,8 +582,8 @@ impl ReplyScanner<'_> {
         }
         // Only the start of a list item may precede the unit on its line. A lone carriage return does not
         // begin a line, and parsers differ on how far a tab indents.
-        let line = line_start(text, unit.range.start).max(bom(text));
-        let indent = &text[unit.range.start..skip_blanks(text, unit.range.start)];
+        let line = line_start(text, unit.range.start).max(bom_len(text));
+        let indent = &text[unit.range.start..skip_whitespace(text, unit.range.start)];
         if !text[line..unit.range.start].iter().all(is_lead) || indent.contains(&b'\t') {
             return None;
         }
@@ -595,14 +596,14 @@ impl ReplyScanner<'_> {
         {
             return None;
         }
-        Some((from, only_markers(text, &unit.range, &cuts)?))
+        Some((from, collect_markers(text, &unit.range, &cuts)?))
     }
 
-    fn alone(&mut self, markers: &[usize]) {
+    fn push_alone(&mut self, markers: &[usize]) {
         let standing = if self.between.is_empty() { MarkerStanding::Alone } else { MarkerStanding::Enclosed };
         for at in markers {
-            let Some((tag, marker)) =
-                MarkerTag::at(self.text, *at).and_then(|tag| Some((tag, Marker::of(self.text, &tag)?)))
+            let Some((tag, marker)) = MarkerTag::parse_at(self.text, *at)
+                .and_then(|tag| Some((tag, Marker::parse(self.text, &tag)?)))
             else {
                 continue;
             };
@@ -614,7 +615,7 @@ impl ReplyScanner<'_> {
                     name_end: tag.name_end,
                     end: tag.name_end,
                 };
-                self.say(&pending, indented, Some(&next));
+                self.push_loose(&pending, indented, Some(&next));
             }
             if !is_placeholder(marker.name, marker.attributes.as_bytes(), marker.word.as_bytes()) {
                 self.scan.found.push(FoundMarker { at: *at, end: marker.end, standing });
@@ -625,27 +626,27 @@ impl ReplyScanner<'_> {
     fn push_loose_tag(&mut self, tag: LooseTag, indented: bool) {
         let Some((pending, was_indented)) = self.pending.take() else {
             if tag.closing {
-                self.say(&tag, indented, None);
+                self.push_loose(&tag, indented, None);
             } else {
                 self.pending = Some((tag, indented));
             }
             return;
         };
         if indented != was_indented {
-            self.say(&pending, was_indented, None);
+            self.push_loose(&pending, was_indented, None);
             return self.push_loose_tag(tag, indented);
         }
-        let closed = self.say(&pending, indented, Some(&tag));
+        let closed = self.push_loose(&pending, indented, Some(&tag));
         if !tag.closing {
             self.pending = Some((tag, indented));
         } else if !closed {
-            self.say(&tag, indented, None);
+            self.push_loose(&tag, indented, None);
         }
     }
 
     /// Keeps the meaning of a loose tag. Returns whether its marker extends to the end of `next`.
-    fn say(&mut self, tag: &LooseTag, indented: bool, next: Option<&LooseTag>) -> bool {
-        let Some((word, end)) = loose::said(self.text, tag, next) else { return false };
+    fn push_loose(&mut self, tag: &LooseTag, indented: bool, next: Option<&LooseTag>) -> bool {
+        let Some((word, end)) = loose_marker::find_meaning(self.text, tag, next) else { return false };
         let standing = match word {
             LooseWord::Good if indented => MarkerStanding::Indented,
             LooseWord::Broken if indented => return false,
@@ -656,12 +657,12 @@ impl ReplyScanner<'_> {
     }
 
     /// Tracks the surroundings of markers: elements and thought delimiters.
-    fn around(&mut self, hit: &SyntaxHit, in_html: bool) {
+    fn track_surroundings(&mut self, hit: &SyntaxHit, in_html: bool) {
         let text = self.text;
         let rest = &text[hit.at..];
         if hit.delimiter {
-            for delimiter in self.thoughts.delimiters(rest) {
-                self.delimiter(delimiter.pair, delimiter.closing, hit.at + delimiter.length);
+            for delimiter in self.thoughts.match_delimiters(rest) {
+                self.track_delimiter(delimiter.pair, delimiter.closing, hit.at + delimiter.length);
             }
         }
         if !in_html {
@@ -670,13 +671,13 @@ impl ReplyScanner<'_> {
                 [("!--", &b"<!--"[..], &b"-->"[..]), ("![", b"<![CDATA[", b"]]>"), ("?", b"<?", b"?>")]
             {
                 if rest.starts_with(open) {
-                    self.element(name, false, true);
+                    self.track_element(name, false, true);
                 } else if rest[0] == b'>' && text[..=hit.at].ends_with(close) {
-                    self.element(name, true, false);
+                    self.track_element(name, true, false);
                 }
             }
         }
-        let Some(tag) = AnyTag::at(text, hit.at) else { return };
+        let Some(tag) = AnyTag::parse_at(text, hit.at) else { return };
         // An address in angle brackets is not a tag.
         let after = &text[tag.name.end..];
         let is_tag = match after.first() {
@@ -689,8 +690,8 @@ impl ReplyScanner<'_> {
         }
         let name = &text[tag.name.clone()];
         if self.thoughts.is_thought_name(name) {
-            if let Some(end) = tag.end(text).filter(|_| !in_html) {
-                self.delimiter(TAG, tag.closing, end);
+            if let Some(end) = tag.find_end(text).filter(|_| !in_html) {
+                self.track_delimiter(TAG, tag.closing, end);
             }
             return;
         }
@@ -699,17 +700,17 @@ impl ReplyScanner<'_> {
             "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source",
             "track", "wbr",
         ];
-        let end = tag.end(text).unwrap_or(tag.name.end);
-        let bare = text.get(skip_blanks(text, tag.name.end)) == Some(&b'>');
+        let end = tag.find_end(text).unwrap_or(tag.name.end);
+        let bare = text.get(skip_whitespace(text, tag.name.end)) == Some(&b'>');
         let is_empty = !tag.closing && text[end - 1] == b'>' && text[end - 2] == b'/';
         if EMPTY.contains(&name.as_str()) || is_empty || (name == "response" && bare && !tag.closing) {
             return;
         }
         let encloses = !tag.closing && can_enclose(text, &name, hit.at, end);
-        self.element(&name, tag.closing, encloses);
+        self.track_element(&name, tag.closing, encloses);
     }
 
-    fn delimiter(&mut self, pair: usize, closing: bool, end: usize) {
+    fn track_delimiter(&mut self, pair: usize, closing: bool, end: usize) {
         let open = self.between.iter().position(|(open, _)| *open == pair);
         match (open, closing) {
             (Some(at), false) => self.between[at].1 += 1,
@@ -729,7 +730,7 @@ impl ReplyScanner<'_> {
         }
     }
 
-    fn element(&mut self, name: &str, closing: bool, encloses: bool) {
+    fn track_element(&mut self, name: &str, closing: bool, encloses: bool) {
         let found = self.scan.found.len();
         if !closing {
             let open = match self.elements.get_mut(name) {
@@ -774,7 +775,7 @@ impl ReplyScanner<'_> {
 
     fn finish(mut self) -> ReplyScan {
         if let Some((pending, indented)) = self.pending.take() {
-            self.say(&pending, indented, None);
+            self.push_loose(&pending, indented, None);
         }
         // HTML allows these end tags to be omitted, so a missing one means nothing; an unclosed marker is
         // broken anyway.
@@ -857,8 +858,8 @@ const DATA: [&str; 40] = [
 /// only mentioned. It does so if it begins a block or a list item, has its own line or ends its paragraph; a
 /// data element does so in any place, unless prose continues after it.
 fn can_enclose(text: &[u8], name: &str, at: usize, end: usize) -> bool {
-    let begins_line = is_blank_before(text, at);
-    let after = &text[skip_blanks(text, end)..];
+    let begins_line = is_whitespace_before(text, at);
+    let after = &text[skip_whitespace(text, end)..];
     if begins_line && after.first().is_none_or(|byte| *byte == b'\n') {
         return true;
     }
@@ -867,19 +868,19 @@ fn can_enclose(text: &[u8], name: &str, at: usize, end: usize) -> bool {
     let is_word = |text: &[u8]| String::from_utf8_lossy(text).chars().any(char::is_alphabetic);
     let line =
         memrchr(b'\n', &text[at.saturating_sub(NEAR)..at]).map(|end| at.saturating_sub(NEAR) + end + 1);
-    let line = line.or_else(|| (at <= NEAR).then_some(bom(text).min(at)));
+    let line = line.or_else(|| (at <= NEAR).then_some(bom_len(text).min(at)));
     if let Some(line) = line.filter(|line| !is_word(&text[*line..at])) {
         let lead = text[line..at].trim_ascii();
-        let signed = is_blank(text[at - usize::from(at > line)])
+        let signed = is_line_whitespace(text[at - usize::from(at > line)])
             && lead.first().is_some_and(|byte| is_lead(byte) || *byte == b'#');
-        if signed || begins_block(text, line) {
+        if signed || is_block_start(text, line) {
             return true;
         }
     }
     let near = &after[..after.len().min(NEAR)];
     let is_data = DATA.contains(&name);
     if is_data {
-        let blank = text.get(end).is_some_and(|byte| is_blank(*byte));
+        let blank = text.get(end).is_some_and(|byte| is_line_whitespace(*byte));
         let word = near.iter().take_while(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii()).count();
         let is_prose = blank && word > 0 && near.get(word).is_none_or(|byte| byte.is_ascii_whitespace())
             || word > 0
@@ -896,28 +897,31 @@ fn can_enclose(text: &[u8], name: &str, at: usize, end: usize) -> bool {
         return false;
     }
     let rest = near.iter().position(|byte| *byte == b'\n').map_or(near, |end| &near[..end]);
-    let is_sign =
-        |byte: &u8| is_blank(*byte) || matches!(byte, b':' | b'*' | b'_' | b'-' | b'=' | b'#' | b'|');
-    rest.iter().all(is_sign) && (rest.len() == near.len() || ends_block(&near[rest.len() + 1..]))
+    let is_sign = |byte: &u8| {
+        is_line_whitespace(*byte) || matches!(byte, b':' | b'*' | b'_' | b'-' | b'=' | b'#' | b'|')
+    };
+    rest.iter().all(is_sign) && (rest.len() == near.len() || is_block_end(&near[rest.len() + 1..]))
 }
 
 /// Checks whether a block begins with the line at `line`, as far as the line before it shows.
-fn begins_block(text: &[u8], line: usize) -> bool {
-    if line <= bom(text) {
+fn is_block_start(text: &[u8], line: usize) -> bool {
+    if line <= bom_len(text) {
         return true;
     }
     let before = text[line_start(text, line - 1)..line].trim_ascii();
     match before {
         [] | [b'#' | b'`' | b'~' | b'=' | b'|', ..] => true,
-        [sign @ (b'-' | b'*' | b'_'), rest @ ..] => rest.iter().all(|byte| byte == sign || is_blank(*byte)),
+        [sign @ (b'-' | b'*' | b'_'), rest @ ..] => {
+            rest.iter().all(|byte| byte == sign || is_line_whitespace(*byte))
+        }
         _ => false,
     }
 }
 
 /// Checks whether the block before a line ends there, as far as the line shows.
-fn ends_block(next: &[u8]) -> bool {
+fn is_block_end(next: &[u8]) -> bool {
     match next[next.len() - next.trim_ascii_start().len()..] {
-        _ if next[skip_blanks(next, 0)..].first().is_none_or(|byte| *byte == b'\n') => true,
+        _ if next[skip_whitespace(next, 0)..].first().is_none_or(|byte| *byte == b'\n') => true,
         [b'-' | b'*' | b'+', b' ', ..] | [b'#' | b'>' | b'|', ..] | [b'`', b'`', b'`', ..] => true,
         [b'0'..=b'9', ref rest @ ..] => {
             let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -951,17 +955,17 @@ const RAW: [&str; 4] = ["pre", "script", "style", "textarea"];
 
 impl HtmlWalker {
     /// Returns the context of the `<` at `hit` in `piece`. Hits must come in order.
-    fn to(&mut self, text: &[u8], piece: &Range<usize>, hit: usize) -> HtmlContext {
+    fn find_context(&mut self, text: &[u8], piece: &Range<usize>, hit: usize) -> HtmlContext {
         if self.piece != *piece {
             while let Some(open) = memchr(b'<', &text[self.at.min(self.piece.end)..self.piece.end]) {
-                self.at = self.token(&text[..self.piece.end], self.at + open);
+                self.at = self.skip_token(&text[..self.piece.end], self.at + open);
             }
             (self.piece, self.at) = (piece.clone(), piece.start);
         }
         let text = &text[..piece.end];
         while self.at < hit {
             let Some(open) = memchr(b'<', &text[self.at..hit]) else { break };
-            self.at = self.token(text, self.at + open);
+            self.at = self.skip_token(text, self.at + open);
         }
         match self.raw {
             _ if self.at > hit => HtmlContext::Other,
@@ -972,12 +976,12 @@ impl HtmlWalker {
 
     /// Returns the end of the token that begins at `at`. Skips an element whose text is not HTML if it is
     /// closed in its block.
-    fn token(&mut self, text: &[u8], at: usize) -> usize {
+    fn skip_token(&mut self, text: &[u8], at: usize) -> usize {
         if let Some(end) = find_comment_end(text, at) {
             return end.unwrap_or(text.len());
         }
-        let Some(tag) = AnyTag::at(text, at) else { return at + 1 };
-        let Some(end) = html_tag_end(text, tag.name.end) else { return at + 1 };
+        let Some(tag) = AnyTag::parse_at(text, at) else { return at + 1 };
+        let Some(end) = find_html_tag_end(text, tag.name.end) else { return at + 1 };
         let raw = RAW.iter().position(|raw| raw.as_bytes().eq_ignore_ascii_case(&text[tag.name.clone()]));
         match (raw, self.raw, tag.closing) {
             (Some(raw), Some(open), true) if raw == open => self.raw = None,
@@ -1002,7 +1006,7 @@ fn is_raw_close(text: &[u8], at: usize, raw: usize) -> bool {
         && rest.get(2..2 + name.len()).is_some_and(|close| close.eq_ignore_ascii_case(name))
 }
 
-fn bom(text: &[u8]) -> usize {
+fn bom_len(text: &[u8]) -> usize {
     if text.starts_with("\u{feff}".as_bytes()) { 3 } else { 0 }
 }
 
@@ -1022,13 +1026,13 @@ fn find_comment_end(text: &[u8], at: usize) -> Option<Option<usize>> {
 
 /// Returns the end of an HTML block that can continue over empty lines. The inner value is `None` if it has
 /// no end, the outer one if it is not such a block.
-fn raw_end(text: &[u8], at: usize) -> Option<Option<usize>> {
+fn find_raw_end(text: &[u8], at: usize) -> Option<Option<usize>> {
     if let Some(end) = find_comment_end(text, at) {
         return Some(end);
     }
     let is_raw =
         |tag: &AnyTag| RAW.iter().any(|raw| raw.as_bytes().eq_ignore_ascii_case(&text[tag.name.clone()]));
-    AnyTag::at(text, at).filter(is_raw)?;
+    AnyTag::parse_at(text, at).filter(is_raw)?;
     let mut ends = memmem::find_iter(&text[at..], b"</").map(|end| at + end);
     let end = ends.find(|end| {
         RAW.iter().any(|raw| {
@@ -1061,9 +1065,9 @@ fn last_line(code: &[u8]) -> &[u8] {
 
 /// Returns the end of the fence that begins at the start of `block`. Asks the parser about every line that
 /// may close it.
-fn fence_end(text: &[u8], block: &Range<usize>) -> Option<usize> {
+fn find_fence_end(text: &[u8], block: &Range<usize>) -> Option<usize> {
     let opening = &text[block.start..line_end(text, block.start)];
-    let start = opening.iter().take_while(|byte| is_blank(**byte)).count();
+    let start = opening.iter().take_while(|byte| is_line_whitespace(**byte)).count();
     let fence = *opening.get(start)?;
     let mut at = block.start + opening.len();
     while at < text.len() {
@@ -1087,7 +1091,7 @@ fn is_closing_fence(opening: &[u8], line: &[u8]) -> bool {
 }
 
 /// Parses `range`. Returns `None` if it is too large for the parser.
-fn parse(text: &[u8], range: &Range<usize>) -> Option<ParsedBlocks> {
+fn parse_blocks(text: &[u8], range: &Range<usize>) -> Option<ParsedBlocks> {
     let slice = &text[range.clone()];
     if slice.len() > MOST_NODES / 4 && is_too_large(slice) {
         return None;
@@ -1095,7 +1099,7 @@ fn parse(text: &[u8], range: &Range<usize>) -> Option<ParsedBlocks> {
     if is_too_deep(slice) {
         return None;
     }
-    let source = as_text(slice);
+    let source = replace_invalid_bytes(slice);
     let mut reader = MarkdownCollector {
         text,
         parsed: ParsedBlocks::default(),
@@ -1104,7 +1108,7 @@ fn parse(text: &[u8], range: &Range<usize>) -> Option<ParsedBlocks> {
         unit: None,
     };
     for (event, place) in Parser::new_ext(&source, Options::empty()).into_offset_iter() {
-        reader.event(&event, range.start + place.start..range.start + place.end);
+        reader.handle_event(&event, range.start + place.start..range.start + place.end);
     }
     Some(reader.parsed)
 }
@@ -1140,13 +1144,14 @@ fn is_too_deep(slice: &[u8]) -> bool {
             matches!(byte, b' ' | b'\t' | b'>' | b'-' | b'+' | b'*' | b'0'..=b'9' | b'.' | b')')
         });
         let lead = &line[..lead.count()];
-        let begins = |pair: &&[u8]| pair[0] == b'>' || !is_blank(pair[0]) && is_blank(pair[1]);
+        let begins =
+            |pair: &&[u8]| pair[0] == b'>' || !is_line_whitespace(pair[0]) && is_line_whitespace(pair[1]);
         lead.len() > DEEPEST && lead.windows(2).filter(begins).count() > DEEPEST
     })
 }
 
 /// Replaces every byte that is not text by one without a meaning, so that all offsets stay.
-fn as_text(slice: &[u8]) -> Cow<'_, str> {
+fn replace_invalid_bytes(slice: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = str::from_utf8(slice) {
         return Cow::Borrowed(text);
     }
@@ -1169,33 +1174,33 @@ struct MarkdownCollector<'t> {
 }
 
 impl MarkdownCollector<'_> {
-    fn event(&mut self, event: &Event<'_>, place: Range<usize>) {
+    fn handle_event(&mut self, event: &Event<'_>, place: Range<usize>) {
         match event {
-            Event::Start(block) => self.start(block, place),
-            Event::End(end) => self.end(*end),
-            Event::Text(_) | Event::SoftBreak | Event::HardBreak => self.inline(&place, true),
+            Event::Start(block) => self.start_block(block, place),
+            Event::End(end) => self.end_block(*end),
+            Event::Text(_) | Event::SoftBreak | Event::HardBreak => self.extend_unit(&place, true),
             Event::InlineHtml(_) => {
                 self.parsed.html.push(place.clone());
-                self.inline(&place, true);
+                self.extend_unit(&place, true);
             }
             Event::Html(_) => {}
             Event::Code(_) => {
                 if self.quotes == 0 {
                     self.parsed.hidden.push((place.clone(), HiddenKind::Code));
                 }
-                self.inline(&place, false);
+                self.extend_unit(&place, false);
             }
-            _ => self.inline(&place, false),
+            _ => self.extend_unit(&place, false),
         }
     }
 
-    fn start(&mut self, block: &Block<'_>, place: Range<usize>) {
+    fn start_block(&mut self, block: &Block<'_>, place: Range<usize>) {
         let inline = matches!(
             block,
             Block::Strong | Block::Emphasis | Block::Link { .. } | Block::Image { .. } | Block::Strikethrough
         );
         if inline {
-            self.inline(&place, matches!(block, Block::Strong));
+            self.extend_unit(&place, matches!(block, Block::Strong));
             return;
         }
         self.finish_unit();
@@ -1238,7 +1243,7 @@ impl MarkdownCollector<'_> {
         }
     }
 
-    fn end(&mut self, end: TagEnd) {
+    fn end_block(&mut self, end: TagEnd) {
         match end {
             TagEnd::Strong | TagEnd::Emphasis | TagEnd::Link | TagEnd::Image | TagEnd::Strikethrough => {
                 return;
@@ -1250,7 +1255,7 @@ impl MarkdownCollector<'_> {
         self.inside.pop();
     }
 
-    fn inline(&mut self, place: &Range<usize>, plain: bool) {
+    fn extend_unit(&mut self, place: &Range<usize>, plain: bool) {
         if self.inside.last() == Some(&true) && self.unit.is_none() && self.quotes == 0 {
             self.unit = Some(TextUnit { range: place.clone(), decorated: Vec::new() });
         }

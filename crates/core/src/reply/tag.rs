@@ -35,8 +35,8 @@ pub(super) struct MarkerTag {
 
 impl MarkerTag {
     /// Parses the tag that begins with the `<` at `at`, if it has one of the marker names.
-    pub(super) fn at(text: &[u8], at: usize) -> Option<Self> {
-        let tag = AnyTag::at(text, at)?;
+    pub(super) fn parse_at(text: &[u8], at: usize) -> Option<Self> {
+        let tag = AnyTag::parse_at(text, at)?;
         let name = &text[tag.name.clone()];
         let (_, known) = NAMES.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name))?;
         Some(Self { name: *known, closing: tag.closing, name_end: tag.name.end })
@@ -55,14 +55,14 @@ const LONGEST: usize = 64;
 
 impl AnyTag {
     /// Parses the tag that begins with the `<` at `at`.
-    pub(super) fn at(text: &[u8], at: usize) -> Option<Self> {
+    pub(super) fn parse_at(text: &[u8], at: usize) -> Option<Self> {
         if text.get(at) != Some(&b'<') {
             return None;
         }
-        let mut start = skip_blanks(text, at + 1);
+        let mut start = skip_whitespace(text, at + 1);
         let closing = text.get(start) == Some(&b'/');
         if closing {
-            start = skip_blanks(text, start + 1);
+            start = skip_whitespace(text, start + 1);
         }
         let rest = &text[start..];
         rest.first().filter(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii())?;
@@ -73,7 +73,7 @@ impl AnyTag {
     }
 
     /// Returns the end of the tag. Attributes do not matter here, so a `>` in one of them may end the tag.
-    pub(super) fn end(&self, text: &[u8]) -> Option<usize> {
+    pub(super) fn find_end(&self, text: &[u8]) -> Option<usize> {
         let from = self.name.end;
         if self.closing {
             let at = from + text[from..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
@@ -86,7 +86,7 @@ impl AnyTag {
 
 /// Returns the end of the tag whose name ends at `from`, as an HTML renderer reads it: quoted text is a
 /// value, and a value without quotes extends to whitespace or a `>`.
-pub(super) fn html_tag_end(text: &[u8], from: usize) -> Option<usize> {
+pub(super) fn find_html_tag_end(text: &[u8], from: usize) -> Option<usize> {
     let blanks = |at: usize| at + text[at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
     let mut at = from;
     loop {
@@ -118,13 +118,13 @@ pub(super) fn html_tag_end(text: &[u8], from: usize) -> Option<usize> {
 }
 
 /// Checks for whitespace inside a line.
-pub(super) const fn is_blank(byte: u8) -> bool {
+pub(super) const fn is_line_whitespace(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r')
 }
 
-pub(super) fn skip_blanks(text: &[u8], at: usize) -> usize {
+pub(super) fn skip_whitespace(text: &[u8], at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
-    at + rest.iter().take_while(|byte| is_blank(**byte)).count()
+    at + rest.iter().take_while(|byte| is_line_whitespace(**byte)).count()
 }
 
 /// A complete marker: a tag, a word and a closing tag, on one line or on three.
@@ -138,16 +138,16 @@ pub(super) struct Marker<'t> {
 
 impl<'t> Marker<'t> {
     /// Parses the marker that `tag` opens. Returns `None` if the marker is not complete.
-    pub(super) fn of(bytes: &'t [u8], tag: &MarkerTag) -> Option<Self> {
+    pub(super) fn parse(bytes: &'t [u8], tag: &MarkerTag) -> Option<Self> {
         if tag.closing {
             return None;
         }
-        let open_end = tag_end(bytes, tag.name_end)?;
+        let open_end = find_tag_end(bytes, tag.name_end)?;
         let (word, close, lines) = match memchr2(b'<', b'\n', &bytes[open_end..])? + open_end {
             at if bytes[at] == b'<' => (open_end..at, at, 1),
-            first if skip_blanks(bytes, open_end) == first => {
+            first if skip_whitespace(bytes, open_end) == first => {
                 let second = memchr2(b'<', b'\n', &bytes[first + 1..])? + first + 1;
-                (first + 1..second, skip_blanks(bytes, second + 1), 3)
+                (first + 1..second, skip_whitespace(bytes, second + 1), 3)
             }
             _ => return None,
         };
@@ -158,11 +158,11 @@ impl<'t> Marker<'t> {
         if bytes.get(close) != Some(&b'<') {
             return None;
         }
-        let closing = MarkerTag::at(bytes, close)?;
+        let closing = MarkerTag::parse_at(bytes, close)?;
         if !closing.closing || closing.name != tag.name || word.is_empty() {
             return None;
         }
-        let close_end = skip_blanks(bytes, closing.name_end);
+        let close_end = skip_whitespace(bytes, closing.name_end);
         if bytes.get(close_end) != Some(&b'>') {
             return None;
         }
@@ -196,7 +196,7 @@ impl<'t> Marker<'t> {
 }
 
 /// Returns the end of a tag with attributes: a `>` outside of quotes, on the same line.
-fn tag_end(text: &[u8], from: usize) -> Option<usize> {
+fn find_tag_end(text: &[u8], from: usize) -> Option<usize> {
     let mut quote = None;
     for (at, byte) in text[from..].iter().enumerate() {
         match (quote, *byte) {
@@ -272,7 +272,11 @@ pub(super) fn is_placeholder_word(name: MarkerName, word: &[u8]) -> bool {
 
 /// Returns the markers in `range` if it holds nothing else: each on its own line, bare, in bold or with a
 /// full stop, beside response tags. Ignores cut text.
-pub(super) fn only_markers(text: &[u8], range: &Range<usize>, cuts: &[Range<usize>]) -> Option<Vec<usize>> {
+pub(super) fn collect_markers(
+    text: &[u8],
+    range: &Range<usize>,
+    cuts: &[Range<usize>],
+) -> Option<Vec<usize>> {
     let mut markers = Vec::new();
     let mut cuts = cuts.iter().peekable();
     let mut at = range.start;
@@ -301,18 +305,18 @@ pub(super) fn only_markers(text: &[u8], range: &Range<usize>, cuts: &[Range<usiz
                 }
                 at += 2;
             }
-            b'.' if marked && text[at - 1] != b'.' && !is_blank(text[at - 1]) => at += 1,
+            b'.' if marked && text[at - 1] != b'.' && !is_line_whitespace(text[at - 1]) => at += 1,
             b'<' => {
-                let tag = MarkerTag::at(text, at)?;
+                let tag = MarkerTag::parse_at(text, at)?;
                 at = match tag.name {
                     MarkerName::Response => {
-                        let end = skip_blanks(text, tag.name_end);
+                        let end = skip_whitespace(text, tag.name_end);
                         (bold.is_none() && text.get(end) == Some(&b'>')).then_some(end + 1)?
                     }
-                    MarkerName::Question => plain_question_end(text, &tag)?,
+                    MarkerName::Question => find_plain_question_end(text, &tag)?,
                     MarkerName::Review | MarkerName::TaskStatus if marked => return None,
                     MarkerName::Review | MarkerName::TaskStatus => {
-                        let marker = Marker::of(text, &tag)?;
+                        let marker = Marker::parse(text, &tag)?;
                         marked = true;
                         markers.push(at);
                         marker.end
@@ -329,18 +333,19 @@ pub(super) fn only_markers(text: &[u8], range: &Range<usize>, cuts: &[Range<usiz
 const LONGEST_QUESTION: usize = 16 * 1024;
 
 /// Returns the end of the question that begins at `at`, with any words and on any number of lines.
-pub(super) fn question_end(text: &[u8], at: usize) -> Option<usize> {
-    let tag = MarkerTag::at(text, at).filter(|tag| tag.name == MarkerName::Question && !tag.closing)?;
-    let from = skip_blanks(text, tag.name_end);
+pub(super) fn find_question_end(text: &[u8], at: usize) -> Option<usize> {
+    let tag = MarkerTag::parse_at(text, at).filter(|tag| tag.name == MarkerName::Question && !tag.closing)?;
+    let from = skip_whitespace(text, tag.name_end);
     if text.get(from) != Some(&b'>') {
         return None;
     }
     let near = &text[..text.len().min(from + LONGEST_QUESTION)];
     let tags = memchr::memchr_iter(b'<', &near[from..]).map(|open| from + open);
-    let mut tags =
-        tags.filter_map(|open| MarkerTag::at(near, open)).filter(|tag| tag.name == MarkerName::Question);
+    let mut tags = tags
+        .filter_map(|open| MarkerTag::parse_at(near, open))
+        .filter(|tag| tag.name == MarkerName::Question);
     let closing = tags.next().filter(|tag| tag.closing)?;
-    let end = skip_blanks(text, closing.name_end);
+    let end = skip_whitespace(text, closing.name_end);
     let is_asked = |end: usize| !question_words(&text[at..end]).trim_ascii().is_empty();
     (text.get(end) == Some(&b'>') && is_asked(end)).then_some(end + 1)
 }
@@ -353,13 +358,14 @@ pub(super) fn question_words(question: &[u8]) -> &[u8] {
 }
 
 /// Returns the end of a question that holds only words.
-fn plain_question_end(text: &[u8], tag: &MarkerTag) -> Option<usize> {
-    let open_end = skip_blanks(text, tag.name_end);
+fn find_plain_question_end(text: &[u8], tag: &MarkerTag) -> Option<usize> {
+    let open_end = skip_whitespace(text, tag.name_end);
     if tag.closing || text.get(open_end) != Some(&b'>') {
         return None;
     }
     let close = open_end + memchr::memchr(b'<', &text[open_end..])?;
-    let closing = MarkerTag::at(text, close).filter(|tag| tag.closing && tag.name == MarkerName::Question)?;
-    let end = skip_blanks(text, closing.name_end);
+    let closing =
+        MarkerTag::parse_at(text, close).filter(|tag| tag.closing && tag.name == MarkerName::Question)?;
+    let end = skip_whitespace(text, closing.name_end);
     (text.get(end) == Some(&b'>')).then_some(end + 1)
 }

@@ -12,33 +12,33 @@ use serde::{Deserialize, Serialize};
 pub enum DocumentDetail {
     #[default]
     Full,
-    /// A Markdown file's headings; of anything else, the lines of its two outermost indentation levels.
+    /// The headings of a Markdown file; of any other file, the lines of its two outermost indentation levels.
     Outline,
-    /// Nothing but that it is there.
+    /// Only its path.
     Path,
 }
 
-/// What a document is that has no text to show.
+/// A document that has no text to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TextlessDocument {
     pub why: NoTextReason,
-    /// How large it is.
+    /// The size of the document in bytes.
     #[serde(default)]
     pub bytes: u64,
 }
 
-/// Why a document has no text to show.
+/// The reason why a document has no text to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoTextReason {
-    /// It is not text.
+    /// The file is not text.
     Binary,
-    /// It is larger than a file may be.
+    /// The file exceeds the size limit.
     TooLarge,
-    /// It is a symbolic link, and those are not followed.
+    /// The file is a symbolic link, and links are not followed.
     Link,
-    /// It is no regular file, or may not be read.
+    /// The file is not a regular file, or cannot be read.
     Unreadable,
 }
 
@@ -57,14 +57,14 @@ impl NoTextReason {
     }
 }
 
-/// How much is shown of a block, from all to nothing.
+/// How much of a block is shown, from all to nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DetailLevel {
     #[default]
     Full,
     Outline,
-    /// The path of a document that has one; of anything else, the outline.
+    /// The path of a document that has one; the outline of any other block.
     Path,
     Out,
 }

@@ -6,19 +6,19 @@ use alloc::vec::Vec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What was observed of an earlier run; the material of a digest.
+/// The observations of an earlier run; the material of a digest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunFacts {
-    /// The earlier run's id.
+    /// The id of the earlier run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// How it ended.
+    /// The reason why the run ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<EndReason>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// How many runs the task has had so far.
+    /// The number of runs of the task so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -28,32 +28,32 @@ pub struct RunFacts {
     pub changed: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<Violation>,
-    /// Places that could be seen before the run, and not after it.
+    /// Places that were visible before the run, and not after it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unseen: Vec<String>,
-    /// What the agent said of it. It is kept beside the facts, and no prompt shows it.
+    /// The agent's claims about the run. They are kept beside the facts, and no prompt shows them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     pub reply: Option<serde_json::Value>,
 }
 
-/// Why a run is over.
+/// The reason why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EndReason {
-    /// It could not be started.
+    /// The process could not be started.
     Unstarted,
     /// The process ended by itself.
     Exited,
-    /// A signal ended it.
+    /// A signal ended the process.
     Signaled,
-    /// It did not end in time.
+    /// The run exceeded its time limit.
     Timeout,
-    /// It cost more than it may.
+    /// The run exceeded its cost limit.
     Cost,
-    /// A person stopped it.
+    /// A person stopped the run.
     Stopped,
-    /// Nobody saw how it ended.
+    /// The end of the run was not observed.
     Lost,
 }
 
@@ -77,14 +77,14 @@ impl EndReason {
 pub struct CheckSummary {
     pub name: String,
     pub result: CheckResult,
-    /// The last lines that it printed, where it failed.
+    /// The last lines of output of a failed check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
 }
 
 impl CheckSummary {
     /// Summarizes a check that was run. Only a failed check keeps its last lines of output.
-    pub fn of(check: &CheckRun) -> Self {
+    pub fn from_run(check: &CheckRun) -> Self {
         let lines: Vec<&str> = check.output.trim_end().lines().collect();
         let last = lines[lines.len().saturating_sub(OUTPUT_LINES)..].join("\n");
         let output = Some(last).filter(|last| check.result == CheckResult::Failed && !last.trim().is_empty());
@@ -100,7 +100,7 @@ const OUTPUT_LINES: usize = 20;
 pub enum CheckResult {
     Passed,
     Failed,
-    /// It was not run, or did not finish. Never a pass.
+    /// The check was not run, or did not finish. It never counts as a pass.
     Pending,
 }
 
@@ -119,10 +119,10 @@ impl CheckResult {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangedFile {
-    /// Relative to the worktree.
+    /// The path, relative to the worktree.
     pub path: String,
     pub change: ChangeKind,
-    /// Where it was before.
+    /// The path before the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
 }
@@ -134,15 +134,15 @@ pub enum ChangeKind {
     Modified,
     Deleted,
     Renamed,
-    /// New, and git was not told of it.
+    /// A new file that git does not track.
     Untracked,
-    /// Only its mode: executable, or a link.
+    /// A change of the mode only: executable, or a link.
     Mode,
     Submodule,
-    /// Git is told not to look at it. Such a file is noted, and violates a scope only where that excludes it.
+    /// A file that git ignores. It is noted, and violates a scope only if the scope excludes it.
     Ignored,
     /// A file, setting, flag or reference of the repository itself, such as a hook. A flag of the index is shown as
-    /// `.git/index:FLAG:PATH`, contents that only the index has as `.git/index:staged:PATH`.
+    /// `.git/index:FLAG:PATH`, contents that exist only in the index as `.git/index:staged:PATH`.
     Repository,
 }
 
@@ -163,14 +163,14 @@ impl ChangeKind {
     }
 }
 
-/// A check as it is configured: a name, and a command as words.
+/// A configured check: a name, and a command as words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CheckSpec {
     pub name: String,
-    /// The program and its arguments. No shell sees them.
+    /// The program and its arguments. They do not pass through a shell.
     pub argv: Vec<String>,
-    /// How long it may take.
+    /// The time limit in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
 }
@@ -185,28 +185,29 @@ pub struct CheckRun {
     pub ended: Option<EndReason>,
     pub exit_code: Option<i32>,
     pub duration_ms: u64,
-    /// What it printed, the end of it where it was much.
+    /// The output of the check; only its end if it is long.
     pub output: String,
 }
 
-/// What was observed of a worktree before and after a run: its files by their bytes, the commits by git.
+/// The observations of a worktree before and after a run: its files by their bytes, the commits by git.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WorktreeObservation {
     pub head_before: Option<String>,
     pub head_after: Option<String>,
-    /// There was work that no commit had, before the run.
+    /// Whether there was uncommitted work before the run.
     pub dirty_before: bool,
     pub dirty_after: bool,
-    /// In byte order of the paths.
+    /// The changed files, in byte order of the paths.
     pub changed: Vec<ChangedFile>,
     pub violations: Vec<Violation>,
-    /// What could not be observed, and why. What is here may hide changes.
+    /// The places that could not be observed, and the reasons. They may hide changes.
     pub unseen: Vec<UnseenPath>,
-    /// References that the run moved, and the commits that are new there.
+    /// References that the run moved, and the new commits there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub commits: Vec<MovedRef>,
-    /// What changed meanwhile in the main checkout of the repository, if the run had a worktree of its own. No violation.
+    /// Changes made meanwhile in the main checkout of the repository, if the run had a worktree of its own. They are not
+    /// violations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub elsewhere: Vec<ChangedFile>,
 }
@@ -218,14 +219,14 @@ impl WorktreeObservation {
     }
 }
 
-/// A place that could not be looked at.
+/// A place that could not be observed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "UnseenRecord")]
 pub struct UnseenPath {
-    /// Relative to the worktree; `.` is all of it.
+    /// The path, relative to the worktree; `.` is all of it.
     pub path: String,
     pub why: String,
-    /// It could not be seen before the run either.
+    /// Whether the place was not visible before the run either.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub before: bool,
 }
@@ -237,7 +238,7 @@ impl UnseenPath {
     }
 }
 
-/// Earlier versions recorded a sentence alone.
+/// An unseen place as recorded. Earlier versions recorded only a sentence.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum UnseenRecord {
@@ -263,25 +264,25 @@ impl From<UnseenRecord> for UnseenPath {
     }
 }
 
-/// A branch, a tag, the stash or another local reference that is not where it was.
+/// A branch, a tag, the stash or another local reference that the run moved, created or removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MovedRef {
-    /// Its full name, such as `refs/heads/main`; `HEAD` if no branch is checked out.
+    /// The full name, such as `refs/heads/main`; `HEAD` if no branch is checked out.
     #[serde(rename = "ref")]
     pub name: String,
-    /// Where it was; nowhere if it is new.
+    /// The commit before the run; empty if the reference is new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Where it is; nowhere if it is gone.
+    /// The commit after the run; empty if the reference is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// How many commits are new there: no reference had them before, and no remote has them.
+    /// The number of new commits: no reference had them before, and no remote has them.
     pub new: u64,
     /// The paths that the new commits touch, relative to the worktree, in byte order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// Another worktree has this branch checked out: the new commits are not judged.
+    /// Whether another worktree has this branch checked out: its new commits are not judged.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub elsewhere: bool,
 }
@@ -292,7 +293,7 @@ pub struct MovedRef {
 pub struct Violation {
     pub path: String,
     pub reason: ViolationReason,
-    /// What a person decided about it.
+    /// A person's decision about the violation.
     #[serde(default)]
     pub decision: ViolationDecision,
 }
@@ -302,7 +303,7 @@ pub struct Violation {
 pub enum ViolationReason {
     OutsideWrite,
     Excluded,
-    /// It is a link, or went through one, to a place outside of the worktree.
+    /// The file is a link to a place outside of the worktree, or was reached through such a link.
     LeadsOutside,
 }
 

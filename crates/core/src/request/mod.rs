@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 pub use profile::Profile;
 pub use read::read_request;
 
-use crate::diag::{Code, Diagnostic, Diagnostics, tell};
+use crate::diag::{Code, Diagnostic, Diagnostics, push_diagnostic};
 use crate::library::format::PromptFormat;
 use crate::library::layout::Layout;
 use crate::library::recipe::{DocumentKind, MissingPolicy};
@@ -39,10 +39,10 @@ pub struct Request {
     /// The recipe to follow: layers, unified, staged, run, or a project's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recipe: Option<String>,
-    /// The agent that will read the prompt; `base` is nobody in particular.
+    /// The agent that will read the prompt; `base` for no particular agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The version of the agent, where that is not the newest that is known.
+    /// The version of the agent, if it is not the newest known one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,13 +52,13 @@ pub struct Request {
     pub role: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// The session directory, relative to the project. Includes are resolved there.
+    /// The session directory, relative to the project. Includes are resolved in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// The project's directory, used where `--project` is not given. The core does not look at it.
+    /// The project's directory, used if `--project` is not given. The core ignores it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// The agent works in a folder that is no checkout of a git repository.
+    /// Whether the agent works in a folder that is not a checkout of a git repository.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub no_git: bool,
     /// The task in words.
@@ -67,7 +67,7 @@ pub struct Request {
     /// Values for slots, always literal.
     #[serde(skip_serializing_if = "SlotValues::is_empty")]
     pub values: SlotValues,
-    /// Keys of values that are delivered, but stored and shown as placeholders only.
+    /// Keys of values that are delivered, but stored and shown only as placeholders.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub secret: BTreeSet<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -88,7 +88,7 @@ pub struct Request {
     /// Whether the agent is attached to the submission server.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub mcp: bool,
-    /// What to do with a slot that nothing fills, instead of what the recipe says.
+    /// The policy for a slot that nothing fills, in place of the recipe's policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<MissingPolicy>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,14 +98,14 @@ pub struct Request {
     /// Facts of an earlier run; they become the digest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub previous: Option<RunFacts>,
-    /// What a person adds when a run is continued.
+    /// A person's addition to a continued run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub human_input: Option<SharedText>,
-    /// How far blocks have stepped down to fit into a budget: `documents[3]`, `context[0]`, or the name of a
-    /// section and of its block, `project.project_documents`.
+    /// The levels to which blocks were reduced to fit into a budget, by block: `documents[3]`, `context[0]`, or the name
+    /// of a section and of its block, `project.project_documents`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub steps: BTreeMap<String, DetailLevel>,
-    /// Where a project that has its own folders keeps things.
+    /// The folders and files of a project that differ from the default.
     #[serde(skip_serializing_if = "Layout::is_default")]
     pub layout: Layout,
 }
@@ -121,39 +121,39 @@ pub struct ContextBlock {
     pub data: Option<Map<String, Value>>,
 }
 
-/// A file, artifact or thought that the prompt carries or points at.
+/// A file, artifact or thought that the prompt includes or refers to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequestDocument {
     #[serde(rename = "type", default)]
     pub kind: DocumentKind,
-    /// What the prompt calls it [default: its path].
+    /// The name of the document in the prompt [default: its path].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Where it is, relative to the project.
+    /// The path of the document, relative to the project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<SharedText>,
-    /// How much of it goes in [default: full].
+    /// How much of the document is included [default: full].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<DocumentDetail>,
-    /// Its text goes in even where the recipe lists paths, if the agent can take that.
+    /// Whether the text is included even if the recipe lists paths, provided that the agent supports it.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub embed: bool,
-    /// The first and the last line that go in, counted from 1 [default: all].
+    /// The first and the last line to include, counted from 1 [default: all].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<[usize; 2]>,
-    /// Set where there is no text to show: only the path goes in, and the reason.
+    /// The reason if there is no text to show: then only the path and the reason are included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<TextlessDocument>,
 }
 
-/// Something remembered from earlier work.
+/// A memory of earlier work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryEntry {
-    /// For example `pattern`, `warning`, `learning`.
+    /// The kind of memory, for example `pattern`, `warning`, `learning`.
     #[serde(rename = "type")]
     pub kind: String,
     pub content: SharedText,
@@ -168,13 +168,13 @@ pub struct Task {
     pub title: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<SharedText>,
-    /// When the task counts as done.
+    /// The conditions for the task to count as done.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub criteria: Vec<SharedText>,
-    /// Globs of what may be written.
+    /// Globs of files that may be written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub write: Vec<String>,
-    /// Globs of what must not be touched; stronger than `write`.
+    /// Globs of files that must not be touched; they override `write`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -187,7 +187,7 @@ pub struct Task {
 
 impl Request {
     /// Returns the fields that become part of a file name, each with its name.
-    fn names(&self) -> [(&'static str, Option<&String>); 5] {
+    fn file_name_fields(&self) -> [(&'static str, Option<&String>); 5] {
         [
             ("recipe", self.recipe.as_ref()),
             ("agent", self.agent.as_ref()),
@@ -201,12 +201,12 @@ impl Request {
     pub fn validate(&self) -> Result<(), Diagnostics> {
         let mut wrong: Vec<Diagnostic> = Vec::new();
         let mut refuse = |what: &str, given: &str| {
-            tell(&mut wrong, Code::RequestBadName, || {
+            push_diagnostic(&mut wrong, Code::RequestBadName, || {
                 let message = alloc::format!("`{given}` cannot be the {what}");
                 Diagnostic::error(Code::RequestBadName, message).hint(NAME_HINT)
             });
         };
-        for (what, given) in self.names() {
+        for (what, given) in self.file_name_fields() {
             if let Some(given) = given.filter(|given| !is_name(given)) {
                 refuse(what, given);
             }
@@ -223,7 +223,7 @@ impl Request {
                 key if self.values.get(key).is_none() => "there is no such value",
                 _ => continue,
             };
-            tell(&mut wrong, Code::RequestBad, || {
+            push_diagnostic(&mut wrong, Code::RequestBad, || {
                 Diagnostic::error(
                     Code::RequestBad,
                     alloc::format!("`{key}` cannot be marked as secret: {why}"),
@@ -233,22 +233,32 @@ impl Request {
         for (at, block) in self.context.iter().enumerate() {
             if block.text.is_some() == block.data.is_some() {
                 let message = alloc::format!("context[{at}] needs either `text` or `data`");
-                tell(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message));
+                push_diagnostic(&mut wrong, Code::RequestBad, || {
+                    Diagnostic::error(Code::RequestBad, message)
+                });
             }
         }
         for (at, document) in self.documents.iter().enumerate() {
             if document.path.is_none() && document.content.is_none() {
                 let message = alloc::format!("documents[{at}] needs `path` or `content`");
-                tell(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message));
+                push_diagnostic(&mut wrong, Code::RequestBad, || {
+                    Diagnostic::error(Code::RequestBad, message)
+                });
             } else if document.path.is_none() && document.name.is_none() {
                 let message = alloc::format!("documents[{at}] has no `path`, so it needs a `name`");
-                tell(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message));
+                push_diagnostic(&mut wrong, Code::RequestBad, || {
+                    Diagnostic::error(Code::RequestBad, message)
+                });
             } else if document.lines.is_some_and(|[first, last]| first == 0 || last < first) {
                 let message = alloc::format!("documents[{at}].lines are no lines: they are counted from 1");
-                tell(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message));
+                push_diagnostic(&mut wrong, Code::RequestBad, || {
+                    Diagnostic::error(Code::RequestBad, message)
+                });
             } else if document.content.is_some() && document.left_out.is_some() {
                 let message = alloc::format!("documents[{at}] has both `content` and `left_out`");
-                tell(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message));
+                push_diagnostic(&mut wrong, Code::RequestBad, || {
+                    Diagnostic::error(Code::RequestBad, message)
+                });
             }
         }
         if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong)) }
@@ -258,18 +268,20 @@ impl Request {
 /// Reports every entry of `tools` that is not the definition of a tool.
 pub fn check_tools(tools: &[Value]) -> Result<(), Diagnostics> {
     let mut wrong = Vec::new();
-    for (at, why) in tools.iter().enumerate().filter_map(|(at, tool)| Some((at, tool_problem(tool)?))) {
+    for (at, why) in tools.iter().enumerate().filter_map(|(at, tool)| Some((at, find_tool_problem(tool)?))) {
         let message = alloc::format!("tools[{at}] is no definition of a tool: {why}");
         let hint =
             "a tool has a `name`, and its arguments as a JSON Schema in `input_schema` or `parameters`";
-        tell(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message).hint(hint));
+        push_diagnostic(&mut wrong, Code::RequestBad, || {
+            Diagnostic::error(Code::RequestBad, message).hint(hint)
+        });
     }
     if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong)) }
 }
 
 /// Returns why a value is not the definition of a tool; `None` if it is one. The definitions of the usual
 /// APIs all count: the name of the schema differs, and some put the definition below `function`.
-fn tool_problem(tool: &Value) -> Option<String> {
+fn find_tool_problem(tool: &Value) -> Option<String> {
     let Value::Object(outer) = tool else { return Some("it is no object".into()) };
     let of = match outer.get("function") {
         Some(Value::Object(inner)) => inner,

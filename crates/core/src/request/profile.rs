@@ -31,6 +31,6 @@ pub struct Profile {
 }
 
 /// Returns the path of a profile's file.
-pub(crate) fn path(role: &str) -> String {
+pub(crate) fn profile_path(role: &str) -> String {
     format!("profiles/{role}.md")
 }

@@ -4,7 +4,7 @@ use alloc::format;
 
 use super::Request;
 use crate::diag::{Code, Diagnostic, Diagnostics};
-use crate::library::read_toml::{FileFormat, ReadErrorCodes, read};
+use crate::library::read_toml::{FileFormat, ReadErrorCodes, read_data};
 use crate::text::SharedText;
 
 /// Reads a request; diagnostics call the text `name`.
@@ -15,7 +15,7 @@ pub fn read_request(name: &str, text: &SharedText, notation: FileFormat) -> Resu
         return Err(Diagnostic::error(Code::RequestBad, message).hint("write it as JSON").into());
     }
     let codes = ReadErrorCodes { bad: Code::RequestBad, unknown: Code::RequestUnknownKey };
-    read(name, text, notation, codes)
+    read_data(name, text, notation, codes)
 }
 
 /// Well above any hand-written request. Reading TOML takes forty times its size in memory.

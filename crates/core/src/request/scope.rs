@@ -11,19 +11,19 @@ use crate::request::Request;
 use crate::request::fact::ViolationReason;
 use crate::text::glob::Glob;
 
-/// The globs of one run, merged once and kept with it: what counts is this, not today's settings.
+/// The globs of one run, merged once and kept with it: later changes of the settings do not apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scope {
-    /// What may be written; everything where there is none.
+    /// Globs of files that may be written; if empty, every file may be.
     pub write: Vec<String>,
-    /// What must not be touched.
+    /// Globs of files that must not be touched.
     pub exclude: Vec<String>,
 }
 
 impl Scope {
     /// Returns the scope of a request's task, each glob once.
-    pub fn of(request: &Request) -> Self {
+    pub fn from_request(request: &Request) -> Self {
         let distinct = |globs: &[String]| {
             let mut seen = BTreeSet::new();
             globs.iter().filter(|glob| seen.insert(*glob)).cloned().collect()
@@ -35,7 +35,7 @@ impl Scope {
 
     /// Adds the globs of another scope, each once. Ignores blank ones.
     #[must_use]
-    pub fn and(mut self, other: &Self) -> Self {
+    pub fn merge(mut self, other: &Self) -> Self {
         let add = |own: &mut Vec<String>, more: &[String]| {
             for glob in more.iter().map(|glob| glob.trim()).filter(|glob| !glob.is_empty()) {
                 if !own.iter().any(|known| known == glob) {
@@ -49,7 +49,7 @@ impl Scope {
     }
 
     /// Compiles the globs, so that many paths can be checked.
-    pub fn judge(&self) -> ScopeMatcher {
+    pub fn compile(&self) -> ScopeMatcher {
         let globs = |globs: &[String]| globs.iter().map(|glob| Glob::new(glob)).collect();
         ScopeMatcher { write: globs(&self.write), exclude: globs(&self.exclude), open: self.write.is_empty() }
     }
@@ -90,8 +90,8 @@ mod tests {
     }
 
     #[test]
-    fn exclude_wins_and_git_is_never_in() {
-        let judge = scope(&["src/**", "docs", "*.md", "[ab].txt"], &["src/secret/**", "**/*.KEY"]).judge();
+    fn exclude_wins_over_write() {
+        let judge = scope(&["src/**", "docs", "*.md", "[ab].txt"], &["src/secret/**", "**/*.KEY"]).compile();
         let of = |path: &str| judge.violation_reason(path);
         for allowed in ["src/a.rs", "src/x/y.rs", "docs/x/y", "docs", "README.md", "a.txt"] {
             assert_eq!(of(allowed), None, "{allowed}");
@@ -112,7 +112,7 @@ mod tests {
         for excluded in ["src/secret/a", "src/SECRET/a", "docs/a.key"] {
             assert_eq!(of(excluded), Some(ViolationReason::Excluded), "{excluded}");
         }
-        let all = scope(&["**", "*/**", ".callsheet/changes/x/**"], &[]).judge();
+        let all = scope(&["**", "*/**", ".callsheet/changes/x/**"], &[]).compile();
         let outside = Some(ViolationReason::OutsideWrite);
         for own in [".callsheet/config.toml", "a/.callsheet/config.toml", ".CALLSHEET/x", ".git/config"] {
             assert_eq!(all.violation_reason(own), outside, "{own}");
@@ -124,10 +124,10 @@ mod tests {
         for above in ["../other.txt", "../x/y", "../../a/b"] {
             assert_eq!(all.violation_reason(above), outside, "{above}");
         }
-        let named = scope(&["**", "../x/**"], &["**/*.key"]).judge();
+        let named = scope(&["**", "../x/**"], &["**/*.key"]).compile();
         assert_eq!((named.violation_reason("../x/y"), named.violation_reason("../y")), (None, outside));
         assert_eq!(named.violation_reason("../x/y.key"), Some(ViolationReason::Excluded));
-        let open = scope(&[], &["x"]).judge();
+        let open = scope(&[], &["x"]).compile();
         assert_eq!(
             (open.violation_reason("y"), open.violation_reason("x/y")),
             (None, Some(ViolationReason::Excluded))
@@ -136,8 +136,8 @@ mod tests {
     }
 
     #[test]
-    fn scopes_are_merged_in_order_and_each_glob_once() {
-        let merged = scope(&["a"], &["x"]).and(&scope(&["b", " a ", ""], &["x", "y"]));
+    fn merged_scopes_keep_order() {
+        let merged = scope(&["a"], &["x"]).merge(&scope(&["b", " a ", ""], &["x", "y"]));
         assert_eq!(
             merged,
             Scope { write: vec!["a".into(), "b".into()], exclude: vec!["x".into(), "y".into()] }

@@ -22,7 +22,7 @@ pub struct SlotValues {
     origins: Arc<Vec<Origin>>,
     table: Arc<ValueTable>,
     /// Whether some key is not a name.
-    strays: bool,
+    has_invalid_keys: bool,
 }
 
 impl SlotValues {
@@ -39,13 +39,13 @@ impl SlotValues {
     /// Sets a value. Replaces an earlier one with the same key.
     pub fn insert(&mut self, key: SharedText, text: SharedText) {
         let at = self.search(&key);
-        self.strays |= !is_name(&key);
+        self.has_invalid_keys |= !is_name(&key);
         let values = Arc::make_mut(&mut self.origins);
         match at {
-            Ok(at) => values[at] = origin(key, text),
+            Ok(at) => values[at] = value_origin(key, text),
             Err(at) => {
-                let hash = hash(&key);
-                values.insert(at, origin(key, text));
+                let hash = hash_key(&key);
+                values.insert(at, value_origin(key, text));
                 Arc::make_mut(&mut self.table).insert(at, hash, values);
             }
         }
@@ -66,7 +66,7 @@ impl SlotValues {
 
     /// Returns the keys that are not names, and so cannot be in any slot.
     pub(crate) fn invalid_keys(&self) -> impl Iterator<Item = &SharedText> {
-        self.strays.then(|| self.keys().filter(|key| !is_name(key))).into_iter().flatten()
+        self.has_invalid_keys.then(|| self.keys().filter(|key| !is_name(key))).into_iter().flatten()
     }
 
     pub(crate) fn origins(&self) -> &Arc<Vec<Origin>> {
@@ -75,9 +75,9 @@ impl SlotValues {
 
     /// Returns the number of the value, which is also the number of its origin in every prompt.
     fn find(&self, key: &str) -> Option<usize> {
-        for entry in self.table.entries(hash(key)) {
+        for entry in self.table.candidate_entries(hash_key(key)) {
             let number = entry.checked_sub(1)? as usize;
-            if key_of(&self.origins[number]) == key {
+            if origin_key(&self.origins[number]) == key {
                 return Some(number);
             }
         }
@@ -85,15 +85,15 @@ impl SlotValues {
     }
 
     fn search(&self, key: &str) -> Result<usize, usize> {
-        self.origins.binary_search_by(|origin| key_of(origin).cmp(key))
+        self.origins.binary_search_by(|origin| origin_key(origin).cmp(key))
     }
 }
 
-fn origin(key: SharedText, text: SharedText) -> Origin {
+fn value_origin(key: SharedText, text: SharedText) -> Origin {
     Origin { from: OriginKind::Value(key), trust: Trust::Person, text }
 }
 
-fn key_of(origin: &Origin) -> &str {
+fn origin_key(origin: &Origin) -> &str {
     if let OriginKind::Value(key) = &origin.from { key } else { "" }
 }
 
@@ -101,8 +101,12 @@ impl FromIterator<(SharedText, SharedText)> for SlotValues {
     fn from_iter<I: IntoIterator<Item = (SharedText, SharedText)>>(values: I) -> Self {
         let sorted: BTreeMap<SharedText, SharedText> = values.into_iter().collect();
         let strays = sorted.keys().any(|key| !is_name(key));
-        let origins: Vec<Origin> = sorted.into_iter().map(|(key, text)| origin(key, text)).collect();
-        Self { table: Arc::new(ValueTable::of(&origins)), origins: Arc::new(origins), strays }
+        let origins: Vec<Origin> = sorted.into_iter().map(|(key, text)| value_origin(key, text)).collect();
+        Self {
+            table: Arc::new(ValueTable::from_values(&origins)),
+            origins: Arc::new(origins),
+            has_invalid_keys: strays,
+        }
     }
 }
 
@@ -188,12 +192,16 @@ impl PackedValues {
         let whole = Arc::new(self.packed);
         let text = |(start, end): PackedRange| match end {
             LONG => self.long.get(start as usize).cloned().unwrap_or_default(),
-            _ => SharedText::part(&whole, start as usize..end as usize).unwrap_or_default(),
+            _ => SharedText::from_part(&whole, start as usize..end as usize).unwrap_or_default(),
         };
         let origins: Vec<Origin> =
-            entries.into_iter().map(|[key, value]| origin(text(key), text(value))).collect();
-        let strays = origins.iter().any(|origin| !is_name(key_of(origin)));
-        SlotValues { table: Arc::new(ValueTable::of(&origins)), origins: Arc::new(origins), strays }
+            entries.into_iter().map(|[key, value]| value_origin(text(key), text(value))).collect();
+        let strays = origins.iter().any(|origin| !is_name(origin_key(origin)));
+        SlotValues {
+            table: Arc::new(ValueTable::from_values(&origins)),
+            origins: Arc::new(origins),
+            has_invalid_keys: strays,
+        }
     }
 }
 
@@ -262,10 +270,10 @@ struct ValueTable(Vec<u32>);
 const REACH: usize = 8;
 
 impl ValueTable {
-    fn of(values: &[Origin]) -> Self {
+    fn from_values(values: &[Origin]) -> Self {
         let mut table = Self(alloc::vec![0; (values.len() * 2).next_power_of_two() + REACH]);
         for (number, value) in (1..).zip(values) {
-            table.put(hash(key_of(value)), number);
+            table.put(hash_key(origin_key(value)), number);
         }
         table
     }
@@ -274,7 +282,7 @@ impl ValueTable {
     fn insert(&mut self, at: usize, hash: u32, values: &[Origin]) {
         let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
         if self.0.len() < values.len() * 3 / 2 + REACH {
-            *self = Self::of(values);
+            *self = Self::from_values(values);
             return;
         }
         self.0.iter_mut().filter(|entry| **entry >= number).for_each(|entry| *entry += 1);
@@ -282,19 +290,19 @@ impl ValueTable {
     }
 
     fn put(&mut self, hash: u32, number: u32) {
-        let place = self.place(hash);
+        let place = self.home_index(hash);
         if let Some(free) = self.0[place..place + REACH].iter_mut().find(|entry| **entry == 0) {
             *free = number;
         }
     }
 
     /// Returns the entries that a value with this hash can have.
-    fn entries(&self, hash: u32) -> &[u32] {
-        let place = self.place(hash);
+    fn candidate_entries(&self, hash: u32) -> &[u32] {
+        let place = self.home_index(hash);
         self.0.get(place..place + REACH).unwrap_or_default()
     }
 
-    fn place(&self, hash: u32) -> usize {
+    fn home_index(&self, hash: u32) -> usize {
         hash as usize & self.0.len().saturating_sub(REACH + 1)
     }
 }
@@ -319,12 +327,12 @@ impl<'v> ValueLookup<'v> {
 
     pub(crate) fn unused(&self) -> impl Iterator<Item = &'v str> {
         let unused = self.used.iter().enumerate().filter(|(_, used)| !**used);
-        unused.map(|(at, _)| key_of(&self.values.origins[at]))
+        unused.map(|(at, _)| origin_key(&self.values.origins[at]))
     }
 }
 
 /// Hashes the first eight bytes, the last eight and the length of a key. Different keys seldom share a hash.
-pub(crate) fn hash(key: &str) -> u32 {
+pub(crate) fn hash_key(key: &str) -> u32 {
     let bytes = key.as_bytes();
     let (first, last) = match (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
         (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
@@ -342,22 +350,22 @@ mod tests {
 
     use super::*;
 
-    fn value(number: usize) -> (SharedText, SharedText) {
+    fn numbered_value(number: usize) -> (SharedText, SharedText) {
         (format!("value_{number}").into(), format!("text {number}").into())
     }
 
     /// Returns a value whose key has the same hash for every number.
-    fn alike(number: usize) -> (SharedText, SharedText) {
+    fn colliding_value(number: usize) -> (SharedText, SharedText) {
         (format!("aaaaaaaa{number:04}zzzzzzzz").into(), format!("alike {number}").into())
     }
 
     #[test]
-    fn values_are_found_however_they_came_in() {
-        let all = || (0..1_000).map(value).chain((0..40).map(alike));
+    fn values_are_found_by_key() {
+        let all = || (0..1_000).map(numbered_value).chain((0..40).map(colliding_value));
         let collected: SlotValues = all().collect();
         let mut inserted = SlotValues::default();
         assert_eq!(inserted.get("value_0"), None);
-        for (key, text) in (0..40).rev().map(alike).chain((0..1_000).rev().map(value)) {
+        for (key, text) in (0..40).rev().map(colliding_value).chain((0..1_000).rev().map(numbered_value)) {
             inserted.insert(key.clone(), "earlier".into());
             inserted.insert(key, text);
         }
@@ -380,7 +388,7 @@ mod tests {
 
     /// Values are read like a map of texts, whatever their lengths, their order and their duplicates.
     #[test]
-    fn values_are_read_as_a_map_is() {
+    fn values_deserialize_like_map() {
         let long = "x".repeat(SHORT);
         let texts = ["", "a", "ä", "\"\\\n", "\u{1f600}", &long, &long[1..], "not a name"];
         let mut object = String::from("{");
@@ -406,7 +414,7 @@ mod tests {
 
     #[test]
     fn numbered_keys_spread_over_the_table() {
-        let values: SlotValues = (0..16_000).map(value).collect();
+        let values: SlotValues = (0..16_000).map(numbered_value).collect();
         let held = values.table.0.iter().filter(|entry| **entry > 0).count();
         assert!(held > 15_900, "{held} of 16000 are found without searching");
     }

@@ -15,12 +15,12 @@ use core::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::fields::{RequestText, walk};
-use super::mask::{cover_ranges, mask_texts, occurrences};
-use super::redact::{SecretRedactor, replaced};
+use super::mask::{cover_ranges, find_occurrences, mask_texts};
+use super::redact::{SecretRedactor, apply_replacements};
+use super::request_texts::{RequestText, walk_request};
 use super::rules::SecretRules;
 use super::seal::is_secret;
-use crate::diag::{Code, Diagnostic, Diagnostics, Severity, SourceSpan, tell};
+use crate::diag::{Code, Diagnostic, Diagnostics, Severity, SourceSpan, push_diagnostic};
 use crate::prompt::{Piece, Prompt};
 use crate::render::{RenderedRange, RenderedText};
 use crate::request::Request;
@@ -28,18 +28,18 @@ use crate::source::origin::Trust;
 use crate::source::{Listing, ListingLimits, SourceError, SourceId, SourceRoot, Sources};
 use crate::text::SharedText;
 
-/// What becomes of a secret that is found.
+/// The treatment of a secret that is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SecretMode {
-    /// It goes in, with a warning. Nothing may be stored then.
+    /// Includes the secret, with a warning. Then nothing may be stored.
     #[default]
     Warn,
-    /// Nothing is composed.
+    /// Composes nothing.
     Refuse,
-    /// A placeholder stands in its place.
+    /// Replaces the secret by a placeholder.
     Redact,
-    /// It goes in, and that it was let through is kept.
+    /// Includes the secret, and records that it was allowed.
     Allow,
 }
 
@@ -133,21 +133,21 @@ impl<'r> Gate<'r> {
 
     /// Scans a request. With [`SecretMode::Redact`] it holds placeholders afterwards. Values that the request
     /// marks as secret are not scanned.
-    pub fn request(&self, request: &mut Request) {
+    pub fn scan_request(&self, request: &mut Request) {
         let marked = request.secret.iter().filter_map(|key| request.values.get(key));
         self.state.borrow_mut().marked.extend(marked.filter(|value| !value.is_empty()).cloned());
-        walk(request, &mut |field| self.field(&field));
+        walk_request(request, &mut |field| self.scan_field(&field));
     }
 
-    fn field(&self, field: &RequestText<'_>) -> Option<String> {
+    fn scan_field(&self, field: &RequestText<'_>) -> Option<String> {
         let text = field.text;
         // Some secrets can be recognized only by their name, so the scan puts the name before the text and
         // removes it again.
         let named = field.key.filter(|_| text.len() <= NAMED && !text.contains('"'));
         let prefix = named.map(|key| format!("{key} = \"")).unwrap_or_default();
         let hits = match named {
-            Some(_) => self.hits(&format!("{prefix}{text}\"")),
-            None => self.hits(text),
+            Some(_) => self.find_hits(&format!("{prefix}{text}\"")),
+            None => self.find_hits(text),
         };
         let ranges = hits.into_iter().filter_map(|(rule, range)| {
             let start = range.start.saturating_sub(prefix.len());
@@ -158,17 +158,17 @@ impl<'r> Gate<'r> {
         self.record_hits(&name, text, ranges.collect(), field.fixed).filter(|_| !field.fixed)
     }
 
-    fn hits(&self, text: &str) -> Vec<(String, Range<usize>)> {
+    fn find_hits(&self, text: &str) -> Vec<(String, Range<usize>)> {
         self.rules.scan(text).into_iter().map(|hit| (hit.rule.to_string(), hit.range)).collect()
     }
 
     /// Records texts in which these rules find nothing, so that they are not scanned again.
-    pub fn clean(&self, texts: Vec<(SourceId, SharedText)>) {
+    pub fn mark_clean(&self, texts: Vec<(SourceId, SharedText)>) {
         self.state.borrow_mut().clean.extend(texts);
     }
 
     /// Returns sources whose texts pass this gate.
-    pub fn sources<S: Sources>(&self, inner: S) -> GatedSources<'_, 'r, S> {
+    pub fn wrap_sources<S: Sources>(&self, inner: S) -> GatedSources<'_, 'r, S> {
         GatedSources { gate: self, inner }
     }
 
@@ -183,7 +183,7 @@ impl<'r> Gate<'r> {
         let state = &mut *self.state.borrow_mut();
         let mut replacements = Vec::new();
         for (rule, range) in hits {
-            let placeholder = state.redactor.placeholder(&rule, &text[range.clone()]);
+            let placeholder = state.redactor.assign_placeholder(&rule, &text[range.clone()]);
             replacements.push((rule, range, placeholder));
         }
         if self.mode == SecretMode::Redact {
@@ -214,7 +214,7 @@ impl<'r> Gate<'r> {
             state.catches.push(CaughtSecret { found, place, fixed, parts: Vec::new() });
         }
         let replacements: Vec<_> = replacements.into_iter().map(|(_, range, with)| (range, with)).collect();
-        redact.then(|| replaced(text, &replacements).into_owned())
+        redact.then(|| apply_replacements(text, &replacements).into_owned())
     }
 
     /// Scans the finished prompt and judges all findings. Returns the report with its diagnostics, or an
@@ -225,11 +225,11 @@ impl<'r> Gate<'r> {
         prompt: &Prompt,
         rendered: &RenderedText,
     ) -> Result<(GateReport, Vec<Diagnostic>), Diagnostics> {
-        self.finished(request, prompt, rendered);
+        self.scan_finished(request, prompt, rendered);
         let state = self.state.borrow();
         let mut diags = Vec::new();
         for catch in &state.catches {
-            tell(&mut diags, Code::SecretFound, || self.diag(catch));
+            push_diagnostic(&mut diags, Code::SecretFound, || self.build_diagnostic(catch));
         }
         if let Some(first) = diags.first_mut() {
             first.hints.extend(self.hint(first.severity).map(ToString::to_string));
@@ -242,7 +242,7 @@ impl<'r> Gate<'r> {
         Ok((GateReport { mode: self.mode, found }, diags))
     }
 
-    fn diag(&self, catch: &CaughtSecret) -> Diagnostic {
+    fn build_diagnostic(&self, catch: &CaughtSecret) -> Diagnostic {
         let FoundSecret { rule, placeholder, .. } = &catch.found;
         let mut message = format!("{} ({rule})", self.rules.describe(rule));
         let replaced = placeholder.as_ref().filter(|_| catch.parts.is_empty());
@@ -292,17 +292,17 @@ impl<'r> Gate<'r> {
 
     /// Finds secrets that arise only where pieces meet, and secrets that were replaced in one place and
     /// remain in another.
-    fn finished(&self, request: &Request, prompt: &Prompt, rendered: &RenderedText) {
+    fn scan_finished(&self, request: &Request, prompt: &Prompt, rendered: &RenderedText) {
         let text = &rendered.text;
         let mut new: Vec<(String, Range<usize>, Range<usize>)> = Vec::new();
         {
             let state = self.state.borrow();
             let foreign = |window: &Range<usize>| {
                 let spans = touched_spans(rendered, window).iter();
-                let foreign = spans.filter(|span| span.piece.is_some_and(|piece| !ours(prompt, piece)));
+                let foreign = spans.filter(|span| span.piece.is_some_and(|piece| !is_ours(prompt, piece)));
                 foreign.map(|span| span.end - span.start).sum::<usize>()
             };
-            for window in seams(rendered).into_iter().filter(|window| foreign(window) >= FOREIGN) {
+            for window in find_seams(rendered).into_iter().filter(|window| foreign(window) >= FOREIGN) {
                 for hit in self.rules.scan(&text[window.clone()]) {
                     let moved = |range: &Range<usize>| range.start + window.start..range.end + window.start;
                     let (secret, whole) = (moved(&hit.range), moved(&hit.whole));
@@ -347,15 +347,15 @@ impl<'r> Gate<'r> {
         };
         let mut ranges: Vec<Range<usize>> =
             rendered.spans.iter().filter(marked).map(|span| span.start..span.end).collect();
-        ranges.extend(self.known_ranges(&rendered.text));
+        ranges.extend(self.find_known_ranges(&rendered.text));
         cover_ranges(&rendered.text, merge_ranges(ranges).into_iter())
     }
 
-    fn known_ranges(&self, text: &str) -> Vec<Range<usize>> {
+    fn find_known_ranges(&self, text: &str) -> Vec<Range<usize>> {
         let state = self.state.borrow();
         let mut ranges: Vec<Range<usize>> = self.rules.scan(text).into_iter().map(|hit| hit.range).collect();
         ranges.extend(state.redactor.find_known(text).into_iter().map(|(range, _)| range));
-        state.marked.iter().for_each(|value| ranges.extend(occurrences(text, value)));
+        state.marked.iter().for_each(|value| ranges.extend(find_occurrences(text, value)));
         ranges
     }
 
@@ -374,18 +374,18 @@ impl<'r> Gate<'r> {
             return diag;
         }
         drop(state);
-        mask_texts(diag, &|text| cover_ranges(text, merge_ranges(self.known_ranges(text)).into_iter()))
+        mask_texts(diag, &|text| cover_ranges(text, merge_ranges(self.find_known_ranges(text)).into_iter()))
     }
 }
 
 /// Sorts ranges and merges those that overlap.
 fn merge_ranges(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_by_key(|range| range.start);
-    merged_in_order(ranges.into_iter())
+    merge_sorted(ranges.into_iter())
 }
 
 /// Merges overlapping ranges that come in order, without storing each of them.
-fn merged_in_order(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
+fn merge_sorted(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
     let mut all: Vec<Range<usize>> = Vec::new();
     for range in ranges {
         match all.last_mut().filter(|last| range.start <= last.end) {
@@ -397,13 +397,13 @@ fn merged_in_order(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usiz
 }
 
 /// Returns the ranges around the places where one piece of the finished prompt ends and another begins.
-fn seams(rendered: &RenderedText) -> Vec<Range<usize>> {
+fn find_seams(rendered: &RenderedText) -> Vec<Range<usize>> {
     let text = &rendered.text;
     let around = |at: usize| {
         text.floor_char_boundary(at.saturating_sub(SEAM))
             ..text.ceil_char_boundary((at + SEAM).min(text.len()))
     };
-    merged_in_order(rendered.spans.iter().skip(1).map(|span| around(span.start)))
+    merge_sorted(rendered.spans.iter().skip(1).map(|span| around(span.start)))
 }
 
 /// Returns the spans that overlap a range of the finished prompt.
@@ -426,7 +426,7 @@ fn decode_range(rendered: &RenderedText, range: &Range<usize>) -> String {
     out
 }
 
-fn ours(prompt: &Prompt, piece: Piece) -> bool {
+fn is_ours(prompt: &Prompt, piece: Piece) -> bool {
     prompt.origins[piece.origin].trust == Trust::Ours
 }
 
@@ -448,7 +448,7 @@ impl<S: Sources> Sources for GatedSources<'_, '_, S> {
         }
         let text = self.inner.text(id)?.map(|text| {
             let is_clean = self.gate.state.borrow().clean.get(id) == Some(&text);
-            let hits = if is_clean { Vec::new() } else { self.gate.hits(&text) };
+            let hits = if is_clean { Vec::new() } else { self.gate.find_hits(&text) };
             self.gate.record_hits(&|| id.to_string(), &text, hits, false).map_or(text, SharedText::from)
         });
         self.gate.state.borrow_mut().passed.insert(id.clone(), text.clone());

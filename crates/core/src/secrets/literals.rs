@@ -32,18 +32,18 @@ pub(super) struct LiteralIndex {
 struct PrefixSet(Box<[u64; 1 << 10]>);
 
 impl PrefixSet {
-    fn place(bytes: u32) -> (usize, u64) {
+    fn locate(bytes: u32) -> (usize, u64) {
         let bit = (bytes | 0x2020_2020).wrapping_mul(0x9e37_79b1) >> 16;
         ((bit / 64) as usize, 1 << (bit % 64))
     }
 
     fn put(&mut self, bytes: u32) {
-        let (at, bit) = Self::place(bytes);
+        let (at, bit) = Self::locate(bytes);
         self.0[at] |= bit;
     }
 
     fn has(&self, bytes: u32) -> bool {
-        let (at, bit) = Self::place(bytes);
+        let (at, bit) = Self::locate(bytes);
         self.0[at] & bit != 0
     }
 }
@@ -88,7 +88,7 @@ impl LiteralIndex {
         Self { words, long, short, of_byte, twos, threes, fours }
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(super) fn total_len(&self) -> usize {
         self.words.iter().map(String::len).sum()
     }
 
@@ -126,7 +126,7 @@ impl LiteralIndex {
 mod tests {
     use super::*;
 
-    fn found(words: &[&str], text: &str) -> Vec<(usize, usize)> {
+    fn find_all(words: &[&str], text: &str) -> Vec<(usize, usize)> {
         let literals = LiteralIndex::new(words.iter().map(|word| (*word).into()).collect());
         let mut all = Vec::new();
         literals.find(text.as_bytes(), |at, number| all.push((at, number)));
@@ -136,9 +136,9 @@ mod tests {
     #[test]
     fn nested_words_match_in_either_case() {
         let words = ["://", "key", "key=", "sk", "sk-", "\u{e4}x"];
-        assert_eq!(found(&words, "KEY=sK-ey sk"), [(0, 1), (0, 2), (4, 3), (4, 4), (10, 3)]);
-        assert_eq!(found(&words, "\u{e4}xs://ke"), [(0, 5), (4, 0)]);
-        assert_eq!(found(&words, "k"), []);
-        assert_eq!(found(&[], "key"), []);
+        assert_eq!(find_all(&words, "KEY=sK-ey sk"), [(0, 1), (0, 2), (4, 3), (4, 4), (10, 3)]);
+        assert_eq!(find_all(&words, "\u{e4}xs://ke"), [(0, 5), (4, 0)]);
+        assert_eq!(find_all(&words, "k"), []);
+        assert_eq!(find_all(&[], "key"), []);
     }
 }

@@ -59,6 +59,6 @@ pub(super) fn cover_ranges(text: &str, ranges: impl Iterator<Item = Range<usize>
 }
 
 /// Returns the ranges at which `known` occurs in `text`.
-pub(super) fn occurrences<'t>(text: &'t str, known: &'t str) -> impl Iterator<Item = Range<usize>> + 't {
+pub(super) fn find_occurrences<'t>(text: &'t str, known: &'t str) -> impl Iterator<Item = Range<usize>> + 't {
     memmem::find_iter(text.as_bytes(), known.as_bytes()).map(|at| at..at + known.len())
 }

@@ -7,11 +7,11 @@
 //! A message never contains a secret: a diagnostic shows the line with the secret masked.
 
 mod automaton;
-mod fields;
 mod gate;
 mod literals;
 mod mask;
 mod redact;
+mod request_texts;
 mod rules;
 mod scan;
 mod seal;
@@ -21,5 +21,5 @@ pub use gate::{FoundSecret, Gate, GateReport, GatedSources, SecretMode};
 pub use redact::{PLACEHOLDER, SecretRedactor};
 pub use rules::{RuleFile, SecretRules, read_rules};
 pub use scan::SecretHit;
-pub use seal::{HmacKey, find_sealed, is_secret, needs, seal, unseal};
+pub use seal::{HmacKey, find_missing_values, find_sealed, is_secret, seal, unseal};
 pub use url::{mask_address, mask_address_in, mask_addresses};

@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::mask::occurrences;
+use super::mask::find_occurrences;
 use super::rules::SecretRules;
 
 /// A redactor that replaces secrets by placeholders. A secret keeps its placeholder for the lifetime of the
@@ -46,16 +46,16 @@ impl<'r> SecretRedactor<'r> {
         self.known.entry(value.to_string()).or_insert(known);
     }
 
-    fn next(&mut self, rule: &str) -> String {
+    fn next_placeholder(&mut self, rule: &str) -> String {
         self.given += 1;
         format!("[secret:{rule}:{}]", self.given)
     }
 
-    pub(super) fn placeholder(&mut self, rule: &str, secret: &str) -> String {
+    pub(super) fn assign_placeholder(&mut self, rule: &str, secret: &str) -> String {
         if let Some(known) = self.known.get(secret) {
             return known.placeholder.clone();
         }
-        let placeholder = self.next(rule);
+        let placeholder = self.next_placeholder(rule);
         let known = KnownSecret { rule: rule.into(), placeholder: placeholder.clone() };
         self.known.insert(secret.to_string(), known);
         placeholder
@@ -69,15 +69,16 @@ impl<'r> SecretRedactor<'r> {
     /// there.
     pub(super) fn find_known(&self, text: &str) -> Vec<(Range<usize>, &KnownSecret)> {
         let long = self.known.iter().filter(|(secret, _)| secret.len() >= LEAST_KNOWN);
-        long.flat_map(|(secret, known)| occurrences(text, secret).map(move |range| (range, known))).collect()
+        long.flat_map(|(secret, known)| find_occurrences(text, secret).map(move |range| (range, known)))
+            .collect()
     }
 
     /// Returns every secret in `text` with its placeholder: the hits of the rules, and the known secrets.
-    pub(super) fn replacements(&mut self, text: &str) -> Vec<(Range<usize>, String)> {
+    pub(super) fn find_replacements(&mut self, text: &str) -> Vec<(Range<usize>, String)> {
         let rules = self.rules;
         let mut all: Vec<(Range<usize>, String)> = Vec::new();
         for hit in rules.scan(text) {
-            let placeholder = self.placeholder(hit.rule, &text[hit.range.clone()]);
+            let placeholder = self.assign_placeholder(hit.rule, &text[hit.range.clone()]);
             all.push((hit.range, placeholder));
         }
         let known = self.find_known(text).into_iter();
@@ -94,13 +95,13 @@ impl<'r> SecretRedactor<'r> {
     }
 
     /// Returns a whole text with its secrets replaced.
-    pub fn text<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
-        replaced(text, &self.replacements(text))
+    pub fn redact_text<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
+        apply_replacements(text, &self.find_replacements(text))
     }
 
     /// Returns the next line of a stream, with or without its line end, with its secrets replaced. Replaces
     /// each line of a key that spans several lines.
-    pub fn line<'t>(&mut self, line: &'t str) -> Cow<'t, str> {
+    pub fn redact_line<'t>(&mut self, line: &'t str) -> Cow<'t, str> {
         if let Some((rule, placeholder)) = &self.open {
             let lines = self.rules.set().rules[*rule].lines.as_ref();
             if lines.is_some_and(|(_, goes_on)| goes_on.is_match(line)) {
@@ -110,7 +111,7 @@ impl<'r> SecretRedactor<'r> {
                 }
                 let start = line.len() - line.trim_start().len();
                 let range = start..start + body.len();
-                return replaced(line, &[(range, placeholder.clone())]);
+                return apply_replacements(line, &[(range, placeholder.clone())]);
             }
             self.open = None;
         }
@@ -118,13 +119,13 @@ impl<'r> SecretRedactor<'r> {
         let opens =
             rules.iter().position(|rule| rule.lines.as_ref().is_some_and(|(opens, _)| opens.is_match(line)));
         if let Some(rule) = opens {
-            self.open = Some((rule, self.next(&rules[rule].id)));
+            self.open = Some((rule, self.next_placeholder(&rules[rule].id)));
         }
-        self.text(line)
+        self.redact_text(line)
     }
 }
 
-pub(super) fn replaced<'t>(text: &'t str, replacements: &[(Range<usize>, String)]) -> Cow<'t, str> {
+pub(super) fn apply_replacements<'t>(text: &'t str, replacements: &[(Range<usize>, String)]) -> Cow<'t, str> {
     if replacements.is_empty() {
         return Cow::Borrowed(text);
     }

@@ -33,7 +33,7 @@ use crate::text::name::{NAME_HINT, is_name};
 #[schemars(title = "Secrets")]
 pub struct RuleFile {
     pub rule: Vec<SecretRule>,
-    /// Patterns of what is no secret, whatever rule found it. A project's file cannot have them.
+    /// Patterns of texts that are not secrets, whichever rule found them. A project's file cannot have them.
     pub allow: Vec<String>,
 }
 
@@ -42,38 +42,38 @@ pub struct RuleFile {
 #[serde(deny_unknown_fields)]
 pub struct SecretRule {
     pub id: String,
-    /// What it is in words, such as `a token of GitHub`.
+    /// The secret in words, such as `a token of GitHub`.
     pub description: String,
-    /// Texts of which one stands where the pattern begins to match; letters of either case.
+    /// Texts, one of which must be at the start of a match; upper and lower case are the same.
     pub literals: Vec<String>,
-    /// A regular expression. Its first group is the secret; without a group, all that it matches.
+    /// A regular expression. Its first group is the secret; without a group, the whole match is.
     pub pattern: String,
-    /// The fewest bits of information that each character of the secret has on average.
+    /// The minimum entropy of the secret, in bits per character.
     #[serde(default)]
     pub entropy: Option<f64>,
-    /// The fewest digits in the secret.
+    /// The minimum number of digits in the secret.
     #[serde(default)]
     pub digits: usize,
-    /// Whether letters of both cases, digits and signs have to be mixed as they are in no word.
+    /// Whether the secret must mix letters of both cases, digits and signs in a way that no word does.
     #[serde(default)]
     pub random: bool,
-    /// How many bytes before the literal the match may begin.
+    /// The maximum number of bytes between the start of the match and the literal.
     #[serde(default)]
     pub before: usize,
-    /// Whether the literal may stand inside of a word.
+    /// Whether the literal may be inside of a word.
     #[serde(default)]
     pub inside: bool,
-    /// How many bytes are looked at from the literal on; more where all of them match.
+    /// The number of bytes that are examined, starting at the literal; more if all of them match.
     #[serde(default = "usual_window")]
     pub window: usize,
-    /// A pattern that is held against what the rule matches, together with the name that the literal stands in: what it
-    /// matches is no secret.
+    /// A pattern that is applied to the rule's match together with the name that contains the literal: a text that it
+    /// matches is not a secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unless: Option<String>,
-    /// Whether what `allow` of the files matches is no secret of this rule either.
+    /// Whether the `allow` patterns of the files apply to this rule.
     #[serde(default = "usual_allow")]
     pub allow: bool,
-    /// How a secret of several lines is known when it comes line by line.
+    /// The patterns that recognize a secret of several lines if it arrives line by line.
     #[serde(default)]
     pub lines: Option<LinePatterns>,
 }
@@ -81,9 +81,9 @@ pub struct SecretRule {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinePatterns {
-    /// Matches a line after which the secret begins.
+    /// The pattern of a line after which the secret begins.
     pub opens: String,
-    /// Matches a line that is all secret.
+    /// The pattern of a line that consists entirely of the secret.
     pub goes_on: String,
 }
 
@@ -208,7 +208,7 @@ impl fmt::Debug for SecretRules {
 
 impl SecretRules {
     /// Reads the shipped rules, without other files on top.
-    pub fn shipped() -> Result<Self, Diagnostics> {
+    pub fn load_shipped() -> Result<Self, Diagnostics> {
         let Self { files, .. } = Self::load(&Builtin, &Layout::default())?;
         let set = RuleSet::read(&files)?.into();
         Ok(Self { files, set })
@@ -220,8 +220,8 @@ impl SecretRules {
         let mut files: BTreeMap<(bool, String), (SourceId, SharedText)> = BTreeMap::new();
         for place in candidates("secrets/x", layout).iter().rev() {
             let folder = place.path().strip_suffix("/x").unwrap_or_default();
-            for id in files_in(sources, place.root(), folder)? {
-                let Some(text) = lookup::read(sources, &id)? else { continue };
+            for id in list_rule_files(sources, place.root(), folder)? {
+                let Some(text) = lookup::read_source(sources, &id)? else { continue };
                 let name = id.path().rsplit('/').next().unwrap_or_default().to_string();
                 files.insert((id.root() == SourceRoot::Project, name), (id, text));
             }
@@ -275,7 +275,7 @@ impl RuleSet {
             return Err(Diagnostics(wrong));
         }
         let set = Self::new(read.into_iter().map(|(id, file)| (id.root() != SourceRoot::Builtin, file)));
-        if set.literals.bytes() > MOST_LITERALS {
+        if set.literals.total_len() > MOST_LITERALS {
             let message = "the literals of all rules are too much together";
             return Err(Diagnostic::error(Code::SecretsBad, message).into());
         }
@@ -334,7 +334,11 @@ impl CompiledRule {
     }
 }
 
-fn files_in(sources: &dyn Sources, root: SourceRoot, folder: &str) -> Result<Vec<SourceId>, Diagnostic> {
+fn list_rule_files(
+    sources: &dyn Sources,
+    root: SourceRoot,
+    folder: &str,
+) -> Result<Vec<SourceId>, Diagnostic> {
     let limits = ListingLimits { depth: 1, entries: 1000, ignored: true };
     let Ok(dir) = SourceId::new(root, folder) else { return Ok(Vec::new()) };
     let listing = sources.list(&dir, limits).map_err(|error| {
@@ -364,17 +368,17 @@ fn find_duplicates(files: &[(&SourceId, RuleFile)]) -> Vec<Diagnostic> {
 pub fn read_rules(id: &SourceId, text: &SharedText) -> Result<RuleFile, Diagnostics> {
     read_toml::check_length(id, text, Code::SecretsBad)?;
     let codes = ReadErrorCodes { bad: Code::SecretsBad, unknown: Code::SecretsBad };
-    let file: RuleFile = read_toml::read(&id.to_string(), text, FileFormat::Toml, codes)?;
+    let file: RuleFile = read_toml::read_data(&id.to_string(), text, FileFormat::Toml, codes)?;
     // A test compiles the shipped files; here that would cost more than all scanning.
     if id.root() == SourceRoot::Builtin {
         return Ok(file);
     }
-    let wrong = problems(id, &file);
+    let wrong = find_problems(id, &file);
     if wrong.is_empty() { Ok(file) } else { Err(Diagnostics(wrong)) }
 }
 
 /// Returns a diagnostic for every fault in the rules of a file.
-pub(crate) fn problems(id: &SourceId, file: &RuleFile) -> Vec<Diagnostic> {
+pub(crate) fn find_problems(id: &SourceId, file: &RuleFile) -> Vec<Diagnostic> {
     let mut wrong = Vec::new();
     let bad = |message: String| Diagnostic::error(Code::SecretsBad, format!("{id}: {message}"));
     for rule in &file.rule {

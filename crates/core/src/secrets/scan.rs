@@ -50,7 +50,7 @@ impl SecretRules {
         let mut found = Vec::new();
         // The offset that each rule has reached.
         let mut done = alloc::vec![0; set.rules.len()];
-        let mut work = StepBudget::of(bytes);
+        let mut work = StepBudget::new(bytes);
         set.literals.find(bytes, |at, literal| {
             for number in &set.of_literal[literal] {
                 let rule = &set.rules[*number];
@@ -114,7 +114,7 @@ impl StepBudget {
     const FOR_EACH: usize = 64;
     const FOR_ALL: usize = 4 << 20;
 
-    fn of(bytes: &[u8]) -> Self {
+    fn new(bytes: &[u8]) -> Self {
         Self { left: bytes.len().saturating_mul(Self::FOR_EACH).saturating_add(Self::FOR_ALL) }
     }
 

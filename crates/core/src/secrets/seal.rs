@@ -45,7 +45,7 @@ impl HmacKey {
 
     /// Returns the seal that is stored in the place of the value `key`. The name is hashed too, so that equal
     /// values do not have equal seals.
-    fn seal(&self, key: &str, value: &str) -> String {
+    fn seal_value(&self, key: &str, value: &str) -> String {
         format!(
             "[secret value {key} hmac-sha256:{}]",
             self.hash(&[key.as_bytes(), b"\0", value.as_bytes()].concat())
@@ -64,14 +64,14 @@ pub fn seal(request: &Request, keyed: &HmacKey) -> Request {
     let mut sealed = request.clone();
     for key in &request.secret {
         if let Some(value) = request.values.get(key) {
-            sealed.values.insert(key.as_str().into(), SharedText::from(keyed.seal(key, value)));
+            sealed.values.insert(key.as_str().into(), SharedText::from(keyed.seal_value(key, value)));
         }
     }
     sealed
 }
 
 /// Returns the keys of the values that are needed to compose a sealed request as it was and are not `given`.
-pub fn needs(sealed: &Request, given: &SlotValues) -> Vec<String> {
+pub fn find_missing_values(sealed: &Request, given: &SlotValues) -> Vec<String> {
     sealed.secret.iter().filter(|key| given.get(key).is_none()).cloned().collect()
 }
 
@@ -92,7 +92,7 @@ pub fn unseal(sealed: &Request, given: &SlotValues, keyed: &HmacKey) -> Result<R
     let mut other = Vec::new();
     for key in &sealed.secret {
         let (Some(value), Some(seal)) = (given.get(key), sealed.values.get(key)) else { continue };
-        if keyed.seal(key, value) == seal.as_str() {
+        if keyed.seal_value(key, value) == seal.as_str() {
             request.values.insert(key.as_str().into(), value.clone());
         } else {
             other.push(key.clone());

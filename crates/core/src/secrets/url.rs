@@ -50,7 +50,7 @@ const SECRET_NAMES: [&str; 5] = ["pass", "pwd", "secret", "token", "sslkey"];
 pub fn mask_address(address: &str) -> String {
     let mut shown = String::new();
     let mut end = 0;
-    for range in hidden_ranges(address) {
+    for range in find_hidden_ranges(address) {
         shown.push_str(&address[end..range.start]);
         shown.push_str(HIDDEN);
         end = range.end;
@@ -61,7 +61,7 @@ pub fn mask_address(address: &str) -> String {
 
 /// Returns a text with the passwords of `address` hidden in all of their spellings.
 pub fn mask_address_in(text: &str, address: &str) -> String {
-    let ranges = hidden_ranges(address);
+    let ranges = find_hidden_ranges(address);
     if ranges.is_empty() {
         return text.to_string();
     }
@@ -101,10 +101,10 @@ pub fn mask_addresses(text: &str) -> String {
 }
 
 /// Returns the ranges of the passwords, in order and apart.
-fn hidden_ranges(address: &str) -> Vec<Range<usize>> {
-    let mut ranges: Vec<Range<usize>> = credentials(address).into_iter().collect();
+fn find_hidden_ranges(address: &str) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = find_credentials(address).into_iter().collect();
     let mut at = 0;
-    while let Some(value) = secret_option(address, at) {
+    while let Some(value) = find_secret_option(address, at) {
         at = value.end.max(at + 1);
         ranges.push(value);
         if at >= address.len() {
@@ -125,7 +125,7 @@ fn hidden_ranges(address: &str) -> Vec<Range<usize>> {
 
 /// Returns the range from the first colon after the scheme to the last `@`: a password that was not encoded
 /// may hold any character.
-fn credentials(address: &str) -> Option<Range<usize>> {
+fn find_credentials(address: &str) -> Option<Range<usize>> {
     let scheme = address.find("://").map(|at| at + 3);
     let start = scheme.unwrap_or(0);
     let rest = &address[start..];
@@ -145,7 +145,7 @@ fn credentials(address: &str) -> Option<Range<usize>> {
 }
 
 /// Returns the value of the first option with a secret name at or after `from`.
-fn secret_option(address: &str, from: usize) -> Option<Range<usize>> {
+fn find_secret_option(address: &str, from: usize) -> Option<Range<usize>> {
     let mut at = from;
     loop {
         let equals = at + address.get(at..)?.find('=')?;
@@ -153,14 +153,14 @@ fn secret_option(address: &str, from: usize) -> Option<Range<usize>> {
         let start = before.rfind(['?', '&', ' ', '\t', '\n', ';', '/', '@']).map_or(0, |at| at + 1);
         let name = percent_decode(&before[start..]).to_lowercase();
         if SECRET_NAMES.iter().any(|secret| name.contains(secret)) {
-            return Some(equals + 1..value_end(address, equals + 1));
+            return Some(equals + 1..find_value_end(address, equals + 1));
         }
         at = equals + 1;
     }
 }
 
 /// Returns the end of a value, which is before the next known option.
-fn value_end(address: &str, start: usize) -> usize {
+fn find_value_end(address: &str, start: usize) -> usize {
     let value = &address[start..];
     let ends = value.char_indices().filter(|(_, c)| matches!(c, '&' | ' ' | '\t' | '\n'));
     let is_option = |rest: &str| {

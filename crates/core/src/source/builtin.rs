@@ -19,7 +19,7 @@ impl Sources for Builtin {
             return Ok(None);
         }
         let found = FILES.binary_search_by(|(path, _)| (*path).cmp(id.path()));
-        Ok(found.ok().map(|at| SharedText::fixed(FILES[at].1)))
+        Ok(found.ok().map(|at| SharedText::from_static(FILES[at].1)))
     }
 
     fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {

@@ -21,7 +21,7 @@ impl<S: Sources> CachedSources<S> {
     }
 
     /// Drops every cached answer.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.texts.borrow_mut().clear();
         self.lists.borrow_mut().clear();
     }

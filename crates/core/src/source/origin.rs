@@ -34,7 +34,7 @@ impl Trust {
     }
 
     /// Returns the trust of the texts in `root`.
-    pub const fn of(root: SourceRoot) -> Self {
+    pub const fn from_root(root: SourceRoot) -> Self {
         match root {
             SourceRoot::Builtin => Self::Ours,
             SourceRoot::User => Self::Person,
@@ -84,11 +84,11 @@ pub struct DerivedOrigin {
 }
 
 impl OriginKind {
-    pub(crate) fn default(source: SourceId, name: impl Into<String>) -> Self {
+    pub(crate) fn new_default(source: SourceId, name: impl Into<String>) -> Self {
         Self::Default(Box::new(DefaultOrigin { source, name: name.into() }))
     }
 
-    pub(crate) fn derived(name: impl Into<SharedText>, field: impl Into<SharedText>) -> Self {
+    pub(crate) fn new_derived(name: impl Into<SharedText>, field: impl Into<SharedText>) -> Self {
         Self::Derived(Box::new(DerivedOrigin { name: name.into(), field: field.into() }))
     }
 }
@@ -112,8 +112,8 @@ impl Origin {
     }
 
     /// Creates the origin of a file. The root decides the trust.
-    pub fn source(id: SourceId, text: SharedText) -> Self {
-        Self { trust: Trust::of(id.root()), from: OriginKind::Source(id), text }
+    pub fn from_source(id: SourceId, text: SharedText) -> Self {
+        Self { trust: Trust::from_root(id.root()), from: OriginKind::Source(id), text }
     }
 
     /// Returns the label that `explain` shows: a file, or the input that supplied the text.

@@ -19,49 +19,49 @@ type SlotTexts<'f> = BTreeMap<&'f str, String>;
 
 /// Renders the text of a file from `data`: it ends with one newline, or is empty.
 pub(super) fn fill_file(words: &str, fields: &[SubmissionField], data: &SubmissionValues) -> String {
-    let filled = fill(words, &texts(fields, data));
+    let filled = fill_slots(words, &render_fields(fields, data));
     let filled = filled.trim_end();
     if filled.is_empty() { String::new() } else { [filled, "\n"].concat() }
 }
 
 /// Renders the text of every field.
-fn texts<'f>(fields: &'f [SubmissionField], data: &SubmissionValues) -> SlotTexts<'f> {
+fn render_fields<'f>(fields: &'f [SubmissionField], data: &SubmissionValues) -> SlotTexts<'f> {
     let text = |field: &SubmissionField| {
-        data.get(&field.name).map(|value| field_text(field, value)).unwrap_or_default()
+        data.get(&field.name).map(|value| render_field(field, value)).unwrap_or_default()
     };
     fields.iter().map(|field| (field.name.as_str(), text(field))).collect()
 }
 
-fn field_text(field: &SubmissionField, value: &Value) -> String {
+fn render_field(field: &SubmissionField, value: &Value) -> String {
     let rows = match (field.kind, value) {
         (FieldType::Map, Value::Object(data)) => match &field.each {
-            Some(each) => fill(each, &texts(&field.field, data)),
+            Some(each) => fill_slots(each, &render_fields(&field.field, data)),
             None => String::new(),
         },
         (_, Value::Array(entries)) => {
-            let rows = entries.iter().enumerate().map(|(nth, entry)| row(field, nth + 1, entry));
+            let rows = entries.iter().enumerate().map(|(nth, entry)| render_row(field, nth + 1, entry));
             rows.collect::<Vec<String>>().join(&field.join)
         }
         (_, Value::String(text)) => text.clone(),
         (_, value) => value.to_string(),
     };
     match &field.wrap {
-        Some(wrap) if !rows.is_empty() => fill(wrap, &SlotTexts::from([("rows", rows)])),
+        Some(wrap) if !rows.is_empty() => fill_slots(wrap, &SlotTexts::from([("rows", rows)])),
         _ => rows,
     }
 }
 
-fn row(field: &SubmissionField, number: usize, entry: &Value) -> String {
+fn render_row(field: &SubmissionField, number: usize, entry: &Value) -> String {
     let mut slots = match entry {
-        Value::Object(data) => texts(&field.field, data),
+        Value::Object(data) => render_fields(&field.field, data),
         Value::String(text) => SlotTexts::from([("text", text.clone())]),
         value => SlotTexts::from([("text", value.to_string())]),
     };
     slots.insert("number", number.to_string());
-    fill(field.each.as_deref().unwrap_or("- {{text}}"), &slots).trim_end().to_string()
+    fill_slots(field.each.as_deref().unwrap_or("- {{text}}"), &slots).trim_end().to_string()
 }
 
-fn fill(words: &str, texts: &SlotTexts<'_>) -> String {
+fn fill_slots(words: &str, texts: &SlotTexts<'_>) -> String {
     let words = words.strip_prefix('\n').unwrap_or(words);
     let nodes = parse_braces(words, TextRange { start: 0, end: words.len() });
     let mut out = String::with_capacity(words.len() * 2);
@@ -69,7 +69,7 @@ fn fill(words: &str, texts: &SlotTexts<'_>) -> String {
     for (at, node) in nodes.iter().enumerate() {
         match node {
             TemplateNode::Text(span) => {
-                let mut text = span.of(words);
+                let mut text = span.slice(words);
                 if core::mem::take(&mut dropped) {
                     // The empty line after an empty slot is dropped too.
                     text = text.strip_prefix("\n\n").or_else(|| text.strip_prefix('\n')).unwrap_or(text);
@@ -77,11 +77,11 @@ fn fill(words: &str, texts: &SlotTexts<'_>) -> String {
                 out.push_str(text);
             }
             TemplateNode::Slot(name) => {
-                let text = texts.get(name.of(words)).map_or("", String::as_str);
+                let text = texts.get(name.slice(words)).map_or("", String::as_str);
                 let begins = out.is_empty() || out.ends_with('\n');
                 let ends = match nodes.get(at + 1) {
                     None => true,
-                    Some(TemplateNode::Text(next)) => next.of(words).starts_with('\n'),
+                    Some(TemplateNode::Text(next)) => next.slice(words).starts_with('\n'),
                     Some(_) => false,
                 };
                 let alone = begins && ends;

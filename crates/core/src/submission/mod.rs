@@ -16,16 +16,16 @@ use alloc::vec::Vec;
 
 use serde_json::Value;
 
-pub use self::schema::schema;
-pub use self::stale::waiting;
+pub use self::schema::build_schema;
+pub use self::stale::find_waiting_files;
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::contract;
-use crate::library::contract::paths::{add_suffix, path};
+use crate::library::contract::paths::{add_suffix, fill_path};
 use crate::library::contract::{
-    Contract, FieldType, Submission, SubmissionContext, SubmissionField, SubmissionValues, conflicts,
+    Contract, FieldType, Submission, SubmissionContext, SubmissionField, SubmissionValues, find_conflicts,
 };
 use crate::library::layout::Layout;
-use crate::library::lookup::{Library, names_in, role_names};
+use crate::library::lookup::{Library, list_names, list_roles};
 use crate::library::plan::SharedName;
 use crate::library::preferences::Preference;
 use crate::library::yaml;
@@ -53,7 +53,7 @@ pub struct AcceptedSubmission {
 
 /// Returns every contract that can be submitted by a tool, with its name. If a role is given, returns only
 /// the contracts that it may submit.
-pub fn tools(
+pub fn list_tools(
     sources: &dyn Sources,
     layout: &Layout,
     role: Option<&str>,
@@ -61,7 +61,7 @@ pub fn tools(
     let library = Library::new(sources);
     let mut tools = Vec::new();
     let mut wrong = Vec::new();
-    for name in names_in(sources, "contracts", layout) {
+    for name in list_names(sources, "contracts", layout) {
         match contract::find_contract(&library, &name, layout) {
             Ok((_, contract)) => {
                 let may = |submission: &Submission| {
@@ -95,14 +95,14 @@ pub fn submit_with_shared_names(
     given: &Value,
     shared_names: &dyn Fn() -> Vec<SharedName>,
 ) -> Result<AcceptedSubmission, Diagnostics> {
-    let roles = role_names(sources, layout);
+    let roles = list_roles(sources, layout);
     let context = SubmissionContext { library: Library::new(sources), layout, roles };
-    let submission = context.submission(name)?;
-    let (data, mut wrong) = context.judge(&submission, given)?;
-    wrong.extend(conflicts(&submission.field, &data));
+    let submission = context.find_submission(name)?;
+    let (data, mut wrong) = context.check_fields(&submission, given)?;
+    wrong.extend(find_conflicts(&submission.field, &data));
     let mut changes = SessionChanges::default();
     match &submission.plan {
-        Some(plan) => context.plan(&submission, plan, &data, shared_names, &mut changes, &mut wrong)?,
+        Some(plan) => context.write_plan(&submission, plan, &data, shared_names, &mut changes, &mut wrong)?,
         None if wrong.is_empty() => {
             context.write_data(&submission, &data, &mut changes)?;
             context.write_companions(&submission, &data, &mut changes)?;
@@ -114,7 +114,7 @@ pub fn submit_with_shared_names(
         return Err(Diagnostics(wrong));
     }
     for pattern in &submission.stale {
-        let path = path(pattern, &data);
+        let path = fill_path(pattern, &data);
         if context.has_file(&path)? {
             changes.remove.push(path);
         }
@@ -140,8 +140,8 @@ impl SubmissionContext<'_> {
         changes: &mut SessionChanges,
     ) -> Result<(), Diagnostics> {
         let Some(file) = &submission.file else { return Ok(()) };
-        let kept = kept(&submission.field, data);
-        self.add(submission, file, data, yaml::write(&kept), changes)
+        let kept = kept_values(&submission.field, data);
+        self.add_file(submission, file, data, yaml::write_yaml(&kept), changes)
     }
 
     /// Adds the files that are rendered from the data.
@@ -153,12 +153,12 @@ impl SubmissionContext<'_> {
     ) -> Result<(), Diagnostics> {
         for companion in &submission.write {
             let text = companions::fill_file(&companion.text, &submission.field, data);
-            self.add(submission, &companion.path, data, text, changes)?;
+            self.add_file(submission, &companion.path, data, text, changes)?;
         }
         Ok(())
     }
 
-    fn add(
+    fn add_file(
         &self,
         submission: &Submission,
         pattern: &str,
@@ -166,7 +166,7 @@ impl SubmissionContext<'_> {
         text: String,
         changes: &mut SessionChanges,
     ) -> Result<(), Diagnostics> {
-        let path = add_suffix(&path(pattern, data), submission.suffix.as_deref(), data);
+        let path = add_suffix(&fill_path(pattern, data), submission.suffix.as_deref(), data);
         match SourceId::new(SourceRoot::Session, &path) {
             Ok(id) if id.path() == path => changes.write.insert(path, text),
             _ => {
@@ -188,7 +188,7 @@ impl SubmissionContext<'_> {
             names.into_iter().all(|(name, _)| data.get(name).is_some_and(|value| !value.is_null()))
         };
         for pattern in submission.needs.iter().filter(is_known) {
-            let path = path(pattern, data);
+            let path = fill_path(pattern, data);
             if !self.has_file(&path)? {
                 let message = format!("`{path}` is not in the session, and has to be there before");
                 wrong.push(Diagnostic::error(Code::SubmissionBad, message));
@@ -199,7 +199,7 @@ impl SubmissionContext<'_> {
 }
 
 /// Returns the fields that are stored as data.
-fn kept(fields: &[SubmissionField], data: &SubmissionValues) -> SubmissionValues {
+fn kept_values(fields: &[SubmissionField], data: &SubmissionValues) -> SubmissionValues {
     let kept = fields.iter().filter(|field| field.kept);
     kept.filter_map(|field| Some((field.name.clone(), data.get(&field.name)?.clone()))).collect()
 }

@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 use super::SessionChanges;
 use super::stale::find_surplus_files;
 use crate::diag::{Code, Diagnostic, Diagnostics};
-use crate::library::contract::paths::{found, path};
+use crate::library::contract::paths::{fill_path, find_files};
 use crate::library::contract::{CompanionFile, PlanContracts, Submission};
 use crate::library::contract::{SubmissionContext, SubmissionValues};
 use crate::library::plan::SharedName;
 use crate::library::plan::markdown;
 use crate::library::plan::parse::{
-    ISOLATION, are_lanes_known, conflicts, docs, file_name, find_list, groups, index_values, is_order_known,
-    lane, list, parse_subplans, subplan_number,
+    ISOLATION, are_lanes_known, file_name, find_list, index_values, is_order_known, list_or_empty,
+    parse_conflicts, parse_documentation, parse_groups, parse_subplan, parse_subplans, subplan_number,
 };
-use crate::library::plan::rules::{self, ConflictRow, ParsedSubplan, bad};
+use crate::library::plan::rules::{self, ConflictRow, ParsedSubplan, push_error};
 use crate::library::yaml;
 
 /// Fields that the overview is rendered from: all of them are given, or none.
@@ -29,7 +29,7 @@ const OVERVIEW: [&str; 4] = ["plan_overview", "phase_1", "phase_2", "phase_3"];
 impl SubmissionContext<'_> {
     /// Adds the files of a plan, or of the order of a plan, to the changes. Writes nothing if there is an
     /// error.
-    pub(super) fn plan(
+    pub(super) fn write_plan(
         &self,
         submission: &Submission,
         plan: &PlanContracts,
@@ -38,10 +38,11 @@ impl SubmissionContext<'_> {
         changes: &mut SessionChanges,
         wrong: &mut Vec<Diagnostic>,
     ) -> Result<(), Diagnostics> {
-        let subplan = self.submission(&plan.subplan)?;
+        let subplan = self.find_submission(&plan.subplan)?;
         let files_of = plan.order.is_none().then_some(&subplan);
-        let mut judged = rules::ParsedPlan { docs: docs(data), ..rules::ParsedPlan::default() };
-        judged.groups = groups(data, files_of, wrong);
+        let mut judged =
+            rules::ParsedPlan { docs: parse_documentation(data), ..rules::ParsedPlan::default() };
+        judged.groups = parse_groups(data, files_of, wrong);
         judged.is_order_known = is_order_known(data, &judged.groups);
         let named: BTreeSet<u64> =
             judged.groups.iter().flat_map(|group| &group.plans).map(|plan| plan.1).collect();
@@ -49,7 +50,7 @@ impl SubmissionContext<'_> {
             Some(_) => {
                 judged.are_lanes_known = are_lanes_known(data);
                 judged.lanes = parse_subplans(data, wrong);
-                let items = list(data, "subplans").iter().enumerate();
+                let items = list_or_empty(data, "subplans").iter().enumerate();
                 items
                     .filter_map(|(nth, item)| {
                         Some((format!("subplans[{}]", nth + 1), item.as_object()?.clone()))
@@ -58,7 +59,7 @@ impl SubmissionContext<'_> {
             }
             None => {
                 judged.are_lanes_known = true;
-                let earlier = self.earlier(submission, &subplan)?;
+                let earlier = self.earlier_numbers(submission, &subplan)?;
                 self.read_session_subplans(&subplan, &named, &earlier, &mut judged.lanes, wrong)?
             }
         };
@@ -66,7 +67,7 @@ impl SubmissionContext<'_> {
             find_list(data, "owned_files").is_some_and(|owned| !owned.contains(&Value::Null))
         };
         judged.is_owned_known = subplans.iter().all(|(_, data)| is_owned(data));
-        let order = plan.order.as_deref().map(|order| self.submission(order)).transpose()?;
+        let order = plan.order.as_deref().map(|order| self.find_submission(order)).transpose()?;
         let (order, order_data) = match order {
             Some(order) => {
                 let data = to_order_values(data, &subplan, &order);
@@ -77,12 +78,12 @@ impl SubmissionContext<'_> {
         let overview = order.write.first();
         let is_given = OVERVIEW.iter().any(|field| data.contains_key(*field));
         judged.conflicts = match overview {
-            Some(overview) if !is_given => self.overview_in_session(overview, wrong)?,
-            _ => conflicts(data),
+            Some(overview) if !is_given => self.read_session_overview(overview, wrong)?,
+            _ => parse_conflicts(data),
         };
         if is_given {
             for field in OVERVIEW.iter().filter(|field| !data.contains_key(**field)) {
-                bad(wrong, format!("`{field}` is missing: it is part of the overview"));
+                push_error(wrong, format!("`{field}` is missing: it is part of the overview"));
             }
         }
         judged.check(shared_names, wrong);
@@ -122,12 +123,12 @@ impl SubmissionContext<'_> {
     ) -> Result<Vec<(String, SubmissionValues)>, Diagnostics> {
         let mut all = Vec::new();
         let pattern = subplan.file.as_deref().unwrap_or_default();
-        let there: BTreeSet<u64> = found(self.library.sources, pattern, None)
+        let there: BTreeSet<u64> = find_files(self.library.sources, pattern, None)
             .into_iter()
             .filter_map(|(_, data)| data.values().next()?.as_u64())
             .collect();
         for number in named.union(&there) {
-            let file = path(pattern, &index_values((*number).into()));
+            let file = fill_path(pattern, &index_values((*number).into()));
             let Some(text) = self.session_text(&file)? else {
                 let by_hand = self.read_markdown_subplan(subplan, *number, wrong)?;
                 lanes.extend(by_hand.map(|lane| (*number, lane)));
@@ -144,7 +145,7 @@ impl SubmissionContext<'_> {
             }
             let judged = yaml::read_yaml(&file, &text)
                 .map_err(Diagnostics::from)
-                .and_then(|value| self.judge(subplan, &value));
+                .and_then(|value| self.check_fields(subplan, &value));
             let (data, mistakes) = match judged {
                 Ok(judged) => judged,
                 // The file exists; further checks wait until it can be read.
@@ -157,9 +158,12 @@ impl SubmissionContext<'_> {
                 diag
             }));
             if let Some(index) = data.get("index").and_then(Value::as_u64).filter(|index| index != number) {
-                bad(wrong, format!("{file}: `index` is {index}, and the name of the file says {number}"));
+                push_error(
+                    wrong,
+                    format!("{file}: `index` is {index}, and the name of the file says {number}"),
+                );
             }
-            lanes.insert(*number, lane(&data, &file, ": "));
+            lanes.insert(*number, parse_subplan(&data, &file, ": "));
             all.push((file, data));
         }
         Ok(all)
@@ -173,20 +177,20 @@ impl SubmissionContext<'_> {
         wrong: &mut Vec<Diagnostic>,
     ) -> Result<Option<ParsedSubplan>, Diagnostics> {
         let Some(companion) = subplan.write.first() else { return Ok(None) };
-        let file = path(&companion.path, &index_values(number.into()));
+        let file = fill_path(&companion.path, &index_values(number.into()));
         let text = self.session_text(&file)?;
-        Ok(text.map(|text| markdown::lane(&file, &text, wrong)))
+        Ok(text.map(|text| markdown::parse_subplan(&file, &text, wrong)))
     }
 
     /// Reads the overview of the session.
-    pub(super) fn overview_in_session(
+    pub(super) fn read_session_overview(
         &self,
         overview: &CompanionFile,
         wrong: &mut Vec<Diagnostic>,
     ) -> Result<Option<Vec<ConflictRow>>, Diagnostics> {
         let file = &overview.path;
         if let Some(text) = self.session_text(file)? {
-            return Ok(markdown::overview(file, &text, wrong));
+            return Ok(markdown::parse_overview(file, &text, wrong));
         }
         let message = format!("there is no overview: `{file}` is not in the session");
         let hint = format!("write it, or hand it in as {}", OVERVIEW.map(|it| format!("`{it}`")).join(", "));
@@ -195,7 +199,11 @@ impl SubmissionContext<'_> {
     }
 
     /// Returns the numbers that the order of the previous plan names; empty if that order was overwritten.
-    fn earlier(&self, order: &Submission, subplan: &Submission) -> Result<BTreeSet<u64>, Diagnostics> {
+    fn earlier_numbers(
+        &self,
+        order: &Submission,
+        subplan: &Submission,
+    ) -> Result<BTreeSet<u64>, Diagnostics> {
         let file = order.file.as_deref().unwrap_or_default();
         let text = self.session_text(file)?;
         let value = text.and_then(|text| yaml::read_yaml(file, &text).ok());
@@ -216,11 +224,11 @@ fn check_lane(
     wrong: &mut Vec<Diagnostic>,
 ) {
     let Some(companion) = subplan.write.first() else { return };
-    let file = path(&companion.path, data);
+    let file = fill_path(&companion.path, data);
     let own = data.get("index").and_then(Value::as_u64).and_then(|number| lanes.get(&number));
     let (Some(own), Some(written)) = (own, changes.write.get(&file)) else { return };
     let mut mistakes = Vec::new();
-    let read = markdown::lane(&file, &written.as_str().into(), &mut mistakes);
+    let read = markdown::parse_subplan(&file, &written.as_str().into(), &mut mistakes);
     let globs = |lane: &ParsedSubplan| lane.owned.iter().map(|owned| owned.glob.clone()).collect::<Vec<_>>();
     let hides = !mistakes.is_empty() || read.lacks.len() > own.lacks.len() || globs(&read) != globs(own);
     push_hidden_error(hides, at, &file, wrong);
@@ -234,7 +242,7 @@ fn check_overview(
 ) {
     let Some(written) = changes.write.get(&overview.path) else { return };
     let mut mistakes = Vec::new();
-    let read = markdown::overview(&overview.path, &written.as_str().into(), &mut mistakes);
+    let read = markdown::parse_overview(&overview.path, &written.as_str().into(), &mut mistakes);
     let rows = |all: &[ConflictRow]| {
         all.iter().map(|row| (row.file.clone(), row.lanes.clone(), row.owner)).collect::<Vec<_>>()
     };
@@ -253,13 +261,13 @@ fn push_hidden_error(hides: bool, at: &str, file: &str, wrong: &mut Vec<Diagnost
 
 /// Converts the order of a whole plan into the form of the order contract: files instead of numbers.
 fn to_order_values(data: &SubmissionValues, subplan: &Submission, order: &Submission) -> SubmissionValues {
-    let file = |plan: &Value| path(file_name(subplan), &index_values(plan["index"].clone()));
+    let file = |plan: &Value| fill_path(file_name(subplan), &index_values(plan["index"].clone()));
     let mut made = SubmissionValues::new();
     for field in &order.field {
         let value = match (field.fixed, field.name.as_str()) {
             (Some(fixed), _) => Some(fixed.into()),
             (None, "groups") => {
-                let groups = list(data, "groups").iter().map(|group| {
+                let groups = list_or_empty(data, "groups").iter().map(|group| {
                     let plans = group["plans"].as_array().into_iter().flatten();
                     let plans = plans.map(|plan| json!({ "file": file(plan), "name": plan["name"] }));
                     json!({

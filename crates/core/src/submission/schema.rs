@@ -12,13 +12,13 @@ use crate::library::contract::{FieldRequirement, FieldType, Submission, Submissi
 use crate::library::preferences;
 
 /// Builds the schema. `roles` are the roles that a preference can be for.
-pub fn schema(submission: &Submission, roles: &[String]) -> Value {
-    object(&submission.field, roles)
+pub fn build_schema(submission: &Submission, roles: &[String]) -> Value {
+    object_schema(&submission.field, roles)
 }
 
-fn object(fields: &[SubmissionField], roles: &[String]) -> Value {
+fn object_schema(fields: &[SubmissionField], roles: &[String]) -> Value {
     let properties: Map<String, Value> =
-        fields.iter().map(|field| (field.name.clone(), property(field, roles))).collect();
+        fields.iter().map(|field| (field.name.clone(), property_schema(field, roles))).collect();
     let is_required = |field: &&SubmissionField| field.required == FieldRequirement::Always(true);
     let required: Vec<&str> = fields.iter().filter(is_required).map(|field| field.name.as_str()).collect();
     json!({
@@ -29,7 +29,7 @@ fn object(fields: &[SubmissionField], roles: &[String]) -> Value {
     })
 }
 
-fn property(field: &SubmissionField, roles: &[String]) -> Value {
+fn property_schema(field: &SubmissionField, roles: &[String]) -> Value {
     let text = json!({ "type": "string" });
     let list = |items: Value| json!({ "type": "array", "items": items });
     let mut schema = match field.kind {
@@ -41,8 +41,8 @@ fn property(field: &SubmissionField, roles: &[String]) -> Value {
         FieldType::Choice => json!({ "type": "string", "enum": field.choices }),
         FieldType::Texts | FieldType::Globs => list(text),
         FieldType::Integers => list(json!({ "type": "integer" })),
-        FieldType::Map => object(&field.field, roles),
-        FieldType::Items => list(object(&field.field, roles)),
+        FieldType::Map => object_schema(&field.field, roles),
+        FieldType::Items => list(object_schema(&field.field, roles)),
         FieldType::Preferences => {
             let [role, bullet] = preferences::FIELDS;
             list(json!({

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::diag::Diagnostics;
 use crate::library::contract::Submission;
-use crate::library::contract::paths::found;
+use crate::library::contract::paths::find_files;
 use crate::library::contract::{SubmissionContext, SubmissionValues};
 use crate::library::layout::Layout;
 use crate::library::lookup::Library;
@@ -13,15 +13,15 @@ use crate::source::Sources;
 
 /// Returns the files of the session that can hold a submission of the contract `name`, in byte order, each
 /// with the data from its own name.
-pub fn waiting(
+pub fn find_waiting_files(
     sources: &dyn Sources,
     layout: &Layout,
     name: &str,
 ) -> Result<Vec<(String, SubmissionValues)>, Diagnostics> {
     let context = SubmissionContext { library: Library::new(sources), layout, roles: Vec::new() };
-    let submission = context.submission(name)?;
+    let submission = context.find_submission(name)?;
     let Some(file) = &submission.file else { return Ok(Vec::new()) };
-    Ok(found(sources, file, submission.suffix.as_deref()))
+    Ok(find_files(sources, file, submission.suffix.as_deref()))
 }
 
 /// Returns the numbered files, data and companions, whose number `is_kept` rejects.
@@ -35,7 +35,7 @@ pub(super) fn find_surplus_files(
     let data = submission.file.as_deref().filter(|_| data_too);
     let mut beyond = Vec::new();
     for pattern in companions.chain(data) {
-        for (path, data) in found(sources, pattern, None) {
+        for (path, data) in find_files(sources, pattern, None) {
             if data.values().filter_map(serde_json::Value::as_u64).any(|number| !is_kept(number)) {
                 beyond.push(path);
             }

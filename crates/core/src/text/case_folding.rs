@@ -18,7 +18,7 @@ pub(crate) fn fold_case(text: &str) -> String {
 }
 
 /// Returns a path or glob without empty and `.` parts. A slash at the end stays, unless nothing else is left.
-pub(crate) fn plain_path(path: &str) -> String {
+pub(crate) fn normalize_path(path: &str) -> String {
     let mut plain = String::with_capacity(path.len());
     for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
         if !plain.is_empty() {
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_letter_is_the_same_in_every_case_and_form() {
+    fn letters_match_in_every_case() {
         for c in '\0'..=char::MAX {
             let folded = fold_case(&c.to_string());
             let same = [
@@ -86,7 +86,7 @@ mod tests {
         let cases =
             [("./a//b/./c", "a/b/c"), ("a/", "a/"), ("./", ""), ("", ""), ("/a", "a"), ("a/./", "a/")];
         for (path, plain) in cases {
-            assert_eq!(plain_path(path), plain);
+            assert_eq!(normalize_path(path), plain);
         }
     }
 }

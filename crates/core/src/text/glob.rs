@@ -6,7 +6,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::text::case_folding::{fold_case, plain_path};
+use crate::text::case_folding::{fold_case, normalize_path};
 
 /// The most alternatives that are expanded. A glob with more of them covers nothing and owns everything.
 const MOST_ALTERNATIVES: usize = 64;
@@ -39,8 +39,8 @@ enum GlobToken {
 impl Glob {
     pub(crate) fn new(glob: &str) -> Self {
         let mut all = Vec::new();
-        let too_many = !expand(glob, &mut all);
-        let read = |globs: &[String]| globs.iter().map(|glob| tokens(glob)).collect();
+        let too_many = !expand_braces(glob, &mut all);
+        let read = |globs: &[String]| globs.iter().map(|glob| parse_tokens(glob)).collect();
         let folded: Vec<String> = all.iter().map(|glob| fold_case(glob)).collect();
         let names_own = all.iter().any(|glob| glob.split('/').any(|part| part == ".callsheet"));
         Self { alternatives: read(&all), folded: read(&folded), too_many, names_own }
@@ -56,17 +56,17 @@ impl Glob {
     pub(crate) fn covers(&self, path: &str) -> bool {
         let chars: Vec<char> = path.chars().collect();
         let above = path.split('/').take_while(|part| *part == "..").count();
-        let mut fitting = self.alternatives.iter().filter(|tokens| leading_parents(tokens) == above);
+        let mut fitting = self.alternatives.iter().filter(|tokens| count_leading_parents(tokens) == above);
         !self.too_many && fitting.any(|tokens| matches_path_or_parent(tokens, &chars))
     }
 
     /// Checks whether the glob may mean `path`: on some systems the case of letters makes no difference.
     pub(crate) fn owns(&self, path: &str) -> bool {
-        self.too_many || matches(&self.folded, &fold_case(path))
+        self.too_many || matches_any(&self.folded, &fold_case(path))
     }
 }
 
-fn matches(alternatives: &[Vec<GlobToken>], path: &str) -> bool {
+fn matches_any(alternatives: &[Vec<GlobToken>], path: &str) -> bool {
     let chars: Vec<char> = path.chars().collect();
     alternatives.iter().any(|tokens| matches_path_or_parent(tokens, &chars))
 }
@@ -75,17 +75,17 @@ fn matches(alternatives: &[Vec<GlobToken>], path: &str) -> bool {
 fn matches_path_or_parent(tokens: &[GlobToken], path: &[char]) -> bool {
     let ends = (0..path.len()).filter(|at| path[*at] == '/').chain([path.len()]);
     let mut ends = ends.filter(|end| *end > 0);
-    ends.any(|end| fits(tokens, &path[..end]))
+    ends.any(|end| matches_whole(tokens, &path[..end]))
 }
 
 /// Counts the folders that the beginning of a glob leads up.
-fn leading_parents(tokens: &[GlobToken]) -> usize {
+fn count_leading_parents(tokens: &[GlobToken]) -> usize {
     const UP: [GlobToken; 2] = [GlobToken::Char('.'), GlobToken::Char('.')];
     let parts = tokens.split(|token| *token == GlobToken::Char('/'));
     parts.take_while(|part| **part == UP).count()
 }
 
-fn fits(tokens: &[GlobToken], path: &[char]) -> bool {
+fn matches_whole(tokens: &[GlobToken], path: &[char]) -> bool {
     // `reached[n]`: the tokens so far can match the first `n` characters of the path.
     let mut reached = alloc::vec![false; path.len() + 1];
     reached[0] = true;
@@ -107,7 +107,7 @@ fn fits(tokens: &[GlobToken], path: &[char]) -> bool {
                     next[at] = reached[at] || (open && before == Some('/'));
                     open |= reached[at];
                 }
-                one => next[at] = before.is_some_and(|c| reached[at - 1] && takes(one, c)),
+                one => next[at] = before.is_some_and(|c| reached[at - 1] && matches_char(one, c)),
             }
         }
         reached = next;
@@ -115,7 +115,7 @@ fn fits(tokens: &[GlobToken], path: &[char]) -> bool {
     reached[path.len()]
 }
 
-fn takes(token: &GlobToken, c: char) -> bool {
+fn matches_char(token: &GlobToken, c: char) -> bool {
     match token {
         GlobToken::Char(own) => *own == c,
         GlobToken::One => c != '/',
@@ -126,9 +126,9 @@ fn takes(token: &GlobToken, c: char) -> bool {
     }
 }
 
-fn tokens(glob: &str) -> Vec<GlobToken> {
+fn parse_tokens(glob: &str) -> Vec<GlobToken> {
     // A glob that ends in a slash means a folder, which is matched by its name.
-    let chars: Vec<char> = plain_path(glob).trim_end_matches('/').chars().collect();
+    let chars: Vec<char> = normalize_path(glob).trim_end_matches('/').chars().collect();
     let mut tokens: Vec<GlobToken> = Vec::with_capacity(chars.len());
     let mut at = 0;
     while let Some(&c) = chars.get(at) {
@@ -150,7 +150,7 @@ fn tokens(glob: &str) -> Vec<GlobToken> {
             }
             '*' => tokens.push(GlobToken::Star),
             '?' => tokens.push(GlobToken::One),
-            '[' => match class(&chars, at) {
+            '[' => match parse_class(&chars, at) {
                 Some((class, end)) => {
                     tokens.push(class);
                     at = end;
@@ -169,7 +169,7 @@ fn tokens(glob: &str) -> Vec<GlobToken> {
 
 /// Parses the class whose inside begins at `at`. Returns it with its end. A bracket at its very beginning
 /// belongs to it.
-fn class(chars: &[char], at: usize) -> Option<(GlobToken, usize)> {
+fn parse_class(chars: &[char], at: usize) -> Option<(GlobToken, usize)> {
     let negated = matches!(chars.get(at), Some('!' | '^'));
     let first = at + usize::from(negated);
     let end = (first + 1..chars.len()).find(|end| chars[*end] == ']')?;
@@ -185,18 +185,18 @@ fn class(chars: &[char], at: usize) -> Option<(GlobToken, usize)> {
 }
 
 /// Adds every alternative of `{a,b}` to `all`. Returns false if there are too many.
-pub(crate) fn expand(glob: &str, all: &mut Vec<String>) -> bool {
-    let Some((open, close)) = innermost_braces(glob) else {
+pub(crate) fn expand_braces(glob: &str, all: &mut Vec<String>) -> bool {
+    let Some((open, close)) = find_innermost_braces(glob) else {
         all.push(glob.to_string());
         return all.len() <= MOST_ALTERNATIVES;
     };
     glob[open + 1..close]
         .split(',')
-        .all(|word| expand(&[&glob[..open], word, &glob[close + 1..]].concat(), all))
+        .all(|word| expand_braces(&[&glob[..open], word, &glob[close + 1..]].concat(), all))
 }
 
 /// Finds the first pair of braces that contains no other pair.
-fn innermost_braces(glob: &str) -> Option<(usize, usize)> {
+fn find_innermost_braces(glob: &str) -> Option<(usize, usize)> {
     let (mut open, mut escaped) = (None, false);
     for (at, c) in glob.char_indices() {
         match c {

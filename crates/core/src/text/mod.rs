@@ -36,13 +36,13 @@ enum TextStorage {
 
 impl SharedText {
     /// Wraps a static text.
-    pub const fn fixed(text: &'static str) -> Self {
+    pub const fn from_static(text: &'static str) -> Self {
         Self(TextStorage::Static(text))
     }
 
     /// Returns a part of `whole`, so that many texts share one allocation. `None` if `whole` has no such
     /// part, or if the part ends beyond 4 GB.
-    pub fn part(whole: &Arc<String>, range: Range<usize>) -> Option<Self> {
+    pub fn from_part(whole: &Arc<String>, range: Range<usize>) -> Option<Self> {
         whole.get(range.clone())?;
         let (start, end) = (u32::try_from(range.start).ok()?, u32::try_from(range.end).ok()?);
         Some(Self(TextStorage::Part(whole.clone(), start, end)))
@@ -81,7 +81,7 @@ impl From<&str> for SharedText {
 
 impl Default for SharedText {
     fn default() -> Self {
-        Self::fixed("")
+        Self::from_static("")
     }
 }
 

@@ -14,10 +14,10 @@ mod structure;
 mod verdicts;
 
 /// Prints a measurement. `eprintln` would be captured by the test runner.
-fn figure(what: &str) {
+fn print_measurement(what: &str) {
     std::io::stderr().write_all(format!("\nMEASURED: {what}\n").as_bytes()).unwrap();
 }
 
-fn long() -> bool {
+fn is_long_run() -> bool {
     std::env::var_os("CALLSHEET_LONG").is_some_and(|long| long == "1")
 }

@@ -7,7 +7,7 @@ use callsheet_core::{Builtin, Library, find_contract};
 
 const QUESTION: &str = "<question>Which one?</question>";
 
-fn asked(reply: &str, prompt: Option<&str>) -> (Vec<String>, Outcome) {
+fn read_questions(reply: &str, prompt: Option<&str>) -> (Vec<String>, Outcome) {
     let contract = find_contract(&Library::new(&Builtin), "review", &Default::default()).unwrap().1;
     let asked = ReplyContext { contract: &contract, tasks: &[], prompt };
     let reply = read(&asked, reply.as_bytes(), OutputFormat::Text);
@@ -40,7 +40,7 @@ fn hidden_question_is_ignored() {
         {
             for around in ["{}", "Words.\n\n{}\n\nWords.\n", "<review>PASS</review>\n\n{}"] {
                 let reply = around.replace("{}", &place.replace("{}", question));
-                assert_eq!(asked(&reply, None).0, [""; 0], "{reply:?}");
+                assert_eq!(read_questions(&reply, None).0, [""; 0], "{reply:?}");
             }
         }
     }
@@ -60,7 +60,7 @@ fn incomplete_question_is_ignored() {
         "<question kind=\"x\">Which one?\n",
         "&lt;question&gt;Which one?&lt;/question&gt;\n",
     ] {
-        assert_eq!(asked(reply, None).0, [""; 0], "{reply:?}");
+        assert_eq!(read_questions(reply, None).0, [""; 0], "{reply:?}");
     }
 }
 
@@ -69,11 +69,11 @@ fn echoed_question_is_ignored() {
     let prompt = "Earlier it was asked:\n\n<question>Which one?</question>\n\nThe answer was: the first.\n\n\
                   If you ask <question>Which one?</question> again, nobody answers.\n";
     for echo in [prompt, "If you ask <question>Which one?</question> again, nobody answers.\n"] {
-        assert_eq!(asked(echo, Some(prompt)).0, [""; 0], "{echo:?}");
-        assert_ne!(asked(echo, None).0, [""; 0], "{echo:?}");
+        assert_eq!(read_questions(echo, Some(prompt)).0, [""; 0], "{echo:?}");
+        assert_ne!(read_questions(echo, None).0, [""; 0], "{echo:?}");
     }
     // The same question without the surrounding text of the prompt counts.
-    assert_eq!(asked(QUESTION, Some(prompt)).0, ["Which one?"]);
+    assert_eq!(read_questions(QUESTION, Some(prompt)).0, ["Which one?"]);
 }
 
 #[test]
@@ -96,19 +96,22 @@ fn question_is_found_in_any_reply() {
         ("<question>Vec<u8> or &str?</question>\n", "Vec<u8> or &str?"),
     ] {
         let reply = reply.replace("{}", QUESTION);
-        assert_eq!(asked(&reply, None).0, [question], "{reply:?}");
+        assert_eq!(read_questions(&reply, None).0, [question], "{reply:?}");
         for verdict in ["PASS", "NEEDS_CHANGES", "MAJOR_ISSUES"] {
             for both in [
                 format!("{reply}\n\n<review>{verdict}</review>\n"),
                 format!("<review>{verdict}</review>\n\n{reply}"),
             ] {
-                assert_eq!(asked(&both, None).0, [question], "{both:?}");
+                assert_eq!(read_questions(&both, None).0, [question], "{both:?}");
             }
         }
     }
-    assert_eq!(asked("<review>PASS</review>\n\n<question>Which one?</question>\n", None).1, Outcome::Pass);
+    assert_eq!(
+        read_questions("<review>PASS</review>\n\n<question>Which one?</question>\n", None).1,
+        Outcome::Pass
+    );
     let several: String = (0..30).map(|number| format!("<question>Which {number}?</question>\n\n")).collect();
-    assert_eq!(asked(&several, None).0.len(), 20);
+    assert_eq!(read_questions(&several, None).0.len(), 20);
 }
 
 /// Many questions and long questions are read fast.
@@ -118,6 +121,6 @@ fn many_questions_are_read_fast() {
         ["<question>", "<question>a</question>", "</question>", "<question>< < < <", "<question>a\n\n"]
     {
         let reply = part.repeat(200_000);
-        assert!(asked(&reply, Some(&reply)).0.len() <= 20, "{part}");
+        assert!(read_questions(&reply, Some(&reply)).0.len() <= 20, "{part}");
     }
 }

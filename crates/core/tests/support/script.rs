@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use callsheet_core::flow::{
-    Flow, FlowAction, FlowDecision, FlowEvent, FlowSettings, FlowState, Lane, LaneGroup, step,
+    Flow, FlowAction, FlowDecision, FlowEvent, FlowSettings, FlowState, Lane, LaneGroup, apply_event,
 };
 use callsheet_core::library::preferences::Preference;
 use serde_json::Value;
@@ -52,7 +52,7 @@ impl Script {
         for line in lines {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             match word {
-                "start" => script.start = settings(rest),
+                "start" => script.start = parse_settings(rest),
                 "enter" => {
                     let phase = rest.trim_end_matches(" again");
                     let again = phase.len() < rest.len();
@@ -73,7 +73,7 @@ impl Script {
                         lanes: Vec::new(),
                     });
                 }
-                _ => script.entries.last_mut().unwrap().lane(line),
+                _ => script.entries.last_mut().unwrap().parse_lane(line),
             }
         }
         script
@@ -85,7 +85,7 @@ impl Script {
 }
 
 impl Entry {
-    fn lane(&mut self, line: &str) {
+    fn parse_lane(&mut self, line: &str) {
         let (lane, evidence) = line.split_once(':').unwrap();
         let mut words = lane.split(' ').map(String::from);
         let id = words.next().unwrap();
@@ -116,7 +116,7 @@ impl Entry {
     }
 }
 
-fn settings(words: &str) -> FlowSettings {
+fn parse_settings(words: &str) -> FlowSettings {
     let mut settings = FlowSettings { jobs: 1, ..FlowSettings::default() };
     for word in words.split(' ') {
         match word.split_once('=').unwrap_or((word, "")) {
@@ -152,20 +152,20 @@ impl<'d> Driver<'d> {
         Self { flow, script, state, todo: VecDeque::new(), open: Vec::new(), runs: 0 }
     }
 
-    pub(crate) fn started(&self) -> FlowEvent {
+    pub(crate) fn start_event(&self) -> FlowEvent {
         let settings = self.script.start.clone();
         FlowEvent::Started { request: "Export as CSV".into(), settings, more: Value::Null }
     }
 
-    pub(crate) fn take(&mut self, event: FlowEvent) -> Moment {
-        let (state, actions) = step(self.flow, std::mem::take(&mut self.state), &event);
+    pub(crate) fn apply_event(&mut self, event: FlowEvent) -> Moment {
+        let (state, actions) = apply_event(self.flow, std::mem::take(&mut self.state), &event);
         self.state = state;
         self.todo.extend(actions.iter().cloned());
         Moment { event, state: self.state.clone(), actions }
     }
 
     /// Returns the next event, or `None` if nothing is left to do. `decided` counts the decisions so far.
-    pub(crate) fn next(&mut self, decided: usize) -> Option<FlowEvent> {
+    pub(crate) fn next_event(&mut self, decided: usize) -> Option<FlowEvent> {
         loop {
             let Some(action) = self.todo.pop_front() else { return self.open.pop() };
             match action {
@@ -213,11 +213,11 @@ impl<'d> Driver<'d> {
     }
 
     /// Runs the flow to its end. Returns all moments.
-    pub(crate) fn drive(&mut self, first: FlowEvent, mut decided: usize) -> Vec<Moment> {
-        let mut moments = vec![self.take(first)];
-        while let Some(event) = self.next(decided) {
+    pub(crate) fn run_to_end(&mut self, first: FlowEvent, mut decided: usize) -> Vec<Moment> {
+        let mut moments = vec![self.apply_event(first)];
+        while let Some(event) = self.next_event(decided) {
             decided += usize::from(matches!(event, FlowEvent::Decided { .. }));
-            moments.push(self.take(event));
+            moments.push(self.apply_event(event));
         }
         moments
     }

@@ -5,7 +5,7 @@ use callsheet_core::render::{RenderedText, TextEncoding};
 
 /// Checks that the spans cover the text without gap or overlap, that none is empty, and that decoding each
 /// gives the bytes of its origin.
-pub(crate) fn check(prompt: &Prompt, rendered: &RenderedText) -> Result<(), String> {
+pub(crate) fn check_spans(prompt: &Prompt, rendered: &RenderedText) -> Result<(), String> {
     let mut at = 0;
     for span in &rendered.spans {
         if span.start != at || span.end <= span.start {
@@ -17,7 +17,7 @@ pub(crate) fn check(prompt: &Prompt, rendered: &RenderedText) -> Result<(), Stri
         };
         let Some(piece) = span.piece else { continue };
         let wanted = piece.text(&prompt.origins);
-        let undone = undo(span.encoding, text);
+        let undone = decode(span.encoding, text);
         if undone.as_deref() != Some(wanted) {
             return Err(format!("{text:?} stands for {wanted:?} and reads back as {undone:?}"));
         }
@@ -33,26 +33,26 @@ pub(crate) fn check(prompt: &Prompt, rendered: &RenderedText) -> Result<(), Stri
 }
 
 /// Decodes a text with readers that share no code with the engine.
-pub(crate) fn undo(encoding: TextEncoding, text: &str) -> Option<String> {
+pub(crate) fn decode(encoding: TextEncoding, text: &str) -> Option<String> {
     match encoding {
         TextEncoding::Plain => Some(text.to_owned()),
         // An XML parser would not change this text.
         TextEncoding::Cdata if !text.contains("]]>") && !text.contains('\r') => Some(text.to_owned()),
-        TextEncoding::Cdata => xml_text(&format!("<x><![CDATA[{text}]]></x>")),
+        TextEncoding::Cdata => decode_xml(&format!("<x><![CDATA[{text}]]></x>")),
         TextEncoding::Crlf => {
-            xml_text(&format!("<x><![CDATA[{text}]]></x>")).map(|text| text.replace('\n', "\r\n"))
+            decode_xml(&format!("<x><![CDATA[{text}]]></x>")).map(|text| text.replace('\n', "\r\n"))
         }
-        TextEncoding::Attr => references(text),
-        TextEncoding::Json => json_text(text),
+        TextEncoding::Attr => decode_references(text),
+        TextEncoding::Json => decode_json(text),
     }
 }
 
-fn xml_text(document: &str) -> Option<String> {
+fn decode_xml(document: &str) -> Option<String> {
     let document = roxmltree::Document::parse(document).ok()?;
     Some(document.root_element().children().filter_map(|node| node.text()).collect())
 }
 
-fn references(text: &str) -> Option<String> {
+fn decode_references(text: &str) -> Option<String> {
     let mut parts = text.split('&');
     let mut out = parts.next()?.to_owned();
     for part in parts {
@@ -70,7 +70,7 @@ fn references(text: &str) -> Option<String> {
     (!text.contains(['<', '\r'])).then_some(out)
 }
 
-fn json_text(text: &str) -> Option<String> {
+fn decode_json(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
     while let Some(c) = chars.next() {

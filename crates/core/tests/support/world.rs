@@ -26,7 +26,7 @@ impl World {
         self.texts.insert(SourceId::new(root, path).unwrap(), text.into());
     }
 
-    pub(crate) fn asked(self) -> BTreeSet<SourceId> {
+    pub(crate) fn into_requested_ids(self) -> BTreeSet<SourceId> {
         self.asked.into_inner()
     }
 }
@@ -275,20 +275,20 @@ impl Scenario {
             Kind::Unified => ("system/BASE-plan.md", ""),
         };
         if !recipe.is_empty() {
-            world.put(SourceRoot::Project, ".callsheet/recipes/mine.toml", SharedText::fixed(recipe));
+            world.put(SourceRoot::Project, ".callsheet/recipes/mine.toml", SharedText::from_static(recipe));
         }
         world.put(
             SourceRoot::Project,
             &format!(".callsheet/templates/{path}"),
-            self.spelled(&self.role, true),
+            self.render_source(&self.role, true),
         );
-        let fragment = self.spelled(&self.fragment, false);
+        let fragment = self.render_source(&self.fragment, false);
         world.put(SourceRoot::User, "templates/shared/part.md", fragment);
-        world.put(SourceRoot::Builtin, "templates/shared/tree.md", SharedText::fixed("{{rows}}"));
+        world.put(SourceRoot::Builtin, "templates/shared/tree.md", SharedText::from_static("{{rows}}"));
         world.put(
             SourceRoot::Builtin,
             "templates/shared/data-block.md",
-            SharedText::fixed("{{title}}\n{{rows}}"),
+            SharedText::from_static("{{title}}\n{{rows}}"),
         );
         world.put(SourceRoot::Session, "note.md", self.files[0].as_str());
         world.put(SourceRoot::Session, "tasks.md", self.files[0].as_str());
@@ -347,7 +347,7 @@ impl Scenario {
     }
 
     /// Returns the same scenario with a harmless word in place of each supplied text.
-    pub(crate) fn tamed(&self) -> Self {
+    pub(crate) fn to_tamed(&self) -> Self {
         let tame = |texts: &[String]| texts.iter().map(|_| "x".to_owned()).collect();
         Self {
             values: tame(&self.values),
@@ -361,7 +361,7 @@ impl Scenario {
     }
 
     /// Renders a template's source in the notation of the recipe; only the outer one contains fragments.
-    fn spelled(&self, bits: &[Bit], outer: bool) -> String {
+    fn render_source(&self, bits: &[Bit], outer: bool) -> String {
         let brackets = self.kind == Kind::Free;
         let spell = |bit: &Bit| match (bit, brackets) {
             (Bit::Own(own), _) => OWN[*own].to_owned(),

@@ -3,9 +3,9 @@
 //! It holds the files of all roots, including those that an override hides. It judges none of them;
 //! [`check`](crate::check) does.
 
-mod files;
-mod pattern;
-mod provided;
+mod catalog_files;
+mod path_pattern;
+mod provided_names;
 mod reach;
 mod recipes;
 
@@ -16,10 +16,10 @@ use alloc::vec::Vec;
 
 use serde::Serialize;
 
-pub(crate) use files::{CatalogFile, CatalogFileKind, CatalogFiles, folder, own_name};
-pub(crate) use pattern::PathPattern;
-pub(crate) use provided::{REQUEST_FIELDS, rows};
-pub(crate) use reach::{TemplateReach, fragments, is_agent};
+pub(crate) use catalog_files::{CatalogFile, CatalogFileKind, CatalogFiles, folder_of, own_name};
+pub(crate) use path_pattern::PathPattern;
+pub(crate) use provided_names::{REQUEST_FIELDS, row_kinds};
+pub(crate) use reach::{TemplateReach, fragment_names, is_agent};
 pub(crate) use recipes::{CatalogRecipe, RecipeWording, value_range_in};
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
@@ -74,7 +74,7 @@ pub struct TemplateSummary {
 }
 
 /// Returns every template that can be requested, in byte order of the paths.
-pub fn templates(sources: &dyn Sources, layout: &Layout) -> Vec<TemplateSummary> {
+pub fn list_templates(sources: &dyn Sources, layout: &Layout) -> Vec<TemplateSummary> {
     let catalog = SourceCatalog::read(sources, layout);
     let shown = |path: &str| path.starts_with("templates/") || catalog.reach.is_reached(path);
     let paths = catalog.files.by_path().filter(|(path, _)| shown(path));
@@ -102,7 +102,7 @@ impl SourceCatalog {
         for folder in FOLDERS {
             files.add(sources, layout, folder);
         }
-        let (recipes, bad_recipes) = recipes(&files);
+        let (recipes, bad_recipes) = read_recipes(&files);
         for pattern in recipes.iter().flat_map(CatalogRecipe::patterns) {
             files.add(sources, layout, pattern.folder);
         }
@@ -110,21 +110,21 @@ impl SourceCatalog {
         let reach = TemplateReach::new(&files, &recipes, &agents);
         let mut extensions = Vec::new();
         if let Ok(dir) = SourceId::new(SourceRoot::Project, &layout.prompts) {
-            files::walk(sources, &dir, "", &mut extensions, &mut files.problems);
+            catalog_files::collect_files(sources, &dir, "", &mut extensions, &mut files.problems);
             extensions.retain(|file| own_name(&file.path) != "README.md");
         }
         Self { files, extensions, recipes, bad_recipes, agents, reach, layout: layout.clone() }
     }
 
     /// Returns every place that can hold the data file `path`, in order.
-    pub(crate) fn places(&self, path: &str) -> Vec<SourceId> {
+    pub(crate) fn candidate_places(&self, path: &str) -> Vec<SourceId> {
         candidates(path, &self.layout)
     }
 
     /// Splits a name in `system/` into agent and phase. If there are several ways to split it, prefers an
     /// agent that exists.
     pub(crate) fn agent_and_phase<'n>(&self, stem: &'n str) -> Option<(&'n str, &'n str)> {
-        let fits = PathPattern::new("{AGENT}-{phase}").fits(stem);
+        let fits = PathPattern::new("{AGENT}-{phase}").match_path(stem);
         let splits = fits.iter().map(|fit| (fit[0].1, fit[1].1));
         let lower = splits.filter(|(_, phase)| !phase.contains(|c: char| c.is_ascii_uppercase()));
         let splits: Vec<(&str, &str)> = lower.collect();
@@ -143,7 +143,7 @@ impl SourceCatalog {
         let mut variables: Vec<String> = Vec::new();
         for template in &read {
             for name in template.slots() {
-                let name = name.of(&template.text);
+                let name = name.slice(&template.text);
                 if !variables.iter().any(|known| known == name) {
                     variables.push(name.to_string());
                 }
@@ -154,8 +154,8 @@ impl SourceCatalog {
         let system =
             path.strip_prefix("system/").and_then(|name| self.agent_and_phase(name.strip_suffix(".md")?));
         let problem = match &winner.text {
-            Ok(_) => winner.bad().cloned(),
-            Err(error) => Some(unreadable(&winner.id, error)),
+            Ok(_) => winner.parse_error().cloned(),
+            Err(error) => Some(unreadable_error(&winner.id, error)),
         };
         Some(TemplateSummary {
             path: path.strip_suffix(".md").unwrap_or(path).to_string(),
@@ -175,11 +175,11 @@ impl SourceCatalog {
     }
 }
 
-pub(crate) fn unreadable(id: &SourceId, error: &SourceError) -> Diagnostic {
+pub(crate) fn unreadable_error(id: &SourceId, error: &SourceError) -> Diagnostic {
     Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}"))
 }
 
-fn recipes(files: &CatalogFiles) -> (Vec<CatalogRecipe>, Vec<(SourceId, Diagnostic)>) {
+fn read_recipes(files: &CatalogFiles) -> (Vec<CatalogRecipe>, Vec<(SourceId, Diagnostic)>) {
     let (mut recipes, mut bad) = (Vec::new(), Vec::new());
     for file in files.all().filter(|file| file.kind() == CatalogFileKind::Recipe) {
         let Ok(text) = &file.text else { continue };

@@ -4,11 +4,11 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::catalog::files::{CatalogFile, CatalogFiles, folder};
-use crate::catalog::pattern::PatternMatch;
+use crate::catalog::catalog_files::{CatalogFile, CatalogFiles, folder_of};
+use crate::catalog::path_pattern::PatternMatch;
 use crate::catalog::recipes::CatalogRecipe;
 use callsheet_core::delivery::BY_FILE;
-use callsheet_core::library::lookup::{CONTROLLED, fragment_path, is_phase};
+use callsheet_core::library::lookup::{CONTROLLED, fragment_path, is_phase_name};
 use callsheet_core::library::recipe::RequestField;
 use callsheet_core::library::template::{Template, TemplateNode, TemplateNotation};
 
@@ -34,11 +34,11 @@ impl TemplateReach {
     pub(crate) fn new(files: &CatalogFiles, recipes: &[CatalogRecipe], agents: &BTreeSet<String>) -> Self {
         let mut reach = Self::default();
         for recipe in recipes {
-            reach.templates(files, recipe, agents);
-            reach.wordings(files, recipe);
+            reach.visit_templates(files, recipe, agents);
+            reach.visit_wordings(files, recipe);
             // No recipe names it: the pipeline renders it into a session, like the templates of that session.
             if recipe.recipe.notation == TemplateNotation::Brackets {
-                reach.visit(files, CONTROLLED, TemplateNotation::Brackets, &recipe.provided());
+                reach.visit(files, CONTROLLED, TemplateNotation::Brackets, &recipe.provided_names());
             }
         }
         // No recipe names it: it is sent to an agent whose prompt is delivered by file.
@@ -75,38 +75,40 @@ impl TemplateReach {
         self.notations(path).next().is_some()
     }
 
-    fn templates(&mut self, files: &CatalogFiles, recipe: &CatalogRecipe, agents: &BTreeSet<String>) {
-        let provided = recipe.provided();
+    fn visit_templates(&mut self, files: &CatalogFiles, recipe: &CatalogRecipe, agents: &BTreeSet<String>) {
+        let provided = recipe.provided_names();
         for pattern in recipe.patterns() {
             for (path, _) in files.by_path() {
                 let fits: Vec<PatternMatch<'_>> =
-                    pattern.fits(path).into_iter().filter(|fit| has_known_agent(fit, agents)).collect();
+                    pattern.match_path(path).into_iter().filter(|fit| has_known_agent(fit, agents)).collect();
                 if fits.is_empty() {
                     continue;
                 }
                 self.visit(files, path, recipe.recipe.notation, &provided);
                 for (hole, value) in fits.iter().flatten() {
                     if hole.field == RequestField::Phase {
-                        if is_phase(value) {
+                        if is_phase_name(value) {
                             self.phases.insert(value.to_string());
                         }
                     } else if recipe.takes_extensions() {
-                        let templates =
-                            files.at(path).iter().filter_map(|file| file.template(recipe.recipe.notation));
+                        let templates = files
+                            .files_at(path)
+                            .iter()
+                            .filter_map(|file| file.template(recipe.recipe.notation));
                         let names = self.extensible.entry(hole.field).or_default();
                         let known = names.entry(value.to_string()).or_default();
-                        known.extend(provided.iter().cloned().chain(templates.flat_map(declared)));
+                        known.extend(provided.iter().cloned().chain(templates.flat_map(declared_variables)));
                     }
                 }
             }
         }
     }
 
-    fn wordings(&mut self, files: &CatalogFiles, recipe: &CatalogRecipe) {
+    fn visit_wordings(&mut self, files: &CatalogFiles, recipe: &CatalogRecipe) {
         for wording in recipe.wordings() {
-            let (words, provided) = (wording.template(recipe), wording.provided(recipe));
+            let (words, provided) = (wording.template(recipe), wording.provided_names(recipe));
             let named = wording.is_fragment().then_some(wording.words);
-            for name in named.into_iter().chain(fragments(&words.text, &words.nodes)) {
+            for name in named.into_iter().chain(fragment_names(&words.text, &words.nodes)) {
                 self.visit(files, &fragment_path(name), TemplateNotation::Braces, &provided);
             }
         }
@@ -118,8 +120,8 @@ impl TemplateReach {
         let mut any = false;
         for recipe in recipes {
             for pattern in recipe.patterns() {
-                if pattern.holes().next().is_some() && pattern.folder == folder(path) {
-                    self.visit(files, path, recipe.recipe.notation, &recipe.provided());
+                if pattern.holes().next().is_some() && pattern.folder == folder_of(path) {
+                    self.visit(files, path, recipe.recipe.notation, &recipe.provided_names());
                     any = true;
                 }
             }
@@ -144,9 +146,10 @@ impl TemplateReach {
             if !first && known.len() == before {
                 continue;
             }
-            for template in files.at(&path).iter().filter_map(|file| file.template(notation)) {
-                let inside: BTreeSet<String> = provided.iter().cloned().chain(declared(template)).collect();
-                let names: BTreeSet<&str> = fragments(&template.text, &template.nodes).collect();
+            for template in files.files_at(&path).iter().filter_map(|file| file.template(notation)) {
+                let inside: BTreeSet<String> =
+                    provided.iter().cloned().chain(declared_variables(template)).collect();
+                let names: BTreeSet<&str> = fragment_names(&template.text, &template.nodes).collect();
                 for name in names {
                     work.push((fragment_path(name), inside.clone()));
                 }
@@ -159,14 +162,14 @@ fn has_known_agent(fit: &PatternMatch<'_>, agents: &BTreeSet<String>) -> bool {
     fit.iter().all(|(hole, value)| hole.field != RequestField::Agent || is_agent(agents, value, hole.upper))
 }
 
-fn declared(template: &Template) -> impl Iterator<Item = String> {
+fn declared_variables(template: &Template) -> impl Iterator<Item = String> {
     template.front.variables.iter().flatten().map(|variable| variable.name.clone())
 }
 
 /// Returns the names of the fragments among `nodes`.
-pub(crate) fn fragments<'t>(text: &'t str, nodes: &[TemplateNode]) -> impl Iterator<Item = &'t str> {
+pub(crate) fn fragment_names<'t>(text: &'t str, nodes: &[TemplateNode]) -> impl Iterator<Item = &'t str> {
     nodes.iter().filter_map(move |node| match node {
-        TemplateNode::Fragment(name) => Some(name.of(text)),
+        TemplateNode::Fragment(name) => Some(name.slice(text)),
         _ => None,
     })
 }

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 
 use toml::de::{DeTable, DeValue};
 
-use crate::catalog::pattern::PathPattern;
-use crate::catalog::provided::{REQUEST_FIELDS, around, rows};
+use crate::catalog::path_pattern::PathPattern;
+use crate::catalog::provided_names::{REQUEST_FIELDS, row_kinds, wrap_fields};
 use callsheet_core::compose::document::NOTICES;
 use callsheet_core::library::frontmatter::TemplateFrontmatter;
 use callsheet_core::library::recipe::{BlockSpec, DerivedValue, Recipe, RowWording};
@@ -56,14 +56,14 @@ impl RecipeWording<'_> {
     }
 
     /// Returns the names that its slots can use.
-    pub(crate) fn provided(&self, recipe: &CatalogRecipe) -> BTreeSet<String> {
-        recipe.provided().into_iter().chain(self.fields.iter().cloned()).collect()
+    pub(crate) fn provided_names(&self, recipe: &CatalogRecipe) -> BTreeSet<String> {
+        recipe.provided_names().into_iter().chain(self.fields.iter().cloned()).collect()
     }
 }
 
 impl CatalogRecipe {
     /// Returns the names that every template of the recipe can use.
-    pub(crate) fn provided(&self) -> BTreeSet<String> {
+    pub(crate) fn provided_names(&self) -> BTreeSet<String> {
         let derived = self.recipe.derive.keys().cloned();
         REQUEST_FIELDS.iter().map(ToString::to_string).chain(derived).collect()
     }
@@ -82,7 +82,7 @@ impl CatalogRecipe {
         let blocks = self.recipe.section.iter().flat_map(|section| &section.blocks);
         blocks
             .filter_map(|block| block.template.as_ref())
-            .flat_map(|template| template.all())
+            .flat_map(|template| template.as_slice())
             .map(String::as_str)
     }
 
@@ -102,7 +102,7 @@ impl CatalogRecipe {
 
     /// Returns the range of the last of `keys` itself.
     pub(crate) fn key_range(&self, keys: &[&str]) -> TextRange {
-        let table = DeValue::Table(parsed(&self.text));
+        let table = DeValue::Table(parse_table(&self.text));
         let Some((last, above)) = keys.split_last() else { return TextRange { start: 0, end: 0 } };
         let holder = above.iter().try_fold(&table, |value, key| Some(value.get(*key)?.get_ref()));
         let entries = holder.and_then(DeValue::as_table).into_iter().flat_map(DeTable::iter);
@@ -114,7 +114,7 @@ impl CatalogRecipe {
     }
 
     pub(crate) fn wordings(&self) -> Vec<RecipeWording<'_>> {
-        let table = DeValue::Table(parsed(&self.text));
+        let table = DeValue::Table(parse_table(&self.text));
         let spot = |keys: &[&str]| locate_value(&table, &self.text, keys);
         let mut wordings = Vec::new();
         let mut add = |words, span, derived, fields: &[&str]| {
@@ -122,7 +122,7 @@ impl CatalogRecipe {
             wordings.push(RecipeWording { words, span, derived, fields });
         };
         for (name, derive) in &self.recipe.derive {
-            let kinds = rows(derive.from);
+            let kinds = row_kinds(derive.from);
             let every: Vec<&str> = kinds.iter().flat_map(|(_, fields)| fields.iter().copied()).collect();
             match &derive.each {
                 None => {}
@@ -136,7 +136,7 @@ impl CatalogRecipe {
                 }
             }
             if let Some(words) = &derive.wrap {
-                add(words, spot(&["derive", name, "wrap"]), name, around(derive.from));
+                add(words, spot(&["derive", name, "wrap"]), name, wrap_fields(derive.from));
             }
         }
         if let Some(at) = self.recipe.section.iter().position(|section| section.max_bytes.is_some()) {
@@ -154,12 +154,12 @@ impl CatalogRecipe {
 
 /// Returns the range of the value at `keys` in a file that was read before, without quotes if it is a text.
 pub(crate) fn value_range_in(text: &str, keys: &[&str]) -> TextRange {
-    locate_value(&DeValue::Table(parsed(text)), text, keys)
+    locate_value(&DeValue::Table(parse_table(text)), text, keys)
 }
 
 /// Parses the recipe for positions. It was read before, so this cannot fail; an empty table only loses
 /// positions.
-fn parsed(text: &str) -> DeTable<'_> {
+fn parse_table(text: &str) -> DeTable<'_> {
     DeTable::parse(text).map(toml::Spanned::into_inner).unwrap_or_default()
 }
 

@@ -27,14 +27,14 @@ pub(super) fn check(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut 
     let Some(base) = base else { return };
     let mut missing = Vec::new();
     for clause in &base.clauses {
-        let name = clause.id.of(&base.text);
-        match find(&own, name) {
+        let name = clause.id.slice(&base.text);
+        match find_clause(&own, name) {
             None => missing.push(format!("`{name}`")),
-            Some(found) if words(&own, found).is_empty() => {
-                add(problems, &own, found, format!("the unit `{name}` is empty"));
+            Some(found) if clause_words(&own, found).is_empty() => {
+                push_error(problems, &own, found, format!("the unit `{name}` is empty"));
             }
             Some(found) => {
-                let changed = words(&own, found) != words(&base, clause);
+                let changed = clause_words(&own, found) != clause_words(&base, clause);
                 let declared = own.front.differs.iter().any(|known| known == name);
                 if changed && !declared {
                     let message = format!("the unit `{name}` is changed: `{}` words it otherwise", base.id);
@@ -42,7 +42,7 @@ pub(super) fn check(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut 
                 } else if declared && !changed {
                     let message =
                         format!("`differs` names the unit `{name}`, which says what `{}` says", base.id);
-                    add(problems, &own, found, message);
+                    push_error(problems, &own, found, message);
                 }
             }
         }
@@ -53,8 +53,8 @@ pub(super) fn check(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut 
         problems.add(&own.id, Diagnostic::error(Code::TemplateUnit, message).hint(hint));
     }
     for clause in &own.clauses {
-        let name = clause.id.of(&own.text);
-        if find(&base, name).is_none() && !own.front.differs.iter().any(|known| known == name) {
+        let name = clause.id.slice(&own.text);
+        if find_clause(&base, name).is_none() && !own.front.differs.iter().any(|known| known == name) {
             push_undeclared(
                 problems,
                 &own,
@@ -63,7 +63,7 @@ pub(super) fn check(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut 
             );
         }
     }
-    for name in own.front.differs.iter().filter(|name| find(&own, name).is_none()) {
+    for name in own.front.differs.iter().filter(|name| find_clause(&own, name).is_none()) {
         let message = format!("`{}`: `differs` names a unit `{name}`, which it does not have", own.id);
         problems.add(&own.id, Diagnostic::error(Code::TemplateUnit, message));
     }
@@ -72,24 +72,24 @@ pub(super) fn check(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut 
 /// Checks that an id names one clause only.
 fn check_duplicates(template: &Template, problems: &mut LintProblems) {
     for (at, clause) in template.clauses.iter().enumerate() {
-        let name = clause.id.of(&template.text);
-        if template.clauses[..at].iter().any(|before| before.id.of(&template.text) == name) {
-            add(problems, template, clause, format!("there are two units `{name}`"));
+        let name = clause.id.slice(&template.text);
+        if template.clauses[..at].iter().any(|before| before.id.slice(&template.text) == name) {
+            push_error(problems, template, clause, format!("there are two units `{name}`"));
         }
     }
 }
 
-fn find<'t>(template: &'t Template, name: &str) -> Option<&'t Clause> {
-    template.clauses.iter().find(|clause| clause.id.of(&template.text) == name)
+fn find_clause<'t>(template: &'t Template, name: &str) -> Option<&'t Clause> {
+    template.clauses.iter().find(|clause| clause.id.slice(&template.text) == name)
 }
 
 /// Returns the words of a clause, regardless of line breaks.
-fn words(template: &Template, clause: &Clause) -> String {
-    let words: Vec<&str> = clause.words.of(&template.text).split_whitespace().collect();
+fn clause_words(template: &Template, clause: &Clause) -> String {
+    let words: Vec<&str> = clause.words.slice(&template.text).split_whitespace().collect();
     words.join(" ")
 }
 
-fn add(problems: &mut LintProblems, template: &Template, clause: &Clause, message: String) {
+fn push_error(problems: &mut LintProblems, template: &Template, clause: &Clause, message: String) {
     let error = Diagnostic::error(Code::TemplateUnit, message);
     problems.add(&template.id, error.at(&template.id, &template.text, clause.id.start..clause.id.end));
 }

@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::catalog::{CatalogRecipe, SourceCatalog, fragments};
+use crate::catalog::{CatalogRecipe, SourceCatalog, fragment_names};
 use crate::check::LintProblems;
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::lookup::fragment_path;
@@ -24,7 +24,7 @@ struct DerivedReference {
 }
 
 pub(super) fn check_cycles(catalog: &SourceCatalog, recipe: &CatalogRecipe, problems: &mut LintProblems) {
-    let mut rings = CycleSearch { uses: uses(catalog, recipe), done: BTreeSet::new(), problems };
+    let mut rings = CycleSearch { uses: find_references(catalog, recipe), done: BTreeSet::new(), problems };
     for name in recipe.recipe.derive.keys() {
         rings.follow(name, &mut Vec::new());
     }
@@ -62,11 +62,14 @@ impl CycleSearch<'_> {
     }
 }
 
-fn uses(catalog: &SourceCatalog, recipe: &CatalogRecipe) -> BTreeMap<String, Vec<DerivedReference>> {
+fn find_references(
+    catalog: &SourceCatalog,
+    recipe: &CatalogRecipe,
+) -> BTreeMap<String, Vec<DerivedReference>> {
     let derived = &recipe.recipe.derive;
     let mut uses: BTreeMap<String, Vec<DerivedReference>> = BTreeMap::new();
     let mut add = |inside: &str, template: &Template, fields: &BTreeSet<String>| {
-        let slots = template.slots().into_iter().map(|span| (span.of(&template.text), span));
+        let slots = template.slots().into_iter().map(|span| (span.slice(&template.text), span));
         let named = slots.filter(|(name, _)| derived.contains_key(*name) && !fields.contains(*name));
         let found = named.map(|(name, span)| DerivedReference {
             name: name.into(),
@@ -80,7 +83,7 @@ fn uses(catalog: &SourceCatalog, recipe: &CatalogRecipe) -> BTreeMap<String, Vec
         let words = wording.template(recipe);
         add(wording.derived, &words, &wording.fields);
         let named = wording.is_fragment().then_some(wording.words);
-        let first = named.into_iter().chain(fragments(&words.text, &words.nodes)).map(fragment_path);
+        let first = named.into_iter().chain(fragment_names(&words.text, &words.nodes)).map(fragment_path);
         let mut work: Vec<String> = first.collect();
         let mut seen = BTreeSet::new();
         while let Some(path) = work.pop() {
@@ -88,7 +91,7 @@ fn uses(catalog: &SourceCatalog, recipe: &CatalogRecipe) -> BTreeMap<String, Vec
                 catalog.files.winner(&path).and_then(|file| file.template(TemplateNotation::Braces));
             if let Some(template) = template.filter(|_| seen.insert(path)) {
                 add(wording.derived, template, &wording.fields);
-                work.extend(fragments(&template.text, &template.nodes).map(fragment_path));
+                work.extend(fragment_names(&template.text, &template.nodes).map(fragment_path));
             }
         }
     }

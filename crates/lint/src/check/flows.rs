@@ -8,7 +8,9 @@ use alloc::vec::Vec;
 use crate::catalog::{CatalogFile, PathPattern, SourceCatalog, is_agent, value_range_in};
 use crate::check::{LintProblems, suggest_path, with_file};
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_core::flow::{EvidenceNeed, Flow, Phase, PhaseRequest, TransitionTarget, need, read_flow};
+use callsheet_core::flow::{
+    EvidenceNeed, Flow, Phase, PhaseRequest, TransitionTarget, parse_need, read_flow,
+};
 use callsheet_core::library::contract;
 use callsheet_core::library::contract::{Contract, FieldType};
 use callsheet_core::library::recipe::{BlockSpec, RequestField};
@@ -29,7 +31,7 @@ pub(super) fn check(
     };
     let mut check = FlowCheck { catalog, file, text, flow: &flow, problems };
     for (at, phase) in flow.phase.iter().enumerate() {
-        check.names(at, phase);
+        check.check_names(at, phase);
         check.check_verdicts(at, phase);
     }
     check.check_reachability();
@@ -51,37 +53,37 @@ impl<'c> FlowCheck<'c> {
         self.problems.add(&self.file.id, problem.at(&self.file.id, self.text, span.start..span.end));
     }
 
-    fn missing(&mut self, code: Code, path: &str, at: usize, keys: &[&str]) {
-        let error =
-            Diagnostic::error(code, format!("there is no `{path}`")).looked(self.catalog.places(path));
+    fn add_missing(&mut self, code: Code, path: &str, at: usize, keys: &[&str]) {
+        let error = Diagnostic::error(code, format!("there is no `{path}`"))
+            .searched(self.catalog.candidate_places(path));
         let error = suggest_path(self.catalog, error, path);
         self.add(error, at, keys);
     }
 
-    fn names(&mut self, at: usize, phase: &Phase) {
+    fn check_names(&mut self, at: usize, phase: &Phase) {
         let exists = |path: &str| self.catalog.files.winner(path).is_some();
         let (recipe, contract) = (format!("recipes/{}.toml", phase.recipe), contract_path(phase));
         let no_recipe = !exists(&recipe);
         let no_contract = contract.filter(|path| !exists(path));
         if no_recipe {
-            self.missing(Code::RecipeNotFound, &recipe, at, &["recipe"]);
+            self.add_missing(Code::RecipeNotFound, &recipe, at, &["recipe"]);
         }
         if let Some(contract) = no_contract {
-            self.missing(Code::ContractNotFound, &contract, at, &["contract"]);
+            self.add_missing(Code::ContractNotFound, &contract, at, &["contract"]);
         }
         if let Some(agent) =
             phase.agent.as_ref().filter(|agent| !is_agent(&self.catalog.agents, agent, false))
         {
-            self.missing(Code::AgentNotFound, &format!("agents/{agent}.toml"), at, &["agent"]);
+            self.add_missing(Code::AgentNotFound, &format!("agents/{agent}.toml"), at, &["agent"]);
         }
-        self.templates(at, phase, &phase.ask, &["ask"]);
+        self.check_templates(at, phase, &phase.ask, &["ask"]);
         if let Some(again) = &phase.again {
-            self.templates(at, phase, &again.ask, &["again", "ask"]);
+            self.check_templates(at, phase, &again.ask, &["again", "ask"]);
         }
     }
 
     /// Checks that every block of the recipe that a request of the phase does not skip finds its template.
-    fn templates(&mut self, at: usize, phase: &Phase, ask: &PhaseRequest, keys: &[&str]) {
+    fn check_templates(&mut self, at: usize, phase: &Phase, ask: &PhaseRequest, keys: &[&str]) {
         let path = format!("recipes/{}.toml", phase.recipe);
         let winner = self.catalog.files.winner(&path).map(|file| &file.id);
         let recipe = self.catalog.recipes.iter().find(|recipe| Some(&recipe.id) == winner);
@@ -107,8 +109,11 @@ impl<'c> FlowCheck<'c> {
                 else {
                     continue;
                 };
-                let paths: Vec<String> =
-                    template.all().iter().filter_map(|path| PathPattern::new(path).fill(given)).collect();
+                let paths: Vec<String> = template
+                    .as_slice()
+                    .iter()
+                    .filter_map(|path| PathPattern::new(path).fill(given))
+                    .collect();
                 if !paths.is_empty() && !paths.iter().any(|path| self.catalog.files.winner(path).is_some()) {
                     missing.push(paths);
                 }
@@ -118,8 +123,8 @@ impl<'c> FlowCheck<'c> {
         let field = field.into_iter().find(|(_, given)| given.is_some()).map_or("phase", |(field, _)| field);
         for paths in missing {
             let message = format!("TemplateNotFound: there is no `{}`", paths.join("` or `"));
-            let places = paths.iter().flat_map(|path| self.catalog.places(path));
-            let error = Diagnostic::error(Code::TemplateNotFound, message).looked(places);
+            let places = paths.iter().flat_map(|path| self.catalog.candidate_places(path));
+            let error = Diagnostic::error(Code::TemplateNotFound, message).searched(places);
             let error = paths.iter().fold(error, |error, path| suggest_path(self.catalog, error, path));
             self.add(error, at, &[keys, &[field]].concat());
         }
@@ -131,10 +136,11 @@ impl<'c> FlowCheck<'c> {
         let text = file.and_then(|file| Some((&file.id, file.text.as_ref().ok()?)));
         let contract = text.and_then(|(id, text)| contract::read_contract(id, text).ok());
         let Some(contract) = contract else { return };
-        let words = words(&contract);
-        let needs = || phase.on.iter().flat_map(|on| on.needs.iter().filter_map(|word| need(word)));
-        let reads_reply =
-            |needs: &[String]| needs.iter().any(|word| matches!(need(word), Some(EvidenceNeed::Reply(_))));
+        let words = allowed_outcomes(&contract);
+        let needs = || phase.on.iter().flat_map(|on| on.needs.iter().filter_map(|word| parse_need(word)));
+        let reads_reply = |needs: &[String]| {
+            needs.iter().any(|word| matches!(parse_need(word), Some(EvidenceNeed::Reply(_))))
+        };
         // A transition that needs no reply accepts every one.
         if phase.on.iter().all(|on| reads_reply(&on.needs)) {
             let said = |word: &str| needs().any(|need| need == EvidenceNeed::Reply(word));
@@ -170,12 +176,12 @@ impl<'c> FlowCheck<'c> {
         while let Some(name) = open.pop() {
             if let Some(phase) = self.flow.phase(name).filter(|_| reached.insert(name)) {
                 let targets =
-                    phase.on.iter().map(|on| TransitionTarget::new(&on.to)).chain([phase.approved()]);
+                    phase.on.iter().map(|on| TransitionTarget::new(&on.to)).chain([phase.approval_target()]);
                 open.extend(targets.filter_map(|target| match target {
                     TransitionTarget::Phase(name) => Some(name),
                     _ => None,
                 }));
-                open.push(phase.changed());
+                open.push(phase.changes_phase());
             }
         }
         for (at, phase) in
@@ -189,16 +195,16 @@ impl<'c> FlowCheck<'c> {
 
     /// Reports every phase without a limit that leads to itself through others without one.
     fn check_loops(&mut self) {
-        let mut told: BTreeSet<&str> = BTreeSet::new();
+        let mut reported: BTreeSet<&str> = BTreeSet::new();
         for (at, phase) in self.flow.phase.iter().enumerate() {
             let ahead = self.unlimited_successors(&phase.name);
-            if !ahead.contains(phase.name.as_str()) || told.contains(phase.name.as_str()) {
+            if !ahead.contains(phase.name.as_str()) || reported.contains(phase.name.as_str()) {
                 continue;
             }
             let in_loop = |name: &&str| self.unlimited_successors(name).contains(phase.name.as_str());
             let names: BTreeSet<&str> = ahead.iter().copied().filter(in_loop).collect();
             let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-            told.extend(names);
+            reported.extend(names);
             let error =
                 Diagnostic::error(Code::FlowLoop, format!("nothing ends the loop of {}", quoted.join(", ")));
             let hint = "give one of them a `limit`; a person is asked when it is reached";
@@ -211,10 +217,10 @@ impl<'c> FlowCheck<'c> {
         let flow = self.flow;
         let unlimited = |name: &str| flow.phase(name).is_some_and(|phase| phase.limit.is_none());
         let mut ahead = BTreeSet::new();
-        let mut open = if unlimited(name) { next(flow, name) } else { Vec::new() };
+        let mut open = if unlimited(name) { next_phases(flow, name) } else { Vec::new() };
         while let Some(name) = open.pop() {
             if unlimited(name) && ahead.insert(name) {
-                open.extend(next(flow, name));
+                open.extend(next_phases(flow, name));
             }
         }
         ahead
@@ -222,7 +228,7 @@ impl<'c> FlowCheck<'c> {
 }
 
 /// Returns the phases that follow without a person.
-fn next<'f>(flow: &'f Flow, name: &str) -> Vec<&'f str> {
+fn next_phases<'f>(flow: &'f Flow, name: &str) -> Vec<&'f str> {
     let Some(phase) = flow.phase(name) else { return Vec::new() };
     let mut next = Vec::new();
     for on in &phase.on {
@@ -243,7 +249,7 @@ fn contract_path(phase: &Phase) -> Option<String> {
 }
 
 /// Returns the outcomes that a contract allows for a reply.
-fn words(contract: &Contract) -> Vec<String> {
+fn allowed_outcomes(contract: &Contract) -> Vec<String> {
     let mut words: Vec<String> = contract.verdict.iter().map(|verdict| verdict.name.clone()).collect();
     let fields = contract.submission.iter().flat_map(|submission| &submission.field);
     let has_verdict = |name: &str, kind: FieldType| name == "verdict" && kind == FieldType::Choice;

@@ -6,7 +6,7 @@ mod clauses;
 mod derived;
 mod flows;
 mod phrases;
-mod place;
+mod placement;
 mod recipes;
 mod slots;
 mod system;
@@ -19,8 +19,8 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use crate::catalog::{CatalogFile, CatalogFileKind, SourceCatalog, folder, own_name, unreadable};
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics, MOST, Severity, closest};
+use crate::catalog::{CatalogFile, CatalogFileKind, SourceCatalog, folder_of, own_name, unreadable_error};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, MOST_PER_KIND, Severity, find_closest};
 use callsheet_core::library::layout::Layout;
 use callsheet_core::library::template::Template;
 use callsheet_core::library::{agent, contract};
@@ -67,7 +67,7 @@ pub fn check(sources: &dyn Sources, layout: &Layout) -> LintReport {
                     phrases::check(&file.id, contents, &mut problems);
                 }
             }
-            Err(error) => problems.add(&file.id, unreadable(&file.id, error)),
+            Err(error) => problems.add(&file.id, unreadable_error(&file.id, error)),
         }
     }
     for file in &files {
@@ -81,14 +81,14 @@ pub fn check(sources: &dyn Sources, layout: &Layout) -> LintReport {
         check_extension(&catalog, extension, &mut problems);
     }
     for refused in &catalog.files.refused {
-        problems.add(refused, place::refused_override(refused));
+        problems.add(refused, placement::refused_override_error(refused));
     }
-    for (id, problem) in place::misnamed_folders(&catalog, sources, layout) {
+    for (id, problem) in placement::find_misnamed_folders(&catalog, sources, layout) {
         problems.add(&id, problem);
     }
     slots::check_cycles(&catalog, &mut problems);
     let looked_at = files.len() + catalog.extensions.len() + catalog.files.refused.len();
-    LintReport { problems: problems.sorted(), files: looked_at }
+    LintReport { problems: problems.into_sorted(), files: looked_at }
 }
 
 /// Checks whether a file is one of callsheet's. A recipe can have its templates anywhere; other files there
@@ -98,7 +98,7 @@ fn is_ours(catalog: &SourceCatalog, file: &CatalogFile) -> bool {
 }
 
 fn check_file(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut LintProblems) {
-    if let Some(problem) = place::check_placement(catalog, file) {
+    if let Some(problem) = placement::check_placement(catalog, file) {
         problems.add(&file.id, problem);
     }
     let Ok(contents) = &file.text else { return };
@@ -122,7 +122,7 @@ fn check_file(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut LintPr
             tools::check(catalog, file, problems);
             slots::check(catalog, file, problems);
             if file.path.starts_with("templates/system/") {
-                system::parts(catalog, file, problems);
+                system::check_parts(catalog, file, problems);
                 clauses::check(catalog, file, problems);
             }
         }
@@ -131,7 +131,7 @@ fn check_file(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut LintPr
 }
 
 fn check_extension(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut LintProblems) {
-    let provided = match place::extension_slots(catalog, file) {
+    let provided = match placement::find_extension_slots(catalog, file) {
         Ok(provided) => provided,
         Err(problem) => {
             problems.add(&file.id, problem);
@@ -141,7 +141,12 @@ fn check_extension(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut L
     let Ok(contents) = &file.text else { return };
     text::check_markers(&file.id, contents, problems);
     let template = Template::parse_extension(file.id.clone(), contents.clone());
-    slots::unknown(&template, provided, "the template that takes this text has to declare it", problems);
+    slots::check_unknown_slots(
+        &template,
+        provided,
+        "the template that takes this text has to declare it",
+        problems,
+    );
 }
 
 /// Names the file in the message: among many files a problem must say which one it is in.
@@ -158,13 +163,13 @@ fn suggest_path(catalog: &SourceCatalog, error: Diagnostic, path: &str) -> Diagn
     let in_folder =
         |home: &str, name: &str| if home.is_empty() { name.to_string() } else { format!("{home}/{name}") };
     let paths = || catalog.files.by_path().map(|(path, _)| path);
-    let home = folder(path);
-    let near = if paths().any(|known| folder(known) == home) {
-        let beside = paths().filter(|known| folder(known) == home);
-        closest(own_name(path), beside.map(own_name)).map(|near| in_folder(home, near))
+    let home = folder_of(path);
+    let near = if paths().any(|known| folder_of(known) == home) {
+        let beside = paths().filter(|known| folder_of(known) == home);
+        find_closest(own_name(path), beside.map(own_name)).map(|near| in_folder(home, near))
     } else {
-        let beside = paths().map(folder).filter(|known| folder(known) == folder(home));
-        closest(own_name(home), beside.map(own_name)).map(|near| in_folder(folder(home), near))
+        let beside = paths().map(folder_of).filter(|known| folder_of(known) == folder_of(home));
+        find_closest(own_name(home), beside.map(own_name)).map(|near| in_folder(folder_of(home), near))
     };
     match near {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
@@ -175,7 +180,7 @@ fn suggest_path(catalog: &SourceCatalog, error: Diagnostic, path: &str) -> Diagn
 /// Problems, each with its file.
 #[derive(Default)]
 struct LintProblems {
-    told: Vec<(SourceId, Diagnostic)>,
+    reported: Vec<(SourceId, Diagnostic)>,
     /// The number of problems of each kind in each file.
     counts: BTreeMap<(SourceId, Code), usize>,
 }
@@ -184,15 +189,15 @@ impl LintProblems {
     fn add(&mut self, id: &SourceId, problem: Diagnostic) {
         let count = self.counts.entry((id.clone(), problem.code)).or_default();
         *count += 1;
-        if *count <= MOST {
-            self.told.push((id.clone(), problem));
+        if *count <= MOST_PER_KIND {
+            self.reported.push((id.clone(), problem));
         }
     }
 
     /// Checks whether one more problem of this kind in this file would still be reported; if not, counts it.
     fn has_capacity(&mut self, id: &SourceId, code: Code) -> bool {
         match self.counts.get_mut(&(id.clone(), code)) {
-            Some(count) if *count >= MOST => {
+            Some(count) if *count >= MOST_PER_KIND => {
                 *count += 1;
                 false
             }
@@ -200,20 +205,20 @@ impl LintProblems {
         }
     }
 
-    fn sorted(mut self) -> Vec<Diagnostic> {
+    fn into_sorted(mut self) -> Vec<Diagnostic> {
         let key = |id: &SourceId, problem: &Diagnostic| {
             let start = problem.place.as_ref().map(|place| place.range.start);
             (Reverse(id.root()), id.path().to_string(), start, problem.code)
         };
-        self.told.sort_by_cached_key(|(id, problem)| key(id, problem));
+        self.reported.sort_by_cached_key(|(id, problem)| key(id, problem));
         // A file that is read in two notations has most of its problems twice.
-        self.told.dedup();
-        for ((id, code), count) in self.counts.into_iter().filter(|(_, count)| *count > MOST) {
-            let mut told = self.told.iter_mut().rev();
+        self.reported.dedup();
+        for ((id, code), count) in self.counts.into_iter().filter(|(_, count)| *count > MOST_PER_KIND) {
+            let mut told = self.reported.iter_mut().rev();
             if let Some((_, last)) = told.find(|(known, problem)| *known == id && problem.code == code) {
-                last.more = count - MOST;
+                last.more = count - MOST_PER_KIND;
             }
         }
-        self.told.into_iter().map(|(_, problem)| problem).collect()
+        self.reported.into_iter().map(|(_, problem)| problem).collect()
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn check(id: &SourceId, text: &SharedText, problems: &mut LintProblem
         let first = first.to_ascii_lowercase();
         // Phrases are ASCII, so each begins at a character boundary.
         for phrase in phrases.iter().filter(|phrase| phrase.as_bytes().first() == Some(&first)) {
-            let Some(length) = matched(&text[at..], phrase) else { continue };
+            let Some(length) = match_phrase(&text[at..], phrase) else { continue };
             let message = format!("`{phrase}` is a phrase that agents misread");
             let warning = Diagnostic::warning(Code::TextPhrase, message).at(id, text, at..at + length);
             problems.add(id, warning.hint("say plainly what is to be done"));
@@ -26,7 +26,7 @@ pub(super) fn check(id: &SourceId, text: &SharedText, problems: &mut LintProblem
 
 /// Returns the length of the phrase at the start of `text`. Ignores the case of letters; a space matches any
 /// whitespace.
-fn matched(text: &str, phrase: &str) -> Option<usize> {
+fn match_phrase(text: &str, phrase: &str) -> Option<usize> {
     let mut rest = text;
     for wanted in phrase.chars() {
         let after = match wanted {

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::catalog::{
-    CatalogRecipe, PathPattern, REQUEST_FIELDS, RecipeWording, SourceCatalog, is_agent, rows,
+    CatalogRecipe, PathPattern, REQUEST_FIELDS, RecipeWording, SourceCatalog, is_agent, row_kinds,
 };
 use crate::check::{LintProblems, slots, suggest_path, text};
 use callsheet_core::diag::{Code, Diagnostic};
@@ -17,14 +17,14 @@ pub(super) fn check(catalog: &SourceCatalog, recipe: &CatalogRecipe, problems: &
     check.check_default_agent();
     for (keys, block) in recipe.blocks() {
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        check.templates(&keys, block);
-        check.value(&keys, block);
+        check.check_templates(&keys, block);
+        check.check_value(&keys, block);
     }
     for (name, derive) in &recipe.recipe.derive {
         check.check_row_kinds(name, derive);
     }
     for wording in recipe.wordings() {
-        check.wording(&wording);
+        check.check_wording(&wording);
     }
 }
 
@@ -45,19 +45,20 @@ impl RecipeCheck<'_> {
         if !is_agent(&self.catalog.agents, agent, false) {
             let path = format!("agents/{agent}.toml");
             let error = Diagnostic::error(Code::AgentNotFound, format!("there is no `{path}`"))
-                .looked(self.catalog.places(&path))
+                .searched(self.catalog.candidate_places(&path))
                 .suggest(agent, self.catalog.agents.iter().map(String::as_str));
             self.add(error, self.recipe.value_range(&["defaults", "agent"]));
         }
     }
 
     /// Checks that a block's template exists: some file for its holes, and the one that the defaults select.
-    fn templates(&mut self, keys: &[&str], block: &BlockSpec) {
+    fn check_templates(&mut self, keys: &[&str], block: &BlockSpec) {
         let Some(template) = &block.template else { return };
         let spot = self.recipe.value_range(&[keys, &["template"]].concat());
         let files = &self.catalog.files;
         let looked = |paths: &[String]| {
-            let mut places: Vec<_> = paths.iter().flat_map(|path| self.catalog.places(path)).collect();
+            let mut places: Vec<_> =
+                paths.iter().flat_map(|path| self.catalog.candidate_places(path)).collect();
             let mut seen = Vec::new();
             places.retain(|place| {
                 !seen.contains(place) && {
@@ -69,13 +70,14 @@ impl RecipeCheck<'_> {
         };
         let exists = |path: &String| {
             let pattern = PathPattern::new(path);
-            files.by_path().any(|(path, _)| !pattern.fits(path).is_empty())
+            files.by_path().any(|(path, _)| !pattern.match_path(path).is_empty())
         };
-        if !template.all().iter().any(exists) {
-            let written: Vec<String> = template.all().iter().map(|path| format!("`{path}`")).collect();
+        if !template.as_slice().iter().any(exists) {
+            let written: Vec<String> = template.as_slice().iter().map(|path| format!("`{path}`")).collect();
             let message = format!("TemplateNotFound: there is no {}", written.join(" or "));
-            let mut error = Diagnostic::error(Code::TemplateNotFound, message).looked(looked(template.all()));
-            for path in template.all() {
+            let mut error =
+                Diagnostic::error(Code::TemplateNotFound, message).searched(looked(template.as_slice()));
+            for path in template.as_slice() {
                 error = suggest_path(self.catalog, error, path);
             }
             self.add(error, spot);
@@ -86,19 +88,19 @@ impl RecipeCheck<'_> {
         let skipped = block.when.is_some_and(|field| given(field).is_none())
             || block.unless.is_some_and(|field| given(field).is_some());
         let usual: Vec<String> =
-            template.all().iter().filter_map(|path| PathPattern::new(path).fill(given)).collect();
+            template.as_slice().iter().filter_map(|path| PathPattern::new(path).fill(given)).collect();
         if !skipped && !usual.is_empty() && !usual.iter().any(|path| files.winner(path).is_some()) {
             let message = format!(
                 "TemplateNotFound: there is no `{}`, which the defaults ask for",
                 usual.join("` or `")
             );
-            let error = Diagnostic::error(Code::TemplateNotFound, message).looked(looked(&usual));
+            let error = Diagnostic::error(Code::TemplateNotFound, message).searched(looked(&usual));
             let error = usual.iter().fold(error, |error, path| suggest_path(self.catalog, error, path));
             self.add(error, spot);
         }
     }
 
-    fn value(&mut self, keys: &[&str], block: &BlockSpec) {
+    fn check_value(&mut self, keys: &[&str], block: &BlockSpec) {
         let Some(value) = &block.value else { return };
         let derived = &self.recipe.recipe.derive;
         if !derived.contains_key(value) && !REQUEST_FIELDS.contains(&value.as_str()) {
@@ -111,7 +113,7 @@ impl RecipeCheck<'_> {
 
     fn check_row_kinds(&mut self, name: &str, derive: &DeriveSpec) {
         let Some(RowWording::Kinds(each)) = &derive.each else { return };
-        let known: Vec<&str> = rows(derive.from).iter().map(|(kind, _)| *kind).collect();
+        let known: Vec<&str> = row_kinds(derive.from).iter().map(|(kind, _)| *kind).collect();
         for kind in each.keys().filter(|kind| !known.contains(&kind.as_str())) {
             let error =
                 Diagnostic::error(Code::RecipeBad, format!("`{name}` has no rows of the kind `{kind}`"))
@@ -121,9 +123,9 @@ impl RecipeCheck<'_> {
         }
     }
 
-    fn wording(&mut self, wording: &RecipeWording<'_>) {
+    fn check_wording(&mut self, wording: &RecipeWording<'_>) {
         if wording.is_fragment() {
-            if let Some(error) = slots::missing_fragment(self.catalog, wording.words) {
+            if let Some(error) = slots::missing_fragment_error(self.catalog, wording.words) {
                 self.add(error, wording.span);
             }
             return;
@@ -131,7 +133,7 @@ impl RecipeCheck<'_> {
         let words = wording.template(self.recipe);
         text::check_markers_in(&words.id, &words.text, wording.span.start..wording.span.end, self.problems);
         let remedy = "a wording has the fields of its row, those of the request, and the derived values";
-        slots::unknown(&words, &wording.provided(self.recipe), remedy, self.problems);
-        slots::missing_fragments(self.catalog, &words, self.problems);
+        slots::check_unknown_slots(&words, &wording.provided_names(self.recipe), remedy, self.problems);
+        slots::check_fragments(self.catalog, &words, self.problems);
     }
 }

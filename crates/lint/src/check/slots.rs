@@ -7,10 +7,10 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::catalog::{CatalogFile, SourceCatalog, folder, fragments};
+use crate::catalog::{CatalogFile, SourceCatalog, folder_of, fragment_names};
 use crate::check::LintProblems;
 use callsheet_core::compose::compose_limits::{MAX_DEPTH, depth_error};
-use callsheet_core::diag::{Code, Diagnostic, closest};
+use callsheet_core::diag::{Code, Diagnostic, find_closest};
 use callsheet_core::library::frontmatter;
 use callsheet_core::library::lookup::fragment_path;
 use callsheet_core::library::template::{Template, TemplateNode, TemplateNotation};
@@ -22,7 +22,7 @@ const BOTH: [TemplateNotation; 2] = [TemplateNotation::Braces, TemplateNotation:
 const DECLARE: &str = "a slot for values of the request is listed in the frontmatter, under `variables`";
 
 pub(super) fn check(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut LintProblems) {
-    if let Some(bad) = file.bad() {
+    if let Some(bad) = file.parse_error() {
         problems.add(&file.id, bad.clone());
     }
     for notation in catalog.reach.notations(&file.path) {
@@ -31,22 +31,22 @@ pub(super) fn check(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut 
         else {
             continue;
         };
-        unknown(template, provided, DECLARE, problems);
+        check_unknown_slots(template, provided, DECLARE, problems);
         check_undeclared_slots(template, provided, problems);
-        missing_fragments(catalog, template, problems);
+        check_fragments(catalog, template, problems);
         check_includes(template, problems);
     }
     check_unused_variables(catalog, file, problems);
-    misspelt_keys(file, problems);
+    check_misspelt_keys(file, problems);
 }
 
 /// Reports keys of the frontmatter that have no meaning but resemble one that has.
-fn misspelt_keys(file: &CatalogFile, problems: &mut LintProblems) {
+fn check_misspelt_keys(file: &CatalogFile, problems: &mut LintProblems) {
     let Ok(text) = &file.text else { return };
-    let Ok((_, body)) = frontmatter::split(&file.id, text) else { return };
-    for key in frontmatter::foreign_keys(text, body) {
+    let Ok((_, body)) = frontmatter::split_frontmatter(&file.id, text) else { return };
+    for key in frontmatter::find_foreign_keys(text, body) {
         let name = &text[key.clone()];
-        if let Some(near) = closest(name, frontmatter::KEYS) {
+        if let Some(near) = find_closest(name, frontmatter::KEYS) {
             let warning = Diagnostic::warning(Code::FrontBad, format!("the frontmatter has no key `{name}`"));
             let warning = warning.hint(format!("did you mean `{near}`?"));
             problems.add(&file.id, warning.at(&file.id, text, key));
@@ -56,7 +56,7 @@ fn misspelt_keys(file: &CatalogFile, problems: &mut LintProblems) {
 
 /// Reports the slots that the template does not declare and nothing provides. `remedy` is the hint for a name
 /// that is not a mere typo.
-pub(super) fn unknown(
+pub(super) fn check_unknown_slots(
     template: &Template,
     provided: &BTreeSet<String>,
     remedy: &str,
@@ -97,7 +97,7 @@ fn distinct_slots(template: &Template) -> Vec<(&str, Range<usize>, usize)> {
     let mut slots: Vec<(&str, Range<usize>, usize)> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for span in template.slots() {
-        let name = span.of(&template.text);
+        let name = span.slice(&template.text);
         let place = *places.entry(name).or_insert(slots.len());
         match slots.get_mut(place) {
             Some((.., times)) => *times += 1,
@@ -108,28 +108,28 @@ fn distinct_slots(template: &Template) -> Vec<(&str, Range<usize>, usize)> {
 }
 
 /// Reports the fragments that no root holds.
-pub(super) fn missing_fragments(catalog: &SourceCatalog, template: &Template, problems: &mut LintProblems) {
+pub(super) fn check_fragments(catalog: &SourceCatalog, template: &Template, problems: &mut LintProblems) {
     for node in &template.nodes {
         let TemplateNode::Fragment(span) = node else { continue };
         if !problems.has_capacity(&template.id, Code::FragmentNotFound) {
             continue;
         }
-        if let Some(error) = missing_fragment(catalog, span.of(&template.text)) {
+        if let Some(error) = missing_fragment_error(catalog, span.slice(&template.text)) {
             problems.add(&template.id, error.at(&template.id, &template.text, span.start..span.end));
         }
     }
 }
 
-pub(super) fn missing_fragment(catalog: &SourceCatalog, name: &str) -> Option<Diagnostic> {
+pub(super) fn missing_fragment_error(catalog: &SourceCatalog, name: &str) -> Option<Diagnostic> {
     let path = fragment_path(name);
     if catalog.files.winner(&path).is_some() {
         return None;
     }
     let error = Diagnostic::error(Code::FragmentNotFound, format!("there is no fragment `{name}`"));
-    let error = error.looked(catalog.places(&path));
+    let error = error.searched(catalog.candidate_places(&path));
     let (prefix, own) =
         name.rsplit_once('/').map_or((String::new(), name), |(up, own)| (format!("{up}/"), own));
-    Some(match closest(own, catalog.files.names(folder(&path), ".md")) {
+    Some(match find_closest(own, catalog.files.names(folder_of(&path), ".md")) {
         Some(near) => error.hint(format!("did you mean `{prefix}{near}`?")),
         None => error,
     })
@@ -140,7 +140,7 @@ fn check_includes(template: &Template, problems: &mut LintProblems) {
     for node in &template.nodes {
         let TemplateNode::Include(include) = node else { continue };
         let (at, [TemplateNode::Text(path)]) = (include.at, include.path.as_slice()) else { continue };
-        let path = path.of(&template.text);
+        let path = path.slice(&template.text);
         if let Err(why) = SourceId::new(SourceRoot::Session, path) {
             let error =
                 Diagnostic::error(Code::IncludeBadPath, format!("`{path}` cannot be included: {why}"))
@@ -164,7 +164,7 @@ fn check_unused_variables(catalog: &SourceCatalog, file: &CatalogFile, problems:
     let mut used = BTreeSet::new();
     for notation in &notations {
         let Some(template) = file.template(*notation) else { return };
-        if !slots_inside(catalog, template, *notation, &mut used) {
+        if !collect_slots(catalog, template, *notation, &mut used) {
             return;
         }
     }
@@ -172,7 +172,7 @@ fn check_unused_variables(catalog: &SourceCatalog, file: &CatalogFile, problems:
         if !used.contains(&variable.name) {
             let message = format!("no slot uses the variable `{}`", variable.name);
             let warning = Diagnostic::warning(Code::VariableUnused, message);
-            let warning = match declaration(template, &variable.name) {
+            let warning = match find_declaration(template, &variable.name) {
                 Some(range) => warning.at(&file.id, &template.text, range),
                 None => warning.hint(format!("it is declared in {}", file.id)),
             };
@@ -182,7 +182,7 @@ fn check_unused_variables(catalog: &SourceCatalog, file: &CatalogFile, problems:
 }
 
 /// Adds the slots of `template` and of all fragments in it. Returns `false` if a fragment cannot be read.
-fn slots_inside(
+fn collect_slots(
     catalog: &SourceCatalog,
     template: &Template,
     notation: TemplateNotation,
@@ -191,8 +191,8 @@ fn slots_inside(
     let mut seen = BTreeSet::new();
     let mut open = alloc::vec![template];
     while let Some(template) = open.pop() {
-        slots.extend(template.slots().into_iter().map(|span| span.of(&template.text).to_string()));
-        for path in fragments(&template.text, &template.nodes).map(fragment_path) {
+        slots.extend(template.slots().into_iter().map(|span| span.slice(&template.text).to_string()));
+        for path in fragment_names(&template.text, &template.nodes).map(fragment_path) {
             let fragment = catalog.files.winner(&path).and_then(|file| file.template(notation));
             match fragment {
                 _ if !seen.insert(path) => {}
@@ -206,8 +206,8 @@ fn slots_inside(
 
 /// Returns the range in which the frontmatter declares a variable: an item of a list, or the name in a
 /// mapping.
-fn declaration(template: &Template, name: &str) -> Option<Range<usize>> {
-    let (_, body) = frontmatter::split(&template.id, &template.text).ok()?;
+fn find_declaration(template: &Template, name: &str) -> Option<Range<usize>> {
+    let (_, body) = frontmatter::split_frontmatter(&template.id, &template.text).ok()?;
     let header = &template.text[..body.start];
     let from = header.find("variables")?;
     header[from..].match_indices(name).map(|(at, _)| from + at).find_map(|at| {
@@ -224,12 +224,12 @@ pub(super) fn check_cycles(catalog: &SourceCatalog, problems: &mut LintProblems)
     for notation in BOTH {
         let mut done = BTreeSet::new();
         for (path, _) in catalog.files.by_path() {
-            follow(catalog, path, notation, &mut Vec::new(), &mut done, problems);
+            follow_fragments(catalog, path, notation, &mut Vec::new(), &mut done, problems);
         }
     }
 }
 
-fn follow(
+fn follow_fragments(
     catalog: &SourceCatalog,
     path: &str,
     notation: TemplateNotation,
@@ -253,10 +253,10 @@ fn follow(
     open.push(path.to_string());
     for node in &template.nodes {
         let TemplateNode::Fragment(span) = node else { continue };
-        let name = span.of(&template.text);
+        let name = span.slice(&template.text);
         let inner = fragment_path(name);
         let Some(at) = open.iter().position(|open| *open == inner) else {
-            follow(catalog, &inner, notation, open, done, problems);
+            follow_fragments(catalog, &inner, notation, open, done, problems);
             continue;
         };
         let ring = open[at..].iter().chain([&inner]).filter_map(|path| catalog.files.winner(path));

@@ -7,7 +7,7 @@ use core::ops::Range;
 
 use crate::catalog::{CatalogFile, SourceCatalog, is_agent};
 use crate::check::LintProblems;
-use callsheet_core::diag::{Code, Diagnostic, closest};
+use callsheet_core::diag::{Code, Diagnostic, find_closest};
 use callsheet_core::library::lookup::fragment_path;
 use callsheet_core::library::template::{Template, TemplateNode, TemplateNotation};
 use callsheet_core::text::name::is_name;
@@ -35,7 +35,7 @@ pub(super) fn check_file_name(catalog: &SourceCatalog, file: &CatalogFile) -> Op
         let message =
             format!("`{}` is for an agent that cannot be started: there is no `{file_name}`", file.id);
         let warning = Diagnostic::warning(Code::SystemMisnamed, message).suggest(agent, known);
-        return Some(warning.looked(catalog.places(&file_name)));
+        return Some(warning.searched(catalog.candidate_places(&file_name)));
     }
     let Some((agent, phase)) = stem.rsplit_once('-') else {
         return error("it has no `-` between an agent and a phase".into());
@@ -65,12 +65,12 @@ struct TemplateHeading {
 }
 
 /// Reports each of the four parts that is missing or empty.
-pub(super) fn parts(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut LintProblems) {
+pub(super) fn check_parts(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut LintProblems) {
     let Some(template) = file.template(TemplateNotation::Braces) else { return };
-    let headings = headings(&FlattenedTemplate::of(catalog, template));
+    let headings = find_headings(&FlattenedTemplate::new(catalog, template));
     for part in PARTS {
         let Some(at) = headings.iter().position(|heading| heading.line == part) else {
-            problems.add(&file.id, missing(template, part, &headings));
+            problems.add(&file.id, missing_part_error(template, part, &headings));
             continue;
         };
         let level = headings[at].level;
@@ -81,33 +81,33 @@ pub(super) fn parts(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut 
         if !headings[at].has_text && !inside.into_iter().any(|heading| heading.has_text) {
             problems.add(
                 &file.id,
-                part_problem(template, &format!("the part `{part}` is empty"), headings[at].range.clone()),
+                part_error(template, &format!("the part `{part}` is empty"), headings[at].range.clone()),
             );
         }
     }
 }
 
-fn missing(template: &Template, part: &str, headings: &[TemplateHeading]) -> Diagnostic {
+fn missing_part_error(template: &Template, part: &str, headings: &[TemplateHeading]) -> Diagnostic {
     let message = format!("the part `{part}` is missing");
     let words = |line: &str| line.trim_start_matches('#').trim().to_string();
     let others = headings.iter().filter(|heading| !PARTS.contains(&heading.line.as_str()));
     let near = others
-        .filter(|heading| closest(&words(&heading.line), [words(part).as_str()]).is_some())
+        .filter(|heading| find_closest(&words(&heading.line), [words(part).as_str()]).is_some())
         .find_map(|heading| heading.range.clone());
     match near {
-        Some(range) => part_problem(template, &message, Some(range)).hint(format!("write it as `{part}`")),
-        None => part_problem(template, &message, None),
+        Some(range) => part_error(template, &message, Some(range)).hint(format!("write it as `{part}`")),
+        None => part_error(template, &message, None),
     }
 }
 
-fn part_problem(template: &Template, what: &str, range: Option<Range<usize>>) -> Diagnostic {
+fn part_error(template: &Template, what: &str, range: Option<Range<usize>>) -> Diagnostic {
     match range {
         Some(range) => Diagnostic::error(Code::SystemPart, what).at(&template.id, &template.text, range),
         None => Diagnostic::error(Code::SystemPart, format!("`{}`: {what}", template.id)),
     }
 }
 
-fn headings(flat: &FlattenedTemplate) -> Vec<TemplateHeading> {
+fn find_headings(flat: &FlattenedTemplate) -> Vec<TemplateHeading> {
     let mut headings: Vec<TemplateHeading> = Vec::new();
     let mut fence: Option<(char, usize)> = None;
     let mut at = 0;
@@ -133,7 +133,7 @@ fn headings(flat: &FlattenedTemplate) -> Vec<TemplateHeading> {
             (1..=6).contains(&level) && (bare.len() == level || bare[level..].starts_with([' ', '\t']));
         if marked && indent <= 3 && fence.is_none() {
             let line = format!("{} {words}", "#".repeat(level));
-            let range = flat.own(start + indent, bare.len());
+            let range = flat.file_range(start + indent, bare.len());
             headings.push(TemplateHeading { line, range, level, has_text: false });
         } else if let Some(last) = headings.last_mut() {
             last.has_text |= !bare.is_empty();
@@ -160,7 +160,7 @@ struct FlattenedTemplate {
 }
 
 impl FlattenedTemplate {
-    fn of(catalog: &SourceCatalog, template: &Template) -> Self {
+    fn new(catalog: &SourceCatalog, template: &Template) -> Self {
         let mut flat = Self::default();
         flat.add(catalog, template, &mut Vec::new());
         flat
@@ -170,17 +170,17 @@ impl FlattenedTemplate {
         for node in &template.nodes {
             match node {
                 TemplateNode::Text(span) => {
-                    let text = span.of(&template.text);
+                    let text = span.slice(&template.text);
                     if open.is_empty() {
                         self.own.push((self.text.len(), text.len(), span.start));
                     }
                     self.text.push_str(text);
                 }
                 // Any value here counts as text.
-                TemplateNode::Slot(name) => self.text.push_str(name.of(&template.text)),
+                TemplateNode::Slot(name) => self.text.push_str(name.slice(&template.text)),
                 TemplateNode::Include(_) => self.text.push('…'),
                 TemplateNode::Fragment(name) => {
-                    let path = fragment_path(name.of(&template.text));
+                    let path = fragment_path(name.slice(&template.text));
                     let fragment =
                         catalog.files.winner(&path).and_then(|file| file.template(TemplateNotation::Braces));
                     if let Some(fragment) = fragment.filter(|_| !open.contains(&path)) {
@@ -194,7 +194,7 @@ impl FlattenedTemplate {
     }
 
     /// Returns the range in the file itself.
-    fn own(&self, start: usize, length: usize) -> Option<Range<usize>> {
+    fn file_range(&self, start: usize, length: usize) -> Option<Range<usize>> {
         let piece = self.own.iter().find(|(at, size, _)| (*at..at + size).contains(&start))?;
         let start = piece.2 + (start - piece.0);
         Some(start..start + length)

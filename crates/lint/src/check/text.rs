@@ -17,7 +17,7 @@ const STATUSES: [&str; 2] = ["COMPLETED", "FAILED"];
 const SHOWN: usize = 8;
 
 pub(super) fn check(id: &SourceId, text: &SharedText, problems: &mut LintProblems) {
-    for hidden in hidden(text) {
+    for hidden in find_invisible_runs(text) {
         if !problems.has_capacity(id, Code::TextInvisible) {
             continue;
         }
@@ -31,7 +31,7 @@ pub(super) fn check(id: &SourceId, text: &SharedText, problems: &mut LintProblem
 }
 
 /// Returns runs of characters that a person does not see and a model does.
-fn hidden(text: &str) -> Vec<Range<usize>> {
+fn find_invisible_runs(text: &str) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut before = None;
     let mut skip = 0;
@@ -40,7 +40,7 @@ fn hidden(text: &str) -> Vec<Range<usize>> {
             continue;
         }
         let rest = &text[at + c.len_utf8()..];
-        skip = at + c.len_utf8() + if c == BLACK_FLAG { flag_tags(rest) } else { 0 };
+        skip = at + c.len_utf8() + if c == BLACK_FLAG { flag_tag_bytes(rest) } else { 0 };
         let byte_order_mark = at == 0 && c == '\u{feff}';
         let line_end = c == '\r' && rest.starts_with('\n');
         if !byte_order_mark && !line_end && (is_invisible(c) || is_stray_joiner(before, c)) {
@@ -58,7 +58,7 @@ const BLACK_FLAG: char = '\u{1f3f4}';
 
 /// Returns how many bytes of tags turn the black flag before them into another flag: the flag of Wales is
 /// `gbwls`.
-fn flag_tags(rest: &str) -> usize {
+fn flag_tag_bytes(rest: &str) -> usize {
     let is_code = |c: &char| matches!(c, '\u{e0030}'..='\u{e0039}' | '\u{e0061}'..='\u{e007a}');
     let code: Vec<char> = rest.chars().take_while(is_code).collect();
     let closed = rest.chars().nth(code.len()) == Some('\u{e007f}');
@@ -95,7 +95,7 @@ pub(super) fn check_markers_in(
     let mut lines: Vec<Range<usize>> = Vec::new();
     let mut at = range.start;
     for line in text[range].split_inclusive('\n') {
-        let bare = undecorated(line);
+        let bare = strip_decoration(line);
         let start = at + (bare.as_ptr() as usize - line.as_ptr() as usize);
         at += line.len();
         if !bare.is_empty() {
@@ -104,7 +104,7 @@ pub(super) fn check_markers_in(
     }
     let mut next = 0;
     while next < lines.len() {
-        let Some((name, count)) = marker_at(text, &lines[next..]) else {
+        let Some((name, count)) = find_marker(text, &lines[next..]) else {
             next += 1;
             continue;
         };
@@ -122,7 +122,7 @@ pub(super) fn check_markers_in(
 
 /// Removes the decoration that a marker may have and still be alone on its line: the sign of a list item,
 /// bold, a full stop, tags of a response.
-fn undecorated(line: &str) -> &str {
+fn strip_decoration(line: &str) -> &str {
     let mut bare = line.trim();
     loop {
         let before = bare.len();
@@ -151,7 +151,7 @@ fn undecorated(line: &str) -> &str {
 }
 
 /// Returns the marker that begins with the first of `lines`, and the number of its lines.
-fn marker_at(text: &str, lines: &[Range<usize>]) -> Option<(&'static str, usize)> {
+fn find_marker(text: &str, lines: &[Range<usize>]) -> Option<(&'static str, usize)> {
     let first = lines.first()?.clone();
     if !text[first].starts_with('<') {
         return None;
@@ -159,12 +159,12 @@ fn marker_at(text: &str, lines: &[Range<usize>]) -> Option<(&'static str, usize)
     let mut joined = String::new();
     for (at, line) in lines.iter().enumerate() {
         joined.push_str(&text[line.clone()]);
-        let found = complete_marker(&joined);
+        let found = parse_marker(&joined);
         if found.is_some() {
             return found.map(|name| (name, at + 1));
         }
         // Only a thought may be longer than a tag, a word and a tag.
-        if at >= 2 && opening(&joined).is_none_or(|(name, _)| !name.eq_ignore_ascii_case("thought")) {
+        if at >= 2 && opening_tag(&joined).is_none_or(|(name, _)| !name.eq_ignore_ascii_case("thought")) {
             return None;
         }
     }
@@ -172,14 +172,14 @@ fn marker_at(text: &str, lines: &[Range<usize>]) -> Option<(&'static str, usize)
 }
 
 /// Returns the name of the tag at the start of `text`, and the text after it.
-fn opening(text: &str) -> Option<(&str, &str)> {
+fn opening_tag(text: &str) -> Option<(&str, &str)> {
     let (inside, rest) = text.strip_prefix('<')?.split_once('>')?;
     Some((inside.split_whitespace().next()?, rest))
 }
 
 /// Returns the marker that `text` as a whole is.
-fn complete_marker(text: &str) -> Option<&'static str> {
-    let (name, rest) = opening(text)?;
+fn parse_marker(text: &str) -> Option<&'static str> {
+    let (name, rest) = opening_tag(text)?;
     let (body, closing) = rest.rsplit_once('<')?;
     let closing = closing.trim_end().strip_suffix('>')?.trim_start().strip_prefix('/')?.trim();
     let body = body.trim().to_ascii_uppercase();

@@ -99,8 +99,8 @@ impl EngineUnderTest {
             }
         };
         let broken = check_sources(control, &made)
-            .or_else(|| model(control, &made, value))
-            .or_else(|| structure(control, &made, value))
+            .or_else(|| check_model(control, &made, value))
+            .or_else(|| check_structure(control, &made, value))
             .or_else(|| self.check_formats(&made, value));
         broken.map_or(Ok(made), |broken| Err(CaseFailure::Broken(broken)))
     }
@@ -123,7 +123,7 @@ impl EngineUnderTest {
             if format == PromptFormat::Markdown && rendered != made.markdown {
                 return Some("the same prompt is not rendered to the same bytes again".into());
             }
-            if let Some(wrong) = spans(prompt, &rendered, format) {
+            if let Some(wrong) = check_spans(prompt, &rendered, format) {
                 return Some(format!("{wrong} in {name}"));
             }
             let read = match format {
@@ -171,16 +171,18 @@ fn check_sources(control: &ControlCase<'_>, made: &ComposedCase) -> Option<Strin
 }
 
 /// Checks that the prompt equals the plain one except for the value, byte for byte.
-fn model(control: &ControlCase<'_>, made: &ComposedCase, value: &str) -> Option<String> {
+fn check_model(control: &ControlCase<'_>, made: &ComposedCase, value: &str) -> Option<String> {
     if value.trim().is_empty() || made.is_cut() {
         return None;
     }
-    let wanted =
-        flat(&control.made.composed.prompt).into_iter().map(|text| text.replace(control.plain, value));
-    (!wanted.eq(flat(&made.composed.prompt))).then(|| "the prompt is not the plain one with it put in".into())
+    let wanted = flatten_texts(&control.made.composed.prompt)
+        .into_iter()
+        .map(|text| text.replace(control.plain, value));
+    (!wanted.eq(flatten_texts(&made.composed.prompt)))
+        .then(|| "the prompt is not the plain one with it put in".into())
 }
 
-fn flat(prompt: &Prompt) -> Vec<String> {
+fn flatten_texts(prompt: &Prompt) -> Vec<String> {
     let mut all = Vec::new();
     for section in &prompt.sections {
         all.push(section.name.clone());
@@ -195,7 +197,7 @@ fn flat(prompt: &Prompt) -> Vec<String> {
 
 /// Checks that the ranges cover the text, that each decodes to its origin's bytes, and that every piece of
 /// every block has one, in order.
-fn spans(prompt: &Prompt, rendered: &RenderedText, format: PromptFormat) -> Option<&'static str> {
+fn check_spans(prompt: &Prompt, rendered: &RenderedText, format: PromptFormat) -> Option<&'static str> {
     let mut at = 0;
     for span in &rendered.spans {
         if span.start != at || span.end < at {
@@ -217,12 +219,12 @@ fn spans(prompt: &Prompt, rendered: &RenderedText, format: PromptFormat) -> Opti
     }
     let blocks = sections.iter().flat_map(|section| &section.blocks);
     let mut written = rendered.spans.iter().filter_map(|span| span.piece);
-    let mut pieces = blocks.flat_map(|block| pieces(prompt, block));
+    let mut pieces = blocks.flat_map(|block| spanned_pieces(prompt, block));
     (!pieces.all(|piece| written.any(|found| found == piece))).then_some("a text is missing")
 }
 
 /// Returns the pieces of a block that have a range in the rendered text.
-fn pieces<'p>(prompt: &'p Prompt, block: &'p Block) -> impl Iterator<Item = Piece> + 'p {
+fn spanned_pieces<'p>(prompt: &'p Prompt, block: &'p Block) -> impl Iterator<Item = Piece> + 'p {
     block.pieces.iter().copied().filter(|piece| has_span(prompt, piece))
 }
 
@@ -238,15 +240,15 @@ pub(super) struct TaggedRange {
 
 impl ComposedCase {
     /// Returns the ranges of the texts of all blocks, in order.
-    pub(super) fn stands(&self) -> Vec<TaggedRange> {
+    pub(super) fn text_ranges(&self) -> Vec<TaggedRange> {
         let (prompt, rendered) = (&self.composed.prompt, &self.markdown);
         let blocks = prompt.sections.iter().flat_map(|section| &section.blocks);
-        let mut wanted = blocks.flat_map(|block| pieces(prompt, block)).peekable();
+        let mut wanted = blocks.flat_map(|block| spanned_pieces(prompt, block)).peekable();
         let mut tags: Vec<&str> = Vec::new();
         let mut stands = Vec::new();
         for span in &rendered.spans {
             match span.piece {
-                None => tags_of(&rendered.text[span.start..span.end], &mut tags),
+                None => track_tags(&rendered.text[span.start..span.end], &mut tags),
                 Some(piece) if wanted.next_if_eq(&piece).is_some() => {
                     let tag = tags.last().map(ToString::to_string);
                     stands.push(TaggedRange { range: span.start..span.end, tag });
@@ -258,12 +260,12 @@ impl ComposedCase {
     }
 
     fn is_cut(&self) -> bool {
-        self.composed.talk.iter().any(|diag| diag.code == Code::SectionCut)
+        self.composed.diagnostics.iter().any(|diag| diag.code == Code::SectionCut)
     }
 }
 
 /// Tracks the tags that `text` opens and closes.
-fn tags_of<'t>(text: &'t str, tags: &mut Vec<&'t str>) {
+fn track_tags<'t>(text: &'t str, tags: &mut Vec<&'t str>) {
     for inside in text.split('<').skip(1) {
         let name = inside.trim_start_matches('/');
         let name = &name[..name.bytes().take_while(|byte| is_name_byte(*byte)).count()];
@@ -277,8 +279,8 @@ fn tags_of<'t>(text: &'t str, tags: &mut Vec<&'t str>) {
 
 /// Reports a value without tags that adds lines of the prompt's own structure, or a value that ends the tags
 /// around it.
-fn structure(control: &ControlCase<'_>, made: &ComposedCase, value: &str) -> Option<String> {
-    let (then, now) = (control.made.stands(), made.stands());
+fn check_structure(control: &ControlCase<'_>, made: &ComposedCase, value: &str) -> Option<String> {
+    let (then, now) = (control.made.text_ranges(), made.text_ranges());
     if then.len() != now.len() {
         return None;
     }
@@ -291,8 +293,9 @@ fn structure(control: &ControlCase<'_>, made: &ComposedCase, value: &str) -> Opt
             }
             continue;
         }
-        let lines =
-            |made: &ComposedCase, stand: &TaggedRange| own_lines(prompt, &made.markdown.text, &stand.range);
+        let lines = |made: &ComposedCase, stand: &TaggedRange| {
+            count_own_lines(prompt, &made.markdown.text, &stand.range)
+        };
         if lines(made, now) > lines(control.made, then) {
             return Some("it makes a line that the format uses itself".into());
         }
@@ -301,7 +304,7 @@ fn structure(control: &ControlCase<'_>, made: &ComposedCase, value: &str) -> Opt
 }
 
 /// Counts the lines overlapping `range` that are headings or rules of the prompt.
-fn own_lines(prompt: &Prompt, text: &str, range: &Range<usize>) -> usize {
+fn count_own_lines(prompt: &Prompt, text: &str, range: &Range<usize>) -> usize {
     let headings = prompt.sections.iter().any(|section| section.heading.is_some());
     let rule = prompt.separator == SectionSeparator::Rule;
     let unix = |text: &str| text.replace("\r\n", "\n").replace('\r', "\n");

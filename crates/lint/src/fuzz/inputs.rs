@@ -40,7 +40,7 @@ impl FuzzInput {
     }
 
     /// Returns a harmless text that occurs nowhere else.
-    pub(super) fn plain(&self) -> String {
+    pub(super) fn plain_text(&self) -> String {
         match self {
             Self::Value(name) => format!("plain-value-{name}-x"),
             Self::Field(at) => format!("plain-field-{at}-x"),
@@ -56,16 +56,16 @@ type FieldSetter = fn(&mut Request, SharedText);
 pub(super) const FIELDS: [(&str, FieldSetter); 24] = [
     ("instructions", |request, text| request.instructions = Some(text)),
     ("human_input", |request, text| request.human_input = Some(text)),
-    ("task.id", |request, text| task(request).id = Some(text)),
-    ("task.title", |request, text| task(request).title = Some(text)),
-    ("task.description", |request, text| task(request).description = Some(text)),
-    ("task.criteria", |request, text| task(request).criteria = alloc::vec![text]),
-    ("task.write", |request, text| task(request).write = alloc::vec![text.to_string()]),
-    ("task.exclude", |request, text| task(request).exclude = alloc::vec![text.to_string()]),
+    ("task.id", |request, text| task_mut(request).id = Some(text)),
+    ("task.title", |request, text| task_mut(request).title = Some(text)),
+    ("task.description", |request, text| task_mut(request).description = Some(text)),
+    ("task.criteria", |request, text| task_mut(request).criteria = alloc::vec![text]),
+    ("task.write", |request, text| task_mut(request).write = alloc::vec![text.to_string()]),
+    ("task.exclude", |request, text| task_mut(request).exclude = alloc::vec![text.to_string()]),
     ("rules", |request, text| request.rules = alloc::vec![text]),
     ("read_first", |request, text| request.read_first = alloc::vec![text.to_string()]),
-    ("memories.type", |request, text| memory(request).kind = text.to_string()),
-    ("memories.content", |request, text| memory(request).content = text),
+    ("memories.type", |request, text| memory_mut(request).kind = text.to_string()),
+    ("memories.content", |request, text| memory_mut(request).content = text),
     ("context.text", |request, text| request.context[0].text = Some(text)),
     ("context.data key", |request, text| {
         request.context[1].data = Some([(text.to_string(), Value::from(1))].into_iter().collect());
@@ -78,42 +78,44 @@ pub(super) const FIELDS: [(&str, FieldSetter); 24] = [
     ("artifact content", |request, text| request.documents[1].content = Some(text)),
     ("artifact name", |request, text| request.documents[1].name = Some(text.to_string())),
     ("thought", |request, text| request.documents[2].content = Some(text)),
-    ("previous.run", |request, text| previous(request).run = Some(text.to_string())),
+    ("previous.run", |request, text| previous_mut(request).run = Some(text.to_string())),
     ("previous.checks", |request, text| {
-        previous(request).checks =
+        previous_mut(request).checks =
             alloc::vec![CheckSummary { name: text.to_string(), result: CheckResult::Failed, output: None }];
     }),
-    ("previous.changed", |request, text| previous(request).changed = alloc::vec![text.to_string()]),
+    ("previous.changed", |request, text| previous_mut(request).changed = alloc::vec![text.to_string()]),
     ("previous.violations", |request, text| {
         let path = text.to_string();
         let violation =
             Violation { path, reason: ViolationReason::Excluded, decision: ViolationDecision::Pending };
-        previous(request).violations = alloc::vec![violation];
+        previous_mut(request).violations = alloc::vec![violation];
     }),
 ];
 
-fn task(request: &mut Request) -> &mut Task {
+fn task_mut(request: &mut Request) -> &mut Task {
     request.task.get_or_insert_default()
 }
 
-fn previous(request: &mut Request) -> &mut RunFacts {
+fn previous_mut(request: &mut Request) -> &mut RunFacts {
     request.previous.get_or_insert_with(|| RunFacts { ended: Some(EndReason::Exited), ..RunFacts::default() })
 }
 
-fn memory(request: &mut Request) -> &mut MemoryEntry {
+fn memory_mut(request: &mut Request) -> &mut MemoryEntry {
     if request.memories.is_empty() {
-        request.memories.push(MemoryEntry { kind: "learning".into(), content: SharedText::fixed("learned") });
+        request
+            .memories
+            .push(MemoryEntry { kind: "learning".into(), content: SharedText::from_static("learned") });
     }
     &mut request.memories[0]
 }
 
 /// Returns a request with every field set to a plain text.
-pub(super) fn full(layout: &Layout) -> Request {
+pub(super) fn full_request(layout: &Layout) -> Request {
     let block = |name: &str| ContextBlock { name: name.into(), text: None, data: None };
     let document = |kind, name: &str| RequestDocument {
         kind,
         name: Some(name.into()),
-        content: Some(SharedText::fixed("content")),
+        content: Some(SharedText::from_static("content")),
         ..RequestDocument::default()
     };
     let mut request = Request {
@@ -127,7 +129,7 @@ pub(super) fn full(layout: &Layout) -> Request {
         ..Request::default()
     };
     for (at, (_, put)) in FIELDS.iter().enumerate() {
-        put(&mut request, FuzzInput::Field(at).plain().into());
+        put(&mut request, FuzzInput::Field(at).plain_text().into());
     }
     request
 }
@@ -160,8 +162,8 @@ impl<'s> FuzzSources<'s> {
         Self {
             inner,
             documents: paths.filter_map(|path| SourceId::new(SourceRoot::Project, path).ok()).collect(),
-            session: FuzzInput::Session.plain().into(),
-            project: FuzzInput::Project.plain().into(),
+            session: FuzzInput::Session.plain_text().into(),
+            project: FuzzInput::Project.plain_text().into(),
             has_plan: request.role.as_deref() == Some("coder"),
         }
     }
@@ -188,7 +190,7 @@ impl Sources for FuzzSources<'_> {
         if id.root() == SourceRoot::Session {
             let planned = PLAN.iter().find(|(path, _)| self.has_plan && *path == id.path());
             return Ok(Some(
-                planned.map_or_else(|| self.session.clone(), |(_, text)| SharedText::fixed(text)),
+                planned.map_or_else(|| self.session.clone(), |(_, text)| SharedText::from_static(text)),
             ));
         }
         if self.documents.contains(id) {

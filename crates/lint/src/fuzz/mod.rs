@@ -3,10 +3,10 @@
 //! Two parties are responsible for the result: the author of a template for the constructs that it opens
 //! around a slot ([`around`]), callsheet for the rest ([`engine`]). Only the seed makes anything random.
 
-mod around;
-mod choices;
 mod engine;
 mod inputs;
+mod markup;
+mod recipe_variants;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -17,10 +17,10 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use around::{MarkupConstruct, around, dangling, ended};
-use choices::{RecipeVariant, choices};
 use engine::{CaseFailure, ComposedCase, ControlCase, EngineUnderTest, OURS, has_span};
-use inputs::{FIELDS, FuzzInput, FuzzSources, full};
+use inputs::{FIELDS, FuzzInput, FuzzSources, full_request};
+use markup::{MarkupConstruct, find_dangling, find_enclosing, find_ended};
+use recipe_variants::{RecipeVariant, list_variants};
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics, Severity};
 use callsheet_core::library::layout::Layout;
@@ -88,12 +88,12 @@ pub fn fuzz(
     watch: &mut dyn FnMut(usize, usize),
 ) -> Result<FuzzReport, Diagnostics> {
     let sources = CachedSources::new(sources);
-    let choices = choices(&sources, layout, subject, options)?;
+    let choices = list_variants(&sources, layout, subject, options)?;
     let mut run = FuzzRun { engine: OURS, sources: &sources, layout, report: FuzzReport::default() };
     let mut trials = Vec::new();
     let mut seen = BTreeSet::new();
     for choice in &choices {
-        trials.extend(run.trials(choice, &mut seen)?);
+        trials.extend(run.list_trials(choice, &mut seen)?);
     }
     let fixed = values::fixed_values();
     let total = trials.iter().map(|trial| fixed.len() + trial.closers.len()).sum::<usize>() + options.cases;
@@ -106,8 +106,8 @@ pub fn fuzz(
     let mut random = values::SeededRandom(options.seed);
     for _ in 0..if trials.is_empty() { 0 } else { options.cases } {
         watch(run.report.tried, total);
-        let trial = &trials[random.below(trials.len())];
-        let value = random.value(&trial.closers);
+        let trial = &trials[random.next_below(trials.len())];
+        let value = random.next_value(&trial.closers);
         run.attempt(trial, &value);
     }
     Ok(run.report)
@@ -142,7 +142,7 @@ struct FuzzRun<'r> {
 }
 
 impl FuzzRun<'_> {
-    fn made(
+    fn make_plain(
         &self,
         choice: &RecipeVariant,
         input: Option<&FuzzInput>,
@@ -151,7 +151,7 @@ impl FuzzRun<'_> {
         let mut outside = FuzzSources::new(self.sources, self.layout, request);
         let mut request = request.clone();
         if let Some(input) = input {
-            outside.put(input, &input.plain().into(), &mut request);
+            outside.put(input, &input.plain_text().into(), &mut request);
         }
         let broken =
             |what: String| Diagnostic::error(Code::FuzzEngine, format!("without any hostile value, {what}"));
@@ -159,21 +159,21 @@ impl FuzzRun<'_> {
     }
 
     /// Returns the inputs that this variant shows, except those that were `seen` in the same surroundings.
-    fn trials<'c>(
+    fn list_trials<'c>(
         &self,
         choice: &'c RecipeVariant,
         seen: &mut BTreeSet<(String, Vec<String>)>,
     ) -> Result<Vec<FuzzTrial<'c>>, Diagnostics> {
-        let mut request = if choice.is_template { Request::default() } else { full(self.layout) };
+        let mut request = if choice.is_template { Request::default() } else { full_request(self.layout) };
         request.layout = self.layout.clone();
         request.missing = Some(MissingPolicy::Empty);
         [request.agent, request.phase, request.role, request.command] = choice.fields.clone();
         for name in &choice.slots {
-            request.values.insert(name.as_str().into(), FuzzInput::Value(name.clone()).plain().into());
+            request.values.insert(name.as_str().into(), FuzzInput::Value(name.clone()).plain_text().into());
         }
         // The session has one sub-plan: its files hold any text, but its number is a number.
         request.values.insert(PLAN.into(), "1".into());
-        let made = self.made(choice, None, &request)?;
+        let made = self.make_plain(choice, None, &request)?;
         let used = request.values.iter().zip(&made.composed.used).filter(|(_, used)| **used);
         request.values = used.map(|((name, text), _)| (name.clone(), text.clone())).collect();
         let names: Vec<SharedText> =
@@ -182,18 +182,20 @@ impl FuzzRun<'_> {
         let fields = (0..FIELDS.len()).filter(|_| !choice.is_template).map(FuzzInput::Field);
         let mut trials = Vec::new();
         for input in values.chain([FuzzInput::Session, FuzzInput::Project]).chain(fields) {
-            let made = self.made(choice, Some(&input), &request)?;
-            let (slots, spots) = slots(&made, &input.plain());
+            let made = self.make_plain(choice, Some(&input), &request)?;
+            let (slots, spots) = find_occurrences(&made, &input.plain_text());
             let names = made.composed.prompt.sections.iter().flat_map(|section| &section.blocks);
             let named = names.filter_map(|block| Some(block.document?.1.text(&made.composed.prompt.origins)));
-            let is_name = named.clone().any(|name| name.contains(&input.plain()));
+            let is_name = named.clone().any(|name| name.contains(&input.plain_text()));
             let mut surroundings: Vec<String> = slots.iter().map(|slot| slot.block.clone()).collect();
             surroundings.extend(is_name.then(String::new));
-            if surroundings.is_empty() || !seen.insert((input.plain(), surroundings)) {
+            if surroundings.is_empty() || !seen.insert((input.plain_text(), surroundings)) {
                 continue;
             }
-            let closers: BTreeSet<String> =
-                slots.iter().flat_map(|slot| slot.around.iter().map(|it| it.closer(&slot.block))).collect();
+            let closers: BTreeSet<String> = slots
+                .iter()
+                .flat_map(|slot| slot.around.iter().map(|it| it.closing_text(&slot.block)))
+                .collect();
             let closers = closers.into_iter().collect();
             trials.push(FuzzTrial { choice, input, request: request.clone(), made, slots, spots, closers });
         }
@@ -210,7 +212,7 @@ impl FuzzRun<'_> {
         if trial.input.name() == "read_first" && !own_form {
             return;
         }
-        let (plain, name) = (trial.input.plain(), trial.input.name());
+        let (plain, name) = (trial.input.plain_text(), trial.input.name());
         let control = ControlCase { made: &trial.made, plain: &plain, spots: &trial.spots };
         let made = match self.engine.judge(&request, &trial.choice.recipe, &outside, &control, value) {
             Ok(made) => made,
@@ -222,21 +224,21 @@ impl FuzzRun<'_> {
                     format!("a value of `{name}` breaks a promise: {what}"),
                 );
                 let diag = diag.hint("this is callsheet's fault, not yours: please report it");
-                return self.tell(at(diag, place), trial, value);
+                return self.report_finding(with_place(diag, place), trial, value);
             }
         };
-        let stands = made.stands();
-        let same = stands.len() == trial.made.stands().len();
+        let stands = made.text_ranges();
+        let same = stands.len() == trial.made.text_ranges().len();
         for (slot, spot) in trial.slots.iter().zip(&trial.spots) {
             let tagged = same && stands[*spot].tag.is_some();
-            if let Some(it) = ended(&slot.block, &slot.range, &slot.around, value, tagged) {
+            if let Some(it) = find_ended(&slot.block, &slot.range, &slot.around, value, tagged) {
                 let message = format!(
                     "a value of `{name}` can end the {} that `{}` opens",
                     it.kind.words(),
                     it.label(&slot.block)
                 );
-                self.tell(
-                    at(Diagnostic::error(Code::FuzzEscapes, message), slot.place.as_ref()),
+                self.report_finding(
+                    with_place(Diagnostic::error(Code::FuzzEscapes, message), slot.place.as_ref()),
                     trial,
                     value,
                 );
@@ -249,10 +251,10 @@ impl FuzzRun<'_> {
             let mut blocks = prompt.sections.iter().flat_map(|section| &section.blocks);
             // An empty block or row is left out entirely.
             let is_left = blocks.any(|block| block.text(&prompt.origins) == left);
-            if let Some(what) = dangling(&slot.block, &slot.range, &slot.around).filter(|_| is_left) {
+            if let Some(what) = find_dangling(&slot.block, &slot.range, &slot.around).filter(|_| is_left) {
                 let message = format!("without a value of `{name}` a {what} has nothing in it");
-                self.tell(
-                    at(Diagnostic::warning(Code::FuzzDangling, message), slot.place.as_ref()),
+                self.report_finding(
+                    with_place(Diagnostic::warning(Code::FuzzDangling, message), slot.place.as_ref()),
                     trial,
                     value,
                 );
@@ -260,13 +262,13 @@ impl FuzzRun<'_> {
         }
     }
 
-    fn tell(&mut self, diag: Diagnostic, trial: &FuzzTrial<'_>, value: &SharedText) {
+    fn report_finding(&mut self, diag: Diagnostic, trial: &FuzzTrial<'_>, value: &SharedText) {
         let same = |known: &FuzzFinding| known.diag.message == diag.message && known.diag.place == diag.place;
         if self.report.findings.iter().any(same) {
             return;
         }
         let diag = if diag.severity == Severity::Error {
-            diag.hint(format!("tried: {}", values::shown(value)))
+            diag.hint(format!("tried: {}", values::format_value(value)))
         } else {
             diag
         };
@@ -274,7 +276,7 @@ impl FuzzRun<'_> {
     }
 }
 
-fn at(diag: Diagnostic, place: Option<&(String, SharedText, Range<usize>)>) -> Diagnostic {
+fn with_place(diag: Diagnostic, place: Option<&(String, SharedText, Range<usize>)>) -> Diagnostic {
     match place {
         Some((name, text, range)) => diag.at(name, text, range.clone()),
         None => diag,
@@ -282,7 +284,7 @@ fn at(diag: Diagnostic, place: Option<&(String, SharedText, Range<usize>)>) -> D
 }
 
 /// Returns every place of `plain` in a block, and its index among the texts of all blocks.
-fn slots(made: &ComposedCase, plain: &str) -> (Vec<SlotOccurrence>, Vec<usize>) {
+fn find_occurrences(made: &ComposedCase, plain: &str) -> (Vec<SlotOccurrence>, Vec<usize>) {
     let prompt = &made.composed.prompt;
     let (mut slots, mut spots, mut count) = (Vec::new(), Vec::new(), 0);
     for block in prompt.sections.iter().flat_map(|section| &section.blocks) {
@@ -292,8 +294,8 @@ fn slots(made: &ComposedCase, plain: &str) -> (Vec<SlotOccurrence>, Vec<usize>) 
             let own = piece.text(&prompt.origins);
             if let Some(found) = own.find(plain) {
                 let range = start + found..start + found + plain.len();
-                let (around, block_text) = (around(&text, &range), text.clone());
-                let place = hole(&prompt.origins, &block.pieces, at);
+                let (around, block_text) = (find_enclosing(&text, &range), text.clone());
+                let place = find_hole(&prompt.origins, &block.pieces, at);
                 slots.push(SlotOccurrence { block: block_text, range, around, place });
                 spots.push(count);
             }
@@ -306,7 +308,11 @@ fn slots(made: &ComposedCase, plain: &str) -> (Vec<SlotOccurrence>, Vec<usize>) 
 
 /// Returns the hole in the template that a text fills: after the piece before it, or before the piece after
 /// it.
-fn hole(origins: &OriginTable, pieces: &[Piece], at: usize) -> Option<(String, SharedText, Range<usize>)> {
+fn find_hole(
+    origins: &OriginTable,
+    pieces: &[Piece],
+    at: usize,
+) -> Option<(String, SharedText, Range<usize>)> {
     let of = |piece: &Piece| {
         let origin = &origins[piece.origin];
         let callsheet_core::source::origin::OriginKind::Source(id) = &origin.from else { return None };

@@ -13,20 +13,20 @@ use callsheet_core::render::{RenderedText, render};
 use callsheet_core::source::builtin::Builtin;
 
 /// Returns the findings for `value` as the instructions of a shipped recipe's prompt.
-fn said(engine: EngineUnderTest, recipe: &str, value: &str) -> Vec<String> {
+fn find_messages(engine: EngineUnderTest, recipe: &str, value: &str) -> Vec<String> {
     let layout = Layout::default();
     let sources = CachedSources::new(Builtin);
     let options = FuzzOptions::default();
-    let choices = choices(&sources, &layout, FuzzSubject::Recipe(recipe), &options).unwrap();
+    let choices = list_variants(&sources, &layout, FuzzSubject::Recipe(recipe), &options).unwrap();
     let mut run = FuzzRun { engine: OURS, sources: &sources, layout: &layout, report: FuzzReport::default() };
-    let trials = run.trials(&choices[0], &mut BTreeSet::new()).unwrap();
+    let trials = run.list_trials(&choices[0], &mut BTreeSet::new()).unwrap();
     let trial = trials.iter().find(|trial| trial.input == FuzzInput::Field(0)).unwrap();
     run.engine = engine;
     run.attempt(trial, &value.into());
     run.report.findings.into_iter().map(|finding| finding.diag.message).collect()
 }
 
-fn broken(what: &str) -> Vec<String> {
+fn expected_message(what: &str) -> Vec<String> {
     alloc::vec![format!("a value of `instructions` breaks a promise: {what}")]
 }
 
@@ -37,7 +37,7 @@ fn shipped_engine_keeps_promises() {
     for (recipe, value) in
         ["run", "layers", "unified"].iter().flat_map(|recipe| VALUES.map(|it| (recipe, it)))
     {
-        assert_eq!(said(OURS, recipe, value), Vec::<String>::new(), "{recipe}: {value}");
+        assert_eq!(find_messages(OURS, recipe, value), Vec::<String>::new(), "{recipe}: {value}");
     }
 }
 
@@ -75,25 +75,28 @@ fn broken_composers_are_found() {
         ),
     ];
     for (compose, what) in cases {
-        assert_eq!(said(EngineUnderTest { compose, ..OURS }, "run", VALUES[0]), broken(what));
+        assert_eq!(
+            find_messages(EngineUnderTest { compose, ..OURS }, "run", VALUES[0]),
+            expected_message(what)
+        );
     }
 }
 
 type Render = fn(&Prompt, PromptFormat) -> Result<RenderedText, Diagnostics>;
 
-fn ours(prompt: &Prompt, format: PromptFormat) -> RenderedText {
+fn render_ours(prompt: &Prompt, format: PromptFormat) -> RenderedText {
     render(prompt, format, None).unwrap()
 }
 
 /// Renders the prompt and replaces some bytes by as many others.
-fn replaced(prompt: &Prompt, format: PromptFormat, from: &str, to: &str) -> RenderedText {
-    let mut rendered = ours(prompt, format);
+fn render_replaced(prompt: &Prompt, format: PromptFormat, from: &str, to: &str) -> RenderedText {
+    let mut rendered = render_ours(prompt, format);
     rendered.text = rendered.text.replace(from, to);
     rendered
 }
 
 /// Renders without knowing which texts were supplied, so nothing is put between tags.
-fn careless(prompt: &Prompt, format: PromptFormat) -> Result<RenderedText, Diagnostics> {
+fn render_careless(prompt: &Prompt, format: PromptFormat) -> Result<RenderedText, Diagnostics> {
     let mut prompt = prompt.clone();
     let blocks = prompt.sections.iter_mut().flat_map(|section| &mut section.blocks);
     blocks.for_each(|block| block.supplied.clear());
@@ -104,18 +107,18 @@ fn careless(prompt: &Prompt, format: PromptFormat) -> Result<RenderedText, Diagn
 fn broken_renderers_are_found() {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     let cases: [(Render, &str, &str, &str); 11] = [
-        (careless, "run", "a\n\n## Role\n", "it makes a line that the format uses itself"),
-        (careless, "run", "a\n---\n", "it makes a line that the format uses itself"),
-        (careless, "layers", "a\n\n---\n\nb", "it makes a line that the format uses itself"),
+        (render_careless, "run", "a\n\n## Role\n", "it makes a line that the format uses itself"),
+        (render_careless, "run", "a\n---\n", "it makes a line that the format uses itself"),
+        (render_careless, "layers", "a\n\n---\n\nb", "it makes a line that the format uses itself"),
         (
-            |prompt, format| Ok(replaced(prompt, format, "task-2>", "task  >")),
+            |prompt, format| Ok(render_replaced(prompt, format, "task-2>", "task  >")),
             "run",
             "</task>",
             "it ends the <task> tags around it",
         ),
         (
             |prompt, format| {
-                let mut rendered = ours(prompt, format);
+                let mut rendered = render_ours(prompt, format);
                 let more = " ".repeat(CALLS.fetch_add(1, Ordering::Relaxed));
                 rendered.text.push_str(&more);
                 Ok(rendered)
@@ -126,7 +129,7 @@ fn broken_renderers_are_found() {
         ),
         (
             |prompt, format| {
-                let mut rendered = ours(prompt, format);
+                let mut rendered = render_ours(prompt, format);
                 rendered.spans.pop();
                 Ok(rendered)
             },
@@ -136,7 +139,7 @@ fn broken_renderers_are_found() {
         ),
         (
             |prompt, format| {
-                let mut rendered = ours(prompt, format);
+                let mut rendered = render_ours(prompt, format);
                 rendered.spans.remove(0);
                 Ok(rendered)
             },
@@ -145,14 +148,14 @@ fn broken_renderers_are_found() {
             "the origins leave a gap in Markdown",
         ),
         (
-            |prompt, format| Ok(replaced(prompt, format, "xyz", "xyy")),
+            |prompt, format| Ok(render_replaced(prompt, format, "xyz", "xyy")),
             "run",
             "xyz",
             "a text is not what its origin says in Markdown",
         ),
         (
             |prompt, format| {
-                let mut rendered = ours(prompt, format);
+                let mut rendered = render_ours(prompt, format);
                 let ranges =
                     rendered.spans.iter_mut().filter(|span| rendered.text[span.start..span.end] == *"xyz");
                 ranges.for_each(|span| span.piece = None);
@@ -163,20 +166,20 @@ fn broken_renderers_are_found() {
             "a text is missing in Markdown",
         ),
         (
-            |prompt, format| Ok(replaced(prompt, format, "</prompt>", "</promp >")),
+            |prompt, format| Ok(render_replaced(prompt, format, "</prompt>", "</promp >")),
             "run",
             "x",
             "the Xml cannot be read",
         ),
         (
-            |prompt, format| Ok(replaced(prompt, format, "\"instructions\":", "\"instructions\" ")),
+            |prompt, format| Ok(render_replaced(prompt, format, "\"instructions\":", "\"instructions\" ")),
             "run",
             "x",
             "the Json cannot be read",
         ),
     ];
     for (render, recipe, value, what) in cases {
-        assert_eq!(said(EngineUnderTest { render, ..OURS }, recipe, value), broken(what));
+        assert_eq!(find_messages(EngineUnderTest { render, ..OURS }, recipe, value), expected_message(what));
     }
 }
 
@@ -184,20 +187,23 @@ fn broken_renderers_are_found() {
 fn unwritable_or_altered_format_is_found() {
     let fails: Render = |prompt, format| match format {
         PromptFormat::Xml => Err(Diagnostic::error(Code::OutputFailed, "no").into()),
-        _ => Ok(ours(prompt, format)),
+        _ => Ok(render_ours(prompt, format)),
     };
-    assert_eq!(said(EngineUnderTest { render: fails, ..OURS }, "run", "x"), broken("Xml cannot be written"));
+    assert_eq!(
+        find_messages(EngineUnderTest { render: fails, ..OURS }, "run", "x"),
+        expected_message("Xml cannot be written")
+    );
     // The bytes are those of the value, but a reader sees a reference in them.
     let unprotected: Render = |prompt, format| {
-        let mut rendered = ours(prompt, format);
+        let mut rendered = render_ours(prompt, format);
         if let Some(at) = rendered.text.rfind("<![CDATA[").filter(|_| format == PromptFormat::Xml) {
             let end = rendered.text[at..].replace("<![CDATA[", &" ".repeat(9)).replace("]]>", "   ");
             rendered.text.replace_range(at.., &end);
         }
         Ok(rendered)
     };
-    let other = said(EngineUnderTest { render: unprotected, ..OURS }, "unified", "a&amp;b");
-    assert_eq!(other, broken("the Xml does not give it back"));
+    let other = find_messages(EngineUnderTest { render: unprotected, ..OURS }, "unified", "a&amp;b");
+    assert_eq!(other, expected_message("the Xml does not give it back"));
 }
 
 #[test]
@@ -205,7 +211,7 @@ fn same_seed_gives_same_values() {
     let own = alloc::vec!["-->".into()];
     let values = |seed| {
         let mut random = values::SeededRandom(seed);
-        (0..50).map(|_| random.value(&own)).collect::<Vec<SharedText>>()
+        (0..50).map(|_| random.next_value(&own)).collect::<Vec<SharedText>>()
     };
     assert_eq!(values(1), values(1));
     assert_ne!(values(1), values(2));

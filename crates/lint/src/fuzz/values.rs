@@ -69,7 +69,7 @@ const MANY_LINES: usize = 30_000;
 
 /// Returns the values that are tried in every place, shortest first.
 pub(super) fn fixed_values() -> Vec<SharedText> {
-    let mut all: Vec<SharedText> = HOSTILE.into_iter().map(SharedText::fixed).collect();
+    let mut all: Vec<SharedText> = HOSTILE.into_iter().map(SharedText::from_static).collect();
     all.extend([SharedText::from("x".repeat(LONG_LINE)), SharedText::from("line\n".repeat(MANY_LINES))]);
     all
 }
@@ -78,7 +78,7 @@ pub(super) fn fixed_values() -> Vec<SharedText> {
 pub(super) struct SeededRandom(pub(super) u64);
 
 impl SeededRandom {
-    pub(super) fn below(&mut self, limit: usize) -> usize {
+    pub(super) fn next_below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -87,19 +87,19 @@ impl SeededRandom {
     }
 
     /// Returns a random sequence of fixed values and of `own`, with line ends and letters between.
-    pub(super) fn value(&mut self, own: &[String]) -> SharedText {
+    pub(super) fn next_value(&mut self, own: &[String]) -> SharedText {
         let mut value = String::new();
-        for _ in 0..=self.below(5) {
-            let at = self.below(HOSTILE.len() + own.len());
+        for _ in 0..=self.next_below(5) {
+            let at = self.next_below(HOSTILE.len() + own.len());
             value.push_str(HOSTILE.get(at).copied().unwrap_or_else(|| &own[at - HOSTILE.len()]));
-            value.push_str(["", "", "\n", "\n\n", " ", "a"][self.below(6)]);
+            value.push_str(["", "", "\n", "\n\n", " ", "a"][self.next_below(6)]);
         }
         value.into()
     }
 }
 
 /// Returns a value for a report: its beginning, in one line, in quotes.
-pub(super) fn shown(value: &str) -> String {
+pub(super) fn format_value(value: &str) -> String {
     const SHOWN: usize = 60;
     let cut = value.floor_char_boundary(SHOWN);
     let rest = match value.len() - cut {

@@ -54,12 +54,12 @@ static GOING_ON: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 /// limit of git; the second one ends this process and every git at once.
 pub fn take_interrupts() -> io::Result<Arc<AtomicBool>> {
     let taken = Arc::clone(TAKEN.get_or_init(Arc::default));
-    watch()?;
+    watch_signals()?;
     Ok(taken)
 }
 
 /// Starts the one thread that waits for signals, unless it is running.
-fn watch() -> io::Result<()> {
+fn watch_signals() -> io::Result<()> {
     static WATCHED: Mutex<bool> = Mutex::new(false);
     let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
     if *watched {
@@ -73,11 +73,11 @@ fn watch() -> io::Result<()> {
                     let _ = HURRY.set(Instant::now());
                 }
                 Some(_) => {
-                    let _held = end_all();
+                    let _held = kill_all();
                     exit(INTERRUPTED);
                 }
                 None => {
-                    let _held = end_all();
+                    let _held = kill_all();
                     let _ = emulate_default_handler(signal);
                 }
             }
@@ -88,17 +88,17 @@ fn watch() -> io::Result<()> {
 }
 
 /// Ends every git. No other git starts while the returned guard is held.
-fn end_all() -> MutexGuard<'static, BTreeSet<u32>> {
+fn kill_all() -> MutexGuard<'static, BTreeSet<u32>> {
     let going_on = GOING_ON.lock().unwrap_or_else(PoisonError::into_inner);
     for pid in going_on.iter() {
-        end_tree(*pid);
+        kill_tree(*pid);
     }
     going_on
 }
 
 /// Runs git to its end, or ends it after `limit`.
-pub(super) fn call(mut command: Command, input: Vec<u8>, limit: Duration) -> io::Result<Output> {
-    watch()?;
+pub(super) fn run_command(mut command: Command, input: Vec<u8>, limit: Duration) -> io::Result<Output> {
+    watch_signals()?;
     if GIVEN_UP.load(Ordering::SeqCst) {
         return Err(io::Error::other("it was interrupted"));
     }
@@ -115,10 +115,10 @@ pub(super) fn call(mut command: Command, input: Vec<u8>, limit: Duration) -> io:
         // A git that does not read all of its input reports the reason itself.
         thread::spawn(move || stdin.write_all(&input));
     }
-    let (stdout, stderr) = (child.stdout.take().map(whole), child.stderr.take().map(whole));
-    let ended = answer(&mut child, stdout, stderr, &CallDeadline { begun, limit });
+    let (stdout, stderr) = (child.stdout.take().map(read_stream), child.stderr.take().map(read_stream));
+    let ended = wait_for_output(&mut child, stdout, stderr, &CallDeadline { begun, limit });
     if ended.is_err() {
-        end(&mut child);
+        kill_child(&mut child);
     }
     GOING_ON.lock().unwrap_or_else(PoisonError::into_inner).remove(&child.id());
     ended.map_err(|error| match error.kind() {
@@ -141,7 +141,7 @@ struct CallDeadline {
 
 impl CallDeadline {
     /// Returns how long to wait before the next check, or an error if the time is up.
-    fn wait(&self) -> io::Result<Duration> {
+    fn next_wait(&self) -> io::Result<Duration> {
         if self.begun.elapsed() >= self.limit {
             return Err(io::ErrorKind::TimedOut.into());
         }
@@ -154,7 +154,7 @@ impl CallDeadline {
 
 type PipeReceiver = Option<Receiver<io::Result<Vec<u8>>>>;
 
-fn answer(
+fn wait_for_output(
     child: &mut Child,
     stdout: PipeReceiver,
     stderr: PipeReceiver,
@@ -163,7 +163,7 @@ fn answer(
     let wait_for = |stream: PipeReceiver| {
         let Some(stream) = stream else { return Ok(Vec::new()) };
         loop {
-            match stream.recv_timeout(until.wait()?) {
+            match stream.recv_timeout(until.next_wait()?) {
                 Ok(read) => return read,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(io::ErrorKind::TimedOut.into()),
@@ -171,28 +171,28 @@ fn answer(
         }
     };
     let (stdout, stderr) = (wait_for(stdout)?, wait_for(stderr)?);
-    Ok(Output { status: status(child, until)?, stdout, stderr })
+    Ok(Output { status: wait_for_status(child, until)?, stdout, stderr })
 }
 
-fn status(child: &mut Child, until: &CallDeadline) -> io::Result<ExitStatus> {
+fn wait_for_status(child: &mut Child, until: &CallDeadline) -> io::Result<ExitStatus> {
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        until.wait()?;
+        until.next_wait()?;
         thread::sleep(BLINK);
     }
 }
 
 /// Ends git and everything that it started.
-fn end(child: &mut Child) {
-    end_tree(child.id());
+fn kill_child(child: &mut Child) {
+    kill_tree(child.id());
     let _ = child.kill();
     let _ = child.wait();
 }
 
-fn end_tree(raw: u32) {
-    if let Ok(pid) = tree::pid(raw) {
+fn kill_tree(raw: u32) {
+    if let Ok(pid) = tree::to_pid(raw) {
         tree::signal_below(pid, Signal::KILL);
         // A group that is gone needs no signal.
         let _ = kill_process_group(pid, Signal::KILL);
@@ -200,7 +200,7 @@ fn end_tree(raw: u32) {
 }
 
 /// Reads a stream in a thread, and sends all of it when it ends.
-fn whole(stream: impl Read + Send + 'static) -> Receiver<io::Result<Vec<u8>>> {
+fn read_stream(stream: impl Read + Send + 'static) -> Receiver<io::Result<Vec<u8>>> {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -220,7 +220,7 @@ fn whole(stream: impl Read + Send + 'static) -> Receiver<io::Result<Vec<u8>>> {
 mod tests {
     use super::*;
 
-    fn sh(script: &str) -> Command {
+    fn shell_command(script: &str) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         command
@@ -238,19 +238,24 @@ mod tests {
             format!("exec >&- 2>&-; sleep 600; : {mark}"),
         ] {
             let begun = Instant::now();
-            let error = call(sh(&script), Vec::new(), Duration::from_millis(300)).unwrap_err();
+            let error =
+                run_command(shell_command(&script), Vec::new(), Duration::from_millis(300)).unwrap_err();
             assert_eq!(error.to_string(), "it did not end within 0.3 seconds", "{script}");
             assert!(begun.elapsed() < Duration::from_secs(30), "{script}");
             let waited = Instant::now();
-            while !processes(&mark).is_empty() {
-                assert!(waited.elapsed() < Duration::from_secs(10), "{script}: {:?}", processes(&mark));
+            while !find_command_lines(&mark).is_empty() {
+                assert!(
+                    waited.elapsed() < Duration::from_secs(10),
+                    "{script}: {:?}",
+                    find_command_lines(&mark)
+                );
                 thread::sleep(BLINK);
             }
         }
     }
 
     /// Returns the command lines that contain `mark`.
-    fn processes(mark: &str) -> Vec<String> {
+    fn find_command_lines(mark: &str) -> Vec<String> {
         let all = std::fs::read_dir("/proc").unwrap().flatten();
         let lines = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
         lines
@@ -261,7 +266,8 @@ mod tests {
 
     #[test]
     fn finished_command_returns_all_output() {
-        let output = call(sh("cat; echo err >&2; exit 3"), vec![b'x'; 1 << 20], MOST_TIME).unwrap();
+        let output =
+            run_command(shell_command("cat; echo err >&2; exit 3"), vec![b'x'; 1 << 20], MOST_TIME).unwrap();
         assert_eq!(
             (output.stdout.len(), output.stderr, output.status.code()),
             (1 << 20, b"err\n".to_vec(), Some(3))

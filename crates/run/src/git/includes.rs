@@ -4,22 +4,22 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::{from_home, irregular_kind, rules_text};
+use super::{irregular_kind, read_rules, resolve_path};
 
 /// The most included files that are followed; git follows includes up to ten levels deep.
 const MOST_INCLUDED: usize = 256;
 
 /// Returns all files that these configuration files include, directly or indirectly, whatever the conditions.
 /// The files need not exist.
-pub(super) fn included(configs: impl IntoIterator<Item = PathBuf>) -> BTreeSet<PathBuf> {
+pub(super) fn find_included(configs: impl IntoIterator<Item = PathBuf>) -> BTreeSet<PathBuf> {
     let (mut all, mut open): (BTreeSet<PathBuf>, Vec<PathBuf>) = (BTreeSet::new(), Vec::new());
     open.extend(configs);
     while let Some(config) = open.pop() {
         // A file that is not regular is not read: callers decide about it.
-        let Some(text) = rules_text(&config) else { continue };
+        let Some(text) = read_rules(&config) else { continue };
         let folder = config.parent().unwrap_or(Path::new("/"));
-        for named in named(&text) {
-            let path = from_home(folder, &named);
+        for named in parse_include_paths(&text) {
+            let path = resolve_path(folder, &named);
             if all.len() < MOST_INCLUDED && all.insert(path.clone()) {
                 open.push(path);
             }
@@ -29,14 +29,16 @@ pub(super) fn included(configs: impl IntoIterator<Item = PathBuf>) -> BTreeSet<P
 }
 
 /// Returns the first included file that git would wait for, and its kind. Git reports a folder by itself.
-pub(super) fn odd_included(configs: impl IntoIterator<Item = PathBuf>) -> Option<(PathBuf, &'static str)> {
+pub(super) fn find_irregular_included(
+    configs: impl IntoIterator<Item = PathBuf>,
+) -> Option<(PathBuf, &'static str)> {
     let odd =
         |path: PathBuf| irregular_kind(&path).filter(|kind| *kind != "a folder").map(|kind| (path, kind));
-    included(configs).into_iter().find_map(odd)
+    find_included(configs).into_iter().find_map(odd)
 }
 
 /// Returns the values of `path` in the sections `include` and `includeIf`.
-fn named(text: &str) -> Vec<String> {
+fn parse_include_paths(text: &str) -> Vec<String> {
     let mut all = Vec::new();
     let mut chars = text.trim_start_matches('\u{feff}').chars().peekable();
     let mut is_include = false;
@@ -63,7 +65,7 @@ fn named(text: &str) -> Vec<String> {
                 }
                 while chars.next_if(|c| matches!(c, ' ' | '\t')).is_some() {}
                 if chars.next_if_eq(&'=').is_some() {
-                    let value = value(&mut chars);
+                    let value = parse_value(&mut chars);
                     all.extend((is_include && key.eq_ignore_ascii_case("path")).then_some(value));
                 }
             }
@@ -74,7 +76,7 @@ fn named(text: &str) -> Vec<String> {
 }
 
 /// Parses the value after an equals sign, up to the end of the line.
-fn value(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> String {
+fn parse_value(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> String {
     let (mut value, mut is_quoted, mut length) = (String::new(), false, 0);
     while let Some(c) = chars.next_if(|c| *c != '\n') {
         match c {
@@ -121,7 +123,7 @@ mod tests {
             ("[include]path=x\n[a \"include\"]\npath=no\n", vec!["x"]),
             ("[include]\npath\npathx = no\n", vec![]),
         ] {
-            assert_eq!(named(text), expected, "{text}");
+            assert_eq!(parse_include_paths(text), expected, "{text}");
         }
     }
 }

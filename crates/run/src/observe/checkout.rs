@@ -17,11 +17,11 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::commits::RefSnapshot;
-use super::place::WorktreePath;
-use super::print::{FileStamp, Fingerprint, FingerprintCache};
+use super::fingerprint::{FileStamp, Fingerprint, FingerprintCache};
 use super::repository::{IndexSnapshot, RepositoryFiles};
 use super::survey::{FileClass, FileSurvey, SurveyEntry};
-use crate::git::{Git, GitError, irregular_kind, linked_git_dir, text};
+use super::worktree_path::WorktreePath;
+use crate::git::{Git, GitError, irregular_kind, lossy_text, read_linked_git_dir};
 use crate::read::PathBase as ReadFrom;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -50,33 +50,33 @@ const MOST_NESTED: usize = 8;
 /// Files of a worktree that git reads by itself.
 const READ_BY_GIT: [&[u8]; 4] = [b".gitattributes", b".gitignore", b".gitmodules", b".mailmap"];
 
-fn failed(error: &io::Error) -> GitError {
+fn index_error(error: &io::Error) -> GitError {
     GitError { what: "index".into(), why: error.to_string() }
 }
 
 /// Copies an index into a folder of its own, and reads it.
-fn copied(git: &Git) -> Result<(TempDir, IndexSnapshot), GitError> {
+fn copy_and_read_index(git: &Git) -> Result<(TempDir, IndexSnapshot), GitError> {
     let folder =
-        tempfile::Builder::new().prefix("callsheet-index-").tempdir().map_err(|error| failed(&error))?;
+        tempfile::Builder::new().prefix("callsheet-index-").tempdir().map_err(|error| index_error(&error))?;
     let copy = folder.path().join("index");
-    git.copy_index(&copy).map_err(|error| failed(&error))?;
-    let index = IndexSnapshot::of(git, &copy)?;
+    git.copy_index(&copy).map_err(|error| index_error(&error))?;
+    let index = IndexSnapshot::from_index_copy(git, &copy)?;
     Ok((folder, index))
 }
 
 /// Reads the present index of the worktree.
-pub(super) fn index_now(git: &Git) -> Result<IndexSnapshot, GitError> {
-    copied(git).map(|(_, index)| index)
+pub(super) fn read_index(git: &Git) -> Result<IndexSnapshot, GitError> {
+    copy_and_read_index(git).map(|(_, index)| index)
 }
 
 impl CheckoutSnapshot {
     /// Examines everything except the files, which [`Self::compare_before`] surveys.
-    pub(super) fn look(git: Git, prints: &FingerprintCache) -> Result<Self, GitError> {
-        let stamp = FileStamp::from_settled_file(&git.index());
-        let (folder, index) = copied(&git)?;
-        let refs = RefSnapshot::of(&git)?;
-        let repository = RepositoryFiles::of(&git, prints);
-        let submodules = heads(git.top(), &index.submodules);
+    pub(super) fn take(git: Git, prints: &FingerprintCache) -> Result<Self, GitError> {
+        let stamp = FileStamp::from_settled_file(&git.index_path());
+        let (folder, index) = copy_and_read_index(&git)?;
+        let refs = RefSnapshot::from_git(&git)?;
+        let repository = RepositoryFiles::from_git(&git, prints);
+        let submodules = read_heads(git.top(), &index.submodules);
         let copy = Some(Arc::new(folder));
         let absent = Vec::new();
         let (is_dirty, is_unsure) = (false, false);
@@ -84,7 +84,7 @@ impl CheckoutSnapshot {
     }
 
     /// Returns the paths that git tracks, in byte order, also if the index was not kept.
-    pub(super) fn tracked<'a>(&'a self, survey: &FileSurvey) -> Cow<'a, [WorktreePath]> {
+    pub(super) fn tracked_paths<'a>(&'a self, survey: &FileSurvey) -> Cow<'a, [WorktreePath]> {
         if !self.index.tracked.is_empty() {
             return Cow::Borrowed(&self.index.tracked);
         }
@@ -96,9 +96,9 @@ impl CheckoutSnapshot {
     }
 
     /// Reads the present index; `None` if it was not written to.
-    pub(super) fn index_now(&self) -> Result<Option<IndexSnapshot>, GitError> {
-        let stamp = FileStamp::from_settled_file(&self.git.index());
-        if stamp.is_some() && stamp == self.stamp { Ok(None) } else { index_now(&self.git).map(Some) }
+    pub(super) fn read_changed_index(&self) -> Result<Option<IndexSnapshot>, GitError> {
+        let stamp = FileStamp::from_settled_file(&self.git.index_path());
+        if stamp.is_some() && stamp == self.stamp { Ok(None) } else { read_index(&self.git).map(Some) }
     }
 
     /// Surveys the files by `look`, and compares them with the commit meanwhile. If git cannot compare them,
@@ -117,9 +117,9 @@ impl CheckoutSnapshot {
                     .iter()
                     .any(|name| irregular_kind(&git.top().join(OsStr::from_bytes(name))).is_some());
                 if odd {
-                    Err(failed(&io::Error::other("a file that git reads is none")))
+                    Err(index_error(&io::Error::other("a file that git reads is none")))
                 } else {
-                    git.raw_diff(&[], head)
+                    git.diff_raw(&[], head)
                 }
             });
             (look(tracked), raw.join())
@@ -132,9 +132,9 @@ impl CheckoutSnapshot {
         self.absent = tracked.iter().filter(missing).cloned().collect();
         let tree = RepositoryTree { git: &self.git, prefix: b"", survey: &survey, left_out: &self.index };
         let is_dirty =
-            raw.unwrap_or_else(|_| Err(failed(&io::Error::other("a thread failed")))).and_then(|raw| {
+            raw.unwrap_or_else(|_| Err(index_error(&io::Error::other("a thread failed")))).and_then(|raw| {
                 let listed = (&tracked[..], &self.index.submodules[..]);
-                tree.compare(listed, &raw, ComparisonBase::Index, MOST_NESTED)
+                tree.has_differences(listed, &raw, ComparisonBase::Index, MOST_NESTED)
             });
         self.is_unsure = is_dirty.is_err();
         self.is_dirty = is_dirty.unwrap_or(true);
@@ -143,26 +143,27 @@ impl CheckoutSnapshot {
 
     /// Checks whether there is work that `head` does not have.
     pub(super) fn is_dirty_after(&self, head: Option<&str>, survey: &FileSurvey) -> Result<bool, GitError> {
-        let fresh = tempfile::tempdir().map_err(|error| failed(&error))?;
+        let fresh = tempfile::tempdir().map_err(|error| index_error(&error))?;
         let index = fresh.path().join("index");
         if let Some(copy) = &self.copy {
             let from = copy.path().join("index");
             if from.exists() {
                 let modified =
-                    from.metadata().and_then(|meta| meta.modified()).map_err(|error| failed(&error))?;
-                fs::copy(&from, &index).map_err(|error| failed(&error))?;
-                let file = fs::File::options().write(true).open(&index).map_err(|error| failed(&error))?;
-                file.set_modified(modified).map_err(|error| failed(&error))?;
+                    from.metadata().and_then(|meta| meta.modified()).map_err(|error| index_error(&error))?;
+                fs::copy(&from, &index).map_err(|error| index_error(&error))?;
+                let file =
+                    fs::File::options().write(true).open(&index).map_err(|error| index_error(&error))?;
+                file.set_modified(modified).map_err(|error| index_error(&error))?;
             }
         }
         let git = self.git.with_index(&index);
         if let Some(head) = head.filter(|head| self.refs.head.as_deref() != Some(head) || self.copy.is_none())
         {
             // The merge keeps the index's data about files that are the same in the commit.
-            let merged =
-                self.copy.is_some() && git.done(&["read-tree", "-m", "--end-of-options", head], "").is_ok();
+            let merged = self.copy.is_some()
+                && git.run_checked(&["read-tree", "-m", "--end-of-options", head], "").is_ok();
             if !merged {
-                git.done(&["read-tree", "--end-of-options", head], "")?;
+                git.run_checked(&["read-tree", "--end-of-options", head], "")?;
             }
         }
         let tree = RepositoryTree { git: &self.git, prefix: b"", survey, left_out: &self.index };
@@ -197,33 +198,33 @@ impl RepositoryTree<'_> {
         depth: usize,
     ) -> Result<bool, GitError> {
         let git = self.git.with_index(index);
-        let listed = git.done(&["ls-files", "-z", "--stage"], "")?;
+        let listed = git.run_checked(&["ls-files", "-z", "--stage"], "")?;
         let (mut submodules, mut tracked) = (Vec::new(), Vec::new());
         for line in listed.split(|byte| *byte == 0) {
             let Some(tab) = line.iter().position(|byte| *byte == b'\t') else { continue };
-            let place = self.in_survey(&line[tab + 1..]);
+            let place = self.survey_path(&line[tab + 1..]);
             if line.starts_with(b"160000 ") {
                 submodules.push(place.clone());
             }
             tracked.push(place);
         }
         tracked.sort_unstable();
-        if self.waits() {
+        if self.has_irregular_git_file() {
             return Ok(true);
         }
-        self.compare((&tracked, &submodules), &git.raw_diff(&[], head)?, trust, depth)
+        self.has_differences((&tracked, &submodules), &git.diff_raw(&[], head)?, trust, depth)
     }
 
     /// Checks whether git would wait for a file that it reads by itself.
-    fn waits(&self) -> bool {
+    fn has_irregular_git_file(&self) -> bool {
         self.survey.entries.iter().any(|entry| {
             let name = entry.place().bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-            matches!(entry.print(), Fingerprint::Special(_)) && READ_BY_GIT.contains(&name)
+            matches!(entry.fingerprint(), Fingerprint::Special(_)) && READ_BY_GIT.contains(&name)
         })
     }
 
     /// Checks whether a file is not tracked, differs according to git (`raw`), or does so in a submodule.
-    fn compare(
+    fn has_differences(
         &self,
         (tracked, submodules): (&[WorktreePath], &[WorktreePath]),
         raw: &[u8],
@@ -251,7 +252,7 @@ impl RepositoryTree<'_> {
         while let (Some(_), Some(path)) = (fields.next(), fields.next()) {
             let is_there =
                 || self.survey.entries.binary_search_by(|entry| entry.place().bytes().cmp(path)).is_ok();
-            if !self.left_out.left_out(path) || is_there() {
+            if !self.left_out.is_left_out(path) || is_there() {
                 return Ok(true);
             }
         }
@@ -263,7 +264,7 @@ impl RepositoryTree<'_> {
         Ok(false)
     }
 
-    fn in_survey(&self, path: &[u8]) -> WorktreePath {
+    fn survey_path(&self, path: &[u8]) -> WorktreePath {
         if self.prefix.is_empty() {
             WorktreePath::new(path)
         } else {
@@ -283,23 +284,25 @@ impl RepositoryTree<'_> {
         if dir.join(".git").symlink_metadata().is_err() {
             return Ok(false);
         }
-        let odd =
-            |why: &str| GitError { what: "submodule".into(), why: format!("`{}`: {why}", submodule.text()) };
+        let odd = |why: &str| GitError {
+            what: "submodule".into(),
+            why: format!("`{}`: {why}", submodule.to_text()),
+        };
         if depth == 0 {
             return Err(odd("submodules are too deep in each other"));
         }
         let real = |path: &Path| path.canonicalize().ok();
-        let inside = Git::at(&dir)?.filter(|inside| real(inside.top()) == real(&dir));
+        let inside = Git::open(&dir)?.filter(|inside| real(inside.top()) == real(&dir));
         let inside = inside.ok_or_else(|| odd("it is no repository"))?;
         let head = inside.head()?;
-        let fresh = tempfile::tempdir().map_err(|error| failed(&error))?;
+        let fresh = tempfile::tempdir().map_err(|error| index_error(&error))?;
         let index = fresh.path().join("index");
         let none = IndexSnapshot::default();
         if trust == ComparisonBase::Index {
-            inside.copy_index(&index).map_err(|error| failed(&error))?;
-            IndexSnapshot::of(&inside, &index)?;
+            inside.copy_index(&index).map_err(|error| index_error(&error))?;
+            IndexSnapshot::from_index_copy(&inside, &index)?;
         } else if let Some(head) = &head {
-            inside.with_index(&index).done(&["read-tree", "--end-of-options", head], "")?;
+            inside.with_index(&index).run_checked(&["read-tree", "--end-of-options", head], "")?;
         }
         let tree =
             RepositoryTree { git: &inside, prefix: submodule.bytes(), survey: self.survey, left_out: &none };
@@ -311,11 +314,11 @@ impl RepositoryTree<'_> {
 const OUR_FOLDER: &[u8] = b".callsheet/runs";
 
 /// Returns the checked-out commit of each submodule, without git.
-pub(super) fn heads(top: &Path, submodules: &[WorktreePath]) -> BTreeMap<WorktreePath, String> {
+pub(super) fn read_heads(top: &Path, submodules: &[WorktreePath]) -> BTreeMap<WorktreePath, String> {
     let head = |place: &WorktreePath| {
         let link = top.join(OsStr::from_bytes(place.bytes())).join(".git");
-        let folder = if link.is_dir() { link } else { linked_git_dir(&link)? };
-        Some((place.clone(), head(&folder)?))
+        let folder = if link.is_dir() { link } else { read_linked_git_dir(&link)? };
+        Some((place.clone(), read_head(&folder)?))
     };
     submodules.iter().filter_map(head).collect()
 }
@@ -323,10 +326,10 @@ pub(super) fn heads(top: &Path, submodules: &[WorktreePath]) -> BTreeMap<Worktre
 /// The longest file of references that is read.
 const MOST_REFS: u64 = 64 << 20;
 
-fn head(folder: &Path) -> Option<String> {
+fn read_head(folder: &Path) -> Option<String> {
     let read = |path: PathBuf| {
-        let bytes = ReadFrom::Anywhere.bytes(&path, MOST_REFS).ok().flatten()?;
-        Some(text(&bytes).trim_end().to_owned())
+        let bytes = ReadFrom::Anywhere.read_bytes(&path, MOST_REFS).ok().flatten()?;
+        Some(lossy_text(&bytes).trim_end().to_owned())
     };
     let head = read(folder.join("HEAD"))?;
     let Some(name) = head.strip_prefix("ref: ") else { return Some(head) };

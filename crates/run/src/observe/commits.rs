@@ -8,8 +8,8 @@ use std::time::Duration;
 use callsheet_core::request::fact::{ChangeKind, ChangedFile, MovedRef};
 use serde::{Deserialize, Serialize};
 
-use super::place::{WorktreePath, shown};
-use crate::git::{Git, GitError, text};
+use super::worktree_path::{WorktreePath, display_bytes};
+use crate::git::{Git, GitError, lossy_text};
 use crate::read::PathBase as ReadFrom;
 
 /// The commits that the references of a repository point to.
@@ -31,7 +31,7 @@ pub(super) struct RefSnapshot {
 pub(super) struct ClaimedWorktrees<'a>(pub(super) &'a [PathBuf]);
 
 impl ClaimedWorktrees<'_> {
-    fn has(&self, top: &Path) -> bool {
+    fn is_claimed(&self, top: &Path) -> bool {
         self.0.iter().any(|known| top.starts_with(known))
     }
 }
@@ -63,20 +63,20 @@ const WAIT: Duration = Duration::from_millis(50);
 const MOST_HEAD: u64 = 8192;
 
 impl RefSnapshot {
-    pub(super) fn of(git: &Git) -> Result<Self, GitError> {
-        let listed = git.done(&["for-each-ref", "--format=%(objectname) %(refname)"], "")?;
-        let all = text(&listed);
+    pub(super) fn from_git(git: &Git) -> Result<Self, GitError> {
+        let listed = git.run_checked(&["for-each-ref", "--format=%(objectname) %(refname)"], "")?;
+        let all = lossy_text(&listed);
         let all = all.lines().filter_map(|line| line.split_once(' '));
         Ok(Self {
             head: git.head()?,
-            branch: branch_of(git.own()),
+            branch: read_branch(git.git_dir()),
             all: all.map(|(id, name)| (name.to_owned(), id.to_owned())).collect(),
-            elsewhere: elsewhere(git),
+            elsewhere: find_branches_elsewhere(git),
         })
     }
 
     /// Returns the changed replacements: objects that git sees as others.
-    pub(super) fn replacements(&self, now: &Self) -> Vec<ChangedFile> {
+    pub(super) fn changed_replacements(&self, now: &Self) -> Vec<ChangedFile> {
         let names = self.all.keys().chain(now.all.keys()).filter(|name| name.starts_with(REPLACE));
         let names: BTreeSet<&String> =
             names.filter(|name| self.all.get(*name) != now.all.get(*name)).collect();
@@ -89,7 +89,7 @@ impl RefSnapshot {
     }
 
     /// Returns the commits that are new in `now`.
-    pub(super) fn commits(
+    pub(super) fn find_new_commits(
         &self,
         now: &Self,
         git: &Git,
@@ -102,9 +102,9 @@ impl RefSnapshot {
             names.into_iter().filter(|name| self.all.get(*name) != now.all.get(*name)).collect();
         let new = names.iter().filter(|name| !self.all.contains_key(**name));
         let new: Vec<&str> = new.filter_map(|name| name.strip_prefix(HEADS)).collect();
-        let places = now.settled_elsewhere(git, &new);
+        let places = now.wait_for_new_worktrees(git, &new);
         for name in names {
-            moved.push(self.moved(
+            moved.push(self.moved_ref(
                 name,
                 self.all.get(name).cloned(),
                 now.all.get(name).cloned(),
@@ -113,26 +113,28 @@ impl RefSnapshot {
             ));
         }
         if now.branch.is_none() && self.head != now.head {
-            moved.push(self.moved("HEAD", self.head.clone(), now.head.clone(), now, (&places, made)));
+            moved.push(self.moved_ref("HEAD", self.head.clone(), now.head.clone(), now, (&places, made)));
         }
         // The commits that existed before, and those that a remote has.
         let known = self.all.values().chain(&self.head);
         let remote = now.all.iter().filter(|(name, _)| name.starts_with(REMOTES)).map(|(_, id)| id);
-        let fetched = git.fetched();
+        let fetched = git.read_fetched_commits();
         let known: String = known.chain(remote).chain(&fetched).map(|id| format!("^{id}\n")).collect();
         let mut commits = NewCommits::default();
         for mut moved in moved {
             if let Some(to) = &moved.to {
                 let most = format!("--max-count={}", MOST_COMMITS + 1);
-                let new =
-                    git.done(&["rev-list", &most, "--ignore-missing", "--stdin"], format!("{to}\n{known}"))?;
-                let new = text(&new);
+                let new = git.run_checked(
+                    &["rev-list", &most, "--ignore-missing", "--stdin"],
+                    format!("{to}\n{known}"),
+                )?;
+                let new = lossy_text(&new);
                 moved.new = new.lines().count() as u64;
                 if moved.new > MOST_COMMITS as u64 {
                     let why = format!("there are more than {MOST_COMMITS} new commits");
                     commits.unseen.push((format!(".git/{}", moved.name), why));
                 } else if moved.new > 0 {
-                    let mut paths = paths(git, &new)?;
+                    let mut paths = list_paths(git, &new)?;
                     if paths.len() > MOST_PATHS {
                         let why = format!("the new commits touch more than {MOST_PATHS} paths");
                         commits.unseen.push((format!(".git/{}", moved.name), why));
@@ -148,19 +150,19 @@ impl RefSnapshot {
 
     /// Returns where branches are checked out, once those that look like ours are. Git creates the branch of
     /// a new worktree before the worktree, and another run may be between the two.
-    fn settled_elsewhere(&self, git: &Git, new: &[&str]) -> BTreeMap<String, PathBuf> {
+    fn wait_for_new_worktrees(&self, git: &Git, new: &[&str]) -> BTreeMap<String, PathBuf> {
         let mut places = self.elsewhere.clone();
         for _ in 0..MOST_WAITS {
             if !new.iter().any(|branch| branch.starts_with(OUR_BRANCHES) && !places.contains_key(*branch)) {
                 break;
             }
             thread::sleep(WAIT);
-            places = elsewhere(git);
+            places = find_branches_elsewhere(git);
         }
         places
     }
 
-    fn moved(
+    fn moved_ref(
         &self,
         name: &str,
         from: Option<String>,
@@ -170,7 +172,7 @@ impl RefSnapshot {
     ) -> MovedRef {
         let branch = name.strip_prefix(HEADS);
         let is_there = |branch: &str| {
-            self.elsewhere.contains_key(branch) || places.get(branch).is_some_and(|top| made.has(top))
+            self.elsewhere.contains_key(branch) || places.get(branch).is_some_and(|top| made.is_claimed(top))
         };
         let is_own =
             branch.is_some() && [&self.branch, &now.branch].iter().any(|own| own.as_deref() == branch);
@@ -181,39 +183,41 @@ impl RefSnapshot {
 
 /// Returns every path that one of the commits touches. A merge touches the paths that differ from all of its
 /// parents.
-fn paths(git: &Git, commits: &str) -> Result<Vec<String>, GitError> {
+fn list_paths(git: &Git, commits: &str) -> Result<Vec<String>, GitError> {
     let args =
         ["diff-tree", "--stdin", "--root", "-r", "-c", "-z", "--no-renames", "--name-only", "--no-commit-id"];
-    let listed = git.done(&args, commits)?;
+    let listed = git.run_checked(&args, commits)?;
     let paths: BTreeSet<WorktreePath> =
         listed.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(WorktreePath::new).collect();
-    Ok(paths.iter().map(|path| shown(path.bytes())).collect())
+    Ok(paths.iter().map(|path| display_bytes(path.bytes())).collect())
 }
 
 /// Returns the branch that the worktree of a repository's folder has checked out.
-fn branch_of(folder: &Path) -> Option<String> {
-    let head = ReadFrom::Anywhere.bytes(&folder.join("HEAD"), MOST_HEAD).ok()??;
-    text(&head).trim_end().strip_prefix("ref: ")?.trim().strip_prefix(HEADS).map(str::to_owned)
+fn read_branch(folder: &Path) -> Option<String> {
+    let head = ReadFrom::Anywhere.read_bytes(&folder.join("HEAD"), MOST_HEAD).ok()??;
+    lossy_text(&head).trim_end().strip_prefix("ref: ")?.trim().strip_prefix(HEADS).map(str::to_owned)
 }
 
 /// Returns the branches that other worktrees have checked out, each with the real path of the worktree's top.
-fn elsewhere(git: &Git) -> BTreeMap<String, PathBuf> {
-    let linked = std::fs::read_dir(git.common().join("worktrees")).into_iter().flatten().flatten();
-    let linked = linked.map(|entry| entry.path()).chain([git.common().to_owned()]);
+fn find_branches_elsewhere(git: &Git) -> BTreeMap<String, PathBuf> {
+    let linked = std::fs::read_dir(git.common_dir().join("worktrees")).into_iter().flatten().flatten();
+    let linked = linked.map(|entry| entry.path()).chain([git.common_dir().to_owned()]);
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let own = real(git.own());
+    let own = real(git.git_dir());
     let top_of = |folder: &Path| {
-        let named = ReadFrom::Anywhere.bytes(&folder.join("gitdir"), MOST_HEAD).ok().flatten();
-        let link =
-            named.map_or_else(|| folder.to_owned(), |named| folder.join(text(&named).trim_end_matches('\n')));
+        let named = ReadFrom::Anywhere.read_bytes(&folder.join("gitdir"), MOST_HEAD).ok().flatten();
+        let link = named.map_or_else(
+            || folder.to_owned(),
+            |named| folder.join(lossy_text(&named).trim_end_matches('\n')),
+        );
         link.parent().map(real).unwrap_or_default()
     };
     let others = linked.filter(|folder| real(folder) != own);
-    others.filter_map(|folder| Some((branch_of(&folder)?, top_of(&folder)))).collect()
+    others.filter_map(|folder| Some((read_branch(&folder)?, top_of(&folder)))).collect()
 }
 
 /// Returns the differences between the trees of two commits: git's letter, and the path.
-pub(super) fn between(
+pub(super) fn diff_trees(
     git: &Git,
     from: Option<&str>,
     to: Option<&str>,
@@ -221,12 +225,14 @@ pub(super) fn between(
     if from == to {
         return Ok(Vec::new());
     }
-    let empty =
-        || git.done(&["hash-object", "-t", "tree", "--stdin"], "").map(|id| text(&id).trim().to_owned());
+    let empty = || {
+        git.run_checked(&["hash-object", "-t", "tree", "--stdin"], "")
+            .map(|id| lossy_text(&id).trim().to_owned())
+    };
     let id = |commit: Option<&str>| commit.map_or_else(empty, |commit| Ok(commit.to_owned()));
     let args = ["diff-tree", "-r", "-z", "--no-renames", "--name-status", "--end-of-options"];
     let (from, to) = (id(from)?, id(to)?);
-    let listed = git.done(&[&args[..], &[&from, &to]].concat(), "")?;
+    let listed = git.run_checked(&[&args[..], &[&from, &to]].concat(), "")?;
     let mut fields = listed.split(|byte| *byte == 0).filter(|field| !field.is_empty());
     let mut all = Vec::new();
     while let (Some(letter), Some(path)) = (fields.next(), fields.next()) {

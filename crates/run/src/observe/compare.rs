@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use callsheet_core::request::fact::{ChangeKind, ChangedFile};
 use rustix::fs::FileType;
 
-use super::place::WorktreePath;
-use super::print::Fingerprint;
-use super::rules::IgnoreRules;
+use super::fingerprint::Fingerprint;
+use super::ignore_rules::IgnoreRules;
 use super::survey::{FileClass, FileSurvey, SurveyEntry};
+use super::worktree_path::WorktreePath;
 
 /// A file that changed.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ impl FileDifference<'_> {
 }
 
 /// Returns all differences, except those that one of the surveys could not see.
-pub(super) fn differences<'a>(before: &'a FileSurvey, after: &'a FileSurvey) -> Vec<FileDifference<'a>> {
+pub(super) fn find_differences<'a>(before: &'a FileSurvey, after: &'a FileSurvey) -> Vec<FileDifference<'a>> {
     let (mut old, mut new) = (before.entries.iter().peekable(), after.entries.iter().peekable());
     let mut all = Vec::new();
     loop {
@@ -39,7 +39,8 @@ pub(super) fn differences<'a>(before: &'a FileSurvey, after: &'a FileSurvey) -> 
             std::cmp::Ordering::Greater => FileDifference { before: None, after: new.next() },
             std::cmp::Ordering::Equal => FileDifference { before: old.next(), after: new.next() },
         };
-        let is_same = matches!(found, FileDifference { before: Some(a), after: Some(b) } if a.is_like(b));
+        let is_same =
+            matches!(found, FileDifference { before: Some(a), after: Some(b) } if a.has_same_state(b));
         let is_hidden = match found {
             FileDifference { before: Some(entry), after: None } => after.is_hidden(entry.place()),
             FileDifference { before: None, after: Some(entry) } => {
@@ -82,23 +83,24 @@ pub(super) struct WorktreeContext<'a> {
 impl WorktreeContext<'_> {
     /// Names every difference. A difference in a submodule is reported as the submodule, one in an ignored
     /// folder as the folder.
-    pub(super) fn tell(&self, differences: &[FileDifference<'_>]) -> Vec<ScopedChange> {
+    pub(super) fn name_changes(&self, differences: &[FileDifference<'_>]) -> Vec<ScopedChange> {
         let mut all: BTreeMap<String, ScopedChange> = BTreeMap::new();
         let submodule_of =
             |place: &WorktreePath| self.submodules.iter().find(|submodule| place.is_in(submodule.bytes()));
         let is_plain =
             |it: &&FileDifference<'_>| it.place().is_some_and(|place| submodule_of(place).is_none());
-        let moved = moved(differences.iter().filter(is_plain).copied());
+        let moved = find_moved(differences.iter().filter(is_plain).copied());
         let left: BTreeSet<&WorktreePath> = moved.values().copied().collect();
         for difference in differences {
             let Some(place) = difference.place() else { continue };
-            let (path, change) = (place.text(), self.change(difference));
+            let (path, change) = (place.to_text(), self.change_kind(difference));
             let (key, change) = match submodule_of(place) {
                 Some(_) if change == ChangeKind::Ignored => continue,
-                Some(submodule) => (submodule.text(), ChangeKind::Submodule),
-                None if change == ChangeKind::Ignored => {
-                    (super::place::shown(&self.rules.shown(place.bytes())), ChangeKind::Ignored)
-                }
+                Some(submodule) => (submodule.to_text(), ChangeKind::Submodule),
+                None if change == ChangeKind::Ignored => (
+                    super::worktree_path::display_bytes(&self.rules.topmost_ignored(place.bytes())),
+                    ChangeKind::Ignored,
+                ),
                 None => (path.clone(), change),
             };
             if key != path {
@@ -108,7 +110,7 @@ impl WorktreeContext<'_> {
                 });
                 told.paths.push(path);
             } else if let Some(from) = moved.get(place) {
-                all.insert(key.clone(), ScopedChange::new(key, ChangeKind::Renamed, Some(from.text())));
+                all.insert(key.clone(), ScopedChange::new(key, ChangeKind::Renamed, Some(from.to_text())));
             } else if !left.contains(place) {
                 all.insert(key.clone(), ScopedChange::new(key, change, None));
             }
@@ -116,7 +118,7 @@ impl WorktreeContext<'_> {
         all.into_values().collect()
     }
 
-    fn change(&self, difference: &FileDifference<'_>) -> ChangeKind {
+    fn change_kind(&self, difference: &FileDifference<'_>) -> ChangeKind {
         match (difference.before, difference.after) {
             (Some(before), None) if before.class() == FileClass::Ignored => ChangeKind::Ignored,
             (Some(_), None) | (None, None) => ChangeKind::Deleted,
@@ -134,7 +136,7 @@ impl WorktreeContext<'_> {
                     |entry: &SurveyEntry| matches!(entry.kind(), FileType::RegularFile | FileType::Symlink);
                 if before.class() == FileClass::Ignored && after.class() == FileClass::Ignored {
                     ChangeKind::Ignored
-                } else if before.print() == after.print()
+                } else if before.fingerprint() == after.fingerprint()
                     || before.kind() != after.kind() && is_file(before) && is_file(after)
                 {
                     ChangeKind::Mode
@@ -147,10 +149,10 @@ impl WorktreeContext<'_> {
 }
 
 /// Returns the files that have the contents of a removed one: their present paths, and the earlier ones.
-fn moved<'a>(
+fn find_moved<'a>(
     differences: impl Iterator<Item = FileDifference<'a>> + Clone,
 ) -> BTreeMap<&'a WorktreePath, &'a WorktreePath> {
-    let contents = |entry: &'a SurveyEntry| match entry.print() {
+    let contents = |entry: &'a SurveyEntry| match entry.fingerprint() {
         Fingerprint::Contents(digest)
             if entry.class() != FileClass::Ignored && *digest != callsheet_core::record::sha256(&[]) =>
         {

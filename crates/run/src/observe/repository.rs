@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use callsheet_core::request::fact::{ChangeKind, ChangedFile};
 use serde::{Deserialize, Serialize};
 
-use super::place::{WorktreePath, shown};
-use super::print::FingerprintCache;
-use crate::git::{Git, GitError, irregular_kind, rules_text, user_configs, user_folder};
+use super::fingerprint::FingerprintCache;
+use super::worktree_path::{WorktreePath, display_bytes};
+use crate::git::{Git, GitError, irregular_kind, read_rules, user_config_dir, user_config_files};
 
 /// The files that git obeys, each with its fingerprint; by path, as a person would write it.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -45,85 +45,91 @@ const MOST_DEPTH: usize = 64;
 const MOST_NAMED: usize = 1_000;
 
 impl RepositoryFiles {
-    pub(super) fn of(git: &Git, prints: &FingerprintCache) -> Self {
+    pub(super) fn from_git(git: &Git, prints: &FingerprintCache) -> Self {
         let top = git.top().canonicalize().unwrap_or_else(|_| git.top().to_owned());
         let mut all = Self { top, ..Self::default() };
         let pointer = git.top().join(POINTER);
         if pointer.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
             all.files.insert(POINTER.to_owned(), "a folder".to_owned());
         } else {
-            all.note(POINTER, &pointer, prints);
+            all.add_file(POINTER, &pointer, prints);
         }
-        all.folder(git.common(), ".git", prints, 0);
+        all.add_repository(git.common_dir(), ".git", prints, 0);
         if git.is_linked() {
-            let name = git.own().file_name().unwrap_or_default().to_string_lossy();
-            all.folder(git.own(), &format!(".git/worktrees/{name}"), prints, 0);
+            let name = git.git_dir().file_name().unwrap_or_default().to_string_lossy();
+            all.add_repository(git.git_dir(), &format!(".git/worktrees/{name}"), prints, 0);
         }
-        let worktrees = git.common().join("worktrees");
-        for (name, _) in all.entries(&worktrees, ".git/worktrees", FileType::is_dir) {
+        let worktrees = git.common_dir().join("worktrees");
+        for (name, _) in all.list_entries(&worktrees, ".git/worktrees", FileType::is_dir) {
             let shown = name.to_string_lossy().into_owned();
             // Git writes this file last: before its line is complete, the worktree is being created or
             // removed. Checked before the files are noted, because it can be written in between.
             let is_made =
-                rules_text(&worktrees.join(&name).join("commondir")).is_some_and(|line| line.ends_with('\n'));
+                read_rules(&worktrees.join(&name).join("commondir")).is_some_and(|line| line.ends_with('\n'));
             for file in ["config.worktree", "gitdir", "commondir"] {
                 let path = worktrees.join(&name).join(file);
-                all.note(&format!(".git/worktrees/{shown}/{file}"), &path, prints);
+                all.add_file(&format!(".git/worktrees/{shown}/{file}"), &path, prints);
             }
             if is_made {
                 all.worktrees.insert(shown);
             }
         }
-        all.named(git, prints);
-        for path in user_configs() {
-            all.note_of_user(&path, prints);
+        all.add_named_files(git, prints);
+        for path in user_config_files() {
+            all.add_user_file(&path, prints);
         }
         for name in ["ignore", "attributes"] {
-            user_folder().into_iter().for_each(|folder| all.note_of_user(&folder.join(name), prints));
+            user_config_dir().into_iter().for_each(|folder| all.add_user_file(&folder.join(name), prints));
         }
         all
     }
 
     /// Adds the files that the settings named when they were read, before the run.
-    fn named(&mut self, git: &Git, prints: &FingerprintCache) {
-        for path in &git.named().files {
-            let shown = self.shown(git, path);
-            self.note(&shown, path, prints);
+    fn add_named_files(&mut self, git: &Git, prints: &FingerprintCache) {
+        for path in &git.named_files().files {
+            let shown = self.display_path(git, path);
+            self.add_file(&shown, path, prints);
         }
-        for folder in &git.named().folders {
-            let shown = self.shown(git, folder);
+        for folder in &git.named_files().folders {
+            let shown = self.display_path(git, folder);
             // Git does not search for hooks deeper in it.
-            let all = self.entries(folder, &shown, |kind| !kind.is_dir());
+            let all = self.list_entries(folder, &shown, |kind| !kind.is_dir());
             if all.len() > MOST_NAMED {
                 self.unseen.push((shown.clone(), format!("there are more than {MOST_NAMED} files")));
             }
             for (name, _) in all.into_iter().take(MOST_NAMED) {
-                self.note(&format!("{shown}/{}", name.to_string_lossy()), &folder.join(&name), prints);
+                self.add_file(&format!("{shown}/{}", name.to_string_lossy()), &folder.join(&name), prints);
             }
         }
     }
 
     /// Returns a path as a person would write it.
-    fn shown(&self, git: &Git, path: &Path) -> String {
+    fn display_path(&self, git: &Git, path: &Path) -> String {
         let below = |folder: &Path, name: &str| {
             path.strip_prefix(folder)
                 .ok()
-                .map(|below| format!("{name}{}", self::shown(below.as_os_str().as_bytes())))
+                .map(|below| format!("{name}{}", self::display_bytes(below.as_os_str().as_bytes())))
         };
-        below(git.common(), ".git/")
+        below(git.common_dir(), ".git/")
             .or_else(|| below(git.top(), ""))
             .or_else(|| below(&self.top, ""))
             .unwrap_or_else(|| display_user_path(path))
     }
 
-    pub(super) fn folder(&mut self, folder: &Path, shown: &str, prints: &FingerprintCache, depth: usize) {
+    pub(super) fn add_repository(
+        &mut self,
+        folder: &Path,
+        shown: &str,
+        prints: &FingerprintCache,
+        depth: usize,
+    ) {
         if depth > MOST_DEPTH {
             self.unseen.push((shown.to_owned(), "repositories are too deep in each other".to_owned()));
             return;
         }
         for file in ["config", "config.worktree", "commondir", "gitdir", "shallow", "objects/info/alternates"]
         {
-            self.note(&format!("{shown}/{file}"), &folder.join(file), prints);
+            self.add_file(&format!("{shown}/{file}"), &folder.join(file), prints);
         }
         for file in ["HEAD", "index", "packed-refs"] {
             self.add_irregular_file(&format!("{shown}/{file}"), &folder.join(file));
@@ -133,36 +139,36 @@ impl RepositoryFiles {
         for part in ["hooks", "info"] {
             let mut note = |all: &mut Self, shown: &str, path: &Path| {
                 if *shown != list {
-                    all.note(shown, path, prints);
+                    all.add_file(shown, path, prints);
                 }
             };
-            self.tree(&folder.join(part), &format!("{shown}/{part}"), depth, |_| true, &mut note);
+            self.visit_files(&folder.join(part), &format!("{shown}/{part}"), depth, |_| true, &mut note);
         }
         // A repository can have very many loose objects: their names are not collected.
         for part in ["refs", "objects"] {
             let shown = format!("{shown}/{part}");
-            self.tree(&folder.join(part), &shown, depth, |kind| !kind.is_file(), &mut |_, _, _| {});
+            self.visit_files(&folder.join(part), &shown, depth, |kind| !kind.is_file(), &mut |_, _, _| {});
         }
-        self.modules(&folder.join("modules"), &format!("{shown}/modules"), prints, depth + 1);
+        self.add_submodules(&folder.join("modules"), &format!("{shown}/modules"), prints, depth + 1);
     }
 
     /// Adds the repositories of submodules, which are below this one, in folders of any depth.
-    fn modules(&mut self, folder: &Path, shown: &str, prints: &FingerprintCache, depth: usize) {
-        for (name, kind) in self.entries(folder, shown, |_| true) {
+    fn add_submodules(&mut self, folder: &Path, shown: &str, prints: &FingerprintCache, depth: usize) {
+        for (name, kind) in self.list_entries(folder, shown, |_| true) {
             let (path, shown) = (folder.join(&name), format!("{shown}/{}", name.to_string_lossy()));
             if kind.is_dir() && depth <= MOST_DEPTH {
                 if path.join("HEAD").symlink_metadata().is_ok() {
-                    self.folder(&path, &shown, prints, depth + 1);
+                    self.add_repository(&path, &shown, prints, depth + 1);
                     self.modules.push((shown, path));
                 } else {
-                    self.modules(&path, &shown, prints, depth + 1);
+                    self.add_submodules(&path, &shown, prints, depth + 1);
                 }
             }
         }
     }
 
     /// Passes every file below a folder whose kind is wanted to `meet`.
-    fn tree(
+    fn visit_files(
         &mut self,
         folder: &Path,
         shown: &str,
@@ -174,10 +180,10 @@ impl RepositoryFiles {
             self.unseen.push((shown.to_owned(), "folders are too deep in each other".to_owned()));
             return;
         }
-        for (name, kind) in self.entries(folder, shown, is_wanted) {
+        for (name, kind) in self.list_entries(folder, shown, is_wanted) {
             let (path, shown) = (folder.join(&name), format!("{shown}/{}", name.to_string_lossy()));
             if kind.is_dir() {
-                self.tree(&path, &shown, depth + 1, is_wanted, meet);
+                self.visit_files(&path, &shown, depth + 1, is_wanted, meet);
             } else {
                 if !kind.is_file() {
                     self.add_irregular_file(&shown, &path);
@@ -188,7 +194,7 @@ impl RepositoryFiles {
     }
 
     /// Returns the entries of a folder whose kind is wanted.
-    fn entries(
+    fn list_entries(
         &mut self,
         folder: &Path,
         shown: &str,
@@ -217,15 +223,17 @@ impl RepositoryFiles {
         all
     }
 
-    fn note(&mut self, shown: &str, path: &Path, prints: &FingerprintCache) {
-        if let Some(mut print) = prints.at(path) {
+    fn add_file(&mut self, shown: &str, path: &Path, prints: &FingerprintCache) {
+        if let Some(mut print) = prints.fingerprint_path(path) {
             // Git obeys the target of a link. A target among the files of the worktree is reported as one of
             // them.
             let behind = path.canonicalize().ok().filter(|_| path.is_symlink());
             let is_outside = |behind: &PathBuf| {
                 !behind.starts_with(&self.top) || behind.starts_with(self.top.join(POINTER))
             };
-            if let Some(behind) = behind.filter(is_outside).and_then(|behind| prints.at(&behind)) {
+            if let Some(behind) =
+                behind.filter(is_outside).and_then(|behind| prints.fingerprint_path(&behind))
+            {
                 print = format!("{print} {behind}");
             }
             self.files.insert(shown.to_owned(), print);
@@ -233,8 +241,8 @@ impl RepositoryFiles {
         self.add_irregular_file(shown, path);
     }
 
-    fn note_of_user(&mut self, path: &Path, prints: &FingerprintCache) {
-        self.note(&display_user_path(path), path, prints);
+    fn add_user_file(&mut self, path: &Path, prints: &FingerprintCache) {
+        self.add_file(&display_user_path(path), path, prints);
     }
 
     /// Adds a file that git would wait for, or read without an end.
@@ -267,7 +275,7 @@ impl RepositoryFiles {
         different
             .into_iter()
             .filter(|path| !is_part(path) && !is_hidden(path) && !is_other_worktree(path))
-            .map(|path| changed(path))
+            .map(|path| repository_change(path))
             .collect()
     }
 }
@@ -276,11 +284,11 @@ impl RepositoryFiles {
 fn display_user_path(path: &Path) -> String {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let below = path.strip_prefix(&home).ok().filter(|_| !home.as_os_str().is_empty());
-    let below = below.map(|below| format!("~/{}", shown(below.as_os_str().as_bytes())));
-    below.unwrap_or_else(|| shown(path.as_os_str().as_bytes()))
+    let below = below.map(|below| format!("~/{}", display_bytes(below.as_os_str().as_bytes())));
+    below.unwrap_or_else(|| display_bytes(path.as_os_str().as_bytes()))
 }
 
-fn changed(path: &str) -> ChangedFile {
+fn repository_change(path: &str) -> ChangedFile {
     ChangedFile { path: path.to_owned(), change: ChangeKind::Repository, from: None }
 }
 
@@ -319,9 +327,9 @@ const MOST_SHOWN: usize = 100;
 
 impl IndexSnapshot {
     /// Reads a copy of an index. Changes `copy`: it has no flags afterwards.
-    pub(super) fn of(git: &Git, copy: &Path) -> Result<Self, GitError> {
+    pub(super) fn from_index_copy(git: &Git, copy: &Path) -> Result<Self, GitError> {
         let git = git.with_index(copy);
-        let listed = git.done(&["ls-files", "-z", "-v", "--stage"], "")?;
+        let listed = git.run_checked(&["ls-files", "-z", "-v", "--stage"], "")?;
         let mut index = Self::default();
         let mut entries = Vec::new();
         for line in listed.split(|byte| *byte == 0).filter(|line| !line.is_empty()) {
@@ -352,7 +360,7 @@ impl IndexSnapshot {
                 index.flags.keys().flat_map(|place| [place.bytes(), b"\0"].concat()).collect();
             if !paths.is_empty() {
                 let option = format!("--no-{}", flag.name());
-                git.done(&["update-index", &option, "-z", "--stdin"], &paths)?;
+                git.run_checked(&["update-index", &option, "-z", "--stdin"], &paths)?;
             }
         }
         Ok(index)
@@ -360,14 +368,14 @@ impl IndexSnapshot {
 
     /// Checks whether the index has this content at a path, or none. If the contents were not kept, no path
     /// counts as changed.
-    pub(super) fn has(&self, path: &WorktreePath, content: Option<&str>) -> bool {
+    pub(super) fn has_content(&self, path: &WorktreePath, content: Option<&str>) -> bool {
         let Some(contents) = &self.contents else { return true };
         let found = self.tracked.binary_search(path).ok().map(|at| &*contents[at]);
         found == content
     }
 
     /// Checks whether git leaves a file out of a sparse worktree.
-    pub(super) fn left_out(&self, path: &[u8]) -> bool {
+    pub(super) fn is_left_out(&self, path: &[u8]) -> bool {
         self.flags.get(path) == Some(&IndexFlag::SkipWorktree)
     }
 
@@ -388,9 +396,9 @@ pub(super) fn index_changes<'p>(
     done: &str,
     paths: impl Iterator<Item = &'p WorktreePath>,
 ) -> Vec<ChangedFile> {
-    let paths: Vec<String> = paths.map(|path| format!(".git/index:{done}:{}", path.text())).collect();
+    let paths: Vec<String> = paths.map(|path| format!(".git/index:{done}:{}", path.to_text())).collect();
     if paths.len() > MOST_SHOWN {
-        return vec![changed(&format!(".git/index:{done}"))];
+        return vec![repository_change(&format!(".git/index:{done}"))];
     }
-    paths.iter().map(|path| changed(path)).collect()
+    paths.iter().map(|path| repository_change(path)).collect()
 }

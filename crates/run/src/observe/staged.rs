@@ -8,14 +8,14 @@ use std::path::Path;
 use callsheet_core::request::fact::{ChangeKind, ChangedFile};
 
 use super::compare::ScopedChange;
-use super::place::WorktreePath;
 use super::repository::{IndexSnapshot, index_changes};
-use crate::contents::{SUBMODULE, is_kept, recorded_contents};
-use crate::git::{Git, GitError, text};
+use super::worktree_path::WorktreePath;
+use crate::content_ids::{SUBMODULE, matches_content, read_content_ids};
+use crate::git::{Git, GitError, lossy_text};
 
 /// Returns the paths that were staged since `before` with contents other than the file's. `dir` is `None` if
 /// the files are nowhere.
-pub(super) fn staged_only(
+pub(super) fn find_staged_only(
     git: &Git,
     dir: Option<&Path>,
     before: &IndexSnapshot,
@@ -23,15 +23,15 @@ pub(super) fn staged_only(
 ) -> Result<Vec<WorktreePath>, GitError> {
     let mut found = Vec::new();
     let mut staged = BTreeMap::new();
-    for (place, content) in listed(git, head)? {
-        if !before.has(&place, content.as_deref()) {
+    for (place, content) in list_staged(git, head)? {
+        if !before.has_content(&place, content.as_deref()) {
             staged.insert(place, content);
         }
     }
     let Some(dir) = dir else { return Ok(staged.into_keys().collect()) };
     let mut files = Vec::new();
     for (place, content) in &staged {
-        let changed = ChangedFile { path: place.text(), change: ChangeKind::Modified, from: None };
+        let changed = ChangedFile { path: place.to_text(), change: ChangeKind::Modified, from: None };
         let is_module = content.as_ref().is_some_and(|content| content.starts_with(SUBMODULE));
         let is_folder =
             dir.join(OsStr::from_bytes(place.bytes())).symlink_metadata().is_ok_and(|meta| meta.is_dir());
@@ -40,17 +40,17 @@ pub(super) fn staged_only(
             files.push(changed);
             continue;
         }
-        let there = recorded_contents(dir, &[changed]).and_then(|all| all.into_values().next());
-        if there.is_none_or(|there| !is_kept(content.as_deref(), there.as_deref())) {
+        let there = read_content_ids(dir, &[changed]).and_then(|all| all.into_values().next());
+        if there.is_none_or(|there| !matches_content(content.as_deref(), there.as_deref())) {
             found.push(place.clone());
         }
     }
     let unknown =
         || GitError { what: "index".into(), why: "its contents could not be compared with the files".into() };
-    let there = recorded_contents(dir, &files).ok_or_else(unknown)?;
+    let there = read_content_ids(dir, &files).ok_or_else(unknown)?;
     let is_other = |file: &&ChangedFile| {
         let content = staged.get(file.path.as_bytes()).and_then(Option::as_deref);
-        !is_kept(content, there.get(&file.path).and_then(Option::as_deref))
+        !matches_content(content, there.get(&file.path).and_then(Option::as_deref))
     };
     found.extend(files.iter().filter(is_other).map(|file| WorktreePath::new(file.path.as_bytes())));
     Ok(found)
@@ -58,12 +58,12 @@ pub(super) fn staged_only(
 
 /// Returns the differences of the index from the commit: the mode and the id of each, or `None` if the index
 /// has none.
-fn listed(git: &Git, head: Option<&str>) -> Result<Vec<(WorktreePath, Option<String>)>, GitError> {
-    let raw = git.raw_diff(&["--cached"], head)?;
+fn list_staged(git: &Git, head: Option<&str>) -> Result<Vec<(WorktreePath, Option<String>)>, GitError> {
+    let raw = git.diff_raw(&["--cached"], head)?;
     let mut fields = raw.split(|byte| *byte == 0).filter(|field| !field.is_empty());
     let mut all = Vec::new();
     while let (Some(head), Some(path)) = (fields.next(), fields.next()) {
-        let head = text(head);
+        let head = lossy_text(head);
         let words: Vec<&str> = head.split(' ').collect();
         if let [_, mode, _, id, letter] = words[..] {
             // An unresolved merge cannot be committed.
@@ -78,7 +78,7 @@ fn listed(git: &Git, head: Option<&str>) -> Result<Vec<(WorktreePath, Option<Str
 /// Returns the changes for staged paths. The scope is checked for the files themselves.
 pub(super) fn staged_changes(paths: &[WorktreePath]) -> impl Iterator<Item = ScopedChange> {
     let all = index_changes("staged", paths.iter());
-    let files = paths.iter().map(WorktreePath::text);
+    let files = paths.iter().map(WorktreePath::to_text);
     let files: Vec<Vec<String>> =
         if all.len() == paths.len() { files.map(|file| vec![file]).collect() } else { vec![files.collect()] };
     all.into_iter().zip(files).map(|(changed, paths)| ScopedChange { changed, paths })

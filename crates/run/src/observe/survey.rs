@@ -19,10 +19,10 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, statat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::own::OwnPaths;
-use super::place::WorktreePath;
-use super::print::{FileStamp, Fingerprint, FingerprintCache};
-use super::rules::{IgnoreRules, MOST_RULES, RULES_FILE, RuleStack};
+use super::fingerprint::{FileStamp, Fingerprint, FingerprintCache};
+use super::ignore_rules::{IgnoreRules, MOST_RULES, RULES_FILE, RuleStack};
+use super::own_files::OwnPaths;
+use super::worktree_path::WorktreePath;
 
 /// The class of a file according to git.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,12 +57,12 @@ impl SurveyEntry {
         self.2
     }
 
-    pub(super) fn print(&self) -> &Fingerprint {
+    pub(super) fn fingerprint(&self) -> &Fingerprint {
         &self.3
     }
 
     /// Checks whether both are the same file, as far as a survey can see.
-    pub(super) fn is_like(&self, other: &Self) -> bool {
+    pub(super) fn has_same_state(&self, other: &Self) -> bool {
         self.1 == other.1 && self.3 == other.3
     }
 }
@@ -128,13 +128,13 @@ pub(super) struct SurveyOptions<'a> {
 impl SurveyOptions<'_> {
     /// Surveys the folder, and collects the ignore rules.
     pub(super) fn survey_collecting_rules(&self, rules: &mut IgnoreRules) -> io::Result<FileSurvey> {
-        let stack = rules.at_top();
+        let stack = rules.top_stack();
         self.walk(RuleSource::Collect(rules), stack)
     }
 
     /// Surveys the folder with the ignore rules of an earlier time.
-    pub(super) fn by(&self, rules: &IgnoreRules) -> io::Result<FileSurvey> {
-        self.walk(RuleSource::Given(rules), rules.at_top())
+    pub(super) fn survey_with_rules(&self, rules: &IgnoreRules) -> io::Result<FileSurvey> {
+        self.walk(RuleSource::Given(rules), rules.top_stack())
     }
 
     /// Walks through the folders in one thread; all threads examine the files.
@@ -152,13 +152,13 @@ impl SurveyOptions<'_> {
         };
         thread::scope(|scope| {
             let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| jobs.work())).collect();
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| jobs.survey_jobs())).collect();
             let walked = {
                 // Also if the walk panics: the other threads would wait for ever.
                 let _end = EndGuard(&jobs);
-                walk.all(handle)
+                walk.walk_folders(handle)
             };
-            let mut parts = vec![mem::take(&mut walk.found), jobs.work()];
+            let mut parts = vec![mem::take(&mut walk.found), jobs.survey_jobs()];
             for other in others {
                 parts.push(other.join().map_err(|_| io::Error::other("a thread failed"))?);
             }
@@ -200,13 +200,13 @@ struct SurveyPart {
 }
 
 impl SurveyPart {
-    fn cut(&mut self, path: &[u8], why: String) {
+    fn record_cut(&mut self, path: &[u8], why: String) {
         if self.cut.as_ref().is_none_or(|(first, _)| path < first.bytes()) {
             self.cut = Some((WorktreePath::new(path), why));
         }
     }
 
-    fn unseen(&mut self, path: &[u8], why: String) {
+    fn push_unseen(&mut self, path: &[u8], why: String) {
         let path = path.strip_suffix(b"/").unwrap_or(path);
         self.unseen.push((WorktreePath::new(path), why));
     }
@@ -261,7 +261,7 @@ impl<'a> JobQueue<'a> {
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, VecDeque<FolderJob>> {
+    fn lock_queue(&self) -> MutexGuard<'_, VecDeque<FolderJob>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -270,7 +270,7 @@ impl<'a> JobQueue<'a> {
         if job.files.is_empty() {
             return;
         }
-        let mut queue = self.queue();
+        let mut queue = self.lock_queue();
         if queue.len() < MOST_WAITING {
             queue.push_back(job);
             drop(queue);
@@ -284,15 +284,15 @@ impl<'a> JobQueue<'a> {
     fn end(&self) {
         self.ended.store(true, Ordering::Release);
         // A thread that saw the flag unset is waiting by now.
-        drop(self.queue());
+        drop(self.lock_queue());
         self.added.notify_all();
     }
 
     /// Examines the files of folders until there are no more.
-    fn work(&self) -> SurveyPart {
+    fn survey_jobs(&self) -> SurveyPart {
         let mut part = SurveyPart::default();
         loop {
-            let mut queue = self.queue();
+            let mut queue = self.lock_queue();
             let job = loop {
                 if let Some(job) = queue.pop_front() {
                     break job;
@@ -317,7 +317,7 @@ impl<'a> JobQueue<'a> {
         part.bytes = 0;
         for (number, found) in files.into_iter().enumerate() {
             if let Err(why) = self.check_limits(number, part.entries.len() - count) {
-                part.cut(&prefix, why);
+                part.record_cut(&prefix, why);
                 return;
             }
             path.truncate(prefix.len());
@@ -332,9 +332,9 @@ impl<'a> JobQueue<'a> {
             } else {
                 FileClass::Untracked
             };
-            let earlier = earlier.find(&path, |entry| entry.place().bytes()).map(SurveyEntry::print);
-            if let Err(why) = self.file(&folder, &found, &path, class, earlier, part) {
-                part.cut(&prefix, why);
+            let earlier = earlier.find(&path, |entry| entry.place().bytes()).map(SurveyEntry::fingerprint);
+            if let Err(why) = self.survey_file(&folder, &found, &path, class, earlier, part) {
+                part.record_cut(&prefix, why);
                 return;
             }
         }
@@ -366,7 +366,7 @@ impl<'a> JobQueue<'a> {
     }
 
     /// Examines a file. An error is a limit.
-    fn file(
+    fn survey_file(
         &self,
         folder: &OwnedFd,
         found: &FolderEntry,
@@ -379,11 +379,11 @@ impl<'a> JobQueue<'a> {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return Ok(()),
             Err(error) => {
-                part.unseen(path, error.to_string());
+                part.push_unseen(path, error.to_string());
                 return Ok(());
             }
         };
-        let stamp = FileStamp::of(&stat);
+        let stamp = FileStamp::from_stat(&stat);
         if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
             let most = self.look.limits.bytes;
             part.bytes = part.bytes.saturating_add(stamp.size());
@@ -397,12 +397,12 @@ impl<'a> JobQueue<'a> {
             Some(Fingerprint::Touched(_)) => false,
             _ => class != FileClass::Ignored || !stamp.is_older_than(self.looked),
         };
-        match self.look.prints.of(folder.as_fd(), &found.name, &stat, read) {
+        match self.look.prints.fingerprint(folder.as_fd(), &found.name, &stat, read) {
             Ok(Fingerprint::Contents(digest)) if self.look.own.is_own_content(path, &digest) => {}
             Ok(print) => {
                 part.entries.push(SurveyEntry(WorktreePath::new(path), stamp.mode(), class, print));
             }
-            Err(error) => part.unseen(path, error.to_string()),
+            Err(error) => part.push_unseen(path, error.to_string()),
         }
         Ok(())
     }
@@ -440,8 +440,8 @@ struct SurveyWalk<'a> {
 }
 
 impl SurveyWalk<'_> {
-    fn all(&mut self, handle: OwnedFd) -> io::Result<()> {
-        let mut levels = vec![self.enter(handle, false, true)?];
+    fn walk_folders(&mut self, handle: OwnedFd) -> io::Result<()> {
+        let mut levels = vec![self.enter_folder(handle, false, true)?];
         loop {
             let depth = levels.len();
             let Some(level) = levels.last_mut() else { return Ok(()) };
@@ -456,20 +456,21 @@ impl SurveyWalk<'_> {
             let Some(handle) = &level.handle else { continue };
             self.path.extend(&found.name);
             if let Err(why) = self.jobs.check_stopped() {
-                self.found.cut(&self.path, why);
+                self.found.record_cut(&self.path, why);
                 return Ok(());
             }
             let is_ignored = level.is_ignored || self.stack.ignores(&self.path, true);
             if depth >= MOST_DEPTH {
-                self.found.unseen(&self.path, format!("more than {MOST_DEPTH} folders are in each other"));
+                self.found
+                    .push_unseen(&self.path, format!("more than {MOST_DEPTH} folders are in each other"));
                 continue;
             }
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let opened = openat(handle, &found.name[..], flags, Mode::empty()).map_err(io::Error::from);
-            match opened.and_then(|handle| self.enter(handle, is_ignored, false)) {
+            match opened.and_then(|handle| self.enter_folder(handle, is_ignored, false)) {
                 Ok(level) => levels.push(level),
                 Err(error) if is_gone(&error) => {}
-                Err(error) => self.found.unseen(&self.path, error.to_string()),
+                Err(error) => self.found.push_unseen(&self.path, error.to_string()),
             }
             if levels.len() > MOST_OPEN {
                 let far = levels.len() - MOST_OPEN;
@@ -479,7 +480,7 @@ impl SurveyWalk<'_> {
     }
 
     /// Reads the entries of a folder.
-    fn enter(&mut self, handle: OwnedFd, is_ignored: bool, is_top: bool) -> io::Result<FolderLevel> {
+    fn enter_folder(&mut self, handle: OwnedFd, is_ignored: bool, is_top: bool) -> io::Result<FolderLevel> {
         let mut found = Vec::new();
         for entry in Dir::new(handle.try_clone()?)? {
             let entry = entry?;
@@ -502,21 +503,21 @@ impl SurveyWalk<'_> {
             let has_rules =
                 found.iter().any(|found| found.name == RULES_FILE && found.kind == FileType::RegularFile);
             if has_rules {
-                self.collect(&handle);
+                self.collect_rules(&handle);
             }
             let rules = match &self.rules {
                 RuleSource::Collect(rules) => &**rules,
                 RuleSource::Given(rules) => rules,
             };
-            rules.enter(&mut self.stack, &self.path, is_repository);
+            rules.push_folder_rules(&mut self.stack, &self.path, is_repository);
         }
         if !is_top {
             self.path.push(b'/');
         }
-        let id = id(&fstat(&handle)?);
+        let id = file_id(&fstat(&handle)?);
         let own = |found: &FolderEntry| {
             let path = [&self.path[..], &found.name].concat();
-            self.look.own.has(&path, found.kind)
+            self.look.own.is_own(&path, found.kind)
         };
         found.retain(|found| !own(found));
         let (mut folders, mut files): (Vec<FolderEntry>, Vec<FolderEntry>) =
@@ -544,16 +545,16 @@ impl SurveyWalk<'_> {
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = ended.handle.and_then(|handle| openat(&*handle, "..", flags, Mode::empty()).ok());
-        let opened = opened.filter(|opened| fstat(opened).is_ok_and(|stat| id(&stat) == above.id));
+        let opened = opened.filter(|opened| fstat(opened).is_ok_and(|stat| file_id(&stat) == above.id));
         above.handle = opened.map(Arc::new);
         if above.handle.is_none() {
-            self.found.cut(&self.path, "a folder was moved while it was looked at".to_owned());
+            self.found.record_cut(&self.path, "a folder was moved while it was looked at".to_owned());
         }
         above.handle.is_some()
     }
 
     /// Collects the rules of a folder, except those that callsheet wrote for its own files.
-    fn collect(&mut self, folder: &OwnedFd) {
+    fn collect_rules(&mut self, folder: &OwnedFd) {
         let RuleSource::Collect(rules) = &mut self.rules else { return };
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let Ok(file) = openat(folder, RULES_FILE, flags, Mode::empty()) else { return };
@@ -568,7 +569,7 @@ impl SurveyWalk<'_> {
 }
 
 #[expect(clippy::unnecessary_cast, reason = "the types differ from system to system")]
-fn id(stat: &rustix::fs::Stat) -> (u64, u64) {
+fn file_id(stat: &rustix::fs::Stat) -> (u64, u64) {
     (stat.st_dev as u64, stat.st_ino as u64)
 }
 

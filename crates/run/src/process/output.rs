@@ -21,12 +21,12 @@ impl OutputCollector {
         Self { stream, line: Vec::new(), tail: VecDeque::new(), tail_bytes: 0, most_tail_bytes, left_out: 0 }
     }
 
-    pub(super) fn take(&mut self, bytes: Vec<u8>, head_left: &mut usize, tell: &mut dyn FnMut(ProcessEvent)) {
-        self.records(&bytes, head_left, tell);
+    pub(super) fn push(&mut self, bytes: Vec<u8>, head_left: &mut usize, tell: &mut dyn FnMut(ProcessEvent)) {
+        self.push_records(&bytes, head_left, tell);
         tell(ProcessEvent::Printed { stream: self.stream, bytes });
     }
 
-    fn records(&mut self, mut bytes: &[u8], head_left: &mut usize, tell: &mut dyn FnMut(ProcessEvent)) {
+    fn push_records(&mut self, mut bytes: &[u8], head_left: &mut usize, tell: &mut dyn FnMut(ProcessEvent)) {
         while !bytes.is_empty() {
             let room = MAX_RECORD_BYTES - self.line.len();
             let end = bytes.iter().take(room + 1).position(|byte| *byte == b'\n');
@@ -34,9 +34,9 @@ impl OutputCollector {
             self.line.extend_from_slice(&bytes[..taken]);
             bytes = &bytes[taken + usize::from(end.is_some())..];
             if end.is_some() {
-                self.record(false, head_left, tell);
+                self.push_record(false, head_left, tell);
             } else if self.line.len() == MAX_RECORD_BYTES {
-                self.record(true, head_left, tell);
+                self.push_record(true, head_left, tell);
             }
         }
     }
@@ -46,7 +46,7 @@ impl OutputCollector {
         if !self.line.is_empty() {
             // The limit is for endless output, not for the last words.
             let mut head_left = if self.is_over() { 0 } else { usize::MAX };
-            self.record(false, &mut head_left, tell);
+            self.push_record(false, &mut head_left, tell);
         }
         if self.left_out > 0 {
             tell(ProcessEvent::LeftOut { stream: self.stream, bytes: self.left_out });
@@ -58,8 +58,8 @@ impl OutputCollector {
         self.left_out > 0 || !self.tail.is_empty()
     }
 
-    fn record(&mut self, goes_on: bool, head_left: &mut usize, tell: &mut dyn FnMut(ProcessEvent)) {
-        let rest = if goes_on { self.unfinished() } else { Vec::new() };
+    fn push_record(&mut self, goes_on: bool, head_left: &mut usize, tell: &mut dyn FnMut(ProcessEvent)) {
+        let rest = if goes_on { self.take_incomplete_character() } else { Vec::new() };
         let bytes = std::mem::replace(&mut self.line, rest);
         let bytes = bytes.strip_suffix(b"\r").filter(|_| !goes_on).unwrap_or(&bytes);
         let text = String::from_utf8_lossy(bytes);
@@ -82,7 +82,7 @@ impl OutputCollector {
     }
 
     /// Removes an incomplete character from the end of the line, and returns its bytes.
-    fn unfinished(&mut self) -> Vec<u8> {
+    fn take_incomplete_character(&mut self) -> Vec<u8> {
         let from = self.line.len().saturating_sub(3);
         let start = (from..self.line.len()).rev().find(|at| self.line[*at] >= 0xC0);
         let wanted = |byte: u8| match byte {

@@ -23,18 +23,18 @@ impl PaneScreen {
     }
 
     /// Classifies the screen. Dialogs come first: an agent may draw its input field before it asks something.
-    pub(super) fn view<'a>(&self, agent: &'a TerminalSpec) -> ScreenState<'a> {
+    pub(super) fn classify<'a>(&self, agent: &'a TerminalSpec) -> ScreenState<'a> {
         let shows = |words: &String| self.rows.iter().any(|row| row.contains(words.as_str()));
         if let Some(dialog) = agent.dialogs.iter().find(|dialog| dialog.shows.iter().all(shows)) {
             return ScreenState::Dialog(dialog);
         }
         let ready = agent.ready.iter().any(shows) && !agent.busy.iter().any(shows);
-        if ready && self.composer(agent).is_some() { ScreenState::Ready } else { ScreenState::Other }
+        if ready && self.find_composer(agent).is_some() { ScreenState::Ready } else { ScreenState::Other }
     }
 
     /// Checks whether `line` is in the input field. Long lines are wrapped there, at any place.
     pub(super) fn is_written(&self, agent: &TerminalSpec, line: &str) -> bool {
-        let Some(at) = self.composer(agent) else { return false };
+        let Some(at) = self.find_composer(agent) else { return false };
         let bare = |text: &str| -> String { text.chars().filter(|c| !is_drawn(*c)).collect() };
         let written = bare(&self.rows[at..].concat());
         let written = written.strip_prefix(bare(&agent.composer).as_str()).unwrap_or(&written);
@@ -42,13 +42,13 @@ impl PaneScreen {
     }
 
     /// Returns the last row that begins like the input field: earlier messages are above it.
-    fn composer(&self, agent: &TerminalSpec) -> Option<usize> {
+    fn find_composer(&self, agent: &TerminalSpec) -> Option<usize> {
         let begins = |row: &String| row.trim_start_matches(is_drawn).starts_with(agent.composer.as_str());
         self.rows.iter().rposition(begins)
     }
 
     /// Returns the screen without empty rows, for an error message.
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn to_text(&self) -> String {
         self.rows.iter().filter(|row| !row.is_empty()).map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 }

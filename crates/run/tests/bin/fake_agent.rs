@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, getpid, kill_process};
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
     if args.first().is_some_and(|first| first == callsheet_run::GUARD) {
-        return ExitCode::from(callsheet_run::guard());
+        return ExitCode::from(callsheet_run::run_guard());
     }
     // Like any other program, it can also only record how it was started.
     if let Some(file) = env::var_os("FAKE_AGENT_NOTES") {
@@ -81,15 +81,15 @@ fn main() -> ExitCode {
                     thread::sleep(Duration::from_millis(10));
                 }
             }
-            "ignore-term" => shrug(),
+            "ignore-term" => ignore_signals(),
             // Other processes: each of them obeys one argument, split at whitespace.
-            "child" => drop(another(next(), false).spawn().unwrap()),
-            "child-setsid" => drop(another(next(), true).spawn().unwrap()),
-            "child-wait" => drop(another(next(), false).spawn().unwrap().wait().unwrap()),
+            "child" => drop(child_command(next(), false).spawn().unwrap()),
+            "child-setsid" => drop(child_command(next(), true).spawn().unwrap()),
+            "child-wait" => drop(child_command(next(), false).spawn().unwrap().wait().unwrap()),
             "setsid" => drop(rustix::process::setsid().unwrap()),
             "kill-guard" => kill_process(rustix::process::getppid().unwrap(), Signal::KILL).unwrap(),
-            "interrupt-ours" => kill_process(ours(), Signal::INT).unwrap(),
-            "kill-ours" => kill_process(ours(), Signal::KILL).unwrap(),
+            "interrupt-ours" => kill_process(run_starter(), Signal::INT).unwrap(),
+            "kill-ours" => kill_process(run_starter(), Signal::KILL).unwrap(),
             // Files.
             "write" => fs::write(next(), "written").unwrap(),
             "append" => {
@@ -101,25 +101,25 @@ fn main() -> ExitCode {
             "link" => std::os::unix::fs::symlink(next(), words.next().unwrap()).unwrap(),
             // A run of its own, during which this process can be ended.
             "run-job" => run_job(next()),
-            other => panic_about(other),
+            other => exit_unknown(other),
         }
     }
     ExitCode::SUCCESS
 }
 
 /// Returns the guard's parent: the process that started the run.
-fn ours() -> Pid {
+fn run_starter() -> Pid {
     let stat = fs::read_to_string(format!("/proc/{}/stat", rustix::process::getppid().unwrap())).unwrap();
     let parent = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap();
     Pid::from_raw(parent.parse().unwrap()).unwrap()
 }
 
-fn panic_about(word: &str) {
+fn exit_unknown(word: &str) {
     eprintln!("the fake agent knows no `{word}`");
     process::exit(99);
 }
 
-fn another(script: &str, leaves: bool) -> Command {
+fn child_command(script: &str, leaves: bool) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     if leaves {
         command.arg("setsid");
@@ -134,7 +134,7 @@ fn another(script: &str, leaves: bool) -> Command {
 
 /// Ignores signals by way of a shell: without unsafe code a process cannot ignore one, and a program that a
 /// shell executes inherits that.
-fn shrug() {
+fn ignore_signals() {
     if env::var_os("SHRUGS").is_none() {
         let error = Command::new("sh")
             .args(["-c", "trap '' TERM HUP INT; exec \"$0\" \"$@\""])

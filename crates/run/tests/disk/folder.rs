@@ -16,7 +16,7 @@ fn changes(write: &[(&str, &str)], remove: &[&str]) -> SessionChanges {
 }
 
 /// Returns every file below `dir`, hidden ones too, with its text.
-fn all(dir: &Path) -> Vec<(String, String)> {
+fn read_files(dir: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut open = vec![dir.to_path_buf()];
     while let Some(folder) = open.pop() {
@@ -45,7 +45,7 @@ fn changes_are_applied_together() {
     let folder = WritableFolder::open(dir.path()).unwrap();
     folder.apply(&changes(&[("a/b/one.md", "1"), ("two.md", "2")], &[])).unwrap();
     folder.apply(&changes(&[("a/b/one.md", "new")], &["two.md", "not/there.md", "a/b/gone.md"])).unwrap();
-    assert_eq!(all(dir.path()), files(&[("a/b/one.md", "new")]));
+    assert_eq!(read_files(dir.path()), files(&[("a/b/one.md", "new")]));
 }
 
 #[test]
@@ -56,9 +56,9 @@ fn one_refused_change_applies_none() {
         let dir = TempDir::new().unwrap();
         fs::write(dir.path().join("a.md"), "old").unwrap();
         prepare(dir.path());
-        let before = all(dir.path());
+        let before = read_files(dir.path());
         let error = WritableFolder::open(dir.path()).unwrap().apply(changes).unwrap_err();
-        assert_eq!(all(dir.path()), before);
+        assert_eq!(read_files(dir.path()), before);
         error.to_string()
     };
     let two = |path| changes(&[("a.md", "new"), (path, "x")], &[]);
@@ -83,7 +83,7 @@ fn one_refused_change_applies_none() {
         refused(&nothing, &two("a.md/x.md")),
         "`a.md` cannot be written: a part of it is a symbolic link or no folder"
     );
-    assert_eq!(all(outside.path()), files(&[("kept.md", "kept")]));
+    assert_eq!(read_files(outside.path()), files(&[("kept.md", "kept")]));
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn concurrent_updates_lose_nothing() {
     lines.sort_unstable();
     let expected: Vec<u32> = (0..16).flat_map(|nth| [nth; 10]).collect();
     assert_eq!(lines, expected);
-    assert_eq!(all(dir.path()).len(), 1);
+    assert_eq!(read_files(dir.path()).len(), 1);
 }
 
 #[test]
@@ -113,5 +113,5 @@ fn unchanged_update_writes_nothing() {
     let dir = TempDir::new().unwrap();
     let folder = WritableFolder::open(dir.path()).unwrap();
     assert_eq!(folder.update("x.md", 10, |text| (text.to_owned(), text.len())), Ok(0));
-    assert_eq!(all(dir.path()), files(&[]));
+    assert_eq!(read_files(dir.path()), files(&[]));
 }

@@ -6,13 +6,20 @@ use std::os::unix::net::UnixListener;
 use callsheet_core::{Listing, ListingEntry, ListingLimits, SourceError, SourceRoot, Sources as _};
 use callsheet_run::MAX_LEFT_OUT;
 
-use crate::world::{ALL, World, id, names, quickly, unreadable};
+use crate::world::{ALL, World, id, names, unreadable, within_ten_seconds};
 
 #[test]
 fn directory_precedes_its_entries() {
     let world = World::new();
-    world.files(&["project/a-b", "project/a/b/c", "project/a/b-c", "project/a.b", "project/B", "project/ä"]);
-    world.dir("project/empty");
+    world.write_empty(&[
+        "project/a-b",
+        "project/a/b/c",
+        "project/a/b-c",
+        "project/a.b",
+        "project/B",
+        "project/ä",
+    ]);
+    world.create_dir("project/empty");
     let dir = |path: &str| ListingEntry { path: path.to_owned(), dir: true };
     let file = |path: &str| ListingEntry { path: path.to_owned(), dir: false };
     assert_eq!(
@@ -40,8 +47,8 @@ fn directory_precedes_its_entries() {
 fn creation_order_does_not_matter() {
     let paths = ["project/m/1", "project/m/2", "project/k", "project/z/y/x", "project/a"];
     let (one, other) = (World::new(), World::new());
-    one.files(&paths);
-    paths.iter().rev().for_each(|path| other.files(&[path]));
+    one.write_empty(&paths);
+    paths.iter().rev().for_each(|path| other.write_empty(&[path]));
     assert_eq!(one.tree(), ["a", "k", "m/", "m/1", "m/2", "z/", "z/y/", "z/y/x"]);
     assert_eq!(one.list(".", ALL), other.list(".", ALL));
 }
@@ -51,9 +58,9 @@ fn list_returns_none_for_non_directory() {
     let world = World::new();
     world.write("project/file", "");
     world.link("file", "project/link");
-    world.fifo("project/fifo");
+    world.create_fifo("project/fifo");
     let disk = world.disk();
-    let answers = quickly(move || {
+    let answers = within_ten_seconds(move || {
         ["missing", "missing/too", "file", "file/x", "link", "fifo"]
             .map(|path| disk.list(&id(SourceRoot::Project, path), ALL))
     });
@@ -63,7 +70,7 @@ fn list_returns_none_for_non_directory() {
 #[test]
 fn empty_directory_has_empty_listing() {
     let world = World::new();
-    world.dir("project/empty");
+    world.create_dir("project/empty");
     assert_eq!(world.list("empty", ALL), Ok(Some(Listing::default())));
     let none = ListingLimits { depth: 0, entries: 0, ignored: false };
     assert_eq!(world.list("empty", none), Ok(Some(Listing::default())));
@@ -75,7 +82,7 @@ fn deeper_gitignore_files_overrule() {
     world.write("project/.gitignore", "*.log\n/build/\n# comment\n!keep.log\nsub/only_here\ndocs/**/x\n");
     world.write("project/sub/.gitignore", "!wanted.log\nkeep.log\n/local\n");
     world.write("project/sub/deep/.gitignore", "*\n!*.rs\n");
-    world.files(&[
+    world.write_empty(&[
         "project/a.log",
         "project/keep.log",
         "project/build/out",
@@ -124,7 +131,7 @@ fn deeper_gitignore_files_overrule() {
 fn rules_skip_directory_with_longer_name() {
     let world = World::new();
     world.write("project/a/.gitignore", "/b\n");
-    world.files(&["project/a/b", "project/ab/b", "project/a/a/b"]);
+    world.write_empty(&["project/a/b", "project/ab/b", "project/a/a/b"]);
     assert_eq!(world.tree(), ["a/", "a/a/", "a/a/b", "ab/", "ab/b"]);
 }
 
@@ -132,7 +139,7 @@ fn rules_skip_directory_with_longer_name() {
 fn odd_rules_are_parsed_like_git() {
     let world = World::new();
     world.write("project/.gitignore", b"\xEF\xBB\xBFone\r\ncaf\xE9\n[\ntwo   \n\\#three\nfour/\n");
-    world.files(&["project/one", "project/two", "project/#three", "project/four", "project/five"]);
+    world.write_empty(&["project/one", "project/two", "project/#three", "project/four", "project/five"]);
     world.link("five", "project/link");
     assert_eq!(world.tree(), ["five", "four", "link"]);
 }
@@ -141,7 +148,7 @@ fn odd_rules_are_parsed_like_git() {
 fn ignored_directory_can_be_listed_explicitly() {
     let world = World::new();
     world.write("project/.gitignore", "target/\n*.o\n");
-    world.files(&["project/target/a", "project/target/a.o", "project/.hidden/b"]);
+    world.write_empty(&["project/target/a", "project/target/a.o", "project/.hidden/b"]);
     assert_eq!(world.tree(), [""; 0]);
     assert_eq!(names(&world.list("target", ALL).unwrap().unwrap()), ["a"]);
     assert_eq!(names(&world.list(".hidden", ALL).unwrap().unwrap()), ["b"]);
@@ -154,7 +161,7 @@ fn only_project_rules_count() {
     world.write("project/.git/info/exclude", "*\n");
     world.write("project/.ignore", "*\n");
     world.write("project/.rgignore", "*\n");
-    world.files(&["project/a", "project/b/c"]);
+    world.write_empty(&["project/a", "project/b/c"]);
     assert_eq!(world.tree(), ["a", "b/", "b/c"]);
 }
 
@@ -168,14 +175,14 @@ fn unusable_rules_are_error() {
         world.write("project/sub/file", "");
         make(&world);
         let disk = world.disk();
-        quickly(move || disk.list(&id(SourceRoot::Project, "."), ALL))
+        within_ten_seconds(move || disk.list(&id(SourceRoot::Project, "."), ALL))
     };
     assert_eq!(
         with_rules(&|world| world.link("../../outside/secret", "project/sub/.gitignore")),
         unusable("it leads out of its root")
     );
     assert_eq!(
-        with_rules(&|world| world.fifo("project/sub/.gitignore")),
+        with_rules(&|world| world.create_fifo("project/sub/.gitignore")),
         unusable("it is a FIFO, not a regular file")
     );
     assert_eq!(
@@ -188,7 +195,7 @@ fn unusable_rules_are_error() {
 fn rules_file_may_be_link() {
     let world = World::new();
     world.write("project/rules", "*.log\n");
-    world.files(&["project/sub/a.log", "project/sub/b", "project/c.log"]);
+    world.write_empty(&["project/sub/a.log", "project/sub/b", "project/c.log"]);
     world.link("../rules", "project/sub/.gitignore");
     assert_eq!(world.tree(), ["c.log", "rules", "sub/", "sub/b"]);
 }
@@ -219,8 +226,14 @@ fn ignored_names_are_listed_on_request() {
 fn depth_is_limited() {
     let world = World::new();
     world.write("project/.gitignore", "ignored\n");
-    world.files(&["project/a/b/c/d", "project/a/e", "project/f/g", "project/h/ignored", "project/i/.j"]);
-    world.dir("project/empty");
+    world.write_empty(&[
+        "project/a/b/c/d",
+        "project/a/e",
+        "project/f/g",
+        "project/h/ignored",
+        "project/i/.j",
+    ]);
+    world.create_dir("project/empty");
     let at = |depth| {
         let listing =
             world.list(".", ListingLimits { depth, entries: 100, ignored: false }).unwrap().unwrap();
@@ -237,7 +250,7 @@ fn depth_is_limited() {
 #[test]
 fn depth_has_absolute_limit() {
     let world = World::new();
-    world.dir(&format!("project{}", "/d".repeat(300)));
+    world.create_dir(&format!("project{}", "/d".repeat(300)));
     let no_limits = ListingLimits { depth: usize::MAX, entries: usize::MAX, ignored: false };
     let listing = world.list(".", no_limits).unwrap().unwrap();
     let expected: Vec<_> = (1..=256).map(|depth| "d/".repeat(depth)).collect();
@@ -248,7 +261,7 @@ fn depth_has_absolute_limit() {
 #[test]
 fn entries_over_limit_are_counted() {
     let world = World::new();
-    world.files(&["project/a/b", "project/a/c", "project/d", "project/e/f/g"]);
+    world.write_empty(&["project/a/b", "project/a/c", "project/d", "project/e/f/g"]);
     let with = |depth, entries| {
         let listing = world.list(".", ListingLimits { depth, entries, ignored: false }).unwrap().unwrap();
         (names(&listing).join(" "), listing.left_out, listing.not_entered)
@@ -307,7 +320,7 @@ fn links_are_listed_and_not_followed() {
 #[test]
 fn directories_outside_are_not_listed() {
     let world = World::new();
-    world.dir("outside/dir");
+    world.create_dir("outside/dir");
     world.link("../outside", "project/relative");
     world.link(world.at("outside"), "project/absolute");
     world.link("relative", "project/chain");
@@ -321,9 +334,9 @@ fn directories_outside_are_not_listed() {
 #[test]
 fn special_files_are_listed_unopened() {
     let world = World::new();
-    world.fifo("project/fifo");
+    world.create_fifo("project/fifo");
     let _socket = UnixListener::bind(world.at("project/socket")).unwrap();
     let disk = world.disk();
-    let listing = quickly(move || disk.list(&id(SourceRoot::Project, "."), ALL)).unwrap().unwrap();
+    let listing = within_ten_seconds(move || disk.list(&id(SourceRoot::Project, "."), ALL)).unwrap().unwrap();
     assert_eq!(names(&listing), ["fifo", "socket"]);
 }

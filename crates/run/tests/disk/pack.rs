@@ -15,9 +15,9 @@ use callsheet_run::{
     WantedContent,
 };
 
-use callsheet_mock::{as_user, not_tested};
+use callsheet_testing::{as_user, not_tested};
 
-use crate::world::{World, id, names, pack, quickly, unreadable};
+use crate::world::{World, id, names, pack, unreadable, within_ten_seconds};
 
 fn text(path: &str, text: &str) -> PackedFile {
     PackedFile { path: path.into(), body: FileBody::Text(SharedText::from(text)) }
@@ -46,7 +46,7 @@ fn files_are_in_path_byte_order() {
     for path in ["a/b/c", "a/b-c", "a-b", "a.b", "a0", "B", "ä", "z/1", "z/10", "z/2"] {
         world.write(&format!("project/{path}"), path);
     }
-    world.dir("project/empty");
+    world.create_dir("project/empty");
     let all = ["B", "a-b", "a.b", "a/b-c", "a/b/c", "a0", "z/1", "z/10", "z/2", "ä"];
     let all = all.map(|path| text(path, path)).to_vec();
     assert_eq!(files(world.pack(".")), Ok(Some(all)));
@@ -129,7 +129,7 @@ fn irregular_files_are_not_opened() {
     world.link("dir", "project/link-to-dir");
     world.link("../outside/secret", "project/link-to-secret");
     world.link("nowhere", "project/link-to-nothing");
-    world.fifo("project/pipe");
+    world.create_fifo("project/pipe");
     let _socket = UnixListener::bind(world.at("project/socket")).unwrap();
     let disk = world.disk();
     let expected = vec![
@@ -142,7 +142,7 @@ fn irregular_files_are_not_opened() {
         left_out("pipe", NoTextReason::Unreadable, 0),
         left_out("socket", NoTextReason::Unreadable, 0),
     ];
-    assert_eq!(files(quickly(move || pack(&disk, ".", None))), Ok(Some(expected)));
+    assert_eq!(files(within_ten_seconds(move || pack(&disk, ".", None))), Ok(Some(expected)));
 }
 
 /// A directory that is named explicitly may be a link, as long as it stays inside.
@@ -262,7 +262,7 @@ fn packed_listing_answers_like_disk() {
     for path in ["a/b/c/d", "a/b/e", "a/f", "g", "h/ignored", "h-h/i/.hidden", "j/k/l", "j/m", "n"] {
         world.write(&format!("project/{path}"), path);
     }
-    world.dir("project/a/empty");
+    world.create_dir("project/a/empty");
     let disk = world.disk();
     let root = id(SourceRoot::Project, ".");
     let mut whole = pack(&disk, ".", None).unwrap().unwrap().listing;

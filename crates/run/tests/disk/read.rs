@@ -7,9 +7,9 @@ use std::os::unix::net::UnixListener;
 use callsheet_core::{BadPath, Builtin, ListingEntry, SourceError, SourceId, SourceRoot, Sources as _};
 use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots, read_file};
 
-use callsheet_mock::as_user;
+use callsheet_testing::as_user;
 
-use crate::world::{ALL, World, id, names, quickly, some, text, unreadable};
+use crate::world::{ALL, World, id, names, some, text, unreadable, within_ten_seconds};
 
 #[test]
 fn text_is_read_exactly() {
@@ -120,7 +120,7 @@ fn root_may_be_link() {
 fn inner_links_are_followed() {
     let world = World::new();
     world.write("project/a/real", "text");
-    world.dir("project/b/c");
+    world.create_dir("project/b/c");
     world.link("a/real", "project/direct");
     world.link("../../a/real", "project/b/c/up");
     world.link("../direct", "project/b/chain");
@@ -134,7 +134,7 @@ fn inner_links_are_followed() {
 fn outer_links_are_refused() {
     let world = World::new();
     world.write("project/inside", "");
-    world.dir("project/sub");
+    world.create_dir("project/sub");
     world.link("../outside/secret", "project/relative");
     world.link(world.at("outside/secret"), "project/absolute");
     world.link("relative", "project/chain");
@@ -182,14 +182,14 @@ fn invalid_paths_have_no_source_id() {
 #[test]
 fn irregular_file_is_refused_unopened() {
     let world = World::new();
-    world.dir("project/dir");
+    world.create_dir("project/dir");
     world.link("dir", "project/dir_link");
-    world.fifo("project/fifo");
+    world.create_fifo("project/fifo");
     world.link("fifo", "project/fifo_link");
     let _socket = UnixListener::bind(world.at("project/socket")).unwrap();
     world.link("/dev/zero", "project/zero");
     let disk = world.disk();
-    let answers = quickly(move || {
+    let answers = within_ten_seconds(move || {
         [".", "dir", "dir_link", "fifo", "fifo_link", "socket", "zero"]
             .map(|path| text(&disk, SourceRoot::Project, path))
     });
@@ -212,7 +212,7 @@ fn irregular_file_is_refused_unopened() {
 fn device_inside_root_is_refused() {
     let roots = Roots { user: Some("/dev".into()), ..Roots::default() };
     let disk = Disk::new(&roots, DEFAULT_MAX_FILE_BYTES);
-    let answer = quickly(move || text(&disk, SourceRoot::User, "zero"));
+    let answer = within_ten_seconds(move || text(&disk, SourceRoot::User, "zero"));
     assert_eq!(answer, Err(SourceError::NotAFile("device")));
 }
 
@@ -308,11 +308,11 @@ fn explicit_file_may_lie_anywhere() {
     world.write("project/file", "text");
     world.link("../project/file", "outside/link");
     world.link("missing", "outside/dangling");
-    world.fifo("outside/fifo");
+    world.create_fifo("outside/fifo");
     world.write("outside/latin1", b"caf\xE9");
     let read = |path: &str| {
         let path = world.at(path);
-        quickly(move || read_file(&path, 6))
+        within_ten_seconds(move || read_file(&path, 6))
     };
     assert_eq!(read("project/file"), some("text"));
     assert_eq!(read("outside/link"), some("text"));

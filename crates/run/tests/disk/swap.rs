@@ -13,7 +13,7 @@ use crate::world::{ALL, World, id, names, pack, text};
 fn swapped_in_link_is_not_followed() {
     let world = World::new();
     world.write("project/dir/secret", "harmless");
-    world.files(&["outside/leak"]);
+    world.write_empty(&["outside/leak"]);
     world.link("../outside", "project/.link");
     let (disk, stop) = (world.disk(), AtomicBool::new(false));
     thread::scope(|scope| {

@@ -35,7 +35,7 @@ impl World {
         self.0.path().join(path)
     }
 
-    pub(crate) fn dir(&self, path: &str) {
+    pub(crate) fn create_dir(&self, path: &str) {
         fs::create_dir_all(self.at(path)).unwrap();
     }
 
@@ -45,7 +45,7 @@ impl World {
         fs::write(path, bytes).unwrap();
     }
 
-    pub(crate) fn files(&self, paths: &[&str]) {
+    pub(crate) fn write_empty(&self, paths: &[&str]) {
         for path in paths {
             self.write(path, "");
         }
@@ -55,7 +55,7 @@ impl World {
         symlink(target, self.at(path)).unwrap();
     }
 
-    pub(crate) fn fifo(&self, path: &str) {
+    pub(crate) fn create_fifo(&self, path: &str) {
         assert!(Command::new("mkfifo").arg(self.at(path)).status().unwrap().success());
     }
 
@@ -125,7 +125,7 @@ pub(crate) fn names(listing: &Listing) -> Vec<String> {
 }
 
 /// Fails instead of hanging if `work` waits for something.
-pub(crate) fn quickly<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) fn within_ten_seconds<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || send.send(work()));
     receive.recv_timeout(Duration::from_secs(10)).unwrap()

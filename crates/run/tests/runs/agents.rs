@@ -14,11 +14,11 @@ use callsheet_core::library::layout::Layout;
 use callsheet_core::request::fact::{ChangeKind, EndReason, ViolationReason};
 use callsheet_core::request::scope::Scope;
 use callsheet_core::{Builtin, Library, find_agent};
-use callsheet_mock::{Cli, Room, Script, Step, on_loopback};
 use callsheet_run::{
     OutputStream, PerformOptions, PerformOutcome, ProcessEvent, ProcessLimits, StopFlag, TmuxServer,
-    WorktreeSnapshot, delivered_text, found_at_paths, perform, transcript_has_prompt,
+    WorktreeSnapshot, delivered_text, existing_at_paths, perform, transcript_has_prompt,
 };
+use callsheet_testing::{Cli, Room, Script, Step, on_loopback};
 use serde_json::json;
 
 use crate::support::{AGENT, assert_nothing_left, git};
@@ -32,13 +32,13 @@ struct Run {
     said: String,
 }
 
-fn shipped(cli: Cli) -> Agent {
+fn load_shipped(cli: Cli) -> Agent {
     find_agent(&Library::new(&Builtin), cli.name(), &Layout::default()).unwrap().1
 }
 
 /// Delivers `prompt` as `callsheet run` would.
-fn hand_over(room: &Room, cli: Cli, prompt: &str, how: DeliveryContext) -> Run {
-    let agent = shipped(cli);
+fn deliver(room: &Room, cli: Cli, prompt: &str, how: DeliveryContext) -> Run {
+    let agent = load_shipped(cli);
     let worktree = room.project();
     // Gemini reads no settings from below a world-writable folder.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(room.path().file_name().unwrap());
@@ -48,7 +48,7 @@ fn hand_over(room: &Room, cli: Cli, prompt: &str, how: DeliveryContext) -> Run {
     let mut env: BTreeMap<String, String> = room.env(cli).unwrap();
     let program: PathBuf = cli.program().unwrap();
     env.insert("PATH".into(), format!("{}:{}", program.parent().unwrap().display(), env["PATH"]));
-    let found = found_at_paths(prompt, &worktree);
+    let found = existing_at_paths(prompt, &worktree);
     let model = (cli == Cli::Gemini).then(|| "gemini-2.5-pro".to_owned());
     let shown = worktree.display().to_string();
     let how = DeliveryContext {
@@ -77,13 +77,13 @@ fn hand_over(room: &Room, cli: Cli, prompt: &str, how: DeliveryContext) -> Run {
     let performed = perform(&delivery.acts, prompt, &with, &mut |event| match event {
         ProcessEvent::Started { .. } => receipts.push(DeliveryReceipt::Spawned),
         ProcessEvent::Output { stream: OutputStream::Stdout, text, goes_on, .. } => {
-            receipts.extend(watch.output(&text, goes_on))
+            receipts.extend(watch.read_output(&text, goes_on))
         }
         ProcessEvent::Output { text, .. } => said.push_str(&format!("{text}\n")),
         ProcessEvent::Submitted(_) | ProcessEvent::Printed { .. } | ProcessEvent::LeftOut { .. } => {}
     });
     drop(fs::remove_dir_all(folder));
-    let session = watch.told.session.clone();
+    let session = watch.report.session.clone();
     if let (Some(transcript), Some(session)) = (&agent.transcript, &session)
         && transcript_has_prompt(transcript, session, &how.env, &mut watch)
     {
@@ -94,7 +94,7 @@ fn hand_over(room: &Room, cli: Cli, prompt: &str, how: DeliveryContext) -> Run {
             by: delivery.by,
             exit: (exit.ended, exit.code),
             receipts,
-            session: watch.told.session,
+            session: watch.report.session,
             said,
         },
         other => panic!("{other:?}"),
@@ -102,19 +102,19 @@ fn hand_over(room: &Room, cli: Cli, prompt: &str, how: DeliveryContext) -> Run {
 }
 
 /// Checks whether the model got this text, in the form in which the agent is known to pass it on.
-fn got(room: &Room, cli: Cli, text: &str) -> bool {
+fn model_got(room: &Room, cli: Cli, text: &str) -> bool {
     let is = |said: &String| match cli {
         Cli::Copilot => {
             said.split_once("</current_datetime>\n\n").is_some_and(|(_, said)| said == text.trim_end())
         }
         _ => said == text,
     };
-    room.mock.requests().iter().flat_map(callsheet_mock::Request::user_texts).any(|said| is(&said))
+    room.mock.requests().iter().flat_map(callsheet_testing::Request::user_texts).any(|said| is(&said))
 }
 
 const ODD: &str = "  \tleading blanks\r\n\"quotes\" 'and' $HOME `date` \\n %s {{x}} <b>&amp;</b>\n\né 漢字 🙂\n# !x -y @nothere.md\nend \n\n ";
 
-fn prompts_arrive(cli: Cli) {
+fn check_prompts_arrive(cli: Cli) {
     let long = format!("MARK {}", "0123456789 abcdef\n".repeat(1_000_000 / 18));
     let room = Room::new(Script::new().on_marker("MARK", [Step::text("I did.")])).unwrap();
     git(&room.project(), &["init", "-q"]);
@@ -127,9 +127,9 @@ fn prompts_arrive(cli: Cli) {
         [(odd.as_str(), ""), ("--version MARK", ""), ("!ls MARK", ""), (slash, before), (&long, "")]
     {
         let beginning: String = prompt.chars().take(20).collect();
-        let run = hand_over(&room, cli, prompt, DeliveryContext::default());
+        let run = deliver(&room, cli, prompt, DeliveryContext::default());
         assert_eq!((run.by, run.exit), (DeliveryMethod::Stdin, (EndReason::Exited, Some(0))), "{}", run.said);
-        assert!(got(&room, cli, &format!("{before}{prompt}")), "{beginning:?}");
+        assert!(model_got(&room, cli, &format!("{before}{prompt}")), "{beginning:?}");
         assert!(
             run.receipts.contains(&DeliveryReceipt::Accepted)
                 && !run.receipts.contains(&DeliveryReceipt::Acting)
@@ -141,11 +141,11 @@ fn prompts_arrive(cli: Cli) {
     }
 }
 
-fn files_are_not_put_in(cli: Cli, expected: DeliveryMethod) {
+fn check_files_not_inserted(cli: Cli, expected: DeliveryMethod) {
     let room = Room::new(Script::new().on_marker("instructions", [Step::text("I did.")])).unwrap();
     git(&room.project(), &["init", "-q"]);
     fs::write(room.project().join("README.md"), "what the readme says").unwrap();
-    let run = hand_over(&room, cli, "The instructions are in @README.md\n", DeliveryContext::default());
+    let run = deliver(&room, cli, "The instructions are in @README.md\n", DeliveryContext::default());
     assert_eq!((run.by, run.exit), (expected, (EndReason::Exited, Some(0))), "{}", run.said);
     assert!(
         room.mock.requests().iter().all(|request| !request.body.to_string().contains("what the readme says"))
@@ -153,14 +153,14 @@ fn files_are_not_put_in(cli: Cli, expected: DeliveryMethod) {
 }
 
 /// Tests files inside and outside the scope, a session that is resumed, and our server's tool.
-fn works_and_goes_on(cli: Cli) {
+fn check_work_and_resume(cli: Cli) {
     let write = |project: &Path, file: &str| {
         let path = project.join(file);
         Step::call(&["Write", "write_file"], json!({ "file_path": path, "content": "x" }))
             .or_call(&["create"], json!({ "path": path, "file_text": "x" }))
             .or_call(&["exec_command"], json!({ "cmd": format!("echo x > {file}") }))
     };
-    let room = Room::with(|project| {
+    let room = Room::from_project(|project| {
         let steps = [write(project, "src/in.txt"), write(project, "out.txt"), Step::text("I did.")];
         Script::new().on("Write.", steps).on("Go on.", [Step::text("I went on.")])
     })
@@ -172,7 +172,7 @@ fn works_and_goes_on(cli: Cli) {
     git(&project, &["add", "-A"]);
     git(&project, &["commit", "-q", "-m", "first"]);
     let before =
-        WorktreeSnapshot::look(&project, &callsheet_run::OwnFiles::default(), &Arc::default()).unwrap();
+        WorktreeSnapshot::take(&project, &callsheet_run::OwnFiles::default(), &Arc::default()).unwrap();
     let scope = Scope { write: vec!["src/**".into()], exclude: vec!["secret/**".into()] };
     // A server that ends at once does no harm.
     let mcp = Some(McpServerCommand { command: "true".into(), args: vec!["mcp".into()] });
@@ -184,7 +184,7 @@ fn works_and_goes_on(cli: Cli) {
         session,
         ..DeliveryContext::default()
     };
-    let run = hand_over(&room, cli, "Write.", how);
+    let run = deliver(&room, cli, "Write.", how);
     assert_eq!(run.exit, (EndReason::Exited, Some(0)), "{}", run.said);
     assert!(run.receipts.contains(&DeliveryReceipt::Acting), "{:?}", run.receipts);
     let seen = before.diff(&scope, &[]);
@@ -199,7 +199,7 @@ fn works_and_goes_on(cli: Cli) {
     assert_eq!(violations, [("out.txt", ViolationReason::OutsideWrite)]);
 
     let how = DeliveryContext { resume: run.session, ..DeliveryContext::default() };
-    let run = hand_over(&room, cli, "Go on.", how);
+    let run = deliver(&room, cli, "Go on.", how);
     assert_eq!(run.exit, (EndReason::Exited, Some(0)), "{}", run.said);
     let requests = room.mock.requests();
     let texts = requests.last().unwrap().user_texts();
@@ -216,17 +216,17 @@ macro_rules! for_each_cli {
 
             #[test]
             fn prompts_arrive_unchanged() {
-                on_loopback(&[Cli::$cli], || prompts_arrive(Cli::$cli));
+                on_loopback(&[Cli::$cli], || check_prompts_arrive(Cli::$cli));
             }
 
             #[test]
             fn uncomposed_files_are_not_sent() {
-                on_loopback(&[Cli::$cli], || files_are_not_put_in(Cli::$cli, DeliveryMethod::$by));
+                on_loopback(&[Cli::$cli], || check_files_not_inserted(Cli::$cli, DeliveryMethod::$by));
             }
 
             #[test]
             fn agent_works_permitted_and_resumes() {
-                on_loopback(&[Cli::$cli], || works_and_goes_on(Cli::$cli));
+                on_loopback(&[Cli::$cli], || check_work_and_resume(Cli::$cli));
             }
         }
     )*};

@@ -8,7 +8,7 @@ use callsheet_run::{StopFlag, run_check};
 
 use crate::support::AGENT;
 
-fn check(command: &str, timeout_ms: u64) -> CheckRun {
+fn run_check_command(command: &str, timeout_ms: u64) -> CheckRun {
     let argv = split_words(&format!("{AGENT} {command}")).unwrap();
     let spec = CheckSpec { name: "c".into(), argv, timeout_ms: Some(timeout_ms) };
     run_check(&spec, &std::env::temp_dir(), PathBuf::from(AGENT), &StopFlag::default(), None, &mut |_| {})
@@ -17,7 +17,7 @@ fn check(command: &str, timeout_ms: u64) -> CheckRun {
 #[test]
 fn exit_code_decides_result() {
     let of = |command: &str, timeout_ms| {
-        let run = check(command, timeout_ms);
+        let run = run_check_command(command, timeout_ms);
         (run.result, run.ended, run.exit_code, run.output)
     };
     let minute = 60_000;
@@ -38,7 +38,7 @@ fn exit_code_decides_result() {
 
 #[test]
 fn check_runs_without_shell() {
-    let run = check(r#"argv exit 0 "a b" '$HOME;x'"#, 60_000);
+    let run = run_check_command(r#"argv exit 0 "a b" '$HOME;x'"#, 60_000);
     assert_eq!(run.output, "[\"argv\", \"exit\", \"0\", \"a b\", \"$HOME;x\"]\n");
 }
 
@@ -58,7 +58,7 @@ fn unstartable_check_is_pending() {
 
 #[test]
 fn end_of_long_output_is_kept() {
-    let run = check("line-of 1000000 say end exit 3", 60_000);
+    let run = run_check_command("line-of 1000000 say end exit 3", 60_000);
     // The line is reported in several records; the last one is short enough to be kept.
     assert_eq!(run.output, format!("[983040 bytes left out]\n{}\nend\n", "x".repeat(1_000_000 - 983_040)));
 }

@@ -7,11 +7,11 @@ use callsheet_run::{
     MAX_RECORD_BYTES, OutputStream, ProcessEvent, ProcessJob, ProcessLimits, StartError, run_process,
 };
 
-use crate::support::{AGENT, agent, job, run, within};
+use crate::support::{AGENT, job, run, run_agent, run_agent_within};
 
 #[test]
 fn output_is_split_by_line_stream() {
-    let ran = agent(&["say", "one", "talk", "two", "say", "", "say-part", "three", "exit", "3"]);
+    let ran = run_agent(&["say", "one", "talk", "two", "say", "", "say-part", "three", "exit", "3"]);
     assert_eq!(ran.ended(), (Exited, Some(3), None));
     assert_eq!((ran.out().as_str(), ran.text(OutputStream::Stderr).as_str()), ("one\n\nthree\n", "two\n"));
     assert!(matches!(ran.events[0], ProcessEvent::Started { .. }));
@@ -23,7 +23,7 @@ fn stdin_is_complete_and_closed() {
     let ran = run(&ProcessJob { stdin: stdin.clone(), ..job(&["read"]) });
     assert_eq!(ran.out(), format!("read {} bytes\n", stdin.len()));
     // Without input, reading ends at once.
-    assert_eq!(agent(&["read"]).out(), "read 0 bytes\n");
+    assert_eq!(run_agent(&["read"]).out(), "read 0 bytes\n");
 }
 
 #[test]
@@ -42,20 +42,20 @@ fn unread_stdin_does_not_block_child() {
 
 #[test]
 fn silent_agent_reports_exit_zero() {
-    let ran = agent(&[]);
+    let ran = run_agent(&[]);
     assert_eq!((ran.ended(), ran.out().as_str(), ran.events.len()), ((Exited, Some(0), None), "", 1));
 }
 
 #[test]
 fn claimed_success_keeps_exit_code() {
-    let ran = agent(&["say", "{\"type\":\"result\",\"is_error\":false}", "exit", "1"]);
+    let ran = run_agent(&["say", "{\"type\":\"result\",\"is_error\":false}", "exit", "1"]);
     assert_eq!(ran.ended(), (Exited, Some(1), None));
 }
 
 #[test]
 fn huge_line_becomes_bounded_records() {
     // In a process of its own, so that only its memory is counted.
-    let ran = agent(&["run-job", "line-of 100000000 say end"]);
+    let ran = run_agent(&["run-job", "line-of 100000000 say end"]);
     let out = ran.out();
     let words: Vec<&str> = out.split_whitespace().collect();
     let number = |at: usize| words[at].parse::<usize>().unwrap();
@@ -119,7 +119,7 @@ fn long_output_omits_only_middle() {
 
 #[test]
 fn non_utf8_output_is_marked_replaced() {
-    let ran = agent(&["bytes", "97,255,98,10,195,169,10"]);
+    let ran = run_agent(&["bytes", "97,255,98,10,195,169,10"]);
     let output = |text: &str, replaced| ProcessEvent::Output {
         stream: OutputStream::Stdout,
         text: text.into(),
@@ -131,7 +131,7 @@ fn non_utf8_output_is_marked_replaced() {
 
 #[test]
 fn character_at_record_edge_stays_whole() {
-    let ran = agent(&["say-part", &"x".repeat(MAX_RECORD_BYTES - 1), "say", "éy"]);
+    let ran = run_agent(&["say-part", &"x".repeat(MAX_RECORD_BYTES - 1), "say", "éy"]);
     let records: Vec<(usize, bool, bool)> = ran
         .events
         .iter()
@@ -145,14 +145,14 @@ fn character_at_record_edge_stays_whole() {
 
 #[test]
 fn nul_and_escape_bytes_are_kept() {
-    let ran = agent(&["bytes", "0,27,91,50,74,13,10,10"]);
+    let ran = run_agent(&["bytes", "0,27,91,50,74,13,10,10"]);
     assert_eq!(ran.out(), "\0\u{1b}[2J\n\n");
 }
 
 #[test]
 fn deadline_ends_hanging_child() {
-    assert_eq!(within(200, &["sleep", "60000"]).ended(), (Timeout, None, Some(15)));
-    let after_result = within(300, &["say", "{\"type\":\"result\"}", "sleep", "60000"]);
+    assert_eq!(run_agent_within(200, &["sleep", "60000"]).ended(), (Timeout, None, Some(15)));
+    let after_result = run_agent_within(300, &["say", "{\"type\":\"result\"}", "sleep", "60000"]);
     assert_eq!(
         (after_result.ended(), after_result.out().as_str()),
         ((Timeout, None, Some(15)), "{\"type\":\"result\"}\n")
@@ -161,7 +161,7 @@ fn deadline_ends_hanging_child() {
 
 #[test]
 fn child_ignoring_sigterm_is_killed() {
-    let ran = within(500, &["ignore-term", "say", "no", "sleep", "60000"]);
+    let ran = run_agent_within(500, &["ignore-term", "say", "no", "sleep", "60000"]);
     assert_eq!((ran.ended(), ran.out().as_str()), ((Timeout, None, Some(9)), "no\n"));
 }
 
@@ -195,8 +195,8 @@ fn another_thread_can_stop_process() {
 
 #[test]
 fn ending_signal_is_reported() {
-    assert_eq!(agent(&["kill-self"]).ended(), (Signaled, None, Some(9)));
-    assert_eq!(agent(&["abort"]).ended(), (Signaled, None, Some(6)));
+    assert_eq!(run_agent(&["kill-self"]).ended(), (Signaled, None, Some(9)));
+    assert_eq!(run_agent(&["abort"]).ended(), (Signaled, None, Some(6)));
 }
 
 #[test]
@@ -261,6 +261,6 @@ fn arguments_arrive_without_shell() {
     ];
     let mut words = vec!["argv", "exit", "0"];
     words.extend(hostile);
-    let ran = agent(&words);
+    let ran = run_agent(&words);
     assert_eq!(ran.out(), format!("{words:?}\n"));
 }

@@ -7,12 +7,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use callsheet_run::{Git, lane_worktree, merge_lane};
+use callsheet_run::{Git, ensure_lane_worktree, merge_lane};
 
 use crate::support::{Repository, git};
 
 /// Returns every file below a folder, with its mode and text, or with the target of a link.
-fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
+fn read_tree(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut open = vec![root.to_owned()];
     while let Some(folder) = open.pop() {
@@ -48,11 +48,13 @@ impl World {
     }
 
     fn git(&self) -> Git {
-        Git::at(&self.repository.top()).unwrap().unwrap()
+        Git::open(&self.repository.top()).unwrap().unwrap()
     }
 
-    fn lane(&self, name: &str) -> PathBuf {
-        lane_worktree(&self.git(), &self.home.path().join("lock"), self.home.path(), name).unwrap().path
+    fn create_lane(&self, name: &str) -> PathBuf {
+        ensure_lane_worktree(&self.git(), &self.home.path().join("lock"), self.home.path(), name)
+            .unwrap()
+            .path
     }
 
     fn merge(&self, name: &str) -> Vec<String> {
@@ -60,7 +62,7 @@ impl World {
     }
 }
 
-fn mode(path: &Path, mode: u32) {
+fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
@@ -79,10 +81,10 @@ const MEANWHILE: [&str; 8] = [
     "another mode",
 ];
 
-fn does(what: &str, file: &Path) {
+fn change_file(what: &str, file: &Path) {
     match what {
         "delete" => fs::remove_file(file).unwrap(),
-        "chmod" => mode(file, 0o755),
+        "chmod" => set_mode(file, 0o755),
         "link" => {
             fs::remove_file(file).unwrap();
             symlink("elsewhere", file).unwrap();
@@ -110,17 +112,17 @@ fn lane_replaces_only_found_files() {
             fs::write(folder.join("beside"), "b\n").unwrap();
             if !absent {
                 fs::write(&file, "one\n").unwrap();
-                mode(&file, if what == "change executable" { 0o755 } else { 0o644 });
+                set_mode(&file, if what == "change executable" { 0o755 } else { 0o644 });
             }
             let (name, path) = (format!("lane-{at}{nth}"), format!("d{at}{nth}/f"));
-            let lane = world.lane(&name);
-            does(what, &lane.join(&path));
+            let lane = world.create_lane(&name);
+            change_file(what, &lane.join(&path));
             let secret = world.outside.path().join(&name);
             fs::write(&secret, "one\n").unwrap();
             match meanwhile {
                 "changed" => fs::write(&file, "mine\n").unwrap(),
                 "deleted" => fs::remove_file(&file).unwrap(),
-                "the same" => does(what, &file),
+                "the same" => change_file(what, &file),
                 "a link" => {
                     let _ = fs::remove_file(&file);
                     symlink(&secret, &file).unwrap();
@@ -135,25 +137,25 @@ fn lane_replaces_only_found_files() {
                     fs::rename(&folder, &moved).unwrap();
                     symlink(&moved, &folder).unwrap();
                 }
-                "another mode" => mode(&file, if what == "change executable" { 0o644 } else { 0o755 }),
+                "another mode" => set_mode(&file, if what == "change executable" { 0o644 } else { 0o755 }),
                 _ => {}
             }
             let is_same = meanwhile == "the same"
                 || (what, meanwhile) == ("delete", "deleted")
                 || (what, meanwhile) == ("chmod", "another mode");
             let conflicts = meanwhile != "untouched" && !is_same;
-            let (before, before_outside) = (tree(&top), tree(world.outside.path()));
+            let (before, before_outside) = (read_tree(&top), read_tree(world.outside.path()));
             let expected: Vec<String> = conflicts.then(|| path.clone()).into_iter().collect();
             for _ in 0..2 {
                 assert_eq!(world.merge(&name), expected, "{told}");
                 let mut after = before.clone();
                 if !conflicts {
                     after.remove(Path::new(&path));
-                    let done = tree(&lane).remove(Path::new(&path));
+                    let done = read_tree(&lane).remove(Path::new(&path));
                     after.extend(done.map(|done| (PathBuf::from(&path), done)));
                 }
-                assert_eq!(tree(&top), after, "{told}");
-                assert_eq!(tree(world.outside.path()), before_outside, "{told}");
+                assert_eq!(read_tree(&top), after, "{told}");
+                assert_eq!(read_tree(world.outside.path()), before_outside, "{told}");
             }
         }
     }
@@ -167,15 +169,15 @@ fn one_conflict_merges_nothing() {
     for name in ["a", "b", "c"] {
         fs::write(top.join(name), "one\n").unwrap();
     }
-    let lane = world.lane("l");
+    let lane = world.create_lane("l");
     fs::write(lane.join("a"), "lane\n").unwrap();
     fs::remove_file(lane.join("b")).unwrap();
     fs::write(lane.join("c"), "lane\n").unwrap();
     fs::write(lane.join("new"), "lane\n").unwrap();
     fs::write(top.join("b"), "mine\n").unwrap();
-    let before = tree(&top);
+    let before = read_tree(&top);
     assert_eq!(world.merge("l"), ["b"]);
-    assert_eq!(tree(&top), before);
+    assert_eq!(read_tree(&top), before);
     // Once the person has resolved the conflict, all of it is merged.
     fs::write(top.join("b"), "one\n").unwrap();
     assert_eq!(world.merge("l"), [""; 0]);
@@ -188,7 +190,7 @@ fn one_conflict_merges_nothing() {
 fn uncopyable_file_is_a_conflict() {
     let world = World::new();
     let top = world.repository.top();
-    let lane = world.lane("l");
+    let lane = world.create_lane("l");
     let nested = lane.join("nested");
     fs::create_dir(&nested).unwrap();
     git(&nested, &["init", "-q"]);
@@ -196,12 +198,12 @@ fn uncopyable_file_is_a_conflict() {
     git(&nested, &["add", "-A"]);
     git(&nested, &["-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-q", "-m", "x"]);
     fs::write(lane.join("new"), "lane\n").unwrap();
-    let before = tree(&top);
+    let before = read_tree(&top);
     assert_eq!(world.merge("l"), ["nested"]);
-    assert_eq!(tree(&top), before);
-    let other = world.lane("m");
+    assert_eq!(read_tree(&top), before);
+    let other = world.create_lane("m");
     fs::write(other.join(OsStr::from_bytes(b"\xff.txt")), "lane\n").unwrap();
     fs::write(other.join("new"), "lane\n").unwrap();
     assert_eq!(world.merge("m"), ["\u{fffd}.txt"]);
-    assert_eq!(tree(&top), before);
+    assert_eq!(read_tree(&top), before);
 }

@@ -7,24 +7,24 @@ use std::sync::Arc;
 use callsheet_core::record::ContentIds;
 use callsheet_core::request::fact::{ChangeKind, ViolationReason, WorktreeObservation};
 use callsheet_core::request::scope::Scope;
-use callsheet_run::{Git, OwnFiles, WorktreeSnapshot, recorded_contents, worktree};
+use callsheet_run::{Git, OwnFiles, WorktreeSnapshot, ensure_worktree, read_content_ids};
 
-use crate::support::{Repository, agent, git, job, run};
+use crate::support::{Repository, git, job, run, run_agent};
 
 /// Returns the observation of `work` in a repository, under a scope.
-fn observed(
+fn observe(
     repository: &Repository,
     write: &[&str],
     exclude: &[&str],
     work: impl FnOnce(),
 ) -> WorktreeObservation {
-    let before = WorktreeSnapshot::look(&repository.top(), &OwnFiles::default(), &Arc::default()).unwrap();
+    let before = WorktreeSnapshot::take(&repository.top(), &OwnFiles::default(), &Arc::default()).unwrap();
     work();
     let all = |globs: &[&str]| globs.iter().map(ToString::to_string).collect();
     before.diff(&Scope { write: all(write), exclude: all(exclude) }, &[])
 }
 
-fn changed(observed: &WorktreeObservation) -> Vec<(&str, ChangeKind)> {
+fn changed_paths(observed: &WorktreeObservation) -> Vec<(&str, ChangeKind)> {
     observed.changed.iter().map(|file| (file.path.as_str(), file.change)).collect()
 }
 
@@ -38,8 +38,8 @@ fn no_work_is_no_change() {
     repository.write("dirty.txt", "before");
     repository.write("README.md", "dirty before");
     repository.write("x.log", "ignored before");
-    let seen = observed(&repository, &["src/**"], &[], || {});
-    assert_eq!((changed(&seen), violations(&seen), &seen.unseen), (vec![], vec![], &vec![]));
+    let seen = observe(&repository, &["src/**"], &[], || {});
+    assert_eq!((changed_paths(&seen), violations(&seen), &seen.unseen), (vec![], vec![], &vec![]));
     assert_eq!(
         (seen.dirty_before, seen.dirty_after, seen.head_before == seen.head_after),
         (true, true, true)
@@ -55,7 +55,7 @@ fn every_kind_of_change_is_observed() {
     repository.commit();
     repository.write("was.txt", "untracked");
     let top = repository.top();
-    let seen = observed(&repository, &["src/**"], &["src/secret/**"], || {
+    let seen = observe(&repository, &["src/**"], &["src/secret/**"], || {
         fs::write(top.join("src/a.rs"), "changed").unwrap();
         fs::write(top.join("src/new.rs"), "new").unwrap();
         fs::create_dir(top.join("src/secret")).unwrap();
@@ -69,7 +69,7 @@ fn every_kind_of_change_is_observed() {
         git(&top, &["add", "src/new.rs"]);
     });
     assert_eq!(
-        changed(&seen),
+        changed_paths(&seen),
         [
             ("gone.txt", ChangeKind::Deleted),
             ("new.log", ChangeKind::Ignored),
@@ -100,12 +100,15 @@ fn every_kind_of_change_is_observed() {
 #[test]
 fn committed_files_count_as_changed() {
     let repository = Repository::new();
-    let seen = observed(&repository, &["src/**"], &[], || {
+    let seen = observe(&repository, &["src/**"], &[], || {
         repository.write("README.md", "changed");
         repository.write("src/a.rs", "changed");
         repository.commit();
     });
-    assert_eq!(changed(&seen), [("README.md", ChangeKind::Modified), ("src/a.rs", ChangeKind::Modified)]);
+    assert_eq!(
+        changed_paths(&seen),
+        [("README.md", ChangeKind::Modified), ("src/a.rs", ChangeKind::Modified)]
+    );
     assert_eq!(violations(&seen), [("README.md", ViolationReason::OutsideWrite)]);
     assert_eq!((seen.head_before == seen.head_after, seen.dirty_after), (false, false));
 }
@@ -115,22 +118,28 @@ fn undone_dirty_work_is_a_change() {
     let repository = Repository::new();
     repository.write("README.md", "dirty");
     repository.write("note.txt", "untracked");
-    let seen = observed(&repository, &["src/**"], &[], || {
+    let seen = observe(&repository, &["src/**"], &[], || {
         repository.git(&["checkout", "-q", "README.md"]);
         fs::remove_file(repository.top().join("note.txt")).unwrap();
     });
-    assert_eq!(changed(&seen), [("README.md", ChangeKind::Modified), ("note.txt", ChangeKind::Deleted)]);
+    assert_eq!(
+        changed_paths(&seen),
+        [("README.md", ChangeKind::Modified), ("note.txt", ChangeKind::Deleted)]
+    );
     assert_eq!((seen.dirty_before, seen.dirty_after), (true, false));
 }
 
 #[test]
 fn ignored_files_violate_only_exclusions() {
     let repository = Repository::new();
-    let seen = observed(&repository, &["src/**"], &["secrets.log"], || {
+    let seen = observe(&repository, &["src/**"], &["secrets.log"], || {
         repository.write("target/debug/x", "built");
         repository.write("secrets.log", "leaked");
     });
-    assert_eq!(changed(&seen), [("secrets.log", ChangeKind::Ignored), ("target/", ChangeKind::Ignored)]);
+    assert_eq!(
+        changed_paths(&seen),
+        [("secrets.log", ChangeKind::Ignored), ("target/", ChangeKind::Ignored)]
+    );
     assert_eq!(violations(&seen), [("secrets.log", ViolationReason::Excluded)]);
 }
 
@@ -144,14 +153,14 @@ fn write_through_link_is_seen() {
     let top = repository.top();
     let path = |path: &str| top.join(path).display().to_string();
     let outside = elsewhere.path().display().to_string();
-    let seen = observed(&repository, &["src/**"], &[], || {
+    let seen = observe(&repository, &["src/**"], &[], || {
         // To a file of the repository that is out of scope, to a folder outside, and by an existing link.
-        agent(&["link", "../README.md", &path("src/l"), "write", &path("src/l")]);
-        agent(&["link", &outside, &path("src/out"), "write", &path("src/out/x")]);
-        agent(&["append", &path("old-link")]);
+        run_agent(&["link", "../README.md", &path("src/l"), "write", &path("src/l")]);
+        run_agent(&["link", &outside, &path("src/out"), "write", &path("src/out/x")]);
+        run_agent(&["append", &path("old-link")]);
     });
     assert_eq!(
-        changed(&seen),
+        changed_paths(&seen),
         [
             ("README.md", ChangeKind::Modified),
             ("src/l", ChangeKind::Untracked),
@@ -174,7 +183,7 @@ fn repository_settings_are_observed_not_obeyed() {
     let top = repository.top();
     let trap = top.parent().unwrap().join("trapped");
     let evil = format!("touch {}", trap.display());
-    let seen = observed(&repository, &["**"], &[], || {
+    let seen = observe(&repository, &["**"], &[], || {
         repository.write(".git/hooks/pre-commit", "#!/bin/sh\n");
         repository.write(".git/info/attributes", "* filter=evil diff=evil\n");
         for (key, value) in [
@@ -192,7 +201,7 @@ fn repository_settings_are_observed_not_obeyed() {
     });
     assert!(!trap.exists(), "something of the repository was executed");
     assert_eq!(
-        changed(&seen),
+        changed_paths(&seen),
         [
             (".git/config", ChangeKind::Repository),
             (".git/hooks/pre-commit", ChangeKind::Repository),
@@ -213,14 +222,14 @@ fn nested_repositories_hide_nothing() {
     let top = repository.top();
     repository.write("nested/old.txt", "old");
     git(&top.join("nested"), &["init", "-q"]);
-    let seen = observed(&repository, &["src/**"], &[], || {
+    let seen = observe(&repository, &["src/**"], &[], || {
         repository.write("nested/new.txt", "new");
         git(&top.join("src/inner"), &["init", "-q"]);
         repository.write("src/inner/x.txt", "new");
     });
     // The contents of a new repository depend on git's version and templates; all of them are git's.
     let is_gits = |path: &str| path.split('/').any(|part| part == ".git");
-    let files: Vec<_> = changed(&seen).into_iter().filter(|(path, _)| !is_gits(path)).collect();
+    let files: Vec<_> = changed_paths(&seen).into_iter().filter(|(path, _)| !is_gits(path)).collect();
     assert_eq!(
         files,
         [("nested/new.txt", ChangeKind::Untracked), ("src/inner/x.txt", ChangeKind::Untracked)]
@@ -228,7 +237,7 @@ fn nested_repositories_hide_nothing() {
     let violated: Vec<_> = violations(&seen).into_iter().filter(|(path, _)| !is_gits(path)).collect();
     assert_eq!(violated, [("nested/new.txt", ViolationReason::OutsideWrite)]);
     let of_git: Vec<_> =
-        changed(&seen).into_iter().filter(|(path, _)| is_gits(path)).map(|(path, _)| path).collect();
+        changed_paths(&seen).into_iter().filter(|(path, _)| is_gits(path)).map(|(path, _)| path).collect();
     assert!(
         of_git.contains(&"src/inner/.git/config")
             && of_git.iter().all(|path| path.starts_with("src/inner/.git/"))
@@ -244,10 +253,10 @@ fn submodule_change_is_observed() {
     let source = other.top().display().to_string();
     repository.git(&["submodule", "add", "-q", &source, "lib"]);
     repository.commit();
-    let seen = observed(&repository, &["src/**"], &[], || {
+    let seen = observe(&repository, &["src/**"], &[], || {
         fs::write(repository.top().join("lib/README.md"), "changed").unwrap();
     });
-    assert_eq!(changed(&seen), [("lib", ChangeKind::Submodule)]);
+    assert_eq!(changed_paths(&seen), [("lib", ChangeKind::Submodule)]);
     assert_eq!(violations(&seen), [("lib", ViolationReason::OutsideWrite)]);
 }
 
@@ -255,12 +264,12 @@ fn submodule_change_is_observed() {
 fn removed_worktree_is_a_violation() {
     let repository = Repository::new();
     let top = repository.top();
-    let seen = observed(&repository, &["**"], &[], || {
+    let seen = observe(&repository, &["**"], &[], || {
         let mut job = job(&["remove-all", top.to_str().unwrap()]);
         job.cwd = top.clone();
         run(&job);
     });
-    assert_eq!(changed(&seen), [(".", ChangeKind::Deleted)]);
+    assert_eq!(changed_paths(&seen), [(".", ChangeKind::Deleted)]);
     assert_eq!((violations(&seen), seen.unseen.len()), (vec![(".", ViolationReason::OutsideWrite)], 1));
 }
 
@@ -268,11 +277,11 @@ fn removed_worktree_is_a_violation() {
 fn everything_before_first_commit_is_new() {
     let dir = tempfile::tempdir().unwrap();
     git(dir.path(), &["init", "-q"]);
-    let before = WorktreeSnapshot::look(dir.path(), &OwnFiles::default(), &Arc::default()).unwrap();
+    let before = WorktreeSnapshot::take(dir.path(), &OwnFiles::default(), &Arc::default()).unwrap();
     fs::write(dir.path().join("a"), "new").unwrap();
     let seen = before.diff(&Scope::default(), &[]);
     assert_eq!(
-        (changed(&seen), &seen.head_after, seen.dirty_after),
+        (changed_paths(&seen), &seen.head_after, seen.dirty_after),
         (vec![("a", ChangeKind::Untracked)], &None, true)
     );
 }
@@ -281,14 +290,14 @@ fn everything_before_first_commit_is_new() {
 fn task_worktree_is_reused() {
     let repository = Repository::new();
     let home = repository.dir.path().join("trees");
-    let git = Git::at(&repository.top()).unwrap().unwrap();
-    let first = worktree(&git, &home, "T-1").unwrap();
+    let git = Git::open(&repository.top()).unwrap().unwrap();
+    let first = ensure_worktree(&git, &home, "T-1").unwrap();
     assert_eq!(
         (first.path.clone(), first.branch.as_str(), first.fresh),
         (home.join("T-1"), "callsheet/T-1", true)
     );
     fs::write(first.path.join("work.txt"), "not committed").unwrap();
-    let second = worktree(&git, &home, "T-1").unwrap();
+    let second = ensure_worktree(&git, &home, "T-1").unwrap();
     assert_eq!(
         (second.path.canonicalize().unwrap(), second.fresh),
         (first.path.canonicalize().unwrap(), false)
@@ -296,7 +305,7 @@ fn task_worktree_is_reused() {
     assert_eq!(fs::read_to_string(first.path.join("work.txt")).unwrap(), "not committed");
     // Hostile names stay below the folder, and are not flags.
     for task in ["--force", "../../x", "-b", "a b", "x.lock", "@{-1}"] {
-        let made = worktree(&git, &home, task).unwrap();
+        let made = ensure_worktree(&git, &home, task).unwrap();
         assert_eq!(made.path.parent(), Some(home.as_path()));
         assert!(
             made.path.join("README.md").exists() && made.branch.starts_with("callsheet/task-"),
@@ -305,29 +314,29 @@ fn task_worktree_is_reused() {
     }
     // A removed folder is created again on the same branch; a folder that is something else is left alone.
     fs::remove_dir_all(home.join("T-1")).unwrap();
-    assert!(worktree(&git, &home, "T-1").unwrap().fresh);
+    assert!(ensure_worktree(&git, &home, "T-1").unwrap().fresh);
     fs::create_dir_all(home.join("T-2")).unwrap();
     fs::write(home.join("T-2/mine"), "mine").unwrap();
-    assert!(worktree(&git, &home, "T-2").is_err());
+    assert!(ensure_worktree(&git, &home, "T-2").is_err());
     assert_eq!(fs::read_to_string(home.join("T-2/mine")).unwrap(), "mine");
     // Changes in the worktree are seen there, and so are hooks that all worktrees share.
-    let before = WorktreeSnapshot::look(&first.path, &OwnFiles::default(), &Arc::default()).unwrap();
+    let before = WorktreeSnapshot::take(&first.path, &OwnFiles::default(), &Arc::default()).unwrap();
     fs::write(first.path.join("README.md"), "changed").unwrap();
     repository.write(".git/hooks/post-checkout", "#!/bin/sh\n");
     let seen = before.diff(&Scope { write: vec!["README.md".into()], exclude: Vec::new() }, &[]);
     assert_eq!(violations(&seen), [(".git/hooks/post-checkout", ViolationReason::OutsideWrite)]);
-    assert_eq!(changed(&seen)[1], ("README.md", ChangeKind::Modified));
+    assert_eq!(changed_paths(&seen)[1], ("README.md", ChangeKind::Modified));
 }
 
 #[test]
 fn repository_gc_is_no_change() {
     let repository = Repository::new();
-    let seen = observed(&repository, &["src/**"], &[], || {
+    let seen = observe(&repository, &["src/**"], &[], || {
         repository.git(&["gc", "--quiet"]);
         repository.git(&["update-server-info"]);
     });
     assert!(repository.top().join(".git/info/refs").exists());
-    assert_eq!((changed(&seen), violations(&seen), &seen.unseen), (vec![], vec![], &vec![]));
+    assert_eq!((changed_paths(&seen), violations(&seen), &seen.unseen), (vec![], vec![], &vec![]));
 }
 
 /// Reads an old record, whose unseen paths are a sentence, and a snapshot that was kept.
@@ -344,16 +353,16 @@ fn old_observation_and_snapshot_are_readable() {
     repository.write("note.txt", "untracked");
     repository.write("x.log", "ignored");
     symlink("README.md", repository.top().join("link")).unwrap();
-    let before = WorktreeSnapshot::look(&repository.top(), &OwnFiles::default(), &Arc::default()).unwrap();
+    let before = WorktreeSnapshot::take(&repository.top(), &OwnFiles::default(), &Arc::default()).unwrap();
     let kept = serde_json::to_string(&before).unwrap();
     let before: WorktreeSnapshot = serde_json::from_str(&kept).unwrap();
     let nothing = before.diff(&Scope::default(), &[]);
-    assert_eq!((changed(&nothing), &nothing.unseen, nothing.dirty_after), (vec![], &vec![], true));
+    assert_eq!((changed_paths(&nothing), &nothing.unseen, nothing.dirty_after), (vec![], &vec![], true));
     repository.write("note.txt", "UNTRACKED");
     repository.write("src/a.rs", "fn b() {}\n");
     repository.git(&["update-index", "--assume-unchanged", "src/a.rs"]);
     assert_eq!(
-        changed(&before.diff(&Scope::default(), &[])),
+        changed_paths(&before.diff(&Scope::default(), &[])),
         [
             (".git/index:assume-unchanged:src/a.rs", ChangeKind::Repository),
             ("note.txt", ChangeKind::Modified),
@@ -380,7 +389,7 @@ fn dirty_check_ignores_agents_index() {
         (&["checkout -q --detach"], false),
     ] {
         let repository = Repository::new();
-        let seen = observed(&repository, &[], &[], || {
+        let seen = observe(&repository, &[], &[], || {
             for line in script {
                 match line.strip_prefix("! ") {
                     Some(path) => repository.write(path, "changed"),
@@ -428,7 +437,7 @@ fn staged_only_contents_are_a_change() {
         repository.write("dirty.txt", "untracked");
         repository.git(&["add", "staged.txt"]);
         repository.write("staged.txt", "two");
-        let seen = observed(&repository, &["src/**"], &[], || {
+        let seen = observe(&repository, &["src/**"], &[], || {
             for line in script {
                 match line.split_at(2) {
                     ("! ", path) => repository.write(path, "changed"),
@@ -438,27 +447,27 @@ fn staged_only_contents_are_a_change() {
             }
         });
         let shown = |path: &&str| path.starts_with(".git/index");
-        let found: Vec<&str> = changed(&seen).into_iter().map(|(path, _)| path).filter(shown).collect();
+        let found: Vec<&str> = changed_paths(&seen).into_iter().map(|(path, _)| path).filter(shown).collect();
         assert_eq!(found, paths, "{script:?}");
         let outside: Vec<&str> = violations(&seen).into_iter().map(|(path, _)| path).filter(shown).collect();
         assert_eq!((outside, &seen.unseen), (found, &vec![]), "{script:?}");
     }
     // The scope is checked for the file.
     let repository = Repository::new();
-    let seen = observed(&repository, &["src/**"], &[], || {
+    let seen = observe(&repository, &["src/**"], &[], || {
         repository.write("src/a.rs", "staged");
         repository.git(&["add", "-A"]);
         repository.write("src/a.rs", "later");
     });
     let both = [(".git/index:staged:src/a.rs", ChangeKind::Repository), ("src/a.rs", ChangeKind::Modified)];
-    assert_eq!((changed(&seen), violations(&seen)), (both.to_vec(), vec![]));
+    assert_eq!((changed_paths(&seen), violations(&seen)), (both.to_vec(), vec![]));
     // Many paths are shown as one, and each is judged.
-    let seen = observed(&repository, &["src/**"], &[], || {
+    let seen = observe(&repository, &["src/**"], &[], || {
         (0..101).for_each(|number| repository.write(&format!("n{number}"), "new"));
         repository.git(&["add", "-A"]);
         (0..101).for_each(|number| fs::remove_file(repository.top().join(format!("n{number}"))).unwrap());
     });
-    assert_eq!(changed(&seen), [(".git/index:staged", ChangeKind::Repository)]);
+    assert_eq!(changed_paths(&seen), [(".git/index:staged", ChangeKind::Repository)]);
     assert_eq!(violations(&seen), [(".git/index:staged", ViolationReason::OutsideWrite)]);
 }
 
@@ -472,7 +481,7 @@ fn ignore_rules_predate_the_run() {
     repository.commit();
     repository.git(&["add", "-f", "target/old"]);
     repository.git(&["commit", "-q", "-m", "tracked in an ignored folder"]);
-    let seen = observed(&repository, &["src/**"], &["target/secret/**"], || {
+    let seen = observe(&repository, &["src/**"], &["target/secret/**"], || {
         repository.write(".gitignore", "*\n");
         repository.write("sub/x.tmp", "ignored");
         repository.write("sub/keep.tmp", "not ignored");
@@ -482,7 +491,7 @@ fn ignore_rules_predate_the_run() {
         repository.write("target/secret/x", "excluded");
     });
     assert_eq!(
-        changed(&seen),
+        changed_paths(&seen),
         [
             (".gitignore", ChangeKind::Modified),
             ("hidden.txt", ChangeKind::Untracked),
@@ -509,10 +518,10 @@ fn ignore_rules_predate_the_run() {
 fn content_ids_include_file_modes() {
     let repository = Repository::new();
     let top = repository.top();
-    let has = |contents: &ContentIds| Git::at(&top).unwrap().unwrap().has_contents(None, contents);
+    let has = |contents: &ContentIds| Git::open(&top).unwrap().unwrap().has_contents(None, contents);
     let observe = |work: &dyn Fn()| {
-        let seen = observed(&repository, &[], &[], work);
-        recorded_contents(&top, &seen.changed).unwrap()
+        let seen = observe(&repository, &[], &[], work);
+        read_content_ids(&top, &seen.changed).unwrap()
     };
     let executable = observe(&|| {
         fs::set_permissions(top.join("src/a.rs"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -548,7 +557,7 @@ fn claimed_worktree_branches_are_elsewhere() {
     let top = repository.top();
     let outside = tempfile::tempdir().unwrap();
     let other = outside.path().canonicalize().unwrap().join("other");
-    let before = WorktreeSnapshot::look(&top, &OwnFiles::default(), &Arc::default()).unwrap();
+    let before = WorktreeSnapshot::take(&top, &OwnFiles::default(), &Arc::default()).unwrap();
     git(&top, &["worktree", "add", "-q", other.to_str().unwrap(), "-b", "callsheet/x"]);
     fs::write(other.join("README.md"), "theirs").unwrap();
     git(&other, &["commit", "-qam", "theirs"]);
@@ -569,7 +578,7 @@ fn unfinished_worktree_of_others_is_ignored() {
     let commondir = top.join(".git/worktrees/other/commondir");
     let write = |text: &str| fs::write(&commondir, text).unwrap();
     let paths = |work: &dyn Fn()| -> Vec<String> {
-        let seen = observed(&repository, &["**"], &[], work);
+        let seen = observe(&repository, &["**"], &[], work);
         seen.changed.into_iter().map(|file| file.path).collect()
     };
     let nothing: [&str; 0] = [];

@@ -6,40 +6,42 @@ use std::time::Duration;
 use callsheet_core::request::fact::EndReason::{Exited, Lost, Signaled, Timeout};
 use callsheet_run::StopFlag;
 
-use crate::support::{AGENT, agent, assert_nothing_left, job, left, mark, run, within};
+use crate::support::{
+    AGENT, assert_nothing_left, find_left, job, new_mark, run, run_agent, run_agent_within,
+};
 
 #[test]
 fn children_end_with_the_agent() {
-    let mark = mark("children");
+    let mark = new_mark("children");
     let child = format!("say {mark} sleep 60000");
-    let ran = agent(&["child", &child, "child-setsid", &child, "sleep", "2000", "exit", "2"]);
+    let ran = run_agent(&["child", &child, "child-setsid", &child, "sleep", "2000", "exit", "2"]);
     assert_eq!(ran.ended(), (Exited, Some(2), None));
-    assert_eq!(left(&mark), Vec::<String>::new());
+    assert_eq!(find_left(&mark), Vec::<String>::new());
     assert_eq!(ran.out().matches(&*mark).count(), 2);
 }
 
 #[test]
 fn detached_grandchildren_end_at_deadline() {
-    let mark = mark("grandchildren");
+    let mark = new_mark("grandchildren");
     // Its parent ends at once, so it becomes an orphan.
     let parent = format!("child-setsid say+{mark}+sleep+60000 sleep 100");
-    let ran = within(3000, &["child-wait", &parent, "sleep", "60000"]);
+    let ran = run_agent_within(3000, &["child-wait", &parent, "sleep", "60000"]);
     assert_eq!((ran.ended(), ran.out()), ((Timeout, None, Some(15)), format!("{mark}\n")));
-    assert_eq!(left(&mark), Vec::<String>::new());
+    assert_eq!(find_left(&mark), Vec::<String>::new());
 }
 
 #[test]
 fn detached_child_ignoring_sigterm_is_killed() {
-    let mark = mark("stubborn");
+    let mark = new_mark("stubborn");
     let stubborn = format!("ignore-term say {mark} sleep 60000");
-    let ran = within(2000, &["child-setsid", &stubborn, "ignore-term", "sleep", "60000"]);
+    let ran = run_agent_within(2000, &["child-setsid", &stubborn, "ignore-term", "sleep", "60000"]);
     assert_eq!(ran.ended(), (Timeout, None, Some(9)));
-    assert_eq!(left(&mark), Vec::<String>::new());
+    assert_eq!(find_left(&mark), Vec::<String>::new());
 }
 
 #[test]
 fn daemons_end_after_finished_agent() {
-    let mark = mark("daemon");
+    let mark = new_mark("daemon");
     let mut job = job(&[]);
     let script = format!(
         "(setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 1; done; : {mark}' >/dev/null 2>&1 &) ; exit 0"
@@ -48,12 +50,12 @@ fn daemons_end_after_finished_agent() {
     job.limits.grace = Duration::from_millis(300);
     let ran = run(&job);
     assert_eq!(ran.ended(), (Exited, Some(0), None));
-    assert_eq!(left(&mark), Vec::<String>::new());
+    assert_eq!(find_left(&mark), Vec::<String>::new());
 }
 
 #[test]
 fn process_storm_is_ended() {
-    let mark = mark("storm");
+    let mark = new_mark("storm");
     let mut job = job(&[]);
     // Each process starts another one and ends, so there is always one more.
     let script = format!("f() {{ sleep 0.01; sh -c \"$0\" \"$0\" {mark} & }}; f");
@@ -78,7 +80,7 @@ fn no_process_outlives_killed_callsheet() {
     .iter()
     .enumerate()
     {
-        let mark = mark(&format!("outlives{at}"));
+        let mark = new_mark(&format!("outlives{at}"));
         let script = script.replace("MARK", &mark);
         let mut child = Command::new(AGENT)
             .args(["run-job", &format!("say {mark} {script} say {mark}")])
@@ -93,8 +95,8 @@ fn no_process_outlives_killed_callsheet() {
 
 #[test]
 fn killed_guard_means_lost_run() {
-    let mark = mark("guard");
-    let ran = agent(&["say", &mark, "kill-guard", "sleep", "60000"]);
+    let mark = new_mark("guard");
+    let ran = run_agent(&["say", &mark, "kill-guard", "sleep", "60000"]);
     assert_eq!(ran.ended(), (Lost, None, None));
     assert_nothing_left(&mark);
 }
@@ -112,7 +114,7 @@ fn daemons_end_with_killed_guard() {
     .iter()
     .enumerate()
     {
-        let mark = mark(&format!("daemons{at}"));
+        let mark = new_mark(&format!("daemons{at}"));
         let dir = tempfile::tempdir().unwrap();
         let up = dir.path().join("up").display().to_string();
         let work = format!("trap '' TERM; : > {up}; while :; do sleep 0.1; done; : {mark}");
@@ -135,7 +137,7 @@ fn stopped_guard_is_continued() {
 
 #[test]
 fn stop_ends_three_generations() {
-    let mark = mark("tree");
+    let mark = new_mark("tree");
     let mut job = job(&[]);
     let script = format!(
         "sh -c 'sh -c \"sleep 1000; : {mark}\" & sleep 1000; : {mark}' & echo on; sleep 1000; : {mark}"
@@ -150,13 +152,13 @@ fn stop_ends_three_generations() {
         });
         run(&job);
     });
-    assert_eq!(left(&mark), Vec::<String>::new());
+    assert_eq!(find_left(&mark), Vec::<String>::new());
 }
 
 #[test]
 fn killed_agent_leaves_no_children() {
-    let mark = mark("killed");
-    let ran = agent(&["child-setsid", &format!("say {mark} sleep 60000"), "sleep", "200", "kill-self"]);
+    let mark = new_mark("killed");
+    let ran = run_agent(&["child-setsid", &format!("say {mark} sleep 60000"), "sleep", "200", "kill-self"]);
     assert_eq!(ran.ended(), (Signaled, None, Some(9)));
-    assert_eq!(left(&mark), Vec::<String>::new());
+    assert_eq!(find_left(&mark), Vec::<String>::new());
 }

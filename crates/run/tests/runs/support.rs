@@ -71,12 +71,12 @@ pub(crate) fn run(job: &ProcessJob) -> Ran {
     Ran { exit: exit.unwrap(), events, printed }
 }
 
-pub(crate) fn agent(words: &[&str]) -> Ran {
+pub(crate) fn run_agent(words: &[&str]) -> Ran {
     run(&job(words))
 }
 
 /// Runs the fake agent with a deadline, in milliseconds, and a short grace period after it.
-pub(crate) fn within(deadline_ms: u64, words: &[&str]) -> Ran {
+pub(crate) fn run_agent_within(deadline_ms: u64, words: &[&str]) -> Ran {
     let limits = ProcessLimits {
         deadline: Some(Duration::from_millis(deadline_ms)),
         grace: Duration::from_millis(300),
@@ -86,7 +86,7 @@ pub(crate) fn within(deadline_ms: u64, words: &[&str]) -> Ran {
 }
 
 /// Returns the processes that have `mark` in their command line, except ourselves.
-pub(crate) fn left(mark: &str) -> Vec<String> {
+pub(crate) fn find_left(mark: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
@@ -104,8 +104,8 @@ pub(crate) fn left(mark: &str) -> Vec<String> {
 /// Asserts that no process with `mark` exists, now or soon.
 pub(crate) fn assert_nothing_left(mark: &str) {
     let begun = Instant::now();
-    while !left(mark).is_empty() {
-        assert!(begun.elapsed() < Duration::from_secs(5), "left: {:#?}", left(mark));
+    while !find_left(mark).is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(5), "left: {:#?}", find_left(mark));
         thread::sleep(Duration::from_millis(20));
     }
 }
@@ -113,7 +113,7 @@ pub(crate) fn assert_nothing_left(mark: &str) {
 /// A word that no other test has in its command lines. Processes that have it are killed with the test.
 pub(crate) struct Mark(String);
 
-pub(crate) fn mark(name: &str) -> Mark {
+pub(crate) fn new_mark(name: &str) -> Mark {
     Mark(format!("mark-{name}-{}", std::process::id()))
 }
 
@@ -133,7 +133,7 @@ impl std::fmt::Display for Mark {
 
 impl Drop for Mark {
     fn drop(&mut self) {
-        for line in left(&self.0) {
+        for line in find_left(&self.0) {
             let pid = line
                 .split(' ')
                 .next()

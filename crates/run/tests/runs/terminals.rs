@@ -12,18 +12,18 @@ use callsheet_core::delivery::{DeliveryAction, DeliveryContext, by_file_line, pl
 use callsheet_core::library::agent::{Agent, DeliveryMethod, TerminalDialog, TerminalSpec};
 use callsheet_core::library::layout::Layout;
 use callsheet_core::{Builtin, Library, find_agent};
-use callsheet_mock::{Cli, Room, Script, Step, missing, on_loopback};
 use callsheet_run::{
     PerformError, PerformOptions, PerformOutcome, ProcessLimits, StopFlag, TerminalError, Tmux, TmuxPane,
     TmuxServer, perform,
 };
+use callsheet_testing::{Cli, Room, Script, Step, on_loopback, report_missing};
 
-use crate::support::{AGENT, assert_nothing_left, git, mark};
+use crate::support::{AGENT, assert_nothing_left, git, new_mark};
 
 fn has_tmux() -> bool {
     let there = Command::new("tmux").arg("-V").output().is_ok();
     if !there {
-        missing("terminals: tmux is not installed");
+        report_missing("terminals: tmux is not installed");
     }
     there
 }
@@ -57,7 +57,12 @@ impl Own {
     }
 
     fn ready(&self, within_ms: u64) -> Result<(), TerminalError> {
-        self.tmux.ready(&self.pane, &screen(), Duration::from_millis(within_ms), &StopFlag::default())
+        self.tmux.wait_until_ready(
+            &self.pane,
+            &screen(),
+            Duration::from_millis(within_ms),
+            &StopFlag::default(),
+        )
     }
 }
 
@@ -187,9 +192,9 @@ fn pane_is_found_by_name_only() {
         return;
     }
     let own = Own::open("find", "echo ready; printf '> '; cat");
-    assert_eq!(own.tmux.find("%0").unwrap(), own.pane);
+    assert_eq!(own.tmux.find_pane("%0").unwrap(), own.pane);
     for target in ["no-such:pane", "-x", "%99", "; kill-server"] {
-        assert!(own.tmux.find(target).is_err(), "{target}");
+        assert!(own.tmux.find_pane(target).is_err(), "{target}");
     }
 }
 
@@ -198,7 +203,7 @@ fn close_ends_stubborn_processes() {
     if !has_tmux() {
         return;
     }
-    let mark = mark("terminal");
+    let mark = new_mark("terminal");
     let own = Own::open(&mark, "trap '' HUP TERM; echo ready; printf '> '; while :; do sleep 1; done");
     own.ready(10_000).unwrap();
     drop(own);
@@ -206,11 +211,11 @@ fn close_ends_stubborn_processes() {
 }
 
 /// Returns an agent as it is shipped.
-fn shipped(cli: Cli) -> Agent {
+fn load_shipped(cli: Cli) -> Agent {
     find_agent(&Library::new(&Builtin), cli.name(), &Layout::default()).unwrap().1
 }
 
-fn opening(room: &Room, cli: Cli, agent: &Agent, number: usize) -> (Vec<DeliveryAction>, String) {
+fn plan_opening(room: &Room, cli: Cli, agent: &Agent, number: usize) -> (Vec<DeliveryAction>, String) {
     let folder = room.path().join(format!("run {number}")).display().to_string();
     let by_file =
         by_file_line(&Library::new(&Builtin), &Layout::default(), &format!("{folder}/prompt.md")).unwrap();
@@ -230,7 +235,7 @@ fn opening(room: &Room, cli: Cli, agent: &Agent, number: usize) -> (Vec<Delivery
     (plan_delivery(agent, "Say something.\n", &how).unwrap().acts, by_file)
 }
 
-fn performing(server: &TmuxServer) -> PerformOptions {
+fn perform_options(server: &TmuxServer) -> PerformOptions {
     PerformOptions {
         place: "/".into(),
         guard: AGENT.into(),
@@ -265,22 +270,22 @@ fn answer_questions(room: &Room, cli: Cli) {
 }
 
 /// Returns how often the model got exactly this line at the beginning of a turn.
-fn turns(room: &Room, line: &str) -> usize {
+fn count_turns(room: &Room, line: &str) -> usize {
     let requests = room.mock.requests();
     let begun = requests.iter().filter(|request| request.answer == "step 0");
     begun.filter(|request| request.user_texts().iter().rev().any(|text| text == line)).count()
 }
 
-fn delivers(cli: Cli) {
+fn check_delivery(cli: Cli) {
     let deliveries = if env::var_os("CALLSHEET_LONG").is_some() { 50 } else { 5 };
     let room = Room::new(Script::new().on_marker("Read and follow", [Step::text("I did.")])).unwrap();
-    let agent = shipped(cli);
+    let agent = load_shipped(cli);
     answer_questions(&room, cli);
     let server = TmuxServer::Own(format!("callsheet-test-{}-{}", cli.name(), std::process::id()));
     let mut pane: Option<TmuxPane> = None;
     let mut lines: Vec<String> = Vec::new();
     for number in 0..deliveries {
-        let (mut acts, line) = opening(&room, cli, &agent, number);
+        let (mut acts, line) = plan_opening(&room, cli, &agent, number);
         if cli == Cli::Codex && number == 0 {
             // Writing its configuration again removed the answers.
             answer_questions(&room, cli);
@@ -294,13 +299,13 @@ fn delivers(cli: Cli) {
                 }
             }
         }
-        match perform(&acts, "Say something.\n", &performing(&server), &mut |_| {}) {
+        match perform(&acts, "Say something.\n", &perform_options(&server), &mut |_| {}) {
             Ok(PerformOutcome::Typed { pane: typed, .. }) => pane = Some(typed),
             other => panic!("{number}: {other:?}"),
         }
         lines.push(line);
         let begun = Instant::now();
-        while turns(&room, &lines[number]) == 0 {
+        while count_turns(&room, &lines[number]) == 0 {
             assert!(begun.elapsed() < Duration::from_secs(60), "{number} did not arrive");
             thread::sleep(Duration::from_millis(50));
         }
@@ -314,27 +319,27 @@ fn delivers(cli: Cli) {
 #[test]
 fn claude_gets_every_line_once() {
     if has_tmux() {
-        on_loopback(&[Cli::Claude], || delivers(Cli::Claude));
+        on_loopback(&[Cli::Claude], || check_delivery(Cli::Claude));
     }
 }
 
 #[test]
 fn codex_gets_every_line_once() {
     if has_tmux() {
-        on_loopback(&[Cli::Codex], || delivers(Cli::Codex));
+        on_loopback(&[Cli::Codex], || check_delivery(Cli::Codex));
     }
 }
 
 /// Checks that a CLI shows this dialog if it was not answered before, and that nothing is typed into it.
-fn shows(cli: Cli, prepare: impl FnOnce(&Room), expected: &str) {
+fn check_dialog(cli: Cli, prepare: impl FnOnce(&Room), expected: &str) {
     let room = Room::new(Script::new().on_marker("Read", [Step::text("I did.")])).unwrap();
-    let agent = shipped(cli);
-    let (acts, _) = opening(&room, cli, &agent, 0);
+    let agent = load_shipped(cli);
+    let (acts, _) = plan_opening(&room, cli, &agent, 0);
     prepare(&room);
     let server = TmuxServer::Own(
         format!("callsheet-test-{}-{expected}-{}", cli.name(), std::process::id()).replace(' ', "-"),
     );
-    let result = perform(&acts, "x", &performing(&server), &mut |_| {});
+    let result = perform(&acts, "x", &perform_options(&server), &mut |_| {});
     match result {
         Err(PerformError::Terminal(TerminalError::Dialog { name, .. })) => assert_eq!(name, expected),
         other => panic!("{expected}: {other:?}"),
@@ -350,7 +355,11 @@ fn dialogs_of_claude_are_known() {
     }
     on_loopback(&[Cli::Claude], || {
         let answers = r#"{"hasCompletedOnboarding":true,"theme":"dark","customApiKeyResponses":{"approved":["test-key"],"rejected":[]}}"#;
-        shows(Cli::Claude, |room| fs::write(room.home().join(".claude.json"), answers).unwrap(), "trust");
+        check_dialog(
+            Cli::Claude,
+            |room| fs::write(room.home().join(".claude.json"), answers).unwrap(),
+            "trust",
+        );
         let onboarded = |room: &Room| {
             let project = room.project().canonicalize().unwrap().display().to_string();
             let answers = format!(
@@ -358,7 +367,7 @@ fn dialogs_of_claude_are_known() {
             );
             fs::write(room.home().join(".claude.json"), answers).unwrap();
         };
-        shows(Cli::Claude, onboarded, "API key");
+        check_dialog(Cli::Claude, onboarded, "API key");
     });
 }
 
@@ -369,7 +378,7 @@ fn dialogs_of_codex_are_known() {
     }
     on_loopback(&[Cli::Codex], || {
         // Only a repository can name commands to run.
-        shows(Cli::Codex, |room| drop(git(&room.project(), &["init", "-q"])), "trust");
+        check_dialog(Cli::Codex, |room| drop(git(&room.project(), &["init", "-q"])), "trust");
         let old_model = |room: &Room| {
             answer_questions(room, Cli::Codex);
             let config = room.home().join(".codex/config.toml");
@@ -377,6 +386,6 @@ fn dialogs_of_codex_are_known() {
                 fs::read_to_string(&config).unwrap().replace("model = \"mock-model\"", "model = \"gpt-5.5\"");
             fs::write(&config, text).unwrap();
         };
-        shows(Cli::Codex, old_model, "new model");
+        check_dialog(Cli::Codex, old_model, "new model");
     });
 }

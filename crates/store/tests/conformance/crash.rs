@@ -9,11 +9,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use callsheet_core::record::{Digest, LogStream};
-use callsheet_mock::{Postgres, missing, not_tested};
 use callsheet_store::{ExportScope, Head, Ledger, LedgerError, LedgerUrl, export, new_id, read_export};
+use callsheet_testing::{Postgres, not_tested, report_missing};
 
 use crate::World;
-use crate::prompts::kept;
+use crate::prompts::record_bundle;
 use crate::suite::output;
 
 const PLACE: &str = "CALLSHEET_TEST_LEDGER";
@@ -41,9 +41,10 @@ fn writer() {
         }
         let seq = match number % 4 {
             0 => {
-                let kept = kept(&format!("T-{run}"), &[("a.md", &format!("{run} {number}\n").repeat(40))]);
+                let kept =
+                    record_bundle(&format!("T-{run}"), &[("a.md", &format!("{run} {number}\n").repeat(40))]);
                 run = kept.composed.run.id.clone();
-                ledger.compose(&kept)
+                ledger.record_prompt(&kept)
             }
             _ => ledger.append(Some(&run), None, &output(LogStream::Stdout, number, "a line\n")),
         };
@@ -53,11 +54,11 @@ fn writer() {
     }
 }
 
-fn start(place: &LedgerUrl, count: Option<u64>) -> Child {
-    command(place, count).stdin(Stdio::null()).spawn().unwrap()
+fn start_writer(place: &LedgerUrl, count: Option<u64>) -> Child {
+    writer_command(place, count).stdin(Stdio::null()).spawn().unwrap()
 }
 
-fn command(place: &LedgerUrl, count: Option<u64>) -> Command {
+fn writer_command(place: &LedgerUrl, count: Option<u64>) -> Command {
     let place = match place {
         LedgerUrl::Sqlite(path) => path.to_str().unwrap().to_owned(),
         LedgerUrl::Postgres(url) => url.clone(),
@@ -71,15 +72,15 @@ fn command(place: &LedgerUrl, count: Option<u64>) -> Command {
 }
 
 /// Returns the numbers that a writer printed.
-fn acknowledged(child: &mut Child) -> Vec<u64> {
+fn read_acknowledged(child: &mut Child) -> Vec<u64> {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     lines.filter_map(|line| line.strip_prefix("wrote ")?.parse().ok()).collect()
 }
 
-pub(crate) fn eight_processes_append_without_a_gap(world: &World) {
+pub(crate) fn eight_processes_append_without_gap(world: &World) {
     const EACH: u64 = 12;
     let place = world.place("writers");
-    let mut children: Vec<Child> = (0..8).map(|_| start(&place, Some(EACH))).collect();
+    let mut children: Vec<Child> = (0..8).map(|_| start_writer(&place, Some(EACH))).collect();
     // A permanent reader never sees a number before the one below it.
     let mut ledger = Ledger::create(&place).unwrap();
     let (mut seen, begun) = (0, Instant::now());
@@ -94,7 +95,7 @@ pub(crate) fn eight_processes_append_without_a_gap(world: &World) {
         }
         assert!(begun.elapsed() < Duration::from_secs(120), "{seen} records");
     }
-    let mut all: Vec<u64> = children.iter_mut().flat_map(acknowledged).collect();
+    let mut all: Vec<u64> = children.iter_mut().flat_map(read_acknowledged).collect();
     all.sort_unstable();
     assert_eq!(all, (1..=8 * EACH).collect::<Vec<_>>());
     children.iter_mut().for_each(|child| assert!(child.wait().unwrap().success()));
@@ -102,13 +103,13 @@ pub(crate) fn eight_processes_append_without_a_gap(world: &World) {
     assert_eq!((checked.records, checked.problems), (8 * EACH, vec![]));
 }
 
-pub(crate) fn what_is_written_meanwhile_is_no_damage(world: &World) {
+pub(crate) fn concurrent_writes_are_not_damage(world: &World) {
     const ALL: u64 = 100;
     const EACH: u64 = 10;
     let place = world.place("meanwhile");
     let mut ledger = Ledger::create(&place).unwrap();
     let mut writer =
-        command(&place, Some(ALL)).env(STEP, EACH.to_string()).stdin(Stdio::piped()).spawn().unwrap();
+        writer_command(&place, Some(ALL)).env(STEP, EACH.to_string()).stdin(Stdio::piped()).spawn().unwrap();
     let mut go_on = writer.stdin.take().unwrap();
     let (mut looks, mut last) = (0, 0);
     while last < ALL {
@@ -137,13 +138,16 @@ struct Proved(Head);
 impl Proved {
     /// Verifies every link from the last head on, and every acknowledged number. A server may still carry out
     /// the request of a client that is gone, so the ledger grows during the check.
-    fn go_on(&mut self, ledger: &mut Ledger, acknowledged: &[u64]) {
+    fn verify_growth(&mut self, ledger: &mut Ledger, acknowledged: &[u64]) {
         let head = ledger.head().unwrap();
         while self.0.seq < head.seq {
             let page = ledger.records_after(self.0.seq, (head.seq - self.0.seq).min(500) as usize).unwrap();
             assert!(!page.is_empty(), "{:?} of {head:?}", self.0);
             for record in page {
-                assert_eq!((record.seq, record.link().after(&self.0.chain)), (self.0.seq + 1, record.chain));
+                assert_eq!(
+                    (record.seq, record.link().link_after(&self.0.chain)),
+                    (self.0.seq + 1, record.chain)
+                );
                 record.event().unwrap().unwrap();
                 self.0 = Head { seq: record.seq, chain: record.chain };
             }
@@ -153,11 +157,11 @@ impl Proved {
     }
 }
 
-fn killed_again_and_again(place: &LedgerUrl, times: u32, within: u64) {
+fn kill_writers_repeatedly(place: &LedgerUrl, times: u32, within: u64) {
     let mut proved = Proved(Head { seq: 0, chain: Digest::ZERO });
     let mut ledger = Ledger::create(place).unwrap();
     for time in 0..times {
-        let mut child = start(place, None);
+        let mut child = start_writer(place, None);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let number = |line: String| line.strip_prefix("wrote ")?.parse::<u64>().ok();
         let mut said: Vec<u64> = Vec::new();
@@ -170,7 +174,7 @@ fn killed_again_and_again(place: &LedgerUrl, times: u32, within: u64) {
         child.kill().unwrap();
         said.extend(lines.filter_map(number));
         child.wait().unwrap();
-        proved.go_on(&mut ledger, &said);
+        proved.verify_growth(&mut ledger, &said);
     }
     let next = ledger.append(None, None, &output(LogStream::Stderr, 1, "after\n")).unwrap();
     let checked = ledger.verify_all(true).unwrap();
@@ -179,33 +183,33 @@ fn killed_again_and_again(place: &LedgerUrl, times: u32, within: u64) {
     assert!(checked.records > u64::from(times) / 2, "only {} records: too early", checked.records);
 }
 
-fn times(few: u32, many: u32) -> u32 {
+fn choose_count(few: u32, many: u32) -> u32 {
     if env::var_os("CALLSHEET_LONG").is_some() { many } else { few }
 }
 
 #[test]
 fn killed_writer_loses_no_acknowledged_record() {
     let dir = tempfile::tempdir().unwrap();
-    killed_again_and_again(&LedgerUrl::Sqlite(dir.path().join("ledger.db")), times(100, 500), 40_000);
+    kill_writers_repeatedly(&LedgerUrl::Sqlite(dir.path().join("ledger.db")), choose_count(100, 500), 40_000);
 }
 
 #[test]
 fn postgres_survives_killed_writers_and_crashes() {
     let server = match Postgres::start() {
         Ok(server) => server,
-        Err(why) => return missing(&format!("a crash of PostgreSQL: {why}")),
+        Err(why) => return report_missing(&format!("a crash of PostgreSQL: {why}")),
     };
     let place = LedgerUrl::Postgres(server.url());
-    killed_again_and_again(&place, times(20, 500), 200_000);
+    kill_writers_repeatedly(&place, choose_count(20, 500), 200_000);
     let mut ledger = Ledger::open(&place).unwrap();
-    for _ in 0..times(2, 20) {
+    for _ in 0..choose_count(2, 20) {
         let begun = ledger.head().unwrap().seq;
-        let mut child = start(&place, None);
+        let mut child = start_writer(&place, None);
         while ledger.head().unwrap().seq < begun + 5 {
             thread::sleep(Duration::from_millis(5));
         }
         server.crash().unwrap();
-        let said = acknowledged(&mut child);
+        let said = read_acknowledged(&mut child);
         assert!(!child.wait().unwrap().success(), "it was told that nothing was written");
         let before = *said.last().unwrap();
         let refused = ledger.append(None, None, &output(LogStream::Stderr, 1, "lost\n"));
@@ -256,7 +260,7 @@ fn full_disk_leaves_no_partial_write() {
         words.map(|digest: Digest| digest.to_string()).collect::<String>()
     };
     let refused = loop {
-        match ledger.compose(&kept("T-1", &[("noise.md", &noise(last))])) {
+        match ledger.record_prompt(&record_bundle("T-1", &[("noise.md", &noise(last))])) {
             Ok(seq) => last = seq,
             Err(error) => break error,
         }
@@ -268,6 +272,6 @@ fn full_disk_leaves_no_partial_write() {
     let mut ledger = Ledger::open(&place).unwrap();
     let checked = ledger.verify_all(true).unwrap();
     assert_eq!((checked.head.seq, checked.problems), (last, vec![]));
-    assert_eq!(ledger.compose(&kept("T-1", &[("noise.md", "small")])), Ok(last + 1));
+    assert_eq!(ledger.record_prompt(&record_bundle("T-1", &[("noise.md", "small")])), Ok(last + 1));
     drop((ledger, small));
 }

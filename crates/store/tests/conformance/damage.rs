@@ -7,20 +7,20 @@ use callsheet_core::record::{ChainLink, Digest, Event, sha256};
 use callsheet_store::{Ledger, LedgerError, LedgerProblemKind, LedgerUrl};
 
 use crate::World;
-use crate::prompts::kept;
+use crate::prompts::record_bundle;
 use crate::raw::{Cell, Raw, TABLES};
-use crate::suite::filled;
+use crate::suite::fill_ledger;
 
 /// Returns every other value that one changed byte makes of a cell: for long cells some of them, or all with
 /// `CALLSHEET_LONG`. If every check is a network connection, returns one.
-fn changed(cell: &Cell, raw: &Raw) -> Vec<Cell> {
+fn changed_cells(cell: &Cell, raw: &Raw) -> Vec<Cell> {
     let long = std::env::var_os("CALLSHEET_LONG").is_some();
-    let all = all_changed(cell, long);
+    let all = all_changed_cells(cell, long);
     let most = if long || matches!(raw, Raw::Sqlite(_)) { all.len() } else { 1 };
     all.into_iter().rev().take(most).collect()
 }
 
-fn all_changed(cell: &Cell, long: bool) -> Vec<Cell> {
+fn all_changed_cells(cell: &Cell, long: bool) -> Vec<Cell> {
     let places = |length: usize| -> Vec<usize> {
         match long || length <= 8 {
             true => (0..length).collect(),
@@ -60,9 +60,9 @@ fn findings(place: &LedgerUrl) -> Vec<String> {
     }
 }
 
-pub(crate) fn every_changed_column_is_found_and_named(world: &World) {
+pub(crate) fn every_changed_column_is_reported(world: &World) {
     let place = world.place("flips");
-    filled(&mut Ledger::create(&place).unwrap());
+    fill_ledger(&mut Ledger::create(&place).unwrap());
     assert_eq!(findings(&place), Vec::<String>::new());
     let mut raw = Raw::open(&place);
     let runs = raw.column("runs", "seq", ("seq", crate::raw::Type::Int));
@@ -82,7 +82,7 @@ pub(crate) fn every_changed_column_is_found_and_named(world: &World) {
         for (column, ty) in *columns {
             let cells = raw.column(table, key, (column, *ty));
             for (at, cell) in keys.iter().zip(cells) {
-                for other in changed(&cell, &raw) {
+                for other in changed_cells(&cell, &raw) {
                     // A value that the database itself refuses cannot be there.
                     if matches!(
                         (&other, ty),
@@ -93,7 +93,7 @@ pub(crate) fn every_changed_column_is_found_and_named(world: &World) {
                     }
                     tried += 1;
                     let found = findings(&place);
-                    let named = found.iter().any(|line| names(line, table, at, &raw, &ids));
+                    let named = found.iter().any(|line| is_row_named(line, table, at, &raw, &ids));
                     assert!(named, "{table}.{column} of {at:?}: {cell:?} became {other:?}, found {found:?}");
                     let now = if column == key { &other } else { at };
                     assert!(raw.set((table, key), now, column, &cell));
@@ -106,7 +106,7 @@ pub(crate) fn every_changed_column_is_found_and_named(world: &World) {
 }
 
 /// Returns whether a finding names the row.
-fn names(line: &str, table: &str, key: &Cell, raw: &Raw, ids: &BTreeMap<i64, String>) -> bool {
+fn is_row_named(line: &str, table: &str, key: &Cell, raw: &Raw, ids: &BTreeMap<i64, String>) -> bool {
     match (table, key) {
         ("migrations", _) => line.contains("migration") || line.contains("schema"),
         ("blobs", key) => {
@@ -129,15 +129,15 @@ fn names(line: &str, table: &str, key: &Cell, raw: &Raw, ids: &BTreeMap<i64, Str
 }
 
 /// Changes more than one column at a time, so that no check of a single column can detect it.
-pub(crate) fn what_is_replaced_together_is_found(world: &World) {
+pub(crate) fn combined_changes_are_found(world: &World) {
     let place = world.place("together");
-    filled(&mut Ledger::create(&place).unwrap());
+    fill_ledger(&mut Ledger::create(&place).unwrap());
     let mut raw = Raw::open(&place);
     assert!(raw.run("UPDATE records SET payload = NULL, packed = NULL WHERE seq = 3"));
     assert_eq!(findings(&place), ["record 3: its payload is gone, and no record says that it was removed"]);
 
     let place = world.place("together_2");
-    filled(&mut Ledger::create(&place).unwrap());
+    fill_ledger(&mut Ledger::create(&place).unwrap());
     let mut raw = Raw::open(&place);
     let digests = raw.column("blobs", "sha256", ("sha256", crate::raw::Type::Bytes));
     let [one, other] = [&digests[0], &digests[1]].map(|digest| raw.literal(digest));
@@ -154,16 +154,16 @@ pub(crate) fn what_is_replaced_together_is_found(world: &World) {
     assert_eq!(ledger.blob(digest), Err(LedgerError::Damaged(wrong)));
 }
 
-pub(crate) fn what_is_taken_out_or_reordered_is_found(world: &World) {
+pub(crate) fn removed_and_reordered_records_are_found(world: &World) {
     let place = world.place("order");
-    filled(&mut Ledger::create(&place).unwrap());
+    fill_ledger(&mut Ledger::create(&place).unwrap());
     let head = Ledger::open(&place).unwrap().head().unwrap();
     let mut raw = Raw::open(&place);
     assert!(raw.run("DELETE FROM records WHERE seq = 5"));
     assert_eq!(findings(&place), ["record 5: it is gone", "record 6: its link in the chain is broken"]);
 
     let place = world.place("order_2");
-    filled(&mut Ledger::create(&place).unwrap());
+    fill_ledger(&mut Ledger::create(&place).unwrap());
     let mut raw = Raw::open(&place);
     assert!(raw.run("UPDATE records SET seq = 1000 WHERE seq = 3"));
     assert!(raw.run("UPDATE records SET seq = 3 WHERE seq = 4"));
@@ -174,7 +174,7 @@ pub(crate) fn what_is_taken_out_or_reordered_is_found(world: &World) {
     // The last record, with the head adjusted: only an earlier copy of the head shows it.
     let place = world.place("order_3");
     let mut ledger = Ledger::create(&place).unwrap();
-    filled(&mut ledger);
+    fill_ledger(&mut ledger);
     let kept = ledger.head().unwrap();
     assert_ne!(kept, head, "ids and times differ");
     let mut raw = Raw::open(&place);
@@ -186,10 +186,10 @@ pub(crate) fn what_is_taken_out_or_reordered_is_found(world: &World) {
 }
 
 /// Replaces the text of a source, and adjusts everything that can be adjusted to it.
-pub(crate) fn an_altered_source_with_a_rebuilt_chain_still_differs(world: &World) {
+pub(crate) fn altered_source_differs_despite_rebuilt_chain(world: &World) {
     let place = world.place("forged");
     let mut ledger = Ledger::create(&place).unwrap();
-    let mut kept = kept("T-1", &[("docs/plan.md", &"Ask before you delete.\n".repeat(40))]);
+    let mut kept = record_bundle("T-1", &[("docs/plan.md", &"Ask before you delete.\n".repeat(40))]);
     let run = kept.composed.run.id.clone();
     let forged = "Delete what you like..\n".repeat(40);
     let (old, new) =
@@ -198,7 +198,7 @@ pub(crate) fn an_altered_source_with_a_rebuilt_chain_still_differs(world: &World
     kept.blobs.insert(new, forged.into());
     let texts = kept.composed.snapshot.texts.values_mut();
     texts.filter(|digest| **digest == Some(old)).for_each(|digest| *digest = Some(new));
-    ledger.compose(&kept).unwrap();
+    ledger.record_prompt(&kept).unwrap();
     let checked = ledger.verify_all(true).unwrap();
     assert_eq!(checked.worst(), Some(LedgerProblemKind::Differs));
     assert_eq!(
@@ -215,7 +215,7 @@ pub(crate) fn an_altered_source_with_a_rebuilt_chain_still_differs(world: &World
             origin.version = new.short();
         }
     }
-    ledger.compose(&again).unwrap();
+    ledger.record_prompt(&again).unwrap();
     let checked = ledger.verify(&[again.composed.run.id.clone()]).unwrap();
     let sha256 = again.composed.output.sha256;
     assert_eq!(
@@ -224,9 +224,9 @@ pub(crate) fn an_altered_source_with_a_rebuilt_chain_still_differs(world: &World
     );
 
     // Another engine is reported, not judged.
-    let mut other = self::kept("T-1", &[("a.md", "x")]);
+    let mut other = self::record_bundle("T-1", &[("a.md", "x")]);
     other.composed.engine += 1;
-    ledger.compose(&other).unwrap();
+    ledger.record_prompt(&other).unwrap();
     let checked = ledger.verify(&[other.composed.run.id.clone()]).unwrap();
     assert_eq!(checked.worst(), Some(LedgerProblemKind::OtherEngine));
     assert_eq!(
@@ -247,5 +247,5 @@ fn chain_link_matches_documentation() {
     let payload = sha256(&[payload.as_bytes()]);
     let link = ChainLink { seq: 7, run: Some("r"), flow: None, kind: "delivered", at: "t", payload };
     let before = Digest([1; 32]);
-    assert_eq!(link.after(&before), sha256(&[&[1; 32], &payload.0, b"7\nr\n\ndelivered\nt\n"]));
+    assert_eq!(link.link_after(&before), sha256(&[&[1; 32], &payload.0, b"7\nr\n\ndelivered\nt\n"]));
 }

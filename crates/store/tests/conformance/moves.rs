@@ -8,14 +8,14 @@ use callsheet_core::delivery::receipt::DeliveryReceipt;
 use callsheet_core::record::{Decided, DecidedBy, Delivered, Event, Exit, Id, Removed};
 use callsheet_store::{
     ExportScope, ImportReport, Ledger, LedgerError, LedgerUrl, RetentionPolicy, RunFilter, export, import,
-    new_id, read_export, statement,
+    in_toto_statement, new_id, read_export,
 };
 use serde_json::json;
 
 use crate::World;
-use crate::prompts::{kept, kept_after, text};
+use crate::prompts::{prompt_text, record_bundle, record_bundle_after};
 use crate::raw::Raw;
-use crate::suite::filled;
+use crate::suite::fill_ledger;
 
 fn ids(ledger: &mut Ledger) -> Vec<Id> {
     let rows = ledger.runs(&RunFilter { limit: 100, ..RunFilter::default() }).unwrap();
@@ -26,29 +26,29 @@ fn problems(ledger: &mut Ledger) -> Vec<String> {
     ledger.verify_all(true).unwrap().problems.iter().map(ToString::to_string).collect()
 }
 
-pub(crate) fn retention_removes_what_nothing_needs(world: &World) {
+pub(crate) fn retention_removes_unneeded_content(world: &World) {
     let mut ledger = world.ledger("gc");
     let shared = "Everybody needs this.\n".repeat(50);
     let own = "Only the first needs this.\n".repeat(50);
-    let first = kept("T-1", &[("own.md", &own), ("shared.md", &shared)]);
-    let running = kept("T-2", &[("shared.md", &shared)]);
-    let parent = kept("T-3", &[("shared.md", &shared)]);
-    let last = kept_after("T-3", &[("shared.md", &shared)], Some(parent.composed.run.id.clone()));
+    let first = record_bundle("T-1", &[("own.md", &own), ("shared.md", &shared)]);
+    let running = record_bundle("T-2", &[("shared.md", &shared)]);
+    let parent = record_bundle("T-3", &[("shared.md", &shared)]);
+    let last = record_bundle_after("T-3", &[("shared.md", &shared)], Some(parent.composed.run.id.clone()));
     for kept in [&first, &running, &parent, &last] {
-        ledger.compose(kept).unwrap();
+        ledger.record_prompt(kept).unwrap();
         let delivered =
             Event::Delivered(Delivered { receipt: DeliveryReceipt::Spawned, evidence: "pid 1".into() });
         ledger.append(Some(&kept.composed.run.id), None, &delivered).unwrap();
     }
     for kept in [&first, &parent, &last] {
-        let exit = Event::Exit(Exit::of(EndReason::Exited, Some(0)));
+        let exit = Event::Exit(Exit::new(EndReason::Exited, Some(0)));
         ledger.append(Some(&kept.composed.run.id), None, &exit).unwrap();
     }
     let keep_all = ledger.sweep(RetentionPolicy { days: Some(1), last: None }).unwrap();
     assert_eq!((keep_all.runs, keep_all.seq), (vec![], None));
     let blobs = ledger.verify_all(true).unwrap().blobs;
     let rule = RetentionPolicy { days: None, last: Some(1) };
-    let expired = ledger.expired(rule).unwrap();
+    let expired = ledger.preview_sweep(rule).unwrap();
     assert_eq!(expired.runs, from_ref(&first.composed.run.id));
     assert_eq!(expired.unfinished, from_ref(&running.composed.run.id));
     let swept = ledger.sweep(rule).unwrap();
@@ -61,7 +61,7 @@ pub(crate) fn retention_removes_what_nothing_needs(world: &World) {
     assert_eq!((checked.blobs, checked.runs, checked.records, checked.problems), (blobs - 1, 3, 12, vec![]));
     let left = [&running, &parent, &last].map(|kept| kept.composed.run.id.clone());
     assert_eq!(ids(&mut ledger), left);
-    let text = text("T-2", &[("shared.md", &shared)]);
+    let text = prompt_text("T-2", &[("shared.md", &shared)]);
     assert_eq!(ledger.prompt(&running.composed.run.id).unwrap(), text);
     let said = ledger.records_after(11, 1).unwrap()[0].event().unwrap().unwrap();
     let removed = Removed {
@@ -77,30 +77,30 @@ pub(crate) fn retention_removes_what_nothing_needs(world: &World) {
         Err(LedgerError::NoRun(first.composed.run.id.to_string()))
     );
     // The same text is stored again.
-    ledger.compose(&kept("T-4", &[("own.md", &own)])).unwrap();
+    ledger.record_prompt(&record_bundle("T-4", &[("own.md", &own)])).unwrap();
     assert_eq!(problems(&mut ledger), Vec::<String>::new());
 }
 
-fn exported(ledger: &mut Ledger, scope: &ExportScope) -> Vec<u8> {
+fn export_bytes(ledger: &mut Ledger, scope: &ExportScope) -> Vec<u8> {
     let mut file = Vec::new();
     export(ledger, scope, &mut file).unwrap();
     file
 }
 
 /// Records are read in pages.
-pub(crate) fn nothing_ends_with_the_first_page(world: &World) {
+pub(crate) fn all_pages_are_read(world: &World) {
     let mut ledger = world.ledger("pages");
-    let first = kept("T-1", &[("a.md", &"The first needs this.\n".repeat(50))]);
-    ledger.compose(&first).unwrap();
+    let first = record_bundle("T-1", &[("a.md", &"The first needs this.\n".repeat(50))]);
+    ledger.record_prompt(&first).unwrap();
     for line in 1..=150 {
         let said = crate::suite::output(callsheet_core::record::LogStream::Stdout, line, "a line\n");
         ledger.append(Some(&first.composed.run.id), None, &said).unwrap();
     }
     let files = [("b.md", &*"The last needs this.\n".repeat(50))];
-    let last = kept("T-2", &files);
-    ledger.compose(&last).unwrap();
+    let last = record_bundle("T-2", &files);
+    ledger.record_prompt(&last).unwrap();
     for scope in [ExportScope::All, ExportScope::Run(first.composed.run.id.clone())] {
-        let file = exported(&mut ledger, &scope);
+        let file = export_bytes(&mut ledger, &scope);
         let lines = file.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"{\"record\"")).count();
         assert_eq!(lines, if scope == ExportScope::All { 152 } else { 151 });
         let mut alone = read_export(&mut BufReader::new(&file[..])).unwrap();
@@ -109,15 +109,15 @@ pub(crate) fn nothing_ends_with_the_first_page(world: &World) {
     }
     let swept = ledger.sweep(RetentionPolicy { days: None, last: Some(1) }).unwrap();
     assert_eq!((swept.runs, swept.records), (vec![first.composed.run.id], 151));
-    assert_eq!(ledger.prompt(&last.composed.run.id).unwrap(), text("T-2", &files));
+    assert_eq!(ledger.prompt(&last.composed.run.id).unwrap(), prompt_text("T-2", &files));
     assert_eq!(problems(&mut ledger), Vec::<String>::new());
 }
 
-pub(crate) fn an_export_is_proved_without_its_ledger(world: &World) {
+pub(crate) fn export_verifies_without_ledger(world: &World) {
     let mut ledger = world.ledger("export");
-    let (first, second) = filled(&mut ledger);
+    let (first, second) = fill_ledger(&mut ledger);
     let prompt = ledger.prompt(&second).unwrap();
-    let file = exported(&mut ledger, &ExportScope::Run(second.clone()));
+    let file = export_bytes(&mut ledger, &ExportScope::Run(second.clone()));
     let mut alone = read_export(&mut BufReader::new(&file[..])).unwrap();
     assert_eq!(problems(&mut alone), Vec::<String>::new());
     assert_eq!((ids(&mut alone), alone.prompt(&second).unwrap()), (vec![second.clone()], prompt));
@@ -137,23 +137,23 @@ pub(crate) fn an_export_is_proved_without_its_ledger(world: &World) {
     for end in &ends[..ends.len() - 1] {
         assert!(matches!(read_export(&mut BufReader::new(&file[..*end])), Err(LedgerError::Damaged(_))));
     }
-    let statement = statement(&mut ledger, &first).unwrap();
-    let composed = ledger.composed(&first).unwrap();
+    let statement = in_toto_statement(&mut ledger, &first).unwrap();
+    let composed = ledger.prompt_record(&first).unwrap();
     assert_eq!(statement["subject"][0]["digest"], json!({ "sha256": composed.output.sha256 }));
     assert_eq!(statement["_type"], "https://in-toto.io/Statement/v1");
     assert_eq!(statement["predicate"]["run"]["id"], json!(first));
     assert_eq!(statement["predicate"]["records"].as_array().unwrap().len(), 9);
 }
 
-pub(crate) fn an_import_gives_the_same_chain(world: &World) {
+pub(crate) fn import_restores_same_chain(world: &World) {
     let mut ledger = world.ledger("import");
-    let (first, second) = filled(&mut ledger);
-    ledger.compose(&kept("T-9", &[("a.md", "x")])).unwrap();
+    let (first, second) = fill_ledger(&mut ledger);
+    ledger.record_prompt(&record_bundle("T-9", &[("a.md", "x")])).unwrap();
     // Removed content leaves its link too.
-    ledger.append(Some(&second), None, &Event::Exit(Exit::of(EndReason::Lost, None))).unwrap();
+    ledger.append(Some(&second), None, &Event::Exit(Exit::new(EndReason::Lost, None))).unwrap();
     let swept = ledger.sweep(RetentionPolicy { days: None, last: Some(1) }).unwrap();
     assert_eq!(swept.runs, [second.clone(), first]);
-    let file = exported(&mut ledger, &ExportScope::All);
+    let file = export_bytes(&mut ledger, &ExportScope::All);
     let import_into = |place: &LedgerUrl| {
         let mut target = Ledger::create(place).unwrap();
         let done = import(&mut target, &mut BufReader::new(&file[..])).unwrap();
@@ -166,7 +166,7 @@ pub(crate) fn an_import_gives_the_same_chain(world: &World) {
         assert_eq!(target.head().unwrap(), ledger.head().unwrap());
         assert_eq!(target.records_after(0, 100).unwrap(), ledger.records_after(0, 100).unwrap());
         assert_eq!(problems(&mut target), Vec::<String>::new());
-        assert_eq!(exported(&mut target, &ExportScope::All), file);
+        assert_eq!(export_bytes(&mut target, &ExportScope::All), file);
         // A second import adds nothing.
         let again = import(&mut target, &mut BufReader::new(&file[..])).unwrap();
         // The run and the flow.
@@ -174,8 +174,8 @@ pub(crate) fn an_import_gives_the_same_chain(world: &World) {
     }
     // Into a ledger with its own runs: numbers are new, and removals in the other ledger are skipped.
     let mut target = world.ledger("import_3");
-    let own = kept("T-0", &[]);
-    target.compose(&own).unwrap();
+    let own = record_bundle("T-0", &[]);
+    target.record_prompt(&own).unwrap();
     let imported = import(&mut target, &mut BufReader::new(&file[..])).unwrap();
     assert_eq!(imported, ImportReport { runs: 1, records: 2, known: 0, same_chain: false });
     // The added run and the added flow each have a record that marks them.
@@ -184,13 +184,13 @@ pub(crate) fn an_import_gives_the_same_chain(world: &World) {
     assert_eq!(rows.iter().map(|row| row.imported).collect::<Vec<_>>(), [true, false]);
     let own = target.runs(&RunFilter { limit: 9, own: true, ..RunFilter::default() }).unwrap();
     assert_eq!(own, rows[1..]);
-    assert!(target.account(&rows[0].run.id).unwrap().imported);
+    assert!(target.run_summary(&rows[0].run.id).unwrap().imported);
     assert_eq!(problems(&mut target), Vec::<String>::new());
 }
 
-pub(crate) fn an_import_adds_nothing_to_what_is_there(world: &World) {
+pub(crate) fn import_never_extends_existing_runs(world: &World) {
     let mut ledger = world.ledger("added_to");
-    let (run, _) = filled(&mut ledger);
+    let (run, _) = fill_ledger(&mut ledger);
     let flow = ledger.flows().unwrap().remove(0);
     let before = (ledger.records_of(&run).unwrap(), ledger.records_of_flow(&flow).unwrap());
     let approve = |what: &str| {
@@ -204,9 +204,9 @@ pub(crate) fn an_import_adds_nothing_to_what_is_there(world: &World) {
     // Records about a run and a flow at once, one of which belongs to the other ledger.
     let place = world.place("added_from");
     let mut evil = Ledger::create(&place).unwrap();
-    let own = kept("T-7", &[("a.md", "x")]);
+    let own = record_bundle("T-7", &[("a.md", "x")]);
     let (own_run, own_flow) = (own.composed.run.id.clone(), new_id().unwrap());
-    evil.compose(&own).unwrap();
+    evil.record_prompt(&own).unwrap();
     // A forged ledger lists the runs of its records.
     let mut raw = Raw::open(&place);
     for (seq, id) in [(1001, &run), (1002, &flow)] {
@@ -224,24 +224,24 @@ pub(crate) fn an_import_adds_nothing_to_what_is_there(world: &World) {
     ] {
         evil.append(run, flow, &approve("src/x")).unwrap();
     }
-    let file = exported(&mut evil, &ExportScope::All);
+    let file = export_bytes(&mut evil, &ExportScope::All);
     import(&mut ledger, &mut BufReader::new(&file[..])).unwrap();
     assert_eq!((ledger.records_of(&run).unwrap(), ledger.records_of_flow(&flow).unwrap()), before);
     assert!(ledger.records_of_flow(&run).unwrap().is_empty() && ledger.records_of(&flow).unwrap().is_empty());
-    assert!(ledger.account(&own_run).unwrap().imported);
+    assert!(ledger.run_summary(&own_run).unwrap().imported);
     assert_eq!(problems(&mut ledger), Vec::<String>::new());
 }
 
 /// A chain that does not contain an earlier head accepts no more records.
-pub(crate) fn a_chain_that_was_rolled_back_takes_no_records(world: &World) {
+pub(crate) fn rolled_back_chain_refuses_records(world: &World) {
     let place = world.place("rolled_back");
     let mut ledger = Ledger::create(&place).unwrap();
     let (sender, heads) = std::sync::mpsc::channel();
     ledger.keep_heads(move |head| sender.send(head).unwrap());
-    let (run, _) = filled(&mut ledger);
+    let (run, _) = fill_ledger(&mut ledger);
     let head = ledger.head().unwrap();
     assert_eq!(heads.try_iter().last(), Some(head));
-    let exit = Event::Exit(Exit::of(EndReason::Exited, Some(0)));
+    let exit = Event::Exit(Exit::new(EndReason::Exited, Some(0)));
     let mut other = Ledger::open(&place).unwrap();
     other.expect_head(head);
     // Other processes may append in between.

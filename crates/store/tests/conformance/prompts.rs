@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use callsheet_core::record::{Id, RecordBundle, Run, keep};
+use callsheet_core::record::{Id, RecordBundle, Run, build_record};
 use callsheet_core::render::render;
 use callsheet_core::request::{RequestDocument, Task};
 use callsheet_core::{
@@ -52,11 +52,11 @@ pub(crate) fn request(task: &str, project: &Project) -> Request {
     }
 }
 
-pub(crate) fn kept(task: &str, files: &[(&str, &str)]) -> RecordBundle {
-    kept_after(task, files, None)
+pub(crate) fn record_bundle(task: &str, files: &[(&str, &str)]) -> RecordBundle {
+    record_bundle_after(task, files, None)
 }
 
-pub(crate) fn kept_after(task: &str, files: &[(&str, &str)], parent: Option<Id>) -> RecordBundle {
+pub(crate) fn record_bundle_after(task: &str, files: &[(&str, &str)], parent: Option<Id>) -> RecordBundle {
     let project = project(files);
     let request = request(task, &project);
     let sources = SourceRecorder::new(project);
@@ -73,11 +73,12 @@ pub(crate) fn kept_after(task: &str, files: &[(&str, &str)], parent: Option<Id>)
         started: now(),
         project: None,
     };
-    keep(run, &request, &sources.finish(), (&composed, &rendered, None), &composed.talk).unwrap()
+    build_record(run, &request, &sources.finish(), (&composed, &rendered, None), &composed.diagnostics)
+        .unwrap()
 }
 
 /// Returns the text of a composed prompt.
-pub(crate) fn text(task: &str, files: &[(&str, &str)]) -> String {
+pub(crate) fn prompt_text(task: &str, files: &[(&str, &str)]) -> String {
     let project = project(files);
     let composed = compose(&request(task, &project), &project).unwrap();
     render(&composed.prompt, composed.prompt.format, None).unwrap().text

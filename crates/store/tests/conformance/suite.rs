@@ -12,7 +12,7 @@ use callsheet_store::{DatabaseEngine, Ledger, LedgerError, LogExcerpt, LogLine, 
 use serde_json::json;
 
 use crate::World;
-use crate::prompts::{kept, kept_after, text};
+use crate::prompts::{prompt_text, record_bundle, record_bundle_after};
 use crate::raw::Raw;
 
 /// Returns one event of every kind but `composed`.
@@ -22,7 +22,7 @@ pub(crate) fn events() -> Vec<Event> {
         output(LogStream::Stdout, 1, "one\ntwo\n"),
         output(LogStream::Stderr, 1, "oh\n"),
         output(LogStream::Stdout, 3, "three"),
-        Event::Exit(Exit::of(EndReason::Exited, Some(0))),
+        Event::Exit(Exit::new(EndReason::Exited, Some(0))),
         Event::Observed(Observed {
             worktree: Some(fact::WorktreeObservation::default()),
             ..Observed::default()
@@ -42,15 +42,16 @@ pub(crate) fn output(stream: LogStream, line: u64, text: &str) -> Event {
 }
 
 /// Fills a ledger with two runs, one of them with every kind of event, and a flow.
-pub(crate) fn filled(ledger: &mut Ledger) -> (Id, Id) {
-    let first = kept("T-1", &[("docs/plan.md", &"Plan with care.\n".repeat(60))]);
-    ledger.compose(&first).unwrap();
+pub(crate) fn fill_ledger(ledger: &mut Ledger) -> (Id, Id) {
+    let first = record_bundle("T-1", &[("docs/plan.md", &"Plan with care.\n".repeat(60))]);
+    ledger.record_prompt(&first).unwrap();
     for event in events() {
         ledger.append(Some(&first.composed.run.id), None, &event).unwrap();
     }
     let parent = Some(first.composed.run.id.clone());
-    let second = kept_after("T-1", &[("docs/plan.md", &"Plan with more care.\n".repeat(60))], parent);
-    ledger.compose(&second).unwrap();
+    let second =
+        record_bundle_after("T-1", &[("docs/plan.md", &"Plan with more care.\n".repeat(60))], parent);
+    ledger.record_prompt(&second).unwrap();
     let flow = new_id().unwrap();
     let decided = Decided {
         by: DecidedBy::Flow,
@@ -62,14 +63,14 @@ pub(crate) fn filled(ledger: &mut Ledger) -> (Id, Id) {
     (first.composed.run.id, second.composed.run.id)
 }
 
-pub(crate) fn records_have_one_sequence_and_one_chain(world: &World) {
+pub(crate) fn records_share_sequence_and_chain(world: &World) {
     let mut ledger = world.ledger("appends");
-    let (first, _) = filled(&mut ledger);
+    let (first, _) = fill_ledger(&mut ledger);
     let records = ledger.records_after(0, 100).unwrap();
     assert_eq!(records.iter().map(|record| record.seq).collect::<Vec<_>>(), (1..=11).collect::<Vec<_>>());
     let mut before = Digest::ZERO;
     for record in &records {
-        assert_eq!(record.link().after(&before), record.chain);
+        assert_eq!(record.link().link_after(&before), record.chain);
         before = record.chain;
     }
     let head = ledger.head().unwrap();
@@ -89,39 +90,39 @@ pub(crate) fn records_have_one_sequence_and_one_chain(world: &World) {
     assert!(records.windows(2).all(|two| two[0].at <= two[1].at));
 }
 
-pub(crate) fn a_prompt_comes_back_byte_for_byte(world: &World) {
+pub(crate) fn prompt_round_trips_byte_for_byte(world: &World) {
     let mut ledger = world.ledger("prompts");
     let hostile = "]]> <x> & \r\n \u{202e} \0".replace('\0', "");
     let files = [("a.md", hostile.as_str()), ("b.md", "plain\n")];
-    let kept = kept("T-1", &files);
-    ledger.compose(&kept).unwrap();
-    assert_eq!(ledger.prompt(&kept.composed.run.id).unwrap(), text("T-1", &files));
-    assert_eq!(ledger.composed(&kept.composed.run.id).unwrap(), kept.composed);
+    let kept = record_bundle("T-1", &files);
+    ledger.record_prompt(&kept).unwrap();
+    assert_eq!(ledger.prompt(&kept.composed.run.id).unwrap(), prompt_text("T-1", &files));
+    assert_eq!(ledger.prompt_record(&kept.composed.run.id).unwrap(), kept.composed);
     assert_eq!(ledger.verify(&[kept.composed.run.id]).unwrap().problems, []);
 }
 
-pub(crate) fn a_text_is_kept_once(world: &World) {
+pub(crate) fn each_text_is_stored_once(world: &World) {
     let place = world.place("once");
     let mut ledger = Ledger::create(&place).unwrap();
     let long = "A line that is in every prompt.\n".repeat(100);
     let files = [("docs/plan.md", long.as_str())];
-    ledger.compose(&kept("T-1", &files)).unwrap();
+    ledger.record_prompt(&record_bundle("T-1", &files)).unwrap();
     let blobs = |ledger: &mut Ledger| ledger.verify_all(true).unwrap().blobs;
     let before = blobs(&mut ledger);
     for _ in 0..5 {
-        ledger.compose(&kept("T-1", &files)).unwrap();
+        ledger.record_prompt(&record_bundle("T-1", &files)).unwrap();
     }
     assert_eq!(blobs(&mut ledger), before);
-    ledger.compose(&kept("T-2", &files)).unwrap();
+    ledger.record_prompt(&record_bundle("T-2", &files)).unwrap();
     assert_eq!(blobs(&mut ledger), before, "its request is part of its record");
-    ledger.compose(&kept("T-2", &[("docs/new.md", "A text that no prompt had.\n")])).unwrap();
+    ledger.record_prompt(&record_bundle("T-2", &[("docs/new.md", "A text that no prompt had.\n")])).unwrap();
     assert_eq!(blobs(&mut ledger), before + 1);
 }
 
 pub(crate) fn runs_are_listed_and_found(world: &World) {
     let mut ledger = world.ledger("runs");
     assert_eq!(ledger.find("last"), Err(LedgerError::NoRun("last".into())));
-    let (first, second) = filled(&mut ledger);
+    let (first, second) = fill_ledger(&mut ledger);
     let list = |ledger: &mut Ledger, filter: RunFilter| -> Vec<Id> {
         let filter = RunFilter { limit: if filter.limit == 0 { 100 } else { filter.limit }, ..filter };
         ledger.runs(&filter).unwrap().into_iter().map(|row| row.run.id).collect()
@@ -162,9 +163,9 @@ pub(crate) fn runs_are_listed_and_found(world: &World) {
     }
 }
 
-pub(crate) fn a_log_is_read_by_stream_and_line(world: &World) {
+pub(crate) fn log_reads_by_stream_and_line(world: &World) {
     let mut ledger = world.ledger("lines");
-    let (first, _) = filled(&mut ledger);
+    let (first, _) = fill_ledger(&mut ledger);
     let lines = |log: LogExcerpt| -> (Vec<(u64, String)>, u64) {
         (log.lines.into_iter().map(|LogLine { number, data, .. }| (number, data)).collect(), log.total)
     };
@@ -182,7 +183,7 @@ pub(crate) fn a_log_is_read_by_stream_and_line(world: &World) {
     );
 }
 
-pub(crate) fn a_newer_schema_is_refused(world: &World) {
+pub(crate) fn newer_schema_is_refused(world: &World) {
     let place = world.place("newer");
     drop(Ledger::create(&place).unwrap());
     assert!(Raw::open(&place).run("INSERT INTO migrations (number, name, sha256) VALUES (3, 'later', 'x')"));
@@ -227,7 +228,7 @@ fn every_event_kind_round_trips() {
         blobs: 2,
         bytes: 3,
     };
-    let composed = Event::Composed(kept("T-1", &[("a.md", "x")]).composed);
+    let composed = Event::Composed(record_bundle("T-1", &[("a.md", "x")]).composed);
     let submitted = Event::SubmissionRecord(SubmissionRecord {
         tool: "submit_review".into(),
         sha256: "0".into(),

@@ -7,15 +7,16 @@ use callsheet_core::record::{Decided, DecidedBy, Digest, Event, Exit, sha256};
 use callsheet_store::{ExportScope, Ledger, LedgerError, LedgerUrl, export, import, new_id, read_export};
 use serde_json::{Map, Value, json};
 
-use crate::prompts::kept;
+use crate::prompts::record_bundle;
 
 fn exports() -> [(Vec<String>, bool); 2] {
     let mut ledger = Ledger::create(&LedgerUrl::Memory).unwrap();
-    let first = kept("T-1", &[("docs/plan.md", &"Plan with care.\n".repeat(60)), ("a.md", "ä & <b>\n")]);
-    let second = kept("T-2", &[("docs/plan.md", &"Plan with care.\n".repeat(60))]);
+    let first =
+        record_bundle("T-1", &[("docs/plan.md", &"Plan with care.\n".repeat(60)), ("a.md", "ä & <b>\n")]);
+    let second = record_bundle("T-2", &[("docs/plan.md", &"Plan with care.\n".repeat(60))]);
     for kept in [&first, &second] {
-        ledger.compose(kept).unwrap();
-        let exit = Event::Exit(Exit::of(EndReason::Exited, Some(0)));
+        ledger.record_prompt(kept).unwrap();
+        let exit = Event::Exit(Exit::new(EndReason::Exited, Some(0)));
         ledger.append(Some(&kept.composed.run.id), None, &exit).unwrap();
     }
     let decided = Decided {
@@ -41,11 +42,11 @@ fn with_end(lines: &[String]) -> String {
     format!("{body}{end}\n")
 }
 
-fn reversed(value: &Value) -> Value {
+fn reverse_keys(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let turned: Map<String, Value> =
-                map.iter().rev().map(|(key, value)| (key.clone(), reversed(value))).collect();
+                map.iter().rev().map(|(key, value)| (key.clone(), reverse_keys(value))).collect();
             turned.into()
         }
         other => other.clone(),
@@ -74,7 +75,7 @@ fn spellings(line: &str) -> Vec<String> {
         text.replacen(&format!("{{\"{first}\""), &format!("{{\"more\":1,\"{first}\""), 1) + "\n",
         text.replacen(&format!("{{\"{first}\""), &format!("{{\"{first}\":null,\"{first}\""), 1) + "\n",
     ];
-    let turned = reversed(&value).to_string();
+    let turned = reverse_keys(&value).to_string();
     if turned != text {
         all.push(turned + "\n");
     }
@@ -82,7 +83,7 @@ fn spellings(line: &str) -> Vec<String> {
 }
 
 /// Returns every forged file, with a description of the forgery.
-fn forged(lines: &[String], all: bool) -> Vec<(String, String)> {
+fn forge_files(lines: &[String], all: bool) -> Vec<(String, String)> {
     let whole = lines.concat();
     let mut files = Vec::new();
     let (header, body, end) = (&lines[0], &lines[1..lines.len() - 1], &lines[lines.len() - 1]);
@@ -142,13 +143,13 @@ fn forged(lines: &[String], all: bool) -> Vec<(String, String)> {
 #[test]
 fn forged_exports_are_refused() {
     let mut target = Ledger::create(&LedgerUrl::Memory).unwrap();
-    target.compose(&kept("T-9", &[])).unwrap();
+    target.record_prompt(&record_bundle("T-9", &[])).unwrap();
     let head = target.head().unwrap();
     let mut tried = 0;
     for (lines, all) in exports() {
         assert_eq!(with_end(&lines), lines.concat(), "an end that is made again is the same");
         assert!(read_export(&mut lines.concat().as_bytes()).is_ok());
-        for (what, file) in forged(&lines, all) {
+        for (what, file) in forge_files(&lines, all) {
             assert_ne!(file, lines.concat(), "{what}");
             tried += 1;
             // In small pieces too: data after the end may not be in the buffer yet.
@@ -169,7 +170,7 @@ fn forged_exports_are_refused() {
 }
 
 /// Returns a text of bytes that JSON writes as six each.
-fn control(length: usize) -> String {
+fn control_characters(length: usize) -> String {
     "\u{1}".repeat(length)
 }
 
@@ -178,22 +179,25 @@ fn control(length: usize) -> String {
 fn long_texts_survive_export_and_import() {
     const PIECE: usize = 8 << 20;
     const LINE: usize = 64 << 20;
-    let mut texts =
-        vec![control(PIECE + 1), format!("{}äöü", "x".repeat(PIECE - 3)), "\"\\".repeat(PIECE / 2 + 9)];
+    let mut texts = vec![
+        control_characters(PIECE + 1),
+        format!("{}äöü", "x".repeat(PIECE - 3)),
+        "\"\\".repeat(PIECE / 2 + 9),
+    ];
     if std::env::var_os("CALLSHEET_LONG").is_some() {
         // Each takes six bytes in JSON, and at most 256 MiB are stored.
-        texts.push(control((256 << 20) / 6 - 1_000));
+        texts.push(control_characters((256 << 20) / 6 - 1_000));
     }
     let mut ledger = Ledger::create(&LedgerUrl::Memory).unwrap();
-    let run = kept("T-1", &[("a.md", "x")]);
-    ledger.compose(&run).unwrap();
+    let run = record_bundle("T-1", &[("a.md", "x")]);
+    ledger.record_prompt(&run).unwrap();
     for text in &texts {
         let decided =
             Decided { by: DecidedBy::Flow, what: "x".into(), decision: "y".into(), detail: json!(text) };
         ledger.append(Some(&run.composed.run.id), None, &Event::Decided(decided)).unwrap();
     }
-    let large = kept("T-2", &[("large.md", &format!("{}\n", "x".repeat(PIECE)))]);
-    ledger.compose(&large).unwrap();
+    let large = record_bundle("T-2", &[("large.md", &format!("{}\n", "x".repeat(PIECE)))]);
+    ledger.record_prompt(&large).unwrap();
     let mut file = Vec::new();
     export(&mut ledger, &ExportScope::All, &mut file).unwrap();
     let longest = file.split(|byte| *byte == b'\n').map(<[u8]>::len).max().unwrap();
@@ -252,8 +256,8 @@ fn overlong_line_is_not_read_fully() {
 fn only_canonical_text_splits_are_accepted() {
     const PIECE: usize = 8 << 20;
     let mut ledger = Ledger::create(&LedgerUrl::Memory).unwrap();
-    let run = kept("T-1", &[("a.md", "x")]);
-    ledger.compose(&run).unwrap();
+    let run = record_bundle("T-1", &[("a.md", "x")]);
+    ledger.record_prompt(&run).unwrap();
     let long = "x".repeat(PIECE + 10);
     let decided =
         Decided { by: DecidedBy::Flow, what: "x".into(), decision: "y".into(), detail: json!(long) };

@@ -11,15 +11,15 @@ mod prompts;
 mod retention;
 mod waits;
 
-use callsheet_mock::{Postgres, not_tested};
 use callsheet_store::LedgerUrl;
+use callsheet_testing::{Postgres, not_tested};
 
 /// Runs `work` with an empty SQLite ledger, and with one on PostgreSQL if there is a server.
-fn on_both(name: &str, work: impl Fn(&LedgerUrl)) {
+fn run_on_both(name: &str, work: impl Fn(&LedgerUrl)) {
     let dir = tempfile::tempdir().unwrap();
     work(&LedgerUrl::Sqlite(dir.path().join("ledger.db")));
     match Postgres::start() {
-        Ok(server) => work(&LedgerUrl::Postgres(server.database(name).unwrap())),
+        Ok(server) => work(&LedgerUrl::Postgres(server.create_database(name).unwrap())),
         Err(why) => not_tested(&format!("{name} on PostgreSQL: {why}")),
     }
 }

@@ -6,9 +6,9 @@ use callsheet_store::{
 };
 use postgres::NoTls;
 
-use crate::on_both;
+use crate::run_on_both;
 
-fn run(place: &LedgerUrl, sql: &str) {
+fn run_sql(place: &LedgerUrl, sql: &str) {
     match place {
         LedgerUrl::Sqlite(path) => rusqlite::Connection::open(path).unwrap().execute_batch(sql).unwrap(),
         LedgerUrl::Postgres(url) => {
@@ -23,7 +23,7 @@ fn run(place: &LedgerUrl, sql: &str) {
 
 #[test]
 fn older_schemas_are_read() {
-    on_both("older_schemas", |place| {
+    run_on_both("older_schemas", |place| {
         assert!(matches!(Ledger::read(place), Err(LedgerError::NotThere(_))));
         let engine = if matches!(place, LedgerUrl::Sqlite(_)) {
             DatabaseEngine::Sqlite
@@ -33,20 +33,20 @@ fn older_schemas_are_read() {
         let zeros =
             if engine == DatabaseEngine::Sqlite { "zeroblob(32)" } else { "decode(repeat('00', 32), 'hex')" };
         let first = &migrations(engine)[0];
-        run(place, first.sql);
+        run_sql(place, first.sql);
         let digest = sha256(&[first.sql.as_bytes()]);
-        run(place, &format!("INSERT INTO migrations VALUES (1, '{}', '{digest}')", first.name));
-        run(place, &format!("INSERT INTO head VALUES (1, 0, {zeros})"));
+        run_sql(place, &format!("INSERT INTO migrations VALUES (1, '{}', '{digest}')", first.name));
+        run_sql(place, &format!("INSERT INTO head VALUES (1, 0, {zeros})"));
         let mut ledger = Ledger::read(place).unwrap();
         assert_eq!(ledger.runs(&RunFilter { limit: 9, ..RunFilter::default() }), Ok(vec![]));
         assert!(matches!(ledger.find("last"), Err(LedgerError::NoRun(_))));
         assert_eq!(ledger.verify_all(true).unwrap().problems, []);
         export(&mut ledger, &ExportScope::All, &mut Vec::new()).unwrap();
         // Nothing was migrated, and nothing can be written.
-        let kept = crate::prompts::kept("T-1", &[]);
-        assert!(matches!(ledger.compose(&kept), Err(LedgerError::Failed(_))));
+        let kept = crate::prompts::record_bundle("T-1", &[]);
+        assert!(matches!(ledger.record_prompt(&kept), Err(LedgerError::Failed(_))));
         drop(ledger);
-        run(place, "DELETE FROM migrations WHERE number > 1");
+        run_sql(place, "DELETE FROM migrations WHERE number > 1");
         Ledger::read(place).unwrap();
     });
 }

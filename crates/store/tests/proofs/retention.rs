@@ -14,8 +14,8 @@ use callsheet_core::{Builtin, EndReason, Library};
 use callsheet_store::{Ledger, LedgerError, LedgerUrl, RetentionPolicy, new_id};
 use serde_json::json;
 
-use crate::on_both;
-use crate::prompts::{kept, kept_after};
+use crate::prompts::{record_bundle, record_bundle_after};
+use crate::run_on_both;
 
 const NOTHING: RetentionPolicy = RetentionPolicy { days: None, last: Some(0) };
 
@@ -24,56 +24,57 @@ fn problems(ledger: &mut Ledger) -> Vec<String> {
 }
 
 /// Returns a prompt with which a program is started.
-fn launched(parent: Option<&Id>, flow: Option<&Id>) -> RecordBundle {
-    let mut kept = kept_after("T-1", &[("a.md", &"A text of this run.\n".repeat(40))], parent.cloned());
+fn launched_prompt(parent: Option<&Id>, flow: Option<&Id>) -> RecordBundle {
+    let mut kept =
+        record_bundle_after("T-1", &[("a.md", &"A text of this run.\n".repeat(40))], parent.cloned());
     let flow = flow.map(|flow| ("flow".to_owned(), flow.to_string()));
     kept.composed.launch = Some(LaunchRecord { flow: flow.into_iter().collect(), ..LaunchRecord::default() });
     kept
 }
 
 /// Returns all events of a run after its prompt, in order.
-fn life() -> Vec<Event> {
+fn run_events() -> Vec<Event> {
     vec![
         Event::Delivered(Delivered { receipt: DeliveryReceipt::Spawned, evidence: "pid 7".into() }),
         Event::Output(Output { stream: LogStream::Stdout, line: 1, text: "one\n".into(), cut: false }),
-        Event::Exit(Exit::of(EndReason::Exited, Some(0))),
+        Event::Exit(Exit::new(EndReason::Exited, Some(0))),
         Event::Replied(Replied { verdict: None, reply: json!({}) }),
         Event::Observed(Observed::default()),
     ]
 }
 
 /// Records all events of a run.
-fn live(ledger: &mut Ledger, run: &Id) {
-    for event in life() {
+fn record_run_events(ledger: &mut Ledger, run: &Id) {
+    for event in run_events() {
         ledger.append(Some(run), None, &event).unwrap();
     }
 }
 
 #[test]
 fn unfinished_run_is_kept() {
-    on_both("unfinished_runs", |place| {
+    run_on_both("unfinished_runs", |place| {
         let (mut ledger, mut other) = (Ledger::create(place).unwrap(), Ledger::create(place).unwrap());
-        let first = launched(None, None);
-        let parent = kept("T-0", &[]);
-        ledger.compose(&parent).unwrap();
-        let second = launched(Some(&parent.composed.run.id), None);
+        let first = launched_prompt(None, None);
+        let parent = record_bundle("T-0", &[]);
+        ledger.record_prompt(&parent).unwrap();
+        let second = launched_prompt(Some(&parent.composed.run.id), None);
         let id = &second.composed.run.id;
-        ledger.compose(&first).unwrap();
-        live(&mut ledger, &first.composed.run.id);
-        ledger.compose(&second).unwrap();
-        for (step, event) in life().iter().enumerate() {
+        ledger.record_prompt(&first).unwrap();
+        record_run_events(&mut ledger, &first.composed.run.id);
+        ledger.record_prompt(&second).unwrap();
+        for (step, event) in run_events().iter().enumerate() {
             let swept = other.sweep(NOTHING).unwrap();
             // The ended run is removed; the other one and its parent stay.
             let wanted = if step == 0 { vec![first.composed.run.id.clone()] } else { vec![] };
             assert_eq!((swept.runs, swept.unfinished), (wanted, vec![id.clone()]), "before {}", event.kind());
             ledger.append(Some(id), None, event).unwrap();
-            ledger.account(id).unwrap();
+            ledger.run_summary(id).unwrap();
         }
         let swept = other.sweep(NOTHING).unwrap();
         assert_eq!(swept.runs, [id.clone(), parent.composed.run.id.clone()]);
         // Nothing can be appended to a removed run.
         let head = ledger.head().unwrap();
-        for event in life() {
+        for event in run_events() {
             assert_eq!(ledger.append(Some(id), None, &event), Err(LedgerError::NoRun(id.to_string())));
         }
         assert_eq!((ledger.head().unwrap(), problems(&mut ledger)), (head, vec![]));
@@ -82,10 +83,10 @@ fn unfinished_run_is_kept() {
 
 #[test]
 fn runs_of_unfinished_flow_are_kept() {
-    on_both("unfinished_flows", |place| {
+    run_on_both("unfinished_flows", |place| {
         let mut ledger = Ledger::create(place).unwrap();
         let flow = new_id().unwrap();
-        let kept = launched(None, Some(&flow));
+        let kept = launched_prompt(None, Some(&flow));
         let id = &kept.composed.run.id;
         let (_, definition) = find_flow(&Library::new(&Builtin), "sdd", &Layout::default()).unwrap();
         let decide = |ledger: &mut Ledger, event: &flow::FlowEvent| {
@@ -107,10 +108,10 @@ fn runs_of_unfinished_flow_are_kept() {
             flow::FlowEvent::Resumed,
             flow::FlowEvent::Decided { decision: FlowDecision::Reject },
         ];
-        assert!(flow::fold(&definition, &events).has_ended());
+        assert!(flow::fold_events(&definition, &events).has_ended());
         decide(&mut ledger, &events[0]);
-        ledger.compose(&kept).unwrap();
-        live(&mut ledger, id);
+        ledger.record_prompt(&kept).unwrap();
+        record_run_events(&mut ledger, id);
         for event in &events[1..] {
             let swept = ledger.sweep(NOTHING).unwrap();
             assert_eq!((swept.runs, swept.unfinished), (vec![], vec![id.clone()]), "before {event:?}");
@@ -118,20 +119,20 @@ fn runs_of_unfinished_flow_are_kept() {
         }
         assert_eq!(ledger.sweep(NOTHING).unwrap().runs, from_ref(id));
         // An unknown flow may not have ended.
-        let unknown = launched(None, Some(&new_id().unwrap()));
-        ledger.compose(&unknown).unwrap();
+        let unknown = launched_prompt(None, Some(&new_id().unwrap()));
+        ledger.record_prompt(&unknown).unwrap();
         let id = &unknown.composed.run.id;
-        live(&mut ledger, id);
+        record_run_events(&mut ledger, id);
         assert_eq!(ledger.sweep(NOTHING).unwrap().unfinished, from_ref(id));
         assert_eq!(problems(&mut ledger), Vec::<String>::new());
     });
 }
 
 /// Records a run with this start time.
-fn at(ledger: &mut Ledger, started: &str) -> Id {
-    let mut kept = kept("T-1", &[]);
+fn compose_at(ledger: &mut Ledger, started: &str) -> Id {
+    let mut kept = record_bundle("T-1", &[]);
     kept.composed.run.started = started.into();
-    ledger.compose(&kept).unwrap();
+    ledger.record_prompt(&kept).unwrap();
     kept.composed.run.id
 }
 
@@ -161,12 +162,12 @@ fn wrong_clock_removes_no_run() {
     let days = RetentionPolicy { days: Some(30), last: None };
     for (number, wrong) in wrong.iter().enumerate() {
         let mut ledger = Ledger::create(&LedgerUrl::Memory).unwrap();
-        let before = at(&mut ledger, &days_ago(100));
-        let odd = at(&mut ledger, wrong);
-        let swept = ledger.expired(days).unwrap();
+        let before = compose_at(&mut ledger, &days_ago(100));
+        let odd = compose_at(&mut ledger, wrong);
+        let swept = ledger.preview_sweep(days).unwrap();
         assert_eq!((swept.runs, swept.clock_is_wrong), (vec![before.clone()], false), "{number}: {wrong}");
         // A later run whose time is right and long ago shows that this one is old too.
-        at(&mut ledger, &days_ago(60));
+        compose_at(&mut ledger, &days_ago(60));
         let swept = ledger.sweep(days).unwrap();
         assert!(swept.runs.contains(&odd) && swept.runs.len() == 3, "{number}: {wrong}: {swept:?}");
         assert_eq!(problems(&mut ledger), Vec::<String>::new());
@@ -179,7 +180,7 @@ fn long_time_step_is_distrusted() {
     let days = RetentionPolicy { days: Some(30), last: None };
     let removed = |times: &[u32]| {
         let mut ledger = Ledger::create(&LedgerUrl::Memory).unwrap();
-        times.iter().for_each(|days| drop(at(&mut ledger, &days_ago(*days))));
+        times.iter().for_each(|days| drop(compose_at(&mut ledger, &days_ago(*days))));
         let swept = ledger.sweep(days).unwrap();
         (swept.runs.len(), swept.clock_is_wrong)
     };

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use callsheet_core::EndReason;
 use callsheet_core::record::{Event, Exit};
-use callsheet_mock::{Postgres, not_tested};
 use callsheet_store::{Ledger, LedgerError, LedgerTimeouts, LedgerUrl, OpenMode};
+use callsheet_testing::{Postgres, not_tested};
 
-use crate::prompts::kept;
+use crate::prompts::record_bundle;
 
 const SHORT: Duration = Duration::from_secs(1);
 
@@ -21,7 +21,7 @@ fn connect(url: &str) -> Result<Ledger, LedgerError> {
 
 /// Starts a proxy that forwards `most` bytes of the server's answers per connection and holds the rest back.
 /// Returns its address.
-fn narrow(server: Option<&str>, most: usize) -> String {
+fn start_proxy(server: Option<&str>, most: usize) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let server = server.map(str::to_owned);
@@ -31,9 +31,9 @@ fn narrow(server: Option<&str>, most: usize) -> String {
             if let Some(server) = &server {
                 let server = TcpStream::connect(server).unwrap();
                 let (to, from) = (server.try_clone().unwrap(), client.try_clone().unwrap());
-                thread::spawn(move || pump(from, to, usize::MAX));
+                thread::spawn(move || forward(from, to, usize::MAX));
                 let (from, to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
-                thread::spawn(move || pump(from, to, most));
+                thread::spawn(move || forward(from, to, most));
                 open.push(server);
             }
             open.push(client);
@@ -42,7 +42,7 @@ fn narrow(server: Option<&str>, most: usize) -> String {
     address.to_string()
 }
 
-fn pump(mut from: TcpStream, mut to: TcpStream, most: usize) -> io::Result<()> {
+fn forward(mut from: TcpStream, mut to: TcpStream, most: usize) -> io::Result<()> {
     let mut left = most;
     let mut buffer = [0; 4096];
     loop {
@@ -58,7 +58,7 @@ fn pump(mut from: TcpStream, mut to: TcpStream, most: usize) -> io::Result<()> {
 
 #[test]
 fn silent_server_times_out() {
-    let address = narrow(None, 0);
+    let address = start_proxy(None, 0);
     let refused = connect(&format!("postgres://me@{address}/shop")).unwrap_err();
     assert_eq!(refused, LedgerError::NoAnswer(SHORT));
     assert_eq!(refused.to_string(), "the server of the ledger did not answer within 1s");
@@ -71,18 +71,18 @@ fn server_stopping_mid_answer_times_out() {
         Ok(server) => server,
         Err(why) => return not_tested(&format!("a server that stops answering: {why}")),
     };
-    let url = server.database("narrow").unwrap();
+    let url = server.create_database("narrow").unwrap();
     let mut direct = Ledger::create(&LedgerUrl::Postgres(url.clone())).unwrap();
     let address = url.split('@').nth(1).unwrap().split('/').next().unwrap().to_owned();
     let step = if std::env::var_os("CALLSHEET_LONG").is_some() { 7 } else { 331 };
     let mut given_up = 0;
     let mut most = 1;
     loop {
-        let narrow = url.replace(&address, &narrow(Some(&address), most));
-        let run = kept("T-1", &[("a.md", "x")]);
-        let exit = Event::Exit(Exit::of(EndReason::Exited, Some(0)));
+        let narrow = url.replace(&address, &start_proxy(Some(&address), most));
+        let run = record_bundle("T-1", &[("a.md", "x")]);
+        let exit = Event::Exit(Exit::new(EndReason::Exited, Some(0)));
         let done = connect(&narrow).and_then(|mut ledger| {
-            ledger.compose(&run)?;
+            ledger.record_prompt(&run)?;
             ledger.append(Some(&run.composed.run.id), None, &exit)
         });
         let checked = direct.verify_all(true).unwrap();
@@ -108,12 +108,12 @@ fn stopped_server_times_out_then_recovers() {
         Ok(server) => server,
         Err(why) => return not_tested(&format!("a server that is stopped: {why}")),
     };
-    let url = server.database("stopped").unwrap();
+    let url = server.create_database("stopped").unwrap();
     let mut ledger = connect(&url).unwrap();
-    let run = kept("T-1", &[("a.md", "x")]);
-    ledger.compose(&run).unwrap();
+    let run = record_bundle("T-1", &[("a.md", "x")]);
+    ledger.record_prompt(&run).unwrap();
     let id = run.composed.run.id;
-    let exit = Event::Exit(Exit::of(EndReason::Exited, Some(0)));
+    let exit = Event::Exit(Exit::new(EndReason::Exited, Some(0)));
     let paused = server.pause().unwrap();
     assert_eq!(ledger.append(Some(&id), None, &exit), Err(LedgerError::NoAnswer(SHORT)));
     // A further request or a close does not wait for it either.
@@ -133,15 +133,15 @@ fn held_writer_lock_times_out() {
         Ok(server) => server,
         Err(why) => return not_tested(&format!("a lock that is held: {why}")),
     };
-    let url = server.database("held").unwrap();
+    let url = server.create_database("held").unwrap();
     let mut ledger = connect(&url).unwrap();
     let mut holder = postgres::Client::connect(&url, postgres::NoTls).unwrap();
     holder.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(7161947)").unwrap();
-    let run = kept("T-1", &[("a.md", "x")]);
-    let refused = ledger.compose(&run).unwrap_err();
+    let run = record_bundle("T-1", &[("a.md", "x")]);
+    let refused = ledger.record_prompt(&run).unwrap_err();
     assert!(matches!(refused, LedgerError::Locked | LedgerError::NoAnswer(_)), "{refused:?}");
     holder.batch_execute("ROLLBACK").unwrap();
-    assert_eq!(ledger.compose(&run), Ok(1));
+    assert_eq!(ledger.record_prompt(&run), Ok(1));
 }
 
 #[test]
@@ -153,10 +153,10 @@ fn held_sqlite_ledger_times_out() {
             .unwrap();
     let holder = rusqlite::Connection::open(&path).unwrap();
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let run = kept("T-1", &[("a.md", "x")]);
-    assert_eq!(ledger.compose(&run), Err(LedgerError::Locked));
+    let run = record_bundle("T-1", &[("a.md", "x")]);
+    assert_eq!(ledger.record_prompt(&run), Err(LedgerError::Locked));
     holder.execute_batch("ROLLBACK").unwrap();
-    assert_eq!(ledger.compose(&run), Ok(1));
+    assert_eq!(ledger.record_prompt(&run), Ok(1));
 }
 
 /// SQLite itself would wait for a FIFO beside a database.

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::world::{Said, World, said};
+use crate::world::{Said, World, run_command};
 
 /// Returns a token in GitHub's format.
 fn token() -> String {
@@ -35,7 +35,7 @@ fn prompt(notes: &str) -> String {
     )
 }
 
-fn told(severity: &str, more: &str, hint: &str) -> String {
+fn expected_diagnostic(severity: &str, more: &str, hint: &str) -> String {
     format!(
         "{severity}[secret/found]: a token of GitHub (github-token){more}\n  ┌─ project:notes.txt:2:8\n2 │ login: {STARS}\n  │        {}\n{hint}",
         STARS.replace('*', "^"),
@@ -47,21 +47,21 @@ const WARN_HINT: &str = "  = hint: `--secrets redact` puts placeholders there, `
 #[test]
 fn every_mode_handles_found_secret() {
     let world = world();
-    let warned = Said { code: 0, out: prompt(&token()), err: told("warning", "", WARN_HINT) };
+    let warned = Said { code: 0, out: prompt(&token()), err: expected_diagnostic("warning", "", WARN_HINT) };
     assert_eq!(run(&world, &["compose"]), warned);
     assert_eq!(run(&world, &["compose", "--secrets", "warn"]), warned);
     let hint = "  = hint: `--secrets redact` puts placeholders there, `--secrets allow` lets them through; a value that must go in is given \
                 with `--set-secret`\n";
-    let refused = Said { code: 9, out: String::new(), err: told("error", "", hint) };
+    let refused = Said { code: 9, out: String::new(), err: expected_diagnostic("error", "", hint) };
     assert_eq!(run(&world, &["compose", "--secrets", "refuse"]), refused);
     let placeholder = "[secret:github-token:1]";
-    let err = told("warning", &format!(": replaced by `{placeholder}`"), "");
+    let err = expected_diagnostic("warning", &format!(": replaced by `{placeholder}`"), "");
     let redacted = Said { code: 0, out: prompt(placeholder), err };
     assert_eq!(run(&world, &["compose", "--secrets", "redact"]), redacted);
     // `allow` does not scan a prompt for standard output; it reports secrets in recorded prompts and files.
     let allowed = Said { code: 0, out: prompt(&token()), err: String::new() };
     assert_eq!(run(&world, &["compose", "--secrets", "allow"]), allowed);
-    let told = Said { code: 0, out: String::new(), err: told("warning", ": let through", "") };
+    let told = Said { code: 0, out: String::new(), err: expected_diagnostic("warning", ": let through", "") };
     assert_eq!(run(&world, &["compose", "--secrets", "allow", "--out", "prompt.xml"]), told);
 }
 
@@ -158,14 +158,18 @@ fn project_can_only_tighten_mode() {
     assert_eq!(run(&world, &["compose"]).code, 9);
     assert_eq!(run(&world, &["compose", "-q", "--secrets", "allow"]).out, prompt(&token()));
     let by_variable =
-        said(world.command().args(["compose", "-q"]).args(ASK).env("CALLSHEET_SECRETS", "allow"), b"");
+        run_command(world.command().args(["compose", "-q"]).args(ASK).env("CALLSHEET_SECRETS", "allow"), b"");
     assert_eq!(by_variable, Said { code: 0, out: prompt(&token()), err: String::new() });
-    let wrong = said(world.command().args(["compose"]).args(ASK).env("CALLSHEET_SECRETS", "never"), b"");
+    let wrong =
+        run_command(world.command().args(["compose"]).args(ASK).env("CALLSHEET_SECRETS", "never"), b"");
     let err = "error[config/bad]: CALLSHEET_SECRETS is `never`, not warn, refuse, redact or allow\n";
     assert_eq!(wrong, Said { code: 3, out: String::new(), err: err.into() });
     fs::remove_file(world.project.join(".callsheet/config.toml")).unwrap();
     fs::write(user.join("config.toml"), "secrets = \"allow\"\n").unwrap();
-    assert_eq!(run(&world, &["compose", "--out", "prompt.xml"]).err, told("warning", ": let through", ""));
+    assert_eq!(
+        run(&world, &["compose", "--out", "prompt.xml"]).err,
+        expected_diagnostic("warning", ": let through", "")
+    );
 }
 
 #[test]
@@ -201,7 +205,7 @@ fn marked_value_appears_only_in_prompt() {
     assert_eq!(world.run_with(&[&flag[..4], &["login=-"], &ask].concat(), token().as_bytes()), delivered);
     let mut by_variable = world.command();
     by_variable.args(["compose", "--secrets", "refuse", "--set-secret-env", "login=LOGIN"]).args(ask);
-    assert_eq!(said(by_variable.env("LOGIN", token()), b""), delivered);
+    assert_eq!(run_command(by_variable.env("LOGIN", token()), b""), delivered);
     let request: Value = json!({ "phase": "plan", "instructions": "Go.", "values": { "login": token() }, "secret": ["login"] });
     world.write("request.json", request.to_string());
     assert_eq!(world.run(["compose", "--secrets", "refuse", "--request", "request.json"]), delivered);

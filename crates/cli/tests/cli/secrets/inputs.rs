@@ -14,96 +14,96 @@ const PLANTED: usize = 500;
 /// Writes a text to one input of a prompt. Returns the arguments and the standard input for the prompt.
 type Input = fn(&World, &str) -> (Vec<String>, Vec<u8>);
 
-fn args(args: &[&str]) -> Vec<String> {
+fn to_strings(args: &[&str]) -> Vec<String> {
     args.iter().map(ToString::to_string).collect()
 }
 
-fn by_request(world: &World, request: &Value) -> (Vec<String>, Vec<u8>) {
+fn write_request(world: &World, request: &Value) -> (Vec<String>, Vec<u8>) {
     world.write("request.json", request.to_string());
-    (args(&["--request", "request.json"]), Vec::new())
+    (to_strings(&["--request", "request.json"]), Vec::new())
 }
 
 const INPUTS: &[(&str, Input)] = &[
-    ("the task as an argument", |_, text| (args(&["-r", "run", "--", text]), Vec::new())),
-    ("the task on standard input", |_, text| (args(&["-r", "run", "-"]), text.into())),
+    ("the task as an argument", |_, text| (to_strings(&["-r", "run", "--", text]), Vec::new())),
+    ("the task on standard input", |_, text| (to_strings(&["-r", "run", "-"]), text.into())),
     ("a value from a file", |world, text| {
         world.write(".callsheet/templates/system/BASE-plan.md", "Plan. {{notes}}");
         world.write("notes.txt", text);
-        (args(&["-p", "plan", "--set-file", "notes=notes.txt", "Go."]), Vec::new())
+        (to_strings(&["-p", "plan", "--set-file", "notes=notes.txt", "Go."]), Vec::new())
     }),
     ("a value of a request", |world, text| {
         world.write(".callsheet/templates/system/BASE-plan.md", "Plan. {{notes}}");
-        by_request(world, &json!({ "phase": "plan", "instructions": "Go.", "values": { "notes": text } }))
+        write_request(world, &json!({ "phase": "plan", "instructions": "Go.", "values": { "notes": text } }))
     }),
     ("a block of context", |_, text| {
-        (args(&["-r", "layers", "--context", &format!("notes={text}"), "Go."]), Vec::new())
+        (to_strings(&["-r", "layers", "--context", &format!("notes={text}"), "Go."]), Vec::new())
     }),
     ("a block of context from a file", |world, text| {
         world.write("notes.txt", text);
-        (args(&["-r", "layers", "--context-file", "notes=notes.txt", "Go."]), Vec::new())
+        (to_strings(&["-r", "layers", "--context-file", "notes=notes.txt", "Go."]), Vec::new())
     }),
     ("data of a block of context", |world, text| {
         let context = json!([{ "name": "notes", "data": { "first": text } }]);
-        by_request(world, &json!({ "recipe": "layers", "instructions": "Go.", "context": context }))
+        write_request(world, &json!({ "recipe": "layers", "instructions": "Go.", "context": context }))
     }),
     ("a file of the project", |world, text| {
         world.write("src/notes.txt", text);
-        (args(&["-p", "plan", "-f", "src/notes.txt", "Go."]), Vec::new())
+        (to_strings(&["-p", "plan", "-f", "src/notes.txt", "Go."]), Vec::new())
     }),
     ("a directory of the project", |world, text| {
         world.write("src/notes.txt", text);
-        (args(&["-p", "plan", "-f", "src", "Go."]), Vec::new())
+        (to_strings(&["-p", "plan", "-f", "src", "Go."]), Vec::new())
     }),
     ("a file outside of the project", |world, text| {
         fs::write(world.project.parent().unwrap().join("notes.txt"), text).unwrap();
-        (args(&["-p", "plan", "-f", "../notes.txt", "Go."]), Vec::new())
+        (to_strings(&["-p", "plan", "-f", "../notes.txt", "Go."]), Vec::new())
     }),
-    ("a document on standard input", |_, text| (args(&["-p", "plan", "-f", "-", "Go."]), text.into())),
+    ("a document on standard input", |_, text| (to_strings(&["-p", "plan", "-f", "-", "Go."]), text.into())),
     ("an artifact", |world, text| {
         world.write("notes.txt", text);
-        (args(&["-p", "plan", "--artifact", "notes.txt", "Go."]), Vec::new())
+        (to_strings(&["-p", "plan", "--artifact", "notes.txt", "Go."]), Vec::new())
     }),
-    ("a thought", |_, text| (args(&["-p", "plan", &format!("--thought={text}"), "Go."]), Vec::new())),
+    ("a thought", |_, text| (to_strings(&["-p", "plan", &format!("--thought={text}"), "Go."]), Vec::new())),
     ("a document of a request", |world, text| {
         let documents = json!([{ "name": "notes", "content": text }]);
-        by_request(world, &json!({ "phase": "plan", "instructions": "Go.", "documents": documents }))
+        write_request(world, &json!({ "phase": "plan", "instructions": "Go.", "documents": documents }))
     }),
     ("a request on standard input", |_, text| {
         let request =
             json!({ "recipe": "run", "task": { "id": "T-1", "title": "Notes", "description": text } });
-        (args(&["--request", "-"]), request.to_string().into())
+        (to_strings(&["--request", "-"]), request.to_string().into())
     }),
     ("what a person adds", |world, text| {
         let previous = json!({ "run": "r-1", "ended": "exited", "exit_code": 1 });
         let request =
             json!({ "recipe": "run", "instructions": "Go.", "human_input": text, "previous": previous });
-        by_request(world, &request)
+        write_request(world, &request)
     }),
     ("a rule", |world, text| {
-        by_request(world, &json!({ "recipe": "layers", "instructions": "Go.", "rules": [text] }))
+        write_request(world, &json!({ "recipe": "layers", "instructions": "Go.", "rules": [text] }))
     }),
     ("a memory", |world, text| {
         let memories = json!([{ "type": "pattern", "content": text }]);
-        by_request(world, &json!({ "recipe": "layers", "instructions": "Go.", "memories": memories }))
+        write_request(world, &json!({ "recipe": "layers", "instructions": "Go.", "memories": memories }))
     }),
     ("a tool", |world, text| {
         world.write("tools.json", json!([{ "name": "look", "description": text }]).to_string());
-        (args(&["-p", "plan", "--format", "json", "--tools", "tools.json", "Go."]), Vec::new())
+        (to_strings(&["-p", "plan", "--format", "json", "--tools", "tools.json", "Go."]), Vec::new())
     }),
     ("a template of the project", |world, text| {
         world.write(".callsheet/templates/system/BASE-plan.md", text);
-        (args(&["-p", "plan", "Go."]), Vec::new())
+        (to_strings(&["-p", "plan", "Go."]), Vec::new())
     }),
     ("a fragment of the project", |world, text| {
         world.write(".callsheet/templates/system/BASE-plan.md", "Plan. {{> notes}}");
         world.write(".callsheet/templates/shared/notes.md", text);
-        (args(&["-p", "plan", "Go."]), Vec::new())
+        (to_strings(&["-p", "plan", "Go."]), Vec::new())
     }),
     ("a profile of the user", |world, text| {
         let home = world.home().join(".config/callsheet/profiles");
         fs::create_dir_all(&home).unwrap();
         fs::write(home.join("coder.md"), text).unwrap();
-        (args(&["-r", "run", "--role", "coder", "Go."]), Vec::new())
+        (to_strings(&["-r", "run", "--role", "coder", "Go."]), Vec::new())
     }),
     ("an extension of the project", |world, text| {
         world.write(
@@ -111,21 +111,21 @@ const INPUTS: &[(&str, Input)] = &[
             "Read this:\n[[placeholder:project_instructions]]",
         );
         world.write(".callsheet/prompts/agents/reader.md", text);
-        (args(&["-r", "staged", "--role", "reader", "Go."]), Vec::new())
+        (to_strings(&["-r", "staged", "--role", "reader", "Go."]), Vec::new())
     }),
     ("an include", |world, text| {
         world.write(".callsheet/templates/agents/reader.md", "Read this:\n[[include:notes.md]]");
         world.write("session/notes.md", text);
-        (args(&["-r", "staged", "--role", "reader", "--session", "session", "Go."]), Vec::new())
+        (to_strings(&["-r", "staged", "--role", "reader", "--session", "session", "Go."]), Vec::new())
     }),
     ("the project's context", |world, text| {
         world.write("agentd/project.md", text);
-        (args(&["-p", "plan", "Go."]), Vec::new())
+        (to_strings(&["-p", "plan", "Go."]), Vec::new())
     }),
 ];
 
 /// Joins the secrets into one text. Returns it and the secret that begins on each line.
-fn batch(planted: &[Planted]) -> (String, BTreeMap<usize, usize>) {
+fn join_secrets(planted: &[Planted]) -> (String, BTreeMap<usize, usize>) {
     let mut text = String::new();
     let mut lines = BTreeMap::new();
     for (at, one) in planted.iter().enumerate() {
@@ -137,7 +137,7 @@ fn batch(planted: &[Planted]) -> (String, BTreeMap<usize, usize>) {
 }
 
 /// Returns the secrets that a refusal reports.
-fn found(refusal: &Value, lines: &BTreeMap<usize, usize>) -> Vec<usize> {
+fn list_found(refusal: &Value, lines: &BTreeMap<usize, usize>) -> Vec<usize> {
     let place = |error: &Value| -> Option<usize> {
         assert_eq!(error["code"], "secret/found", "{error}");
         let line = error["places"][0].as_str()?.rsplit(':').nth(1)?.parse::<usize>().ok()?;
@@ -156,7 +156,7 @@ fn planted_secrets_are_caught_and_masked() {
     for (number, (name, input)) in INPUTS.iter().enumerate() {
         let share = PLANTED / INPUTS.len();
         let planted = &all[number * share..(number + 1) * share];
-        let (text, lines) = batch(planted);
+        let (text, lines) = join_secrets(planted);
         let world = World::new();
         let (asked, stdin) = input(&world, &text);
         let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
@@ -165,7 +165,7 @@ fn planted_secrets_are_caught_and_masked() {
         let refused = run(&["compose", "--json", "--secrets", "refuse"]);
         assert_eq!((refused.code, refused.out.as_str()), (9, ""), "{name}: {}", refused.err);
         let refusal: Value = serde_json::from_str(&refused.err).unwrap();
-        let caught = found(&refusal, &lines);
+        let caught = list_found(&refusal, &lines);
         for (at, one) in planted.iter().enumerate().filter(|(at, _)| !caught.contains(at)) {
             missed.push(format!("{name}: {} ({at})", one.kind));
         }

@@ -7,9 +7,9 @@ use crate::world::World;
 
 /// Reads everything that is stored: the database, the files beside it, and an export, in which texts are not
 /// compressed.
-fn kept(world: &World) -> Vec<u8> {
+fn read_stored_bytes(world: &World) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for path in [world.ledger(), world.beside("-wal"), world.beside("-shm")] {
+    for path in [world.ledger(), world.sidecar_path("-wal"), world.sidecar_path("-shm")] {
         bytes.extend(fs::read(path).unwrap_or_default());
     }
     let export = world.run(["export", "--all"]);
@@ -18,7 +18,7 @@ fn kept(world: &World) -> Vec<u8> {
     bytes
 }
 
-fn holds(bytes: &[u8], secret: &str) -> bool {
+fn contains_secret(bytes: &[u8], secret: &str) -> bool {
     // The line ends of a secret of several lines would be stored as `\n`.
     let longest = secret.lines().max_by_key(|line| line.len()).unwrap_or_default();
     bytes.windows(longest.len()).any(|window| window == longest.as_bytes())
@@ -50,11 +50,14 @@ fn redacted_secret_is_not_stored() {
         let run = done.json()["run"].as_str().unwrap().to_owned();
         // The delivered, the stored and the verified prompt are the same.
         assert_eq!(world.run(["show", &run, "--prompt"]).out, prompt);
-        shown += some.iter().filter(|planted| holds(prompt.as_bytes(), &planted.secret)).count();
+        shown += some.iter().filter(|planted| contains_secret(prompt.as_bytes(), &planted.secret)).count();
     }
-    let kept = kept(&world);
-    let found: Vec<&str> =
-        planted.iter().filter(|planted| holds(&kept, &planted.secret)).map(|planted| planted.kind).collect();
+    let kept = read_stored_bytes(&world);
+    let found: Vec<&str> = planted
+        .iter()
+        .filter(|planted| contains_secret(&kept, &planted.secret))
+        .map(|planted| planted.kind)
+        .collect();
     assert_eq!(found.len(), shown, "{found:?}");
     assert!(shown * 20 <= planted.len(), "{shown} of {} were not caught", planted.len());
     assert_eq!(world.run(["verify", "--all", "--read-data"]).code, 0);
@@ -101,7 +104,7 @@ fn marked_value_is_stored_as_hmac() {
     let ask = ["-r", "layers", "--role", "keeper", "--set-secret", "word=word.txt", "--record", "Wait."];
     let said = world.run(["compose"].iter().chain(&ask));
     assert_eq!((said.code, said.out.as_str()), (0, "The word is open sesame, please.\n\n---\n\nWait."));
-    assert!(!holds(&kept(&world), "open sesame"));
+    assert!(!contains_secret(&read_stored_bytes(&world), "open sesame"));
     let shown = world.run(["show", "last", "--prompt"]).out;
     let seal = shown.strip_prefix("The word is [secret value word hmac-sha256:").unwrap();
     assert_eq!(&seal[64..], "].\n\n---\n\nWait.");

@@ -33,15 +33,15 @@ use crate::text::SharedText;
 
 pub(crate) fn derive(composer: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Block> {
     if spec.from == DerivedValue::Extension {
-        return Some(extension(composer, name));
+        return Some(extension_block(composer, name));
     }
-    composer.shown.extend(shows(spec.from));
-    let rows = rows(composer, name, spec)?;
-    Some(composer.word(name, spec, rows, &[]))
+    composer.shown.extend(shown_fields(spec.from));
+    let rows = derive_rows(composer, name, spec)?;
+    Some(composer.render_rows(name, spec, rows, &[]))
 }
 
 /// Returns the parts of the request that a derived value shows.
-fn shows(from: DerivedValue) -> &'static [&'static str] {
+fn shown_fields(from: DerivedValue) -> &'static [&'static str] {
     match from {
         DerivedValue::ProjectDocuments | DerivedValue::Memories => &["memories"],
         DerivedValue::Rules => &["rules"],
@@ -58,24 +58,24 @@ fn shows(from: DerivedValue) -> &'static [&'static str] {
     }
 }
 
-fn rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Vec<DerivedRow>> {
+fn derive_rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Vec<DerivedRow>> {
     let limit = spec.limit.unwrap_or(usize::MAX);
     let request = c.request;
     let previous = request.previous.as_ref();
     let mut make = RowBuilder { name: name.into(), trust: Trust::Person, lines: true };
     Some(match spec.from {
-        DerivedValue::ProjectContext => project::context(c, name)?,
-        DerivedValue::Preferences => project::preferences(c, name, spec),
-        DerivedValue::Tasks => tasks::rows(c, name)?,
-        DerivedValue::Research => session::research(c, name),
-        DerivedValue::Plans => plans::rows(c, name)?,
-        DerivedValue::SubPlans => plans::all(c, name),
-        DerivedValue::Completion => plans::completion(c, name, spec)?,
-        DerivedValue::Findings => session::findings(c, name),
-        DerivedValue::ReviewRound => session::review_round(c, name)?,
-        DerivedValue::ProjectDocuments => project::documents(c, name),
-        DerivedValue::ProjectStructure => tree(c, name, spec)?,
-        DerivedValue::Skeleton => skeletons(c)?,
+        DerivedValue::ProjectContext => project::context_rows(c, name)?,
+        DerivedValue::Preferences => project::preference_rows(c, name, spec),
+        DerivedValue::Tasks => tasks::task_list_rows(c, name)?,
+        DerivedValue::Research => session::research_rows(c, name),
+        DerivedValue::Plans => plans::plan_rows(c, name)?,
+        DerivedValue::SubPlans => plans::sub_plan_rows(c, name),
+        DerivedValue::Completion => plans::completion_rows(c, name, spec)?,
+        DerivedValue::Findings => session::finding_rows(c, name),
+        DerivedValue::ReviewRound => session::review_round_rows(c, name)?,
+        DerivedValue::ProjectDocuments => project::document_rows(c, name),
+        DerivedValue::ProjectStructure => tree_rows(c, name, spec)?,
+        DerivedValue::Skeleton => skeleton_rows(c)?,
         DerivedValue::Rules => {
             make.lines = false;
             let rules = request.rules.iter().filter(|rule| !rule.trim().is_empty());
@@ -100,29 +100,31 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Vec<Deriv
             if task.depth.is_none() && task.max_depth.is_none() && task.max_steps.is_none() {
                 return None;
             }
-            alloc::vec![depth_row(c, name, TaskDepth::of(task))]
+            alloc::vec![depth_row(c, name, TaskDepth::from_task(task))]
         }
         DerivedValue::FeatureDir => {
             let session = request.session.as_deref().unwrap_or(".");
             alloc::vec![make.row(c, "path", [("path", session.into())])]
         }
-        DerivedValue::ProjectDir => alloc::vec![make.row(c, "path", [("path", SharedText::fixed("."))])],
+        DerivedValue::ProjectDir => {
+            alloc::vec![make.row(c, "path", [("path", SharedText::from_static("."))])]
+        }
         DerivedValue::AskUserTool => {
             make.trust = Trust::Ours;
             let tool = c.agent.tools.ask_user.clone()?;
             alloc::vec![make.row(c, "tool", [("name", tool.into())])]
         }
-        DerivedValue::Contract => crate::compose::reply_instructions::rows(c, name, spec)?,
+        DerivedValue::Contract => crate::compose::reply_instructions::contract_rows(c, name, spec)?,
         DerivedValue::Workspace => {
             alloc::vec![make.row(c, if request.no_git { "folder" } else { "git" }, [])]
         }
-        DerivedValue::Task => task_line(c, &mut make)?,
+        DerivedValue::Task => task_rows(c, &mut make)?,
         DerivedValue::Criteria => {
             let criteria = request.task.iter().flat_map(|task| &task.criteria);
             let criteria = criteria.filter(|text| !text.trim().is_empty());
             criteria.map(|text| make.row(c, "criterion", [("text", text.clone())])).collect()
         }
-        DerivedValue::ReadFirst => read_first::read_first(c, name, limit),
+        DerivedValue::ReadFirst => read_first::read_first_rows(c, name, limit),
         DerivedValue::Memories => {
             let memories = request.memories.iter().filter(|memory| !memory.content.trim().is_empty());
             memories
@@ -136,10 +138,10 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Vec<Deriv
             let globs = c.scope().write.clone();
             if globs.is_empty() {
                 let message = "no write scope was given: everything but the excludes may be written";
-                c.talk.push(
+                c.diagnostics.push(
                     Diagnostic::warning(Code::ScopeOpen, message).hint("narrow it with `--write GLOB`"),
                 );
-                return Some(alloc::vec![make.row(c, "open", [("glob", SharedText::fixed("**"))])]);
+                return Some(alloc::vec![make.row(c, "open", [("glob", SharedText::from_static("**"))])]);
             }
             globs.into_iter().map(|glob| make.row(c, "glob", [("glob", glob.as_str().into())])).collect()
         }
@@ -149,7 +151,7 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Vec<Deriv
         }
         DerivedValue::RunResult => {
             make.trust = Trust::Ours;
-            run_result(c, &mut make)?
+            run_result_rows(c, &mut make)?
         }
         DerivedValue::Checks => {
             make.trust = Trust::Project;
@@ -170,12 +172,12 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Vec<Deriv
                     crate::request::fact::ViolationReason::Excluded => "excluded",
                     crate::request::fact::ViolationReason::LeadsOutside => "leads_outside",
                 };
-                let decision = SharedText::fixed(violation.decision.name());
+                let decision = SharedText::from_static(violation.decision.name());
                 let fields = [("path", violation.path.as_str().into()), ("decision", decision)];
                 make.row(c, reason, fields)
             });
             let rows = rows.collect();
-            let mut rows = limited(c, &mut make, rows, limit);
+            let mut rows = limit_rows(c, &mut make, rows, limit);
             rows.insert(0, count);
             rows
         }
@@ -184,7 +186,7 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Vec<Deriv
             let paths = &previous?.changed;
             let rows = paths.iter().map(|path| make.row(c, "path", [("path", path.as_str().into())]));
             let rows = rows.collect();
-            limited(c, &mut make, rows, limit)
+            limit_rows(c, &mut make, rows, limit)
         }
         // Both need more than a name: the extension is a template, and a data block is one of several.
         DerivedValue::Extension | DerivedValue::ContextData => return None,
@@ -192,7 +194,7 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Vec<Deriv
 }
 
 /// Returns a value of the request and marks it as used.
-pub(crate) fn value(c: &mut Composer<'_>, key: &str) -> Option<SharedText> {
+pub(crate) fn use_value(c: &mut Composer<'_>, key: &str) -> Option<SharedText> {
     let (origin, _) = c.values.find(key)?;
     Some(c.origins[origin].text.clone())
 }
@@ -213,10 +215,10 @@ impl RowBuilder {
         fields: [(&'static str, SharedText); N],
     ) -> DerivedRow {
         let fields = fields.into_iter().map(|(field, text)| {
-            let from = OriginKind::derived(self.name.clone(), SharedText::fixed(field));
+            let from = OriginKind::new_derived(self.name.clone(), SharedText::from_static(field));
             // Between tags, a row of one text has the name of its kind: `rule`, not `text`.
             let tag = if N == 1 { kind } else { field };
-            let mut block = c.text_block(SharedText::fixed(tag), from, self.trust, text);
+            let mut block = c.text_block(SharedText::from_static(tag), from, self.trust, text);
             block.supplied.iter_mut().for_each(|supplied| supplied.line = self.lines);
             (field, block)
         });
@@ -224,7 +226,7 @@ impl RowBuilder {
     }
 }
 
-fn limited(
+fn limit_rows(
     c: &mut Composer<'_>,
     make: &mut RowBuilder,
     mut rows: Vec<DerivedRow>,
@@ -233,7 +235,7 @@ fn limited(
     let rest = rows.len().saturating_sub(limit);
     rows.truncate(limit);
     if rest > 0 {
-        c.absent.push(OmittedInput {
+        c.omitted.push(OmittedInput {
             what: format!("derived {}", make.name),
             why: OmissionReason::Cut,
             detail: format!("{rest} more"),
@@ -246,13 +248,13 @@ fn limited(
 
 /// Returns a row with the whole text of a file, or `None` if the file is missing or blank.
 fn file_row(c: &mut Composer<'_>, name: &str, id: &SourceId) -> Option<DerivedRow> {
-    match lookup::read(c.library.sources, id) {
+    match lookup::read_source(c.library.sources, id) {
         Ok(Some(text)) if !text.trim().is_empty() => {
             Some(DerivedRow { kind: "file", fields: alloc::vec![("content", c.file_block(name, id, &text))] })
         }
         Ok(found) => {
             let why = if found.is_some() { OmissionReason::Empty } else { OmissionReason::NotThere };
-            c.absent.push(OmittedInput { what: id.to_string(), why, detail: String::new() });
+            c.omitted.push(OmittedInput { what: id.to_string(), why, detail: String::new() });
             None
         }
         Err(error) => {
@@ -262,14 +264,14 @@ fn file_row(c: &mut Composer<'_>, name: &str, id: &SourceId) -> Option<DerivedRo
     }
 }
 
-fn tree(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Vec<DerivedRow>> {
+fn tree_rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Vec<DerivedRow>> {
     let root = SourceId::new(SourceRoot::Project, ".").ok()?;
     let limits =
         ListingLimits { depth: spec.depth.unwrap_or(3), entries: spec.limit.unwrap_or(200), ignored: false };
     let listing = match c.library.sources.list(&root, limits) {
         Ok(listing) => listing?,
         Err(error) => {
-            c.talk.push(Diagnostic::warning(
+            c.diagnostics.push(Diagnostic::warning(
                 Code::SourceUnreadable,
                 format!("`{root}` cannot be listed: {error}"),
             ));
@@ -292,7 +294,7 @@ fn tree(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Vec<Deriv
         make.trust = Trust::Ours;
         rows.push(make.row(c, kind, [("count", count.to_string().into())]));
         let detail = if kind == "rest" { "entries over the limit" } else { "folders not entered" };
-        c.absent.push(OmittedInput {
+        c.omitted.push(OmittedInput {
             what: format!("derived {name}"),
             why: OmissionReason::Cut,
             detail: format!("{count} {detail}"),
@@ -302,15 +304,15 @@ fn tree(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Vec<Deriv
 }
 
 /// Returns the skeletons whose names begin with the phase: `skeletons/plan-proposal.md` for `plan`.
-fn skeletons(c: &mut Composer<'_>) -> Option<Vec<DerivedRow>> {
+fn skeleton_rows(c: &mut Composer<'_>) -> Option<Vec<DerivedRow>> {
     let phase = c.field(RequestField::Phase)?.to_string();
     let layout = &c.request.layout;
-    let names = lookup::names_in(c.library.sources, "skeletons", layout);
+    let names = lookup::list_names(c.library.sources, "skeletons", layout);
     let mut rows = Vec::new();
     for name in
         names.iter().filter(|name| name.strip_prefix(&*phase).is_some_and(|rest| rest.starts_with('-')))
     {
-        match c.library.file(&format!("skeletons/{name}.md"), layout) {
+        match c.library.read_file(&format!("skeletons/{name}.md"), layout) {
             Ok(Some((id, text))) => {
                 let content = c.file_block("skeleton", &id, &text);
                 rows.push(DerivedRow { kind: "skeleton", fields: alloc::vec![("content", content)] });
@@ -335,7 +337,7 @@ impl Default for TaskDepth {
 }
 
 impl TaskDepth {
-    fn of(task: &Task) -> Self {
+    fn from_task(task: &Task) -> Self {
         let usual = Self::default();
         Self {
             depth: task.depth.unwrap_or(usual.depth),
@@ -363,22 +365,22 @@ pub(crate) fn depth_row(c: &mut Composer<'_>, name: &str, task: TaskDepth) -> De
 }
 
 /// Returns the project's own text for the command, then for the role. Only its placeholders are live.
-fn extension(c: &mut Composer<'_>, name: &str) -> Block {
+fn extension_block(c: &mut Composer<'_>, name: &str) -> Block {
     let mut all = Block { name: name.into(), ..Block::default() };
     for (folder, field) in [("commands", RequestField::Command), ("agents", RequestField::Role)] {
         let Some(file) = c.field(field) else { continue };
         let path = format!("{}/{folder}/{file}.md", c.request.layout.prompts);
         let Ok(id) = SourceId::new(SourceRoot::Project, &path) else { continue };
-        match lookup::read(c.library.sources, &id) {
+        match lookup::read_source(c.library.sources, &id) {
             Ok(Some(text)) => {
                 if !all.pieces.is_empty() {
-                    let gap = c.engine("\n\n");
+                    let gap = c.engine_piece("\n\n");
                     all.pieces.push(gap);
                 }
                 let template = Template::parse_extension(id, text).into();
                 c.fill_supplied(&template, &mut all);
             }
-            Ok(None) => c.absent.push(OmittedInput {
+            Ok(None) => c.omitted.push(OmittedInput {
                 what: id.to_string(),
                 why: OmissionReason::NotThere,
                 detail: String::new(),
@@ -396,21 +398,22 @@ fn check_row(
     spec: &DeriveSpec,
     check: &CheckSummary,
 ) -> DerivedRow {
-    let fields = [("name", check.name.as_str().into()), ("result", SharedText::fixed(check.result.name()))];
+    let fields =
+        [("name", check.name.as_str().into()), ("result", SharedText::from_static(check.result.name()))];
     // A recipe without a wording for the output does not show it.
     let is_worded = matches!(&spec.each, Some(RowWording::Kinds(kinds)) if kinds.contains_key("output"));
     let Some(output) = check.output.as_ref().filter(|_| is_worded) else {
         return make.row(c, "check", fields);
     };
     let mut row = make.row(c, "output", fields);
-    let from = OriginKind::derived(make.name.clone(), SharedText::fixed("output"));
+    let from = OriginKind::new_derived(make.name.clone(), SharedText::from_static("output"));
     let mut output = c.text_block("output", from, Trust::Agent, output.as_str().into());
     output.supplied.iter_mut().for_each(|supplied| supplied.tagged = true);
     row.fields.push(("output", output));
     row
 }
 
-fn task_line(c: &mut Composer<'_>, make: &mut RowBuilder) -> Option<Vec<DerivedRow>> {
+fn task_rows(c: &mut Composer<'_>, make: &mut RowBuilder) -> Option<Vec<DerivedRow>> {
     let task = c.request.task.as_ref()?;
     let row = match (task.id.clone(), task.title.clone()) {
         (Some(id), Some(title)) => make.row(c, "both", [("id", id), ("title", title)]),
@@ -421,7 +424,7 @@ fn task_line(c: &mut Composer<'_>, make: &mut RowBuilder) -> Option<Vec<DerivedR
     Some(alloc::vec![row])
 }
 
-fn run_result(c: &mut Composer<'_>, make: &mut RowBuilder) -> Option<Vec<DerivedRow>> {
+fn run_result_rows(c: &mut Composer<'_>, make: &mut RowBuilder) -> Option<Vec<DerivedRow>> {
     let facts = c.request.previous.as_ref()?;
     let mut rows = Vec::new();
     if let Some(run) = &facts.run {

@@ -6,15 +6,15 @@ use alloc::vec::Vec;
 
 use serde_json::{Map, Value};
 
-use super::session::needed;
-use super::{RowBuilder, value};
+use super::session::read_required;
+use super::{RowBuilder, use_value};
 use crate::compose::Composer;
 use crate::compose::fill::DerivedRow;
 use crate::compose::reply_instructions;
 use crate::diag::{Code, Diagnostic, Diagnostics, Severity};
 use crate::library::contract;
 use crate::library::contract::FieldType;
-use crate::library::contract::paths::path;
+use crate::library::contract::paths::fill_path;
 use crate::library::omission::{OmissionReason, OmittedInput};
 use crate::library::plan::{ExecutionGroup, ExecutionPlan, ExecutionSubplan, find_execution_plan};
 use crate::library::recipe::DeriveSpec;
@@ -24,8 +24,8 @@ use crate::source::origin::Trust;
 const NOTHING: Option<Vec<DerivedRow>> = Some(Vec::new());
 
 /// Returns the sub-plan that the value `plan` names, or `None` for the whole plan.
-fn one(c: &mut Composer<'_>) -> Result<Option<u64>, Diagnostics> {
-    let Some(given) = value(c, "plan") else { return Ok(None) };
+fn parse_plan_number(c: &mut Composer<'_>) -> Result<Option<u64>, Diagnostics> {
+    let Some(given) = use_value(c, "plan") else { return Ok(None) };
     let number = given.parse().ok().filter(|number| *number > 0);
     number.map(Some).ok_or_else(|| {
         let message = format!("the value `plan` is `{given}`, which is no number of a sub-plan");
@@ -35,7 +35,7 @@ fn one(c: &mut Composer<'_>) -> Result<Option<u64>, Diagnostics> {
 
 /// Unwraps `result` or reports its errors. Both the text and the completion of a plan read it, so each error
 /// is reported once.
-fn told<T>(c: &mut Composer<'_>, result: Result<T, Diagnostics>) -> Option<T> {
+fn report_errors<T>(c: &mut Composer<'_>, result: Result<T, Diagnostics>) -> Option<T> {
     let Diagnostics(diags) = match result {
         Ok(fine) => return Some(fine),
         Err(failure) => failure,
@@ -48,16 +48,16 @@ fn told<T>(c: &mut Composer<'_>, result: Result<T, Diagnostics>) -> Option<T> {
     None
 }
 
-pub(super) fn rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<DerivedRow>> {
+pub(super) fn plan_rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<DerivedRow>> {
     let mut make = RowBuilder { name: name.into(), trust: Trust::Agent, lines: true };
-    let asked = one(c);
-    let Some(one) = told(c, asked) else { return NOTHING };
+    let asked = parse_plan_number(c);
+    let Some(one) = report_errors(c, asked) else { return NOTHING };
     // One sub-plan is implemented only if the whole plan is valid.
     let order = find_execution_plan(c.library, &c.request.layout);
-    let Some(order) = told(c, order) else { return NOTHING };
+    let Some(order) = report_errors(c, order) else { return NOTHING };
     if let Some(number) = one {
         let is_planned = ensure_planned(&order, number);
-        let row = told(c, is_planned).and_then(|()| plan_row(c, &mut make, "one", number, ""));
+        let row = report_errors(c, is_planned).and_then(|()| plan_row(c, &mut make, "one", number, ""));
         let is_in = |group: &&ExecutionGroup| group.plans.iter().any(|plan| plan.number == number);
         let is_beside = |group: &ExecutionGroup| group.parallel && group.plans.len() > 1;
         make.trust = Trust::Ours;
@@ -84,16 +84,16 @@ pub(super) fn rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<DerivedRow>> 
 
 /// Returns a row for every sub-plan in the order of the execution plan. Errors in the plan are only warnings
 /// here: a review of the implementation continues without the plan.
-pub(super) fn all(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow> {
+pub(super) fn sub_plan_rows(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow> {
     let mut make = RowBuilder { name: name.into(), trust: Trust::Agent, lines: true };
     let order = match find_execution_plan(c.library, &c.request.layout) {
         Ok(order) => order,
         Err(Diagnostics(diags)) => {
             let absent = diags.iter().all(|diag| diag.code == Code::IncludeNotFound);
             let why = if absent { OmissionReason::NotThere } else { OmissionReason::Empty };
-            c.absent.push(OmittedInput { what: "the execution plan".into(), why, detail: String::new() });
+            c.omitted.push(OmittedInput { what: "the execution plan".into(), why, detail: String::new() });
             let wrong = diags.into_iter().filter(|_| !absent);
-            c.talk.extend(wrong.map(|diag| Diagnostic { severity: Severity::Warning, ..diag }));
+            c.diagnostics.extend(wrong.map(|diag| Diagnostic { severity: Severity::Warning, ..diag }));
             return Vec::new();
         }
     };
@@ -121,7 +121,7 @@ fn plan_row(
     let (plan_file, tasks_file) =
         (format!("04_planning/plan_{number}.md"), format!("04_planning/tasks_{number}.md"));
     // Search for both, so that both are reported if both are missing.
-    let (plan, tasks) = (needed(c, "plan", &plan_file), needed(c, "tasks", &tasks_file));
+    let (plan, tasks) = (read_required(c, "plan", &plan_file), read_required(c, "tasks", &tasks_file));
     let mut row = make.row(
         c,
         kind,
@@ -137,21 +137,25 @@ fn plan_row(
 }
 
 /// Returns one row for each completion that the agent must report.
-pub(super) fn completion(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Vec<DerivedRow>> {
+pub(super) fn completion_rows(
+    c: &mut Composer<'_>,
+    name: &str,
+    spec: &DeriveSpec,
+) -> Option<Vec<DerivedRow>> {
     let contract = spec.contract.first()?;
     let read = contract::find_contract(c.library, contract, &c.request.layout);
-    let Some((_, contract_read)) = told(c, read) else { return NOTHING };
+    let Some((_, contract_read)) = report_errors(c, read) else { return NOTHING };
     let submission = contract_read.submission?;
     let marker = submission.write.first().map(|companion| companion.path.clone()).or(submission.file)?;
     let mut numbers = alloc::vec![None];
     if spec.per_plan.is_some() {
-        let asked = one(c);
-        let Some(one) = told(c, asked) else { return NOTHING };
+        let asked = parse_plan_number(c);
+        let Some(one) = report_errors(c, asked) else { return NOTHING };
         numbers = match one {
             Some(number) => alloc::vec![Some(number)],
             None => {
                 let order = find_execution_plan(c.library, &c.request.layout);
-                let Some(order) = told(c, order) else { return NOTHING };
+                let Some(order) = report_errors(c, order) else { return NOTHING };
                 let mut numbers: Vec<Option<u64>> = order.plans().map(|plan| Some(plan.number)).collect();
                 numbers.sort_unstable();
                 numbers
@@ -168,17 +172,17 @@ pub(super) fn completion(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) ->
                 Some(number) => number.into(),
                 None => match spec.given.get(&field.name) {
                     Some(given) => Value::from(given.as_str()),
-                    None => value(c, &field.name)?.as_str().into(),
+                    None => use_value(c, &field.name)?.as_str().into(),
                 },
             };
             arguments.insert(field.name.clone(), given);
         }
-        rows.push(finished(c, name, contract, &marker, number, arguments));
+        rows.push(completion_row(c, name, contract, &marker, number, arguments));
     }
     Some(rows)
 }
 
-fn finished(
+fn completion_row(
     c: &mut Composer<'_>,
     name: &str,
     contract: &str,
@@ -188,11 +192,11 @@ fn finished(
 ) -> DerivedRow {
     let mut make = RowBuilder { name: name.into(), trust: Trust::Ours, lines: true };
     let number: String = number.map(|number| number.to_string()).unwrap_or_default();
-    let path = path(marker, &arguments);
+    let path = fill_path(marker, &arguments);
     if !c.request.mcp {
         return make.row(c, "file", [("number", number.into()), ("path", path.into())]);
     }
-    let tool = reply_instructions::tool(c, contract);
+    let tool = reply_instructions::tool_name(c, contract);
     let fields = [
         ("number", number.into()),
         ("tool", tool.into()),

@@ -27,9 +27,9 @@ const PROFILE: &str = ".callsheet/memory/profile.md";
 const DOCUMENTS: [&str; 3] = ["CLAUDE.md", "AGENTS.md", "README.md"];
 
 /// Returns the profile and the file that describes the project, or `None` if there is neither.
-pub(super) fn context(c: &mut Composer<'_>, name: &str) -> Option<Vec<DerivedRow>> {
-    let paths = [PROFILE.to_string(), context_file(c)];
-    let (mut rows, left_out) = files(c, name, &paths);
+pub(super) fn context_rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<DerivedRow>> {
+    let paths = [PROFILE.to_string(), find_context_file(c)];
+    let (mut rows, left_out) = file_rows(c, name, &paths);
     if let [only] = rows.as_mut_slice() {
         // The recipe describes a single file; only two files need names to distinguish them.
         for supplied in only.fields.iter_mut().flat_map(|(_, block)| &mut block.supplied) {
@@ -40,27 +40,27 @@ pub(super) fn context(c: &mut Composer<'_>, name: &str) -> Option<Vec<DerivedRow
 }
 
 /// Returns the request's memories, or else the project's profile and documents.
-pub(super) fn documents(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow> {
+pub(super) fn document_rows(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow> {
     let request = c.request;
     if !request.memories.is_empty() {
         let mut make = RowBuilder { name: name.into(), trust: Trust::Project, lines: false };
         let told = request.memories.iter().filter(|memory| !memory.content.trim().is_empty());
         return told.map(|memory| make.row(c, "memory", [("content", memory.content.clone())])).collect();
     }
-    let mut paths = alloc::vec![PROFILE.to_string(), context_file(c)];
+    let mut paths = alloc::vec![PROFILE.to_string(), find_context_file(c)];
     paths.extend(DOCUMENTS.map(String::from));
-    files(c, name, &paths).0
+    file_rows(c, name, &paths).0
 }
 
 /// Returns the configured file, or the default one if only that exists.
-fn context_file(c: &Composer<'_>) -> String {
+fn find_context_file(c: &Composer<'_>) -> String {
     let configured = &c.request.layout.project_context;
     let usual = Layout::default().project_context;
-    if is_there(c, configured) || !is_there(c, &usual) { configured.clone() } else { usual }
+    if exists(c, configured) || !exists(c, &usual) { configured.clone() } else { usual }
 }
 
 /// Returns a row for each existing file, and whether a file was left out because the agent loads it.
-fn files(c: &mut Composer<'_>, name: &str, paths: &[String]) -> (Vec<DerivedRow>, bool) {
+fn file_rows(c: &mut Composer<'_>, name: &str, paths: &[String]) -> (Vec<DerivedRow>, bool) {
     let mut rows = Vec::new();
     let mut left_out = false;
     let mut seen = BTreeSet::new();
@@ -68,7 +68,7 @@ fn files(c: &mut Composer<'_>, name: &str, paths: &[String]) -> (Vec<DerivedRow>
         let Ok(id) = SourceId::new(SourceRoot::Project, path) else { continue };
         if is_loaded_by_agent(c, id.path()) {
             let agent = c.agent.name.clone();
-            c.absent.push(OmittedInput {
+            c.omitted.push(OmittedInput {
                 what: id.to_string(),
                 why: OmissionReason::LoadedByAgent,
                 detail: agent,
@@ -76,20 +76,20 @@ fn files(c: &mut Composer<'_>, name: &str, paths: &[String]) -> (Vec<DerivedRow>
             left_out = true;
             continue;
         }
-        rows.extend(file(c, name, &id));
+        rows.extend(named_file_row(c, name, &id));
     }
     (rows, left_out)
 }
 
-fn file(c: &mut Composer<'_>, name: &str, id: &SourceId) -> Option<DerivedRow> {
-    let (why, detail) = match lookup::read(c.library.sources, id) {
+fn named_file_row(c: &mut Composer<'_>, name: &str, id: &SourceId) -> Option<DerivedRow> {
+    let (why, detail) = match lookup::read_source(c.library.sources, id) {
         Ok(Some(text)) if !text.trim().is_empty() => {
             let mut content = c.file_block(name, id, &text);
-            let from = OriginKind::derived(SharedText::from(name), SharedText::fixed("path"));
-            let origin = c.origin(Origin { from, trust: Trust::Project, text: id.path().into() });
+            let from = OriginKind::new_derived(SharedText::from(name), SharedText::from_static("path"));
+            let origin = c.add_origin(Origin { from, trust: Trust::Project, text: id.path().into() });
             for supplied in &mut content.supplied {
-                supplied.name = Some(SharedText::fixed(DocumentKind::File.name()));
-                supplied.path = Some(c.whole(origin));
+                supplied.name = Some(SharedText::from_static(DocumentKind::File.name()));
+                supplied.path = Some(c.whole_piece(origin));
             }
             return Some(DerivedRow { kind: "file", fields: alloc::vec![("content", content)] });
         }
@@ -97,36 +97,37 @@ fn file(c: &mut Composer<'_>, name: &str, id: &SourceId) -> Option<DerivedRow> {
         Ok(None) => (OmissionReason::NotThere, String::new()),
         Err(error) => {
             let warning = Diagnostic::warning(Code::SourceUnreadable, error.message.clone());
-            c.talk.push(warning.hint("the prompt is composed without it"));
+            c.diagnostics.push(warning.hint("the prompt is composed without it"));
             (OmissionReason::Empty, error.message)
         }
     };
-    c.absent.push(OmittedInput { what: id.to_string(), why, detail });
+    c.omitted.push(OmittedInput { what: id.to_string(), why, detail });
     None
 }
 
 /// Checks whether `path` exists and the agent loads it by itself.
 fn is_loaded_by_agent(c: &Composer<'_>, path: &str) -> bool {
-    let is_there = |path: &str| is_there(c, path);
+    let is_there = |path: &str| exists(c, path);
     let version = c.request.agent_version.as_deref();
     is_there(path) && c.agent.loads.iter().any(|entry| entry.loads(path, &is_there, version))
 }
 
-fn is_there(c: &Composer<'_>, path: &str) -> bool {
+fn exists(c: &Composer<'_>, path: &str) -> bool {
     SourceId::new(SourceRoot::Project, path).is_ok_and(|id| !matches!(c.library.sources.text(&id), Ok(None)))
 }
 
 /// Returns the preferences that a person approved for the role, or else for the role that the recipe names
 /// for the command or the phase.
-pub(super) fn preferences(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Vec<DerivedRow> {
+pub(super) fn preference_rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Vec<DerivedRow> {
     let of = |field| c.field(field).and_then(|name| spec.roles.get(name)).map(String::as_str);
     let role =
         c.field(RequestField::Role).or_else(|| of(RequestField::Command)).or_else(|| of(RequestField::Phase));
     let Some(role) = role.map(String::from) else { return Vec::new() };
-    let Ok(id) = SourceId::new(SourceRoot::Project, &preferences::file(&c.request.layout, &role)) else {
+    let Ok(id) = SourceId::new(SourceRoot::Project, &preferences::extension_path(&c.request.layout, &role))
+    else {
         return Vec::new();
     };
-    let text = match lookup::read(c.library.sources, &id) {
+    let text = match lookup::read_source(c.library.sources, &id) {
         Ok(text) => text,
         Err(error) => {
             c.errors.push(error);
@@ -136,7 +137,7 @@ pub(super) fn preferences(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -
     let Some(text) = text else { return Vec::new() };
     // Each preference is already one line, and may well hold code.
     let mut make = RowBuilder { name: name.into(), trust: Trust::Project, lines: false };
-    preferences::list(&text)
+    preferences::list_bullets(&text)
         .into_iter()
         .map(|bullet| make.row(c, "preference", [("text", bullet.into())]))
         .collect()

@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{RowBuilder, limited};
+use super::{RowBuilder, limit_rows};
 use crate::compose::Composer;
 use crate::compose::fill::DerivedRow;
 use crate::diag::{Code, Diagnostic};
@@ -35,7 +35,7 @@ const ENTRY_FILES: [&str; 14] = [
 /// Returns rows for the paths of the request and of its documents. If there are more than `limit`: the paths
 /// that the request names, unless they alone exceed the limit; then entry files; then the directories of the
 /// rest, each with its count of files.
-pub(super) fn read_first(c: &mut Composer<'_>, name: &str, limit: usize) -> Vec<DerivedRow> {
+pub(super) fn read_first_rows(c: &mut Composer<'_>, name: &str, limit: usize) -> Vec<DerivedRow> {
     let request = c.request;
     let listed =
         |document: &&RequestDocument| document.kind != DocumentKind::Thought && c.is_path_listed(document);
@@ -106,5 +106,5 @@ pub(super) fn read_first(c: &mut Composer<'_>, name: &str, limit: usize) -> Vec<
             None => make.row(c, "path", [("path", folder.into())]),
         });
     }
-    limited(c, &mut make, rows, limit)
+    limit_rows(c, &mut make, rows, limit)
 }

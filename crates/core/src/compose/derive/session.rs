@@ -7,10 +7,10 @@ use alloc::vec::Vec;
 
 use serde_json::Value;
 
-use super::{RowBuilder, value};
+use super::{RowBuilder, use_value};
 use crate::compose::Composer;
 use crate::compose::fill::DerivedRow;
-use crate::diag::{Code, Diagnostic, tell};
+use crate::diag::{Code, Diagnostic, push_diagnostic};
 use crate::library::lookup;
 use crate::library::omission::{OmissionReason, OmittedInput};
 use crate::prompt::Block;
@@ -23,14 +23,14 @@ const REVIEW: &str = "07_review";
 const FIX_REQUEST: &str = "07_review/fix_request.md";
 
 /// Returns a required file of the session as a block.
-pub(super) fn needed(c: &mut Composer<'_>, name: &str, path: &str) -> Option<Block> {
-    let id = session_file(c, path)?;
-    match lookup::read(c.library.sources, &id) {
+pub(super) fn read_required(c: &mut Composer<'_>, name: &str, path: &str) -> Option<Block> {
+    let id = session_file_id(c, path)?;
+    match lookup::read_source(c.library.sources, &id) {
         Ok(Some(text)) => return Some(c.file_block(name, &id, &text)),
         Ok(None) => {
             let message = format!("`{path}` is not there");
-            tell(&mut c.errors, Code::IncludeNotFound, || {
-                Diagnostic::error(Code::IncludeNotFound, message).looked([&id])
+            push_diagnostic(&mut c.errors, Code::IncludeNotFound, || {
+                Diagnostic::error(Code::IncludeNotFound, message).searched([&id])
             });
         }
         Err(error) => c.errors.push(error),
@@ -38,7 +38,7 @@ pub(super) fn needed(c: &mut Composer<'_>, name: &str, path: &str) -> Option<Blo
     None
 }
 
-fn session_file(c: &mut Composer<'_>, path: &str) -> Option<SourceId> {
+fn session_file_id(c: &mut Composer<'_>, path: &str) -> Option<SourceId> {
     let id = SourceId::new(SourceRoot::Session, path);
     if let Err(why) = &id {
         let message = format!("`{path}` cannot be read: {why}");
@@ -48,14 +48,14 @@ fn session_file(c: &mut Composer<'_>, path: &str) -> Option<SourceId> {
 }
 
 /// Lists a folder of the session. The listing is empty if there is no such folder.
-fn listing(c: &mut Composer<'_>, folder: &str, depth: usize) -> Listing {
+fn list_folder(c: &mut Composer<'_>, folder: &str, depth: usize) -> Listing {
     let Ok(id) = SourceId::new(SourceRoot::Session, folder) else { return Listing::default() };
     // Version control may ignore the session directory.
     let limits = ListingLimits { depth, entries: 10_000, ignored: true };
     match c.library.sources.list(&id, limits) {
         Ok(listing) => {
             if listing.is_none() {
-                c.absent.push(OmittedInput {
+                c.omitted.push(OmittedInput {
                     what: id.to_string(),
                     why: OmissionReason::NotThere,
                     detail: "".into(),
@@ -72,8 +72,8 @@ fn listing(c: &mut Composer<'_>, folder: &str, depth: usize) -> Listing {
 }
 
 /// Returns the finished research. A topic counts once both its `done` and its summary exist.
-pub(super) fn research(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow> {
-    let entries = listing(c, RESEARCH, 2).entries;
+pub(super) fn research_rows(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow> {
+    let entries = list_folder(c, RESEARCH, 2).entries;
     let files: BTreeSet<&str> = entries.iter().filter(|e| !e.dir).map(|e| e.path.as_str()).collect();
     let mut make = RowBuilder { name: name.into(), trust: Trust::Agent, lines: true };
     let mut rows = Vec::new();
@@ -82,7 +82,7 @@ pub(super) fn research(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow> {
         if !has("done") || !has("summary.md") {
             let missing = if has("done") { "no summary.md" } else { "not done" };
             let what = format!("session:{RESEARCH}/{}", topic.path);
-            c.absent.push(OmittedInput { what, why: OmissionReason::Empty, detail: missing.into() });
+            c.omitted.push(OmittedInput { what, why: OmissionReason::Empty, detail: missing.into() });
             continue;
         }
         let mut row = |kind: &'static str, file: &str| {
@@ -98,8 +98,8 @@ pub(super) fn research(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow> {
 }
 
 /// Returns the fix request, or else every failed review in order of their names.
-pub(super) fn findings(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow> {
-    let named = value(c, "fix_request_file");
+pub(super) fn finding_rows(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow> {
+    let named = use_value(c, "fix_request_file");
     let mut make = RowBuilder { name: name.into(), trust: Trust::Agent, lines: true };
     let mut row = |c: &mut Composer<'_>, path: &str, content: Block| {
         let mut row = make.row(c, "file", [("path", path.into())]);
@@ -107,21 +107,24 @@ pub(super) fn findings(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow> {
         row
     };
     if let Some(path) = named {
-        return needed(c, "findings", &path).map(|content| row(c, &path, content)).into_iter().collect();
+        return read_required(c, "findings", &path)
+            .map(|content| row(c, &path, content))
+            .into_iter()
+            .collect();
     }
     let there =
-        SourceId::new(SourceRoot::Session, FIX_REQUEST).map(|id| lookup::read(c.library.sources, &id));
+        SourceId::new(SourceRoot::Session, FIX_REQUEST).map(|id| lookup::read_source(c.library.sources, &id));
     if !matches!(there, Ok(Ok(None))) {
-        return needed(c, "findings", FIX_REQUEST)
+        return read_required(c, "findings", FIX_REQUEST)
             .map(|content| row(c, FIX_REQUEST, content))
             .into_iter()
             .collect();
     }
-    let entries = listing(c, REVIEW, 1).entries;
+    let entries = list_folder(c, REVIEW, 1).entries;
     let mut rows = Vec::new();
     for entry in entries.iter().filter(|entry| !entry.dir && is_review(&entry.path)) {
         let path = format!("{REVIEW}/{}", entry.path);
-        let Some(content) = needed(c, "findings", &path) else { continue };
+        let Some(content) = read_required(c, "findings", &path) else { continue };
         if content.text(&c.origins).lines().next().is_some_and(|first| first.trim_end() == "verdict: fail") {
             rows.push(row(c, &path, content));
         }
@@ -131,7 +134,7 @@ pub(super) fn findings(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow> {
         let looked: Vec<SourceId> =
             looked.into_iter().filter_map(|path| SourceId::new(SourceRoot::Session, path).ok()).collect();
         let message = "there are no findings: neither a fix request nor a review that failed";
-        c.errors.push(Diagnostic::error(Code::IncludeNotFound, message).looked(looked));
+        c.errors.push(Diagnostic::error(Code::IncludeNotFound, message).searched(looked));
     }
     rows
 }
@@ -144,9 +147,9 @@ fn is_review(file: &str) -> bool {
         || role.is_some_and(|role| is_name(role) && !role.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-pub(super) fn review_round(c: &mut Composer<'_>, name: &str) -> Option<Vec<DerivedRow>> {
+pub(super) fn review_round_rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<DerivedRow>> {
     let id = SourceId::new(SourceRoot::Session, "state.json").ok()?;
-    let state = match lookup::read(c.library.sources, &id) {
+    let state = match lookup::read_source(c.library.sources, &id) {
         Ok(state) => state?,
         Err(error) => {
             c.errors.push(error);
@@ -157,7 +160,7 @@ pub(super) fn review_round(c: &mut Composer<'_>, name: &str) -> Option<Vec<Deriv
         Ok(state) => state,
         Err(error) => {
             let message = format!("`state.json` is no JSON: {error}");
-            c.talk.push(Diagnostic::warning(Code::SourceUnreadable, message).looked([&id]));
+            c.diagnostics.push(Diagnostic::warning(Code::SourceUnreadable, message).searched([&id]));
             return None;
         }
     };

@@ -9,7 +9,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::{file_row, value};
+use super::{file_row, use_value};
 use crate::compose::fill::DerivedRow;
 use crate::compose::{Composer, supplied_block};
 use crate::diag::{Code, Diagnostic};
@@ -17,16 +17,16 @@ use crate::library::lookup;
 use crate::prompt::Piece;
 use crate::source::{SourceId, SourceRoot};
 
-pub(super) fn rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<DerivedRow>> {
+pub(super) fn task_list_rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<DerivedRow>> {
     let id = SourceId::new(SourceRoot::Session, "tasks.md").ok()?;
-    let picked = value(c, "tasks");
+    let picked = use_value(c, "tasks");
     let whole = file_row(c, name, &id);
     let Some(picked) = picked else { return Some(alloc::vec![whole?]) };
-    let text = match lookup::read(c.library.sources, &id) {
+    let text = match lookup::read_source(c.library.sources, &id) {
         Ok(text) => text.unwrap_or_default(),
         Err(_) => return None,
     };
-    let tasks = tasks(&text);
+    let tasks = parse_tasks(&text);
     let mut rows = Vec::new();
     let mut unknown = Vec::new();
     let mut seen = BTreeSet::new();
@@ -48,24 +48,24 @@ pub(super) fn rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<DerivedRow>> 
     if !unknown.is_empty() || seen.is_empty() {
         let message = match unknown.is_empty() {
             true => "the value `tasks` picks no task".into(),
-            false => format!("`tasks.md` has no task {}", quoted(&unknown)),
+            false => format!("`tasks.md` has no task {}", quote_ids(&unknown)),
         };
         let known: Vec<&str> = tasks.iter().map(|task| &text[task.id.clone()]).collect();
         let hint = match known.is_empty() {
             true => "a task begins `- [ ] 1.1 …`, or is YAML in a code fence with `id: 1.1`".into(),
-            false => format!("its tasks: {}", quoted(&known)),
+            false => format!("its tasks: {}", quote_ids(&known)),
         };
-        c.errors.push(Diagnostic::error(Code::RequestBad, message).looked([&id]).hint(hint));
+        c.errors.push(Diagnostic::error(Code::RequestBad, message).searched([&id]).hint(hint));
     }
     Some(rows)
 }
 
 /// Returns the ids of the tasks in a `tasks.md`, in their order.
 pub(crate) fn task_ids(text: &str) -> Vec<String> {
-    tasks(text).into_iter().map(|task| text[task.id].to_string()).collect()
+    parse_tasks(text).into_iter().map(|task| text[task.id].to_string()).collect()
 }
 
-fn quoted(ids: &[&str]) -> String {
+fn quote_ids(ids: &[&str]) -> String {
     let ids: Vec<_> = ids.iter().map(|id| format!("`{id}`")).collect();
     ids.join(", ")
 }
@@ -97,7 +97,7 @@ impl TaskLine<'_> {
     }
 }
 
-fn tasks(text: &str) -> Vec<TaskEntry> {
+fn parse_tasks(text: &str) -> Vec<TaskEntry> {
     let mut at = 0;
     let lines = text.split_inclusive('\n').map(|line| {
         at += line.len();
@@ -107,26 +107,26 @@ fn tasks(text: &str) -> Vec<TaskEntry> {
     let mut tasks = Vec::new();
     let mut next = 0;
     while next < lines.len() {
-        if let Some(mark) = fence(&lines[next]) {
+        if let Some(mark) = opening_fence(&lines[next]) {
             let inside = next + 1;
             let rest = &lines[inside..];
             let length = rest.iter().position(|line| line.text.trim() == mark).unwrap_or(rest.len());
             let yaml =
                 ["yaml", "yml"].contains(&lines[next].text.trim().trim_start_matches(['`', '~']).trim());
             if yaml {
-                in_yaml(&lines, inside..inside + length, &mut tasks);
+                parse_yaml_tasks(&lines, inside..inside + length, &mut tasks);
             }
             next = inside + length + 1;
             continue;
         }
-        tasks.extend(check_box(&lines, next));
+        tasks.extend(parse_check_box(&lines, next));
         next += 1;
     }
     tasks
 }
 
 /// Returns the fence that a line opens. The same fence closes it.
-fn fence<'t>(line: &TaskLine<'t>) -> Option<&'t str> {
+fn opening_fence<'t>(line: &TaskLine<'t>) -> Option<&'t str> {
     let text = line.text.trim_start();
     let mark = text.chars().next().filter(|c| matches!(c, '`' | '~'))?;
     let length = text.len() - text.trim_start_matches(mark).len();
@@ -134,7 +134,7 @@ fn fence<'t>(line: &TaskLine<'t>) -> Option<&'t str> {
 }
 
 /// Parses `- [ ] 1.1 words`, with the lines below it that are indented deeper.
-fn check_box(lines: &[TaskLine<'_>], at: usize) -> Option<TaskEntry> {
+fn parse_check_box(lines: &[TaskLine<'_>], at: usize) -> Option<TaskEntry> {
     let line = lines[at];
     let item = line.text.trim_start().strip_prefix(['-', '*', '+'])?.trim_start();
     let words = ["[ ]", "[x]", "[X]"].into_iter().find_map(|mark| item.strip_prefix(mark))?.trim_start();
@@ -152,9 +152,9 @@ fn check_box(lines: &[TaskLine<'_>], at: usize) -> Option<TaskEntry> {
 }
 
 /// Adds a task for every `id:` in the YAML between fences: a list item, or the whole block.
-fn in_yaml(lines: &[TaskLine<'_>], inside: Range<usize>, tasks: &mut Vec<TaskEntry>) {
+fn parse_yaml_tasks(lines: &[TaskLine<'_>], inside: Range<usize>, tasks: &mut Vec<TaskEntry>) {
     for at in inside.clone() {
-        let Some((id, column)) = yaml_id(&lines[at]) else { continue };
+        let Some((id, column)) = parse_yaml_id(&lines[at]) else { continue };
         let begins = |line: &TaskLine<'_>| {
             let bare = line.text.trim_start();
             bare.starts_with("- ") && line.indent() + (bare.len() - bare[1..].trim_start().len()) == column
@@ -185,7 +185,7 @@ fn in_yaml(lines: &[TaskLine<'_>], inside: Range<usize>, tasks: &mut Vec<TaskEnt
 }
 
 /// Returns the range of the value of `id:` in a line, and the column of the key.
-fn yaml_id(line: &TaskLine<'_>) -> Option<(Range<usize>, usize)> {
+fn parse_yaml_id(line: &TaskLine<'_>) -> Option<(Range<usize>, usize)> {
     let bare = line.text.trim_start_matches(' ');
     let bare = bare.strip_prefix("- ").map_or(bare, str::trim_start);
     let column = line.text.len() - bare.len();

@@ -40,11 +40,11 @@ impl ReviewBlock<'_> {
     }
 }
 
-pub(super) fn blocks(text: &str) -> Vec<ReviewBlock<'_>> {
+pub(super) fn parse_blocks(text: &str) -> Vec<ReviewBlock<'_>> {
     let mut reader = ReviewBlockReader::default();
     let mut at = 0;
     for line in text.split_inclusive('\n') {
-        reader.line(at, line.trim_end());
+        reader.read_line(at, line.trim_end());
         at += line.len();
     }
     reader.blocks
@@ -66,13 +66,13 @@ struct ReviewBlockReader<'t> {
 }
 
 impl<'t> ReviewBlockReader<'t> {
-    fn line(&mut self, at: usize, line: &'t str) {
+    fn read_line(&mut self, at: usize, line: &'t str) {
         let words = line.trim_start_matches([' ', '\t']);
         let indent = line.len() - words.len();
         let start = at + indent;
         if let Some(open) = self.fence {
             let sign = open.chars().next().unwrap_or('`');
-            let length = run(words, sign);
+            let length = count_leading(words, sign);
             if length >= open.len() && words[length..].is_empty() {
                 self.fence = None;
             }
@@ -89,8 +89,8 @@ impl<'t> ReviewBlockReader<'t> {
         if indent >= 4 && !self.in_list && !self.in_text {
             return;
         }
-        let (marker, rest) = marker(words);
-        if let Some(fence) = fence(rest) {
+        let (marker, rest) = split_marker(words);
+        if let Some(fence) = parse_fence(rest) {
             self.fence = Some(fence);
             self.end_text();
             return;
@@ -104,7 +104,7 @@ impl<'t> ReviewBlockReader<'t> {
             self.is_quote = true;
             return;
         }
-        let level = run(words, '#');
+        let level = count_leading(words, '#');
         let title = &words[level..];
         if (1..=6).contains(&level) && (title.is_empty() || title.starts_with([' ', '\t'])) {
             self.end_text();
@@ -116,7 +116,7 @@ impl<'t> ReviewBlockReader<'t> {
             self.add(ReviewBlockKind::Item(indent), start + marker, rest);
         } else if self.is_quote {
             // The paragraph of a quote may continue without its sign.
-        } else if is_rule_of_table(words) {
+        } else if is_table_rule(words) {
             let columns = self.blocks.len().checked_sub(1).filter(|_| self.in_text || self.table.is_some());
             if let Some(columns) = columns {
                 self.blocks[columns].kind = ReviewBlockKind::Columns;
@@ -146,19 +146,19 @@ impl<'t> ReviewBlockReader<'t> {
     }
 }
 
-fn run(words: &str, sign: char) -> usize {
+fn count_leading(words: &str, sign: char) -> usize {
     words.len() - words.trim_start_matches(sign).len()
 }
 
 /// Returns the fence of a code block that begins here.
-fn fence(words: &str) -> Option<&str> {
+fn parse_fence(words: &str) -> Option<&str> {
     let sign = words.chars().next().filter(|sign| matches!(sign, '`' | '~'))?;
-    let length = run(words, sign);
+    let length = count_leading(words, sign);
     (length >= 3 && (sign == '~' || !words[length..].contains('`'))).then(|| &words[..length])
 }
 
 /// Returns the length of a list marker, including its checkbox, and the text behind it.
-fn marker(words: &str) -> (usize, &str) {
+fn split_marker(words: &str) -> (usize, &str) {
     let digits = words.len() - words.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let after = match digits {
         0 => words.strip_prefix(['-', '*', '+']),
@@ -173,7 +173,7 @@ fn marker(words: &str) -> (usize, &str) {
     (words.len() - rest.len(), rest)
 }
 
-fn is_rule_of_table(words: &str) -> bool {
+fn is_table_rule(words: &str) -> bool {
     words.contains('|')
         && words.contains('-')
         && words.trim_matches(['|', '-', ':', ' ', '\t']).is_empty()
@@ -181,7 +181,7 @@ fn is_rule_of_table(words: &str) -> bool {
 }
 
 /// Splits a row into cells, each with its offset.
-pub(super) fn cells(row: &str) -> Vec<(usize, &str)> {
+pub(super) fn split_cells(row: &str) -> Vec<(usize, &str)> {
     let mut cells = Vec::new();
     let mut from = usize::from(row.starts_with('|'));
     let mut escaped = false;

@@ -63,7 +63,7 @@ pub(super) fn is_id(word: &str) -> bool {
     parts.is_some_and(|(round, number)| is_number(round) && is_number(number))
 }
 
-fn level(word: &str) -> Option<FindingRating> {
+fn parse_level(word: &str) -> Option<FindingRating> {
     let is = |name: &&&str| word.eq_ignore_ascii_case(name);
     let others = ["medium", "moderate", "low", "info", "informational", "minor", "major", "trivial", "nit"];
     match ["critical", "high"].iter().find(is) {
@@ -73,21 +73,21 @@ fn level(word: &str) -> Option<FindingRating> {
 }
 
 /// Splits off the first word.
-fn word(words: &str) -> (&str, &str) {
+fn split_word(words: &str) -> (&str, &str) {
     let end = words.find(|c: char| !c.is_alphanumeric()).unwrap_or(words.len());
     words.split_at(end)
 }
 
 /// Checks whether a character may precede a rating.
-fn is_lead(c: char) -> bool {
+fn is_leading_sign(c: char) -> bool {
     !c.is_alphanumeric() && !matches!(c, '`' | '<' | '>' | '|')
 }
 
 /// Returns the offset behind numbers, ids and the word `Finding`.
-fn lead(words: &str) -> usize {
+fn skip_lead(words: &str) -> usize {
     let mut rest = words;
     loop {
-        rest = rest.trim_start_matches(is_lead);
+        rest = rest.trim_start_matches(is_leading_sign);
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(rest.len());
         let token = rest[..end].trim_end_matches('.');
         let is_number = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -95,7 +95,7 @@ fn lead(words: &str) -> usize {
             rest = &rest[token.len()..];
             continue;
         }
-        let (first, after) = word(rest);
+        let (first, after) = split_word(rest);
         if first.eq_ignore_ascii_case("finding") || first.eq_ignore_ascii_case("issue") {
             let next = after.trim_start_matches([' ', '#', '*', '_']);
             let is_id = is_id(next.split([' ', ':']).next().unwrap_or_default());
@@ -110,22 +110,22 @@ fn lead(words: &str) -> usize {
 
 /// Checks whether words begin like a finding: `Finding 1`, `Finding: …`.
 pub(super) fn is_named(words: &str) -> bool {
-    let rest = words.trim_start_matches(is_lead);
+    let rest = words.trim_start_matches(is_leading_sign);
     let rest = match rest.split_once(' ') {
-        Some((id, rest)) if is_id(id) => rest.trim_start_matches(is_lead),
+        Some((id, rest)) if is_id(id) => rest.trim_start_matches(is_leading_sign),
         _ => rest,
     };
-    let (first, after) = word(rest);
+    let (first, after) = split_word(rest);
     let after = after.trim_start_matches([' ', '#', '*', '_']);
     first.eq_ignore_ascii_case("finding") && after.starts_with(|c: char| c.is_ascii_digit() || c == ':')
 }
 
 /// Parses the rating that the words begin with.
 pub(super) fn parse_rating(words: &str, form: RatingContext) -> Option<FindingRating> {
-    let at = lead(words);
-    let (first, after) = word(&words[at..]);
-    let rating = level(first)?;
-    let (filler, beyond) = word(after.trim_start_matches(' '));
+    let at = skip_lead(words);
+    let (first, after) = split_word(&words[at..]);
+    let rating = parse_level(first)?;
+    let (filler, beyond) = split_word(after.trim_start_matches(' '));
     let is_filler =
         ["severity", "priority", "risk", "impact"].iter().any(|it| filler.eq_ignore_ascii_case(it));
     let after = if is_filler { beyond } else { after };
@@ -151,22 +151,22 @@ pub(super) fn parse_rating(words: &str, form: RatingContext) -> Option<FindingRa
 
 /// Checks whether the words are only a rating, so that the rated findings follow.
 pub(super) fn is_rating_alone(words: &str) -> bool {
-    let (first, after) = word(&words[lead(words)..]);
+    let (first, after) = split_word(&words[skip_lead(words)..]);
     let mut rest = after;
     loop {
         rest = rest.trim_start_matches(|c: char| !c.is_alphanumeric());
-        let (next, beyond) = word(rest);
+        let (next, beyond) = split_word(rest);
         let is_filler = FILLERS.contains(&next.to_ascii_lowercase().as_str());
         let is_count = !next.is_empty() && next.bytes().all(|byte| byte.is_ascii_digit());
         if next.is_empty() || !(is_filler || is_count) {
-            return level(first).is_some() && next.is_empty();
+            return parse_level(first).is_some() && next.is_empty();
         }
         rest = beyond;
     }
 }
 
 /// Parses the rating of a label `severity`, anywhere in a line.
-pub(super) fn labelled(line: &str) -> Option<FindingRating> {
+pub(super) fn parse_label(line: &str) -> Option<FindingRating> {
     const LABEL: &str = "severity";
     let lower = line.to_ascii_lowercase();
     let mut found = None;
@@ -178,8 +178,8 @@ pub(super) fn labelled(line: &str) -> Option<FindingRating> {
         let after = &line[at + LABEL.len()..];
         let rest = after.trim_start_matches(|c: char| !c.is_alphanumeric());
         let gap = &after[..after.len() - rest.len()];
-        let (given, rest) = word(rest);
-        let Some(rating) = level(given) else { continue };
+        let (given, rest) = split_word(rest);
+        let Some(rating) = parse_level(given) else { continue };
         let is_first = before.chars().all(|c| !c.is_alphanumeric());
         let is_label = match gap.contains([':', '=', '-', '–', '—']) {
             true => gap.len() <= 12,
@@ -197,7 +197,7 @@ pub(super) fn labelled(line: &str) -> Option<FindingRating> {
 }
 
 /// Parses the rating of a cell that contains nothing else.
-pub(super) fn cell(cell: &str) -> Option<FindingRating> {
+pub(super) fn parse_cell(cell: &str) -> Option<FindingRating> {
     let is_sign = |c: char| !c.is_alphanumeric();
     let bare = cell.trim_matches(is_sign);
     let bare = ["severity", "priority"]
@@ -207,39 +207,39 @@ pub(super) fn cell(cell: &str) -> Option<FindingRating> {
             bare.get(at..)?.eq_ignore_ascii_case(filler).then(|| bare[..at].trim())
         })
         .unwrap_or(bare);
-    level(bare)
+    parse_level(bare)
 }
 
 /// Checks whether the words deny that there are findings: `none`, `0`, `no findings`.
 pub(super) fn is_none(words: &str) -> bool {
     let mut rest = words;
-    let (mut is_denied, mut is_told) = (false, false);
+    let (mut is_denied, mut is_stated) = (false, false);
     loop {
-        if is_told && rest.trim_start().starts_with(['.', ';', '!', ',']) {
+        if is_stated && rest.trim_start().starts_with(['.', ';', '!', ',']) {
             return true;
         }
         rest = rest.trim_start_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '✓' | '✅'));
         if rest.starts_with(['✓', '✅']) {
             return true;
         }
-        let (next, beyond) = word(rest);
+        let (next, beyond) = split_word(rest);
         let lower = next.to_ascii_lowercase();
         if FILLERS.contains(&lower.as_str()) {
-            is_told = is_denied;
+            is_stated = is_denied;
             rest = beyond;
             continue;
         }
         return match lower.as_str() {
             "none" | "nothing" | "nil" => is_end(beyond),
-            "0" | "zero" => is_end(beyond) || FILLERS.contains(&word(beyond.trim_start()).0),
+            "0" | "zero" => is_end(beyond) || FILLERS.contains(&split_word(beyond.trim_start()).0),
             "n" => beyond.to_ascii_lowercase().starts_with("/a"),
             "no" if !is_denied => {
                 is_denied = true;
                 rest = beyond;
                 continue;
             }
-            "" => is_told,
-            last => is_told && AFTER_NONE.contains(&last),
+            "" => is_stated,
+            last => is_stated && AFTER_NONE.contains(&last),
         };
     }
 }
@@ -250,7 +250,7 @@ fn is_end(after: &str) -> bool {
         after.strip_prefix(['.', '-', '/', '%']).is_some_and(|rest| rest.starts_with(char::is_alphanumeric));
     let rest = after.trim_start_matches([' ', '*', '_']);
     let is_last = !rest.starts_with(char::is_alphanumeric);
-    (is_last && !is_part) || AFTER_NONE.contains(&word(rest).0.to_ascii_lowercase().as_str())
+    (is_last && !is_part) || AFTER_NONE.contains(&split_word(rest).0.to_ascii_lowercase().as_str())
 }
 
 fn is_upper(word: &str) -> bool {
@@ -265,5 +265,5 @@ fn is_part_of_word(after: &str) -> bool {
 /// Checks whether several ratings to choose from follow: `HIGH, MEDIUM or LOW`.
 fn is_legend(after: &str) -> bool {
     let rest = after.trim_start();
-    rest.strip_prefix([',', '|']).is_some_and(|rest| level(word(rest.trim_start()).0).is_some())
+    rest.strip_prefix([',', '|']).is_some_and(|rest| parse_level(split_word(rest.trim_start()).0).is_some())
 }

@@ -14,7 +14,7 @@ use crate::text::name::{NAME_HINT, is_name};
 /// A problem and its hint.
 type AgentProblem = (String, &'static str);
 
-pub(crate) fn problems(agent: &Agent) -> Vec<AgentProblem> {
+pub(crate) fn find_problems(agent: &Agent) -> Vec<AgentProblem> {
     let mut found = Vec::new();
     let mut bad = |message: String, hint: &'static str| found.push((message, hint));
     let start = agent.start.iter();
@@ -29,7 +29,7 @@ pub(crate) fn problems(agent: &Agent) -> Vec<AgentProblem> {
     let env = agent.env.values().map(|arg| ("env", arg));
     for (place, arg) in headless.chain(terminal).chain(env) {
         if let AgentArgument::Spec(spec) = arg {
-            argument(agent, place, spec, &mut bad);
+            check_argument(agent, place, spec, &mut bad);
         }
     }
     for (name, value) in &agent.files {
@@ -37,7 +37,7 @@ pub(crate) fn problems(agent: &Agent) -> Vec<AgentProblem> {
             bad(format!("`{name}` cannot be the name of a file"), NAME_HINT);
         }
         visit_holes(value, &mut |spec| match spec {
-            Ok(spec) => argument(agent, "files", &spec, &mut bad),
+            Ok(spec) => check_argument(agent, "files", &spec, &mut bad),
             Err(error) => bad(format!("`files.{name}`: {error}"), "a hole is `{ hole = \"model\" }`"),
         });
     }
@@ -53,9 +53,9 @@ pub(crate) fn problems(agent: &Agent) -> Vec<AgentProblem> {
         bad("`prompt.by` has `terminal`, but there is no `[terminal]`".to_string(), "describe its screen");
     }
     if let Some(terminal) = &agent.terminal {
-        screen(terminal, &mut bad);
+        check_terminal(terminal, &mut bad);
     }
-    patterns(agent, &mut bad);
+    check_patterns(agent, &mut bad);
     found
 }
 
@@ -63,7 +63,7 @@ fn has_prompt_hole(arg: &AgentArgument) -> bool {
     matches!(arg, AgentArgument::Spec(ArgSpec { hole: Some(ArgHole::Prompt), .. }))
 }
 
-fn argument(agent: &Agent, place: &str, spec: &ArgSpec, bad: &mut impl FnMut(String, &'static str)) {
+fn check_argument(agent: &Agent, place: &str, spec: &ArgSpec, bad: &mut impl FnMut(String, &'static str)) {
     let value = spec.hole.is_some() || spec.file.is_some();
     if spec.hole.is_some() && spec.file.is_some() {
         bad(format!("`{place}`: an argument has a hole and a file"), "it can have one of them");
@@ -79,7 +79,7 @@ fn argument(agent: &Agent, place: &str, spec: &ArgSpec, bad: &mut impl FnMut(Str
     }
 }
 
-fn screen(terminal: &TerminalSpec, bad: &mut impl FnMut(String, &'static str)) {
+fn check_terminal(terminal: &TerminalSpec, bad: &mut impl FnMut(String, &'static str)) {
     let blank = |words: &[String]| words.is_empty() || words.iter().any(|word| word.trim().is_empty());
     if blank(&terminal.ready) || terminal.composer.trim().is_empty() {
         bad(
@@ -95,7 +95,7 @@ fn screen(terminal: &TerminalSpec, bad: &mut impl FnMut(String, &'static str)) {
     }
 }
 
-fn patterns(agent: &Agent, bad: &mut impl FnMut(String, &'static str)) {
+fn check_patterns(agent: &Agent, bad: &mut impl FnMut(String, &'static str)) {
     let events = &agent.events;
     let of_transcript = agent.transcript.iter().flat_map(|transcript| &transcript.echoed);
     let all = [&events.accepted, &events.echoed, &events.acting, &events.ended];

@@ -8,20 +8,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// An event has to have one of these words at each of these places. A place is a JSON pointer, in which `*` stands
-/// for every item of a list.
+/// The words of an event by place: the event must have one of the words at each place. A place is a JSON pointer, in
+/// which `*` matches every item of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct EventPattern(pub BTreeMap<String, Vec<String>>);
 
 impl EventPattern {
     /// Checks whether `event` has one of the words at each place. An empty pattern fits no event.
-    pub fn fits(&self, event: &Value) -> bool {
-        !self.0.is_empty() && self.0.iter().all(|(place, words)| has(event, place, words))
+    pub fn matches(&self, event: &Value) -> bool {
+        !self.0.is_empty() && self.0.iter().all(|(place, words)| has_word_at(event, place, words))
     }
 }
 
-fn has(event: &Value, place: &str, words: &[String]) -> bool {
+fn has_word_at(event: &Value, place: &str, words: &[String]) -> bool {
     match place.split_once("/*") {
         None => event
             .pointer(place)
@@ -29,43 +29,43 @@ fn has(event: &Value, place: &str, words: &[String]) -> bool {
             .is_some_and(|found| words.iter().any(|word| word == found)),
         Some((list, rest)) => {
             let items = event.pointer(list).and_then(Value::as_array);
-            items.is_some_and(|items| items.iter().any(|item| has(item, rest, words)))
+            items.is_some_and(|items| items.iter().any(|item| has_word_at(item, rest, words)))
         }
     }
 }
 
-/// The events of an agent that prints a line of JSON for each.
+/// The event patterns of an agent that prints one line of JSON for each event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EventPatterns {
-    /// It has begun to work on a prompt.
+    /// Events that prove that the agent began to work on a prompt.
     pub accepted: Vec<EventPattern>,
-    /// It repeats the prompt: one of the strings in the event is the prompt.
+    /// Events in which the agent repeats the prompt: one of the strings in the event is the prompt.
     pub echoed: Vec<EventPattern>,
-    /// It uses a tool.
+    /// Events in which the agent uses a tool.
     pub acting: Vec<EventPattern>,
-    /// It is done.
+    /// Events that prove that the agent is done.
     pub ended: Vec<EventPattern>,
-    /// Where an event tells the session's id.
+    /// The places of the session's id.
     pub session: Vec<String>,
-    /// Where the tokens that it read are told; the last event that has them counts.
+    /// The places of the input token count; the last event that has it counts.
     pub input_tokens: Vec<String>,
-    /// Where the tokens that it wrote are told.
+    /// The places of the output token count.
     pub output_tokens: Vec<String>,
-    /// Where the cost so far is told, in dollars.
+    /// The places of the cost so far, in dollars.
     pub cost_usd: Vec<String>,
 }
 
-/// The file in which an agent keeps what was said: a line of JSON for each event, the session's id in the name.
+/// The transcript file of an agent: a line of JSON for each event, the session's id in the file name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TranscriptSpec {
-    /// The variable that says where the agent's files are.
+    /// The environment variable that holds the directory of the agent's files.
     pub variable: String,
-    /// Where they are otherwise, below the user's home.
+    /// The directory of these files if the variable is not set, below the user's home.
     pub home: String,
-    /// The folder there, with the files or with folders of them.
+    /// The folder in that directory that contains the files, or folders of them.
     pub folder: String,
-    /// The events that hold what it was told.
+    /// The events that hold the agent's input.
     pub echoed: Vec<EventPattern>,
 }

@@ -16,10 +16,10 @@ use alloc::vec::Vec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use check::problems;
+pub(crate) use check::find_problems;
 pub use events::{EventPattern, EventPatterns, TranscriptSpec};
-pub(crate) use read::is_agent_by_template;
-pub use read::{agent_name, find_agent, read_agent};
+pub(crate) use read::has_system_template;
+pub use read::{find_agent, read_agent, resolve_agent_name};
 pub use start::{
     AgentArgument, ArgHole, ArgSpec, DeliveryMethod, PermissionLevel, PromptIntake, StartCommand,
 };
@@ -33,58 +33,58 @@ use crate::library::format::ModelApi;
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Agent")]
 pub struct Agent {
-    /// What people call it.
+    /// The display name of the agent.
     pub name: String,
-    /// Instruction files that it loads by itself; of several in one entry, the first that is there.
+    /// Instruction files that the agent loads by itself; of several in one entry, the first that exists.
     #[serde(default)]
     pub loads: Vec<LoadEntry>,
-    /// Parts of files that a person picks go into its prompts; without it, only their paths do.
+    /// Whether parts of files that a person picks are included in its prompts; otherwise only their paths are.
     #[serde(default)]
     pub supports_prompt_file_inclusion: bool,
-    /// What it calls the tools that prompts speak of.
+    /// The agent's names for the tools that prompts refer to.
     #[serde(default)]
     pub tools: AgentTools,
-    /// The API that its models answer; nothing where they are of several providers.
+    /// The API of its models; empty if they belong to several providers.
     #[serde(default)]
     pub api: Option<ModelApi>,
-    /// The model that request bodies name unless a value `model` says otherwise.
+    /// The model in request bodies, unless a value `model` overrides it.
     #[serde(default)]
     pub model: Option<String>,
-    /// The most tokens that an answer may have, where an API demands it.
+    /// The maximum number of tokens in an answer, if an API requires it.
     #[serde(default)]
     pub max_tokens: Option<u32>,
-    /// The most bytes that it takes as a prompt.
+    /// The maximum size of a prompt in bytes.
     #[serde(default)]
     pub max_bytes: Option<usize>,
-    /// The most characters that it takes as a prompt.
+    /// The maximum size of a prompt in characters.
     #[serde(default)]
     pub max_chars: Option<usize>,
-    /// How the tokens of its models are counted: the first entry that fits the model.
+    /// The token counting of its models: the first entry that matches the model.
     #[serde(default)]
     pub tokens: Vec<TokenizerSpec>,
-    /// What it prints.
+    /// The output of the agent.
     #[serde(default)]
     pub output: OutputSpec,
-    /// How it is started; without it, prompts are only composed for it.
+    /// The command that starts the agent; without it, prompts are only composed for the agent.
     #[serde(default)]
     pub start: Option<StartCommand>,
-    /// How it takes a prompt.
+    /// The delivery of a prompt to the agent.
     #[serde(default)]
     pub prompt: PromptIntake,
-    /// JSON files that are written for it before it starts, by name. In them a table that has the key `hole`
-    /// stands for what fills it. One in whose holes there is nothing is not written.
+    /// JSON files that are written before the agent starts, by name. In them, a table with the key `hole` is replaced by
+    /// the value of the hole. A file whose holes are empty is not written.
     #[serde(default)]
     pub files: BTreeMap<String, serde_json::Value>,
-    /// Its environment besides the one that it inherits.
+    /// Environment variables, in addition to the inherited ones.
     #[serde(default)]
     pub env: BTreeMap<String, AgentArgument>,
-    /// What the events that it prints prove.
+    /// The events that the agent prints, as proofs.
     #[serde(default)]
     pub events: EventPatterns,
-    /// Where it keeps what was said.
+    /// The transcript of the agent.
     #[serde(default)]
     pub transcript: Option<TranscriptSpec>,
-    /// How it looks in a terminal; without it, it is not for one.
+    /// The agent's screen in a terminal; without it, the agent is not used in a terminal.
     #[serde(default)]
     pub terminal: Option<TerminalSpec>,
 }
@@ -97,7 +97,7 @@ impl Agent {
     }
 
     /// Returns a warning for each limit of the agent that a prompt of this many bytes and characters exceeds.
-    pub fn limit_warnings(&self, bytes: usize, chars: impl FnOnce() -> usize) -> Vec<Diagnostic> {
+    pub fn check_limits(&self, bytes: usize, chars: impl FnOnce() -> usize) -> Vec<Diagnostic> {
         let mut warnings = Vec::new();
         let mut compare = |has: usize, limit: Option<usize>, unit: &str| {
             if let Some(limit) = limit.filter(|limit| has > *limit) {
@@ -116,22 +116,22 @@ impl Agent {
     }
 }
 
-/// How the tokens of some models are counted.
+/// The token counting of some models.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenizerSpec {
-    /// How the names of the models begin; without any it holds for every model.
+    /// The prefixes of the models' names; if empty, the entry applies to every model.
     #[serde(default)]
     pub models: Vec<String>,
     pub encoding: TokenEncoding,
-    /// Tokens of the model for every hundred of the encoding. What has it is an estimate; what has not is
-    /// exact.
+    /// Tokens of the model for every hundred of the encoding. With it, the count is an estimate; without it, the count
+    /// is exact.
     #[serde(default)]
     pub percent: Option<u32>,
-    /// What the estimate rests on, in words.
+    /// The basis of the estimate, in words.
     #[serde(default)]
     pub method: String,
-    /// The most tokens that the model takes as input.
+    /// The maximum number of input tokens of the model.
     #[serde(default)]
     pub context_window: Option<usize>,
 }
@@ -149,7 +149,7 @@ impl TokenizerSpec {
     }
 
     /// Returns a warning if `tokens` exceeds the context window of the model.
-    pub fn window_warning(&self, tokens: usize) -> Option<Diagnostic> {
+    pub fn check_window(&self, tokens: usize) -> Option<Diagnostic> {
         let window = self.context_window.filter(|window| tokens > *window)?;
         let about = if self.is_estimate() { "about " } else { "" };
         let message = format!("the prompt has {about}{tokens} tokens; the model takes at most {window}");
@@ -158,7 +158,7 @@ impl TokenizerSpec {
     }
 }
 
-/// A published vocabulary that tokens can be counted with.
+/// A published vocabulary for counting tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TokenEncoding {
     #[serde(rename = "cl100k_base")]
@@ -184,7 +184,7 @@ pub struct OutputSpec {
     pub format: OutputFormat,
 }
 
-/// In which form an agent prints what it says. A plain text is understood whatever the form.
+/// The output format of an agent. Plain text is read in every format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutputFormat {
@@ -198,7 +198,7 @@ pub enum OutputFormat {
     GeminiStreamJson,
     /// `copilot --output-format json`.
     CopilotJsonl,
-    /// `take_opencode run --format json`.
+    /// `opencode run --format json`.
     OpencodeJson,
 }
 
@@ -210,15 +210,15 @@ pub enum LoadEntry {
     Rule(LoadRule),
 }
 
-/// A file that is loaded only by some versions, or only where others are not there.
+/// A file that only some versions load, or that is loaded only if other files do not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoadRule {
     pub file: String,
-    /// Where one of these is there, it is not loaded.
+    /// Files of which none may exist if the file is to be loaded.
     #[serde(default)]
     pub unless: Vec<String>,
-    /// The first version that loads it.
+    /// The first version that loads the file.
     #[serde(default)]
     pub since: Option<String>,
 }
@@ -231,8 +231,9 @@ impl LoadEntry {
             Self::File(file) => file == path,
             Self::FirstOf(files) => files.iter().find(|file| is_there(file)).is_some_and(|file| file == path),
             Self::Rule(LoadRule { file, unless, since }) => {
-                let is_since =
-                    |since: &String| version.is_none_or(|version| numbers(version) >= numbers(since));
+                let is_since = |since: &String| {
+                    version.is_none_or(|version| version_numbers(version) >= version_numbers(since))
+                };
                 file == path
                     && since.as_ref().is_none_or(is_since)
                     && !unless.iter().any(|file| is_there(file))
@@ -242,17 +243,17 @@ impl LoadEntry {
 }
 
 /// Returns the numbers of a version, for a comparison one by one.
-fn numbers(version: &str) -> Vec<u64> {
+fn version_numbers(version: &str) -> Vec<u64> {
     version.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AgentTools {
-    /// The tool that puts a question to the person.
+    /// The tool that asks the person a question.
     pub ask_user: Option<String>,
     /// The tool that starts a sub-agent.
     pub sub_agent: Option<String>,
-    /// How a tool of an MCP server is called; `{server}` and `{tool}` stand for their names.
+    /// The name of a tool of an MCP server; `{server}` and `{tool}` are replaced by their names.
     pub mcp: Option<String>,
 }

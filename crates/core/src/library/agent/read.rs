@@ -4,11 +4,11 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{Agent, problems};
+use super::{Agent, find_problems};
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::layout::Layout;
-use crate::library::lookup::{Library, names_in};
-use crate::library::read_toml::{FileFormat, ReadErrorCodes, check_length, find, read};
+use crate::library::lookup::{Library, list_names};
+use crate::library::read_toml::{FileFormat, ReadErrorCodes, check_length, find_file, read_data};
 use crate::source::SourceId;
 use crate::text::SharedText;
 
@@ -16,8 +16,8 @@ use crate::text::SharedText;
 pub fn read_agent(id: &SourceId, text: &SharedText) -> Result<Agent, Diagnostics> {
     check_length(id, text, Code::AgentBad)?;
     let codes = ReadErrorCodes { bad: Code::AgentBad, unknown: Code::AgentBad };
-    let agent: Agent = read(&id.to_string(), text, FileFormat::Toml, codes)?;
-    let wrong: Vec<Diagnostic> = problems(&agent)
+    let agent: Agent = read_data(&id.to_string(), text, FileFormat::Toml, codes)?;
+    let wrong: Vec<Diagnostic> = find_problems(&agent)
         .into_iter()
         .map(|(message, hint)| Diagnostic::error(Code::AgentBad, format!("{id}: {message}")).hint(hint))
         .collect();
@@ -25,17 +25,18 @@ pub fn read_agent(id: &SourceId, text: &SharedText) -> Result<Agent, Diagnostics
 }
 
 /// Returns the name of the agent's file: `CLAUDE` is `claude` if there is no `CLAUDE`.
-pub fn agent_name(library: &Library<'_>, name: String, layout: &Layout) -> String {
+pub fn resolve_agent_name(library: &Library<'_>, name: String, layout: &Layout) -> String {
     let lower = name.to_ascii_lowercase();
-    let is_there =
-        |name: &str| library.file(&format!("agents/{name}.toml"), layout).is_ok_and(|file| file.is_some());
+    let is_there = |name: &str| {
+        library.read_file(&format!("agents/{name}.toml"), layout).is_ok_and(|file| file.is_some())
+    };
     if lower == name || is_there(&name) || !is_there(&lower) && lower != "base" { name } else { lower }
 }
 
 /// Checks whether the agent has a system template. Some agents have nothing else.
-pub(crate) fn is_agent_by_template(library: &Library<'_>, name: &str, layout: &Layout) -> bool {
+pub(crate) fn has_system_template(library: &Library<'_>, name: &str, layout: &Layout) -> bool {
     let start = format!("{}-", name.to_ascii_uppercase());
-    names_in(library.sources, "templates/system", layout).iter().any(|file| file.starts_with(&start))
+    list_names(library.sources, "templates/system", layout).iter().any(|file| file.starts_with(&start))
 }
 
 /// Finds and reads the agent `name`. Returns the id of its file, too.
@@ -44,7 +45,7 @@ pub fn find_agent(
     name: &str,
     layout: &Layout,
 ) -> Result<(SourceId, Agent), Diagnostics> {
-    let (id, text) = find(library, "agents", name, layout, Code::AgentNotFound)?;
+    let (id, text) = find_file(library, "agents", name, layout, Code::AgentNotFound)?;
     let agent = read_agent(&id, &text)?;
     Ok((id, agent))
 }

@@ -9,18 +9,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartCommand {
-    /// The program, as a search path finds it; without one, whoever starts the agent gives a command line.
+    /// The program, found in the search path; without it, the caller provides a command line.
     #[serde(default)]
     pub program: Option<String>,
-    /// Its arguments where nobody watches.
+    /// The arguments for a run without a terminal.
     #[serde(default)]
     pub args: Vec<AgentArgument>,
-    /// The arguments with which it prints its version.
+    /// The arguments that print the version.
     #[serde(default)]
     pub version: Vec<String>,
 }
 
-/// An argument: a word as it stands, or one with conditions and a hole.
+/// An argument: a literal word, or words with conditions and a hole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum AgentArgument {
@@ -28,58 +28,58 @@ pub enum AgentArgument {
     Spec(ArgSpec),
 }
 
-/// Words that are there if what they speak of is. What fills a hole is one argument of its own or the end of a prefix,
-/// whatever it contains: nothing is ever split.
+/// Words that are passed only if the permission and the values that they refer to exist. The value of a hole is one
+/// argument of its own or the end of a prefix, whatever its contents: no value is ever split.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ArgSpec {
-    /// Words before it, such as a flag.
+    /// The words before the value, such as a flag.
     pub words: Vec<String>,
-    /// Only with this permission.
+    /// The required permission.
     pub permit: Option<PermissionLevel>,
-    /// Only if something would fill this hole.
+    /// The hole that must have a value.
     pub with: Option<ArgHole>,
-    /// What is put here. A hole with several values gives the words again for each.
+    /// The hole whose value is put here. A hole with several values repeats the words for each.
     pub hole: Option<ArgHole>,
     /// The path of one of the agent's `files`.
     pub file: Option<String>,
-    /// Before the value, in the same argument.
+    /// The text before the value, in the same argument.
     pub prefix: String,
-    /// Behind it.
+    /// The text after the value, in the same argument.
     pub suffix: String,
-    /// The value is written as JSON; several as one list.
+    /// Whether the value is written as JSON; several values as one list.
     pub json: bool,
 }
 
-/// What can be put into an argument or a file.
+/// A value that can be put into an argument or a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ArgHole {
     Model,
-    /// The id that a new session is to have.
+    /// The id for a new session.
     Session,
-    /// The id of the session that goes on.
+    /// The id of the session to resume.
     Resume,
-    /// What our MCP server is called, where there is one.
+    /// The name of callsheet's MCP server, if there is one.
     McpServer,
     McpCommand,
     McpArgs,
-    /// The globs of what may be written.
+    /// The globs of files that may be written.
     Write,
-    /// The globs of what must not be touched.
+    /// The globs of files that must not be touched.
     Exclude,
     /// The prompt itself.
     Prompt,
 }
 
-/// What an agent may do without asking.
+/// The actions that an agent may perform without asking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PermissionLevel {
-    /// What it allows by itself.
+    /// The actions that the agent allows by itself.
     #[default]
     Ask,
-    /// Change files below the worktree.
+    /// Changes of files below the worktree.
     Edit,
     /// Everything.
     All,
@@ -96,17 +96,17 @@ impl PermissionLevel {
     }
 }
 
-/// How a prompt gets to an agent.
+/// The way in which a prompt reaches an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DeliveryMethod {
     /// On its standard input.
     Stdin,
-    /// In a file, which a line on its standard input names.
+    /// In a file that a line on its standard input names.
     File,
     /// As an argument.
     Argument,
-    /// In a file, which a line that is typed in a terminal names.
+    /// In a file that a line typed in a terminal names.
     Terminal,
 }
 
@@ -122,22 +122,22 @@ impl DeliveryMethod {
     }
 }
 
-/// How an agent takes a prompt, and what it does to it.
+/// The delivery methods of an agent, and its changes to a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PromptIntake {
-    /// The ways, the best first.
+    /// The delivery methods, best first.
     pub by: Vec<DeliveryMethod>,
-    /// It puts the contents of a file where a prompt says `@path`, if there is such a file.
+    /// Whether the agent replaces `@path` in a prompt by the contents of that file, if the file exists.
     pub expands_at_paths: bool,
-    /// A prompt that begins with one of these is taken as a command.
+    /// The beginnings of prompts that the agent takes as commands.
     pub commands: Vec<String>,
-    /// What, put before such a prompt, makes a text of it again.
+    /// The text that, put before such a prompt, prevents it from being taken as a command.
     pub defused_by: Option<String>,
-    /// It puts something of its own before the prompt.
+    /// Whether the agent adds a text of its own before the prompt.
     pub adds_before: bool,
-    /// It cuts the white space at the end.
+    /// Whether the agent trims the whitespace at the end.
     pub trims_end: bool,
-    /// The most bytes that the prompt may have as an argument.
+    /// The maximum size in bytes of a prompt that is an argument.
     pub max_argument_bytes: Option<usize>,
 }

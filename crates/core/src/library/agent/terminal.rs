@@ -11,23 +11,23 @@ use crate::library::agent::AgentArgument;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TerminalSpec {
-    /// Its arguments in a terminal.
+    /// The agent's arguments in a terminal.
     #[serde(default)]
     pub args: Vec<AgentArgument>,
-    /// What its screen shows when it takes a line: one of these.
+    /// Texts on the screen of an agent that accepts a line: one of them is shown.
     pub ready: Vec<String>,
-    /// What its screen shows while it does not take one yet.
+    /// Texts on the screen of an agent that does not accept a line yet.
     #[serde(default)]
     pub busy: Vec<String>,
-    /// How the line begins in which a person writes.
+    /// The beginning of the line that a person writes in.
     pub composer: String,
-    /// How long the screen has to stay the same before it counts as ready, in milliseconds.
+    /// The time for which the screen must stay unchanged before it counts as ready, in milliseconds.
     #[serde(default = "usual_settle_ms")]
     pub settle_ms: u64,
-    /// Screens that wait for an answer. Nothing is typed into them.
+    /// Screens that wait for an answer. callsheet types nothing into them.
     #[serde(default)]
     pub dialogs: Vec<TerminalDialog>,
-    /// The line that is typed before the prompt where one agent does the whole plan.
+    /// The line that is typed before the prompt if one agent does the whole plan.
     #[serde(default)]
     pub single_coder: Option<String>,
 }
@@ -41,8 +41,8 @@ fn usual_settle_ms() -> u64 {
 #[serde(deny_unknown_fields)]
 pub struct TerminalDialog {
     pub name: String,
-    /// What its screen shows, all of it.
+    /// The texts that its screen shows; all of them are required.
     pub shows: Vec<String>,
-    /// What a person can do about it.
+    /// Advice for the person.
     pub todo: String,
 }

@@ -10,13 +10,13 @@ use crate::diag::{Code, Diagnostic};
 use crate::library::contract::SubmissionField;
 
 /// Reports every choice in the data that another field forbids.
-pub(crate) fn conflicts(fields: &[SubmissionField], data: &SubmissionValues) -> Vec<Diagnostic> {
+pub(crate) fn find_conflicts(fields: &[SubmissionField], data: &SubmissionValues) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    look(fields, data, data, "", &mut found);
+    collect_conflicts(fields, data, data, "", &mut found);
     found
 }
 
-fn look(
+fn collect_conflicts(
     fields: &[SubmissionField],
     here: &SubmissionValues,
     whole: &SubmissionValues,
@@ -36,12 +36,12 @@ fn look(
             found.push(Diagnostic::error(Code::SubmissionBad, message));
         }
         match value {
-            Value::Object(map) => look(&field.field, map, whole, &format!("{at}."), found),
+            Value::Object(map) => collect_conflicts(&field.field, map, whole, &format!("{at}."), found),
             Value::Array(entries) => {
                 for (nth, map) in
                     entries.iter().enumerate().filter_map(|(nth, entry)| Some((nth, entry.as_object()?)))
                 {
-                    look(&field.field, map, whole, &format!("{at}[{}].", nth + 1), found);
+                    collect_conflicts(&field.field, map, whole, &format!("{at}[{}].", nth + 1), found);
                 }
             }
             _ => {}

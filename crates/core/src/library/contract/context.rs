@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Submission, SubmissionValues, fields, find_contract};
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::layout::Layout;
-use crate::library::lookup::{Library, read};
+use crate::library::lookup::{Library, read_source};
 use crate::source::{SourceId, SourceRoot};
 use crate::text::SharedText;
 
@@ -21,30 +21,30 @@ pub(crate) struct SubmissionContext<'s> {
 }
 
 impl SubmissionContext<'_> {
-    pub(crate) fn submission(&self, name: &str) -> Result<Submission, Diagnostics> {
+    pub(crate) fn find_submission(&self, name: &str) -> Result<Submission, Diagnostics> {
         let (id, contract) = find_contract(&self.library, name, self.layout)?;
         contract.submission.ok_or_else(|| {
             Diagnostic::error(Code::SubmissionBad, format!("`{name}` is nothing that is handed in"))
-                .looked([id])
+                .searched([id])
                 .into()
         })
     }
 
-    pub(crate) fn judge(
+    pub(crate) fn check_fields(
         &self,
         submission: &Submission,
         given: &Value,
     ) -> Result<(SubmissionValues, Vec<Diagnostic>), Diagnostics> {
-        fields::judge(&submission.field, given, &self.roles)
+        fields::check_fields(&submission.field, given, &self.roles)
     }
 
     pub(crate) fn has_file(&self, path: &str) -> Result<bool, Diagnostics> {
         let Ok(id) = SourceId::new(SourceRoot::Session, path) else { return Ok(false) };
-        Ok(read(self.library.sources, &id)?.is_some())
+        Ok(read_source(self.library.sources, &id)?.is_some())
     }
 
     pub(crate) fn session_text(&self, file: &str) -> Result<Option<SharedText>, Diagnostics> {
         let Ok(id) = SourceId::new(SourceRoot::Session, file) else { return Ok(None) };
-        Ok(read(self.library.sources, &id)?)
+        Ok(read_source(self.library.sources, &id)?)
     }
 }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use serde_json::{Map, Value};
 
 use super::SubmissionValues;
-use crate::diag::{Code, Diagnostic, Diagnostics, is_invisible, tell};
+use crate::diag::{Code, Diagnostic, Diagnostics, is_invisible, push_diagnostic};
 use crate::library::contract::{FieldRequirement, FieldType, SubmissionField};
 use crate::library::preferences;
 use crate::source::{SourceId, SourceRoot};
@@ -16,17 +16,17 @@ use crate::text::name::{NAME_HINT, is_name};
 
 /// Checks the data and returns it with all errors. An invalid value becomes null in the data, so that other
 /// rules can check the rest and places stay correct.
-pub(crate) fn judge(
+pub(crate) fn check_fields(
     fields: &[SubmissionField],
     given: &Value,
     roles: &[String],
 ) -> Result<(SubmissionValues, Vec<Diagnostic>), Diagnostics> {
     let mut judge = FieldChecker { roles, wrong: Vec::new() };
     let Value::Object(map) = given else {
-        let message = format!("the submission is {}; expected an object", a_type(given));
+        let message = format!("the submission is {}; expected an object", type_name(given));
         return Err(Diagnostic::error(Code::SubmissionBad, message).into());
     };
-    let data = judge.map(fields, map, "");
+    let data = judge.check_map(fields, map, "");
     Ok((data, judge.wrong))
 }
 
@@ -36,26 +36,31 @@ struct FieldChecker<'r> {
 }
 
 impl FieldChecker<'_> {
-    fn bad(&mut self, message: impl Into<String>) {
-        self.tell(Diagnostic::error(Code::SubmissionBad, message));
+    fn push_message(&mut self, message: impl Into<String>) {
+        self.push_error(Diagnostic::error(Code::SubmissionBad, message));
     }
 
-    fn tell(&mut self, diag: Diagnostic) {
-        tell(&mut self.wrong, Code::SubmissionBad, || diag);
+    fn push_error(&mut self, diag: Diagnostic) {
+        push_diagnostic(&mut self.wrong, Code::SubmissionBad, || diag);
     }
 
     /// Checks the fields of a map at `at`, in the order of the contract.
-    fn map(&mut self, fields: &[SubmissionField], given: &Map<String, Value>, at: &str) -> SubmissionValues {
+    fn check_map(
+        &mut self,
+        fields: &[SubmissionField],
+        given: &Map<String, Value>,
+        at: &str,
+    ) -> SubmissionValues {
         let mut data = SubmissionValues::new();
         for field in fields {
-            let at = below(at, &field.name);
+            let at = join_place(at, &field.name);
             match given.get(&field.name).filter(|value| is_given(field, value)) {
                 Some(value) => {
-                    let value = self.value(field, value, &at).unwrap_or(Value::Null);
+                    let value = self.check_value(field, value, &at).unwrap_or(Value::Null);
                     data.insert(field.name.clone(), value);
                 }
                 None => {
-                    let is_missing = self.is_missing(field, given, &at);
+                    let is_missing = self.check_missing(field, given, &at);
                     let value = field.fixed.map(Value::from).or(is_missing.then_some(Value::Null));
                     data.extend(value.map(|value| (field.name.clone(), value)));
                 }
@@ -63,22 +68,26 @@ impl FieldChecker<'_> {
         }
         let known = || fields.iter().map(|field| field.name.as_str());
         for name in given.keys().filter(|name| known().all(|known| known != name.as_str())) {
-            let diag =
-                Diagnostic::error(Code::SubmissionBad, format!("there is no field `{}`", below(at, name)));
+            let diag = Diagnostic::error(
+                Code::SubmissionBad,
+                format!("there is no field `{}`", join_place(at, name)),
+            );
             let all: Vec<&str> = known().collect();
-            self.tell(diag.suggest(name, known()).hint(format!("fields that exist: {}", all.join(", "))));
+            self.push_error(
+                diag.suggest(name, known()).hint(format!("fields that exist: {}", all.join(", "))),
+            );
         }
         data
     }
 
     /// Checks whether a field that is not given is required. Reports it if so.
-    fn is_missing(&mut self, field: &SubmissionField, given: &Map<String, Value>, at: &str) -> bool {
+    fn check_missing(&mut self, field: &SubmissionField, given: &Map<String, Value>, at: &str) -> bool {
         match &field.required {
             FieldRequirement::Always(false) => return false,
             FieldRequirement::Always(true) if given.contains_key(&field.name) => {
-                self.bad(format!("`{at}` is blank"))
+                self.push_message(format!("`{at}` is blank"))
             }
-            FieldRequirement::Always(true) => self.bad(format!("`{at}` is missing")),
+            FieldRequirement::Always(true) => self.push_message(format!("`{at}` is missing")),
             FieldRequirement::Where(conditions) => {
                 let holds = |(name, value): (&String, &String)| {
                     given.get(name).and_then(Value::as_str) == Some(value.as_str())
@@ -88,113 +97,113 @@ impl FieldChecker<'_> {
                 }
                 let why: Vec<String> =
                     conditions.iter().map(|(name, value)| format!("`{name}` is `{value}`")).collect();
-                self.bad(format!("`{at}` is missing: it is required where {}", why.join(" and ")));
+                self.push_message(format!("`{at}` is missing: it is required where {}", why.join(" and ")));
             }
         }
         true
     }
 
-    fn value(&mut self, field: &SubmissionField, value: &Value, at: &str) -> Option<Value> {
+    fn check_value(&mut self, field: &SubmissionField, value: &Value, at: &str) -> Option<Value> {
         match field.kind {
-            FieldType::Text => self.text(value, at).map(Value::String),
-            FieldType::Name => self.word(value, at, is_name, NAME_HINT),
+            FieldType::Text => self.check_text(value, at).map(Value::String),
+            FieldType::Name => self.check_word(value, at, is_name, NAME_HINT),
             FieldType::Slug => {
-                self.word(value, at, is_slug, "write words in lower case, joined by single hyphens")
+                self.check_word(value, at, is_slug, "write words in lower case, joined by single hyphens")
             }
-            FieldType::Choice => self.choice(value, &field.choices, at),
-            FieldType::Integer => self.integer(field, value, at),
+            FieldType::Choice => self.check_choice(value, &field.choices, at),
+            FieldType::Integer => self.check_integer(field, value, at),
             FieldType::Boolean if value.is_boolean() => Some(value.clone()),
             FieldType::Boolean => {
-                self.bad(format!("`{at}` is {}; expected a boolean", a_type(value)));
+                self.push_message(format!("`{at}` is {}; expected a boolean", type_name(value)));
                 None
             }
-            FieldType::Texts => {
-                self.list(field, value, at, |judge, entry, at| judge.text(entry, at).map(Value::String))
-            }
-            FieldType::Glob => self.glob(value, at),
-            FieldType::Globs => self.list(field, value, at, Self::glob),
-            FieldType::Integers => self.list(field, value, at, Self::whole),
+            FieldType::Texts => self.check_list(field, value, at, |judge, entry, at| {
+                judge.check_text(entry, at).map(Value::String)
+            }),
+            FieldType::Glob => self.check_glob(value, at),
+            FieldType::Globs => self.check_list(field, value, at, Self::check_glob),
+            FieldType::Integers => self.check_list(field, value, at, Self::check_whole_number),
             FieldType::Map => match value {
-                Value::Object(map) => Some(self.map(&field.field, map, at).into()),
+                Value::Object(map) => Some(self.check_map(&field.field, map, at).into()),
                 _ => {
-                    self.bad(format!("`{at}` is {}; expected an object", a_type(value)));
+                    self.push_message(format!("`{at}` is {}; expected an object", type_name(value)));
                     None
                 }
             },
-            FieldType::Items => self.list(field, value, at, |judge, entry, at| match entry {
-                Value::Object(map) => Some(judge.map(&field.field, map, at).into()),
+            FieldType::Items => self.check_list(field, value, at, |judge, entry, at| match entry {
+                Value::Object(map) => Some(judge.check_map(&field.field, map, at).into()),
                 _ => {
-                    judge.bad(format!("`{at}` is {}; expected an object", a_type(entry)));
+                    judge.push_message(format!("`{at}` is {}; expected an object", type_name(entry)));
                     None
                 }
             }),
-            FieldType::Preferences => self.list(field, value, at, Self::preference),
+            FieldType::Preferences => self.check_list(field, value, at, Self::check_preference),
         }
     }
 
     /// Checks a text and removes the blank lines around it.
-    fn text(&mut self, value: &Value, at: &str) -> Option<String> {
+    fn check_text(&mut self, value: &Value, at: &str) -> Option<String> {
         let Value::String(text) = value else {
             let diag = Diagnostic::error(
                 Code::SubmissionBad,
-                format!("`{at}` is {}; expected a string", a_type(value)),
+                format!("`{at}` is {}; expected a string", type_name(value)),
             );
             let is_scalar = value.is_boolean() || value.is_number();
-            self.tell(if is_scalar { diag.hint("put it in quotes") } else { diag });
+            self.push_error(if is_scalar { diag.hint("put it in quotes") } else { diag });
             return None;
         };
-        let trimmed = without_blank_lines(text);
+        let trimmed = trim_blank_lines(text);
         if trimmed.is_empty() {
-            self.bad(format!("`{at}` is blank"));
+            self.push_message(format!("`{at}` is blank"));
             return None;
         }
         Some(trimmed.to_string())
     }
 
-    fn word(&mut self, value: &Value, at: &str, is: fn(&str) -> bool, hint: &str) -> Option<Value> {
-        let text = self.text(value, at)?;
+    fn check_word(&mut self, value: &Value, at: &str, is: fn(&str) -> bool, hint: &str) -> Option<Value> {
+        let text = self.check_text(value, at)?;
         let text = text.trim();
         if is(text) {
             return Some(text.into());
         }
         let kind = if is("a-b") && is("a_b") { "name" } else { "slug" };
-        let message = format!("`{at}` is `{}`, which is no {kind}", short(text));
-        self.tell(Diagnostic::error(Code::SubmissionBad, message).hint(hint));
+        let message = format!("`{at}` is `{}`, which is no {kind}", shorten(text));
+        self.push_error(Diagnostic::error(Code::SubmissionBad, message).hint(hint));
         None
     }
 
-    fn choice(&mut self, value: &Value, choices: &[String], at: &str) -> Option<Value> {
-        let text = self.text(value, at)?;
+    fn check_choice(&mut self, value: &Value, choices: &[String], at: &str) -> Option<Value> {
+        let text = self.check_text(value, at)?;
         if choices.contains(&text) {
             return Some(text.into());
         }
-        let message = format!("`{at}` is `{}`, not one of {}", short(&text), choices.join(", "));
+        let message = format!("`{at}` is `{}`, not one of {}", shorten(&text), choices.join(", "));
         let diag = Diagnostic::error(Code::SubmissionBad, message);
-        self.tell(diag.suggest(&text, choices.iter().map(String::as_str)));
+        self.push_error(diag.suggest(&text, choices.iter().map(String::as_str)));
         None
     }
 
-    fn integer(&mut self, field: &SubmissionField, value: &Value, at: &str) -> Option<Value> {
-        let number = self.whole(value, at)?.as_u64()?;
+    fn check_integer(&mut self, field: &SubmissionField, value: &Value, at: &str) -> Option<Value> {
+        let number = self.check_whole_number(value, at)?.as_u64()?;
         if let Some(fixed) = field.fixed.filter(|fixed| *fixed != number) {
-            self.bad(format!("`{at}` is {number}; it can only be {fixed}"));
+            self.push_message(format!("`{at}` is {number}; it can only be {fixed}"));
         }
         if let Some(least) = field.at_least.filter(|least| number < *least) {
-            self.bad(format!("`{at}` is {number}, which is less than {least}"));
+            self.push_message(format!("`{at}` is {number}, which is less than {least}"));
         }
         Some(number.into())
     }
 
-    fn whole(&mut self, value: &Value, at: &str) -> Option<Value> {
-        if let Some(number) = whole(value) {
+    fn check_whole_number(&mut self, value: &Value, at: &str) -> Option<Value> {
+        if let Some(number) = parse_whole_number(value) {
             return Some(number.into());
         }
-        let what = if value.is_number() { value.to_string() } else { a_type(value).to_string() };
-        self.bad(format!("`{at}` is {what}; expected an integer"));
+        let what = if value.is_number() { value.to_string() } else { type_name(value).to_string() };
+        self.push_message(format!("`{at}` is {what}; expected an integer"));
         None
     }
 
-    fn list(
+    fn check_list(
         &mut self,
         field: &SubmissionField,
         value: &Value,
@@ -202,11 +211,11 @@ impl FieldChecker<'_> {
         entry: impl Fn(&mut Self, &Value, &str) -> Option<Value>,
     ) -> Option<Value> {
         let Value::Array(entries) = value else {
-            self.bad(format!("`{at}` is {}; expected an array", a_type(value)));
+            self.push_message(format!("`{at}` is {}; expected an array", type_name(value)));
             return None;
         };
         if let Some(least) = field.at_least.filter(|least| (entries.len() as u64) < *least) {
-            self.bad(format!("`{at}` has {} entries; expected at least {least}", entries.len()));
+            self.push_message(format!("`{at}` has {} entries; expected at least {least}", entries.len()));
         }
         let numbered = entries.iter().enumerate();
         let read = numbered.map(|(nth, value)| entry(self, value, &format!("{at}[{}]", nth + 1)));
@@ -214,41 +223,45 @@ impl FieldChecker<'_> {
     }
 
     /// Checks a path or glob inside the project and normalizes it.
-    fn glob(&mut self, value: &Value, at: &str) -> Option<Value> {
-        let text = self.text(value, at)?;
-        match project_glob(&text) {
+    fn check_glob(&mut self, value: &Value, at: &str) -> Option<Value> {
+        let text = self.check_text(value, at)?;
+        match normalize_project_glob(&text) {
             Ok(glob) => Some(glob.into()),
             Err(why) => {
-                self.bad(format!("`{at}` is {why}"));
+                self.push_message(format!("`{at}` is {why}"));
                 None
             }
         }
     }
 
-    fn preference(&mut self, value: &Value, at: &str) -> Option<Value> {
+    fn check_preference(&mut self, value: &Value, at: &str) -> Option<Value> {
         let Value::Object(map) = value else {
-            self.bad(format!("`{at}` is {}; expected an object", a_type(value)));
+            self.push_message(format!("`{at}` is {}; expected an object", type_name(value)));
             return None;
         };
         let before = self.wrong.len();
         let mut data = SubmissionValues::new();
         for name in preferences::FIELDS {
-            let at = below(at, name);
+            let at = join_place(at, name);
             match map.get(name) {
-                Some(value) => data.extend(self.text(value, &at).map(|text| (name.into(), text.into()))),
-                None => self.bad(format!("`{at}` is missing")),
+                Some(value) => {
+                    data.extend(self.check_text(value, &at).map(|text| (name.into(), text.into())))
+                }
+                None => self.push_message(format!("`{at}` is missing")),
             }
         }
         for name in map.keys().filter(|name| !preferences::FIELDS.contains(&name.as_str())) {
-            let diag =
-                Diagnostic::error(Code::SubmissionBad, format!("there is no field `{}`", below(at, name)));
-            self.tell(diag.suggest(name, preferences::FIELDS));
+            let diag = Diagnostic::error(
+                Code::SubmissionBad,
+                format!("there is no field `{}`", join_place(at, name)),
+            );
+            self.push_error(diag.suggest(name, preferences::FIELDS));
         }
         if let Some(preference) = preferences::Preference::from_value(&Value::Object(data.clone())) {
-            for wrong in preference.problems(self.roles) {
+            for wrong in preference.find_problems(self.roles) {
                 let Diagnostic { message, hints, .. } = wrong;
                 let diag = Diagnostic::error(Code::SubmissionBad, format!("`{at}`: {message}"));
-                self.tell(hints.into_iter().fold(diag, Diagnostic::hint));
+                self.push_error(hints.into_iter().fold(diag, Diagnostic::hint));
             }
         }
         (self.wrong.len() == before).then(|| data.into())
@@ -259,7 +272,7 @@ impl FieldChecker<'_> {
 const MAX_GLOB: usize = 1000;
 
 /// Normalizes a path or glob inside the project. An error describes the invalid text.
-pub(crate) fn project_glob(text: &str) -> Result<String, String> {
+pub(crate) fn normalize_project_glob(text: &str) -> Result<String, String> {
     let text = text.trim();
     let why = if text.chars().count() > MAX_GLOB {
         format!("it has more than {MAX_GLOB} characters")
@@ -271,10 +284,10 @@ pub(crate) fn project_glob(text: &str) -> Result<String, String> {
             Err(why) => why.to_string(),
         }
     };
-    Err(format!("`{}`, which is no path inside the project: {why}", short(text)))
+    Err(format!("`{}`, which is no path inside the project: {why}", shorten(text)))
 }
 
-fn below(at: &str, name: &str) -> String {
+fn join_place(at: &str, name: &str) -> String {
     if at.is_empty() { name.to_string() } else { format!("{at}.{name}") }
 }
 
@@ -289,7 +302,7 @@ fn is_given(field: &SubmissionField, value: &Value) -> bool {
 }
 
 /// Parses an integer of zero or more, also if it is written with a fraction of zero.
-fn whole(value: &Value) -> Option<u64> {
+fn parse_whole_number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| {
         let number = value.as_f64()?;
         // Above this, an f64 cannot represent every integer.
@@ -313,14 +326,14 @@ fn is_slug(text: &str) -> bool {
     text.split('-').all(is_word)
 }
 
-fn without_blank_lines(text: &str) -> &str {
+fn trim_blank_lines(text: &str) -> &str {
     let text = text.trim_end();
     let lead = text.len() - text.trim_start().len();
     let first_line = text[..lead].rfind('\n').map_or(0, |at| at + 1);
     &text[first_line..]
 }
 
-fn short(text: &str) -> String {
+fn shorten(text: &str) -> String {
     let mut short: String = text.chars().take(60).collect();
     if short.len() < text.len() {
         short.push('…');
@@ -328,7 +341,7 @@ fn short(text: &str) -> String {
     short
 }
 
-fn a_type(value: &Value) -> &'static str {
+fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

@@ -19,38 +19,38 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub(crate) use conflicts::conflicts;
+pub(crate) use conflicts::find_conflicts;
 pub(crate) use context::SubmissionContext;
-pub(crate) use fields::project_glob;
-pub(crate) use read::contract_file;
+pub(crate) use fields::normalize_project_glob;
+pub(crate) use read::find_contract_file;
 pub use read::{find_contract, read_contract};
 pub(crate) use verdict::ONE_TASK;
 pub use verdict::{Status, Verdict};
 
-/// The contents of `contracts/NAME.toml`. One without any part asks for nothing that a machine reads.
+/// The contents of `contracts/NAME.toml`. A contract without any part requires nothing that a machine reads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Contract")]
 pub struct Contract {
     pub description: String,
-    /// The verdicts that a reply may give, one of them, in a `review` marker.
+    /// The verdicts of a reply, of which it gives one in a `review` marker.
     #[serde(default)]
     pub verdict: Vec<ContractChoice>,
-    /// What a reply may say of each task, in a `task_status` marker.
+    /// The words that a reply may use for each task, in a `task_status` marker.
     #[serde(default)]
     pub task_status: Vec<ContractChoice>,
-    /// The ids of the tasks, where nobody names others.
+    /// The ids of the tasks if the caller names no others.
     #[serde(default)]
     pub tasks: Vec<String>,
     /// The parts of a report to a person.
     #[serde(default)]
     pub part: Vec<ContractChoice>,
-    /// What is handed in by a tool, which is called as the contract, or by a file.
+    /// The data that an agent submits by a tool with the name of the contract, or by a file.
     #[serde(default)]
     pub submission: Option<Submission>,
 }
 
-/// A word that may be said, and when.
+/// A word that a reply may use, and its condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ContractChoice {
@@ -61,48 +61,48 @@ pub struct ContractChoice {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Submission {
-    /// Who may hand it in.
+    /// The roles that may submit the data.
     pub roles: Vec<String>,
-    /// The file in the session that holds the data; `{index}` stands for that field. Without it nothing but the
-    /// tool can hand it in.
+    /// The file in the session that holds the data; `{index}` is replaced by that field. Without it, only the tool
+    /// can submit the data.
     #[serde(default)]
     pub file: Option<String>,
-    /// A field that, where it is given, is added to the names of all files: `review.yaml` becomes
+    /// A field whose value, if given, is added to the names of all files: `review.yaml` becomes
     /// `review_logic.yaml`.
     #[serde(default)]
     pub suffix: Option<String>,
-    /// Files of the session that must be there before.
+    /// Files of the session that must exist before the submission.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// Files of the session that are worth nothing after.
+    /// Files of the session that are outdated after the submission.
     #[serde(default)]
     pub stale: Vec<String>,
-    /// It is a plan, or the order of one: the rules for plans hold.
+    /// The contracts of a plan, if the submission is a plan or its order: the rules for plans apply.
     #[serde(default)]
     pub plan: Option<PlanContracts>,
-    /// What is written besides the data, for those who read Markdown.
+    /// Files that are written besides the data, for readers of Markdown.
     #[serde(default)]
     pub write: Vec<CompanionFile>,
     pub field: Vec<SubmissionField>,
 }
 
-/// Which contracts the parts of a plan fulfil.
+/// The contracts that the parts of a plan fulfil.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanContracts {
     pub subplan: String,
-    /// Without it, this contract is the order itself, and the sub-plans are in the session.
+    /// The contract of the order. Without it, this contract is the order itself, and the sub-plans are in the session.
     #[serde(default)]
     pub order: Option<String>,
 }
 
-/// A file that is made from the data. In its path `{field}` stands for a field.
+/// A file that is generated from the data. In its path `{field}` is replaced by a field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CompanionFile {
     pub path: String,
-    /// `{{field}}` alone on a line is the field as it is, or nothing, and then the line goes with the empty one
-    /// after it; among other words it is folded into the line.
+    /// The text of the file. `{{field}}` alone on a line is replaced by the field unchanged; if the field is empty, the
+    /// line and the empty line after it are removed. Among other words the field is folded into the line.
     pub text: String,
 }
 
@@ -115,36 +115,36 @@ pub struct SubmissionField {
     pub kind: FieldType,
     #[serde(default)]
     pub required: FieldRequirement,
-    /// The smallest number, or the least number of entries.
+    /// The minimum of a number, or the minimum number of entries.
     #[serde(default)]
     pub at_least: Option<u64>,
-    /// The one number that it can be. It is written even where it was not given.
+    /// The only allowed number. It is written even if the field is not given.
     #[serde(default)]
     pub fixed: Option<u64>,
-    /// Whether it is written with the data; else only companions have it.
+    /// Whether the field is written with the data; otherwise only companions contain it.
     #[serde(default = "yes")]
     pub kept: bool,
-    /// What a choice may be.
+    /// The allowed values of a choice.
     #[serde(default)]
     pub choices: Vec<String>,
     /// Choices that contradict a value of another field of the submission: choice → field → value.
     #[serde(default)]
     pub never: BTreeMap<String, BTreeMap<String, String>>,
-    /// Its texts are questions to the person.
+    /// Whether its texts are questions to the person.
     #[serde(default)]
     pub asks: bool,
     pub description: String,
-    /// What stands here in the example that the instruction shows.
+    /// The value in the example that the instruction shows.
     #[serde(default)]
     #[schemars(with = "Option<Value>")]
     pub example: Option<Value>,
     /// In companions: the words for each entry of a list, with `{{number}}` and `{{text}}` or the entry's fields.
     #[serde(default)]
     pub each: Option<String>,
-    /// In companions: what stands between entries.
+    /// In companions: the text between entries.
     #[serde(default = "newline")]
     pub join: String,
-    /// In companions: the words around it, with `{{rows}}`; not used where it is not given.
+    /// In companions: the words around it, with `{{rows}}`; not used if the field is not given.
     #[serde(default)]
     pub wrap: Option<String>,
     /// The fields of a map, or of each item.
@@ -165,7 +165,7 @@ fn newline() -> String {
 pub enum FieldType {
     /// A text that is not blank.
     Text,
-    /// A name: no path, no flag.
+    /// A name: not a path, not a flag.
     Name,
     /// Words in lower case joined by single hyphens.
     Slug,
@@ -177,7 +177,7 @@ pub enum FieldType {
     Texts,
     /// A path or glob inside the project.
     Glob,
-    /// A list of them.
+    /// A list of paths or globs inside the project.
     Globs,
     /// A list of whole numbers.
     Integers,
@@ -214,7 +214,7 @@ impl FieldType {
 #[serde(untagged)]
 pub enum FieldRequirement {
     Always(bool),
-    /// Only where another field has this value.
+    /// Only if another field has this value.
     Where(BTreeMap<String, String>),
 }
 

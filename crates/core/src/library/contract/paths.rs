@@ -12,7 +12,7 @@ use crate::text::name::is_name;
 
 /// Replaces every `{field}` of `pattern` with its value. Only names, slugs, choices and numbers can be in a
 /// path.
-pub(crate) fn path(pattern: &str, data: &SubmissionValues) -> String {
+pub(crate) fn fill_path(pattern: &str, data: &SubmissionValues) -> String {
     let mut path = String::with_capacity(pattern.len());
     let mut rest = pattern;
     while let Some((before, after)) = rest.split_once('{') {
@@ -38,7 +38,7 @@ pub(crate) fn add_suffix(path: &str, suffix: Option<&str>, data: &SubmissionValu
 }
 
 /// Returns the files that match `pattern`, which has at most one field in the file name, or with a suffix.
-pub(crate) fn found(
+pub(crate) fn find_files(
     sources: &dyn Sources,
     pattern: &str,
     suffix: Option<&str>,
@@ -49,7 +49,7 @@ pub(crate) fn found(
     let entries = sources.list(&dir, limits).ok().flatten().map(|listing| listing.entries);
     let mut found = Vec::new();
     for entry in entries.into_iter().flatten().filter(|entry| !entry.dir) {
-        if let Some(data) = fits(&entry.path, name, suffix) {
+        if let Some(data) = match_file_name(&entry.path, name, suffix) {
             found.push((format!("{folder}/{}", entry.path), data));
         }
     }
@@ -57,7 +57,7 @@ pub(crate) fn found(
 }
 
 /// Matches the name of `file` against `name`. Returns the data from the file name.
-pub(crate) fn fits(file: &str, name: &str, suffix: Option<&str>) -> Option<SubmissionValues> {
+pub(crate) fn match_file_name(file: &str, name: &str, suffix: Option<&str>) -> Option<SubmissionValues> {
     let mut data = SubmissionValues::new();
     if let Some((before, rest)) = name.split_once('{') {
         let (field, after) = rest.split_once('}')?;

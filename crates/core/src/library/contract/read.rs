@@ -9,7 +9,7 @@ use super::{Contract, ContractChoice, Submission, SubmissionField};
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::layout::Layout;
 use crate::library::lookup::Library;
-use crate::library::read_toml::{FileFormat, ReadErrorCodes, check_length, find, read};
+use crate::library::read_toml::{FileFormat, ReadErrorCodes, check_length, find_file, read_data};
 use crate::library::template::{TemplateNode, TextRange, parse_braces};
 use crate::source::SourceId;
 use crate::text::SharedText;
@@ -18,8 +18,8 @@ use crate::text::SharedText;
 pub fn read_contract(id: &SourceId, text: &SharedText) -> Result<Contract, Diagnostics> {
     check_length(id, text, Code::ContractBad)?;
     let codes = ReadErrorCodes { bad: Code::ContractBad, unknown: Code::ContractBad };
-    let contract: Contract = read(&id.to_string(), text, FileFormat::Toml, codes)?;
-    let unknown = contract.submission.as_ref().map(unknown_slots).unwrap_or_default();
+    let contract: Contract = read_data(&id.to_string(), text, FileFormat::Toml, codes)?;
+    let unknown = contract.submission.as_ref().map(find_unknown_slots).unwrap_or_default();
     let bad = |slot: String| Diagnostic::error(Code::ContractBad, format!("{id}: nothing fills `{slot}`"));
     let mut wrong: Vec<Diagnostic> = unknown.into_iter().map(bad).collect();
     let mut fields: Vec<&str> = contract
@@ -55,27 +55,27 @@ pub fn find_contract(
     name: &str,
     layout: &Layout,
 ) -> Result<(SourceId, Contract), Diagnostics> {
-    let (id, _, contract) = contract_file(library, name, layout)?;
+    let (id, _, contract) = find_contract_file(library, name, layout)?;
     Ok((id, contract))
 }
 
 /// Finds and reads the contract `name`. Returns the id and the text of its file, too.
-pub(crate) fn contract_file(
+pub(crate) fn find_contract_file(
     library: &Library<'_>,
     name: &str,
     layout: &Layout,
 ) -> Result<(SourceId, SharedText, Contract), Diagnostics> {
-    let (id, text) = find(library, "contracts", name, layout, Code::ContractNotFound)?;
+    let (id, text) = find_file(library, "contracts", name, layout, Code::ContractNotFound)?;
     let contract = read_contract(&id, &text)?;
     Ok((id, text, contract))
 }
 
 /// Returns every slot in the wordings of the submission that no field fills.
-fn unknown_slots(submission: &Submission) -> Vec<String> {
+fn find_unknown_slots(submission: &Submission) -> Vec<String> {
     let mut unknown = Vec::new();
     let known: Vec<&str> = submission.field.iter().map(|field| field.name.as_str()).collect();
     for companion in &submission.write {
-        collect(&companion.text, &known, &mut unknown);
+        collect_unknown_slots(&companion.text, &known, &mut unknown);
     }
     collect_field_slots(&submission.field, &mut unknown);
     unknown
@@ -85,19 +85,19 @@ fn collect_field_slots(fields: &[SubmissionField], unknown: &mut Vec<String>) {
     for field in fields {
         let mut known: Vec<&str> = field.field.iter().map(|field| field.name.as_str()).collect();
         known.extend(["number", "text"]);
-        collect(field.each.as_deref().unwrap_or_default(), &known, unknown);
-        collect(field.wrap.as_deref().unwrap_or_default(), &["rows"], unknown);
+        collect_unknown_slots(field.each.as_deref().unwrap_or_default(), &known, unknown);
+        collect_unknown_slots(field.wrap.as_deref().unwrap_or_default(), &["rows"], unknown);
         collect_field_slots(&field.field, unknown);
     }
 }
 
-fn collect(words: &str, known: &[&str], unknown: &mut Vec<String>) {
+fn collect_unknown_slots(words: &str, known: &[&str], unknown: &mut Vec<String>) {
     for node in parse_braces(words, TextRange { start: 0, end: words.len() }) {
         match node {
-            TemplateNode::Slot(name) if !known.contains(&name.of(words)) => {
-                unknown.push(name.of(words).to_string())
+            TemplateNode::Slot(name) if !known.contains(&name.slice(words)) => {
+                unknown.push(name.slice(words).to_string())
             }
-            TemplateNode::Fragment(name) => unknown.push(["> ", name.of(words)].concat()),
+            TemplateNode::Fragment(name) => unknown.push(["> ", name.slice(words)].concat()),
             _ => {}
         }
     }

@@ -9,7 +9,7 @@ use core::ops::Range;
 
 use super::rules::{ConflictRow, OwnedEntry, ParsedSubplan};
 use crate::diag::{Code, Diagnostic};
-use crate::library::contract::project_glob;
+use crate::library::contract::normalize_project_glob;
 use crate::text::SharedText;
 
 /// Sections of a sub-plan: the title, and the accepted spellings.
@@ -36,14 +36,14 @@ const COLUMNS: [&str; 3] = ["file", "lanes", "owner"];
 struct SectionTitle(&'static str, &'static [&'static str]);
 
 /// Parses a sub-plan from its file.
-pub(crate) fn lane(file: &str, text: &SharedText, wrong: &mut Vec<Diagnostic>) -> ParsedSubplan {
+pub(crate) fn parse_subplan(file: &str, text: &SharedText, wrong: &mut Vec<Diagnostic>) -> ParsedSubplan {
     let page = PlanPage::new(file, text);
     let mut lane = ParsedSubplan { at: file.to_string(), owned: Vec::new(), lacks: Vec::new() };
     for wanted in [SCOPE, DEPENDENCIES, ISOLATION] {
-        lane.lacks.extend(page.section(wanted).err());
+        lane.lacks.extend(page.find_section(wanted).err());
     }
-    match page.section(OWNED) {
-        Ok(section) => page.owned(section, &mut lane.owned, wrong),
+    match page.find_section(OWNED) {
+        Ok(section) => page.read_owned(section, &mut lane.owned, wrong),
         Err(lack) => lane.lacks.insert(lane.lacks.len().min(1), lack),
     }
     lane
@@ -51,18 +51,18 @@ pub(crate) fn lane(file: &str, text: &SharedText, wrong: &mut Vec<Diagnostic>) -
 
 /// Parses the conflict map of the overview: the files that more than one sub-plan touches. Returns `None` if
 /// it is missing or invalid.
-pub(crate) fn overview(
+pub(crate) fn parse_overview(
     file: &str,
     text: &SharedText,
     wrong: &mut Vec<Diagnostic>,
 ) -> Option<Vec<ConflictRow>> {
     let page = PlanPage::new(file, text);
-    wrong.extend(PHASES.into_iter().filter_map(|phase| page.section(phase).err()));
-    if let Some(section) = page.all(DEFERRED).next() {
+    wrong.extend(PHASES.into_iter().filter_map(|phase| page.find_section(phase).err()));
+    if let Some(section) = page.find_sections(DEFERRED).next() {
         page.check_deferred(section, wrong);
     }
-    match page.section(CONFLICTS) {
-        Ok(section) => page.conflicts(section, wrong),
+    match page.find_section(CONFLICTS) {
+        Ok(section) => page.read_conflicts(section, wrong),
         Err(lack) => {
             wrong.push(lack);
             None
@@ -71,14 +71,14 @@ pub(crate) fn overview(
 }
 
 /// Checks that the checklist of a sub-plan has at least one task.
-pub(crate) fn checklist(file: &str, text: &SharedText, wrong: &mut Vec<Diagnostic>) {
+pub(crate) fn check_checklist(file: &str, text: &SharedText, wrong: &mut Vec<Diagnostic>) {
     let is_task = |line: &PlanLine<'_>| {
-        let entry = bullet(line.text).and_then(|entry| entry.strip_prefix('['));
+        let entry = parse_bullet(line.text).and_then(|entry| entry.strip_prefix('['));
         let entry = entry.and_then(|entry| entry.strip_prefix([' ', 'x', 'X'])?.strip_prefix(']'));
         !line.is_hidden && entry.is_some_and(|words| !words.trim().is_empty())
     };
-    if !lines(text, 0..text.len()).any(|line| is_task(&line)) {
-        let first = lines(text, 0..text.len()).find(|line| !line.text.trim().is_empty());
+    if !split_lines(text, 0..text.len()).any(|line| is_task(&line)) {
+        let first = split_lines(text, 0..text.len()).find(|line| !line.text.trim().is_empty());
         let range = first.map_or(0..0, |line| line.start..line.start + line.text.trim_end().len());
         let message = "the checklist has no task; expected at least one `- [ ] TASK`";
         wrong.push(Diagnostic::error(Code::SubmissionBad, message).at(file, text, range));
@@ -101,8 +101,8 @@ struct PlanSection {
 impl<'p> PlanPage<'p> {
     fn new(file: &'p str, text: &'p SharedText) -> Self {
         let mut sections: Vec<PlanSection> = Vec::new();
-        for line in lines(text, 0..text.len()).filter(|line| !line.is_hidden) {
-            let Some((level, title)) = heading(line.text) else { continue };
+        for line in split_lines(text, 0..text.len()).filter(|line| !line.is_hidden) {
+            let Some((level, title)) = parse_heading(line.text) else { continue };
             let open = sections.iter_mut().filter(|section| section.body.end == text.len());
             open.filter(|section| section.level >= level).for_each(|section| section.body.end = line.start);
             let end = line.start + line.text.len();
@@ -117,19 +117,19 @@ impl<'p> PlanPage<'p> {
     }
 
     /// Returns the second-level sections with this title.
-    fn all(&self, wanted: SectionTitle) -> impl Iterator<Item = &PlanSection> {
-        self.sections.iter().filter(move |section| section.level == 2 && wanted.is(section))
+    fn find_sections(&self, wanted: SectionTitle) -> impl Iterator<Item = &PlanSection> {
+        self.sections.iter().filter(move |section| section.level == 2 && wanted.is_title_of(section))
     }
 
     /// Returns the only section with this title. Fails if the section is empty.
-    fn section(&self, wanted: SectionTitle) -> Result<&PlanSection, Diagnostic> {
+    fn find_section(&self, wanted: SectionTitle) -> Result<&PlanSection, Diagnostic> {
         let title = wanted.0;
-        let mut all = self.all(wanted);
+        let mut all = self.find_sections(wanted);
         let Some(section) = all.next() else {
-            return Err(match self.sections.iter().find(|section| wanted.is(section)) {
+            return Err(match self.sections.iter().find(|section| wanted.is_title_of(section)) {
                 Some(other) => {
                     let message = format!("the heading has {} signs; expected `## {title}`", other.level);
-                    self.bad(message, other.heading.clone())
+                    self.error_at(message, other.heading.clone())
                 }
                 None => {
                     let message = format!("`{}` has no section `## {title}`", self.file);
@@ -139,41 +139,41 @@ impl<'p> PlanPage<'p> {
         };
         if let Some(second) = all.next() {
             let message = format!("`## {title}` is there a second time");
-            return Err(self.bad(message, second.heading.clone()));
+            return Err(self.error_at(message, second.heading.clone()));
         }
         if self.text[section.body.clone()].trim().is_empty() {
-            return Err(self.bad(format!("`## {title}` says nothing"), section.heading.clone()));
+            return Err(self.error_at(format!("`## {title}` says nothing"), section.heading.clone()));
         }
         Ok(section)
     }
 
-    fn bad(&self, message: String, range: Range<usize>) -> Diagnostic {
+    fn error_at(&self, message: String, range: Range<usize>) -> Diagnostic {
         Diagnostic::error(Code::SubmissionBad, message).at(self.file, self.text, range)
     }
 
     fn error_at_line(&self, message: String, line: &PlanLine<'_>) -> Diagnostic {
         let lead = line.text.len() - line.text.trim_start().len();
-        self.bad(message, line.start + lead..line.start + line.text.trim_end().len())
+        self.error_at(message, line.start + lead..line.start + line.text.trim_end().len())
     }
 
     /// Formats the place of a line, for the middle of a message.
-    fn place(&self, line: &PlanLine<'_>) -> String {
+    fn format_place(&self, line: &PlanLine<'_>) -> String {
         format!("{}:{}", self.file, self.text[..line.start].matches('\n').count() + 1)
     }
 
-    fn lines(&self, section: &PlanSection) -> impl Iterator<Item = PlanLine<'p>> {
-        lines(self.text, section.body.clone()).filter(|line| !line.text.trim().is_empty())
+    fn section_lines(&self, section: &PlanSection) -> impl Iterator<Item = PlanLine<'p>> {
+        split_lines(self.text, section.body.clone()).filter(|line| !line.text.trim().is_empty())
     }
 
     /// Reads one path or glob from each bullet. Any other line is an error.
-    fn owned(&self, section: &PlanSection, owned: &mut Vec<OwnedEntry>, wrong: &mut Vec<Diagnostic>) {
-        for line in self.lines(section) {
-            let read = match bullet(line.text).filter(|_| !line.is_hidden) {
-                Some(entry) => path(entry),
+    fn read_owned(&self, section: &PlanSection, owned: &mut Vec<OwnedEntry>, wrong: &mut Vec<Diagnostic>) {
+        for line in self.section_lines(section) {
+            let read = match parse_bullet(line.text).filter(|_| !line.is_hidden) {
+                Some(entry) => parse_path(entry),
                 None => Err("the line is not a bullet; expected one path or glob per bullet".to_string()),
             };
             match read {
-                Ok(glob) => owned.push(OwnedEntry { at: self.place(&line), glob }),
+                Ok(glob) => owned.push(OwnedEntry { at: self.format_place(&line), glob }),
                 Err(why) => wrong.push(self.error_at_line(why, &line)),
             }
         }
@@ -182,16 +182,16 @@ impl<'p> PlanPage<'p> {
     /// Checks that each deferred refactor has a rationale, in an entry or in its own paragraph.
     fn check_deferred(&self, section: &PlanSection, wrong: &mut Vec<Diagnostic>) {
         let mut end = 0;
-        for line in self.lines(section).filter(|line| !line.is_hidden) {
+        for line in self.section_lines(section).filter(|line| !line.is_hidden) {
             let goes_on = self.text[end..line.start].matches('\n').count() == 1 && end > 0;
             end = line.start + line.text.len();
-            let entry = bullet(line.text);
+            let entry = parse_bullet(line.text);
             let words = entry.unwrap_or_else(|| line.text.trim());
             // A paragraph or an entry may have several lines, and a line may announce the entries.
             let is_about =
                 entry.is_none() && (goes_on || line.text.starts_with("  ") || words.ends_with(':'));
             let has_rationale = words.split_once(": ").is_some_and(|(_, why)| !why.trim().is_empty());
-            if !is_about && !has_rationale && !is_none(words) && heading(line.text).is_none() {
+            if !is_about && !has_rationale && !is_none(words) && parse_heading(line.text).is_none() {
                 let message = "the deferred refactor has no rationale; expected `- REFACTOR: RATIONALE`";
                 wrong.push(self.error_at_line(message.to_string(), &line));
             }
@@ -199,23 +199,23 @@ impl<'p> PlanPage<'p> {
     }
 
     /// Reads the rows of the table; other lines are comments on it.
-    fn conflicts(&self, section: &PlanSection, wrong: &mut Vec<Diagnostic>) -> Option<Vec<ConflictRow>> {
+    fn read_conflicts(&self, section: &PlanSection, wrong: &mut Vec<Diagnostic>) -> Option<Vec<ConflictRow>> {
         let before = wrong.len();
         let mut conflicts = Vec::new();
         // A list can also say who touches a file, but the map is read only from the table.
         let is_entry = |line: &PlanLine<'_>| {
-            let words = bullet(line.text).unwrap_or_else(|| line.text.trim());
+            let words = parse_bullet(line.text).unwrap_or_else(|| line.text.trim());
             let named = words.split_once(':').map_or("", |(file, _)| file.trim());
-            let is_path = named.contains(['/', '.']) && path(named).is_ok();
-            !line.is_hidden && !is_none(words) && (is_path || bullet(line.text).is_some())
+            let is_path = named.contains(['/', '.']) && parse_path(named).is_ok();
+            !line.is_hidden && !is_none(words) && (is_path || parse_bullet(line.text).is_some())
         };
-        for line in self.lines(section).filter(|line| !line.text.contains('|') && is_entry(line)) {
+        for line in self.section_lines(section).filter(|line| !line.text.contains('|') && is_entry(line)) {
             let message = format!("the conflict map is a table with the columns `{}`", COLUMNS.join(" | "));
             wrong.push(self.error_at_line(message, &line));
         }
-        let rows = self.lines(section).filter(|line| !line.is_hidden && line.text.contains('|'));
+        let rows = self.section_lines(section).filter(|line| !line.is_hidden && line.text.contains('|'));
         for (nth, line) in rows.enumerate() {
-            let cells = cells(line.text);
+            let cells = split_cells(line.text);
             let message = match nth {
                 0 if cells.iter().map(|cell| cell.to_ascii_lowercase()).eq(COLUMNS) => continue,
                 0 => format!("the columns of the conflict map are `{}`", COLUMNS.join(" | ")),
@@ -226,7 +226,7 @@ impl<'p> PlanPage<'p> {
                     continue;
                 }
                 1 => "below the columns stands `|---|---|---|`".to_string(),
-                _ => match self.conflict(&line, &cells) {
+                _ => match self.parse_conflict(&line, &cells) {
                     Ok(conflict) => {
                         conflicts.push(conflict);
                         continue;
@@ -239,7 +239,7 @@ impl<'p> PlanPage<'p> {
         (wrong.len() == before).then_some(conflicts)
     }
 
-    fn conflict(&self, line: &PlanLine<'_>, cells: &[String]) -> Result<ConflictRow, String> {
+    fn parse_conflict(&self, line: &PlanLine<'_>, cells: &[String]) -> Result<ConflictRow, String> {
         let [file, lanes, owner] = cells else {
             return Err(format!("the row has {} cells; expected {}", cells.len(), COLUMNS.len()));
         };
@@ -253,13 +253,13 @@ impl<'p> PlanPage<'p> {
         if lanes.is_empty() {
             return Err("the row names no sub-plan that touches the file".to_string());
         }
-        Ok(ConflictRow { at: self.place(line), file: path(file)?, lanes, owner: number(owner)? })
+        Ok(ConflictRow { at: self.format_place(line), file: parse_path(file)?, lanes, owner: number(owner)? })
     }
 }
 
 impl SectionTitle {
     /// Checks whether a section has this title, perhaps with more words behind a colon or similar.
-    fn is(self, section: &PlanSection) -> bool {
+    fn is_title_of(self, section: &PlanSection) -> bool {
         self.1.iter().any(|title| {
             let rest = section.title.strip_prefix(title);
             rest.is_some_and(|rest| {
@@ -276,7 +276,7 @@ struct PlanLine<'t> {
     is_hidden: bool,
 }
 
-fn lines(text: &str, range: Range<usize>) -> impl Iterator<Item = PlanLine<'_>> {
+fn split_lines(text: &str, range: Range<usize>) -> impl Iterator<Item = PlanLine<'_>> {
     let mut at = range.start;
     let mut fence: Option<&str> = None;
     let mut is_comment = false;
@@ -300,7 +300,7 @@ fn lines(text: &str, range: Range<usize>) -> impl Iterator<Item = PlanLine<'_>> 
                 is_comment = !bare.contains("-->");
             }
             None => {
-                fence = opened(bare).filter(|_| is_block);
+                fence = parse_fence(bare).filter(|_| is_block);
                 is_hidden = fence.is_some();
             }
         }
@@ -309,7 +309,7 @@ fn lines(text: &str, range: Range<usize>) -> impl Iterator<Item = PlanLine<'_>> 
 }
 
 /// Returns the fence that a line opens. A run of backticks that is closed on the same line is not a fence.
-fn opened(bare: &str) -> Option<&str> {
+fn parse_fence(bare: &str) -> Option<&str> {
     let mark = bare.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
     let length = bare.len() - bare.trim_start_matches(mark).len();
     let is_fence = length >= 3 && (mark == '~' || !bare[length..].contains('`'));
@@ -317,7 +317,7 @@ fn opened(bare: &str) -> Option<&str> {
 }
 
 /// Returns the level and the words of a heading.
-fn heading(line: &str) -> Option<(usize, &str)> {
+fn parse_heading(line: &str) -> Option<(usize, &str)> {
     let bare = line.trim_start_matches(' ');
     let level = bare.len() - bare.trim_start_matches('#').len();
     let rest = &bare[level..];
@@ -327,7 +327,7 @@ fn heading(line: &str) -> Option<(usize, &str)> {
     is_heading.then(|| (level, rest.trim().trim_end_matches('#').trim()))
 }
 
-fn bullet(line: &str) -> Option<&str> {
+fn parse_bullet(line: &str) -> Option<&str> {
     let rest = line.trim().strip_prefix(['-', '*', '+'])?;
     rest.starts_with([' ', '\t']).then(|| rest.trim())
 }
@@ -341,19 +341,21 @@ fn is_none(words: &str) -> bool {
 }
 
 /// Parses a path or glob, bare or in backticks.
-fn path(entry: &str) -> Result<String, String> {
+fn parse_path(entry: &str) -> Result<String, String> {
     let quoted = entry.strip_prefix('`').and_then(|entry| entry.strip_suffix('`'));
     match quoted {
-        Some(path) if !path.contains('`') => project_glob(path).map_err(|why| format!("this is {why}")),
+        Some(path) if !path.contains('`') => {
+            normalize_project_glob(path).map_err(|why| format!("this is {why}"))
+        }
         None if !entry.contains(|c: char| c == '`' || c.is_whitespace()) && !entry.is_empty() => {
-            project_glob(entry).map_err(|why| format!("this is {why}"))
+            normalize_project_glob(entry).map_err(|why| format!("this is {why}"))
         }
         _ => Err("expected one path or glob and nothing else; put one with spaces in backticks".into()),
     }
 }
 
 /// Splits a row of a table into cells.
-fn cells(line: &str) -> Vec<String> {
+fn split_cells(line: &str) -> Vec<String> {
     let row = line.trim();
     let row = row.strip_prefix('|').unwrap_or(row);
     let row = row.strip_suffix('|').filter(|row| !row.ends_with('\\')).unwrap_or(row);

@@ -18,16 +18,16 @@ use self::parse::index_values;
 use self::rules::{ParsedGroup, ParsedPlan};
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::contract::Submission;
-use crate::library::contract::paths::{found, path};
+use crate::library::contract::paths::{fill_path, find_files};
 use crate::library::contract::{SubmissionContext, SubmissionValues};
 use crate::library::layout::Layout;
-use crate::library::lookup::{Library, role_names};
+use crate::library::lookup::{Library, list_roles};
 use crate::library::yaml;
 use crate::source::{SourceId, SourceRoot};
 use crate::text::SharedText;
 
-pub(crate) use overlap::{OwnedGlob, literal};
-pub use shared_names::{SharedName, other_names};
+pub(crate) use overlap::{OwnedGlob, escape_path};
+pub use shared_names::{SharedName, find_other_names};
 
 /// Contract by which the order of sub-plans is submitted.
 const CONTRACT: &str = "submit_execution_plan";
@@ -71,36 +71,36 @@ pub(crate) fn find_execution_plan(
     library: &Library<'_>,
     layout: &Layout,
 ) -> Result<ExecutionPlan, Diagnostics> {
-    let roles = role_names(library.sources, layout);
+    let roles = list_roles(library.sources, layout);
     let context = SubmissionContext { library: Library::new(library.sources), layout, roles };
-    let contract = context.submission(CONTRACT)?;
-    let subplan = context.submission(contract.plan.as_ref().map_or("", |plan| plan.subplan.as_str()))?;
+    let contract = context.find_submission(CONTRACT)?;
+    let subplan = context.find_submission(contract.plan.as_ref().map_or("", |plan| plan.subplan.as_str()))?;
     let file = contract.file.as_deref().unwrap_or_default();
     let mut wrong = Vec::new();
-    let Some(text) = context.needed(file, &mut wrong)? else { return Err(Diagnostics(wrong)) };
+    let Some(text) = context.read_needed(file, &mut wrong)? else { return Err(Diagnostics(wrong)) };
     // An unreadable order says nothing about the other files, which are still checked.
     let read = yaml::read_yaml(file, &text)
         .map_err(Diagnostics::from)
-        .and_then(|given| context.judge(&contract, &given));
+        .and_then(|given| context.check_fields(&contract, &given));
     let (data, mut in_order) = read.unwrap_or_else(|Diagnostics(diags)| {
         wrong.extend(diags);
         (SubmissionValues::new(), Vec::new())
     });
-    let groups = parse::groups(&data, Some(&subplan), &mut in_order);
+    let groups = parse::parse_groups(&data, Some(&subplan), &mut in_order);
     let is_order_known = parse::is_order_known(&data, &groups);
-    let docs = parse::docs(&data);
+    let docs = parse::parse_documentation(&data);
     let mut judged =
         ParsedPlan { groups, is_order_known, docs, are_lanes_known: true, ..ParsedPlan::default() };
     let (before, mut empty) = (wrong.len(), Vec::new());
-    for number in context.numbers(&judged.groups, &subplan) {
+    for number in context.subplan_numbers(&judged.groups, &subplan) {
         let named = index_values(number.into());
-        let mut files = subplan.write.iter().map(|companion| path(&companion.path, &named));
+        let mut files = subplan.write.iter().map(|companion| fill_path(&companion.path, &named));
         let Some(plan_file) = files.next() else { continue };
-        let Some(text) = context.needed(&plan_file, &mut wrong)? else { continue };
-        judged.lanes.insert(number, markdown::lane(&plan_file, &text, &mut wrong));
+        let Some(text) = context.read_needed(&plan_file, &mut wrong)? else { continue };
+        judged.lanes.insert(number, markdown::parse_subplan(&plan_file, &text, &mut wrong));
         for file in files {
-            if let Some(text) = context.needed(&file, &mut wrong)? {
-                markdown::checklist(&file, &text, &mut empty);
+            if let Some(text) = context.read_needed(&file, &mut wrong)? {
+                markdown::check_checklist(&file, &text, &mut empty);
             }
         }
     }
@@ -108,9 +108,9 @@ pub(crate) fn find_execution_plan(
     judged.are_lanes_known = wrong.len() == before;
     judged.is_owned_known = judged.are_lanes_known;
     if let Some(overview) = contract.write.first()
-        && let Some(text) = context.needed(&overview.path, &mut wrong)?
+        && let Some(text) = context.read_needed(&overview.path, &mut wrong)?
     {
-        judged.conflicts = markdown::overview(&overview.path, &text, &mut wrong);
+        judged.conflicts = markdown::parse_overview(&overview.path, &text, &mut wrong);
     }
     wrong.extend(empty);
     judged.check(&Vec::new, &mut wrong);
@@ -150,20 +150,24 @@ fn to_execution_plan(data: &SubmissionValues, judged: &ParsedPlan) -> ExecutionP
 
 impl SubmissionContext<'_> {
     /// Returns the numbers of the sub-plans that groups name, and of those that exist.
-    fn numbers(&self, groups: &[ParsedGroup], subplan: &Submission) -> BTreeSet<u64> {
+    fn subplan_numbers(&self, groups: &[ParsedGroup], subplan: &Submission) -> BTreeSet<u64> {
         let pattern = subplan.write.first().map(|companion| companion.path.as_str()).unwrap_or_default();
-        let there = found(self.library.sources, pattern, None).into_iter();
+        let there = find_files(self.library.sources, pattern, None).into_iter();
         let there = there.filter_map(|(_, data)| data.values().next()?.as_u64());
         groups.iter().flat_map(|group| &group.plans).map(|plan| plan.1).chain(there).collect()
     }
 
     /// Reads a file of the session. Reports it if it is missing.
-    fn needed(&self, file: &str, wrong: &mut Vec<Diagnostic>) -> Result<Option<SharedText>, Diagnostics> {
+    fn read_needed(
+        &self,
+        file: &str,
+        wrong: &mut Vec<Diagnostic>,
+    ) -> Result<Option<SharedText>, Diagnostics> {
         let text = self.session_text(file)?;
         if text.is_none() {
             let looked = SourceId::new(SourceRoot::Session, file).ok();
             wrong.push(
-                Diagnostic::error(Code::IncludeNotFound, format!("`{file}` is not there")).looked(looked),
+                Diagnostic::error(Code::IncludeNotFound, format!("`{file}` is not there")).searched(looked),
             );
         }
         Ok(text)

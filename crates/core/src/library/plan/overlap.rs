@@ -8,8 +8,8 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::text::case_folding::{fold_case, plain_path};
-use crate::text::glob::expand;
+use crate::text::case_folding::{fold_case, normalize_path};
+use crate::text::glob::expand_braces;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OverlapToken {
@@ -43,7 +43,7 @@ struct GlobAlternative {
 impl OwnedGlob {
     pub(crate) fn new(glob: &str) -> Self {
         let mut all = Vec::new();
-        if !expand(glob, &mut all) {
+        if !expand_braces(glob, &mut all) {
             all = alloc::vec!["**".to_string()];
         }
         Self(all.iter().map(|glob| GlobAlternative::new(glob)).collect())
@@ -51,10 +51,10 @@ impl OwnedGlob {
 
     /// Checks whether the glob owns the path.
     pub(crate) fn owns(&self, path: &str) -> bool {
-        let path = fold_case(&plain_path(path));
+        let path = fold_case(&normalize_path(path));
         let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
         let paths: Vec<Vec<OverlapToken>> = ends.map(|end| literal_tokens(&path[..end])).collect();
-        self.0.iter().any(|own| paths.iter().any(|path| meet(&own.tokens, path)))
+        self.0.iter().any(|own| paths.iter().any(|path| can_both_match(&own.tokens, path)))
     }
 
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
@@ -68,7 +68,7 @@ impl OwnedGlob {
 }
 
 /// Returns the glob for exactly this path; for a folder, with all of its contents.
-pub(crate) fn literal(path: &str, is_folder: bool) -> String {
+pub(crate) fn escape_path(path: &str, is_folder: bool) -> String {
     let mut glob = String::with_capacity(path.len() + 1);
     for c in path.chars() {
         if matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\' | ',' | '!') {
@@ -87,10 +87,10 @@ const PRIVATE: [&str; 3] = [".git", ".callsheet", "git~1"];
 impl GlobAlternative {
     fn new(glob: &str) -> Self {
         let leads_out = glob.starts_with('/') || glob.split('/').any(|part| part == "..");
-        let plain = fold_case(&plain_path(glob));
+        let plain = fold_case(&normalize_path(glob));
         let glob = plain.as_str();
         let bare = glob.trim_end_matches('/');
-        let tokens = tokens(bare);
+        let tokens = tokenize(bare);
         let mut owned = tokens.clone();
         let last = bare.rsplit('/').next().unwrap_or_default();
         if bare.len() < glob.len() || !last.contains('.') {
@@ -127,15 +127,15 @@ impl GlobAlternative {
                 if at < last {
                     piece.push(OverlapToken::Star);
                 }
-                PRIVATE.iter().any(|name| meet(&piece, &literal_tokens(name)))
+                PRIVATE.iter().any(|name| can_both_match(&piece, &literal_tokens(name)))
             })
         });
         is_private.then_some("files of git and of callsheet belong to nobody")
     }
 
     fn overlaps(&self, other: &Self) -> bool {
-        let inside = |a: &Self, b: &Self| b.folders.iter().any(|folder| meet(&a.tokens, folder));
-        meet(&self.owned, &other.owned) || inside(self, other) || inside(other, self)
+        let inside = |a: &Self, b: &Self| b.folders.iter().any(|folder| can_both_match(&a.tokens, folder));
+        can_both_match(&self.owned, &other.owned) || inside(self, other) || inside(other, self)
     }
 }
 
@@ -156,7 +156,7 @@ fn strip_disguise(part: &[OverlapToken]) -> Vec<OverlapToken> {
     seen
 }
 
-fn tokens(glob: &str) -> Vec<OverlapToken> {
+fn tokenize(glob: &str) -> Vec<OverlapToken> {
     let mut tokens = Vec::with_capacity(glob.len() + 3);
     let chars: Vec<char> = glob.chars().collect();
     let mut at = 0;
@@ -177,7 +177,7 @@ fn tokens(glob: &str) -> Vec<OverlapToken> {
             }
             '*' => tokens.push(OverlapToken::Star),
             '?' => tokens.push(OverlapToken::One),
-            '[' => match class_end(&chars, at) {
+            '[' => match find_class_end(&chars, at) {
                 // The characters of the class are not compared.
                 Some(end) => {
                     tokens.push(OverlapToken::One);
@@ -196,14 +196,14 @@ fn tokens(glob: &str) -> Vec<OverlapToken> {
 }
 
 /// Returns the end of the class whose content begins at `at`; a bracket at its very beginning belongs to it.
-fn class_end(chars: &[char], at: usize) -> Option<usize> {
+fn find_class_end(chars: &[char], at: usize) -> Option<usize> {
     let negated = matches!(chars.get(at), Some('!' | '^'));
     let first = at + usize::from(negated);
     (first + 1..chars.len()).find(|end| chars[*end] == ']')
 }
 
 /// Checks whether some text matches both: a search over all pairs of positions that can be reached together.
-fn meet(a: &[OverlapToken], b: &[OverlapToken]) -> bool {
+fn can_both_match(a: &[OverlapToken], b: &[OverlapToken]) -> bool {
     let width = b.len() + 1;
     let mut seen = alloc::vec![false; (a.len() + 1) * width];
     let mut open = alloc::vec![(0, 0)];
@@ -218,12 +218,18 @@ fn meet(a: &[OverlapToken], b: &[OverlapToken]) -> bool {
         open.extend(free_steps(left).into_iter().flatten().map(|step| (i + step, j)));
         open.extend(free_steps(right).into_iter().flatten().map(|step| (i, j + step)));
         if left == Some(&OverlapToken::One) {
-            open.extend((2..=4).filter(|most| is_letter(&b[j..], *most)).map(|most| (i + 1, j + most)));
+            open.extend(
+                (2..=4).filter(|most| is_folded_letter(&b[j..], *most)).map(|most| (i + 1, j + most)),
+            );
         }
         if right == Some(&OverlapToken::One) {
-            open.extend((2..=4).filter(|most| is_letter(&a[i..], *most)).map(|most| (i + most, j + 1)));
+            open.extend(
+                (2..=4).filter(|most| is_folded_letter(&a[i..], *most)).map(|most| (i + most, j + 1)),
+            );
         }
-        if let (Some((slash, step)), Some((other_slash, other_step))) = (takes(left), takes(right)) {
+        if let (Some((slash, step)), Some((other_slash, other_step))) =
+            (matched_chars(left), matched_chars(right))
+        {
             let both = match (slash, other_slash) {
                 (MatchedChars::This(a), MatchedChars::This(b)) => a == b,
                 (MatchedChars::This(c), MatchedChars::NoSlash)
@@ -239,7 +245,7 @@ fn meet(a: &[OverlapToken], b: &[OverlapToken]) -> bool {
 }
 
 /// Checks whether the next tokens can be the case folding of one letter, as `ß` becomes `ss`.
-fn is_letter(tokens: &[OverlapToken], most: usize) -> bool {
+fn is_folded_letter(tokens: &[OverlapToken], most: usize) -> bool {
     let Some(tokens) = tokens.get(..most) else { return false };
     let mut text = String::new();
     for token in tokens {
@@ -269,7 +275,7 @@ enum MatchedChars {
 }
 
 /// Returns the characters that a token matches, and the step that follows.
-fn takes(token: Option<&OverlapToken>) -> Option<(MatchedChars, usize)> {
+fn matched_chars(token: Option<&OverlapToken>) -> Option<(MatchedChars, usize)> {
     match token? {
         OverlapToken::Char(c) => Some((MatchedChars::This(*c), 1)),
         OverlapToken::One => Some((MatchedChars::NoSlash, 1)),

@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 
 use serde_json::Value;
 
-use super::rules::{ConflictRow, DocumentationFiles, OwnedEntry, ParsedGroup, ParsedSubplan, bad};
+use super::rules::{ConflictRow, DocumentationFiles, OwnedEntry, ParsedGroup, ParsedSubplan, push_error};
 use crate::diag::{Code, Diagnostic};
-use crate::library::contract::paths::{fits, path};
+use crate::library::contract::paths::{fill_path, match_file_name};
 use crate::library::contract::{Submission, SubmissionValues};
 
 pub(crate) const ISOLATION: &str = "isolation_rationale";
@@ -18,11 +18,11 @@ pub(crate) fn find_list<'d>(data: &'d SubmissionValues, name: &str) -> Option<&'
     data.get(name).and_then(Value::as_array).map(Vec::as_slice)
 }
 
-pub(crate) fn list<'d>(data: &'d SubmissionValues, name: &str) -> &'d [Value] {
+pub(crate) fn list_or_empty<'d>(data: &'d SubmissionValues, name: &str) -> &'d [Value] {
     find_list(data, name).unwrap_or_default()
 }
 
-pub(crate) fn text(value: &Value, name: &str) -> String {
+pub(crate) fn text_or_empty(value: &Value, name: &str) -> String {
     value[name].as_str().unwrap_or_default().to_string()
 }
 
@@ -39,21 +39,21 @@ pub(crate) fn file_name(subplan: &Submission) -> &str {
 
 /// Parses the number in the name of a sub-plan's file.
 pub(crate) fn subplan_number(file: &str, subplan: &Submission) -> Option<u64> {
-    fits(file, file_name(subplan), None)?.values().next()?.as_u64().filter(|number| *number > 0)
+    match_file_name(file, file_name(subplan), None)?.values().next()?.as_u64().filter(|number| *number > 0)
 }
 
 /// Parses the groups. `files_of` is given if groups name the sub-plans by their files, not by their numbers.
-pub(crate) fn groups(
+pub(crate) fn parse_groups(
     data: &SubmissionValues,
     files_of: Option<&Submission>,
     wrong: &mut Vec<Diagnostic>,
 ) -> Vec<ParsedGroup> {
     let mut groups: Vec<ParsedGroup> = Vec::new();
-    for (nth, group) in list(data, "groups").iter().enumerate() {
+    for (nth, group) in list_or_empty(data, "groups").iter().enumerate() {
         let at = format!("groups[{}]", nth + 1);
-        let id = text(group, "group_id");
+        let id = text_or_empty(group, "group_id");
         if let Some(first) = groups.iter().find(|known| !id.is_empty() && known.id == id) {
-            bad(wrong, format!("`{at}.group_id` is `{id}`, which `{}` has already", first.at));
+            push_error(wrong, format!("`{at}.group_id` is `{id}`, which `{}` has already", first.at));
         }
         let mut plans = Vec::new();
         for (nth, plan) in group["plans"].as_array().into_iter().flatten().enumerate() {
@@ -66,8 +66,8 @@ pub(crate) fn groups(
             match subplan_number(file, subplan) {
                 Some(number) => plans.push((format!("{at}.file"), number)),
                 None => {
-                    let first = path(file_name(subplan), &index_values(1.into()));
-                    bad(wrong, format!("`{at}.file` is `{file}`; expected `{first}` and so on"));
+                    let first = fill_path(file_name(subplan), &index_values(1.into()));
+                    push_error(wrong, format!("`{at}.file` is `{file}`; expected `{first}` and so on"));
                 }
             }
         }
@@ -78,7 +78,7 @@ pub(crate) fn groups(
 
 /// Checks whether every reference to a sub-plan was read.
 pub(crate) fn is_order_known(data: &SubmissionValues, groups: &[ParsedGroup]) -> bool {
-    let given = list(data, "groups").iter().map(|group| group["plans"].as_array().map(Vec::len));
+    let given = list_or_empty(data, "groups").iter().map(|group| group["plans"].as_array().map(Vec::len));
     let read = groups.iter().map(|group| Some(group.plans.len()));
     find_list(data, "groups").is_some() && given.eq(read)
 }
@@ -92,21 +92,21 @@ pub(crate) fn parse_subplans(
     wrong: &mut Vec<Diagnostic>,
 ) -> BTreeMap<u64, ParsedSubplan> {
     let mut lanes: BTreeMap<u64, ParsedSubplan> = BTreeMap::new();
-    for (nth, subplan) in list(data, "subplans").iter().enumerate() {
+    for (nth, subplan) in list_or_empty(data, "subplans").iter().enumerate() {
         let at = format!("subplans[{}]", nth + 1);
         let (Some(index), Some(data)) = (subplan["index"].as_u64(), subplan.as_object()) else { continue };
         if let Some(first) = lanes.get(&index) {
-            bad(wrong, format!("`{at}.index` is {index}, which `{}` has already", first.at));
+            push_error(wrong, format!("`{at}.index` is {index}, which `{}` has already", first.at));
             continue;
         }
-        lanes.insert(index, lane(data, &at, "."));
+        lanes.insert(index, parse_subplan(data, &at, "."));
     }
     lanes
 }
 
 /// Parses a sub-plan. In messages, `between` separates the place of the sub-plan from the name of a field.
-pub(crate) fn lane(data: &SubmissionValues, at: &str, between: &str) -> ParsedSubplan {
-    let owned = globs(data, "owned_files", &format!("{at}{between}"));
+pub(crate) fn parse_subplan(data: &SubmissionValues, at: &str, between: &str) -> ParsedSubplan {
+    let owned = parse_globs(data, "owned_files", &format!("{at}{between}"));
     let mut lacks = Vec::new();
     if !data.contains_key(ISOLATION) {
         let message = format!("`{at}{between}{ISOLATION}` is missing");
@@ -116,25 +116,25 @@ pub(crate) fn lane(data: &SubmissionValues, at: &str, between: &str) -> ParsedSu
 }
 
 /// Returns the paths and globs of a field, each with its place.
-pub(crate) fn globs(data: &SubmissionValues, field: &str, before: &str) -> Vec<OwnedEntry> {
-    let entries = list(data, field).iter().enumerate();
+pub(crate) fn parse_globs(data: &SubmissionValues, field: &str, before: &str) -> Vec<OwnedEntry> {
+    let entries = list_or_empty(data, field).iter().enumerate();
     let read = entries.filter_map(|(nth, glob)| {
         Some(OwnedEntry { at: format!("{before}{field}[{}]", nth + 1), glob: glob.as_str()?.to_string() })
     });
     read.collect()
 }
 
-pub(crate) fn docs(data: &SubmissionValues) -> DocumentationFiles {
+pub(crate) fn parse_documentation(data: &SubmissionValues) -> DocumentationFiles {
     let files = find_list(data, "doc_files").filter(|files| !files.contains(&Value::Null));
     DocumentationFiles {
         needed: data.get("needs_docs").and_then(Value::as_bool),
-        files: files.map(|_| globs(data, "doc_files", "")),
+        files: files.map(|_| parse_globs(data, "doc_files", "")),
     }
 }
 
 /// Returns the conflict map, or `None` if a part of it could not be read. Without a map, no file has two
 /// authors.
-pub(crate) fn conflicts(data: &SubmissionValues) -> Option<Vec<ConflictRow>> {
+pub(crate) fn parse_conflicts(data: &SubmissionValues) -> Option<Vec<ConflictRow>> {
     if !data.contains_key("conflict_map") {
         return Some(Vec::new());
     }

@@ -7,8 +7,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::overlap::OwnedGlob;
-use super::{SharedName, other_names};
-use crate::diag::{Code, Diagnostic, tell};
+use super::{SharedName, find_other_names};
+use crate::diag::{Code, Diagnostic, push_diagnostic};
 
 /// Maximum number of owned entries that are compared with each other.
 const MOST_OWNED: usize = 2000;
@@ -68,12 +68,14 @@ pub(crate) struct ParsedPlan {
     pub(crate) docs: DocumentationFiles,
 }
 
-pub(crate) fn bad(wrong: &mut Vec<Diagnostic>, message: String) {
-    tell(wrong, Code::SubmissionBad, || Diagnostic::error(Code::SubmissionBad, message));
+pub(crate) fn push_error(wrong: &mut Vec<Diagnostic>, message: String) {
+    push_diagnostic(wrong, Code::SubmissionBad, || Diagnostic::error(Code::SubmissionBad, message));
 }
 
 fn push_error_with_hint(wrong: &mut Vec<Diagnostic>, message: String, hint: impl Into<String>) {
-    tell(wrong, Code::SubmissionBad, || Diagnostic::error(Code::SubmissionBad, message).hint(hint));
+    push_diagnostic(wrong, Code::SubmissionBad, || {
+        Diagnostic::error(Code::SubmissionBad, message).hint(hint)
+    });
 }
 
 impl ParsedPlan {
@@ -92,24 +94,27 @@ impl ParsedPlan {
         let mut first: BTreeMap<u64, &str> = BTreeMap::new();
         for (at, number) in self.groups.iter().flat_map(|group| &group.plans) {
             if self.are_lanes_known && !lanes.contains_key(number) {
-                bad(wrong, format!("`{at}` names sub-plan {number}, which was not handed in"));
+                push_error(wrong, format!("`{at}` names sub-plan {number}, which was not handed in"));
             }
             match first.get(number) {
                 Some(first) => {
-                    bad(wrong, format!("`{at}` names sub-plan {number}, which `{first}` names already"));
+                    push_error(
+                        wrong,
+                        format!("`{at}` names sub-plan {number}, which `{first}` names already"),
+                    );
                 }
                 None => drop(first.insert(*number, at)),
             }
         }
         let in_no_group = lanes.iter().filter(|(number, _)| !first.contains_key(number));
         for (number, lane) in in_no_group.filter(|_| self.is_order_known) {
-            bad(wrong, format!("`{}` (sub-plan {number}) is in no group", lane.at));
+            push_error(wrong, format!("`{}` (sub-plan {number}) is in no group", lane.at));
         }
         let last = lanes.keys().max().copied().unwrap_or_default();
         let gaps = (1..=last).filter(|number| !lanes.contains_key(number)).take(20);
         let gaps: Vec<String> = gaps.map(|number| number.to_string()).collect();
         if self.are_lanes_known && !gaps.is_empty() {
-            bad(
+            push_error(
                 wrong,
                 format!("sub-plans are numbered from 1 without a gap: there is no {}", gaps.join(", ")),
             );
@@ -120,7 +125,7 @@ impl ParsedPlan {
     fn check_owned(&self, wrong: &mut Vec<Diagnostic>) {
         for OwnedEntry { at, glob } in self.lanes.values().flat_map(|lane| &lane.owned) {
             if let Some(why) = OwnedGlob::new(glob).unownable_reason() {
-                bad(wrong, format!("`{at}` is `{glob}`, which no sub-plan can own: {why}"));
+                push_error(wrong, format!("`{at}` is `{glob}`, which no sub-plan can own: {why}"));
             }
         }
     }
@@ -134,7 +139,7 @@ impl ParsedPlan {
                 push_error_with_hint(wrong, "`needs_docs` is true, and `doc_files` is empty".into(), hint);
             }
             Some(false) if !files.is_empty() => {
-                bad(wrong, "`needs_docs` is false, and `doc_files` has entries".into());
+                push_error(wrong, "`needs_docs` is false, and `doc_files` has entries".into());
             }
             _ => {}
         }
@@ -162,16 +167,16 @@ impl ParsedPlan {
         {
             let mut lack = lack.clone();
             lack.message += &format!(": sub-plan {number} runs in the parallel group `{id}`");
-            tell(wrong, Code::SubmissionBad, || lack);
+            push_diagnostic(wrong, Code::SubmissionBad, || lack);
         }
         if group.iter().map(|(_, lane)| lane.owned.len()).sum::<usize>() > MOST_OWNED {
-            bad(wrong, format!("the sub-plans of `{id}` own more than {MOST_OWNED} entries together"));
+            push_error(wrong, format!("the sub-plans of `{id}` own more than {MOST_OWNED} entries together"));
             return;
         }
         let globs: Vec<Vec<OwnedGlob>> = group.iter().map(|(_, lane)| lane.globs()).collect();
         let also = |lane: &ParsedSubplan| {
             let owned: Vec<String> = lane.owned.iter().map(|owned| owned.glob.clone()).collect();
-            other_names(&owned, shared_names)
+            find_other_names(&owned, shared_names)
         };
         let also: Vec<Vec<String>> = group.iter().map(|(_, lane)| also(lane)).collect();
         for (left, (number, lane)) in group.iter().enumerate() {
@@ -199,7 +204,7 @@ impl ParsedPlan {
                          file: by a link sub-plan {number} owns `{name}` too, and {}",
                         other.owned[at],
                     );
-                    bad(wrong, message);
+                    push_error(wrong, message);
                 }
             }
         }
@@ -216,18 +221,18 @@ impl ParsedPlan {
         for (ConflictRow { at, file, lanes, owner }, glob) in conflicts.iter().zip(&files) {
             let named: BTreeSet<u64> = lanes.iter().chain([owner]).copied().collect();
             for number in named.iter().filter(|number| !self.lanes.contains_key(number)) {
-                bad(wrong, format!("`{at}` names sub-plan {number}, which was not handed in"));
+                push_error(wrong, format!("`{at}` names sub-plan {number}, which was not handed in"));
             }
             let Some(lane) = self.lanes.get(owner) else { continue };
             // A sub-plan without owned files may write any file.
             if !lane.owned.is_empty() && !lane.globs().iter().any(|owned| owned.overlaps(glob)) {
                 let message =
                     format!("`{at}` gives `{file}` to sub-plan {owner}, and its owned files do not have it");
-                bad(wrong, message);
+                push_error(wrong, message);
             }
         }
         if self.lanes.values().map(|lane| lane.owned.len()).sum::<usize>() > MOST_OWNED {
-            bad(wrong, format!("the sub-plans own more than {MOST_OWNED} entries together"));
+            push_error(wrong, format!("the sub-plans own more than {MOST_OWNED} entries together"));
             return;
         }
         let lanes: Vec<(u64, &ParsedSubplan, Vec<OwnedGlob>)> =

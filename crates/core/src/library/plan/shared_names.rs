@@ -4,7 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{OwnedGlob, literal};
+use super::{OwnedGlob, escape_path};
 
 /// Names of one file or folder, relative to the project.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,7 +19,7 @@ pub struct SharedName {
 const MOST_ROUNDS: usize = 16;
 
 /// Returns globs of the other names of the files that `owned` owns.
-pub fn other_names(owned: &[String], shared_names: &[SharedName]) -> Vec<String> {
+pub fn find_other_names(owned: &[String], shared_names: &[SharedName]) -> Vec<String> {
     let mut globs: Vec<OwnedGlob> = owned.iter().map(|glob| OwnedGlob::new(glob)).collect();
     let mut found: BTreeSet<String> = BTreeSet::new();
     let mut open: Vec<&SharedName> = shared_names.iter().collect();
@@ -28,7 +28,7 @@ pub fn other_names(owned: &[String], shared_names: &[SharedName]) -> Vec<String>
         let before = found.len();
         for shared in open {
             let names: Vec<String> =
-                shared.paths.iter().map(|path| literal(path, shared.is_folder)).collect();
+                shared.paths.iter().map(|path| escape_path(path, shared.is_folder)).collect();
             let own: Vec<OwnedGlob> = names.iter().map(|name| OwnedGlob::new(name)).collect();
             if own.iter().any(|name| globs.iter().any(|glob| glob.overlaps(name))) {
                 globs.extend(own);
@@ -52,18 +52,18 @@ mod tests {
 
     use super::*;
 
-    fn shared(paths: &[&str], is_folder: bool) -> SharedName {
+    fn shared_name(paths: &[&str], is_folder: bool) -> SharedName {
         SharedName { paths: paths.iter().map(ToString::to_string).collect(), is_folder }
     }
 
     #[test]
     fn owner_of_one_name_owns_others() {
         let names = [
-            shared(&["a.txt", "b[1].txt"], false),
-            shared(&["docs", "src/text"], true),
-            shared(&["src/text/x.md", "x.md"], false),
+            shared_name(&["a.txt", "b[1].txt"], false),
+            shared_name(&["docs", "src/text"], true),
+            shared_name(&["src/text/x.md", "x.md"], false),
         ];
-        let other = |owned: &str| other_names(&[owned.to_string()], &names);
+        let other = |owned: &str| find_other_names(&[owned.to_string()], &names);
         assert_eq!(other("a.txt"), ["a.txt", r"b\[1\].txt"]);
         assert_eq!(other("*.txt"), ["a.txt", r"b\[1\].txt"]);
         assert_eq!(other("docs/y.md"), ["docs/", "src/text/", "src/text/x.md", "x.md"]);

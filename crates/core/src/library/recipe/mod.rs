@@ -24,22 +24,22 @@ use crate::library::template::TemplateNotation;
 pub struct Recipe {
     #[serde(default)]
     pub description: String,
-    /// The format unless the request says otherwise.
+    /// The format if the request names none.
     pub format: PromptFormat,
     #[serde(default)]
     pub notation: TemplateNotation,
-    /// Whether files travel as text or as paths.
+    /// Whether files are included as text or as paths.
     #[serde(default)]
     pub files: FilePolicy,
     #[serde(default)]
     pub missing: MissingSlotRule,
-    /// What stands between sections in Markdown.
+    /// The text between sections in Markdown.
     #[serde(default)]
     pub separator: SectionSeparator,
-    /// Request fields that have a value when the request gives none.
+    /// Values of request fields that the request leaves out.
     #[serde(default)]
     pub defaults: BTreeMap<RequestField, String>,
-    /// How slots are filled that nobody fills by hand.
+    /// Rules for slots that callsheet fills by itself.
     #[serde(default)]
     pub derive: BTreeMap<String, DeriveSpec>,
     pub section: Vec<SectionSpec>,
@@ -53,7 +53,7 @@ pub enum FilePolicy {
     Paths,
 }
 
-/// What becomes of a slot that nothing fills.
+/// The policy for a slot that nothing fills.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum MissingSlotRule {
@@ -64,7 +64,7 @@ pub enum MissingSlotRule {
     Notice(MissingNotice),
 }
 
-/// A notice in the prompt for the slots named, nothing for all others; a warning for each.
+/// A notice in the prompt for the named slots, nothing for all others; a warning for each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MissingNotice {
@@ -72,14 +72,14 @@ pub struct MissingNotice {
     pub slots: Vec<String>,
 }
 
-/// What stands between the sections of a Markdown prompt.
+/// The text between the sections of a Markdown prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SectionSeparator {
     /// An empty line.
     #[default]
     Blank,
-    /// A line of three dashes between empty lines, between blocks too.
+    /// A line of three dashes between empty lines; also between blocks.
     Rule,
 }
 
@@ -108,31 +108,31 @@ pub enum RequestField {
 pub struct SectionSpec {
     pub name: String,
     pub part: Part,
-    /// A `##` heading in Markdown.
+    /// The text of a `##` heading in Markdown.
     #[serde(default)]
     pub heading: Option<String>,
-    /// The most bytes that the section's text may have; what is over is cut at a line end.
+    /// The maximum size of the section's text in bytes; a longer text is truncated at a line end.
     #[serde(default)]
     pub max_bytes: Option<usize>,
-    /// Without any text in it the prompt makes no sense.
+    /// Whether an empty section is an error.
     #[serde(default)]
     pub required: bool,
-    /// What becomes of it when the prompt has to fit into a budget.
+    /// The section's priority if the prompt must fit into a budget.
     #[serde(default)]
     pub level: SectionPriority,
     pub blocks: Vec<BlockSpec>,
 }
 
-/// How much a section matters when there is not room for all of them.
+/// The priority of a section if not all sections fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SectionPriority {
-    /// It is shown whole, or there is no prompt.
+    /// The section is shown whole, or no prompt is composed.
     #[default]
     Must,
-    /// It gives way when there is nothing left of what may be there.
+    /// The section is reduced after all sections of level `may`.
     Should,
-    /// It gives way first.
+    /// The section is reduced first.
     May,
 }
 
@@ -147,24 +147,24 @@ impl SectionPriority {
     }
 }
 
-/// Where a block's text comes from: exactly one of the first four.
+/// The source of a block's text: exactly one of the first four fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BlockSpec {
-    /// Template files, the first that is there; `{agent}`, `{AGENT}`, `{phase}`, `{role}` and `{command}`
-    /// stand for the request's fields.
+    /// Template files, of which the first existing one is used; `{agent}`, `{AGENT}`, `{phase}`, `{role}` and
+    /// `{command}` are replaced by the request's fields.
     pub template: Option<OneOrMore>,
-    /// A request field or a derived value.
+    /// The name of a request field or a derived value.
     pub value: Option<String>,
-    /// The documents of these kinds.
+    /// The kinds of the documents to include.
     pub documents: Option<Vec<DocumentKind>>,
-    /// The named context blocks, in the order given.
+    /// Whether the block holds the named context blocks, in the given order.
     pub context: Option<bool>,
-    /// Only if the request has this field.
+    /// The request field that must be set.
     pub when: Option<RequestField>,
-    /// Only if the request lacks this field.
+    /// The request field that must not be set.
     pub unless: Option<RequestField>,
-    /// Instead of the section's level.
+    /// The priority of the block, in place of the section's level.
     pub level: Option<SectionPriority>,
 }
 
@@ -177,7 +177,7 @@ pub enum OneOrMore {
 
 impl OneOrMore {
     /// Returns all entries.
-    pub fn all(&self) -> &[String] {
+    pub fn as_slice(&self) -> &[String] {
         match self {
             Self::One(one) => core::slice::from_ref(one),
             Self::More(more) => more,
@@ -185,40 +185,40 @@ impl OneOrMore {
     }
 }
 
-/// How a derived value is made and worded.
+/// The source and the wording of a derived value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeriveSpec {
     pub from: DerivedValue,
-    /// What is filled once per row: one wording for all, or one for each kind of row. A wording is the
-    /// name of a fragment, or else the words themselves. Without it a row is its text.
+    /// The wording of a row: one for all rows, or one for each kind of row. A wording is the name of a fragment,
+    /// or else the words themselves. Without it, a row is its text.
     #[serde(default)]
     pub each: Option<RowWording>,
-    /// What stands between rows.
+    /// The text between rows.
     #[serde(default = "newline")]
     pub join: String,
-    /// The wording around all rows, with a slot `rows`; not used when there is no row.
+    /// The wording around all rows, with a slot `rows`; not used if there are no rows.
     #[serde(default)]
     pub wrap: Option<String>,
-    /// The value stands between tags of this name, or of a numbered form of it that the value does not hold.
+    /// The name of the tags around the value; numbered if the value contains the name.
     #[serde(default)]
     pub tag: Option<String>,
-    /// The contracts that are shown.
+    /// The contracts to show.
     #[serde(default)]
     pub contract: Vec<String>,
-    /// What a completion hands in that neither the request nor the session says.
+    /// Values of a completion's fields that neither the request nor the session provides.
     #[serde(default)]
     pub given: BTreeMap<String, String>,
-    /// There is a completion for each sub-plan, and this field has its number.
+    /// The field with the number of the sub-plan; if set, each sub-plan has a completion.
     #[serde(default)]
     pub per_plan: Option<String>,
-    /// Whose preferences a command or a phase has where the request names no role.
+    /// The role of each command or phase whose preferences apply if the request names no role.
     #[serde(default)]
     pub roles: BTreeMap<String, String>,
-    /// How deep a directory tree goes.
+    /// The maximum depth of a directory tree.
     #[serde(default)]
     pub depth: Option<usize>,
-    /// How many rows there are at most; a last row of kind `rest` counts the others.
+    /// The maximum number of rows; a last row of kind `rest` counts the others.
     #[serde(default)]
     pub limit: Option<usize>,
 }
@@ -253,30 +253,30 @@ impl DerivedValue {
 pub enum DerivedValue {
     /// The project's profile, and the file that describes it.
     ProjectContext,
-    /// What is remembered of the project, or else its profile and documents.
+    /// The memories of the project, or else its profile and documents.
     ProjectDocuments,
     /// A directory tree of the project.
     ProjectStructure,
     /// The rules of the request.
     Rules,
-    /// The names of the artifacts that travel with the prompt.
+    /// The names of the artifacts that the prompt includes.
     Artifacts,
     /// The skeletons of the documents that the phase writes.
     Skeleton,
-    /// The tasks of the session's `tasks.md`: those that the value `tasks` picks, or all.
+    /// The tasks of the session's `tasks.md`: the selection in the value `tasks`, or all.
     Tasks,
     /// The topics of finished research in the session.
     Research,
-    /// The sub-plan that the value `plan` names, with its checklist; or all of them, in the order of the
+    /// The sub-plan that the value `plan` names, with its checklist; or all sub-plans, in the order of the
     /// execution plan.
     Plans,
-    /// All sub-plans with their checklists, for somebody who examines what was made of them.
+    /// All sub-plans with their checklists, for an examination of their results.
     SubPlans,
-    /// How the work is said to be finished: by the tool of a contract, or by the file that it writes.
+    /// The way to report that the work is finished: by the tool of a contract, or by the file that it writes.
     Completion,
-    /// What the last review wants fixed.
+    /// The findings of the last review that must be fixed.
     Findings,
-    /// The number of the review round that comes next.
+    /// The number of the next review round.
     ReviewRound,
     /// The execution rules that fit the task's depth.
     Depth,
@@ -284,17 +284,17 @@ pub enum DerivedValue {
     ContextData,
     /// The project's own text for this role or command.
     Extension,
-    /// What a person approved for this role.
+    /// The preferences that a person approved for this role.
     Preferences,
     /// The session directory, relative to the project.
     FeatureDir,
     /// The project directory, relative to the worktree.
     ProjectDir,
-    /// What the agent calls its tool for asking the person.
+    /// The agent's name for its tool for asking the person.
     AskUserTool,
-    /// What a reply must contain: the contracts that the value names, or else that of the phase.
+    /// The required contents of a reply: the contracts that the value names, or else the contract of the phase.
     Contract,
-    /// Where the agent works.
+    /// The directory that the agent works in.
     Workspace,
     /// The task's id and title.
     Task,
@@ -302,17 +302,17 @@ pub enum DerivedValue {
     Criteria,
     /// Paths to read first.
     ReadFirst,
-    /// What is remembered from earlier work.
+    /// The memories of earlier work.
     Memories,
-    /// What may be written.
+    /// The globs of files that may be written.
     Write,
-    /// What must not be touched.
+    /// The globs of files that must not be touched.
     Exclude,
-    /// How the previous run ended.
+    /// The end of the previous run.
     RunResult,
     /// The checks of the previous run.
     Checks,
-    /// Where the previous run left its scope.
+    /// The scope violations of the previous run.
     Violations,
     /// The files that the previous run changed.
     Changed,
@@ -354,7 +354,7 @@ pub enum MissingPolicy {
     Notice,
 }
 
-/// Where a section belongs.
+/// The place of a section in the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Part {

@@ -8,8 +8,8 @@ use super::{BlockSpec, OneOrMore, Recipe, RowWording, SectionPriority};
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::layout::Layout;
 use crate::library::lookup::Library;
-use crate::library::read_toml::{FileFormat, ReadErrorCodes, check_length, find, read};
-use crate::library::template::{Template, written};
+use crate::library::read_toml::{FileFormat, ReadErrorCodes, check_length, find_file, read_data};
+use crate::library::template::{Template, find_literal};
 use crate::source::{SourceId, SourceRoot};
 use crate::text::SharedText;
 use crate::text::name::{NAME_HINT, is_name};
@@ -18,7 +18,7 @@ use crate::text::name::{NAME_HINT, is_name};
 pub fn read_recipe(id: &SourceId, text: &SharedText) -> Result<Recipe, Diagnostics> {
     check_length(id, text, Code::RecipeBad)?;
     let codes = ReadErrorCodes { bad: Code::RecipeBad, unknown: Code::RecipeBad };
-    let recipe: Recipe = read(&id.to_string(), text, FileFormat::Toml, codes)?;
+    let recipe: Recipe = read_data(&id.to_string(), text, FileFormat::Toml, codes)?;
     let mut wrong = Vec::new();
     let mut bad = |message: String, hint: &str| {
         wrong.push(Diagnostic::error(Code::RecipeBad, format!("{id}: {message}")).hint(hint));
@@ -40,7 +40,7 @@ pub fn read_recipe(id: &SourceId, text: &SharedText) -> Result<Recipe, Diagnosti
             Some(RowWording::Kinds(kinds)) => kinds.values().collect(),
         };
         for wording in each.into_iter().chain(&spec.wrap) {
-            if Template::words(id, text, wording).is_none() {
+            if Template::parse_words(id, text, wording).is_none() {
                 bad(
                     format!("the wording `{wording}` needs escapes"),
                     "write it in single quotes, or as a fragment",
@@ -52,7 +52,7 @@ pub fn read_recipe(id: &SourceId, text: &SharedText) -> Result<Recipe, Diagnosti
         if !is_name(&section.name) {
             bad(format!("`{}` cannot be the name of a section", section.name), NAME_HINT);
         }
-        if section.heading.as_ref().is_some_and(|heading| written(text, heading).is_none()) {
+        if section.heading.as_ref().is_some_and(|heading| find_literal(text, heading).is_none()) {
             bad(format!("the heading of `{}` needs escapes", section.name), "write it in single quotes");
         }
         let gives_way = |block: &BlockSpec| block.level.unwrap_or(section.level) != SectionPriority::Must;
@@ -69,7 +69,7 @@ pub fn read_recipe(id: &SourceId, text: &SharedText) -> Result<Recipe, Diagnosti
                 block.documents.is_some(),
                 block.context.is_some(),
             ];
-            for path in block.template.iter().flat_map(OneOrMore::all) {
+            for path in block.template.iter().flat_map(OneOrMore::as_slice) {
                 if let Err(why) = SourceId::new(SourceRoot::Builtin, path) {
                     bad(
                         format!("the template `{path}` cannot be looked for: {why}"),
@@ -107,7 +107,7 @@ pub struct RecipeFile {
 
 /// Finds and reads the recipe `name`.
 pub fn find_recipe(library: &Library<'_>, name: &str, layout: &Layout) -> Result<RecipeFile, Diagnostics> {
-    let (id, text) = find(library, "recipes", name, layout, Code::RecipeNotFound)?;
+    let (id, text) = find_file(library, "recipes", name, layout, Code::RecipeNotFound)?;
     let recipe = read_recipe(&id, &text)?;
     Ok(RecipeFile { name: name.into(), id, text, recipe })
 }

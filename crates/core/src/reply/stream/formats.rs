@@ -12,7 +12,7 @@ use super::sink::BoundedText;
 use super::{StreamDoubts, StreamText};
 use crate::library::agent::OutputFormat;
 
-pub(super) const fn wanted(format: OutputFormat) -> WantedFields {
+pub(super) const fn wanted_fields(format: OutputFormat) -> WantedFields {
     match format {
         OutputFormat::Text => &[],
         OutputFormat::ClaudeStreamJson => &[
@@ -177,7 +177,7 @@ impl StreamEvent<'_> {
     }
 
     /// Returns the error that the event reports in its fields.
-    fn error(&self) -> Option<String> {
+    fn find_error(&self) -> Option<String> {
         const ERRORS: [&str; 10] = [
             "/error",
             "/errors",
@@ -281,10 +281,10 @@ impl EventCollector {
         }
         match format {
             OutputFormat::Text => {}
-            OutputFormat::ClaudeStreamJson => self.claude(&kind, &mut event),
-            OutputFormat::CodexJsonl => self.codex(&kind, &mut event),
-            OutputFormat::GeminiStreamJson => self.gemini(&kind, &mut event),
-            OutputFormat::CopilotJsonl => self.copilot(&kind, &mut event),
+            OutputFormat::ClaudeStreamJson => self.take_claude(&kind, &mut event),
+            OutputFormat::CodexJsonl => self.take_codex(&kind, &mut event),
+            OutputFormat::GeminiStreamJson => self.take_gemini(&kind, &mut event),
+            OutputFormat::CopilotJsonl => self.take_copilot(&kind, &mut event),
             OutputFormat::OpencodeJson => self.take_opencode(&kind, &mut event),
         }
         if event.is_unreadable {
@@ -299,7 +299,7 @@ impl EventCollector {
         if is_marked {
             self.doubts.conflict.get_or_insert("a marker is in an event that is not known");
         }
-        if let Some(why) = event.error().filter(|_| event.is_vital) {
+        if let Some(why) = event.find_error().filter(|_| event.is_vital) {
             self.fail(Some(&why), &kind);
         }
         // Codex also reports an error if it retries.
@@ -322,7 +322,7 @@ impl EventCollector {
             self.doubts.incomplete.get_or_insert("pieces of a message came without the whole");
         }
         self.doubts.is_too_long |= self.text.is_over;
-        StreamText::of(self.text, self.doubts)
+        StreamText::new(self.text, self.doubts)
     }
 
     /// Returns the failure that the stream reports.
@@ -363,7 +363,7 @@ impl EventCollector {
 
     /// Appends a text of the agent: to the open message if it has this id, otherwise as a new message, a
     /// paragraph apart.
-    fn say(&mut self, id: Option<&str>, event: &mut StreamEvent<'_>, range: Range<usize>) {
+    fn append_text(&mut self, id: Option<&str>, event: &mut StreamEvent<'_>, range: Range<usize>) {
         if range.is_empty() {
             return;
         }
@@ -378,7 +378,7 @@ impl EventCollector {
         }
         let start = self.text.len();
         let (text, mut newlines) = (&mut self.text, if start == 0 { 2 } else { self.newlines });
-        event.json.texts.each(range, |piece| {
+        event.json.texts.for_each_piece(range, |piece| {
             let ends = piece.iter().rev().take_while(|byte| **byte == b'\n').count();
             newlines = (if ends == piece.len() { newlines + ends } else { ends }).min(2);
             text.push(piece);
@@ -393,9 +393,13 @@ impl EventCollector {
     fn is_split(&mut self, event: &mut StreamEvent<'_>, next: &Range<usize>) -> bool {
         let (mut end, mut start) = (Vec::new(), Vec::new());
         let last = self.last_message.clone();
-        self.text
-            .each(last.end.saturating_sub(MOST_TAG).max(last.start)..last.end, |piece| end.extend(piece));
-        event.json.texts.each(next.start..next.end.min(next.start + MOST_TAG), |piece| start.extend(piece));
+        self.text.for_each_piece(last.end.saturating_sub(MOST_TAG).max(last.start)..last.end, |piece| {
+            end.extend(piece)
+        });
+        event
+            .json
+            .texts
+            .for_each_piece(next.start..next.end.min(next.start + MOST_TAG), |piece| start.extend(piece));
         end.make_ascii_lowercase();
         start.make_ascii_lowercase();
         TAGS.into_iter().any(|tag| {
@@ -406,7 +410,7 @@ impl EventCollector {
         })
     }
 
-    fn claude(&mut self, kind: &str, event: &mut StreamEvent<'_>) {
+    fn take_claude(&mut self, kind: &str, event: &mut StreamEvent<'_>) {
         const SYSTEM: [&str; 17] = [
             "init",
             "status",
@@ -448,17 +452,17 @@ impl EventCollector {
                 event.mark_understood();
                 if is_own {
                     event.is_vital = true;
-                    self.stopped = event.word("/message/stop_reason").and_then(stopped);
-                    self.claude_message(event);
+                    self.stopped = event.word("/message/stop_reason").and_then(find_abnormal_stop);
+                    self.take_claude_message(event);
                 }
             }
-            "stream_event" if is_own => self.claude_piece(event),
+            "stream_event" if is_own => self.take_claude_piece(event),
             "stream_event" => event.mark_understood(),
             "result" => {
                 event.mark_understood();
                 event.is_vital = true;
                 self.end();
-                self.claude_result(event);
+                self.take_claude_result(event);
                 if let Some(why) = self.stopped.take() {
                     self.fail(Some(&why), &why);
                 }
@@ -468,16 +472,16 @@ impl EventCollector {
     }
 
     /// Reads a piece of a message, whose whole text must follow.
-    fn claude_piece(&mut self, event: &mut StreamEvent<'_>) {
+    fn take_claude_piece(&mut self, event: &mut StreamEvent<'_>) {
         if let Some(why) = event.word("/event/delta/stop_reason") {
-            self.stopped = stopped(why);
+            self.stopped = find_abnormal_stop(why);
         }
         match event.word("/event/delta/type") {
             Some("text_delta") => {
                 if let Some(text) = event.text("/event/delta/text")
                     && let Some(hash) = self.begin_pieces(STREAM.into())
                 {
-                    event.json.texts.each(text, |piece| hash.update(piece));
+                    event.json.texts.for_each_piece(text, |piece| hash.update(piece));
                     event.mark_understood();
                 }
             }
@@ -492,13 +496,13 @@ impl EventCollector {
     fn compare_pieces(&mut self, id: &str, event: &mut StreamEvent<'_>, text: &Range<usize>) {
         let Some(pieces) = self.pieces.remove(id) else { return };
         let mut whole = Sha256::new();
-        event.json.texts.each(text.clone(), |piece| whole.update(piece));
+        event.json.texts.for_each_piece(text.clone(), |piece| whole.update(piece));
         if whole.finalize() != pieces.finalize() {
             self.doubts.conflict.get_or_insert("a message is not what its pieces said");
         }
     }
 
-    fn claude_message(&mut self, event: &mut StreamEvent<'_>) {
+    fn take_claude_message(&mut self, event: &mut StreamEvent<'_>) {
         // The text of an error comes as a message of a model that does not exist.
         if event.is_given("/error") || event.word("/message/model") == Some("<synthetic>") {
             let why = event.word("/error").map(ToString::to_string);
@@ -517,7 +521,7 @@ impl EventCollector {
             Some(_) => {
                 if let Some(text) = event.text("/message/content") {
                     self.compare_pieces(STREAM, event, &text);
-                    self.say(Some(&id), event, text);
+                    self.append_text(Some(&id), event, text);
                 }
             }
         }
@@ -551,7 +555,7 @@ impl EventCollector {
                 _ if part == 0 => {}
                 Some(text) => {
                     self.compare_pieces(STREAM, event, &text);
-                    self.say(Some(&id), event, text);
+                    self.append_text(Some(&id), event, text);
                 }
                 None => self.open = None,
             }
@@ -562,13 +566,13 @@ impl EventCollector {
         }
     }
 
-    fn claude_result(&mut self, event: &mut StreamEvent<'_>) {
+    fn take_claude_result(&mut self, event: &mut StreamEvent<'_>) {
         let is_good = matches!(event.value("/is_error"), Some(FieldValue::False))
             && event.word("/subtype").is_none_or(|subtype| subtype == "success");
         let result = event.text("/result").unwrap_or_default();
         if !is_good {
             let mut why = String::new();
-            event.json.texts.each(result.start..result.end.min(result.start + 1000), |piece| {
+            event.json.texts.for_each_piece(result.start..result.end.min(result.start + 1000), |piece| {
                 why.push_str(&String::from_utf8_lossy(piece));
             });
             let why = Some(why).filter(|why| !why.is_empty());
@@ -576,24 +580,25 @@ impl EventCollector {
             self.doubts.failed = None;
             return self.fail(why.as_deref(), subtype.as_deref().unwrap_or("error"));
         }
-        if let Some(why) = event.word("/stop_reason").and_then(stopped) {
+        if let Some(why) = event.word("/stop_reason").and_then(find_abnormal_stop) {
             self.fail(Some(&why), &why);
         }
         if result.is_empty() {
             return;
         }
         let lasts = [self.last_part.clone(), self.last_message.clone()];
-        let is_last =
-            lasts.into_iter().any(|last| self.text.equals(last, &mut event.json.texts, result.clone()));
+        let is_last = lasts
+            .into_iter()
+            .any(|last| self.text.has_same_bytes(last, &mut event.json.texts, result.clone()));
         if !is_last {
             if self.begun || self.text.len() > 0 {
                 self.doubts.conflict.get_or_insert("the result is not what the last message says");
             }
-            self.say(None, event, result);
+            self.append_text(None, event, result);
         }
     }
 
-    fn codex(&mut self, kind: &str, event: &mut StreamEvent<'_>) {
+    fn take_codex(&mut self, kind: &str, event: &mut StreamEvent<'_>) {
         // Items without words of the agent.
         const ITEMS: [&str; 8] = [
             "reasoning",
@@ -627,7 +632,7 @@ impl EventCollector {
                     event.is_vital = true;
                     if let Some(text) = event.text("/item/text") {
                         (event.is_understood, event.is_text_alone) = (true, true);
-                        self.say(None, event, text);
+                        self.append_text(None, event, text);
                     }
                 }
             }
@@ -655,7 +660,7 @@ impl EventCollector {
         }
     }
 
-    fn gemini(&mut self, kind: &str, event: &mut StreamEvent<'_>) {
+    fn take_gemini(&mut self, kind: &str, event: &mut StreamEvent<'_>) {
         match kind {
             "init" if event.is_given("/session_id") => {
                 event.mark_understood();
@@ -670,7 +675,7 @@ impl EventCollector {
                 if !is_delta {
                     self.open = None;
                 }
-                self.say(is_delta.then_some("delta"), event, text);
+                self.append_text(is_delta.then_some("delta"), event, text);
             }
             "message" if event.word("/role") != Some("user") => event.is_unreadable = true,
             "message" | "tool_use" | "tool_result" => {
@@ -696,9 +701,9 @@ impl EventCollector {
         }
     }
 
-    fn copilot(&mut self, kind: &str, event: &mut StreamEvent<'_>) {
+    fn take_copilot(&mut self, kind: &str, event: &mut StreamEvent<'_>) {
         let is_own = !event.is_given("/data/parentToolCallId");
-        event.is_understood = is_harmless_of_copilot(kind);
+        event.is_understood = is_harmless_copilot_event(kind);
         match kind {
             "session.error" | "abort" => {
                 event.mark_understood();
@@ -712,7 +717,7 @@ impl EventCollector {
                 if let Some(text) = event.text("/data/deltaContent").filter(|text| !text.is_empty())
                     && let Some(hash) = self.begin_pieces(id)
                 {
-                    event.json.texts.each(text, |piece| hash.update(piece));
+                    event.json.texts.for_each_piece(text, |piece| hash.update(piece));
                     event.mark_understood();
                 }
             }
@@ -727,7 +732,7 @@ impl EventCollector {
                     event.mark_understood();
                     let id = event.word("/data/messageId").unwrap_or_default().to_string();
                     self.compare_pieces(&id, event, &text);
-                    self.say(None, event, text);
+                    self.append_text(None, event, text);
                 }
             }
             "model.call_finished" | "model.call_final_result" => {
@@ -773,7 +778,7 @@ impl EventCollector {
                 if let Some(text) = event.text("/part/text").filter(|_| !is_synthetic) {
                     (event.is_understood, event.is_text_alone) = (true, true);
                     let id = event.word("/part/messageID").map(ToString::to_string);
-                    self.say(id.as_deref(), event, text);
+                    self.append_text(id.as_deref(), event, text);
                 }
             }
             "tool_use" | "reasoning" => {
@@ -831,7 +836,7 @@ fn reports_failure(kind: &str) -> bool {
 }
 
 /// Returns why a message of Claude stopped, if it did not reach its end.
-fn stopped(why: &str) -> Option<String> {
+fn find_abnormal_stop(why: &str) -> Option<String> {
     (!matches!(why, "end_turn" | "stop_sequence" | "tool_use")).then(|| why.to_string())
 }
 
@@ -843,7 +848,7 @@ fn is_known_part(kind: &str) -> bool {
 }
 
 /// Checks whether events of this type hold no words of the agent, whatever else they hold.
-fn is_harmless_of_copilot(kind: &str) -> bool {
+fn is_harmless_copilot_event(kind: &str) -> bool {
     const GROUPS: [&str; 9] =
         ["user", "tool", "subagent", "hook", "skill", "permission", "system", "model", "mcp"];
     const ASSISTANT: [&str; 10] = [

@@ -13,8 +13,8 @@ use core::str;
 use memchr::memchr2;
 
 use super::sink::BoundedText;
-use crate::reply::loose::{has_tag, has_tag_start_at_end};
-use crate::reply::thoughts::ThoughtTags;
+use crate::reply::loose_marker::{has_tag, has_tag_start_at_end};
+use crate::reply::thought_tags::ThoughtTags;
 
 /// The form in which a value is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,7 +171,7 @@ impl JsonReader {
             fields: Vec::new(),
             texts,
             opened: None,
-            thoughts: ThoughtTags::shipped(),
+            thoughts: ThoughtTags::load_shipped(),
             seen: Vec::new(),
             is_marked: false,
             is_marked_elsewhere: false,
@@ -193,7 +193,7 @@ impl JsonReader {
     }
 
     /// Returns why the bytes so far cannot become an object.
-    pub(super) const fn wrong(&self) -> Option<&'static str> {
+    pub(super) const fn error(&self) -> Option<&'static str> {
         match self.state {
             JsonState::Wrong(why) => Some(why),
             _ => None,
@@ -201,7 +201,7 @@ impl JsonReader {
     }
 
     /// Ends the object. Returns its fault, if it has one.
-    pub(super) const fn end(&self) -> Option<&'static str> {
+    pub(super) const fn finish(&self) -> Option<&'static str> {
         match self.state {
             JsonState::Done => None,
             JsonState::Wrong(why) => Some(why),
@@ -212,14 +212,14 @@ impl JsonReader {
     pub(super) fn take(&mut self, mut bytes: &[u8]) {
         while let Some(byte) = bytes.first().copied() {
             if self.state == JsonState::String {
-                let taken = self.characters(bytes);
+                let taken = self.read_characters(bytes);
                 bytes = &bytes[taken..];
                 continue;
             }
-            if self.wrong().is_some() {
+            if self.error().is_some() {
                 return;
             }
-            if self.byte(byte) {
+            if self.read_byte(byte) {
                 bytes = &bytes[1..];
             }
         }
@@ -230,7 +230,7 @@ impl JsonReader {
     }
 
     /// Reads one byte outside of the characters of a string. Returns whether it is used up.
-    fn byte(&mut self, byte: u8) -> bool {
+    fn read_byte(&mut self, byte: u8) -> bool {
         let is_blank = matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
         match self.state {
             JsonState::Start if byte == b'{' => self.open(false),
@@ -245,34 +245,34 @@ impl JsonReader {
             JsonState::Done if is_blank => {}
             JsonState::Done => self.fail("more than one value is on the line"),
             JsonState::FirstItem if byte == b']' => self.close_empty(),
-            JsonState::Value | JsonState::FirstItem => self.value(byte),
+            JsonState::Value | JsonState::FirstItem => self.begin_value(byte),
             JsonState::FirstKey if byte == b'}' => self.close_empty(),
             JsonState::FirstKey | JsonState::Key if byte == b'"' => {
                 let is_wanted = self.levels.last().is_some_and(|level| level.is_wanted);
                 self.key.clear();
-                self.string(if is_wanted { StringTarget::Key } else { StringTarget::OtherKey });
+                self.begin_string(if is_wanted { StringTarget::Key } else { StringTarget::OtherKey });
             }
             JsonState::Colon if byte == b':' => self.state = JsonState::Value,
             JsonState::After => match (byte, self.levels.last().is_some_and(|level| level.is_array)) {
                 (b',', true) => {
-                    self.item();
+                    self.enter_item();
                     self.state = JsonState::Value;
                 }
                 (b',', false) => self.state = JsonState::Key,
                 (b']', true) | (b'}', false) => self.close(),
                 _ => self.fail(NO_JSON),
             },
-            JsonState::Escape => self.escape(byte),
-            JsonState::Hex => self.hex(byte),
+            JsonState::Escape => self.read_escape(byte),
+            JsonState::Hex => self.read_hex_digit(byte),
             JsonState::LowEscape if byte == b'\\' => self.state = JsonState::LowU,
             JsonState::LowU if byte == b'u' => (self.state, self.hex, self.hex_left) = (JsonState::Hex, 0, 4),
             JsonState::LowEscape | JsonState::LowU => self.fail(LONE_SURROGATE),
-            JsonState::Number(digits) => return self.number(digits, byte),
+            JsonState::Number(digits) => return self.read_number_byte(digits, byte),
             JsonState::Literal(rest) => match rest.split_first() {
                 Some((next, rest)) if *next == byte => {
                     self.state = JsonState::Literal(rest);
                     if rest.is_empty() {
-                        self.after();
+                        self.finish_value();
                     }
                 }
                 _ => self.fail(NO_JSON),
@@ -283,7 +283,7 @@ impl JsonReader {
         true
     }
 
-    fn value(&mut self, byte: u8) {
+    fn begin_value(&mut self, byte: u8) {
         let want = self.next.map(|index| self.wanted[index].1);
         match byte {
             b'{' => self.open(false),
@@ -292,36 +292,36 @@ impl JsonReader {
                 self.word.clear();
                 self.word_is_cut = false;
                 self.text_start = self.texts.len();
-                self.string(match want {
+                self.begin_string(match want {
                     Some(WantedForm::Word | WantedForm::Inside) => StringTarget::Word,
                     Some(WantedForm::Text | WantedForm::TextOrInside) => StringTarget::Text,
                     None => StringTarget::Nowhere,
                 });
             }
-            b'n' => self.literal(b"ull", FieldValue::Null),
-            b't' => self.literal(b"rue", FieldValue::True),
-            b'f' => self.literal(b"alse", FieldValue::False),
-            b'-' => self.digits(byte, NumberState::Minus),
-            b'0' => self.digits(byte, NumberState::Zero),
-            b'1'..=b'9' => self.digits(byte, NumberState::Whole),
+            b'n' => self.begin_literal(b"ull", FieldValue::Null),
+            b't' => self.begin_literal(b"rue", FieldValue::True),
+            b'f' => self.begin_literal(b"alse", FieldValue::False),
+            b'-' => self.begin_number(byte, NumberState::Minus),
+            b'0' => self.begin_number(byte, NumberState::Zero),
+            b'1'..=b'9' => self.begin_number(byte, NumberState::Whole),
             _ => self.fail(NO_JSON),
         }
     }
 
-    fn literal(&mut self, rest: &'static [u8], value: FieldValue) {
+    fn begin_literal(&mut self, rest: &'static [u8], value: FieldValue) {
         self.keep(value);
-        if self.wrong().is_none() {
+        if self.error().is_none() {
             self.state = JsonState::Literal(rest);
         }
     }
 
-    fn digits(&mut self, byte: u8, digits: NumberState) {
+    fn begin_number(&mut self, byte: u8, digits: NumberState) {
         self.word.clear();
         self.word.push(byte);
         self.state = JsonState::Number(digits);
     }
 
-    fn number(&mut self, digits: NumberState, byte: u8) -> bool {
+    fn read_number_byte(&mut self, digits: NumberState, byte: u8) -> bool {
         use NumberState::{E, Exponent, Fraction, Minus, Point, Sign, Whole, Zero};
         let next = match (digits, byte) {
             (Minus, b'0') => Some(Zero),
@@ -346,7 +346,7 @@ impl JsonReader {
         }
         let number = String::from_utf8_lossy(&self.word).into_owned();
         self.keep(FieldValue::Number(number));
-        self.after();
+        self.finish_value();
         false
     }
 
@@ -360,24 +360,24 @@ impl JsonReader {
         let before = self.fields.len();
         self.keep(if is_array { FieldValue::List } else { FieldValue::Other });
         self.opened = (self.fields.len() > before).then_some(before);
-        if self.wrong().is_some() {
+        if self.error().is_some() {
             return;
         }
         self.levels.push(JsonLevel { is_array, is_wanted, path_len: self.path.len() });
         self.state = if is_array { JsonState::FirstItem } else { JsonState::FirstKey };
         if is_array {
-            self.item();
+            self.enter_item();
         }
     }
 
     /// Enters the next element of an array, unless the array ends.
-    fn item(&mut self) {
+    fn enter_item(&mut self) {
         let Some(level) = self.levels.last().filter(|level| level.is_wanted) else { return };
         self.path.truncate(level.path_len);
         self.path.push_str("/*");
         self.parts += 1;
         self.part = self.parts;
-        self.find();
+        self.find_wanted();
     }
 
     fn close_empty(&mut self) {
@@ -392,16 +392,16 @@ impl JsonReader {
             self.part = 0;
         }
         self.next = None;
-        self.after();
+        self.finish_value();
     }
 
-    fn after(&mut self) {
-        if self.wrong().is_none() {
+    fn finish_value(&mut self) {
+        if self.error().is_none() {
             self.state = if self.levels.is_empty() { JsonState::Done } else { JsonState::After };
         }
     }
 
-    fn find(&mut self) {
+    fn find_wanted(&mut self) {
         self.next = self.wanted.iter().position(|(path, _)| *path == self.path);
     }
 
@@ -419,13 +419,13 @@ impl JsonReader {
         self.fields.push(JsonField { path, part, value });
     }
 
-    fn string(&mut self, target: StringTarget) {
+    fn begin_string(&mut self, target: StringTarget) {
         (self.state, self.target) = (JsonState::String, target);
         self.seen.clear();
     }
 
     /// Searches the string that is being read for markers.
-    fn look(&mut self, ends: bool) {
+    fn search_markers(&mut self, ends: bool) {
         let is_text = self.target == StringTarget::Text;
         let is_known = if is_text { self.is_marked } else { self.is_marked_elsewhere };
         if !is_known && (has_tag(&self.seen, &self.thoughts) || ends && has_tag_start_at_end(&self.seen)) {
@@ -438,15 +438,15 @@ impl JsonReader {
 
     /// Reads the characters of a string up to its end or an escape. Returns the number of bytes that are used
     /// up.
-    fn characters(&mut self, bytes: &[u8]) -> usize {
+    fn read_characters(&mut self, bytes: &[u8]) -> usize {
         let end = memchr2(b'"', b'\\', bytes);
         let run = &bytes[..end.unwrap_or(bytes.len())];
         if run.iter().any(|byte| *byte < 0x20) {
             self.fail("a string of the event has a control character");
-        } else if !self.utf8(run) || (end.is_some() && !self.partial.is_empty()) {
+        } else if !self.read_utf8(run) || (end.is_some() && !self.partial.is_empty()) {
             self.fail("the event is not UTF-8");
         }
-        let Some(end) = end.filter(|_| self.wrong().is_none()) else { return bytes.len() };
+        let Some(end) = end.filter(|_| self.error().is_none()) else { return bytes.len() };
         if bytes[end] == b'\\' {
             self.state = JsonState::Escape;
         } else {
@@ -456,7 +456,7 @@ impl JsonReader {
     }
 
     /// Reads bytes that may begin and end inside a character. Returns whether they are UTF-8 so far.
-    fn utf8(&mut self, mut run: &[u8]) -> bool {
+    fn read_utf8(&mut self, mut run: &[u8]) -> bool {
         while let (false, Some((first, rest))) = (self.partial.is_empty(), run.split_first()) {
             self.partial.push(*first);
             run = rest;
@@ -484,25 +484,25 @@ impl JsonReader {
     fn emit(&mut self, bytes: &[u8]) {
         self.seen.extend_from_slice(bytes);
         if self.seen.len() > SEEN {
-            self.look(false);
+            self.search_markers(false);
         }
         match self.target {
             StringTarget::Nowhere | StringTarget::OtherKey => {}
             StringTarget::Text => self.texts.push(bytes),
             StringTarget::Key => {
                 // One byte more than any wanted key, so that a longer key matches none of them.
-                let room = MOST_KEY + 1 - self.key.len();
-                self.key.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                let remaining = MOST_KEY + 1 - self.key.len();
+                self.key.extend_from_slice(&bytes[..bytes.len().min(remaining)]);
             }
             StringTarget::Word => {
-                let room = MOST_WORD - self.word.len();
-                self.word_is_cut |= bytes.len() > room;
-                self.word.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                let remaining = MOST_WORD - self.word.len();
+                self.word_is_cut |= bytes.len() > remaining;
+                self.word.extend_from_slice(&bytes[..bytes.len().min(remaining)]);
             }
         }
     }
 
-    fn escape(&mut self, byte: u8) {
+    fn read_escape(&mut self, byte: u8) {
         let character = match byte {
             b'"' | b'\\' | b'/' => byte,
             b'b' => 8,
@@ -520,7 +520,7 @@ impl JsonReader {
         self.emit(&[character]);
     }
 
-    fn hex(&mut self, byte: u8) {
+    fn read_hex_digit(&mut self, byte: u8) {
         let Some(digit) = char::from(byte).to_digit(16) else { return self.fail(NO_JSON) };
         self.hex = self.hex * 16 + digit;
         self.hex_left -= 1;
@@ -547,7 +547,7 @@ impl JsonReader {
     }
 
     fn end_string(&mut self) {
-        self.look(true);
+        self.search_markers(true);
         match self.target {
             StringTarget::Key => {
                 if let Some(level) = self.levels.last() {
@@ -559,7 +559,7 @@ impl JsonReader {
                 {
                     Some(key) => {
                         self.path.push_str(key);
-                        self.find();
+                        self.find_wanted();
                     }
                     None => self.next = None,
                 }
@@ -582,7 +582,7 @@ impl JsonReader {
             }
             StringTarget::Text => self.keep(FieldValue::Text(self.text_start..self.texts.len())),
         }
-        self.after();
+        self.finish_value();
     }
 }
 

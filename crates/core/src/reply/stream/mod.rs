@@ -18,7 +18,7 @@ use memchr::memchr;
 pub use sink::TextSink;
 
 use crate::library::agent::OutputFormat;
-use formats::{EventCollector, wanted};
+use formats::{EventCollector, wanted_fields};
 use json::JsonReader;
 use sink::BoundedText;
 
@@ -44,13 +44,13 @@ pub struct StreamDoubts {
 
 impl StreamDoubts {
     /// Returns the doubt that part of an output is missing.
-    pub fn missing(why: &'static str) -> Self {
+    pub fn from_missing(why: &'static str) -> Self {
         Self { missing: Some(why), ..Self::default() }
     }
 
     /// Returns the doubts of both.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
+    pub fn merge(self, other: Self) -> Self {
         Self {
             failed: self.failed.or(other.failed),
             mixed: self.mixed.or(other.mixed),
@@ -76,21 +76,21 @@ pub struct StreamText<T> {
 }
 
 impl StreamText<Vec<u8>> {
-    fn of(text: BoundedText, mut doubts: StreamDoubts) -> Self {
+    fn new(text: BoundedText, mut doubts: StreamDoubts) -> Self {
         let text = text.into_bytes();
         if text.is_none() {
             doubts.missing = Some(NOT_KEPT);
         }
         let mut text = text.unwrap_or_default();
         if doubts.is_too_long {
-            text.truncate(whole_characters(&text));
+            text.truncate(whole_characters_len(&text));
         }
         Self { text, doubts }
     }
 }
 
 /// Extracts the text of an agent from a whole output.
-pub(super) fn agent_text(output: &[u8], format: OutputFormat) -> StreamText<Cow<'_, [u8]>> {
+pub(super) fn extract_text(output: &[u8], format: OutputFormat) -> StreamText<Cow<'_, [u8]>> {
     if format == OutputFormat::Text
         && let Ok(text) = core::str::from_utf8(output)
     {
@@ -152,7 +152,7 @@ impl StreamReader {
             line: LineState::Blank,
             number: 1,
             is_first: true,
-            json: JsonReader::new(wanted(format), kept()),
+            json: JsonReader::new(wanted_fields(format), kept()),
             events: EventCollector::new(kept()),
             noise: StreamNoise::default(),
         }
@@ -168,11 +168,11 @@ impl StreamReader {
         }
         let mut rest = self.skip_byte_order_mark(bytes);
         while let Some(end) = memchr(b'\n', rest) {
-            self.piece(&rest[..end]);
+            self.read_piece(&rest[..end]);
             self.end_line();
             rest = &rest[end + 1..];
         }
-        self.piece(rest);
+        self.read_piece(rest);
     }
 
     /// Drops a byte order mark at the beginning of the output.
@@ -183,14 +183,14 @@ impl StreamReader {
                 self.mark += 1;
                 bytes = rest;
             } else {
-                self.piece(&BYTE_ORDER_MARK[..self.mark]);
+                self.read_piece(&BYTE_ORDER_MARK[..self.mark]);
                 self.mark = BYTE_ORDER_MARK.len();
             }
         }
         bytes
     }
 
-    fn piece(&mut self, mut bytes: &[u8]) {
+    fn read_piece(&mut self, mut bytes: &[u8]) {
         if self.line == LineState::Blank {
             let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r');
             let start = bytes.iter().position(|byte| !is_blank(byte)).unwrap_or(bytes.len());
@@ -205,7 +205,7 @@ impl StreamReader {
         }
         if self.line == LineState::Event {
             self.json.take(bytes);
-            if self.json.wrong().is_some() {
+            if self.json.error().is_some() {
                 self.line = LineState::Noise;
             }
         }
@@ -215,7 +215,7 @@ impl StreamReader {
         match self.line {
             LineState::Blank => {}
             LineState::Event | LineState::Noise => {
-                let wrong = self.json.end().or_else(|| self.events.take(self.format, &mut self.json));
+                let wrong = self.json.finish().or_else(|| self.events.take(self.format, &mut self.json));
                 if let Some(why) = wrong {
                     self.noise.count += 1;
                     self.noise.first.get_or_insert((self.number, why));
@@ -263,7 +263,7 @@ impl StreamReader {
 }
 
 /// Returns the length of a text without a truncated character at its end.
-fn whole_characters(text: &[u8]) -> usize {
+fn whole_characters_len(text: &[u8]) -> usize {
     let last = (text.len().saturating_sub(3)..text.len()).rev().find(|at| text[*at] >= 0xC0);
     last.filter(|start| core::str::from_utf8(&text[*start..]).is_err()).unwrap_or(text.len())
 }
@@ -307,6 +307,6 @@ impl PlainText {
             self.text.push("\u{FFFD}".as_bytes());
         }
         let doubts = StreamDoubts { is_too_long: self.text.is_over, ..StreamDoubts::default() };
-        StreamText::of(self.text, doubts)
+        StreamText::new(self.text, doubts)
     }
 }

@@ -66,9 +66,9 @@ impl BoundedText {
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        let room = MOST_TEXT - self.len;
-        self.is_over |= bytes.len() > room;
-        let bytes = &bytes[..bytes.len().min(room)];
+        let remaining = MOST_TEXT - self.len;
+        self.is_over |= bytes.len() > remaining;
+        let bytes = &bytes[..bytes.len().min(remaining)];
         if !bytes.is_empty() {
             self.is_lost |= !self.sink.push(bytes);
             self.len += bytes.len();
@@ -88,7 +88,7 @@ impl BoundedText {
     }
 
     /// Passes the bytes of a range to `take`, in pieces.
-    pub(super) fn each(&mut self, range: Range<usize>, mut take: impl FnMut(&[u8])) {
+    pub(super) fn for_each_piece(&mut self, range: Range<usize>, mut take: impl FnMut(&[u8])) {
         let mut buffer = [0; CHUNK];
         let mut at = range.start;
         while at < range.end {
@@ -103,12 +103,17 @@ impl BoundedText {
     }
 
     /// Checks whether a range holds the same bytes as a range of another text.
-    pub(super) fn equals(&mut self, range: Range<usize>, other: &mut Self, theirs: Range<usize>) -> bool {
+    pub(super) fn has_same_bytes(
+        &mut self,
+        range: Range<usize>,
+        other: &mut Self,
+        theirs: Range<usize>,
+    ) -> bool {
         if range.len() != theirs.len() {
             return false;
         }
         let (mut is_equal, mut at) = (true, theirs.start);
-        self.each(range, |piece| {
+        self.for_each_piece(range, |piece| {
             let mut buffer = [0; CHUNK];
             let same = &mut buffer[..piece.len()];
             is_equal &= other.sink.read(at, same) && same == piece;

@@ -1,0 +1,240 @@
+//! Reads flow files and checks that they are consistent in themselves.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::{Flow, LaneSource, Phase, PhaseRequest, TransitionTarget};
+use crate::diag::{Code, Diagnostic, Diagnostics};
+use crate::library::layout::Layout;
+use crate::library::lookup::Library;
+use crate::library::read_toml::{self, FileFormat, ReadErrorCodes, check_length};
+use crate::source::{SourceId, SourceRoot};
+use crate::text::SharedText;
+use crate::text::name::{NAME_HINT, is_name};
+
+const NEEDS: &str = "evidence is `reply.WORD`, `submission.CONTRACT`, `file.PATH`, `check.NAME`, `checks`, \
+                     `checks-or-none`, `changelog-or-none`, `exit`, `clean`, `plan`, `plan.needs_design` or `topics`";
+
+/// Parses a flow and checks it. Returns all errors together.
+pub fn read_flow(id: &SourceId, text: &SharedText) -> Result<Flow, Diagnostics> {
+    check_length(id, text, Code::FlowBad)?;
+    let codes = ReadErrorCodes { bad: Code::FlowBad, unknown: Code::FlowBad };
+    let flow: Flow = read_toml::read_data(&id.to_string(), text, FileFormat::Toml, codes)?;
+    let mut problems = FlowProblems { id, problems: Vec::new() };
+    problems.check_flow(&flow);
+    if problems.problems.is_empty() { Ok(flow) } else { Err(Diagnostics(problems.problems)) }
+}
+
+/// Finds and reads the flow `name`. Returns it with its source id.
+pub fn find_flow(
+    library: &Library<'_>,
+    name: &str,
+    layout: &Layout,
+) -> Result<(SourceId, Flow), Diagnostics> {
+    let (id, text) = read_toml::find_file(library, "flows", name, layout, Code::FlowNotFound)?;
+    let flow = read_flow(&id, &text)?;
+    Ok((id, flow))
+}
+
+/// Subject of a word of evidence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvidenceNeed<'n> {
+    Reply(&'n str),
+    Submission(&'n str),
+    File(&'n str),
+    Check(&'n str),
+    /// Facts of every run, and properties of the documents.
+    Other,
+}
+
+/// Parses a word of evidence. Returns `None` if nothing could ever be evidence for it.
+pub fn parse_need(word: &str) -> Option<EvidenceNeed<'_>> {
+    match word.split_once('.') {
+        Some(("reply", word)) if is_name(word) => Some(EvidenceNeed::Reply(word)),
+        Some(("submission", name)) if is_name(name) => Some(EvidenceNeed::Submission(name)),
+        Some(("file", path)) if is_path(path) => Some(EvidenceNeed::File(path)),
+        Some(("check", name)) if !name.trim().is_empty() => Some(EvidenceNeed::Check(name)),
+        _ => {
+            let known = [
+                "checks",
+                "checks-or-none",
+                "changelog-or-none",
+                "exit",
+                "clean",
+                "plan",
+                "plan.needs_design",
+                "topics",
+            ];
+            known.contains(&word).then_some(EvidenceNeed::Other)
+        }
+    }
+}
+
+/// Checks whether the path stays inside the flow's folder.
+fn is_path(path: &str) -> bool {
+    SourceId::new(SourceRoot::Session, path).is_ok_and(|id| id.path() == path && path != ".")
+}
+
+struct FlowProblems<'i> {
+    id: &'i SourceId,
+    problems: Vec<Diagnostic>,
+}
+
+impl FlowProblems<'_> {
+    fn push_error(&mut self, message: impl core::fmt::Display, hint: &str) {
+        self.problems.push(Diagnostic::error(Code::FlowBad, format!("{}: {message}", self.id)).hint(hint));
+    }
+
+    fn check_flow(&mut self, flow: &Flow) {
+        if flow.phase.is_empty() {
+            self.push_error("it has no phase", "a flow has at least one `[[phase]]`");
+        }
+        self.check_path("changes", &flow.changes);
+        flow.request.iter().for_each(|file| self.check_path("request", file));
+        let mut names = BTreeSet::new();
+        for phase in &flow.phase {
+            let name = &phase.name;
+            if !is_name(name) || TransitionTarget::RESERVED.contains(&name.as_str()) {
+                let hint = format!("{NAME_HINT}; {} are taken", TransitionTarget::RESERVED.join(", "));
+                self.push_error(format_args!("`{name}` cannot be the name of a phase"), &hint);
+            }
+            if !names.insert(name.as_str()) {
+                self.push_error(format_args!("there are two phases `{name}`"), "each name is used once");
+            }
+        }
+        flow.phase.iter().for_each(|phase| self.check_phase(phase, &names));
+    }
+
+    fn check_phase(&mut self, phase: &Phase, names: &BTreeSet<&str>) {
+        let name = &phase.name;
+        for (what, given) in [("recipe", Some(&phase.recipe)), ("contract", phase.contract.as_ref())] {
+            if let Some(given) = given.filter(|given| !is_name(given)) {
+                self.push_error(format_args!("`{given}` cannot be the {what} of `{name}`"), NAME_HINT);
+            }
+        }
+        self.check_request(phase, &phase.ask);
+        if let Some(again) = &phase.again {
+            self.check_request(phase, &again.ask);
+            self.check_path(name, &again.file);
+            if again.ask.each.is_some_and(|each| phase.ask.each != Some(each)) {
+                let message = format_args!("`{name}` has other lanes again than in the first place");
+                self.push_error(
+                    message,
+                    "`again` has the same `each` as `ask`, or none: then one lane is for all",
+                );
+            }
+        }
+        let answers = phase.findings.iter().flat_map(|findings| [&findings.file, &findings.fixes]);
+        answers.for_each(|path| self.check_path(name, path));
+        if let Some(role) = phase.role.as_ref().filter(|role| !is_name(role)) {
+            self.push_error(format_args!("`{role}` cannot be the role of `{name}`"), NAME_HINT);
+        }
+        let collected =
+            phase.collect.iter().flat_map(|collect| [&collect.from, &collect.all, &collect.failed]);
+        let again = phase.again.iter().filter_map(|again| again.inputs.as_ref()).flatten();
+        let written = phase.outputs.iter().chain(&phase.report).chain(&phase.owns);
+        let paths = phase.inputs.iter().chain(again).chain(written).chain(collected);
+        paths.for_each(|path| self.check_path(name, path));
+        if phase.limit == Some(0) {
+            self.push_error(format_args!("`{name}` may never be entered"), "a `limit` is at least 1");
+        }
+        let has_reviewers = phase.ask.each == Some(LaneSource::Reviewers);
+        if has_reviewers == phase.reviewer.is_empty() {
+            let message =
+                format_args!("`{name}` has one of `each = \"reviewers\"` and `[[phase.reviewer]]` alone");
+            self.push_error(message, "give both, or none");
+        }
+        for reviewer in phase.reviewer.iter().filter(|reviewer| !is_name(&reviewer.name)) {
+            self.push_error(format_args!("`{}` cannot be the name of a reviewer", reviewer.name), NAME_HINT);
+        }
+        self.check_transitions(phase, names);
+    }
+
+    fn check_transitions(&mut self, phase: &Phase, names: &BTreeSet<&str>) {
+        let name = &phase.name;
+        if phase.on.is_empty() {
+            self.push_error(format_args!("nothing leads out of `{name}`"), "give a `[[phase.on]]`");
+        } else if phase.approval_target() == TransitionTarget::Person {
+            let message = format_args!("`{name}` does not say what follows when a person approves");
+            self.push_error(message, "give `approve`, a phase or `done`");
+        }
+        let targets = phase.on.iter().map(|on| &on.to).chain(&phase.approve);
+        for to in targets
+            .filter(|to| !names.contains(to.as_str()) && !TransitionTarget::RESERVED.contains(&to.as_str()))
+        {
+            self.push_unknown_phase(name, to, names, &TransitionTarget::RESERVED);
+        }
+        if let Some(to) = phase.changes.as_ref().filter(|to| !names.contains(to.as_str())) {
+            self.push_unknown_phase(name, to, names, &[]);
+        }
+        for on in &phase.on {
+            for word in on.needs.iter().filter(|word| parse_need(word).is_none()) {
+                self.push_error(
+                    format_args!("nothing is ever evidence for `{word}`, which `{name}` needs"),
+                    NEEDS,
+                );
+            }
+            // Checks and scopes also pass if nothing was done: neither shows that a phase did its work.
+            let shows = |word: &String| {
+                !matches!(word.as_str(), "clean" | "checks-or-none" | "checks" | "changelog-or-none")
+            };
+            if !on.needs.iter().any(shows) {
+                let message = format_args!("`{name}` goes to `{}` without evidence of its own", on.to);
+                self.push_error(message, "say in `needs` what shows that the phase did its work");
+            }
+        }
+    }
+
+    fn push_unknown_phase(&mut self, name: &str, to: &str, names: &BTreeSet<&str>, besides: &[&str]) {
+        let message = format!("{}: `{name}` leads to `{to}`, which is no phase", self.id);
+        let known = names.iter().chain(besides).copied();
+        let all: Vec<&str> = known.clone().collect();
+        let error = Diagnostic::error(Code::FlowBad, message).suggest(to, known);
+        self.problems.push(error.hint(format!("it can lead to {}", all.join(", "))));
+    }
+
+    fn check_request(&mut self, phase: &Phase, ask: &PhaseRequest) {
+        let name = &phase.name;
+        let given = [&ask.phase, &ask.role, &ask.command];
+        if given.iter().filter(|given| given.is_some()).count() != 1 {
+            let message = format_args!("`{name}` asks for none or more than one template");
+            self.push_error(message, "an `ask` has one of `phase`, `role` and `command`");
+        }
+        let is_fine = |word: &str| is_name(&word.replace("{type}", "x"));
+        for word in given.into_iter().flatten().filter(|word| !is_fine(word)) {
+            self.push_error(format_args!("`{name}` asks for `{word}`, which is no name"), NAME_HINT);
+        }
+        for key in ask.values.keys().filter(|key| !is_name(key)) {
+            self.push_error(format_args!("`{key}` cannot be the key of a value of `{name}`"), NAME_HINT);
+        }
+        let mut known = alloc::vec!["request"];
+        known.extend(phase.findings.iter().map(|_| "findings"));
+        match ask.each {
+            None => {}
+            Some(LaneSource::Reviewers) => known.extend(["lane", "says"]),
+            Some(LaneSource::Topics) => known.extend(["lane", "type", "topic"]),
+            Some(_) => known.push("lane"),
+        }
+        let texts = ask.values.values().chain(&ask.instructions).map(String::as_str);
+        for hole in texts.chain(ask.role.as_deref()).flat_map(find_slots).filter(|hole| !known.contains(hole))
+        {
+            let known: Vec<String> = known.iter().map(|hole| format!("`{{{hole}}}`")).collect();
+            let hint = format!("what it can name: {}", known.join(", "));
+            self.push_error(format_args!("nothing fills `{{{hole}}}` in what `{name}` asks"), &hint);
+        }
+    }
+
+    fn check_path(&mut self, name: &str, path: &str) {
+        if !is_path(path) {
+            let message = format_args!("`{name}`: `{path}` is no path inside the flow's folder");
+            self.push_error(message, "paths are relative to that folder");
+        }
+    }
+}
+
+/// Returns the names between braces.
+fn find_slots(text: &str) -> impl Iterator<Item = &str> {
+    text.split('{').skip(1).map(|rest| rest.split_once('}').map_or(rest, |(name, _)| name))
+}

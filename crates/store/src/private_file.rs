@@ -1,0 +1,124 @@
+//! Files that only their owner can read, whatever the umask is.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::error::LedgerError;
+use crate::pseudo_fs::refuse_pseudo;
+
+/// Database file, its write-ahead log and the log's index, as they were when the database was opened.
+#[derive(Debug)]
+pub(crate) struct WatchedFile {
+    path: PathBuf,
+    /// Path without links.
+    real: PathBuf,
+    inode: (u64, u64),
+    log: Option<(u64, u64)>,
+    /// Inode and size of the index. It never shrinks: the system would kill a process that uses a truncated
+    /// index.
+    index: Option<((u64, u64), u64)>,
+}
+
+fn read_inode(path: &Path) -> Option<(u64, u64)> {
+    path.symlink_metadata().ok().map(|found| (found.dev(), found.ino()))
+}
+
+fn is_empty(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.len() == 0)
+}
+
+impl WatchedFile {
+    pub(crate) fn new(path: &Path) -> Result<Self, LedgerError> {
+        let gone = || LedgerError::damaged(format!("`{}` is gone", path.display()));
+        let real = path.canonicalize().map_err(|_| gone())?;
+        let inode = read_inode(path).ok_or_else(gone)?;
+        let mut watched = Self { path: path.to_owned(), real, inode, log: None, index: None };
+        watched.check()?;
+        Ok(watched)
+    }
+
+    /// Returns the path without links.
+    pub(crate) fn real_path(&self) -> &Path {
+        &self.real
+    }
+
+    /// Fails if another file or none is there now. Data written then would be lost when the database is
+    /// closed.
+    pub(crate) fn check(&mut self) -> Result<(), LedgerError> {
+        let (log, index) = (path_beside(&self.path, "-wal"), path_beside(&self.path, "-shm"));
+        let found = read_inode(&log);
+        let size = |path: &Path| path.symlink_metadata().map_or(0, |found| found.len());
+        let found_index = read_inode(&index).map(|inode| (inode, size(&index)));
+        // SQLite creates the log with the first transaction and removes it when the last connection is
+        // closed.
+        let is_lost = |kept: Option<(u64, u64)>, found| kept.is_some() && kept != found;
+        for (path, lost) in [
+            (&self.path, is_lost(Some(self.inode), read_inode(&self.path)) || is_empty(&self.path)),
+            (&log, is_lost(self.log, found)),
+            (
+                &index,
+                self.index.is_some_and(|(kept, size)| {
+                    found_index.is_none_or(|(found, now)| found != kept || now < size)
+                }),
+            ),
+        ] {
+            if lost {
+                let path = path.display();
+                return Err(LedgerError::damaged(format!(
+                    "`{path}` was removed, replaced or emptied while it was in use"
+                )));
+            }
+        }
+        (self.log, self.index) = (found, found_index);
+        Ok(())
+    }
+}
+
+/// Endings of the files that SQLite opens beside a database.
+pub(crate) const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
+
+/// Returns the path of a file beside a database.
+pub(crate) fn path_beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(ending);
+    name.into()
+}
+
+/// Refuses anything but a regular file at the path of a database or beside it. SQLite would wait for a FIFO.
+pub(crate) fn check_regular(path: &Path) -> Result<(), LedgerError> {
+    refuse_pseudo(path)?;
+    for path in BESIDE.iter().map(|ending| path_beside(path, ending)).chain([path.to_owned()]) {
+        if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+            return Err(LedgerError::Failed(format!("`{}` is not a regular file", path.display())));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the real path of a file that only its owner can read.
+pub(crate) fn make_private(path: &Path, create: bool) -> Result<PathBuf, LedgerError> {
+    let failed = |error: std::io::Error| LedgerError::Failed(format!("`{}`: {error}", path.display()));
+    if !create && path.symlink_metadata().is_err() {
+        return Err(LedgerError::NotThere(path.display().to_string()));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if create && !folder.exists() {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        fs::set_permissions(folder, Permissions::from_mode(0o700)).map_err(failed)?;
+    }
+    if create {
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    check_regular(path)?;
+    let found = path.symlink_metadata().map_err(failed)?;
+    if found.permissions().mode() & 0o777 != 0o600 {
+        fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
+    }
+    path.canonicalize().map_err(failed)
+}

@@ -1,0 +1,115 @@
+//! Installs the pinned CLIs, once per machine, and keeps them between builds.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use crate::cli::Cli;
+
+impl Cli {
+    /// Returns the program of the pinned version. Installs it with npm if it is not yet in the cache. The
+    /// error says why that failed.
+    pub fn program(self) -> Result<PathBuf, String> {
+        static NODE: LazyLock<Result<String, String>> =
+            LazyLock::new(|| run_command(Command::new("node").arg("--version")));
+        NODE.clone()?;
+        let program = self.home()?.join("node_modules/.bin").join(self.name());
+        if program.exists() {
+            return Ok(program);
+        }
+        // npm is slow to give up: this process does not retry a failed install.
+        let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(why) = failed.get(self.name()) {
+            return Err(why.clone());
+        }
+        match self.install(&program) {
+            Ok(()) => Ok(program),
+            Err(why) => {
+                failed.insert(self.name(), why.clone());
+                Err(why)
+            }
+        }
+    }
+
+    fn install(self, program: &Path) -> Result<(), String> {
+        let cache = cache_dir()?;
+        let attempt = |error: io::Error| format!("{}: {error}", cache.display());
+        fs::create_dir_all(&cache).map_err(attempt)?;
+        // Tests are many processes: one of them installs, the others wait for it.
+        let lock = File::create(cache.join(format!("{}.lock", self.name()))).map_err(attempt)?;
+        lock.lock().map_err(attempt)?;
+        if program.exists() { Ok(()) } else { install(self, &cache, &self.home()?) }
+    }
+
+    /// Returns the directory of the installation, which may not exist yet.
+    pub fn home(self) -> Result<PathBuf, String> {
+        Ok(cache_dir()?.join(format!("{}-{}", self.name(), self.version())))
+    }
+}
+
+/// Returns a folder whose `node_modules` holds this version of a package that is not a CLI. Installs it with
+/// npm if it is not yet in the cache. The error says why that failed.
+pub fn npm_package(package: &str, version: &str) -> Result<PathBuf, String> {
+    let cache = cache_dir()?;
+    let name = package.replace(['@', '/'], "-");
+    let home = cache.join(format!("npm{name}-{version}"));
+    let attempt = |error: io::Error| format!("{}: {error}", cache.display());
+    fs::create_dir_all(&cache).map_err(attempt)?;
+    let lock = File::create(cache.join(format!("npm{name}.lock"))).map_err(attempt)?;
+    lock.lock().map_err(attempt)?;
+    if !home.exists() {
+        let fresh = tempfile::Builder::new().prefix("new-").tempdir_in(&cache).map_err(attempt)?;
+        npm_install(fresh.path(), &format!("{package}@{version}"))?;
+        fs::rename(fresh.path(), &home).map_err(attempt)?;
+    }
+    Ok(home)
+}
+
+static FAILED: Mutex<BTreeMap<&'static str, String>> = Mutex::new(BTreeMap::new());
+
+/// Returns `$CALLSHEET_TEST_CACHE`, or else a directory in the user's cache: `cargo clean` removes neither.
+fn cache_dir() -> Result<PathBuf, String> {
+    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("CALLSHEET_TEST_CACHE")
+        .or_else(|| Some(set("XDG_CACHE_HOME")?.join("callsheet-test")))
+        .or_else(|| Some(set("HOME")?.join(".cache/callsheet-test")))
+        .ok_or_else(|| "none of CALLSHEET_TEST_CACHE, XDG_CACHE_HOME and HOME is set".to_owned())
+}
+
+/// Installs into a new directory next to the last one. It gets its final name only after the program has
+/// printed its version.
+fn install(cli: Cli, cache: &Path, home: &Path) -> Result<(), String> {
+    let fresh =
+        tempfile::Builder::new().prefix("new-").tempdir_in(cache).map_err(|error| error.to_string())?;
+    let package = format!("{}@{}", cli.package(), cli.version());
+    npm_install(fresh.path(), &package)?;
+    if let Some(script) = cli.install_script() {
+        run_command(Command::new("node").arg(fresh.path().join("node_modules").join(script)))?;
+    }
+    let program = fresh.path().join("node_modules/.bin").join(cli.name());
+    let said = run_command(Command::new(&program).arg("--version").env("HOME", fresh.path()))?;
+    if !said.contains(cli.version()) {
+        return Err(format!("{package} calls itself {said:?}"));
+    }
+    fs::rename(fresh.path(), home).map_err(|error| format!("{}: {error}", home.display()))
+}
+
+fn npm_install(dir: &Path, package: &str) -> Result<(), String> {
+    let flags = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-save", "--prefix"];
+    run_command(Command::new("npm").args(flags).arg(dir).arg(package)).map(drop)
+}
+
+fn run_command(command: &mut Command) -> Result<String, String> {
+    let program = command.get_program().display().to_string();
+    let output = command.output().map_err(|error| format!("{program} cannot be started: {error}"))?;
+    if !output.status.success() {
+        let error = String::from_utf8_lossy(&output.stderr);
+        let last = error.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        return Err(format!("{program} failed ({}): {last}", output.status));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,0 +1,53 @@
+//! Test support: real agent CLIs that use a scripted language model, on a network with only loopback.
+//!
+//! ```no_run
+//! use callsheet_testing::{Cli, Launch, Room, Script, Step, on_loopback};
+//!
+//! # fn main() {
+//! // In a `#[test]`. The body runs in a network namespace of its own, after the CLI was installed outside of it.
+//! on_loopback(&[Cli::Claude], || {
+//!     let script = Script::new().on("Say yes.", [Step::text("yes")]);
+//!     let room = Room::new(script).unwrap();
+//!     let ran = room.run(Cli::Claude, &Launch::new("Say yes.")).unwrap();
+//!     assert_eq!((ran.code, ran.out()), (Some(0), "yes\n".to_owned()));
+//! });
+//! # }
+//! ```
+//!
+//! * [`Script`] is data: the answers, calls and errors that follow each user text. [`Mock`] serves it in
+//!   every protocol that the CLIs use, and keeps every request.
+//! * [`Cli`] knows how each CLI is installed, configured and started; [`Cli::program`] installs it once per
+//!   machine.
+//! * [`Room`] is a home, a project and a mock. [`Room::run`] starts a CLI in it; [`Room::env`] is for tests
+//!   in which another program starts the CLI, or in which it is not headless.
+//! * [`on_loopback`] runs a test in a network that nothing can leave.
+//! * [`as_user`] runs a test as a user who may not read every file.
+//! * [`Postgres`] is a database server for one test.
+//!
+//! A test reports a missing feature of the machine in a line that begins with `NOT TESTED` (see
+//! [`not_tested`]); a program that `./test` should have installed is a failure (see [`missing`]).
+
+mod again;
+mod cli;
+mod http;
+mod install;
+mod lacking;
+mod loopback;
+mod postgres;
+mod process;
+mod protocol;
+mod room;
+mod script;
+mod server;
+mod user;
+
+pub use cli::{Cli, Launch, McpServer, Permit, Via};
+pub use install::npm_package;
+pub use lacking::{not_tested, report_missing};
+pub use loopback::{is_isolated, on_loopback};
+pub use postgres::{Paused, Postgres};
+pub use process::Ran;
+pub use room::Room;
+pub use script::{Call, Failure, Script, Step, Turn};
+pub use server::{Mock, Request};
+pub use user::as_user;

@@ -1,0 +1,299 @@
+//! Names, comments and docs of the workspace follow docs/STYLE.md.
+//!
+//! The figures are in CONTRIBUTING.md; `BLESS=1` rewrites them.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod sources;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::{env, fs};
+
+use sources::{SourceFile, crate_names, crate_sources, files_below, top};
+
+/// Phrases that are not in comments, test names or the prose of docs.
+const BANNED: [&str; 14] = [
+    "nobody",
+    "somebody",
+    "whoever",
+    "anybody",
+    "politely",
+    "is told",
+    "are told",
+    "looked whether",
+    "what there is",
+    "those who",
+    "makes no sense",
+    "comes to",
+    "small letters",
+    "handed in",
+];
+
+/// The beginnings of words after which "what" begins a clause that takes the place of a noun.
+const AFTER_WHAT: [&str; 32] = [
+    "is", "was", "it", "they", "there", "comes", "came", "a", "the", "an", "of", "has", "can", "cannot",
+    "needs", "happens", "happened", "stands", "goes", "becomes", "became", "follows", "we", "somebody",
+    "others", "does", "did", "makes", "would", "could", "may", "must",
+];
+
+/// The most words of a test's name.
+const MOST_TEST_WORDS: usize = 6;
+
+/// A struct, enum or trait: its name, and whether other modules see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TypeName {
+    name: String,
+    is_public: bool,
+}
+
+fn find_type_names(source: &str) -> Vec<TypeName> {
+    let mut found = Vec::new();
+    for line in source.lines() {
+        let line = line.trim_start();
+        let (is_public, rest) = match line.strip_prefix("pub") {
+            Some(rest) => match rest.strip_prefix('(') {
+                Some(inner) => (true, inner.split_once(") ").map_or("", |(_, rest)| rest)),
+                None => (true, rest.trim_start()),
+            },
+            None => (false, line),
+        };
+        let name = ["struct ", "enum ", "trait "].iter().find_map(|keyword| rest.strip_prefix(keyword));
+        let name =
+            name.map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or(""));
+        if let Some(name) = name.filter(|name| name.starts_with(char::is_uppercase) && *name != "Args") {
+            found.push(TypeName { name: name.to_owned(), is_public });
+        }
+    }
+    found
+}
+
+fn is_one_word(name: &str) -> bool {
+    let chars: Vec<char> = name.chars().collect();
+    !chars.windows(2).any(|pair| !pair[0].is_uppercase() && pair[1].is_uppercase())
+}
+
+/// Returns the names that are defined more than once, each with its count.
+fn find_repeated(names: &[String]) -> BTreeMap<&str, usize> {
+    let mut counts = BTreeMap::new();
+    for name in names {
+        *counts.entry(name.as_str()).or_insert(0) += 1;
+    }
+    counts.retain(|_, count| *count > 1);
+    counts
+}
+
+/// Returns the types that the glossary names: words in backticks.
+fn glossary_types(text: &str) -> BTreeSet<&str> {
+    text.lines()
+        .filter(|line| line.starts_with('|'))
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
+        .collect()
+}
+
+/// Returns the comments of a Rust file as one text.
+fn comments(source: &str) -> String {
+    let lines = source.lines().filter_map(|line| line.trim_start().strip_prefix("//"));
+    lines.flat_map(|line| [line.trim_start_matches(['/', '!']), " "]).collect()
+}
+
+/// Returns the prose of a Markdown page as one text, without fenced blocks and without table rows that begin with code: those quote
+/// data files and messages.
+fn prose(page: &str) -> String {
+    let mut is_fenced = false;
+    let lines = page.lines().filter(|line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_fenced ^= is_fence;
+        !is_fenced && !is_fence && !line.starts_with("| `")
+    });
+    lines.flat_map(|line| [line, " "]).collect()
+}
+
+/// Returns the words of a text in lower case.
+fn words(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| !c.is_alphanumeric() && c != '\'');
+    words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+}
+
+/// Returns the banned phrases in a text, except in code between backticks.
+fn find_banned(text: &str) -> BTreeSet<&'static str> {
+    let plain = text.split('`').step_by(2).collect::<Vec<_>>().join(" ");
+    let text = format!(" {} ", words(&plain).join(" "));
+    BANNED.into_iter().filter(|phrase| text.contains(&format!(" {phrase} "))).collect()
+}
+
+/// Counts of habits in a text.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct HabitCounts {
+    words: usize,
+    /// "what …" in the place of a noun.
+    what: usize,
+    /// `nobody` and its kin.
+    nobody: usize,
+    /// `tell` in all its forms.
+    tell: usize,
+}
+
+impl HabitCounts {
+    fn add(&mut self, text: &str) {
+        let words = words(text);
+        let is_one_of = |word: &str, known: &[&str]| known.contains(&word);
+        let is_clause = |next: &str| AFTER_WHAT.iter().any(|start| next.starts_with(start));
+        self.words += words.len();
+        self.what += words.windows(2).filter(|pair| pair[0] == "what" && is_clause(&pair[1])).count();
+        self.nobody += words
+            .iter()
+            .filter(|word| is_one_of(word, &["nobody", "somebody", "whoever", "anybody"]))
+            .count();
+        self.tell += words.iter().filter(|word| is_one_of(word, &["tell", "tells", "told"])).count();
+    }
+
+    /// Returns a count per 10,000 words, rounded up.
+    fn rate(&self, count: usize) -> usize {
+        (count * 10_000).div_ceil(self.words.max(1))
+    }
+}
+
+/// Returns the names of the test functions of a file.
+fn find_test_names(source: &str) -> Vec<&str> {
+    let mut is_test = false;
+    let mut names = Vec::new();
+    for line in source.lines().map(str::trim_start) {
+        if line.starts_with("#[test]") {
+            is_test = true;
+        } else if let Some(rest) = line.strip_prefix("fn ").filter(|_| is_test) {
+            names.extend(rest.split('(').next());
+            is_test = false;
+        }
+    }
+    names
+}
+
+fn workspace_sources() -> Vec<SourceFile> {
+    crate_names().iter().flat_map(|name| crate_sources(name)).collect()
+}
+
+/// Returns every Rust file of the crates, tests included.
+fn rust_files() -> Vec<PathBuf> {
+    let files = files_below(&top().join("crates"), "rs");
+    // These files are inputs of tests.
+    files.into_iter().filter(|path| !path.components().any(|part| part.as_os_str() == "ladders")).collect()
+}
+
+#[test]
+fn public_type_names_are_unique() {
+    let all: Vec<TypeName> =
+        workspace_sources().iter().flat_map(|file| find_type_names(&file.text)).collect();
+    let public: Vec<String> =
+        all.iter().filter(|found| found.is_public).map(|found| found.name.clone()).collect();
+    assert_eq!(find_repeated(&public), BTreeMap::new());
+}
+
+#[test]
+fn one_word_types_are_in_glossary() {
+    let text = fs::read_to_string(top().join("docs/glossary.md")).unwrap();
+    let known = glossary_types(&text);
+    let mut unknown = BTreeSet::new();
+    for file in workspace_sources() {
+        let names = find_type_names(&file.text).into_iter();
+        let names = names.filter(|found| found.is_public && is_one_word(&found.name));
+        let names = names.filter(|found| !known.contains(found.name.as_str()));
+        unknown.extend(names.map(|found| (file.below_src.clone(), found.name)));
+    }
+    assert_eq!(unknown, BTreeSet::new());
+}
+
+#[test]
+fn test_names_are_short() {
+    let mut long = Vec::new();
+    let mut count = 0;
+    for path in rust_files() {
+        let text = fs::read_to_string(&path).unwrap();
+        for name in find_test_names(&text) {
+            count += 1;
+            if name.split('_').count() > MOST_TEST_WORDS || !find_banned(&name.replace('_', " ")).is_empty() {
+                long.push(name.to_owned());
+            }
+        }
+    }
+    assert_eq!(long, Vec::<String>::new());
+    assert!(count > 900, "{count}");
+}
+
+#[test]
+fn banned_phrases_are_absent() {
+    let mut found = Vec::new();
+    for path in rust_files() {
+        let text = comments(&fs::read_to_string(&path).unwrap());
+        found.extend(find_banned(&text).into_iter().map(|phrase| (path.clone(), phrase)));
+    }
+    let pages = files_below(&top().join("docs"), "md").into_iter();
+    let own =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| top().join(name));
+    for path in pages.chain(own) {
+        let text = prose(&fs::read_to_string(&path).unwrap());
+        found.extend(find_banned(&text).into_iter().map(|phrase| (path.clone(), phrase)));
+    }
+    assert_eq!(found, []);
+}
+
+#[test]
+fn figures_are_below_limits() {
+    let sources = workspace_sources();
+    let names: Vec<String> =
+        sources.iter().flat_map(|file| find_type_names(&file.text)).map(|found| found.name).collect();
+    let repeated: usize = find_repeated(&names).values().sum();
+    let one_word = names.iter().filter(|name| is_one_word(name)).count();
+    let mut habits = HabitCounts::default();
+    sources.iter().for_each(|file| habits.add(&comments(&file.text)));
+    let percent = |count: usize| (count * 100).div_ceil(names.len());
+    let rows = [
+        ("type names defined more than once, percent", percent(repeated), 3),
+        ("type names that are one word, percent", percent(one_word), 40),
+        ("\"what …\" in the place of a noun, per 10,000 words of comments", habits.rate(habits.what), 10),
+        ("nobody, somebody, whoever, anybody, per 10,000 words", habits.rate(habits.nobody), 3),
+        ("tell, tells, told, per 10,000 words", habits.rate(habits.tell), 5),
+    ];
+    let mut table = String::from("| measure | now | below |\n|---|--:|--:|\n");
+    for (name, now, limit) in rows {
+        writeln!(table, "| {name} | {now} | {limit} |").unwrap();
+        assert!(now < limit, "{name}: {now}");
+    }
+    let path = top().join("CONTRIBUTING.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let (before, _) = page.split_once("<!-- figures -->\n").unwrap();
+    let wanted = format!("{before}<!-- figures -->\n\n{table}");
+    if env::var_os("BLESS").is_some() {
+        fs::write(&path, &wanted).unwrap();
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap(), wanted);
+}
+
+#[test]
+fn planted_names_are_found() {
+    let source =
+        "pub struct Planted;\npub(crate) enum Planted {}\nstruct TwoWords<T>(T);\npub struct Args {}\n";
+    let found = find_type_names(source);
+    let name = |name: &str, is_public| TypeName { name: name.to_owned(), is_public };
+    assert_eq!(found, [name("Planted", true), name("Planted", true), name("TwoWords", false)]);
+    let names: Vec<String> = found.into_iter().map(|found| found.name).collect();
+    assert_eq!(find_repeated(&names), BTreeMap::from([("Planted", 2)]));
+    assert_eq!((is_one_word("Planted"), is_one_word("TwoWords")), (true, false));
+    assert!(!glossary_types("| **Request** | `Request` | text |\n").contains("Planted"));
+    let tests = "    #[test]\n    #[ignore]\n    fn a_b_c() {}\nfn no_test() {}\n";
+    assert_eq!(find_test_names(tests), ["a_b_c"]);
+}
+
+#[test]
+fn planted_phrases_are_found() {
+    let source = "//! It is\n//! told.\nlet x = \"nobody\"; // fine\n    /// Whoever `somebody` asks.\n";
+    assert_eq!(find_banned(&comments(source)), ["is told", "whoever"].into());
+    let page =
+        "What was said.\n```text\nnobody\n```\n| `x` | whoever |\nIt `comes to` an end, somebody\nsays.\n";
+    assert_eq!(find_banned(&prose(page)), ["somebody"].into());
+    let mut habits = HabitCounts::default();
+    habits.add(&prose(page));
+    assert_eq!(habits, HabitCounts { words: 10, what: 1, nobody: 1, tell: 0 });
+    assert_eq!(habits.rate(1), 1000);
+}
