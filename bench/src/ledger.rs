@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use callsheet_core::record::{RecordBundle, Run, keep, sha256};
+use callsheet_core::record::{RecordBundle, Run, build_record, sha256};
 use callsheet_core::render::{RenderedText, render};
 use callsheet_core::request::RequestDocument;
 use callsheet_core::{
@@ -67,7 +67,7 @@ impl Ready {
             project: None,
         };
         let made = (&self.composed, &self.rendered, None);
-        keep(run, &self.request, &self.snapshot, made, &[]).expect("a record")
+        build_record(run, &self.request, &self.snapshot, made, &[]).expect("a record")
     }
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn report(report: &mut Report, dir: &Path, count: usize) {
             append(&mut raw, &mut zip, ready.rendered.text.as_bytes());
             limit.push(start.elapsed());
             let start = Instant::now();
-            ledger.compose(&ready.keep()).expect("a record");
+            ledger.record_prompt(&ready.keep()).expect("a record");
             ours.push(start.elapsed());
         }
         drop(ledger);
@@ -214,7 +214,7 @@ pub(crate) fn audit(runs: &str, machine: &str) -> Result<(), String> {
     for _ in 0..runs {
         let ready = work.next();
         whole += ready.rendered.text.len();
-        ledger.compose(&ready.keep()).map_err(|error| error.to_string())?;
+        ledger.record_prompt(&ready.keep()).map_err(|error| error.to_string())?;
     }
     drop(ledger);
     let stored = fs::metadata(&path).map_err(|error| error.to_string())?.len();

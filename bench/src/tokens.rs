@@ -20,7 +20,7 @@ fn counter(name: &str) -> Box<dyn Fn(&str) -> usize> {
     match name {
         "callsheet" => {
             let vocabulary = tiktoken::encoding::o200k_base();
-            Box::new(move |text| parts::CountedParts::new(text, &|part| vocabulary.count(part)).all())
+            Box::new(move |text| parts::CountedParts::new(text, &|part| vocabulary.count(part)).total())
         }
         "tiktoken" => {
             let vocabulary = tiktoken::encoding::o200k_base();
