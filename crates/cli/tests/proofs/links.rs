@@ -10,7 +10,7 @@ use std::thread;
 
 use callsheet_run::WritableFolder;
 
-use crate::world::{Said, World, run_to_end};
+use crate::world::{CANARY, Said, World, run_to_end};
 
 /// A command and the paths that it writes.
 struct Case {
@@ -159,26 +159,61 @@ fn writes_do_not_follow_outside_links() {
 }
 
 /// A ledger of an older version, in a folder that is a link to another project's folder, stays in its place.
+/// Every command answers as in a project without a ledger.
 #[test]
 fn linked_ledger_is_not_migrated() {
-    for is_absolute in [false, true] {
+    // A configuration outside of the project is an error; `flow list` and `flow status` go on after it.
+    let outside =
+        "error[config/bad]: `project:.callsheet/config.toml` cannot be used: it leads out of its root\n";
+    for (folder, link, error) in [
+        ("outside/theirs", Some("../outside/theirs"), outside),
+        ("outside/theirs", None, outside),
+        ("project/theirs/.callsheet", Some("theirs/.callsheet"), ""),
+    ] {
         let world = world();
-        let theirs = world.at("outside/theirs");
+        let theirs = world.at(folder);
         fs::create_dir_all(&theirs).unwrap();
         let ledger = theirs.join("ledger.db");
-        assert_eq!(
-            world.run(&["compose", "-q", "--record", "--ledger", ledger.to_str().unwrap(), "x"]).code,
-            Some(0)
-        );
-        let target = if is_absolute { theirs.clone() } else { PathBuf::from("../outside/theirs") };
-        symlink(target, world.project.join(".callsheet")).unwrap();
+        let place = ledger.to_str().unwrap();
+        assert_eq!(world.run(&["compose", "-q", "--record", "--ledger", place, CANARY]).code, Some(0));
+        let reads = [
+            &["log"][..],
+            &["status"],
+            &["show", "last"],
+            &["show", "last", "--prompt"],
+            &["verify", "--all"],
+            &["export", "--all"],
+            &["flow", "list"],
+            &["flow", "status"],
+        ];
+        // Without a state directory, an older ledger is read in its place.
+        let cases = ["home", "/proc/none"].map(|home| reads.map(|args| (home, args))).concat();
+        let answer = |(home, args): &(&str, &[&str])| {
+            let said = run_to_end(world.command().env("HOME", world.at(home)).args(*args));
+            assert!(!said.has_leak(), "{home} {args:?}: {}{}", said.out(), said.err());
+            (said.code, said.out(), said.err())
+        };
+        let without: Vec<_> = cases.iter().map(answer).collect();
+        symlink(link.map_or(theirs.clone(), PathBuf::from), world.project.join(".callsheet")).unwrap();
         let before = fs::read(&ledger).unwrap();
-        for args in [&["log"][..], &["status"], &["ledger", "adopt"], &["run", "-q", "x", "--", "true"]] {
-            let said = world.run(args);
+        let assert_untouched = |args: &[&str]| {
             let names: Vec<_> =
                 fs::read_dir(&theirs).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-            assert_eq!(names, ["ledger.db"], "{args:?}: {}", said.err());
+            assert_eq!(names, ["ledger.db"], "{args:?}");
             assert!(fs::read(&ledger).unwrap() == before, "{args:?}");
+        };
+        for (case, (code, out, err)) in cases.iter().zip(without) {
+            assert_eq!(code, Some(4), "{case:?}: {err}");
+            let expected = match error.is_empty() || case.1[0] == "flow" {
+                true => (code, out, format!("{error}{err}")),
+                false => (Some(3), String::new(), error.to_owned()),
+            };
+            assert_eq!(answer(case), expected, "{folder} {case:?}");
+            assert_untouched(case.1);
+        }
+        for args in [&["ledger", "adopt"][..], &["run", "-q", "x", "--", "true"], &["log"]] {
+            answer(&("home", args));
+            assert_untouched(args);
         }
     }
 }

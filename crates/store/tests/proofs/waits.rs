@@ -3,6 +3,8 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -20,14 +22,17 @@ fn connect(url: &str) -> Result<Ledger, LedgerError> {
 }
 
 /// Starts a proxy that forwards `most` bytes of the server's answers per connection and holds the rest back.
-/// Returns its address.
-fn start_proxy(server: Option<&str>, most: usize) -> String {
+/// Returns its address and the number of connections so far.
+fn start_proxy(server: Option<&str>, most: usize) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let server = server.map(str::to_owned);
+    let connections = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&connections);
     thread::spawn(move || {
         let mut open = Vec::new();
         for client in listener.incoming().map_while(Result::ok) {
+            count.fetch_add(1, Ordering::SeqCst);
             if let Some(server) = &server {
                 let server = TcpStream::connect(server).unwrap();
                 let (to, from) = (server.try_clone().unwrap(), client.try_clone().unwrap());
@@ -39,7 +44,7 @@ fn start_proxy(server: Option<&str>, most: usize) -> String {
             open.push(client);
         }
     });
-    address.to_string()
+    (address.to_string(), connections)
 }
 
 fn forward(mut from: TcpStream, mut to: TcpStream, most: usize) -> io::Result<()> {
@@ -58,13 +63,14 @@ fn forward(mut from: TcpStream, mut to: TcpStream, most: usize) -> io::Result<()
 
 #[test]
 fn silent_server_times_out() {
-    let address = start_proxy(None, 0);
+    let (address, _) = start_proxy(None, 0);
     let refused = connect(&format!("postgres://me@{address}/shop")).unwrap_err();
     assert_eq!(refused, LedgerError::NoAnswer(SHORT));
     assert_eq!(refused.to_string(), "the server of the ledger did not answer within 1s");
 }
 
-/// Whichever byte the answers end at, the caller gets an error and the ledger stays intact.
+/// Whichever byte the answers end at, the caller gets an error and the ledger stays intact. A lost transaction
+/// does not continue, not even with its end, on another connection.
 #[test]
 fn server_stopping_mid_answer_times_out() {
     let server = match Postgres::start() {
@@ -78,13 +84,15 @@ fn server_stopping_mid_answer_times_out() {
     let mut given_up = 0;
     let mut most = 1;
     loop {
-        let narrow = url.replace(&address, &start_proxy(Some(&address), most));
+        let (proxy, connections) = start_proxy(Some(&address), most);
+        let narrow = url.replace(&address, &proxy);
         let run = record_bundle("T-1", &[("a.md", "x")]);
         let exit = Event::Exit(Exit::new(EndReason::Exited, Some(0)));
         let done = connect(&narrow).and_then(|mut ledger| {
             ledger.record_prompt(&run)?;
             ledger.append(Some(&run.composed.run.id), None, &exit)
         });
+        assert_eq!(connections.load(Ordering::SeqCst), 1, "after {most} bytes");
         let checked = direct.verify_all(true).unwrap();
         assert_eq!(checked.problems, [], "after {most} bytes");
         match done {
