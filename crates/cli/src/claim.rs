@@ -114,16 +114,16 @@ impl ClaimHolder {
     }
 
     fn has_processes(&self) -> bool {
-        let desk = self.run_dir().filter(|desk| desk.dir().is_dir());
-        desk.is_some_and(|desk| {
-            desk.is_locked() || !ProcessTrace::open(&self.id, desk.dir()).living_processes().is_empty()
+        let run_dir = self.run_dir().filter(|run_dir| run_dir.dir().is_dir());
+        run_dir.is_some_and(|run_dir| {
+            run_dir.is_locked() || !ProcessTrace::open(&self.id, run_dir.dir()).living_processes().is_empty()
         })
     }
 
     /// Returns whether the run's callsheet died before its records were complete. Its changes are still to be
     /// observed.
     fn is_unfinished(&self) -> bool {
-        self.run_dir().is_some_and(|desk| desk.dir().is_dir())
+        self.run_dir().is_some_and(|run_dir| run_dir.dir().is_dir())
     }
 
     fn is_flow(&self) -> bool {

@@ -117,12 +117,13 @@ pub(crate) fn compose_input(
     }
     app.announce_templates();
     let (passed, found) = gate.judge(&request, &composed.prompt, &rendered)?;
-    let mut talk = input.diagnostics;
-    talk.extend(composed.diagnostics.iter().chain(&rendered.diagnostics).cloned());
-    talk.extend(composed.agent.check_limits(rendered.text.len(), || rendered.text.chars().count()));
-    talk.extend(tokens.and_then(|tokens| TokenCounter::from_prompt(&composed).window_warning(tokens)));
-    let mut talk: Vec<Diagnostic> = talk.into_iter().map(|diag| gate.mask_diagnostic(diag)).collect();
-    talk.extend(found);
+    let mut diagnostics = input.diagnostics;
+    diagnostics.extend(composed.diagnostics.iter().chain(&rendered.diagnostics).cloned());
+    diagnostics.extend(composed.agent.check_limits(rendered.text.len(), || rendered.text.chars().count()));
+    diagnostics.extend(tokens.and_then(|tokens| TokenCounter::from_prompt(&composed).window_warning(tokens)));
+    let mut diagnostics: Vec<Diagnostic> =
+        diagnostics.into_iter().map(|diag| gate.mask_diagnostic(diag)).collect();
+    diagnostics.extend(found);
     let clean = passed.found.is_empty() && request.secret.is_empty();
     let masked = (!clean && purpose == Purpose::Show)
         .then(|| gate.mask(&request, &composed.prompt, &rendered).into_owned());
@@ -137,7 +138,7 @@ pub(crate) fn compose_input(
     Ok(Composition {
         composed,
         rendered,
-        diagnostics: talk,
+        diagnostics,
         degradations: steps,
         tokens,
         gate_report: passed,

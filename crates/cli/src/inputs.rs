@@ -289,8 +289,8 @@ impl InputReader<'_> {
         match paths.filter(|paths| is_dir || paths.is_pattern()) {
             Some(paths) => {
                 let carries_texts = self.carries_texts(request);
-                let talk = gathered.add_tree(self.app, &paths, (details, carries_texts), request)?;
-                self.diagnostics.extend(talk);
+                let diagnostics = gathered.add_tree(self.app, &paths, (details, carries_texts), request)?;
+                self.diagnostics.extend(diagnostics);
                 Ok(())
             }
             None if is_dir => Err(outside_error(item)),

@@ -50,7 +50,7 @@ impl AppContext<'_> {
             return Ok(home.clone());
         }
         let mut home = ProjectHome::find(&self.project, create)?;
-        self.print.print_diagnostics(&std::mem::take(&mut home.talk));
+        self.print.print_diagnostics(&std::mem::take(&mut home.diagnostics));
         if home.id.is_some() {
             // Another thread may have set it first, with the same value.
             let _ = self.home.set(home.clone());

@@ -130,7 +130,7 @@ impl DetailChoices {
     }
 
     /// Applies the choices, and warns about those that match no document.
-    pub(crate) fn apply(&self, request: &mut Request, talk: &mut Vec<Diagnostic>) {
+    pub(crate) fn apply(&self, request: &mut Request, diagnostics: &mut Vec<Diagnostic>) {
         if self.0.is_empty() {
             return;
         }
@@ -140,7 +140,7 @@ impl DetailChoices {
         }
         for choice in self.0.iter().filter(|choice| !choice.used.get()) {
             let message = format!("`--detail {}`: no document has such a path", choice.written);
-            talk.push(Diagnostic::warning(Code::DetailUnused, message));
+            diagnostics.push(Diagnostic::warning(Code::DetailUnused, message));
         }
     }
 }
@@ -194,7 +194,7 @@ impl GatheredDocuments {
         let packed = self.pack_tree(app, paths, &dir, &want)?;
         let packed = packed.filter(|packed| !packed.files.is_empty());
         let Some(packed) = packed else { return Err(nothing_found_error(app, paths, met.get())) };
-        let talk = omission_warnings(paths, &packed);
+        let diagnostics = omission_warnings(paths, &packed);
         let mut texts = Vec::with_capacity(packed.files.len());
         for file in packed.files {
             let path = paths.join(&file.path);
@@ -212,7 +212,7 @@ impl GatheredDocuments {
         // All at once: they are in order already.
         self.texts.append(&mut texts.into_iter().collect());
         self.listings.insert(dir, packed.listing);
-        Ok(talk)
+        Ok(diagnostics)
     }
 
     fn pack_tree(

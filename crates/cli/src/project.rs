@@ -39,7 +39,7 @@ pub(crate) struct ProjectHome {
     common: Option<PathBuf>,
     /// Project's directory, relative to the top of its worktree.
     below: PathBuf,
-    pub(crate) talk: Vec<Diagnostic>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
 fn inode(path: &Path) -> u64 {
@@ -148,7 +148,7 @@ impl ProjectHome {
             None => None,
         };
         let git = found.map(|found| found.git);
-        let mut home = Self { id: None, git, common, below, talk: Vec::new() };
+        let mut home = Self { id: None, git, common, below, diagnostics: Vec::new() };
         if !create && state_dir().is_err() {
             return Ok(home);
         }
@@ -175,14 +175,15 @@ impl ProjectHome {
             // Another directory is there now, and the state directory identifies it.
             (Some(_), GitProjectId::Kept(id)) if !is_same => Some(id),
             (Some(kept), GitProjectId::Kept(_) | GitProjectId::Written(_)) => {
-                self.talk.push(warn("the git directory of this project holds the id of another one".into()));
+                self.diagnostics
+                    .push(warn("the git directory of this project holds the id of another one".into()));
                 Some(kept)
             }
             (Some(kept), GitProjectId::CopyOf(_) | GitProjectId::Nothing) => Some(kept),
             (None, GitProjectId::Kept(id) | GitProjectId::Written(id)) => Some(id),
             (None, GitProjectId::CopyOf(path)) => {
                 let message = format!("this is a copy of the project at {path}: it has a ledger of its own");
-                self.talk.extend(create.then(|| Diagnostic::note(Code::LedgerProject, message)));
+                self.diagnostics.extend(create.then(|| Diagnostic::note(Code::LedgerProject, message)));
                 None
             }
             (None, GitProjectId::Nothing) => None,
@@ -198,9 +199,10 @@ impl ProjectHome {
             let written = read_written_id(common);
             if written.as_ref() != Some(id) {
                 let was_kept = find_by_path(common)?.is_some_and(|place| place.id == *id);
-                if was_kept && self.talk.is_empty() {
+                if was_kept && self.diagnostics.is_empty() {
                     let how = if written.is_some() { "changed" } else { "removed" };
-                    self.talk.push(warn(format!("the id of this project was {how} in its git directory")));
+                    self.diagnostics
+                        .push(warn(format!("the id of this project was {how} in its git directory")));
                 }
                 if create || was_kept {
                     write_id(common, id);

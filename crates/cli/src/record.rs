@@ -55,13 +55,13 @@ impl PromptInputs {
         &self,
         run: Run,
         (composed, rendered): (&ComposedPrompt, &RenderedText),
-        talk: &[Diagnostic],
+        diagnostics: &[Diagnostic],
     ) -> Result<RecordBundle, Diagnostics> {
         let mut kept = if self.request.secret.is_empty() {
             let made = (composed, rendered, self.api);
-            build_record(run, &self.request, &self.snapshot, made, talk).map_err(ledger_error)?
+            build_record(run, &self.request, &self.snapshot, made, diagnostics).map_err(ledger_error)?
         } else {
-            self.build_sealed_record(run, rendered, talk)?
+            self.build_sealed_record(run, rendered, diagnostics)?
         };
         kept.composed.made_by = Some(MadeBy { host: host_name(), user: read_user_name() });
         kept.composed.secrets = Some(self.passed.clone()).filter(|passed| !passed.found.is_empty());
@@ -74,7 +74,7 @@ impl PromptInputs {
         &self,
         run: Run,
         delivered: &RenderedText,
-        talk: &[Diagnostic],
+        diagnostics: &[Diagnostic],
     ) -> Result<RecordBundle, Diagnostics> {
         let mut key = [0; 32];
         let random = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut key));
@@ -84,7 +84,8 @@ impl PromptInputs {
         let composed = compose(&request, &self.snapshot)?;
         let rendered = render(&composed.prompt, composed.prompt.format, self.api)?;
         let made = (&composed, &rendered, self.api);
-        let mut kept = build_record(run, &request, &self.snapshot, made, talk).map_err(ledger_error)?;
+        let mut kept =
+            build_record(run, &request, &self.snapshot, made, diagnostics).map_err(ledger_error)?;
         kept.composed.sealed =
             Some(SealedText { key: Digest(key), text: keyed.hash(delivered.text.as_bytes()) });
         Ok(kept)

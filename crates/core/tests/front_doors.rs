@@ -507,19 +507,19 @@ fn u1_schema_requires_instructions_and_items() {
         json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": "UnifiedPrompt",
-            "description": "What an agent is told, in three parts, and the tools it may use.",
+            "description": "The input of an agent, in three parts, and the tools it may use.",
             "type": "object",
             "additionalProperties": false,
             "required": ["instructions"],
             "properties": {
-                "system_prompt": {"type": "string", "description": "Who the agent is and how it works."},
+                "system_prompt": {"type": "string", "description": "The identity of the agent and its way of working."},
                 "context": {
                     "type": "array",
                     "items": {"$ref": "#/$defs/ContextItem"},
-                    "description": "What the agent has before it.",
+                    "description": "The material that the agent works with.",
                     "default": [],
                 },
-                "instructions": {"type": "string", "description": "What the agent is to do."},
+                "instructions": {"type": "string", "description": "The work that the agent must do."},
                 "tools": {
                     "type": "array",
                     "items": true,
@@ -536,7 +536,7 @@ fn u1_schema_requires_instructions_and_items() {
                         "type": {"$ref": "#/$defs/DocumentKind"},
                         "name": {
                             "type": "string",
-                            "description": "A file's path, or what the item is called.",
+                            "description": "The path of a file, or the name of the item.",
                         },
                         "content": {"type": "string"},
                     },

@@ -77,7 +77,7 @@ impl WritableFolder {
     }
 
     /// Creates a folder and the folders above it, if they do not exist.
-    pub fn create_dir(&self, folder: &str, mode: u32) -> Result<(), WriteError> {
+    pub fn create_folder(&self, folder: &str, mode: u32) -> Result<(), WriteError> {
         self.open_dir(folder, Some(mode)).map(drop)
     }
 

@@ -236,25 +236,25 @@ impl SubmissionServer {
         let guard = ProcessStamp::current().ok_or(io::ErrorKind::Unsupported)?;
         let listener = listen_in(&gate.dir, SOCKET)?;
         let last = Mutex::new(Some(BTreeMap::new()));
-        let desk = Arc::new(Self { gate, guard, forward, last, connections: AtomicUsize::new(0) });
-        let serving = Arc::clone(&desk);
+        let server = Arc::new(Self { gate, guard, forward, last, connections: AtomicUsize::new(0) });
+        let serving = Arc::clone(&server);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let desk = Arc::clone(&serving);
-                if desk.connections.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS {
-                    desk.connections.fetch_sub(1, Ordering::SeqCst);
+                let server = Arc::clone(&serving);
+                if server.connections.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS {
+                    server.connections.fetch_sub(1, Ordering::SeqCst);
                     continue;
                 }
                 // Read now: the process may be gone later, and its id reused.
                 let peer = peer_process(&stream);
                 thread::spawn(move || {
                     // A client that is gone does not need an answer.
-                    let _ = desk.serve(stream, peer);
-                    desk.connections.fetch_sub(1, Ordering::SeqCst);
+                    let _ = server.serve(stream, peer);
+                    server.connections.fetch_sub(1, Ordering::SeqCst);
                 });
             }
         });
-        Ok(desk)
+        Ok(server)
     }
 
     /// Accepts nothing from now on, because the agent has ended.

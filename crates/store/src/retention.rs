@@ -50,7 +50,7 @@ impl Ledger {
         self.preview_project_sweep(retention, None)
     }
 
-    /// Returns the runs of one project that [`Self::sweep_of`] would remove.
+    /// Returns the runs of one project that [`Self::sweep_project`] would remove.
     pub fn preview_project_sweep(
         &mut self,
         retention: RetentionPolicy,

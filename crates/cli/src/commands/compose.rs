@@ -64,14 +64,13 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args, given: Option<&ArgMatches>)
     if args.count {
         return count(app, finished);
     }
-    let Composition { composed, rendered, diagnostics: talk, gate_report: passed, inputs: made, .. } =
-        finished;
-    app.print.print_masked_diagnostics(&talk);
+    let Composition { composed, rendered, diagnostics, gate_report: passed, inputs: made, .. } = finished;
+    app.print.print_masked_diagnostics(&diagnostics);
     let run = match made {
         Some(made) => {
             let run = made.new_run(app, &composed)?;
             let id = run.id.clone();
-            let kept = made.build_record(run, (&composed, &rendered), &talk)?;
+            let kept = made.build_record(run, (&composed, &rendered), &diagnostics)?;
             app.create_ledger()?.record_prompt(&kept).map_err(ledger_diagnostics)?;
             Some(id)
         }
@@ -89,7 +88,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args, given: Option<&ArgMatches>)
             "format": composed.prompt.format,
             "text": rendered.text,
             "secrets": passed,
-            "warnings": talk.iter().map(diagnostic_json).collect::<Vec<_>>(),
+            "warnings": diagnostics.iter().map(diagnostic_json).collect::<Vec<_>>(),
         });
         if let Some(run) = &run {
             object["run"] = json!(run);
@@ -111,7 +110,7 @@ fn stream(
     given: Option<&ArgMatches>,
     file: RequestFile,
 ) -> CommandResult {
-    let ComposeInput { mut request, session, texts, listings, diagnostics: mut talk, .. } =
+    let ComposeInput { mut request, session, texts, listings, mut diagnostics, .. } =
         ComposeInput::new(app, ask, given, file)?;
     let sources = PrefetchedSources { inner: app.disk(session), texts, listings };
     let masked = |request: &mut Request, failure: Diagnostics| -> Diagnostics {
@@ -141,10 +140,10 @@ fn stream(
             write(part)
         })
     });
-    talk.extend(composed.diagnostics.iter().chain(&rendered?).cloned());
-    talk.extend(composed.agent.check_limits(bytes, || chars));
-    let Diagnostics(talk) = masked(&mut request, Diagnostics(talk));
-    app.print.print_diagnostics(&talk);
+    diagnostics.extend(composed.diagnostics.iter().chain(&rendered?).cloned());
+    diagnostics.extend(composed.agent.check_limits(bytes, || chars));
+    let Diagnostics(diagnostics) = masked(&mut request, Diagnostics(diagnostics));
+    app.print.print_diagnostics(&diagnostics);
     leak_value((request, sources, composed));
     Ok(0)
 }

@@ -41,17 +41,11 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args, given: Option<&ArgMatches>)
     let mut finished = compose_request(app, &args.ask, given, file, Purpose::Show)?;
     let summary = finished.count_tokens();
     let Composition {
-        composed,
-        rendered,
-        diagnostics: talk,
-        degradations: steps,
-        gate_report: passed,
-        masked,
-        ..
+        composed, rendered, diagnostics, degradations: steps, gate_report: passed, masked, ..
     } = finished;
     // A mask has the same length in bytes as the text that it covers, so all ranges stay valid.
     let text = masked.as_ref().unwrap_or(&rendered.text);
-    app.print.print_masked_diagnostics(&talk);
+    app.print.print_masked_diagnostics(&diagnostics);
     if app.print.json {
         let origins = &composed.prompt.origins;
         return app.print.print_value(&json!({
@@ -65,7 +59,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args, given: Option<&ArgMatches>)
             "steps": steps,
             "tokens": summary.to_json(),
             "secrets": passed,
-            "warnings": talk.iter().map(diagnostic_json).collect::<Vec<_>>(),
+            "warnings": diagnostics.iter().map(diagnostic_json).collect::<Vec<_>>(),
         }));
     }
     let origins = &composed.prompt.origins;

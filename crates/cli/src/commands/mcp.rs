@@ -83,11 +83,11 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
 /// Returns the submitting run for a full run id.
 fn build_submitting_run(run: &str, serve: &ServeArgs) -> Result<SubmittingRun, Diagnostics> {
     let id = Id::parse(run).ok_or_else(|| usage_error(format!("`{run}` is not the whole id of a run")))?;
-    let desk = serve
+    let run_dir = serve
         .state
         .as_ref()
         .map_or_else(|| RunDir::from_run(&id), |state| Ok(RunDir::from_state_dir(state, &id)))?;
-    Ok(SubmittingRun { run_dir: desk, id, role: serve.role.clone() })
+    Ok(SubmittingRun { run_dir, id, role: serve.role.clone() })
 }
 
 fn check_role(session: &SessionDir, role: Option<&str>) -> Result<(), Diagnostics> {

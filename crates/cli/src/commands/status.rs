@@ -88,7 +88,7 @@ fn run_line(run: &RunSummary) -> String {
 /// Checks whether an unfinished run of this machine has neither a driving process nor a live terminal.
 fn is_lost(run: &RunSummary) -> bool {
     let here = run.launch.as_ref().is_some_and(|launch| launch.host == host_name());
-    let in_terminal = || RunDir::from_run(&run.run.id).ok().and_then(|desk| desk.pane());
+    let in_terminal = || RunDir::from_run(&run.run.id).ok().and_then(|run_dir| run_dir.pane());
     !run.is_complete()
         && here
         && !is_driven(&run.run.id)

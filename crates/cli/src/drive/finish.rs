@@ -416,23 +416,23 @@ pub(crate) fn complete(
     exit: Exit,
     shown: Option<&str>,
 ) -> Result<Option<RunSummary>, Diagnostics> {
-    let desk = RunDir::from_run(run)?;
-    let Some(seat) = desk.try_lock()? else { return Ok(None) };
+    let run_dir = RunDir::from_run(run)?;
+    let Some(lock) = run_dir.try_lock()? else { return Ok(None) };
     // Read under the lock: another process may have completed the run.
     let known = ledger.run_summary(run).map_err(ledger_diagnostics)?;
-    let trace = ProcessTrace::open(run.as_str(), desk.dir());
+    let trace = ProcessTrace::open(run.as_str(), run_dir.dir());
     let Some(launch) = known.launch.clone().filter(|_| !known.is_complete()) else {
         release_claim(run.as_str());
         trace.remove_cgroup_dir();
-        desk.remove();
+        run_dir.remove();
         return Ok(None);
     };
-    if launch.by == Some(DeliveryMethod::Terminal) && desk.pane().is_none() {
+    if launch.by == Some(DeliveryMethod::Terminal) && run_dir.pane().is_none() {
         // Nothing was typed yet, so the terminal is known only by its server's name.
         close_server(run);
     }
     // An agent in a person's own pane has no guard, and only the person knows when it is done.
-    let left = if desk.pane().is_some_and(|(server, _)| server.is_empty()) {
+    let left = if run_dir.pane().is_some_and(|(server, _)| server.is_empty()) {
         Vec::new()
     } else {
         trace.wait_until_empty(PATIENCE)
@@ -459,15 +459,15 @@ pub(crate) fn complete(
         };
         record_reply(app, ledger, &known, &launch, stdout, prompt.as_deref(), redactor)?;
     }
-    let mut found = observe_changes(run, &launch, desk.snapshot().as_ref())?;
+    let mut found = observe_changes(run, &launch, run_dir.snapshot().as_ref())?;
     found.checks = pending_results(&launch.checks, &why, None);
     let whole = record_observation(ledger, run, found)?;
     release_claim(run.as_str());
     trace.remove_cgroup_dir();
-    if !desk.pane().as_ref().is_some_and(is_pane_alive) {
+    if !run_dir.pane().as_ref().is_some_and(is_pane_alive) {
         remove_files(launch.worktree.as_ref(), run);
     }
-    drop(seat);
-    desk.remove();
+    drop(lock);
+    run_dir.remove();
     Ok(Some(whole))
 }

@@ -202,7 +202,7 @@ impl PreparedRun {
         let folder = run_folder(&dir, &run.id);
         let prompt = &finished.rendered.text;
         let (shown, folder_shown) = (path_to_utf8(&dir)?, path_to_utf8(&folder)?);
-        let handover = DeliveryContext {
+        let context = DeliveryContext {
             by: options.by,
             by_file: by_file_line(&library, &layout, &format!("{folder_shown}/prompt.md"))?,
             folder: folder_shown,
@@ -226,19 +226,19 @@ impl PreparedRun {
             single_coder: options.single_coder,
             ..DeliveryContext::default()
         };
-        let mut delivery = plan_delivery(&agent, prompt, &handover)?;
+        let mut delivery = plan_delivery(&agent, prompt, &context)?;
         // A dry run does not create the worktree, which would contain the project's files.
         let looked_at = if dir.is_dir() { &dir } else { &app.project };
         check_programs(&delivery.acts, &options.checks, looked_at)?;
         if options.scope.is_none() {
-            let warnings = path_warnings(&handover.scope, &request.read_first, looked_at).into_iter();
+            let warnings = path_warnings(&context.scope, &request.read_first, looked_at).into_iter();
             delivery.diagnostics.extend(warnings.filter(|warning| !finished.diagnostics.contains(warning)));
         }
         let claim = if options.dry {
             None
         } else {
             let flow = options.flow.get("flow").map(String::as_str);
-            let (scope, share) = (&handover.scope, options.share);
+            let (scope, share) = (&context.scope, options.share);
             Some(claim_checkout(&ClaimRequest { id: &run.id, flow, dir: &dir, scope, share })?)
         };
         let mut own = own_files(app, &dir, &delivery.acts, prompt)?;
@@ -250,7 +250,7 @@ impl PreparedRun {
         let before =
             WorktreeSnapshot::take(looked, &own, &options.fingerprints).map_err(|error| git_error(&error))?;
         let unchecked =
-            before.size_limit_reason().filter(|_| handover.scope != Scope::default() && !options.no_scope);
+            before.size_limit_reason().filter(|_| context.scope != Scope::default() && !options.no_scope);
         if let Some(why) = unchecked {
             return Err(unobservable_error(&dir, why).into());
         }
@@ -258,14 +258,14 @@ impl PreparedRun {
         let tasks = options.tasks.clone().unwrap_or_else(named);
         let launch = LaunchRecord {
             host: host_name(),
-            worktree: handover.worktree.clone(),
+            worktree: context.worktree.clone(),
             own_worktree,
             by: Some(delivery.by),
             program: options.program,
             model: options.model,
-            session: handover.session.clone(),
+            session: context.session.clone(),
             permit: options.permit,
-            scope: handover.scope.clone(),
+            scope: context.scope.clone(),
             no_scope: options.no_scope,
             checks: options.checks,
             env: options.env.keys().cloned().collect(),
@@ -289,7 +289,7 @@ impl PreparedRun {
             run,
             agent,
             delivery,
-            delivery_context: handover,
+            delivery_context: context,
             launch,
             before,
             fingerprints: prints,
@@ -482,9 +482,12 @@ impl PreparedRun {
 
     fn record(&self, ledger: &mut Ledger) -> Result<(), Diagnostics> {
         let Some(made) = &self.finished.inputs else { return Ok(()) };
-        let talk: Vec<Diagnostic> = self.diagnostics().cloned().collect();
-        let mut kept =
-            made.build_record(self.run.clone(), (&self.finished.composed, &self.finished.rendered), &talk)?;
+        let diagnostics: Vec<Diagnostic> = self.diagnostics().cloned().collect();
+        let mut kept = made.build_record(
+            self.run.clone(),
+            (&self.finished.composed, &self.finished.rendered),
+            &diagnostics,
+        )?;
         kept.composed.launch = Some(self.launch.clone());
         ledger.record_prompt(&kept).map(drop).map_err(ledger_diagnostics)
     }

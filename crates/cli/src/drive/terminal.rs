@@ -120,5 +120,5 @@ pub(super) fn close_server(run: &Id) {
 
 /// Returns whether a callsheet process drives the run.
 pub(crate) fn is_driven(run: &Id) -> bool {
-    RunDir::from_run(run).is_ok_and(|desk| desk.is_locked())
+    RunDir::from_run(run).is_ok_and(|run_dir| run_dir.is_locked())
 }

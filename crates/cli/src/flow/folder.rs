@@ -43,7 +43,7 @@ impl FlowFolder {
 
     /// Creates the folder if it is missing, without following links.
     pub(crate) fn create(&self, app: &AppContext<'_>) -> Result<(), Diagnostics> {
-        open_folder(&app.project)?.create_dir(&self.relative, 0o700).map_err(|error| write_error(&error))
+        open_folder(&app.project)?.create_folder(&self.relative, 0o700).map_err(|error| write_error(&error))
     }
 
     fn open_folder(&self) -> Result<WritableFolder, Diagnostics> {
@@ -143,7 +143,7 @@ impl FlowFolder {
             let copied = to.copy(&format!("{}/{file}", self.relative), &from, &file);
             copied.map_err(|error| write_error(&error))?;
         }
-        to.create_dir(&self.relative, 0o777).map_err(|error| write_error(&error))?;
+        to.create_folder(&self.relative, 0o777).map_err(|error| write_error(&error))?;
         Ok(worktree.join(&self.relative))
     }
 

@@ -97,7 +97,7 @@ struct LaneOutcome {
     evidence: BTreeSet<String>,
     cost: u64,
     submissions: RunSubmissions,
-    talk: Vec<Diagnostic>,
+    diagnostics: Vec<Diagnostic>,
 }
 
 /// Questions that an agent asked in its terminal.
@@ -143,12 +143,12 @@ impl LaneJob {
         let entry = self.state.entry;
         let lane_done = panic::catch_unwind(AssertUnwindSafe(|| self.run_lane(app, messages, stopper)));
         let told_last = match lane_done.unwrap_or_else(|_| Err(panic_error())) {
-            Ok(LaneOutcome { run, evidence, cost, submissions, talk }) => {
+            Ok(LaneOutcome { run, evidence, cost, submissions, diagnostics }) => {
                 let RunSubmissions { refused, questions, proposed, .. } = submissions;
                 let run = run.to_string();
                 let event =
                     FlowEvent::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed };
-                LaneMessage::Ended { event, talk }
+                LaneMessage::Ended { event, diagnostics }
             }
             Err(failure) => LaneMessage::Failed { lane, failure },
         };
@@ -439,7 +439,7 @@ impl LaneJob {
         let asked = account.reply().and_then(|reply| reply["questions"].as_array());
         let asked = asked.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
         submissions.questions.extend(asked);
-        let mut talk = Vec::new();
+        let mut diagnostics = Vec::new();
         let (disk, layout) = (app.disk(Some(self.folder.path.clone())), app.config.layout());
         let library = Library::new(&disk);
         let mut facts = account.facts(0);
@@ -466,11 +466,11 @@ impl LaneJob {
             evidence.remove("clean");
             let message =
                 format!("`{}` changed documents that are not its own: {}", self.lane.id, strayed.join(", "));
-            talk.push(Diagnostic::warning(Code::FlowRefused, message));
+            diagnostics.push(Diagnostic::warning(Code::FlowRefused, message));
         }
         let cost = account.exit.as_ref().and_then(|exit| exit.told.cost_usd).unwrap_or(0.0);
         let cost = (cost.max(0.0) * 1e6).round() as u64;
-        Ok(LaneOutcome { run: account.run.id.clone(), evidence, cost, submissions, talk })
+        Ok(LaneOutcome { run: account.run.id.clone(), evidence, cost, submissions, diagnostics })
     }
 
     /// Writes the reply to the phase's report file. Returns whether it contains a finding that prevents a

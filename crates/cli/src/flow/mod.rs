@@ -132,7 +132,7 @@ enum LaneMessage {
     /// A run is ready. It starts if the answer is `true`.
     Ready { entry: u32, lane: String, run: String, go: SyncSender<bool> },
     /// The lane ended with this event.
-    Ended { event: FlowEvent, talk: Vec<Diagnostic> },
+    Ended { event: FlowEvent, diagnostics: Vec<Diagnostic> },
     /// The lane could not be started, or its results could not be read.
     Failed { lane: String, failure: Diagnostics },
 }
@@ -332,12 +332,12 @@ impl<'a> FlowDriver<'a> {
                     // A thread that has ended reports its own failure.
                     let _ = go.send(starts);
                 }
-                Ok(LaneMessage::Ended { event, talk }) => {
+                Ok(LaneMessage::Ended { event, diagnostics }) => {
                     if let FlowEvent::LaneEnded { lane, .. } = &event {
                         running.remove(lane);
                         self.remove_lane(lane);
                     }
-                    self.app.print.print_diagnostics(&talk);
+                    self.app.print.print_diagnostics(&diagnostics);
                     // A lane that ended because the flow stops is run again when the flow resumes.
                     if !stopping {
                         self.check_documents(DecidedBy::Flow)?;

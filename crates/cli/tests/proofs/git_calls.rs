@@ -427,15 +427,15 @@ fn user_filters_still_work() {
 fn one_place_starts_git() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut found = Vec::new();
-    for (file, line) in crate::links::source_lines(crates, &["cli", "run", "store", "core"]) {
-        if line.contains("Command::new(") || line.contains("= program(\"") {
+    for (file, line) in crate::links::source_lines(crates, &["cli", "run", "store", "core", "lint"]) {
+        if line.contains("Command::new(") || line.contains("= new_command(\"") {
             found.push(format!("{file}: {}", line.trim()));
         }
     }
     let wanted = [
         "run/src/environment.rs: let mut command = Command::new(name);",
-        "run/src/git.rs: let mut command = program(\"git\");",
-        "run/src/tmux.rs: let mut command = program(\"tmux\");",
+        "run/src/git.rs: let mut command = new_command(\"git\");",
+        "run/src/tmux.rs: let mut command = new_command(\"tmux\");",
     ];
     assert_eq!(found, wanted);
 }

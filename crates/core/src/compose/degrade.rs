@@ -31,9 +31,10 @@ impl Composer<'_> {
         if self.request.steps.is_empty() {
             return DetailLevel::Full;
         }
-        let rung = self.request.steps.get(&BudgetUnit::Document(at).key("", "")).copied().unwrap_or_default();
+        let level =
+            self.request.steps.get(&BudgetUnit::Document(at).key("", "")).copied().unwrap_or_default();
         let has_path = self.request.documents.get(at).is_some_and(|document| document.path.is_some());
-        if rung == DetailLevel::Path && !has_path { DetailLevel::Outline } else { rung }
+        if level == DetailLevel::Path && !has_path { DetailLevel::Outline } else { level }
     }
 
     /// Degrades all blocks except documents, which are already degraded.
@@ -44,10 +45,10 @@ impl Composer<'_> {
                 return true;
             };
             let key = unit.key(section, &block.name);
-            let rung = self.request.steps.get(&key).copied().unwrap_or_default();
-            let detail = match rung {
+            let level = self.request.steps.get(&key).copied().unwrap_or_default();
+            let detail = match level {
                 DetailLevel::Full => return true,
-                DetailLevel::Out => rung.words().to_string(),
+                DetailLevel::Out => level.words().to_string(),
                 DetailLevel::Outline | DetailLevel::Path => {
                     // A text without headings has no outline.
                     if outline(MARKDOWN, &block.text(&self.origins)).is_empty() {
@@ -63,7 +64,7 @@ impl Composer<'_> {
             };
             let what = unit.label(section, &block.name);
             self.omitted.push(OmittedInput { what, why: OmissionReason::Budget, detail });
-            rung != DetailLevel::Out
+            level != DetailLevel::Out
         });
     }
 }

@@ -117,10 +117,10 @@ pub struct Delivery {
 
 /// Plans how `agent` gets `prompt`. Reports all obstacles at once.
 pub fn plan_delivery(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Result<Delivery, Diagnostics> {
-    let mut talk = Vec::new();
+    let mut diagnostics = Vec::new();
     let mut wrong = find_refusals(agent, prompt, how);
-    let way = choose_method(agent, prompt, how, &mut talk);
-    let mut filling = HoleFiller { agent, prompt, context: how, files: Vec::new(), diagnostics: talk };
+    let way = choose_method(agent, prompt, how, &mut diagnostics);
+    let mut filling = HoleFiller { agent, prompt, context: how, files: Vec::new(), diagnostics };
     let (by, before) = way.unwrap_or_else(|diag| {
         wrong.push(diag);
         (DeliveryMethod::Stdin, String::new())
@@ -218,7 +218,7 @@ fn choose_method(
     agent: &Agent,
     prompt: &str,
     how: &DeliveryContext,
-    talk: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Result<(DeliveryMethod, String), Diagnostic> {
     let takes = &agent.prompt;
     let wanted = match how.by {
@@ -273,7 +273,7 @@ fn choose_method(
                 "a line end stands before the prompt: else {} would take it for a command",
                 agent.name
             );
-            talk.push(Diagnostic::warning(Code::DeliverOtherwise, message));
+            diagnostics.push(Diagnostic::warning(Code::DeliverOtherwise, message));
         }
         return Ok((wanted, before));
     }
@@ -281,7 +281,8 @@ fn choose_method(
     if !takes.by.contains(&DeliveryMethod::File) {
         return Err(refused_error(reason).hint(format!("{} takes no prompt by file", agent.name)));
     }
-    talk.push(Diagnostic::warning(Code::DeliverOtherwise, format!("the prompt goes by file: {reason}")));
+    diagnostics
+        .push(Diagnostic::warning(Code::DeliverOtherwise, format!("the prompt goes by file: {reason}")));
     Ok((DeliveryMethod::File, String::new()))
 }
 

@@ -80,7 +80,7 @@ impl<'a> ReceiptWatcher<'a> {
         Self { agent, prompt, line, skipping: false, seen, report: told }
     }
 
-    /// Reads the next piece of standard output; `goes_on` is set if its line continues. Returns the newly
+    /// Reads the next piece of standard output; `is_partial` is set if its line continues. Returns the newly
     /// proven receipts.
     pub fn read_output(&mut self, text: &str, is_partial: bool) -> Vec<DeliveryReceipt> {
         self.skipping |= self.line.len() + text.len() > MAX_LINE;

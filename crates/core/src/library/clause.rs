@@ -86,7 +86,7 @@ pub(crate) fn remove_marks(nodes: Vec<TemplateNode>, clauses: &[Clause]) -> Vec<
         };
         let (start, end) = (span.start, span.end);
         for Clause { mark, .. } in
-            clauses.iter().filter(|unit| unit.mark.end > start && unit.mark.start < end)
+            clauses.iter().filter(|clause| clause.mark.end > start && clause.mark.start < end)
         {
             if span.start < mark.start {
                 kept.push(TemplateNode::Text(TextRange { start: span.start, end: mark.start }));

@@ -264,7 +264,7 @@ fn write_fenced(
             continue;
         }
         let name = supplied.name(block, origins);
-        push_diagnostic(&mut writer.talk, Code::TextFenced, || {
+        push_diagnostic(&mut writer.diagnostics, Code::TextFenced, || {
             let shown = |line: &Range<usize>| {
                 let shown = &whole[line.clone()];
                 shown[..shown.floor_char_boundary(LONGEST_SHOWN)].to_string()
@@ -358,7 +358,7 @@ fn write_document(
             "`{}` stands in a code block: its line `{shown}` could pass for structure or hide it",
             label()
         );
-        push_diagnostic(&mut writer.talk, Code::TextFenced, || warning(message));
+        push_diagnostic(&mut writer.diagnostics, Code::TextFenced, || warning(message));
         let fence = guard::code_fence(text);
         writer.write_engine(&format!("{fence}\n"));
         element(writer);
@@ -368,7 +368,7 @@ fn write_document(
     if tag != kind.name() {
         let message =
             format!("`{}` stands between <{tag}> tags: it contains <{}> itself", label(), kind.name());
-        push_diagnostic(&mut writer.talk, Code::TextFenced, || warning(message));
+        push_diagnostic(&mut writer.diagnostics, Code::TextFenced, || warning(message));
     }
     element(writer);
 }

@@ -61,11 +61,11 @@ pub fn render(
 ) -> Result<RenderedText, Diagnostics> {
     let mut writer = PromptWriter::new(prompt);
     writer.write(prompt, format, api)?;
-    let PromptWriter { text, spans, talk, edges, .. } = writer;
+    let PromptWriter { text, spans, diagnostics, edges, .. } = writer;
     Ok(RenderedText {
         text,
         spans,
-        diagnostics: talk,
+        diagnostics,
         edges,
         order: section_ranges::SectionOrder::for_format(format, api),
     })
@@ -82,11 +82,11 @@ pub fn render_parts(
 ) -> Result<Vec<Diagnostic>, Diagnostics> {
     let mut writer = PromptWriter { take: Some(take), ..PromptWriter::empty(prompt) };
     writer.write(prompt, format, api)?;
-    let PromptWriter { text, talk, take, .. } = writer;
+    let PromptWriter { text, diagnostics, take, .. } = writer;
     if let Some(take) = take {
         take(text);
     }
-    Ok(talk)
+    Ok(diagnostics)
 }
 
 /// The size of the parts that are passed on: small enough to stay in the CPU cache, and large enough to be
@@ -97,7 +97,7 @@ struct PromptWriter<'p> {
     origins: &'p OriginTable,
     text: String,
     spans: Vec<RenderedRange>,
-    talk: Vec<Diagnostic>,
+    diagnostics: Vec<Diagnostic>,
     edges: Vec<usize>,
     /// Receives the text in parts. All offsets are then relative to the current part, and unused.
     take: Option<&'p mut dyn FnMut(String) -> String>,
@@ -117,7 +117,7 @@ impl<'p> PromptWriter<'p> {
             origins: &prompt.origins,
             text: String::new(),
             spans: Vec::new(),
-            talk: Vec::new(),
+            diagnostics: Vec::new(),
             edges: Vec::new(),
             take: None,
         }
@@ -150,7 +150,7 @@ impl<'p> PromptWriter<'p> {
         if format != PromptFormat::Json && !prompt.tools.is_empty() {
             let warning =
                 Diagnostic::warning(Code::ToolsNotShown, "tools are not shown: only JSON can carry them");
-            self.talk.push(warning.hint("use `--format json`"));
+            self.diagnostics.push(warning.hint("use `--format json`"));
         }
         Ok(())
     }
@@ -286,8 +286,8 @@ fn render_as_markdown<'s>(
 ) -> Vec<SectionItem<'s>> {
     let mut inner = PromptWriter::empty(prompt);
     markdown::write_items(items, &markdown::MarkdownStructure::new(prompt, Some(items)), &mut inner);
-    let PromptWriter { text, spans, talk, edges, .. } = inner;
-    writer.talk.extend(talk);
+    let PromptWriter { text, spans, diagnostics, edges, .. } = inner;
+    writer.diagnostics.extend(diagnostics);
     let mut edges = edges.into_iter().peekable();
     let mut written = Vec::new();
     for RenderedRange { start, end, piece, encoding } in spans {

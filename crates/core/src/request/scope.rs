@@ -65,7 +65,8 @@ pub struct ScopeMatcher {
 
 impl ScopeMatcher {
     /// Returns why a change of `path`, relative to the worktree, violates the scope; `None` if it was
-    /// allowed. Git's own files are never in a write scope, callsheet's only if a glob names them outright.
+    /// allowed. Git's own files never are. Callsheet's are if the scope has no write globs, or if one names them
+    /// outright.
     pub fn violation_reason(&self, path: &str) -> Option<ViolationReason> {
         if self.exclude.iter().any(|glob| glob.owns(path)) {
             return Some(ViolationReason::Excluded);

@@ -40,7 +40,7 @@ impl<'r> SecretRedactor<'r> {
         Self { rules, known: BTreeMap::new(), given: 0, open: None }
     }
 
-    /// Registers the value of `key`, which is replaced wherever it occurs from now on.
+    /// Registers the value of `key`, which is replaced wherever it occurs from now on, unless it is very short.
     pub fn add_value(&mut self, key: &str, value: &str) {
         let known = KnownSecret { rule: "value".into(), placeholder: format!("[secret:value:{key}]") };
         self.known.entry(value.to_string()).or_insert(known);
