@@ -612,9 +612,11 @@ fn unreadable_folder_is_unseen() {
     }
     let chown = Command::new("chown").args(["-R", "65534:65534"]).arg(world.at("")).status().unwrap();
     assert!(chown.success());
-    let program = world.put("callsheet", fs::read(env!("CARGO_BIN_EXE_callsheet")).unwrap());
-    let chmod = Command::new("chmod").args(["755"]).arg(&program).status().unwrap();
-    assert!(chmod.success());
+    // A file that this process wrote could still be open for writing in a child of another test.
+    let program = world.at("callsheet");
+    let mut install = Command::new("install");
+    install.args(["-m", "755", env!("CARGO_BIN_EXE_callsheet")]).arg(&program);
+    assert!(install.status().unwrap().success());
     let run = |script: &str| {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
