@@ -12,7 +12,7 @@ use callsheet_core::library::layout::Layout;
 use callsheet_core::library::recipe::DocumentKind;
 use callsheet_core::library::recipe::FilePolicy;
 use callsheet_core::request::scope::Scope;
-use callsheet_core::request::{ContextBlock, Request, RequestDocument, Task, check_tools};
+use callsheet_core::request::{ContextBlock, Request, RequestDocument, Task, check_tools, read_tools};
 use callsheet_core::{
     FileFormat, Library, Listing, ListingEntry, ListingLimits, PromptFormat, SharedText, Snapshot,
     SourceError, SourceId, SourceRoot, Sources, candidates, is_name, read_recipe, read_request,
@@ -21,7 +21,6 @@ use callsheet_core::{
 use callsheet_run::open_file;
 use callsheet_run::{Disk, Roots, read_file};
 use clap::ArgMatches;
-use serde_json::Value;
 
 use crate::app::{AppContext, resolve_directory};
 use crate::args::ComposeArgs;
@@ -206,9 +205,9 @@ impl InputReader<'_> {
         self.add_task(ask, request);
         if let Some(file) = &ask.tools {
             let text = self.read_text(file, "--tools")?;
-            match serde_json::from_str(&text) {
-                Ok(Value::Array(tools)) => request.tools.extend(tools),
-                _ => {
+            match read_tools(&text)? {
+                Some(tools) => request.tools.extend(tools),
+                None => {
                     return Err(
                         usage_error(format!("`{file}` is not a JSON array of tool definitions")).into()
                     );

@@ -16,6 +16,9 @@ const BOMB: Limits = Limits { memory: 64 << 20, wanted: Duration::from_millis(25
 const CHECKED: Limits = Limits { memory: 64 << 20, wanted: Duration::from_secs(4) };
 const HUGE: Limits = Limits { memory: 256 << 20, wanted: Duration::from_secs(4) };
 
+/// The most bytes of diagnostics, however many mistakes there are: all of them are held until they are printed.
+const MOST_DIAGNOSTICS: usize = 1 << 20;
+
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Limits {
     /// The maximum of memory, in bytes.
@@ -33,6 +36,9 @@ fn find_objection(found: &Measured, (code, said): End, limits: Limits) -> Option
     let line = found.err.lines().next().unwrap_or_default();
     if found.code != Some(code) || !line.starts_with(said) {
         return Some(format!("ends with {:?}: {line}", found.code));
+    }
+    if found.err.len() > MOST_DIAGNOSTICS {
+        return Some(format!("prints {} bytes", found.err.len()));
     }
     (found.peak > limits.memory).then(|| format!("takes {} MiB", found.peak >> 20))
 }
@@ -151,7 +157,9 @@ fn request_bombs_stay_within_limits() {
     let number = if crate::is_long() { 1_000_000 } else { 200_000 };
     let bad = "error[request/bad]";
     let unknown = "error[request/unknown-key]";
-    let cases: [(&str, String, End, Limits); 17] = [
+    let large = "error[prompt/too-large]";
+    let objects = vec!["{\"a\":0}"; 300_000].join(",");
+    let cases: [(&str, String, End, Limits); 30] = [
         ("brackets.json", "[".repeat(deep), (2, bad), BOMB),
         ("braces.json", "{\"values\":".repeat(deep), (2, bad), BOMB),
         (
@@ -186,6 +194,94 @@ fn request_bombs_stay_within_limits() {
             HUGE,
         ),
         (
+            "folders.json",
+            format!("{{\"read_first\":[{}]}}", pairs(number, ",", |at| format!("\"p{at}/f\""))),
+            (0, "warning[input/not-found]"),
+            HUGE,
+        ),
+        (
+            "bad-paths.json",
+            format!("{{\"read_first\":[{}]}}", pairs(number, ",", |at| format!("\"../f{at}\""))),
+            (2, bad),
+            HUGE,
+        ),
+        (
+            "criteria.json",
+            format!("{{\"task\":{{\"criteria\":[{}]}}}}", pairs(number, ",", |at| format!("\"c{at}\""))),
+            (3, large),
+            HUGE,
+        ),
+        (
+            "globs.json",
+            format!("{{\"task\":{{\"write\":[{}]}}}}", pairs(number, ",", |at| format!("\"g{at}\""))),
+            (2, bad),
+            HUGE,
+        ),
+        (
+            "memories.json",
+            format!(
+                "{{\"memories\":[{}]}}",
+                pairs(250_000, ",", |at| format!("{{\"type\":\"a\",\"content\":\"m{at}\"}}"))
+            ),
+            (3, large),
+            HUGE,
+        ),
+        (
+            "texts.json",
+            format!(
+                "{{\"documents\":[{}]}}",
+                pairs(number / 4, ",", |at| format!("{{\"name\":\"d{at}\",\"content\":\"x\"}}"))
+            ),
+            (0, "warning[document/not-shown]"),
+            HUGE,
+        ),
+        (
+            "missing.json",
+            format!(
+                "{{\"recipe\":\"unified\",\"phase\":\"plan\",\"documents\":[{}]}}",
+                pairs(number / 4, ",", |at| format!("{{\"path\":\"d{at}\"}}"))
+            ),
+            (4, "error[document/not-found]"),
+            HUGE,
+        ),
+        (
+            "rows.json",
+            format!(
+                "{{\"context\":[{{\"name\":\"a\",\"data\":{{{}}}}}]}}",
+                pairs(200_000, ",", |at| format!("\"k{at}\":0"))
+            ),
+            (3, large),
+            HUGE,
+        ),
+        (
+            "objects.json",
+            format!("{{\"context\":[{{\"name\":\"a\",\"data\":{{\"k\":[{objects}]}}}}]}}"),
+            (2, bad),
+            HUGE,
+        ),
+        (
+            "schema.json",
+            format!("{{\"tools\":[{{\"name\":\"a\",\"input_schema\":{{\"a\":[{objects}]}}}}]}}"),
+            (2, bad),
+            HUGE,
+        ),
+        (
+            "depth.json",
+            format!(
+                "{{\"context\":[{{\"name\":\"task_depth\",\"data\":{{{}}}}}]}}",
+                pairs(100_000, ",", |at| format!("\"k{at}\":0"))
+            ),
+            (2, "error[depth/bad]"),
+            HUGE,
+        ),
+        (
+            "templates.json",
+            format!("{{\"layout\":{{\"templates\":[{}]}}}}", pairs(number, ",", |at| format!("\"t{at}\""))),
+            (2, bad),
+            HUGE,
+        ),
+        ("zeroes.json", format!("{{\"x\":[0{}]}}", ",0".repeat(7_000_000)), (2, bad), BOMB),
+        (
             "blocks.json",
             format!(
                 "{{\"context\":[{}]}}",
@@ -212,6 +308,8 @@ fn request_bombs_stay_within_limits() {
         world.write(name, text);
         group.check(name, &world, &["compose", "--request", name, "x"], end, limits);
     }
+    world.write("tools.json", format!("[0{}]", ",0".repeat(7_000_000)));
+    group.check("tools", &world, &["compose", "--tools", "tools.json", "x"], (2, bad), BOMB);
     group.print_worst();
 }
 

@@ -349,6 +349,17 @@ fn large_streams_use_bounded_memory() {
         1,
     );
     check(
+        "an event of 15 million values",
+        &[
+            (begin, 1),
+            ("{\"type\":\"user\",\"x\":[0", 1),
+            (&",0".repeat(1000), 15_000),
+            ("]}\n", 1),
+            (&end, 1),
+        ],
+        0,
+    );
+    check(
         "a million parts",
         &[
             (begin, 1),

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::compose::Composer;
 use crate::compose::derive::{TaskDepth, depth_row};
 use crate::compose::fill::DerivedRow;
-use crate::diag::{Code, Diagnostic};
+use crate::diag::{Code, Diagnostic, push_diagnostic};
 use crate::library::omission::{OmissionReason, OmittedInput};
 use crate::prompt::{Block, BudgetUnit};
 use crate::source::origin::{OriginKind, Trust};
@@ -50,8 +50,10 @@ impl<'c> Composer<'c> {
                 "max_depth" => &mut task.max_depth,
                 "max_steps" => &mut task.max_steps,
                 _ => {
-                    let error = Diagnostic::error(Code::DepthBad, format!("`task_depth` has no `{key}`"));
-                    self.errors.push(error.suggest(key, ["depth", "max_depth", "max_steps"]));
+                    push_diagnostic(&mut self.errors, Code::DepthBad, || {
+                        Diagnostic::error(Code::DepthBad, format!("`task_depth` has no `{key}`"))
+                            .suggest(key, ["depth", "max_depth", "max_steps"])
+                    });
                     continue;
                 }
             };
@@ -73,6 +75,9 @@ impl<'c> Composer<'c> {
         let spec = self.find_spec_or_omit(DATA, name)?;
         let mut rows = Vec::new();
         for (key, value) in data {
+            if !self.take_row(2) {
+                break;
+            }
             let mut field = |field: &'static str, text: SharedText| {
                 let from = OriginKind::Request(format!("context[{at}].data.{field}"));
                 let mut block = self.text_block(field, from, Trust::Person, text);

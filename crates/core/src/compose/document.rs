@@ -11,7 +11,7 @@ use core::ops::Range;
 
 use crate::compose::Composer;
 use crate::compose::outline::outline;
-use crate::diag::{Code, Diagnostic};
+use crate::diag::{Code, Diagnostic, push_diagnostic};
 use crate::library::lookup;
 use crate::library::omission::{OmissionReason, OmittedInput};
 use crate::library::recipe::DocumentKind;
@@ -97,8 +97,10 @@ impl Composer<'_> {
             let label = ranged.as_deref().unwrap_or(label);
             if self.is_path_listed(document) {
                 if document.path.is_none() {
-                    let message = format!("`{label}` is left out: this recipe lists paths, and it has none");
-                    self.diagnostics.push(Diagnostic::warning(Code::DocumentNotShown, message));
+                    push_diagnostic(&mut self.diagnostics, Code::DocumentNotShown, || {
+                        let why = "this recipe lists paths, and it has none";
+                        Diagnostic::warning(Code::DocumentNotShown, format!("`{label}` is left out: {why}"))
+                    });
                     let what = label.to_string();
                     self.omitted.push(OmittedInput {
                         what,
@@ -153,7 +155,9 @@ impl Composer<'_> {
             let text = &self.origins[origin].text;
             let Some(range) = find_line_range(text, first, last) else {
                 let message = format!("`{label}`: the file has {} lines", count_lines(text));
-                self.errors.push(Diagnostic::error(Code::RequestBad, message));
+                push_diagnostic(&mut self.errors, Code::RequestBad, || {
+                    Diagnostic::error(Code::RequestBad, message)
+                });
                 return None;
             };
             for piece in &mut whole.pieces {
@@ -192,12 +196,14 @@ impl Composer<'_> {
         match found {
             Ok((id, Some(text))) => Some(self.source_origin(&id, &text)),
             Ok((id, None)) => {
-                let message = format!("the document `{path}` is not there");
-                self.errors.push(Diagnostic::error(Code::DocumentNotFound, message).searched([id]));
+                push_diagnostic(&mut self.errors, Code::DocumentNotFound, || {
+                    let message = format!("the document `{path}` is not there");
+                    Diagnostic::error(Code::DocumentNotFound, message).searched([id])
+                });
                 None
             }
             Err(error) => {
-                self.errors.push(error);
+                push_diagnostic(&mut self.errors, error.code, || error);
                 None
             }
         }

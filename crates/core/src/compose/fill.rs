@@ -22,6 +22,9 @@ use crate::source::{SourceId, SourceRoot};
 use crate::text::SharedText;
 use crate::text::name::{is_name, is_name_byte};
 
+/// A field of a row takes as much memory as this many pieces, until it is rendered.
+const FIELD_PIECES: usize = 8;
+
 /// Values that belong to one row only.
 pub(crate) type RowFields<'f> = &'f [(&'static str, Block)];
 
@@ -285,6 +288,14 @@ impl<'c> Composer<'c> {
         block
     }
 
+    /// Takes the limit's share for a row of this many fields. Returns `false` if the limit is reached, so that the row need
+    /// not be made.
+    pub(crate) fn take_row(&mut self, fields: usize) -> bool {
+        let taken = self.limits.take(fields * FIELD_PIECES, 0);
+        self.errors.extend(taken.err());
+        !self.limits.is_full()
+    }
+
     pub(crate) fn spec(&self, name: &str) -> Option<&'c DeriveSpec> {
         self.recipe.derive.get(name)
     }
@@ -301,6 +312,9 @@ impl<'c> Composer<'c> {
         let mut all = Block { name: name.into(), ..Block::default() };
         let join = (rows.len() > 1).then(|| self.engine_piece(&spec.join));
         for row in rows {
+            if self.limits.is_full() {
+                break;
+            }
             let before = all.pieces.len();
             all.pieces.extend(join.filter(|_| before > 0));
             let start = all.pieces.len();

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::library::agent::{Agent, EventPattern};
+use crate::text::json_weight::json_weight;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -58,6 +59,15 @@ pub struct AgentReport {
 
 /// The longest line that is examined: long enough to echo a prompt; a longer line proves nothing.
 const MAX_LINE: usize = 32 * 1024 * 1024;
+/// The most weight of an event that is parsed: a list of zeroes takes forty times its size in memory.
+const MAX_WEIGHT: usize = 1 << 18;
+
+/// Parses an event, unless it is too heavy.
+fn parse_event(line: &str) -> Option<Value> {
+    // Most lines are too short to be too heavy.
+    let is_light = line.len() <= MAX_WEIGHT / 2 || json_weight(line) <= MAX_WEIGHT;
+    is_light.then(|| serde_json::from_str(line).ok()).flatten()
+}
 
 /// Reads an agent's output as it is printed.
 #[derive(Debug)]
@@ -96,8 +106,7 @@ impl<'a> ReceiptWatcher<'a> {
 
     fn read_line(&mut self, line: &str) -> Vec<DeliveryReceipt> {
         let events = &self.agent.events;
-        let event =
-            line.trim_start().starts_with('{').then(|| serde_json::from_str::<Value>(line).ok()).flatten();
+        let event = line.trim_start().starts_with('{').then(|| parse_event(line)).flatten();
         let Some(event) = event else { return Vec::new() };
         let fits = |patterns: &[EventPattern]| patterns.iter().any(|pattern| pattern.matches(&event));
         let first = |places: &[String]| places.iter().find_map(|place| event.pointer(place));
@@ -124,7 +133,7 @@ impl<'a> ReceiptWatcher<'a> {
     /// Checks whether a line of the agent's own transcript holds the prompt as its input.
     pub fn is_transcript_echo(&mut self, line: &str) -> bool {
         let Some(transcript) = &self.agent.transcript else { return false };
-        let Ok(event) = serde_json::from_str::<Value>(line) else { return false };
+        let Some(event) = parse_event(line) else { return false };
         let echoed = transcript.echoed.iter().any(|pattern| pattern.matches(&event)) && self.is_echo(&event);
         echoed && self.seen.insert(DeliveryReceipt::Echoed)
     }
@@ -137,6 +146,27 @@ impl<'a> ReceiptWatcher<'a> {
             Value::Array(items) => items.iter().any(|item| self.is_echo(item)),
             Value::Object(map) => map.values().any(|value| self.is_echo(value)),
             _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heavy_event_is_not_parsed() {
+        let event =
+            |item: &str, count: usize| alloc::format!("{{\"a\":[{}]}}", alloc::vec![item; count].join(","));
+        let texts = alloc::format!("\"{}\"", ",[{\\\"".repeat(MAX_WEIGHT));
+        for (line, is_read) in [
+            (event("0", MAX_WEIGHT - 3), true),
+            (event("0", MAX_WEIGHT - 2), false),
+            (event("{}", MAX_WEIGHT / 3 - 1), true),
+            (event("{}", MAX_WEIGHT / 3), false),
+            (event(&texts, 2), true),
+        ] {
+            assert_eq!(parse_event(&line).is_some(), is_read, "{} bytes", line.len());
         }
     }
 }

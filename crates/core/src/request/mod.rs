@@ -30,6 +30,7 @@ use crate::request::detail::{DocumentDetail, TextlessDocument};
 use crate::request::fact::RunFacts;
 use crate::request::values::SlotValues;
 use crate::text::SharedText;
+use crate::text::json_weight::json_weight;
 use crate::text::name::{NAME_HINT, is_name};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -261,13 +262,59 @@ impl Request {
                 });
             }
         }
+        let task = self.task.as_ref();
+        let data = self.context.iter().filter_map(|block| block.data.as_ref()).flat_map(Map::values);
+        let limits = [
+            ("task.write", task.map_or(0, |task| task.write.len()), MAX_GLOBS),
+            ("task.exclude", task.map_or(0, |task| task.exclude.len()), MAX_GLOBS),
+            ("layout.templates", self.layout.templates.len(), MAX_TEMPLATE_FOLDERS),
+            ("context.data", data.map(count_values).sum(), MAX_DATA_VALUES),
+        ];
+        for (what, count, most) in limits.into_iter().filter(|(_, count, most)| count > most) {
+            let message = alloc::format!("`{what}` has {count} values; the limit is {most}");
+            push_diagnostic(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message));
+        }
         if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong)) }
+    }
+}
+
+/// A scope has several copies of its globs, and every path that a run changes is compared with each.
+const MAX_GLOBS: usize = 100_000;
+/// Each template is searched in each folder, and each absence is kept.
+const MAX_TEMPLATE_FOLDERS: usize = 1000;
+/// JSON takes up to 250 bytes for a value, and is copied several times on its way into a prompt. The limit is for all tools
+/// together, and for all data.
+const MAX_DATA_VALUES: usize = 1 << 18;
+
+fn too_many_tools() -> Diagnostics {
+    let message = alloc::format!("the tools have more than {MAX_DATA_VALUES} values");
+    Diagnostic::error(Code::RequestBad, message).into()
+}
+
+/// Reads tools from a JSON array; returns `None` if `text` is not one.
+pub fn read_tools(text: &str) -> Result<Option<Vec<Value>>, Diagnostics> {
+    // A value weighs at most three, so these are too many before they are parsed.
+    if json_weight(text) > 3 * MAX_DATA_VALUES {
+        Err(too_many_tools())
+    } else {
+        Ok(serde_json::from_str(text).ok())
+    }
+}
+
+fn count_values(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(count_values).sum(),
+        Value::Object(map) => map.values().map(count_values).sum(),
+        _ => 0,
     }
 }
 
 /// Reports every entry of `tools` that is not the definition of a tool.
 pub fn check_tools(tools: &[Value]) -> Result<(), Diagnostics> {
     let mut wrong = Vec::new();
+    if tools.iter().map(count_values).sum::<usize>() > MAX_DATA_VALUES {
+        return Err(too_many_tools());
+    }
     for (at, why) in tools.iter().enumerate().filter_map(|(at, tool)| Some((at, find_tool_problem(tool)?))) {
         let message = alloc::format!("tools[{at}] is no definition of a tool: {why}");
         let hint =

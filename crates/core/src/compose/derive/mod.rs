@@ -165,8 +165,8 @@ fn derive_rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Ve
                 return Some(Vec::new());
             }
             let count = violations.len().to_string().into();
-            let count = make.row(c, "count", [("count", count)]);
-            let rows = violations.iter().map(|violation| {
+            let mut rows = alloc::vec![make.row(c, "count", [("count", count)])];
+            rows.extend(violations.iter().take(limit).map(|violation| {
                 let reason = match violation.reason {
                     crate::request::fact::ViolationReason::OutsideWrite => "outside_write",
                     crate::request::fact::ViolationReason::Excluded => "excluded",
@@ -175,18 +175,18 @@ fn derive_rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Ve
                 let decision = SharedText::from_static(violation.decision.name());
                 let fields = [("path", violation.path.as_str().into()), ("decision", decision)];
                 make.row(c, reason, fields)
-            });
-            let rows = rows.collect();
-            let mut rows = limit_rows(c, &mut make, rows, limit);
-            rows.insert(0, count);
+            }));
+            add_rest(c, &mut make, &mut rows, violations.len().saturating_sub(limit));
             rows
         }
         DerivedValue::Changed => {
             make.trust = Trust::Agent;
             let paths = &previous?.changed;
-            let rows = paths.iter().map(|path| make.row(c, "path", [("path", path.as_str().into())]));
-            let rows = rows.collect();
-            limit_rows(c, &mut make, rows, limit)
+            let shown = paths.iter().take(limit);
+            let mut rows: Vec<DerivedRow> =
+                shown.map(|path| make.row(c, "path", [("path", path.as_str().into())])).collect();
+            add_rest(c, &mut make, &mut rows, paths.len().saturating_sub(limit));
+            rows
         }
         // Both need more than a name: the extension is a template, and a data block is one of several.
         DerivedValue::Extension | DerivedValue::ContextData => return None,
@@ -214,6 +214,9 @@ impl RowBuilder {
         kind: &'static str,
         fields: [(&'static str, SharedText); N],
     ) -> DerivedRow {
+        if !c.take_row(N) {
+            return DerivedRow { kind, fields: Vec::new() };
+        }
         let fields = fields.into_iter().map(|(field, text)| {
             let from = OriginKind::new_derived(self.name.clone(), SharedText::from_static(field));
             // Between tags, a row of one text has the name of its kind: `rule`, not `text`.
@@ -226,14 +229,8 @@ impl RowBuilder {
     }
 }
 
-fn limit_rows(
-    c: &mut Composer<'_>,
-    make: &mut RowBuilder,
-    mut rows: Vec<DerivedRow>,
-    limit: usize,
-) -> Vec<DerivedRow> {
-    let rest = rows.len().saturating_sub(limit);
-    rows.truncate(limit);
+/// Adds a row with the number of rows that a limit omits.
+fn add_rest(c: &mut Composer<'_>, make: &mut RowBuilder, rows: &mut Vec<DerivedRow>, rest: usize) {
     if rest > 0 {
         c.omitted.push(OmittedInput {
             what: format!("derived {}", make.name),
@@ -243,7 +240,6 @@ fn limit_rows(
         make.trust = Trust::Ours;
         rows.push(make.row(c, "rest", [("count", rest.to_string().into())]));
     }
-    rows
 }
 
 /// Returns a row with the whole text of a file, or `None` if the file is missing or blank.
