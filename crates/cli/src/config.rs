@@ -677,8 +677,8 @@ mod tests {
             match Config::load(Some(dir.path()), None, false) {
                 Ok(_) => assert!(is_fine, "{limit}"),
                 Err(failure) => {
-                    let told = failure.to_string();
-                    assert!(!is_fine && told.contains(PROJECT_FILE), "{limit}: {told}");
+                    let message = failure.to_string();
+                    assert!(!is_fine && message.contains(PROJECT_FILE), "{limit}: {message}");
                     assert_eq!(crate::failure::exit_code(&failure), 3, "{limit}");
                 }
             }

@@ -103,8 +103,8 @@ pub(crate) fn lock_task(project: &str, task: &str) -> Result<File, Diagnostics> 
 
 /// Returns the runs of this machine, of all projects, whose records are incomplete.
 pub(crate) fn unfinished_runs() -> Result<Vec<Id>, Diagnostics> {
-    let desks = fs::read_dir(state_dir()?.join("runs")).into_iter().flatten().flatten();
-    let mut runs: Vec<Id> = desks.filter_map(|desk| Id::parse(desk.file_name().to_str()?)).collect();
+    let folders = fs::read_dir(state_dir()?.join("runs")).into_iter().flatten().flatten();
+    let mut runs: Vec<Id> = folders.filter_map(|folder| Id::parse(folder.file_name().to_str()?)).collect();
     runs.sort();
     Ok(runs)
 }

@@ -8,66 +8,48 @@
 //! [process](run_process) under a [guard](guard()), so that nothing outlives it, or in a [terminal](Tmux).
 //! [`WorktreeSnapshot`] and [`WorktreeSnapshot::diff`] report the changes, from git.
 
-mod ancestry;
-mod checks;
-mod content_ids;
 mod disk;
-mod documents;
-mod environment;
-mod folder;
 mod git;
-mod guard;
-mod host;
-mod lanes;
-mod list;
-mod lock;
-mod observe;
-mod pack;
 mod perform;
-mod prefetched;
 mod process;
-mod programs;
-mod read;
-mod shared_names;
-mod submission;
-mod text_arena;
 mod tmux;
-mod trace;
 mod transcript;
-mod tree;
-mod walk;
 mod worktree;
 
-pub use ancestry::{ProcessStamp, find_runs_above, is_below_guard, set_guarded_run, state_home};
-pub use checks::run_check;
-pub use content_ids::read_content_ids;
-pub use disk::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
-pub use documents::DocumentReader;
-pub use environment::{PRIVATE_VARIABLES, grace_period};
-pub use folder::{WritableFolder, WriteError};
-pub use git::{CommonDir, Git, GitError, take_interrupts};
-pub use guard::{
-    GUARD, RecordSubmission, read_last_documents, read_terminal_exit_code, run_guard, run_guard_with,
+pub use disk::documents::DocumentReader;
+pub use disk::folder::{WritableFolder, WriteError};
+pub use disk::list::MAX_LEFT_OUT;
+pub use disk::lock::{LOCK_PATIENCE, lock_file, open_private};
+pub use disk::pack::{
+    FileBody, PackLimits, PackOptions, PackProgress, PackedFile, PackedTree, WantedContent,
 };
-pub use host::{find_temporary_file_system, read_user_name};
-pub use lanes::{LaneLeftovers, ensure_lane_worktree, find_lane_leftovers, merge_lane};
-pub use list::MAX_LEFT_OUT;
-pub use lock::{LOCK_PATIENCE, lock_file, open_private};
-pub use observe::{FingerprintCache, OwnFiles, WorktreeSnapshot};
-pub use pack::{FileBody, PackLimits, PackOptions, PackProgress, PackedFile, PackedTree, WantedContent};
+pub use disk::prefetched::PrefetchedSources;
+pub use disk::read::{open_file, read_file, read_own_text};
+pub use disk::shared_names::find_shared_names;
+pub use disk::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
+pub use git::content_ids::read_content_ids;
+pub use git::{CommonDir, Git, GitError, take_interrupts};
 pub use perform::{PerformError, PerformOptions, PerformOutcome, delivered_text, perform};
-pub use prefetched::PrefetchedSources;
+pub use process::ancestry::{
+    GUARD, ProcessStamp, find_runs_above, is_below_guard, set_guarded_run, state_home,
+};
+pub use process::checks::run_check;
+pub use process::environment::{PRIVATE_VARIABLES, grace_period};
+pub use process::guard::{
+    RecordSubmission, read_last_documents, read_terminal_exit_code, run_guard, run_guard_with,
+};
+pub use process::host::{find_temporary_file_system, read_user_name};
+pub use process::programs::{MissingProgram, find_env_program, find_program};
+pub use process::submission::{
+    JudgedSubmission, OpenSubmission, SubmissionGate, SubmissionPermission, SubmissionRequest, ask_guard,
+};
+pub use process::trace::{LivingProcess, ProcessTrace, read_boot_id};
 pub use process::{
     MAX_RECORD_BYTES, OutputStream, ProcessEvent, ProcessExit, ProcessJob, ProcessLimits, StartError,
     StopFlag, find_own_program, run_process,
 };
-pub use programs::{MissingProgram, find_env_program, find_program};
-pub use read::{open_file, read_file, read_own_text};
-pub use shared_names::find_shared_names;
-pub use submission::{
-    JudgedSubmission, OpenSubmission, SubmissionGate, SubmissionPermission, SubmissionRequest, ask_guard,
-};
 pub use tmux::{TerminalError, Tmux, TmuxPane, TmuxServer};
-pub use trace::{LivingProcess, ProcessTrace, read_boot_id};
 pub use transcript::{existing_at_paths, transcript_has_prompt};
+pub use worktree::lanes::{LaneLeftovers, ensure_lane_worktree, find_lane_leftovers, merge_lane};
+pub use worktree::snapshot::{FingerprintCache, OwnFiles, WorktreeSnapshot};
 pub use worktree::{Worktree, ensure_worktree, find_worktree_path};

@@ -6,14 +6,14 @@ use std::time::Duration;
 use callsheet_core::delivery::DeliveryAction;
 use callsheet_core::request::fact::EndReason;
 
-use crate::folder::{WritableFolder, WriteError};
-use crate::guard::SpawnRequest;
+use crate::disk::folder::{WritableFolder, WriteError};
+use crate::process::guard::SpawnRequest;
+use crate::process::submission::SubmissionGate;
+use crate::process::trace::{MARK, ProcessTrace};
 use crate::process::{
     ProcessEvent, ProcessExit, ProcessJob, ProcessLimits, StartError, StopFlag, run_process,
 };
-use crate::submission::SubmissionGate;
 use crate::tmux::{TerminalError, Tmux, TmuxPane, TmuxServer};
-use crate::trace::{MARK, ProcessTrace};
 
 /// Options for carrying out actions.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use callsheet_core::delivery::find_at_paths;
 use callsheet_core::delivery::receipt::ReceiptWatcher;
 use callsheet_core::library::agent::TranscriptSpec;
 
-use crate::read::open_file;
+use crate::disk::read::open_file;
 
 /// The most levels of folders that are searched: a year, a month and a day, or a project.
 const LEVELS: usize = 4;

@@ -360,8 +360,8 @@ impl PreparedRun {
         if self.actions().iter().any(|act| matches!(act, DeliveryAction::Write { .. })) {
             write_gitignore(&self.place)?;
         }
-        let told = delivered_text(self.actions(), self.prompt());
-        let mut watch = ReceiptWatcher::new(&self.agent, &told);
+        let delivered = delivered_text(self.actions(), self.prompt());
+        let mut watch = ReceiptWatcher::new(&self.agent, &delivered);
         let mut stdout = StreamReader::new(self.agent.output.format, &mut TextSpool::factory(run_dir.dir()));
         let with = PerformOptions {
             place: self.place.clone(),
@@ -445,13 +445,13 @@ impl PreparedRun {
             }
             _ => false,
         };
-        let told = watch.report.clone();
+        let report = watch.report.clone();
         let mut ledger = notes.finish()?;
         for accepted in submitted {
             ledger.append(Some(&id), None, &submission_event(accepted)).map_err(ledger_diagnostics)?;
         }
         if !typed {
-            let exit = exit_record(performed, stopper, told);
+            let exit = exit_record(performed, stopper, report);
             remove_written(&self.place, self.actions(), self.prompt(), &id);
             let account = stopper.run_stoppable(&run_dir, || {
                 finish(
@@ -527,9 +527,9 @@ pub(crate) fn record_submission(gate: &SubmissionGate, accepted: &JudgedSubmissi
 fn exit_record(
     performed: Result<PerformOutcome, callsheet_run::PerformError>,
     stopper: &RunStopper,
-    told: AgentReport,
+    report: AgentReport,
 ) -> Exit {
-    let none = Exit { told, ..Exit::new(EndReason::Unstarted, None) };
+    let none = Exit { report, ..Exit::new(EndReason::Unstarted, None) };
     match performed {
         Ok(PerformOutcome::Ran(exit)) => {
             let (ended, why) = match exit.ended {

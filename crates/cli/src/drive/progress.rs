@@ -22,10 +22,10 @@ impl RunProgress {
         Self { name: name.into(), begun: Instant::now(), seen: Mutex::default() }
     }
 
-    pub(crate) fn set_event(&self, line: &str, told: &AgentReport) {
+    pub(crate) fn set_event(&self, line: &str, report: &AgentReport) {
         let Some(event) = summarize_line(line) else { return };
         if let Ok(mut seen) = self.seen.lock() {
-            *seen = (event, told.clone());
+            *seen = (event, report.clone());
         }
     }
 
@@ -40,15 +40,15 @@ impl RunProgress {
         let seconds = self.begun.elapsed().as_secs();
         let mut line = format!("{}  {}:{:02}", self.name, seconds / 60, seconds % 60);
         if let Ok(seen) = self.seen.lock() {
-            let (event, told) = &*seen;
+            let (event, report) = &*seen;
             if !event.is_empty() {
                 line += &format!("  {event}");
             }
-            if told.input_tokens.is_some() || told.output_tokens.is_some() {
-                let tokens = (told.input_tokens.unwrap_or(0), told.output_tokens.unwrap_or(0));
+            if report.input_tokens.is_some() || report.output_tokens.is_some() {
+                let tokens = (report.input_tokens.unwrap_or(0), report.output_tokens.unwrap_or(0));
                 line += &format!("  {} tokens in, {} out", tokens.0, tokens.1);
             }
-            if let Some(cost) = told.cost_usd {
+            if let Some(cost) = report.cost_usd {
                 line += &format!("  ${cost:.2}");
             }
         }

@@ -67,7 +67,7 @@ pub(crate) fn result_json(account: &RunSummary) -> Value {
         "exit_code": exit.and_then(|exit| exit.code),
         "signal": exit.and_then(|exit| exit.signal),
         "duration_ms": exit.and_then(|exit| exit.duration_ms),
-        "told": exit.map(|exit| &exit.told),
+        "told": exit.map(|exit| &exit.report),
         "checked": account.checks_outcome(),
         "checks": checks.cloned().unwrap_or_default(),
         "changed": seen.map(|seen| seen.changed.clone()).unwrap_or_default(),

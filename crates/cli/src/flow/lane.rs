@@ -159,7 +159,7 @@ impl LaneJob {
     fn run_lane(
         &self,
         app: &AppContext<'_>,
-        told: &Sender<LaneMessage>,
+        messages: &Sender<LaneMessage>,
         stopper: &RunStopper,
     ) -> Result<LaneOutcome, Diagnostics> {
         let mut ledger = app.write_ledger()?;
@@ -168,17 +168,17 @@ impl LaneJob {
             && RunDir::from_run(&run)?.pane().as_ref().is_some_and(is_pane_alive)
         {
             // The agent continues in its terminal, even if callsheet ended.
-            self.announce(told, &run)?;
+            self.announce(messages, &run)?;
             return self.wait_for_terminal(app, &mut ledger, &run, place.as_ref(), stopper);
         }
         if let Some(account) = self.ended_run(app, &mut ledger)? {
-            self.announce(told, &account.run.id)?;
+            self.announce(messages, &account.run.id)?;
             let account = run_pending_checks(app, &mut ledger, account, stopper, &self.progress)?;
             return self.collect_outcome(app, &account, place.as_ref());
         }
         self.folder.archive_files(&self.phase.stale_lane_files(&self.lane), &self.archive_folder())?;
         let ready = self.prepare_run(app, &mut ledger, place.as_ref())?;
-        self.announce(told, ready.id())?;
+        self.announce(messages, ready.id())?;
         let (account, mut ledger) = ready.execute(app, ledger, stopper, &self.progress)?;
         if let Some(exit) = account.exit.as_ref().filter(|exit| exit.ended == EndReason::Unstarted) {
             let why = exit.why.clone().unwrap_or_default();
@@ -269,12 +269,12 @@ impl LaneJob {
     }
 
     /// Announces the run, and waits until it is recorded.
-    fn announce(&self, told: &Sender<LaneMessage>, run: &Id) -> Result<(), Diagnostics> {
+    fn announce(&self, messages: &Sender<LaneMessage>, run: &Id) -> Result<(), Diagnostics> {
         let (go, wait) = mpsc::sync_channel(1);
         let (entry, lane) = (self.state.entry, self.lane.id.clone());
-        let is_told = told.send(LaneMessage::Ready { entry, lane, run: run.to_string(), go }).is_ok();
+        let is_sent = messages.send(LaneMessage::Ready { entry, lane, run: run.to_string(), go }).is_ok();
         // Without an answer, no thread decides any more.
-        if is_told && wait.recv() == Ok(true) {
+        if is_sent && wait.recv() == Ok(true) {
             return Ok(());
         }
         let message = format!("`{}` was not started: documents are not as they were approved", self.lane.id);
@@ -468,7 +468,7 @@ impl LaneJob {
                 format!("`{}` changed documents that are not its own: {}", self.lane.id, strayed.join(", "));
             diagnostics.push(Diagnostic::warning(Code::FlowRefused, message));
         }
-        let cost = account.exit.as_ref().and_then(|exit| exit.told.cost_usd).unwrap_or(0.0);
+        let cost = account.exit.as_ref().and_then(|exit| exit.report.cost_usd).unwrap_or(0.0);
         let cost = (cost.max(0.0) * 1e6).round() as u64;
         Ok(LaneOutcome { run: account.run.id.clone(), evidence, cost, submissions, diagnostics })
     }
@@ -510,8 +510,8 @@ impl LaneJob {
         let changed = self.changed_paths(app, account, &self.before)?;
         let own = format!("{}/", self.folder.relative);
         let changed = changed.into_iter().filter(|path| !path.starts_with(&own)).collect();
-        let told = format_fixes(&text, &self.lane.of, &reported, changed);
-        self.folder.write(&BTreeMap::from([(fixes.clone(), told)]))
+        let fixes_text = format_fixes(&text, &self.lane.of, &reported, changed);
+        self.folder.write(&BTreeMap::from([(fixes.clone(), fixes_text)]))
     }
 
     /// Returns the paths changed by this run and by the runs in `before`.

@@ -270,32 +270,32 @@ fn large_inputs_use_bounded_memory() {
     }
 }
 
-/// Functions that open or read a file by its path. Everything else uses `run/src/read.rs`, which waits for
-/// nothing, and `run/src/lock.rs`.
+/// Functions that open or read a file by its path. Everything else uses `run/src/disk/read.rs`, which waits for
+/// nothing, and `run/src/disk/lock.rs`.
 const OPENERS: [&str; 6] =
     ["File::open", "fs::read(", "fs::read_to_string(", "OpenOptions::new", "File::options", "fs::copy("];
 
 const ALLOWED: [(&str, &str, &str); 19] = [
     ("cli/src/drive/mod.rs", "/proc/sys/kernel/hostname", "the kernel's"),
     ("cli/src/record.rs", "/dev/urandom", "random bytes"),
-    ("run/src/ancestry.rs", "/proc/", "the kernel's"),
-    ("run/src/lock.rs", "OpenOptions::new()", "the opener itself"),
-    ("run/src/documents.rs", "custom_flags(", "a document, opened without waiting"),
-    ("run/src/observe/checkout.rs", "&index)", "a copy of an index in a temporary folder of our own"),
+    ("run/src/process/ancestry.rs", "/proc/", "the kernel's"),
+    ("run/src/disk/lock.rs", "OpenOptions::new()", "the opener itself"),
+    ("run/src/disk/documents.rs", "custom_flags(", "a document, opened without waiting"),
+    ("run/src/worktree/checkout.rs", "&index)", "a copy of an index in a temporary folder of our own"),
     (
-        "run/src/observe/fingerprint.rs",
+        "run/src/worktree/fingerprint.rs",
         "File::open(path)",
         "a worktree's file whose kind was looked at before",
     ),
-    ("run/src/read.rs", "OpenOptions::new()", "the opener itself"),
-    ("run/src/read.rs", "File::open_ambient_with", "the opener itself"),
-    ("run/src/trace.rs", "/proc/", "the kernel's"),
-    ("run/src/trace.rs", "cgroup.join(PROCS)", "the kernel's"),
-    ("run/src/trace.rs", "OpenOptions::new()", "the folder of a run in the user's state directory"),
-    ("run/src/tree.rs", "\"environ\"", "the kernel's"),
-    ("run/src/tree.rs", "\"stat\"", "the kernel's"),
-    ("run/src/tree.rs", "/proc/", "the kernel's"),
-    ("run/src/host.rs", "/etc/passwd", "the system's list of users"),
+    ("run/src/disk/read.rs", "OpenOptions::new()", "the opener itself"),
+    ("run/src/disk/read.rs", "File::open_ambient_with", "the opener itself"),
+    ("run/src/process/trace.rs", "/proc/", "the kernel's"),
+    ("run/src/process/trace.rs", "cgroup.join(PROCS)", "the kernel's"),
+    ("run/src/process/trace.rs", "OpenOptions::new()", "the folder of a run in the user's state directory"),
+    ("run/src/process/tree.rs", "\"environ\"", "the kernel's"),
+    ("run/src/process/tree.rs", "\"stat\"", "the kernel's"),
+    ("run/src/process/tree.rs", "/proc/", "the kernel's"),
+    ("run/src/process/host.rs", "/etc/passwd", "the system's list of users"),
     ("store/src/private_file.rs", "create_new(true)", "a file that was not there"),
     ("store/src/database_file.rs", "create_new(true)", "a file that was not there"),
     ("store/src/database_file.rs", "custom_flags(flags)", "a ledger's file, opened without waiting"),

@@ -433,9 +433,9 @@ fn one_place_starts_git() {
         }
     }
     let wanted = [
-        "run/src/environment.rs: let mut command = Command::new(name);",
-        "run/src/git.rs: let mut command = new_command(\"git\");",
-        "run/src/tmux.rs: let mut command = new_command(\"tmux\");",
+        "run/src/git/mod.rs: let mut command = new_command(\"git\");",
+        "run/src/process/environment.rs: let mut command = Command::new(name);",
+        "run/src/tmux/mod.rs: let mut command = new_command(\"tmux\");",
     ];
     assert_eq!(found, wanted);
 }

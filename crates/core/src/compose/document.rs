@@ -110,16 +110,16 @@ impl Composer<'_> {
                 }
                 continue;
             }
-            let rung = self.document_level(at);
-            if rung == DetailLevel::Out {
-                let (what, detail) = (omission_label(document, label), rung.words().to_string());
+            let level = self.document_level(at);
+            if level == DetailLevel::Out {
+                let (what, detail) = (omission_label(document, label), level.words().to_string());
                 self.omitted.push(OmittedInput { what, why: OmissionReason::Budget, detail });
                 continue;
             }
             if let Some(TextlessDocument { why, .. }) = document.left_out {
                 *left_out.entry(why).or_default() += 1;
             }
-            let shown = ShownDocument { document, label, level: rung };
+            let shown = ShownDocument { document, label, level };
             let Some(mut block) = self.document_block(shown, &mut notices) else { continue };
             let from = OriginKind::DocumentName(u32::try_from(at).unwrap_or(u32::MAX));
             // The origin of the content may already hold the name.
@@ -144,9 +144,9 @@ impl Composer<'_> {
     }
 
     fn document_block(&mut self, shown: ShownDocument<'_>, notices: &mut NoticeTemplates) -> Option<Block> {
-        let ShownDocument { document, label, level: rung } = shown;
-        let rung = rung.max(document.detail.unwrap_or_default().into());
-        if rung >= DetailLevel::Path || document.left_out.is_some() {
+        let ShownDocument { document, label, level } = shown;
+        let level = level.max(document.detail.unwrap_or_default().into());
+        if level >= DetailLevel::Path || document.left_out.is_some() {
             return Some(self.path_block(shown, notices));
         }
         let origin = self.find_document_text(document, label)?;
@@ -164,7 +164,7 @@ impl Composer<'_> {
                 (piece.start, piece.end) = (range.start, range.end);
             }
         }
-        if rung == DetailLevel::Full {
+        if level == DetailLevel::Full {
             return Some(whole);
         }
         let path = document.path.as_deref().unwrap_or(label);

@@ -86,8 +86,8 @@ pub struct ReceiptWatcher<'a> {
 impl<'a> ReceiptWatcher<'a> {
     /// Creates a watcher for the delivery of `prompt` to `agent`.
     pub fn new(agent: &'a Agent, prompt: &'a str) -> Self {
-        let (line, seen, told) = (String::new(), BTreeSet::new(), AgentReport::default());
-        Self { agent, prompt, line, skipping: false, seen, report: told }
+        let (line, seen, report) = (String::new(), BTreeSet::new(), AgentReport::default());
+        Self { agent, prompt, line, skipping: false, seen, report }
     }
 
     /// Reads the next piece of standard output; `is_partial` is set if its line continues. Returns the newly

@@ -87,7 +87,7 @@ pub fn read_data<T: DeserializeOwned + JsonSchema>(
     if let Ok(value) = &value {
         find_mismatches(value, &schema, &schema, &mut Vec::new(), &mut wrong);
     }
-    let SchemaMismatches { told: listed, more } = wrong;
+    let SchemaMismatches { listed, more } = wrong;
     if listed.is_empty() {
         let message = message.lines().next().unwrap_or("it cannot be read").to_string();
         return Err(Diagnostic::error(codes.bad, message).at(name, text, span).into());
@@ -144,15 +144,15 @@ struct SchemaMismatch {
 
 #[derive(Default)]
 struct SchemaMismatches {
-    told: Vec<SchemaMismatch>,
+    listed: Vec<SchemaMismatch>,
     /// The number of further mismatches.
     more: usize,
 }
 
 impl SchemaMismatches {
     fn push(&mut self, misfit: impl FnOnce() -> SchemaMismatch) {
-        if self.told.len() < MOST_PER_KIND {
-            self.told.push(misfit());
+        if self.listed.len() < MOST_PER_KIND {
+            self.listed.push(misfit());
         } else {
             self.more += 1;
         }

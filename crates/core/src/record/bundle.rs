@@ -64,8 +64,8 @@ pub fn build_record(
     }
     let request = keeper.add_request(request)?;
     let output = keeper.assemble_output(&composed.prompt, rendered, snapshot, &manifest);
-    let told = diagnostics.iter().filter(|diag| diag.severity > Severity::Note);
-    let warnings = told
+    let shown = diagnostics.iter().filter(|diag| diag.severity > Severity::Note);
+    let warnings = shown
         .map(|diag| RecordedWarning { code: diag.code.to_string(), message: diag.message.clone() })
         .collect();
     let profile = composed.profile.clone();

@@ -376,14 +376,14 @@ pub struct Exit {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// The agent's report on itself: its session, tokens and cost.
-    #[serde(default)]
-    pub told: AgentReport,
+    #[serde(default, rename = "told")]
+    pub report: AgentReport,
 }
 
 impl Exit {
     /// Creates a record from the reason and the exit code alone.
     pub fn new(ended: EndReason, code: Option<i32>) -> Self {
-        Self { ended, code, signal: None, why: None, duration_ms: None, told: AgentReport::default() }
+        Self { ended, code, signal: None, why: None, duration_ms: None, report: AgentReport::default() }
     }
 }
 

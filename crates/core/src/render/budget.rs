@@ -79,7 +79,7 @@ pub fn fit(
     }
     let mut count = |text: &str| count(&whole.composed, text);
     let units = degradable_units(&whole);
-    let everything = |rung| maker.attempt(maker.merge_steps(units.iter().map(|unit| (unit, rung))));
+    let everything = |level| maker.attempt(maker.merge_steps(units.iter().map(|unit| (unit, level))));
     // The `must` blocks alone may not be a valid prompt, such as a body without a message. Their tokens are
     // then unknown, but a larger prompt may still fit.
     let musts = everything(DetailLevel::Out).map_or(0, |least| count(&least.rendered.text));
@@ -124,12 +124,12 @@ impl BudgetComposer<'_> {
     /// Returns the request's own degradations combined with these.
     fn merge_steps<'u>(
         &self,
-        rungs: impl Iterator<Item = (&'u DegradableUnit, DetailLevel)>,
+        levels: impl Iterator<Item = (&'u DegradableUnit, DetailLevel)>,
     ) -> BTreeMap<String, DetailLevel> {
         let mut steps = self.request.steps.clone();
-        for (unit, rung) in rungs.filter(|(unit, rung)| *rung > unit.start) {
+        for (unit, level) in levels.filter(|(unit, level)| *level > unit.start) {
             let step = steps.entry(unit.key.clone()).or_default();
-            *step = rung.max(*step);
+            *step = level.max(*step);
         }
         steps
     }
@@ -254,14 +254,14 @@ impl<'l> DegradationLadder<'l> {
 
     fn warning(&self, budget: usize) -> Diagnostic {
         let changed = || self.units.iter().zip(&self.shown).filter(|(unit, at)| unit.start != **at);
-        let stepped = |rung: DetailLevel| changed().filter(|(_, at)| **at == rung).count();
+        let stepped = |level: DetailLevel| changed().filter(|(_, at)| **at == level).count();
         let all = changed().count();
         let kinds = [
             (DetailLevel::Outline, "to an outline"),
             (DetailLevel::Path, "to a path"),
             (DetailLevel::Out, "out"),
         ];
-        let kinds = kinds.map(|(rung, words)| (stepped(rung), words));
+        let kinds = kinds.map(|(level, words)| (stepped(level), words));
         let kinds: Vec<String> =
             kinds.iter().filter(|(all, _)| *all > 0).map(|(all, words)| format!("{all} {words}")).collect();
         let message = format!(
@@ -309,17 +309,17 @@ impl<'l> DegradationLadder<'l> {
 
     /// Returns the next detail level at which the unit has fewer tokens than `before`.
     fn find_lower_level(&mut self, at: usize, from: DetailLevel, before: usize) -> (DetailLevel, usize) {
-        for rung in SHOWN.into_iter().filter(|rung| *rung > from) {
-            let tokens = self.count_tokens(at, rung);
+        for level in SHOWN.into_iter().filter(|level| *level > from) {
+            let tokens = self.count_tokens(at, level);
             if tokens < before {
-                return (rung, tokens);
+                return (level, tokens);
             }
         }
         (DetailLevel::Out, 0)
     }
 
-    fn count_tokens(&mut self, at: usize, rung: DetailLevel) -> usize {
-        let (text, ranges) = &self.texts[rung as usize];
+    fn count_tokens(&mut self, at: usize, level: DetailLevel) -> usize {
+        let (text, ranges) = &self.texts[level as usize];
         let ranges = ranges.get(&self.units[at].key).into_iter().flatten();
         ranges.map(|range| (self.count)(&text[range.clone()])).sum()
     }

@@ -117,7 +117,7 @@ fn fence_reasons(
     structure: &MarkdownStructure<'_>,
     origins: &OriginTable,
 ) -> Vec<Option<FenceReason>> {
-    let (mut next, mut at, mut fence_end) = (0, 0, None);
+    let (mut next, mut at, mut last_tagged) = (0, 0, None);
     let mut length = |pieces: &[Piece]| {
         at += pieces.iter().map(|piece| piece.end - piece.start).sum::<usize>();
         at
@@ -126,7 +126,7 @@ fn fence_reasons(
         let start = length(&block.pieces[next..supplied.pieces.start]);
         let end = length(&block.pieces[supplied.pieces.clone()]);
         next = supplied.pieces.end;
-        let danger = || structure_risk::find_risk(whole, &(start..end), fence_end, structure);
+        let danger = || structure_risk::find_risk(whole, &(start..end), last_tagged, structure);
         let tag = || (start < end).then(|| structure.find_own_tag(whole, &(start..end))).flatten();
         let reason = if supplied.line && leaves_line(block, supplied, origins) {
             Some(FenceReason::LeavesLine { in_doubt: danger().is_some() })
@@ -143,7 +143,7 @@ fn fence_reasons(
             }
         };
         if reason.is_some() {
-            fence_end = Some(end);
+            last_tagged = Some(end);
         }
         reason
     });

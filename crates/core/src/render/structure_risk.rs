@@ -131,43 +131,43 @@ struct LineShape {
 
 /// Returns the deepest level of a heading among the lines of a text of the prompt's own.
 pub(super) fn deepest_heading(text: &str, range: &Range<usize>) -> u8 {
-    let looks = LineRanges::new(text, range).map(|line| classify_line(&text[line]));
-    looks.map(|look| look.heading.max(look.underline)).max().unwrap_or(0)
+    let shapes = LineRanges::new(text, range).map(|line| classify_line(&text[line]));
+    shapes.map(|shape| shape.heading.max(shape.underline)).max().unwrap_or(0)
 }
 
 fn classify_line(line: &str) -> LineShape {
-    let mut look = LineShape::default();
+    let mut shape = LineShape::default();
     let mut rest = line.trim_start_matches('\u{feff}');
     loop {
         let inner = rest.trim_start_matches([' ', '\t']);
         let indent = &rest[..rest.len() - inner.len()];
-        look.inside |= indent.len() > 3 || indent.contains('\t');
+        shape.inside |= indent.len() > 3 || indent.contains('\t');
         rest = inner;
         let start = line.len() - rest.len();
-        let Some(first) = rest.bytes().next().filter(u8::is_ascii) else { return look };
+        let Some(first) = rest.bytes().next().filter(u8::is_ascii) else { return shape };
         let marks = rest.bytes().take_while(|byte| *byte == first).count();
-        look.marks = start..start + marks;
+        shape.marks = start..start + marks;
         let after = &rest[marks..];
         match first {
             b'#' if marks <= 6 && (after.is_empty() || after.starts_with([' ', '\t'])) => {
-                look.heading = u8::try_from(marks).unwrap_or(6);
+                shape.heading = u8::try_from(marks).unwrap_or(6);
             }
-            b'=' if after.trim().is_empty() => look.underline = 1,
-            b'`' | b'~' => look.opener = marks >= 3,
-            b'<' => look.opener = after.starts_with(|c: char| c.is_ascii_alphabetic() || "/!?".contains(c)),
+            b'=' if after.trim().is_empty() => shape.underline = 1,
+            b'`' | b'~' => shape.opener = marks >= 3,
+            b'<' => shape.opener = after.starts_with(|c: char| c.is_ascii_alphabetic() || "/!?".contains(c)),
             b'-' | b'*' | b'_' if is_rule(rest, first) => {
-                look.rule = true;
-                look.underline = if first == b'-' && after.trim().is_empty() { 2 } else { 0 };
+                shape.rule = true;
+                shape.underline = if first == b'-' && after.trim().is_empty() { 2 } else { 0 };
             }
-            b'-' if after.trim().is_empty() => look.underline = 2,
+            b'-' if after.trim().is_empty() => shape.underline = 2,
             _ => {
-                let Some(inner) = strip_container_mark(rest) else { return look };
-                look.inside = true;
+                let Some(inner) = strip_container_mark(rest) else { return shape };
+                shape.inside = true;
                 rest = inner;
                 continue;
             }
         }
-        return look;
+        return shape;
     }
 }
 
@@ -195,11 +195,12 @@ fn strip_container_mark(line: &str) -> Option<&str> {
 }
 
 /// Returns the risk that the part `supplied` of `whole` poses, alone or together with the text around it.
-/// `fence_end` is the end of the last text that gets tags: a closing tag follows it in the output.
+/// `last_tagged` is the end of the last text that is put between tags. Its closing tag will stand there, so the line
+/// below it does not follow a blank line.
 pub(super) fn find_risk(
     whole: &str,
     supplied: &Range<usize>,
-    fence_end: Option<usize>,
+    last_tagged: Option<usize>,
     uses: &impl OwnStructure,
 ) -> Option<StructureRisk> {
     if supplied.is_empty() {
@@ -214,27 +215,29 @@ pub(super) fn find_risk(
             above = Some(line);
             continue;
         }
-        let look = classify_line(text);
-        let marks = line.start + look.marks.start..line.start + look.marks.end;
+        let shape = classify_line(text);
+        let marks = line.start + shape.marks.start..line.start + shape.marks.end;
         // The marks belong to a heading or an element of the prompt's own, with a supplied text in it.
         let own = marks.end < supplied.start && !whole[marks.clone()].starts_with('`');
-        if !own && (look.heading | look.underline > 0 || look.rule || look.opener) {
+        if !own && (shape.heading | shape.underline > 0 || shape.rule || shape.opener) {
             let blank = |text: &str| text.trim().is_empty();
             let above = above.clone().unwrap_or_else(|| line_above(whole, line.start));
-            let tagged = fence_end.is_some_and(|fence| (above.start..=line.start).contains(&fence));
+            let follows_tag = last_tagged.is_some_and(|end| (above.start..=line.start).contains(&end));
             // Readers that do not recognize a rare line end see another line above.
             let is_blank_to_all = || !lines.rare || blank(&whole[usual_line_above(whole, line.start)]);
-            let above_is_blank = !tagged && blank(&whole[above]) && is_blank_to_all();
+            let above_is_blank = !follows_tag && blank(&whole[above]) && is_blank_to_all();
             let below = || lines.next.map_or("", |next| &whole[next..lines.line_end(next).0]);
-            let heading = (1..=6).contains(&look.heading) && look.heading <= uses.deepest_level();
-            let underline = look.underline > 0 && !above_is_blank && look.underline <= uses.deepest_level();
-            let rule = look.rule && uses.has_rules();
-            let literal = rule && look.underline > 0 && marks.len() == 3 && above_is_blank && blank(below());
+            let heading = (1..=6).contains(&shape.heading) && shape.heading <= uses.deepest_level();
+            let underline = shape.underline > 0 && !above_is_blank && shape.underline <= uses.deepest_level();
+            let rule = shape.rule && uses.has_rules();
+            // The very line that separates the pieces of the prompt.
+            let separator =
+                rule && shape.underline > 0 && marks.len() == 3 && above_is_blank && blank(below());
             let shown = line.start..line.start + text.trim_end().len();
-            if !look.inside && (heading || underline || literal) {
+            if !shape.inside && (heading || underline || separator) {
                 return Some(StructureRisk::Line(shown));
             }
-            if heading || underline || rule || look.opener {
+            if heading || underline || rule || shape.opener {
                 doubt.get_or_insert(StructureRisk::Doubt(shown));
             }
         }

@@ -166,11 +166,11 @@ impl ReplyProblems {
 
     /// Returns all problems in order of place; those without a place are last.
     pub(super) fn finish(self, text: &[u8]) -> Vec<ReplyProblem> {
-        let mut told = self.reported;
-        told.sort_by_key(|(at, _)| at.unwrap_or(usize::MAX));
+        let mut problems = self.reported;
+        problems.sort_by_key(|(at, _)| at.unwrap_or(usize::MAX));
         let mut place = LineColumn { line: 1, column: 1 };
         let mut seen = 0;
-        for (at, problem) in &mut told {
+        for (at, problem) in &mut problems {
             let Some(at) = *at else { continue };
             let between = &text[seen..at];
             let in_line = match memrchr(b'\n', between) {
@@ -184,7 +184,7 @@ impl ReplyProblems {
             seen = at;
             problem.place = Some(place);
         }
-        told.into_iter().map(|(_, problem)| problem).collect()
+        problems.into_iter().map(|(_, problem)| problem).collect()
     }
 }
 

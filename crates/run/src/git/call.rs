@@ -18,7 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::{emulate_default_handler, exit};
 
-use crate::tree::{self, Signal};
+use crate::process::tree::{self, Signal};
 
 /// The time limit of a git command.
 pub(super) const MOST_TIME: Duration = Duration::from_secs(60);

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{Git, GitSetting, find_included, lossy_text, resolve_path};
-use crate::read::PathBase;
+use crate::disk::read::PathBase;
 
 /// Files and remotes that the settings named when they were read. Names that appear later are not trusted.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -44,8 +44,8 @@ pub(super) fn document_rows(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow>
     let request = c.request;
     if !request.memories.is_empty() {
         let mut make = RowBuilder { name: name.into(), trust: Trust::Project, lines: false };
-        let told = request.memories.iter().filter(|memory| !memory.content.trim().is_empty());
-        return told.map(|memory| make.row(c, "memory", [("content", memory.content.clone())])).collect();
+        let memories = request.memories.iter().filter(|memory| !memory.content.trim().is_empty());
+        return memories.map(|memory| make.row(c, "memory", [("content", memory.content.clone())])).collect();
     }
     let mut paths = alloc::vec![PROFILE.to_string(), find_context_file(c)];
     paths.extend(DOCUMENTS.map(String::from));

@@ -1,6 +1,21 @@
 //! One worktree and one branch for each task, created once and used again. Only worktrees that were never
 //! finished are deleted here.
 
+mod checkout;
+mod commits;
+mod compare;
+mod external_links;
+pub(crate) mod fingerprint;
+mod ignore_rules;
+pub(crate) mod lanes;
+mod nested_repositories;
+pub(crate) mod own_files;
+mod repository;
+pub(crate) mod snapshot;
+mod staged;
+mod survey;
+mod worktree_path;
+
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};

@@ -19,8 +19,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::lock;
-use crate::read::{self, PathBase};
+use super::lock;
+use super::read::{self, PathBase};
 
 /// A failed write: the file and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]

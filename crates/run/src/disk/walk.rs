@@ -18,7 +18,7 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat};
 
-use crate::read::PathBase;
+use super::read::PathBase;
 
 /// The most levels that are entered, whatever the caller asks for: each of them takes stack memory and an
 /// open directory.

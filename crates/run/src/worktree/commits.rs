@@ -9,8 +9,8 @@ use callsheet_core::request::fact::{ChangeKind, ChangedFile, MovedRef};
 use serde::{Deserialize, Serialize};
 
 use super::worktree_path::{WorktreePath, display_bytes};
+use crate::disk::read::PathBase as ReadFrom;
 use crate::git::{Git, GitError, lossy_text};
-use crate::read::PathBase as ReadFrom;
 
 /// The commits that the references of a repository point to.
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -20,7 +20,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::ancestry::ProcessStamp;
+use super::ancestry::ProcessStamp;
 
 /// The submissions that a guard accepts, and the directory of its socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

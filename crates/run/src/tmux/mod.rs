@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 
 use callsheet_core::library::agent::TerminalSpec;
 
-use crate::ancestry::guard_arguments;
-use crate::environment::new_command;
-use crate::guard::{GuardMessage, ORDER, SpawnRequest};
 use crate::process::StopFlag;
-use crate::submission::{listen_in, peer_process};
-use crate::trace::ProcessTrace;
-use crate::tree;
+use crate::process::ancestry::guard_arguments;
+use crate::process::environment::new_command;
+use crate::process::guard::{GuardMessage, ORDER, SpawnRequest};
+use crate::process::submission::{listen_in, peer_process};
+use crate::process::trace::ProcessTrace;
+use crate::process::tree;
 use screen::{PaneScreen, ScreenState};
 
 /// The reason why a line could not be typed. Nothing was typed, except for [`TerminalError::Unsent`].

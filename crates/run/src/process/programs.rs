@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-use crate::read::open_file;
+use crate::disk::read::open_file;
 
 /// A program that cannot be started.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use callsheet_core::request::fact::{ChangeKind, ChangedFile};
 use super::compare::ScopedChange;
 use super::repository::{IndexSnapshot, index_changes};
 use super::worktree_path::WorktreePath;
-use crate::content_ids::{SUBMODULE, matches_content, read_content_ids};
+use crate::git::content_ids::{SUBMODULE, matches_content, read_content_ids};
 use crate::git::{Git, GitError, lossy_text};
 
 /// Returns the paths that were staged since `before` with contents other than the file's. `dir` is `None` if

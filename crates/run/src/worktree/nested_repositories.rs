@@ -52,7 +52,7 @@ const MOST_MODULES: usize = 1_000;
 #[derive(Debug, Default)]
 pub(super) struct NestedChanges {
     /// Flags and contents of the index, and replaced objects.
-    pub(super) told: Vec<ScopedChange>,
+    pub(super) scoped: Vec<ScopedChange>,
     pub(super) moved: Vec<MovedRef>,
     pub(super) unseen: Vec<(String, String)>,
 }
@@ -158,15 +158,15 @@ impl NestedRepository {
         let refs = self.refs.as_ref().ok_or_else(unknown)?;
         let now = RefSnapshot::from_git(&self.git)?;
         if let Some(index) = self.index.as_ref().filter(|_| !is_same) {
-            changes.told.extend(index.changes(&read_index(&self.git)?).into_iter().map(named));
+            changes.scoped.extend(index.changes(&read_index(&self.git)?).into_iter().map(named));
             let top = self.files.as_ref().map(|files| self.git.top().join(OsStr::from_bytes(files.bytes())));
             let paths = find_staged_only(&self.git, top.as_deref(), index, now.head.as_deref())?;
-            changes.told.extend(staged_changes(&paths).map(|told| ScopedChange {
-                paths: told.paths.iter().map(|path| format!("{below}/{path}")).collect(),
-                ..named(told.changed)
+            changes.scoped.extend(staged_changes(&paths).map(|change| ScopedChange {
+                paths: change.paths.iter().map(|path| format!("{below}/{path}")).collect(),
+                ..named(change.changed)
             }));
         }
-        changes.told.extend(refs.changed_replacements(&now).into_iter().map(named));
+        changes.scoped.extend(refs.changed_replacements(&now).into_iter().map(named));
         let NewCommits { moved, unseen } = refs.find_new_commits(&now, &self.git, made)?;
         changes.unseen.extend(unseen.into_iter().map(|(path, why)| (shown(&path).unwrap_or(path), why)));
         changes.moved.extend(moved.into_iter().map(|moved| MovedRef {

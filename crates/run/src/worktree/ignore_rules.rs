@@ -11,7 +11,7 @@ use ignore::gitignore::Gitignore;
 use serde::{Deserialize, Serialize};
 
 use super::worktree_path::WorktreePath;
-use crate::walk::parse_rules;
+use crate::disk::walk::parse_rules;
 
 /// The name of the files that hold rules.
 pub(super) const RULES_FILE: &[u8] = b".gitignore";

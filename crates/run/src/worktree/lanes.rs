@@ -11,11 +11,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::folder::WritableFolder;
+use super::{Worktree, ensure_worktree_from};
+use crate::disk::folder::WritableFolder;
+use crate::disk::lock::lock_file;
+use crate::disk::read::{open_file, read_own_text};
 use crate::git::{Git, GitError, lossy_text};
-use crate::lock::lock_file;
-use crate::read::{open_file, read_own_text};
-use crate::worktree::{Worktree, ensure_worktree_from};
 
 /// How long a lane waits while the worktrees of others are created.
 const LONGEST_CHECKOUTS: Duration = Duration::from_secs(600);

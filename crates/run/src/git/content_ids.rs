@@ -9,7 +9,7 @@ use std::path::Path;
 use callsheet_core::record::ContentIds;
 use callsheet_core::request::fact::{ChangeKind, ChangedFile};
 
-use crate::git::{Git, lossy_text};
+use super::{Git, lossy_text};
 
 /// The most files that are recorded; with more of them, none is.
 const MAX_FILES: usize = 10_000;

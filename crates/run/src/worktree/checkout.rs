@@ -21,8 +21,8 @@ use super::fingerprint::{FileStamp, Fingerprint, FingerprintCache};
 use super::repository::{IndexSnapshot, RepositoryFiles};
 use super::survey::{FileClass, FileSurvey, SurveyEntry};
 use super::worktree_path::WorktreePath;
+use crate::disk::read::PathBase as ReadFrom;
 use crate::git::{Git, GitError, irregular_kind, lossy_text, read_linked_git_dir};
-use crate::read::PathBase as ReadFrom;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CheckoutSnapshot {

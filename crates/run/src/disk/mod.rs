@@ -2,6 +2,17 @@
 //!
 //! Refuses to write: nothing here can create, change or remove a file.
 
+pub(crate) mod documents;
+pub(crate) mod folder;
+pub(crate) mod list;
+pub(crate) mod lock;
+pub(crate) mod pack;
+pub(crate) mod prefetched;
+pub(crate) mod read;
+pub(crate) mod shared_names;
+mod text_arena;
+pub(crate) mod walk;
+
 use std::path::{Path, PathBuf};
 
 use callsheet_core::{
@@ -10,9 +21,8 @@ use callsheet_core::{
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
-use crate::list;
-use crate::pack::{self, PackOptions, PackedTree};
-use crate::read::{self, PathBase};
+use pack::{PackOptions, PackedTree};
+use read::PathBase;
 
 /// 16 MiB: far above any prompt, far below a harmful size.
 pub const DEFAULT_MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;

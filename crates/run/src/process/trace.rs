@@ -17,8 +17,8 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::ancestry::{self, ProcessStamp, ProcessStat, read_stat};
-use crate::read::read_own_text;
+use super::ancestry::{self, ProcessStamp, ProcessStat, read_stat};
+use crate::disk::read::read_own_text;
 
 /// The environment variable that all processes of a run have.
 pub(crate) const MARK: &str = "CALLSHEET_GUARDED";

@@ -27,13 +27,10 @@ use serde::{Deserialize, Serialize};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use crate::documents::DocumentReader;
-use crate::read::read_own_text;
-use crate::submission::{ForwardSubmission, JudgedSubmission, SubmissionGate, SubmissionServer, connect_in};
-use crate::{ancestry, environment, trace, tree};
-
-/// The first argument that makes the program a guard.
-pub const GUARD: &str = "__guard";
+use super::submission::{ForwardSubmission, JudgedSubmission, SubmissionGate, SubmissionServer, connect_in};
+use super::{ancestry, environment, trace, tree};
+use crate::disk::documents::DocumentReader;
+use crate::disk::read::read_own_text;
 
 /// How often the guard checks whether a process is still there.
 const BLINK: Duration = Duration::from_millis(20);
@@ -172,7 +169,7 @@ fn guard_pane(dir: &Path, record: RecordSubmission) -> io::Result<u8> {
     let order = read_request(&mut BufReader::new(control.try_clone()?))?;
     let control = Mutex::new(control);
     let gate = order.submissions.clone();
-    let desk = open_submissions(gate.clone(), move |accepted| match &gate {
+    let server = open_submissions(gate.clone(), move |accepted| match &gate {
         Some(gate) => record(gate, accepted),
         None => Ok(()),
     });
@@ -188,13 +185,13 @@ fn guard_pane(dir: &Path, record: RecordSubmission) -> io::Result<u8> {
             break status;
         }
         if ended.load(Ordering::SeqCst) {
-            close_submissions(desk.as_deref());
+            close_submissions(server.as_deref());
             tree::terminate_descendants(&|| false, Duration::from_millis(order.grace_ms));
             return Ok(143);
         }
         thread::sleep(BLINK);
     };
-    close_submissions(desk.as_deref());
+    close_submissions(server.as_deref());
     tree::terminate_descendants(&|| false, Duration::from_millis(order.grace_ms));
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
     // tmux does not always know the exit code.
@@ -222,9 +219,9 @@ fn open_submissions(
     SubmissionServer::open(gate?, forward).ok()
 }
 
-fn close_submissions(desk: Option<&SubmissionServer>) {
-    if let Some(desk) = desk {
-        desk.close();
+fn close_submissions(server: Option<&SubmissionServer>) {
+    if let Some(server) = server {
+        server.close();
     }
 }
 
@@ -267,22 +264,22 @@ enum GuardCommand {
 }
 
 fn listen_for_commands(mut orders: BufReader<UnixStream>) -> Receiver<GuardCommand> {
-    let (told, heard) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let mut byte = [0];
         // A receiver that is gone does not need it.
         while orders.read(&mut byte).is_ok_and(|read| read == 1) {
-            let _ = told.send(GuardCommand::Stop);
+            let _ = sender.send(GuardCommand::Stop);
         }
-        let _ = told.send(GuardCommand::Alone);
+        let _ = sender.send(GuardCommand::Alone);
     });
-    heard
+    receiver
 }
 
 /// Waits for the agent's end; ends it on request.
 fn wait_for_agent(
     agent: &mut Child,
-    told: &Receiver<GuardCommand>,
+    commands: &Receiver<GuardCommand>,
     grace: Duration,
 ) -> io::Result<ExitStatus> {
     let group = tree::to_pid(agent.id())?;
@@ -291,7 +288,7 @@ fn wait_for_agent(
         if let Some(status) = agent.try_wait()? {
             return Ok(status);
         }
-        match told.recv_timeout(BLINK) {
+        match commands.recv_timeout(BLINK) {
             Ok(GuardCommand::Stop) if kill_at.is_none() => {
                 tree::signal_all(group, tree::Signal::TERM);
                 kill_at = Some(Instant::now() + grace);
@@ -309,9 +306,9 @@ fn wait_for_agent(
 }
 
 /// Returns a check whether the rest must be killed at once: if the starter is gone, there is no grace.
-fn hurry_check(told: &Receiver<GuardCommand>, is_starter_gone: bool) -> impl Fn() -> bool {
+fn hurry_check(commands: &Receiver<GuardCommand>, is_starter_gone: bool) -> impl Fn() -> bool {
     move || {
         is_starter_gone
-            || matches!(told.try_recv(), Ok(GuardCommand::Alone) | Err(mpsc::TryRecvError::Disconnected))
+            || matches!(commands.try_recv(), Ok(GuardCommand::Alone) | Err(mpsc::TryRecvError::Disconnected))
     }
 }

@@ -1,22 +1,9 @@
 //! Observes the changes of a run, by the bytes of the files and from git, never by an agent's claims.
 //!
-//! A worktree is examined [before](WorktreeSnapshot::look) and [after](WorktreeSnapshot::diff) a run. A file
-//! that is unchanged is not a change of the run, however dirty the worktree was. [Surveys](survey) of the
+//! A worktree is examined [before](WorktreeSnapshot::take) and [after](WorktreeSnapshot::diff) a run. A file
+//! that is unchanged is not a change of the run, however dirty the worktree was. [Surveys](super::survey) of the
 //! file system alone decide which files changed: no index, attribute, ignore rule or reference that an agent
 //! writes can hide one. Git names the changes, and knows the commits.
-
-mod checkout;
-mod commits;
-mod compare;
-mod external_links;
-mod fingerprint;
-mod ignore_rules;
-mod nested_repositories;
-mod own_files;
-mod repository;
-mod staged;
-mod survey;
-mod worktree_path;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,20 +17,20 @@ use callsheet_core::request::fact::{
 use callsheet_core::request::scope::{Scope, ScopeMatcher};
 use serde::{Deserialize, Serialize};
 
+use super::checkout::{CheckoutSnapshot, read_heads, read_index};
+use super::commits::{ClaimedWorktrees, NewCommits, RefSnapshot, diff_trees};
+use super::compare::{FileDifference, ScopedChange, WorktreeContext, find_differences};
+use super::external_links::ExternalLinks;
+pub use super::fingerprint::FingerprintCache;
+use super::ignore_rules::IgnoreRules;
+use super::nested_repositories::NestedRepositories;
+pub use super::own_files::OwnFiles;
+use super::own_files::OwnPaths;
+use super::repository::{IndexSnapshot, RepositoryFiles};
+use super::staged::{find_staged_only, staged_changes};
+use super::survey::{FileSurvey, IN_REPOSITORY, SurveyOptions, WITHOUT_GIT};
+use super::worktree_path::{WorktreePath, display_bytes};
 use crate::git::{Git, GitError};
-use checkout::{CheckoutSnapshot, read_heads, read_index};
-use commits::{ClaimedWorktrees, NewCommits, RefSnapshot, diff_trees};
-use compare::{FileDifference, ScopedChange, WorktreeContext, find_differences};
-use external_links::ExternalLinks;
-pub use fingerprint::FingerprintCache;
-use ignore_rules::IgnoreRules;
-use nested_repositories::NestedRepositories;
-pub use own_files::OwnFiles;
-use own_files::OwnPaths;
-use repository::RepositoryFiles;
-use staged::{find_staged_only, staged_changes};
-use survey::{FileSurvey, IN_REPOSITORY, SurveyOptions, WITHOUT_GIT};
-use worktree_path::{WorktreePath, display_bytes};
 
 /// A worktree as it was before a run.
 #[derive(Debug, Serialize, Deserialize)]
@@ -193,8 +180,8 @@ impl WorktreeSnapshot {
             // A hook among the files of the worktree is one of them, unless git ignores it.
             let known: BTreeSet<String> = changes
                 .iter()
-                .filter(|told| told.changed.change != ChangeKind::Ignored)
-                .map(|told| told.changed.path.clone())
+                .filter(|change| change.changed.change != ChangeKind::Ignored)
+                .map(|change| change.changed.path.clone())
                 .collect();
             let new = checkout.repository.changes(&now.repository).into_iter();
             changes.extend(new.filter(|changed| !known.contains(&changed.path)).map(unscoped_change));
@@ -292,16 +279,16 @@ impl WorktreeSnapshot {
             is_tracked: &is_tracked,
             has_git: self.checkout.is_some(),
         };
-        let mut told = known.name_changes(found);
+        let mut changes = known.name_changes(found);
         if let Some(checkout) = &self.checkout {
             let heads = read_heads(&self.top, submodules);
             for place in
                 submodules.iter().filter(|place| checkout.submodules.get(*place) != heads.get(*place))
             {
-                told.push(ScopedChange::new(place.to_text(), ChangeKind::Submodule, None));
+                changes.push(ScopedChange::new(place.to_text(), ChangeKind::Submodule, None));
             }
         }
-        told
+        changes
     }
 
     /// Adds the commits, and their changes that the files do not show.
@@ -311,12 +298,14 @@ impl WorktreeSnapshot {
         now: &RepositoryState,
         survey: &FileSurvey,
         (is_same, made): (bool, &ClaimedWorktrees<'_>),
-        told: &mut Vec<ScopedChange>,
+        changes: &mut Vec<ScopedChange>,
         seen: &mut WorktreeObservation,
     ) {
-        let known: BTreeSet<String> = told
+        let known: BTreeSet<String> = changes
             .iter()
-            .flat_map(|told| [Some(&told.changed.path), told.changed.from.as_ref()].into_iter().flatten())
+            .flat_map(|change| {
+                [Some(&change.changed.path), change.changed.from.as_ref()].into_iter().flatten()
+            })
             .cloned()
             .collect();
         for (letter, path) in now.between.iter().filter(|(_, path)| !known.contains(&path.to_text())) {
@@ -326,20 +315,20 @@ impl WorktreeSnapshot {
                 _ if checkout.index.submodules.contains(path) => ChangeKind::Submodule,
                 _ => ChangeKind::Modified,
             };
-            told.push(ScopedChange::new(path.to_text(), change, None));
+            changes.push(ScopedChange::new(path.to_text(), change, None));
         }
         if let Some(index) = &now.index {
-            told.extend(checkout.index.changes(index).into_iter().map(unscoped_change));
+            changes.extend(checkout.index.changes(index).into_iter().map(unscoped_change));
         }
         let unseen = |error: &GitError| UnseenPath::new(".git", error.to_string());
         // If git cannot be asked, there may be any work.
         seen.dirty_after = true;
         let Some(refs) = &now.refs else { return };
-        told.extend(checkout.refs.changed_replacements(refs).into_iter().map(unscoped_change));
+        changes.extend(checkout.refs.changed_replacements(refs).into_iter().map(unscoped_change));
         if now.index.is_some() {
             let (git, head) = (&checkout.git, refs.head.as_deref());
             match find_staged_only(git, Some(&self.top), &checkout.index, head) {
-                Ok(paths) => told.extend(staged_changes(&paths)),
+                Ok(paths) => changes.extend(staged_changes(&paths)),
                 Err(error) => seen.unseen.push(unseen(&error)),
             }
         }
@@ -367,14 +356,14 @@ impl WorktreeSnapshot {
     fn add_nested(
         &self,
         made: &ClaimedWorktrees<'_>,
-        told: &mut Vec<ScopedChange>,
+        changes: &mut Vec<ScopedChange>,
         seen: &mut WorktreeObservation,
     ) {
-        let changes = self.modules.find_changes(made);
-        told.extend(changes.told);
-        seen.commits.extend(changes.moved);
+        let nested = self.modules.find_changes(made);
+        changes.extend(nested.scoped);
+        seen.commits.extend(nested.moved);
         let before = |path: &str| self.modules.unseen.iter().any(|(known, _)| known == path);
-        seen.unseen.extend(changes.unseen.into_iter().map(|(path, why)| UnseenPath {
+        seen.unseen.extend(nested.unseen.into_iter().map(|(path, why)| UnseenPath {
             before: before(&path),
             path,
             why,
@@ -416,7 +405,7 @@ struct RepositoryState {
     repository: RepositoryFiles,
     refs: Option<RefSnapshot>,
     /// The index, if it was written to.
-    index: Option<repository::IndexSnapshot>,
+    index: Option<IndexSnapshot>,
     /// The differences between the commits checked out before and now.
     between: Vec<(u8, WorktreePath)>,
     failed: Vec<String>,
@@ -485,9 +474,11 @@ impl MainCheckout {
             is_tracked: &|_| false,
             has_git: true,
         };
-        let told =
-            known.name_changes(&find_differences(&self.survey, &survey)).into_iter().map(|told| told.changed);
-        told.filter(|changed| changed.change != ChangeKind::Ignored).take(MOST_ELSEWHERE).collect()
+        let changes = known
+            .name_changes(&find_differences(&self.survey, &survey))
+            .into_iter()
+            .map(|change| change.changed);
+        changes.filter(|changed| changed.change != ChangeKind::Ignored).take(MOST_ELSEWHERE).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use callsheet_core::{Listing, ListingLimits, SharedText, SourceError, SourceId, Sources};
 
-use crate::list;
+use super::list;
 
 /// Sources that answer from texts and listings read in advance, and ask `inner` for everything else.
 #[derive(Debug)]

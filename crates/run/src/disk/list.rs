@@ -6,7 +6,7 @@ use std::path::Path;
 use callsheet_core::{Listing, ListingEntry, ListingLimits, SourceError};
 use cap_std::fs::Dir;
 
-use crate::walk::{WalkItem, WalkLimits, walk_dir};
+use super::walk::{WalkItem, WalkLimits, walk_dir};
 
 /// The number at which [`Listing::left_out`] stops counting: from here on it means "or more".
 ///

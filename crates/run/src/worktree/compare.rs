@@ -104,11 +104,11 @@ impl WorktreeContext<'_> {
                 None => (path.clone(), change),
             };
             if key != path {
-                let told = all.entry(key.clone()).or_insert_with(|| ScopedChange {
+                let scoped = all.entry(key.clone()).or_insert_with(|| ScopedChange {
                     paths: Vec::new(),
                     ..ScopedChange::new(key, change, None)
                 });
-                told.paths.push(path);
+                scoped.paths.push(path);
             } else if let Some(from) = moved.get(place) {
                 all.insert(key.clone(), ScopedChange::new(key, ChangeKind::Renamed, Some(from.to_text())));
             } else if !left.contains(place) {

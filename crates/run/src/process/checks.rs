@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use callsheet_core::request::fact::{CheckResult, CheckRun, CheckSpec, EndReason};
 
-use crate::process::{ProcessEvent, ProcessJob, ProcessLimits, StopFlag, run_process};
-use crate::trace::ProcessTrace;
+use super::trace::ProcessTrace;
+use super::{ProcessEvent, ProcessJob, ProcessLimits, StopFlag, run_process};
 
 /// How many bytes of a check's output are kept.
 const OUTPUT_BYTES: usize = 64 * 1024;

@@ -18,7 +18,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, openat, readlinkat,
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-use crate::read::read_own_bytes;
+use crate::disk::read::read_own_bytes;
 
 /// The contents of a file, as far as they were examined.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,16 @@
 //! limit are counted and left out, except for the last ones. No process of it is left when [`run_process`]
 //! returns.
 
+pub(crate) mod ancestry;
+pub(crate) mod checks;
+pub(crate) mod environment;
+pub(crate) mod guard;
+pub(crate) mod host;
 mod output;
+pub(crate) mod programs;
+pub(crate) mod submission;
+pub(crate) mod trace;
+pub(crate) mod tree;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -21,13 +30,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use callsheet_core::request::fact::EndReason;
 
-use crate::ancestry::{ProcessStamp, guard_arguments, read_stat};
-use crate::environment::{grace_period, new_command};
-use crate::guard::{GuardMessage, SpawnRequest};
-use crate::submission::{JudgedSubmission, SubmissionGate};
-use crate::trace::{MARK, ProcessTrace, kill_adopted};
-use crate::tree;
+use ancestry::{ProcessStamp, guard_arguments, read_stat};
+use environment::{grace_period, new_command};
+use guard::{GuardMessage, SpawnRequest};
 use output::OutputCollector;
+use submission::{JudgedSubmission, SubmissionGate};
+use trace::{MARK, ProcessTrace, kill_adopted};
 
 /// A process to run, and its limits.
 #[derive(Clone, Debug)]
@@ -42,7 +50,7 @@ pub struct ProcessJob {
     pub stdin: Vec<u8>,
     /// The limits of time and output.
     pub limits: ProcessLimits,
-    /// Our own program, which is started as the [guard](crate::guard()).
+    /// Our own program, which is started as the [guard](crate::process::guard()).
     pub guard: PathBuf,
     /// The flag that stops the process.
     pub stop: StopFlag,

@@ -19,8 +19,8 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 use rustix::io::{Errno, read, retry_on_intr};
 
-use crate::text_arena::TextArena;
-use crate::walk::{MAX_DEPTH, WalkItem, WalkLimits, walk_dir};
+use super::text_arena::TextArena;
+use super::walk::{MAX_DEPTH, WalkItem, WalkLimits, walk_dir};
 
 /// The limits of a packed tree. More than that is a mistake, not a prompt, and all of it is held in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -289,7 +289,7 @@ struct BatchReader<'p> {
 struct ReadBuffers {
     /// Holds one file at a time, and stays in the cache because it is reused.
     buffer: Vec<u8>,
-    shelf: TextArena,
+    arena: TextArena,
 }
 
 impl BatchReader<'_> {
@@ -297,16 +297,16 @@ impl BatchReader<'_> {
     fn read_batches(
         &self,
         waiting: &Mutex<Receiver<ReadBatch>>,
-        desk: &mut ReadBuffers,
+        buffers: &mut ReadBuffers,
         done: &mut dyn FnMut(BatchResult),
     ) {
         // A thread that panicked ends the whole packing, so nothing is lost here.
         let next = || waiting.lock().ok()?.recv().ok();
         while let Some(batch) = next() {
-            done(self.read_batch(batch, desk));
+            done(self.read_batch(batch, buffers));
         }
         let mut answers = Vec::new();
-        desk.shelf.flush(&mut |at, text| answers.push((at, Some(FileBody::Text(text)))));
+        buffers.arena.flush(&mut |at, text| answers.push((at, Some(FileBody::Text(text)))));
         done(answers);
     }
 
@@ -314,8 +314,8 @@ impl BatchReader<'_> {
         self.progress.bytes.load(Ordering::Relaxed) > self.most
     }
 
-    /// Reads a batch. Texts may stay in the arena of `desk` until later.
-    fn read_batch(&self, batch: ReadBatch, desk: &mut ReadBuffers) -> BatchResult {
+    /// Reads a batch. Texts may stay in the arena of `buffers` until later.
+    fn read_batch(&self, batch: ReadBatch, buffers: &mut ReadBuffers) -> BatchResult {
         let mut answers = Vec::with_capacity(batch.files.len());
         let mut files = 0;
         for (at, name) in &batch.files {
@@ -323,12 +323,13 @@ impl BatchReader<'_> {
                 break;
             }
             files += 1;
-            match self.read_file(&batch.holder, name, &mut desk.buffer) {
+            match self.read_file(&batch.holder, name, &mut buffers.buffer) {
                 None => answers.push((*at, None)),
                 Some(Err(left_out)) => answers.push((*at, Some(FileBody::LeftOut(left_out)))),
                 Some(Ok(text)) => {
                     self.progress.bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
-                    desk.shelf
+                    buffers
+                        .arena
                         .push(*at, text, &mut |at, text| answers.push((at, Some(FileBody::Text(text)))));
                 }
             }

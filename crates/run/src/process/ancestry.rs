@@ -15,8 +15,6 @@ use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 
-use crate::guard::GUARD;
-
 /// Returns the directory for callsheet's own state: `$XDG_STATE_HOME/callsheet`, or the same below the home
 /// directory.
 pub fn state_home() -> Option<PathBuf> {
@@ -34,6 +32,9 @@ pub fn set_guarded_run(run: &str) {
         run.clone_into(&mut known);
     }
 }
+
+/// The first argument that makes the program a guard.
+pub const GUARD: &str = "__guard";
 
 /// The number of arguments that make our program a guard.
 pub(crate) const GUARD_WORDS: usize = 4;

@@ -9,6 +9,7 @@
 //! wait for are refused before it starts, and every [call] ends in time.
 
 mod call;
+pub(crate) mod content_ids;
 mod includes;
 mod named_files;
 
@@ -25,8 +26,8 @@ use std::sync::Mutex;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use crate::environment::new_command;
-use crate::read::{PathBase, open_file, read_file};
+use crate::disk::read::{PathBase, open_file, read_file};
+use crate::process::environment::new_command;
 pub use call::take_interrupts;
 use includes::{find_included, find_irregular_included};
 pub(crate) use named_files::NamedFiles;
