@@ -10,7 +10,7 @@ use crate::report::{Report, Row, Taken};
 
 /// The very file that callsheet counts with.
 #[expect(dead_code, reason = "only whole texts are counted here")]
-#[path = "../../crates/cli/src/tokens/parts.rs"]
+#[path = "../../crates/app/src/compose/tokens/parts.rs"]
 mod parts;
 
 pub(crate) const COUNTERS: [&str; 4] = ["tiktoken", "bpe-openai", "splintr", "splintr in parallel"];

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use callsheet::compose::inputs::{ComposeInput, InputItem, InputKind};
 use callsheet_core::library::agent::PermissionLevel;
 use callsheet_core::library::format::ModelApi;
 use callsheet_core::library::format::PromptFormat;
 use callsheet_core::library::recipe::MissingPolicy;
 use callsheet_core::secrets::SecretMode;
 use clap::builder::PossibleValue;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgMatches, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands;
 
@@ -207,6 +208,59 @@ pub(crate) struct ComposeArgs {
     /// What to do with a secret that is found in the request or in a source [default: the configured one; else warn]
     #[arg(long, value_name = "MODE")]
     pub(crate) secrets: Option<ModeArg>,
+}
+
+impl ComposeArgs {
+    /// Converts the flags. `given` knows the order of those that may be mixed.
+    pub(crate) fn to_input(&self, given: Option<&ArgMatches>) -> ComposeInput {
+        ComposeInput {
+            request_file: self.request.clone(),
+            task: self.task.clone().or_else(|| self.instructions.clone()),
+            recipe: self.recipe.clone(),
+            agent: self.agent.clone(),
+            phase: self.phase.clone(),
+            role: self.role.clone(),
+            command: self.command.clone(),
+            items: self.order_items(given),
+            detail: self.detail.clone(),
+            read_first: self.read_first.clone(),
+            write: self.write.clone(),
+            exclude: self.exclude.clone(),
+            task_id: self.task_id.clone(),
+            title: self.title.clone(),
+            tools: self.tools.clone(),
+            session: self.session.clone(),
+            format: self.format.map(|format| format.0),
+            api: self.api.map(|api| api.0),
+            budget: self.budget,
+            missing: self.missing.map(|missing| missing.0),
+            secrets: self.secrets.map(|mode| mode.0),
+            ..ComposeInput::default()
+        }
+    }
+
+    /// Returns the flags that may be mixed, in the order of the command line.
+    fn order_items(&self, given: Option<&ArgMatches>) -> Vec<InputItem> {
+        let flags = [
+            ("set", InputKind::Value, &self.set),
+            ("set_file", InputKind::ValueFile, &self.set_file),
+            ("set_secret", InputKind::Secret, &self.set_secret),
+            ("set_secret_env", InputKind::SecretVariable, &self.set_secret_env),
+            ("context", InputKind::Context, &self.context),
+            ("context_file", InputKind::ContextFile, &self.context_file),
+            ("file", InputKind::File, &self.file),
+            ("artifact", InputKind::Artifact, &self.artifact),
+            ("embed", InputKind::Embed, &self.embed),
+            ("thought", InputKind::Thought, &self.thought),
+        ];
+        let mut items: Vec<(usize, InputItem)> = Vec::new();
+        for (flag, kind, values) in flags {
+            let places = given.and_then(|given| given.indices_of(flag)).into_iter().flatten();
+            items.extend(places.zip(values).map(|(at, text)| (at, InputItem { kind, text: text.clone() })));
+        }
+        items.sort_by_key(|(at, _)| *at);
+        items.into_iter().map(|(_, item)| item).collect()
+    }
 }
 
 /// Defines an option type whose values are those of an enum of core.

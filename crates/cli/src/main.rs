@@ -1,46 +1,26 @@
 //! The `callsheet` binary: parses the command line and dispatches to the command.
 
-mod app;
 mod args;
-mod claim;
 mod commands;
-mod composition;
-mod config;
-mod drive;
-mod duration;
-mod failure;
-mod flow;
-mod inputs;
-mod installed_agents;
-mod known_ledger;
-mod ledger;
-mod mcp;
-mod pack;
-mod person;
+mod context;
+mod mcp_install;
+mod pages;
 mod print;
-mod project;
-mod record;
-mod secrets;
-mod session;
-mod spool;
-mod state;
-mod tasks;
-mod tokens;
-mod trust;
+mod run_args;
 mod usage;
-mod write;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::app::AppContext;
 use crate::args::{CliArgs, CliCommand};
+use crate::context::CommandContext;
 
 fn main() -> ExitCode {
     // callsheet runs itself as the guard between it and every agent.
     if std::env::args_os().nth(1).is_some_and(|first| first == callsheet_run::GUARD) {
-        return ExitCode::from(callsheet_run::run_guard_with(drive::record_submission));
+        return ExitCode::from(callsheet_run::run_guard_with(callsheet::run::record_submission));
     }
     let mut command = CliArgs::command();
     let parsed = command.try_get_matches_from_mut(std::env::args_os());
@@ -51,7 +31,7 @@ fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return usage::report_usage_error(&error),
     };
-    let print = print::OutputPrinter::new(&cli.global);
+    let print = Arc::new(print::OutputPrinter::new(&cli.global));
     let result = dispatch(&cli, &matches, &print);
     ExitCode::from(result.unwrap_or_else(|failure| print.print_failure(&failure)))
 }
@@ -59,8 +39,8 @@ fn main() -> ExitCode {
 fn dispatch(
     cli: &CliArgs,
     matches: &clap::ArgMatches,
-    print: &print::OutputPrinter,
-) -> failure::CommandResult {
+    print: &Arc<print::OutputPrinter>,
+) -> callsheet::error::CommandResult {
     match &cli.command {
         CliCommand::Completions(args) => return commands::completions::run(print, args),
         CliCommand::Man(args) => return commands::man::run(print, args),
@@ -68,7 +48,7 @@ fn dispatch(
         _ => {}
     }
     let only_ends = matches!(&cli.command, CliCommand::Flow(args) if args.is_config_optional());
-    let app = AppContext::new(&cli.global, print, only_ends)?;
+    let app = CommandContext::new(&cli.global, print, only_ends)?;
     let given = matches.subcommand().map(|(_, given)| given);
     match &cli.command {
         CliCommand::Init => commands::init::run(&app),

@@ -3,17 +3,19 @@
 use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::Mutex;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SendError};
-use std::thread::{self, ScopedJoinHandle};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics, Severity, is_invisible};
-use callsheet_core::secrets::{SecretRules, mask_address_in, mask_addresses};
+use callsheet_core::secrets::{mask_address_in, mask_addresses};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use callsheet::diagnostics::{diagnostic_json, mask_diagnostic};
+
 use crate::args::{ColorMode, GlobalArgs};
-use crate::failure::{CommandResult, exit_code};
+use callsheet::error::{CommandResult, exit_code};
 
 #[derive(Debug)]
 pub(crate) struct OutputPrinter {
@@ -75,7 +77,7 @@ impl OutputPrinter {
     }
 
     /// Masks the password of this address from now on.
-    pub(crate) fn hide_address(&self, address: &str) {
+    pub(crate) fn add_hidden_address(&self, address: &str) {
         if let Ok(mut addresses) = self.addresses.lock() {
             addresses.push(address.to_owned());
         }
@@ -107,56 +109,6 @@ impl OutputPrinter {
     pub(crate) fn write_data(&self, bytes: &[u8]) -> Result<(), Diagnostics> {
         let mut out = io::stdout().lock();
         check_write(out.write_all(bytes).and_then(|()| out.flush()))
-    }
-
-    /// Writes a text that `make` passes on part by part. `make` gets a written buffer back to build a later
-    /// part in. While it builds a part, another thread writes the previous one; a text of one part needs no
-    /// other thread.
-    pub(crate) fn write_parts<T>(
-        &self,
-        make: impl FnOnce(&mut dyn FnMut(String) -> String) -> Result<T, Diagnostics>,
-    ) -> Result<T, Diagnostics> {
-        let (parts, waiting) = mpsc::sync_channel::<String>(1);
-        let (done, written) = mpsc::channel();
-        let write = move || {
-            let mut out = io::stdout().lock();
-            waiting.iter().try_for_each(|part| {
-                out.write_all(part.as_bytes())?;
-                // The producer may have ended by now.
-                let _ = done.send(part);
-                Ok(())
-            })
-        };
-        thread::scope(|scope| {
-            let mut write = Some(write);
-            let (mut writer, mut here) = (None, Ok(()));
-            let mut last = String::new();
-            let made = make(&mut |part| {
-                let part = std::mem::replace(&mut last, part);
-                if part.is_empty() {
-                    return part;
-                }
-                if let Some(write) = write.take() {
-                    writer = thread::Builder::new().spawn_scoped(scope, write).ok();
-                }
-                // A failed writer accepts nothing more and reports its error at the end.
-                if let Err(SendError(part)) = parts.send(part)
-                    && writer.is_none()
-                    && here.is_ok()
-                {
-                    here = self.write_data(part.as_bytes());
-                }
-                written.try_recv().unwrap_or_default()
-            })?;
-            drop(parts);
-            here?;
-            match writer.map(ScopedJoinHandle::join) {
-                Some(Ok(written)) => check_write(written)?,
-                Some(Err(panic)) => std::panic::resume_unwind(panic),
-                None => {}
-            }
-            self.write_data(last.as_bytes()).map(|()| made)
-        })
     }
 
     /// Returns stdout for data that is too large to hold at once.
@@ -292,6 +244,31 @@ pub(crate) fn write_message(json: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
+/// A line that is shown if work takes long and a person watches, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct ProgressLine {
+    done: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ProgressLine {
+    /// Starts to show a line; `None` if it cannot be shown.
+    pub(crate) fn start(print: &OutputPrinter, line: Box<dyn Fn() -> String + Send>) -> Option<Self> {
+        let (done, end) = mpsc::channel();
+        let watch = move || show_progress(&*line, &end, &mut io::stderr());
+        let thread = print.watched.then(|| thread::Builder::new().spawn(watch).ok()).flatten()?;
+        Some(Self { done: Some(done), thread: Some(thread) })
+    }
+}
+
+impl Drop for ProgressLine {
+    fn drop(&mut self) {
+        drop(self.done.take());
+        // A panic of the thread is on standard error already.
+        drop(self.thread.take().map(JoinHandle::join));
+    }
+}
+
 const PATIENCE: Duration = Duration::from_millis(500);
 const BLINK: Duration = Duration::from_millis(100);
 
@@ -378,45 +355,6 @@ fn check_write(written: io::Result<()>) -> Result<(), Diagnostics> {
         }
         _ => Ok(()),
     }
-}
-
-thread_local! {
-    /// Rules for diagnostics of commands that have not loaded any. They are parsed at the first use.
-    static SHIPPED: Option<SecretRules> = SecretRules::load_shipped().ok();
-}
-
-/// Returns the diagnostic without secrets, whatever text it quotes.
-pub(crate) fn mask_diagnostic(diag: &Diagnostic) -> Diagnostic {
-    SHIPPED.with(|rules| match rules {
-        Some(rules) => rules.mask_diagnostic(diag.clone()),
-        None => diag.clone(),
-    })
-}
-
-/// Converts a diagnostic to JSON: `places` holds its own place and then the searched places.
-pub(crate) fn diagnostic_json(diag: &Diagnostic) -> Value {
-    let diag = mask_diagnostic(diag);
-    let place = diag.place.as_ref().map(|place| {
-        let (line, column) = place.line_column();
-        format!("{}:{line}:{column}", place.name)
-    });
-    let places: Vec<String> = place.into_iter().chain(diag.looked.iter().cloned()).collect();
-    let mut object = json!({
-        "code": diag.code.as_str(),
-        "severity": diag.severity.name(),
-        "message": diag.message,
-        "places": places,
-        "hint": diag.hints.join("; "),
-    });
-    if diag.more > 0 {
-        object["more"] = diag.more.into();
-    }
-    object
-}
-
-/// Joins the lines of a text into one.
-pub(crate) fn join_lines(text: &str) -> String {
-    text.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

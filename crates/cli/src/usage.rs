@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use callsheet_core::diag::{Diagnostic, escape_invisible};
 use clap::error::ErrorKind;
 
-use crate::failure::{USAGE, usage_error};
 use crate::print::OutputPrinter;
+use callsheet::error::{USAGE, usage_error};
 
 /// Prints the parser's error and returns the exit code. Help and versions are data and stay unchanged.
 pub(crate) fn report_usage_error(error: &clap::Error) -> ExitCode {

@@ -1,6 +1,6 @@
 //! Tests the documentation: runs every `console` block and regenerates every generated page.
 //!
-//! `BLESS=1 cargo test -p callsheet --test docs` writes the results instead of comparing them.
+//! `BLESS=1 cargo test -p callsheet-cli --test docs` writes the results instead of comparing them.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

@@ -3,11 +3,11 @@
 use callsheet_core::diag::escape_invisible;
 use serde_json::{Value, json};
 
-use crate::app::AppContext;
-use crate::failure::CommandResult;
-use crate::installed_agents::{self, InstalledAgent};
+use crate::context::CommandContext;
+use callsheet::error::CommandResult;
+use callsheet::run::installed_agents::{self, InstalledAgent};
 
-pub(crate) fn run(app: &AppContext<'_>) -> CommandResult {
+pub(crate) fn run(app: &CommandContext) -> CommandResult {
     let all = app.print.run_with_progress(
         || "asking the agents for their versions".into(),
         || installed_agents::list_agents(app),

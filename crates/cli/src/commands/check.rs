@@ -4,11 +4,11 @@ use callsheet_core::diag::Severity;
 use callsheet_lint::check::check;
 use serde_json::json;
 
-use crate::app::AppContext;
-use crate::failure::{CommandResult, FINDING};
-use crate::print::diagnostic_json;
+use crate::context::CommandContext;
+use callsheet::diagnostics::diagnostic_json;
+use callsheet::error::{CommandResult, FINDING};
 
-pub(crate) fn run(app: &AppContext<'_>) -> CommandResult {
+pub(crate) fn run(app: &CommandContext) -> CommandResult {
     let report = check(&app.disk(None), &app.config.layout());
     let errors = report.problems.iter().filter(|problem| problem.severity == Severity::Error).count();
     let exit = if errors > 0 { FINDING } else { 0 };

@@ -4,8 +4,8 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::args::CliArgs;
-use crate::failure::CommandResult;
 use crate::print::OutputPrinter;
+use callsheet::error::CommandResult;
 
 /// Print a completion script for a shell
 #[derive(Debug, clap::Args)]

@@ -2,24 +2,16 @@
 
 use std::path::PathBuf;
 
-use callsheet_core::diag::Diagnostics;
-use callsheet_core::render::render_parts;
-use callsheet_core::secrets::{Gate, SecretMode};
-use callsheet_core::{Request, compose};
-use callsheet_run::PrefetchedSources;
+use callsheet::compose::inputs::RequestFile;
+use callsheet::compose::{Composition, Purpose, leak_value, tokens};
+use callsheet::diagnostics::diagnostic_json;
+use callsheet::error::CommandResult;
+use callsheet::session::write::{resolve_output, write_out};
 use clap::ArgMatches;
 use serde_json::json;
 
-use crate::app::AppContext;
 use crate::args::ComposeArgs;
-use crate::composition::{Composition, Purpose, compose_request, leak_value};
-use crate::failure::CommandResult;
-use crate::inputs::{ComposeInput, RequestFile};
-use crate::ledger::ledger_diagnostics;
-use crate::print::diagnostic_json;
-use crate::secrets;
-use crate::tokens::{self};
-use crate::write::{resolve_output, write_out};
+use crate::context::CommandContext;
 
 const EXAMPLES: &str = "Examples:
   callsheet compose -p plan \"Add login\"
@@ -44,50 +36,39 @@ pub(crate) struct Args {
     record: bool,
 }
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args, given: Option<&ArgMatches>) -> CommandResult {
-    let file = RequestFile::read(app, &args.compose_args)?;
-    let elsewhere = file.open_project(app)?;
-    let app = elsewhere.as_ref().unwrap_or(app);
-    let then = if args.record { Purpose::Record } else { Purpose::Forget };
+pub(crate) fn run(app: &CommandContext, args: &Args, given: Option<&ArgMatches>) -> CommandResult {
+    let input = args.compose_args.to_input(given);
+    let file = RequestFile::read(app, &input)?;
+    let app = &app.for_request(&file)?;
     let out = resolve_output(&app.here, args.out.as_deref())?;
-    let whole =
-        out.is_some() || args.count || app.print.json || args.compose_args.budget.is_some() || args.record;
-    if !whole
-        && secrets::choose_mode(app, args.compose_args.secrets.map(|mode| mode.0), then)? == SecretMode::Allow
-    {
-        return stream(app, &args.compose_args, given, file);
-    }
+    let is_whole = out.is_some() || args.count || app.print.json || input.budget.is_some();
+    let purpose = match (args.record, is_whole) {
+        (true, _) => Purpose::Record,
+        (false, true) => Purpose::Show,
+        (false, false) => Purpose::Print,
+    };
     if args.count {
         tokens::preload();
     }
-    let finished = compose_request(app, &args.compose_args, given, file, then)?;
+    let composition = app.compose_request(&input, file, purpose)?;
     if args.count {
-        return count(app, finished);
+        return count(app, composition);
     }
-    let Composition { composed, rendered, diagnostics, gate_report: passed, inputs: made, .. } = finished;
-    app.print.print_masked_diagnostics(&diagnostics);
-    let run = match made {
-        Some(made) => {
-            let run = made.new_run(app, &composed)?;
-            let id = run.id.clone();
-            let kept = made.build_record(run, (&composed, &rendered), &diagnostics)?;
-            app.create_ledger()?.record_prompt(&kept).map_err(ledger_diagnostics)?;
-            Some(id)
-        }
-        None => None,
-    };
+    app.print.print_masked_diagnostics(&composition.diagnostics);
+    let run = if args.record { Some(app.record(&composition)?) } else { None };
     if let Some(run) = &run {
         app.print.print_status(&format!("run {run}"));
     }
+    let Composition { composed, rendered, diagnostics, gate_report, .. } = composition;
     if let Some(out) = &out {
-        write_out(&app.project, out, rendered.text.as_bytes())?;
+        write_out(&app.dir, out, rendered.text.as_bytes())?;
     }
     if app.print.json {
         let mut object = json!({
             "recipe": composed.prompt.recipe,
             "format": composed.prompt.format,
             "text": rendered.text,
-            "secrets": passed,
+            "secrets": gate_report,
             "warnings": diagnostics.iter().map(diagnostic_json).collect::<Vec<_>>(),
         });
         if let Some(run) = &run {
@@ -102,53 +83,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args, given: Option<&ArgMatches>)
     Ok(0)
 }
 
-/// Composes a prompt and writes it to standard output part by part: the whole prompt is never in memory, and
-/// the diagnostics follow it. Used only with `--secrets allow`.
-fn stream(
-    app: &AppContext<'_>,
-    ask: &ComposeArgs,
-    given: Option<&ArgMatches>,
-    file: RequestFile,
-) -> CommandResult {
-    let ComposeInput { mut request, session, texts, listings, mut diagnostics, .. } =
-        ComposeInput::new(app, ask, given, file)?;
-    let sources = PrefetchedSources { inner: app.disk(session), texts, listings };
-    let masked = |request: &mut Request, failure: Diagnostics| -> Diagnostics {
-        if request.secret.is_empty() {
-            return failure;
-        }
-        match secrets::load_rules(app) {
-            Ok(rules) => {
-                let gate = Gate::new(&rules, SecretMode::Allow);
-                gate.scan_request(request);
-                gate.mask_diagnostics(failure)
-            }
-            Err(failure) => failure,
-        }
-    };
-    let composed = match compose(&request, &sources) {
-        Ok(composed) => composed,
-        Err(failure) => return Err(masked(&mut request, failure)),
-    };
-    app.announce_override("recipe", "recipes", &composed.prompt.recipe);
-    app.announce_templates();
-    let (mut bytes, mut chars) = (0, 0);
-    let rendered = app.print.write_parts(|write| {
-        render_parts(&composed.prompt, composed.prompt.format, ask.api.map(|api| api.0), &mut |part| {
-            bytes += part.len();
-            chars += composed.agent.max_chars.map_or(0, |_| part.chars().count());
-            write(part)
-        })
-    });
-    diagnostics.extend(composed.diagnostics.iter().chain(&rendered?).cloned());
-    diagnostics.extend(composed.agent.check_limits(bytes, || chars));
-    let Diagnostics(diagnostics) = masked(&mut request, Diagnostics(diagnostics));
-    app.print.print_diagnostics(&diagnostics);
-    leak_value((request, sources, composed));
-    Ok(0)
-}
-
-fn count(app: &AppContext<'_>, mut finished: Composition) -> CommandResult {
+fn count(app: &CommandContext, mut finished: Composition) -> CommandResult {
     let summary = finished.count_tokens();
     app.print.print_masked_diagnostics(&finished.diagnostics);
     if app.print.json {

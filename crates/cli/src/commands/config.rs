@@ -3,8 +3,8 @@
 use callsheet_core::diag::escape_invisible;
 use serde_json::{Map, Value, json};
 
-use crate::app::AppContext;
-use crate::failure::CommandResult;
+use crate::context::CommandContext;
+use callsheet::error::CommandResult;
 
 /// Show the configuration
 #[derive(Debug, clap::Args)]
@@ -19,7 +19,7 @@ enum ConfigCommand {
     Show,
 }
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let ConfigCommand::Show = args.command;
     let rows = app.config.rows();
     if app.print.json {

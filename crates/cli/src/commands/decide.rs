@@ -7,10 +7,11 @@ use callsheet_core::request::fact::ViolationDecision;
 use clap::ArgGroup;
 use serde_json::json;
 
-use crate::app::AppContext;
-use crate::failure::CommandResult;
-use crate::ledger::ledger_diagnostics;
-use crate::secrets;
+use crate::context::CommandContext;
+use callsheet::compose::secrets;
+use callsheet::error::CommandResult;
+use callsheet::ledger::ledger_diagnostics;
+use callsheet::project::person::refuse_below_guard;
 
 /// Approve or reject a change that a run made outside of its scope, or say that the change is yours
 ///
@@ -42,9 +43,9 @@ pub(crate) struct Args {
     yes: bool,
 }
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let refused = |message: String| Diagnostic::error(Code::RunRefused, message);
-    app.refuse_below_guard()?;
+    refuse_below_guard()?;
     if std::env::var_os("CALLSHEET_RUN").is_some_and(|run| !run.is_empty()) {
         return Err(refused("an agent cannot decide about what it did".into()).into());
     }

@@ -8,10 +8,10 @@ use callsheet_store::Ledger;
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
-use crate::app::AppContext;
-use crate::failure::CommandResult;
-use crate::ledger::ledger_diagnostics;
+use crate::context::CommandContext;
 use crate::print::TextStyle;
+use callsheet::error::CommandResult;
+use callsheet::ledger::ledger_diagnostics;
 
 /// Compare the prompts of two recorded runs, section by section, with the origin of each change
 #[derive(Debug, clap::Args)]
@@ -32,7 +32,7 @@ struct DiffSide {
 }
 
 impl DiffSide {
-    fn new(app: &AppContext<'_>, ledger: &mut Ledger, name: &str) -> Result<Self, Diagnostics> {
+    fn new(app: &CommandContext, ledger: &mut Ledger, name: &str) -> Result<Self, Diagnostics> {
         let run = app.find_run(ledger, name)?.run.id;
         let composed = ledger.prompt_record(&run).map_err(ledger_diagnostics)?;
         let (text, placed) =
@@ -131,7 +131,7 @@ fn explain_change(change: &LineChange) -> String {
     }
 }
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let mut ledger = app.read_ledger()?;
     let (from, to) =
         (DiffSide::new(app, &mut ledger, &args.from)?, DiffSide::new(app, &mut ledger, &args.to)?);

@@ -9,11 +9,11 @@ use callsheet_run::find_own_program;
 use callsheet_store::{Ledger, LedgerUrl};
 use serde_json::{Value, json};
 
-use crate::app::AppContext;
-use crate::failure::{CommandResult, FINDING};
-use crate::installed_agents;
-use crate::ledger::ledger_diagnostics;
+use crate::context::CommandContext;
 use crate::print::TextStyle;
+use callsheet::error::{CommandResult, FINDING};
+use callsheet::ledger::ledger_diagnostics;
+use callsheet::run::installed_agents;
 
 /// The state of one checked item.
 struct DoctorFinding {
@@ -43,7 +43,7 @@ impl DoctorState {
     }
 }
 
-pub(crate) fn run(app: &AppContext<'_>) -> CommandResult {
+pub(crate) fn run(app: &CommandContext) -> CommandResult {
     let found = app.print.run_with_progress(|| "looking".into(), || collect_findings(app))?;
     let exit = if found.iter().any(|finding| finding.state == DoctorState::Bad) { FINDING } else { 0 };
     if app.print.json {
@@ -76,7 +76,7 @@ fn finding_json(finding: &DoctorFinding) -> Value {
     json!({ "name": name, "state": state.name(), "detail": detail, "todo": todo })
 }
 
-fn collect_findings(app: &AppContext<'_>) -> Result<Vec<DoctorFinding>, Diagnostics> {
+fn collect_findings(app: &CommandContext) -> Result<Vec<DoctorFinding>, Diagnostics> {
     let mut found = vec![
         check_program(
             "git",
@@ -140,11 +140,11 @@ fn check_program(name: &str, flag: &str, otherwise: DoctorState, todo: &str) -> 
 
 /// Checks who can write `.callsheet`: other users with write access could change prompts and the commands of
 /// checks.
-fn check_folder(app: &AppContext<'_>) -> DoctorFinding {
+fn check_folder(app: &CommandContext) -> DoctorFinding {
     let shown = app.path_from_here(".callsheet");
     let finding =
         |state, detail, todo: &str| DoctorFinding { name: "folder".into(), state, detail, todo: todo.into() };
-    match app.project.join(".callsheet").metadata() {
+    match app.dir.join(".callsheet").metadata() {
         Err(_) => finding(DoctorState::Absent, format!("there is no {shown}"), "`callsheet init` makes it"),
         Ok(meta) if meta.permissions().mode() & 0o022 != 0 => finding(
             DoctorState::Bad,
@@ -157,7 +157,7 @@ fn check_folder(app: &AppContext<'_>) -> DoctorFinding {
 
 /// Reports the state directory if it is on a temporary file system.
 fn check_state_dir() -> Option<DoctorFinding> {
-    let dir = crate::state::state_dir().ok()?;
+    let dir = callsheet::project::state::state_dir().ok()?;
     let kind = callsheet_run::find_temporary_file_system(&dir)?;
     Some(DoctorFinding {
         name: "state".into(),
@@ -187,7 +187,7 @@ fn check_sqlite() -> DoctorFinding {
 }
 
 /// Opens the ledger that runs are recorded in, reads its head, and checks that it is writable.
-fn check_ledger(app: &AppContext<'_>) -> DoctorFinding {
+fn check_ledger(app: &CommandContext) -> DoctorFinding {
     let shown = match app.ledger_url() {
         Ok(Some(LedgerUrl::Sqlite(path))) => format!("SQLite, {}: ", path.display()),
         Ok(Some(LedgerUrl::Postgres(address))) => format!("PostgreSQL, {}: ", mask_address(&address)),
@@ -222,19 +222,19 @@ fn check_ledger(app: &AppContext<'_>) -> DoctorFinding {
 }
 
 /// Masks the passwords of the known ledger addresses.
-fn mask_addresses(app: &AppContext<'_>, text: &str) -> String {
+fn mask_addresses(app: &CommandContext, text: &str) -> String {
     let addresses = app.ledger.iter().chain(&app.config.ledger.value);
     addresses.fold(text.to_owned(), |text, address| mask_address_in(&text, address))
 }
 
 /// Starts callsheet's own MCP server as an agent would, and checks that it answers.
-fn check_mcp(app: &AppContext<'_>) -> DoctorFinding {
+fn check_mcp(app: &CommandContext) -> DoctorFinding {
     let hello = json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize",
         "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "doctor", "version": "1" } },
     });
     let own = find_own_program().ok().and_then(|own| own.to_str().map(str::to_owned));
-    let argv = own.map(|own| vec![own, "--project".into(), app.project.display().to_string(), "mcp".into()]);
+    let argv = own.map(|own| vec![own, "--project".into(), app.dir.display().to_string(), "mcp".into()]);
     let answer = argv.and_then(|argv| installed_agents::run_program(argv, &format!("{hello}\n")));
     let server = answer.and_then(|(_, lines)| {
         let answer: Value = serde_json::from_str(lines.first()?).ok()?;

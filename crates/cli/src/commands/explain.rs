@@ -15,13 +15,14 @@ use callsheet_core::{SharedText, SourceId};
 use clap::ArgMatches;
 use serde_json::{Map, Value, json};
 
-use crate::app::AppContext;
 use crate::args::ComposeArgs;
-use crate::composition::{Composition, Purpose, compose_request};
-use crate::failure::CommandResult;
-use crate::inputs::RequestFile;
-use crate::print::{OutputPrinter, TextStyle, diagnostic_json};
-use crate::tokens::degradation_line;
+use crate::context::CommandContext;
+use crate::print::{OutputPrinter, TextStyle};
+use callsheet::compose::inputs::RequestFile;
+use callsheet::compose::tokens::degradation_line;
+use callsheet::compose::{Composition, Purpose};
+use callsheet::diagnostics::diagnostic_json;
+use callsheet::error::CommandResult;
 
 /// Show where each line of a prompt comes from, and why what is absent is absent
 ///
@@ -34,11 +35,11 @@ pub(crate) struct Args {
     ask: ComposeArgs,
 }
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args, given: Option<&ArgMatches>) -> CommandResult {
-    let file = RequestFile::read(app, &args.ask)?;
-    let elsewhere = file.open_project(app)?;
-    let app = elsewhere.as_ref().unwrap_or(app);
-    let mut finished = compose_request(app, &args.ask, given, file, Purpose::Show)?;
+pub(crate) fn run(app: &CommandContext, args: &Args, given: Option<&ArgMatches>) -> CommandResult {
+    let input = args.ask.to_input(given);
+    let file = RequestFile::read(app, &input)?;
+    let app = &app.for_request(&file)?;
+    let mut finished = app.compose_request(&input, file, Purpose::Show)?;
     let summary = finished.count_tokens();
     let Composition {
         composed, rendered, diagnostics, degradations: steps, gate_report: passed, masked, ..
@@ -64,7 +65,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args, given: Option<&ArgMatches>)
     }
     let origins = &composed.prompt.origins;
     let mut page = String::new();
-    write_lines(app.print, &rendered, text, origins, &mut page)?;
+    write_lines(&app.print, &rendered, text, origins, &mut page)?;
     if !composed.omitted.is_empty() {
         page.push_str(&format!("\n{}\n", app.print.paint(TextStyle::Bold, "Not in this prompt")));
     }

@@ -9,10 +9,10 @@ use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_store::{ExportScope, Ledger, LedgerError, export, in_toto_statement};
 use tempfile::NamedTempFile;
 
-use crate::app::AppContext;
-use crate::failure::CommandResult;
-use crate::ledger::ledger_diagnostics;
-use crate::write::{check_stays_inside, resolve_output};
+use crate::context::CommandContext;
+use callsheet::error::CommandResult;
+use callsheet::ledger::ledger_diagnostics;
+use callsheet::session::write::{check_stays_inside, resolve_output};
 
 /// Write recorded runs with everything that they need into one file, one JSON object per line
 ///
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     in_toto: bool,
 }
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let out = resolve_output(&app.here, args.out.as_deref())?;
     let mut ledger = app.read_ledger()?;
     let scope = match &args.run {
@@ -44,7 +44,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
         Some(out) => {
             let folder = out.parent().unwrap_or(Path::new("."));
             let real = folder.canonicalize().map_err(|error| write_error(&error))?;
-            check_stays_inside(&app.project, &out, &real)?;
+            check_stays_inside(&app.dir, &out, &real)?;
             let (folder, out) = (real.as_path(), real.join(out.file_name().unwrap_or_default()));
             let mut file = NamedTempFile::new_in(folder).map_err(|error| write_error(&error))?;
             let mut buffer = BufWriter::new(file.as_file_mut());

@@ -8,10 +8,10 @@ use callsheet_lint::catalog::list_templates;
 use callsheet_lint::fuzz::{FuzzFinding, FuzzOptions, FuzzReport, FuzzSubject, fuzz};
 use serde_json::{Value, json};
 
-use crate::app::AppContext;
 use crate::commands::templates::strip_name;
-use crate::failure::{CommandResult, FINDING, usage_error};
-use crate::print::diagnostic_json;
+use crate::context::CommandContext;
+use callsheet::diagnostics::diagnostic_json;
+use callsheet::error::{CommandResult, FINDING, usage_error};
 
 const EXAMPLES: &str = "Examples:
   callsheet fuzz system/BASE-plan
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     command: Option<String>,
 }
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let report = run_fuzz(app, args)?;
     let is_error = |finding: &&FuzzFinding| finding.diag.severity == Severity::Error;
     let errors = report.findings.iter().filter(is_error).count();
@@ -73,7 +73,7 @@ fn finding_json(finding: &FuzzFinding) -> Value {
     object
 }
 
-fn run_fuzz(app: &AppContext<'_>, args: &Args) -> Result<FuzzReport, Diagnostics> {
+fn run_fuzz(app: &CommandContext, args: &Args) -> Result<FuzzReport, Diagnostics> {
     let (disk, layout) = (app.disk(None), app.config.layout());
     let options = FuzzOptions {
         seed: args.seed,

@@ -4,9 +4,10 @@ use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_store::{RetentionPolicy, SweepReport, now};
 use serde_json::json;
 
-use crate::app::AppContext;
-use crate::failure::CommandResult;
-use crate::ledger::ledger_diagnostics;
+use crate::context::CommandContext;
+use callsheet::error::CommandResult;
+use callsheet::ledger::ledger_diagnostics;
+use callsheet::project::person::refuse_below_guard;
 
 /// Remove old runs of this project from the ledger
 ///
@@ -27,11 +28,11 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let mut ledger = if args.dry_run {
         app.read_ledger()?
     } else {
-        app.refuse_below_guard()?;
+        refuse_below_guard()?;
         let mut ledger = app.write_ledger()?;
         app.refuse_below_ledger_guard(&mut ledger)?;
         ledger

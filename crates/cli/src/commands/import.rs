@@ -3,10 +3,11 @@
 use callsheet_store::{ImportReport, import};
 use serde_json::json;
 
-use crate::app::AppContext;
-use crate::failure::CommandResult;
-use crate::inputs::open_input;
-use crate::ledger::ledger_diagnostics;
+use crate::context::CommandContext;
+use callsheet::compose::inputs::open_input;
+use callsheet::error::CommandResult;
+use callsheet::ledger::ledger_diagnostics;
+use callsheet::project::person::refuse_below_guard;
 
 /// Add what an export holds to the ledger
 ///
@@ -19,9 +20,9 @@ pub(crate) struct Args {
     file: String,
 }
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     // An import can hold decisions.
-    app.refuse_below_guard()?;
+    refuse_below_guard()?;
     let mut file = open_input(app, &args.file)?;
     let mut ledger = app.create_ledger()?;
     app.refuse_below_ledger_guard(&mut ledger)?;

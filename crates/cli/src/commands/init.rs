@@ -4,18 +4,18 @@ use callsheet_core::FILES;
 use callsheet_core::diag::Diagnostics;
 use serde_json::json;
 
-use crate::app::AppContext;
-use crate::failure::CommandResult;
-use crate::session::{open_folder, write_error};
-use crate::write::write_new;
+use crate::context::CommandContext;
+use callsheet::error::CommandResult;
+use callsheet::session::write::write_new;
+use callsheet::session::{open_folder, write_error};
 
 /// Pattern that keeps the ledger and SQLite's files beside it out of the repository.
 const IGNORE: &str = "/.callsheet/ledger.db*";
 
 /// Adds the ledger to the project's `.gitignore`, and returns whether it was missing. Leaves a `.gitignore`
 /// that is not a regular file unchanged, because it may lead elsewhere.
-fn ignore_ledger(app: &AppContext<'_>) -> Result<bool, Diagnostics> {
-    let found = app.project.join(".gitignore").symlink_metadata();
+fn ignore_ledger(app: &CommandContext) -> Result<bool, Diagnostics> {
+    let found = app.dir.join(".gitignore").symlink_metadata();
     if found.is_ok_and(|found| !found.is_file()) {
         return Ok(false);
     }
@@ -26,22 +26,22 @@ fn ignore_ledger(app: &AppContext<'_>) -> Result<bool, Diagnostics> {
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         (format!("{text}{end}{IGNORE}\n"), true)
     };
-    let added = open_folder(&app.project)?.update(".gitignore", app.config.max_file_bytes.value, add);
+    let added = open_folder(&app.dir)?.update(".gitignore", app.config.max_file_bytes.value, add);
     added.map_err(|error| write_error(&error))
 }
 
-pub(crate) fn run(app: &AppContext<'_>) -> CommandResult {
+pub(crate) fn run(app: &CommandContext) -> CommandResult {
     let mut written = Vec::new();
     let mut kept = Vec::new();
     for (path, text) in FILES {
         let Some(path) = path.strip_prefix("init/") else { continue };
         let path = format!(".callsheet/{path}");
         let shown = app.path_from_here(&path);
-        if app.project.join(&path).symlink_metadata().is_ok() {
+        if app.dir.join(&path).symlink_metadata().is_ok() {
             kept.push(shown);
             continue;
         }
-        write_new(&app.project, &path, text.as_bytes())?;
+        write_new(&app.dir, &path, text.as_bytes())?;
         written.push(shown);
     }
     let ignored = ignore_ledger(app)?;

@@ -8,12 +8,13 @@ use callsheet_core::record::{Event, Id};
 use callsheet_store::{Head, Ledger, LedgerProblemKind, LedgerUrl, OpenMode};
 use serde_json::{Value, json};
 
-use crate::app::AppContext;
-use crate::failure::{CommandResult, usage_error};
-use crate::known_ledger::KnownLedger;
-use crate::ledger::{
+use crate::context::CommandContext;
+use callsheet::error::{CommandResult, usage_error};
+use callsheet::ledger::known_ledger::KnownLedger;
+use callsheet::ledger::{
     LedgerTrust, check_head, judge_ledger, ledger_diagnostics, read_timeouts, short_lived_diag,
 };
+use callsheet::project::person::refuse_below_guard;
 
 /// Show where the ledger is, which ledgers you know, and adopt one that was made elsewhere
 ///
@@ -47,7 +48,7 @@ enum LedgerCommand {
     },
 }
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     match &args.command {
         LedgerCommand::Path => print_path(app),
         LedgerCommand::List => list(app),
@@ -59,12 +60,12 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
 /// Requires a person's agreement to `what` for the ledger with this id: typed at a terminal, or given by
 /// naming the id.
 fn require_agreement(
-    app: &AppContext<'_>,
+    app: &CommandContext,
     what: &str,
     id: &Id,
     yes: Option<&str>,
 ) -> Result<(), Diagnostics> {
-    app.refuse_below_guard()?;
+    refuse_below_guard()?;
     match yes {
         Some(yes) if yes == id.as_str() => return Ok(()),
         Some(yes) => {
@@ -87,7 +88,7 @@ fn require_agreement(
     Err(Diagnostic::error(Code::LedgerForeign, "a person has to agree to this ledger").hint(hint).into())
 }
 
-fn print_path(app: &AppContext<'_>) -> CommandResult {
+fn print_path(app: &CommandContext) -> CommandResult {
     // Without write access, the ledger of a project that already has an id can still be located.
     let place = match app.require_ledger_url() {
         Ok(place) => place,
@@ -121,7 +122,7 @@ fn describe_state(known: &KnownLedger) -> &'static str {
     }
 }
 
-fn list(app: &AppContext<'_>) -> CommandResult {
+fn list(app: &CommandContext) -> CommandResult {
     let all = KnownLedger::list()?;
     let row = |known: &KnownLedger| {
         let entry = known.entry()?;
@@ -248,7 +249,7 @@ impl LedgerContents {
 /// Maximum number of programs on the page.
 const MOST_PROGRAMS: usize = 30;
 
-fn adopt(app: &AppContext<'_>, yes: Option<&str>) -> CommandResult {
+fn adopt(app: &CommandContext, yes: Option<&str>) -> CommandResult {
     let none = || Diagnostics::from(Diagnostic::error(Code::LedgerNotThere, "there is no ledger to adopt"));
     let place = app.prepare_ledger_url(OpenMode::Write)?.ok_or_else(none)?;
     let known = KnownLedger::from_url(&place)?;
@@ -280,7 +281,7 @@ fn adopt(app: &AppContext<'_>, yes: Option<&str>) -> CommandResult {
     Ok(0)
 }
 
-fn forget(app: &AppContext<'_>, yes: Option<&str>) -> CommandResult {
+fn forget(app: &CommandContext, yes: Option<&str>) -> CommandResult {
     let known = KnownLedger::from_url(&app.require_ledger_url()?)?;
     let Some(entry) = known.entry() else {
         let error =

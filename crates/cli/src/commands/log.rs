@@ -4,10 +4,10 @@ use callsheet_core::diag::escape_invisible;
 use callsheet_store::{RunFilter, RunRow};
 use serde_json::{Value, json};
 
-use crate::app::AppContext;
-use crate::failure::{CommandResult, usage_error};
-use crate::ledger::ledger_diagnostics;
+use crate::context::CommandContext;
 use crate::print::TextStyle;
+use callsheet::error::{CommandResult, usage_error};
+use callsheet::ledger::ledger_diagnostics;
 
 /// List recorded runs, the newest first
 #[derive(Debug, clap::Args)]
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     limit: usize,
 }
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     for time in args.since.iter().chain(&args.until) {
         let digits = time.bytes().take(4).all(|byte| byte.is_ascii_digit());
         if time.len() < 4

@@ -4,8 +4,8 @@ use callsheet_core::diag::{Code, Diagnostic};
 use clap::CommandFactory;
 
 use crate::args::CliArgs;
-use crate::failure::{CommandResult, usage_error};
 use crate::print::OutputPrinter;
+use callsheet::error::{CommandResult, usage_error};
 
 /// Print the manual page of callsheet, or of one command
 #[derive(Debug, clap::Args)]

@@ -7,11 +7,13 @@ use callsheet_core::library::lookup::list_roles;
 use callsheet_core::record::Id;
 use callsheet_core::submission::list_tools;
 
-use crate::app::AppContext;
-use crate::failure::{CommandResult, usage_error};
-use crate::mcp::{McpClient, SessionServer, SubmittingRun, install, serve};
-use crate::session::SessionDir;
-use crate::state::RunDir;
+use crate::context::CommandContext;
+use callsheet::error::{CommandResult, usage_error};
+use callsheet::project::state::RunDir;
+use callsheet::session::SessionDir;
+use callsheet_mcp::{SessionServer, SubmittingRun, serve};
+
+use crate::mcp_install::{McpClient, install};
 
 /// Serve a session by the Model Context Protocol on standard input and output
 ///
@@ -58,7 +60,7 @@ enum McpCommand {
     },
 }
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     match &args.command {
         None => {
             let mut session = SessionDir::open(app, args.serve.session.as_deref())?;
@@ -67,7 +69,8 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
             let tools = list_tools(&session.disk, &session.layout, args.serve.role.as_deref())?;
             let agent = app.config.agent.value.clone();
             app.require_evidence_trust()?;
-            let secrets = crate::secrets::choose_mode(app, None, crate::composition::Purpose::Forget)?;
+            let secrets =
+                callsheet::compose::secrets::choose_mode(app, None, callsheet::compose::Purpose::Print)?;
             let run = args.serve.run.as_deref();
             let run = run.map(|run| build_submitting_run(run, &args.serve)).transpose()?;
             serve(SessionServer { session, tools, agent, secrets, run })

@@ -8,10 +8,11 @@ use callsheet_core::library::preferences::{self, Preference};
 use callsheet_core::{SourceId, SourceRoot, Sources as _};
 use serde_json::json;
 
-use crate::app::AppContext;
-use crate::commands::flow::find_proposed;
-use crate::failure::{CommandResult, FINDING};
-use crate::session::{add_preferences, open_folder, write_error};
+use crate::context::CommandContext;
+use callsheet::error::{CommandResult, FINDING};
+use callsheet::flow::find::find_proposed;
+use callsheet::project::person::refuse_below_guard;
+use callsheet::session::{add_preferences, open_folder, write_error};
 
 /// List, add and remove the preferences that roles keep in mind
 #[derive(Debug, clap::Args)]
@@ -53,7 +54,7 @@ struct PreferenceArgs {
     text: String,
 }
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     match &args.command {
         PrefsCommand::List { role } => list(app, role.as_deref()),
         PrefsCommand::Add(named) => add(app, named),
@@ -62,7 +63,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     }
 }
 
-fn list(app: &AppContext<'_>, only: Option<&str>) -> CommandResult {
+fn list(app: &CommandContext, only: Option<&str>) -> CommandResult {
     let (disk, layout) = (app.disk(None), app.config.layout());
     let mut known = list_roles(&disk, &layout);
     if let Some(only) = only {
@@ -93,11 +94,11 @@ fn list(app: &AppContext<'_>, only: Option<&str>) -> CommandResult {
     Ok(0)
 }
 
-fn add(app: &AppContext<'_>, named: &PreferenceArgs) -> CommandResult {
-    app.refuse_below_guard()?;
+fn add(app: &CommandContext, named: &PreferenceArgs) -> CommandResult {
+    refuse_below_guard()?;
     let preference = check_preference(app, &named.role, &named.text)?;
     let (layout, limit) = (app.config.layout(), app.config.max_file_bytes.value);
-    let added = add_preferences(&app.project, &layout, limit, &[preference])?;
+    let added = add_preferences(&app.dir, &layout, limit, &[preference])?;
     let file = app.path_from_here(&preferences::extension_path(&layout, &named.role));
     let new = added.values().any(|new| !new.is_empty());
     app.print.print_status(&if new { format!("added to {file}") } else { format!("{file} says so already") });
@@ -107,8 +108,8 @@ fn add(app: &AppContext<'_>, named: &PreferenceArgs) -> CommandResult {
     Ok(0)
 }
 
-fn approve(app: &AppContext<'_>, role: Option<&str>, text: Option<&str>, yes: bool) -> CommandResult {
-    app.refuse_below_guard()?;
+fn approve(app: &CommandContext, role: Option<&str>, text: Option<&str>, yes: bool) -> CommandResult {
+    refuse_below_guard()?;
     if let Some(role) = role {
         check_preference(app, role, "x")?;
     }
@@ -130,7 +131,7 @@ fn approve(app: &AppContext<'_>, role: Option<&str>, text: Option<&str>, yes: bo
     }
     app.require_person(yes)?;
     let (layout, limit) = (app.config.layout(), app.config.max_file_bytes.value);
-    let added = add_preferences(&app.project, &layout, limit, &proposed)?;
+    let added = add_preferences(&app.dir, &layout, limit, &proposed)?;
     if app.print.json {
         return app.print.print_value(&json!({ "added": added }));
     }
@@ -142,11 +143,11 @@ fn approve(app: &AppContext<'_>, role: Option<&str>, text: Option<&str>, yes: bo
     Ok(0)
 }
 
-fn remove(app: &AppContext<'_>, named: &PreferenceArgs) -> CommandResult {
-    app.refuse_below_guard()?;
+fn remove(app: &CommandContext, named: &PreferenceArgs) -> CommandResult {
+    refuse_below_guard()?;
     check_preference(app, &named.role, &named.text)?;
     let path = preferences::extension_path(&app.config.layout(), &named.role);
-    let removed = open_folder(&app.project)?.update(&path, app.config.max_file_bytes.value, |text| {
+    let removed = open_folder(&app.dir)?.update(&path, app.config.max_file_bytes.value, |text| {
         match preferences::remove_bullet(text, &named.text) {
             Some((text, bullet)) => (text, Some(bullet)),
             None => (text.to_owned(), None),
@@ -166,7 +167,7 @@ fn remove(app: &AppContext<'_>, named: &PreferenceArgs) -> CommandResult {
 }
 
 /// Returns the preference if it has no problems.
-fn check_preference(app: &AppContext<'_>, role: &str, text: &str) -> Result<Preference, Diagnostics> {
+fn check_preference(app: &CommandContext, role: &str, text: &str) -> Result<Preference, Diagnostics> {
     let preference = Preference { role: role.to_owned(), bullet: text.to_owned() };
     let problems = preference.find_problems(&list_roles(&app.disk(None), &app.config.layout()));
     if problems.is_empty() { Ok(preference) } else { Err(Diagnostics(problems)) }

@@ -11,12 +11,12 @@ use callsheet_core::{Library, SharedText, SourceError, find_agent, find_contract
 use callsheet_run::read_file;
 use clap::ArgGroup;
 
-use crate::app::AppContext;
 use crate::commands::read_submission::read_submission;
-use crate::failure::{CommandResult, FINDING, usage_error};
-use crate::inputs::{not_found_error, unreadable_error};
+use crate::context::CommandContext;
 use crate::print::{OutputPrinter, TextStyle};
-use crate::spool::TextSpool;
+use callsheet::compose::inputs::{not_found_error, unreadable_error};
+use callsheet::error::{CommandResult, FINDING, usage_error};
+use callsheet::run::spool::TextSpool;
 
 const EXAMPLES: &str = "Examples:
   claude -p < prompt.md | callsheet read -p review --prompt prompt.md
@@ -58,7 +58,7 @@ pub(crate) struct Args {
     session: Option<PathBuf>,
 }
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let name = args.contract.as_ref().or(args.phase.as_ref()).map_or("", String::as_str);
     let layout = app.config.layout();
     let disk = app.disk(None);
@@ -84,18 +84,18 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
             .into());
     }
     let prompt = args.prompt.as_ref().map(|file| read_prompt(app, file)).transpose()?;
-    let StreamText { text, doubts } = read_stdin(app.print, format)?;
+    let StreamText { text, doubts } = read_stdin(&app.print, format)?;
     let asked = ReplyContext { contract: &contract, tasks: &tasks, prompt: prompt.as_deref() };
     let reply = read_text(&asked, StreamText { text: Cow::Owned(text), doubts });
     if app.print.json {
         app.print.print_long_value(&reply)?;
     } else {
-        app.print.write_data(reply_page(app.print, &reply).as_bytes())?;
+        app.print.write_data(reply_page(&app.print, &reply).as_bytes())?;
     }
     Ok(if reply.outcome.is_good() { 0 } else { FINDING })
 }
 
-fn read_prompt(app: &AppContext<'_>, file: &str) -> Result<SharedText, Diagnostics> {
+fn read_prompt(app: &CommandContext, file: &str) -> Result<SharedText, Diagnostics> {
     if file == "-" {
         let message = "standard input is read for the reply; it cannot be read for --prompt too";
         return Err(usage_error(message).into());

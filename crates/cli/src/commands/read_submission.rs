@@ -4,13 +4,13 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::app::AppContext;
-use crate::failure::CommandResult;
-use crate::session::{SessionDir, SubmissionResult};
+use crate::context::CommandContext;
+use callsheet::error::CommandResult;
+use callsheet::session::{SessionDir, SubmissionResult};
 
 /// Reads the pending submissions for `contract` from the session and writes the resulting files. Fails with
 /// every mistake at once.
-pub(crate) fn read_submission(app: &AppContext<'_>, contract: &str, session: Option<&Path>) -> CommandResult {
+pub(crate) fn read_submission(app: &CommandContext, contract: &str, session: Option<&Path>) -> CommandResult {
     let all = SessionDir::open(app, session)?.submit_files(contract)?;
     if app.print.json {
         return app
@@ -24,7 +24,7 @@ pub(crate) fn read_submission(app: &AppContext<'_>, contract: &str, session: Opt
 }
 
 /// Prints a line for each file that was written or removed, and for each preference that was remembered.
-fn report(app: &AppContext<'_>, done: &SubmissionResult) -> CommandResult {
+fn report(app: &CommandContext, done: &SubmissionResult) -> CommandResult {
     for path in &done.written {
         app.print.print_line(&format!("written {path}"))?;
     }

@@ -6,11 +6,12 @@ use callsheet_core::request::fact::EndReason;
 use callsheet_store::{Ledger, LedgerError, RunRow};
 use serde_json::json;
 
-use crate::app::AppContext;
-use crate::drive::{is_driven, is_pane_alive, recover, result_json, result_page};
-use crate::failure::CommandResult;
-use crate::ledger::ledger_diagnostics;
-use crate::state::{RunDir, unfinished_runs};
+use crate::context::CommandContext;
+use crate::pages::result_page;
+use callsheet::error::CommandResult;
+use callsheet::ledger::ledger_diagnostics;
+use callsheet::project::state::{RunDir, unfinished_runs};
+use callsheet::run::{is_driven, is_pane_alive, recover, result_json};
 
 /// Complete the records of runs whose callsheet died
 ///
@@ -24,7 +25,7 @@ pub(crate) struct Args {
     run: Option<String>,
 }
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let mut ledger = app.write_ledger()?;
     let runs = match &args.run {
         Some(run) => vec![app.find_own_run(&mut ledger, run)?.run.id],
@@ -59,7 +60,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
         app.print.print_value(&json!({ "recovered": recovered, "running": going }))?;
         return refused.map_or(Ok(0), Err);
     }
-    let mut page: String = recovered.iter().map(|account| result_page(app.print, account)).collect();
+    let mut page: String = recovered.iter().map(|account| result_page(&app.print, account)).collect();
     going.iter().for_each(|run| page += &format!("run {run}  running\n"));
     if page.is_empty() {
         page = "no run was left unfinished\n".into();
@@ -74,7 +75,7 @@ fn is_refused(failure: &Diagnostics) -> bool {
 }
 
 /// Returns the unfinished runs that this ledger knows and that belong to this project.
-fn find_unfinished_runs(app: &AppContext<'_>, ledger: &mut Ledger) -> Result<Vec<Id>, Diagnostics> {
+fn find_unfinished_runs(app: &CommandContext, ledger: &mut Ledger) -> Result<Vec<Id>, Diagnostics> {
     let project = app.project_filter(ledger)?;
     let is_own =
         |row: &RunRow| !row.imported && project.as_ref().is_none_or(|project| project.is_match(&row.run));

@@ -8,9 +8,9 @@ use callsheet_core::secrets::RuleFile;
 use callsheet_core::{Request, UnifiedPrompt};
 use schemars::schema_for;
 
-use crate::config::ConfigFile;
-use crate::failure::CommandResult;
 use crate::print::OutputPrinter;
+use callsheet::error::CommandResult;
+use callsheet::project::config::ConfigFile;
 
 /// Print a JSON Schema
 #[derive(Debug, clap::Args)]

@@ -7,14 +7,15 @@ use callsheet_store::{Ledger, RunRow};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use crate::app::AppContext;
 use crate::commands::explain::profile_line;
 use crate::commands::log::row_json;
-use crate::drive::{result_json, result_page};
-use crate::failure::CommandResult;
-use crate::flow::RecordedFlow;
-use crate::ledger::ledger_diagnostics;
+use crate::context::CommandContext;
+use crate::pages::result_page;
 use crate::print::{OutputPrinter, TextStyle};
+use callsheet::error::CommandResult;
+use callsheet::flow::RecordedFlow;
+use callsheet::ledger::ledger_diagnostics;
+use callsheet::run::result_json;
 
 /// Show a recorded run
 #[derive(Debug, clap::Args)]
@@ -58,7 +59,7 @@ impl StreamArg {
     }
 }
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let mut ledger = app.read_ledger()?;
     let row = app.find_run(&mut ledger, &args.run)?;
     if let Some(stream) = args.stream {
@@ -83,7 +84,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
 }
 
 fn print_summary(
-    app: &AppContext<'_>,
+    app: &CommandContext,
     ledger: &mut Ledger,
     row: &RunRow,
     composed: &Composed,
@@ -117,7 +118,7 @@ fn print_summary(
         object["decisions"] = json!(account.decisions());
         return app.print.print_value(&object);
     }
-    let print = app.print;
+    let print = &*app.print;
     let mut page = String::new();
     let mut field = |name: &str, value: &str| {
         page.push_str(&format!("{:10}{}\n", format!("{name}:"), escape_invisible(value)));
@@ -195,7 +196,7 @@ fn find_refusals(ledger: &mut Ledger, account: &RunSummary) -> Result<Vec<String
     Ok(of_flow.unwrap_or(of_run))
 }
 
-fn print_records(app: &AppContext<'_>, ledger: &mut Ledger, row: &RunRow) -> CommandResult {
+fn print_records(app: &CommandContext, ledger: &mut Ledger, row: &RunRow) -> CommandResult {
     let records = ledger.records_of(&row.run.id).map_err(ledger_diagnostics)?;
     if app.print.json {
         let records: Result<Vec<Value>, Diagnostics> = records.iter().map(record_json).collect();
@@ -234,7 +235,7 @@ pub(crate) fn record_json(record: &callsheet_store::StoredRecord) -> Result<Valu
 }
 
 fn print_log(
-    app: &AppContext<'_>,
+    app: &CommandContext,
     ledger: &mut Ledger,
     row: &RunRow,
     stream: LogStream,
@@ -265,7 +266,7 @@ fn print_log(
     Ok(0)
 }
 
-fn print_origins(app: &AppContext<'_>, ledger: &mut Ledger, composed: &Composed) -> CommandResult {
+fn print_origins(app: &CommandContext, ledger: &mut Ledger, composed: &Composed) -> CommandResult {
     let (text, placed) =
         ledger.with_blobs(|blob| locate_parts(composed, blob)).map_err(ledger_diagnostics)?;
     let of = |number: u32| composed.output.origins.get(number as usize);
@@ -298,7 +299,7 @@ fn print_origins(app: &AppContext<'_>, ledger: &mut Ledger, composed: &Composed)
         let mut from: Vec<u32> = touching.filter_map(|span| span.origin).collect();
         from.dedup();
         if last.as_ref() != Some(&from) {
-            page.push_str(&format_heading(app.print, &from, composed));
+            page.push_str(&format_heading(&app.print, &from, composed));
             last = Some(from);
         }
         page.push_str(&format!("      │ {}\n", escape_invisible(&text[start..end])));

@@ -6,13 +6,13 @@ use callsheet_core::record::task_status::{TaskReason, TaskStatus};
 use callsheet_store::{Ledger, RunFilter};
 use serde_json::{Value, json};
 
-use crate::app::AppContext;
-use crate::drive::{host_name, is_driven, is_pane_alive};
-use crate::failure::CommandResult;
-use crate::ledger::ledger_diagnostics;
+use crate::context::CommandContext;
 use crate::print::TextStyle;
-use crate::state::RunDir;
-use crate::tasks::{TaskRuns, find_task, newest_tasks};
+use callsheet::error::CommandResult;
+use callsheet::ledger::ledger_diagnostics;
+use callsheet::project::state::RunDir;
+use callsheet::run::tasks::{TaskRuns, find_task, newest_tasks};
+use callsheet::run::{host_name, is_driven, is_pane_alive};
 
 /// Show where a task stands by the facts of its runs, and why
 ///
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     limit: usize,
 }
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let mut ledger = app.read_ledger()?;
     let tasks = match &args.task {
         Some(name) => vec![find_named(app, &mut ledger, name)?],
@@ -58,7 +58,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     Ok(0)
 }
 
-fn find_named(app: &AppContext<'_>, ledger: &mut Ledger, name: &str) -> Result<TaskRuns, Diagnostics> {
+fn find_named(app: &CommandContext, ledger: &mut Ledger, name: &str) -> Result<TaskRuns, Diagnostics> {
     let project = app.project_filter(ledger)?;
     let filter = RunFilter { project, own: true, task: Some(name.into()), limit: 1, ..RunFilter::default() };
     let of_task = ledger.runs(&filter).map_err(ledger_diagnostics)?.into_iter().next();

@@ -7,11 +7,12 @@ use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::request::fact::EndReason;
 use callsheet_run::{ProcessTrace, grace_period};
 
-use crate::app::AppContext;
-use crate::drive::{close_pane, host_name, is_driven, recover, result_json, result_page};
-use crate::failure::CommandResult;
-use crate::ledger::ledger_diagnostics;
-use crate::state::RunDir;
+use crate::context::CommandContext;
+use crate::pages::result_page;
+use callsheet::error::CommandResult;
+use callsheet::ledger::ledger_diagnostics;
+use callsheet::project::state::RunDir;
+use callsheet::run::{close_pane, host_name, is_driven, recover, result_json};
 
 /// Stop a running agent and all its child processes (SIGTERM, then SIGKILL), also if its callsheet died
 #[derive(Debug, clap::Args)]
@@ -24,7 +25,7 @@ pub(crate) struct Args {
 /// Longer than an agent's grace period plus the time for the records that follow.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let mut ledger = app.write_ledger()?;
     let id = app.find_own_run(&mut ledger, &args.run)?.run.id;
     let refused = |message: String| Diagnostic::error(Code::RunRefused, message);
@@ -56,6 +57,6 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     if app.print.json {
         return app.print.print_value(&result_json(&account));
     }
-    app.print.write_data(result_page(app.print, &account).as_bytes())?;
+    app.print.write_data(result_page(&app.print, &account).as_bytes())?;
     Ok(0)
 }

@@ -6,11 +6,11 @@ use callsheet_lint::catalog::{TemplateSummary, list_templates};
 use serde_json::{Value, json};
 use similar::TextDiff;
 
-use crate::app::AppContext;
-use crate::failure::{CommandResult, FINDING};
+use crate::context::CommandContext;
 use crate::print::TextStyle;
-use crate::tokens::count_tokens;
-use crate::write::write_new;
+use callsheet::compose::tokens::count_tokens;
+use callsheet::error::{CommandResult, FINDING};
+use callsheet::session::write::write_new;
 
 /// List, show, find, eject and compare templates
 #[derive(Debug, clap::Args)]
@@ -39,7 +39,7 @@ struct TemplateNameArg {
     name: String,
 }
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     match &args.command {
         TemplatesCommand::List => list(app),
         TemplatesCommand::Show(TemplateNameArg { name }) => show(app, name),
@@ -49,7 +49,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     }
 }
 
-fn list(app: &AppContext<'_>) -> CommandResult {
+fn list(app: &CommandContext) -> CommandResult {
     let all = list_templates(&app.disk(None), &app.config.layout());
     if app.print.json {
         return app.print.print_value(&all.iter().map(template_json).collect());
@@ -86,7 +86,7 @@ fn template_json(template: &TemplateSummary) -> Value {
 }
 
 /// Finds an existing template: its file and the source that wins.
-fn find_template(app: &AppContext<'_>, name: &str) -> Result<TemplateSummary, Diagnostics> {
+fn find_template(app: &CommandContext, name: &str) -> Result<TemplateSummary, Diagnostics> {
     let mut all = list_templates(&app.disk(None), &app.config.layout());
     let wanted = strip_name(name);
     let position = |path: &str| all.iter().position(|template| template.path == path);
@@ -119,13 +119,13 @@ pub(crate) fn strip_name(name: &str) -> &str {
     name.strip_suffix(".md").unwrap_or(name)
 }
 
-fn read_text(app: &AppContext<'_>, id: &SourceId) -> Result<Option<SharedText>, Diagnostics> {
+fn read_text(app: &CommandContext, id: &SourceId) -> Result<Option<SharedText>, Diagnostics> {
     app.disk(None).text(id).map_err(|error| {
         Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}")).into()
     })
 }
 
-fn show(app: &AppContext<'_>, name: &str) -> CommandResult {
+fn show(app: &CommandContext, name: &str) -> CommandResult {
     let template = find_template(app, name)?;
     let text = read_text(app, &template.source)?.unwrap_or_default();
     if app.print.json {
@@ -139,7 +139,7 @@ fn show(app: &AppContext<'_>, name: &str) -> CommandResult {
 
 /// Prints the search path, also for a name that does not exist: the user can put a file in one of these
 /// places.
-fn locate(app: &AppContext<'_>, name: &str) -> CommandResult {
+fn locate(app: &CommandContext, name: &str) -> CommandResult {
     let layout = app.config.layout();
     let known = find_template(app, name);
     // If a phase of an agent falls back to BASE, show the places of its own file.
@@ -176,7 +176,7 @@ fn locate(app: &AppContext<'_>, name: &str) -> CommandResult {
     Ok(if winner.is_some() { 0 } else { FINDING })
 }
 
-fn eject(app: &AppContext<'_>, name: &str) -> CommandResult {
+fn eject(app: &CommandContext, name: &str) -> CommandResult {
     let template = find_template(app, name)?;
     let layout = app.config.layout();
     let target = candidates(&template.file, &layout).into_iter().find(|id| id.root() == SourceRoot::Project);
@@ -184,7 +184,7 @@ fn eject(app: &AppContext<'_>, name: &str) -> CommandResult {
         let message = format!("`{}` is controlled by the pipeline and cannot be overridden", template.path);
         return Err(Diagnostic::error(Code::OverrideRefused, message).into());
     };
-    let path = app.project.join(target.path());
+    let path = app.dir.join(target.path());
     if path.symlink_metadata().is_ok() {
         let message = format!("`{target}` is there already; nothing is overwritten");
         return Err(Diagnostic::error(Code::OverrideRefused, message)
@@ -192,7 +192,7 @@ fn eject(app: &AppContext<'_>, name: &str) -> CommandResult {
             .into());
     }
     let text = read_text(app, &template.source)?.unwrap_or_default();
-    write_new(&app.project, target.path(), text.as_bytes())?;
+    write_new(&app.dir, target.path(), text.as_bytes())?;
     let shown = app.path_from_here(target.path());
     if app.print.json {
         return app.print.print_value(&json!({ "written": shown }));
@@ -201,7 +201,7 @@ fn eject(app: &AppContext<'_>, name: &str) -> CommandResult {
     Ok(0)
 }
 
-fn diff(app: &AppContext<'_>, name: &str) -> CommandResult {
+fn diff(app: &CommandContext, name: &str) -> CommandResult {
     let template = find_template(app, name)?;
     let own = read_text(app, &template.source)?.unwrap_or_default();
     let builtin = SourceId::new(SourceRoot::Builtin, &template.file).ok();

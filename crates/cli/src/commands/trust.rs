@@ -4,9 +4,10 @@ use callsheet_core::diag::{Code, Diagnostics, escape_invisible};
 use callsheet_core::record::DecidedBy;
 use serde_json::json;
 
-use crate::app::AppContext;
-use crate::failure::CommandResult;
-use crate::trust::{is_trusted, trust_required_error};
+use crate::context::{CommandContext, ask_consent};
+use callsheet::error::CommandResult;
+use callsheet::project::person::refuse_below_guard;
+use callsheet::project::trust::{is_trusted, trust_required_error};
 
 /// Agree to what this project's files ask for: programs to start, checks, variables, a ledger
 ///
@@ -26,17 +27,17 @@ pub(crate) struct Args {
     revoke: bool,
 }
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let wishes = app.trust_requests()?;
-    let mut trusted = is_trusted(&app.project, &wishes);
+    let mut trusted = is_trusted(&app.dir, &wishes);
     if args.revoke {
-        app.refuse_below_guard()?;
+        refuse_below_guard()?;
         let had = app.distrust()?;
         app.print.print_status(if had { "trust is taken back" } else { "there was no trust to take back" });
         trusted = false;
     } else if !args.show && !trusted && !wishes.is_empty() {
         let agreed = match app.require_person(args.yes) {
-            Ok(DecidedBy::Terminal) if !args.yes => !app.print.json && app.ask_user(&wishes)?,
+            Ok(DecidedBy::Terminal) if !args.yes => !app.print.json && ask_consent(&app.print, &wishes)?,
             Ok(_) => true,
             Err(Diagnostics(diags)) if diags.iter().all(|diag| diag.code == Code::PersonRequired) => false,
             Err(failure) => return Err(failure),

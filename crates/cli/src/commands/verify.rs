@@ -5,12 +5,12 @@ use callsheet_core::record::Digest;
 use callsheet_store::{Head, Ledger, LedgerProblem, LedgerProblemKind, VerifyReport, read_export};
 use serde_json::json;
 
-use crate::app::AppContext;
-use crate::failure::{CommandResult, diagnostic_exit_code, usage_error};
-use crate::inputs::open_input;
-use crate::ledger::{HEAD_GONE, KeptHead, ledger_diagnostics};
-use crate::print::diagnostic_json;
-use crate::secrets;
+use crate::context::CommandContext;
+use callsheet::compose::inputs::open_input;
+use callsheet::compose::secrets;
+use callsheet::diagnostics::diagnostic_json;
+use callsheet::error::{CommandResult, diagnostic_exit_code, usage_error};
+use callsheet::ledger::{HEAD_GONE, KeptHead, ledger_diagnostics};
 
 /// Compose recorded prompts again from what was kept, and compare every byte
 ///
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     set_secret_env: Vec<String>,
 }
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let wanted = args.head.as_deref().map(parse_head).transpose()?;
     let mut ledger = match &args.file {
         Some(file) => read_export(&mut *open_input(app, file)?).map_err(ledger_diagnostics)?,
@@ -74,7 +74,7 @@ pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
 }
 
 fn verify_ledger(
-    app: &AppContext<'_>,
+    app: &CommandContext,
     ledger: &mut Ledger,
     args: &Args,
 ) -> Result<VerifyReport, Diagnostics> {
@@ -105,7 +105,7 @@ fn problem_diag(problem: &LedgerProblem) -> Diagnostic {
     Diagnostic::error(code, problem.to_string())
 }
 
-fn print_report(app: &AppContext<'_>, checked: &VerifyReport) -> CommandResult {
+fn print_report(app: &CommandContext, checked: &VerifyReport) -> CommandResult {
     let problems: Vec<Diagnostic> = checked.problems.iter().map(problem_diag).collect();
     let worst =
         checked.worst().and_then(|worst| checked.problems.iter().find(|problem| problem.result == worst));

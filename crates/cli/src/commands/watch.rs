@@ -8,9 +8,9 @@ use callsheet_core::record::watch_events;
 use callsheet_store::{Ledger, StoredRecord};
 use serde_json::{Value, json};
 
-use crate::app::AppContext;
-use crate::failure::CommandResult;
-use crate::ledger::ledger_diagnostics;
+use crate::context::CommandContext;
+use callsheet::error::CommandResult;
+use callsheet::ledger::ledger_diagnostics;
 
 /// Print events as they happen, one JSON object per line, until interrupted
 ///
@@ -27,7 +27,7 @@ pub(crate) struct Args {
 /// Poll interval: too short for a person to notice, and nearly free.
 const PAUSE: Duration = Duration::from_millis(50);
 
-pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let (mut ledger, was_there) = wait_for_ledger(app)?;
     let mut last = match args.since {
         Some(since) => since,
@@ -65,7 +65,7 @@ fn read_events(record: &StoredRecord) -> Result<Vec<Value>, Diagnostics> {
 }
 
 /// Waits for the ledger, and returns it with whether it existed from the start.
-fn wait_for_ledger(app: &AppContext<'_>) -> Result<(Ledger, bool), Diagnostics> {
+fn wait_for_ledger(app: &CommandContext) -> Result<(Ledger, bool), Diagnostics> {
     let mut was_there = true;
     loop {
         match app.read_ledger() {

@@ -1,6 +1,6 @@
 //! Tests `--budget` on the shipped recipes: golden ladders at ten sizes each, in `tests/ladders`.
 //!
-//! `BLESS=1 cargo test -p callsheet --test cli budget` rewrites them; review the difference then.
+//! `BLESS=1 cargo test -p callsheet-cli --test cli budget` rewrites them; review the difference then.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -276,8 +276,8 @@ const OPENERS: [&str; 6] =
     ["File::open", "fs::read(", "fs::read_to_string(", "OpenOptions::new", "File::options", "fs::copy("];
 
 const ALLOWED: [(&str, &str, &str); 19] = [
-    ("cli/src/drive/mod.rs", "/proc/sys/kernel/hostname", "the kernel's"),
-    ("cli/src/record.rs", "/dev/urandom", "random bytes"),
+    ("app/src/run/mod.rs", "/proc/sys/kernel/hostname", "the kernel's"),
+    ("app/src/compose/record.rs", "/dev/urandom", "random bytes"),
     ("run/src/process/ancestry.rs", "/proc/", "the kernel's"),
     ("run/src/disk/lock.rs", "OpenOptions::new()", "the opener itself"),
     ("run/src/disk/documents.rs", "custom_flags(", "a document, opened without waiting"),

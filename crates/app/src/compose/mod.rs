@@ -1,0 +1,228 @@
+//! Composes a prompt from its input: scans for secrets, fits a budget, renders, and keeps the inputs of a record.
+
+pub mod inputs;
+pub mod pack;
+pub mod record;
+pub mod secrets;
+pub mod tokens;
+
+use callsheet_core::diag::{Diagnostic, Diagnostics};
+use callsheet_core::library::format::ModelApi;
+use callsheet_core::render::{RenderedText, render};
+use callsheet_core::secrets::{Gate, GateReport, SecretMode};
+use callsheet_core::{
+    ComposedPrompt, Degradation, FittedPrompt, Request, SourceRecorder, Sources, compose, fit,
+};
+use callsheet_run::PrefetchedSources;
+
+use crate::project::Project;
+use inputs::{ComposeInput, PreparedInput, RequestFile};
+use record::PromptInputs;
+use tokens::{TokenCounter, TokenSummary};
+
+/// A composed prompt in its delivered form, with all its diagnostics.
+#[derive(Debug)]
+pub struct Composition {
+    pub composed: ComposedPrompt,
+    pub rendered: RenderedText,
+    pub diagnostics: Vec<Diagnostic>,
+    /// The degradations that fitted it into a budget, in order.
+    pub degradations: Vec<Degradation>,
+    /// Its number of tokens, if they were counted to fit a budget.
+    tokens: Option<usize>,
+    /// The secrets that were found, and how each was treated.
+    pub gate_report: GateReport,
+    /// The prompt with its secrets masked, if it has any and is shown.
+    pub masked: Option<String>,
+    /// The inputs of the record, if the prompt is recorded.
+    pub inputs: Option<PromptInputs>,
+}
+
+/// The use of a composed prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Printed as it is. If secrets are allowed, it is not scanned for them.
+    Print,
+    /// Shown with its secrets masked.
+    Show,
+    /// Recorded, so every source that is read is kept.
+    Record,
+}
+
+impl Composition {
+    /// Returns the id of the task.
+    pub fn task_id(&self) -> Option<String> {
+        let task = self.inputs.as_ref()?.request.task.as_ref()?;
+        task.id.as_ref().map(ToString::to_string)
+    }
+
+    /// Counts the tokens of the prompt by section, and adds a warning if they exceed the model's window.
+    /// Takes the sections out of the prompt.
+    pub fn count_tokens(&mut self) -> TokenSummary {
+        let prompt = &mut self.composed.prompt;
+        let places = self.rendered.section_ranges(prompt);
+        // Only the ranges of the sections are needed from here on, and very many documents take a lot of
+        // memory.
+        let sections = std::mem::take(&mut prompt.sections).into_iter().zip(places);
+        let sections = sections.map(|(section, placed)| (section.name, placed.section)).collect();
+        let summary = TokenSummary::new(&self.composed, &self.rendered, sections);
+        if self.tokens.is_none() {
+            self.diagnostics.extend(summary.window_warning());
+        }
+        summary
+    }
+}
+
+impl Project {
+    /// Composes a prompt.
+    pub fn compose(&self, input: &ComposeInput, purpose: Purpose) -> Result<Composition, Diagnostics> {
+        let file = RequestFile::read(self, input)?;
+        self.compose_request(input, file, purpose)
+    }
+
+    /// Composes a prompt whose request file was read before.
+    pub fn compose_request(
+        &self,
+        input: &ComposeInput,
+        file: RequestFile,
+        purpose: Purpose,
+    ) -> Result<Composition, Diagnostics> {
+        let prepared = PreparedInput::new(self, input, file)?;
+        let mode = secrets::choose_mode(self, input.secrets, purpose)?;
+        let options = ComposeOptions { mode, budget: input.budget, api: input.api };
+        compose_input(self, prepared, options, purpose)
+    }
+}
+
+/// Options of a composition that are not part of its request.
+#[derive(Clone, Copy, Debug)]
+pub struct ComposeOptions {
+    pub mode: SecretMode,
+    pub budget: Option<usize>,
+    pub api: Option<ModelApi>,
+}
+
+pub fn compose_input(
+    app: &Project,
+    mut input: PreparedInput,
+    options: ComposeOptions,
+    purpose: Purpose,
+) -> Result<Composition, Diagnostics> {
+    // Nothing is done about secrets that are allowed and neither declared, reported nor recorded.
+    let is_scanned =
+        options.mode != SecretMode::Allow || purpose != Purpose::Print || !input.request.secret.is_empty();
+    let rules = if is_scanned { Some(secrets::load_rules(app)?) } else { None };
+    let gate = rules.as_ref().map(|rules| Gate::new(rules, options.mode));
+    if let (Some(gate), Some(rules)) = (&gate, &rules) {
+        gate.scan_request(&mut input.request);
+        gate.mark_clean(secrets::find_clean_texts(rules, &input.texts));
+    }
+    let disk = app.disk(input.session);
+    let inner: &dyn Sources = match &input.replay {
+        Some(snapshot) => snapshot,
+        None => &disk,
+    };
+    let read = PrefetchedSources { inner, texts: input.texts, listings: input.listings };
+    let gated = gate.as_ref().map(|gate| gate.wrap_sources(&read));
+    let sources: &dyn Sources = match &gated {
+        Some(gated) => gated,
+        None => &read,
+    };
+    // The gate is below the recorder, so the record holds exactly the texts that were composed.
+    let recorder = (purpose == Purpose::Record).then(|| SourceRecorder::new(sources));
+    let sources: &dyn Sources = match &recorder {
+        Some(recorder) => recorder,
+        None => sources,
+    };
+    let RenderedComposition { request, composed, rendered, steps, tokens } =
+        render_input(input.request, sources, options, purpose).map_err(|failure| match &gate {
+            Some(gate) => gate.mask_diagnostics(failure),
+            None => failure,
+        })?;
+    app.announce_override("recipe", "recipes", &composed.prompt.recipe);
+    if let Some(phase) = &request.phase {
+        app.announce_override("contract", "contracts", phase);
+    }
+    app.announce_templates();
+    let (passed, found) = match &gate {
+        Some(gate) => gate.judge(&request, &composed.prompt, &rendered)?,
+        None => (GateReport { mode: options.mode, ..GateReport::default() }, Vec::new()),
+    };
+    let mut diagnostics = input.diagnostics;
+    diagnostics.extend(composed.diagnostics.iter().chain(&rendered.diagnostics).cloned());
+    diagnostics.extend(composed.agent.check_limits(rendered.text.len(), || rendered.text.chars().count()));
+    diagnostics.extend(tokens.and_then(|tokens| TokenCounter::from_prompt(&composed).window_warning(tokens)));
+    let mut diagnostics = match &gate {
+        Some(gate) => diagnostics.into_iter().map(|diag| gate.mask_diagnostic(diag)).collect(),
+        None => diagnostics,
+    };
+    diagnostics.extend(found);
+    let clean = passed.found.is_empty() && request.secret.is_empty();
+    let masked = gate
+        .as_ref()
+        .filter(|_| !clean && purpose == Purpose::Show)
+        .map(|gate| gate.mask(&request, &composed.prompt, &rendered).into_owned());
+    let snapshot = recorder.map(SourceRecorder::finish).unwrap_or_default();
+    let made = (purpose == Purpose::Record).then(|| PromptInputs {
+        request: request.clone(),
+        snapshot,
+        api: options.api,
+        passed: passed.clone(),
+    });
+    leak_value((request, read));
+    Ok(Composition {
+        composed,
+        rendered,
+        diagnostics,
+        degradations: steps,
+        tokens,
+        gate_report: passed,
+        masked,
+        inputs: made,
+    })
+}
+
+/// A prompt in its final form, the request that produced it, its degradations, and its tokens if they were
+/// counted.
+struct RenderedComposition {
+    request: Request,
+    composed: ComposedPrompt,
+    rendered: RenderedText,
+    steps: Vec<Degradation>,
+    tokens: Option<usize>,
+}
+
+fn render_input(
+    mut request: Request,
+    sources: &dyn Sources,
+    options: ComposeOptions,
+    purpose: Purpose,
+) -> Result<RenderedComposition, Diagnostics> {
+    let api = options.api;
+    Ok(match options.budget {
+        None => {
+            let composed = compose(&request, sources)?;
+            if purpose != Purpose::Record {
+                // The prompt holds the texts. For very many documents, the rest of the request takes as much
+                // memory as the prompt.
+                request.documents = Vec::new();
+            }
+            let rendered = render(&composed.prompt, composed.prompt.format, api)?;
+            RenderedComposition { request, composed, rendered, steps: Vec::new(), tokens: None }
+        }
+        Some(budget) => {
+            let mut counter = None;
+            let mut count = |composed: &ComposedPrompt, text: &str| {
+                counter.get_or_insert_with(|| TokenCounter::from_prompt(composed)).count(text)
+            };
+            let FittedPrompt { request, composed, rendered, steps, tokens, .. } =
+                fit(&request, sources, api, budget, &mut count)?;
+            RenderedComposition { request, composed, rendered, steps, tokens: Some(tokens) }
+        }
+    })
+}
+
+/// Leaks `value`. Freeing 10,000 files would add about 10 % to the run, and the process is about to exit.
+pub fn leak_value<T>(value: T) {
+    std::mem::forget(value);
+}

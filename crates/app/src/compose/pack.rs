@@ -1,0 +1,277 @@
+//! Expands directories and patterns given with `-f`, and applies `--detail` to each file.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::library::recipe::DocumentKind;
+use callsheet_core::request::{Request, RequestDocument};
+use callsheet_core::{DocumentDetail, Listing, SharedText, SourceError, SourceId, SourceRoot};
+use callsheet_run::{FileBody, PackLimits, PackOptions, PackProgress, PackedTree, WantedContent};
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::error::usage_error;
+use crate::paths::path_below;
+use crate::project::Project;
+
+/// Paths that an argument selects.
+#[derive(Debug)]
+pub struct PathSelection {
+    /// The argument as written.
+    written: String,
+    /// File, or directory with all its contents, relative to the project.
+    at: String,
+    /// Pattern for paths below the directory.
+    pattern: Option<GlobMatcher>,
+}
+
+impl PathSelection {
+    /// Parses an argument. Returns `None` for a plain path outside the project.
+    pub fn new(app: &Project, written: &str) -> Result<Option<Self>, Diagnostics> {
+        let is_there = app.here.join(written).symlink_metadata().is_ok();
+        let magic = written.find(['*', '?', '[', '{']).filter(|_| !is_there);
+        let fixed = magic.map_or(written.len(), |magic| written[..magic].rfind('/').map_or(0, |at| at + 1));
+        let (folder, glob) = written.split_at(fixed);
+        let pattern = magic.map(|_| GlobBuilder::new(glob).literal_separator(true).build()).transpose();
+        let pattern = pattern.map_err(|error| {
+            usage_error(format!("`{written}` is not a pattern that can be matched: {}", error.kind()))
+        })?;
+        let pattern = pattern.map(|glob| glob.compile_matcher());
+        match path_below(&app.here.join(folder), &app.dir) {
+            Some(at) => Ok(Some(Self { written: written.into(), at, pattern })),
+            None if pattern.is_some() => Err(outside_error(written)),
+            None => Ok(None),
+        }
+    }
+
+    pub fn is_pattern(&self) -> bool {
+        self.pattern.is_some()
+    }
+
+    /// Returns whether the selection contains `path`, relative to the project.
+    fn contains(&self, path: &str) -> bool {
+        let below = match self.at.as_str() {
+            "." => Some(path),
+            at => path.strip_prefix(at).and_then(|rest| rest.strip_prefix('/')),
+        };
+        match &self.pattern {
+            Some(pattern) => below.is_some_and(|below| pattern.is_match(below)),
+            None => path == self.at || below.is_some(),
+        }
+    }
+
+    fn join(&self, below: &str) -> String {
+        if self.at == "." { below.into() } else { format!("{}/{below}", self.at) }
+    }
+}
+
+pub fn outside_error(written: &str) -> Diagnostics {
+    let message =
+        format!("`{written}` lies outside the project: only a directory inside of it can be packed");
+    usage_error(message).hint("name single files, or choose another project with `-C`").into()
+}
+
+/// Detail of each file, as chosen with `--detail`.
+#[derive(Debug, Default)]
+pub struct DetailChoices(Vec<DetailChoice>);
+
+#[derive(Debug)]
+struct DetailChoice {
+    written: String,
+    /// Outside the project, a document is known only by its file name.
+    paths: Result<PathSelection, String>,
+    detail: DocumentDetail,
+    used: Cell<bool>,
+}
+
+impl DetailChoice {
+    fn is_match(&self, document: &str) -> bool {
+        let fits = match &self.paths {
+            Ok(paths) => paths.contains(document),
+            Err(name) => name == document,
+        };
+        if fits {
+            self.used.set(true);
+        }
+        fits
+    }
+}
+
+impl DetailChoices {
+    pub fn new(app: &Project, flags: &[String]) -> Result<Self, Diagnostics> {
+        let choice = |written: &String| {
+            let (path, level) = written.rsplit_once('=').unwrap_or((written, ""));
+            let detail = match level {
+                "full" => DocumentDetail::Full,
+                "outline" => DocumentDetail::Outline,
+                "path" => DocumentDetail::Path,
+                _ => {
+                    let message =
+                        format!("--detail takes PATH=full, PATH=outline or PATH=path, not `{written}`");
+                    return Err(Diagnostics::from(usage_error(message)));
+                }
+            };
+            let name =
+                || Path::new(path).file_name().map_or(path.into(), |name| name.to_string_lossy().into());
+            let paths = PathSelection::new(app, path)?.ok_or_else(name);
+            Ok(DetailChoice { written: written.clone(), paths, detail, used: Cell::new(false) })
+        };
+        flags.iter().map(choice).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Returns the last choice for a document's path or name.
+    fn find_detail(&self, document: &str) -> Option<DocumentDetail> {
+        self.0.iter().filter(|choice| choice.is_match(document)).last().map(|choice| choice.detail)
+    }
+
+    /// Returns whether the prompt needs more than the path of the file `below` these paths.
+    fn is_text_wanted(&self, paths: &PathSelection, below: &str) -> bool {
+        self.0.is_empty() || self.find_detail(&paths.join(below)) != Some(DocumentDetail::Path)
+    }
+
+    /// Applies the choices, and warns about those that match no document.
+    pub fn apply(&self, request: &mut Request, diagnostics: &mut Vec<Diagnostic>) {
+        if self.0.is_empty() {
+            return;
+        }
+        for document in request.documents.iter_mut().filter(|it| it.kind != DocumentKind::Thought) {
+            let Some(name) = document.path.as_ref().or(document.name.as_ref()) else { continue };
+            document.detail = self.find_detail(name).or(document.detail);
+        }
+        for choice in self.0.iter().filter(|choice| !choice.used.get()) {
+            let message = format!("`--detail {}`: no document has such a path", choice.written);
+            diagnostics.push(Diagnostic::warning(Code::DetailUnused, message));
+        }
+    }
+}
+
+/// Documents that flags have named.
+#[derive(Debug, Default)]
+pub struct GatheredDocuments {
+    /// Paths of the documents.
+    paths: BTreeSet<(&'static str, String)>,
+    /// Texts that were read on the way.
+    pub texts: BTreeMap<SourceId, SharedText>,
+    /// Listings of directories that were walked on the way.
+    pub listings: BTreeMap<SourceId, Listing>,
+    progress: Arc<PackProgress>,
+}
+
+impl GatheredDocuments {
+    pub fn new(request: &Request) -> Self {
+        let paths = request.documents.iter().filter_map(|it| Some((it.kind.name(), it.path.clone()?)));
+        Self { paths: paths.collect(), ..Self::default() }
+    }
+
+    /// Adds a document that has a path, unless it was added already.
+    pub fn add(&mut self, document: RequestDocument, request: &mut Request) {
+        let path = document.path.clone().unwrap_or_default();
+        if self.paths.insert((document.kind.name(), path)) {
+            request.documents.push(document);
+        }
+    }
+
+    /// Adds all files at `paths`, in byte order. Reads texts only if the prompt shows them.
+    pub fn add_tree(
+        &mut self,
+        app: &Project,
+        paths: &PathSelection,
+        (details, carries_texts): (&DetailChoices, bool),
+        request: &mut Request,
+    ) -> Result<Vec<Diagnostic>, Diagnostics> {
+        let met = Cell::new(0_usize);
+        let want = |below: &str| {
+            met.set(met.get() + 1);
+            if paths.pattern.as_ref().is_some_and(|pattern| !pattern.is_match(below)) {
+                WantedContent::Nothing
+            } else if carries_texts && details.is_text_wanted(paths, below) {
+                WantedContent::Text
+            } else {
+                WantedContent::Path
+            }
+        };
+        let dir = SourceId::new(SourceRoot::Project, &paths.at).map_err(|_| outside_error(&paths.written))?;
+        let packed = self.pack_tree(app, paths, &dir, &want)?;
+        let packed = packed.filter(|packed| !packed.files.is_empty());
+        let Some(packed) = packed else { return Err(nothing_found_error(app, paths, met.get())) };
+        let diagnostics = omission_warnings(paths, &packed);
+        let mut texts = Vec::with_capacity(packed.files.len());
+        for file in packed.files {
+            let path = paths.join(&file.path);
+            let mut document = RequestDocument { path: Some(path), ..RequestDocument::default() };
+            match file.body {
+                FileBody::Text(text) => {
+                    let id = document.path.as_deref().map(|path| SourceId::new(SourceRoot::Project, path));
+                    texts.extend(id.and_then(Result::ok).map(|id| (id, text)));
+                }
+                FileBody::LeftOut(left_out) => document.left_out = Some(left_out),
+                FileBody::Unread => {}
+            }
+            self.add(document, request);
+        }
+        // All at once: they are in order already.
+        self.texts.append(&mut texts.into_iter().collect());
+        self.listings.insert(dir, packed.listing);
+        Ok(diagnostics)
+    }
+
+    fn pack_tree(
+        &self,
+        app: &Project,
+        paths: &PathSelection,
+        dir: &SourceId,
+        want: &dyn Fn(&str) -> WantedContent,
+    ) -> Result<Option<PackedTree>, Diagnostics> {
+        let progress = &self.progress;
+        let packing = PackOptions { want, limits: PackLimits::default(), threads: None, progress };
+        let seen = Arc::clone(progress);
+        let shown = app.observer.show_progress(Box::new(move || {
+            let megabytes = seen.bytes.load(Ordering::Relaxed) / 1_000_000;
+            format!("packing: {} files, {megabytes} MB", seen.files.load(Ordering::Relaxed))
+        }));
+        let packed = app.disk(None).pack(dir, &packing);
+        drop(shown);
+        packed.map_err(|error| match error {
+            SourceError::Outside => outside_error(&paths.written),
+            error => {
+                let message = format!("`{}` cannot be packed: {error}", paths.written);
+                Diagnostic::error(Code::InputUnreadable, message).into()
+            }
+        })
+    }
+}
+
+fn nothing_found_error(app: &Project, paths: &PathSelection, met: usize) -> Diagnostics {
+    let written = &paths.written;
+    let message = if paths.is_pattern() {
+        format!("`{written}` matches none of {met} files")
+    } else {
+        format!("`{written}` holds no file")
+    };
+    let folder = if paths.at == "." { app.dir.clone() } else { app.dir.join(&paths.at) };
+    Diagnostic::error(Code::InputNotFound, message)
+        .searched([folder.display()])
+        .hint("hidden names and what `.gitignore` rules out do not count; a file named outright does")
+        .into()
+}
+
+/// Warns about entries below the directory whose paths cannot appear in the prompt.
+fn omission_warnings(paths: &PathSelection, packed: &PackedTree) -> Vec<Diagnostic> {
+    let written = &paths.written;
+    let counts = [
+        (packed.listing.left_out, "a name that is not UTF-8", "names that are not UTF-8"),
+        (
+            packed.listing.not_entered,
+            "a directory that cannot be opened",
+            "directories that cannot be opened",
+        ),
+    ];
+    let warning = |(count, one, more): (usize, &str, &str)| {
+        let what = if count == 1 { one.into() } else { format!("{count} {more}") };
+        Diagnostic::warning(Code::InputLeftOut, format!("`{written}` holds {what}: left out"))
+    };
+    counts.into_iter().filter(|(count, ..)| *count > 0).map(warning).collect()
+}

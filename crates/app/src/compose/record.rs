@@ -1,0 +1,107 @@
+//! Builds the record of a composed prompt, which is in the ledger before the prompt is delivered.
+
+use std::fs::File;
+use std::io::Read as _;
+
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::library::format::ModelApi;
+use callsheet_core::record::{Digest, Id, MadeBy, RecordBundle, Run, SealedText, build_record};
+use callsheet_core::render::{RenderedText, render};
+use callsheet_core::secrets::{GateReport, HmacKey, seal};
+use callsheet_core::{ComposedPrompt, Request, Snapshot, compose};
+use callsheet_run::read_user_name;
+use callsheet_store::{new_id, now};
+
+use crate::compose::Composition;
+use crate::ledger::ledger_diagnostics;
+use crate::project::Project;
+use crate::run::host_name;
+
+/// Inputs of a prompt.
+#[derive(Debug)]
+pub struct PromptInputs {
+    pub request: Request,
+    pub snapshot: Snapshot,
+    pub api: Option<ModelApi>,
+    /// Secrets found in the inputs, and how each was handled.
+    pub passed: GateReport,
+}
+
+fn ledger_error(why: impl Into<String>) -> Diagnostic {
+    Diagnostic::error(Code::LedgerFailed, why)
+}
+
+impl PromptInputs {
+    /// Creates a new run for the prompt.
+    pub fn new_run(&self, app: &Project, composed: &ComposedPrompt) -> Result<Run, Diagnostics> {
+        let id = new_id().ok_or_else(|| ledger_error("an id could not be made"))?;
+        let task = self.request.task.as_ref().and_then(|task| task.id.as_ref());
+        Ok(Run {
+            id,
+            parent: None,
+            task: task.map(ToString::to_string),
+            agent: self.request.agent.clone(),
+            phase: self.request.phase.clone(),
+            role: self.request.role.clone(),
+            recipe: composed.prompt.recipe.clone(),
+            started: now(),
+            project: Some(app.project_name()?),
+        })
+    }
+
+    /// Builds the ledger records of the prompt.
+    pub fn build_record(
+        &self,
+        run: Run,
+        (composed, rendered): (&ComposedPrompt, &RenderedText),
+        diagnostics: &[Diagnostic],
+    ) -> Result<RecordBundle, Diagnostics> {
+        let mut kept = if self.request.secret.is_empty() {
+            let made = (composed, rendered, self.api);
+            build_record(run, &self.request, &self.snapshot, made, diagnostics).map_err(ledger_error)?
+        } else {
+            self.build_sealed_record(run, rendered, diagnostics)?
+        };
+        kept.composed.made_by = Some(MadeBy { host: host_name(), user: read_user_name() });
+        kept.composed.secrets = Some(self.passed.clone()).filter(|passed| !passed.found.is_empty());
+        Ok(kept)
+    }
+
+    /// Builds the records of the same prompt with a seal in the place of each secret value, and with the
+    /// keyed hash of the delivered text.
+    fn build_sealed_record(
+        &self,
+        run: Run,
+        delivered: &RenderedText,
+        diagnostics: &[Diagnostic],
+    ) -> Result<RecordBundle, Diagnostics> {
+        let mut key = [0; 32];
+        let random = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut key));
+        random.map_err(|error| ledger_error(format!("no random key can be had: {error}")))?;
+        let keyed = HmacKey::new(key);
+        let request = seal(&self.request, &keyed);
+        let composed = compose(&request, &self.snapshot)?;
+        let rendered = render(&composed.prompt, composed.prompt.format, self.api)?;
+        let made = (&composed, &rendered, self.api);
+        let mut kept =
+            build_record(run, &request, &self.snapshot, made, diagnostics).map_err(ledger_error)?;
+        kept.composed.sealed =
+            Some(SealedText { key: Digest(key), text: keyed.hash(delivered.text.as_bytes()) });
+        Ok(kept)
+    }
+}
+
+impl Project {
+    /// Records a prompt in the ledger as a run that is not started, and returns the run's id.
+    pub fn record(&self, composition: &Composition) -> Result<Id, Diagnostics> {
+        let Some(inputs) = &composition.inputs else {
+            return Err(ledger_error("the prompt was not composed to be recorded").into());
+        };
+        let run = inputs.new_run(self, &composition.composed)?;
+        let id = run.id.clone();
+        let made = (&composition.composed, &composition.rendered);
+        let bundle = inputs.build_record(run, made, &composition.diagnostics)?;
+        self.create_ledger()?.record_prompt(&bundle).map_err(ledger_diagnostics)?;
+        Ok(id)
+    }
+}

@@ -1,0 +1,177 @@
+//! Counts tokens: exactly if the vocabulary is published, else by an estimate that names its method.
+//!
+//! A vocabulary takes tens of milliseconds to load, so it is loaded when the first text is counted.
+
+mod parts;
+
+use std::ops::Range;
+use std::sync::LazyLock;
+use std::thread;
+
+use callsheet_core::diag::{Diagnostic, escape_invisible};
+use callsheet_core::library::agent::{TokenEncoding, TokenizerSpec};
+use callsheet_core::render::RenderedText;
+use callsheet_core::{ComposedPrompt, Degradation};
+use serde_json::{Value, json};
+use tiktoken::CoreBpe;
+
+use self::parts::CountedParts;
+
+static CL100K_BASE: LazyLock<CoreBpe> = LazyLock::new(tiktoken::encoding::cl100k_base);
+static O200K_BASE: LazyLock<CoreBpe> = LazyLock::new(tiktoken::encoding::o200k_base);
+
+/// Starts to load the vocabulary of most models in the background.
+pub fn preload() {
+    // If no thread can be spawned, the vocabulary is loaded on first use.
+    let _ = thread::Builder::new().spawn(|| LazyLock::force(&O200K_BASE));
+}
+
+/// Token counter for one agent and model.
+#[derive(Debug)]
+pub struct TokenCounter(TokenizerSpec);
+
+/// Counts the tokens of a text by the default vocabulary.
+pub fn count_tokens(text: &str) -> usize {
+    TokenCounter(TokenizerSpec::default()).count(text)
+}
+
+impl TokenCounter {
+    /// Returns the counter for the agent and model of the prompt.
+    pub fn from_prompt(composed: &ComposedPrompt) -> Self {
+        let known = composed.agent.tokenizer_for(composed.prompt.model.as_deref());
+        Self(known.cloned().unwrap_or_else(|| TokenizerSpec {
+            percent: Some(100),
+            method: "o200k_base as it is, since the model is not known".into(),
+            ..TokenizerSpec::default()
+        }))
+    }
+
+    pub fn count(&self, text: &str) -> usize {
+        self.0.scale_tokens(CountedParts::new(text, &|part| self.count_exactly(part)).total())
+    }
+
+    /// Counts tokens by the vocabulary alone, without the scaling of an estimate.
+    fn count_exactly(&self, text: &str) -> usize {
+        let vocabulary = match self.0.encoding {
+            TokenEncoding::Cl100kBase => &CL100K_BASE,
+            TokenEncoding::O200kBase => &O200K_BASE,
+        };
+        // `<|endoftext|>` and the like count as plain text: agents do not let text in a prompt end it.
+        vocabulary.count(text)
+    }
+
+    /// Returns a warning if `tokens` exceeds the model's context window.
+    pub fn window_warning(&self, tokens: usize) -> Option<Diagnostic> {
+        self.0.check_window(tokens)
+    }
+}
+
+/// The tokens of a finished prompt.
+#[derive(Debug)]
+pub struct TokenSummary {
+    counter: TokenCounter,
+    model: Option<String>,
+    total: TokenShare,
+    characters: usize,
+    /// Name and share of each section, in the order of the recipe. Counts do not add up across cuts, and text
+    /// between sections belongs to none of them, so their sum is near the total but not equal to it.
+    sections: Vec<(String, TokenShare)>,
+    limits: Value,
+}
+
+#[derive(Debug)]
+struct TokenShare {
+    tokens: usize,
+    bytes: usize,
+}
+
+impl TokenSummary {
+    /// Counts the tokens of a prompt; `sections` holds the name and the range of each section.
+    pub fn new(
+        composed: &ComposedPrompt,
+        rendered: &RenderedText,
+        sections: Vec<(String, Range<usize>)>,
+    ) -> Self {
+        let counter = TokenCounter::from_prompt(composed);
+        let exactly = |text: &str| counter.count_exactly(text);
+        let counted = CountedParts::new(&rendered.text, &exactly);
+        let tokens = counter.0.scale_tokens(counted.total());
+        let share = |range: Range<usize>| TokenShare {
+            bytes: range.len(),
+            tokens: counter.0.scale_tokens(counted.count_within(&rendered.text, range, &exactly)),
+        };
+        Self {
+            model: composed.prompt.model.clone(),
+            total: TokenShare { tokens, bytes: rendered.text.len() },
+            characters: rendered.text.chars().count(),
+            sections: sections.into_iter().map(|(name, range)| (name, share(range))).collect(),
+            limits: json!({ "max_bytes": composed.agent.max_bytes, "max_chars": composed.agent.max_chars }),
+            counter,
+        }
+    }
+
+    /// Returns a warning if the prompt exceeds the model's context window.
+    pub fn window_warning(&self) -> Option<Diagnostic> {
+        self.counter.window_warning(self.total.tokens)
+    }
+
+    fn method(&self) -> &str {
+        if self.counter.0.method.is_empty() { "exact" } else { &self.counter.0.method }
+    }
+
+    pub fn to_json(&self) -> Value {
+        let share = |name: &str, share: &TokenShare| json!({ "name": name, "tokens": share.tokens, "bytes": share.bytes });
+        json!({
+            "encoding": self.counter.0.encoding,
+            "method": self.method(),
+            "estimated": self.counter.0.is_estimate(),
+            "model": self.model,
+            "total": self.total.tokens,
+            "bytes": self.total.bytes,
+            "characters": self.characters,
+            "sections": self.sections.iter().map(|(name, of)| share(name, of)).collect::<Vec<_>>(),
+            "context_window": self.counter.0.context_window,
+            "limits": self.limits,
+        })
+    }
+
+    /// Formats the summary as a table for people.
+    pub fn to_table(&self) -> String {
+        let row =
+            |share: &TokenShare, name: &str| format!("{:>9} {:>9}  {name}\n", share.tokens, share.bytes);
+        let mut table = format!("{:>9} {:>9}\n", "tokens", "bytes");
+        for (name, share) in &self.sections {
+            table.push_str(&row(share, name));
+        }
+        table.push_str(&row(&self.total, "in all"));
+        let encoding = self.counter.0.encoding.name();
+        let model =
+            self.model.as_ref().map(|model| format!(" for {}", escape_invisible(model))).unwrap_or_default();
+        table.push_str(&if self.counter.0.is_estimate() {
+            format!("estimated{model}: {}\n", escape_invisible(self.method()))
+        } else {
+            format!("exact{model}: {encoding}\n")
+        });
+        if let Some(window) = self.counter.0.context_window {
+            table.push_str(&format!("the model takes {window} tokens\n"));
+        }
+        table
+    }
+}
+
+/// Formats a degradation as a line for people.
+pub fn degradation_line(step: &Degradation) -> String {
+    format!(
+        "{} ({}, {}): {} → {}, {} → {} tokens",
+        escape_invisible(&step.what),
+        step.section,
+        step.level.name(),
+        step.from.name(),
+        step.to.name(),
+        step.before,
+        step.after,
+    )
+}
+
+#[cfg(test)]
+mod tests;

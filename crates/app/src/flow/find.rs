@@ -1,0 +1,106 @@
+//! Finds flows in the ledger.
+
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::library::preferences::Preference;
+use callsheet_store::{Ledger, ProjectFilter};
+
+use super::RecordedFlow;
+use crate::ledger::{imported_error, ledger_diagnostics, other_project_error};
+use crate::project::Project;
+use crate::session::new_preferences;
+
+pub(super) fn already_driven_error(name: &str) -> Diagnostics {
+    let error =
+        Diagnostic::error(Code::RunRefused, format!("the flow `{name}` is driven by another process"));
+    error.hint("`callsheet flow stop` stops it").into()
+}
+
+pub(super) fn not_found_error() -> Diagnostics {
+    Diagnostic::error(Code::TaskNotFound, "there is no such flow")
+        .hint("`callsheet flow list` lists them")
+        .into()
+}
+
+/// Returns the preferences that agents of this project's flows proposed and that are not stored yet.
+pub fn find_proposed(app: &Project, ledger: &mut Ledger) -> Result<Vec<Preference>, Diagnostics> {
+    let project = app.project_filter(ledger)?;
+    let flows = read_all(app, ledger)?
+        .into_iter()
+        .filter(|known| !known.imported && is_in_project(known, project.as_ref()));
+    let mut proposed: Vec<Preference> = Vec::new();
+    for preference in flows.flat_map(|known| known.state.proposed) {
+        if !proposed.contains(&preference) {
+            proposed.push(preference);
+        }
+    }
+    Ok(new_preferences(app, &proposed))
+}
+
+/// Returns every flow of the ledger, oldest first.
+pub fn read_all(app: &Project, ledger: &mut Ledger) -> Result<Vec<RecordedFlow>, Diagnostics> {
+    let ids = ledger.flows().map_err(ledger_diagnostics)?;
+    let mut all = Vec::new();
+    for id in ids {
+        match RecordedFlow::read(ledger, &id) {
+            Ok(known) => all.extend(known),
+            // An unreadable flow must not hide the others.
+            Err(Diagnostics(diags)) => app.observer.diagnostics(&diags),
+        }
+    }
+    Ok(all)
+}
+
+/// Checks whether a flow belongs to the selected project.
+pub fn is_in_project(known: &RecordedFlow, project: Option<&ProjectFilter>) -> bool {
+    let own = known.plan.project.as_ref();
+    project.is_none_or(|project| own.map_or(project.unnamed, |own| *own == project.name))
+}
+
+/// Finds the flow for a command that continues it: it must belong to this project and must not be imported.
+pub fn find_own(app: &Project, ledger: &mut Ledger, name: Option<&str>) -> Result<RecordedFlow, Diagnostics> {
+    let known = find_recorded(app, ledger, name)?;
+    let what = format!("the flow `{}`", known.plan.name);
+    if known.imported {
+        return Err(imported_error(&what));
+    }
+    match app.project_filter(ledger)? {
+        Some(project) if !is_in_project(&known, Some(&project)) => {
+            Err(other_project_error(&what, known.plan.project.as_deref(), &project.name))
+        }
+        _ => Ok(known),
+    }
+}
+
+/// Finds the named flow, by its folder within this project or by its id among all flows. Without a name,
+/// finds the newest open flow, or else the newest.
+pub fn find_recorded(
+    app: &Project,
+    ledger: &mut Ledger,
+    name: Option<&str>,
+) -> Result<RecordedFlow, Diagnostics> {
+    let project = app.project_filter(ledger)?;
+    let mut flows = read_all(app, ledger)?;
+    let Some(name) = name else {
+        flows.retain(|known| !known.imported && is_in_project(known, project.as_ref()));
+        let open = flows.iter().rposition(|known| !known.state.has_ended());
+        let newest = open.or_else(|| flows.len().checked_sub(1));
+        return newest.map(|at| flows.swap_remove(at)).ok_or_else(not_found_error);
+    };
+    let mut fits: Vec<RecordedFlow> = flows
+        .into_iter()
+        .filter(|known| {
+            let named = known.plan.name == name && is_in_project(known, project.as_ref());
+            named || known.id.as_str().starts_with(name)
+        })
+        .collect();
+    match fits.len() {
+        0 => Err(not_found_error()),
+        1 => Ok(fits.remove(0)),
+        _ => {
+            let ids = fits.iter().map(|known| known.id.to_string());
+            Err(Diagnostic::error(Code::RunAmbiguous, format!("several flows are called `{name}`"))
+                .searched(ids)
+                .into())
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Starts a flow.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::flow::{FlowEvent, FlowSettings, find_flow};
+use callsheet_core::library::agent::PermissionLevel;
+use callsheet_core::{Library, resolve_agent_name};
+use callsheet_store::new_id;
+
+use super::find::read_all;
+use super::steps::{FlowReport, drive};
+use super::{FlowOptions, RecordedFlow, choose_name, report_leftovers};
+use crate::compose::secrets;
+use crate::error::usage_error;
+use crate::project::Project;
+use crate::project::duration::HumanDuration;
+use crate::run::checks::merge_checks;
+use crate::run::{InterruptFlag, missing_agent_program, missing_check_programs};
+
+/// How to start a flow.
+#[derive(Clone, Debug, Default)]
+pub struct FlowStart {
+    /// The name of the flow, such as `sdd`.
+    pub name: String,
+    /// The task in words.
+    pub request: String,
+    /// The agent of every phase, as `NAME` or `NAME:MODEL`.
+    pub agent: Option<String>,
+    /// Agents of single phases, as `PHASE=NAME` or `PHASE=NAME:MODEL`.
+    pub agent_for: Vec<String>,
+    /// Optional phases that are wanted.
+    pub with: Vec<String>,
+    /// Whether one coder does the whole plan.
+    pub single_coder: bool,
+    /// Checks as `NAME=CMD`, besides the configured ones.
+    pub checks: Vec<String>,
+    /// The most lanes that run at once; at least one.
+    pub jobs: u32,
+    /// The cost in dollars after which a person is asked.
+    pub max_cost: Option<f64>,
+    /// The time limit of each run.
+    pub timeout: Option<HumanDuration>,
+    /// The permission level; else the configured one.
+    pub permit: Option<PermissionLevel>,
+    /// The model; else that of the agents.
+    pub model: Option<String>,
+    /// Whether agents work in terminals.
+    pub terminal: bool,
+    /// Whether other runs may work in the same checkout.
+    pub share: bool,
+    /// Whether agents submit files even if they could use the MCP server.
+    pub by_file: bool,
+    /// The name of the flow's folder; else the first words of the request.
+    pub id: Option<String>,
+    /// A program with its arguments that replaces every agent.
+    pub program: Vec<String>,
+}
+
+impl Project {
+    /// Starts a flow and drives it until it ends or needs a person.
+    pub fn start_flow(
+        &self,
+        start: &FlowStart,
+        interrupt: &InterruptFlag,
+    ) -> Result<FlowReport, Diagnostics> {
+        start_flow(self, start, interrupt)
+    }
+}
+
+fn start_flow(app: &Project, args: &FlowStart, interrupt: &InterruptFlag) -> Result<FlowReport, Diagnostics> {
+    if args.request.trim().is_empty() {
+        return Err(usage_error("there is nothing to be done in the request").into());
+    }
+    app.require_trust()?;
+    let (disk, layout) = (app.disk(None), app.config.layout());
+    let library = Library::new(&disk);
+    let (_, definition) = find_flow(&library, &args.name, &layout)?;
+    app.warn_unapplied();
+    app.announce_override("flow", "flows", &args.name);
+    let phases: BTreeSet<&str> = definition.phase.iter().map(|phase| phase.name.as_str()).collect();
+    let known = |name: &str| {
+        let wrong = || usage_error(format!("the flow `{}` has no phase `{name}`", args.name));
+        let all: Vec<&str> = phases.iter().copied().collect();
+        let error =
+            || wrong().suggest(name, all.iter().copied()).hint(format!("its phases: {}", all.join(", ")));
+        if phases.contains(name) { Ok(()) } else { Err(Diagnostics::from(error())) }
+    };
+    let folded = |named: &str| {
+        let (agent, model) =
+            named.split_once(':').map_or((named, None), |(agent, model)| (agent, Some(model)));
+        let agent = resolve_agent_name(&library, agent.to_owned(), &layout);
+        model.map_or(agent.clone(), |model| format!("{agent}:{model}"))
+    };
+    let mut agents = BTreeMap::new();
+    for item in &args.agent_for {
+        let (phase, agent) = item
+            .split_once('=')
+            .ok_or_else(|| usage_error(format!("--agent-for takes PHASE=NAME, not `{item}`")))?;
+        known(phase)?;
+        agents.insert(phase.to_owned(), folded(agent));
+    }
+    args.with.iter().try_for_each(|phase| known(phase))?;
+    if args.max_cost.is_some_and(|cost| !cost.is_finite() || cost <= 0.0) {
+        return Err(usage_error("--max-cost has to be above 0").into());
+    }
+    let home = app.config.flow_folder(definition.folder).trim_end_matches('/').to_owned();
+    let folder = app.dir.join(&home);
+    let is_taken = |name: &str| folder.join(name).exists() || folder.join("archive").join(name).exists();
+    let name = match &args.id {
+        Some(id) if !callsheet_core::is_name(id) || id == "archive" => {
+            return Err(usage_error(format!("`{id}` cannot be the name of a folder")).into());
+        }
+        Some(id) if is_taken(id) => {
+            let message = format!("there is a flow `{id}` already");
+            return Err(Diagnostic::error(Code::RunRefused, message)
+                .hint("`callsheet flow resume` goes on with one")
+                .into());
+        }
+        Some(id) => id.clone(),
+        None => choose_name(&args.request, is_taken),
+    };
+    let plan = FlowOptions {
+        flow: args.name.clone(),
+        home: Some(home).filter(|home| *home != format!(".callsheet/{}", definition.folder.name())),
+        definition,
+        name,
+        agent: args
+            .agent
+            .as_deref()
+            .map(folded)
+            .or_else(|| app.config.agent.value.clone().filter(|_| args.program.is_empty())),
+        agents,
+        program: app.resolve_typed_program(&args.program),
+        checks: merge_checks(app, &args.checks)?,
+        permit: args.permit.unwrap_or(app.config.permit.value),
+        model: args.model.clone(),
+        timeout_ms: args.timeout.or(app.config.timeout.value).map(HumanDuration::millis),
+        project: Some(app.project_name()?),
+        terminal: args.terminal,
+        share: args.share,
+        by_file: args.by_file,
+    };
+    let mut texts = secrets::program_words(&plan.program, &plan.checks);
+    texts.push(("the request".into(), &args.request));
+    secrets::refuse_secrets(app, None, &texts)?;
+    // Report all missing programs before anything starts.
+    let wanted =
+        plan.definition.phase.iter().filter(|phase| !phase.optional || args.with.contains(&phase.name));
+    let mut programs: BTreeSet<String> = plan.program.first().cloned().into_iter().collect();
+    for phase in wanted {
+        let agent = plan.agent(phase)?;
+        let (_, agent) = callsheet_core::find_agent(&library, &agent, &layout)?;
+        if plan.program.is_empty() {
+            programs.extend(agent.start.and_then(|start| start.program));
+        }
+    }
+    if plan.terminal {
+        programs.insert("tmux".into());
+    }
+    let mut missing: Vec<Diagnostic> =
+        programs.iter().filter_map(|name| missing_agent_program(name, &app.dir)).collect();
+    missing.extend(missing_check_programs(&plan.checks, &app.dir));
+    if !missing.is_empty() {
+        return Err(Diagnostics(missing));
+    }
+    let max_cost = args.max_cost.or(app.config.max_cost.value).map(|cost| (cost * 1e6).round() as u64);
+    let settings = FlowSettings {
+        jobs: args.jobs.max(1),
+        with: args.with.iter().cloned().collect(),
+        single_coder: args.single_coder,
+        max_cost,
+    };
+    let id = new_id().ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "an id could not be made"))?;
+    let more = serde_json::to_value(&plan)
+        .map_err(|error| Diagnostic::error(Code::OutputFailed, error.to_string()))?;
+    let started = FlowEvent::Started { request: args.request.clone(), settings, more };
+    let known = RecordedFlow::new(id, plan);
+    app.observer.status(&format!("flow {} in {}", known.id, known.plan.folder()));
+    let mut ledger = app.create_ledger()?;
+    let open = read_all(app, &mut ledger)?.into_iter().filter(|known| !known.state.has_ended());
+    if let Err(failure) = report_leftovers(app, &open.map(|known| known.id.to_string()).collect::<Vec<_>>()) {
+        app.observer.note(&failure.to_string());
+    }
+    drive(app, ledger, known, interrupt, |driver| driver.apply_event(started, app.caller()))
+}

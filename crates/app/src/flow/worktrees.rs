@@ -1,0 +1,83 @@
+//! Worktrees of lanes: creates and merges them, and reports those that ended flows left.
+
+use std::path::{Path, PathBuf};
+
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, escape_invisible};
+use callsheet_core::record::Id;
+use callsheet_run::{Git, ensure_lane_worktree, find_lane_leftovers, merge_lane};
+
+use crate::project::Project;
+use crate::project::state::{create_private_folder, path_error, state_dir};
+use crate::run::{git_error, project_in};
+
+/// Returns the project in a worktree of this lane.
+pub(super) fn make_worktree(
+    app: &Project,
+    flow: &Id,
+    entry: u32,
+    lane: &str,
+) -> Result<PathBuf, Diagnostics> {
+    let (git, home) = lanes_home(app, flow)?;
+    let name = worktree_name(flow, entry, lane);
+    let made =
+        ensure_lane_worktree(&git, &lock_path(&home), &home, &name).map_err(|error| git_error(&error))?;
+    Ok(project_in(app, &git, &made.path))
+}
+
+/// Returns the repository and the directory of the worktrees of a flow's lanes.
+fn lanes_home(app: &Project, flow: &Id) -> Result<(Git, PathBuf), Diagnostics> {
+    let none = || Diagnostic::error(Code::GitFailed, "there is no git repository, so there are no worktrees");
+    let git = Git::open(&app.dir).map_err(|error| git_error(&error))?.ok_or_else(none)?;
+    let home = state_dir()?.join("lanes").join(flow.as_str());
+    create_private_folder(&home)?;
+    let home = home.canonicalize().map_err(|error| path_error(&home, &error))?;
+    Ok((git, home))
+}
+
+/// Returns the lock under which all flows create their worktrees, one at a time.
+fn lock_path(home: &Path) -> PathBuf {
+    home.with_file_name("lock")
+}
+
+/// Reports the worktrees and branches that ended flows left. They do not hinder new flows.
+pub fn report_leftovers(app: &Project, open: &[String]) -> Result<(), Diagnostics> {
+    let Ok(Some(git)) = Git::open(&app.dir) else { return Ok(()) };
+    let lanes = state_dir()?.join("lanes");
+    let lanes = lanes.canonicalize().unwrap_or(lanes);
+    let left = find_lane_leftovers(&git, &lanes, open).map_err(|error| git_error(&error))?;
+    if let Some(path) = left.worktrees.first() {
+        let (count, path) =
+            (left.worktrees.len(), escape_invisible(&path.display().to_string()).into_owned());
+        let line = format!("worktrees that flows have left: {count}, such as `{path}`");
+        app.observer.status(&format!("{line}; `git worktree remove --force PATH` removes one"));
+    }
+    if let Some(branch) = left.branches.first() {
+        let line = format!(
+            "branches that flows have left: {}, such as `{}`",
+            left.branches.len(),
+            escape_invisible(branch)
+        );
+        app.observer.status(&format!("{line}; `git worktree prune`, then `git branch -D NAME` removes one"));
+    }
+    Ok(())
+}
+
+/// Returns a name that is unique per flow and round, so that a round does not start from the files of an
+/// earlier one.
+fn worktree_name(flow: &Id, entry: u32, lane: &str) -> String {
+    format!("lane-{flow}-{entry:03}-{lane}")
+}
+
+/// Merges the changes of a lane into the project. Returns the conflicting paths.
+pub(super) fn merge_worktree(
+    app: &Project,
+    flow: &Id,
+    entry: u32,
+    lane: &str,
+) -> Result<Vec<String>, Diagnostics> {
+    let (git, home) = lanes_home(app, flow)?;
+    let name = worktree_name(flow, entry, lane);
+    let made =
+        ensure_lane_worktree(&git, &lock_path(&home), &home, &name).map_err(|error| git_error(&error))?;
+    merge_lane(&git, &home, &name, &made.path).map_err(|error| git_error(&error))
+}

@@ -1,0 +1,86 @@
+//! Durations as people write them: `90s`, `30m`, `2h`, or seconds.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct HumanDuration(pub Duration);
+
+impl HumanDuration {
+    /// Returns the shorter duration.
+    pub fn min(self, other: Self) -> Self {
+        Self(self.0.min(other.0))
+    }
+
+    pub fn millis(self) -> u64 {
+        u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+impl FromStr for HumanDuration {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let seconds = match &text[digits.len()..] {
+            "s" | "" => 1,
+            "m" => 60,
+            "h" => 3600,
+            "d" => 86400,
+            _ => 0,
+        };
+        let number = digits.parse::<u64>().ok().filter(|number| *number > 0 && seconds > 0);
+        let seconds = number.and_then(|number| number.checked_mul(seconds));
+        let seconds = seconds.ok_or_else(|| format!("`{text}` is no time; write 90s, 30m or 2h"))?;
+        Ok(Self(Duration::from_secs(seconds)))
+    }
+}
+
+impl TryFrom<String> for HumanDuration {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<HumanDuration> for String {
+    fn from(span: HumanDuration) -> Self {
+        span.to_string()
+    }
+}
+
+impl fmt::Display for HumanDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        match seconds {
+            _ if seconds.is_multiple_of(3600) => write!(f, "{}h", seconds / 3600),
+            _ if seconds.is_multiple_of(60) => write!(f, "{}m", seconds / 60),
+            _ => write!(f, "{seconds}s"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::HumanDuration;
+
+    #[test]
+    fn durations_parse_and_print() {
+        for (text, written) in [("90s", "90s"), ("120", "2m"), ("30m", "30m"), ("2h", "2h"), ("1d", "24h")] {
+            assert_eq!(text.parse::<HumanDuration>().unwrap().to_string(), written);
+        }
+        for bad in ["", "0", "0s", "-1s", "1.5h", "5 m", "m", "1w", "99999999999999999999"] {
+            assert_eq!(
+                bad.parse::<HumanDuration>(),
+                Err(format!("`{bad}` is no time; write 90s, 30m or 2h"))
+            );
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Checks that a decision is made by a person.
+//!
+//! An agent runs below a guard. Decisions reserved for persons are refused there, whatever the process did to
+//! its environment, session, terminal or program.
+
+use std::io::IsTerminal as _;
+
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::record::{DecidedBy, Id};
+use callsheet_run::{find_runs_above, is_below_guard, state_home};
+use callsheet_store::Ledger;
+
+use crate::project::Project;
+use crate::project::state::create_private_folder;
+
+impl Project {
+    /// Returns how a person decides here: at a terminal, or with `--yes`. Refuses a process below a guard.
+    pub fn require_person(&self, yes: bool) -> Result<DecidedBy, Diagnostics> {
+        refuse_below_guard()?;
+        match (is_at_terminal(), yes) {
+            (true, _) => Ok(DecidedBy::Terminal),
+            (false, true) => Ok(DecidedBy::Yes),
+            (false, false) => {
+                let error = Diagnostic::error(Code::PersonRequired, "a person must decide this");
+                Err(error.hint("run the same command at a terminal, or add `--yes`").into())
+            }
+        }
+    }
+
+    /// Refuses a process below the guard of a run of this ledger, whichever state directory either of them
+    /// has.
+    pub fn refuse_below_ledger_guard(&self, ledger: &mut Ledger) -> Result<(), Diagnostics> {
+        let own = find_runs_above()
+            .iter()
+            .filter_map(|run| Id::parse(run))
+            .any(|run| ledger.find(run.as_str()).is_ok());
+        if own { Err(below_guard_error()) } else { Ok(()) }
+    }
+
+    /// Returns who started a command that itself decides nothing.
+    pub fn caller(&self) -> DecidedBy {
+        if is_at_terminal() { DecidedBy::Terminal } else { DecidedBy::Api }
+    }
+}
+
+/// Refuses a process below a guard of the same state directory.
+pub fn refuse_below_guard() -> Result<(), Diagnostics> {
+    if !is_below_guard(None) {
+        return Ok(());
+    }
+    // A path that does not exist can become another name of the guard's directory when it is created.
+    let state = state_home().filter(|state| create_private_folder(state).is_ok());
+    if is_below_guard(state.as_deref()) { Err(below_guard_error()) } else { Ok(()) }
+}
+
+fn below_guard_error() -> Diagnostics {
+    let message = "a process that callsheet guards, such as an agent, cannot decide for a person";
+    let hint = "run the same command in a terminal of your own";
+    Diagnostic::error(Code::PersonBelowGuard, message).hint(hint).into()
+}
+
+fn is_at_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}

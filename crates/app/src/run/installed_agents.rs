@@ -1,0 +1,95 @@
+//! Installed programs of this machine, and the versions that they report.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use callsheet_core::diag::Diagnostics;
+use callsheet_core::library::agent::Agent;
+use callsheet_core::{Library, SourceId, SourceRoot, find_agent, list_names};
+use callsheet_run::{
+    OutputStream, ProcessEvent, ProcessJob, ProcessLimits, StopFlag, find_own_program, run_process,
+};
+
+use crate::project::Project;
+
+/// Some CLIs take seconds to print their version.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Agent of the search path, with its installed program and version.
+#[derive(Debug)]
+pub struct InstalledAgent {
+    pub name: String,
+    pub source: SourceId,
+    pub agent: Agent,
+    pub path: Option<PathBuf>,
+    pub version: Option<String>,
+}
+
+/// Returns every agent. A program that a project defines is not started to ask for its version.
+pub fn list_agents(app: &Project) -> Result<Vec<InstalledAgent>, Diagnostics> {
+    let (disk, layout) = (app.disk(None), app.config.layout());
+    let library = Library::new(&disk);
+    let mut all = Vec::new();
+    for name in list_names(&disk, "agents", &layout) {
+        let (source, agent) = find_agent(&library, &name, &layout)?;
+        let start = agent.start.as_ref();
+        let path = start.and_then(|start| start.program.as_deref()).and_then(find_program);
+        let asked = start.map(|start| start.version.as_slice()).unwrap_or_default();
+        let version = match &path {
+            Some(path) if source.root() != SourceRoot::Project && !asked.is_empty() => {
+                read_version(path, asked)
+            }
+            _ => None,
+        };
+        all.push(InstalledAgent { name, source, agent, path, version });
+    }
+    Ok(all)
+}
+
+/// Finds a program in the search path.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let runs = |path: &Path| {
+        path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    };
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|path| runs(path));
+    }
+    env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(name)).find(|path| runs(path))
+}
+
+/// Returns the first line that a program prints when asked for its version.
+pub fn read_version(program: &Path, args: &[String]) -> Option<String> {
+    let argv = [program.to_str()?.to_owned()].into_iter().chain(args.iter().cloned()).collect();
+    let (code, lines) = run_program(argv, "")?;
+    lines.into_iter().find(|line| !line.trim().is_empty()).filter(|_| code == Some(0))
+}
+
+/// Runs a program with `input` on stdin. Returns its exit code and its output.
+pub fn run_program(argv: Vec<String>, input: &str) -> Option<(Option<i32>, Vec<String>)> {
+    let job = ProcessJob {
+        argv,
+        env: BTreeMap::new(),
+        cwd: env::temp_dir(),
+        stdin: input.as_bytes().to_vec(),
+        limits: ProcessLimits {
+            deadline: Some(PATIENCE),
+            head_bytes: 64 * 1024,
+            tail_bytes: 0,
+            ..ProcessLimits::default()
+        },
+        guard: find_own_program().ok()?,
+        stop: StopFlag::default(),
+        submissions: None,
+        trace: None,
+    };
+    let mut lines = Vec::new();
+    let exit = run_process(&job, &mut |event| {
+        if let ProcessEvent::Output { stream: OutputStream::Stdout, text, .. } = event {
+            lines.push(text);
+        }
+    });
+    Some((exit.ok()?.code, lines))
+}

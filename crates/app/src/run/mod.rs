@@ -1,0 +1,676 @@
+//! Drives a run: from a composed prompt to the last record of its result.
+//!
+//! Everything is known and in the ledger before a process starts ([`PreparedRun`]). Events are recorded as
+//! they happen ([`notes`]), and callsheet itself observes the result ([`mod@finish`]).
+
+pub mod checks;
+pub mod claim;
+pub mod finish;
+pub mod installed_agents;
+pub mod notes;
+pub mod options;
+pub mod preflight;
+pub mod progress;
+pub mod rerun;
+pub mod result;
+pub mod spool;
+pub mod stop;
+pub mod tasks;
+pub mod terminal;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use callsheet_core::delivery::receipt::{AgentReport, DeliveryReceipt, ReceiptWatcher};
+use callsheet_core::delivery::{
+    Delivery, DeliveryAction, DeliveryContext, McpServerCommand, by_file_line, plan_delivery,
+};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::library::agent::Agent;
+use callsheet_core::record::{Exit, Id, LaunchRecord, Run, RunSummary, SubmissionRecord};
+use callsheet_core::reply::StreamReader;
+use callsheet_core::request::fact::EndReason;
+use callsheet_core::request::scope::Scope;
+use callsheet_core::secrets::{mask_address_in, mask_addresses};
+use callsheet_core::{Library, find_agent};
+use callsheet_run::{
+    FingerprintCache, Git, JudgedSubmission, OutputStream, OwnFiles, PerformOptions, PerformOutcome,
+    ProcessEvent, ProcessLimits, ProcessTrace, SubmissionGate, TmuxServer, WorktreeSnapshot, WritableFolder,
+    delivered_text, ensure_worktree, existing_at_paths, find_own_program, find_worktree_path, perform,
+    set_guarded_run, transcript_has_prompt,
+};
+use callsheet_store::{Ledger, LedgerUrl};
+use serde_json::{Value, json};
+
+use crate::compose::Composition;
+use crate::compose::secrets;
+use crate::ledger::ledger_diagnostics;
+use crate::project::config::HardLimits;
+use crate::project::state::{RunDir, create_private_folder, directory_key, path_error, state_dir};
+use crate::project::{Project, ProjectOptions};
+use crate::run::claim::{CheckoutClaim, ClaimRequest, claim_checkout};
+use crate::run::spool::TextSpool;
+use crate::session::{open_folder, write_error as unwritten};
+
+pub use finish::{complete, recover, run_pending_checks, terminal_summary};
+pub use options::{RunLocation, RunOptions};
+pub use preflight::{missing_agent_program, missing_check_programs};
+pub use progress::RunProgress;
+pub use result::{exit_code, result_json};
+pub use stop::{InterruptFlag, RunStopper};
+pub use terminal::{TerminalState, TerminalWatch, close_pane, is_driven, is_pane_alive};
+
+use finish::{CheckContext, finish};
+use notes::{NoteRecorder, RedactionRules, RunNote};
+use preflight::{check_programs, path_warnings};
+use terminal::pane_pid;
+
+/// Returns `scope` with the globs that the hard limits always exclude.
+fn restrict_scope(mut scope: Scope, hard: &HardLimits) -> Scope {
+    let new = hard.exclude.iter().filter(|glob| !scope.exclude.contains(glob)).cloned();
+    let new: Vec<String> = new.collect();
+    scope.exclude.extend(new);
+    scope
+}
+
+/// Returns the name of the tmux server of a run whose pane callsheet opens.
+fn tmux_server_name(run: &Id) -> String {
+    format!("callsheet-{run}")
+}
+
+/// Returns the folder of the files written for a run's agent.
+fn run_folder(worktree: &Path, run: &Id) -> PathBuf {
+    worktree.join(".callsheet/runs").join(run.as_str())
+}
+
+/// How long an agent in a terminal may take until it accepts a line.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// Fully planned run that is not started yet.
+#[derive(Debug)]
+pub struct PreparedRun {
+    finished: Composition,
+    run: Run,
+    agent: Agent,
+    delivery: Delivery,
+    delivery_context: DeliveryContext,
+    pub launch: LaunchRecord,
+    before: WorktreeSnapshot,
+    fingerprints: (Arc<FingerprintCache>, PathBuf),
+    /// Directory in which the agent works. Files for it are written below.
+    place: PathBuf,
+    limits: ProcessLimits,
+    /// Session that the agent submits to.
+    session: Option<PathBuf>,
+    /// Documents of the flow that the run belongs to.
+    watched: Option<PathBuf>,
+    /// Lock that is held until the run is recorded.
+    pub held: Option<File>,
+    /// Claim of the checkout; `None` in a dry run.
+    claim: Option<CheckoutClaim>,
+}
+
+impl Project {
+    /// Plans the run of a composed prompt. Nothing is started or recorded.
+    pub fn prepare(&self, composition: Composition, options: RunOptions) -> Result<PreparedRun, Diagnostics> {
+        PreparedRun::new(self, composition, options)
+    }
+}
+
+impl PreparedRun {
+    fn new(app: &Project, finished: Composition, mut options: RunOptions) -> Result<Self, Diagnostics> {
+        app.require_trust()?;
+        options.apply_limits(&app.config.hard);
+        secrets::refuse_secrets(
+            app,
+            Some(finished.gate_report.mode),
+            &secrets::program_words(&options.program, &options.checks),
+        )?;
+        let made = finished
+            .inputs
+            .as_ref()
+            .ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "nothing was made to be recorded"))?;
+        let request = &made.request;
+        let mut run = made.new_run(app, &finished.composed)?;
+        run.parent.clone_from(&options.parent);
+        let (disk, layout) = (app.disk(None), app.config.layout());
+        let library = Library::new(&disk);
+        let name = match (options.program.is_empty(), request.agent.as_deref()) {
+            (false, _) => "command",
+            (true, Some(name)) if name != "base" => name,
+            (true, _) => return Err(no_agent_error().into()),
+        };
+        let (_, agent) = find_agent(&library, name, &layout)?;
+        if let RunLocation::Fresh = options.place {
+            options.place = RunLocation::Own(format!("run-{}", run.id));
+        }
+        let (dir, own_worktree) = resolve_location(app, &options.place, options.dry)?;
+        let folder = run_folder(&dir, &run.id);
+        let prompt = &finished.rendered.text;
+        let (shown, folder_shown) = (path_to_utf8(&dir)?, path_to_utf8(&folder)?);
+        let context = DeliveryContext {
+            by: options.by,
+            by_file: by_file_line(&library, &layout, &format!("{folder_shown}/prompt.md"))?,
+            folder: folder_shown,
+            worktree: shown,
+            command: options.program.clone(),
+            model: options.model.clone(),
+            session: Some(run.id.to_string()),
+            mcp: if request.mcp { Some(mcp_server_command(app, &options, &run)?) } else { None },
+            scope: restrict_scope(
+                options.scope.clone().unwrap_or_else(|| finished.composed.scope.clone()),
+                &app.config.hard,
+            ),
+            permit: options.permit,
+            env: build_environment(
+                &options,
+                &run,
+                request.session.as_deref().map(|session| app.dir.join(session)),
+            ),
+            at_paths: existing_at_paths(prompt, &dir),
+            pane: options.pane.clone(),
+            single_coder: options.single_coder,
+            ..DeliveryContext::default()
+        };
+        let mut delivery = plan_delivery(&agent, prompt, &context)?;
+        // A dry run does not create the worktree, which would contain the project's files.
+        let looked_at = if dir.is_dir() { &dir } else { &app.dir };
+        check_programs(&delivery.acts, &options.checks, looked_at)?;
+        if options.scope.is_none() {
+            let warnings = path_warnings(&context.scope, &request.read_first, looked_at).into_iter();
+            delivery.diagnostics.extend(warnings.filter(|warning| !finished.diagnostics.contains(warning)));
+        }
+        let claim = if options.dry {
+            None
+        } else {
+            let flow = options.flow.get("flow").map(String::as_str);
+            let (scope, share) = (&context.scope, options.share);
+            Some(claim_checkout(&ClaimRequest { id: &run.id, flow, dir: &dir, scope, share })?)
+        };
+        let mut own = own_files(app, &dir, &delivery.acts, prompt)?;
+        own.paths.extend(options.own.iter().cloned());
+        let kept = fingerprints_file(&dir)?;
+        options.fingerprints.load(&kept);
+        // A dry run does not create the worktree.
+        let looked = if options.dry && !dir.exists() { &app.dir } else { &dir };
+        let before =
+            WorktreeSnapshot::take(looked, &own, &options.fingerprints).map_err(|error| git_error(&error))?;
+        let unchecked =
+            before.size_limit_reason().filter(|_| context.scope != Scope::default() && !options.no_scope);
+        if let Some(why) = unchecked {
+            return Err(unobservable_error(&dir, why).into());
+        }
+        let named = || request.values.get("tasks").map(|tasks| split_list(tasks)).unwrap_or_default();
+        let tasks = options.tasks.clone().unwrap_or_else(named);
+        let launch = LaunchRecord {
+            host: host_name(),
+            worktree: context.worktree.clone(),
+            own_worktree,
+            by: Some(delivery.by),
+            program: options.program,
+            model: options.model,
+            session: context.session.clone(),
+            permit: options.permit,
+            scope: context.scope.clone(),
+            no_scope: options.no_scope,
+            checks: options.checks,
+            env: options.env.keys().cloned().collect(),
+            timeout_ms: options.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
+            max_cost_usd: options.max_cost_usd,
+            single_coder: options.single_coder,
+            tasks,
+            head: before.head().map(str::to_owned),
+            dirty: before.is_dirty(),
+            share: options.share,
+            tracking: None,
+            flow: options.flow,
+        };
+        let limits = ProcessLimits { deadline: options.timeout, ..ProcessLimits::default() };
+        let session = options.session.map(|session| session.canonicalize().unwrap_or(session));
+        let held = None;
+        let place = dir;
+        let prints = (options.fingerprints, kept);
+        Ok(Self {
+            finished,
+            run,
+            agent,
+            delivery,
+            delivery_context: context,
+            launch,
+            before,
+            fingerprints: prints,
+            place,
+            limits,
+            session,
+            watched: options.watched,
+            held,
+            claim,
+        })
+    }
+
+    /// Returns the name of the agent or of the program that replaces it.
+    pub fn agent_name(&self) -> &str {
+        match self.launch.program.first() {
+            Some(program) => program,
+            None => &self.agent.name,
+        }
+    }
+
+    pub fn id(&self) -> &Id {
+        &self.run.id
+    }
+
+    /// Returns the diagnostics of the prompt and of its delivery.
+    pub fn diagnostics(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.finished.diagnostics.iter().chain(&self.delivery.diagnostics)
+    }
+
+    pub fn actions(&self) -> &[DeliveryAction] {
+        &self.delivery.acts
+    }
+
+    pub fn prompt(&self) -> &str {
+        &self.finished.rendered.text
+    }
+
+    /// Records the run, starts and watches the agent, and records the result. Reports the state to
+    /// `progress`.
+    pub fn execute(
+        mut self,
+        app: &Project,
+        mut ledger: Ledger,
+        stopper: &RunStopper,
+        progress: &Arc<RunProgress>,
+    ) -> Result<(RunSummary, Ledger), Diagnostics> {
+        let run_dir = RunDir::from_run(&self.run.id)?;
+        let run_lock = run_dir.try_lock()?;
+        run_dir.store_snapshot(&self.before)?;
+        let id = self.run.id.clone();
+        set_guarded_run(id.as_str());
+        let trace = ProcessTrace::create(id.as_str(), run_dir.dir())
+            .map_err(|error| path_error(run_dir.dir(), &error))?;
+        self.launch.tracking = Some(trace.method().to_owned());
+        if let Err(failure) = self.record(&mut ledger) {
+            trace.remove_cgroup_dir();
+            run_dir.remove();
+            return Err(failure);
+        }
+        drop(self.held.take());
+        let values = self.finished.inputs.as_ref().map(|made| {
+            let value = |key: &String| Some((key.clone(), made.request.values.get(key)?.to_string()));
+            made.request.secret.iter().filter_map(value).collect::<Vec<_>>()
+        });
+        let stop = stopper.stop_flag();
+        let clean = RedactionRules { rules: secrets::load_rules(app)?, values: values.unwrap_or_default() };
+        let notes = NoteRecorder::start(ledger, &id, clean.clone(), stop.clone());
+        if self.actions().iter().any(|act| matches!(act, DeliveryAction::Write { .. })) {
+            write_gitignore(&self.place)?;
+        }
+        let delivered = delivered_text(self.actions(), self.prompt());
+        let mut watch = ReceiptWatcher::new(&self.agent, &delivered);
+        let mut stdout = StreamReader::new(self.agent.output.format, &mut TextSpool::factory(run_dir.dir()));
+        let with = PerformOptions {
+            place: self.place.clone(),
+            guard: find_own_program()
+                .map_err(|error| Diagnostic::error(Code::RunNotStarted, error.to_string()))?,
+            limits: self.limits,
+            stop,
+            server: if self.delivery_context.pane.is_some() {
+                TmuxServer::Usual
+            } else {
+                TmuxServer::Own(tmux_server_name(&id))
+            },
+            ready_within: READY_WITHIN,
+            submissions: Some(SubmissionGate {
+                run: id.to_string(),
+                dir: run_dir.dir().to_owned(),
+                session: self.session.clone(),
+                role: self.run.role.clone(),
+                // Only the guard of a terminal records submissions itself.
+                recorder: if self.actions().iter().any(|act| matches!(act, DeliveryAction::Open { .. })) {
+                    recorder_settings(app)
+                } else {
+                    Value::Null
+                },
+                watched: self.watched.clone(),
+            }),
+            trace: Some(trace.clone()),
+        };
+        let begun = Instant::now();
+        let mut submitted = Vec::new();
+        let most = self.launch.max_cost_usd;
+        let performed = stopper.run_stoppable(&run_dir, || {
+            perform(self.actions(), self.prompt(), &with, &mut |event| match event {
+                ProcessEvent::Started { pid } => {
+                    notes.send(RunNote::Proven(DeliveryReceipt::Spawned, format!("process {pid}")));
+                }
+                ProcessEvent::Output { stream, text, goes_on, .. } => {
+                    let proven = if stream == OutputStream::Stdout {
+                        watch.read_output(&text, goes_on)
+                    } else {
+                        Vec::new()
+                    };
+                    progress.set_event(&text, &watch.report);
+                    for receipt in proven {
+                        notes.send(RunNote::Proven(receipt, text.clone()));
+                    }
+                    notes.send(RunNote::Text { stream, text, goes_on });
+                    if most.is_some_and(|most| watch.report.cost_usd.is_some_and(|cost| cost > most)) {
+                        stopper.stop_for_cost();
+                    }
+                }
+                ProcessEvent::Submitted(accepted) => submitted.push(accepted),
+                ProcessEvent::Printed { stream: OutputStream::Stdout, bytes } => stdout.take(&bytes),
+                ProcessEvent::Printed { stream: OutputStream::Stderr, .. } => {}
+                ProcessEvent::LeftOut { stream, bytes } => notes.send(RunNote::LeftOut { stream, bytes }),
+            })
+        });
+        if let (Some(transcript), Some(session)) = (&self.agent.transcript, watch.report.session.clone())
+            && !notes.is_proven(DeliveryReceipt::Echoed)
+            && transcript_has_prompt(transcript, &session, &self.delivery_context.env, &mut watch)
+        {
+            notes.send(RunNote::Proven(
+                DeliveryReceipt::Echoed,
+                format!("the agent's transcript of session {session}"),
+            ));
+        }
+        let typed = match &performed {
+            Ok(PerformOutcome::Typed { pane, enters }) => {
+                let pane = pane.to_string();
+                let server =
+                    if self.delivery_context.pane.is_none() { tmux_server_name(&id) } else { String::new() };
+                run_dir.store_pane(&server, &pane)?;
+                if let (Some(claim), Some(pid)) = (self.claim.take(), pane_pid(&server, &pane)) {
+                    claim.hand_over(pid)?;
+                }
+                notes.send(RunNote::Proven(
+                    DeliveryReceipt::Spawned,
+                    format!("pane {pane}; the line was sent with {enters} enter"),
+                ));
+                true
+            }
+            _ => false,
+        };
+        let report = watch.report.clone();
+        let mut ledger = notes.finish()?;
+        for accepted in submitted {
+            ledger.append(Some(&id), None, &submission_event(accepted)).map_err(ledger_diagnostics)?;
+        }
+        if !typed {
+            let exit = exit_record(performed, stopper, report);
+            remove_written(&self.place, self.actions(), self.prompt(), &id);
+            let account = stopper.run_stoppable(&run_dir, || {
+                finish(
+                    app,
+                    &mut ledger,
+                    &id,
+                    exit,
+                    stdout.finish(),
+                    self.prompt(),
+                    &self.before,
+                    &CheckContext { stopper, progress, trace: &trace, begun },
+                    &mut clean.redactor(),
+                )
+            })?;
+            if app.is_ledger_within(&[&self.place, &app.dir]) {
+                ledger.check_whole().map_err(ledger_diagnostics)?;
+            }
+            // If this fails, the next run reads the files again.
+            let _ = self.fingerprints.0.save(&self.fingerprints.1);
+            drop(run_lock);
+            trace.remove_cgroup_dir();
+            run_dir.remove();
+            return Ok((account, ledger));
+        }
+        let account = ledger.run_summary(&id).map_err(ledger_diagnostics)?;
+        Ok((account, ledger))
+    }
+
+    fn record(&self, ledger: &mut Ledger) -> Result<(), Diagnostics> {
+        let Some(made) = &self.finished.inputs else { return Ok(()) };
+        let diagnostics: Vec<Diagnostic> = self.diagnostics().cloned().collect();
+        let mut kept = made.build_record(
+            self.run.clone(),
+            (&self.finished.composed, &self.finished.rendered),
+            &diagnostics,
+        )?;
+        kept.composed.launch = Some(self.launch.clone());
+        ledger.record_prompt(&kept).map(drop).map_err(ledger_diagnostics)
+    }
+}
+
+fn submission_event(accepted: JudgedSubmission) -> callsheet_core::record::Event {
+    let JudgedSubmission { tool, sha256, verdict, done, refused } = accepted;
+    callsheet_core::record::Event::SubmissionRecord(SubmissionRecord { tool, sha256, verdict, done, refused })
+}
+
+/// Returns the ledger settings with which the guard of a terminal records a submission. They travel over a
+/// socket, because they can contain a password.
+fn recorder_settings(app: &Project) -> Value {
+    let named = app.ledger.clone();
+    let configured = app.config.ledger.value.clone().filter(|_| app.config.ledger.from == "environment");
+    let (here, project) = (app.here.display().to_string(), app.dir.display().to_string());
+    json!({ "here": here, "project": project, "ledger": named.or(configured) })
+}
+
+/// Records a submission that the guard of a terminal accepted.
+pub fn record_submission(gate: &SubmissionGate, accepted: &JudgedSubmission) -> Result<(), String> {
+    let text = |name: &str| gate.recorder[name].as_str().map(str::to_owned);
+    let record = || {
+        let app = Project::open_with(ProjectOptions {
+            here: Some(PathBuf::from(text("here").unwrap_or_default())),
+            dir: Some(PathBuf::from(text("project").unwrap_or_default())),
+            ledger: text("ledger"),
+            all_projects: true,
+            ..ProjectOptions::default()
+        })?;
+        let id = Id::parse(&gate.run)
+            .ok_or_else(|| Diagnostic::error(Code::RunNotFound, format!("`{}` is not a run", gate.run)))?;
+        let event = submission_event(accepted.clone());
+        app.write_ledger()?.append(Some(&id), None, &event).map(drop).map_err(ledger_diagnostics)
+    };
+    // The agent reads the error, so it must not contain a password.
+    record().map_err(|failure: Diagnostics| {
+        mask_address_in(&mask_addresses(&failure.to_string()), &text("ledger").unwrap_or_default())
+    })
+}
+
+fn exit_record(
+    performed: Result<PerformOutcome, callsheet_run::PerformError>,
+    stopper: &RunStopper,
+    report: AgentReport,
+) -> Exit {
+    let none = Exit { report, ..Exit::new(EndReason::Unstarted, None) };
+    match performed {
+        Ok(PerformOutcome::Ran(exit)) => {
+            let (ended, why) = match exit.ended {
+                EndReason::Stopped => stopper.stop_reason(),
+                ended => (ended, None),
+            };
+            let duration_ms = u64::try_from(exit.duration.as_millis()).ok();
+            Exit { ended, code: exit.code, signal: exit.signal, why, duration_ms, ..none }
+        }
+        Ok(PerformOutcome::Typed { .. }) => none,
+        Err(_) if stopper.is_stopped_by_person() => {
+            let (ended, why) = stopper.stop_reason();
+            Exit { ended, why, ..none }
+        }
+        Err(error) => Exit { why: Some(error.to_string()), ..none },
+    }
+}
+
+fn no_agent_error() -> Diagnostic {
+    Diagnostic::error(Code::UsageBad, "it is not said which agent is to be started")
+        .hint("name one with --agent, or give a program after `--`; `callsheet agents` lists them")
+}
+
+pub fn git_error(error: &callsheet_run::GitError) -> Diagnostics {
+    Diagnostic::error(Code::GitFailed, error.to_string()).into()
+}
+
+fn path_to_utf8(path: &Path) -> Result<String, Diagnostics> {
+    let shown = path.to_str().map(str::to_owned);
+    let odd = || Diagnostic::error(Code::DeliverRefused, format!("`{}` is not UTF-8", path.display()));
+    shown.ok_or_else(|| odd().into())
+}
+
+pub fn split_list(list: &str) -> Vec<String> {
+    list.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+}
+
+pub fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = name.or_else(|| std::env::var("HOSTNAME").ok());
+    name.map(|name| name.trim().to_owned()).unwrap_or_default()
+}
+
+/// Returns the folder in which the agent works, and whether it is a separate worktree.
+fn resolve_location(app: &Project, place: &RunLocation, dry: bool) -> Result<(PathBuf, bool), Diagnostics> {
+    match place {
+        RunLocation::Project | RunLocation::Fresh => Ok((app.dir.clone(), false)),
+        RunLocation::At(dir) => Ok((dir.clone(), true)),
+        RunLocation::Own(task) => {
+            let git = Git::open(&app.dir).map_err(|error| git_error(&error))?.ok_or_else(|| {
+                let message =
+                    format!("`{}` is in no git repository, so there are no worktrees", app.dir.display());
+                Diagnostic::error(Code::GitFailed, message).hint("run `git init`, or leave out --worktree")
+            })?;
+            let project =
+                app.dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let home = state_dir()?.join("worktrees").join(format!("{project}-{}", directory_key(&app.dir)));
+            let made = if dry {
+                find_worktree_path(&git, &home, task)
+            } else {
+                create_private_folder(&home)?;
+                let home = home.canonicalize().map_err(|error| path_error(&home, &error))?;
+                ensure_worktree(&git, &home, task).map(|made| made.path)
+            };
+            let made = made.map_err(|error| git_error(&error))?;
+            Ok((project_in(app, &git, &made), true))
+        }
+    }
+}
+
+/// Returns the project inside a worktree of its repository. The project may be a subfolder of the repository.
+pub fn project_in(app: &Project, git: &Git, worktree: &Path) -> PathBuf {
+    let top = git.top().canonicalize().unwrap_or_else(|_| git.top().to_owned());
+    let below = app.dir.canonicalize().ok().and_then(|dir| Some(dir.strip_prefix(top).ok()?.to_owned()));
+    worktree.join(below.unwrap_or_default())
+}
+
+/// Returns the files that callsheet itself writes while an agent works. Every other change counts as the
+/// agent's.
+fn own_files(
+    app: &Project,
+    dir: &Path,
+    acts: &[DeliveryAction],
+    prompt: &str,
+) -> Result<OwnFiles, Diagnostics> {
+    let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut own = OwnFiles::default();
+    let below = canonical(dir);
+    own.written.push((below.join(RULES), RULES_TEXT.to_vec()));
+    for (path, text) in written_files(acts, prompt) {
+        let path = Path::new(path);
+        own.written.push((below.join(path.strip_prefix(dir).unwrap_or(path)), text.into_bytes()));
+    }
+    own.paths.push(canonical(&state_dir()?).join(""));
+    if let Some(LedgerUrl::Sqlite(path)) = app.ledger_url()? {
+        let folder = path.parent().map(canonical).unwrap_or_default();
+        path.file_name().into_iter().for_each(|name| own.add_database(&folder.join(name)));
+    }
+    Ok(own)
+}
+
+/// Returns the files that are written for an agent.
+fn written_files<'a>(acts: &'a [DeliveryAction], prompt: &'a str) -> impl Iterator<Item = (&'a str, String)> {
+    acts.iter().filter_map(move |act| match act {
+        DeliveryAction::Write { path, text } => Some((path.as_str(), text.to_text(prompt))),
+        _ => None,
+    })
+}
+
+/// Returns the file that stores the fingerprints of a worktree.
+fn fingerprints_file(dir: &Path) -> Result<PathBuf, Diagnostics> {
+    Ok(state_dir()?.join("prints").join(directory_key(dir)))
+}
+
+fn unobservable_error(dir: &Path, why: &str) -> Diagnostic {
+    let message = format!(
+        "`{}` is in no git repository, and {why}: what a run changes there cannot be compared with its scope",
+        dir.display()
+    );
+    Diagnostic::error(Code::RunRefused, message)
+        .hint("run `git init`, or add --no-scope to run without that check")
+}
+
+const RULES: &str = ".callsheet/runs/.gitignore";
+const RULES_TEXT: &[u8] = b"*\n";
+
+/// Keeps the files written for an agent out of its commits, even if it adds everything.
+fn write_gitignore(place: &Path) -> Result<(), Diagnostics> {
+    let written = open_folder(place)?.write(RULES, RULES_TEXT, 0o600);
+    written.map_err(|error| unwritten(&error))
+}
+
+/// Removes the files written for the agent, which are in the ledger too. Files that the agent changed or
+/// added stay visible.
+fn remove_written(place: &Path, acts: &[DeliveryAction], prompt: &str, run: &Id) {
+    let Ok(folder) = WritableFolder::open(place) else { return };
+    for (path, text) in written_files(acts, prompt) {
+        let Some(path) = Path::new(path).strip_prefix(place).ok().and_then(Path::to_str) else { continue };
+        if folder.read(path, text.len() as u64).is_ok_and(|found| found.as_ref() == Some(&text)) {
+            // A file that cannot be removed does no harm.
+            let _ = folder.remove(path);
+        }
+    }
+    let _ = folder.remove_empty(&format!(".callsheet/runs/{run}"));
+}
+
+/// Removes the files written for a run's agent, which are in the ledger too. A file that cannot be removed
+/// does no harm.
+fn remove_files(place: &Path, run: &Id) {
+    let _ = WritableFolder::open(place).map(|folder| folder.remove_tree(&format!(".callsheet/runs/{run}")));
+}
+
+fn build_environment(how: &RunOptions, run: &Run, session: Option<PathBuf>) -> BTreeMap<String, String> {
+    let mut env = how.env.clone();
+    let session = how.session.clone().or(session).and_then(|session| session.to_str().map(str::to_owned));
+    let of_flow = |key: &str| how.flow.get(key).cloned();
+    let own = [
+        ("CALLSHEET_RUN", Some(run.id.to_string())),
+        ("CALLSHEET_PHASE", of_flow("phase").or_else(|| run.phase.clone())),
+        ("CALLSHEET_ROLE", run.role.clone().or_else(|| of_flow("role"))),
+        ("CALLSHEET_LANE", of_flow("lane")),
+        ("CALLSHEET_FLOW", of_flow("flow")),
+        ("CALLSHEET_TASK", of_flow("task").or_else(|| run.task.clone())),
+        ("CALLSHEET_SESSION", session),
+    ];
+    for (name, value) in own {
+        // An unset value must not be inherited from the surrounding environment.
+        env.insert(name.into(), value.unwrap_or_default());
+    }
+    env
+}
+
+/// Returns the command of the MCP server for this run only.
+fn mcp_server_command(app: &Project, how: &RunOptions, run: &Run) -> Result<McpServerCommand, Diagnostics> {
+    let program =
+        find_own_program().map_err(|error| Diagnostic::error(Code::RunNotStarted, error.to_string()))?;
+    let mut args: Vec<String> =
+        vec!["-C".into(), path_to_utf8(&app.dir)?, "mcp".into(), "--run".into(), run.id.to_string()];
+    args.extend(["--state".into(), path_to_utf8(&state_dir()?)?]);
+    if let Some(session) = &how.session {
+        args.extend(["--session".into(), path_to_utf8(session)?]);
+    }
+    if let Some(role) = &run.role {
+        args.extend(["--role".into(), role.clone()]);
+    }
+    if how.proposes {
+        args.push("--proposes".into());
+    }
+    Ok(McpServerCommand { command: path_to_utf8(&program)?, args })
+}

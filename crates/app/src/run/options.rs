@@ -1,0 +1,144 @@
+//! How to deliver a prompt and where: the wishes of a caller, completed by the configuration and an earlier run.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use callsheet_core::diag::Diagnostics;
+use callsheet_core::library::agent::{DeliveryMethod, PermissionLevel};
+use callsheet_core::record::Id;
+use callsheet_core::request::Profile;
+use callsheet_core::request::fact::CheckSpec;
+use callsheet_core::request::scope::Scope;
+use callsheet_run::FingerprintCache;
+
+use super::checks::merge_checks;
+use crate::error::usage_error;
+use crate::project::Project;
+use crate::project::config::{HardLimits, lower_limit, stricter_permit};
+use crate::project::duration::HumanDuration;
+
+/// How to deliver a prompt, as requested by a person, an earlier run or a flow.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    pub by: Option<DeliveryMethod>,
+    /// Program that replaces the agent's own, with its arguments.
+    pub program: Vec<String>,
+    pub model: Option<String>,
+    pub permit: PermissionLevel,
+    pub checks: Vec<CheckSpec>,
+    pub env: BTreeMap<String, String>,
+    pub timeout: Option<Duration>,
+    pub max_cost_usd: Option<f64>,
+    pub place: RunLocation,
+    /// Other runs may work in the same checkout.
+    pub share: bool,
+    /// Only reports the actions of the run.
+    pub dry: bool,
+    /// Existing tmux pane to use.
+    pub pane: Option<String>,
+    pub single_coder: bool,
+    /// Session that the agent submits to, if it is attached to the server.
+    pub session: Option<PathBuf>,
+    /// Folder of documents that the guard reads one last time.
+    pub watched: Option<PathBuf>,
+    /// Scope that replaces the request's.
+    pub scope: Option<Scope>,
+    /// The run may start even if its scope cannot be checked.
+    pub no_scope: bool,
+    /// Tasks whose status the reply must report, instead of those that a value names.
+    pub tasks: Option<Vec<String>>,
+    /// Paths that other callsheet processes write meanwhile.
+    pub own: Vec<PathBuf>,
+    /// Fingerprints of files that earlier runs read.
+    pub fingerprints: Arc<FingerprintCache>,
+    pub parent: Option<Id>,
+    pub flow: BTreeMap<String, String>,
+    /// Preferences that the agent submits are only proposed.
+    pub proposes: bool,
+}
+
+impl RunOptions {
+    /// Applies the user's hard limits, which no option exceeds.
+    pub(super) fn apply_limits(&mut self, hard: &HardLimits) {
+        self.permit = hard.permit.map_or(self.permit, |permit| stricter_permit(self.permit, permit));
+        self.timeout = lower_limit(self.timeout, hard.timeout.map(|span| span.0));
+        self.max_cost_usd = lower_limit(self.max_cost_usd, hard.max_cost);
+    }
+}
+
+/// Where an agent works.
+#[derive(Clone, Debug, Default)]
+pub enum RunLocation {
+    #[default]
+    Project,
+    /// Worktree of this task.
+    Own(String),
+    /// Worktree of this run, named by its id.
+    Fresh,
+    /// Worktree of an earlier run.
+    At(PathBuf),
+}
+
+/// The options that a caller gives. The configuration, and in a retry the earlier run, supply the others.
+#[derive(Clone, Debug, Default)]
+pub struct RunOverrides {
+    /// The delivery method; else the agent's preferred one.
+    pub by: Option<DeliveryMethod>,
+    /// The model; else the agent's own.
+    pub model: Option<String>,
+    /// The permission level; else the configured one.
+    pub permit: Option<PermissionLevel>,
+    /// Checks as `NAME=CMD`, besides the configured ones.
+    pub checks: Vec<String>,
+    /// The time limit of the agent and its checks.
+    pub timeout: Option<HumanDuration>,
+    /// The cost limit in dollars.
+    pub max_cost_usd: Option<f64>,
+    /// Whether the agent gets a worktree of its own.
+    pub worktree: bool,
+    /// Whether other runs may work in the same checkout.
+    pub share: bool,
+    /// Whether the run may start even if its scope cannot be checked.
+    pub no_scope: bool,
+    /// An existing tmux pane to use.
+    pub pane: Option<String>,
+    /// Whether one agent does the whole plan.
+    pub single_coder: bool,
+}
+
+impl RunOverrides {
+    /// Completes the options by the configuration.
+    pub fn complete(&self, project: &Project) -> Result<RunOptions, Diagnostics> {
+        let config = &project.config;
+        project.warn_unapplied();
+        if self.max_cost_usd.or(config.max_cost.value).is_some_and(|cost| !cost.is_finite() || cost <= 0.0) {
+            return Err(usage_error("--max-cost has to be above 0").into());
+        }
+        Ok(RunOptions {
+            by: self.by,
+            model: self.model.clone(),
+            permit: self.permit.unwrap_or(config.permit.value),
+            checks: merge_checks(project, &self.checks)?,
+            env: config.env.value.clone(),
+            timeout: self.timeout.or(config.timeout.value).map(|span| span.0),
+            max_cost_usd: self.max_cost_usd.or(config.max_cost.value),
+            pane: self.pane.clone(),
+            share: self.share,
+            single_coder: self.single_coder,
+            no_scope: self.no_scope,
+            ..RunOptions::default()
+        })
+    }
+}
+
+impl RunOptions {
+    /// Applies the model and the permission of a profile to options that the caller left open.
+    pub fn apply_profile(&mut self, profile: &Profile, given: &RunOverrides) {
+        self.model = self.model.take().or_else(|| profile.model.clone());
+        // A profile may ask for less than the configured permission, not for more.
+        let bound = profile.permit.filter(|_| given.permit.is_none());
+        self.permit = bound.map_or(self.permit, |bound| bound.min(self.permit));
+    }
+}

@@ -1,0 +1,220 @@
+//! Runs again with the facts of an earlier run in the prompt.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::record::{RunSummary, restore_request};
+use callsheet_core::secrets::{SecretMode, find_missing_values};
+use callsheet_core::{Request, RunFacts, SlotValues};
+use callsheet_store::Ledger;
+
+use super::PreparedRun;
+use super::options::{RunLocation, RunOptions, RunOverrides};
+use super::tasks::{TaskRuns, find_task};
+use crate::compose::inputs::PreparedInput;
+use crate::compose::{ComposeOptions, Composition, Purpose, compose_input, secrets};
+use crate::ledger::ledger_diagnostics;
+use crate::project::state::lock_task;
+use crate::project::{Project, resolve_directory};
+
+/// How to run again.
+#[derive(Clone, Debug, Default)]
+pub struct RerunOptions {
+    /// The agent; else that of the earlier run.
+    pub agent: Option<String>,
+    /// The program with its arguments; else that of the earlier run.
+    pub program: Vec<String>,
+    /// Text of a person that the prompt adds.
+    pub text: Option<String>,
+    /// Whether the run starts even if the prompt and the facts are those of the earlier run.
+    pub force: bool,
+    /// Values that are delivered and not recorded.
+    pub values: SlotValues,
+    /// The treatment of secrets; else the configured one.
+    pub secrets: Option<SecretMode>,
+    /// Whether the run is only planned.
+    pub dry: bool,
+    /// Options that replace those of the earlier run.
+    pub overrides: RunOverrides,
+}
+
+impl Project {
+    /// Plans a new run of a task, with the facts of the earlier run `name` in its prompt. Refuses while a run of the task is
+    /// running, and if nothing has changed since.
+    pub fn prepare_rerun(&self, name: &str, options: &RerunOptions) -> Result<PreparedRun, Diagnostics> {
+        let mut ledger = self.write_ledger()?;
+        let row = self.find_own_run(&mut ledger, name)?;
+        let held = lock_task(&self.task_key(&row.run)?, &find_task(self, &mut ledger, &row)?.name)?;
+        let task = find_task(self, &mut ledger, &row)?;
+        let parent = task.find_run(&row.run.id)?;
+        if parent.launch.is_none() {
+            let message = format!("run {} was composed and never started", row.run.id);
+            return Err(refused_error(message).hint("`callsheet run` starts one").into());
+        }
+        if let Some(running) = task.runs.iter().find(|run| !run.is_complete()) {
+            let message = format!("run {} of this task is running", running.run.id);
+            return Err(refused_error(message)
+                .hint("wait, `callsheet stop` it, or `callsheet recover` if its callsheet died")
+                .into());
+        }
+        let (mut request, facts) = restore_parent_request(self, &mut ledger, options, parent, &task)?;
+        let known_facts = request.previous.replace(facts.clone());
+        request.human_input = options.text.as_deref().map(Into::into);
+        if !options.force
+            && has_same_facts(&known_facts, &facts)
+            && is_prompt_unchanged(self, &mut ledger, options, parent, &request, known_facts)?
+        {
+            let message =
+                format!("nothing has changed since run {}: the same prompt, the same facts", row.run.id);
+            return Err(refused_error(message)
+                .hint("`callsheet continue` adds something; --force runs it all the same")
+                .into());
+        }
+        let run_options = merge_options(self, options, parent)?;
+        let composition = compose_rerun(self, request, options)?;
+        let mut ready = self.prepare(composition, run_options)?;
+        ready.held = Some(held);
+        Ok(ready)
+    }
+}
+
+fn refused_error(message: impl Into<String>) -> Diagnostic {
+    Diagnostic::error(Code::RunRefused, message)
+}
+
+/// Returns the parent's request as it was, and the facts for the next prompt.
+fn restore_parent_request(
+    app: &Project,
+    ledger: &mut Ledger,
+    options: &RerunOptions,
+    parent: &RunSummary,
+    task: &TaskRuns,
+) -> Result<(Request, RunFacts), Diagnostics> {
+    let composed = ledger.prompt_record(&parent.run.id).map_err(ledger_diagnostics)?;
+    let mut request =
+        ledger.with_blobs(|blob| restore_request(&composed, blob)).map_err(ledger_diagnostics)?;
+    let given = &options.values;
+    let missing = find_missing_values(&request, given);
+    if !missing.is_empty() {
+        let message = format!("the values of {} were delivered and are not kept", missing.join(", "));
+        return Err(Diagnostic::error(Code::VerifySecret, message)
+            .hint("give them with --set-secret or --set-secret-env")
+            .into());
+    }
+    for key in request.secret.clone() {
+        request.values.insert(key.as_str().into(), given.get(&key).cloned().unwrap_or_default());
+    }
+    if let Some(agent) = &options.agent {
+        let (name, version) = agent.split_once('@').map_or((agent.as_str(), None), |(a, b)| (a, Some(b)));
+        request.agent = Some(name.to_owned());
+        request.agent_version = version.map(str::to_owned);
+    }
+    let attempts = task.runs.iter().filter(|run| run.launch.is_some()).count();
+    let facts = parent.facts(attempts);
+    Ok((request, if app.config.digest_output.value { facts } else { strip_output(facts) }))
+}
+
+fn strip_output(mut facts: RunFacts) -> RunFacts {
+    facts.checks.iter_mut().for_each(|check| check.output = None);
+    facts
+}
+
+/// Checks whether the parent's prompt already contained the facts that the parent then produced again.
+fn has_same_facts(told: &Option<RunFacts>, facts: &RunFacts) -> bool {
+    // A check's output can differ in nothing but its times.
+    let bare =
+        |facts: &RunFacts| RunFacts { run: None, attempts: None, reply: None, ..strip_output(facts.clone()) };
+    told.as_ref().is_some_and(|told| bare(told) == bare(facts))
+}
+
+/// Checks whether the parent's request still composes the parent's prompt, that is, whether its sources are
+/// unchanged.
+fn is_prompt_unchanged(
+    app: &Project,
+    ledger: &mut Ledger,
+    options: &RerunOptions,
+    parent: &RunSummary,
+    request: &Request,
+    told: Option<RunFacts>,
+) -> Result<bool, Diagnostics> {
+    let before = Request { previous: told, ..request.clone() };
+    let finished = compose_rerun(app, before, options)?;
+    let Some(made) = &finished.inputs else { return Ok(false) };
+    if !made.request.secret.is_empty() {
+        // The ledger has only the HMAC of a delivered secret value, so the prompts cannot be compared.
+        return Ok(false);
+    }
+    let was = ledger.prompt(&parent.run.id).map_err(ledger_diagnostics)?;
+    Ok(finished.rendered.text == was)
+}
+
+fn compose_rerun(
+    app: &Project,
+    request: Request,
+    options: &RerunOptions,
+) -> Result<Composition, Diagnostics> {
+    let session = request
+        .session
+        .as_ref()
+        .map(|dir| resolve_directory(&app.dir.join(dir), dir.as_ref()))
+        .transpose()?;
+    let order = PreparedInput {
+        request,
+        session,
+        texts: BTreeMap::new(),
+        listings: BTreeMap::new(),
+        replay: None,
+        diagnostics: Vec::new(),
+    };
+    let mode = secrets::choose_mode(app, options.secrets, Purpose::Record)?;
+    compose_input(app, order, ComposeOptions { mode, budget: None, api: None }, Purpose::Record)
+}
+
+/// Returns the parent's run options, overridden by the options given now.
+fn merge_options(
+    app: &Project,
+    rerun: &RerunOptions,
+    parent: &RunSummary,
+) -> Result<RunOptions, Diagnostics> {
+    let launch = parent.launch.clone().unwrap_or_default();
+    let given = &rerun.overrides;
+    let mut options = given.complete(app)?;
+    options.parent = Some(parent.run.id.clone());
+    options.dry = rerun.dry;
+    options.program = if rerun.program.is_empty() && rerun.agent.is_none() {
+        launch.program
+    } else {
+        app.resolve_typed_program(&rerun.program)
+    };
+    if given.model.is_none() && rerun.agent.is_none() {
+        options.model = launch.model;
+    }
+    if given.permit.is_none() {
+        options.permit = launch.permit;
+    }
+    // The parent's checks stay; checks that are configured or given now are added, or replace those of the
+    // same name.
+    let mut checks = launch.checks;
+    for check in options.checks {
+        checks.retain(|known| known.name != check.name);
+        checks.push(check);
+    }
+    options.checks = checks;
+    options.timeout = options.timeout.or(launch.timeout_ms.map(Duration::from_millis));
+    options.max_cost_usd = options.max_cost_usd.or(launch.max_cost_usd);
+    options.single_coder |= launch.single_coder;
+    options.no_scope |= launch.no_scope;
+    if launch.own_worktree {
+        let dir = PathBuf::from(&launch.worktree);
+        options.place = match (&parent.run.task, dir.is_dir()) {
+            (_, true) => RunLocation::At(dir),
+            (Some(task), false) => RunLocation::Own(task.clone()),
+            (None, false) => RunLocation::Fresh,
+        };
+    } else if given.worktree {
+        options.place = parent.run.task.clone().map_or(RunLocation::Fresh, RunLocation::Own);
+    }
+    Ok(options)
+}

@@ -1,0 +1,113 @@
+//! Ends a run before its agent does: on an interrupt, on `callsheet stop`, or at a limit.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::request::fact::EndReason;
+use callsheet_run::{StopFlag, take_interrupts};
+
+use crate::project::state::RunDir;
+
+/// Flag that is set when a person interrupts this process. A second interrupt ends the process and every git
+/// at once, and the guard ends the agent.
+#[derive(Clone, Debug, Default)]
+pub struct InterruptFlag(Arc<AtomicBool>);
+
+impl InterruptFlag {
+    pub fn listen() -> Result<Self, Diagnostics> {
+        let set = take_interrupts();
+        Ok(Self(set.map_err(|error| Diagnostic::error(Code::OutputFailed, format!("signals: {error}")))?))
+    }
+
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+const HERE: u8 = 1;
+const ELSEWHERE: u8 = 2;
+const COST: u8 = 3;
+
+/// Ends one run and keeps the reason.
+#[derive(Debug, Default)]
+pub struct RunStopper {
+    interrupt: InterruptFlag,
+    stop: StopFlag,
+    /// Set if a person ends the run. It also ends the checks, which no limit of the agent ends.
+    person: StopFlag,
+    why: AtomicU8,
+}
+
+const LOOK: Duration = Duration::from_millis(50);
+
+impl RunStopper {
+    pub fn new(interrupt: &InterruptFlag) -> Self {
+        Self { interrupt: interrupt.clone(), ..Self::default() }
+    }
+
+    pub fn stop_flag(&self) -> StopFlag {
+        self.stop.clone()
+    }
+
+    /// Returns the flag that ends the checks after the agent.
+    pub fn person_stop_flag(&self) -> StopFlag {
+        self.person.clone()
+    }
+
+    /// Stops the run. Only the first reason is kept.
+    fn stop_because(&self, why: u8) {
+        let _ = self.why.compare_exchange(0, why, Ordering::SeqCst, Ordering::SeqCst);
+        self.stop.stop();
+    }
+
+    fn stop_for_person(&self, why: u8) {
+        self.person.stop();
+        self.stop_because(why);
+    }
+
+    pub fn stop_for_cost(&self) {
+        self.stop_because(COST);
+    }
+
+    /// Ends the run on behalf of a driver of several runs.
+    pub fn stop_by_driver(&self) {
+        self.stop_for_person(HERE);
+    }
+
+    pub fn is_stopped_by_person(&self) -> bool {
+        self.person.is_stopped()
+    }
+
+    pub fn stop_reason(&self) -> (EndReason, Option<String>) {
+        match self.why.load(Ordering::SeqCst) {
+            HERE => (EndReason::Stopped, Some("interrupted".into())),
+            ELSEWHERE => (EndReason::Stopped, Some("asked for by `callsheet stop`".into())),
+            COST => (EndReason::Cost, Some("it had cost more than it may".into())),
+            _ => (EndReason::Stopped, Some("the ledger could not be written".into())),
+        }
+    }
+
+    /// Runs `work` and meanwhile polls for an interrupt or a stop request.
+    pub fn run_stoppable<T>(&self, run_dir: &RunDir, work: impl FnOnce() -> T) -> T {
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let looking = scope.spawn(|| {
+                while !done.load(Ordering::SeqCst) {
+                    if self.interrupt.is_set() {
+                        self.stop_for_person(HERE);
+                    } else if run_dir.has_stop_request() {
+                        self.stop_for_person(ELSEWHERE);
+                    }
+                    thread::park_timeout(LOOK);
+                }
+            });
+            let result = work();
+            done.store(true, Ordering::SeqCst);
+            looking.thread().unpark();
+            result
+        })
+    }
+}

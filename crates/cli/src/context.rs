@@ -1,0 +1,110 @@
+//! The context of a command: the project and the printer.
+
+use std::io::{BufRead as _, IsTerminal as _};
+use std::ops::Deref;
+use std::sync::Arc;
+
+use callsheet::compose::inputs::RequestFile;
+use callsheet::observer::Observer;
+use callsheet::project::person::refuse_below_guard;
+use callsheet::project::trust::TrustRequest;
+use callsheet::project::{Project, ProjectOptions};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, escape_invisible};
+use serde_json::Value;
+
+use crate::args::GlobalArgs;
+use crate::print::{OutputPrinter, ProgressLine};
+
+/// A project, and the printer for the results of its use cases.
+#[derive(Clone, Debug)]
+pub(crate) struct CommandContext {
+    project: Project,
+    pub(crate) print: Arc<OutputPrinter>,
+}
+
+impl CommandContext {
+    /// Opens the project of a command. Unreadable settings of the project are only reported if `config_optional` is set.
+    pub(crate) fn new(
+        global: &GlobalArgs,
+        print: &Arc<OutputPrinter>,
+        config_optional: bool,
+    ) -> Result<Self, Diagnostics> {
+        let project = Project::open_with(ProjectOptions {
+            here: None,
+            dir: global.project.clone(),
+            ledger: global.ledger.clone(),
+            all_projects: global.all_projects,
+            config_optional,
+            observer: Arc::clone(print) as Arc<dyn Observer>,
+        })?;
+        Ok(Self { project, print: Arc::clone(print) })
+    }
+
+    /// Returns the context for the project that a request file names, else this one.
+    pub(crate) fn for_request(&self, file: &RequestFile) -> Result<Self, Diagnostics> {
+        let project = file.open_project(&self.project)?.unwrap_or_else(|| self.project.clone());
+        Ok(Self { project, print: Arc::clone(&self.print) })
+    }
+}
+
+impl Deref for CommandContext {
+    type Target = Project;
+
+    fn deref(&self) -> &Project {
+        &self.project
+    }
+}
+
+impl Observer for OutputPrinter {
+    fn diagnostics(&self, diagnostics: &[Diagnostic]) {
+        self.print_diagnostics(diagnostics);
+    }
+
+    fn status(&self, line: &str) {
+        self.print_status(line);
+    }
+
+    fn note(&self, line: &str) {
+        self.print_note(line);
+    }
+
+    fn wants_notes(&self) -> bool {
+        self.is_verbose()
+    }
+
+    fn flow_event(&self, event: &Value) -> Result<(), Diagnostics> {
+        if self.json {
+            self.print_stream_value(event)?;
+        }
+        Ok(())
+    }
+
+    fn hide_address(&self, address: &str) {
+        self.add_hidden_address(address);
+    }
+
+    fn ask_consent(&self, requests: &[TrustRequest]) -> Result<Option<bool>, Diagnostics> {
+        if !self.watched || !std::io::stdin().is_terminal() {
+            return Ok(None);
+        }
+        refuse_below_guard()?;
+        ask_consent(self, requests).map(Some)
+    }
+
+    fn show_progress(&self, line: Box<dyn Fn() -> String + Send>) -> Option<Box<dyn std::any::Any>> {
+        Some(Box::new(ProgressLine::start(self, line)?))
+    }
+}
+
+/// Asks the person at the terminal.
+pub(crate) fn ask_consent(print: &OutputPrinter, requests: &[TrustRequest]) -> Result<bool, Diagnostics> {
+    print.print_status("The files of this project ask for this:");
+    for request in requests {
+        print.print_status(&format!("  {}", escape_invisible(&request.shown)));
+    }
+    print.print_status("Do you trust them? Type yes:");
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    read.map_err(|error| Diagnostic::error(Code::InputUnreadable, format!("standard input: {error}")))?;
+    Ok(answer.trim() == "yes")
+}

@@ -1,0 +1,128 @@
+//! The flags of commands that start an agent, and the output of these commands.
+
+use std::sync::Arc;
+
+use callsheet::diagnostics::diagnostic_json;
+use callsheet::error::{CommandResult, INTERRUPTED};
+use callsheet::project::duration::HumanDuration;
+use callsheet::run::options::RunOverrides;
+use callsheet::run::{InterruptFlag, PreparedRun, RunProgress, RunStopper, exit_code, result_json};
+use callsheet_core::delivery::DeliveryAction;
+use callsheet_core::diag::escape_invisible;
+use callsheet_core::library::agent::DeliveryMethod;
+use serde_json::json;
+
+use crate::args::PermitArg;
+use crate::context::CommandContext;
+use crate::pages::result_page;
+
+/// How an agent is started. Shared by all commands that start one.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct RunArgs {
+    /// A command that is run in the worktree afterwards, without a shell: it passes if it exits with 0
+    #[arg(long, value_name = "NAME=CMD")]
+    pub(crate) check: Vec<String>,
+    /// How long the agent and its checks may take together, such as 90s, 30m or 2h
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<HumanDuration>,
+    /// How much it may cost, in dollars, where the agent tells it
+    #[arg(long, value_name = "USD")]
+    pub(crate) max_cost: Option<f64>,
+    /// What it may do without asking [default: the configured one; else edit]
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) permit: Option<PermitArg>,
+    /// The model that it uses [default: its own]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// Work in a worktree and branch of its own: of the task, made once, or of the run if there is no task. Nothing in it is
+    /// ever deleted
+    #[arg(long)]
+    pub(crate) worktree: bool,
+    /// Work in the checkout although another run works there; then a change by one of both cannot be told from the other's
+    #[arg(long)]
+    pub(crate) share: bool,
+    /// Run without git in a folder of more than 20,000 files or 1 GiB, where the scope cannot be checked; it is recorded
+    #[arg(long)]
+    pub(crate) no_scope: bool,
+    /// Start it in a terminal of tmux and type the line that names the prompt; it works on by itself
+    #[arg(long)]
+    pub(crate) terminal: bool,
+    /// A pane of tmux in which it runs already
+    #[arg(long, value_name = "PANE", conflicts_with = "terminal")]
+    pub(crate) pane: Option<String>,
+    /// One agent does the whole plan
+    #[arg(long)]
+    pub(crate) single_coder: bool,
+    /// Attach the agent to the server to which it hands things in
+    #[arg(long)]
+    pub(crate) mcp: bool,
+}
+
+impl RunArgs {
+    /// Converts the flags.
+    pub(crate) fn to_overrides(&self) -> RunOverrides {
+        RunOverrides {
+            by: (self.terminal || self.pane.is_some()).then_some(DeliveryMethod::Terminal),
+            model: self.model.clone(),
+            permit: self.permit.map(|permit| permit.0),
+            checks: self.check.clone(),
+            timeout: self.timeout,
+            max_cost_usd: self.max_cost,
+            worktree: self.worktree,
+            share: self.share,
+            no_scope: self.no_scope,
+            pane: self.pane.clone(),
+            single_coder: self.single_coder,
+        }
+    }
+}
+
+/// Executes a prepared run and prints its result.
+pub(crate) fn drive(app: &CommandContext, ready: PreparedRun) -> CommandResult {
+    let stopper = RunStopper::new(&InterruptFlag::listen()?);
+    let ledger = app.create_ledger()?;
+    app.print.print_diagnostics(ready.diagnostics());
+    app.print.print_status(&format!("run {}", ready.id()));
+    let progress = Arc::new(RunProgress::new(ready.agent_name()));
+    let went = app
+        .print
+        .run_with_progress(|| progress.render_line(), || ready.execute(app, ledger, &stopper, &progress));
+    let (account, _) = went?;
+    if app.print.json {
+        app.print.print_value(&result_json(&account))?;
+    } else {
+        app.print.write_data(result_page(&app.print, &account).as_bytes())?;
+    }
+    Ok(if stopper.is_stopped_by_person() { INTERRUPTED } else { exit_code(&account) })
+}
+
+pub(crate) fn print_dry_run(app: &CommandContext, ready: &PreparedRun) -> CommandResult {
+    app.print.print_diagnostics(ready.diagnostics());
+    if app.print.json {
+        let warnings: Vec<_> = ready.diagnostics().map(diagnostic_json).collect();
+        return app.print.print_value(&json!({
+            "acts": ready.actions(), "prompt": ready.prompt(), "launch": ready.launch, "warnings": warnings,
+        }));
+    }
+    let mut page = String::new();
+    for act in ready.actions() {
+        let words =
+            |argv: &[String]| argv.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(" ");
+        page += &match act {
+            DeliveryAction::Write { path, .. } => format!("write {}\n", escape_invisible(path)),
+            DeliveryAction::Spawn { argv, cwd, .. } => {
+                format!("start {} in {}\n", words(argv), escape_invisible(cwd))
+            }
+            DeliveryAction::Open { argv, cwd, .. } => {
+                format!("start in a terminal {} in {}\n", words(argv), escape_invisible(cwd))
+            }
+            DeliveryAction::Await { .. } => "wait until it takes a line\n".into(),
+            DeliveryAction::Type { line, .. } => format!("type {}\n", escape_invisible(line)),
+        };
+    }
+    for check in &ready.launch.checks {
+        page += &format!("check {}: {:?}\n", escape_invisible(&check.name), check.argv);
+    }
+    app.print.write_data(page.as_bytes())?;
+    Ok(0)
+}
