@@ -4,8 +4,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-#[path = "support/hostile.rs"]
-mod hostile;
+#[path = "support/hostile_texts.rs"]
+mod hostile_texts;
 #[path = "support/markdown.rs"]
 #[expect(dead_code, reason = "only its marks are needed here")]
 mod markdown;
@@ -25,7 +25,7 @@ use callsheet_core::{
     Builtin, ComposedPrompt, DetailLevel, DocumentDetail, FittedPrompt, Listing, ListingLimits, PromptFormat,
     Request, SharedText, SourceError, SourceId, SourceRecorder, SourceRoot, Sources, compose, fit,
 };
-use hostile::{HOSTILE, text};
+use hostile_texts::{HOSTILE, text};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

@@ -6,8 +6,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-#[path = "support/script.rs"]
-mod script;
+#[path = "support/flow_script.rs"]
+mod flow_script;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -29,9 +29,9 @@ use callsheet_core::{
     SourceId, SourceRoot, Sources, compose,
 };
 use callsheet_lint::check::check;
+use flow_script::{Driver, Moment, Script};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use script::{Driver, Moment, Script};
 use serde_json::Value;
 
 fn shipped_flow(name: &str) -> Flow {

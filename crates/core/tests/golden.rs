@@ -13,8 +13,8 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-#[path = "support/folder.rs"]
-mod folder;
+#[path = "support/case_sources.rs"]
+mod case_sources;
 #[path = "support/spans.rs"]
 mod spans;
 
@@ -32,7 +32,7 @@ use callsheet_core::{
     ComposedPrompt, Degradation, FileFormat, FittedPrompt, Prompt, PromptFormat, Request, SourceRecorder,
     SourceRoot, UnifiedPrompt, compose, fit, read_request,
 };
-use folder::Folder;
+use case_sources::Folder;
 use serde::Deserialize;
 
 /// The codes that only the command line reports. Its own tests cover them.

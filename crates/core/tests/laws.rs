@@ -4,16 +4,16 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-#[path = "support/hostile.rs"]
-mod hostile;
+#[path = "support/generated_prompts.rs"]
+mod generated_prompts;
+#[path = "support/hostile_texts.rs"]
+mod hostile_texts;
 #[path = "support/markdown.rs"]
 mod markdown;
-#[path = "support/model.rs"]
-mod model;
+#[path = "support/prompt_model.rs"]
+mod prompt_model;
 #[path = "support/spans.rs"]
 mod spans;
-#[path = "support/world.rs"]
-mod world;
 
 use callsheet_core::library::format::ModelApi;
 use callsheet_core::library::layout::Layout;
@@ -27,8 +27,9 @@ use callsheet_core::{
     Builtin, ComposedPrompt, FileFormat, Prompt, PromptBuilder, PromptFormat, Request, SharedText, Snapshot,
     SourceId, SourceRecorder, SourceRoot, compose, list_names, read_request,
 };
-use hostile::{HOSTILE, text};
-use model::{
+use generated_prompts::{Bit, Kind, OWN, Scenario, World, scenario};
+use hostile_texts::{HOSTILE, text};
+use prompt_model::{
     context_items, context_sections, is_engine_text, is_xml, part_text, read_as_model, read_element,
     read_xml_element, texts,
 };
@@ -36,7 +37,6 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use serde_json::{Map, Value, json};
-use world::{Bit, Kind, OWN, Scenario, World, scenario};
 
 fn config() -> ProptestConfig {
     let long = std::env::var_os("CALLSHEET_LONG").is_some_and(|long| long == "1");
@@ -498,7 +498,9 @@ fn list_slots(scenario: &Scenario) -> impl Iterator<Item = &'static str> {
         Bit::Fragment => scenario.fragment.as_slice(),
         other => std::slice::from_ref(other),
     });
-    bits.filter_map(|bit| if let Bit::Slot(slot) = bit { Some(world::SLOTS[*slot]) } else { None })
+    bits.filter_map(
+        |bit| if let Bit::Slot(slot) = bit { Some(generated_prompts::SLOTS[*slot]) } else { None },
+    )
 }
 
 /// Shuffles the keys of a map.

@@ -5,8 +5,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-#[path = "support/folder.rs"]
-mod folder;
+#[path = "support/case_sources.rs"]
+mod case_sources;
 #[path = "support/plan.rs"]
 mod plan;
 
@@ -25,7 +25,7 @@ use callsheet_core::{
     SourceId, SourceRoot, Sources, compose,
 };
 use callsheet_lint::check::check;
-use folder::Folder;
+use case_sources::Folder;
 use tempfile::TempDir;
 
 const AGENTS: [&str; 6] = ["base", "claude", "codex", "copilot", "gemini", "opencode"];

@@ -4,14 +4,14 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-#[path = "support/hostile.rs"]
-mod hostile;
+#[expect(dead_code, reason = "shared with the other laws")]
+#[path = "support/generated_prompts.rs"]
+mod generated_prompts;
+#[path = "support/hostile_texts.rs"]
+mod hostile_texts;
 #[expect(dead_code, reason = "shared with the other laws")]
 #[path = "support/markdown.rs"]
 mod markdown;
-#[expect(dead_code, reason = "shared with the other laws")]
-#[path = "support/world.rs"]
-mod world;
 
 use callsheet_core::library::format::ModelApi;
 use callsheet_core::record::{
@@ -21,8 +21,8 @@ use callsheet_core::record::{
 };
 use callsheet_core::render::render;
 use callsheet_core::{PromptFormat, Request, SharedText, SourceRecorder, compose};
+use generated_prompts::{Scenario, scenario};
 use proptest::prelude::*;
-use world::{Scenario, scenario};
 
 fn new_run(request: &Request, recipe: &str) -> Run {
     Run {

@@ -10,8 +10,8 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-#[path = "support/folder.rs"]
-mod folder;
+#[path = "support/case_sources.rs"]
+mod case_sources;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use callsheet_core::diag::Diagnostics;
 use callsheet_core::library::yaml::read_yaml;
 use callsheet_core::submission::{AcceptedSubmission, build_schema, list_tools, submit};
 use callsheet_core::{Builtin, SharedText, SourceId, SourceRoot, Sources};
-use folder::Folder;
+use case_sources::Folder;
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};

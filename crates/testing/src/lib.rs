@@ -27,7 +27,6 @@
 //! A test reports a missing feature of the machine in a line that begins with `NOT TESTED` (see
 //! [`not_tested`]); a program that `./test` should have installed is a failure (see [`missing`]).
 
-mod again;
 mod cli;
 mod http;
 mod install;
@@ -36,6 +35,7 @@ mod loopback;
 mod postgres;
 mod process;
 mod protocol;
+mod rerun;
 mod room;
 mod script;
 mod server;

@@ -4,8 +4,8 @@ use std::env;
 use std::io;
 use std::process::{Command, Stdio};
 
-use crate::again::{rerun_test, test_name};
 use crate::cli::Cli;
+use crate::rerun::{rerun_test, test_name};
 use crate::{not_tested, report_missing};
 
 const INSIDE: &str = "CALLSHEET_TEST_ON_LOOPBACK";

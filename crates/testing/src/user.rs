@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use crate::again::{rerun_test, test_name};
 use crate::not_tested;
+use crate::rerun::{rerun_test, test_name};
 
 /// Runs `body` as a user without privileges: as root, `setpriv` starts the test program again.
 ///

@@ -3,14 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod agents;
-mod broken;
 mod documents;
+mod environment_failures;
+mod flow_recovery;
 mod kills;
 mod layout;
-mod people;
+mod multiple_flows;
+mod person_required;
 mod rounds;
-mod several;
 mod terminals;
 mod traces;
-mod ways_on;
 mod world;

@@ -7,31 +7,31 @@
 
 use std::io::Write as _;
 
+mod agent_output;
 mod bombs;
+mod change_detection;
 mod clock;
 mod corpus;
-mod deciding;
+mod decisions;
 mod determinism;
-mod facts;
-mod files;
+mod directory_swaps;
 mod git_calls;
 mod ledgers;
 mod links;
-mod loosening;
 mod measure;
-mod output;
 mod passwords;
 mod paths;
 mod read_only;
 mod requests;
 mod retention;
-mod rules;
-mod submitting;
-mod swap;
+mod secret_rules;
+mod special_files;
+mod submissions;
 #[path = "../../../../fuzz/targets.rs"]
 mod targets;
 mod terminal;
-mod verifying;
+mod verify_all;
+mod weaker_limits;
 mod world;
 
 /// Returns whether the long forms were requested.

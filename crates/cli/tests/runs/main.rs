@@ -2,22 +2,22 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-mod again;
 mod agents;
 mod claims;
 mod crashes;
+mod failure_table;
 mod faults;
-mod handing_in;
+mod follow_up_runs;
 mod injections;
 mod orphans;
-mod people;
+mod person_at_terminal;
 mod preflight;
 mod scopes;
+mod submissions;
 mod tasks;
 mod terminals;
-mod trouble;
 mod trust;
-mod watching;
+mod watch;
 mod world;
 
 /// Returns whether the long forms were requested.

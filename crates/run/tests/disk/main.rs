@@ -3,9 +3,9 @@
 //! Tests of [`callsheet_run::Disk`]: it reads files inside its roots, refuses paths that lead outside, and
 //! never waits.
 
-mod folder;
 mod list;
 mod pack;
+mod path_swaps;
 mod read;
-mod swap;
 mod world;
+mod writable_folder;

@@ -6,8 +6,8 @@
 mod agents;
 mod checks;
 mod faults;
-mod lanes;
-mod observed;
+mod lane_merges;
+mod observed_changes;
 mod orphans;
 mod support;
 mod terminals;

@@ -7,9 +7,9 @@ use callsheet_core::record::{ChainLink, Digest, Event, sha256};
 use callsheet_store::{Ledger, LedgerError, LedgerProblemKind, LedgerUrl};
 
 use crate::World;
+use crate::ledger_operations::fill_ledger;
 use crate::prompts::record_bundle;
-use crate::raw::{Cell, Raw, TABLES};
-use crate::suite::fill_ledger;
+use crate::raw_database::{Cell, Raw, TABLES};
 
 /// Returns every other value that one changed byte makes of a cell: for long cells some of them, or all with
 /// `CALLSHEET_LONG`. If every check is a network connection, returns one.
@@ -65,8 +65,8 @@ pub(crate) fn every_changed_column_is_reported(world: &World) {
     fill_ledger(&mut Ledger::create(&place).unwrap());
     assert_eq!(findings(&place), Vec::<String>::new());
     let mut raw = Raw::open(&place);
-    let runs = raw.column("runs", "seq", ("seq", crate::raw::Type::Int));
-    let ids = raw.column("runs", "seq", ("id", crate::raw::Type::Text));
+    let runs = raw.column("runs", "seq", ("seq", crate::raw_database::Type::Int));
+    let ids = raw.column("runs", "seq", ("id", crate::raw_database::Type::Text));
     let ids: BTreeMap<i64, String> = runs
         .into_iter()
         .zip(ids)
@@ -86,7 +86,7 @@ pub(crate) fn every_changed_column_is_reported(world: &World) {
                     // A value that the database itself refuses cannot be there.
                     if matches!(
                         (&other, ty),
-                        (Cell::Text(_), crate::raw::Type::Int | crate::raw::Type::Bytes)
+                        (Cell::Text(_), crate::raw_database::Type::Int | crate::raw_database::Type::Bytes)
                     ) || !raw.set((table, key), at, column, &other)
                     {
                         continue;
@@ -139,7 +139,7 @@ pub(crate) fn combined_changes_are_found(world: &World) {
     let place = world.place("together_2");
     fill_ledger(&mut Ledger::create(&place).unwrap());
     let mut raw = Raw::open(&place);
-    let digests = raw.column("blobs", "sha256", ("sha256", crate::raw::Type::Bytes));
+    let digests = raw.column("blobs", "sha256", ("sha256", crate::raw_database::Type::Bytes));
     let [one, other] = [&digests[0], &digests[1]].map(|digest| raw.literal(digest));
     assert!(raw.run(&format!(
         "UPDATE blobs SET (size, zstd, packed) = (SELECT size, zstd, packed FROM blobs WHERE sha256 = {other})
@@ -243,7 +243,7 @@ pub(crate) fn altered_source_differs_despite_rebuilt_chain(world: &World) {
 
 #[test]
 fn chain_link_matches_documentation() {
-    let payload = Event::payload(&crate::suite::events()[0]).unwrap();
+    let payload = Event::payload(&crate::ledger_operations::events()[0]).unwrap();
     let payload = sha256(&[payload.as_bytes()]);
     let link = ChainLink { seq: 7, run: Some("r"), flow: None, kind: "delivered", at: "t", payload };
     let before = Digest([1; 32]);

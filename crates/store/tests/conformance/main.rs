@@ -2,12 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-mod crash;
+mod concurrent_writers;
 mod damage;
-mod moves;
+mod ledger_operations;
 mod prompts;
-mod raw;
-mod suite;
+mod raw_database;
+mod retention_and_transfer;
 
 use callsheet_store::{Ledger, LedgerUrl};
 use callsheet_testing::{Postgres, report_missing};
@@ -32,24 +32,24 @@ impl World {
 }
 
 const SUITE: &[fn(&World)] = &[
-    suite::records_share_sequence_and_chain,
-    suite::prompt_round_trips_byte_for_byte,
-    suite::each_text_is_stored_once,
-    suite::runs_are_listed_and_found,
-    suite::log_reads_by_stream_and_line,
-    suite::newer_schema_is_refused,
+    ledger_operations::records_share_sequence_and_chain,
+    ledger_operations::prompt_round_trips_byte_for_byte,
+    ledger_operations::each_text_is_stored_once,
+    ledger_operations::runs_are_listed_and_found,
+    ledger_operations::log_reads_by_stream_and_line,
+    ledger_operations::newer_schema_is_refused,
     damage::every_changed_column_is_reported,
     damage::removed_and_reordered_records_are_found,
     damage::combined_changes_are_found,
     damage::altered_source_differs_despite_rebuilt_chain,
-    moves::retention_removes_unneeded_content,
-    moves::all_pages_are_read,
-    moves::export_verifies_without_ledger,
-    moves::import_restores_same_chain,
-    moves::import_never_extends_existing_runs,
-    moves::rolled_back_chain_refuses_records,
-    crash::eight_processes_append_without_gap,
-    crash::concurrent_writes_are_not_damage,
+    retention_and_transfer::retention_removes_unneeded_content,
+    retention_and_transfer::all_pages_are_read,
+    retention_and_transfer::export_verifies_without_ledger,
+    retention_and_transfer::import_restores_same_chain,
+    retention_and_transfer::import_never_extends_existing_runs,
+    retention_and_transfer::rolled_back_chain_refuses_records,
+    concurrent_writers::eight_processes_append_without_gap,
+    concurrent_writers::concurrent_writes_are_not_damage,
 ];
 
 #[test]

@@ -9,7 +9,7 @@ mod older_schema;
 #[expect(dead_code, reason = "not all of it is needed here")]
 mod prompts;
 mod retention;
-mod waits;
+mod wait_limits;
 
 use callsheet_store::LedgerUrl;
 use callsheet_testing::{Postgres, not_tested};

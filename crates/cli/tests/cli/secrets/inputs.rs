@@ -6,7 +6,7 @@ use std::io::Write as _;
 
 use serde_json::{Value, json};
 
-use super::planted::{Dice, Planted, plant};
+use super::planted_secrets::{Dice, Planted, plant};
 use crate::world::World;
 
 const PLANTED: usize = 500;

@@ -1,8 +1,8 @@
 //! Tests the gate against secrets: its messages and modes, its hits among 500 planted secrets, its false
 //! alarms, and the contents of the ledger.
 
-mod alarms;
+mod false_alarms;
 mod gate;
 mod inputs;
-mod planted;
-mod recorded;
+mod planted_secrets;
+mod recorded_secrets;

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::World;
 use crate::prompts::{prompt_text, record_bundle, record_bundle_after};
-use crate::raw::Raw;
+use crate::raw_database::Raw;
 
 /// Returns one event of every kind but `composed`.
 pub(crate) fn events() -> Vec<Event> {

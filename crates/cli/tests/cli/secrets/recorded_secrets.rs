@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::planted::{Dice, Planted, plant};
+use super::planted_secrets::{Dice, Planted, plant};
 use crate::world::World;
 
 /// Reads everything that is stored: the database, the files beside it, and an export, in which texts are not

@@ -13,9 +13,9 @@ use callsheet_store::{
 use serde_json::json;
 
 use crate::World;
+use crate::ledger_operations::fill_ledger;
 use crate::prompts::{prompt_text, record_bundle, record_bundle_after};
-use crate::raw::Raw;
-use crate::suite::fill_ledger;
+use crate::raw_database::Raw;
 
 fn ids(ledger: &mut Ledger) -> Vec<Id> {
     let rows = ledger.runs(&RunFilter { limit: 100, ..RunFilter::default() }).unwrap();
@@ -93,7 +93,8 @@ pub(crate) fn all_pages_are_read(world: &World) {
     let first = record_bundle("T-1", &[("a.md", &"The first needs this.\n".repeat(50))]);
     ledger.record_prompt(&first).unwrap();
     for line in 1..=150 {
-        let said = crate::suite::output(callsheet_core::record::LogStream::Stdout, line, "a line\n");
+        let said =
+            crate::ledger_operations::output(callsheet_core::record::LogStream::Stdout, line, "a line\n");
         ledger.append(Some(&first.composed.run.id), None, &said).unwrap();
     }
     let files = [("b.md", &*"The last needs this.\n".repeat(50))];

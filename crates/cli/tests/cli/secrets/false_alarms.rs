@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use callsheet_core::secrets::SecretRules;
 
-use super::planted::Dice;
+use super::planted_secrets::Dice;
 
 const LINES: usize = 5000;
 

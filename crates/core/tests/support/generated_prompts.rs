@@ -12,7 +12,7 @@ use callsheet_core::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::hostile::text;
+use crate::hostile_texts::text;
 
 /// Sources in memory that record which ids were requested.
 #[derive(Debug, Default)]

@@ -7,8 +7,8 @@ use callsheet_core::prompt::{Block, Section};
 use callsheet_core::{Prompt, PromptFormat};
 use proptest::prelude::*;
 
+use crate::generated_prompts::{Kind, Scenario};
 use crate::markdown::{self, Bit as Read, OPAQUE};
-use crate::world::{Kind, Scenario};
 
 pub(crate) fn texts(prompt: &Prompt) -> impl Iterator<Item = &str> {
     let blocks = prompt.sections.iter().flat_map(|section| &section.blocks);

@@ -13,8 +13,8 @@ use callsheet_store::{ExportScope, Head, Ledger, LedgerError, LedgerUrl, export,
 use callsheet_testing::{Postgres, not_tested, report_missing};
 
 use crate::World;
+use crate::ledger_operations::output;
 use crate::prompts::record_bundle;
-use crate::suite::output;
 
 const PLACE: &str = "CALLSHEET_TEST_LEDGER";
 const COUNT: &str = "CALLSHEET_TEST_COUNT";
