@@ -95,11 +95,11 @@ fn run(command: &str, dir: &Path) -> String {
 fn console_blocks_match_real_output() {
     for page in list_pages() {
         let text = fs::read_to_string(&page).unwrap();
-        let world = tempfile::tempdir().unwrap();
+        let temp = tempfile::tempdir().unwrap();
         // A fixed name keeps the random name of the temporary directory out of the pages.
-        let dir = world.path().join("shop");
+        let dir = temp.path().join("shop");
         fs::create_dir(&dir).unwrap();
-        let examples = Command::new("cp").arg("-R").arg(root().join("examples")).arg(world.path()).status();
+        let examples = Command::new("cp").arg("-R").arg(root().join("examples")).arg(temp.path()).status();
         assert!(examples.unwrap().success());
         compare_page(&page, &run_page(&text, &dir));
     }

@@ -27,7 +27,7 @@ use callsheet_core::{
     Builtin, ComposedPrompt, FileFormat, Prompt, PromptBuilder, PromptFormat, Request, SharedText, Snapshot,
     SourceId, SourceRecorder, SourceRoot, compose, list_names, read_request,
 };
-use generated_prompts::{Bit, Kind, OWN, Scenario, World, scenario};
+use generated_prompts::{Bit, Kind, OWN, RecordingSources, Scenario, scenario};
 use hostile_texts::{HOSTILE, text};
 use prompt_model::{
     context_items, context_sections, is_engine_text, is_xml, part_text, read_as_model, read_element,
@@ -52,7 +52,7 @@ const FORMATS: [(PromptFormat, Option<ModelApi>); 4] = [
 ];
 
 fn compose_scenario(scenario: &Scenario) -> ComposedPrompt {
-    compose(&scenario.request(), &scenario.world()).unwrap_or_else(|failure| panic!("{failure}"))
+    compose(&scenario.request(), &scenario.sources()).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
 /// Renders a prompt. Returns `None` if the format cannot represent it.
@@ -110,9 +110,9 @@ proptest! {
     #[test]
     fn values_are_not_parsed_again(scenario in scenario()) {
         let asked = |scenario: &Scenario| {
-            let world = scenario.world();
-            compose(&scenario.request(), &world).unwrap_or_else(|failure| panic!("{failure}"));
-            world.into_requested_ids()
+            let sources = scenario.sources();
+            compose(&scenario.request(), &sources).unwrap_or_else(|failure| panic!("{failure}"));
+            sources.into_requested_ids()
         };
         prop_assert_eq!(asked(&scenario), asked(&scenario.to_tamed()));
     }
@@ -161,14 +161,14 @@ proptest! {
         values in prop::collection::vec(prop::sample::select(vec!["]", "]", "]]", ">", ">", "<", "&", "\r", "x", ""]), 6),
     ) {
         let names = ["a", "b", "c", "d", "e", "f"];
-        let mut world = World::default();
+        let mut sources = RecordingSources::default();
         let recipe = "format = 'xml'\n[[section]]\nname = 'role'\npart = 'system'\nblocks = [{ template = 'templates/x.md' }]\n";
-        world.put(SourceRoot::User, "recipes/side.toml", SharedText::from_static(recipe));
+        sources.put(SourceRoot::User, "recipes/side.toml", SharedText::from_static(recipe));
         let template: String = names.iter().map(|name| format!("{{{{{name}}}}}")).collect();
-        world.put(SourceRoot::User, "templates/x.md", template + ".");
+        sources.put(SourceRoot::User, "templates/x.md", template + ".");
         let given: Map<String, Value> = names.iter().zip(&values).map(|(name, value)| (name.to_string(), json!(value))).collect();
         let request: Request = serde_json::from_value(json!({ "recipe": "side", "values": given })).unwrap();
-        let prompt = compose(&request, &world).unwrap().prompt;
+        let prompt = compose(&request, &sources).unwrap().prompt;
         let text = render(&prompt, PromptFormat::Xml, None).unwrap().text;
         let document = roxmltree::Document::parse(&text);
         prop_assert!(document.is_ok(), "{:?}\n{text}", document.err());
@@ -247,8 +247,8 @@ proptest! {
 
     #[test]
     fn snapshot_composes_same_prompt(scenario in scenario()) {
-        let (request, world) = (scenario.request(), scenario.world());
-        let recorder = SourceRecorder::new(&world);
+        let (request, sources) = (scenario.request(), scenario.sources());
+        let recorder = SourceRecorder::new(&sources);
         let first = compose(&request, &recorder).unwrap();
         let snapshot = recorder.finish();
         let stored: Snapshot = serde_json::from_str(&json!(snapshot).to_string()).unwrap();
@@ -272,7 +272,7 @@ proptest! {
         let text = SharedText::from(value.to_string());
         let again = read_request("shuffled", &text, FileFormat::Json).unwrap();
         prop_assert_eq!(&again, &request);
-        prop_assert_eq!(compose(&again, &scenario.world()).unwrap(), compose_scenario(&scenario));
+        prop_assert_eq!(compose(&again, &scenario.sources()).unwrap(), compose_scenario(&scenario));
     }
 
     #[test]
@@ -280,10 +280,10 @@ proptest! {
         texts in prop::collection::vec(text(), 5),
         order in Just(vec![0, 1, 2, 3, 4]).prop_shuffle(),
     ) {
-        let mut world = World::default();
-        world.put(SourceRoot::User, "templates/identity/guide.md", SharedText::from_static("For {{a}}, {{b}}.\n"));
+        let mut sources = RecordingSources::default();
+        sources.put(SourceRoot::User, "templates/identity/guide.md", SharedText::from_static("For {{a}}, {{b}}.\n"));
         let built = |order: &[usize]| {
-            let mut builder = PromptBuilder::new(&world);
+            let mut builder = PromptBuilder::new(&sources);
             for call in order {
                 match call {
                     0 => {
@@ -341,18 +341,18 @@ proptest! {
         documents in prop::collection::vec(text(), 0..3),
         cap in 0..60_usize,
     ) {
-        let mut world = World::default();
+        let mut sources = RecordingSources::default();
         let recipe = format!(
             "format = 'markdown'\n[[section]]\nname = 'context'\npart = 'context'\nmax_bytes = {cap}\n\
              blocks = [{{ context = true }}, {{ documents = ['file'] }}]\n"
         );
-        world.put(SourceRoot::User, "recipes/capped.toml", recipe);
-        world.put(SourceRoot::User, "templates/shared/cut-notice.md", SharedText::from_static("left out: {{bytes}}"));
+        sources.put(SourceRoot::User, "recipes/capped.toml", recipe);
+        sources.put(SourceRoot::User, "templates/shared/cut-notice.md", SharedText::from_static("left out: {{bytes}}"));
         let context: Vec<Value> = blocks.iter().map(|text| json!({ "name": "x", "text": text })).collect();
         let files: Vec<Value> = documents.iter().map(|text| json!({ "name": "x", "content": text })).collect();
         let request = json!({ "recipe": "capped", "context": context, "documents": files });
         let request: Request = serde_json::from_value(request).unwrap();
-        let prompt = compose(&request, &world).unwrap().prompt;
+        let prompt = compose(&request, &sources).unwrap().prompt;
         let read = prompt.sections.first().map_or(&[][..], |section| &section.blocks);
         let read: Vec<String> = read.iter().map(|block| block.text(&prompt.origins)).collect();
         // A blank block does not count; a blank document does.

@@ -42,7 +42,7 @@ fn new_run(request: &Request, recipe: &str) -> Run {
 /// it.
 fn record_scenario(scenario: &Scenario, format: PromptFormat) -> Option<(Request, RecordBundle, String)> {
     let request = Request { format: Some(format), ..scenario.request() };
-    let sources = SourceRecorder::new(scenario.world());
+    let sources = SourceRecorder::new(scenario.sources());
     let composed = compose(&request, &sources).unwrap_or_else(|failure| panic!("{failure}"));
     let rendered = render(&composed.prompt, format, None).ok()?;
     let run = new_run(&request, &composed.prompt.recipe);

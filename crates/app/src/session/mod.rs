@@ -271,13 +271,13 @@ mod tests {
 
     use super::*;
 
-    struct World(TempDir);
+    struct SessionFixture(TempDir);
 
-    impl World {
+    impl SessionFixture {
         fn new() -> Self {
-            let world = Self(TempDir::new().unwrap());
-            fs::create_dir(world.0.path().join("session")).unwrap();
-            world
+            let fixture = Self(TempDir::new().unwrap());
+            fs::create_dir(fixture.0.path().join("session")).unwrap();
+            fixture
         }
 
         fn session(&self) -> SessionDir {
@@ -403,7 +403,7 @@ mod tests {
             &[("submit_review", review, "07_review/review_logic.yaml", review_yaml)],
         ];
         for steps in sessions {
-            let (by_tool, by_file) = (World::new(), World::new());
+            let (by_tool, by_file) = (SessionFixture::new(), SessionFixture::new());
             for (tool, data, file, yaml) in steps {
                 let done = by_tool.session().submit(tool, data).unwrap();
                 by_file.write(file, yaml);
@@ -415,13 +415,13 @@ mod tests {
 
     #[test]
     fn one_bad_file_prevents_all_writes() {
-        let world = World::new();
-        world.write("04_planning/plan_1.yaml", &format!("index: 1\n{SUBPLAN}"));
-        world.write("04_planning/plan_2.yaml", &format!("index: 3\n{SUBPLAN}"));
-        world.write("04_planning/plan_3.yaml", "index: 3\n");
-        world.write("04_planning/plan_03.yaml", "nobody's");
-        let before = world.files();
-        let failure = world.session().submit_files("submit_subplan").unwrap_err().to_string();
+        let fixture = SessionFixture::new();
+        fixture.write("04_planning/plan_1.yaml", &format!("index: 1\n{SUBPLAN}"));
+        fixture.write("04_planning/plan_2.yaml", &format!("index: 3\n{SUBPLAN}"));
+        fixture.write("04_planning/plan_3.yaml", "index: 3\n");
+        fixture.write("04_planning/plan_03.yaml", "nobody's");
+        let before = fixture.files();
+        let failure = fixture.session().submit_files("submit_subplan").unwrap_err().to_string();
         let missing = [
             "title",
             "scope",
@@ -443,13 +443,13 @@ mod tests {
                 missing.join("\n")
             )
         );
-        assert_eq!(world.files(), before);
+        assert_eq!(fixture.files(), before);
     }
 
     #[test]
     fn session_without_file_is_refused() {
-        let world = World::new();
-        let failure = world.session().submit_files("submit_review").unwrap_err();
+        let fixture = SessionFixture::new();
+        let failure = fixture.session().submit_files("submit_review").unwrap_err();
         assert_eq!(failure.0[0].message, "there is no file in the session that hands in `submit_review`");
     }
 }

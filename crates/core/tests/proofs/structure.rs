@@ -25,9 +25,9 @@ use crate::{is_long_run, plan, print_measurement};
 
 /// Sources in memory, with the shipped ones below them.
 #[derive(Clone, Default)]
-struct World(BTreeMap<SourceId, SharedText>);
+struct MemorySources(BTreeMap<SourceId, SharedText>);
 
-impl Sources for World {
+impl Sources for MemorySources {
     fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         match self.0.get(id) {
             Some(text) => Ok(Some(text.clone())),
@@ -163,7 +163,7 @@ impl Setting {
     fn compose_tame(&self) -> String {
         compose_with_texts(&self.request, &[]).unwrap_or_else(|| {
             let request: Request = serde_json::from_value(self.request.clone()).unwrap();
-            panic!("{} is refused: {:?}", self.name, compose(&request, &world()).err())
+            panic!("{} is refused: {:?}", self.name, compose(&request, &tame_sources()).err())
         })
     }
 }
@@ -239,24 +239,24 @@ fn collect_tame_pointers(value: &Value, at: String, found: &mut Vec<String>) {
     }
 }
 
-fn world() -> World {
+fn tame_sources() -> MemorySources {
     let files = FILES.iter().map(|(root, path)| {
         // A task list needs a task.
         let text = if path.contains("tasks") { format!("- [ ] 1.1 {TAME}\n") } else { TAME.to_owned() };
         (SourceId::new(*root, path).unwrap(), text.into())
     });
-    World(files.collect())
+    MemorySources(files.collect())
 }
 
 /// Composes the prompt with these texts in these places. Returns `None` if the request is refused.
 fn compose_with_texts(request: &Value, texts: &[(Place, String)]) -> Option<String> {
     let mut request = request.clone();
-    let mut world = world();
+    let mut sources = tame_sources();
     let file = |root: SourceRoot, path: &str| SourceId::new(root, path).ok();
     if request["role"] == "coder" {
         // A coder's prompt needs a plan. It does not show the plan's overview.
         for (path, text) in [("plan.md", plan::OVERVIEW), ("execution_plan.yaml", plan::ORDER)] {
-            world.0.insert(file(SourceRoot::Session, &format!("04_planning/{path}"))?, text.into());
+            sources.0.insert(file(SourceRoot::Session, &format!("04_planning/{path}"))?, text.into());
         }
     }
     for (place, text) in texts {
@@ -270,17 +270,17 @@ fn compose_with_texts(request: &Value, texts: &[(Place, String)]) -> Option<Stri
             Place::File(at) => {
                 let (root, path) = FILES[*at];
                 let text = if path.contains("tasks") { format!("- [ ] 1.1 {text}") } else { text.clone() };
-                world.0.insert(file(root, path)?, text.into());
+                sources.0.insert(file(root, path)?, text.into());
             }
             Place::FileName => {
-                world
+                sources
                     .0
                     .insert(file(SourceRoot::Project, &format!("src/{text}"))?, SharedText::from_static(""));
             }
         }
     }
     let request: Request = serde_json::from_value(request).ok()?;
-    let prompt = compose(&request, &world).ok()?.prompt;
+    let prompt = compose(&request, &sources).ok()?.prompt;
     let text = render(&prompt, prompt.format, None).ok()?.text;
     if prompt.format == PromptFormat::Markdown {
         return Some(text);

@@ -16,24 +16,24 @@ use crate::hostile_texts::text;
 
 /// Sources in memory that record which ids were requested.
 #[derive(Debug, Default)]
-pub(crate) struct World {
+pub(crate) struct RecordingSources {
     texts: BTreeMap<SourceId, SharedText>,
-    asked: RefCell<BTreeSet<SourceId>>,
+    requested: RefCell<BTreeSet<SourceId>>,
 }
 
-impl World {
+impl RecordingSources {
     pub(crate) fn put(&mut self, root: SourceRoot, path: &str, text: impl Into<SharedText>) {
         self.texts.insert(SourceId::new(root, path).unwrap(), text.into());
     }
 
     pub(crate) fn into_requested_ids(self) -> BTreeSet<SourceId> {
-        self.asked.into_inner()
+        self.requested.into_inner()
     }
 }
 
-impl Sources for World {
+impl Sources for RecordingSources {
     fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
-        self.asked.borrow_mut().insert(id.clone());
+        self.requested.borrow_mut().insert(id.clone());
         match self.texts.get(id) {
             Some(text) => Ok(Some(text.clone())),
             None if id.path().starts_with("recipes/") => Builtin.text(id),
@@ -42,7 +42,7 @@ impl Sources for World {
     }
 
     fn list(&self, dir: &SourceId, _: ListingLimits) -> Result<Option<Listing>, SourceError> {
-        self.asked.borrow_mut().insert(dir.clone());
+        self.requested.borrow_mut().insert(dir.clone());
         let below = |id: &SourceId| match dir.path() {
             "." => Some(id.path().to_owned()),
             path => Some(id.path().strip_prefix(path)?.strip_prefix('/')?.to_owned()),
@@ -266,8 +266,8 @@ pub(crate) fn scenario() -> impl Strategy<Value = Scenario> {
 }
 
 impl Scenario {
-    pub(crate) fn world(&self) -> World {
-        let mut world = World::default();
+    pub(crate) fn sources(&self) -> RecordingSources {
+        let mut sources = RecordingSources::default();
         let (path, recipe) = match self.kind {
             Kind::Rules => ("role.md", RULES),
             Kind::Headings => ("role.md", HEADINGS),
@@ -275,26 +275,26 @@ impl Scenario {
             Kind::Unified => ("system/BASE-plan.md", ""),
         };
         if !recipe.is_empty() {
-            world.put(SourceRoot::Project, ".callsheet/recipes/mine.toml", SharedText::from_static(recipe));
+            sources.put(SourceRoot::Project, ".callsheet/recipes/mine.toml", SharedText::from_static(recipe));
         }
-        world.put(
+        sources.put(
             SourceRoot::Project,
             &format!(".callsheet/templates/{path}"),
             self.render_source(&self.role, true),
         );
         let fragment = self.render_source(&self.fragment, false);
-        world.put(SourceRoot::User, "templates/shared/part.md", fragment);
-        world.put(SourceRoot::Builtin, "templates/shared/tree.md", SharedText::from_static("{{rows}}"));
-        world.put(
+        sources.put(SourceRoot::User, "templates/shared/part.md", fragment);
+        sources.put(SourceRoot::Builtin, "templates/shared/tree.md", SharedText::from_static("{{rows}}"));
+        sources.put(
             SourceRoot::Builtin,
             "templates/shared/data-block.md",
             SharedText::from_static("{{title}}\n{{rows}}"),
         );
-        world.put(SourceRoot::Session, "note.md", self.files[0].as_str());
-        world.put(SourceRoot::Session, "tasks.md", self.files[0].as_str());
-        world.put(SourceRoot::Project, ".callsheet/prompts/agents/coder.md", self.files[1].as_str());
-        world.put(SourceRoot::Project, "agentd/project.md", self.files[2].as_str());
-        world
+        sources.put(SourceRoot::Session, "note.md", self.files[0].as_str());
+        sources.put(SourceRoot::Session, "tasks.md", self.files[0].as_str());
+        sources.put(SourceRoot::Project, ".callsheet/prompts/agents/coder.md", self.files[1].as_str());
+        sources.put(SourceRoot::Project, "agentd/project.md", self.files[2].as_str());
+        sources
     }
 
     pub(crate) fn request(&self) -> Request {

@@ -12,7 +12,7 @@ use callsheet_core::record::{Digest, LogStream};
 use callsheet_store::{ExportScope, Head, Ledger, LedgerError, LedgerUrl, export, new_id, read_export};
 use callsheet_testing::{Postgres, not_tested, report_missing};
 
-use crate::World;
+use crate::LedgerEngine;
 use crate::ledger_operations::output;
 use crate::prompts::record_bundle;
 
@@ -77,9 +77,9 @@ fn read_acknowledged(child: &mut Child) -> Vec<u64> {
     lines.filter_map(|line| line.strip_prefix("wrote ")?.parse().ok()).collect()
 }
 
-pub(crate) fn eight_processes_append_without_gap(world: &World) {
+pub(crate) fn eight_processes_append_without_gap(engine: &LedgerEngine) {
     const EACH: u64 = 12;
-    let place = world.place("writers");
+    let place = engine.place("writers");
     let mut children: Vec<Child> = (0..8).map(|_| start_writer(&place, Some(EACH))).collect();
     // A permanent reader never sees a number before the one below it.
     let mut ledger = Ledger::create(&place).unwrap();
@@ -103,10 +103,10 @@ pub(crate) fn eight_processes_append_without_gap(world: &World) {
     assert_eq!((checked.records, checked.problems), (8 * EACH, vec![]));
 }
 
-pub(crate) fn concurrent_writes_are_not_damage(world: &World) {
+pub(crate) fn concurrent_writes_are_not_damage(engine: &LedgerEngine) {
     const ALL: u64 = 100;
     const EACH: u64 = 10;
-    let place = world.place("meanwhile");
+    let place = engine.place("meanwhile");
     let mut ledger = Ledger::create(&place).unwrap();
     let mut writer =
         writer_command(&place, Some(ALL)).env(STEP, EACH.to_string()).stdin(Stdio::piped()).spawn().unwrap();

@@ -6,7 +6,7 @@ use callsheet_core::ENGINE_VERSION;
 use callsheet_core::record::{ChainLink, Digest, Event, sha256};
 use callsheet_store::{Ledger, LedgerError, LedgerProblemKind, LedgerUrl};
 
-use crate::World;
+use crate::LedgerEngine;
 use crate::ledger_operations::fill_ledger;
 use crate::prompts::record_bundle;
 use crate::raw_database::{Cell, Raw, TABLES};
@@ -60,8 +60,8 @@ fn findings(place: &LedgerUrl) -> Vec<String> {
     }
 }
 
-pub(crate) fn every_changed_column_is_reported(world: &World) {
-    let place = world.place("flips");
+pub(crate) fn every_changed_column_is_reported(engine: &LedgerEngine) {
+    let place = engine.place("flips");
     fill_ledger(&mut Ledger::create(&place).unwrap());
     assert_eq!(findings(&place), Vec::<String>::new());
     let mut raw = Raw::open(&place);
@@ -129,14 +129,14 @@ fn is_row_named(line: &str, table: &str, key: &Cell, raw: &Raw, ids: &BTreeMap<i
 }
 
 /// Changes more than one column at a time, so that no check of a single column can detect it.
-pub(crate) fn combined_changes_are_found(world: &World) {
-    let place = world.place("together");
+pub(crate) fn combined_changes_are_found(engine: &LedgerEngine) {
+    let place = engine.place("together");
     fill_ledger(&mut Ledger::create(&place).unwrap());
     let mut raw = Raw::open(&place);
     assert!(raw.run("UPDATE records SET payload = NULL, packed = NULL WHERE seq = 3"));
     assert_eq!(findings(&place), ["record 3: its payload is gone, and no record says that it was removed"]);
 
-    let place = world.place("together_2");
+    let place = engine.place("together_2");
     fill_ledger(&mut Ledger::create(&place).unwrap());
     let mut raw = Raw::open(&place);
     let digests = raw.column("blobs", "sha256", ("sha256", crate::raw_database::Type::Bytes));
@@ -154,15 +154,15 @@ pub(crate) fn combined_changes_are_found(world: &World) {
     assert_eq!(ledger.blob(digest), Err(LedgerError::Damaged(wrong)));
 }
 
-pub(crate) fn removed_and_reordered_records_are_found(world: &World) {
-    let place = world.place("order");
+pub(crate) fn removed_and_reordered_records_are_found(engine: &LedgerEngine) {
+    let place = engine.place("order");
     fill_ledger(&mut Ledger::create(&place).unwrap());
     let head = Ledger::open(&place).unwrap().head().unwrap();
     let mut raw = Raw::open(&place);
     assert!(raw.run("DELETE FROM records WHERE seq = 5"));
     assert_eq!(findings(&place), ["record 5: it is gone", "record 6: its link in the chain is broken"]);
 
-    let place = world.place("order_2");
+    let place = engine.place("order_2");
     fill_ledger(&mut Ledger::create(&place).unwrap());
     let mut raw = Raw::open(&place);
     assert!(raw.run("UPDATE records SET seq = 1000 WHERE seq = 3"));
@@ -172,7 +172,7 @@ pub(crate) fn removed_and_reordered_records_are_found(world: &World) {
     assert_eq!(findings(&place), [broken(3), broken(4), broken(5)]);
 
     // The last record, with the head adjusted: only an earlier copy of the head shows it.
-    let place = world.place("order_3");
+    let place = engine.place("order_3");
     let mut ledger = Ledger::create(&place).unwrap();
     fill_ledger(&mut ledger);
     let kept = ledger.head().unwrap();
@@ -186,8 +186,8 @@ pub(crate) fn removed_and_reordered_records_are_found(world: &World) {
 }
 
 /// Replaces the text of a source, and adjusts everything that can be adjusted to it.
-pub(crate) fn altered_source_differs_despite_rebuilt_chain(world: &World) {
-    let place = world.place("forged");
+pub(crate) fn altered_source_differs_despite_rebuilt_chain(engine: &LedgerEngine) {
+    let place = engine.place("forged");
     let mut ledger = Ledger::create(&place).unwrap();
     let mut kept = record_bundle("T-1", &[("docs/plan.md", &"Ask before you delete.\n".repeat(40))]);
     let run = kept.composed.run.id.clone();

@@ -11,7 +11,7 @@ use callsheet_core::request::fact;
 use callsheet_store::{DatabaseEngine, Ledger, LedgerError, LogExcerpt, LogLine, RunFilter, new_id};
 use serde_json::json;
 
-use crate::World;
+use crate::LedgerEngine;
 use crate::prompts::{prompt_text, record_bundle, record_bundle_after};
 use crate::raw_database::Raw;
 
@@ -63,8 +63,8 @@ pub(crate) fn fill_ledger(ledger: &mut Ledger) -> (Id, Id) {
     (first.composed.run.id, second.composed.run.id)
 }
 
-pub(crate) fn records_share_sequence_and_chain(world: &World) {
-    let mut ledger = world.ledger("appends");
+pub(crate) fn records_share_sequence_and_chain(engine: &LedgerEngine) {
+    let mut ledger = engine.ledger("appends");
     let (first, _) = fill_ledger(&mut ledger);
     let records = ledger.records_after(0, 100).unwrap();
     assert_eq!(records.iter().map(|record| record.seq).collect::<Vec<_>>(), (1..=11).collect::<Vec<_>>());
@@ -90,8 +90,8 @@ pub(crate) fn records_share_sequence_and_chain(world: &World) {
     assert!(records.windows(2).all(|two| two[0].at <= two[1].at));
 }
 
-pub(crate) fn prompt_round_trips_byte_for_byte(world: &World) {
-    let mut ledger = world.ledger("prompts");
+pub(crate) fn prompt_round_trips_byte_for_byte(engine: &LedgerEngine) {
+    let mut ledger = engine.ledger("prompts");
     let hostile = "]]> <x> & \r\n \u{202e} \0".replace('\0', "");
     let files = [("a.md", hostile.as_str()), ("b.md", "plain\n")];
     let kept = record_bundle("T-1", &files);
@@ -101,8 +101,8 @@ pub(crate) fn prompt_round_trips_byte_for_byte(world: &World) {
     assert_eq!(ledger.verify(&[kept.composed.run.id]).unwrap().problems, []);
 }
 
-pub(crate) fn each_text_is_stored_once(world: &World) {
-    let place = world.place("once");
+pub(crate) fn each_text_is_stored_once(engine: &LedgerEngine) {
+    let place = engine.place("once");
     let mut ledger = Ledger::create(&place).unwrap();
     let long = "A line that is in every prompt.\n".repeat(100);
     let files = [("docs/plan.md", long.as_str())];
@@ -119,8 +119,8 @@ pub(crate) fn each_text_is_stored_once(world: &World) {
     assert_eq!(blobs(&mut ledger), before + 1);
 }
 
-pub(crate) fn runs_are_listed_and_found(world: &World) {
-    let mut ledger = world.ledger("runs");
+pub(crate) fn runs_are_listed_and_found(engine: &LedgerEngine) {
+    let mut ledger = engine.ledger("runs");
     assert_eq!(ledger.find("last"), Err(LedgerError::NoRun("last".into())));
     let (first, second) = fill_ledger(&mut ledger);
     let list = |ledger: &mut Ledger, filter: RunFilter| -> Vec<Id> {
@@ -163,8 +163,8 @@ pub(crate) fn runs_are_listed_and_found(world: &World) {
     }
 }
 
-pub(crate) fn log_reads_by_stream_and_line(world: &World) {
-    let mut ledger = world.ledger("lines");
+pub(crate) fn log_reads_by_stream_and_line(engine: &LedgerEngine) {
+    let mut ledger = engine.ledger("lines");
     let (first, _) = fill_ledger(&mut ledger);
     let lines = |log: LogExcerpt| -> (Vec<(u64, String)>, u64) {
         (log.lines.into_iter().map(|LogLine { number, data, .. }| (number, data)).collect(), log.total)
@@ -183,8 +183,8 @@ pub(crate) fn log_reads_by_stream_and_line(world: &World) {
     );
 }
 
-pub(crate) fn newer_schema_is_refused(world: &World) {
-    let place = world.place("newer");
+pub(crate) fn newer_schema_is_refused(engine: &LedgerEngine) {
+    let place = engine.place("newer");
     drop(Ledger::create(&place).unwrap());
     assert!(Raw::open(&place).run("INSERT INTO migrations (number, name, sha256) VALUES (3, 'later', 'x')"));
     let refused = Ledger::open(&place).unwrap_err();

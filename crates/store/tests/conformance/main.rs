@@ -13,12 +13,12 @@ use callsheet_store::{Ledger, LedgerUrl};
 use callsheet_testing::{Postgres, report_missing};
 
 /// Engine that provides empty ledgers.
-enum World {
+enum LedgerEngine {
     Sqlite(tempfile::TempDir),
     Postgres(Postgres),
 }
 
-impl World {
+impl LedgerEngine {
     fn place(&self, name: &str) -> LedgerUrl {
         match self {
             Self::Sqlite(dir) => LedgerUrl::Sqlite(dir.path().join(name).join("ledger.db")),
@@ -31,7 +31,7 @@ impl World {
     }
 }
 
-const SUITE: &[fn(&World)] = &[
+const SUITE: &[fn(&LedgerEngine)] = &[
     ledger_operations::records_share_sequence_and_chain,
     ledger_operations::prompt_round_trips_byte_for_byte,
     ledger_operations::each_text_is_stored_once,
@@ -54,16 +54,16 @@ const SUITE: &[fn(&World)] = &[
 
 #[test]
 fn suite_passes_on_sqlite() {
-    let world = World::Sqlite(tempfile::tempdir().unwrap());
-    SUITE.iter().for_each(|test| test(&world));
+    let engine = LedgerEngine::Sqlite(tempfile::tempdir().unwrap());
+    SUITE.iter().for_each(|test| test(&engine));
 }
 
 #[test]
 fn suite_passes_on_postgres() {
     match Postgres::start() {
         Ok(server) => {
-            let world = World::Postgres(server);
-            SUITE.iter().for_each(|test| test(&world));
+            let engine = LedgerEngine::Postgres(server);
+            SUITE.iter().for_each(|test| test(&engine));
         }
         Err(why) => report_missing(&format!("the ledger on PostgreSQL: {why}")),
     }

@@ -12,7 +12,7 @@ use callsheet_store::{
 };
 use serde_json::json;
 
-use crate::World;
+use crate::LedgerEngine;
 use crate::ledger_operations::fill_ledger;
 use crate::prompts::{prompt_text, record_bundle, record_bundle_after};
 use crate::raw_database::Raw;
@@ -26,8 +26,8 @@ fn problems(ledger: &mut Ledger) -> Vec<String> {
     ledger.verify_all(true).unwrap().problems.iter().map(ToString::to_string).collect()
 }
 
-pub(crate) fn retention_removes_unneeded_content(world: &World) {
-    let mut ledger = world.ledger("gc");
+pub(crate) fn retention_removes_unneeded_content(engine: &LedgerEngine) {
+    let mut ledger = engine.ledger("gc");
     let shared = "Everybody needs this.\n".repeat(50);
     let own = "Only the first needs this.\n".repeat(50);
     let first = record_bundle("T-1", &[("own.md", &own), ("shared.md", &shared)]);
@@ -88,8 +88,8 @@ fn export_bytes(ledger: &mut Ledger, scope: &ExportScope) -> Vec<u8> {
 }
 
 /// Records are read in pages.
-pub(crate) fn all_pages_are_read(world: &World) {
-    let mut ledger = world.ledger("pages");
+pub(crate) fn all_pages_are_read(engine: &LedgerEngine) {
+    let mut ledger = engine.ledger("pages");
     let first = record_bundle("T-1", &[("a.md", &"The first needs this.\n".repeat(50))]);
     ledger.record_prompt(&first).unwrap();
     for line in 1..=150 {
@@ -114,8 +114,8 @@ pub(crate) fn all_pages_are_read(world: &World) {
     assert_eq!(problems(&mut ledger), Vec::<String>::new());
 }
 
-pub(crate) fn export_verifies_without_ledger(world: &World) {
-    let mut ledger = world.ledger("export");
+pub(crate) fn export_verifies_without_ledger(engine: &LedgerEngine) {
+    let mut ledger = engine.ledger("export");
     let (first, second) = fill_ledger(&mut ledger);
     let prompt = ledger.prompt(&second).unwrap();
     let file = export_bytes(&mut ledger, &ExportScope::Run(second.clone()));
@@ -146,8 +146,8 @@ pub(crate) fn export_verifies_without_ledger(world: &World) {
     assert_eq!(statement["predicate"]["records"].as_array().unwrap().len(), 9);
 }
 
-pub(crate) fn import_restores_same_chain(world: &World) {
-    let mut ledger = world.ledger("import");
+pub(crate) fn import_restores_same_chain(engine: &LedgerEngine) {
+    let mut ledger = engine.ledger("import");
     let (first, second) = fill_ledger(&mut ledger);
     ledger.record_prompt(&record_bundle("T-9", &[("a.md", "x")])).unwrap();
     // Removed content leaves its link too.
@@ -161,7 +161,7 @@ pub(crate) fn import_restores_same_chain(world: &World) {
         (target, done)
     };
     let done = |same_chain| ImportReport { runs: 1, records: 14, known: 0, same_chain };
-    for place in [LedgerUrl::Memory, world.place("import_2")] {
+    for place in [LedgerUrl::Memory, engine.place("import_2")] {
         let (mut target, imported) = import_into(&place);
         assert_eq!(imported, done(true));
         assert_eq!(target.head().unwrap(), ledger.head().unwrap());
@@ -174,7 +174,7 @@ pub(crate) fn import_restores_same_chain(world: &World) {
         assert_eq!(again, ImportReport { runs: 0, records: 0, known: 2, same_chain: false });
     }
     // Into a ledger with its own runs: numbers are new, and removals in the other ledger are skipped.
-    let mut target = world.ledger("import_3");
+    let mut target = engine.ledger("import_3");
     let own = record_bundle("T-0", &[]);
     target.record_prompt(&own).unwrap();
     let imported = import(&mut target, &mut BufReader::new(&file[..])).unwrap();
@@ -189,8 +189,8 @@ pub(crate) fn import_restores_same_chain(world: &World) {
     assert_eq!(problems(&mut target), Vec::<String>::new());
 }
 
-pub(crate) fn import_never_extends_existing_runs(world: &World) {
-    let mut ledger = world.ledger("added_to");
+pub(crate) fn import_never_extends_existing_runs(engine: &LedgerEngine) {
+    let mut ledger = engine.ledger("added_to");
     let (run, _) = fill_ledger(&mut ledger);
     let flow = ledger.flows().unwrap().remove(0);
     let before = (ledger.records_of(&run).unwrap(), ledger.records_of_flow(&flow).unwrap());
@@ -203,7 +203,7 @@ pub(crate) fn import_never_extends_existing_runs(world: &World) {
         })
     };
     // Records about a run and a flow at once, one of which belongs to the other ledger.
-    let place = world.place("added_from");
+    let place = engine.place("added_from");
     let mut evil = Ledger::create(&place).unwrap();
     let own = record_bundle("T-7", &[("a.md", "x")]);
     let (own_run, own_flow) = (own.composed.run.id.clone(), new_id().unwrap());
@@ -234,8 +234,8 @@ pub(crate) fn import_never_extends_existing_runs(world: &World) {
 }
 
 /// A chain that does not contain an earlier head accepts no more records.
-pub(crate) fn rolled_back_chain_refuses_records(world: &World) {
-    let place = world.place("rolled_back");
+pub(crate) fn rolled_back_chain_refuses_records(engine: &LedgerEngine) {
+    let place = engine.place("rolled_back");
     let mut ledger = Ledger::create(&place).unwrap();
     let (sender, heads) = std::sync::mpsc::channel();
     ledger.keep_heads(move |head| sender.send(head).unwrap());
