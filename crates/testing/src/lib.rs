@@ -20,20 +20,24 @@
 //!   machine.
 //! * [`Room`] is a home, a project and a mock. [`Room::run`] starts a CLI in it; [`Room::env`] is for tests
 //!   in which another program starts the CLI, or in which it is not headless.
+//! * [`TestProject`] is a project and a home for callsheet itself; [`CommandOutput`] is the result of a command.
 //! * [`on_loopback`] runs a test in a network that nothing can leave.
 //! * [`as_user`] runs a test as a user who may not read every file.
 //! * [`Postgres`] is a database server for one test.
 //!
 //! A test reports a missing feature of the machine in a line that begins with `NOT TESTED` (see
-//! [`not_tested`]); a program that `./test` should have installed is a failure (see [`missing`]).
+//! [`not_tested`]); a program that `./test` should have installed is a failure (see
+//! [`report_missing`]).
 
 mod cli;
 mod http;
 mod install;
 mod lacking;
 mod loopback;
+mod output;
 mod postgres;
 mod process;
+mod project;
 mod protocol;
 mod rerun;
 mod room;
@@ -45,8 +49,10 @@ pub use cli::{Cli, Launch, McpServer, Permit, Via};
 pub use install::npm_package;
 pub use lacking::{not_tested, report_missing};
 pub use loopback::{is_isolated, on_loopback};
+pub use output::CommandOutput;
 pub use postgres::{Paused, Postgres};
-pub use process::Ran;
+pub use process::{Ran, run_command, run_for_bytes, run_with_input, wait_for_end, wait_until};
+pub use project::{TestProject, callsheet_program, git};
 pub use room::Room;
 pub use script::{Call, Failure, Script, Step, Turn};
 pub use server::{Mock, Request};

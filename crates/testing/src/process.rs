@@ -1,41 +1,110 @@
-//! Runs a process with all its children, until it exits or reaches its deadline.
+//! Runs commands to their end, within a limit.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a command that cannot be run fails the test")]
 
 use std::io::{self, Read, Write as _};
+use std::ops::Deref;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::output::CommandOutput;
 use crate::server::Request;
 
-/// The result of a process.
+/// No command may wait forever. Far above the needs of a busy machine.
+const TIME_LIMIT: Duration = Duration::from_secs(180);
+
+/// Runs a command without input to its end.
+///
+/// # Panics
+///
+/// If it does not end within the limit, or prints anything but UTF-8.
+pub fn run_command(command: &mut Command) -> CommandOutput {
+    run_for_bytes(command).expect_text()
+}
+
+/// Runs a command without input that may print anything to its end.
+///
+/// # Panics
+///
+/// If it does not end within the limit.
+pub fn run_for_bytes(command: &mut Command) -> CommandOutput {
+    collect_output(
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(),
+    )
+}
+
+/// Runs a command with this standard input to its end.
+///
+/// # Panics
+///
+/// If it does not end within the limit, or prints anything but UTF-8.
+pub fn run_with_input(command: &mut Command, input: &[u8]) -> CommandOutput {
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    spawn_writer(&mut child, input);
+    wait_for_end(child)
+}
+
+/// Waits for the end of a started command, and for the end of its streams.
+///
+/// # Panics
+///
+/// If it does not end within the limit, or prints anything but UTF-8.
+pub fn wait_for_end(child: Child) -> CommandOutput {
+    collect_output(child).expect_text()
+}
+
+fn collect_output(mut child: Child) -> CommandOutput {
+    let started = Instant::now();
+    let (stdout, stderr) = (spawn_reader(child.stdout.take()), spawn_reader(child.stderr.take()));
+    let left = || TIME_LIMIT.saturating_sub(started.elapsed());
+    let streams = (stdout.recv_timeout(left()), stderr.recv_timeout(left()));
+    let status = wait_within(&mut child, left()).unwrap();
+    let (Some(status), (Ok(stdout), Ok(stderr))) = (status, streams) else {
+        let _ = child.kill();
+        panic!("process {} does not end, or another one holds its streams", child.id());
+    };
+    CommandOutput { code: status.code(), stdout, stderr, took: started.elapsed() }
+}
+
+/// Waits until the condition holds.
+///
+/// # Panics
+///
+/// If it does not hold within the limit.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < TIME_LIMIT, "{what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The result of a CLI in a [`Room`](crate::Room).
 #[derive(Debug, Clone)]
 pub struct Ran {
-    /// The exit code; `None` if a signal ended it, as at the deadline.
-    pub code: Option<i32>,
+    /// Its exit code and output.
+    pub output: CommandOutput,
     /// Whether it reached its deadline.
     pub timed_out: bool,
-    /// All bytes of its standard output.
-    pub stdout: Vec<u8>,
-    /// All bytes of its standard error.
-    pub stderr: Vec<u8>,
     /// The requests that the mock received in the meantime.
     pub requests: Vec<Request>,
 }
 
+impl Deref for Ran {
+    type Target = CommandOutput;
+
+    fn deref(&self) -> &CommandOutput {
+        &self.output
+    }
+}
+
 impl Ran {
-    /// Returns its standard output as text.
-    pub fn out(&self) -> String {
-        String::from_utf8_lossy(&self.stdout).into_owned()
-    }
-
-    /// Returns its standard error as text.
-    pub fn err(&self) -> String {
-        String::from_utf8_lossy(&self.stderr).into_owned()
-    }
-
     /// Returns the requests that a turn of the script answered.
     pub fn turns(&self) -> Vec<&Request> {
         self.requests.iter().filter(|request| request.answer.starts_with("step ")).collect()
@@ -44,7 +113,8 @@ impl Ran {
 
 /// Runs a command in a process group of its own, and kills the rest of the group before it returns: wrappers
 /// leave children behind.
-pub(crate) fn run_command(command: &mut Command, input: &[u8], deadline: Duration) -> io::Result<Ran> {
+pub(crate) fn run_in_group(command: &mut Command, input: &[u8], deadline: Duration) -> io::Result<Ran> {
+    let started = Instant::now();
     let mut child = command
         .process_group(0)
         .stdin(Stdio::piped())
@@ -52,46 +122,45 @@ pub(crate) fn run_command(command: &mut Command, input: &[u8], deadline: Duratio
         .stderr(Stdio::piped())
         .spawn()?;
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::Other)?;
-    let writing = child.stdin.take().map(|mut stdin| {
-        let input = input.to_vec();
-        // A program that does not read all of its input is not an error.
-        thread::spawn(move || drop(stdin.write_all(&input)))
-    });
-    let stdout = child.stdout.take().map(spawn_reader);
-    let stderr = child.stderr.take().map(spawn_reader);
-    let status = wait_until(&mut child, deadline);
+    spawn_writer(&mut child, input);
+    let (stdout, stderr) = (spawn_reader(child.stdout.take()), spawn_reader(child.stderr.take()));
+    let status = wait_within(&mut child, deadline);
     // An error is normal: usually the whole group has already exited.
     let _ = kill_process_group(group, Signal::KILL);
     let timed_out = matches!(status, Ok(None));
-    let status = child.wait()?;
-    drop(writing.map(JoinHandle::join));
-    let collect = |reading: Option<JoinHandle<Vec<u8>>>| reading.and_then(|reading| reading.join().ok());
-    Ok(Ran {
-        code: status.code(),
-        timed_out,
-        stdout: collect(stdout).unwrap_or_default(),
-        stderr: collect(stderr).unwrap_or_default(),
-        requests: Vec::new(),
-    })
+    let code = child.wait()?.code();
+    let (stdout, stderr) = (stdout.recv().unwrap_or_default(), stderr.recv().unwrap_or_default());
+    let output = CommandOutput { code, stdout, stderr, took: started.elapsed() };
+    Ok(Ran { output, timed_out, requests: Vec::new() })
 }
 
-fn spawn_reader(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+/// Writes the input in a thread. A program that does not read all of it is not an error.
+fn spawn_writer(child: &mut Child, input: &[u8]) {
+    let (stdin, input) = (child.stdin.take(), input.to_vec());
+    thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(&input)));
+}
+
+/// Reads a stream in a thread and sends all its bytes when it ends.
+fn spawn_reader(from: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (send, receive) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
         // The bytes before an error are still output of the program.
-        drop(from.read_to_end(&mut bytes));
-        bytes
-    })
+        drop(from.map(|mut from| from.read_to_end(&mut bytes)));
+        // The receiver is gone if the program was killed.
+        drop(send.send(bytes));
+    });
+    receive
 }
 
-fn wait_until(child: &mut Child, deadline: Duration) -> io::Result<Option<ExitStatus>> {
+fn wait_within(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let started = Instant::now();
     loop {
         let status = child.try_wait()?;
-        if status.is_some() || started.elapsed() > deadline {
+        if status.is_some() || started.elapsed() > limit {
             return Ok(status);
         }
-        thread::sleep(Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -103,10 +172,10 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use super::run_command;
+    use super::run_in_group;
 
     fn shell(script: &str, input: &[u8], deadline_ms: u64) -> super::Ran {
-        run_command(Command::new("sh").args(["-c", script]), input, Duration::from_millis(deadline_ms))
+        run_in_group(Command::new("sh").args(["-c", script]), input, Duration::from_millis(deadline_ms))
             .unwrap()
     }
 
@@ -119,8 +188,8 @@ mod tests {
     #[test]
     fn output_exit_code_and_input() {
         let ran = shell("cat; echo talk >&2; exit 3", b"data", 60_000);
-        let said = (ran.code, ran.timed_out, ran.out(), ran.err());
-        assert_eq!(said, (Some(3), false, "data".to_owned(), "talk\n".to_owned()));
+        let output = (ran.code, ran.timed_out, ran.out(), ran.err());
+        assert_eq!(output, (Some(3), false, "data".to_owned(), "talk\n".to_owned()));
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl Room {
         let mut command = Command::new(program);
         command.args(args).env_clear().envs(env).current_dir(self.project());
         let before = self.mock.requests().len();
-        let mut ran = process::run_command(&mut command, input, launch.deadline)?;
+        let mut ran = process::run_in_group(&mut command, input, launch.deadline)?;
         ran.requests = self.mock.requests().split_off(before);
         Ok(ran)
     }

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use crate::not_tested;
+use crate::project::{PROGRAMS, programs_dir};
 use crate::rerun::{rerun_test, test_name};
 
 /// Runs `body` as a user without privileges: as root, `setpriv` starts the test program again.
@@ -36,5 +37,6 @@ pub fn as_user<F: FnOnce()>(body: F) {
     let Ok((dir, program)) = copied else { return };
     let mut command = Command::new("setpriv");
     command.args(user).arg(program).current_dir(dir.path()).env("HOME", dir.path()).env("TMPDIR", dir.path());
+    command.env(PROGRAMS, programs_dir());
     rerun_test(&mut command, test_name::<F>());
 }

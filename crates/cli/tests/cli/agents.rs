@@ -3,47 +3,45 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
+use callsheet_testing::{CommandOutput, TestProject, run_command};
 use serde_json::{Value, json};
 
-use crate::world::{Said, World, run_command};
-
 /// Runs a command with these shell scripts as the only programs in `PATH`.
-fn run_with_programs(world: &World, programs: &[(&str, &str)], args: &[&str]) -> Said {
-    let bin = world.home().join("bin");
+fn run_with_programs(project: &TestProject, programs: &[(&str, &str)], args: &[&str]) -> CommandOutput {
+    let bin = project.home().join("bin");
     fs::create_dir_all(&bin).unwrap();
     for (name, script) in programs {
         let path = bin.join(name);
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let found = run_command(world.command().env("PATH", &bin).args(args), b"");
+    let found = run_command(project.command().env("PATH", &bin).args(args));
     let shown = bin.display().to_string();
-    Said { out: found.out.replace(&shown, "BIN"), ..found }
+    CommandOutput { stdout: found.out().replace(&shown, "BIN").into(), ..found }
 }
 
 const CLAUDE: (&str, &str) = ("claude", "[ \"$1\" = --version ] && echo '2.1.197 (Claude Code)'");
 
 #[test]
 fn agents_lists_installed_versions() {
-    let world = World::new();
+    let project = TestProject::new();
     // Fails and prints no version.
     let copilot = ("copilot", "echo oops >&2; exit 1");
-    let found = run_with_programs(&world, &[CLAUDE, copilot], &["agents"]);
+    let found = run_with_programs(&project, &[CLAUDE, copilot], &["agents"]);
     assert_eq!(
         found,
-        Said {
-            code: 0,
-            out: "claude     Claude Code    2.1.197 (Claude Code)  BIN/claude\n\
+        CommandOutput::new(
+            0,
+            "claude     Claude Code    2.1.197 (Claude Code)  BIN/claude\n\
                   codex      Codex          `codex` is not installed\n\
                   command    A command      any program\n\
                   copilot    Copilot CLI    BIN/copilot\n\
                   gemini     Gemini CLI     `gemini` is not installed\n\
-                  opencode   opencode       `opencode` is not installed\n"
-                .into(),
-            err: String::new(),
-        }
+                  opencode   opencode       `opencode` is not installed\n",
+            ""
+        )
     );
-    let json = run_with_programs(&world, &[], &["--json", "agents"]).json();
+    let json = run_with_programs(&project, &[], &["--json", "agents"]).json();
     assert_eq!(
         json[0],
         json!({
@@ -55,14 +53,14 @@ fn agents_lists_installed_versions() {
 
 #[test]
 fn project_agent_program_is_not_started() {
-    let world = World::new();
+    let project = TestProject::new();
     let own = "name = \"Own\"\n[start]\nprogram = \"own\"\nversion = [\"--version\"]\n";
-    world.write(".callsheet/agents/own.toml", own);
-    let trap = world.home().join("trapped");
+    project.write(".callsheet/agents/own.toml", own);
+    let trap = project.home().join("trapped");
     let script = format!("touch '{}'", trap.display());
     for command in ["agents", "doctor"] {
-        let found = run_with_programs(&world, &[("own", &script)], &[command]);
-        assert!(found.out.contains("BIN/own"), "{}", found.out);
+        let found = run_with_programs(&project, &[("own", &script)], &[command]);
+        assert!(found.out().contains("BIN/own"), "{}", found.out());
         assert!(!trap.exists());
     }
 }
@@ -73,14 +71,14 @@ fn row(name: &str, state: &str, detail: &str, todo: &str) -> Value {
 
 #[test]
 fn doctor_reports_missing_programs_with_fixes() {
-    let world = World::new();
+    let project = TestProject::new();
     let all = [("git", "echo git version 2.47.3"), ("tmux", "echo tmux 3.3a"), CLAUDE];
-    let good = run_with_programs(&world, &all, &["doctor"]);
+    let good = run_with_programs(&project, &all, &["doctor"]);
     assert_eq!(
         good,
-        Said {
-            code: 0,
-            out: "good    git         git version 2.47.3\n\
+        CommandOutput::new(
+            0,
+            "good    git         git version 2.47.3\n\
                   good    tmux        tmux 3.3a\n\
                   absent  folder      there is no .callsheet\n                    `callsheet init` makes it\n\
                   good    sqlite      SQLITE, a ledger can be made and read\n\
@@ -92,14 +90,14 @@ fn doctor_reports_missing_programs_with_fixes() {
                   absent  gemini      `gemini` is not installed\n\
                   absent  opencode    `opencode` is not installed\n"
                 .replace("SQLITE", rusqlite::version()),
-            err: String::new(),
-        }
+            ""
+        )
     );
-    let poor = World::new();
+    let poor = TestProject::new();
     poor.write(".callsheet/config.toml", "agent = \"codex\"\n");
-    fs::set_permissions(poor.project.join(".callsheet"), fs::Permissions::from_mode(0o777)).unwrap();
+    fs::set_permissions(poor.path().join(".callsheet"), fs::Permissions::from_mode(0o777)).unwrap();
     let found = run_with_programs(&poor, &[("claude", "exit 3")], &["--json", "doctor"]);
-    assert_eq!(found.code, 1);
+    assert_eq!(found.code, Some(1));
     let rows = [
         row("git", "bad", "`git` is not installed", "install git: what a run changed is read from it"),
         row("tmux", "absent", "`tmux` is not installed", "install tmux to have agents work in a terminal"),
@@ -127,11 +125,12 @@ fn doctor_reports_missing_programs_with_fixes() {
 
 #[test]
 fn doctor_tests_sqlite() {
-    let world = World::new();
-    let nowhere = world.project.join("nowhere");
-    let mut doctor = world.command();
-    let said = crate::world::run_command(doctor.args(["--json", "doctor"]).env("TMPDIR", &nowhere), b"");
-    let sqlite = said.json().as_array().unwrap().iter().find(|row| row["name"] == "sqlite").unwrap().clone();
-    assert_eq!((said.code, &sqlite["state"]), (1, &json!("bad")), "{sqlite}");
+    let project = TestProject::new();
+    let nowhere = project.path().join("nowhere");
+    let mut doctor = project.command();
+    let output = run_command(doctor.args(["--json", "doctor"]).env("TMPDIR", &nowhere));
+    let sqlite =
+        output.json().as_array().unwrap().iter().find(|row| row["name"] == "sqlite").unwrap().clone();
+    assert_eq!((output.code, &sqlite["state"]), (Some(1), &json!("bad")), "{sqlite}");
     assert_eq!(sqlite["todo"], "see whether TMPDIR can be written and has room");
 }

@@ -6,31 +6,32 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use callsheet_testing::TestProject;
 use serde_json::Value;
 
-use crate::world::{World, read_shipped_body};
+use crate::shipped::read_shipped_body;
 
 fn ladders() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ladders")
 }
 
 /// Creates the project of the ladders, with the request for one recipe beside it.
-fn world(recipe: &str) -> World {
-    fn copy(world: &World, dir: &Path, below: &str) {
+fn create_project(recipe: &str) -> TestProject {
+    fn copy(project: &TestProject, dir: &Path, below: &str) {
         for entry in fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
             let name = format!("{below}{}", path.file_name().unwrap().to_str().unwrap());
             if path.is_dir() {
-                copy(world, &path, &format!("{name}/"));
+                copy(project, &path, &format!("{name}/"));
             } else {
-                world.write(&name, fs::read(&path).unwrap());
+                project.write(&name, fs::read(&path).unwrap());
             }
         }
     }
-    let world = World::new();
-    copy(&world, &ladders().join("project"), "");
-    world.write("../request.toml", fs::read(ladders().join(format!("{recipe}.toml"))).unwrap());
-    world
+    let project = TestProject::new();
+    copy(&project, &ladders().join("project"), "");
+    project.write("../request.toml", fs::read(ladders().join(format!("{recipe}.toml"))).unwrap());
+    project
 }
 
 const REQUEST: [&str; 2] = ["--request", "../request.toml"];
@@ -67,10 +68,10 @@ fn parse_number(message: &str) -> usize {
 }
 
 /// Checks the prompt for one budget and renders its degradations: one entry of a ladder.
-fn render_budget(world: &World, recipe: &str, agent: &str, budget: usize) -> String {
+fn render_budget(project: &TestProject, recipe: &str, agent: &str, budget: usize) -> String {
     let limit = budget.to_string();
     let args = ["--budget", &limit, REQUEST[0], REQUEST[1]];
-    let explained = world.run(["explain", "--json"].iter().chain(&args)).json();
+    let explained = project.run(["explain", "--json"].iter().chain(&args)).json();
     let text = explained["text"].as_str().unwrap();
     let tokens = explained["tokens"]["total"].as_u64().unwrap() as usize;
     assert_eq!(tokens, count_tokens(text, agent), "{recipe} {budget}");
@@ -79,8 +80,8 @@ fn render_budget(world: &World, recipe: &str, agent: &str, budget: usize) -> Str
         assert!(text.contains(&must), "{recipe} {budget}: {must:?} is gone");
     }
     for _ in 0..2 {
-        let composed = world.run(["compose", "-q"].iter().chain(&args));
-        assert_eq!((composed.out.as_str(), composed.err.as_str()), (text, ""), "{recipe} {budget}");
+        let composed = project.run(["compose", "-q"].iter().chain(&args));
+        assert_eq!((composed.out().as_str(), composed.err().as_str()), (text, ""), "{recipe} {budget}");
     }
     let steps = explained["steps"].as_array().unwrap();
     let budget_has_a_say = |absent: &&Value| absent["why"] == "budget";
@@ -106,8 +107,8 @@ fn render_budget(world: &World, recipe: &str, agent: &str, budget: usize) -> Str
 }
 
 fn render_ladder(recipe: &str) -> String {
-    let world = world(recipe);
-    let counted = world.run(["compose", "--json", "--count"].iter().chain(&REQUEST)).json();
+    let project = create_project(recipe);
+    let counted = project.run(["compose", "--json", "--count"].iter().chain(&REQUEST)).json();
     let most = counted["total"].as_u64().unwrap() as usize;
     let agent = match counted["model"].as_str().unwrap() {
         model if model.starts_with("claude") => "claude",
@@ -115,10 +116,10 @@ fn render_ladder(recipe: &str) -> String {
         _ => "codex",
     };
     let refused = |budget: usize| {
-        let said =
-            world.run(["compose", "--json", "--budget", &budget.to_string()].iter().copied().chain(REQUEST));
-        assert_eq!((said.code, said.out.as_str()), (3, ""), "{recipe} {budget}");
-        serde_json::from_str::<Value>(&said.err).unwrap()
+        let output = project
+            .run(["compose", "--json", "--budget", &budget.to_string()].iter().copied().chain(REQUEST));
+        assert_eq!((output.code, output.out().as_str()), (Some(3), ""), "{recipe} {budget}");
+        serde_json::from_str::<Value>(&output.err()).unwrap()
     };
     let none = refused(0);
     assert_eq!(none["code"], "budget/musts");
@@ -126,7 +127,7 @@ fn render_ladder(recipe: &str) -> String {
     let mut page = format!("{recipe} for {agent}: {most} tokens in all, {least} of them musts\n");
     for size in 0..10 {
         let budget = most - (most - least) * size / 9;
-        write!(page, "\n{}", render_budget(&world, recipe, agent, budget)).unwrap();
+        write!(page, "\n{}", render_budget(&project, recipe, agent, budget)).unwrap();
     }
     writeln!(page, "\nbudget {}: {}", least - 1, refused(least - 1)["message"].as_str().unwrap()).unwrap();
     page
@@ -165,20 +166,20 @@ fn run_fits_at_ten_sizes() {
 
 #[test]
 fn explain_shows_every_degradation() {
-    let world = World::new();
-    world.write(
+    let project = TestProject::new();
+    project.write(
         ".callsheet/recipes/small.toml",
         "format = \"markdown\"\n\n[[section]]\nname = \"context\"\npart = \"context\"\nlevel = \"may\"\nblocks = [{ documents = [\"file\"] }]\n\n\
          [[section]]\nname = \"task\"\npart = \"instructions\"\nblocks = [{ value = \"instructions\" }]\n",
     );
     let lines: String =
         (0..40).map(|at| format!("    let line_{at} = {at};\n        line_{at}();\n")).collect();
-    world.write("a.rs", format!("fn a() {{\n{lines}}}\n"));
-    world.write(
+    project.write("a.rs", format!("fn a() {{\n{lines}}}\n"));
+    project.write(
         "b.md",
         "# Title\n\nSome words that need not be there at all, if there is no room for them.\n",
     );
-    let said = world
+    let output = project
         .run(["explain", "-r", "small", "-a", "codex", "--budget", "70", "-f", "a.rs", "-f", "b.md", "Go"]);
     let wanted = "\
 ── request documents[0].name (project)
@@ -215,9 +216,9 @@ Tokens
 exact for gpt-5.5: o200k_base
 the model takes 272000 tokens
 ";
-    assert_eq!(said.out, wanted);
+    assert_eq!(output.out(), wanted);
     assert_eq!(
-        said.err,
+        output.err(),
         "warning[budget/stepped]: to fit into 70 tokens, 1 of 2 blocks stepped down: 1 to a path\n  = hint: `explain` lists every step\n"
     );
 }

@@ -1,6 +1,8 @@
 //! Tests `compose`: it prints the whole prompt and nothing else.
 
-use crate::world::{World, read_shipped_body};
+use callsheet_testing::{TestProject, run_command};
+
+use crate::shipped::read_shipped_body;
 
 /// Reads the system text, the documents and the instructions of a prompt with an independent XML parser.
 fn parse_parts(xml: &str) -> (String, Vec<(String, String, String)>, String) {
@@ -62,10 +64,10 @@ fn render_in_empty_project(template: &str, phase: &str) -> String {
 
 #[test]
 fn t1_u3_empty_directory_uses_base() {
-    let world = World::new();
-    let said = world.run(["compose", "-p", "plan", "Add login"]);
-    assert_eq!(said.code, 0, "{}", said.err);
-    let (system, context, instructions) = parse_parts(&said.out);
+    let project = TestProject::new();
+    let output = project.run(["compose", "-p", "plan", "Add login"]);
+    assert_eq!(output.code, Some(0), "{}", output.err());
+    let (system, context, instructions) = parse_parts(&output.out());
     assert_eq!(system, render_in_empty_project("BASE-plan", "plan"));
     assert_eq!(context, vec![]);
     assert_eq!(instructions, "Add login");
@@ -74,37 +76,37 @@ fn t1_u3_empty_directory_uses_base() {
 #[test]
 fn t1_every_phase_has_base_template() {
     for phase in ["plan", "challenge", "implement", "review", "archive"] {
-        let said = World::new().run(["compose", "-p", phase, "Add login"]);
-        assert_eq!(said.code, 0, "{}", said.err);
-        assert_eq!(parse_parts(&said.out).0, render_in_empty_project(&format!("BASE-{phase}"), phase));
+        let output = TestProject::new().run(["compose", "-p", phase, "Add login"]);
+        assert_eq!(output.code, Some(0), "{}", output.err());
+        assert_eq!(parse_parts(&output.out()).0, render_in_empty_project(&format!("BASE-{phase}"), phase));
     }
 }
 
 #[test]
 fn t1_template_precedence_project_agent_base() {
-    let world = World::new();
-    let implement = world.run(["compose", "-p", "implement", "-a", "claude", "x"]);
-    assert_eq!(parse_parts(&implement.out).0, render_in_empty_project("CLAUDE-implement", "implement"));
+    let project = TestProject::new();
+    let implement = project.run(["compose", "-p", "implement", "-a", "claude", "x"]);
+    assert_eq!(parse_parts(&implement.out()).0, render_in_empty_project("CLAUDE-implement", "implement"));
 
-    world.write(".callsheet/templates/system/BASE-plan.md", "project base");
-    let base = world.run(["compose", "-p", "plan", "-a", "claude", "x"]);
-    assert_eq!(parse_parts(&base.out).0, "project base");
+    project.write(".callsheet/templates/system/BASE-plan.md", "project base");
+    let base = project.run(["compose", "-p", "plan", "-a", "claude", "x"]);
+    assert_eq!(parse_parts(&base.out()).0, "project base");
 
-    world.write(".callsheet/templates/system/CLAUDE-plan.md", "project claude");
-    let own = world.run(["compose", "-p", "plan", "-a", "claude", "x"]);
-    assert_eq!(parse_parts(&own.out).0, "project claude");
-    assert_eq!(own.err, "");
+    project.write(".callsheet/templates/system/CLAUDE-plan.md", "project claude");
+    let own = project.run(["compose", "-p", "plan", "-a", "claude", "x"]);
+    assert_eq!(parse_parts(&own.out()).0, "project claude");
+    assert_eq!(own.err(), "");
 }
 
 #[test]
 fn t1_verbose_reports_template_fallback() {
-    let world = World::new();
-    world.write(".callsheet/templates/system/BASE-plan.md", "base");
-    let quiet = world.run(["compose", "-p", "plan", "-a", "claude", "x"]);
-    assert_eq!(quiet.err, "");
-    let said = world.run(["-v", "compose", "-p", "plan", "-a", "claude", "x"]);
+    let project = TestProject::new();
+    project.write(".callsheet/templates/system/BASE-plan.md", "base");
+    let quiet = project.run(["compose", "-p", "plan", "-a", "claude", "x"]);
+    assert_eq!(quiet.err(), "");
+    let output = project.run(["-v", "compose", "-p", "plan", "-a", "claude", "x"]);
     assert_eq!(
-        said.err,
+        output.err(),
         "note: `templates/system/BASE-plan.md` is this project's own, project:.callsheet/templates/system/BASE-plan.md\n\
          note[template/fallback]: no `templates/system/CLAUDE-plan.md`; \
          `project:.callsheet/templates/system/BASE-plan.md` is used\n"
@@ -113,7 +115,7 @@ fn t1_verbose_reports_template_fallback() {
 
 #[test]
 fn u2_documents_round_trip_exactly() {
-    let world = World::new();
+    let project = TestProject::new();
     let long = "x<&".repeat(350_000);
     let contents = [
         "plain",
@@ -131,12 +133,12 @@ fn u2_documents_round_trip_exactly() {
     let names: Vec<String> = (0..contents.len()).map(|at| format!("it's \"{at}\" <&>.txt")).collect();
     let mut args = vec!["compose", "-p", "review", "Look at ]]> & <these>\r\n"];
     for (name, content) in names.iter().zip(contents) {
-        world.write(name, content);
+        project.write(name, content);
         args.extend(["-f", name]);
     }
-    let said = world.run(args);
-    assert_eq!(said.code, 0, "{}", said.err);
-    let (_, context, instructions) = parse_parts(&said.out);
+    let output = project.run(args);
+    assert_eq!(output.code, Some(0), "{}", output.err());
+    let (_, context, instructions) = parse_parts(&output.out());
     let expected: Vec<(String, String, String)> = names
         .iter()
         .zip(contents)
@@ -148,10 +150,10 @@ fn u2_documents_round_trip_exactly() {
 
 #[test]
 fn u2_documents_keep_given_order() {
-    let world = World::new();
-    world.write("spec.md", "the spec");
-    world.write("a.rs", "fn a() {}");
-    let said = world.run([
+    let project = TestProject::new();
+    project.write("spec.md", "the spec");
+    project.write("a.rs", "fn a() {}");
+    let output = project.run([
         "compose",
         "-p",
         "review",
@@ -168,7 +170,7 @@ fn u2_documents_keep_given_order() {
     let item =
         |kind: &str, name: &str, content: &str| (kind.to_string(), name.to_string(), content.to_string());
     assert_eq!(
-        parse_parts(&said.out).1,
+        parse_parts(&output.out()).1,
         [
             item("thought", "thought-1", "hm"),
             item("artifact", "spec.md", "the spec"),
@@ -179,25 +181,25 @@ fn u2_documents_keep_given_order() {
 
 #[test]
 fn outside_file_is_shown_by_name() {
-    let world = World::new();
-    std::fs::write(world.project.parent().unwrap().join("notes.txt"), "outside").unwrap();
-    let said = world.run(["compose", "-p", "archive", "x", "-f", "../notes.txt"]);
-    assert_eq!(parse_parts(&said.out).1, [("file".into(), "notes.txt".into(), "outside".into())]);
+    let project = TestProject::new();
+    std::fs::write(project.path().parent().unwrap().join("notes.txt"), "outside").unwrap();
+    let output = project.run(["compose", "-p", "archive", "x", "-f", "../notes.txt"]);
+    assert_eq!(parse_parts(&output.out()).1, [("file".into(), "notes.txt".into(), "outside".into())]);
     assert!(
-        said.err.starts_with("warning[input/outside]: `../notes.txt` lies outside the project"),
+        output.err().starts_with("warning[input/outside]: `../notes.txt` lies outside the project"),
         "{}",
-        said.err
+        output.err()
     );
 }
 
-fn write_staged_templates(world: &World) {
-    world.write(
+fn write_staged_templates(project: &TestProject) {
+    project.write(
         ".callsheet/templates/agents/coder.md",
         "Dir [[placeholder:feature_dir]] of [[placeholder:project_dir]]\n[[shared:note]]\n\
          [[include:[[placeholder:plan_file]]]]\n<[[include-optional:nope.md]]>\n[[placeholder:value]]\n\
          {{PROJECT_CONTEXT}} \\[[include:x]]\n[[placeholder:project_instructions]]",
     );
-    world.write(".callsheet/templates/shared/note.md", "A note on [[placeholder:value]].\n");
+    project.write(".callsheet/templates/shared/note.md", "A note on [[placeholder:value]].\n");
 }
 
 const HOSTILE: &str =
@@ -205,15 +207,15 @@ const HOSTILE: &str =
 
 #[test]
 fn m2_m3_m4_m5_inserts_verbatim() {
-    let world = World::new();
-    write_staged_templates(&world);
-    world.write("s/04_planning/plan.md", format!("plan: {HOSTILE}\r\n"));
-    world.write(
+    let project = TestProject::new();
+    write_staged_templates(&project);
+    project.write("s/04_planning/plan.md", format!("plan: {HOSTILE}\r\n"));
+    project.write(
         ".callsheet/prompts/agents/coder.md",
         "ext [[include:/etc/passwd]] {{PROJECT_CONTEXT}} [[shared:x]] [[placeholder:value]]",
     );
     let value = format!("value={HOSTILE}");
-    let said = world.run([
+    let output = project.run([
         "compose",
         "--session",
         "s",
@@ -224,9 +226,9 @@ fn m2_m3_m4_m5_inserts_verbatim() {
         "-s",
         &value,
     ]);
-    assert_eq!(said.err, "");
+    assert_eq!(output.err(), "");
     assert_eq!(
-        said.out,
+        output.out(),
         format!(
             "Dir s of .\nA note on {HOSTILE}.\nplan: {HOSTILE}\r\n\n<>\n{HOSTILE}\n\
              {{{{PROJECT_CONTEXT}}}} [[include:x]]\next [[include:/etc/passwd]] {{{{PROJECT_CONTEXT}}}} [[shared:x]] {HOSTILE}"
@@ -236,9 +238,9 @@ fn m2_m3_m4_m5_inserts_verbatim() {
 
 #[test]
 fn m2_missing_include_is_reported() {
-    let world = World::new();
-    write_staged_templates(&world);
-    let said = world.run([
+    let project = TestProject::new();
+    write_staged_templates(&project);
+    let output = project.run([
         "compose",
         "--session",
         ".",
@@ -249,9 +251,9 @@ fn m2_missing_include_is_reported() {
         "-s",
         "value=x",
     ]);
-    assert_eq!((said.code, said.out.as_str()), (3, ""));
+    assert_eq!((output.code, output.out().as_str()), (Some(3), ""));
     assert_eq!(
-        said.err,
+        output.err(),
         "error[include/not-found]: the include `a/b.md` is not there\n  \
          ┌─ project:.callsheet/templates/agents/coder.md:3:1\n\
          3 │ [[include:[[placeholder:plan_file]]]]\n  \
@@ -262,91 +264,99 @@ fn m2_missing_include_is_reported() {
 
 #[test]
 fn c1_prompt_ignores_directory_and_locale() {
-    let prompt = |world: &World, args: &[&str], lang: &str| {
+    let prompt = |project: &TestProject, args: &[&str], lang: &str| {
         for file in ["b.txt", "a.txt", "c/d.txt"] {
-            world.write(file, file);
+            project.write(file, file);
         }
-        let mut command = world.command();
+        let mut command = project.command();
         command.args(args).env("LANG", lang).env("TZ", lang);
-        crate::world::run_command(&mut command, b"").out
+        run_command(&mut command).out()
     };
     let args = ["compose", "-p", "plan", "x", "-f", "a.txt"];
-    let first = prompt(&World::new(), &args, "C");
-    assert_eq!(first, prompt(&World::new(), &args, "tr_TR.UTF-8"));
-    let below = World::new();
+    let first = prompt(&TestProject::new(), &args, "C");
+    assert_eq!(first, prompt(&TestProject::new(), &args, "tr_TR.UTF-8"));
+    let below = TestProject::new();
     prompt(&below, &args, "C");
-    std::fs::create_dir(below.project.join(".git")).unwrap();
+    std::fs::create_dir(below.path().join(".git")).unwrap();
     let mut command = below.command();
-    command.current_dir(below.project.join("c")).args(["compose", "-p", "plan", "x", "-f", "../a.txt"]);
-    assert_eq!(first, crate::world::run_command(&mut command, b"").out);
+    command.current_dir(below.path().join("c")).args(["compose", "-p", "plan", "x", "-f", "../a.txt"]);
+    assert_eq!(first, run_command(&mut command).out());
 }
 
 #[test]
 fn flags_override_request_file() {
-    let world = World::new();
-    world.write(".callsheet/templates/identity/me.md", "I am {{name}} of {{team}}.");
-    world.write(
+    let project = TestProject::new();
+    project.write(".callsheet/templates/identity/me.md", "I am {{name}} of {{team}}.");
+    project.write(
         "request.toml",
         "recipe = \"layers\"\nrole = \"me\"\ninstructions = \"old\"\n[values]\nname = \"A\"\nteam = \"T\"\n\
          [[context]]\nname = \"first\"\ntext = \"one\"\n[[context]]\nname = \"system_metadata\"\n[context.data]\nzeta = 1\nalpha = \"two\"\n",
     );
-    let said =
-        world.run(["compose", "--request", "request.toml", "-s", "name=B", "--context", "last=three", "new"]);
-    assert_eq!(said.err, "");
+    let output = project.run([
+        "compose",
+        "--request",
+        "request.toml",
+        "-s",
+        "name=B",
+        "--context",
+        "last=three",
+        "new",
+    ]);
+    assert_eq!(output.err(), "");
     assert_eq!(
-        said.out,
+        output.out(),
         "I am B of T.\n\n---\n\none\n\n---\n\n## System Metadata\n\n- **zeta:** 1\n- **alpha:** two\n\n---\n\nthree\n\n---\n\nnew"
     );
     let json = r#"{"recipe":"layers","role":"me","instructions":"old","values":{"name":"A","team":"T"}}"#;
     assert_eq!(
-        world.run_with(&["compose", "--request", "-"], json.as_bytes()).out,
+        project.run_with(&["compose", "--request", "-"], json.as_bytes()).out(),
         "I am A of T.\n\n---\n\nold"
     );
 }
 
 #[test]
 fn stdin_is_read_for_one_input() {
-    let world = World::new();
-    world.write(".callsheet/templates/system/BASE-x.md", "base");
-    let said = world.run_with(&["compose", "-p", "x", "-"], b"from stdin\n");
-    assert_eq!(parse_parts(&said.out).2, "from stdin\n");
-    let twice = world.run_with(&["compose", "-p", "x", "-", "--set-file", "a=-"], b"text");
-    assert_eq!((twice.code, twice.out.as_str()), (2, ""));
+    let project = TestProject::new();
+    project.write(".callsheet/templates/system/BASE-x.md", "base");
+    let output = project.run_with(&["compose", "-p", "x", "-"], b"from stdin\n");
+    assert_eq!(parse_parts(&output.out()).2, "from stdin\n");
+    let twice = project.run_with(&["compose", "-p", "x", "-", "--set-file", "a=-"], b"text");
+    assert_eq!((twice.code, twice.out().as_str()), (Some(2), ""));
     assert_eq!(
-        twice.err,
+        twice.err(),
         "error[usage/bad]: standard input is read for the task; it cannot be read for --set-file too\n"
     );
 }
 
 #[test]
 fn out_writes_file_and_prints_nothing() {
-    let world = World::new();
-    world.write(".callsheet/templates/system/BASE-x.md", "base");
-    let printed = world.run(["compose", "-p", "x", "task"]);
-    let said = world.run(["compose", "-p", "x", "task", "--out", "prompt.xml"]);
-    assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, "", ""));
-    assert_eq!(world.read("prompt.xml"), printed.out);
-    let failed = world.run(["compose", "-p", "nope", "task", "--out", "prompt.xml"]);
-    assert_eq!(failed.code, 3);
-    assert_eq!(world.read("prompt.xml"), printed.out);
+    let project = TestProject::new();
+    project.write(".callsheet/templates/system/BASE-x.md", "base");
+    let printed = project.run(["compose", "-p", "x", "task"]);
+    let output = project.run(["compose", "-p", "x", "task", "--out", "prompt.xml"]);
+    assert_eq!((output.code, output.out().as_str(), output.err().as_str()), (Some(0), "", ""));
+    assert_eq!(project.read("prompt.xml"), printed.out());
+    let failed = project.run(["compose", "-p", "nope", "task", "--out", "prompt.xml"]);
+    assert_eq!(failed.code, Some(3));
+    assert_eq!(project.read("prompt.xml"), printed.out());
 }
 
 #[test]
 fn b6_tools_appear_only_in_json() {
-    let world = World::new();
-    world.write(".callsheet/templates/identity/me.md", "I am.");
+    let project = TestProject::new();
+    project.write(".callsheet/templates/identity/me.md", "I am.");
     let schema = serde_json::json!({ "type": "object", "properties": { "q": { "type": "string" } } });
     let tool = serde_json::json!({ "name": "ask", "description": "Asks", "input_schema": schema });
-    world.write("tools.json", serde_json::json!([tool]).to_string());
+    project.write("tools.json", serde_json::json!([tool]).to_string());
     let base = ["compose", "-r", "layers", "--role", "me", "Why?", "--tools", "tools.json"];
-    let text = world.run(base);
-    assert_eq!(text.out, "I am.\n\n---\n\nWhy?");
+    let text = project.run(base);
+    assert_eq!(text.out(), "I am.\n\n---\n\nWhy?");
     assert_eq!(
-        text.err,
+        text.err(),
         "warning[tools/not-shown]: tools are not shown: only JSON can carry them\n  = hint: use `--format json`\n"
     );
     let body =
-        |api: &str, agent: &str| world.run(base.iter().copied().chain(["--api", api, "-a", agent])).json();
+        |api: &str, agent: &str| project.run(base.iter().copied().chain(["--api", api, "-a", agent])).json();
     let model = |agent: &str| {
         let file = read_shipped_body(&format!("agents/{agent}.toml"));
         toml::from_str::<toml::Value>(&file).unwrap()["model"].as_str().unwrap().to_string()

@@ -2,18 +2,18 @@
 
 use std::process::Command;
 
-use crate::world::{Said, World};
+use callsheet_testing::{CommandOutput, TestProject};
 
-fn expect_refusal(said: &Said, code: i32) -> &str {
-    assert_eq!((said.code, said.out.as_str()), (code, ""), "{}", said.err);
-    &said.err
+fn expect_refusal(output: &CommandOutput, code: i32) -> String {
+    assert_eq!((output.code, output.out().as_str()), (Some(code), ""), "{}", output.err());
+    output.err()
 }
 
 #[test]
 fn u6_unknown_phase_lists_searched_places() {
-    let said = World::new().run(["compose", "-p", "invalid-phase", "-a", "claude", "x"]);
+    let output = TestProject::new().run(["compose", "-p", "invalid-phase", "-a", "claude", "x"]);
     assert_eq!(
-        expect_refusal(&said, 3),
+        expect_refusal(&output, 3),
         "error[template/not-found]: TemplateNotFound: no template for the section `role`\n  \
          = looked in project:.callsheet/templates/system/CLAUDE-invalid-phase.md\n  \
          =           user:templates/system/CLAUDE-invalid-phase.md\n  \
@@ -27,8 +27,8 @@ fn u6_unknown_phase_lists_searched_places() {
 
 #[test]
 fn json_error_is_one_object() {
-    let said = World::new().run(["--json", "compose", "-p", "pln", "x"]);
-    let object: serde_json::Value = serde_json::from_str(expect_refusal(&said, 3)).unwrap();
+    let output = TestProject::new().run(["--json", "compose", "-p", "pln", "x"]);
+    let object: serde_json::Value = serde_json::from_str(&expect_refusal(&output, 3)).unwrap();
     let places = ["project:.callsheet/templates", "user:templates", "builtin:templates"]
         .map(|root| format!("{root}/system/BASE-pln.md"));
     let one = serde_json::json!({
@@ -54,7 +54,7 @@ fn usage_error_json(message: &str, hint: &str) -> serde_json::Value {
 
 #[test]
 fn json_usage_error_is_one_object() {
-    let world = World::new();
+    let project = TestProject::new();
     let cases: [(&[&str], &str, &str); 5] = [
         (
             &["--json", "compose", "--fromat", "xml"],
@@ -79,14 +79,14 @@ fn json_usage_error_is_one_object() {
         (&["--json"], "a command is missing", "`callsheet --help` lists them"),
     ];
     for (args, message, hint) in cases {
-        let said = world.run(args);
-        let object: serde_json::Value = serde_json::from_str(expect_refusal(&said, 2)).unwrap();
+        let output = project.run(args);
+        let object: serde_json::Value = serde_json::from_str(&expect_refusal(&output, 2)).unwrap();
         assert_eq!(object, usage_error_json(message, hint));
     }
-    let help = world.run(["--json", "compose", "--help"]);
-    assert_eq!(help, world.run(["compose", "--help"]));
-    assert_eq!((help.code, help.err.as_str()), (0, ""));
-    let plain = world.run(["compose", "--format", "binary", "--", "--json"]);
+    let help = project.run(["--json", "compose", "--help"]);
+    assert_eq!(help, project.run(["compose", "--help"]));
+    assert_eq!((help.code, help.err().as_str()), (Some(0), ""));
+    let plain = project.run(["compose", "--format", "binary", "--", "--json"]);
     assert_eq!(
         expect_refusal(&plain, 2),
         "error: invalid value 'binary' for '--format <FORMAT>'\n  [possible values: markdown, xml, json]\n\n\
@@ -96,15 +96,15 @@ fn json_usage_error_is_one_object() {
 
 #[test]
 fn only_near_misspellings_get_suggestions() {
-    let world = World::new();
-    world.write(".callsheet/recipes/role.toml", "");
+    let project = TestProject::new();
+    project.write(".callsheet/recipes/role.toml", "");
     let near = [("rnu", "run"), ("rn", "run"), ("RUN", "run"), ("layres", "layers"), ("unifeid", "unified")];
     let far = [("nope", None), ("x", None), ("lyrs", None), ("rrunn", None)];
     for (given, meant) in near.map(|(given, meant)| (given, Some(meant))).into_iter().chain(far) {
         let suggestion =
             meant.map(|meant| format!("  = hint: did you mean `{meant}`?\n")).unwrap_or_default();
         assert_eq!(
-            expect_refusal(&world.run(["compose", "-r", given, "x"]), 3),
+            expect_refusal(&project.run(["compose", "-r", given, "x"]), 3),
             format!(
                 "error[recipe/not-found]: there is no `recipes/{given}.toml`\n  \
                  = looked in project:.callsheet/recipes/{given}.toml\n  \
@@ -118,15 +118,15 @@ fn only_near_misspellings_get_suggestions() {
 
 #[test]
 fn invalid_xml_characters_report_offset() {
-    let world = World::new();
-    world.write("nul.txt", "ab\0c");
-    world.write("bell.txt", "é\u{7}");
-    world.write("fffe.txt", "x\u{fffe}");
-    let said = world
+    let project = TestProject::new();
+    project.write("nul.txt", "ab\0c");
+    project.write("bell.txt", "é\u{7}");
+    project.write("fffe.txt", "x\u{fffe}");
+    let output = project
         .run(["compose", "-q", "-p", "archive", "x", "-f", "nul.txt", "-f", "bell.txt", "-f", "fffe.txt"]);
     let hint = "  = hint: leave the file out, or render as JSON\n";
     assert_eq!(
-        expect_refusal(&said, 3),
+        expect_refusal(&output, 3),
         format!(
             "error[xml/character]: project:nul.txt: U+0000 at offset 2 cannot stand in XML\n  ┌─ project:nul.txt:1:3\n\
              1 │ ab\\u{{0}}c\n  │   ^^^^^\n{hint}\
@@ -140,56 +140,56 @@ fn invalid_xml_characters_report_offset() {
 
 #[test]
 fn invalid_utf8_reports_offset() {
-    let world = World::new();
-    world.write("latin.txt", b"caf\xe9");
-    let said = world.run(["compose", "-q", "-p", "archive", "x", "-f", "latin.txt"]);
+    let project = TestProject::new();
+    project.write("latin.txt", b"caf\xe9");
+    let output = project.run(["compose", "-q", "-p", "archive", "x", "-f", "latin.txt"]);
     assert_eq!(
-        expect_refusal(&said, 3),
+        expect_refusal(&output, 3),
         "error[source/unreadable]: `project:latin.txt` cannot be used: byte 0xE9 at offset 3 is not UTF-8\n"
     );
 }
 
 #[test]
 fn non_regular_file_is_refused() {
-    let world = World::new();
-    assert!(Command::new("mkfifo").arg(world.project.join("pipe")).status().unwrap().success());
-    std::fs::create_dir(world.project.join("folder")).unwrap();
-    std::os::unix::fs::symlink("/dev/zero", world.project.join("zero")).unwrap();
+    let project = TestProject::new();
+    assert!(Command::new("mkfifo").arg(project.path().join("pipe")).status().unwrap().success());
+    std::fs::create_dir(project.path().join("folder")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", project.path().join("zero")).unwrap();
     let kinds = [("pipe", "FIFO"), ("/dev/zero", "device"), ("zero", "device")];
     for (path, kind) in kinds {
-        let said = world.run(["compose", "-q", "-p", "archive", "x", "-f", path]);
-        let err = expect_refusal(&said, 3);
+        let output = project.run(["compose", "-q", "-p", "archive", "x", "-f", path]);
+        let err = expect_refusal(&output, 3);
         assert!(err.ends_with(&format!("cannot be used: it is a {kind}, not a regular file\n")), "{err}");
     }
 }
 
 #[test]
 fn missing_file_exits_with_4() {
-    let world = World::new();
+    let project = TestProject::new();
     for args in [["-f", "no.txt"], ["--request", "no.txt"], ["--set-file", "a=no.txt"], ["--tools", "no.txt"]]
     {
-        let said = world.run(["compose", "x"].iter().chain(&args));
-        let looked = world.project.join("no.txt");
+        let output = project.run(["compose", "x"].iter().chain(&args));
+        let looked = project.path().join("no.txt");
         assert_eq!(
-            expect_refusal(&said, 4),
+            expect_refusal(&output, 4),
             format!("error[input/not-found]: `no.txt` is not there\n  = looked in {}\n", looked.display())
         );
     }
-    let session = world.run(["compose", "--session", "no", "--role", "coder"]);
+    let session = project.run(["compose", "--session", "no", "--role", "coder"]);
     assert_eq!(
         expect_refusal(&session, 4),
         format!(
             "error[input/not-found]: `no` is not a directory\n  = looked in {}\n",
-            world.project.join("no").display()
+            project.path().join("no").display()
         )
     );
 }
 
 #[test]
 fn all_unfilled_slots_are_reported() {
-    let world = World::new();
-    world.write(".callsheet/templates/identity/me.md", "{{one}} {{two}}\n{{one}}");
-    let said = world.run(["compose", "-r", "layers", "--role", "me", "x", "-s", "on=1"]);
+    let project = TestProject::new();
+    project.write(".callsheet/templates/identity/me.md", "{{one}} {{two}}\n{{one}}");
+    let output = project.run(["compose", "-r", "layers", "--role", "me", "x", "-s", "on=1"]);
     let error = |name: &str, column: usize, line: &str, pad: &str, suggestion: &str| {
         format!(
             "error[slot/unfilled]: nothing fills `{name}`\n  ┌─ project:.callsheet/templates/identity/me.md:1:{column}\n\
@@ -202,7 +202,7 @@ fn all_unfilled_slots_are_reported() {
                   2 │ {{one}}\n  │   ^^^\n  = hint: did you mean `on`?\n  \
                   = hint: give it with `--set one=…`, or let `--missing empty` leave it out\n";
     assert_eq!(
-        expect_refusal(&said, 3),
+        expect_refusal(&output, 3),
         error("one", 3, line, "  ", "  = hint: did you mean `on`?\n")
             + &error("two", 11, line, &" ".repeat(10), "")
             + second
@@ -211,14 +211,17 @@ fn all_unfilled_slots_are_reported() {
 
 #[test]
 fn path_like_names_are_refused() {
-    let world = World::new();
+    let project = TestProject::new();
     for (flag, what) in
         [("--role", "role"), ("-a", "agent"), ("-p", "phase"), ("--command", "command"), ("-r", "recipe")]
     {
         for bad in ["../x", "a/b", "", "x.md", "a b", "é"] {
-            let said =
-                world.run(["compose", "x", &format!("{flag}{}{bad}", if flag.len() > 2 { "=" } else { "" })]);
-            let err = expect_refusal(&said, 2);
+            let output = project.run([
+                "compose",
+                "x",
+                &format!("{flag}{}{bad}", if flag.len() > 2 { "=" } else { "" }),
+            ]);
+            let err = expect_refusal(&output, 2);
             let first = format!("error[request/bad-name]: `{bad}` cannot be the {what}\n");
             // clap itself refuses a short option without a value.
             assert!(err.starts_with(&first) || (bad.is_empty() && err.starts_with("error: ")), "{err}");
@@ -228,11 +231,11 @@ fn path_like_names_are_refused() {
 
 #[test]
 fn control_characters_in_errors_are_escaped() {
-    let world = World::new();
-    world.write(".callsheet/templates/identity/me.md", "\u{1b}[31m{{x}}\u{202e}\u{9b}0m");
-    let said = world.run(["compose", "-r", "layers", "--role", "me", "x"]);
+    let project = TestProject::new();
+    project.write(".callsheet/templates/identity/me.md", "\u{1b}[31m{{x}}\u{202e}\u{9b}0m");
+    let output = project.run(["compose", "-r", "layers", "--role", "me", "x"]);
     assert_eq!(
-        expect_refusal(&said, 3),
+        expect_refusal(&output, 3),
         "error[slot/unfilled]: nothing fills `x`\n  ┌─ project:.callsheet/templates/identity/me.md:1:8\n\
          1 │ \\u{1b}[31m{{x}}\\u{202e}\\u{9b}0m\n  │             ^\n  \
          = hint: give it with `--set x=…`, or let `--missing empty` leave it out\n"
@@ -241,10 +244,10 @@ fn control_characters_in_errors_are_escaped() {
 
 #[test]
 fn all_unknown_request_keys_are_reported() {
-    let world = World::new();
-    world.write("r.toml", "recipe = \"run\"\ninstrctions = \"x\"\n[task]\nwrte = []\n");
-    let err = world.run(["compose", "--request", "r.toml"]);
-    let heads: Vec<&str> = expect_refusal(&err, 2).lines().filter(|line| line.starts_with("error")).collect();
+    let project = TestProject::new();
+    project.write("r.toml", "recipe = \"run\"\ninstrctions = \"x\"\n[task]\nwrte = []\n");
+    let err = expect_refusal(&project.run(["compose", "--request", "r.toml"]), 2);
+    let heads: Vec<&str> = err.lines().filter(|line| line.starts_with("error")).collect();
     assert_eq!(
         heads,
         [
@@ -256,11 +259,11 @@ fn all_unknown_request_keys_are_reported() {
 
 #[test]
 fn closed_stdout_is_not_an_error() {
-    let world = World::new();
-    world.write("big.txt", "x".repeat(2_000_000));
+    let project = TestProject::new();
+    project.write("big.txt", "x".repeat(2_000_000));
     let bin = env!("CARGO_BIN_EXE_callsheet");
     let script =
         format!("{bin} compose -q -p archive x -f big.txt | head -c 10; echo; echo ${{PIPESTATUS[0]}}");
-    let output = Command::new("bash").args(["-c", &script]).current_dir(&world.project).output().unwrap();
+    let output = Command::new("bash").args(["-c", &script]).current_dir(project.path()).output().unwrap();
     assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (&b"<prompt><s\n0\n"[..], &b""[..]));
 }

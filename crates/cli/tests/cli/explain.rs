@@ -1,11 +1,10 @@
 //! Tests `explain`: every byte has its origin, and every absent input has its reason.
 
+use callsheet_testing::TestProject;
 use serde_json::Value;
 
-use crate::world::World;
-
 /// Reads the bytes of a range's source without the program's help.
-fn read_source_bytes(world: &World, origin: &Value, request: &Value) -> Option<String> {
+fn read_source_bytes(project: &TestProject, origin: &Value, request: &Value) -> Option<String> {
     let range = origin["source_start"].as_u64()? as usize..origin["source_end"].as_u64()? as usize;
     let whole = match origin["kind"].as_str()? {
         "source" => {
@@ -15,7 +14,7 @@ fn read_source_bytes(world: &World, origin: &Value, request: &Value) -> Option<S
                     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/builtin/");
                     std::fs::read_to_string(format!("{file}{path}")).unwrap()
                 }
-                "project" => world.read(path),
+                "project" => project.read(path),
                 _ => return None,
             }
         }
@@ -51,10 +50,10 @@ fn undo_encoding(encoding: &str, text: &str) -> String {
 
 #[test]
 fn ranges_cover_text_and_match_sources() {
-    let world = World::new();
-    world.write("src/<a>.rs", "fn a() -> Vec<u8> {} // ]]> &amp;\r\n");
-    world.write("README.md", "# Shop\r\n\r\nText.\n");
-    world.write(
+    let project = TestProject::new();
+    project.write("src/<a>.rs", "fn a() -> Vec<u8> {} // ]]> &amp;\r\n");
+    project.write("README.md", "# Shop\r\n\r\nText.\n");
+    project.write(
         ".callsheet/templates/system/BASE-x.md",
         "---\r\nname: x\r\nvariables: [v, PROJECT_STRUCTURE]\r\n---\r\nLine <one>\r\n{{v}}\r\n{{PROJECT_STRUCTURE}}\r\n",
     );
@@ -73,9 +72,10 @@ fn ranges_cover_text_and_match_sources() {
         if recipe == "layers" {
             request["missing"] = "empty".into();
         }
-        let said = world.run_with(&["explain", "--json", "--request", "-"], request.to_string().as_bytes());
-        assert_eq!(said.code, 0, "{}", said.err);
-        let explained = said.json();
+        let output =
+            project.run_with(&["explain", "--json", "--request", "-"], request.to_string().as_bytes());
+        assert_eq!(output.code, Some(0), "{}", output.err());
+        let explained = output.json();
         let text = explained["text"].as_str().unwrap();
         let (mut at, mut checked) = (0, 0);
         for origin in explained["origins"].as_array().unwrap() {
@@ -83,7 +83,7 @@ fn ranges_cover_text_and_match_sources() {
             assert_eq!(range.start, at);
             at = range.end;
             let decoded = undo_encoding(origin["encoding"].as_str().unwrap(), &text[range]);
-            if let Some(bytes) = read_source_bytes(&world, origin, &request) {
+            if let Some(bytes) = read_source_bytes(&project, origin, &request) {
                 assert_eq!(decoded, bytes, "{origin}");
                 checked += 1;
             }
@@ -91,7 +91,7 @@ fn ranges_cover_text_and_match_sources() {
         assert_eq!(at, text.len());
         assert!(checked >= 3, "{recipe} {format}: only {checked} ranges could be followed");
         assert_eq!(
-            world.run_with(&["compose", "-q", "--request", "-"], request.to_string().as_bytes()).out,
+            project.run_with(&["compose", "-q", "--request", "-"], request.to_string().as_bytes()).out(),
             text
         );
     }
@@ -99,16 +99,16 @@ fn ranges_cover_text_and_match_sources() {
 
 #[test]
 fn page_shows_line_numbers_and_absences() {
-    let world = World::new();
-    world
+    let project = TestProject::new();
+    project
         .write(".callsheet/templates/identity/me.md", "---\nname: me\nvariables: [v]\n---\nOne\nTwo {{v}}\n");
-    world.write("CLAUDE.md", "claude");
-    world.write("README.md", "A shop.\n");
-    let said =
-        world.run(["explain", "-r", "layers", "--role", "me", "-a", "claude", "-s", "v=\u{1b}[31m", "Go"]);
-    assert_eq!(said.err, "");
+    project.write("CLAUDE.md", "claude");
+    project.write("README.md", "A shop.\n");
+    let output =
+        project.run(["explain", "-r", "layers", "--role", "me", "-a", "claude", "-s", "v=\u{1b}[31m", "Go"]);
+    assert_eq!(output.err(), "");
     assert_eq!(
-        said.out,
+        output.out(),
         "── project:.callsheet/templates/identity/me.md (project)\n    5 │ One\n\
          ── project:.callsheet/templates/identity/me.md (project) + value v (person)\n      │ Two \\u{1b}[31m\n\
          ── engine (ours)\n      │ \n      │ ---\n      │ \n\
@@ -129,14 +129,14 @@ fn page_shows_line_numbers_and_absences() {
 
 #[test]
 fn colours_appear_only_on_request() {
-    let world = World::new();
-    world.write(".callsheet/templates/identity/me.md", "One");
+    let project = TestProject::new();
+    project.write(".callsheet/templates/identity/me.md", "One");
     let args = ["explain", "-r", "layers", "--role", "me", "Go"];
-    assert!(!world.run(args).out.contains('\u{1b}'));
-    let coloured = world.run(args.iter().chain(&["--color", "always"]));
+    assert!(!project.run(args).out().contains('\u{1b}'));
+    let coloured = project.run(args.iter().chain(&["--color", "always"]));
     assert!(
         coloured
-            .out
+            .out()
             .starts_with("── \u{1b}[32mproject:.callsheet/templates/identity/me.md (project)\u{1b}[0m\n")
     );
 }

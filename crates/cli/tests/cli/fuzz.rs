@@ -1,24 +1,23 @@
 //! Tests `fuzz`: it finds templates and recipes that hostile values break.
 
+use callsheet_testing::{CommandOutput, TestProject};
 use serde_json::json;
 
-use crate::world::{Said, World};
-
-fn world(path: &str, text: &str) -> World {
-    let world = World::new();
-    world.write(&format!(".callsheet/{path}"), text);
-    world
+fn create_project(path: &str, text: &str) -> TestProject {
+    let project = TestProject::new();
+    project.write(&format!(".callsheet/{path}"), text);
+    project
 }
 
-fn clean(tried: usize) -> Said {
+fn clean(tried: usize) -> CommandOutput {
     let err = format!("{tried} values tried: 0 errors, 0 warnings\n");
-    Said { code: 0, out: String::new(), err }
+    CommandOutput::new(0, "", err)
 }
 
 #[test]
 fn every_construct_around_slot_is_checked() {
     let template = "# About {{a}}\n\n<!-- {{b}} -->\n\n<x y='{{c}}' {{d}}>\n{{e}}\n</x>\n\n~~~\n{{f}}\n~~~\n\n## {{g}}\n\n- {{h}}\n";
-    let world = world("templates/identity/open.md", template);
+    let project = create_project("templates/identity/open.md", template);
     let finding = |what: &str, place: &str, line: &str, marks: &str, hint: &str| {
         let number = place.split(':').next().unwrap();
         let pad = " ".repeat(number.len());
@@ -45,16 +44,17 @@ fn every_construct_around_slot_is_checked() {
         finding(&escapes("g", "heading that `##`"), "13:4", "## {{g}}", "   ^^^^^", blank),
         finding(&dangles("h", "list item"), "15:3", "- {{h}}", "  ^^^^^", ""),
     ];
-    let said = world.run(["fuzz", "identity/open", "--cases", "0"]);
-    assert_eq!(said.out, wanted.concat());
-    assert_eq!((said.code, said.err.as_str()), (1, "456 values tried: 7 errors, 3 warnings\n"));
+    let output = project.run(["fuzz", "identity/open", "--cases", "0"]);
+    assert_eq!(output.out(), wanted.concat());
+    assert_eq!((output.code, output.err().as_str()), (Some(1), "456 values tried: 7 errors, 3 warnings\n"));
 }
 
 #[test]
 fn safe_template_has_no_findings() {
-    let world = world("templates/identity/safe.md", "<log>\n{{log}}\n</log>\n\nSay {{what}}, {{> own}}.\n");
-    world.write(".callsheet/templates/shared/own.md", "or {{what}} and {{more}}");
-    assert_eq!(world.run(["fuzz", "identity/safe"]), clean(3 * 56 + 1 + 1000));
+    let project =
+        create_project("templates/identity/safe.md", "<log>\n{{log}}\n</log>\n\nSay {{what}}, {{> own}}.\n");
+    project.write(".callsheet/templates/shared/own.md", "or {{what}} and {{more}}");
+    assert_eq!(project.run(["fuzz", "identity/safe"]), clean(3 * 56 + 1 + 1000));
 }
 
 #[test]
@@ -62,20 +62,20 @@ fn recipe_is_tried_with_every_template() {
     let recipe = "format = 'markdown'\n[[section]]\nname = 'role'\npart = 'system'\nrequired = true\n\
                   blocks = [{ template = 'own/{role}.md' }]\n\
                   [[section]]\nname = 'task'\npart = 'instructions'\nblocks = [{ value = 'instructions' }]\n";
-    let world = world("recipes/own.toml", recipe);
-    world.write(".callsheet/own/good.md", "Do it.\n");
-    world.write(".callsheet/own/bad.md", "<!-- {{instructions}} -->\n\nDo it.\n");
-    let said = world.run(["fuzz", "own", "--cases", "50"]);
+    let project = create_project("recipes/own.toml", recipe);
+    project.write(".callsheet/own/good.md", "Do it.\n");
+    project.write(".callsheet/own/bad.md", "<!-- {{instructions}} -->\n\nDo it.\n");
+    let output = project.run(["fuzz", "own", "--cases", "50"]);
     let found = "error[fuzz/escapes]: a value of `instructions` can end the comment that `<!--` opens\n  \
                  ┌─ project:.callsheet/own/bad.md:1:6\n\
                  1 │ <!-- {{instructions}} -->\n  │      ^^^^^^^^^^^^^^^^\n  = hint: tried: \"-->\"\n";
     let err = "163 values tried: 1 errors, 0 warnings\n";
-    assert_eq!(said, Said { code: 1, out: found.into(), err: err.into() });
-    assert_eq!(world.run(["fuzz", "own", "--cases", "50", "--role", "good"]), clean(56 + 50));
-    let said = world.run(["fuzz", "own", "--role", "god"]);
-    assert_eq!((said.code, said.out.as_str()), (3, ""));
+    assert_eq!(output, CommandOutput::new(1, found, err));
+    assert_eq!(project.run(["fuzz", "own", "--cases", "50", "--role", "good"]), clean(56 + 50));
+    let output = project.run(["fuzz", "own", "--role", "god"]);
+    assert_eq!((output.code, output.out().as_str()), (Some(3), ""));
     assert_eq!(
-        said.err,
+        output.err(),
         "error[template/not-found]: TemplateNotFound: no template for the section `role`\n  \
          = looked in project:.callsheet/own/god.md\n  =           user:own/god.md\n  \
          =           builtin:own/god.md\n  = hint: did you mean `good`?\n  = hint: roles that exist: bad, good\n"
@@ -84,19 +84,19 @@ fn recipe_is_tried_with_every_template() {
 
 #[test]
 fn every_shipped_recipe_is_clean() {
-    let world = World::new();
+    let project = TestProject::new();
     for recipe in ["layers", "run", "staged", "unified"] {
-        let said = world.run(["fuzz", recipe, "--cases", "300", "--quiet"]);
-        assert_eq!(said, Said { code: 0, out: String::new(), err: String::new() }, "{recipe}");
+        let output = project.run(["fuzz", recipe, "--cases", "300", "--quiet"]);
+        assert_eq!(output, CommandOutput::new(0, "", ""), "{recipe}");
     }
 }
 
 #[test]
 fn unknown_name_lists_searched_places() {
-    let said = World::new().run(["fuzz", "unifed"]);
-    assert_eq!((said.code, said.out.as_str()), (3, ""));
+    let output = TestProject::new().run(["fuzz", "unifed"]);
+    assert_eq!((output.code, output.out().as_str()), (Some(3), ""));
     assert_eq!(
-        said.err,
+        output.err(),
         "error[template/not-found]: TemplateNotFound: there is no template or recipe `unifed`\n  \
          = looked in project:.callsheet/templates/unifed.md\n  =           user:templates/unifed.md\n  \
          =           builtin:templates/unifed.md\n  =           project:.callsheet/recipes/unifed.toml\n  \
@@ -108,15 +108,15 @@ fn unknown_name_lists_searched_places() {
 
 #[test]
 fn recipe_options_are_refused_for_templates() {
-    let said = World::new().run(["fuzz", "identity/supervisor", "--role", "x"]);
+    let output = TestProject::new().run(["fuzz", "identity/supervisor", "--role", "x"]);
     let err = "error[usage/bad]: `identity/supervisor` is a template: --role, --phase and --command are for recipes\n";
-    assert_eq!(said, Said { code: 2, out: String::new(), err: err.into() });
+    assert_eq!(output, CommandOutput::new(2, "", err));
 }
 
 #[test]
 fn json_is_whole_and_seed_deterministic() {
-    let world = world("templates/identity/one.md", "<!-- {{a}} -->\n");
-    let said = world.run(["fuzz", "identity/one", "--json", "--seed", "7", "--cases", "20"]);
+    let project = create_project("templates/identity/one.md", "<!-- {{a}} -->\n");
+    let output = project.run(["fuzz", "identity/one", "--json", "--seed", "7", "--cases", "20"]);
     let wanted = json!({
         "name": "identity/one",
         "seed": 7,
@@ -132,6 +132,6 @@ fn json_is_whole_and_seed_deterministic() {
             "value": "-->",
         }],
     });
-    assert_eq!((said.code, said.err.as_str(), said.json()), (1, "", wanted));
-    assert_eq!(world.run(["fuzz", "identity/one", "--json", "--seed", "7", "--cases", "20"]), said);
+    assert_eq!((output.code, output.err().as_str(), output.json()), (Some(1), "", wanted));
+    assert_eq!(project.run(["fuzz", "identity/one", "--json", "--seed", "7", "--cases", "20"]), output);
 }

@@ -9,18 +9,16 @@ use std::thread;
 
 use callsheet_core::record::{RecordBundle, list_blobs};
 use callsheet_store::{Ledger, LedgerUrl, new_id};
-use callsheet_testing::{Postgres, report_missing};
+use callsheet_testing::{CommandOutput, Postgres, TestProject, report_missing, run_command};
 use rusqlite::Connection;
 use serde_json::{Value, json};
-
-use crate::world::{Said, World, run_command};
 
 /// Path of a project's ledger in earlier versions.
 const OLD: &str = ".callsheet/ledger.db";
 
 /// Records a prompt of `task` with the file `docs/plan.md`. Returns the run's id.
-pub(crate) fn record(world: &World, task: &str) -> String {
-    let done = world.run([
+pub(crate) fn record(project: &TestProject, task: &str) -> String {
+    let done = project.run([
         "--json",
         "compose",
         "-p",
@@ -34,14 +32,14 @@ pub(crate) fn record(world: &World, task: &str) -> String {
         "--record",
         "Add login",
     ]);
-    assert_eq!(done.code, 0, "{}", done.err);
+    assert_eq!(done.code, Some(0), "{}", done.err());
     done.json()["run"].as_str().unwrap().to_owned()
 }
 
-pub(crate) fn world() -> World {
-    let world = World::new();
-    world.write("docs/plan.md", "Plan with care.\n");
-    world
+pub(crate) fn create_project() -> TestProject {
+    let project = TestProject::new();
+    project.write("docs/plan.md", "Plan with care.\n");
+    project
 }
 
 fn case_count(few: usize, many: usize) -> usize {
@@ -50,16 +48,16 @@ fn case_count(few: usize, many: usize) -> usize {
 
 #[test]
 fn c1_recorded_prompts_verify_elsewhere() {
-    let world = world();
+    let project = create_project();
     let count = case_count(300, 1000);
     let phases = ["plan", "challenge", "implement", "review", "archive"];
     let mut prompts = Vec::new();
     for number in 0..count {
-        world.write(
+        project.write(
             "docs/plan.md",
             format!("Plan {number}: größer, ışık, ἀρχή\r\n{}", "x]]>\n".repeat(number % 7)),
         );
-        world.write(&format!("src/part-{}.rs", number % 40), format!("fn f{number}() {{}}\n"));
+        project.write(&format!("src/part-{}.rs", number % 40), format!("fn f{number}() {{}}\n"));
         let phase = phases[number % phases.len()];
         let recipe = ["unified", "run"][number % 2];
         let args = [
@@ -77,15 +75,15 @@ fn c1_recorded_prompts_verify_elsewhere() {
             "--record",
             "Do it",
         ];
-        let done = world.run(args);
-        assert_eq!(done.code, 0, "{}", done.err);
-        let run = done.err.lines().find_map(|line| line.strip_prefix("run ")).unwrap().to_owned();
-        prompts.push((run, done.out));
+        let done = project.run(args);
+        assert_eq!(done.code, Some(0), "{}", done.err());
+        let run = done.err().lines().find_map(|line| line.strip_prefix("run ")).unwrap().to_owned();
+        prompts.push((run, done.out()));
     }
     // The other directory has the ledger and no file of the project.
-    let elsewhere = World::new();
-    fs::copy(world.ledger(), elsewhere.project.join("copy.db")).unwrap();
-    drop(world);
+    let elsewhere = TestProject::new();
+    fs::copy(project.ledger(), elsewhere.path().join("copy.db")).unwrap();
+    drop(project);
     let run = |args: &[&str]| {
         let mut command = elsewhere.command();
         command
@@ -93,117 +91,116 @@ fn c1_recorded_prompts_verify_elsewhere() {
             .args(args)
             .env("LC_ALL", "tr_TR.UTF-8")
             .env("TZ", "Asia/Kathmandu");
-        run_command(&mut command, b"")
+        run_command(&mut command)
     };
     let verified = run(&["--json", "verify", "--all", "--read-data"]);
-    assert_eq!(verified.code, 0, "{}", verified.out);
+    assert_eq!(verified.code, Some(0), "{}", verified.out());
     let verified = verified.json();
     assert_eq!(
         (&verified["runs"], &verified["records"], &verified["problems"]),
         (&json!(count), &json!(count), &json!([]))
     );
     for (run_id, text) in prompts.iter().step_by(29) {
-        assert_eq!(run(&["show", run_id, "--prompt"]).out, *text);
+        assert_eq!(run(&["show", run_id, "--prompt"]).out(), *text);
     }
 }
 
 #[test]
 fn compose_without_record_writes_nothing() {
-    let world = world();
-    assert_eq!(world.run(["compose", "-p", "plan", "x"]).code, 0);
-    assert!(!world.project.join(".callsheet").exists());
-    let nothing = world.run(["log"]);
+    let project = create_project();
+    assert_eq!(project.run(["compose", "-p", "plan", "x"]).code, Some(0));
+    assert!(!project.path().join(".callsheet").exists());
+    let nothing = project.run(["log"]);
     let expected = "error[ledger/not-there]: this project has no ledger yet\n  = hint: `callsheet compose --record` makes one\n";
-    assert_eq!((nothing.code, nothing.err.as_str()), (4, expected));
-    assert!(!world.home().exists());
+    assert_eq!((nothing.code, nothing.err().as_str()), (Some(4), expected));
+    assert_eq!(fs::read_dir(project.home()).unwrap().count(), 0);
 }
 
 #[test]
 fn ledger_is_private_under_any_umask() {
     for umask in ["000", "022", "077", "0777"] {
-        let world = world();
+        let project = create_project();
         let program = env!("CARGO_BIN_EXE_callsheet");
         let in_shell = |line: &str| {
             let mut command = Command::new("bash");
-            command.args(["-c", &format!("umask {umask}; {line}")]).current_dir(&world.project);
+            command.args(["-c", &format!("umask {umask}; {line}")]).current_dir(project.path());
             command.env_clear().env("PATH", std::env::var("PATH").unwrap()).env("PROGRAM", program);
-            command.env("HOME", world.home());
+            command.env("HOME", project.home());
             command
         };
         // A permanent reader keeps the files beside the database in place.
         let mut watch = in_shell("exec \"$PROGRAM\" watch --since 0").stdout(Stdio::piped()).spawn().unwrap();
-        let recorded =
-            run_command(&mut in_shell("\"$PROGRAM\" -q compose -p plan --record x > /dev/null"), b"");
-        assert_eq!((recorded.code, recorded.err.as_str()), (0, ""));
+        let recorded = run_command(&mut in_shell("\"$PROGRAM\" -q compose -p plan --record x > /dev/null"));
+        assert_eq!((recorded.code, recorded.err().as_str()), (Some(0), ""));
         let mut line = String::new();
         BufReader::new(watch.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        let (file, state) = (world.ledger(), world.home().join(".local/state/callsheet"));
+        let (file, state) = (project.ledger(), project.home().join(".local/state/callsheet"));
         let folder = file.parent().unwrap();
         let modes =
-            [&state, folder, &file, &world.sidecar_path("-wal"), &world.sidecar_path("-shm")].map(mode);
+            [&state, folder, &file, &project.sidecar_path("-wal"), &project.sidecar_path("-shm")].map(mode);
         watch.kill().unwrap();
         watch.wait().unwrap();
         assert_eq!(modes, [0o700, 0o700, 0o600, 0o600, 0o600], "umask {umask}");
-        let exported = run_command(&mut in_shell("\"$PROGRAM\" export --all --out e"), b"");
-        assert_eq!((exported.code, mode(&world.project.join("e"))), (0, 0o600), "{}", exported.err);
+        let exported = run_command(&mut in_shell("\"$PROGRAM\" export --all --out e"));
+        assert_eq!((exported.code, mode(&project.path().join("e"))), (Some(0), 0o600), "{}", exported.err());
     }
 }
 
 #[test]
 fn symlinked_ledger_is_refused() {
-    let world = world();
-    let outside = world.project.parent().unwrap().join("outside");
+    let project = create_project();
+    let outside = project.path().parent().unwrap().join("outside");
     fs::create_dir(&outside).unwrap();
-    fs::create_dir(world.project.join(".callsheet")).unwrap();
-    symlink(outside.join("x.db"), world.project.join(OLD)).unwrap();
-    let refused = world.run(["--ledger", OLD, "compose", "-p", "plan", "--record", "x"]);
-    assert_eq!((refused.code, refused.out.as_str()), (8, ""));
-    fs::remove_dir_all(world.project.join(".callsheet")).unwrap();
-    symlink(&outside, world.project.join(".callsheet")).unwrap();
-    let refused = world.run(["-q", "compose", "-p", "plan", "--record", "x"]);
+    fs::create_dir(project.path().join(".callsheet")).unwrap();
+    symlink(outside.join("x.db"), project.path().join(OLD)).unwrap();
+    let refused = project.run(["--ledger", OLD, "compose", "-p", "plan", "--record", "x"]);
+    assert_eq!((refused.code, refused.out().as_str()), (Some(8), ""));
+    fs::remove_dir_all(project.path().join(".callsheet")).unwrap();
+    symlink(&outside, project.path().join(".callsheet")).unwrap();
+    let refused = project.run(["-q", "compose", "-p", "plan", "--record", "x"]);
     let expected =
         "error[config/bad]: `project:.callsheet/config.toml` cannot be used: it leads out of its root\n";
-    assert_eq!((refused.code, refused.out.as_str(), refused.err.as_str()), (3, "", expected));
+    assert_eq!((refused.code, refused.out().as_str(), refused.err().as_str()), (Some(3), "", expected));
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 }
 
 #[test]
 fn ledger_from_project_needs_trust() {
-    let world = world();
-    world.write(".callsheet/config.toml", "ledger = \"postgres://evil.example/x\"\n");
-    let refused = world.run(["-q", "compose", "-p", "plan", "--record", "x"]);
+    let project = create_project();
+    project.write(".callsheet/config.toml", "ledger = \"postgres://evil.example/x\"\n");
+    let refused = project.run(["-q", "compose", "-p", "plan", "--record", "x"]);
     assert_eq!(
-        (refused.code, refused.out.as_str(), refused.err.as_str()),
+        (refused.code, refused.out().as_str(), refused.err().as_str()),
         (
-            10,
+            Some(10),
             "",
             "error[trust/required]: this project's files ask for what only you can allow: record runs in \
              postgres://evil.example/x\n  = hint: look at them, then say `callsheet trust`\n"
         )
     );
     let record = ["-q", "compose", "-p", "plan", "--record", "x"];
-    let by_flag = world.run([&["--ledger", "flag.db"][..], &record].concat());
-    let by_env = run_command(world.command().args(record).env("CALLSHEET_LEDGER", "sqlite:env.db"), b"");
-    fs::remove_file(world.project.join(".callsheet/config.toml")).unwrap();
-    let config = world.home().join(".config/callsheet");
+    let by_flag = project.run([&["--ledger", "flag.db"][..], &record].concat());
+    let by_env = run_command(project.command().args(record).env("CALLSHEET_LEDGER", "sqlite:env.db"));
+    fs::remove_file(project.path().join(".callsheet/config.toml")).unwrap();
+    let config = project.home().join(".config/callsheet");
     fs::create_dir_all(&config).unwrap();
     fs::write(config.join("config.toml"), "ledger = \"user.db\"\n").unwrap();
-    let by_user = world.run(record);
+    let by_user = project.run(record);
     for (done, file) in [(by_flag, "flag.db"), (by_env, "env.db"), (by_user, "user.db")] {
-        assert_eq!((done.code, done.err.as_str()), (0, ""));
-        assert!(world.project.join(file).is_file(), "{file}");
+        assert_eq!((done.code, done.err().as_str()), (Some(0), ""));
+        assert!(project.path().join(file).is_file(), "{file}");
     }
-    let odd = world.run(["--ledger", "mysql://root:secret@x/y", "log"]);
+    let odd = project.run(["--ledger", "mysql://root:secret@x/y", "log"]);
     assert_eq!(
-        (odd.code, odd.err.as_str()),
+        (odd.code, odd.err().as_str()),
         (
-            2,
+            Some(2),
             "error[usage/bad]: `mysql` is no kind of ledger\n  = hint: a ledger is a file, or postgres://USER@HOST/DATABASE\n"
         )
     );
     fs::write(config.join("config.toml"), "ledger = \"postgres://me:secret@host/db\"\n").unwrap();
-    let shown = world.run(["config", "show"]).out;
+    let shown = project.run(["config", "show"]).out();
     assert_eq!(
         shown.lines().find(|line| line.starts_with("ledger")).unwrap(),
         "ledger = \"postgres://me:…@host/db\"  # user:config.toml"
@@ -225,17 +222,17 @@ fn record_changed(ledger: &mut Ledger, change: impl FnOnce(&mut RecordBundle)) -
 
 #[test]
 fn verify_exit_code_names_problem() {
-    let world = world();
-    let good = record(&world, "T-1");
-    let place = LedgerUrl::Sqlite(world.ledger());
+    let project = create_project();
+    let good = record(&project, "T-1");
+    let place = LedgerUrl::Sqlite(project.ledger());
     let mut ledger = Ledger::open(&place).unwrap();
     let head = ledger.head().unwrap();
-    let told = world.run(["verify", &good]);
+    let told = project.run(["verify", &good]);
     let expected =
         format!("prompts composed again, the same bytes: 1\nrecords in order: 1\nhead 1:{}\n", head.chain);
-    assert_eq!((told.code, told.out), (0, expected));
+    assert_eq!((told.code, told.out()), (Some(0), expected));
     let other = record_changed(&mut ledger, |kept| kept.composed.engine = 70_000);
-    let told = world.run(["verify", &other]);
+    let told = project.run(["verify", &other]);
     let expected = format!(
         "error[verify/engine]: run {other}: it was made by version 70000 of the engine, which is newer than this one ({}): its \
          texts and its SHA-256 are right, it was not composed again; the callsheet that made it can compose it again\n\
@@ -244,41 +241,41 @@ fn verify_exit_code_names_problem() {
         callsheet_core::ENGINE_VERSION,
         ledger.head().unwrap().chain
     );
-    assert_eq!((told.code, told.out), (11, expected));
+    assert_eq!((told.code, told.out()), (Some(11), expected));
     let differs = record_changed(&mut ledger, |kept| {
         kept.composed.engine = callsheet_core::ENGINE_VERSION;
         kept.composed.run.phase = Some("review".into());
     });
-    let told = world.run(["verify", &differs]);
+    let told = project.run(["verify", &differs]);
     let expected = format!(
         "error[verify/mismatch]: run {differs}: run phase: the request says something else\n\
          prompts composed again, the same bytes: 0\nrecords in order: 1\nhead 3:{}\n",
         ledger.head().unwrap().chain
     );
-    assert_eq!((told.code, told.out), (1, expected));
+    assert_eq!((told.code, told.out()), (Some(1), expected));
     let head_of = |head: &callsheet_store::Head| format!("{}:{}", head.seq, head.chain);
-    assert_eq!(world.run(["verify", "--head", &head_of(&head)]).code, 0);
+    assert_eq!(project.run(["verify", "--head", &head_of(&head)]).code, Some(0));
     let now = ledger.head().unwrap();
-    let raw = Connection::open(world.ledger()).unwrap();
+    let raw = Connection::open(project.ledger()).unwrap();
     raw.execute_batch("DELETE FROM records WHERE seq = 3; DELETE FROM runs WHERE seq = 3; UPDATE head SET seq = 2, chain = (SELECT chain FROM records WHERE seq = 2)").unwrap();
-    let told = world.run(["verify", "--head", &head_of(&now)]);
+    let told = project.run(["verify", "--head", &head_of(&now)]);
     let expected = format!(
         "error[ledger/damaged]: head {}: it does not lead to this head any more\nprompts composed again, the same bytes: 0\n",
         head_of(&now)
     );
-    assert_eq!((told.code, told.out), (8, expected));
+    assert_eq!((told.code, told.out()), (Some(8), expected));
     raw.execute_batch("UPDATE blobs SET zstd = zstd || X'00'").unwrap();
-    let told = world.run(["--json", "verify", "--all"]).json();
+    let told = project.run(["--json", "verify", "--all"]).json();
     assert_eq!(told["problems"][0]["code"], "ledger/damaged");
-    assert_eq!(world.run(["verify", "--all"]).code, 8);
-    let bad = world.run(["verify", "--head", "x"]);
-    assert_eq!((bad.code, bad.err.as_str()), (2, "error[usage/bad]: `x` is not SEQ:CHAIN\n"));
-    assert_eq!(world.run(["verify"]).code, 2);
+    assert_eq!(project.run(["verify", "--all"]).code, Some(8));
+    let bad = project.run(["verify", "--head", "x"]);
+    assert_eq!((bad.code, bad.err().as_str()), (Some(2), "error[usage/bad]: `x` is not SEQ:CHAIN\n"));
+    assert_eq!(project.run(["verify"]).code, Some(2));
 }
 
 /// Returns the lines of a `watch` that runs during `work` and until it has printed `count` records.
-fn read_watch_lines(world: &World, ledger: &[&str], count: usize, work: impl FnOnce()) -> Vec<Value> {
-    let mut command = world.command();
+fn read_watch_lines(project: &TestProject, ledger: &[&str], count: usize, work: impl FnOnce()) -> Vec<Value> {
+    let mut command = project.command();
     command.args(ledger).args(["watch", "--since", "0"]).stdout(Stdio::piped()).stdin(Stdio::null());
     let mut watch = command.spawn().unwrap();
     work();
@@ -289,17 +286,17 @@ fn read_watch_lines(world: &World, ledger: &[&str], count: usize, work: impl FnO
     lines
 }
 
-fn check_eight_writers(world: &World, ledger: &[&str]) {
+fn check_eight_writers(project: &TestProject, ledger: &[&str]) {
     const EACH: usize = 6;
-    let lines = read_watch_lines(world, ledger, 8 * EACH, || {
+    let lines = read_watch_lines(project, ledger, 8 * EACH, || {
         thread::scope(|scope| {
             for writer in 0..8 {
                 scope.spawn(move || {
                     for _ in 0..EACH {
                         let task = format!("T-{writer}");
                         let args = ["-q", "compose", "-p", "plan", "--task-id", &task, "--record", "x"];
-                        let done = world.run([ledger, &args].concat());
-                        assert_eq!((done.code, done.err.as_str()), (0, ""));
+                        let done = project.run([ledger, &args].concat());
+                        assert_eq!((done.code, done.err().as_str()), (Some(0), ""));
                     }
                 });
             }
@@ -308,10 +305,10 @@ fn check_eight_writers(world: &World, ledger: &[&str]) {
     let seqs: Vec<u64> = lines.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
     assert_eq!(seqs, (1..=8 * EACH as u64).collect::<Vec<_>>());
     assert!(lines.iter().all(|line| line["event"] == "record.composed"));
-    let verified = world.run([ledger, &["--json", "verify", "--all"]].concat());
-    assert_eq!((verified.code, &verified.json()["records"]), (0, &json!(8 * EACH)));
+    let verified = project.run([ledger, &["--json", "verify", "--all"]].concat());
+    assert_eq!((verified.code, &verified.json()["records"]), (Some(0), &json!(8 * EACH)));
     // The last head is kept, regardless of the process that appended it.
-    let known = world.run(["--json", "ledger", "list"]).json();
+    let known = project.run(["--json", "ledger", "list"]).json();
     let heads: Vec<&Value> =
         known["ledgers"].as_array().unwrap().iter().map(|known| &known["head"]).collect();
     assert!(heads.contains(&&verified.json()["head"]), "{heads:?}");
@@ -319,13 +316,13 @@ fn check_eight_writers(world: &World, ledger: &[&str]) {
 
 #[test]
 fn c7_watch_prints_records_in_order() {
-    let world = world();
-    check_eight_writers(&world, &[]);
+    let project = create_project();
+    check_eight_writers(&project, &[]);
     // The watch ends if its reader closes the pipe.
-    let mut watch = world.command().args(["watch", "--since", "0"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut watch = project.command().args(["watch", "--since", "0"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut some = [0; 10];
     watch.stdout.take().unwrap().read_exact(&mut some).unwrap();
-    record(&world, "T-1");
+    record(&project, "T-1");
     assert_eq!(watch.wait().unwrap().code(), Some(0));
 }
 
@@ -335,53 +332,54 @@ fn ledger_moves_to_postgres() {
         Ok(server) => server,
         Err(why) => return report_missing(&format!("the command line on PostgreSQL: {why}")),
     };
-    let world = world();
-    let ids = ["T-1", "T-2"].map(|task| record(&world, task));
-    let prompt = |ledger: &[&str], run: &str| world.run([ledger, &["show", run, "--prompt"]].concat()).out;
+    let project = create_project();
+    let ids = ["T-1", "T-2"].map(|task| record(&project, task));
+    let prompt =
+        |ledger: &[&str], run: &str| project.run([ledger, &["show", run, "--prompt"]].concat()).out();
     let url = server.create_database("moved").unwrap();
     let there = ["--ledger", url.as_str()];
-    assert_eq!(world.run(["export", "--all", "--out", "all.jsonl"]).code, 0);
-    let imported = world.run([&there[..], &["import", "all.jsonl"]].concat());
+    assert_eq!(project.run(["export", "--all", "--out", "all.jsonl"]).code, Some(0));
+    let imported = project.run([&there[..], &["import", "all.jsonl"]].concat());
     assert_eq!(
-        (imported.code, imported.out.as_str()),
-        (0, "added: runs 2, records 2, with the same chain; known already: 0\n")
+        (imported.code, imported.out().as_str()),
+        (Some(0), "added: runs 2, records 2, with the same chain; known already: 0\n")
     );
     for id in &ids {
         assert_eq!(prompt(&there, id), prompt(&[], id));
     }
     assert_eq!(
-        world.run([&there[..], &["verify", "--all", "--read-data"]].concat()).out,
-        world.run(["verify", "--all", "--read-data"]).out
+        project.run([&there[..], &["verify", "--all", "--read-data"]].concat()).out(),
+        project.run(["verify", "--all", "--read-data"]).out()
     );
     let url = server.create_database("writers").unwrap();
-    check_eight_writers(&world, &["--ledger", &url]);
+    check_eight_writers(&project, &["--ledger", &url]);
     drop(server);
-    let gone = world.run([&there[..], &["log"]].concat());
-    assert_eq!(gone.code, 8, "{}", gone.err);
-    assert!(gone.err.starts_with("error[ledger/failed]: PostgreSQL: "), "{}", gone.err);
+    let gone = project.run([&there[..], &["log"]].concat());
+    assert_eq!(gone.code, Some(8), "{}", gone.err());
+    assert!(gone.err().starts_with("error[ledger/failed]: PostgreSQL: "), "{}", gone.err());
 }
 
 #[test]
 fn killed_recorder_leaves_valid_ledger() {
-    let world = world();
-    record(&world, "T-1");
+    let project = create_project();
+    record(&project, "T-1");
     let mut told = 0;
     for time in 0..case_count(40, 200) as u64 {
-        let mut command = world.command();
+        let mut command = project.command();
         command.args(["compose", "-p", "plan", "--record", "x"]).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         thread::sleep(std::time::Duration::from_micros(time * 7919 % 60_000));
         child.kill().unwrap();
-        let mut said = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let mut output = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut output).unwrap();
         child.wait().unwrap();
-        if let Some(run) = said.lines().find_map(|line| line.strip_prefix("run ")) {
+        if let Some(run) = output.lines().find_map(|line| line.strip_prefix("run ")) {
             told += 1;
-            assert_eq!(world.run(["-q", "verify", run]).code, 0, "{run} is lost");
+            assert_eq!(project.run(["-q", "verify", run]).code, Some(0), "{run} is lost");
         }
     }
-    let verified: Said = world.run(["--json", "verify", "--all", "--read-data"]);
-    assert_eq!(verified.code, 0, "{}", verified.out);
+    let verified: CommandOutput = project.run(["--json", "verify", "--all", "--read-data"]);
+    assert_eq!(verified.code, Some(0), "{}", verified.out());
     assert!(verified.json()["runs"].as_u64().unwrap() > told);
-    assert!(world.ledger().is_file());
+    assert!(project.ledger().is_file());
 }

@@ -3,18 +3,18 @@
 use callsheet_core::EndReason;
 use callsheet_core::record::{Event, Exit, Id, LogStream, Output, Replied};
 use callsheet_store::{Ledger, LedgerUrl};
+use callsheet_testing::TestProject;
 use serde_json::{Value, json};
 
-use crate::ledger::{record, world};
-use crate::world::World;
+use crate::ledger::{create_project, record};
 
 /// Creates a project with two runs; the second one has the changed plan, some output and a pass.
-fn record_two_runs() -> (World, String, String) {
-    let world = world();
-    let first = record(&world, "T-1");
-    world.write("docs/plan.md", "Plan with more care.\n");
-    let second = record(&world, "T-2");
-    let mut ledger = Ledger::open(&LedgerUrl::Sqlite(world.ledger())).unwrap();
+fn record_two_runs() -> (TestProject, String, String) {
+    let project = create_project();
+    let first = record(&project, "T-1");
+    project.write("docs/plan.md", "Plan with more care.\n");
+    let second = record(&project, "T-2");
+    let mut ledger = Ledger::open(&LedgerUrl::Sqlite(project.ledger())).unwrap();
     let id = Id::parse(&second).unwrap();
     let events = [
         Event::Output(Output {
@@ -30,19 +30,19 @@ fn record_two_runs() -> (World, String, String) {
     for event in events {
         ledger.append(Some(&id), None, &event).unwrap();
     }
-    (world, first, second)
+    (project, first, second)
 }
 
 #[test]
 fn log_lists_newest_first() {
-    let (world, first, second) = record_two_runs();
-    let all = world.run(["--json", "log"]).json();
+    let (project, first, second) = record_two_runs();
+    let all = project.run(["--json", "log"]).json();
     let started = |at: usize| all["runs"][at]["started"].as_str().unwrap()[..19].to_owned();
     let head = "RUN                                   STARTED              AGENT   PHASE  TASK  RECIPE   ENDED   VERDICT";
     let line_of = |run: &str, at: usize, rest: &str| format!("{run}  {}  claude  plan   {rest}", started(at));
     let (new, old) =
         (line_of(&second, 0, "T-2   unified  exited  PASS"), line_of(&first, 1, "T-1   unified  -       -"));
-    assert_eq!(world.run(["log"]).out, format!("{head}\n{new}\n{old}\n"));
+    assert_eq!(project.run(["log"]).out(), format!("{head}\n{new}\n{old}\n"));
     assert_eq!(
         all["runs"][0],
         json!({
@@ -52,24 +52,24 @@ fn log_lists_newest_first() {
         })
     );
     let ids = |args: &[&str]| -> Vec<Value> {
-        let found = world.run([&["--json", "log"], args].concat()).json();
+        let found = project.run([&["--json", "log"], args].concat()).json();
         found["runs"].as_array().unwrap().iter().map(|run| run["id"].clone()).collect()
     };
     assert_eq!(ids(&["--verdict", "PASS"]), [json!(second)]);
     assert_eq!(ids(&["--task", "T-1", "-a", "claude", "-p", "plan"]), [json!(first)]);
     assert_eq!(ids(&["--limit", "1"]), [json!(second)]);
     assert_eq!(ids(&["--until", "2001"]), Vec::<Value>::new());
-    let odd = world.run(["log", "--since", "yesterday"]);
+    let odd = project.run(["log", "--since", "yesterday"]);
     assert_eq!(
-        (odd.code, odd.err.as_str()),
-        (2, "error[usage/bad]: `yesterday` is not a time such as 2026-01-31T12:00\n")
+        (odd.code, odd.err().as_str()),
+        (Some(2), "error[usage/bad]: `yesterday` is not a time such as 2026-01-31T12:00\n")
     );
 }
 
 #[test]
 fn show_prints_prompt_origins_and_records() {
-    let (world, first, second) = record_two_runs();
-    let composed = world.run([
+    let (project, first, second) = record_two_runs();
+    let composed = project.run([
         "compose",
         "-p",
         "plan",
@@ -81,27 +81,27 @@ fn show_prints_prompt_origins_and_records() {
         "docs/plan.md",
         "Add login",
     ]);
-    assert_eq!(world.run(["show", "last", "--prompt"]).out, composed.out);
-    let shown = world.run(["--json", "show", &second]).json();
-    assert_eq!((&shown["prompt"]["bytes"], &shown["records"]), (&json!(composed.out.len()), &json!(5)));
+    assert_eq!(project.run(["show", "last", "--prompt"]).out(), composed.out());
+    let shown = project.run(["--json", "show", &second]).json();
+    assert_eq!((&shown["prompt"]["bytes"], &shown["records"]), (&json!(composed.out().len()), &json!(5)));
     assert_eq!(shown["request"]["instructions"], "Add login");
     assert_eq!(shown["sources"]["project:.callsheet/recipes/unified.toml"], Value::Null);
-    let origins = world.run(["--json", "show", "last", "--origins"]).json();
+    let origins = project.run(["--json", "show", "last", "--origins"]).json();
     let spans = origins["origins"].as_array().unwrap();
     let plan = spans.iter().find(|span| span["label"] == "project:docs/plan.md").unwrap();
     let range = plan["start"].as_u64().unwrap() as usize..plan["end"].as_u64().unwrap() as usize;
-    assert_eq!(&composed.out[range], "Plan with more care.\n");
-    let page = world.run(["show", "last", "--origins"]).out;
-    assert_eq!(page.lines().filter(|line| !line.starts_with("──")).count(), composed.out.lines().count());
-    let records = world.run(["--json", "show", "last", "--records"]).json();
+    assert_eq!(&composed.out()[range], "Plan with more care.\n");
+    let page = project.run(["show", "last", "--origins"]).out();
+    assert_eq!(page.lines().filter(|line| !line.starts_with("──")).count(), composed.out().lines().count());
+    let records = project.run(["--json", "show", "last", "--records"]).json();
     let kinds: Vec<&Value> =
         records["records"].as_array().unwrap().iter().map(|record| &record["kind"]).collect();
     assert_eq!(kinds, ["composed", "output", "output", "exit", "replied"]);
     // Control characters in an agent's output are escaped before they reach a terminal.
-    assert_eq!(world.run(["show", "last", "--stream", "stdout"]).out, "one\n\\u{1b}[31mtwo\nthree\n");
-    assert_eq!(world.run(["show", "last", "--stream", "stdout", "--tail", "1"]).out, "three\n");
+    assert_eq!(project.run(["show", "last", "--stream", "stdout"]).out(), "one\n\\u{1b}[31mtwo\nthree\n");
+    assert_eq!(project.run(["show", "last", "--stream", "stdout", "--tail", "1"]).out(), "three\n");
     let lines =
-        world.run(["--json", "show", "last", "--stream", "stdout", "--since", "2", "--tail", "1"]).json();
+        project.run(["--json", "show", "last", "--stream", "stdout", "--since", "2", "--tail", "1"]).json();
     assert_eq!(
         (
             &lines["lines"][0]["line"],
@@ -112,35 +112,38 @@ fn show_prints_prompt_origins_and_records() {
         ),
         (&json!(3), &json!("three"), &json!(3), &json!(true), &json!(true))
     );
-    assert_eq!(world.run(["show", "last", "--stream", "meta"]).out, composed.out + "\n");
-    let none = world.run(["show", "ffff"]);
+    assert_eq!(project.run(["show", "last", "--stream", "meta"]).out(), composed.out() + "\n");
+    let none = project.run(["show", "ffff"]);
     assert_eq!(
-        (none.code, none.err.as_str()),
-        (4, "error[run/not-found]: no run is called `ffff`\n  = hint: `callsheet log` lists the runs\n")
+        (none.code, none.err().as_str()),
+        (
+            Some(4),
+            "error[run/not-found]: no run is called `ffff`\n  = hint: `callsheet log` lists the runs\n"
+        )
     );
     let alike = first.bytes().zip(second.bytes()).take_while(|(a, b)| a == b).count();
-    let many = world.run(["show", &first[..alike]]);
-    let said = format!(
+    let many = project.run(["show", &first[..alike]]);
+    let output = format!(
         "error[run/ambiguous]: several runs have an id that begins with `{}`\n  = looked in {first}\n  =           {second}\n",
         &first[..alike]
     );
-    assert_eq!((many.code, many.err), (4, said));
+    assert_eq!((many.code, many.err()), (Some(4), output));
 }
 
 #[test]
 fn c9_diff_names_cause_of_change() {
-    let (world, first, second) = record_two_runs();
-    let told = world.run(["diff", &first, &second]);
+    let (project, first, second) = record_two_runs();
+    let told = project.run(["diff", &first, &second]);
     assert_eq!(
-        (told.code, told.out.as_str()),
+        (told.code, told.out().as_str()),
         (
-            0,
+            Some(0),
             "context\n  because project:docs/plan.md changed\n- <file path=\"docs/plan.md\">Plan with care.\n\
              + <file path=\"docs/plan.md\">Plan with more care.\n"
         )
     );
-    world.write(".callsheet/templates/shared/x.md", "x");
-    world.write("docs/more.md", "More.\n");
+    project.write(".callsheet/templates/shared/x.md", "x");
+    project.write("docs/more.md", "More.\n");
     let args = [
         "compose",
         "-p",
@@ -154,8 +157,8 @@ fn c9_diff_names_cause_of_change() {
         "--record",
         "Add login",
     ];
-    assert_eq!(world.run(args).code, 0);
-    let told = world.run(["--json", "diff", &second, "last"]).json();
+    assert_eq!(project.run(args).code, Some(0));
+    let told = project.run(["--json", "diff", &second, "last"]).json();
     let of = |name: &str| {
         told["sections"].as_array().unwrap().iter().find(|section| section["section"] == name).cloned()
     };
@@ -164,14 +167,14 @@ fn c9_diff_names_cause_of_change() {
         (&added["op"], &added["origin"], &added["why"]),
         (&json!("insert"), &json!("project:docs/more.md"), &json!("new"))
     );
-    let same = world.run(["diff", &first, &first]);
-    assert_eq!((same.code, same.out.as_str(), same.err.as_str()), (0, "", "the same bytes\n"));
+    let same = project.run(["diff", &first, &first]);
+    assert_eq!((same.code, same.out().as_str(), same.err().as_str()), (Some(0), "", "the same bytes\n"));
 }
 
 /// A change outside all sections is shown too.
 #[test]
 fn diff_shows_changed_separators() {
-    let world = World::new();
+    let project = TestProject::new();
     let recipe = |separator: &str| {
         let head = "description = \"two\"\nformat = \"markdown\"\nmissing = \"error\"\n";
         let one = "[[section]]\nname = \"context\"\npart = \"context\"\nblocks = [{ context = true }]\n";
@@ -180,30 +183,30 @@ fn diff_shows_changed_separators() {
     };
     let mut runs = Vec::new();
     for separator in ["blank", "rule"] {
-        world.write(".callsheet/recipes/two.toml", recipe(separator));
-        let said = world.run(["compose", "--record", "-r", "two", "--context", "note=One.", "Two."]);
-        assert_eq!(said.code, 0, "{}", said.err);
-        runs.push(world.run(["--json", "log"]).json()["runs"][0]["id"].as_str().unwrap().to_owned());
+        project.write(".callsheet/recipes/two.toml", recipe(separator));
+        let output = project.run(["compose", "--record", "-r", "two", "--context", "note=One.", "Two."]);
+        assert_eq!(output.code, Some(0), "{}", output.err());
+        runs.push(project.run(["--json", "log"]).json()["runs"][0]["id"].as_str().unwrap().to_owned());
     }
-    let told = world.run(["diff", &runs[0], &runs[1]]);
-    let lines: Vec<&str> = told.out.lines().collect();
+    let told = project.run(["diff", &runs[0], &runs[1]]).out();
+    let lines: Vec<&str> = told.lines().collect();
     assert_eq!(lines.first(), Some(&"between the sections"), "{lines:?}");
     let added: Vec<&str> = lines.iter().filter(|line| line.starts_with('+')).copied().collect();
     assert!(added.contains(&"+ ---"), "{lines:?}");
-    assert_eq!(world.run(["--json", "diff", &runs[0], &runs[1]]).json()["same"], false);
+    assert_eq!(project.run(["--json", "diff", &runs[0], &runs[1]]).json()["same"], false);
 }
 
 #[test]
 fn export_is_verified_and_imported_elsewhere() {
-    let (world, first, _) = record_two_runs();
-    assert_eq!(world.run(["export", &first, "--out", "one.jsonl"]).code, 0);
-    assert_eq!(world.run(["export", &first]).out, world.read("one.jsonl"));
-    let elsewhere = World::new();
-    elsewhere.write("one.jsonl", world.read("one.jsonl"));
+    let (project, first, _) = record_two_runs();
+    assert_eq!(project.run(["export", &first, "--out", "one.jsonl"]).code, Some(0));
+    assert_eq!(project.run(["export", &first]).out(), project.read("one.jsonl"));
+    let elsewhere = TestProject::new();
+    elsewhere.write("one.jsonl", project.read("one.jsonl"));
     let proved = elsewhere.run(["--json", "verify", "--file", "one.jsonl"]);
-    assert_eq!((proved.code, &proved.json()["runs"]), (0, &json!(1)));
-    assert!(!elsewhere.project.join(".callsheet").exists(), "no ledger is needed");
-    let bad = world.read("one.jsonl").replacen("Plan with care", "Plan with cars", 1);
+    assert_eq!((proved.code, &proved.json()["runs"]), (Some(0), &json!(1)));
+    assert!(!elsewhere.path().join(".callsheet").exists(), "no ledger is needed");
+    let bad = project.read("one.jsonl").replacen("Plan with care", "Plan with cars", 1);
     let (line, text) = (1..).zip(bad.lines()).find(|(_, line)| line.contains("Plan with cars")).unwrap();
     let text: Value = serde_json::from_str(text).unwrap();
     elsewhere.write("bad.jsonl", &bad);
@@ -213,32 +216,38 @@ fn export_is_verified_and_imported_elsewhere() {
          = hint: `callsheet verify --all --read-data` finds all damage\n",
         text["blob"]["sha256"].as_str().unwrap()
     );
-    assert_eq!((refused.code, refused.err), (8, why));
+    assert_eq!((refused.code, refused.err()), (Some(8), why));
     let taken = elsewhere.run(["import", "one.jsonl"]);
-    assert_eq!((taken.code, taken.out.as_str()), (0, "added: runs 1, records 1; known already: 0\n"));
-    assert_eq!(elsewhere.run(["show", &first, "--prompt"]).out, world.run(["show", &first, "--prompt"]).out);
-    let statement = world.run(["export", &first, "--in-toto"]).json();
-    let digest = world.run(["--json", "show", &first]).json()["prompt"]["sha256"].clone();
+    assert_eq!((taken.code, taken.out().as_str()), (Some(0), "added: runs 1, records 1; known already: 0\n"));
+    assert_eq!(
+        elsewhere.run(["show", &first, "--prompt"]).out(),
+        project.run(["show", &first, "--prompt"]).out()
+    );
+    let statement = project.run(["export", &first, "--in-toto"]).json();
+    let digest = project.run(["--json", "show", &first]).json()["prompt"]["sha256"].clone();
     assert_eq!(
         statement["subject"],
         json!([{ "name": format!("prompt of run {first}"), "digest": { "sha256": digest } }])
     );
-    assert_eq!(world.run(["verify", "--file", "none"]).code, 4);
+    assert_eq!(project.run(["verify", "--file", "none"]).code, Some(4));
 }
 
 #[test]
 fn gc_lists_removed_runs() {
-    let (world, first, second) = record_two_runs();
-    let dry = world.run(["gc", "--keep-last", "1", "--dry-run"]);
-    let said = (dry.code, dry.out, dry.err);
-    assert_eq!(said, (0, format!("would remove {first}\n"), "runs that would be removed: 1\n".into()));
-    let done = world.run(["--json", "gc", "--keep-last", "1"]).json();
+    let (project, first, second) = record_two_runs();
+    let dry = project.run(["gc", "--keep-last", "1", "--dry-run"]);
+    let output = (dry.code, dry.out(), dry.err());
+    assert_eq!(
+        output,
+        (Some(0), format!("would remove {first}\n"), "runs that would be removed: 1\n".into())
+    );
+    let done = project.run(["--json", "gc", "--keep-last", "1"]).json();
     assert_eq!(
         (&done["runs"], &done["records"], &done["blobs"], &done["seq"]),
         (&json!([first]), &json!(1), &json!(1), &json!(7))
     );
-    assert_eq!(world.run(["show", &first]).code, 4);
-    assert_eq!(world.run(["show", &second, "--prompt"]).code, 0);
-    assert_eq!(world.run(["verify", "--all", "--read-data"]).code, 0);
-    assert_eq!(world.run(["gc"]).code, 2);
+    assert_eq!(project.run(["show", &first]).code, Some(4));
+    assert_eq!(project.run(["show", &second, "--prompt"]).code, Some(0));
+    assert_eq!(project.run(["verify", "--all", "--read-data"]).code, Some(0));
+    assert_eq!(project.run(["gc"]).code, Some(2));
 }

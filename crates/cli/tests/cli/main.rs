@@ -22,5 +22,5 @@ mod read;
 mod request;
 mod secrets;
 mod setup_commands;
+mod shipped;
 mod tokens;
-mod world;

@@ -1,11 +1,10 @@
 //! Tests `callsheet mcp` message by message.
 
+use callsheet_testing::{TestProject, run_command, run_with_input};
 use serde_json::{Value, json};
 
-use crate::world::World;
-
 /// Sends these lines at once, closes standard input, and returns all answers.
-fn send_lines(world: &World, lines: &[String]) -> Vec<Value> {
+fn send_lines(project: &TestProject, lines: &[String]) -> Vec<Value> {
     let hello = json!({
         "jsonrpc": "2.0", "id": 0, "method": "initialize",
         "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
@@ -13,9 +12,10 @@ fn send_lines(world: &World, lines: &[String]) -> Vec<Value> {
     let mut input =
         format!("{hello}\n{}\n", json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     lines.iter().for_each(|line| input.push_str(&format!("{line}\n")));
-    let said = world.run_with(&["mcp", "--session", "."], input.as_bytes());
-    assert_eq!((said.code, said.err.as_str()), (0, ""));
-    let mut answers: Vec<Value> = said.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let output = project.run_with(&["mcp", "--session", "."], input.as_bytes());
+    assert_eq!((output.code, output.err().as_str()), (Some(0), ""));
+    let mut answers: Vec<Value> =
+        output.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     answers.retain(|answer| answer["id"] != 0);
     answers.sort_by_key(|answer| answer["id"].to_string());
     answers
@@ -28,25 +28,28 @@ fn tool_call(id: u64, name: &str, arguments: &Value) -> String {
 
 #[test]
 fn closed_stdin_still_gets_all_answers() {
-    let world = World::new();
+    let project = TestProject::new();
     let topics: Vec<String> = (1..=20)
         .map(|nth| {
             let data = json!({ "topic": format!("topic-{nth}"), "context": "c", "questions": ["q"] });
             tool_call(nth, "research_dispatch_code", &data)
         })
         .collect();
-    let all = send_lines(&world, &topics);
+    let all = send_lines(&project, &topics);
     assert_eq!(all.len(), 20);
     for answer in all {
         let path = format!("03_research/code-topic-{}/request.md", answer["id"]);
         assert_eq!(answer["result"]["structuredContent"]["written"], json!([path]));
-        assert_eq!(world.read(&path).lines().next().unwrap(), format!("# Research: topic-{}", answer["id"]));
+        assert_eq!(
+            project.read(&path).lines().next().unwrap(),
+            format!("# Research: topic-{}", answer["id"])
+        );
     }
 }
 
 #[test]
 fn malformed_or_large_message_is_answered() {
-    let world = World::new();
+    let project = TestProject::new();
     let large = "x".repeat(5 << 20);
     let lines = [
         json!({ "method": "tools/call", "params": { "text": large }, "jsonrpc": "2.0", "id": 7 }).to_string(),
@@ -56,7 +59,7 @@ fn malformed_or_large_message_is_answered() {
         json!({ "jsonrpc": "2.0", "method": "notifications/unheard-of" }).to_string(),
         String::new(),
     ];
-    let all = send_lines(&world, &lines);
+    let all = send_lines(&project, &lines);
     let error = |id: Option<u64>, code: i64, message: &str| json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } });
     assert_eq!(
         all,
@@ -71,7 +74,7 @@ fn malformed_or_large_message_is_answered() {
 
 /// Sends the usual first messages and these lines of raw bytes, the last one without a line end. Returns the
 /// answers.
-fn send_raw_lines(world: &World, lines: &[&[u8]]) -> Vec<String> {
+fn send_raw_lines(project: &TestProject, lines: &[&[u8]]) -> Vec<String> {
     let hello = json!({
         "jsonrpc": "2.0", "id": "hello", "method": "initialize",
         "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
@@ -79,15 +82,15 @@ fn send_raw_lines(world: &World, lines: &[&[u8]]) -> Vec<String> {
     let begun = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
     let mut input = format!("{hello}\n{begun}\n").into_bytes();
     input.extend(lines.join(&b'\n'));
-    let said = world.run_with(&["mcp"], &input);
-    assert_eq!((said.code, said.err.as_str()), (0, ""));
-    said.out.lines().filter(|line| !line.contains("\"hello\"")).map(str::to_owned).collect()
+    let output = project.run_with(&["mcp"], &input);
+    assert_eq!((output.code, output.err().as_str()), (Some(0), ""));
+    output.out().lines().filter(|line| !line.contains("\"hello\"")).map(str::to_owned).collect()
 }
 
 /// JSON-RPC allows any number and any string as an id: the answer repeats it unchanged.
 #[test]
 fn valid_ids_are_returned_unchanged() {
-    let world = World::new();
+    let project = TestProject::new();
     let long = format!("\"{}\"", "x".repeat(5000));
     let ids = [
         "7",
@@ -114,7 +117,7 @@ fn valid_ids_are_returned_unchanged() {
             (format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list"}}"#), "\"result\""),
             (format!(r#"{{"method":"unheard/of","params":{{}},"id" : {id} ,"jsonrpc":"2.0"}}"#), "\"error\""),
         ] {
-            let all = send_raw_lines(&world, &[request.as_bytes()]);
+            let all = send_raw_lines(&project, &[request.as_bytes()]);
             assert_eq!(all.len(), 1, "{request}: {all:?}");
             let wanted = format!(r#"{{"jsonrpc":"2.0","id":{id},"#);
             assert!(all[0].starts_with(&wanted) && all[0].contains(member), "{request}: {}", all[0]);
@@ -125,7 +128,7 @@ fn valid_ids_are_returned_unchanged() {
 /// Every malformed line gets an answer, and so does the request after it, which has no line end.
 #[test]
 fn request_after_malformed_line_is_answered() {
-    let world = World::new();
+    let project = TestProject::new();
     let deep = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{}{}}}"#,
         "[".repeat(9000),
@@ -166,7 +169,7 @@ fn request_after_malformed_line_is_answered() {
     ];
     for (line, code, id) in &cases {
         let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
-        let all = send_raw_lines(&world, &[line, request("\"next\"").as_bytes()]);
+        let all = send_raw_lines(&project, &[line, request("\"next\"").as_bytes()]);
         assert_eq!(all.len(), 2, "{shown}: {all:?}");
         let (next, answers): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|answer| answer.contains("\"next\""));
@@ -176,35 +179,35 @@ fn request_after_malformed_line_is_answered() {
     }
     // Notifications get no answer, even if they are invalid or are the first message.
     let note: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/unheard-of","params":5}"#;
-    assert_eq!(send_raw_lines(&world, &[note]), Vec::<String>::new());
+    assert_eq!(send_raw_lines(&project, &[note]), Vec::<String>::new());
     let early = format!("{}\n{}\n", String::from_utf8_lossy(note), request("1"));
-    let said = world.run_with(&["mcp"], early.as_bytes());
-    assert_eq!((said.code, said.out.lines().count()), (0, 1), "{}", said.err);
+    let output = project.run_with(&["mcp"], early.as_bytes());
+    assert_eq!((output.code, output.out().lines().count()), (Some(0), 1), "{}", output.err());
 }
 
 /// The session is the project's, regardless of the directory in which the server starts.
 #[test]
 fn session_is_found_from_any_directory() {
-    let world = World::new();
-    world.write(".callsheet/sessions/a/note.md", b"x");
-    std::fs::create_dir_all(world.project.join("deep/down")).unwrap();
+    let project = TestProject::new();
+    project.write(".callsheet/sessions/a/note.md", b"x");
+    std::fs::create_dir_all(project.path().join("deep/down")).unwrap();
     let ask = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" }).to_string();
-    let project = world.project.to_str().unwrap();
+    let path = project.path().to_str().unwrap();
     for (dir, args) in [
         (".", vec!["mcp", "--session", ".callsheet/sessions/a"]),
         ("deep/down", vec!["mcp", "--session", ".callsheet/sessions/a"]),
-        ("..", vec!["--project", project, "mcp", "--session", ".callsheet/sessions/a"]),
+        ("..", vec!["--project", path, "mcp", "--session", ".callsheet/sessions/a"]),
         (".callsheet/sessions", vec!["mcp", "--session", "a"]),
     ] {
-        let mut command = world.command();
-        command.current_dir(world.project.join(dir)).args(&args);
-        let said = crate::world::run_command(&mut command, ask.as_bytes());
-        assert_eq!(said.code, 0, "{dir}: {}", said.err);
-        let mut command = world.command();
+        let mut command = project.command();
+        command.current_dir(project.path().join(dir)).args(&args);
+        let output = run_with_input(&mut command, ask.as_bytes());
+        assert_eq!(output.code, Some(0), "{dir}: {}", output.err());
+        let mut command = project.command();
         let session = args.last().unwrap();
-        command.current_dir(world.project.join(dir)).args(&args[..args.len() - 3]);
+        command.current_dir(project.path().join(dir)).args(&args[..args.len() - 3]);
         command.args(["compose", "-q", "--role", "coder", "--session", session, "x"]);
-        let said = crate::world::run_command(&mut command, b"");
-        assert!(!said.err.contains("is not a directory"), "{dir}: {}", said.err);
+        let output = run_command(&mut command);
+        assert!(!output.err().contains("is not a directory"), "{dir}: {}", output.err());
     }
 }

@@ -5,31 +5,29 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use callsheet_testing::{Postgres, report_missing};
+use callsheet_testing::{Postgres, TestProject, report_missing};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-
-use crate::world::World;
 
 fn ledger_path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ledgers/1").join(name)
 }
 
 /// Renders the runs and flows of a ledger without their ids and times.
-fn render_ledger(world: &World, ledger: &str) -> String {
+fn render_ledger(project: &TestProject, ledger: &str) -> String {
     let ask = |args: &[&str]| {
-        let said = world.run([&["--ledger", ledger, "--all-projects"], args].concat());
-        assert_eq!((said.code, said.err.as_str()), (0, ""), "{args:?}");
-        said
+        let output = project.run([&["--ledger", ledger, "--all-projects"], args].concat());
+        assert_eq!((output.code, output.err().as_str()), (Some(0), ""), "{args:?}");
+        output
     };
     let mut shown = String::new();
     for run in ask(&["--json", "log", "--limit", "1000"]).json()["runs"].as_array().unwrap().iter().rev() {
         let id = run["id"].as_str().unwrap();
         let columns =
             ["recipe", "agent", "phase", "task", "ended", "verdict"].map(|key| text_or_dash(&run[key]));
-        let prompt = ask(&["show", id, "--prompt"]).out;
+        let prompt = ask(&["show", id, "--prompt"]).out();
         let run = ask(&["--json", "show", id]).json();
-        assert!(ask(&["show", id]).out.contains(id));
+        assert!(ask(&["show", id]).out().contains(id));
         let digest: String =
             Sha256::digest(&prompt).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
         let records = &run["records"];
@@ -48,10 +46,10 @@ fn text_or_dash(value: &Value) -> String {
 }
 
 /// Asserts that everything verifies, except prompts that need a secret value or an older engine.
-fn assert_verified(world: &World, ledger: &str) {
-    let said = world.run(["--ledger", ledger, "--json", "verify", "--all", "--read-data"]);
-    assert_eq!(said.code, 12, "{}", said.out);
-    let problems = said.json()["problems"].clone();
+fn assert_verified(project: &TestProject, ledger: &str) {
+    let output = project.run(["--ledger", ledger, "--json", "verify", "--all", "--read-data"]);
+    assert_eq!(output.code, Some(12), "{}", output.out());
+    let problems = output.json()["problems"].clone();
     for problem in problems.as_array().unwrap() {
         let code = problem["code"].as_str().unwrap();
         assert!(["verify/secret", "verify/engine"].contains(&code), "{problem}");
@@ -59,20 +57,20 @@ fn assert_verified(world: &World, ledger: &str) {
 }
 
 /// Asserts that a ledger shows all of its runs and flows as they were recorded.
-fn assert_readable(world: &World, ledger: &str, expected: &str) {
-    let shown = render_ledger(world, ledger);
+fn assert_readable(project: &TestProject, ledger: &str, expected: &str) {
+    let shown = render_ledger(project, ledger);
     if std::env::var_os("BLESS").is_some() {
         fs::write(ledger_path(expected), &shown).unwrap();
     }
     assert_eq!(shown, fs::read_to_string(ledger_path(expected)).unwrap());
-    assert_verified(world, ledger);
+    assert_verified(project, ledger);
 }
 
 #[test]
 fn first_sqlite_ledger_stays_readable() {
-    let world = World::new();
-    let ledger = world.write("old.db", fs::read(ledger_path("ledger.db")).unwrap());
-    assert_readable(&world, ledger.to_str().unwrap(), "sqlite.txt");
+    let project = TestProject::new();
+    let ledger = project.write("old.db", fs::read(ledger_path("ledger.db")).unwrap());
+    assert_readable(&project, ledger.to_str().unwrap(), "sqlite.txt");
 }
 
 #[test]
@@ -83,13 +81,14 @@ fn first_postgres_ledger_stays_readable() {
     };
     let ledger = server.create_database("old").unwrap();
     server.restore(&ledger, &ledger_path("postgres.sql")).unwrap();
-    assert_readable(&World::new(), &ledger, "postgres.txt");
+    assert_readable(&TestProject::new(), &ledger, "postgres.txt");
 }
 
 #[test]
 fn first_export_stays_importable() {
-    let world = World::new();
-    let imported = world.run(["--ledger", "new.db", "import", ledger_path("export.jsonl").to_str().unwrap()]);
-    assert_eq!((imported.code, imported.err.as_str()), (0, ""));
-    assert_readable(&world, "new.db", "sqlite.txt");
+    let project = TestProject::new();
+    let imported =
+        project.run(["--ledger", "new.db", "import", ledger_path("export.jsonl").to_str().unwrap()]);
+    assert_eq!((imported.code, imported.err().as_str()), (Some(0), ""));
+    assert_readable(&project, "new.db", "sqlite.txt");
 }

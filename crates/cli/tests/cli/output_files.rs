@@ -5,22 +5,22 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use crate::world::{Said, World};
+use callsheet_testing::{CommandOutput, TestProject, run_command};
 
 const PROMPT: &str = "<prompt><system_prompt>base</system_prompt><instructions>Go.</instructions></prompt>";
 
-fn world() -> World {
-    let world = World::new();
-    world.write(".callsheet/templates/system/BASE-x.md", "base");
-    world
+fn create_project() -> TestProject {
+    let project = TestProject::new();
+    project.write(".callsheet/templates/system/BASE-x.md", "base");
+    project
 }
 
-fn compose_to(world: &World, out: &str) -> Said {
-    world.run(["compose", "-p", "x", "Go.", "--out", out])
+fn compose_to(project: &TestProject, out: &str) -> CommandOutput {
+    project.run(["compose", "-p", "x", "Go.", "--out", out])
 }
 
-fn no_output() -> Said {
-    Said { code: 0, out: String::new(), err: String::new() }
+fn no_output() -> CommandOutput {
+    CommandOutput::new(0, "", "")
 }
 
 fn mode(path: impl AsRef<Path>) -> u32 {
@@ -29,46 +29,46 @@ fn mode(path: impl AsRef<Path>) -> u32 {
 
 #[test]
 fn dash_is_standard_output() {
-    let world = world();
-    assert_eq!(compose_to(&world, "-"), Said { out: PROMPT.into(), ..no_output() });
-    assert!(!world.project.join("-").exists());
+    let project = create_project();
+    assert_eq!(compose_to(&project, "-"), CommandOutput::new(0, PROMPT, ""));
+    assert!(!project.path().join("-").exists());
 }
 
 #[test]
 fn dev_stdout_is_appended_to() {
-    let world = world();
+    let project = create_project();
     let bin = env!("CARGO_BIN_EXE_callsheet");
     let script = format!("(echo before; {bin} compose -p x Go. --out /dev/stdout; echo after) > all");
     assert!(
-        Command::new("bash").args(["-c", &script]).current_dir(&world.project).status().unwrap().success()
+        Command::new("bash").args(["-c", &script]).current_dir(project.path()).status().unwrap().success()
     );
-    assert_eq!(world.read("all"), format!("before\n{PROMPT}after\n"));
+    assert_eq!(project.read("all"), format!("before\n{PROMPT}after\n"));
 }
 
 #[test]
 fn symlink_and_mode_are_kept() {
-    let world = world();
-    let file = world.write("deep/prompt.xml", "old");
+    let project = create_project();
+    let file = project.write("deep/prompt.xml", "old");
     fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
     for (link, target) in [("link", "deep/prompt.xml"), ("dangling", "deep/new.xml")] {
-        symlink(target, world.project.join(link)).unwrap();
-        assert_eq!(compose_to(&world, link), no_output());
-        assert_eq!(world.project.join(link).read_link().unwrap(), Path::new(target));
-        assert_eq!(world.read(target), PROMPT);
+        symlink(target, project.path().join(link)).unwrap();
+        assert_eq!(compose_to(&project, link), no_output());
+        assert_eq!(project.path().join(link).read_link().unwrap(), Path::new(target));
+        assert_eq!(project.read(target), PROMPT);
     }
     assert_eq!(mode(&file), 0o640);
 }
 
 #[test]
 fn new_files_follow_umask() {
-    let world = world();
+    let project = create_project();
     let bin = env!("CARGO_BIN_EXE_callsheet");
     let script = format!("umask 027; {bin} init; {bin} templates eject identity/supervisor");
     assert!(
-        Command::new("bash").args(["-c", &script]).current_dir(&world.project).status().unwrap().success()
+        Command::new("bash").args(["-c", &script]).current_dir(project.path()).status().unwrap().success()
     );
     for path in [".callsheet/config.toml", ".callsheet/templates/identity/supervisor.md"] {
-        assert_eq!(mode(world.project.join(path)), 0o640, "{path}");
+        assert_eq!(mode(project.path().join(path)), 0o640, "{path}");
     }
 }
 
@@ -76,15 +76,15 @@ fn new_files_follow_umask() {
 /// than the umask allows.
 #[test]
 fn new_prompts_are_private() {
-    let world = world();
+    let project = create_project();
     let bin = env!("CARGO_BIN_EXE_callsheet");
     for (umask, wanted) in [("000", 0o600), ("022", 0o600), ("077", 0o600), ("0177", 0o600), ("0277", 0o400)]
     {
-        let outside = world.project.parent().unwrap().join(format!("out-{umask}.xml"));
-        for out in [world.project.join(format!("in-{umask}.xml")), outside] {
+        let outside = project.path().parent().unwrap().join(format!("out-{umask}.xml"));
+        for out in [project.path().join(format!("in-{umask}.xml")), outside] {
             let script = format!("umask {umask}; {bin} compose -p x Go. --out {}", out.display());
             let done =
-                Command::new("bash").args(["-c", &script]).current_dir(&world.project).status().unwrap();
+                Command::new("bash").args(["-c", &script]).current_dir(project.path()).status().unwrap();
             assert!(done.success(), "{script}");
             assert_eq!(mode(&out), wanted, "{script}");
         }
@@ -93,19 +93,19 @@ fn new_prompts_are_private() {
 
 #[test]
 fn symlink_outside_project_is_not_written() {
-    let world = World::new();
-    let outside = world.project.parent().unwrap().join("outside");
+    let project = TestProject::new();
+    let outside = project.path().parent().unwrap().join("outside");
     fs::create_dir(&outside).unwrap();
-    let refused = |code: i32, err: String| Said { code, out: String::new(), err };
-    symlink(&outside, world.project.join(".callsheet")).unwrap();
+    let refused = |code: i32, err: String| CommandOutput::new(code, "", err);
+    symlink(&outside, project.path().join(".callsheet")).unwrap();
     let config = "`project:.callsheet/config.toml` cannot be used: it leads out of its root";
-    assert_eq!(world.run(["init"]), refused(3, format!("error[config/bad]: {config}\n")));
-    fs::remove_file(world.project.join(".callsheet")).unwrap();
-    fs::create_dir(world.project.join(".callsheet")).unwrap();
-    symlink(&outside, world.project.join(".callsheet/templates")).unwrap();
+    assert_eq!(project.run(["init"]), refused(3, format!("error[config/bad]: {config}\n")));
+    fs::remove_file(project.path().join(".callsheet")).unwrap();
+    fs::create_dir(project.path().join(".callsheet")).unwrap();
+    symlink(&outside, project.path().join(".callsheet/templates")).unwrap();
     let path = ".callsheet/templates/identity";
     assert_eq!(
-        world.run(["templates", "eject", "identity/supervisor"]),
+        project.run(["templates", "eject", "identity/supervisor"]),
         refused(
             70,
             format!(
@@ -118,27 +118,27 @@ fn symlink_outside_project_is_not_written() {
 
 #[test]
 fn config_symlink_outside_project_is_refused() {
-    let world = World::new();
-    let outside = world.project.parent().unwrap().join("secret");
+    let project = TestProject::new();
+    let outside = project.path().parent().unwrap().join("secret");
     fs::write(&outside, "password: hunter2").unwrap();
-    fs::create_dir(world.project.join(".callsheet")).unwrap();
-    symlink(&outside, world.project.join(".callsheet/config.toml")).unwrap();
+    fs::create_dir(project.path().join(".callsheet")).unwrap();
+    symlink(&outside, project.path().join(".callsheet/config.toml")).unwrap();
     let err =
         "error[config/bad]: `project:.callsheet/config.toml` cannot be used: it leads out of its root\n";
-    assert_eq!(world.run(["check"]), Said { code: 3, out: String::new(), err: err.into() });
+    assert_eq!(project.run(["check"]), CommandOutput::new(3, "", err));
 }
 
 #[test]
 fn printed_paths_are_relative() {
-    let world = World::new();
-    fs::create_dir_all(world.project.join(".git")).unwrap();
-    fs::create_dir_all(world.project.join("src/deep")).unwrap();
+    let project = TestProject::new();
+    fs::create_dir_all(project.path().join(".git")).unwrap();
+    fs::create_dir_all(project.path().join("src/deep")).unwrap();
     let run = |args: &[&str]| {
-        let mut command = world.command();
-        crate::world::run_command(command.current_dir(world.project.join("src/deep")).args(args), b"").out
+        let mut command = project.command();
+        run_command(command.current_dir(project.path().join("src/deep")).args(args)).out()
     };
-    let said = "wrote ../../.callsheet/README.md\nwrote ../../.callsheet/config.toml\nadded the ledger to ../../.gitignore\n";
-    assert_eq!(run(&["init"]), said);
+    let output = "wrote ../../.callsheet/README.md\nwrote ../../.callsheet/config.toml\nadded the ledger to ../../.gitignore\n";
+    assert_eq!(run(&["init"]), output);
     assert_eq!(
         run(&["templates", "eject", "identity/supervisor"]),
         "wrote ../../.callsheet/templates/identity/supervisor.md\n"

@@ -5,41 +5,40 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 
+use callsheet_testing::{CommandOutput, TestProject, run_command};
 use serde_json::json;
 
-use crate::world::{Said, World};
-
 /// Creates a project with a system template of one word.
-fn world(files: &[(&str, &str)]) -> World {
-    let world = World::new();
-    world.write(".callsheet/templates/system/BASE-plan.md", "Plan.");
+fn create_project(files: &[(&str, &str)]) -> TestProject {
+    let project = TestProject::new();
+    project.write(".callsheet/templates/system/BASE-plan.md", "Plan.");
     for (path, text) in files {
-        world.write(path, text);
+        project.write(path, text);
     }
-    world
+    project
 }
 
-fn compose_plan(world: &World, args: &[&str]) -> Said {
-    world.run(["compose", "-p", "plan", "Go."].iter().chain(args))
+fn compose_plan(project: &TestProject, args: &[&str]) -> CommandOutput {
+    project.run(["compose", "-p", "plan", "Go."].iter().chain(args))
 }
 
-/// Returns the output of a [`world`] whose prompt contains these documents, without a warning.
-fn expected_prompt(documents: &str) -> Said {
+/// Returns the output of a [`create_project`] whose prompt contains these documents, without a warning.
+fn expected_prompt(documents: &str) -> CommandOutput {
     let out = format!(
         "<prompt><system_prompt>Plan.</system_prompt><context>{documents}</context>\
          <instructions>Go.</instructions></prompt>"
     );
-    Said { code: 0, out, err: String::new() }
+    CommandOutput::new(0, out, "")
 }
 
-fn expected_files(files: &[(&str, &str)]) -> Said {
+fn expected_files(files: &[(&str, &str)]) -> CommandOutput {
     expected_prompt(
         &files.iter().map(|(path, text)| format!("<file path=\"{path}\">{text}</file>")).collect::<String>(),
     )
 }
 
-fn expected_failure(code: i32, err: &str) -> Said {
-    Said { code, out: String::new(), err: format!("{err}\n") }
+fn expected_failure(code: i32, err: &str) -> CommandOutput {
+    CommandOutput::new(code, "", format!("{err}\n"))
 }
 
 const TREE: [(&str, &str); 7] = [
@@ -59,31 +58,31 @@ fn long_prompt_is_same_on_stdout() {
         .map(|number| (format!("src/{number}"), format!("{number} words\n").repeat(number * 20)))
         .collect();
     let texts: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-    let world = world(&texts);
-    let said = compose_plan(&world, &["-f", "src"]);
-    assert!(said == expected_files(&texts), "{} bytes, {}", said.out.len(), said.err);
-    assert!(said.out.len() > 2 << 20);
+    let project = create_project(&texts);
+    let output = compose_plan(&project, &["-f", "src"]);
+    assert!(output == expected_files(&texts), "{} bytes, {}", output.out().len(), output.err());
+    assert!(output.out().len() > 2 << 20);
     // The prompt can only be compared with the agent's limit after the last part.
-    let warned = compose_plan(&world, &["-f", "src", "-a", "codex"]);
-    let whole = compose_plan(&world, &["-f", "src", "-a", "codex", "--out", "file"]);
-    assert_eq!((warned.err.lines().count(), warned.err), (2, whole.err));
-    assert!(warned.out == world.read("file"));
+    let warned = compose_plan(&project, &["-f", "src", "-a", "codex"]);
+    let whole = compose_plan(&project, &["-f", "src", "-a", "codex", "--out", "file"]);
+    assert_eq!((warned.err().lines().count(), warned.err()), (2, whole.err()));
+    assert!(warned.out() == project.read("file"));
 }
 
 #[test]
 fn directory_adds_files_in_byte_order() {
-    let world = world(&TREE);
+    let project = create_project(&TREE);
     let all =
         [("src/a-b.rs", "ab"), ("src/a/one.rs", "one"), ("src/a/two.md", "two"), ("src/main.rs", "main")];
     for directory in ["src", "src/", "./src", "."] {
-        assert_eq!(compose_plan(&world, &["-f", directory]), expected_files(&all), "{directory}");
+        assert_eq!(compose_plan(&project, &["-f", directory]), expected_files(&all), "{directory}");
     }
-    assert_eq!(compose_plan(&world, &["-f", "src/a"]), expected_files(&all[1..3]));
+    assert_eq!(compose_plan(&project, &["-f", "src/a"]), expected_files(&all[1..3]));
 }
 
 #[test]
 fn files_keep_given_order_without_duplicates() {
-    let world = world(&TREE);
+    let project = create_project(&TREE);
     let flags = ["-f", "src/main.rs", "-f", "src/a", "-f", "src/out.log", "-f", ".", "-f", "src/**/*.rs"];
     let all = [
         ("src/main.rs", "main"),
@@ -93,15 +92,15 @@ fn files_keep_given_order_without_duplicates() {
         ("src/out.log", "log"),
         ("src/a-b.rs", "ab"),
     ];
-    assert_eq!(compose_plan(&world, &flags), expected_files(&all));
-    world.write("request.toml", "documents = [{ path = \"src/a/two.md\" }]\n");
+    assert_eq!(compose_plan(&project, &flags), expected_files(&all));
+    project.write("request.toml", "documents = [{ path = \"src/a/two.md\" }]\n");
     let all = [("src/a/two.md", "two"), ("src/a/one.rs", "one")];
-    assert_eq!(compose_plan(&world, &["--request", "request.toml", "-f", "src/a"]), expected_files(&all));
+    assert_eq!(compose_plan(&project, &["--request", "request.toml", "-f", "src/a"]), expected_files(&all));
 }
 
 #[test]
 fn pattern_adds_matching_files() {
-    let world = world(&TREE);
+    let project = create_project(&TREE);
     let (ab, one, two, main) =
         (("src/a-b.rs", "ab"), ("src/a/one.rs", "one"), ("src/a/two.md", "two"), ("src/main.rs", "main"));
     let matches: [(&str, &[(&str, &str)]); 8] = [
@@ -115,20 +114,20 @@ fn pattern_adds_matching_files() {
         ("./src/../src/m*", &[main]),
     ];
     for (pattern, expected) in matches {
-        assert_eq!(compose_plan(&world, &["-f", pattern]), expected_files(expected), "{pattern}");
+        assert_eq!(compose_plan(&project, &["-f", pattern]), expected_files(expected), "{pattern}");
     }
-    let absolute = format!("{}/src/m*", world.project.display());
-    assert_eq!(compose_plan(&world, &["-f", &absolute]), expected_files(&[main]));
+    let absolute = format!("{}/src/m*", project.path().display());
+    assert_eq!(compose_plan(&project, &["-f", &absolute]), expected_files(&[main]));
 }
 
 #[test]
 fn patterns_are_relative_to_current_directory() {
-    let world = world(&TREE);
-    fs::create_dir(world.project.join(".git")).unwrap();
+    let project = create_project(&TREE);
+    fs::create_dir(project.path().join(".git")).unwrap();
     let there = |args: &[&str]| {
-        let mut command = world.command();
-        command.current_dir(world.project.join("src/a")).args(["compose", "-p", "plan", "Go."]).args(args);
-        crate::world::run_command(&mut command, b"")
+        let mut command = project.command();
+        command.current_dir(project.path().join("src/a")).args(["compose", "-p", "plan", "Go."]).args(args);
+        run_command(&mut command)
     };
     assert_eq!(there(&["-f", "*.rs"]), expected_files(&[("src/a/one.rs", "one")]));
     assert_eq!(there(&["-f", "../*.rs"]), expected_files(&[("src/a-b.rs", "ab"), ("src/main.rs", "main")]));
@@ -141,29 +140,29 @@ fn patterns_are_relative_to_current_directory() {
 
 #[test]
 fn exact_file_name_beats_pattern() {
-    let world = world(&[("pages/[id].ts", "one"), ("pages/i.ts", "other"), ("[x]/{y}.ts", "deep")]);
-    assert_eq!(compose_plan(&world, &["-f", "pages/[id].ts"]), expected_files(&[("pages/[id].ts", "one")]));
-    assert_eq!(compose_plan(&world, &["-f", "pages/[i].ts"]), expected_files(&[("pages/i.ts", "other")]));
-    assert_eq!(compose_plan(&world, &["-f", "[x]"]), expected_files(&[("[x]/{y}.ts", "deep")]));
+    let project =
+        create_project(&[("pages/[id].ts", "one"), ("pages/i.ts", "other"), ("[x]/{y}.ts", "deep")]);
+    assert_eq!(compose_plan(&project, &["-f", "pages/[id].ts"]), expected_files(&[("pages/[id].ts", "one")]));
+    assert_eq!(compose_plan(&project, &["-f", "pages/[i].ts"]), expected_files(&[("pages/i.ts", "other")]));
+    assert_eq!(compose_plan(&project, &["-f", "[x]"]), expected_files(&[("[x]/{y}.ts", "deep")]));
     let path = expected_prompt(
         "<file path=\"pages/[id].ts\">[Only the path is given: the content is left out]</file>",
     );
-    assert_eq!(compose_plan(&world, &["-f", "pages/[id].ts", "--detail", "pages/[id].ts=path"]), path);
+    assert_eq!(compose_plan(&project, &["-f", "pages/[id].ts", "--detail", "pages/[id].ts=path"]), path);
 }
 
 #[test]
 fn binary_files_are_listed_and_counted() {
-    let world = world(&[("tree/a.txt", "a"), ("config.toml", "")]);
-    world.write("tree/logo.png", b"\x89PNG\0\0");
-    world.write("tree/latin.txt", b"caf\xe9");
-    world.write("tree/large.txt", "x".repeat(200));
-    symlink("a.txt", world.project.join("tree/link")).unwrap();
-    let said = crate::world::run_command(
-        world
+    let project = create_project(&[("tree/a.txt", "a"), ("config.toml", "")]);
+    project.write("tree/logo.png", b"\x89PNG\0\0");
+    project.write("tree/latin.txt", b"caf\xe9");
+    project.write("tree/large.txt", "x".repeat(200));
+    symlink("a.txt", project.path().join("tree/link")).unwrap();
+    let output = run_command(
+        project
             .command()
             .env("CALLSHEET_MAX_FILE_BYTES", "199")
             .args(["compose", "-p", "plan", "Go.", "-f", "tree"]),
-        b"",
     );
     let mut expected = expected_prompt(
         "<file path=\"tree/a.txt\">a</file>\
@@ -172,34 +171,34 @@ fn binary_files_are_listed_and_counted() {
          <file path=\"tree/link\">[A symbolic link, not followed: the content is left out]</file>\
          <file path=\"tree/logo.png\">[Binary, 6 bytes: the content is left out]</file>",
     );
-    expected.err =
+    expected.stderr =
         "warning[document/left-out]: 4 documents go in by their paths alone: 2 binary, 1 too large, \
                     1 symbolic link\n"
             .into();
-    assert_eq!(said, expected);
+    assert_eq!(output, expected);
 }
 
 #[test]
 fn non_utf8_name_is_a_warning() {
-    let world = world(&[("tree/a.txt", "a")]);
-    let name = world.project.join("tree").join(OsStr::from_bytes(b"caf\xe9"));
+    let project = create_project(&[("tree/a.txt", "a")]);
+    let name = project.path().join("tree").join(OsStr::from_bytes(b"caf\xe9"));
     if fs::write(name, "").is_err() {
-        let said = "NOT TESTED: this file system takes no names that are not UTF-8\n";
-        std::io::Write::write_all(&mut std::io::stderr(), said.as_bytes()).unwrap();
+        let output = "NOT TESTED: this file system takes no names that are not UTF-8\n";
+        std::io::Write::write_all(&mut std::io::stderr(), output.as_bytes()).unwrap();
         return;
     }
     let mut expected = expected_files(&[("tree/a.txt", "a")]);
-    expected.err = "warning[input/left-out]: `tree` holds a name that is not UTF-8: left out\n".into();
-    assert_eq!(compose_plan(&world, &["-f", "tree"]), expected);
+    expected.stderr = "warning[input/left-out]: `tree` holds a name that is not UTF-8: left out\n".into();
+    assert_eq!(compose_plan(&project, &["-f", "tree"]), expected);
 }
 
 #[test]
 fn pattern_without_match_is_an_error() {
-    let world = world(&TREE);
-    fs::create_dir(world.project.join("empty")).unwrap();
+    let project = create_project(&TREE);
+    fs::create_dir(project.path().join("empty")).unwrap();
     let hint =
         "  = hint: hidden names and what `.gitignore` rules out do not count; a file named outright does";
-    let project = world.project.display();
+    let root = project.path().display();
     let cases = [
         ("src/*.py", "`src/*.py` matches none of 4 files", "/src"),
         ("*.py", "`*.py` matches none of 4 files", ""),
@@ -207,35 +206,35 @@ fn pattern_without_match_is_an_error() {
         ("empty", "`empty` holds no file", "/empty"),
     ];
     for (path, message, looked) in cases {
-        let error = format!("error[input/not-found]: {message}\n  = looked in {project}{looked}\n{hint}");
-        assert_eq!(compose_plan(&world, &["-f", path]), expected_failure(4, &error), "{path}");
+        let error = format!("error[input/not-found]: {message}\n  = looked in {root}{looked}\n{hint}");
+        assert_eq!(compose_plan(&project, &["-f", path]), expected_failure(4, &error), "{path}");
     }
-    let error = format!("error[input/not-found]: `nowhere` is not there\n  = looked in {project}/nowhere");
-    assert_eq!(compose_plan(&world, &["-f", "nowhere"]), expected_failure(4, &error));
+    let error = format!("error[input/not-found]: `nowhere` is not there\n  = looked in {root}/nowhere");
+    assert_eq!(compose_plan(&project, &["-f", "nowhere"]), expected_failure(4, &error));
     let error = "error[usage/bad]: `src/[` is not a pattern that can be matched: unclosed character class; \
                  missing ']'";
-    assert_eq!(compose_plan(&world, &["-f", "src/["]), expected_failure(2, error));
+    assert_eq!(compose_plan(&project, &["-f", "src/["]), expected_failure(2, error));
 }
 
 #[test]
 fn directory_outside_project_is_refused() {
-    let world = world(&TREE);
-    let outside = world.project.parent().unwrap().join("outside");
+    let project = create_project(&TREE);
+    let outside = project.path().parent().unwrap().join("outside");
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join("secret"), "secret").unwrap();
-    symlink("../outside", world.project.join("out")).unwrap();
+    symlink("../outside", project.path().join("out")).unwrap();
     for path in [outside.to_str().unwrap(), "../outside", "out", "../outside/*"] {
         let error = format!(
             "error[usage/bad]: `{path}` lies outside the project: only a directory inside of it can be packed\n  \
              = hint: name single files, or choose another project with `-C`"
         );
-        assert_eq!(compose_plan(&world, &["-f", path]), expected_failure(2, &error));
+        assert_eq!(compose_plan(&project, &["-f", path]), expected_failure(2, &error));
     }
 }
 
 #[test]
 fn detail_sets_amount_per_file() {
-    let world = world(&[
+    let project = create_project(&[
         ("docs/guide.md", "# Guide\n\nWords.\n"),
         ("src/a.py", "class A:\n    def b(self):\n        pass\n"),
         ("src/c.py", "import a\n"),
@@ -250,15 +249,15 @@ fn detail_sets_amount_per_file() {
          <file path=\"src/c.py\">import a\n</file>\
          <file path=\"src/d.py\">def d():\n    if a:\n        b\n</file>",
     );
-    assert_eq!(compose_plan(&world, &chosen.concat()), expected);
+    assert_eq!(compose_plan(&project, &chosen.concat()), expected);
 }
 
 #[test]
 fn detail_applies_to_all_documents() {
-    let world = world(&[("a.md", "# A\nwords\n"), ("b.md", "# B\nwords\n")]);
-    let outside = world.project.parent().unwrap().join("notes.md");
+    let project = create_project(&[("a.md", "# A\nwords\n"), ("b.md", "# B\nwords\n")]);
+    let outside = project.path().parent().unwrap().join("notes.md");
     fs::write(&outside, "# Notes\nwords\n").unwrap();
-    world.write("request.toml", "documents = [{ path = \"a.md\", detail = \"path\" }]\n");
+    project.write("request.toml", "documents = [{ path = \"a.md\", detail = \"path\" }]\n");
     let flags = [
         "--request",
         "request.toml",
@@ -287,48 +286,49 @@ fn detail_applies_to_all_documents() {
         ]
         .concat(),
     );
-    expected.err = format!(
+    expected.stderr = format!(
         "warning[input/outside]: `{}` lies outside the project: the prompt calls it `notes.md`\n",
         outside.display()
-    );
-    assert_eq!(compose_plan(&world, &flags), expected);
+    )
+    .into();
+    assert_eq!(compose_plan(&project, &flags), expected);
 }
 
 #[test]
 fn unused_detail_warns_invalid_detail_fails() {
-    let world = world(&[("a.md", "# A\n")]);
+    let project = create_project(&[("a.md", "# A\n")]);
     let mut expected = expected_files(&[("a.md", "# A\n")]);
-    expected.err = "warning[detail/unused]: `--detail b.md=path`: no document has such a path\n\
+    expected.stderr = "warning[detail/unused]: `--detail b.md=path`: no document has such a path\n\
                     warning[detail/unused]: `--detail *.rs=outline`: no document has such a path\n"
         .into();
     let flags = ["-f", "a.md", "--detail", "b.md=path", "--detail", "*.rs=outline", "--detail", "a.md=full"];
-    assert_eq!(compose_plan(&world, &flags), expected);
+    assert_eq!(compose_plan(&project, &flags), expected);
     for bad in ["a.md", "a.md=", "a.md=half", "outline"] {
         let error =
             format!("error[usage/bad]: --detail takes PATH=full, PATH=outline or PATH=path, not `{bad}`");
-        assert_eq!(compose_plan(&world, &["-f", "a.md", "--detail", bad]), expected_failure(2, &error));
+        assert_eq!(compose_plan(&project, &["-f", "a.md", "--detail", bad]), expected_failure(2, &error));
     }
 }
 
 /// A recipe that lists paths does not open the files.
 #[test]
 fn path_recipe_lists_packed_paths() {
-    let world = world(&[("src/b.rs", "b"), ("src/a.rs", "a")]);
-    world.write("src/blob", b"\0");
-    world.write(
+    let project = create_project(&[("src/b.rs", "b"), ("src/a.rs", "a")]);
+    project.write("src/blob", b"\0");
+    project.write(
         ".callsheet/recipes/list.toml",
         "format = \"markdown\"\nfiles = \"paths\"\n\n[[section]]\nname = \"read\"\npart = \"context\"\n\
          blocks = [{ value = \"read_first\" }]\n\n[derive.read_first]\nfrom = \"read-first\"\n",
     );
-    let said = world.run(["compose", "-r", "list", "-f", "src", "--detail", "src/a.rs=outline"]);
-    assert_eq!(said, Said { code: 0, out: "src/a.rs\nsrc/b.rs\nsrc/blob".into(), err: String::new() });
+    let output = project.run(["compose", "-r", "list", "-f", "src", "--detail", "src/a.rs=outline"]);
+    assert_eq!(output, CommandOutput::new(0, "src/a.rs\nsrc/b.rs\nsrc/blob", ""));
 }
 
 #[test]
 fn explain_lists_omitted_files() {
-    let world = world(&[("tree/a.md", "# A\nwords\n"), ("tree/b.md", "# B\n")]);
-    world.write("tree/c", b"\0");
-    let said = world.run([
+    let project = create_project(&[("tree/a.md", "# A\nwords\n"), ("tree/b.md", "# B\n")]);
+    project.write("tree/c", b"\0");
+    let output = project.run([
         "explain",
         "-q",
         "--json",
@@ -342,7 +342,7 @@ fn explain_lists_omitted_files() {
         "--detail",
         "tree/b.md=path",
     ]);
-    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    assert_eq!((output.code, output.err().as_str()), (Some(0), ""));
     let expected = json!([
         {"what": "section preferences", "why": "empty"},
         {"what": "project:tree/a.md", "why": "outlined", "detail": "1 of 2 lines are left out"},
@@ -351,13 +351,13 @@ fn explain_lists_omitted_files() {
         {"what": "builtin:templates/system/BASE-plan.md", "why": "shadowed",
          "detail": "by project:.callsheet/templates/system/BASE-plan.md"},
     ]);
-    assert_eq!(said.json()["absent"], expected);
+    assert_eq!(output.json()["absent"], expected);
 }
 
 /// Packs many files of every kind and reads them back with an independent parser.
 #[test]
 fn packed_bytes_survive_xml_parser() {
-    let world = world(&[]);
+    let project = create_project(&[]);
     let bits = [
         "fn main() {}\n",
         "</file>",
@@ -400,13 +400,14 @@ fn packed_bytes_survive_xml_parser() {
     for number in 0..1500 {
         let path = format!("tree/{}/{}/{number} {}", next(7), next(5), names[next(names.len())]);
         let text: String = (0..next(40)).map(|_| bits[next(bits.len())]).collect();
-        world.write(&path, &text);
+        project.write(&path, &text);
         expected.push((path, text));
     }
     expected.sort();
-    let said = compose_plan(&world, &["-f", "tree"]);
-    assert_eq!((said.code, said.err.as_str()), (0, ""));
-    let document = roxmltree::Document::parse(&said.out).unwrap();
+    let output = compose_plan(&project, &["-f", "tree"]);
+    assert_eq!((output.code, output.err().as_str()), (Some(0), ""));
+    let out = output.out();
+    let document = roxmltree::Document::parse(&out).unwrap();
     let context = document.root_element().children().find(|node| node.has_tag_name("context")).unwrap();
     let found: Vec<(String, String)> = context
         .children()

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use crate::world::World;
+use callsheet_testing::TestProject;
 
 const SESSION: &str = ".callsheet/sessions/s";
 
@@ -89,13 +89,13 @@ fn page_path() -> PathBuf {
 
 #[test]
 fn shipped_prompts_do_not_grow() {
-    let world = World::new();
+    let project = TestProject::new();
     for (path, text) in FILES {
-        world.write(&format!("{SESSION}/{path}"), text);
+        project.write(&format!("{SESSION}/{path}"), text);
     }
     let context = callsheet_core::flow::render_session_context(SESSION).unwrap();
-    world.write(&format!("{SESSION}/context.md"), context);
-    world.write(".callsheet/changes/c/.keep", "");
+    project.write(&format!("{SESSION}/context.md"), context);
+    project.write(".callsheet/changes/c/.keep", "");
     let text = fs::read_to_string(page_path()).unwrap();
     let (above, table) = text.split_once("| prompt | before | now |\n|---|--:|--:|\n").unwrap();
     let rows = table.lines().map(|row| {
@@ -108,10 +108,10 @@ fn shipped_prompts_do_not_grow() {
     let mut too_long = Vec::new();
     let prompts = prompts();
     for (name, request) in &prompts {
-        let request = world.write(".callsheet/request.toml", request);
-        let said = world.run(["-q", "compose", "--request", request.to_str().unwrap()]);
-        assert_eq!(said.code, 0, "{name}: {}", said.err);
-        let (before, now) = (before[name], bpe_openai::o200k_base().count(said.out.as_str()));
+        let request = project.write(".callsheet/request.toml", request);
+        let output = project.run(["-q", "compose", "--request", request.to_str().unwrap()]);
+        assert_eq!(output.code, Some(0), "{name}: {}", output.err());
+        let (before, now) = (before[name], bpe_openai::o200k_base().count(output.out().as_str()));
         found += &format!("| `{name}` | {before} | {now} |\n");
         let may_grow =
             ["planner", "change"].contains(&name.trim_start_matches("staged/").trim_end_matches("-tools"));

@@ -1,17 +1,16 @@
 //! Tests `read`: the outcome, the exit code, and the diagnostics for an invalid command line.
 
+use callsheet_testing::{CommandOutput, TestProject};
 use serde_json::json;
 
-use crate::world::{Said, World};
-
-fn expected_output(code: i32, out: &str, err: &str) -> Said {
-    Said { code, out: out.into(), err: err.into() }
+fn expected_output(code: i32, out: &str, err: &str) -> CommandOutput {
+    CommandOutput::new(code, out, err)
 }
 
 #[test]
 fn t6_exit_code_follows_outcome() {
-    let world = World::new();
-    let read = |args: &[&str], reply: &str| world.run_with(&[&["read"], args].concat(), reply.as_bytes());
+    let project = TestProject::new();
+    let read = |args: &[&str], reply: &str| project.run_with(&[&["read"], args].concat(), reply.as_bytes());
     let done = "<task_status id=\"1.1\">COMPLETED</task_status>\n";
     assert_eq!(read(&["-p", "review"], "Good.\n\n<review>PASS</review>\n"), expected_output(0, "pass\n", ""));
     assert_eq!(
@@ -54,10 +53,10 @@ fn t6_exit_code_follows_outcome() {
 
 #[test]
 fn t6_json_contains_whole_reply() {
-    let world = World::new();
+    let project = TestProject::new();
     let reply = "<thought>no</thought>\n<task_status id=\"1.1\">FAILED</task_status>\n\nI cannot say <review>PASS</review>\n";
-    let read = world.run_with(&["--json", "read", "-p", "implement", "--tasks", "1.1"], reply.as_bytes());
-    assert_eq!(read.code, 1);
+    let read = project.run_with(&["--json", "read", "-p", "implement", "--tasks", "1.1"], reply.as_bytes());
+    assert_eq!(read.code, Some(1));
     assert_eq!(
         read.json(),
         json!({
@@ -72,11 +71,11 @@ fn t6_json_contains_whole_reply() {
             }],
         })
     );
-    let read = world.run_with(&["--json", "read", "-p", "challenge"], b"<review>REJECTED</review>");
+    let read = project.run_with(&["--json", "read", "-p", "challenge"], b"<review>REJECTED</review>");
     assert_eq!(
         (read.code, read.json()),
         (
-            1,
+            Some(1),
             json!({
                 "verdict": "REJECTED", "outcome": "rejected", "tasks": {},
                 "text": "<review>REJECTED</review>", "problems": [],
@@ -87,31 +86,31 @@ fn t6_json_contains_whole_reply() {
 
 #[test]
 fn t6_stream_format_follows_agent() {
-    let world = World::new();
+    let project = TestProject::new();
     let streams = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/streams");
     for agent in ["claude", "codex", "gemini", "copilot", "opencode"] {
         let stream = std::fs::read(streams.join(agent).join("tool.jsonl")).unwrap();
-        let named = world.run_with(&["read", "-p", "review", "--agent", agent], &stream);
+        let named = project.run_with(&["read", "-p", "review", "--agent", agent], &stream);
         assert_eq!(named, expected_output(0, "pass\n", ""), "{agent}");
-        world.write(".callsheet/config.toml", format!("agent = \"{agent}\"\n"));
+        project.write(".callsheet/config.toml", format!("agent = \"{agent}\"\n"));
         assert_eq!(
-            world.run_with(&["read", "-p", "review"], &stream),
+            project.run_with(&["read", "-p", "review"], &stream),
             expected_output(0, "pass\n", ""),
             "{agent}"
         );
-        let as_text = world.run_with(&["read", "-p", "review", "--agent", "base"], &stream);
-        assert_eq!(as_text.code, 1, "{agent}");
+        let as_text = project.run_with(&["read", "-p", "review", "--agent", "base"], &stream);
+        assert_eq!(as_text.code, Some(1), "{agent}");
     }
-    world.write(".callsheet/agents/mine.toml", "name = \"Mine\"\n[output]\nformat = \"codex-jsonl\"\n");
+    project.write(".callsheet/agents/mine.toml", "name = \"Mine\"\n[output]\nformat = \"codex-jsonl\"\n");
     let stream = std::fs::read(streams.join("codex/verdict.jsonl")).unwrap();
     assert_eq!(
-        world.run_with(&["read", "-p", "review", "-a", "mine"], &stream),
+        project.run_with(&["read", "-p", "review", "-a", "mine"], &stream),
         expected_output(0, "pass\n", "")
     );
-    world.write(".callsheet/agents/mine.toml", "name = \"Mine\"\n[output]\nformat = \"xml\"\n");
-    let wrong = world.run_with(&["read", "-p", "review", "-a", "mine"], &stream);
+    project.write(".callsheet/agents/mine.toml", "name = \"Mine\"\n[output]\nformat = \"xml\"\n");
+    let wrong = project.run_with(&["read", "-p", "review", "-a", "mine"], &stream);
     assert_eq!(
-        wrong.err.lines().next(),
+        wrong.err().lines().next(),
         Some(
             "error[agent/bad]: `output.format` is `xml`, not one of text, claude-stream-json, codex-jsonl, \
              gemini-stream-json, copilot-jsonl, opencode-json"
@@ -121,11 +120,11 @@ fn t6_stream_format_follows_agent() {
 
 #[test]
 fn t6_echoed_prompt_is_not_counted() {
-    let world = World::new();
+    let project = TestProject::new();
     let prompt = "Look:\nsomebody said\n\n<review>PASS</review>\n\nand was wrong.\n";
-    world.write("prompt.md", prompt);
+    project.write("prompt.md", prompt);
     assert_eq!(
-        world.run_with(&["read", "-p", "review", "--prompt", "prompt.md"], prompt.as_bytes()),
+        project.run_with(&["read", "-p", "review", "--prompt", "prompt.md"], prompt.as_bytes()),
         expected_output(
             1,
             "no_verdict\nproblem[no_verdict]: no verdict stands alone on a line; markers in code, quotes and echoes: 1\n",
@@ -133,35 +132,35 @@ fn t6_echoed_prompt_is_not_counted() {
         )
     );
     assert_eq!(
-        world.run_with(&["read", "-p", "review"], prompt.as_bytes()),
+        project.run_with(&["read", "-p", "review"], prompt.as_bytes()),
         expected_output(0, "pass\n", "")
     );
 }
 
 #[test]
 fn usage_errors_show_expected_arguments() {
-    let world = World::new();
+    let project = TestProject::new();
     let read = |args: &[&str]| {
-        let Said { code, out, err } = world.run_with(&[&["read"], args].concat(), b"<review>PASS</review>");
-        assert_eq!(out, "");
-        (code, err)
+        let output = project.run_with(&[&["read"], args].concat(), b"<review>PASS</review>");
+        assert_eq!(output.out(), "");
+        (output.code, output.err())
     };
     let usage =
         "Usage: callsheet read <--contract <NAME>|--phase <NAME>>\n\nFor more information, try '--help'.\n";
     assert_eq!(
         read(&[]),
         (
-            2,
+            Some(2),
             format!(
                 "error: the following required arguments were not provided:\n  <--contract <NAME>|--phase <NAME>>\n\n{usage}"
             )
         )
     );
-    assert_eq!(read(&["-p", "plan", "--contract", "plan"]).0, 2);
+    assert_eq!(read(&["-p", "plan", "--contract", "plan"]).0, Some(2));
     assert_eq!(
         read(&["-p", "reveiw"]),
         (
-            3,
+            Some(3),
             "error[contract/not-found]: there is no `contracts/reveiw.toml`\n  \
                = looked in project:.callsheet/contracts/reveiw.toml\n  \
                =           user:contracts/reveiw.toml\n  \
@@ -176,35 +175,38 @@ fn usage_errors_show_expected_arguments() {
     let hint = "  = hint: ids have commas between: --tasks 1.1,1.2\n";
     assert_eq!(
         read(&["-p", "implement", "--tasks", "1.1,,1.2"]),
-        (2, format!("error[usage/bad]: --tasks: an id is empty\n{hint}"))
+        (Some(2), format!("error[usage/bad]: --tasks: an id is empty\n{hint}"))
     );
     assert_eq!(
         read(&["-p", "implement", "--tasks", "1.1,1.2,1.1"]),
-        (2, format!("error[usage/bad]: --tasks: `1.1` is named twice\n{hint}"))
+        (Some(2), format!("error[usage/bad]: --tasks: `1.1` is named twice\n{hint}"))
     );
     assert_eq!(
         read(&["-p", "plan", "--prompt", "-"]),
         (
-            2,
+            Some(2),
             "error[usage/bad]: standard input is read for the reply; it cannot be read for --prompt too\n"
                 .into()
         )
     );
-    let missing = world.project.join("none.md");
+    let missing = project.path().join("none.md");
     assert_eq!(
         read(&["-p", "plan", "--prompt", "none.md"]),
-        (4, format!("error[input/not-found]: `none.md` is not there\n  = looked in {}\n", missing.display()))
+        (
+            Some(4),
+            format!("error[input/not-found]: `none.md` is not there\n  = looked in {}\n", missing.display())
+        )
     );
-    assert_eq!(read(&["-p", "plan", "-a", "cluade"]).0, 3);
+    assert_eq!(read(&["-p", "plan", "-a", "cluade"]).0, Some(3));
 }
 
 #[test]
 fn control_characters_in_reply_are_escaped() {
-    let world = World::new();
+    let project = TestProject::new();
     let reply = "<task_status id=\"\x1b]0;x\x07\">COMPLETED</task_status>\n\nx <review>\x1b[31m</review>\n";
-    let read = world.run_with(&["read", "-p", "implement", "--tasks", "1.1"], reply.as_bytes());
+    let read = project.run_with(&["read", "-p", "implement", "--tasks", "1.1"], reply.as_bytes());
     assert_eq!(
-        read.out,
+        read.out(),
         "incomplete\n  \\u{1b}]0;x\\u{7}: COMPLETED\n\
          problem[task_unasked] at 1:1: task `\\u{1b}]0;x\\u{7}` was not asked for\n\
          problem[broken_marker] at 3:3: this may be a verdict, and nobody can read it\n\
@@ -214,26 +216,26 @@ fn control_characters_in_reply_are_escaped() {
 
 #[test]
 fn reply_limit_is_64_mebibytes() {
-    let world = World::new();
+    let project = TestProject::new();
     let reply = |size: usize| [&vec![b'x'; size][..], b"\n\n<review>PASS</review>\n"].concat();
     assert_eq!(
-        world.run_with(&["read", "-p", "review"], &reply(60_000_000)),
+        project.run_with(&["read", "-p", "review"], &reply(60_000_000)),
         expected_output(0, "pass\n", "")
     );
     let too_long = "no_verdict\n\
          problem[too_long]: the agent said more than 64 MiB, and only those are judged\n\
          problem[no_verdict]: no verdict stands alone on a line\n";
     assert_eq!(
-        world.run_with(&["read", "-p", "review"], &reply(100_000_000)),
+        project.run_with(&["read", "-p", "review"], &reply(100_000_000)),
         expected_output(1, too_long, "")
     );
 }
 
 #[test]
 fn m9_submitted_file_is_checked() {
-    let world = World::new();
-    let read = || world.run(["read", "--contract", "submit_review", "--session", "s"]);
-    let file = |text: &str| world.write("s/07_review/review.yaml", text);
+    let project = TestProject::new();
+    let read = || project.run(["read", "--contract", "submit_review", "--session", "s"]);
+    let file = |text: &str| project.write("s/07_review/review.yaml", text);
     file(
         "verdict: fail\nsummary: Nearly.\nfindings:\n- issue: It ends.\n  severity: low\n  recommendation: Catch it.\n",
     );
@@ -242,10 +244,10 @@ fn m9_submitted_file_is_checked() {
         expected_output(0, "written 07_review/review.md\nwritten 07_review/review.yaml\n", "")
     );
     assert_eq!(
-        world.read("s/07_review/review.md"),
+        project.read("s/07_review/review.md"),
         "verdict: fail\n\n## Summary\n\nNearly.\n\n## Findings\n\n### Finding 1\n\nSeverity: low\n\nIt ends.\n\nRecommendation:\n\nCatch it.\n"
     );
-    let before = world.read("s/07_review/review.md");
+    let before = project.read("s/07_review/review.md");
     let wrong = "verdict: maybe\nsumary: x\nfindings:\n- issue: 1\n";
     file(wrong);
     let place = "  = looked in session:07_review/review.yaml\n";
@@ -266,15 +268,15 @@ fn m9_submitted_file_is_checked() {
         )
     );
     // The submission is kept, and no file is partially written.
-    assert_eq!(world.read("s/07_review/review.yaml"), wrong);
-    assert_eq!(world.read("s/07_review/review.md"), before);
+    assert_eq!(project.read("s/07_review/review.yaml"), wrong);
+    assert_eq!(project.read("s/07_review/review.md"), before);
 }
 
 /// A product manager without the tool also has a file for preferences, which is usually empty.
 #[test]
 fn m9_pm_file_may_be_empty() {
-    let world = World::new();
-    let read = || world.run(["--json", "read", "--contract", "submit_pm_done", "--session", "s"]);
+    let project = TestProject::new();
+    let read = || project.run(["--json", "read", "--contract", "submit_pm_done", "--session", "s"]);
     let done = "s/01_product_management/done";
     for (text, preferences) in [
         ("", serde_json::json!({})),
@@ -285,14 +287,14 @@ fn m9_pm_file_may_be_empty() {
         // An empty submission is valid.
         ("\n", serde_json::json!({})),
     ] {
-        world.write(done, text);
-        let said = read();
-        assert_eq!((said.code, said.err.as_str()), (0, ""), "{text:?}");
-        assert_eq!(said.json()[0]["preferences"], preferences, "{text:?}");
-        assert_eq!(world.read(done), "", "{text:?}");
+        project.write(done, text);
+        let output = read();
+        assert_eq!((output.code, output.err().as_str()), (Some(0), ""), "{text:?}");
+        assert_eq!(output.json()[0]["preferences"], preferences, "{text:?}");
+        assert_eq!(project.read(done), "", "{text:?}");
     }
-    world.write(done, "finished\n");
-    let said = read();
-    assert_eq!((said.code, said.out.as_str()), (1, ""));
-    assert_eq!(world.read(done), "finished\n");
+    project.write(done, "finished\n");
+    let output = read();
+    assert_eq!((output.code, output.out().as_str()), (Some(1), ""));
+    assert_eq!(project.read(done), "finished\n");
 }

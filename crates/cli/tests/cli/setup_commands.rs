@@ -1,42 +1,44 @@
 //! Tests `init`, `check`, `templates`, `config show`, `schema`, `completions` and `man`.
 
+use callsheet_testing::{TestProject, run_command};
 use serde_json::{Value, json};
-
-use crate::world::World;
 
 #[test]
 fn init_writes_once_and_overwrites_nothing() {
-    let world = World::new();
-    let first = world.run(["init"]);
+    let project = TestProject::new();
+    let first = project.run(["init"]);
     assert_eq!(
-        (first.code, first.out.as_str()),
-        (0, "wrote .callsheet/README.md\nwrote .callsheet/config.toml\nadded the ledger to .gitignore\n")
+        (first.code, first.out().as_str()),
+        (
+            Some(0),
+            "wrote .callsheet/README.md\nwrote .callsheet/config.toml\nadded the ledger to .gitignore\n"
+        )
     );
-    assert_eq!(world.read(".gitignore"), "/.callsheet/ledger.db*\n");
-    world.write(".callsheet/config.toml", "agent = \"claude\"\n");
-    let second = world.run(["init"]);
+    assert_eq!(project.read(".gitignore"), "/.callsheet/ledger.db*\n");
+    project.write(".callsheet/config.toml", "agent = \"claude\"\n");
+    let second = project.run(["init"]);
     assert_eq!(
-        second.out,
+        second.out(),
         "kept .callsheet/README.md, which was there\nkept .callsheet/config.toml, which was there\n"
     );
-    assert_eq!(world.read(".callsheet/config.toml"), "agent = \"claude\"\n");
+    assert_eq!(project.read(".callsheet/config.toml"), "agent = \"claude\"\n");
     assert_eq!(
-        world.run(["--json", "init"]).json(),
+        project.run(["--json", "init"]).json(),
         json!({
             "written": [], "kept": [".callsheet/README.md", ".callsheet/config.toml"], "ignored": false,
         })
     );
-    world.write(".gitignore", "target");
-    assert_eq!(world.run(["--json", "init"]).json()["ignored"], true);
-    assert_eq!(world.read(".gitignore"), "target\n/.callsheet/ledger.db*\n");
+    project.write(".gitignore", "target");
+    assert_eq!(project.run(["--json", "init"]).json()["ignored"], true);
+    assert_eq!(project.read(".gitignore"), "target\n/.callsheet/ledger.db*\n");
 }
 
 #[test]
 fn initial_configuration_can_be_uncommented() {
-    let world = World::new();
-    world.run(["init"]);
-    let before = world.run(["--json", "config", "show"]).json();
-    let commented = world.read(".callsheet/config.toml");
+    let project = TestProject::new();
+    project.run(["init"]);
+    let before = project.run(["--json", "config", "show"]).json();
+    let commented = project.read(".callsheet/config.toml");
     let settings: String = commented
         .lines()
         .filter_map(|line| {
@@ -46,9 +48,9 @@ fn initial_configuration_can_be_uncommented() {
         })
         .map(|line| format!("{line}\n"))
         .collect();
-    world.write(".callsheet/config.toml", &settings);
-    let after = world.run(["--json", "config", "show"]);
-    assert_eq!(after.code, 0, "{settings}{}", after.err);
+    project.write(".callsheet/config.toml", &settings);
+    let after = project.run(["--json", "config", "show"]);
+    assert_eq!(after.code, Some(0), "{settings}{}", after.err());
     for (key, value) in before.as_object().unwrap() {
         assert_eq!(value["from"], "default", "{key}");
         assert_eq!(after.json()[key]["from"], "project:.callsheet/config.toml", "{key} is not in the file");
@@ -57,19 +59,19 @@ fn initial_configuration_can_be_uncommented() {
 
 #[test]
 fn config_shows_origin_of_settings() {
-    let world = World::new();
-    world.write(".callsheet/config.toml", "agent = \"claude\"\nrecipe = \"layers\"\n");
-    std::fs::create_dir_all(world.home().join(".config/callsheet")).unwrap();
+    let project = TestProject::new();
+    project.write(".callsheet/config.toml", "agent = \"claude\"\nrecipe = \"layers\"\n");
+    std::fs::create_dir_all(project.home().join(".config/callsheet")).unwrap();
     std::fs::write(
-        world.home().join(".config/callsheet/config.toml"),
+        project.home().join(".config/callsheet/config.toml"),
         "agent = \"codex\"\nrole = \"supervisor\"\n",
     )
     .unwrap();
-    let mut command = world.command();
+    let mut command = project.command();
     command.args(["config", "show"]).env("CALLSHEET_RECIPE", "run");
-    let said = crate::world::run_command(&mut command, b"");
+    let output = run_command(&mut command);
     assert_eq!(
-        said.out,
+        output.out(),
         "project = (not set)  # default\n\
          recipe = \"run\"  # environment\n\
          agent = \"claude\"  # project:.callsheet/config.toml\n\
@@ -95,37 +97,38 @@ fn config_shows_origin_of_settings() {
 
 #[test]
 fn t4_template_folders_can_be_configured() {
-    let world = World::new();
-    world.write(
+    let project = TestProject::new();
+    project.write(
         ".callsheet/config.toml",
         "[layout]\ntemplates = [\"templates\", \".callsheet/templates\"]\nproject_context = \"ctx.md\"\n",
     );
-    world.write("templates/system/BASE-plan.md", "own: {{PROJECT_CONTEXT}}");
-    world.write(".callsheet/templates/system/BASE-plan.md", "second");
-    world.write("ctx.md", "the context");
-    let said = world.run(["compose", "-p", "plan", "x"]);
+    project.write("templates/system/BASE-plan.md", "own: {{PROJECT_CONTEXT}}");
+    project.write(".callsheet/templates/system/BASE-plan.md", "second");
+    project.write("ctx.md", "the context");
+    let output = project.run(["compose", "-p", "plan", "x"]);
     assert_eq!(
-        said.out,
+        output.out(),
         "<prompt><system_prompt><![CDATA[own: <project-context>the context</project-context>]]></system_prompt><instructions>x</instructions></prompt>"
     );
 }
 
 #[test]
 fn all_configuration_errors_are_reported() {
-    let world = World::new();
-    world.write(".callsheet/config.toml", "agnet = \"claude\"\n[layout]\npromts = \"x\"\n");
-    let said = world.run(["config", "show"]);
-    let heads: Vec<&str> = said.err.lines().filter(|line| line.starts_with("error")).collect();
-    assert_eq!(said.code, 3);
+    let project = TestProject::new();
+    project.write(".callsheet/config.toml", "agnet = \"claude\"\n[layout]\npromts = \"x\"\n");
+    let output = project.run(["config", "show"]);
+    let err = output.err();
+    let heads: Vec<&str> = err.lines().filter(|line| line.starts_with("error")).collect();
+    assert_eq!(output.code, Some(3));
     assert_eq!(
         heads,
         ["error[config/bad]: there is no key `agnet`", "error[config/bad]: there is no key `layout.promts`"]
     );
-    world
+    project
         .write(".callsheet/config.toml", "[layout]\nprompts = \"../x\"\nproject_context = \"/etc/passwd\"\n");
-    let said = world.run(["compose", "x"]);
+    let output = project.run(["compose", "x"]);
     assert_eq!(
-        said.err,
+        output.err(),
         "error[config/bad]: `project:.callsheet/config.toml`: `../x` cannot lie in the project: it contains `..`\n\
          error[config/bad]: `project:.callsheet/config.toml`: `/etc/passwd` cannot lie in the project: it is absolute\n"
     );
@@ -133,14 +136,14 @@ fn all_configuration_errors_are_reported() {
 
 #[test]
 fn check_reports_all_problems() {
-    let world = World::new();
-    let clean = world.run(["check"]);
-    assert_eq!((clean.code, clean.out.as_str()), (0, ""), "{}", clean.err);
-    world.write(".callsheet/templates/system/claude-plan.md", "# Identity\nx\n");
-    world.write(".callsheet/templates/identity/me.md", "{{> nope}}");
-    let said = world.run(["--json", "check"]);
-    assert_eq!(said.code, 1);
-    let codes: Vec<String> = said.json()["problems"]
+    let project = TestProject::new();
+    let clean = project.run(["check"]);
+    assert_eq!((clean.code, clean.out().as_str()), (Some(0), ""), "{}", clean.err());
+    project.write(".callsheet/templates/system/claude-plan.md", "# Identity\nx\n");
+    project.write(".callsheet/templates/identity/me.md", "{{> nope}}");
+    let output = project.run(["--json", "check"]);
+    assert_eq!(output.code, Some(1));
+    let codes: Vec<String> = output.json()["problems"]
         .as_array()
         .unwrap()
         .iter()
@@ -155,37 +158,37 @@ fn check_reports_all_problems() {
 
 #[test]
 fn templates_are_shown_ejected_and_compared() {
-    let world = World::new();
-    let shown = world.run(["templates", "show", "identity/supervisor"]);
-    assert_eq!(world.run(["templates", "show", "templates/identity/supervisor.md"]), shown);
-    let ejected = world.run(["templates", "eject", "identity/supervisor"]);
-    assert_eq!(ejected.out, "wrote .callsheet/templates/identity/supervisor.md\n");
-    assert_eq!(world.read(".callsheet/templates/identity/supervisor.md"), shown.out);
-    assert_eq!(world.run(["templates", "diff", "identity/supervisor"]).code, 0);
-    let again = world.run(["templates", "eject", "identity/supervisor"]);
+    let project = TestProject::new();
+    let shown = project.run(["templates", "show", "identity/supervisor"]);
+    assert_eq!(project.run(["templates", "show", "templates/identity/supervisor.md"]), shown);
+    let ejected = project.run(["templates", "eject", "identity/supervisor"]);
+    assert_eq!(ejected.out(), "wrote .callsheet/templates/identity/supervisor.md\n");
+    assert_eq!(project.read(".callsheet/templates/identity/supervisor.md"), shown.out());
+    assert_eq!(project.run(["templates", "diff", "identity/supervisor"]).code, Some(0));
+    let again = project.run(["templates", "eject", "identity/supervisor"]);
     assert_eq!(
-        (again.code, again.err.as_str()),
+        (again.code, again.err().as_str()),
         (
-            3,
+            Some(3),
             "error[override/refused]: `project:.callsheet/templates/identity/supervisor.md` is there already; nothing is overwritten\n  = hint: look at it with `callsheet templates diff`\n"
         )
     );
-    world.write(".callsheet/templates/identity/supervisor.md", format!("{}One more.\n", shown.out));
-    let diff = world.run(["templates", "diff", "identity/supervisor"]);
-    assert_eq!(diff.code, 1);
-    assert_eq!(diff.out.lines().rfind(|line| line.starts_with('+')), Some("+One more."));
-    let located = world.run(["templates", "where", "identity/supervisor"]);
+    project.write(".callsheet/templates/identity/supervisor.md", format!("{}One more.\n", shown.out()));
+    let diff = project.run(["templates", "diff", "identity/supervisor"]);
+    assert_eq!(diff.code, Some(1));
+    assert_eq!(diff.out().lines().rfind(|line| line.starts_with('+')), Some("+One more."));
+    let located = project.run(["templates", "where", "identity/supervisor"]);
     assert_eq!(
-        located.out,
+        located.out(),
         "wins       project:.callsheet/templates/identity/supervisor.md\n\
          not there  user:templates/identity/supervisor.md\n\
          shadowed   builtin:templates/identity/supervisor.md\n"
     );
-    let missing = world.run(["templates", "show", "identity/supervisr"]);
+    let missing = project.run(["templates", "show", "identity/supervisr"]);
     assert_eq!(
-        (missing.code, missing.err.as_str()),
+        (missing.code, missing.err().as_str()),
         (
-            3,
+            Some(3),
             "error[template/not-found]: TemplateNotFound: there is no template `identity/supervisr`\n  \
              = looked in project:.callsheet/templates/identity/supervisr.md\n  \
              =           user:templates/identity/supervisr.md\n  \
@@ -194,34 +197,37 @@ fn templates_are_shown_ejected_and_compared() {
              = hint: `callsheet templates list` lists them\n"
         )
     );
-    let context = world.run(["templates", "eject", "context"]);
+    let context = project.run(["templates", "eject", "context"]);
     assert_eq!(
-        (context.code, context.err.as_str()),
-        (3, "error[override/refused]: `context` is controlled by the pipeline and cannot be overridden\n")
+        (context.code, context.err().as_str()),
+        (
+            Some(3),
+            "error[override/refused]: `context` is controlled by the pipeline and cannot be overridden\n"
+        )
     );
 }
 
 #[test]
 fn invalid_template_name_is_reported() {
-    let world = World::new();
-    let said = world.run(["templates", "where", "../../x"]);
+    let project = TestProject::new();
+    let output = project.run(["templates", "where", "../../x"]);
     assert_eq!(
-        (said.code, said.out.as_str(), said.err.as_str()),
+        (output.code, output.out().as_str(), output.err().as_str()),
         (
-            3,
+            Some(3),
             "",
             "error[template/not-found]: TemplateNotFound: there is no template `../../x`\n  \
              = hint: `callsheet templates list` lists them\n"
         )
     );
-    assert_eq!(world.run(["templates", "show", "../../x"]), said);
+    assert_eq!(project.run(["templates", "show", "../../x"]), output);
 }
 
 #[test]
 fn unusable_template_reports_reason_in_json() {
-    let world = World::new();
-    world.write(".callsheet/templates/identity/me.md", b"caf\xe9");
-    let all = world.run(["--json", "templates", "list"]).json();
+    let project = TestProject::new();
+    project.write(".callsheet/templates/identity/me.md", b"caf\xe9");
+    let all = project.run(["--json", "templates", "list"]).json();
     let mine = all.as_array().unwrap().iter().find(|template| template["path"] == "identity/me").unwrap();
     assert_eq!(
         mine,
@@ -239,12 +245,12 @@ fn unusable_template_reports_reason_in_json() {
 
 #[test]
 fn t7_template_list_contains_metadata() {
-    let world = World::new();
-    world.write(
+    let project = TestProject::new();
+    project.write(
         ".callsheet/templates/system/CLAUDE-plan.md",
         "---\nname: mine\ncategory: system\nversion: 3\n---\n{{b}} {{ a }} {{b}} {{PROJECT_CONTEXT}} {{ no.name }}",
     );
-    let all = world.run(["--json", "templates", "list"]).json();
+    let all = project.run(["--json", "templates", "list"]).json();
     let mine =
         all.as_array().unwrap().iter().find(|template| template["path"] == "system/CLAUDE-plan").unwrap();
     assert_eq!(
@@ -271,10 +277,10 @@ fn is_valid(schema: &Value, instance: &Value) -> bool {
 
 #[test]
 fn u1_schemas_match_accepted_data() {
-    let world = World::new();
-    let schema = |name: &str| world.run(["schema", name]).json();
+    let project = TestProject::new();
+    let schema = |name: &str| project.run(["schema", name]).json();
     let prompt =
-        world.run(["compose", "-q", "-p", "plan", "--format", "json", "--thought", "hm", "x"]).json();
+        project.run(["compose", "-q", "-p", "plan", "--format", "json", "--thought", "hm", "x"]).json();
     assert!(is_valid(&schema("unified-prompt"), &prompt));
     assert!(!is_valid(&schema("unified-prompt"), &json!({ "system_prompt": "x" })));
     assert!(!is_valid(
@@ -306,26 +312,26 @@ fn u1_schemas_match_accepted_data() {
 
 #[test]
 fn completions_and_manual_pages_are_printed() {
-    let world = World::new();
+    let project = TestProject::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let said = world.run(["completions", shell]);
-        assert_eq!((said.code, said.err.as_str()), (0, ""));
+        let output = project.run(["completions", shell]);
+        assert_eq!((output.code, output.err().as_str()), (Some(0), ""));
         // Each script contains every command.
         for command in
             ["compose", "explain", "run", "retry", "continue", "status", "recover", "decide", "stop"]
         {
-            assert!(said.out.contains(command), "{shell}: {command}");
+            assert!(output.out().contains(command), "{shell}: {command}");
         }
     }
-    world.write("complete.bash", world.run(["completions", "bash"]).out);
+    project.write("complete.bash", project.run(["completions", "bash"]).out());
     let syntax =
-        std::process::Command::new("bash").args(["-n", "complete.bash"]).current_dir(&world.project).status();
+        std::process::Command::new("bash").args(["-n", "complete.bash"]).current_dir(project.path()).status();
     assert!(syntax.unwrap().success());
-    assert!(world.run(["man"]).out.starts_with(".ie \\n(.g .ds Aq \\(aq"));
-    assert!(world.run(["man", "compose"]).out.contains(".SH NAME\ncallsheet\\-compose"));
-    let wrong = world.run(["man", "compos"]);
+    assert!(project.run(["man"]).out().starts_with(".ie \\n(.g .ds Aq \\(aq"));
+    assert!(project.run(["man", "compose"]).out().contains(".SH NAME\ncallsheet\\-compose"));
+    let wrong = project.run(["man", "compos"]);
     assert_eq!(
-        (wrong.code, wrong.err.as_str()),
-        (2, "error[usage/bad]: there is no command `compos`\n  = hint: did you mean `compose`?\n")
+        (wrong.code, wrong.err().as_str()),
+        (Some(2), "error[usage/bad]: there is no command `compos`\n  = hint: did you mean `compose`?\n")
     );
 }

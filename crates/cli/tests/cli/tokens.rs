@@ -1,57 +1,57 @@
 //! Tests `compose --count`, the summary of `explain`, and the limits of agents and models.
 
+use callsheet_testing::TestProject;
 use serde_json::json;
 
-use crate::world::World;
-
 /// Creates a project with a recipe that adds no text of its own.
-fn world() -> World {
-    let world = World::new();
-    world.write(
+fn create_project() -> TestProject {
+    let project = TestProject::new();
+    project.write(
         ".callsheet/recipes/small.toml",
         "format = \"markdown\"\n\n[[section]]\nname = \"task\"\npart = \"instructions\"\nblocks = [{ value = \"instructions\" }]\n\n\
          [[section]]\nname = \"context\"\npart = \"context\"\nlevel = \"should\"\nblocks = [{ documents = [\"file\"] }]\n",
     );
-    world
+    project
 }
 
 #[test]
 fn known_vocabulary_is_counted_exactly() {
-    let world = world();
-    world.write("a.txt", "hello world\n");
-    let said = world.run(["compose", "-r", "small", "-a", "codex", "-f", "a.txt", "--count", "Say hello."]);
+    let project = create_project();
+    project.write("a.txt", "hello world\n");
+    let output =
+        project.run(["compose", "-r", "small", "-a", "codex", "-f", "a.txt", "--count", "Say hello."]);
     let table = "   tokens     bytes\n        3        10  task\n       13        39  context\n       16        51  in all\n\
                  exact for gpt-5.5: o200k_base\nthe model takes 272000 tokens\n";
-    assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, table, ""));
-    let prompt = world.run(["compose", "-r", "small", "-a", "codex", "-f", "a.txt", "Say hello."]).out;
+    assert_eq!((output.code, output.out().as_str(), output.err().as_str()), (Some(0), table, ""));
+    let prompt = project.run(["compose", "-r", "small", "-a", "codex", "-f", "a.txt", "Say hello."]).out();
     assert_eq!(prompt, "Say hello.\n\n<file path=\"a.txt\">\nhello world\n</file>");
     assert_eq!(bpe_openai::o200k_base().count(prompt.as_str()), 16);
 }
 
 #[test]
 fn model_selects_vocabulary() {
-    let world = world();
-    let said = |model: &str, agent: &str| {
+    let project = create_project();
+    let output = |model: &str, agent: &str| {
         let model = format!("model={model}");
         let args =
             ["compose", "--json", "-r", "small", "-a", agent, "-s", &model, "--count", "naïve größe 中文"];
-        let counted = world.run(args).json();
+        let counted = project.run(args).json();
         (counted["encoding"].clone(), counted["estimated"].clone(), counted["total"].clone())
     };
-    assert_eq!(said("gpt-4o-mini", "codex"), (json!("o200k_base"), json!(false), json!(6)));
-    assert_eq!(said("gpt-4-turbo", "codex"), (json!("cl100k_base"), json!(false), json!(7)));
-    assert_eq!(said("gpt-6-sol", "codex"), (json!("o200k_base"), json!(true), json!(6)));
-    assert_eq!(said("claude-haiku-4-5", "claude"), (json!("o200k_base"), json!(true), json!(8)));
-    assert_eq!(said("claude-opus-5", "claude"), (json!("o200k_base"), json!(true), json!(10)));
-    assert_eq!(said("gemini-2.5-pro", "gemini"), (json!("o200k_base"), json!(true), json!(8)));
-    assert_eq!(said("whatever", "opencode"), (json!("o200k_base"), json!(true), json!(6)));
+    assert_eq!(output("gpt-4o-mini", "codex"), (json!("o200k_base"), json!(false), json!(6)));
+    assert_eq!(output("gpt-4-turbo", "codex"), (json!("cl100k_base"), json!(false), json!(7)));
+    assert_eq!(output("gpt-6-sol", "codex"), (json!("o200k_base"), json!(true), json!(6)));
+    assert_eq!(output("claude-haiku-4-5", "claude"), (json!("o200k_base"), json!(true), json!(8)));
+    assert_eq!(output("claude-opus-5", "claude"), (json!("o200k_base"), json!(true), json!(10)));
+    assert_eq!(output("gemini-2.5-pro", "gemini"), (json!("o200k_base"), json!(true), json!(8)));
+    assert_eq!(output("whatever", "opencode"), (json!("o200k_base"), json!(true), json!(6)));
 }
 
 #[test]
 fn estimate_names_its_method() {
-    let world = world();
+    let project = create_project();
     let counted =
-        world.run(["compose", "--json", "-r", "small", "-a", "claude", "--count", "Say hello."]).json();
+        project.run(["compose", "--json", "-r", "small", "-a", "claude", "--count", "Say hello."]).json();
     let wanted = json!({
         "encoding": "o200k_base",
         "method": "o200k_base × 1.18, the ratio that was measured for models before Opus 4.7",
@@ -66,25 +66,25 @@ fn estimate_names_its_method() {
         "warnings": [],
     });
     assert_eq!(counted, wanted);
-    let counted = world.run(["compose", "--json", "-r", "small", "--count", "Grüße, 世界"]).json();
+    let counted = project.run(["compose", "--json", "-r", "small", "--count", "Grüße, 世界"]).json();
     assert_eq!((&counted["bytes"], &counted["characters"]), (&json!(15), &json!(9)));
-    let said = world.run(["compose", "-r", "small", "--count", "Say hello."]);
+    let output = project.run(["compose", "-r", "small", "--count", "Say hello."]);
     let table = "   tokens     bytes\n        3        10  task\n        3        10  in all\n\
                  estimated: o200k_base as it is, since the model is not known\n";
-    assert_eq!(said.out, table);
+    assert_eq!(output.out(), table);
 }
 
 #[test]
 fn explain_ends_with_counts() {
-    let world = world();
+    let project = create_project();
     let args = ["-r", "small", "-a", "codex", "Say hello."];
-    let page = world.run(["explain"].iter().chain(&args)).out;
-    let counted = world.run(["compose", "--count"].iter().chain(&args)).out;
+    let page = project.run(["explain"].iter().chain(&args)).out();
+    let counted = project.run(["compose", "--count"].iter().chain(&args)).out();
     let wanted = "── request instructions (person)\n    1 │ Say hello.\n\nNot in this prompt\n\
                   \x20 section context: nothing was given for it\n\nTokens\n";
     assert_eq!(page, format!("{wanted}{counted}"));
-    let explained = world.run(["explain", "--json"].iter().chain(&args)).json();
-    let mut counted = world.run(["compose", "--json", "--count"].iter().chain(&args)).json();
+    let explained = project.run(["explain", "--json"].iter().chain(&args)).json();
+    let mut counted = project.run(["compose", "--json", "--count"].iter().chain(&args)).json();
     counted.as_object_mut().unwrap().remove("warnings");
     assert_eq!(explained["tokens"], counted);
     assert_eq!(explained["steps"], json!([]));
@@ -92,29 +92,29 @@ fn explain_ends_with_counts() {
 
 #[test]
 fn prompt_over_agent_limit_warns() {
-    let world = world();
-    world.write(".callsheet/agents/tiny.toml", "name = \"Tiny\"\nmax_bytes = 20\nmax_chars = 12\n");
-    let warned = |task: &str| world.run(["compose", "-r", "small", "-a", "tiny", task]);
+    let project = create_project();
+    project.write(".callsheet/agents/tiny.toml", "name = \"Tiny\"\nmax_bytes = 20\nmax_chars = 12\n");
+    let warned = |task: &str| project.run(["compose", "-r", "small", "-a", "tiny", task]);
     let over = |has: &str, limit: &str| {
         let hint = "give fewer files, show less of them with `--detail`, or set a `--budget`";
         format!(
             "warning[prompt/over-limit]: the prompt has {has}; Tiny takes at most {limit}\n  = hint: {hint}\n"
         )
     };
-    assert_eq!(warned("123456789012").err, "");
-    assert_eq!(warned("1234567890123").err, over("13 characters", "12"));
-    assert_eq!(warned("äöüäöüäöüäöü").err, over("24 bytes", "20"));
-    assert_eq!(warned(&"x".repeat(21)).err, over("21 bytes", "20") + &over("21 characters", "12"));
-    assert_eq!(warned(&"x".repeat(21)).out, "x".repeat(21), "it is printed all the same");
+    assert_eq!(warned("123456789012").err(), "");
+    assert_eq!(warned("1234567890123").err(), over("13 characters", "12"));
+    assert_eq!(warned("äöüäöüäöüäöü").err(), over("24 bytes", "20"));
+    assert_eq!(warned(&"x".repeat(21)).err(), over("21 bytes", "20") + &over("21 characters", "12"));
+    assert_eq!(warned(&"x".repeat(21)).out(), "x".repeat(21), "it is printed all the same");
 }
 
 #[test]
 fn shipped_agents_have_real_limits() {
-    let world = world();
+    let project = create_project();
     let args = |agent| ["compose", "-r", "small", "-a", agent, "-"];
     let code = |agent, bytes: usize| {
-        let said = world.run_with(&args(agent), "y".repeat(bytes).as_bytes());
-        said.err.split(':').next().unwrap().to_owned()
+        let output = project.run_with(&args(agent), "y".repeat(bytes).as_bytes());
+        output.err().split(':').next().unwrap().to_owned()
     };
     for (agent, most) in [("codex", 1_048_576), ("claude", 10_000_000), ("gemini", 8_388_608)] {
         assert_eq!(code(agent, most), "");
@@ -124,14 +124,14 @@ fn shipped_agents_have_real_limits() {
 
 #[test]
 fn counted_prompt_over_window_warns() {
-    let world = world();
-    world.write(
+    let project = create_project();
+    project.write(
         ".callsheet/agents/tiny.toml",
         "name = \"Tiny\"\n[[tokens]]\nencoding = \"cl100k_base\"\ncontext_window = 3\n",
     );
     let words = "one two three four";
     let warning = "warning[prompt/over-window]: the prompt has 4 tokens; the model takes at most 3\n  = hint: `--budget 3` makes it fit\n";
-    let err = |args: &[&str]| world.run(args.iter().chain(&["-r", "small", "-a", "tiny", words])).err;
+    let err = |args: &[&str]| project.run(args.iter().chain(&["-r", "small", "-a", "tiny", words])).err();
     assert_eq!(err(&["compose"]), "");
     assert_eq!(err(&["compose", "--count"]), warning);
     assert_eq!(err(&["explain"]), warning);
@@ -141,10 +141,10 @@ fn counted_prompt_over_window_warns() {
 
 #[test]
 fn count_conflicts_with_out() {
-    let said = world().run(["compose", "-r", "small", "--count", "--out", "x", "Go"]);
-    assert_eq!((said.code, said.out.as_str()), (2, ""));
+    let output = create_project().run(["compose", "-r", "small", "--count", "--out", "x", "Go"]);
+    assert_eq!((output.code, output.out().as_str()), (Some(2), ""));
     assert_eq!(
-        said.err.lines().next(),
+        output.err().lines().next(),
         Some("error: the argument '--count' cannot be used with '--out <FILE>'")
     );
 }

@@ -145,7 +145,7 @@ fn t6_u5_four_clis_finish_change() {
         );
         assert_eq!(fs::read_to_string(room.project().join("src/login.txt")).unwrap(), "form\n");
         // Every prompt reached its model as recorded.
-        let said: Vec<String> =
+        let output: Vec<String> =
             room.mock.requests().iter().flat_map(callsheet_testing::Request::user_texts).collect();
         for run in told.last().unwrap()["runs"].as_array().unwrap() {
             let prompt = callsheet_command(&room, &Cli::ALL, &["show", run.as_str().unwrap(), "--prompt"])
@@ -153,7 +153,7 @@ fn t6_u5_four_clis_finish_change() {
                 .unwrap();
             let prompt = String::from_utf8(prompt.stdout).unwrap();
             // Copilot prepends the time and drops the last line end.
-            assert!(said.iter().any(|said| said.contains(prompt.trim_end())), "{run}");
+            assert!(output.iter().any(|output| output.contains(prompt.trim_end())), "{run}");
         }
     });
 }

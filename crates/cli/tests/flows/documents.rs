@@ -3,13 +3,14 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use callsheet_testing::{CommandOutput, run_command};
 use serde_json::{Value, json};
 
-use crate::world::{Said, World, run_command};
+use crate::project::{FlowProject, wait_for_file};
 
-fn run_straying(world: &World, phase: &str, stray: &str) -> Said {
-    let start = world.start_args("sdd", &[]);
-    run_command(world.command(&start).env("STRAYS", phase).env("STRAY", stray))
+fn run_straying(project: &FlowProject, phase: &str, stray: &str) -> CommandOutput {
+    let start = project.start_args("sdd", &[]);
+    run_command(project.command_with(&start).env("STRAYS", phase).env("STRAY", stray))
 }
 
 #[test]
@@ -25,23 +26,23 @@ fn changed_approved_document_makes_flow_wait() {
         ("review", "cp -p proposal.md p; ln -f p proposal.md; echo >> p", "proposal.md"),
     ];
     for (phase, stray, path) in cases {
-        let world = World::new("quick.sh");
-        assert_eq!(run_straying(&world, phase, stray).code, Some(1), "{stray}");
-        let status = world.read_status();
+        let project = FlowProject::new("quick.sh");
+        assert_eq!(run_straying(&project, phase, stray).code, Some(1), "{stray}");
+        let status = project.read_status();
         let reason = format!("`{phase}` changed documents that are not its own: {path}");
         assert_eq!((&status["state"], &status["phase"]), (&json!("waiting"), &json!(phase)), "{stray}");
         // A link that leads out of the scope also lacks `clean`, so the reason is the last one.
         assert_eq!(status["waits_for"].as_array().unwrap().last(), Some(&json!(reason)), "{stray}");
         // Resuming is not a decision.
-        assert_eq!(world.run(&["-q", "flow", "resume"]).code, Some(1), "{stray}");
-        assert_eq!(world.read_status()["waits_for"], status["waits_for"], "{stray}");
+        assert_eq!(project.run(["-q", "flow", "resume"]).code, Some(1), "{stray}");
+        assert_eq!(project.read_status()["waits_for"], status["waits_for"], "{stray}");
     }
 }
 
 /// Returns the document changes in the ledger: who changed which documents.
-fn recorded_changes(world: &World) -> Vec<(String, Vec<String>)> {
+fn recorded_changes(project: &FlowProject) -> Vec<(String, Vec<String>)> {
     let events =
-        world.read_events().into_iter().filter(|event| event["data"]["detail"]["event"] == "documents");
+        project.read_events().into_iter().filter(|event| event["data"]["detail"]["event"] == "documents");
     let told = |event: Value| {
         let changed = event["data"]["detail"]["changed"].as_object().unwrap().keys().cloned().collect();
         (event["data"]["by"].as_str().unwrap().to_owned(), changed)
@@ -51,16 +52,16 @@ fn recorded_changes(world: &World) -> Vec<(String, Vec<String>)> {
 
 #[test]
 fn person_may_edit_while_flow_waits() {
-    let world = World::new("quick.sh");
-    assert_eq!(run_straying(&world, "challenge", "sed -i /1.2/d tasks.md").code, Some(1));
-    let folder = world.project().join(".callsheet/changes/add-a-login-to-the-site");
+    let project = FlowProject::new("quick.sh");
+    assert_eq!(run_straying(&project, "challenge", "sed -i /1.2/d tasks.md").code, Some(1));
+    let folder = project.path().join(".callsheet/changes/add-a-login-to-the-site");
     fs::write(folder.join("tasks.md"), "- [ ] 1.1 The form\n- [ ] 1.2 The session, once more\n").unwrap();
-    let done = world.run(&["--json", "-q", "flow", "decide", "--yes", "approve"]);
-    assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
+    let done = project.run(["--json", "-q", "flow", "decide", "--yes", "approve"]);
+    assert_eq!((done.code, done.err().as_str()), (Some(0), ""));
     let by_person: Vec<(String, Vec<String>)> =
-        recorded_changes(&world).into_iter().filter(|(by, _)| by != "flow").collect();
+        recorded_changes(&project).into_iter().filter(|(by, _)| by != "flow").collect();
     assert_eq!(by_person, [("yes".to_owned(), vec!["tasks.md".to_owned()])]);
-    let tasks = world.read_events().into_iter().filter(|event| {
+    let tasks = project.read_events().into_iter().filter(|event| {
         event["data"]["what"] == "implement" && event["data"]["detail"]["event"] == "lane_ended"
     });
     assert_eq!(tasks.count(), 2);
@@ -68,18 +69,16 @@ fn person_may_edit_while_flow_waits() {
 
 /// Starts a change and kills its callsheet while the agent works, and its guard if `with_guards`. Returns
 /// after all of its processes have ended.
-fn kill_at_work(world: &World, with_guards: bool) {
-    fs::write(world.meet_dir().join("wait"), "").unwrap();
-    let start = world.start_args("sdd", &[]);
-    let child = world.command(&start).stdout(std::process::Stdio::null()).spawn().unwrap();
-    while !world.meet_dir().join("here").exists() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    World::kill(child, with_guards);
+fn kill_at_work(project: &FlowProject, with_guards: bool) {
+    fs::write(project.meet_dir().join("wait"), "").unwrap();
+    let start = project.start_args("sdd", &[]);
+    let child = project.command_with(&start).stdout(std::process::Stdio::null()).spawn().unwrap();
+    wait_for_file(&project.meet_dir().join("here"));
+    FlowProject::kill(child, with_guards);
     if with_guards {
-        world.kill_rest();
+        project.kill_rest();
     }
-    world.wait_until_alone();
+    project.wait_for_agents();
 }
 
 const FOLDER: &str = ".callsheet/changes/add-a-login-to-the-site";
@@ -88,40 +87,40 @@ const FOLDER: &str = ".callsheet/changes/add-a-login-to-the-site";
 /// changes.
 #[test]
 fn m8_edits_after_kill_are_used() {
-    let world = World::new("quick.sh");
-    kill_at_work(&world, false);
-    let folder = world.project().join(FOLDER);
+    let project = FlowProject::new("quick.sh");
+    kill_at_work(&project, false);
+    let folder = project.path().join(FOLDER);
     fs::write(folder.join("proposal.md"), "# Proposal\n\nWith a logout.\n").unwrap();
-    fs::remove_file(world.meet_dir().join("wait")).unwrap();
-    let done = world.run(&["--json", "-q", "flow", "resume"]);
-    assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{}", world.read_status()["waits_for"]);
+    fs::remove_file(project.meet_dir().join("wait")).unwrap();
+    let done = project.run(["--json", "-q", "flow", "resume"]);
+    assert_eq!((done.code, done.err().as_str()), (Some(0), ""), "{}", project.read_status()["waits_for"]);
     let by_person: Vec<(String, Vec<String>)> =
-        recorded_changes(&world).into_iter().filter(|(by, _)| by != "flow").collect();
+        recorded_changes(&project).into_iter().filter(|(by, _)| by != "flow").collect();
     assert_eq!(by_person.len(), 1, "{by_person:?}");
     assert_eq!(by_person[0].1, ["proposal.md"]);
-    let asked = world.read_events().into_iter().filter(|event| {
+    let asked = project.read_events().into_iter().filter(|event| {
         event["data"]["what"] == "implement" && event["data"]["detail"]["event"] == "lane_ended"
     });
     let asked: Vec<String> =
         asked.map(|event| event["data"]["detail"]["run"].as_str().unwrap().to_owned()).collect();
-    assert!(asked.iter().all(|run| world.read_prompt(run).contains("With a logout.")));
+    assert!(asked.iter().all(|run| project.read_prompt(run).contains("With a logout.")));
 }
 
 /// Changes that an interrupted agent made are attributed to it, regardless of the process that notices them
 /// first.
 #[test]
 fn changes_of_killed_agent_are_checked() {
-    let world = World::new("quick.sh");
-    let real = world.agent().with_extension("straying");
-    fs::rename(world.agent(), &real).unwrap();
+    let project = FlowProject::new("quick.sh");
+    let real = project.agent().with_extension("straying");
+    fs::rename(project.agent(), &real).unwrap();
     let stray = "if [ -e \"$MEET_AT/wait\" ] && [ \"$CALLSHEET_PHASE\" = implement ]; then \
                  echo more >> \"$CALLSHEET_SESSION/proposal.md\"; fi";
-    fs::write(world.agent(), format!("#!/bin/sh\n{stray}\nexec '{}'\n", real.display())).unwrap();
-    fs::set_permissions(world.agent(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    kill_at_work(&world, false);
-    fs::remove_file(world.meet_dir().join("wait")).unwrap();
-    assert_eq!(world.run(&["--json", "-q", "flow", "resume"]).code, Some(1));
-    let reasons = world.read_status()["waits_for"].as_array().unwrap().clone();
+    fs::write(project.agent(), format!("#!/bin/sh\n{stray}\nexec '{}'\n", real.display())).unwrap();
+    fs::set_permissions(project.agent(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    kill_at_work(&project, false);
+    fs::remove_file(project.meet_dir().join("wait")).unwrap();
+    assert_eq!(project.run(["--json", "-q", "flow", "resume"]).code, Some(1));
+    let reasons = project.read_status()["waits_for"].as_array().unwrap().clone();
     let reason = json!("`implement` changed documents that are not its own: proposal.md");
     assert!(reasons.contains(&reason), "{reasons:?}");
 }
@@ -130,17 +129,17 @@ fn changes_of_killed_agent_are_checked() {
 /// names no author.
 #[test]
 fn unattributed_changes_need_approval() {
-    let world = World::new("quick.sh");
-    kill_at_work(&world, true);
-    let folder = world.project().join(FOLDER);
+    let project = FlowProject::new("quick.sh");
+    kill_at_work(&project, true);
+    let folder = project.path().join(FOLDER);
     let tasks = fs::read_to_string(folder.join("tasks.md")).unwrap();
     fs::remove_file(folder.join("tasks.md")).unwrap();
     symlink("/etc/hostname", folder.join("tasks.md")).unwrap();
-    fs::remove_file(world.meet_dir().join("wait")).unwrap();
-    let resume = || world.run(&["--json", "-q", "flow", "resume"]);
+    fs::remove_file(project.meet_dir().join("wait")).unwrap();
+    let resume = || project.run(["--json", "-q", "flow", "resume"]);
     for _ in 0..2 {
         assert_eq!(resume().code, Some(1));
-        let reasons = world.read_status()["waits_for"].as_array().unwrap().clone();
+        let reasons = project.read_status()["waits_for"].as_array().unwrap().clone();
         let reason = json!(
             "documents changed while nobody drove the flow, by a person or by the agent that was cut: tasks.md; \
              `callsheet flow decide approve` goes on with them"
@@ -151,34 +150,34 @@ fn unattributed_changes_need_approval() {
     fs::remove_file(folder.join("tasks.md")).unwrap();
     fs::write(folder.join("tasks.md"), tasks).unwrap();
     let done = resume();
-    assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
+    assert_eq!((done.code, done.err().as_str()), (Some(0), ""));
     // The command in the message continues the flow.
-    let world = World::new("quick.sh");
-    kill_at_work(&world, true);
-    fs::write(world.project().join(FOLDER).join("proposal.md"), "# Another\n").unwrap();
-    fs::remove_file(world.meet_dir().join("wait")).unwrap();
-    assert_eq!(world.run(&["--json", "-q", "flow", "resume"]).code, Some(1));
-    assert_eq!(world.run(&["--json", "-q", "flow", "decide", "--yes", "approve"]).code, Some(0));
+    let project = FlowProject::new("quick.sh");
+    kill_at_work(&project, true);
+    fs::write(project.path().join(FOLDER).join("proposal.md"), "# Another\n").unwrap();
+    fs::remove_file(project.meet_dir().join("wait")).unwrap();
+    assert_eq!(project.run(["--json", "-q", "flow", "resume"]).code, Some(1));
+    assert_eq!(project.run(["--json", "-q", "flow", "decide", "--yes", "approve"]).code, Some(0));
 }
 
 /// Every agent of a session gets a description of the session, and no prompt has an empty element.
 #[test]
 fn m1_only_flow_writes_session_context() {
-    let world = World::new("staged.sh");
-    assert_eq!(world.run(&world.start_args("staged", &["--jobs", "1"])).code, Some(1));
+    let project = FlowProject::new("staged.sh");
+    assert_eq!(project.run(project.start_args("staged", &["--jobs", "1"])).code, Some(1));
     let session = ".callsheet/sessions/add-a-login-to-the-site";
     let context = callsheet_core::flow::render_session_context(session).unwrap();
-    let file = world.project().join(session).join("context.md");
+    let file = project.path().join(session).join("context.md");
     assert_eq!(fs::read_to_string(&file).unwrap(), context);
     let mut seen = Vec::new();
-    for event in world.read_events() {
+    for event in project.read_events() {
         let Some(run) = event["data"]["detail"]["run"]
             .as_str()
             .filter(|_| event["data"]["detail"]["event"] == "lane_started")
         else {
             continue;
         };
-        let prompt = world.read_prompt(run);
+        let prompt = project.read_prompt(run);
         let title = prompt.lines().next().unwrap().to_owned();
         assert!(!prompt.contains(">\n\n</") && !prompt.contains(">\n</"), "{title}");
         let shown = prompt.contains(&format!("<file path=\"context.md\">\n{}\n", context.trim_end()));

@@ -10,7 +10,7 @@ mod kills;
 mod layout;
 mod multiple_flows;
 mod person_required;
+mod project;
 mod rounds;
 mod terminals;
 mod traces;
-mod world;

@@ -3,157 +3,153 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 
+use callsheet_testing::{CommandOutput, wait_for_end};
 use serde_json::json;
 
-use crate::world::World;
+use crate::project::{FlowProject, wait_for_file};
 
 const APPROVE: [&str; 6] = ["--json", "-q", "flow", "decide", "--yes", "approve"];
 
-fn read_parts(world: &World) -> Vec<String> {
-    let part = |number: u32| fs::read_to_string(world.project().join(format!("src/p{number}/part.txt")));
+fn read_parts(project: &FlowProject) -> Vec<String> {
+    let part = |number: u32| fs::read_to_string(project.path().join(format!("src/p{number}/part.txt")));
     (1..=3).map(|number| part(number).unwrap()).collect()
 }
 
-fn remove_parts(world: &World) {
-    (1..=3).for_each(|number| fs::remove_dir_all(world.project().join(format!("src/p{number}"))).unwrap());
+fn remove_parts(project: &FlowProject) {
+    (1..=3).for_each(|number| fs::remove_dir_all(project.path().join(format!("src/p{number}"))).unwrap());
 }
 
 /// Starts a session without `-q` and `--json`. Returns its output for people.
-fn start_session(world: &World, id: &str) -> Output {
-    let agent = world.agent().to_str().unwrap();
+fn start_session(project: &FlowProject, id: &str) -> CommandOutput {
+    let agent = project.agent().to_str().unwrap();
     let args = ["flow", "start", "staged", "Add a login", "--id", id, "--jobs", "3", "--", agent];
-    world.command(&args).output().unwrap()
+    project.run(args)
 }
 
-fn list_branches(world: &World) -> BTreeSet<String> {
-    let mut git = std::process::Command::new("git");
-    let list =
-        git.current_dir(world.project()).args(["branch", "--format=%(refname:short)"]).output().unwrap();
-    let list = String::from_utf8(list.stdout).unwrap();
+fn list_branches(project: &FlowProject) -> BTreeSet<String> {
+    let list = project.git(&["branch", "--format=%(refname:short)"]);
     list.lines().filter(|name| name.starts_with("callsheet/")).map(str::to_owned).collect()
 }
 
 #[test]
 fn ten_successive_sessions_have_own_lanes() {
-    let world = World::new("staged.sh");
+    let project = FlowProject::new("staged.sh");
     for number in 1..=10 {
-        let output = start_session(&world, &format!("s{number}"));
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{number}: {said}");
-        let status = world.read_status();
+        let output = start_session(&project, &format!("s{number}"));
+        let err = output.err();
+        assert_eq!(output.code, Some(1), "{number}: {err}");
+        let status = project.read_status();
         assert_eq!(
             (&status["state"], &status["phase"]),
             (&json!("waiting"), &json!("completing")),
             "{status}"
         );
-        assert_eq!(read_parts(&world), ["part 1\n", "part 2\n", "part 3\n"]);
-        let left: Vec<&str> = said.lines().filter(|line| line.contains("that flows have left")).collect();
+        assert_eq!(read_parts(&project), ["part 1\n", "part 2\n", "part 3\n"]);
+        let left: Vec<&str> = err.lines().filter(|line| line.contains("that flows have left")).collect();
         let count = 3 * (number - 1);
         let told = [
             format!("worktrees that flows have left: {count},"),
             format!("branches that flows have left: {count},"),
         ];
         let told: &[String] = if count == 0 { &[] } else { &told };
-        assert_eq!(left.len(), told.len(), "{said}");
-        assert!(left.iter().zip(told).all(|(line, told)| line.starts_with(told)), "{said}");
+        assert_eq!(left.len(), told.len(), "{err}");
+        assert!(left.iter().zip(told).all(|(line, told)| line.starts_with(told)), "{err}");
         let flow = status["flow"].as_str().unwrap().to_owned();
         let own = |lane: u32| format!("callsheet/lane-{flow}-003-{lane}");
         assert!(
-            (1..=3).all(|lane| list_branches(&world).contains(&own(lane))),
+            (1..=3).all(|lane| list_branches(&project).contains(&own(lane))),
             "{:?}",
-            list_branches(&world)
+            list_branches(&project)
         );
-        assert_eq!(world.run(&APPROVE).code, Some(0));
-        remove_parts(&world);
+        assert_eq!(project.run(APPROVE).code, Some(0));
+        remove_parts(&project);
     }
-    assert_eq!(list_branches(&world).len(), 30);
+    assert_eq!(list_branches(&project).len(), 30);
 }
 
 #[test]
 fn three_concurrent_sessions_share_project() {
-    let world = World::new("staged.sh");
+    let project = FlowProject::new("staged.sh");
     let ids = ["one", "two", "three"];
     let begin = |id: &&str| {
-        let start = world.start_args("staged", &["--jobs", "3", "--share", "--id", id]);
-        world.command(&start).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+        let start = project.start_args("staged", &["--jobs", "3", "--share", "--id", id]);
+        project.command_with(&start).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let running: Vec<_> = ids.iter().map(begin).collect();
     for (id, child) in ids.iter().zip(running) {
-        let output = child.wait_with_output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        let status = world.run(&["--json", "flow", "status", id]).lines.remove(0);
-        assert_eq!((output.status.code(), said.as_str()), (Some(1), ""), "{id}: {status}");
+        let output = wait_for_end(child);
+
+        let status = project.run(["--json", "flow", "status", id]).lines_json().remove(0);
+        assert_eq!((output.code, output.err().as_str()), (Some(1), ""), "{id}: {status}");
         assert_eq!(
             (&status["state"], &status["phase"]),
             (&json!("waiting"), &json!("completing")),
             "{status}"
         );
     }
-    assert_eq!(read_parts(&world), ["part 1\n", "part 2\n", "part 3\n"]);
+    assert_eq!(read_parts(&project), ["part 1\n", "part 2\n", "part 3\n"]);
     for id in ids {
-        assert_eq!(world.run(&[&APPROVE[..], &["--flow", id]].concat()).code, Some(0), "{id}");
+        assert_eq!(project.run([&APPROVE[..], &["--flow", id]].concat()).code, Some(0), "{id}");
     }
     // Without `--share` the second flow is refused.
-    let alone = World::new("quick.sh");
+    let alone = FlowProject::new("quick.sh");
     fs::write(alone.meet_dir().join("wait"), "").unwrap();
-    let begun = alone.command(&alone.start_args("sdd", &[])).stdout(Stdio::null()).spawn();
-    while !alone.meet_dir().join("here").exists() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    assert_eq!(alone.run(&alone.start_args("sdd", &["--id", "second"])).code, Some(9));
+    let begun = alone.command_with(&alone.start_args("sdd", &[])).stdout(Stdio::null()).spawn();
+    wait_for_file(&alone.meet_dir().join("here"));
+    assert_eq!(alone.run(alone.start_args("sdd", &["--id", "second"])).code, Some(9));
     fs::remove_file(alone.meet_dir().join("wait")).unwrap();
     assert_eq!(begun.unwrap().wait().unwrap().code(), Some(0));
 }
 
 #[test]
 fn recreated_project_is_new() {
-    let world = World::new("staged.sh");
-    assert_eq!(start_session(&world, "first").status.code(), Some(1));
-    assert_eq!(world.run(&APPROVE).code, Some(0));
-    fs::remove_dir_all(world.project()).unwrap();
-    fs::create_dir_all(world.project().join("src")).unwrap();
-    fs::write(world.project().join("src/lib.txt"), "lib\n").unwrap();
+    let project = FlowProject::new("staged.sh");
+    assert_eq!(start_session(&project, "first").code, Some(1));
+    assert_eq!(project.run(APPROVE).code, Some(0));
+    fs::remove_dir_all(project.path()).unwrap();
+    fs::create_dir_all(project.path().join("src")).unwrap();
+    fs::write(project.path().join("src/lib.txt"), "lib\n").unwrap();
     for args in [&["init", "-q"][..], &["add", "-A"], &["commit", "-q", "-m", "first"]] {
-        world.git(args);
+        project.git(args);
     }
-    let output = start_session(&world, "first");
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("worktrees that flows have left: 3, such as "), "{said}");
-    assert!(!said.contains("branches that flows have left"), "{said}");
-    assert_eq!(read_parts(&world), ["part 1\n", "part 2\n", "part 3\n"]);
-    let flow = world.read_status()["flow"].as_str().unwrap().to_owned();
-    assert!(list_branches(&world).iter().all(|branch| branch.contains(&flow)));
+    let output = start_session(&project, "first");
+    let err = output.err();
+    assert_eq!(output.code, Some(1), "{err}");
+    assert!(err.contains("worktrees that flows have left: 3, such as "), "{err}");
+    assert!(!err.contains("branches that flows have left"), "{err}");
+    assert_eq!(read_parts(&project), ["part 1\n", "part 2\n", "part 3\n"]);
+    let flow = project.read_status()["flow"].as_str().unwrap().to_owned();
+    assert!(list_branches(&project).iter().all(|branch| branch.contains(&flow)));
 }
 
 /// A relative path of a program is resolved once, against the directory of the command, even in worktrees.
 #[test]
 fn relative_program_path_works_in_worktrees() {
-    let world = World::new("staged.sh");
+    let project = FlowProject::new("staged.sh");
     let start = ["--json", "-q", "flow", "start", "staged", "Add a login", "--jobs", "3", "--", "../agent"];
-    let ended = world.run(&start);
-    assert_eq!((ended.code, ended.err.as_str()), (Some(1), ""));
-    let status = world.read_status();
-    assert_eq!((&status["phase"], read_parts(&world).len()), (&json!("completing"), 3), "{status}");
-    fs::write(world.home().join("../hello"), "#!/bin/sh\ncat > /dev/null\necho hello\n").unwrap();
-    fs::set_permissions(world.home().join("../hello"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+    let ended = project.run(start);
+    assert_eq!((ended.code, ended.err().as_str()), (Some(1), ""));
+    let status = project.read_status();
+    assert_eq!((&status["phase"], read_parts(&project).len()), (&json!("completing"), 3), "{status}");
+    fs::write(project.home().join("../hello"), "#!/bin/sh\ncat > /dev/null\necho hello\n").unwrap();
+    fs::set_permissions(project.home().join("../hello"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .unwrap();
     let check = "said=../hello";
     let run = ["--json", "-q", "run", "x", "--worktree", "--check", check, "--", "../hello"];
-    let ran = world.run_json(&run);
+    let ran = project.run_json(&run);
     assert_eq!((&ran["exit_code"], &ran["checks"][0]["result"]), (&json!(0), &json!("passed")), "{ran}");
     let run = ran["run"].as_str().unwrap();
-    let retried = world.run_json(&["--json", "-q", "retry", run, "--force", "--worktree"]);
+    let retried = project.run_json(&["--json", "-q", "retry", run, "--force", "--worktree"]);
     assert_eq!(retried["exit_code"], 0, "{retried}");
 }
 
 /// `CLAUDE` means `claude`, as everywhere else.
 #[test]
 fn agent_names_ignore_case() {
-    let world = World::new("staged.sh");
+    let project = FlowProject::new("staged.sh");
     let start = ["flow", "start", "sdd", "Add a login", "-a", "CLAUDE", "--agent-for", "plan=CODEX:o3"];
-    let refused = world.run(&start);
-    assert!(!refused.err.contains("CLAUDE") && !refused.err.contains("CODEX"), "{}", refused.err);
+    let refused = project.run(start);
+    assert!(!refused.err().contains("CLAUDE") && !refused.err().contains("CODEX"), "{}", refused.err());
 }

@@ -2,104 +2,106 @@
 
 use std::fs;
 
+use callsheet_testing::{run_command, wait_until};
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::project::FlowProject;
 
 /// Returns the state of a flow, its phase, and the reasons why it waits.
-fn waiting_state(world: &World) -> (Value, Value, Value) {
-    let status = world.read_status();
+fn waiting_state(project: &FlowProject) -> (Value, Value, Value) {
+    let status = project.read_status();
     (status["state"].clone(), status["phase"].clone(), status["waits_for"].clone())
 }
 
 #[test]
 fn t6_pass_with_failed_checks_waits() {
-    let world = World::new("sdd.sh");
-    let stopped = world.run(&world.start_args("sdd", &["--check", "tests=false"]));
+    let project = FlowProject::new("sdd.sh");
+    let stopped = project.run(project.start_args("sdd", &["--check", "tests=false"]));
     assert_eq!(stopped.code, Some(1));
     let reason = "`1.1` has no evidence for checks-or-none";
-    assert_eq!(waiting_state(&world), (json!("waiting"), json!("implement"), json!([reason])));
+    assert_eq!(waiting_state(&project), (json!("waiting"), json!("implement"), json!([reason])));
 }
 
 #[test]
 fn t6_missing_verdict_never_advances() {
-    let world = World::new("sdd.sh");
+    let project = FlowProject::new("sdd.sh");
     let stopped =
-        world.run(&["--json", "-q", "flow", "start", "sdd", "Add a login to the site", "--", "true"]);
+        project.run(["--json", "-q", "flow", "start", "sdd", "Add a login to the site", "--", "true"]);
     assert_eq!(stopped.code, Some(1));
-    let (state, phase, _) = waiting_state(&world);
+    let (state, phase, _) = waiting_state(&project);
     assert_eq!((state, phase), (json!("waiting"), json!("plan")));
 }
 
 #[test]
 fn u4_round_limit_asks_person() {
-    let world = World::new("sdd.sh");
-    let agent = world.project().join("../revise");
+    let project = FlowProject::new("sdd.sh");
+    let agent = project.path().join("../revise");
     fs::write(&agent, "#!/bin/sh\ncat > /dev/null\necho '<review>NEEDS_REVISION</review>'\n").unwrap();
     fs::set_permissions(&agent, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let start =
         ["--json", "-q", "flow", "start", "sdd", "Add a login to the site", "--", agent.to_str().unwrap()];
-    assert_eq!(world.run(&start).code, Some(1));
+    assert_eq!(project.run(start).code, Some(1));
     let reason = "`plan` was entered as often as it may be";
-    assert_eq!(waiting_state(&world), (json!("waiting"), json!("plan"), json!([reason])));
-    let mut by_agent = world.command(&["flow", "decide", "--yes", "approve"]);
-    assert_eq!(crate::world::run_command(by_agent.env("CALLSHEET_RUN", "x")).code, Some(9));
-    let rejected = world.run(&["--json", "-q", "flow", "decide", "--yes", "reject"]);
-    assert_eq!((rejected.code, &rejected.lines.last().unwrap()["state"]), (Some(1), &json!("rejected")));
-    assert_eq!(world.run(&["flow", "decide", "--yes", "approve"]).code, Some(9));
+    assert_eq!(waiting_state(&project), (json!("waiting"), json!("plan"), json!([reason])));
+    let mut by_agent = project.command_with(&["flow", "decide", "--yes", "approve"]);
+    assert_eq!(run_command(by_agent.env("CALLSHEET_RUN", "x")).code, Some(9));
+    let rejected = project.run(["--json", "-q", "flow", "decide", "--yes", "reject"]);
+    assert_eq!(
+        (rejected.code, &rejected.lines_json().last().unwrap()["state"]),
+        (Some(1), &json!("rejected"))
+    );
+    assert_eq!(project.run(["flow", "decide", "--yes", "approve"]).code, Some(9));
 }
 
 #[test]
 fn m16_straying_lane_is_not_merged() {
-    let world = World::new("staged.sh");
-    let start = world.start_args("staged", &["--jobs", "3"]);
-    let stopped = crate::world::run_command(world.command(&start).env("STRAYS", "2"));
-    assert_eq!(stopped.code, Some(1), "{}", stopped.err);
-    let (state, phase, why) = waiting_state(&world);
+    let project = FlowProject::new("staged.sh");
+    let start = project.start_args("staged", &["--jobs", "3"]);
+    let stopped = run_command(project.command_with(&start).env("STRAYS", "2"));
+    assert_eq!(stopped.code, Some(1), "{}", stopped.err());
+    let (state, phase, why) = waiting_state(&project);
     assert_eq!(
         (state, phase, why),
         (json!("waiting"), json!("implementing"), json!(["`2` has no evidence for clean"]))
     );
     let merged: Vec<bool> =
-        (1..=3).map(|number| world.project().join(format!("src/p{number}/part.txt")).exists()).collect();
-    assert_eq!((merged, world.project().join("stray.txt").exists()), (vec![true, false, true], false));
+        (1..=3).map(|number| project.path().join(format!("src/p{number}/part.txt")).exists()).collect();
+    assert_eq!((merged, project.path().join("stray.txt").exists()), (vec![true, false, true], false));
 }
 
 #[test]
 fn m14_single_coder_does_whole_plan() {
-    let world = World::new("staged.sh");
-    assert_eq!(world.run(&world.start_args("staged", &["--single-coder"])).code, Some(1));
-    let coders = world.read_events().into_iter().filter(|event| {
+    let project = FlowProject::new("staged.sh");
+    assert_eq!(project.run(project.start_args("staged", &["--single-coder"])).code, Some(1));
+    let coders = project.read_events().into_iter().filter(|event| {
         event["data"]["what"] == "implementing" && event["data"]["detail"]["event"] == "lane_started"
     });
     assert_eq!(coders.count(), 1);
-    assert_eq!(world.read_status()["phase"], "completing");
+    assert_eq!(project.read_status()["phase"], "completing");
 }
 
 #[test]
 fn c8_stopped_flow_resumes_in_place() {
-    let world = World::new("sdd.sh");
-    let reference = World::new("sdd.sh");
-    assert_eq!(reference.run(&reference.start_args("sdd", &[])).code, Some(0));
-    let slow = world.project().join("../slow");
+    let project = FlowProject::new("sdd.sh");
+    let reference = FlowProject::new("sdd.sh");
+    assert_eq!(reference.run(reference.start_args("sdd", &[])).code, Some(0));
+    let slow = project.path().join("../slow");
     fs::write(&slow, "#!/bin/sh\nsleep 0.4\nexec \"$@\"\n").unwrap();
     fs::set_permissions(&slow, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let agent = world.start_args("sdd", &[]);
+    let agent = project.start_args("sdd", &[]);
     let start = [
         &["--json", "-q", "flow", "start", "sdd", "Add a login to the site", "--", slow.to_str().unwrap()],
         &agent[agent.len() - 1..],
     ]
     .concat();
-    let mut driving = world.command(&start).stdout(std::process::Stdio::null()).spawn().unwrap();
-    while world.read_head() < 12 {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    let mut driving = project.command_with(&start).stdout(std::process::Stdio::null()).spawn().unwrap();
+    wait_until("the flow begins", || project.read_head() >= 12);
     // A second process cannot drive a flow that another one drives.
-    assert_eq!(world.run(&["flow", "resume"]).code, Some(9));
-    let stopped = world.run(&["--json", "flow", "stop"]);
-    assert_eq!((stopped.code, &stopped.lines[0]["state"]), (Some(0), &json!("stopped")));
+    assert_eq!(project.run(["flow", "resume"]).code, Some(9));
+    let stopped = project.run(["--json", "flow", "stop"]);
+    assert_eq!((stopped.code, &stopped.lines_json()[0]["state"]), (Some(0), &json!("stopped")));
     assert_eq!(driving.wait().unwrap().code(), Some(1));
-    let resumed = world.run(&["--json", "-q", "flow", "resume"]);
-    assert_eq!((resumed.code, resumed.err.as_str()), (Some(0), ""));
-    assert_eq!(world.read_result(), reference.read_result());
+    let resumed = project.run(["--json", "-q", "flow", "resume"]);
+    assert_eq!((resumed.code, resumed.err().as_str()), (Some(0), ""));
+    assert_eq!(project.read_result(), reference.read_result());
 }

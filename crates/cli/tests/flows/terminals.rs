@@ -5,11 +5,11 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
-use callsheet_testing::report_missing;
+use callsheet_testing::{report_missing, run_command, wait_until};
 use serde_json::json;
 
+use crate::project::{FlowProject, wait_for_file};
 use crate::rounds::run_before_agent;
-use crate::world::{World, run_command};
 
 pub(crate) fn has_tmux() -> bool {
     let there = Command::new("tmux").arg("-V").output().is_ok();
@@ -21,8 +21,8 @@ pub(crate) fn has_tmux() -> bool {
 
 /// Installs a program that looks like Claude Code or Copilot. It logs each line that it gets and starts the
 /// scripted agent. In the phase `architecting` it keeps running, in others it exits. Returns the `PATH`.
-fn install_fake_cli(world: &World, name: &str, version: &str, ready: &str, composer: &str) -> String {
-    let bin = world.meet_dir().join("bin");
+fn install_fake_cli(project: &FlowProject, name: &str, version: &str, ready: &str, composer: &str) -> String {
+    let bin = project.meet_dir().join("bin");
     fs::create_dir_all(&bin).unwrap();
     let script = format!(
         "#!/bin/sh\nif [ \"$1\" = --version ]; then echo '{version}'; exit; fi\nprintf '{ready}\\n'\n\
@@ -31,7 +31,7 @@ fn install_fake_cli(world: &World, name: &str, version: &str, ready: &str, compo
          case \"$line\" in Read*) ;; *) printf '{ready}\\n'; continue ;; esac\n\
          '{}' < \"${{line#Read and follow the instructions in }}\" || exit 3\n\
          [ \"$CALLSHEET_PHASE\" = architecting ] || {{ sleep 1; exit 0; }}\nprintf '\\n{ready}\\n'\ndone\n",
-        world.agent().display()
+        project.agent().display()
     );
     fs::write(bin.join(name), script).unwrap();
     fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
@@ -43,8 +43,8 @@ fn m7_session_finishes_in_terminals() {
     if !has_tmux() {
         return;
     }
-    let world = World::new("staged.sh");
-    let path = install_fake_cli(&world, "claude", "2.0.0 (Claude Code)", "? for shortcuts", "❯");
+    let project = FlowProject::new("staged.sh");
+    let path = install_fake_cli(&project, "claude", "2.0.0 (Claude Code)", "? for shortcuts", "❯");
     let start = [
         "flow",
         "start",
@@ -55,11 +55,11 @@ fn m7_session_finishes_in_terminals() {
         "claude",
         "--by-file",
     ];
-    let mut command = world.command(&start);
-    let output = command.args(["--check", "lib=test -e src/lib.txt"]).env("PATH", &path).output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    let status = world.read_status();
-    assert_eq!(output.status.code(), Some(1), "{told}\n{status}");
+    let mut command = project.command_with(&start);
+    let output = run_command(command.args(["--check", "lib=test -e src/lib.txt"]).env("PATH", &path));
+    let told = output.err();
+    let status = project.read_status();
+    assert_eq!(output.code, Some(1), "{told}\n{status}");
     assert_eq!(
         (&status["state"], &status["phase"]),
         (&json!("waiting"), &json!("completing")),
@@ -69,12 +69,12 @@ fn m7_session_finishes_in_terminals() {
     assert_eq!(runs.len(), 9);
     for run in runs.iter().map(|run| run.as_str().unwrap()) {
         assert!(told.contains(&format!("`tmux -L callsheet-{run} attach`")), "{told}");
-        let shown = world.run_json(&["--json", "show", run]);
+        let shown = project.run_json(&["--json", "show", run]);
         let result = &shown["result"];
         assert_eq!((&result["ended"], &result["exit_code"]), (&json!("exited"), &json!(0)), "{shown}");
         assert_eq!(result["checked"], "passed", "{shown}");
         let phase = shown["phase"].as_str().unwrap();
-        let lines = fs::read_to_string(world.meet_dir().join(format!("lines.{phase}"))).unwrap();
+        let lines = fs::read_to_string(project.meet_dir().join(format!("lines.{phase}"))).unwrap();
         let line = format!("/.callsheet/runs/{run}/prompt.md");
         let sent: Vec<&str> = lines.lines().filter(|sent| sent.ends_with(&line)).collect();
         assert!(
@@ -82,7 +82,7 @@ fn m7_session_finishes_in_terminals() {
             "{lines}"
         );
     }
-    world.wait_until_alone();
+    project.wait_for_agents();
 }
 
 #[test]
@@ -90,23 +90,23 @@ fn m14_single_copilot_coder_uses_fleet() {
     if !has_tmux() {
         return;
     }
-    let world = World::new("staged.sh");
+    let project = FlowProject::new("staged.sh");
     let (ready, composer) = read_copilot_screen();
-    let path = install_fake_cli(&world, "copilot", "1.0.0", &ready, &composer);
+    let path = install_fake_cli(&project, "copilot", "1.0.0", &ready, &composer);
     let start =
         ["--json", "-q", "flow", "start", "staged", "Add a login to the site", "--terminal", "--by-file"];
-    let mut command = world.command(&start);
+    let mut command = project.command_with(&start);
     let ended = run_command(command.args(["--agent", "copilot", "--single-coder"]).env("PATH", &path));
     assert_eq!(
-        (ended.code, world.read_status()["phase"].as_str()),
+        (ended.code, project.read_status()["phase"].as_str()),
         (Some(1), Some("completing")),
         "{}",
-        ended.err
+        ended.err()
     );
-    let lines = |phase: &str| fs::read_to_string(world.meet_dir().join(format!("lines.{phase}"))).unwrap();
+    let lines = |phase: &str| fs::read_to_string(project.meet_dir().join(format!("lines.{phase}"))).unwrap();
     assert_eq!(lines("implementing").lines().next(), Some("/fleet"));
     assert!(["architecting", "planning", "reviewing"].iter().all(|phase| !lines(phase).contains("/fleet")));
-    world.wait_until_alone();
+    project.wait_for_agents();
 }
 
 /// Reads the texts of Copilot's screen from its shipped file.
@@ -124,24 +124,22 @@ fn m8_terminal_agent_survives_killed_callsheet() {
     if !has_tmux() {
         return;
     }
-    let world = World::new("quick.sh");
-    let path = install_fake_cli(&world, "claude", "2.0.0 (Claude Code)", "? for shortcuts", "❯");
-    fs::write(world.meet_dir().join("wait"), "").unwrap();
+    let project = FlowProject::new("quick.sh");
+    let path = install_fake_cli(&project, "claude", "2.0.0 (Claude Code)", "? for shortcuts", "❯");
+    fs::write(project.meet_dir().join("wait"), "").unwrap();
     let start = ["-q", "flow", "start", "sdd", "Add a login to the site", "--terminal", "--agent", "claude"];
-    let begun = world.command(&start).env("PATH", &path).stdout(Stdio::null()).spawn().unwrap();
-    while !world.meet_dir().join("here").exists() {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    let begun = project.command_with(&start).env("PATH", &path).stdout(Stdio::null()).spawn().unwrap();
+    wait_for_file(&project.meet_dir().join("here"));
     // The ledger does not know the pane before callsheet has seen that the line was sent.
     std::thread::sleep(std::time::Duration::from_secs(2));
-    World::kill(begun, false);
-    fs::remove_file(world.meet_dir().join("wait")).unwrap();
-    let done = run_command(world.command(&["--json", "-q", "flow", "resume"]).env("PATH", &path));
-    assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{}", world.read_status());
-    let status = world.read_status();
+    FlowProject::kill(begun, false);
+    fs::remove_file(project.meet_dir().join("wait")).unwrap();
+    let done = run_command(project.command_with(&["--json", "-q", "flow", "resume"]).env("PATH", &path));
+    assert_eq!((done.code, done.err().as_str()), (Some(0), ""), "{}", project.read_status());
+    let status = project.read_status();
     assert_eq!((&status["state"], status["runs"].as_array().map(Vec::len)), (&json!("done"), Some(6)));
-    world.assert_nothing_is_paid_twice();
-    world.wait_until_alone();
+    project.assert_nothing_is_paid_twice();
+    project.wait_for_agents();
 }
 
 /// An attached person answers a question on the screen; if none is attached, the flow waits.
@@ -151,24 +149,24 @@ fn t5_terminal_question_is_answered_there() {
         return;
     }
     for is_attended in [false, true] {
-        let world = World::new("quick.sh");
-        let path = install_fake_cli(&world, "claude", "2.0.0 (Claude Code)", "? for shortcuts", "❯");
+        let project = FlowProject::new("quick.sh");
+        let path = install_fake_cli(&project, "claude", "2.0.0 (Claude Code)", "? for shortcuts", "❯");
         run_before_agent(
-            &world,
+            &project,
             "if [ \"$CALLSHEET_PHASE\" = plan ] && mkdir \"$MEET_AT/once\" 2> /dev/null; then\n\
              printf '<question>Which provider?</question>\\n\\n'\n\
              echo \"$CALLSHEET_RUN\" > \"$MEET_AT/asked.new\" && mv \"$MEET_AT/asked.new\" \"$MEET_AT/asked\"\n\
              read -r answer < /dev/tty && echo \"$answer\" > \"$MEET_AT/answer\"\nfi",
         );
         let start = ["flow", "start", "sdd", "Add a login to the site", "--terminal", "--agent", "claude"];
-        let mut command = world.command(&start);
+        let mut command = project.command_with(&start);
         let mut begun =
             command.env("PATH", &path).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        while !world.meet_dir().join("asked").exists() {
+        wait_until("the agent asks", || {
             assert!(begun.try_wait().unwrap().is_none());
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        let run = fs::read_to_string(world.meet_dir().join("asked")).unwrap().trim().to_owned();
+            project.meet_dir().join("asked").exists()
+        });
+        let run = fs::read_to_string(project.meet_dir().join("asked")).unwrap().trim().to_owned();
         let server = format!("callsheet-{run}");
         let person = is_attended.then(|| {
             let mut tmux = Command::new("tmux");
@@ -185,18 +183,18 @@ fn t5_terminal_question_is_answered_there() {
             assert_eq!(output.status.code(), Some(0), "{told}");
             let asks = format!("`all` asks: Which provider?: `tmux -L {server} attach`\n");
             assert!(told.contains(&asks), "{told}");
-            assert_eq!(fs::read_to_string(world.meet_dir().join("answer")).unwrap(), "OAuth\n");
-            let status = world.read_status();
+            assert_eq!(fs::read_to_string(project.meet_dir().join("answer")).unwrap(), "OAuth\n");
+            let status = project.read_status();
             assert_eq!((&status["state"], &status["decisions"]), (&json!("done"), &json!([])), "{status}");
             person.kill().unwrap();
             person.wait().unwrap();
         } else {
             assert_eq!(begun.wait().unwrap().code(), Some(1));
-            let status = world.read_status();
+            let status = project.read_status();
             let found = (&status["state"], &status["phase"], &status["questions"]);
             let wanted = (&json!("waiting"), &json!("plan"), &json!(["Which provider?"]));
             assert_eq!(found, wanted, "{status}");
         }
-        world.wait_until_alone();
+        project.wait_for_agents();
     }
 }

@@ -3,16 +3,17 @@
 use std::fs;
 use std::path::Path;
 
+use callsheet_testing::run_command;
 use serde_json::Value;
 
-use crate::world::{World, sha256};
+use crate::project::{FlowProject, sha256};
 
 /// Renders the trace of a flow: every event, and the prompt and the records of each run. Ids are numbered by
 /// first appearance.
-fn render_trace(world: &World) -> String {
+fn render_trace(project: &FlowProject) -> String {
     let mut runs: Vec<String> = Vec::new();
     let mut trace = String::new();
-    let events = world.read_events();
+    let events = project.read_events();
     // The order in which the documents of lanes are seen depends on timing.
     let is_told = |event: &&Value| event["data"]["detail"]["event"] != "documents";
     let mut of_flow: Vec<&Value> =
@@ -47,7 +48,7 @@ fn render_trace(world: &World) -> String {
             events.iter().filter(of_run).map(|event| event["event"].as_str().unwrap()).collect();
         // The number of records for an output depends on timing.
         kinds.dedup();
-        trace += &format!("run {}: {} {}\n", at + 1, sha256(&world.read_prompt(run)), kinds.join(" "));
+        trace += &format!("run {}: {} {}\n", at + 1, sha256(&project.read_prompt(run)), kinds.join(" "));
     }
     trace
 }
@@ -62,12 +63,12 @@ fn compare_trace(name: &str, trace: &str) {
 
 #[test]
 fn t6_u5_revised_change_trace() {
-    let world = World::new("sdd.sh");
-    let done = world.run(&world.start_args("sdd", &["--check", "form=test -e src/lib.txt"]));
-    assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
-    assert_eq!(done.lines.last().unwrap()["state"], "done");
-    compare_trace("sdd.expect", &render_trace(&world));
-    let folder = world.project().join(".callsheet/changes/archive/add-a-login-to-the-site");
+    let project = FlowProject::new("sdd.sh");
+    let done = project.run(project.start_args("sdd", &["--check", "form=test -e src/lib.txt"]));
+    assert_eq!((done.code, done.err().as_str()), (Some(0), ""));
+    assert_eq!(done.lines_json().last().unwrap()["state"], "done");
+    compare_trace("sdd.expect", &render_trace(&project));
+    let folder = project.path().join(".callsheet/changes/archive/add-a-login-to-the-site");
     for file in [
         "proposal.md",
         "specs/login.md",
@@ -84,44 +85,44 @@ fn t6_u5_revised_change_trace() {
 
 #[test]
 fn m12_m13_m15_replanned_session_trace() {
-    let world = World::new("staged.sh");
-    let start = world.start_args("staged", &["--jobs", "3"]);
-    let mut command = world.command(&start);
+    let project = FlowProject::new("staged.sh");
+    let start = project.start_args("staged", &["--jobs", "3"]);
+    let mut command = project.command_with(&start);
     // Each of the three coders continues only after all of them have started.
-    let waits = crate::world::run_command(command.env("MEET", world.meet_dir()));
-    assert_eq!((waits.code, waits.err.as_str()), (Some(1), ""));
-    let last = waits.lines.last().unwrap();
+    let waits = run_command(command.env("MEET", project.meet_dir()));
+    assert_eq!((waits.code, waits.err().as_str()), (Some(1), ""));
+    let last = waits.lines_json().pop().unwrap();
     assert_eq!((&last["state"], &last["phase"]), (&"waiting".into(), &"completing".into()));
     let state: Value = serde_json::from_str(
-        &fs::read_to_string(world.project().join(".callsheet/sessions/add-a-login-to-the-site/state.json"))
+        &fs::read_to_string(project.path().join(".callsheet/sessions/add-a-login-to-the-site/state.json"))
             .unwrap(),
     )
     .unwrap();
     assert_eq!((&state["phase"], &state["subplan_count"]), (&"completing".into(), &3.into()));
     let secret = "the key is ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
-    assert_eq!(world.run(&["--json", "-q", "flow", "decide", "--yes", "changes", secret]).code, Some(9));
+    assert_eq!(project.run(["--json", "-q", "flow", "decide", "--yes", "changes", secret]).code, Some(9));
     let again =
-        world.run(&["--json", "-q", "flow", "decide", "--yes", "changes", "Export the times as well"]);
-    assert_eq!((again.code, again.err.as_str()), (Some(1), ""));
-    assert_eq!(again.lines.last().unwrap()["phase"], "completing");
-    let done = world.run(&["--json", "-q", "flow", "decide", "--yes", "approve"]);
-    assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
+        project.run(["--json", "-q", "flow", "decide", "--yes", "changes", "Export the times as well"]);
+    assert_eq!((again.code, again.err().as_str()), (Some(1), ""));
+    assert_eq!(again.lines_json().last().unwrap()["phase"], "completing");
+    let done = project.run(["--json", "-q", "flow", "decide", "--yes", "approve"]);
+    assert_eq!((done.code, done.err().as_str()), (Some(0), ""));
     for number in 1..=4 {
-        let part = fs::read_to_string(world.project().join(format!("src/p{number}/part.txt"))).unwrap();
+        let part = fs::read_to_string(project.path().join(format!("src/p{number}/part.txt"))).unwrap();
         assert_eq!(part, format!("part {number}\n"));
     }
-    compare_trace("staged.expect", &render_trace(&world));
+    compare_trace("staged.expect", &render_trace(&project));
 }
 
 #[test]
 fn m15_second_review_sees_first_findings() {
-    let world = World::new("sdd.sh");
-    assert_eq!(world.run(&world.start_args("sdd", &[])).code, Some(0));
+    let project = FlowProject::new("sdd.sh");
+    assert_eq!(project.run(project.start_args("sdd", &[])).code, Some(0));
     let ended =
-        world.read_events().into_iter().filter(|event| event["data"]["detail"]["event"] == "lane_ended");
+        project.read_events().into_iter().filter(|event| event["data"]["detail"]["event"] == "lane_ended");
     let reviews: Vec<String> = ended
         .filter(|event| event["data"]["what"] == "review")
-        .map(|event| world.read_prompt(event["data"]["detail"]["run"].as_str().unwrap()))
+        .map(|event| project.read_prompt(event["data"]["detail"]["run"].as_str().unwrap()))
         .collect();
     let findings = "<artifact name=\"REVIEW.md\"><![CDATA[R1.1 Finding: the form has no label.\n\n<review>NEEDS_CHANGES</review>\n]]></artifact>\
                     <artifact name=\"FIXES.yaml\">findings:\n  - id: R1.1\n    finding: the form has no label.\n    reported: COMPLETED\nchanged_files:\n  - done-R1.1.txt\n  - fixed.txt\n</artifact>";

@@ -6,52 +6,54 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
+use callsheet_testing::run_command;
 use serde_json::{Value, json};
 
 use crate::measure::{Measured, measure};
-use crate::world::{World, run_to_end};
+use crate::project::CanaryProject;
 
 const MOST_MEMORY: u64 = 256 << 20;
 const PASS: &str = "<review>PASS</review>";
 const MAJOR: &str = "<review>MAJOR_ISSUES</review>";
 
 /// Writes a program of this name that prints a file.
-fn write_agent(world: &World, name: &str, file: &Path) {
+fn write_agent(project: &CanaryProject, name: &str, file: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
-    let program = world.put(&format!("bin/{name}"), format!("#!/bin/sh\nexec cat '{}'\n", file.display()));
+    let program =
+        project.write_beside(&format!("bin/{name}"), format!("#!/bin/sh\nexec cat '{}'\n", file.display()));
     fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-fn command(world: &World) -> Command {
-    let mut command = world.command();
-    let path = format!("{}:{}", world.at("bin").display(), std::env::var("PATH").unwrap());
-    command.env("PATH", path).env("XDG_STATE_HOME", world.at("state"));
+fn command(project: &CanaryProject) -> Command {
+    let mut command = project.command();
+    let path = format!("{}:{}", project.beside("bin").display(), std::env::var("PATH").unwrap());
+    command.env("PATH", path).env("XDG_STATE_HOME", project.beside("state"));
     command
 }
 
 /// Returns the outcome that `callsheet read` reports.
-fn reply_from_read(world: &World, agent: &str, file: &Path) -> Value {
+fn reply_from_read(project: &CanaryProject, agent: &str, file: &Path) -> Value {
     let mut shell = Command::new("sh");
     let script = "exec \"$0\" --json read -p review -a \"$1\" < \"$2\"";
     shell.args(["-c", script, env!("CARGO_BIN_EXE_callsheet"), agent]).arg(file);
-    shell.current_dir(&world.project).env_clear().env("HOME", world.at("home"));
-    let said = run_to_end(shell.env("PATH", std::env::var("PATH").unwrap()));
-    serde_json::from_slice(&said.out).unwrap_or_else(|error| unreachable!("{error}: {}", said.err()))
+    shell.current_dir(project.path()).env_clear().env("HOME", project.beside("home"));
+    let output = run_command(shell.env("PATH", std::env::var("PATH").unwrap()));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| unreachable!("{error}: {}", output.err()))
 }
 
 /// Returns the reply that `callsheet run` reports.
-fn reply_from_run(world: &World, name: &str, file: &Path) -> Value {
-    let mut run = command(world);
+fn reply_from_run(project: &CanaryProject, name: &str, file: &Path) -> Value {
+    let mut run = command(project);
     run.args(["--json", "-q", "run", "-p", "review", "--missing", "empty"]);
-    let said = match name {
-        "base" => run_to_end(run.args(["look", "--", "cat"]).arg(file)),
+    let output = match name {
+        "base" => run_command(run.args(["look", "--", "cat"]).arg(file)),
         name => {
-            write_agent(world, name, file);
-            run_to_end(run.args(["-a", name, "look"]))
+            write_agent(project, name, file);
+            run_command(run.args(["-a", name, "look"]))
         }
     };
-    let result: Value =
-        serde_json::from_slice(&said.out).unwrap_or_else(|error| unreachable!("{error}: {}", said.err()));
+    let result: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| unreachable!("{error}: {}", output.err()));
     result["reply"].clone()
 }
 
@@ -75,7 +77,7 @@ fn claude_stream(texts: &[&str]) -> String {
 #[test]
 fn read_and_run_give_same_outcome() {
     let rounds = if crate::is_long() { 1_000 } else { 12 };
-    let world = World::new();
+    let project = CanaryProject::new();
     let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
     let mut below = |end: usize| {
         seed ^= seed << 13;
@@ -104,27 +106,28 @@ fn read_and_run_give_same_outcome() {
     ];
     let mut outcomes = std::collections::BTreeSet::new();
     for round in 0..rounds {
-        let mut output = Vec::new();
+        let mut printed = Vec::new();
         match round % 4 {
             0 => {
-                output.extend(claude_stream(&["First.", PASS]).bytes());
-                let at = below(output.len());
+                printed.extend(claude_stream(&["First.", PASS]).bytes());
+                let at = below(printed.len());
                 match below(3) {
-                    0 => output[at] = b"{}\"\\\n\0"[below(6)],
-                    1 => output.truncate(at),
+                    0 => printed[at] = b"{}\"\\\n\0"[below(6)],
+                    1 => printed.truncate(at),
                     _ => {}
                 }
             }
-            1 => output.extend(claude_stream(&["First.", [PASS, MAJOR][below(2)]]).bytes()),
-            2 => output.extend(format!("Seen.\n\n{}\n", [PASS, MAJOR][round / 4 % 2]).bytes()),
-            _ => (0..1 + below(8)).for_each(|_| output.extend(pieces[below(pieces.len())])),
+            1 => printed.extend(claude_stream(&["First.", [PASS, MAJOR][below(2)]]).bytes()),
+            2 => printed.extend(format!("Seen.\n\n{}\n", [PASS, MAJOR][round / 4 % 2]).bytes()),
+            _ => (0..1 + below(8)).for_each(|_| printed.extend(pieces[below(pieces.len())])),
         }
-        let file = world.put("output", &output);
+        let file = project.write_beside("output", &printed);
         for agent in ["base", "claude"] {
-            let (read, run) = (reply_from_read(&world, agent, &file), reply_from_run(&world, agent, &file));
+            let (read, run) =
+                (reply_from_read(&project, agent, &file), reply_from_run(&project, agent, &file));
             let both = [&read, &run]
                 .map(|reply| (reply["outcome"].clone(), reply["verdict"].clone(), problem_codes(reply)));
-            assert_eq!(both[0], both[1], "{agent}: {}", String::from_utf8_lossy(&output));
+            assert_eq!(both[0], both[1], "{agent}: {}", String::from_utf8_lossy(&printed));
             outcomes.insert(read["outcome"].to_string());
         }
     }
@@ -134,17 +137,17 @@ fn read_and_run_give_same_outcome() {
 /// Neither the omitted middle of a large output nor the cut of a long line results in a line of its own.
 #[test]
 fn cuts_and_gaps_create_no_line() {
-    let world = World::new();
+    let project = CanaryProject::new();
     let line = "x".repeat(3_999) + "\n";
     let filler = line.repeat(66_000_000 / line.len());
     let cut = format!("I cannot say {}{PASS}\n", "x".repeat((4 << 20) - 13));
     let middle = format!("{filler}{MAJOR}\n{}{PASS}\n", line.repeat(750));
-    for (name, output, outcome, problem) in [
+    for (name, printed, outcome, problem) in [
         ("a long line", cut, "no_verdict", "inline_marker"),
         ("the middle of much", middle, "major_issues", "too_long"),
     ] {
-        let file = world.put("output", output);
-        for reply in [reply_from_read(&world, "base", &file), reply_from_run(&world, "base", &file)] {
+        let file = project.write_beside("output", printed);
+        for reply in [reply_from_read(&project, "base", &file), reply_from_run(&project, "base", &file)] {
             assert_eq!(reply["outcome"], outcome, "{name}");
             assert!(problem_codes(&reply).contains(&problem), "{name}: {:?}", problem_codes(&reply));
         }
@@ -157,8 +160,8 @@ fn cuts_and_gaps_create_no_line() {
         &(tool.repeat(35) + "{\"type\":\"user\""),
         2,
     );
-    let file = world.put("output", stream);
-    for reply in [reply_from_read(&world, "claude", &file), reply_from_run(&world, "claude", &file)] {
+    let file = project.write_beside("output", stream);
+    for reply in [reply_from_read(&project, "claude", &file), reply_from_run(&project, "claude", &file)] {
         assert_eq!(reply["outcome"], "major_issues", "{:?}", problem_codes(&reply));
     }
 }
@@ -166,7 +169,7 @@ fn cuts_and_gaps_create_no_line() {
 /// A project's secret rules select the text that is not recorded. They do not affect a verdict.
 #[test]
 fn secret_rules_do_not_change_verdict() {
-    let world = World::new();
+    let project = CanaryProject::new();
     let rule = |id: &str, literal: &str, pattern: &str| {
         format!(
             "[[rule]]\nid = \"{id}\"\ndescription = \"x\"\nliterals = [\"{literal}\"]\ninside = true\npattern = '{pattern}'\n"
@@ -178,45 +181,47 @@ fn secret_rules_do_not_change_verdict() {
         rule("c", "PASS", "PASS"),
         rule("d", "hunter2", "hunter2[0-9]{6}"),
     ];
-    world.write(".callsheet/secrets/x.toml", rules.concat());
+    project.write(".callsheet/secrets/x.toml", rules.concat());
     let reply =
         format!("<thought>\nShall I say\n{PASS}\n? No.\n</thought>\n\nIt has a hole: hunter2123456.\n\n");
-    let bad = world.put("bad", format!("{reply}{MAJOR}\n"));
-    let good = world.put("good", format!("{reply}{PASS}\n\nI said <review>hunter2123456</review> once.\n"));
-    let stream = world.put("stream", claude_stream(&[&format!("{reply}{MAJOR}\n")]));
+    let bad = project.write_beside("bad", format!("{reply}{MAJOR}\n"));
+    let good = project
+        .write_beside("good", format!("{reply}{PASS}\n\nI said <review>hunter2123456</review> once.\n"));
+    let stream = project.write_beside("stream", claude_stream(&[&format!("{reply}{MAJOR}\n")]));
     for (agent, file, outcome) in
         [("base", &bad, "major_issues"), ("base", &good, ""), ("claude", &stream, "major_issues")]
     {
-        let (read, run) = (reply_from_read(&world, agent, file), reply_from_run(&world, agent, file));
+        let (read, run) = (reply_from_read(&project, agent, file), reply_from_run(&project, agent, file));
         assert_eq!([&run["outcome"], &run["verdict"]], [&read["outcome"], &read["verdict"]]);
         assert!(outcome.is_empty() || run["outcome"] == outcome, "{run}");
         assert_eq!(problem_codes(&read), problem_codes(&run));
         assert!(read["text"].as_str().unwrap().contains("hunter2123456"), "{read}");
         assert!(run["text"].as_str().unwrap().contains("[secret:d:"), "{run}");
     }
-    let all = run_to_end(command(&world).args(["export", "--all"])).out();
+    let all = run_command(command(&project).args(["export", "--all"])).out();
     assert!(all.contains("[secret:d:") && !all.contains("hunter2123456"));
 }
 
 /// The text that waits to be judged is never in a named file.
 #[test]
 fn judged_text_has_no_named_file() {
-    let world = World::new();
+    let project = CanaryProject::new();
     let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
-    let file = world.put("output", format!("{secret}\n{}\n", (("x".repeat(3_999)) + "\n").repeat(2_500)));
+    let file =
+        project.write_beside("output", format!("{secret}\n{}\n", (("x".repeat(3_999)) + "\n").repeat(2_500)));
     // The agent prints the text, then checks that the state directory has no large file except the ledger.
     let script = format!(
         "cat '{}'; sleep 1; test -z \"$(find '{}' -type f -size +3000k ! -name 'ledger.db*')\" && echo none",
         file.display(),
-        world.at("state").display()
+        project.beside("state").display()
     );
-    let mut run = command(&world);
+    let mut run = command(&project);
     run.args(["--json", "-q", "run", "look", "--", "sh", "-c", &script]);
-    let said = run_to_end(&mut run);
-    let result: Value = serde_json::from_slice(&said.out).unwrap();
-    assert!(result["reply"]["text"].as_str().unwrap().ends_with("x\n\nnone\n"), "{}", said.err());
+    let output = run_command(&mut run);
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(result["reply"]["text"].as_str().unwrap().ends_with("x\n\nnone\n"), "{}", output.err());
     let found =
-        Command::new("grep").args(["-rl", secret]).arg(world.at("state")).arg(&world.project).output();
+        Command::new("grep").args(["-rl", secret]).arg(project.beside("state")).arg(project.path()).output();
     assert_eq!(String::from_utf8(found.unwrap().stdout).unwrap(), "");
 }
 
@@ -224,24 +229,24 @@ fn judged_text_has_no_named_file() {
 #[test]
 fn incomplete_recovered_output_is_doubtful() {
     let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
-    for (name, output, outcome) in [
+    for (name, printed, outcome) in [
         ("whole", format!("Good.\n\n{PASS}\n"), "pass"),
         ("a long line", format!("I cannot say {}{PASS}\n", "x".repeat(4 << 20)), "no_verdict"),
         ("a line over a record", format!("{}\n\n{PASS}\n", "x".repeat(70_000)), "no_verdict"),
         ("a secret", format!("{secret}\n\n{PASS}\n"), "no_verdict"),
     ] {
-        let world = World::new();
-        let file = world.put("output", output);
+        let project = CanaryProject::new();
+        let file = project.write_beside("output", printed);
         // The agent prints, waits until the output is recorded, and kills its callsheet.
         let script = format!(
             "cat '{}'; echo; sleep 2; kill -9 $(cut -d' ' -f4 /proc/$(cut -d' ' -f4 /proc/$$/stat)/stat)",
             file.display()
         );
-        let mut run = command(&world);
+        let mut run = command(&project);
         run.args(["-q", "run", "-p", "review", "--missing", "empty", "look", "--", "sh", "-c", &script]);
-        assert_eq!(run_to_end(&mut run).code, None, "{name}");
-        let recovered = run_to_end(command(&world).args(["--json", "recover"]));
-        let told: Value = serde_json::from_slice(&recovered.out).unwrap();
+        assert_eq!(run_command(&mut run).code, None, "{name}");
+        let recovered = run_command(command(&project).args(["--json", "recover"]));
+        let told: Value = serde_json::from_slice(&recovered.stdout).unwrap();
         let reply = &told["recovered"][0]["reply"];
         assert_eq!(reply["outcome"], outcome, "{name}: {told}");
         assert_eq!(
@@ -263,11 +268,14 @@ fn assert_within_limits(name: &str, found: &Measured, code: i32) {
     assert!(found.peak <= MOST_MEMORY, "{name}: {} MiB", found.peak >> 20);
 }
 
-fn measure_shell(world: &World, script: &str) -> Measured {
-    let path = format!("{}:{}", world.at("bin").display(), std::env::var("PATH").unwrap());
+fn measure_shell(project: &CanaryProject, script: &str) -> Measured {
+    let path = format!("{}:{}", project.beside("bin").display(), std::env::var("PATH").unwrap());
     let mut shell = Command::new("bash");
-    shell.args(["-c", script, env!("CARGO_BIN_EXE_callsheet")]).current_dir(&world.project);
-    shell.env("HOME", world.at("home")).env("XDG_STATE_HOME", world.at("state")).env("PATH", path);
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_callsheet")]).current_dir(project.path());
+    shell
+        .env("HOME", project.beside("home"))
+        .env("XDG_STATE_HOME", project.beside("state"))
+        .env("PATH", path);
     measure(&shell)
 }
 
@@ -280,47 +288,47 @@ const SOURCES: [(&str, &str); 3] = [
 
 #[test]
 fn large_run_output_uses_bounded_memory() {
-    let world = World::new();
+    let project = CanaryProject::new();
     let (size, sources) = if crate::is_long() { ("300000000", 3) } else { ("100000000", 2) };
     for (name, source) in &SOURCES[..sources] {
         let source = source.replace("SIZE", size).replace('\\', "\\\\");
         let run = format!("exec \"$0\" -q run look -- sh -c \"{source}\"");
-        assert_within_limits(&format!("run of {size} bytes, {name}"), &measure_shell(&world, &run), 0);
+        assert_within_limits(&format!("run of {size} bytes, {name}"), &measure_shell(&project, &run), 0);
     }
 }
 
 #[test]
 fn large_replies_use_bounded_memory() {
-    let world = World::new();
+    let project = CanaryProject::new();
     for (name, source) in SOURCES {
         let source = source.replace("SIZE", "300000000");
         let read = format!("{source} | \"$0\" read -p review >/dev/null");
-        assert_within_limits(&format!("read of 300000000 bytes, {name}"), &measure_shell(&world, &read), 1);
+        assert_within_limits(&format!("read of 300000000 bytes, {name}"), &measure_shell(&project, &read), 1);
     }
-    let file = world.at("output");
+    let file = project.beside("output");
     let mut out = std::io::BufWriter::new(File::create(&file).unwrap());
     let line = "y".repeat(99_999) + "\n";
     (0..3_000).for_each(|_| out.write_all(line.as_bytes()).unwrap());
     out.flush().unwrap();
     let read = format!("\"$0\" --json read -p review < '{}' >/dev/null", file.display());
-    assert_within_limits("read of a file of 300 MB, as JSON", &measure_shell(&world, &read), 1);
+    assert_within_limits("read of a file of 300 MB, as JSON", &measure_shell(&project, &read), 1);
 }
 
 #[test]
 fn large_streams_use_bounded_memory() {
-    let world = World::new();
-    let file = world.at("output");
+    let project = CanaryProject::new();
+    let file = project.beside("output");
     let check = |name: &str, parts: &[(&str, usize)], code: i32| {
         let mut out = std::io::BufWriter::new(File::create(&file).unwrap());
         for (part, times) in parts {
             (0..*times).for_each(|_| out.write_all(part.as_bytes()).unwrap());
         }
         out.flush().unwrap();
-        write_agent(&world, "claude", &file);
+        write_agent(&project, "claude", &file);
         let run = "exec \"$0\" -q run -a claude -p review --missing empty look >/dev/null";
-        assert_within_limits(&format!("run, {name}"), &measure_shell(&world, run), code);
+        assert_within_limits(&format!("run, {name}"), &measure_shell(&project, run), code);
         let read = format!("\"$0\" --json read -a claude -p review < '{}' >/dev/null", file.display());
-        assert_within_limits(&format!("read, {name}"), &measure_shell(&world, &read), code);
+        assert_within_limits(&format!("read, {name}"), &measure_shell(&project, &read), code);
     };
     let begin = "{\"type\":\"system\",\"subtype\":\"init\"}\n";
     let end = claude_stream(&[PASS]).split_once('\n').unwrap().1.to_owned();

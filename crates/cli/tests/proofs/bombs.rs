@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::measure::{ENDLESS, Measured, measure, measure_within};
-use crate::world::World;
+use crate::project::CanaryProject;
 
 /// Limits for a bomb; [`HUGE`] has those for an input that is large itself.
 const BOMB: Limits = Limits { memory: 64 << 20, wanted: Duration::from_millis(250) };
@@ -32,9 +32,9 @@ struct Limits {
 type End = (i32, &'static str);
 
 /// Returns an objection to the end or to the memory of a command.
-fn find_objection(found: &Measured, (code, said): End, limits: Limits) -> Option<String> {
+fn find_objection(found: &Measured, (code, output): End, limits: Limits) -> Option<String> {
     let line = found.err.lines().next().unwrap_or_default();
-    if found.code != Some(code) || !line.starts_with(said) {
+    if found.code != Some(code) || !line.starts_with(output) {
         return Some(format!("ends with {:?}: {line}", found.code));
     }
     if found.err.len() > MOST_DIAGNOSTICS {
@@ -61,8 +61,8 @@ impl Group {
         Self { name, worst: BTreeMap::new() }
     }
 
-    fn check(&mut self, name: &str, world: &World, args: &[&str], end: End, limits: Limits) {
-        self.judge(name, &measure(world.command().args(args)), end, limits);
+    fn check(&mut self, name: &str, project: &CanaryProject, args: &[&str], end: End, limits: Limits) {
+        self.judge(name, &measure(project.command().args(args)), end, limits);
     }
 
     fn judge(&mut self, name: &str, found: &Measured, end: End, limits: Limits) {
@@ -91,10 +91,10 @@ impl Group {
 }
 
 /// Creates a project whose identity `task-agent` is this text.
-fn world_with_identity(text: impl AsRef<[u8]>) -> World {
-    let world = World::new();
-    world.write(".callsheet/templates/identity/task-agent.md", text);
-    world
+fn create_project_with_identity(text: impl AsRef<[u8]>) -> CanaryProject {
+    let project = CanaryProject::new();
+    project.write(".callsheet/templates/identity/task-agent.md", text);
+    project
 }
 
 const LAYERS: [&str; 4] = ["compose", "-r", "layers", "x"];
@@ -127,10 +127,10 @@ fn header_bombs_stay_within_limits() {
         ("many documents", "name: x\n...\n".repeat(4_000)),
     ];
     for (name, yaml) in bombs {
-        let world = world_with_identity(format!("---\n{yaml}---\nbody\n"));
-        group.check(name, &world, &LAYERS, (3, "error[front/bad]"), BOMB);
+        let project = create_project_with_identity(format!("---\n{yaml}---\nbody\n"));
+        group.check(name, &project, &LAYERS, (3, "error[front/bad]"), BOMB);
         // `check` and `templates list` read the header too, and every other file besides.
-        group.check(name, &world, &["check"], (1, ""), CHECKED);
+        group.check(name, &project, &["check"], (1, ""), CHECKED);
     }
     for (name, text, end) in [
         (
@@ -141,7 +141,7 @@ fn header_bombs_stay_within_limits() {
         ("a long line behind the fence", format!("---{}x", " ".repeat(10_000_000)), (0, "")),
         ("fences only", "---\n".repeat(1_000_000), (0, "")),
     ] {
-        group.check(name, &world_with_identity(text), &LAYERS, end, HUGE);
+        group.check(name, &create_project_with_identity(text), &LAYERS, end, HUGE);
     }
     group.print_worst();
 }
@@ -149,7 +149,7 @@ fn header_bombs_stay_within_limits() {
 #[test]
 fn request_bombs_stay_within_limits() {
     let mut group = Group::new("bombs in requests");
-    let world = World::new();
+    let project = CanaryProject::new();
     let deep = 100_000;
     let pairs = |number: usize, separator: &str, pair: fn(usize) -> String| {
         (0..number).map(pair).collect::<Vec<_>>().join(separator)
@@ -305,11 +305,11 @@ fn request_bombs_stay_within_limits() {
         ("long.toml", "# \n".repeat(2_000_000), (2, bad), BOMB),
     ];
     for (name, text, end, limits) in cases {
-        world.write(name, text);
-        group.check(name, &world, &["compose", "--request", name, "x"], end, limits);
+        project.write(name, text);
+        group.check(name, &project, &["compose", "--request", name, "x"], end, limits);
     }
-    world.write("tools.json", format!("[0{}]", ",0".repeat(7_000_000)));
-    group.check("tools", &world, &["compose", "--tools", "tools.json", "x"], (2, bad), BOMB);
+    project.write("tools.json", format!("[0{}]", ",0".repeat(7_000_000)));
+    group.check("tools", &project, &["compose", "--tools", "tools.json", "x"], (2, bad), BOMB);
     group.print_worst();
 }
 
@@ -325,33 +325,33 @@ fn data_file_bombs_stay_within_limits() {
         }
         recipe
     };
-    let world = World::new();
+    let project = CanaryProject::new();
     let own = ["compose", "-r", "own", "--title", "x", "x"];
-    for (name, recipe, said) in [
+    for (name, recipe, output) in [
         ("too long", derives(50_000), "error[recipe/bad]"),
         ("values in values in values", derives(1_200), "error[fragment/too-deep]"),
         ("depth", format!("section = {}", "[".repeat(60_000)), "error[recipe/bad]"),
         ("keys", "a.".repeat(30_000) + "a = 1", "error[recipe/bad]"),
     ] {
-        world.write(".callsheet/recipes/own.toml", recipe);
-        group.check(name, &world, &own, (3, said), BOMB);
-        group.check(name, &world, &["check"], (1, ""), CHECKED);
+        project.write(".callsheet/recipes/own.toml", recipe);
+        group.check(name, &project, &own, (3, output), BOMB);
+        group.check(name, &project, &["check"], (1, ""), CHECKED);
     }
-    let world = World::new();
+    let project = CanaryProject::new();
     for (name, agent) in
         [("long", "# \n".repeat(1_000_000)), ("deep", format!("loads = {}", "[".repeat(60_000)))]
     {
-        world.write(".callsheet/agents/mine.toml", agent);
-        group.check(name, &world, &["compose", "-a", "mine", "x"], (3, "error[agent/bad]"), BOMB);
+        project.write(".callsheet/agents/mine.toml", agent);
+        group.check(name, &project, &["compose", "-a", "mine", "x"], (3, "error[agent/bad]"), BOMB);
     }
-    let world = World::new();
+    let project = CanaryProject::new();
     for (name, config) in [
         ("long", "# \n".repeat(1_000_000)),
         ("deep", format!("recipe = {}", "[".repeat(60_000))),
         ("keys", (0..5_000).fold(String::new(), |all, at| all + &format!("key-{at} = 1\n"))),
     ] {
-        world.write(".callsheet/config.toml", config);
-        group.check(name, &world, &["config", "show"], (3, "error[config/bad]"), BOMB);
+        project.write(".callsheet/config.toml", config);
+        group.check(name, &project, &["config", "show"], (3, "error[config/bad]"), BOMB);
     }
     group.print_worst();
 }
@@ -360,13 +360,13 @@ fn data_file_bombs_stay_within_limits() {
 fn multiplying_fragments_stay_within_limits() {
     let mut group = Group::new("fragments that multiply");
     let fan = |levels: usize, width: usize, leaf: &str| {
-        let world = world_with_identity("{{> f0}}");
+        let project = create_project_with_identity("{{> f0}}");
         for level in 0..levels {
             let path = format!(".callsheet/templates/shared/f{level}.md");
-            world.write(&path, format!("{{{{> f{}}}}}", level + 1).repeat(width));
+            project.write(&path, format!("{{{{> f{}}}}}", level + 1).repeat(width));
         }
-        world.write(&format!(".callsheet/templates/shared/f{levels}.md"), leaf);
-        world
+        project.write(&format!(".callsheet/templates/shared/f{levels}.md"), leaf);
+        project
     };
     let large = (3, "error[prompt/too-large]");
     let limits = HUGE;
@@ -382,7 +382,7 @@ fn multiplying_fragments_stay_within_limits() {
     }
     group.check(
         "a tree, often",
-        &world_with_identity("{{tree}}".repeat(10_000)),
+        &create_project_with_identity("{{tree}}".repeat(10_000)),
         &["compose", "-r", "layers", "--missing", "empty", "x"],
         (0, ""),
         limits,
@@ -398,30 +398,32 @@ fn endless_templates_stay_within_limits() {
     let set = ["compose", "-r", "layers", "-s", "a=1", "x"];
     group.check(
         "a million slots",
-        &world_with_identity(&slots),
+        &create_project_with_identity(&slots),
         &set,
         (3, "error[prompt/too-large]"),
         limits,
     );
-    let many = world_with_identity("{{a}} ".repeat(300_000));
+    let many = create_project_with_identity("{{a}} ".repeat(300_000));
     group.check("many slots", &many, &set, (0, ""), limits);
     let tagged = ["compose", "-r", "layers", "-s", "a=</a>", "x"];
     group.check("many slots on a line that need tags", &many, &tagged, (0, "warning[text/fenced]"), limits);
-    let world =
-        world_with_identity((0..200_000).fold(String::new(), |all, at| all + &format!("{{{{s{at}}}}} ")));
-    group.check("slots that nothing fills", &world, &LAYERS, (3, "error[slot/unfilled]"), limits);
+    let project = create_project_with_identity(
+        (0..200_000).fold(String::new(), |all, at| all + &format!("{{{{s{at}}}}} ")),
+    );
+    group.check("slots that nothing fills", &project, &LAYERS, (3, "error[slot/unfilled]"), limits);
     group.check(
         "the same, left empty",
-        &world,
+        &project,
         &["compose", "-r", "layers", "--missing", "empty", "x"],
         (0, "warning[slot/unfilled]"),
         limits,
     );
-    group.check("the same, checked", &world, &["check"], (1, ""), limits);
-    let world =
-        world_with_identity((0..50_000).fold(String::new(), |all, at| all + &format!("{{{{> f{at}}}}} ")));
-    group.check("fragments that are not there", &world, &LAYERS, (3, "error[fragment/not-found]"), limits);
-    group.check("the same, checked", &world, &["check"], (1, ""), limits);
+    group.check("the same, checked", &project, &["check"], (1, ""), limits);
+    let project = create_project_with_identity(
+        (0..50_000).fold(String::new(), |all, at| all + &format!("{{{{> f{at}}}}} ")),
+    );
+    group.check("fragments that are not there", &project, &LAYERS, (3, "error[fragment/not-found]"), limits);
+    group.check("the same, checked", &project, &["check"], (1, ""), limits);
     for (name, text) in [
         ("openers", "{{".repeat(4_000_000)),
         ("openers and blanks", "{{ ".repeat(4_000_000)),
@@ -429,15 +431,15 @@ fn endless_templates_stay_within_limits() {
         ("escapes", "\\{{".repeat(300_000)),
         ("returns", "\r\n\r".repeat(300_000) + "end"),
     ] {
-        group.check(name, &world_with_identity(text), &LAYERS, (0, ""), limits);
+        group.check(name, &create_project_with_identity(text), &LAYERS, (0, ""), limits);
     }
-    let hidden = world_with_identity("a\u{200b}".repeat(1_000_000));
+    let hidden = create_project_with_identity("a\u{200b}".repeat(1_000_000));
     group.check("characters that nobody sees", &hidden, &["check"], (1, ""), limits);
     let staged = |text: String| {
-        let world = World::new();
-        world.write(".callsheet/templates/agents/own.md", text);
-        world.write("long.md", "x".repeat(8_000_000));
-        world
+        let project = CanaryProject::new();
+        project.write(".callsheet/templates/agents/own.md", text);
+        project.write("long.md", "x".repeat(8_000_000));
+        project
     };
     let own = ["compose", "-r", "staged", "--role", "own", "x"];
     for (name, text, end) in [
@@ -463,20 +465,20 @@ fn endless_templates_stay_within_limits() {
 #[test]
 fn huge_files_stay_within_limits() {
     let mut group = Group::new("huge inputs");
-    let world = World::new();
-    File::create(world.project.join("sparse.md")).unwrap().set_len(1 << 30).unwrap();
-    world.write(".callsheet/templates/agents/own.md", "[[include:sparse.md]]");
+    let project = CanaryProject::new();
+    File::create(project.path().join("sparse.md")).unwrap().set_len(1 << 30).unwrap();
+    project.write(".callsheet/templates/agents/own.md", "[[include:sparse.md]]");
     let too_large = (3, "error[source/unreadable]");
     group.check(
         "an include of a gigabyte",
-        &world,
+        &project,
         &["compose", "-r", "staged", "--role", "own", "x"],
         too_large,
         BOMB,
     );
     group.check(
         "a file of a gigabyte",
-        &world,
+        &project,
         &["compose", "-p", "plan", "-f", "sparse.md", "x"],
         too_large,
         BOMB,
@@ -486,7 +488,7 @@ fn huge_files_stay_within_limits() {
     {
         group.check(
             flag,
-            &world,
+            &project,
             &["compose", "-p", "plan", flag, "x"],
             (3, "error[input/unreadable]"),
             BOMB,
@@ -494,13 +496,13 @@ fn huge_files_stay_within_limits() {
     }
     let mut endless = Command::new("bash");
     endless.args(["-c", "yes | \"$0\" compose -", env!("CARGO_BIN_EXE_callsheet")]);
-    endless.current_dir(&world.project).env("PATH", std::env::var("PATH").unwrap());
+    endless.current_dir(project.path()).env("PATH", std::env::var("PATH").unwrap());
     group.judge("standard input without end", &measure(&endless), (3, "error[input/unreadable]"), BOMB);
     // A file of 100 MB in one line, with a limit that allows it.
-    let world = world_with_identity("{{a}}");
-    world.write("line.txt", "x".repeat(100_000_000));
+    let project = create_project_with_identity("{{a}}");
+    project.write("line.txt", "x".repeat(100_000_000));
     for (name, format) in [("markdown", "markdown"), ("xml", "xml"), ("json", "json")] {
-        let mut command = world.command();
+        let mut command = project.command();
         command.args(["compose", "-r", "layers", "--format", format, "--set-file", "a=line.txt", "x"]);
         command.env("CALLSHEET_MAX_FILE_BYTES", "200000000");
         let found = measure(&command);
@@ -510,20 +512,26 @@ fn huge_files_stay_within_limits() {
     // Very many tags in a document: callsheet must find the first free number among them.
     let mut tags = String::from("<file>");
     (2..1_000_000).for_each(|at| write!(tags, "<file-{at}>").unwrap());
-    let world = World::new();
-    world.write("tags.txt", &tags);
+    let project = CanaryProject::new();
+    project.write("tags.txt", &tags);
     group.check(
         "tags",
-        &world,
+        &project,
         &["compose", "-r", "layers", "-f", "tags.txt", "x"],
         (0, "warning[text/fenced]"),
         HUGE,
     );
-    world.write("marks.txt", "# \r-\r=\n".repeat(1_000_000));
-    group.check("marks", &world, &["compose", "-r", "run", "--set-file", "a=marks.txt", "-"], (2, ""), HUGE);
+    project.write("marks.txt", "# \r-\r=\n".repeat(1_000_000));
     group.check(
         "marks",
-        &world,
+        &project,
+        &["compose", "-r", "run", "--set-file", "a=marks.txt", "-"],
+        (2, ""),
+        HUGE,
+    );
+    group.check(
+        "marks",
+        &project,
         &["compose", "-r", "run", "--context-file", "a=marks.txt", "x"],
         (0, "warning[scope/open]"),
         HUGE,
@@ -535,16 +543,16 @@ fn huge_files_stay_within_limits() {
 #[test]
 fn many_files_stay_within_limits() {
     let mut group = Group::new("very many files");
-    let world = World::new();
+    let project = CanaryProject::new();
     let (folders, each) = if crate::is_long() { (100, 10_000) } else { (10, 2_000) };
     for folder in 0..folders {
-        let dir = world.project.join(format!("d{folder}"));
+        let dir = project.path().join(format!("d{folder}"));
         std::fs::create_dir(&dir).unwrap();
         (0..each).for_each(|at| drop(File::create(dir.join(format!("f{at}"))).unwrap()));
     }
     group.check(
         "a tree of very many files",
-        &world,
+        &project,
         &["compose", "-p", "plan", "x"],
         (0, "warning[slot/unfilled]"),
         HUGE,
@@ -556,14 +564,14 @@ fn many_files_stay_within_limits() {
 #[test]
 fn many_documents_and_values_within_limits() {
     let mut group = Group::new("very many documents and values");
-    let world = World::new();
+    let project = CanaryProject::new();
     let list =
         |count: usize, each: &dyn Fn(usize) -> String| (0..count).map(each).collect::<Vec<_>>().join(",");
     let documents = list(300_000, &|at| format!(r#"{{"name":"d{at}","content":"t{at}"}}"#));
     let values = list(1_000_000, &|at| format!(r#""k{at}":"v{at}""#));
     let unified = r#""recipe":"unified","phase":"plan","instructions":"x""#;
-    world.write("documents.json", format!(r#"{{{unified},"documents":[{documents}]}}"#));
-    world.write("values.json", format!(r#"{{"recipe":"run","instructions":"x","values":{{{values}}}}}"#));
+    project.write("documents.json", format!(r#"{{{unified},"documents":[{documents}]}}"#));
+    project.write("values.json", format!(r#"{{"recipe":"run","instructions":"x","values":{{{values}}}}}"#));
     let mut cases = vec![
         ("documents", "compose", vec![]),
         ("values", "compose", vec![]),
@@ -577,7 +585,7 @@ fn many_documents_and_values_within_limits() {
         cases.extend(["documents", "values"].map(|file| (file, "compose", vec!["--secrets", "allow"])));
     }
     for (file, command, more) in cases {
-        let mut started = world.command();
+        let mut started = project.command();
         started.args([command, "--request", &format!("{file}.json")]).args(&more);
         started.env("CALLSHEET_MAX_FILE_BYTES", "100000000");
         group.judge(&format!("{command} {file} {more:?}"), &measure(&started), (0, "warning["), HUGE);

@@ -9,16 +9,17 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use callsheet_testing::{CommandOutput, run_command};
 use serde_json::Value;
 
-use crate::world::{Said, World, run_in_parallel, run_to_end};
+use crate::project::{CanaryProject, run_in_parallel};
 
-fn git(world: &World, dir: &Path, args: &[&str]) -> String {
+fn git(project: &CanaryProject, dir: &Path, args: &[&str]) -> String {
     let mut command = Command::new("git");
     command
         .current_dir(dir)
         .env_clear()
-        .env("HOME", world.at("home"))
+        .env("HOME", project.beside("home"))
         .env("PATH", std::env::var("PATH").unwrap());
     let output = command.args(["-c", "protocol.file.allow=always"]).args(args).output().unwrap();
     assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -143,42 +144,45 @@ const TRICKS: [(&str, &str, &str); 46] = [
 
 /// Creates a repository that has, for each way, a tracked file (`t/N`), an untracked one (`u/N`), one in a
 /// submodule (`lib/N`) and one in a repository that is not a submodule (`nested/N`).
-fn scene() -> World {
-    let world = World::new();
-    world.put("home/.gitconfig", "[user]\n\tname = T\n\temail = t@t\n[init]\n\tdefaultBranch = main\n");
-    let library = world.at("library");
+fn scene() -> CanaryProject {
+    let project = CanaryProject::new();
+    project.write_beside(
+        "home/.gitconfig",
+        "[user]\n\tname = T\n\temail = t@t\n[init]\n\tdefaultBranch = main\n",
+    );
+    let library = project.beside("library");
     fs::create_dir(&library).unwrap();
     for number in 0..WAYS.len() {
-        world.write(&format!("t/{number}/file.txt"), "good\n");
-        world.write(&format!("nested/{number}/file.txt"), "good\n");
-        world.put(&format!("library/{number}/file.txt"), "good\n");
+        project.write(&format!("t/{number}/file.txt"), "good\n");
+        project.write(&format!("nested/{number}/file.txt"), "good\n");
+        project.write_beside(&format!("library/{number}/file.txt"), "good\n");
     }
-    world.write("src/a.txt", "a\n");
-    world.write(".gitignore", "build/\n*.log\nu/*/hidden.txt\n");
-    for dir in [&library, &world.project.join("nested")] {
-        git(&world, dir, &["init", "-q"]);
-        git(&world, dir, &["add", "-A", "."]);
-        git(&world, dir, &["commit", "-qm", "first"]);
+    project.write("src/a.txt", "a\n");
+    project.write(".gitignore", "build/\n*.log\nu/*/hidden.txt\n");
+    for dir in [&library, &project.path().join("nested")] {
+        git(&project, dir, &["init", "-q"]);
+        git(&project, dir, &["add", "-A", "."]);
+        git(&project, dir, &["commit", "-qm", "first"]);
     }
-    git(&world, &world.project, &["init", "-q"]);
-    git(&world, &world.project, &["add", "src", "t", ".gitignore"]);
-    git(&world, &world.project, &["submodule", "--quiet", "add", &library.display().to_string(), "lib"]);
-    git(&world, &world.project, &["commit", "-qm", "first"]);
+    git(&project, project.path(), &["init", "-q"]);
+    git(&project, project.path(), &["add", "src", "t", ".gitignore"]);
+    git(&project, project.path(), &["submodule", "--quiet", "add", &library.display().to_string(), "lib"]);
+    git(&project, project.path(), &["commit", "-qm", "first"]);
     for number in 0..WAYS.len() {
-        world.write(&format!("u/{number}/file.txt"), "good\n");
+        project.write(&format!("u/{number}/file.txt"), "good\n");
     }
-    world
+    project
 }
 
-fn run_agent(world: &World, flags: &[&str], script: &str) -> Said {
-    let mut command = world.command();
+fn run_agent(project: &CanaryProject, flags: &[&str], script: &str) -> CommandOutput {
+    let mut command = project.command();
     command.args(["run", "--json", "-q"]).args(flags);
-    run_to_end(command.args(["x", "--", "sh", "-c", script]))
+    run_command(command.args(["x", "--", "sh", "-c", script]))
 }
 
-fn parse_result(said: &Said) -> Value {
-    serde_json::from_str(&said.out())
-        .unwrap_or_else(|error| unreachable!("{error}: {} {}", said.out(), said.err()))
+fn parse_result(output: &CommandOutput) -> Value {
+    serde_json::from_str(&output.out())
+        .unwrap_or_else(|error| unreachable!("{error}: {} {}", output.out(), output.err()))
 }
 
 /// Returns the paths in a list of the result.
@@ -200,7 +204,7 @@ fn tricks_do_not_hide_changes() {
     let counts = run_in_parallel(&TRICKS, |tricks| {
         let mut tried = 0;
         for (name, before, after) in tricks {
-            let world = scene();
+            let project = scene();
             let mut script = format!("exec 2>/dev/null; {before}\n");
             for folder in ["t", "u", "lib", "nested"] {
                 for (number, (_, way)) in WAYS.iter().enumerate() {
@@ -208,10 +212,10 @@ fn tricks_do_not_hide_changes() {
                 }
             }
             script += &format!("{after}\nexit 0");
-            let said = run_agent(&world, &["--write", "src/**"], &script);
-            assert_eq!(said.code, Some(5), "{name}: {}", said.err());
-            assert!(said.took < Duration::from_secs(55), "{name}: a git waited: {:?}", said.took);
-            let result = parse_result(&said);
+            let output = run_agent(&project, &["--write", "src/**"], &script);
+            assert_eq!(output.code, Some(5), "{name}: {}", output.err());
+            assert!(output.took < Duration::from_secs(55), "{name}: a git waited: {:?}", output.took);
+            let result = parse_result(&output);
             let (changed, violations) = (paths(&result, "changed"), paths(&result, "violations"));
             for (number, (way, _)) in WAYS.iter().enumerate() {
                 for folder in ["t", "u", "nested"] {
@@ -249,25 +253,25 @@ fn dirty_repository_change_is_detected() {
         cases.extend(inside.iter().map(|script| (dir, script.replace("DIR", dir))));
     }
     run_in_parallel(&cases, |cases| {
-        let world = scene();
+        let project = scene();
         for dir in ["lib", "nested"] {
-            let path = world.project.join(dir);
+            let path = project.path().join(dir);
             fs::write(path.join("5/file.txt"), "moved\n").unwrap();
-            git(&world, &path, &["commit", "-qam", "second"]);
+            git(&project, &path, &["commit", "-qam", "second"]);
         }
         for (dir, script) in cases {
             for dir in ["lib", "nested"] {
-                fs::write(world.project.join(dir).join("new.txt"), "new\n").unwrap();
+                fs::write(project.path().join(dir).join("new.txt"), "new\n").unwrap();
             }
-            let said = run_agent(&world, &["--write", "src/**"], script);
-            let changed = paths(&parse_result(&said), "changed");
-            assert_eq!(said.code, Some(5), "{script}: {changed:?}");
+            let output = run_agent(&project, &["--write", "src/**"], script);
+            let changed = paths(&parse_result(&output), "changed");
+            assert_eq!(output.code, Some(5), "{script}: {changed:?}");
             assert!(
                 changed.iter().any(|path| path == dir || path.starts_with(&format!("{dir}/"))),
                 "{script}: {changed:?}"
             );
             // A run that does nothing reports nothing.
-            let again = run_agent(&world, &["--write", "src/**"], "true");
+            let again = run_agent(&project, &["--write", "src/**"], "true");
             assert_eq!(
                 (again.code, paths(&parse_result(&again), "changed")),
                 (Some(0), BTreeSet::new()),
@@ -325,25 +329,25 @@ fn submodule_repository_changes_are_detected() {
     }
     run_in_parallel(&cases, |cases| {
         for (place, script, wanted) in cases {
-            let world = scene();
-            let library = world.at("library").display().to_string();
-            git(&world, &world.project.join("lib"), &["submodule", "--quiet", "add", &library, "inner"]);
-            git(&world, &world.project.join("lib"), &["commit", "-qm", "inner"]);
-            let apart = world.at("apart-folder").display().to_string();
-            git(&world, &world.project, &["clone", "-q", "--separate-git-dir", &apart, &library, "apart"]);
-            git(&world, &world.project, &["clone", "-q", &library, "linked"]);
-            let folder = world.at("linked-folder");
-            fs::rename(world.project.join("linked/.git"), &folder).unwrap();
-            world.link(&folder, "linked/.git");
-            let other = world.project.join("other").display().to_string();
-            git(&world, &world.at("library"), &["worktree", "add", "-q", &other, "-b", "other"]);
-            git(&world, &world.at("library"), &["branch", "-q", "unused"]);
-            git(&world, &world.project, &["add", "lib"]);
-            git(&world, &world.project, &["commit", "-qm", "second"]);
+            let project = scene();
+            let library = project.beside("library").display().to_string();
+            git(&project, &project.path().join("lib"), &["submodule", "--quiet", "add", &library, "inner"]);
+            git(&project, &project.path().join("lib"), &["commit", "-qm", "inner"]);
+            let apart = project.beside("apart-folder").display().to_string();
+            git(&project, project.path(), &["clone", "-q", "--separate-git-dir", &apart, &library, "apart"]);
+            git(&project, project.path(), &["clone", "-q", &library, "linked"]);
+            let folder = project.beside("linked-folder");
+            fs::rename(project.path().join("linked/.git"), &folder).unwrap();
+            project.link(&folder, "linked/.git");
+            let other = project.path().join("other").display().to_string();
+            git(&project, &project.beside("library"), &["worktree", "add", "-q", &other, "-b", "other"]);
+            git(&project, &project.beside("library"), &["branch", "-q", "unused"]);
+            git(&project, project.path(), &["add", "lib"]);
+            git(&project, project.path(), &["commit", "-qm", "second"]);
             let script = format!("exec 2>/dev/null; cd {place}; {script}; exit 0");
-            let said = run_agent(&world, &["--write", "src/**"], &script);
-            let told = parse_result(&said);
-            assert_eq!(said.code, Some(5), "{place}: {script}: {told}");
+            let output = run_agent(&project, &["--write", "src/**"], &script);
+            let told = parse_result(&output);
+            assert_eq!(output.code, Some(5), "{place}: {script}: {told}");
             let violations = paths(&told, "violations");
             match wanted {
                 Some(wanted) => assert!(
@@ -359,7 +363,7 @@ fn submodule_repository_changes_are_detected() {
                     assert!(violations.contains(&path), "{place}: {script}: {told}");
                 }
             }
-            let again = run_agent(&world, &["--write", "src/**"], "true");
+            let again = run_agent(&project, &["--write", "src/**"], "true");
             assert_eq!(
                 (again.code, paths(&parse_result(&again), "changed")),
                 (Some(0), BTreeSet::new()),
@@ -368,18 +372,19 @@ fn submodule_repository_changes_are_detected() {
         }
     });
     // Changes that the scope allows are allowed there, and fetched commits are not attributed to the run.
-    let world = scene();
-    let said = run_agent(&world, &["--write", "lib"], "cd lib; echo better > 0/file.txt; git commit -qam x");
-    assert_eq!(said.code, Some(0), "{}", said.out());
-    fs::write(world.at("library/new.txt"), "theirs\n").unwrap();
-    git(&world, &world.at("library"), &["add", "new.txt"]);
-    git(&world, &world.at("library"), &["commit", "-qm", "theirs"]);
-    let said = run_agent(
-        &world,
+    let project = scene();
+    let output =
+        run_agent(&project, &["--write", "lib"], "cd lib; echo better > 0/file.txt; git commit -qam x");
+    assert_eq!(output.code, Some(0), "{}", output.out());
+    fs::write(project.beside("library/new.txt"), "theirs\n").unwrap();
+    git(&project, &project.beside("library"), &["add", "new.txt"]);
+    git(&project, &project.beside("library"), &["commit", "-qm", "theirs"]);
+    let output = run_agent(
+        &project,
         &["--write", "src/**"],
         "cd lib; git fetch -q origin; git branch --no-track theirs origin/main",
     );
-    assert_eq!(said.code, Some(0), "{}", said.out());
+    assert_eq!(output.code, Some(0), "{}", output.out());
 }
 
 /// Scripts of agents, and the paths that the result must name: as a change (and a violation), or as unseen.
@@ -431,17 +436,17 @@ fn changes_in_any_place_are_detected() {
     ];
     run_in_parallel(&cases, |cases| {
         for (script, wanted) in cases {
-            let world = scene();
-            let ledger = world.project.join("ledger.db").display().to_string();
+            let project = scene();
+            let ledger = project.path().join("ledger.db").display().to_string();
             // The second run has files of the first one.
-            run_agent(&world, &["--ledger", &ledger], "true");
-            let said = run_agent(
-                &world,
+            run_agent(&project, &["--ledger", &ledger], "true");
+            let output = run_agent(
+                &project,
                 &["--ledger", &ledger, "--write", "src/**"],
                 &format!("mkdir -p .callsheet/runs; {script}"),
             );
-            let result = parse_result(&said);
-            assert_eq!(said.code, Some(5), "{script}: {result}");
+            let result = parse_result(&output);
+            assert_eq!(output.code, Some(5), "{script}: {result}");
             let (changed, unseen) = (paths(&result, "changed"), paths(&result, "unseen"));
             let violations = paths(&result, "violations");
             for wanted in *wanted {
@@ -452,7 +457,7 @@ fn changes_in_any_place_are_detected() {
                 );
             }
             // The standard library keeps every folder open on its way down.
-            Command::new("rm").args(["-rf", "d"]).current_dir(&world.project).status().unwrap();
+            Command::new("rm").args(["-rf", "d"]).current_dir(project.path()).status().unwrap();
         }
     });
 }
@@ -500,26 +505,30 @@ fn files_named_by_settings_are_checked() {
             "~/t/hooks/post-checkout",
         ),
     ];
-    let shell = |world: &World, script: &str| {
+    let shell = |project: &CanaryProject, script: &str| {
         let mut command = Command::new("sh");
-        command.args(["-ec", script]).current_dir(&world.project).env_clear().env("HOME", world.at("home"));
+        command
+            .args(["-ec", script])
+            .current_dir(project.path())
+            .env_clear()
+            .env("HOME", project.beside("home"));
         assert!(command.env("PATH", std::env::var("PATH").unwrap()).status().unwrap().success(), "{script}");
     };
     run_in_parallel(&cases, |cases| {
         for (before, script, wanted) in cases {
-            let world = scene();
-            shell(&world, before);
+            let project = scene();
+            shell(&project, before);
             // Regardless of the scope: except for a file of the worktree, no run may write there.
             let flags: &[&str] =
                 if wanted.starts_with("build") { &["--write", "src/**"] } else { &["--write", "**"] };
-            let said = run_agent(&world, flags, script);
-            let told = parse_result(&said);
-            assert_eq!(said.code, Some(5), "{before}: {script}: {told}");
+            let output = run_agent(&project, flags, script);
+            let told = parse_result(&output);
+            assert_eq!(output.code, Some(5), "{before}: {script}: {told}");
             for list in ["changed", "violations"] {
                 let named = paths(&told, list).iter().any(|path| path == wanted || path.ends_with(wanted));
                 assert!(named, "{before}: {script}: {told}");
             }
-            let again = run_agent(&world, flags, "true");
+            let again = run_agent(&project, flags, "true");
             assert_eq!(
                 (again.code, paths(&parse_result(&again), "changed")),
                 (Some(0), BTreeSet::new()),
@@ -528,12 +537,12 @@ fn files_named_by_settings_are_checked() {
         }
     });
     // Hooks among the project's files are files; an additional worktree is not a change of the other ones.
-    let world = scene();
-    shell(&world, "git config core.hooksPath src/hooks");
+    let project = scene();
+    shell(&project, "git config core.hooksPath src/hooks");
     let script = "mkdir src/hooks; echo x > src/hooks/pre-commit; git worktree add -q ../more -b more";
-    let said = run_agent(&world, &["--write", "src/**"], script);
+    let output = run_agent(&project, &["--write", "src/**"], script);
     assert_eq!(
-        (said.code, paths(&parse_result(&said), "changed")),
+        (output.code, paths(&parse_result(&output), "changed")),
         (Some(0), ["src/hooks/pre-commit".to_owned()].into())
     );
 }
@@ -541,16 +550,16 @@ fn files_named_by_settings_are_checked() {
 /// The scope of a project below the top of a repository ends at the project, unless a glob itself leads out.
 #[test]
 fn wildcards_stay_inside_project() {
-    let world = scene();
-    fs::create_dir(world.project.join("src/.callsheet")).unwrap();
+    let project = scene();
+    fs::create_dir(project.path().join("src/.callsheet")).unwrap();
     for (glob, code) in
         [("**", 5), ("*", 5), ("./**", 5), ("**/*.txt", 5), (".*/**", 5), ("../t/**", 0), ("../*/**", 0)]
     {
-        let mut command = world.command();
+        let mut command = project.command();
         command.args(["-C", "src", "run", "--json", "-q", "--write", glob]);
-        let said = run_to_end(command.args(["x", "--", "sh", "-c", "echo $$ > ../t/0/file.txt"]));
-        assert_eq!(said.code, Some(code), "{glob}: {}", said.out());
-        let told = parse_result(&said);
+        let output = run_command(command.args(["x", "--", "sh", "-c", "echo $$ > ../t/0/file.txt"]));
+        assert_eq!(output.code, Some(code), "{glob}: {}", output.out());
+        let told = parse_result(&output);
         assert_eq!(paths(&told, "changed"), ["../t/0/file.txt".to_owned()].into(), "{glob}");
         assert_eq!(paths(&told, "violations").len(), usize::from(code == 5), "{glob}: {told}");
     }
@@ -563,11 +572,12 @@ fn blocked_git_ends_with_caller() {
     for (args, signals) in
         [(&["log"][..], 1), (&["run", "x", "--", "true"], 1), (&["run", "x", "--", "true"], 2)]
     {
-        let world = scene();
-        let fake = world.put("bin/git", "#!/bin/sh\nsleep 600\n: end\n");
+        let project = scene();
+        let fake = project.write_beside("bin/git", "#!/bin/sh\nsleep 600\n: end\n");
         assert!(Command::new("chmod").arg("755").arg(&fake).status().unwrap().success());
-        let mut command = world.command();
-        command.env("PATH", format!("{}:{}", world.at("bin").display(), std::env::var("PATH").unwrap()));
+        let mut command = project.command();
+        command
+            .env("PATH", format!("{}:{}", project.beside("bin").display(), std::env::var("PATH").unwrap()));
         command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let mark = fake.display().to_string();
@@ -603,26 +613,26 @@ fn blocked_git_ends_with_caller() {
 /// A folder that its owner has closed, for a user who is not root.
 #[test]
 fn unreadable_folder_is_unseen() {
-    let world = scene();
+    let project = scene();
     let nobody =
         Command::new("setpriv").args(["--reuid=65534", "--regid=65534", "--clear-groups", "true"]).status();
     if !nobody.is_ok_and(|status| status.success()) {
         crate::not_tested("closed folders (they need root and setpriv)");
         return;
     }
-    let chown = Command::new("chown").args(["-R", "65534:65534"]).arg(world.at("")).status().unwrap();
+    let chown = Command::new("chown").args(["-R", "65534:65534"]).arg(project.beside("")).status().unwrap();
     assert!(chown.success());
     // A file that this process wrote could still be open for writing in a child of another test.
-    let program = world.at("callsheet");
+    let program = project.beside("callsheet");
     let mut install = Command::new("install");
     install.args(["-m", "755", env!("CARGO_BIN_EXE_callsheet")]).arg(&program);
     assert!(install.status().unwrap().success());
     let run = |script: &str| {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
-        command.current_dir(&world.project).env_clear().env("HOME", world.at("home"));
+        command.current_dir(project.path()).env_clear().env("HOME", project.beside("home"));
         command.env("PATH", std::env::var("PATH").unwrap());
-        run_to_end(command.args(["run", "--json", "-q", "--write", "src/**", "x", "--", "sh", "-c", script]))
+        run_command(command.args(["run", "--json", "-q", "--write", "src/**", "x", "--", "sh", "-c", script]))
     };
     for (script, path) in [
         ("mkdir src/closed; echo evil > src/closed/x; chmod 000 src/closed", "src/closed"),
@@ -642,7 +652,7 @@ fn unreadable_folder_is_unseen() {
         assert_eq!(second.code, Some(0), "{script}: {told}");
         assert!(told["unseen"].as_array().unwrap().iter().all(|unseen| unseen["before"] == true), "{told}");
     }
-    assert!(Command::new("chmod").args(["-R", "u+rwx"]).arg(world.at("")).status().unwrap().success());
+    assert!(Command::new("chmod").args(["-R", "u+rwx"]).arg(project.beside("")).status().unwrap().success());
 }
 
 /// The contents of commits count, in whatever place they are; fetched commits do not.
@@ -751,25 +761,29 @@ fn commits_on_any_reference_count() {
     ];
     run_in_parallel(&cases, |cases| {
         for (script, is_violation, reference) in cases {
-            let world = scene();
+            let project = scene();
             // A remote with new commits exists.
-            let remote = world.at("remote");
-            git(&world, &world.at(""), &["clone", "-q", &world.project.display().to_string(), "remote"]);
+            let remote = project.beside("remote");
+            git(
+                &project,
+                &project.beside(""),
+                &["clone", "-q", &project.path().display().to_string(), "remote"],
+            );
             fs::write(remote.join("theirs.txt"), "theirs\n").unwrap();
-            git(&world, &remote, &["add", "theirs.txt"]);
-            git(&world, &remote, &["commit", "-qm", "theirs"]);
-            git(&world, &remote, &["checkout", "-q", "--detach"]);
-            git(&world, &remote, &["commit", "-qm", "alone", "--allow-empty"]);
+            git(&project, &remote, &["add", "theirs.txt"]);
+            git(&project, &remote, &["commit", "-qm", "theirs"]);
+            git(&project, &remote, &["checkout", "-q", "--detach"]);
+            git(&project, &remote, &["commit", "-qm", "alone", "--allow-empty"]);
             fs::write(remote.join("tagged.txt"), "theirs\n").unwrap();
-            git(&world, &remote, &["add", "tagged.txt"]);
-            git(&world, &remote, &["commit", "-qm", "tagged"]);
-            git(&world, &remote, &["tag", "v1"]);
-            git(&world, &remote, &["checkout", "-q", "main"]);
-            git(&world, &world.project, &["remote", "add", "origin", &remote.display().to_string()]);
+            git(&project, &remote, &["add", "tagged.txt"]);
+            git(&project, &remote, &["commit", "-qm", "tagged"]);
+            git(&project, &remote, &["tag", "v1"]);
+            git(&project, &remote, &["checkout", "-q", "main"]);
+            git(&project, project.path(), &["remote", "add", "origin", &remote.display().to_string()]);
             let script = script.replace("PROGRAM", env!("CARGO_BIN_EXE_callsheet"));
-            let said = run_agent(&world, &["--write", "src/**"], &script);
-            let told = parse_result(&said);
-            assert_eq!(said.code, Some(if *is_violation { 5 } else { 0 }), "{script}: {told}");
+            let output = run_agent(&project, &["--write", "src/**"], &script);
+            let told = parse_result(&output);
+            assert_eq!(output.code, Some(if *is_violation { 5 } else { 0 }), "{script}: {told}");
             let commits = told["commits"].as_array().unwrap();
             let new = |moved: &&Value| moved["new"].as_u64().unwrap() > 0;
             let names: Vec<&str> =
@@ -785,14 +799,14 @@ fn commits_on_any_reference_count() {
 /// In a worktree of its own, a run is not blamed for changes in the main checkout; they are noted.
 #[test]
 fn main_checkout_changes_are_elsewhere() {
-    let world = scene();
-    let main = world.project.display().to_string();
+    let project = scene();
+    let main = project.path().display().to_string();
     let script = format!(
         "echo good > src/a.txt; git commit -qam mine; cd '{main}'; echo evil > t/0/file.txt; echo new > new.txt; git commit -qam theirs"
     );
-    let said = run_agent(&world, &["--worktree", "--task-id", "W", "--write", "src/**"], &script);
-    let told = parse_result(&said);
-    assert_eq!(said.code, Some(0), "{told}");
+    let output = run_agent(&project, &["--worktree", "--task-id", "W", "--write", "src/**"], &script);
+    let told = parse_result(&output);
+    assert_eq!(output.code, Some(0), "{told}");
     assert_eq!(paths(&told, "changed"), ["src/a.txt".to_owned()].into());
     assert_eq!(paths(&told, "elsewhere"), ["new.txt".to_owned(), "t/0/file.txt".to_owned()].into());
     let moved: Vec<(&str, bool, u64)> = told["commits"]
@@ -804,27 +818,27 @@ fn main_checkout_changes_are_elsewhere() {
         })
         .collect();
     assert_eq!(moved, [("refs/heads/callsheet/W", false, 1), ("refs/heads/main", true, 1)]);
-    let page = world.run(&["show", "last"]).out();
+    let page = project.run(["show", "last"]).out();
     assert!(page.contains("new.txt (untracked, in the main checkout)"), "{page}");
 }
 
 /// Variables that point to another repository have no effect.
 #[test]
 fn foreign_git_environment_is_ignored() {
-    let (world, other) = (scene(), scene());
-    let mut command = world.command();
-    command.env("GIT_DIR", other.project.join(".git")).env("GIT_WORK_TREE", &other.project);
+    let (project, other) = (scene(), scene());
+    let mut command = project.command();
+    command.env("GIT_DIR", other.path().join(".git")).env("GIT_WORK_TREE", other.path());
     command
-        .env("GIT_INDEX_FILE", other.project.join(".git/index"))
-        .env("GIT_OBJECT_DIRECTORY", other.project.join(".git/objects"));
+        .env("GIT_INDEX_FILE", other.path().join(".git/index"))
+        .env("GIT_OBJECT_DIRECTORY", other.path().join(".git/objects"));
     command.args(["run", "--json", "-q", "x", "--", "sh", "-c", "unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY; echo b > src/a.txt; git commit -qam work; echo new > new.txt"]);
-    let said = run_to_end(&mut command);
-    let told = parse_result(&said);
+    let output = run_command(&mut command);
+    let told = parse_result(&output);
     assert_eq!(
         told["changed"],
         serde_json::json!([{ "path": "new.txt", "change": "untracked" }, { "path": "src/a.txt", "change": "modified" }]),
     );
-    let head = |at: &str| git(&world, &world.project, &["rev-parse", at]).trim().to_owned();
+    let head = |at: &str| git(&project, project.path(), &["rev-parse", at]).trim().to_owned();
     assert_eq!(
         (told["head_before"].clone(), told["head_after"].clone()),
         (head("HEAD~1").into(), head("HEAD").into())
@@ -835,9 +849,9 @@ fn foreign_git_environment_is_ignored() {
 /// refused.
 #[test]
 fn scope_is_checked_without_git() {
-    let world = World::new();
-    world.write("src/a.txt", "a\n");
-    world.write("other.txt", "other\n");
+    let project = CanaryProject::new();
+    project.write("src/a.txt", "a\n");
+    project.write("other.txt", "other\n");
     for (script, code, changed) in [
         ("echo b > src/a.txt; echo c > src/new.txt", 0, vec!["src/a.txt", "src/new.txt"]),
         (
@@ -850,37 +864,37 @@ fn scope_is_checked_without_git() {
         ("touch other.txt", 0, vec![]),
         ("git init -q; echo '*' > .gitignore", 5, vec![".gitignore"]),
     ] {
-        let said = run_agent(&world, &["--write", "src/**"], script);
-        let told = parse_result(&said);
-        assert_eq!(said.code, Some(code), "{script}: {told}");
+        let output = run_agent(&project, &["--write", "src/**"], script);
+        let told = parse_result(&output);
+        assert_eq!(output.code, Some(code), "{script}: {told}");
         let found = paths(&told, "changed");
         assert!(
             changed.iter().all(|path| found.contains(*path)) && found.is_empty() == changed.is_empty(),
             "{script}: {told}"
         );
     }
-    fs::remove_dir_all(world.project.join(".git")).unwrap();
+    fs::remove_dir_all(project.path().join(".git")).unwrap();
     // A hole of more than 1 GiB takes no disk space.
-    let huge = fs::File::create(world.project.join("huge")).unwrap();
+    let huge = fs::File::create(project.path().join("huge")).unwrap();
     huge.set_len((1 << 30) + 1).unwrap();
-    let refused = run_agent(&world, &["--write", "src/**"], "true");
+    let refused = run_agent(&project, &["--write", "src/**"], "true");
     assert_eq!(refused.code, Some(9), "{}", refused.err());
     assert!(refused.err().contains("--no-scope"), "{}", refused.err());
-    let excluded = run_agent(&world, &["--exclude", "other.txt"], "true");
+    let excluded = run_agent(&project, &["--exclude", "other.txt"], "true");
     assert_eq!(excluded.code, Some(9), "{}", excluded.err());
-    let open = run_agent(&world, &[], "true");
+    let open = run_agent(&project, &[], "true");
     assert_eq!((open.code, parse_result(&open)["unseen"][0]["before"].clone()), (Some(0), Value::Bool(true)));
-    let forced = run_agent(&world, &["--write", "src/**", "--no-scope"], "true");
+    let forced = run_agent(&project, &["--write", "src/**", "--no-scope"], "true");
     assert_eq!((forced.code, parse_result(&forced)["no_scope"].clone()), (Some(0), Value::Bool(true)));
-    fs::remove_file(world.project.join("huge")).unwrap();
+    fs::remove_file(project.path().join("huge")).unwrap();
     for number in 0..20_000 {
-        fs::write(world.project.join(format!("src/{number}")), "").unwrap();
+        fs::write(project.path().join(format!("src/{number}")), "").unwrap();
     }
-    assert_eq!(run_agent(&world, &["--write", "src/**"], "true").code, Some(9));
+    assert_eq!(run_agent(&project, &["--write", "src/**"], "true").code, Some(9));
     // If the files become too many during a run, the rest is unseen.
     for number in 0..100 {
-        fs::remove_file(world.project.join(format!("src/{number}"))).unwrap();
+        fs::remove_file(project.path().join(format!("src/{number}"))).unwrap();
     }
-    let grown = run_agent(&world, &["--write", "src/**"], "for i in $(seq 200); do : > src/new$i; done");
+    let grown = run_agent(&project, &["--write", "src/**"], "for i in $(seq 200); do : > src/new$i; done");
     assert_eq!((grown.code, paths(&parse_result(&grown), "unseen")), (Some(5), [".".to_owned()].into()));
 }

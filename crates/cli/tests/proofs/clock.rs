@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::world::{Said, World, run_to_end};
+use callsheet_testing::{CommandOutput, run_command};
+
+use crate::project::CanaryProject;
 
 const SOURCE: &str = "
 #include <stdlib.h>
@@ -46,18 +48,18 @@ time_t time(time_t *at) {
 ";
 
 struct Clocks {
-    world: World,
+    project: CanaryProject,
     library: PathBuf,
 }
 
 impl Clocks {
     /// Returns `None` if there is no C compiler, or if the system does not load such a library.
     fn new() -> Option<Self> {
-        let world = World::new();
-        let (source, library) = (world.put("clock.c", SOURCE), world.at("clock.so"));
+        let project = CanaryProject::new();
+        let (source, library) = (project.write_beside("clock.c", SOURCE), project.beside("clock.so"));
         let mut compiler = Command::new("cc");
         compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(&source);
-        let clocks = Self { world, library };
+        let clocks = Self { project, library };
         let is_compiled = compiler.status().is_ok_and(|status| status.success());
         let works = is_compiled && {
             let mut date = Command::new("date");
@@ -70,21 +72,21 @@ impl Clocks {
         works.then_some(clocks)
     }
 
-    fn run(&self, seconds: Option<i64>, args: &[&str]) -> Said {
-        let mut command = self.world.command();
+    fn run(&self, seconds: Option<i64>, args: &[&str]) -> CommandOutput {
+        let mut command = self.project.command();
         command.args(["--ledger", "l.db"]).args(args);
         if let Some(seconds) = seconds {
             command.env("LD_PRELOAD", &self.library).env("FAKE_SECONDS", seconds.to_string());
         }
-        let said = run_to_end(&mut command);
-        assert!(!said.err().contains("panicked"), "{args:?} at {seconds:?}: {}", said.err());
-        said
+        let output = run_command(&mut command);
+        assert!(!output.err().contains("panicked"), "{args:?} at {seconds:?}: {}", output.err());
+        output
     }
 
     fn run_successfully(&self, seconds: Option<i64>, args: &[&str]) -> String {
-        let said = self.run(seconds, args);
-        assert_eq!(said.code, Some(0), "{args:?} at {seconds:?}: {}", said.err());
-        said.out()
+        let output = self.run(seconds, args);
+        assert_eq!(output.code, Some(0), "{args:?} at {seconds:?}: {}", output.err());
+        output.out()
     }
 
     fn list_runs(&self) -> Vec<serde_json::Value> {

@@ -3,13 +3,12 @@
 
 use std::fs;
 use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
 
+use callsheet_testing::{CommandOutput, run_command, wait_until};
 use serde_json::Value;
 
 use crate::not_tested;
-use crate::world::{Said, World, run_to_end};
+use crate::project::CanaryProject;
 
 const BIN: &str = env!("CARGO_BIN_EXE_callsheet");
 
@@ -73,38 +72,39 @@ const MORE_WAYS: [(&str, &str, &str); 4] = [
     ("user-namespace", "unshare -r true", "unshare -r sh $T/all.sh user-namespace"),
 ];
 
-fn git(world: &World, args: &[&str]) {
+fn git(project: &CanaryProject, args: &[&str]) {
     let mut command = Command::new("git");
-    command.current_dir(&world.project).args(["-c", "user.name=T", "-c", "user.email=t@t"]).args(args);
+    command.current_dir(project.path()).args(["-c", "user.name=T", "-c", "user.email=t@t"]).args(args);
     command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
     assert!(command.status().unwrap().success(), "{args:?}");
 }
 
-fn json(said: &Said) -> Value {
-    serde_json::from_slice(&said.out).unwrap_or_else(|_| unreachable!("{} {}", said.out(), said.err()))
+fn json(output: &CommandOutput) -> Value {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| unreachable!("{} {}", output.out(), output.err()))
 }
 
-fn exit_and_error_code(said: &Said) -> (Option<i32>, String) {
-    let err = said.err();
+fn exit_and_error_code(output: &CommandOutput) -> (Option<i32>, String) {
+    let err = output.err();
     let line = err.lines().rev().find(|line| line.starts_with('{')).unwrap_or("{}");
     let error: Value = serde_json::from_str(line).unwrap();
-    (said.code, error["code"].as_str().unwrap_or_default().to_owned())
+    (output.code, error["code"].as_str().unwrap_or_default().to_owned())
 }
 
 /// Creates a project with a violation to decide about, a flow that waits, and a preference.
-fn create_open_decisions() -> (World, String) {
-    let world = World::new();
-    git(&world, &["init", "-q", "-b", "main"]);
-    world.write("src/a", "a");
-    git(&world, &["add", "-A"]);
-    git(&world, &["commit", "-qm", "first"]);
-    let ran = world.run(&["--json", "-q", "run", "--write", "src/**", "x", "--", "touch", "leak.txt"]);
+fn create_open_decisions() -> (CanaryProject, String) {
+    let project = CanaryProject::new();
+    git(&project, &["init", "-q", "-b", "main"]);
+    project.write("src/a", "a");
+    git(&project, &["add", "-A"]);
+    git(&project, &["commit", "-qm", "first"]);
+    let ran = project.run(["--json", "-q", "run", "--write", "src/**", "x", "--", "touch", "leak.txt"]);
     let run = json(&ran)["run"].as_str().unwrap().to_owned();
-    assert_eq!(world.run(&["-q", "flow", "start", "sdd", "Add", "--", "true"]).code, Some(1));
-    assert_eq!(world.run(&["-q", "prefs", "add", "coder", "Ask first"]).code, Some(0));
-    let exported = world.run(&["export"]);
-    fs::create_dir_all(world.at("t")).unwrap();
-    fs::write(world.at("t/export.jsonl"), &exported.out).unwrap();
+    assert_eq!(project.run(["-q", "flow", "start", "sdd", "Add", "--", "true"]).code, Some(1));
+    assert_eq!(project.run(["-q", "prefs", "add", "coder", "Ask first"]).code, Some(0));
+    let exported = project.run(["export"]);
+    fs::create_dir_all(project.beside("t")).unwrap();
+    fs::write(project.beside("t/export.jsonl"), &exported.stdout).unwrap();
     let mut all = String::from("cd \"$P\" 2> /dev/null || cd \"$(cat $T/project)\"\n");
     for (number, decision) in DECISIONS.iter().enumerate() {
         all += &format!(
@@ -112,49 +112,41 @@ fn create_open_decisions() -> (World, String) {
         );
     }
     all += "echo > $T/done.$1\n";
-    fs::write(world.at("t/all.sh"), all).unwrap();
-    fs::write(world.at("t/project"), world.project.display().to_string()).unwrap();
-    (world, run)
+    fs::write(project.beside("t/all.sh"), all).unwrap();
+    fs::write(project.beside("t/project"), project.path().display().to_string()).unwrap();
+    (project, run)
 }
 
 /// Returns a command with the variables that the scripts use.
-fn command(world: &World, run: &str) -> Command {
-    let mut command = world.command();
-    command.env("T", world.at("t")).env("BIN", BIN).env("RUN", run).env("P", &world.project);
-    command.env("TMUX_TMPDIR", world.at("t"));
+fn command(project: &CanaryProject, run: &str) -> Command {
+    let mut command = project.command();
+    command.env("T", project.beside("t")).env("BIN", BIN).env("RUN", run).env("P", project.path());
+    command.env("TMUX_TMPDIR", project.beside("t"));
     command
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "{what}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// Asserts that every decision started in this way was refused.
-fn assert_refused(world: &World, way: &str) {
-    wait_until(way, || world.at(&format!("t/done.{way}")).exists());
+fn assert_refused(project: &CanaryProject, way: &str) {
+    wait_until(way, || project.beside(&format!("t/done.{way}")).exists());
     for (number, decision) in DECISIONS.iter().enumerate() {
-        assert_decision_refused(world, way, number, decision);
+        assert_decision_refused(project, way, number, decision);
     }
 }
 
-fn assert_decision_refused(world: &World, way: &str, number: usize, decision: &str) {
-    let read = |name: &str| fs::read_to_string(world.at(&format!("t/{name}.{way}.{number}"))).unwrap();
+fn assert_decision_refused(project: &CanaryProject, way: &str, number: usize, decision: &str) {
+    let read = |name: &str| fs::read_to_string(project.beside(&format!("t/{name}.{way}.{number}"))).unwrap();
     let (rc, err) = (read("rc"), read("err"));
     let refused = rc == "9\n" && err.contains("\"person/below-guard\"");
     assert!(refused, "{way}: {decision}: {rc}{err}");
 }
 
 /// Asserts that nothing was decided.
-fn assert_undecided(world: &World, run: &str) {
-    assert_eq!(json(&world.run(&["--json", "trust", "--show"]))["trusted"], false);
-    let shown = json(&world.run(&["--json", "show", run]));
+fn assert_undecided(project: &CanaryProject, run: &str) {
+    assert_eq!(json(&project.run(["--json", "trust", "--show"]))["trusted"], false);
+    let shown = json(&project.run(["--json", "show", run]));
     assert_eq!(shown["result"]["violations"][0]["decision"], "pending", "{shown}");
-    assert_eq!(json(&world.run(&["--json", "flow", "status"]))["state"], "waiting");
-    assert_eq!(world.run(&["prefs", "list"]).out(), "coder: Ask first\n");
+    assert_eq!(json(&project.run(["--json", "flow", "status"]))["state"], "waiting");
+    assert_eq!(project.run(["prefs", "list"]).out(), "coder: Ask first\n");
 }
 
 /// Returns the ways that work on this machine.
@@ -174,7 +166,7 @@ fn list_working_ways() -> Vec<(&'static str, &'static str)> {
 
 #[test]
 fn agent_decides_nothing() {
-    let (world, run) = create_open_decisions();
+    let (project, run) = create_open_decisions();
     let ways = list_working_ways();
     let mut agent = String::from("printf '[checks]\\nbuild = \"true\"\\n' > $P/.callsheet/config.toml\n");
     for (name, way) in &ways {
@@ -195,46 +187,46 @@ fn agent_decides_nothing() {
     }
     // Another state directory belongs to another user.
     agent += "HOME=$T/someone $BIN -C $P trust --yes > $T/someone.out 2>&1; echo $? > $T/someone.rc\n";
-    fs::write(world.at("t/agent.sh"), agent).unwrap();
-    let script = world.at("t/agent.sh").display().to_string();
-    let ledger = json(&world.run(&["--json", "ledger", "path"]));
-    let mut started = command(&world, &run);
+    fs::write(project.beside("t/agent.sh"), agent).unwrap();
+    let script = project.beside("t/agent.sh").display().to_string();
+    let ledger = json(&project.run(["--json", "ledger", "path"]));
+    let mut started = command(&project, &run);
     started.env("LEDGER", ledger["place"].as_str().unwrap()).env("ID", ledger["id"].as_str().unwrap());
     started.args(["--json", "-q", "run", "x", "--", "sh", &script]);
-    let ran = run_to_end(&mut started);
+    let ran = run_command(&mut started);
     assert_eq!(ran.code, Some(0), "{} {}", ran.out(), ran.err());
     for (name, _) in &ways {
-        assert_refused(&world, name);
+        assert_refused(&project, name);
     }
-    let adopted = fs::read_to_string(world.at("t/adopt.out")).unwrap();
+    let adopted = fs::read_to_string(project.beside("t/adopt.out")).unwrap();
     assert!(adopted.contains("person/below-guard"), "{adopted}");
     for (number, decision) in LEDGER_DECISIONS.iter().enumerate() {
-        let read = |name: &str| fs::read_to_string(world.at(&format!("t/{name}.{number}"))).unwrap();
+        let read = |name: &str| fs::read_to_string(project.beside(&format!("t/{name}.{number}"))).unwrap();
         let (rc, err) = (read("rc.other-home"), read("err.other-home"));
         assert!(rc == "10\n" && err.contains("\"ledger/foreign\""), "other-home: {decision}: {rc}{err}");
         // Without a state directory, no ledger is known.
         let rc = read("rc.no-home");
         assert!(["8\n", "9\n", "10\n"].contains(&rc.as_str()), "no-home: {decision}: {rc}");
     }
-    assert_undecided(&world, &run);
-    assert_eq!(fs::read_to_string(world.at("t/someone.rc")).unwrap(), "0\n");
+    assert_undecided(&project, &run);
+    assert_eq!(fs::read_to_string(project.beside("t/someone.rc")).unwrap(), "0\n");
 }
 
 #[test]
 fn killed_guard_still_counts() {
-    let (world, run) = create_open_decisions();
-    world.write(".callsheet/config.toml", "");
+    let (project, run) = create_open_decisions();
+    project.write(".callsheet/config.toml", "");
     let agent = "printf '[checks]\\nbuild = \"true\"\\n' > $P/.callsheet/config.toml\n\
                  (env -i HOME=\"$HOME\" PATH=\"$PATH\" T=\"$T\" BIN=\"$BIN\" RUN=\"$RUN\" P=\"$P\" \
                  setsid sh -c 'sleep 1; sh $T/all.sh killed' > /dev/null 2>&1 &)\n\
                  read -r _ _ _ ours _ < /proc/$PPID/stat; kill -STOP $ours; kill -9 $PPID $ours; sleep 60\n";
-    fs::write(world.at("t/agent.sh"), agent).unwrap();
-    let script = world.at("t/agent.sh").display().to_string();
+    fs::write(project.beside("t/agent.sh"), agent).unwrap();
+    let script = project.beside("t/agent.sh").display().to_string();
     // callsheet is killed too: otherwise it ends the processes that the guard leaves behind.
-    let ran = run_to_end(command(&world, &run).args(["--json", "-q", "run", "x", "--", "sh", &script]));
+    let ran = run_command(command(&project, &run).args(["--json", "-q", "run", "x", "--", "sh", &script]));
     assert_eq!(ran.code, None, "{}", ran.out());
-    assert_refused(&world, "killed");
-    assert_undecided(&world, &run);
+    assert_refused(&project, "killed");
+    assert_undecided(&project, &run);
 }
 
 #[test]
@@ -242,7 +234,7 @@ fn pane_decides_nothing() {
     if Command::new("tmux").arg("-V").output().is_err() {
         return not_tested("deciding in a terminal: tmux is not installed");
     }
-    let (world, run) = create_open_decisions();
+    let (project, run) = create_open_decisions();
     let ways: [(&str, &str); 5] = [
         ("plain", "sh $T/all.sh plain"),
         (
@@ -259,9 +251,9 @@ fn pane_decides_nothing() {
         agent += &format!("{way}\nwhile ! [ -e $T/done.{name} ]; do sleep 0.02; done\n");
     }
     agent += "sleep 600\n";
-    fs::write(world.at("t/agent.sh"), agent).unwrap();
-    let script = world.at("t/agent.sh").display().to_string();
-    world.put(
+    fs::write(project.beside("t/agent.sh"), agent).unwrap();
+    let script = project.beside("t/agent.sh").display().to_string();
+    project.write_beside(
         "home/.config/callsheet/agents/shell.toml",
         format!(
             "name = \"Shell\"\n[start]\nprogram = \"sh\"\nargs = [\"{script}\"]\n[prompt]\nby = [\"terminal\"]\n\
@@ -269,51 +261,51 @@ fn pane_decides_nothing() {
         ),
     );
     let ran =
-        run_to_end(command(&world, &run).args(["--json", "-q", "run", "-a", "shell", "--terminal", "x"]));
+        run_command(command(&project, &run).args(["--json", "-q", "run", "-a", "shell", "--terminal", "x"]));
     assert_eq!(ran.code, Some(0), "{} {}", ran.out(), ran.err());
     for (name, _) in ways {
-        assert_refused(&world, name);
+        assert_refused(&project, name);
     }
-    assert_undecided(&world, &run);
+    assert_undecided(&project, &run);
     let typed = json(&ran)["run"].as_str().unwrap().to_owned();
-    let stopped = run_to_end(command(&world, &run).args(["--json", "stop", &typed]));
+    let stopped = run_command(command(&project, &run).args(["--json", "stop", &typed]));
     assert_eq!(json(&stopped)["ended"], "stopped", "{}", stopped.err());
 }
 
 #[test]
 fn decision_record_shows_method() {
-    let (world, run) = create_open_decisions();
-    world.write(".callsheet/config.toml", "[checks]\nbuild = \"true\"\n");
+    let (project, run) = create_open_decisions();
+    project.write(".callsheet/config.toml", "[checks]\nbuild = \"true\"\n");
     // Without a terminal, only with `--yes`.
     let required = (Some(9), "person/required".to_owned());
     assert_eq!(
-        exit_and_error_code(&world.run(&["--json", "decide", &run, "leak.txt", "--approve"])),
+        exit_and_error_code(&project.run(["--json", "decide", &run, "leak.txt", "--approve"])),
         required
     );
-    assert_eq!(exit_and_error_code(&world.run(&["--json", "flow", "decide", "approve"])), required);
+    assert_eq!(exit_and_error_code(&project.run(["--json", "flow", "decide", "approve"])), required);
     assert_eq!(
-        exit_and_error_code(&world.run(&["--json", "trust"])),
+        exit_and_error_code(&project.run(["--json", "trust"])),
         (Some(10), "trust/required".to_owned())
     );
-    assert_undecided(&world, &run);
-    let decided = json(&world.run(&["--json", "decide", &run, "leak.txt", "--approve", "--yes"]));
+    assert_undecided(&project, &run);
+    let decided = json(&project.run(["--json", "decide", &run, "leak.txt", "--approve", "--yes"]));
     assert_eq!(decided["by"], "yes");
-    assert_eq!(json(&world.run(&["--json", "trust", "--yes"]))["trusted"], true);
-    assert_eq!(json(&world.run(&["--json", "show", &run]))["decisions"][0]["by"], "yes");
-    let told = world.run(&["flow", "decide", "reject", "--yes", "-q"]);
+    assert_eq!(json(&project.run(["--json", "trust", "--yes"]))["trusted"], true);
+    assert_eq!(json(&project.run(["--json", "show", &run]))["decisions"][0]["by"], "yes");
+    let told = project.run(["flow", "decide", "reject", "--yes", "-q"]);
     assert_eq!(told.code, Some(1), "{}", told.err());
-    let status = json(&world.run(&["--json", "flow", "status"]));
+    let status = json(&project.run(["--json", "flow", "status"]));
     assert_eq!(status["decisions"].as_array().unwrap().last().unwrap()["by"], "yes", "{status}");
-    assert!(world.run(&["flow", "status"]).out().contains("(yes)"));
+    assert!(project.run(["flow", "status"]).out().contains("(yes)"));
     // At a terminal, without `--yes`.
     if !Command::new("script").arg("--version").output().is_ok_and(|output| output.status.success()) {
         return not_tested("deciding at a terminal: `script` is not installed");
     }
-    let ran = world.run(&["--json", "-q", "run", "--write", "src/**", "x", "--", "touch", "leak2.txt"]);
+    let ran = project.run(["--json", "-q", "run", "--write", "src/**", "x", "--", "touch", "leak2.txt"]);
     let second = json(&ran)["run"].as_str().unwrap().to_owned();
     let mut typed = Command::new("script");
     let line = format!("{BIN} decide {second} leak2.txt --reject");
-    typed.args(["-qec", &line, "/dev/null"]).current_dir(&world.project).env("HOME", world.at("home"));
-    assert_eq!(run_to_end(&mut typed).code, Some(0));
-    assert_eq!(json(&world.run(&["--json", "show", &second]))["decisions"][0]["by"], "terminal");
+    typed.args(["-qec", &line, "/dev/null"]).current_dir(project.path()).env("HOME", project.beside("home"));
+    assert_eq!(run_command(&mut typed).code, Some(0));
+    assert_eq!(json(&project.run(["--json", "show", &second]))["decisions"][0]["by"], "terminal");
 }

@@ -9,10 +9,11 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use callsheet_testing::run_command;
 use sha2::{Digest as _, Sha256};
 
+use crate::project::{CanaryProject, run_in_parallel};
 use crate::requests::request_by_number;
-use crate::world::{World, run_in_parallel, run_to_end};
 
 /// Returns all files of the project.
 fn project_files() -> Vec<(String, Vec<u8>)> {
@@ -76,8 +77,8 @@ fn project_files() -> Vec<(String, Vec<u8>)> {
 /// An environment in which prompts are composed.
 struct Place {
     name: &'static str,
-    world: World,
-    project: PathBuf,
+    project: CanaryProject,
+    folder: PathBuf,
     /// The directory in which the command starts, below the project.
     here: &'static str,
     /// The path from there back to the project.
@@ -91,10 +92,10 @@ fn is_parsed(path: &str) -> bool {
     path.contains("/templates/") || path.ends_with(".toml") || path.contains("/prompts/")
 }
 
-/// Returns a place for the project of `world`.
-fn place(name: &'static str, world: World, alter: impl Fn(&mut Command) + Sync + 'static) -> Place {
-    let project = world.project.clone();
-    Place { name, world, project, here: ".", back: "", alter: Box::new(alter) }
+/// Returns a place for `project`.
+fn place(name: &'static str, project: CanaryProject, alter: impl Fn(&mut Command) + Sync + 'static) -> Place {
+    let folder = project.path().to_owned();
+    Place { name, project, folder, here: ".", back: "", alter: Box::new(alter) }
 }
 
 fn write_all(root: &Path, files: impl Iterator<Item = (String, Vec<u8>)>) {
@@ -138,9 +139,9 @@ fn open_to_all(path: &Path, dirs: u32, others: u32) {
 /// Returns all places. The first one is the reference for all others.
 fn create_places() -> Vec<Place> {
     let plain = || {
-        let world = World::new();
-        write_all(&world.project, project_files().into_iter());
-        world
+        let project = CanaryProject::new();
+        write_all(project.path(), project_files().into_iter());
+        project
     };
     let mut places = vec![
         place("usual", plain(), leave_unchanged),
@@ -201,49 +202,49 @@ fn create_places() -> Vec<Place> {
 }
 
 fn other_directory() -> Place {
-    let world = World::new();
-    let project = world.at("another/ ünd [*] {x} 'deep'/..name");
-    write_all(&project, project_files().into_iter());
-    Place { project, ..place("another directory", world, leave_unchanged) }
+    let project = CanaryProject::new();
+    let folder = project.beside("another/ ünd [*] {x} 'deep'/..name");
+    write_all(&folder, project_files().into_iter());
+    Place { folder, ..place("another directory", project, leave_unchanged) }
 }
 
 fn other_order() -> Place {
-    let world = World::new();
-    write_all(&world.project, project_files().into_iter().rev());
+    let project = CanaryProject::new();
+    write_all(project.path(), project_files().into_iter().rev());
     // Old times, all the same, and then a file that is created and removed.
     for (path, _) in project_files() {
-        let status = Command::new("touch").args(["-d", "1999-12-31"]).arg(world.project.join(path)).status();
+        let status = Command::new("touch").args(["-d", "1999-12-31"]).arg(project.path().join(path)).status();
         assert!(status.unwrap().success());
     }
-    world.write("src/aaaa.rs", "");
-    fs::remove_file(world.project.join("src/aaaa.rs")).unwrap();
-    place("files made in another order and at another time", world, leave_unchanged)
+    project.write("src/aaaa.rs", "");
+    fs::remove_file(project.path().join("src/aaaa.rs")).unwrap();
+    place("files made in another order and at another time", project, leave_unchanged)
 }
 
 fn other_ignores() -> Place {
-    let world = World::new();
-    write_all(&world.project, project_files().into_iter());
-    world.put("home/.config/git/ignore", "*\n");
-    world.put("home/.gitignore", "*\n");
-    let excludes = world.at("home/.gitignore");
-    world.put("home/.gitconfig", format!("[core]\n\texcludesFile = {}\n", excludes.display()));
-    world.put(".gitignore", "*\n");
-    world.put(".ignore", "*\n");
-    world.write(".git/info/exclude", "*\n");
-    world.write(".git/HEAD", "ref: refs/heads/main\n");
-    world.write(".ignore", "*\n");
-    world.write(".rgignore", "*\n");
-    place("ignore rules that are not the project's", world, leave_unchanged)
+    let project = CanaryProject::new();
+    write_all(project.path(), project_files().into_iter());
+    project.write_beside("home/.config/git/ignore", "*\n");
+    project.write_beside("home/.gitignore", "*\n");
+    let excludes = project.beside("home/.gitignore");
+    project.write_beside("home/.gitconfig", format!("[core]\n\texcludesFile = {}\n", excludes.display()));
+    project.write_beside(".gitignore", "*\n");
+    project.write_beside(".ignore", "*\n");
+    project.write(".git/info/exclude", "*\n");
+    project.write(".git/HEAD", "ref: refs/heads/main\n");
+    project.write(".ignore", "*\n");
+    project.write(".rgignore", "*\n");
+    place("ignore rules that are not the project's", project, leave_unchanged)
 }
 
 fn other_line_ends() -> Place {
-    let world = World::new();
+    let project = CanaryProject::new();
     let crlf = project_files().into_iter().map(|(path, bytes)| {
         let bytes = if is_parsed(&path) { with_crlf(&bytes) } else { bytes };
         (path, bytes)
     });
-    write_all(&world.project, crlf);
-    place("templates with carriage returns", world, leave_unchanged)
+    write_all(project.path(), crlf);
+    place("templates with carriage returns", project, leave_unchanged)
 }
 
 fn with_crlf(bytes: &[u8]) -> Vec<u8> {
@@ -251,33 +252,33 @@ fn with_crlf(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn from_below() -> Place {
-    let world = World::new();
-    write_all(&world.project, project_files().into_iter());
-    Place { here: "src/many", back: "../../", ..place("started below the project", world, leave_unchanged) }
+    let project = CanaryProject::new();
+    write_all(project.path(), project_files().into_iter());
+    Place { here: "src/many", back: "../../", ..place("started below the project", project, leave_unchanged) }
 }
 
 fn through_a_link() -> Place {
-    let world = World::new();
-    write_all(&world.project, project_files().into_iter());
-    let alias = world.at("alias");
+    let project = CanaryProject::new();
+    write_all(project.path(), project_files().into_iter());
+    let alias = project.beside("alias");
     std::os::unix::fs::symlink("project", &alias).unwrap();
-    Place { project: alias, ..place("reached through a link", world, leave_unchanged) }
+    Place { folder: alias, ..place("reached through a link", project, leave_unchanged) }
 }
 
 fn read_only() -> Place {
-    let world = World::new();
-    write_all(&world.project, project_files().into_iter());
-    open_to_all(&world.project, 0o555, 0o444);
-    place("nothing may be written", world, leave_unchanged)
+    let project = CanaryProject::new();
+    write_all(project.path(), project_files().into_iter());
+    open_to_all(project.path(), 0o555, 0o444);
+    place("nothing may be written", project, leave_unchanged)
 }
 
 fn other_user() -> Option<Place> {
     const NOBODY: u32 = 65534;
-    let world = World::new();
-    write_all(&world.project, project_files().into_iter());
-    open_to_all(&world.at("."), 0o755, 0o644);
+    let project = CanaryProject::new();
+    write_all(project.path(), project_files().into_iter());
+    open_to_all(&project.beside("."), 0o755, 0o644);
     // Only its owner may have access to the directory of the binary.
-    let binary = world.at("callsheet");
+    let binary = project.beside("callsheet");
     // `cp` copies the binary: a file that this process holds open for writing could be inherited by a child
     // that was just forked, and then cannot be run.
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_callsheet")).arg(&binary).status();
@@ -290,8 +291,8 @@ fn other_user() -> Option<Place> {
         other.uid(NOBODY).gid(NOBODY);
         *command = other;
     };
-    let place = place("another user", world, as_nobody);
-    let mut version = place.world.command();
+    let place = place("another user", project, as_nobody);
+    let mut version = place.project.command();
     version.arg("--version");
     (place.alter)(&mut version);
     if version.output().is_ok_and(|output| output.status.success()) {
@@ -307,9 +308,9 @@ fn other_file_system() -> Option<Place> {
         crate::not_tested("prompts on another file system: there is no /dev/shm here");
         return None;
     }
-    let world = World::new_in(memory);
-    write_all(&world.project, project_files().into_iter());
-    Some(place("another file system", world, leave_unchanged))
+    let project = CanaryProject::new_in(memory);
+    write_all(project.path(), project_files().into_iter());
+    Some(place("another file system", project, leave_unchanged))
 }
 
 /// The compared result: the exit code, and a hash of every byte on standard output.
@@ -320,19 +321,19 @@ fn hash(bytes: &[u8]) -> String {
 }
 
 fn compose_results(place: &Place, numbers: &[u64]) -> Vec<Result> {
-    let request = place.world.at("request.json");
+    let request = place.project.beside("request.json");
     let run = |number: &u64| {
         let order = request_by_number(*number);
         fs::write(&request, order.request.to_string()).unwrap();
-        let mut command = place.world.command();
-        command.current_dir(place.project.join(place.here));
+        let mut command = place.project.command();
+        command.current_dir(place.folder.join(place.here));
         command.args(["compose", "--request"]).arg(&request).args(&order.flags);
         command.args(order.files.iter().map(|file| format!("-f={}{file}", place.back)));
         command.args(order.details.iter().map(|path| format!("--detail={}{path}", place.back)));
         (place.alter)(&mut command);
-        let said = run_to_end(&mut command);
-        assert!(said.code.is_some(), "{}: request {number} was ended by a signal", place.name);
-        (said.code, hash(&said.out))
+        let output = run_command(&mut command);
+        assert!(output.code.is_some(), "{}: request {number} was ended by a signal", place.name);
+        (output.code, hash(&output.stdout))
     };
     numbers.iter().map(run).collect()
 }
@@ -367,10 +368,10 @@ fn prompts_are_identical_everywhere() {
 /// The requests are worth composing: nearly all give a prompt, and hardly two give the same one.
 #[test]
 fn requests_give_different_prompts() {
-    let world = World::new();
-    write_all(&world.project, project_files().into_iter());
+    let project = CanaryProject::new();
+    write_all(project.path(), project_files().into_iter());
     let numbers: Vec<u64> = (0..60).collect();
-    let results = compose_results(&place("usual", world, leave_unchanged), &numbers);
+    let results = compose_results(&place("usual", project, leave_unchanged), &numbers);
     let mut prompts: BTreeMap<&str, usize> = BTreeMap::new();
     for (_, hash) in results.iter().filter(|(code, _)| *code == Some(0)) {
         *prompts.entry(hash).or_default() += 1;
@@ -381,17 +382,17 @@ fn requests_give_different_prompts() {
 /// A different project does not give the same bytes, and the comparison detects that.
 #[test]
 fn changed_project_is_detected() {
-    let changed = |change: fn(&World)| {
-        let world = World::new();
-        write_all(&world.project, project_files().into_iter());
-        change(&world);
-        place("changed", world, leave_unchanged)
+    let changed = |change: fn(&CanaryProject)| {
+        let project = CanaryProject::new();
+        write_all(project.path(), project_files().into_iter());
+        change(&project);
+        place("changed", project, leave_unchanged)
     };
     let numbers: Vec<u64> = (0..40).collect();
-    let changes: [fn(&World); 3] = [
-        |world| drop(world.write("src/new.rs", "")),
-        |world| drop(world.write("docs/windows.md", "one\ntwo\n")),
-        |world| drop(world.write(".callsheet/templates/shared/part.md", "Another part.\n")),
+    let changes: [fn(&CanaryProject); 3] = [
+        |project| drop(project.write("src/new.rs", "")),
+        |project| drop(project.write("docs/windows.md", "one\ntwo\n")),
+        |project| drop(project.write(".callsheet/templates/shared/part.md", "Another part.\n")),
     ];
     for change in changes {
         assert_ne!(find_differences(&[changed(|_| {}), changed(change)], &numbers), Vec::<String>::new());

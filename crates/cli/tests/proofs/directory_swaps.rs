@@ -10,28 +10,28 @@ use callsheet_core::request::RequestDocument;
 use callsheet_core::{PromptFormat, Request, compose, render::render};
 use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
 
-use crate::world::{CANARY, World};
+use crate::project::{CANARY, CanaryProject};
 
 /// The swapped paths, each with the link that takes its place.
 const SWAPPED: [(&str, &str); 3] =
     [("dir", ".dir-link"), ("file.md", ".file-link"), (".callsheet/templates", ".templates-link")];
 
-fn scene() -> World {
-    let world = World::new();
-    world.write("dir/canary.md", "harmless");
-    world.write("file.md", "harmless");
-    world.write(
+fn scene() -> CanaryProject {
+    let project = CanaryProject::new();
+    project.write("dir/canary.md", "harmless");
+    project.write("file.md", "harmless");
+    project.write(
         ".callsheet/templates/agents/reader.md",
         "[[include-optional:dir/canary.md]][[include-optional:file.md]][[shared:part]]",
     );
-    world.write(".callsheet/templates/shared/part.md", " part");
-    world.put("outside/agents/reader.md", CANARY);
-    world.put("outside/shared/part.md", CANARY);
-    world.put(&format!("outside/{CANARY}.md"), "");
-    world.link("../outside", ".dir-link");
-    world.link("../outside/canary.md", ".file-link");
-    world.link("../outside", ".templates-link");
-    world
+    project.write(".callsheet/templates/shared/part.md", " part");
+    project.write_beside("outside/agents/reader.md", CANARY);
+    project.write_beside("outside/shared/part.md", CANARY);
+    project.write_beside(&format!("outside/{CANARY}.md"), "");
+    project.link("../outside", ".dir-link");
+    project.link("../outside/canary.md", ".file-link");
+    project.link("../outside", ".templates-link");
+    project
 }
 
 /// Swaps until `stop` is set, and counts the swaps.
@@ -50,14 +50,14 @@ fn swap(project: &Path, stop: &AtomicBool, swaps: &AtomicUsize) {
 
 /// Runs `read` at least `reads` times while at least `swaps` swaps happen. Returns the texts that were read.
 fn read_while_swapping(
-    world: &World,
+    project: &CanaryProject,
     swaps: usize,
     reads: usize,
     read: impl Fn() -> Vec<String>,
 ) -> BTreeSet<String> {
     let (stop, swapped) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
-        scope.spawn(|| swap(&world.project, &stop, &swapped));
+        scope.spawn(|| swap(project.path(), &stop, &swapped));
         let (mut seen, mut times) = (BTreeSet::new(), 0);
         while times < reads || swapped.load(Ordering::Relaxed) < swaps {
             seen.extend(read());
@@ -95,10 +95,10 @@ fn compose_texts(disk: &Disk) -> Vec<String> {
 
 #[test]
 fn swapped_link_is_not_read() {
-    let world = scene();
-    let roots = Roots { project: Some(world.project.clone()), ..Roots::default() };
+    let project = scene();
+    let roots = Roots { project: Some(project.path().to_owned()), ..Roots::default() };
     let disk = Disk::new(&roots, DEFAULT_MAX_FILE_BYTES);
-    let seen = read_while_swapping(&world, minimum_swaps(), 1_000, || compose_texts(&disk));
+    let seen = read_while_swapping(&project, minimum_swaps(), 1_000, || compose_texts(&disk));
     assert_eq!(find_escapes(&seen), Vec::<&String>::new());
     assert!(seen.iter().any(|text| text.contains("harmless")), "nothing was ever read: {seen:?}");
 }
@@ -106,10 +106,10 @@ fn swapped_link_is_not_read() {
 /// Tests the program itself, which opens the project anew each time; packing too.
 #[test]
 fn program_does_not_follow_swapped_link() {
-    let world = scene();
-    let seen = read_while_swapping(&world, minimum_swaps(), 50, || {
-        let staged = world.run(&["compose", "--role", "reader", "--session", ".", "x"]);
-        let packed = world.run(&["compose", "-r", "layers", "-f", "dir", "-f", "*.md", "x"]);
+    let project = scene();
+    let seen = read_while_swapping(&project, minimum_swaps(), 50, || {
+        let staged = project.run(["compose", "--role", "reader", "--session", ".", "x"]);
+        let packed = project.run(["compose", "-r", "layers", "-f", "dir", "-f", "*.md", "x"]);
         vec![staged.out(), staged.err(), packed.out(), packed.err()]
     });
     assert_eq!(find_escapes(&seen), Vec::<&String>::new());
@@ -119,14 +119,14 @@ fn program_does_not_follow_swapped_link() {
 /// A reader that checks first and opens later is caught, if not in the first round then in a later one.
 #[test]
 fn careless_reader_is_detected() {
-    let world = scene();
+    let project = scene();
     let careless = || {
-        let path = world.project.join("dir/canary.md");
-        let is_inside = path.canonicalize().is_ok_and(|path| path.starts_with(&world.project));
+        let path = project.path().join("dir/canary.md");
+        let is_inside = path.canonicalize().is_ok_and(|path| path.starts_with(project.path()));
         let text = is_inside.then(|| fs::read_to_string(path).ok()).flatten();
         text.into_iter().collect()
     };
     let caught =
-        (0..50).any(|_| !find_escapes(&read_while_swapping(&world, 2_000, 1_000, careless)).is_empty());
+        (0..50).any(|_| !find_escapes(&read_while_swapping(&project, 2_000, 1_000, careless)).is_empty());
     assert!(caught, "the swaps are too slow to catch anybody");
 }

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use callsheet_run::{Git, ensure_lane_worktree, merge_lane};
+use callsheet_testing::{CommandOutput, run_command};
 
-use crate::world::{Said, World, run_in_parallel, run_to_end};
+use crate::project::{CanaryProject, run_in_parallel};
 
 /// Settings that make git start a program, each with the value that does so. `@` is a program that leaves a
 /// note.
@@ -113,7 +114,7 @@ const PLACES: [Place; 10] = [
 ];
 
 struct Scene {
-    world: World,
+    project: CanaryProject,
 }
 
 fn git(dir: &Path, home: &Path, args: &[&str]) {
@@ -127,18 +128,18 @@ fn git(dir: &Path, home: &Path, args: &[&str]) {
 impl Scene {
     /// Creates a repository in which every attribute names a driver, with a submodule and uncommitted work.
     fn new() -> Self {
-        let world = World::new();
-        let scene = Self { world };
+        let project = CanaryProject::new();
+        let scene = Self { project };
         fs::create_dir(scene.notes_dir()).unwrap();
         for hook in
             ["post-checkout", "reference-transaction", "post-index-change", "pre-commit", "post-commit"]
         {
-            let path = scene.world.put(&format!("hooks/{hook}"), scene.program(hook));
+            let path = scene.project.write_beside(&format!("hooks/{hook}"), scene.program(hook));
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         }
-        let inner = scene.world.at("inner");
+        let inner = scene.project.beside("inner");
         fs::create_dir(&inner).unwrap();
-        for (dir, file) in [(&inner, "deep.txt"), (&scene.world.project, "src/a.txt")] {
+        for (dir, file) in [(inner.as_path(), "deep.txt"), (scene.project.path(), "src/a.txt")] {
             scene.git(dir, &["init", "-q", "."]);
             fs::create_dir_all(dir.join(file).parent().unwrap()).unwrap();
             fs::write(dir.join(file), "one\n").unwrap();
@@ -149,19 +150,19 @@ impl Scene {
             scene.git(dir, &["commit", "-qm", "one"]);
         }
         let url = inner.display().to_string();
-        scene.git(&scene.world.project, &["submodule", "--quiet", "add", &url, "sub"]);
-        scene.git(&scene.world.project, &["commit", "-qm", "sub"]);
-        fs::write(scene.world.project.join("src/a.txt"), "two\n").unwrap();
-        fs::write(scene.world.project.join("sub/deep.txt"), "two\n").unwrap();
+        scene.git(scene.project.path(), &["submodule", "--quiet", "add", &url, "sub"]);
+        scene.git(scene.project.path(), &["commit", "-qm", "sub"]);
+        fs::write(scene.project.path().join("src/a.txt"), "two\n").unwrap();
+        fs::write(scene.project.path().join("sub/deep.txt"), "two\n").unwrap();
         scene
     }
 
     fn git(&self, dir: &Path, args: &[&str]) {
-        git(dir, &self.world.at("home"), args);
+        git(dir, &self.project.beside("home"), args);
     }
 
     fn notes_dir(&self) -> PathBuf {
-        self.world.at("fired")
+        self.project.beside("fired")
     }
 
     fn program(&self, key: &str) -> String {
@@ -173,11 +174,11 @@ impl Scene {
     fn settings(&self) -> Vec<(String, String)> {
         let mut all = Vec::new();
         for (number, (key, value)) in KEYS.iter().enumerate() {
-            let path = self.world.put(&format!("programs/{number}"), self.program(key));
+            let path = self.project.write_beside(&format!("programs/{number}"), self.program(key));
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
             all.push(((*key).to_owned(), value.replace('@', &path.display().to_string())));
         }
-        all.push(("core.hooksPath".into(), self.world.at("hooks").display().to_string()));
+        all.push(("core.hooksPath".into(), self.project.beside("hooks").display().to_string()));
         all
     }
 
@@ -197,23 +198,23 @@ impl Scene {
 
     /// Puts the settings in their place. Returns the environment variables and the script of the agent.
     fn arm(&self, place: Place, settings: &[(String, String)]) -> (Vec<(String, String)>, String) {
-        let project = &self.world.project;
-        let config = project.join(".git/config");
+        let top = self.project.path();
+        let config = top.join(".git/config");
         let mut env = Vec::new();
         let mut agent = "echo three > src/a.txt; echo four > sub/deep.txt; echo new > new.txt".to_owned();
-        let spare = self.world.at("spare.config");
+        let spare = self.project.beside("spare.config");
         match place {
             Place::Repository => self.write(&config, settings),
             Place::Worktree => {
-                self.git(project, &["config", "extensions.worktreeConfig", "true"]);
-                self.write(&project.join(".git/config.worktree"), settings);
+                self.git(top, &["config", "extensions.worktreeConfig", "true"]);
+                self.write(&top.join(".git/config.worktree"), settings);
             }
             Place::Included | Place::IncludedIf => {
                 self.write(&spare, settings);
                 let key = if place == Place::Included { "include.path" } else { "includeIf.gitdir:/.path" };
-                self.git(project, &["config", key, &spare.display().to_string()]);
+                self.git(top, &["config", key, &spare.display().to_string()]);
             }
-            Place::Submodule => self.write(&project.join(".git/modules/sub/config"), settings),
+            Place::Submodule => self.write(&top.join(".git/modules/sub/config"), settings),
             Place::Environment => {
                 env.push(("GIT_CONFIG_COUNT".into(), settings.len().to_string()));
                 for (number, (key, value)) in settings.iter().enumerate() {
@@ -229,11 +230,11 @@ impl Scene {
             Place::Variables => {
                 self.write(&spare, settings);
                 for name in VARIABLES {
-                    let path = self.world.put(&format!("programs/{name}"), self.program(name));
+                    let path = self.project.write_beside(&format!("programs/{name}"), self.program(name));
                     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
                     let value = match name {
                         "GIT_CONFIG_GLOBAL" | "GIT_CONFIG_SYSTEM" => spare.display().to_string(),
-                        "GIT_TEMPLATE_DIR" => self.world.at("hooks").display().to_string(),
+                        "GIT_TEMPLATE_DIR" => self.project.beside("hooks").display().to_string(),
                         _ => path.display().to_string(),
                     };
                     env.push((name.into(), value));
@@ -244,8 +245,9 @@ impl Scene {
             }
             Place::Meanwhile | Place::UserMeanwhile => {
                 self.write(&spare, settings);
-                let file = if place == Place::Meanwhile { config } else { self.world.at("home/.gitconfig") };
-                let modules = project.join(".git/modules/sub/config");
+                let file =
+                    if place == Place::Meanwhile { config } else { self.project.beside("home/.gitconfig") };
+                let modules = top.join(".git/modules/sub/config");
                 agent += &format!("; cat {} >> {}", spare.display(), file.display());
                 if place == Place::Meanwhile {
                     agent += &format!("; cat {} >> {}", spare.display(), modules.display());
@@ -255,8 +257,8 @@ impl Scene {
         (env, agent)
     }
 
-    fn run(&self, env: &[(String, String)], args: &[&str]) -> Said {
-        run_to_end(self.world.command().envs(env.iter().cloned()).args(args))
+    fn run(&self, env: &[(String, String)], args: &[&str]) -> CommandOutput {
+        run_command(self.project.command().envs(env.iter().cloned()).args(args))
     }
 
     /// Returns the names of the programs that were started.
@@ -293,12 +295,12 @@ fn attack(place: Place, only: Option<usize>) -> (usize, BTreeSet<String>) {
             command.iter().map(|word| if *word == "AGENT" { &agent } else { *word }).collect();
         if place == Place::UserMeanwhile {
             // Settings that exist before a run belong to the user.
-            let _ = fs::remove_file(scene.world.at("home/.gitconfig"));
+            let _ = fs::remove_file(scene.project.beside("home/.gitconfig"));
         }
-        let said = scene.run(&env, &args);
-        let code = said.code;
+        let output = scene.run(&env, &args);
+        let code = output.code;
         // The command ended by itself, and the observation of the run completed.
-        assert!(code.is_some_and(|code| code < 100), "{place:?} {args:?}: {code:?} {}", said.err());
+        assert!(code.is_some_and(|code| code < 100), "{place:?} {args:?}: {code:?} {}", output.err());
         tried += settings.len();
     }
     (tried, scene.list_started())
@@ -329,15 +331,15 @@ fn lanes_start_no_program() {
     for place in [Place::Repository, Place::Worktree, Place::Included, Place::Submodule] {
         let scene = Scene::new();
         scene.arm(place, &scene.settings());
-        let git = Git::open(&scene.world.project).unwrap().unwrap();
-        let home = scene.world.at("lanes");
+        let git = Git::open(scene.project.path()).unwrap().unwrap();
+        let home = scene.project.beside("lanes");
         let lane = ensure_lane_worktree(&git, &home.join("lock"), &home, "one").unwrap();
         assert_eq!(fs::read_to_string(lane.path.join("src/a.txt")).unwrap(), "two\n", "{place:?}");
         fs::write(lane.path.join("src/a.txt"), "three\n").unwrap();
         fs::write(lane.path.join("new.txt"), "new\n").unwrap();
         assert_eq!(merge_lane(&git, &home, "one", &lane.path).unwrap(), [""; 0], "{place:?}");
-        assert_eq!(fs::read_to_string(scene.world.project.join("src/a.txt")).unwrap(), "three\n");
-        assert_eq!(fs::read_to_string(scene.world.project.join("new.txt")).unwrap(), "new\n");
+        assert_eq!(fs::read_to_string(scene.project.path().join("src/a.txt")).unwrap(), "three\n");
+        assert_eq!(fs::read_to_string(scene.project.path().join("new.txt")).unwrap(), "new\n");
         assert_eq!(scene.list_started(), BTreeSet::new(), "{place:?}");
     }
 }
@@ -352,7 +354,7 @@ fn plain_git_obeys_hostile_settings() {
     );
     for args in [&["add", "-A"][..], &["diff", "HEAD"], &["log", "-p"], &["worktree", "add", "../w"]] {
         let mut command = Command::new("git");
-        command.current_dir(&scene.world.project).env("HOME", scene.world.at("home")).args(args);
+        command.current_dir(scene.project.path()).env("HOME", scene.project.beside("home")).args(args);
         command.output().unwrap();
     }
     let started = scene.list_started();
@@ -365,9 +367,9 @@ fn plain_git_obeys_hostile_settings() {
 #[test]
 fn embedded_bare_repository_is_ignored() {
     let scene = Scene::new();
-    let sub = scene.world.project.join("bare");
+    let sub = scene.project.path().join("bare");
     let bare = sub.display().to_string();
-    scene.git(&scene.world.project, &["init", "-q", "--bare", &bare]);
+    scene.git(scene.project.path(), &["init", "-q", "--bare", &bare]);
     scene.write(&sub.join("config"), &scene.settings());
     for (key, value) in [("core.bare", "false"), ("core.worktree", ".")] {
         scene.git(&sub, &["config", "--file", "config", key, value]);
@@ -376,10 +378,10 @@ fn embedded_bare_repository_is_ignored() {
     fs::create_dir(sub.join(".callsheet")).unwrap();
     fs::write(sub.join("a.txt"), "one\n").unwrap();
     for dry in [true, false] {
-        let mut command = scene.world.command();
+        let mut command = scene.project.command();
         command.current_dir(&sub).args(["run", "--json"]).args(dry.then_some("--dry-run"));
-        let said = run_to_end(command.args(["x", "--", "sh", "-c", "echo two > a.txt"]));
-        assert_eq!(said.code, Some(0), "{}", said.err());
+        let output = run_command(command.args(["x", "--", "sh", "-c", "echo two > a.txt"]));
+        assert_eq!(output.code, Some(0), "{}", output.err());
     }
     assert_eq!(scene.list_started(), BTreeSet::new());
 }
@@ -389,36 +391,36 @@ fn embedded_bare_repository_is_ignored() {
 fn worktree_elsewhere_is_refused() {
     let scene = Scene::new();
     scene.git(
-        &scene.world.project,
-        &["config", "core.worktree", &scene.world.at("outside").display().to_string()],
+        scene.project.path(),
+        &["config", "core.worktree", &scene.project.beside("outside").display().to_string()],
     );
-    let said = scene.run(&[], &["run", "-q", "x", "--", "true"]);
-    assert_eq!(said.code, Some(3), "{}", said.err());
-    assert!(said.err().contains("the repository's settings name another worktree"), "{}", said.err());
+    let output = scene.run(&[], &["run", "-q", "x", "--", "true"]);
+    assert_eq!(output.code, Some(3), "{}", output.err());
+    assert!(output.err().contains("the repository's settings name another worktree"), "{}", output.err());
 }
 
 /// Filters of the user's own configuration still work. Git LFS is such a filter.
 #[test]
 fn user_filters_still_work() {
     let scene = Scene::new();
-    scene.world.put(
+    scene.project.write_beside(
         "home/.gitconfig",
         "[filter \"u\"]\n\tsmudge = tr a-z A-Z\n\tclean = tr A-Z a-z\n\trequired = true\n",
     );
-    fs::write(scene.world.project.join(".gitattributes"), "*.up filter=u\n").unwrap();
-    fs::write(scene.world.project.join("word.up"), "WORD\n").unwrap();
-    scene.git(&scene.world.project, &["add", "-A"]);
-    scene.git(&scene.world.project, &["commit", "-qm", "up"]);
+    fs::write(scene.project.path().join(".gitattributes"), "*.up filter=u\n").unwrap();
+    fs::write(scene.project.path().join("word.up"), "WORD\n").unwrap();
+    scene.git(scene.project.path(), &["add", "-A"]);
+    scene.git(scene.project.path(), &["commit", "-qm", "up"]);
     let args = ["run", "--json", "--worktree", "--task-id", "U", "x", "--", "cat", "word.up"];
-    let said = scene.run(&[], &args);
-    assert_eq!(said.code, Some(0), "{}", said.err());
+    let output = scene.run(&[], &args);
+    assert_eq!(output.code, Some(0), "{}", output.err());
     assert!(
-        said.out().contains("WORD") || scene.run(&[], &["show", "last"]).out().contains("WORD"),
+        output.out().contains("WORD") || scene.run(&[], &["show", "last"]).out().contains("WORD"),
         "{}",
-        said.out()
+        output.out()
     );
     // A file that differs only because of its filter is not a change.
-    let result: serde_json::Value = serde_json::from_str(&said.out()).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&output.out()).unwrap();
     assert_eq!(result["changed"], serde_json::json!([]));
 }
 

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use callsheet_testing::{CommandOutput, run_command};
 use serde_json::Value;
 
-use crate::world::{Said, World, run_to_end};
+use crate::project::CanaryProject;
 
 /// A file that a program of a hostile ledger leaves when it is started.
 const STARTED: &str = "STARTED";
@@ -15,38 +16,38 @@ const STARTED: &str = "STARTED";
 fn git_in(dir: &Path, home: &Path, args: &[&str]) {
     let mut git = Command::new("git");
     git.current_dir(dir).env("HOME", home).args(["-c", "user.name=t", "-c", "user.email=t@example.org"]);
-    let said = git.args(args).output().unwrap();
-    assert!(said.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&said.stderr));
+    let output = git.args(args).output().unwrap();
+    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-impl World {
+impl CanaryProject {
     /// Creates a project that is a repository with one commit.
     fn repository() -> Self {
-        let world = Self::new();
-        world.write("a.txt", "a\n");
-        world.git(&["init", "-q"]);
-        world.git(&["add", "-A"]);
-        world.git(&["commit", "-q", "-m", "first"]);
-        world
+        let project = Self::new();
+        project.write("a.txt", "a\n");
+        project.git(&["init", "-q"]);
+        project.git(&["add", "-A"]);
+        project.git(&["commit", "-q", "-m", "first"]);
+        project
     }
 
     fn git(&self, args: &[&str]) {
-        git_in(&self.project, &self.at("home"), args);
+        git_in(self.path(), &self.beside("home"), args);
     }
 
-    /// Runs the command in a directory of this world, as its user.
-    fn run_in(&self, dir: &Path, args: &[&str]) -> Said {
-        run_to_end(self.command().current_dir(dir).args(args))
+    /// Runs the command in a directory next to the project, as its user.
+    fn run_in(&self, dir: &Path, args: &[&str]) -> CommandOutput {
+        run_command(self.command().current_dir(dir).args(args))
     }
 
     fn run_json(&self, dir: &Path, args: &[&str]) -> Value {
-        let said = self.run_in(dir, &[&["--json"], args].concat());
-        assert!(!said.out.is_empty(), "{args:?}: {}", said.err());
-        serde_json::from_slice(&said.out).unwrap()
+        let output = self.run_in(dir, &[&["--json"], args].concat());
+        assert!(!output.stdout.is_empty(), "{args:?}: {}", output.err());
+        serde_json::from_slice(&output.stdout).unwrap()
     }
 
     fn ledger_path(&self) -> PathBuf {
-        self.ledger_path_in(&self.project)
+        self.ledger_path_in(self.path())
     }
 
     fn ledger_path_in(&self, dir: &Path) -> PathBuf {
@@ -60,24 +61,24 @@ impl World {
 
     /// Creates a ledger that starts a program in whichever way a command continues it.
     fn create_hostile_ledger(&self, file: &Path) {
-        let (file, started) = (file.display().to_string(), self.at(STARTED).display().to_string());
+        let (file, started) = (file.display().to_string(), self.beside(STARTED).display().to_string());
         let program = format!("touch {started}; exit 1");
         let run = ["-q", "--ledger", &file, "run", "--task-id", "T-1", "x", "--", "sh", "-c", &program];
-        assert_eq!(self.run(&run).code, Some(6));
+        assert_eq!(self.run(run).code, Some(6));
         let check = format!("c=touch {started}");
         let run = ["-q", "--ledger", &file, "run", "--check", &check, "x", "--", "true"];
-        assert_eq!(self.run(&run).code, Some(0));
+        assert_eq!(self.run(run).code, Some(0));
         let flow = ["-q", "--ledger", &file, "flow", "start", "sdd", "Add", "--", "sh", "-c", &program];
-        assert_eq!(self.run(&flow).code, Some(1));
+        assert_eq!(self.run(flow).code, Some(1));
         // The recipient of the ledger is another user with a state of their own.
-        fs::remove_dir_all(self.at("home")).unwrap();
-        fs::create_dir(self.at("home")).unwrap();
-        fs::remove_file(self.at(STARTED)).unwrap();
-        let _ = fs::remove_dir_all(self.project.join(".callsheet/changes"));
+        fs::remove_dir_all(self.beside("home")).unwrap();
+        fs::create_dir(self.beside("home")).unwrap();
+        fs::remove_file(self.beside(STARTED)).unwrap();
+        let _ = fs::remove_dir_all(self.path().join(".callsheet/changes"));
     }
 
     fn has_started(&self) -> bool {
-        self.at(STARTED).exists()
+        self.beside(STARTED).exists()
     }
 }
 
@@ -136,13 +137,13 @@ fn foreign_ledger_starts_nothing_before_adoption() {
     ];
     let mut tried = 0;
     for (file, ledger, tracked) in cases {
-        let world = World::repository();
-        let path = world.project.join(file);
+        let project = CanaryProject::repository();
+        let path = project.path().join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        world.create_hostile_ledger(&path);
+        project.create_hostile_ledger(&path);
         if *tracked {
-            world.git(&["add", "-f", file]);
-            world.git(&["commit", "-q", "-m", "x"]);
+            project.git(&["add", "-f", file]);
+            project.git(&["commit", "-q", "-m", "x"]);
         }
         let starts_anew =
             |act: &[&str]| ["run", "compose"].contains(&act[0]) || act.starts_with(&["flow", "start"]);
@@ -151,18 +152,18 @@ fn foreign_ledger_starts_nothing_before_adoption() {
             if *tracked && ledger.is_empty() && starts_anew(act) {
                 continue;
             }
-            let said = world.run(&with_ledger(ledger, act));
-            assert_eq!(said.code, Some(10), "{file} {ledger:?} {act:?}: {}", said.err());
-            assert!(!world.has_started(), "{file} {ledger:?} {act:?}");
+            let output = project.run(with_ledger(ledger, act));
+            assert_eq!(output.code, Some(10), "{file} {ledger:?} {act:?}: {}", output.err());
+            assert!(!project.has_started(), "{file} {ledger:?} {act:?}");
             tried += 1;
         }
         for read in READS {
-            let said = world.run(&with_ledger(ledger, read));
+            let output = project.run(with_ledger(ledger, read));
             let expected = if *tracked { Some(10) } else { Some(0) };
-            assert_eq!(said.code, expected, "{file} {ledger:?} {read:?}: {}", said.err());
+            assert_eq!(output.code, expected, "{file} {ledger:?} {read:?}: {}", output.err());
             tried += 1;
         }
-        let adopt = |more: &[&str]| world.run(&with_ledger(ledger, &[&["ledger", "adopt"], more].concat()));
+        let adopt = |more: &[&str]| project.run(with_ledger(ledger, &[&["ledger", "adopt"], more].concat()));
         let shown = adopt(&[]);
         assert_eq!(shown.code, Some(10), "{}", shown.err());
         if *tracked {
@@ -170,22 +171,25 @@ fn foreign_ledger_starts_nothing_before_adoption() {
         }
         let page = shown.out();
         assert!(page.contains("runs      ") && page.contains("flows     1\n"), "{page}");
-        assert!(page.contains(&format!("starts    sh -c touch {}", world.at(STARTED).display())), "{page}");
+        assert!(
+            page.contains(&format!("starts    sh -c touch {}", project.beside(STARTED).display())),
+            "{page}"
+        );
         assert_eq!(adopt(&["--yes", "01a1e229-4e4c-75ef-8317-abb696d4e943"]).code, Some(2));
         let id = page.lines().find_map(|line| line.strip_prefix("id        ")).unwrap().to_owned();
         // An agent of another ledger's run does not adopt it.
         let adopting =
             format!("{} -q {} ledger adopt --yes {id}", env!("CARGO_BIN_EXE_callsheet"), ledger.join(" "));
         let by_agent = ["-q", "--ledger", "../agents.db", "run", "x", "--", "sh", "-c", &adopting];
-        assert_eq!(world.run(&by_agent).code, Some(6));
-        assert_eq!(world.run(&with_ledger(ledger, &["retry", "last~1", "--force"])).code, Some(10));
+        assert_eq!(project.run(by_agent).code, Some(6));
+        assert_eq!(project.run(with_ledger(ledger, &["retry", "last~1", "--force"])).code, Some(10));
         assert_eq!(adopt(&["--yes", &id]).code, Some(0));
-        world.run(&with_ledger(ledger, &["retry", "last~1", "--force"]));
-        assert!(world.has_started(), "it is known now");
+        project.run(with_ledger(ledger, &["retry", "last~1", "--force"]));
+        assert!(project.has_started(), "it is known now");
         // A copy of it elsewhere has the same id, and is foreign.
-        let known = if ledger.is_empty() { world.ledger_path() } else { path };
-        fs::copy(known, world.at("copy.db")).unwrap();
-        assert_eq!(world.run(&["-q", "--ledger", "../copy.db", "retry", "last", "--force"]).code, Some(10));
+        let known = if ledger.is_empty() { project.ledger_path() } else { path };
+        fs::copy(known, project.beside("copy.db")).unwrap();
+        assert_eq!(project.run(["-q", "--ledger", "../copy.db", "retry", "last", "--force"]).code, Some(10));
     }
     assert!(tried > 150, "{tried}");
 }
@@ -204,15 +208,15 @@ fn ledger_claiming_emptiness_is_foreign() {
     ];
     for pretence in pretences {
         for (file, ledger) in [(".callsheet/ledger.db", &[][..]), ("../x.db", &["--ledger", "../x.db"])] {
-            let world = World::repository();
-            let path = world.project.join(file);
+            let project = CanaryProject::repository();
+            let path = project.path().join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            world.create_hostile_ledger(&path);
+            project.create_hostile_ledger(&path);
             rusqlite::Connection::open(&path).unwrap().execute_batch(pretence).unwrap();
             for act in ACTS {
-                let said = world.run(&with_ledger(ledger, act));
-                assert!(!world.has_started(), "{pretence} {file} {act:?}");
-                assert!(matches!(said.code, Some(8 | 10)), "{pretence} {file} {act:?}: {}", said.err());
+                let output = project.run(with_ledger(ledger, act));
+                assert!(!project.has_started(), "{pretence} {file} {act:?}");
+                assert!(matches!(output.code, Some(8 | 10)), "{pretence} {file} {act:?}: {}", output.err());
             }
         }
     }
@@ -225,27 +229,32 @@ fn cyclic_run_parents_are_read() {
         "UPDATE runs SET parent = id, task = NULL",
         "UPDATE runs SET task = NULL, parent = (SELECT id FROM runs AS other WHERE other.seq <> runs.seq ORDER BY seq DESC LIMIT 1)",
     ] {
-        let world = World::repository();
-        world.create_hostile_ledger(&world.at("x.db"));
-        rusqlite::Connection::open(world.at("x.db")).unwrap().execute_batch(cycle).unwrap();
+        let project = CanaryProject::repository();
+        project.create_hostile_ledger(&project.beside("x.db"));
+        rusqlite::Connection::open(project.beside("x.db")).unwrap().execute_batch(cycle).unwrap();
         for read in READS.iter().chain(&[&["status", "last"][..], &["--all-projects", "status"]]) {
-            let said = world.run(&with_ledger(&["--ledger", "../x.db"], read));
-            assert!(matches!(said.code, Some(0 | 8)), "{cycle} {read:?}: {:?} {}", said.code, said.err());
+            let output = project.run(with_ledger(&["--ledger", "../x.db"], read));
+            assert!(
+                matches!(output.code, Some(0 | 8)),
+                "{cycle} {read:?}: {:?} {}",
+                output.code,
+                output.err()
+            );
         }
     }
 }
 
 #[test]
 fn same_task_id_is_per_project() {
-    let world = World::repository();
-    let other = world.at("other");
+    let project = CanaryProject::repository();
+    let other = project.beside("other");
     fs::create_dir(&other).unwrap();
     let run = ["-q", "--ledger", "../both.db", "run", "--task-id", "T-1", "x", "--", "true"];
-    assert_eq!(world.run(&run).code, Some(0));
-    assert_eq!(world.run_in(&other, &run).code, Some(0));
+    assert_eq!(project.run(run).code, Some(0));
+    assert_eq!(project.run_in(&other, &run).code, Some(0));
     let tasks = |all: &[&str]| {
         let status =
-            world.run_json(&world.project, &[&["--ledger", "../both.db"], all, &["status"]].concat());
+            project.run_json(project.path(), &[&["--ledger", "../both.db"], all, &["status"]].concat());
         let tasks = status["tasks"].as_array().unwrap();
         tasks.iter().map(|task| task["runs"].as_array().unwrap().len()).collect::<Vec<_>>()
     };
@@ -254,7 +263,7 @@ fn same_task_id_is_per_project() {
 
 #[test]
 fn replaced_known_ledger_is_detected() {
-    type Change = fn(&World, &Path, &Path);
+    type Change = fn(&CanaryProject, &Path, &Path);
     let changes: &[(&str, Change)] = &[
         ("removed", |_, ledger, _| fs::remove_file(ledger).unwrap()),
         ("emptied", |_, ledger, _| fs::write(ledger, "").unwrap()),
@@ -262,13 +271,13 @@ fn replaced_known_ledger_is_detected() {
             let bytes = fs::read(ledger).unwrap();
             fs::write(ledger, &bytes[..bytes.len() / 2]).unwrap();
         }),
-        ("rolled back in place", |world, ledger, _| {
-            fs::write(ledger, fs::read(world.at("older.db")).unwrap()).unwrap();
+        ("rolled back in place", |project, ledger, _| {
+            fs::write(ledger, fs::read(project.beside("older.db")).unwrap()).unwrap();
         }),
         ("another one in place", |_, ledger, other| fs::write(ledger, fs::read(other).unwrap()).unwrap()),
         ("another one moved there", |_, ledger, other| fs::rename(other, ledger).unwrap()),
-        ("another one with its id", |world, ledger, other| {
-            let id: String = rusqlite::Connection::open(world.at("older.db"))
+        ("another one with its id", |project, ledger, other| {
+            let id: String = rusqlite::Connection::open(project.beside("older.db"))
                 .unwrap()
                 .query_row("SELECT id FROM identity", [], |row| row.get(0))
                 .unwrap();
@@ -295,34 +304,34 @@ fn replaced_known_ledger_is_detected() {
         }),
     ];
     for (name, change) in changes {
-        let world = World::repository();
-        let ledger = world.ledger_path();
+        let project = CanaryProject::repository();
+        let ledger = project.ledger_path();
         for text in ["one", "two", "three"] {
-            assert_eq!(world.run(&["-q", "compose", "--record", text]).code, Some(0));
+            assert_eq!(project.run(["-q", "compose", "--record", text]).code, Some(0));
             if text == "two" {
-                fs::copy(&ledger, world.at("older.db")).unwrap();
+                fs::copy(&ledger, project.beside("older.db")).unwrap();
             }
         }
-        assert_eq!(world.run(&["verify", "--all"]).code, Some(0));
-        let other = world.at("other.db");
+        assert_eq!(project.run(["verify", "--all"]).code, Some(0));
+        let other = project.beside("other.db");
         for _ in 0..5 {
-            world.run(&["-q", "--ledger", other.to_str().unwrap(), "compose", "--record", "evil"]);
+            project.run(["-q", "--ledger", other.to_str().unwrap(), "compose", "--record", "evil"]);
         }
-        change(&world, &ledger, &other);
-        let verified = world.run(&["verify", "--all"]);
+        change(&project, &ledger, &other);
+        let verified = project.run(["verify", "--all"]);
         assert_eq!(verified.code, Some(8), "{name}: {}{}", verified.out(), verified.err());
         for act in [
             &["-q", "compose", "--record", "four"][..],
             &["-q", "run", "x", "--", "true"],
             &["-q", "retry", "last"],
         ] {
-            let said = world.run(act);
-            assert_eq!(said.code, Some(8), "{name} {act:?}: {}", said.err());
+            let output = project.run(act);
+            assert_eq!(output.code, Some(8), "{name} {act:?}: {}", output.err());
         }
         // No new ledger took its place, and none does before a person wants it.
-        assert_eq!(world.run(&["verify", "--all"]).code, Some(8), "{name}");
-        assert_eq!(world.run(&["ledger", "forget"]).code, Some(10));
-        let id = world.run_json(&world.project, &["ledger", "list"])["ledgers"]
+        assert_eq!(project.run(["verify", "--all"]).code, Some(8), "{name}");
+        assert_eq!(project.run(["ledger", "forget"]).code, Some(10));
+        let id = project.run_json(project.path(), &["ledger", "list"])["ledgers"]
             .as_array()
             .unwrap()
             .iter()
@@ -331,33 +340,35 @@ fn replaced_known_ledger_is_detected() {
             .as_str()
             .unwrap()
             .to_owned();
-        assert_eq!(world.run(&["-q", "ledger", "forget", "--yes", &id]).code, Some(0), "{name}");
+        assert_eq!(project.run(["-q", "ledger", "forget", "--yes", &id]).code, Some(0), "{name}");
         let _ = fs::remove_file(&ledger);
-        assert_eq!(world.run(&["-q", "compose", "--record", "four"]).code, Some(0), "{name}");
-        assert_eq!(world.run(&["verify", "--all"]).code, Some(0), "{name}");
+        assert_eq!(project.run(["-q", "compose", "--record", "four"]).code, Some(0), "{name}");
+        assert_eq!(project.run(["verify", "--all"]).code, Some(0), "{name}");
     }
 }
 
 #[test]
 fn file_replacing_known_ledger_is_foreign() {
-    let world = World::repository();
-    let ledger = world.ledger_path();
-    assert_eq!(world.run(&["-q", "run", "x", "--", "true"]).code, Some(0));
+    let project = CanaryProject::repository();
+    let ledger = project.ledger_path();
+    assert_eq!(project.run(["-q", "run", "x", "--", "true"]).code, Some(0));
     // The same records, and one more that starts a program.
-    let copy = world.at("copy.db");
+    let copy = project.beside("copy.db");
     fs::copy(&ledger, &copy).unwrap();
-    let program = format!("touch {}; exit 1", world.at(STARTED).display());
+    let program = format!("touch {}; exit 1", project.beside(STARTED).display());
     let copied = copy.to_str().unwrap();
-    let id =
-        world.run_json(&world.project, &["ledger", "list"])["ledgers"][0]["id"].as_str().unwrap().to_owned();
-    assert_eq!(world.run(&["-q", "--ledger", copied, "ledger", "adopt", "--yes", &id]).code, Some(0));
-    world.run(&["-q", "--ledger", copied, "run", "x", "--", "sh", "-c", &program]);
-    fs::remove_file(world.at(STARTED)).unwrap();
+    let id = project.run_json(project.path(), &["ledger", "list"])["ledgers"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(project.run(["-q", "--ledger", copied, "ledger", "adopt", "--yes", &id]).code, Some(0));
+    project.run(["-q", "--ledger", copied, "run", "x", "--", "sh", "-c", &program]);
+    fs::remove_file(project.beside(STARTED)).unwrap();
     fs::rename(&copy, &ledger).unwrap();
     for act in ACTS {
-        let said = world.run(&with_ledger(&[], act));
-        assert_eq!(said.code, Some(10), "{act:?}: {}", said.err());
-        assert!(!world.has_started(), "{act:?}");
+        let output = project.run(with_ledger(&[], act));
+        assert_eq!(output.code, Some(10), "{act:?}: {}", output.err());
+        assert!(!project.has_started(), "{act:?}");
     }
 }
 
@@ -385,78 +396,82 @@ fn ledger_survives_agent_changes_to_project() {
         "git config core.worktree ../other",
     ];
     for agent in agents {
-        let world = World::repository();
-        let other = world.at("other");
+        let project = CanaryProject::repository();
+        let other = project.beside("other");
         fs::create_dir(&other).unwrap();
-        git_in(&other, &world.at("home"), &["init", "-q"]);
-        assert_eq!(world.run_in(&other, &["-q", "run", "x", "--", "true"]).code, Some(0));
-        let others = world.ledger_path_in(&other);
-        assert_eq!(world.run(&["-q", "run", "first", "--", "true"]).code, Some(0));
-        let ledger = world.ledger_path();
-        world.run(&["-q", "run", "--write", "**", "x", "--", "sh", "-c", agent]);
-        assert_eq!(world.ledger_path(), ledger, "{agent}");
+        git_in(&other, &project.beside("home"), &["init", "-q"]);
+        assert_eq!(project.run_in(&other, &["-q", "run", "x", "--", "true"]).code, Some(0));
+        let others = project.ledger_path_in(&other);
+        assert_eq!(project.run(["-q", "run", "first", "--", "true"]).code, Some(0));
+        let ledger = project.ledger_path();
+        project.run(["-q", "run", "--write", "**", "x", "--", "sh", "-c", agent]);
+        assert_eq!(project.ledger_path(), ledger, "{agent}");
         assert_ne!(others, ledger);
-        assert_eq!((world.count_runs(&world.project, &[]), world.count_runs(&other, &[])), (2, 1), "{agent}");
-        let verified = world.run(&["verify", "--all"]);
+        assert_eq!(
+            (project.count_runs(project.path(), &[]), project.count_runs(&other, &[])),
+            (2, 1),
+            "{agent}"
+        );
+        let verified = project.run(["verify", "--all"]);
         assert_eq!(verified.code, Some(0), "{agent}: {}", verified.out());
         // No part of the ledger went into the repository.
-        assert!(!world.project.join(".callsheet/ledger.db").exists(), "{agent}");
-        assert_eq!(world.ledger_path_in(&other), others, "{agent}");
+        assert!(!project.path().join(".callsheet/ledger.db").exists(), "{agent}");
+        assert_eq!(project.ledger_path_in(&other), others, "{agent}");
     }
 }
 
 #[test]
 fn changed_project_id_is_reported_once() {
-    let world = World::repository();
-    assert_eq!(world.run(&["-q", "compose", "--record", "x"]).code, Some(0));
-    let id = fs::read_to_string(world.project.join(".git/callsheet-id")).unwrap();
-    fs::remove_file(world.project.join(".git/callsheet-id")).unwrap();
-    let told = world.run(&["log"]);
+    let project = CanaryProject::repository();
+    assert_eq!(project.run(["-q", "compose", "--record", "x"]).code, Some(0));
+    let id = fs::read_to_string(project.path().join(".git/callsheet-id")).unwrap();
+    fs::remove_file(project.path().join(".git/callsheet-id")).unwrap();
+    let told = project.run(["log"]);
     let expected = "warning[ledger/project]: the id of this project was removed in its git directory\n  \
                     = hint: its ledger stays the same; `callsheet ledger path` shows it\n";
     assert_eq!((told.code, told.err().as_str()), (Some(0), expected));
-    assert_eq!(fs::read_to_string(world.project.join(".git/callsheet-id")).unwrap(), id);
-    assert_eq!(world.run(&["log"]).err(), "");
+    assert_eq!(fs::read_to_string(project.path().join(".git/callsheet-id")).unwrap(), id);
+    assert_eq!(project.run(["log"]).err(), "");
 }
 
 #[test]
 fn checkout_identity_selects_its_ledger() {
-    let world = World::repository();
-    assert_eq!(world.run(&["-q", "compose", "--record", "x"]).code, Some(0));
-    let ledger = world.ledger_path();
-    world.git(&["worktree", "add", "-q", "../tree"]);
-    assert_eq!(world.ledger_path_in(&world.at("tree")), ledger);
-    let copy = world.at("copied");
-    assert!(Command::new("cp").arg("-r").arg(&world.project).arg(&copy).status().unwrap().success());
-    let own = world.ledger_path_in(&copy);
+    let project = CanaryProject::repository();
+    assert_eq!(project.run(["-q", "compose", "--record", "x"]).code, Some(0));
+    let ledger = project.ledger_path();
+    project.git(&["worktree", "add", "-q", "../tree"]);
+    assert_eq!(project.ledger_path_in(&project.beside("tree")), ledger);
+    let copy = project.beside("copied");
+    assert!(Command::new("cp").arg("-r").arg(project.path()).arg(&copy).status().unwrap().success());
+    let own = project.ledger_path_in(&copy);
     assert_ne!(own, ledger);
-    assert_eq!((world.ledger_path_in(&copy), world.ledger_path()), (own.clone(), ledger.clone()));
+    assert_eq!((project.ledger_path_in(&copy), project.ledger_path()), (own.clone(), ledger.clone()));
     // The project moves, and another one takes its place.
-    let moved = world.at("moved");
-    fs::rename(&world.project, &moved).unwrap();
-    assert_eq!(world.ledger_path_in(&moved), ledger);
-    fs::rename(&copy, &world.project).unwrap();
-    assert_eq!(world.ledger_path(), own);
-    assert_eq!(world.ledger_path_in(&moved), ledger);
-    assert_eq!((world.count_runs(&moved, &[]), world.ledger_path_in(&moved)), (1, ledger));
+    let moved = project.beside("moved");
+    fs::rename(project.path(), &moved).unwrap();
+    assert_eq!(project.ledger_path_in(&moved), ledger);
+    fs::rename(&copy, project.path()).unwrap();
+    assert_eq!(project.ledger_path(), own);
+    assert_eq!(project.ledger_path_in(&moved), ledger);
+    assert_eq!((project.count_runs(&moved, &[]), project.ledger_path_in(&moved)), (1, ledger));
     // Without git the path counts; creating a repository later changes nothing.
-    let plain = world.at("plain");
+    let plain = project.beside("plain");
     fs::create_dir(&plain).unwrap();
-    let lost = world.run_in(&plain, &["log"]);
+    let lost = project.run_in(&plain, &["log"]);
     assert_eq!(lost.code, Some(4));
     assert!(lost.err().contains("`callsheet ledger list`"), "who moved it is told: {}", lost.err());
-    let before = world.ledger_path_in(&plain);
-    git_in(&plain, &world.at("home"), &["init", "-q"]);
-    assert_eq!(world.ledger_path_in(&plain), before);
+    let before = project.ledger_path_in(&plain);
+    git_in(&plain, &project.beside("home"), &["init", "-q"]);
+    assert_eq!(project.ledger_path_in(&plain), before);
     // A folder of a repository that is a project of its own has its own ledger.
     fs::create_dir_all(moved.join("sub/.callsheet")).unwrap();
-    let sub = world.ledger_path_in(&moved.join("sub"));
-    assert_ne!(sub, world.ledger_path_in(&moved));
+    let sub = project.ledger_path_in(&moved.join("sub"));
+    assert_ne!(sub, project.ledger_path_in(&moved));
     // A directory that pretends to be a worktree of an existing project.
-    let liar = world.at("liar");
+    let liar = project.beside("liar");
     fs::create_dir(&liar).unwrap();
     fs::write(liar.join(".git"), format!("gitdir: {}\n", moved.join(".git").display())).unwrap();
-    assert_ne!(world.ledger_path_in(&liar), world.ledger_path_in(&moved));
+    assert_ne!(project.ledger_path_in(&liar), project.ledger_path_in(&moved));
 }
 
 #[test]
@@ -481,13 +496,13 @@ fn ledger_in_project_is_watched() {
         "rm inside.db-shm",
     ];
     for agent in agents {
-        let world = World::repository();
-        world.put("home/.config/callsheet/config.toml", "ledger = \"inside.db\"\n");
-        assert_eq!(world.run(&["-q", "run", "x", "--", "true"]).code, Some(0));
-        assert_eq!(world.run(&["-q", "--ledger", "../other.db", "run", "x", "--", "true"]).code, Some(0));
-        let mark = world.at("went-on");
+        let project = CanaryProject::repository();
+        project.write_beside("home/.config/callsheet/config.toml", "ledger = \"inside.db\"\n");
+        assert_eq!(project.run(["-q", "run", "x", "--", "true"]).code, Some(0));
+        assert_eq!(project.run(["-q", "--ledger", "../other.db", "run", "x", "--", "true"]).code, Some(0));
+        let mark = project.beside("went-on");
         let script = format!("{agent}; echo said; sleep 30; touch {}", mark.display());
-        let ended = world.run(&["--json", "-q", "run", "x", "--", "sh", "-c", &script]);
+        let ended = project.run(["--json", "-q", "run", "x", "--", "sh", "-c", &script]);
         assert_eq!(ended.code, Some(8), "{agent}: {}", ended.err());
         assert!(ended.err().contains("ledger/damaged"), "{agent}: {}", ended.err());
         assert!(!mark.exists(), "{agent}: the agent was ended");
@@ -495,18 +510,18 @@ fn ledger_in_project_is_watched() {
     // Also for agents that print nothing more, or end at once.
     for agent in ["rm led/l.db", "truncate -s 100 led/l.db", ": > led/l.db-wal", "rm -r led"] {
         for more in ["; sleep 40; touch ../went-on", ""] {
-            let world = World::repository();
-            fs::create_dir(world.project.join("led")).unwrap();
+            let project = CanaryProject::repository();
+            fs::create_dir(project.path().join("led")).unwrap();
             let run = |program: &str| {
                 let args = ["-q", "run", "--write", "**", "x", "--", "sh", "-c", program];
-                run_to_end(world.command().env("CALLSHEET_LEDGER", "led/l.db").args(args))
+                run_command(project.command().env("CALLSHEET_LEDGER", "led/l.db").args(args))
             };
             assert_eq!(run("true").code, Some(0));
             let ended = run(&format!("{agent}{more}"));
             assert_eq!(ended.code, Some(8), "{agent}{more}: {}", ended.err());
             assert!(ended.err().contains("ledger/damaged"), "{agent}{more}: {}", ended.err());
             assert!(ended.took < Duration::from_secs(35), "{agent}{more}: {:?}", ended.took);
-            assert!(!world.at("went-on").exists(), "{agent}{more}: the agent was ended");
+            assert!(!project.beside("went-on").exists(), "{agent}{more}: the agent was ended");
         }
     }
 }
@@ -514,36 +529,36 @@ fn ledger_in_project_is_watched() {
 /// A change in the middle of a file is detected when the run is over; unchanged data is not a loss.
 #[test]
 fn ledger_in_project_is_fully_verified() {
-    let world = World::repository();
-    world.put("home/.config/callsheet/config.toml", "ledger = \"inside.db\"\n");
+    let project = CanaryProject::repository();
+    project.write_beside("home/.config/callsheet/config.toml", "ledger = \"inside.db\"\n");
     for _ in 0..8 {
-        assert_eq!(world.run(&["-q", "run", "x", "--", "true"]).code, Some(0));
+        assert_eq!(project.run(["-q", "run", "x", "--", "true"]).code, Some(0));
     }
-    assert_eq!(world.run(&["-q", "run", "x", "--", "sh", "-c", "cat inside.db > /dev/null"]).code, Some(0));
-    let size = world.project.join("inside.db").metadata().unwrap().len();
+    assert_eq!(project.run(["-q", "run", "x", "--", "sh", "-c", "cat inside.db > /dev/null"]).code, Some(0));
+    let size = project.path().join("inside.db").metadata().unwrap().len();
     let pages = size / 8192;
-    let whole = fs::read(world.project.join("inside.db")).unwrap();
+    let whole = fs::read(project.path().join("inside.db")).unwrap();
     // Whichever page is overwritten: the run ends with 8, or none of the ledger's data is lost.
     let mut found = 0;
     for page in 0..pages {
         let script = format!("dd if=/dev/zero of=inside.db conv=notrunc bs=8192 seek={page} count=1");
-        let ended = world.run(&["-q", "run", "x", "--", "sh", "-c", &script]);
+        let ended = project.run(["-q", "run", "x", "--", "sh", "-c", &script]);
         if ended.code == Some(8) {
             found += 1;
         } else {
-            let verified = world.run(&["verify", "--all", "--read-data"]);
+            let verified = project.run(["verify", "--all", "--read-data"]);
             let what = format!("page {page} of {pages}: {:?} {}", ended.code, verified.out());
             assert_eq!((ended.code, verified.code), (Some(0), Some(0)), "{what}");
         }
         for end in ["-wal", "-shm"] {
-            let _ = fs::remove_file(world.project.join(format!("inside.db{end}")));
+            let _ = fs::remove_file(project.path().join(format!("inside.db{end}")));
         }
-        fs::write(world.project.join("inside.db"), &whole).unwrap();
-        let id = world.run_json(&world.project, &["ledger", "list"])["ledgers"][0]["id"]
+        fs::write(project.path().join("inside.db"), &whole).unwrap();
+        let id = project.run_json(project.path(), &["ledger", "list"])["ledgers"][0]["id"]
             .as_str()
             .unwrap()
             .to_owned();
-        assert_eq!(world.run(&["-q", "ledger", "adopt", "--yes", &id]).code, Some(0));
+        assert_eq!(project.run(["-q", "ledger", "adopt", "--yes", &id]).code, Some(0));
     }
     assert!(found > pages / 3, "{found} of {pages}");
 }
@@ -551,12 +566,12 @@ fn ledger_in_project_is_fully_verified() {
 /// The head is kept with the entry of a ledger: without it, nothing shows that the ledger was rolled back.
 #[test]
 fn missing_kept_head_is_damage() {
-    let world = World::repository();
-    let ledger = world.ledger_path();
-    assert_eq!(world.run(&["-q", "compose", "--record", "one"]).code, Some(0));
+    let project = CanaryProject::repository();
+    let ledger = project.ledger_path();
+    assert_eq!(project.run(["-q", "compose", "--record", "one"]).code, Some(0));
     let older = fs::read(&ledger).unwrap();
-    assert_eq!(world.run(&["-q", "compose", "--record", "two"]).code, Some(0));
-    let ledgers = world.at("home/.local/state/callsheet/ledgers");
+    assert_eq!(project.run(["-q", "compose", "--record", "two"]).code, Some(0));
+    let ledgers = project.beside("home/.local/state/callsheet/ledgers");
     let folder = fs::read_dir(ledgers).unwrap().next().unwrap().unwrap().path();
     for (name, head) in [("removed", None), ("empty", Some("")), ("no head", Some("x:y\n"))] {
         fs::write(&ledger, &older).unwrap();
@@ -564,32 +579,33 @@ fn missing_kept_head_is_damage() {
         if let Some(head) = head {
             fs::write(folder.join("head"), head).unwrap();
         }
-        let verified = world.run(&["verify", "--all"]);
+        let verified = project.run(["verify", "--all"]);
         assert_eq!(verified.code, Some(8), "{name}: {}", verified.out());
         assert!(verified.out().contains("the head that was kept of it is gone"), "{}", verified.out());
-        assert_eq!(world.run(&["verify", "last"]).code, Some(8), "{name}");
-        let log = world.run(&["log"]);
+        assert_eq!(project.run(["verify", "last"]).code, Some(8), "{name}");
+        let log = project.run(["log"]);
         assert_eq!(log.code, Some(0), "{name}: {}", log.err());
         assert!(log.err().contains("warning[ledger/damaged]"), "{}", log.err());
-        assert_eq!(world.run(&["-q", "compose", "--record", "three"]).code, Some(8), "{name}");
-        assert_eq!(world.run(&["-q", "run", "x", "--", "true"]).code, Some(8), "{name}");
+        assert_eq!(project.run(["-q", "compose", "--record", "three"]).code, Some(8), "{name}");
+        assert_eq!(project.run(["-q", "run", "x", "--", "true"]).code, Some(8), "{name}");
         // A person who wants it in this state says so.
-        let id = world.run_json(&world.project, &["ledger", "list"])["ledgers"][0]["id"]
+        let id = project.run_json(project.path(), &["ledger", "list"])["ledgers"][0]["id"]
             .as_str()
             .unwrap()
             .to_owned();
-        assert_eq!(world.run(&["-q", "ledger", "adopt", "--yes", &id]).code, Some(0), "{name}");
-        assert_eq!(world.run(&["verify", "--all"]).code, Some(0), "{name}");
-        assert_eq!(world.run(&["-q", "compose", "--record", "three"]).code, Some(0), "{name}");
+        assert_eq!(project.run(["-q", "ledger", "adopt", "--yes", &id]).code, Some(0), "{name}");
+        assert_eq!(project.run(["verify", "--all"]).code, Some(0), "{name}");
+        assert_eq!(project.run(["-q", "compose", "--record", "three"]).code, Some(0), "{name}");
     }
 }
 
 #[test]
 fn projects_sharing_ledger_see_own_runs() {
-    let world = World::repository();
-    let shared = world.at("shared.db");
-    world.put("home/.config/callsheet/config.toml", format!("ledger = \"{}\"\n", shared.display()));
-    assert_projects_share_ledger(&world, false);
+    let project = CanaryProject::repository();
+    let shared = project.beside("shared.db");
+    project
+        .write_beside("home/.config/callsheet/config.toml", format!("ledger = \"{}\"\n", shared.display()));
+    assert_projects_share_ledger(&project, false);
 }
 
 #[test]
@@ -598,21 +614,24 @@ fn projects_sharing_server_see_own_runs() {
         Ok(server) => server,
         Err(why) => return callsheet_testing::not_tested(&format!("projects on PostgreSQL: {why}")),
     };
-    let world = World::repository();
+    let project = CanaryProject::repository();
     let url = server.create_database("shared").unwrap();
-    world.put("home/.config/callsheet/config.toml", format!("ledger = \"{url}\"\n"));
-    assert_projects_share_ledger(&world, true);
+    project.write_beside("home/.config/callsheet/config.toml", format!("ledger = \"{url}\"\n"));
+    assert_projects_share_ledger(&project, true);
     // Another machine does not know this ledger.
-    world.put("else/.config/callsheet/config.toml", format!("ledger = \"{url}\"\n"));
-    let elsewhere = |args: &[&str]| run_to_end(world.command().env("HOME", world.at("else")).args(args));
+    project.write_beside("else/.config/callsheet/config.toml", format!("ledger = \"{url}\"\n"));
+    let elsewhere =
+        |args: &[&str]| run_command(project.command().env("HOME", project.beside("else")).args(args));
     assert_eq!(elsewhere(&["-q", "compose", "--record", "x"]).code, Some(10));
     assert_eq!(elsewhere(&["log"]).code, Some(0));
-    let id =
-        world.run_json(&world.project, &["ledger", "list"])["ledgers"][0]["id"].as_str().unwrap().to_owned();
+    let id = project.run_json(project.path(), &["ledger", "list"])["ledgers"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     assert_eq!(elsewhere(&["-q", "ledger", "adopt", "--yes", &id]).code, Some(0));
     assert_eq!(elsewhere(&["-q", "compose", "--record", "x"]).code, Some(0));
     // Records that the other machine appended are not damage here; a server restored from a backup is.
-    assert_eq!(world.run(&["-q", "compose", "--record", "x"]).code, Some(0));
+    assert_eq!(project.run(["-q", "compose", "--record", "x"]).code, Some(0));
     let mut client = postgres::Client::connect(&url, postgres::NoTls).unwrap();
     client
         .batch_execute(
@@ -622,42 +641,42 @@ fn projects_sharing_server_see_own_runs() {
                              chain = (SELECT chain FROM records ORDER BY seq DESC LIMIT 1)",
         )
         .unwrap();
-    assert_eq!(world.run(&["verify", "--all"]).code, Some(8));
-    assert_eq!(world.run(&["-q", "compose", "--record", "x"]).code, Some(8));
+    assert_eq!(project.run(["verify", "--all"]).code, Some(8));
+    assert_eq!(project.run(["-q", "compose", "--record", "x"]).code, Some(8));
     assert_eq!(elsewhere(&["verify", "--all"]).code, Some(0), "it kept an older head");
-    assert_eq!(world.run(&["-q", "ledger", "adopt", "--yes", &id]).code, Some(0));
-    assert_eq!(world.run(&["-q", "compose", "--record", "x"]).code, Some(0));
+    assert_eq!(project.run(["-q", "ledger", "adopt", "--yes", &id]).code, Some(0));
+    assert_eq!(project.run(["-q", "compose", "--record", "x"]).code, Some(0));
 }
 
 /// Uses one ledger for two projects with tasks of the same name, and the same flow.
-fn assert_projects_share_ledger(world: &World, is_server: bool) {
-    let other = world.at("other");
+fn assert_projects_share_ledger(project: &CanaryProject, is_server: bool) {
+    let other = project.beside("other");
     fs::create_dir(&other).unwrap();
-    git_in(&other, &world.at("home"), &["init", "-q"]);
+    git_in(&other, &project.beside("home"), &["init", "-q"]);
     git_in(
         &other,
-        &world.at("home"),
+        &project.beside("home"),
         &["remote", "add", "origin", "https://me:hunter2@example.org/team/shop.git"],
     );
-    let started = world.at(STARTED).display().to_string();
+    let started = project.beside(STARTED).display().to_string();
     let evil = format!("touch {started}; exit 1");
-    assert_eq!(world.run(&["-q", "run", "--task-id", "T-1", "x", "--", "sh", "-c", "exit 1"]).code, Some(6));
+    assert_eq!(project.run(["-q", "run", "--task-id", "T-1", "x", "--", "sh", "-c", "exit 1"]).code, Some(6));
     let theirs =
-        world.run_in(&other, &["--json", "-q", "run", "--task-id", "T-1", "x", "--", "sh", "-c", &evil]);
+        project.run_in(&other, &["--json", "-q", "run", "--task-id", "T-1", "x", "--", "sh", "-c", &evil]);
     assert_eq!(theirs.code, Some(6));
-    let theirs: Value = serde_json::from_slice(&theirs.out).unwrap();
+    let theirs: Value = serde_json::from_slice(&theirs.stdout).unwrap();
     let theirs = theirs["run"].as_str().unwrap().to_owned();
-    world.run_in(&other, &["-q", "flow", "start", "sdd", "Add", "--id", "add", "--", "sh", "-c", &evil]);
-    fs::remove_file(world.at(STARTED)).unwrap();
-    let shown = world.run_json(&world.project, &["show", &theirs]);
+    project.run_in(&other, &["-q", "flow", "start", "sdd", "Add", "--id", "add", "--", "sh", "-c", &evil]);
+    fs::remove_file(project.beside(STARTED)).unwrap();
+    let shown = project.run_json(project.path(), &["show", &theirs]);
     assert_eq!(shown["project"], "example.org/team/shop");
     assert!(shown["host"].is_string() && shown["user"].is_string());
-    assert_eq!(world.count_runs(&world.project, &[]), 1);
-    assert!(world.count_runs(&world.project, &["--all-projects"]) > 1);
-    assert_eq!(world.run_json(&world.project, &["show", "last"])["project"], "project");
-    let status = world.run_json(&world.project, &["status", "T-1"]);
+    assert_eq!(project.count_runs(project.path(), &[]), 1);
+    assert!(project.count_runs(project.path(), &["--all-projects"]) > 1);
+    assert_eq!(project.run_json(project.path(), &["show", "last"])["project"], "project");
+    let status = project.run_json(project.path(), &["status", "T-1"]);
     assert_eq!(status["tasks"][0]["runs"].as_array().unwrap().len(), 1);
-    assert_eq!(world.run_json(&world.project, &["flow", "list"])["flows"], serde_json::json!([]));
+    assert_eq!(project.run_json(project.path(), &["flow", "list"])["flows"], serde_json::json!([]));
     for (act, code) in [
         (&["retry", "last", "--force"][..], 6),
         (&["retry", &theirs, "--force"], 9),
@@ -671,38 +690,38 @@ fn assert_projects_share_ledger(world: &World, is_server: bool) {
         (&["recover"], 0),
         (&["gc", "--keep-last", "0"], 0),
     ] {
-        let said = world.run(&with_ledger(&[], act));
-        assert_eq!(said.code, Some(code), "{act:?}: {}", said.err());
-        assert!(!world.has_started(), "{act:?}");
+        let output = project.run(with_ledger(&[], act));
+        assert_eq!(output.code, Some(code), "{act:?}: {}", output.err());
+        assert!(!project.has_started(), "{act:?}");
     }
-    assert_eq!(world.count_runs(&world.project, &[]), 0, "retention took its own runs");
-    assert!(world.count_runs(&other, &[]) > 1);
-    let secrets = world.run(&["export", "--all"]).out();
+    assert_eq!(project.count_runs(project.path(), &[]), 0, "retention took its own runs");
+    assert!(project.count_runs(&other, &[]) > 1);
+    let secrets = project.run(["export", "--all"]).out();
     assert!(!secrets.contains("hunter2"), "a password of `origin` is in no record");
-    assert_eq!(world.run(&["-q", "retry", &theirs, "--force", "--all-projects"]).code, Some(6));
-    assert!(world.has_started());
+    assert_eq!(project.run(["-q", "retry", &theirs, "--force", "--all-projects"]).code, Some(6));
+    assert!(project.has_started());
     // Runs of versions that did not record a project.
     if !is_server {
-        let db = rusqlite::Connection::open(world.at("shared.db")).unwrap();
+        let db = rusqlite::Connection::open(project.beside("shared.db")).unwrap();
         db.execute("UPDATE runs SET project = NULL", []).unwrap();
         drop(db);
-        assert!(world.count_runs(&world.project, &[]) > 1);
+        assert!(project.count_runs(project.path(), &[]) > 1);
     }
 }
 
 #[test]
 fn imported_runs_start_nothing() {
-    let world = World::repository();
-    let evil = world.at("evil.db");
-    world.create_hostile_ledger(&evil);
+    let project = CanaryProject::repository();
+    let evil = project.beside("evil.db");
+    project.create_hostile_ledger(&evil);
     let file = evil.display().to_string();
-    let list = world.run_json(&world.project, &["--ledger", &file, "log"]);
+    let list = project.run_json(project.path(), &["--ledger", &file, "log"]);
     let runs: Vec<String> =
         list["runs"].as_array().unwrap().iter().map(|run| run["id"].as_str().unwrap().to_owned()).collect();
-    let flows = world.run_json(&world.project, &["--ledger", &file, "flow", "list"]);
+    let flows = project.run_json(project.path(), &["--ledger", &file, "flow", "list"]);
     let flow = flows["flows"][0]["flow"].as_str().unwrap().to_owned();
-    assert_eq!(world.run(&["--ledger", &file, "export", "--all", "--out", "all"]).code, Some(0));
-    assert_eq!(world.run(&["--ledger", &file, "export", &runs[0], "--out", "one"]).code, Some(0));
+    assert_eq!(project.run(["--ledger", &file, "export", "--all", "--out", "all"]).code, Some(0));
+    assert_eq!(project.run(["--ledger", &file, "export", &runs[0], "--out", "one"]).code, Some(0));
     let acts = |name: &str| {
         let mut acts: Vec<Vec<String>> = Vec::new();
         for run in &runs {
@@ -718,45 +737,50 @@ fn imported_runs_start_nothing() {
         }
         for act in acts {
             let args: Vec<&str> = act.iter().map(String::as_str).collect();
-            let said = world.run(&with_ledger(&[], &args));
-            assert!(matches!(said.code, Some(10 | 4)), "{name} {args:?}: {:?} {}", said.code, said.err());
-            assert!(!world.has_started(), "{name} {args:?}");
+            let output = project.run(with_ledger(&[], &args));
+            assert!(
+                matches!(output.code, Some(10 | 4)),
+                "{name} {args:?}: {:?} {}",
+                output.code,
+                output.err()
+            );
+            assert!(!project.has_started(), "{name} {args:?}");
         }
     };
     // Into an empty ledger: all of it is foreign.
-    let whole = world.run(&["import", "all"]);
+    let whole = project.run(["import", "all"]);
     assert!(whole.out().contains("with the same chain"), "{}", whole.out());
     acts("whole");
-    assert_eq!(world.run(&["-q", "run", "x", "--", "true"]).code, Some(10));
-    assert_eq!(world.run(&["verify", "--all"]).code, Some(0));
+    assert_eq!(project.run(["-q", "run", "x", "--", "true"]).code, Some(10));
+    assert_eq!(project.run(["verify", "--all"]).code, Some(0));
     // Beside runs of its own.
-    fs::remove_dir_all(world.at("home")).unwrap();
-    fs::create_dir(world.at("home")).unwrap();
-    assert_eq!(world.run(&["-q", "run", "--task-id", "T-1", "x", "--", "false"]).code, Some(6));
-    assert_eq!(world.run(&["-q", "import", "one"]).code, Some(0));
-    assert_eq!(world.run(&["-q", "import", "all"]).code, Some(0));
+    fs::remove_dir_all(project.beside("home")).unwrap();
+    fs::create_dir(project.beside("home")).unwrap();
+    assert_eq!(project.run(["-q", "run", "--task-id", "T-1", "x", "--", "false"]).code, Some(6));
+    assert_eq!(project.run(["-q", "import", "one"]).code, Some(0));
+    assert_eq!(project.run(["-q", "import", "all"]).code, Some(0));
     acts("beside");
-    assert_eq!(world.run(&["verify", "--all"]).code, Some(0));
+    assert_eq!(project.run(["verify", "--all"]).code, Some(0));
     // The last run, the task and the flow are the ledger's own.
     assert_eq!(
-        world.run_json(&world.project, &["status", "T-1"])["tasks"][0]["runs"].as_array().unwrap().len(),
+        project.run_json(project.path(), &["status", "T-1"])["tasks"][0]["runs"].as_array().unwrap().len(),
         1
     );
-    assert_eq!(world.run(&["-q", "retry", "last", "--force"]).code, Some(6));
-    assert_eq!(world.run(&["-q", "flow", "resume"]).code, Some(4));
-    assert!(!world.has_started());
+    assert_eq!(project.run(["-q", "retry", "last", "--force"]).code, Some(6));
+    assert_eq!(project.run(["-q", "flow", "resume"]).code, Some(4));
+    assert!(!project.has_started());
 }
 
 #[test]
 fn earlier_ledger_is_copied_and_archived() {
-    let world = World::repository();
-    let old = world.project.join(".callsheet/ledger.db");
+    let project = CanaryProject::repository();
+    let old = project.path().join(".callsheet/ledger.db");
     for text in ["one", "two"] {
-        world.run(&["-q", "--ledger", ".callsheet/ledger.db", "compose", "--record", text]);
+        project.run(["-q", "--ledger", ".callsheet/ledger.db", "compose", "--record", text]);
     }
-    fs::remove_dir_all(world.at("home")).unwrap();
-    let log = world.run(&["log"]);
-    let new = world.ledger_path();
+    fs::remove_dir_all(project.beside("home")).unwrap();
+    let log = project.run(["log"]);
+    let new = project.ledger_path();
     let expected = format!(
         "the ledger was copied from {} to {}; the old file is {}.moved now; type `callsheet ledger adopt` to go on with it\n",
         old.display(),
@@ -765,27 +789,27 @@ fn earlier_ledger_is_copied_and_archived() {
     );
     assert_eq!((log.code, log.err()), (Some(0), expected));
     assert_eq!(log.out().lines().count(), 3);
-    assert!(!old.exists() && world.project.join(".callsheet/ledger.db.moved").exists());
-    assert_eq!(world.run(&["log"]).err(), "");
-    assert_eq!(world.run(&["-q", "compose", "--record", "x"]).code, Some(10));
-    let id = world.run(&["-q", "ledger", "adopt"]).out();
+    assert!(!old.exists() && project.path().join(".callsheet/ledger.db.moved").exists());
+    assert_eq!(project.run(["log"]).err(), "");
+    assert_eq!(project.run(["-q", "compose", "--record", "x"]).code, Some(10));
+    let id = project.run(["-q", "ledger", "adopt"]).out();
     let id = id.lines().find_map(|line| line.strip_prefix("id        ")).unwrap().to_owned();
-    assert_eq!(world.run(&["-q", "ledger", "adopt", "--yes", &id]).code, Some(0));
-    assert_eq!(world.run(&["-q", "compose", "--record", "x"]).code, Some(0));
-    assert_eq!(world.count_runs(&world.project, &[]), 3);
-    assert_eq!(world.run(&["verify", "--all"]).code, Some(0));
+    assert_eq!(project.run(["-q", "ledger", "adopt", "--yes", &id]).code, Some(0));
+    assert_eq!(project.run(["-q", "compose", "--record", "x"]).code, Some(0));
+    assert_eq!(project.count_runs(project.path(), &[]), 3);
+    assert_eq!(project.run(["verify", "--all"]).code, Some(0));
 }
 
 #[test]
 fn unwritable_home_suggests_other_place() {
-    let world = World::repository();
+    let project = CanaryProject::repository();
     let run = |args: &[&str], home: Option<&str>| {
-        let mut command = world.command();
+        let mut command = project.command();
         match home {
             Some(home) => command.env("HOME", home),
             None => command.env_remove("HOME"),
         };
-        run_to_end(command.args(args))
+        run_command(command.args(args))
     };
     // A run needs the state directory besides the ledger, and the error says why.
     let acts: [&[&str]; 6] = [
@@ -798,14 +822,14 @@ fn unwritable_home_suggests_other_place() {
     ];
     for home in [Some("/proc/none"), None] {
         for act in acts {
-            let said = run(act, home);
-            let err = said.err();
-            assert_eq!(said.code, Some(8), "{act:?} {home:?}: {err}");
+            let output = run(act, home);
+            let err = output.err();
+            assert_eq!(output.code, Some(8), "{act:?} {home:?}: {err}");
             assert!(err.contains("error[ledger/failed]: the state directory"), "{act:?} {home:?}: {err}");
             assert!(err.contains("--ledger") && err.contains("XDG_STATE_HOME"), "{act:?} {home:?}: {err}");
             assert!(err.contains("`recover` have to know of a run"), "{act:?} {home:?}: {err}");
         }
-        let _ = fs::remove_file(world.project.join("named.db"));
+        let _ = fs::remove_file(project.path().join("named.db"));
         let named = run(&["-q", "--ledger", "named.db", "compose", "--record", "x"], home);
         assert_eq!(named.code, Some(0), "{}", named.err());
     }
@@ -813,11 +837,11 @@ fn unwritable_home_suggests_other_place() {
 
 #[test]
 fn earlier_runs_have_names() {
-    let world = World::repository();
+    let project = CanaryProject::repository();
     for text in ["one", "two", "three"] {
-        world.run(&["-q", "compose", "--record", text]);
+        project.run(["-q", "compose", "--record", text]);
     }
-    let prompt = |run: &str| world.run(&["show", run, "--prompt"]).out();
+    let prompt = |run: &str| project.run(["show", run, "--prompt"]).out();
     for (run, text) in [("last", "three"), ("last~0", "three"), ("last~1", "two"), ("last~2", "one")] {
         assert!(prompt(run).contains(text), "{run}");
     }
@@ -830,17 +854,17 @@ fn earlier_runs_have_names() {
         "last~99999999999999999999",
         "last~18446744073709551615",
     ] {
-        assert_eq!(world.run(&["show", run]).code, Some(4), "{run}");
+        assert_eq!(project.run(["show", run]).code, Some(4), "{run}");
     }
 }
 
 #[test]
 fn short_lived_state_directory_is_reported() {
-    let world = World::repository();
+    let project = CanaryProject::repository();
     let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
         return crate::not_tested("a state directory in memory: there is no /dev/shm");
     };
-    let run = |args: &[&str]| run_to_end(world.command().env("XDG_STATE_HOME", memory.path()).args(args));
+    let run = |args: &[&str]| run_command(project.command().env("XDG_STATE_HOME", memory.path()).args(args));
     let warning = "warning[ledger/short-lived]: ";
     let first = run(&["compose", "--record", "x"]);
     assert_eq!(first.code, Some(0));
@@ -848,5 +872,5 @@ fn short_lived_state_directory_is_reported() {
     assert!(!run(&["compose", "--record", "x"]).err().contains(warning), "it is told once");
     assert!(run(&["ledger", "path"]).err().contains(warning));
     assert!(run(&["doctor"]).out().contains("tmpfs"));
-    assert!(!world.run(&["compose", "--record", "x"]).err().contains("tmpfs"));
+    assert!(!project.run(["compose", "--record", "x"]).err().contains("tmpfs"));
 }

@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use callsheet_run::WritableFolder;
+use callsheet_testing::{CommandOutput, run_command};
 
-use crate::world::{CANARY, Said, World, run_to_end};
+use crate::project::{CANARY, CanaryProject, has_leak, run_in_parallel};
 
 /// A command and the paths that it writes.
 struct Case {
@@ -50,19 +51,22 @@ const CASES: [Case; 11] = [
 /// Ways in which a link leads out.
 const WAYS: [&str; 6] = ["relative", "absolute", "chain", "dangling", "file", "FIFO"];
 
-fn world() -> World {
-    let world = World::new();
-    let agent = world.put("bin/claude", "#!/bin/sh\ncat > /dev/null\n");
+fn create_project() -> CanaryProject {
+    let project = CanaryProject::new();
+    let agent = project.write_beside("bin/claude", "#!/bin/sh\ncat > /dev/null\n");
     fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
-    world.put("outside/file", "theirs");
-    world.put("outside/dir/config.toml", "");
-    world.put("outside/dir/one/PLAN.md", "theirs");
-    world.put("outside/dir/07_review/review.yaml", "verdict: pass\nsummary: It is good.\nfindings: []\n");
-    let made = std::process::Command::new("mkfifo").arg(world.at("outside/fifo")).status().unwrap();
+    project.write_beside("outside/file", "theirs");
+    project.write_beside("outside/dir/config.toml", "");
+    project.write_beside("outside/dir/one/PLAN.md", "theirs");
+    project.write_beside(
+        "outside/dir/07_review/review.yaml",
+        "verdict: pass\nsummary: It is good.\nfindings: []\n",
+    );
+    let made = std::process::Command::new("mkfifo").arg(project.beside("outside/fifo")).status().unwrap();
     assert!(made.success());
-    fs::create_dir_all(world.project.join("out")).unwrap();
-    world.write("s/07_review/review.yaml", "verdict: pass\nsummary: It is good.\nfindings: []\n");
-    world
+    fs::create_dir_all(project.path().join("out")).unwrap();
+    project.write("s/07_review/review.yaml", "verdict: pass\nsummary: It is good.\nfindings: []\n");
+    project
 }
 
 /// Returns every file and folder with a description that shows a change.
@@ -81,25 +85,25 @@ fn snapshot(dir: &Path) -> BTreeMap<PathBuf, String> {
     all
 }
 
-fn create_outside_link(world: &World, path: &Path, way: &str) {
+fn create_outside_link(project: &CanaryProject, path: &Path, way: &str) {
     if path.is_dir() && !path.is_symlink() {
         fs::remove_dir_all(path).unwrap();
     } else {
         let _ = fs::remove_file(path);
     }
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let depth = path.parent().unwrap().strip_prefix(&world.project).unwrap().iter().count();
+    let depth = path.parent().unwrap().strip_prefix(project.path()).unwrap().iter().count();
     let up = "../".repeat(depth + 1);
     let (target, real) = match way {
         "relative" => (PathBuf::from(format!("{up}outside/dir")), true),
-        "absolute" | "chain" => (world.at("outside/dir"), true),
-        "dangling" => (world.at("outside/nothing"), false),
-        "file" => (world.at("outside/file"), true),
-        _ => (world.at("outside/fifo"), true),
+        "absolute" | "chain" => (project.beside("outside/dir"), true),
+        "dangling" => (project.beside("outside/nothing"), false),
+        "file" => (project.beside("outside/file"), true),
+        _ => (project.beside("outside/fifo"), true),
     };
     assert_eq!(path.parent().unwrap().join(&target).symlink_metadata().is_ok(), real, "{target:?}");
     if way == "chain" {
-        let middle = world.project.join("middle");
+        let middle = project.path().join("middle");
         let _ = fs::remove_file(&middle);
         symlink(target, &middle).unwrap();
         symlink(middle, path).unwrap();
@@ -109,14 +113,14 @@ fn create_outside_link(world: &World, path: &Path, way: &str) {
 }
 
 /// Runs the command with an agent to start, and with a record to export.
-fn run_case(world: &World, args: &[&str]) -> Said {
+fn run_case(project: &CanaryProject, args: &[&str]) -> CommandOutput {
     if args[0] == "export" {
-        world.run(&["compose", "-q", "--record", "--ledger", "../home/l.db", "x"]);
+        project.run(["compose", "-q", "--record", "--ledger", "../home/l.db", "x"]);
     }
-    let path = format!("{}:{}", world.at("bin").display(), std::env::var("PATH").unwrap());
-    let mut command = world.command();
+    let path = format!("{}:{}", project.beside("bin").display(), std::env::var("PATH").unwrap());
+    let mut command = project.command();
     command.env("PATH", path).args(["--ledger", "../home/l.db"]).args(args);
-    run_to_end(&mut command)
+    run_command(&mut command)
 }
 
 #[test]
@@ -131,24 +135,24 @@ fn writes_do_not_follow_outside_links() {
         }
         places.sort();
         places.dedup();
-        let plain = world();
-        let before = snapshot(&plain.project);
+        let plain = create_project();
+        let before = snapshot(plain.path());
         run_case(&plain, args);
-        assert_ne!(snapshot(&plain.project), before, "{args:?} writes nothing where there is no link");
+        assert_ne!(snapshot(plain.path()), before, "{args:?} writes nothing where there is no link");
         let cases: Vec<(PathBuf, &str)> =
             places.iter().flat_map(|place| WAYS.map(|way| (place.clone(), way))).collect();
-        let done = crate::world::run_in_parallel(&cases, |part| {
+        let done = run_in_parallel(&cases, |part| {
             for (place, way) in part {
-                let world = world();
-                create_outside_link(&world, &world.project.join(place), way);
-                let before = snapshot(&world.at("outside"));
-                let said = run_case(&world, args);
-                assert!(said.code.is_some(), "{args:?} {place:?} {way}: {}", said.err());
+                let project = create_project();
+                create_outside_link(&project, &project.path().join(place), way);
+                let before = snapshot(&project.beside("outside"));
+                let output = run_case(&project, args);
+                assert!(output.code.is_some(), "{args:?} {place:?} {way}: {}", output.err());
                 assert_eq!(
-                    snapshot(&world.at("outside")),
+                    snapshot(&project.beside("outside")),
                     before,
                     "{args:?} {place:?} {way}: {}",
-                    said.err()
+                    output.err()
                 );
             }
             part.len()
@@ -170,12 +174,12 @@ fn linked_ledger_is_not_migrated() {
         ("outside/theirs", None, outside),
         ("project/theirs/.callsheet", Some("theirs/.callsheet"), ""),
     ] {
-        let world = world();
-        let theirs = world.at(folder);
+        let project = create_project();
+        let theirs = project.beside(folder);
         fs::create_dir_all(&theirs).unwrap();
         let ledger = theirs.join("ledger.db");
         let place = ledger.to_str().unwrap();
-        assert_eq!(world.run(&["compose", "-q", "--record", "--ledger", place, CANARY]).code, Some(0));
+        assert_eq!(project.run(["compose", "-q", "--record", "--ledger", place, CANARY]).code, Some(0));
         let reads = [
             &["log"][..],
             &["status"],
@@ -189,12 +193,12 @@ fn linked_ledger_is_not_migrated() {
         // Without a state directory, an older ledger is read in its place.
         let cases = ["home", "/proc/none"].map(|home| reads.map(|args| (home, args))).concat();
         let answer = |(home, args): &(&str, &[&str])| {
-            let said = run_to_end(world.command().env("HOME", world.at(home)).args(*args));
-            assert!(!said.has_leak(), "{home} {args:?}: {}{}", said.out(), said.err());
-            (said.code, said.out(), said.err())
+            let output = run_command(project.command().env("HOME", project.beside(home)).args(*args));
+            assert!(!has_leak(&output), "{home} {args:?}: {}{}", output.out(), output.err());
+            (output.code, output.out(), output.err())
         };
         let without: Vec<_> = cases.iter().map(answer).collect();
-        symlink(link.map_or(theirs.clone(), PathBuf::from), world.project.join(".callsheet")).unwrap();
+        symlink(link.map_or(theirs.clone(), PathBuf::from), project.path().join(".callsheet")).unwrap();
         let before = fs::read(&ledger).unwrap();
         let assert_untouched = |args: &[&str]| {
             let names: Vec<_> =
@@ -221,31 +225,31 @@ fn linked_ledger_is_not_migrated() {
 /// While the agent works, the folder of its files becomes a link. Removing the files does not follow it.
 #[test]
 fn nothing_outside_is_removed() {
-    let world = world();
+    let project = create_project();
     let script = "#!/bin/sh\ncat > /dev/null\nmkdir -p ../outside/dir/$CALLSHEET_RUN\n\
                   echo keep > ../outside/dir/$CALLSHEET_RUN/keep\n\
                   mv .callsheet/runs .callsheet/old\nln -s ../../outside/dir .callsheet/runs\n";
-    world.put("bin/claude", script);
-    let path = format!("{}:{}", world.at("bin").display(), std::env::var("PATH").unwrap());
-    let mut command = world.command();
+    project.write_beside("bin/claude", script);
+    let path = format!("{}:{}", project.beside("bin").display(), std::env::var("PATH").unwrap());
+    let mut command = project.command();
     command.env("PATH", path).args(["run", "-q", "-a", "claude", "--exclude", "secret/**", "x"]);
-    let said = run_to_end(&mut command);
+    let output = run_command(&mut command);
     let kept: Vec<PathBuf> =
-        snapshot(&world.at("outside/dir")).into_keys().filter(|path| path.ends_with("keep")).collect();
-    assert_eq!(kept.len(), 1, "{}", said.err());
+        snapshot(&project.beside("outside/dir")).into_keys().filter(|path| path.ends_with("keep")).collect();
+    assert_eq!(kept.len(), 1, "{}", output.err());
 }
 
 /// A folder that becomes a link and a folder again, while files are written to it and removed from it.
 #[test]
 fn swapped_folder_leads_no_write_outside() {
-    let world = world();
+    let project = create_project();
     let most = if crate::is_long() { 100_000 } else { 2_000 };
-    fs::create_dir_all(world.project.join("dir")).unwrap();
-    symlink("../outside/dir", world.project.join("link")).unwrap();
-    let before = snapshot(&world.at("outside"));
+    fs::create_dir_all(project.path().join("dir")).unwrap();
+    symlink("../outside/dir", project.path().join("link")).unwrap();
+    let before = snapshot(&project.beside("outside"));
     let (stop, swaps) = (AtomicBool::new(false), AtomicUsize::new(0));
     let (mut written, mut refused) = (0, 0);
-    let at = |name: &str| world.project.join(name);
+    let at = |name: &str| project.path().join(name);
     thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
@@ -259,7 +263,7 @@ fn swapped_folder_leads_no_write_outside() {
             }
         });
         while swaps.load(Ordering::Relaxed) < most {
-            let folder = WritableFolder::open(&world.project).unwrap();
+            let folder = WritableFolder::open(project.path()).unwrap();
             let first = folder.write("dir/new/file", b"mine", 0o600);
             written += usize::from(first.is_ok());
             let done = first
@@ -271,7 +275,7 @@ fn swapped_folder_leads_no_write_outside() {
         }
         stop.store(true, Ordering::Relaxed);
     });
-    assert_eq!(snapshot(&world.at("outside")), before);
+    assert_eq!(snapshot(&project.beside("outside")), before);
     crate::print_measurement(&format!(
         "{written} files written while their folder was swapped, {refused} attempts refused"
     ));
@@ -281,11 +285,11 @@ fn swapped_folder_leads_no_write_outside() {
 /// A real path that was replaced by a link is not opened.
 #[test]
 fn project_replaced_by_link_is_refused() {
-    let world = world();
-    let project = world.project.clone();
-    fs::rename(&project, world.at("moved")).unwrap();
-    symlink(world.at("outside"), &project).unwrap();
-    let error = WritableFolder::open(&project).map(|_| ()).unwrap_err().to_string();
+    let project = create_project();
+    let path = project.path().to_owned();
+    fs::rename(&path, project.beside("moved")).unwrap();
+    symlink(project.beside("outside"), &path).unwrap();
+    let error = WritableFolder::open(&path).map(|_| ()).unwrap_err().to_string();
     assert_eq!(error, "a part of it is a symbolic link or no folder");
 }
 

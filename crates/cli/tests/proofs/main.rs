@@ -21,6 +21,7 @@ mod links;
 mod measure;
 mod passwords;
 mod paths;
+mod project;
 mod read_only;
 mod requests;
 mod retention;
@@ -32,7 +33,6 @@ mod targets;
 mod terminal;
 mod verify_all;
 mod weaker_limits;
-mod world;
 
 /// Returns whether the long forms were requested.
 fn is_long() -> bool {

@@ -4,8 +4,9 @@ use std::fs;
 use std::process::Command;
 
 use callsheet_core::secrets::{mask_address, mask_address_in};
+use callsheet_testing::run_command;
 
-use crate::world::{World, run_to_end};
+use crate::project::CanaryProject;
 use crate::{is_long, not_tested};
 
 /// Text that is part of every password and of nothing else.
@@ -88,13 +89,13 @@ fn generated_addresses_show_no_password() {
 #[test]
 fn commands_show_no_password() {
     let mut choices = Choices(2);
-    let world = World::new();
+    let project = CanaryProject::new();
     for number in 0..12 {
         let address = generate_address(&mut choices);
         // Nothing listens at this address, so the errors of the driver are shown as well.
         let address = address.replace("db.example.org:5432", "127.0.0.1:1").replace("//h", "//127.0.0.1:1");
         let of_project = format!("ledger = {address:?}\n");
-        world.write(".callsheet/config.toml", if number % 3 == 0 { of_project.as_str() } else { "" });
+        project.write(".callsheet/config.toml", if number % 3 == 0 { of_project.as_str() } else { "" });
         let commands: [&[&str]; 7] = [
             &["config", "show"],
             &["config", "show", "--json"],
@@ -105,14 +106,14 @@ fn commands_show_no_password() {
             &["-v", "show", "last"],
         ];
         for args in commands {
-            let mut command = world.command();
+            let mut command = project.command();
             match number % 3 {
                 0 => drop(command.args(args)),
                 1 => drop(command.env("CALLSHEET_LEDGER", &address).args(args)),
                 _ => drop(command.arg("--ledger").arg(&address).args(args)),
             }
-            let said = run_to_end(&mut command);
-            let shown = format!("{}{}", said.out(), said.err());
+            let output = run_command(&mut command);
+            let shown = format!("{}{}", output.out(), output.err());
             assert!(!shown.contains(CORE), "{address} {args:?}: {shown}");
         }
     }
@@ -122,7 +123,7 @@ fn commands_show_no_password() {
 /// shown.
 #[test]
 fn libpq_options_are_not_file_name() {
-    let world = World::new();
+    let project = CanaryProject::new();
     let spelled = [
         format!("host=h password={CORE} dbname=d"),
         format!("password={CORE}"),
@@ -139,30 +140,30 @@ fn libpq_options_are_not_file_name() {
             [&["log"][..], &["--json", "status"], &["compose", "--record", "x"], &["run", "x", "--", "true"]]
         {
             for is_flag in [true, false] {
-                let mut command = world.command();
+                let mut command = project.command();
                 if is_flag {
                     command.arg("--ledger").arg(address);
                 } else {
                     command.env("CALLSHEET_LEDGER", address);
                 }
-                let said = run_to_end(command.args(args));
-                let shown = format!("{}{}", said.out(), said.err());
-                assert_eq!(said.code, Some(2), "{address} {args:?}: {shown}");
+                let output = run_command(command.args(args));
+                let shown = format!("{}{}", output.out(), output.err());
+                assert_eq!(output.code, Some(2), "{address} {args:?}: {shown}");
                 assert!(!shown.contains(CORE), "{address} {args:?}: {shown}");
                 assert!(shown.contains("postgres://USER:…@HOST"), "{address} {args:?}: {shown}");
             }
         }
     }
-    assert_eq!(fs::read_dir(&world.project).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(project.path()).unwrap().count(), 0);
     // A file with such a name can still be specified.
-    assert_eq!(world.run(&["-q", "--ledger", "./host=h", "compose", "--record", "x"]).code, Some(0));
-    assert!(world.project.join("host=h").exists());
+    assert_eq!(project.run(["-q", "--ledger", "./host=h", "compose", "--record", "x"]).code, Some(0));
+    assert!(project.path().join("host=h").exists());
 }
 
 /// A mistake in the command line or in a file shows the place, and no password.
 #[test]
 fn mistakes_show_no_password() {
-    let world = World::new();
+    let project = CanaryProject::new();
     let address = format!("postgres://u:{CORE}@h/db?password={CORE}");
     let commands: [&[&str]; 6] = [
         &["log", &address],
@@ -173,39 +174,44 @@ fn mistakes_show_no_password() {
         &["--ledger", &format!("mysql://u:{CORE}@h/db"), "log"],
     ];
     for args in commands {
-        let said = world.run(args);
-        let shown = format!("{}{}", said.out(), said.err());
-        assert!(said.code != Some(0) && !shown.contains(CORE), "{args:?}: {shown}");
+        let output = project.run(args);
+        let shown = format!("{}{}", output.out(), output.err());
+        assert!(output.code != Some(0) && !shown.contains(CORE), "{args:?}: {shown}");
     }
     for text in [format!("ledger = {address}\n"), format!("ledger = \"{address}\"\nledger = 1\n")] {
-        world.write(".callsheet/config.toml", &text);
-        let said = world.run(&["log"]);
-        assert!(said.code == Some(3) && !said.err().contains(CORE), "{text}: {}", said.err());
+        project.write(".callsheet/config.toml", &text);
+        let output = project.run(["log"]);
+        assert!(output.code == Some(3) && !output.err().contains(CORE), "{text}: {}", output.err());
     }
 }
 
 #[test]
 fn doctor_checks_configured_ledger() {
-    let world = World::new();
+    let project = CanaryProject::new();
     let row = |args: &[&str]| -> (Option<i32>, String, String) {
-        let said =
-            run_to_end(world.command().env("PATH", "/usr/bin:/bin").args(args).args(["--json", "doctor"]));
-        assert!(!said.out().contains(CORE) && !said.err().contains(CORE), "{}{}", said.out(), said.err());
-        let rows: serde_json::Value = serde_json::from_slice(&said.out).unwrap();
+        let output =
+            run_command(project.command().env("PATH", "/usr/bin:/bin").args(args).args(["--json", "doctor"]));
+        assert!(
+            !output.out().contains(CORE) && !output.err().contains(CORE),
+            "{}{}",
+            output.out(),
+            output.err()
+        );
+        let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let row = rows.as_array().unwrap().iter().find(|row| row["name"] == "ledger").unwrap().clone();
         let text = |name: &str| row[name].as_str().unwrap().to_owned();
-        (said.code, text("state"), text("detail"))
+        (output.code, text("state"), text("detail"))
     };
     let (_, state, detail) = row(&[]);
     assert_eq!(state, "absent", "{detail}");
-    assert_eq!(world.run(&["-q", "compose", "--record", "-r", "run", "x"]).code, Some(0));
-    let records = |world: &World| world.run(&["export"]).out().lines().count();
-    let before = records(&world);
+    assert_eq!(project.run(["-q", "compose", "--record", "-r", "run", "x"]).code, Some(0));
+    let records = |project: &CanaryProject| project.run(["export"]).out().lines().count();
+    let before = records(&project);
     let (_, state, detail) = row(&[]);
     assert!(state == "good" && detail.contains("1 records"), "{detail}");
-    assert_eq!(records(&world), before, "doctor leaves no record");
-    fs::write(world.at("broken.db"), "no database at all, and long enough to be looked at").unwrap();
-    let broken = world.at("broken.db").display().to_string();
+    assert_eq!(records(&project), before, "doctor leaves no record");
+    fs::write(project.beside("broken.db"), "no database at all, and long enough to be looked at").unwrap();
+    let broken = project.beside("broken.db").display().to_string();
     assert_eq!(row(&["--ledger", &broken]).1, "bad");
     let (code, state, detail) =
         row(&["--ledger", &format!("postgres://u:{CORE}@127.0.0.1:1/db?password={CORE}")]);
@@ -215,15 +221,15 @@ fn doctor_checks_configured_ledger() {
 
 #[test]
 fn programs_get_no_password() {
-    let world = World::new();
+    let project = CanaryProject::new();
     let git = |args: &[&str]| {
         let mut git = Command::new("git");
-        git.current_dir(&world.project).args(["-c", "user.name=T", "-c", "user.email=t@t"]).args(args);
+        git.current_dir(project.path()).args(["-c", "user.name=T", "-c", "user.email=t@t"]).args(args);
         assert!(git.env("GIT_CONFIG_GLOBAL", "/dev/null").status().unwrap().success());
     };
     git(&["init", "-q"]);
     git(&["commit", "-q", "--allow-empty", "-m", "x"]);
-    let ledger = format!("{}?password={CORE}", world.at("ledger.db").display());
+    let ledger = format!("{}?password={CORE}", project.beside("ledger.db").display());
     // Everything that a process below the agent can see: the variables and command lines of itself and of the
     // processes that callsheet started.
     let look = "env; tr '\\0' '\\n' < /proc/self/environ; p=$$; \
@@ -231,40 +237,41 @@ fn programs_get_no_password() {
                 tr '\\0' '\\n' < /proc/$p/environ; tr '\\0' '\\n' < /proc/$p/cmdline; \
                 n=$(sed 's/.*) //' /proc/$p/stat | cut -d' ' -f2); \
                 case \"$(tr '\\0' ' ' < /proc/$n/cmdline)\" in *' run '*) break;; esac; p=$n; done; echo looked";
-    world.put("look.sh", look);
-    let script = world.at("look.sh").display().to_string();
-    let mut command = world.command();
+    project.write_beside("look.sh", look);
+    let script = project.beside("look.sh").display().to_string();
+    let mut command = project.command();
     command.env("CALLSHEET_LEDGER", &ledger).args(["--json", "-q", "run", "-r", "run"]);
-    let said = run_to_end(command.args(["--check", &format!("look=sh {script}"), "x", "--", "sh", &script]));
-    assert_eq!(said.code, Some(0), "{} {}", said.out(), said.err());
-    let mut show = world.command();
+    let output =
+        run_command(command.args(["--check", &format!("look=sh {script}"), "x", "--", "sh", &script]));
+    assert_eq!(output.code, Some(0), "{} {}", output.out(), output.err());
+    let mut show = project.command();
     show.env("CALLSHEET_LEDGER", &ledger).args(["show", "last", "--records", "--json"]);
-    let records = crate::world::run_to_end(&mut show).out();
+    let records = run_command(&mut show).out();
     assert!(records.matches("looked").count() >= 2, "{records}");
     assert!(!records.contains(CORE), "{records}");
     if Command::new("tmux").arg("-V").output().is_err() {
         return not_tested("the environment of a terminal: tmux is not installed");
     }
-    let out = world.at("pane.out").display().to_string();
-    world.put("pane.sh", format!("sh {script} > {out}.new 2>&1; mv {out}.new {out}\necho ready\nprintf '> '\nread -r line\nprintf '\\033[2J\\033[H'\nsleep 600\n"));
-    let pane = world.at("pane.sh").display().to_string();
-    world.put(
+    let out = project.beside("pane.out").display().to_string();
+    project.write_beside("pane.sh", format!("sh {script} > {out}.new 2>&1; mv {out}.new {out}\necho ready\nprintf '> '\nread -r line\nprintf '\\033[2J\\033[H'\nsleep 600\n"));
+    let pane = project.beside("pane.sh").display().to_string();
+    project.write_beside(
         "home/.config/callsheet/agents/shell.toml",
         format!(
             "name = \"Shell\"\n[start]\nprogram = \"sh\"\nargs = [\"{pane}\"]\n[prompt]\nby = [\"terminal\"]\n\
              [terminal]\nargs = [\"{pane}\"]\nready = [\"ready\"]\ncomposer = \">\"\nsettle_ms = 200\n"
         ),
     );
-    let mut command = world.command();
+    let mut command = project.command();
     command
         .env("CALLSHEET_LEDGER", &ledger)
-        .env("TMUX_TMPDIR", world.at(""))
+        .env("TMUX_TMPDIR", project.beside(""))
         .args(["-q", "run", "-a", "shell"]);
-    let typed = crate::world::run_to_end(command.args(["--terminal", "x"]));
+    let typed = run_command(command.args(["--terminal", "x"]));
     assert_eq!(typed.code, Some(0), "{} {}", typed.out(), typed.err());
-    let mut stop = world.command();
-    stop.env("CALLSHEET_LEDGER", &ledger).env("TMUX_TMPDIR", world.at("")).args(["stop", "last"]);
-    assert_eq!(crate::world::run_to_end(&mut stop).code, Some(0));
+    let mut stop = project.command();
+    stop.env("CALLSHEET_LEDGER", &ledger).env("TMUX_TMPDIR", project.beside("")).args(["stop", "last"]);
+    assert_eq!(run_command(&mut stop).code, Some(0));
     let seen = fs::read_to_string(&out).unwrap();
     assert!(seen.contains("looked") && !seen.contains(CORE), "{seen}");
 }

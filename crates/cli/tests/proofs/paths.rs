@@ -11,27 +11,28 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use callsheet_testing::{CommandOutput, run_for_bytes};
 use serde_json::{Value, json};
 
-use crate::world::{CANARY, Said, World, run_in_parallel};
+use crate::project::{CANARY, CanaryProject, has_leak, run_in_parallel};
 
 /// A text in the files that may be read.
 const INSIDE: &str = "INSIDE-fine";
 
 /// A project full of traps.
 struct Scene {
-    world: World,
+    project: CanaryProject,
     watch: Watch,
     _socket: UnixListener,
 }
 
 impl Scene {
     fn new() -> Self {
-        let world = World::new();
-        world.write("in/ok.md", INSIDE);
-        world.write(".git/config", "[core]\n");
-        world.write("in/.hidden", INSIDE);
-        let outside = world.at("outside");
+        let project = CanaryProject::new();
+        project.write("in/ok.md", INSIDE);
+        project.write(".git/config", "[core]\n");
+        project.write("in/.hidden", INSIDE);
+        let outside = project.beside("outside");
         for (name, target) in [
             ("rel", "../../outside/canary.md"),
             ("dir", "../../outside"),
@@ -55,36 +56,37 @@ impl Scene {
             ("fd", "/proc/self/fd"),
             ("chain-0", "../../outside/canary.md"),
         ] {
-            world.link(target, &format!("links/{name}"));
+            project.link(target, &format!("links/{name}"));
         }
-        world.link(outside.join("canary.md"), "links/abs");
-        world.link(&outside, "links/absdir");
-        world.link(world.project.join("in/ok.md"), "links/absin");
+        project.link(outside.join("canary.md"), "links/abs");
+        project.link(&outside, "links/absdir");
+        project.link(project.path().join("in/ok.md"), "links/absin");
         for at in 1..45 {
-            world.link(format!("chain-{}", at - 1), &format!("links/chain-{at}"));
+            project.link(format!("chain-{}", at - 1), &format!("links/chain-{at}"));
         }
-        fs::hard_link(world.project.join("in/ok.md"), world.project.join("links/hard")).unwrap();
+        fs::hard_link(project.path().join("in/ok.md"), project.path().join("links/hard")).unwrap();
         let made = |program: &str, args: &[&str]| {
-            Command::new(program).args(args).current_dir(&world.project).status().unwrap().success()
+            Command::new(program).args(args).current_dir(project.path()).status().unwrap().success()
         };
         assert!(made("mkfifo", &["links/fifo"]));
         if !made("mknod", &["links/device", "c", "1", "5"]) {
             crate::not_tested("a device inside the project: this user may not make one");
         }
-        let _socket = UnixListener::bind(world.project.join("links/socket")).unwrap();
-        world.write(".callsheet/templates/agents/value.md", "got: [[include:[[placeholder:p]]]]");
-        world.write(".callsheet/templates/agents/optional.md", "got: [[include-optional:[[placeholder:p]]]]");
-        world.write(
+        let _socket = UnixListener::bind(project.path().join("links/socket")).unwrap();
+        project.write(".callsheet/templates/agents/value.md", "got: [[include:[[placeholder:p]]]]");
+        project
+            .write(".callsheet/templates/agents/optional.md", "got: [[include-optional:[[placeholder:p]]]]");
+        project.write(
             ".callsheet/templates/agents/session.md",
             "[[include-optional:ok.md]][[include-optional:canary.md]]",
         );
         let watch = Watch::new(&outside);
-        Self { world, watch, _socket }
+        Self { project, watch, _socket }
     }
 
-    fn compose(&self, request: &Value) -> Said {
-        let file = self.world.write("request.json", request.to_string());
-        self.world.run(&["compose", "--request", file.to_str().unwrap()])
+    fn compose(&self, request: &Value) -> CommandOutput {
+        let file = self.project.write("request.json", request.to_string());
+        self.project.run(["compose", "--request", file.to_str().unwrap()])
     }
 }
 
@@ -129,9 +131,9 @@ impl Watch {
 }
 
 /// Returns known ways out of a project, and ways that only look like one.
-fn hostile_paths(world: &World) -> Vec<String> {
-    let outside = world.at("outside").to_str().unwrap().to_owned();
-    let project = world.project.to_str().unwrap().to_owned();
+fn hostile_paths(project: &CanaryProject) -> Vec<String> {
+    let outside = project.beside("outside").to_str().unwrap().to_owned();
+    let path = project.path().to_str().unwrap().to_owned();
     let canary = format!("{outside}/canary.md");
     let mut all: Vec<String> = serde_json::from_str(include_str!("paths.json")).unwrap();
     all.extend(SPECIAL.map(String::from));
@@ -140,8 +142,8 @@ fn hostile_paths(world: &World) -> Vec<String> {
     {
         all.push(format!("{before}{canary}{after}"));
     }
-    all.push(format!("{project}/in/ok.md"));
-    all.push(format!("{project}/../outside/canary.md"));
+    all.push(format!("{path}/in/ok.md"));
+    all.push(format!("{path}/../outside/canary.md"));
     for nul in
         ["in/ok.md\0", "\0", "\0/etc/passwd", "../outside/canary.md\0.md", "in/\0/../../outside/canary.md"]
     {
@@ -185,7 +187,7 @@ type Naming<S> = fn(&Scene, &str) -> S;
 
 /// The places whose paths must stay inside the project. Each returns `None` if the path cannot be written
 /// there at all.
-const CONFINED: [(&str, Naming<Option<Said>>); 12] = [
+const CONFINED: [(&str, Naming<Option<CommandOutput>>); 12] = [
     ("include, by a value", |scene, path| {
         Some(scene.compose(&json!({ "recipe": "staged", "role": "value", "values": { "p": path } })))
     }),
@@ -196,7 +198,7 @@ const CONFINED: [(&str, Naming<Option<Said>>); 12] = [
     }),
     ("include, in the template", |scene, path| {
         let template = format!("[[include:{path}]]\n[[include-optional:{path}]]");
-        scene.world.write(".callsheet/templates/agents/literal.md", template);
+        scene.project.write(".callsheet/templates/agents/literal.md", template);
         Some(scene.compose(&json!({ "recipe": "staged", "role": "literal", "instructions": "x" })))
     }),
     ("document of a request", |scene, path| {
@@ -227,16 +229,16 @@ const CONFINED: [(&str, Naming<Option<Said>>); 12] = [
         let alone = fields.iter().filter(|_| callsheet_core::is_name(path)).map(|field| with(&[field]));
         alone
             .chain([with(&fields)])
-            .find(|said| said.has_leak() || said.code.is_none_or(|code| code > 4))
+            .find(|output| has_leak(output) || output.code.is_none_or(|code| code > 4))
             .or_else(|| Some(with(&fields)))
     }),
     ("recipe", |scene, path| Some(scene.compose(&json!({ "recipe": path, "instructions": "x" })))),
     ("fragment", |scene, path| {
         let template = format!("[[shared:{path}]] {{{{> {path}}}}}");
-        scene.world.write(".callsheet/templates/agents/fragment.md", &template);
-        scene.world.write(".callsheet/templates/identity/fragment.md", &template);
+        scene.project.write(".callsheet/templates/agents/fragment.md", &template);
+        scene.project.write(".callsheet/templates/identity/fragment.md", &template);
         let brackets = scene.compose(&json!({ "recipe": "staged", "role": "fragment", "missing": "empty" }));
-        if brackets.has_leak() {
+        if has_leak(&brackets) {
             return Some(brackets);
         }
         Some(scene.compose(&json!({ "recipe": "layers", "role": "fragment", "missing": "empty" })))
@@ -248,20 +250,21 @@ const CONFINED: [(&str, Naming<Option<Said>>); 12] = [
              blocks = [{{ template = {quoted} }}, {{ value = \"task\" }}, {{ value = \"instructions\" }}]\n\
              [derive.task]\nfrom = \"task\"\neach = {quoted}\nwrap = {quoted}\n"
         );
-        scene.world.write(".callsheet/recipes/own.toml", recipe);
-        let said = scene.compose(&json!({ "recipe": "own", "instructions": "x", "task": { "title": "t" } }));
-        fs::remove_file(scene.world.project.join(".callsheet/recipes/own.toml")).unwrap();
-        Some(said)
+        scene.project.write(".callsheet/recipes/own.toml", recipe);
+        let output =
+            scene.compose(&json!({ "recipe": "own", "instructions": "x", "task": { "title": "t" } }));
+        fs::remove_file(scene.project.path().join(".callsheet/recipes/own.toml")).unwrap();
+        Some(output)
     }),
     ("folders of the configuration", |scene, path| {
         let quoted = Value::from(path).to_string();
         let config =
             format!("[layout]\ntemplates = [{quoted}]\nprompts = {quoted}\nproject_context = {quoted}\n");
-        scene.world.write(".callsheet/config.toml", config);
-        let said = scene
+        scene.project.write(".callsheet/config.toml", config);
+        let output = scene
             .compose(&json!({ "recipe": "unified", "phase": "plan", "role": "canary", "instructions": "x" }));
-        fs::remove_file(scene.world.project.join(".callsheet/config.toml")).unwrap();
-        Some(said)
+        fs::remove_file(scene.project.path().join(".callsheet/config.toml")).unwrap();
+        Some(output)
     }),
     ("name of a template on the command line", |scene, path| {
         if path.contains('\0') {
@@ -271,24 +274,24 @@ const CONFINED: [(&str, Naming<Option<Said>>); 12] = [
         // one of them.
         let commands = ["show", "where", "diff", "eject"];
         let share = if crate::is_long() { &commands[..] } else { &commands[path.len() % 4..][..1] };
-        let mut all = share.iter().map(|command| scene.world.run(&["templates", command, "--", path]));
+        let mut all = share.iter().map(|command| scene.project.run(["templates", command, "--", path]));
         let first = all.next();
-        all.find(Said::has_leak).or(first)
+        all.find(has_leak).or(first)
     }),
 ];
 
 /// The places in which a person names a file explicitly. It may be anywhere, but must be a file, and
 /// callsheet warns about one from outside.
-const OUTRIGHT: [(&str, Naming<Said>); 4] = [
-    ("-f", |scene, path| scene.world.run(&["compose", "-p", "plan", "x", &format!("-f={path}")])),
+const OUTRIGHT: [(&str, Naming<CommandOutput>); 4] = [
+    ("-f", |scene, path| scene.project.run(["compose", "-p", "plan", "x", &format!("-f={path}")])),
     ("--artifact", |scene, path| {
-        scene.world.run(&["compose", "-p", "plan", "x", &format!("--artifact={path}")])
+        scene.project.run(["compose", "-p", "plan", "x", &format!("--artifact={path}")])
     }),
     ("--detail", |scene, path| {
-        scene.world.run(&["compose", "-p", "plan", "x", "-f", "in", &format!("--detail={path}=outline")])
+        scene.project.run(["compose", "-p", "plan", "x", "-f", "in", &format!("--detail={path}=outline")])
     }),
     ("--session", |scene, path| {
-        scene.world.run(&[
+        scene.project.run([
             "compose",
             "--role",
             "optional",
@@ -301,14 +304,14 @@ const OUTRIGHT: [(&str, Naming<Said>); 4] = [
 ];
 
 /// Returns an objection to the handling of a path, if there is one.
-fn find_objection(place: &str, path: &str, said: &Said, opened: bool) -> Option<String> {
+fn find_objection(place: &str, path: &str, output: &CommandOutput, opened: bool) -> Option<String> {
     let shown: String = path.chars().take(80).collect();
-    if said.has_leak() {
+    if has_leak(output) {
         Some(format!("{place}: {shown:?} shows what stands outside"))
     } else if opened {
         Some(format!("{place}: {shown:?} opens something outside"))
-    } else if !said.code.is_some_and(|code| (0..=4).contains(&code)) {
-        Some(format!("{place}: {shown:?} ends with {:?}: {}", said.code, said.err()))
+    } else if !output.code.is_some_and(|code| (0..=4).contains(&code)) {
+        Some(format!("{place}: {shown:?} ends with {:?}: {}", output.code, output.err()))
     } else {
         None
     }
@@ -316,25 +319,25 @@ fn find_objection(place: &str, path: &str, said: &Said, opened: bool) -> Option<
 
 #[test]
 fn hostile_paths_lead_nowhere() {
-    let number = hostile_paths(&World::new()).len();
+    let number = hostile_paths(&CanaryProject::new()).len();
     assert!(number >= 200, "only {number} paths");
     let numbers: Vec<usize> = (0..number).collect();
     let wrong: Vec<String> = run_in_parallel(&numbers, |share| {
         let scene = Scene::new();
-        let paths = hostile_paths(&scene.world);
+        let paths = hostile_paths(&scene.project);
         let mut wrong = Vec::new();
         for path in share.iter().map(|at| &paths[*at]) {
             for (place, name) in CONFINED {
-                let Some(said) = name(&scene, path) else { continue };
-                wrong.extend(find_objection(place, path, &said, scene.watch.has_seen_access()));
+                let Some(output) = name(&scene, path) else { continue };
+                wrong.extend(find_objection(place, path, &output, scene.watch.has_seen_access()));
             }
             for (place, name) in OUTRIGHT.iter().filter(|_| !path.contains('\0')) {
-                let said = name(&scene, path);
-                let told = said.err().contains("warning[input/outside]");
+                let output = name(&scene, path);
+                let told = output.err().contains("warning[input/outside]");
                 if told {
                     assert!(["-f", "--artifact"].contains(place), "{place}: {path:?}");
                 } else {
-                    wrong.extend(find_objection(place, path, &said, false));
+                    wrong.extend(find_objection(place, path, &output, false));
                 }
             }
             // A person may have asked for the access in these places.
@@ -352,7 +355,7 @@ fn harmless_paths_are_read() {
     let scene = Scene::new();
     let read: BTreeSet<&str> = CONFINED
         .iter()
-        .filter(|(_, name)| name(&scene, "in/ok.md").is_some_and(|said| said.out().contains(INSIDE)))
+        .filter(|(_, name)| name(&scene, "in/ok.md").is_some_and(|output| output.out().contains(INSIDE)))
         .map(|(place, _)| *place)
         .collect();
     let wanted = [
@@ -368,7 +371,7 @@ fn harmless_paths_are_read() {
     let hard = CONFINED[0].1(&scene, "links/hard").unwrap();
     assert_eq!((hard.code, hard.out()), (Some(0), format!("got: {INSIDE}")));
     let outright = OUTRIGHT[0].1(&scene, "../outside/canary.md");
-    assert!(outright.has_leak() && outright.err().contains("warning[input/outside]"), "{outright:?}");
+    assert!(has_leak(&outright) && outright.err().contains("warning[input/outside]"), "{outright:?}");
     #[cfg(target_os = "linux")]
     assert!(scene.watch.has_seen_access());
 }
@@ -378,27 +381,28 @@ fn harmless_paths_are_read() {
 fn non_files_are_refused_at_once() {
     let scene = Scene::new();
     let mut slowest = Duration::ZERO;
-    let mut refused = |what: String, said: Said, error: &str| {
-        slowest = slowest.max(said.took);
-        let line = said.err().lines().next().unwrap_or_default().to_owned();
-        assert!(said.code == Some(3) && line.starts_with(error), "{what}: {:?} {line}", said.code);
+    let mut refused = |what: String, output: CommandOutput, error: &str| {
+        slowest = slowest.max(output.took);
+        let line = output.err().lines().next().unwrap_or_default().to_owned();
+        assert!(output.code == Some(3) && line.starts_with(error), "{what}: {:?} {line}", output.code);
     };
-    for path in SPECIAL.into_iter().filter(|path| scene.world.project.join(path).symlink_metadata().is_ok()) {
+    for path in SPECIAL.into_iter().filter(|path| scene.project.path().join(path).symlink_metadata().is_ok())
+    {
         for (place, name) in &CONFINED[..4] {
             refused(format!("{place}: {path}"), name(&scene, path).unwrap(), "error[source/unreadable]");
         }
         for (flag, name) in &OUTRIGHT[..2] {
             // Inside the project the path is a source, outside it is an explicitly named file.
-            let said = name(&scene, path);
-            let named = said.err().starts_with("error[input/unreadable]");
+            let output = name(&scene, path);
+            let named = output.err().starts_with("error[input/unreadable]");
             let error = if named { "error[input/unreadable]" } else { "error[source/unreadable]" };
-            refused(format!("{flag}: {path}"), said, error);
+            refused(format!("{flag}: {path}"), output, error);
         }
     }
     for flag in ["--set-file=a=", "--context-file=a=", "--request=", "--tools="] {
         for path in ["links/fifo", "links/zero", "/dev/zero", "/dev/tty"] {
-            let said = scene.world.run(&["compose", "-p", "plan", "x", &format!("{flag}{path}")]);
-            refused(format!("{flag}{path}"), said, "error[input/unreadable]");
+            let output = scene.project.run(["compose", "-p", "plan", "x", &format!("{flag}{path}")]);
+            refused(format!("{flag}{path}"), output, "error[input/unreadable]");
         }
     }
     crate::print_measurement(&format!(
@@ -439,7 +443,7 @@ fn links_of_repository_are_not_followed() {
         &["init"],
     ];
     for path in linked {
-        let world = World::new();
+        let project = CanaryProject::new();
         for name in [
             "system/BASE-plan.md",
             "BASE-plan.md",
@@ -447,17 +451,17 @@ fn links_of_repository_are_not_followed() {
             "config.toml",
             "templates/system/BASE-plan.md",
         ] {
-            world.put(&format!("outside/{name}"), format!("{CANARY}\n"));
+            project.write_beside(&format!("outside/{name}"), format!("{CANARY}\n"));
         }
         let is_dir = !path.rsplit('/').next().unwrap().contains('.') || path == ".callsheet";
-        world.link(world.at(if is_dir { "outside" } else { "outside/canary.md" }), path);
-        let watch = Watch::new(&world.at("outside"));
+        project.link(project.beside(if is_dir { "outside" } else { "outside/canary.md" }), path);
+        let watch = Watch::new(&project.beside("outside"));
         for args in commands {
-            let said = world.run(args);
-            let wrong = find_objection(path, &args.join(" "), &said, watch.has_seen_access());
+            let output = project.run(args);
+            let wrong = find_objection(path, &args.join(" "), &output, watch.has_seen_access());
             // 70: the project's folder leads elsewhere, so nothing is written there.
-            assert!(wrong.is_none() || said.code == Some(70), "{}", wrong.unwrap());
-            assert!(!said.has_leak());
+            assert!(wrong.is_none() || output.code == Some(70), "{}", wrong.unwrap());
+            assert!(!has_leak(&output));
         }
     }
 }
@@ -467,17 +471,17 @@ fn links_of_repository_are_not_followed() {
 fn careless_program_is_detected() {
     let scene = Scene::new();
     let mut seen = (0, 0);
-    for path in hostile_paths(&scene.world)
+    for path in hostile_paths(&scene.project)
         .iter()
         .filter(|path| !SPECIAL.contains(&path.as_str()) && !path.contains("/dev/"))
     {
         let mut careless = Command::new("cat");
-        careless.current_dir(&scene.world.project).arg("--").arg(path.replace('\0', ""));
-        let said = crate::world::run_to_end(&mut careless);
+        careless.current_dir(scene.project.path()).arg("--").arg(path.replace('\0', ""));
+        let output = run_for_bytes(&mut careless);
         let opened = scene.watch.has_seen_access();
-        seen.0 += usize::from(said.has_leak());
+        seen.0 += usize::from(has_leak(&output));
         seen.1 += usize::from(opened);
-        assert!(!said.has_leak() || find_objection("cat", path, &said, false).is_some());
+        assert!(!has_leak(&output) || find_objection("cat", path, &output, false).is_some());
     }
     let watched = if cfg!(target_os = "linux") { seen.1 } else { 30 };
     assert!(seen.0 >= 30 && watched >= 30, "{seen:?}");

@@ -9,10 +9,10 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use callsheet_testing::Postgres;
+use callsheet_testing::{CommandOutput, Postgres, run_command};
 use postgres::NoTls;
 
-use crate::world::{Said, World, run_to_end};
+use crate::project::CanaryProject;
 
 /// The user that permissions apply to, if the tests run as root.
 const NOBODY: u32 = 65534;
@@ -21,24 +21,24 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
-/// A world whose user is subject to permissions.
+/// A project whose user is subject to permissions.
 struct Bound {
-    world: World,
+    project: CanaryProject,
     binary: PathBuf,
 }
 
 impl Bound {
     fn new() -> Self {
-        let world = World::new();
-        let binary = world.at("callsheet");
+        let project = CanaryProject::new();
+        let binary = project.beside("callsheet");
         // `cp` copies the binary: a file that this process holds open for writing could be inherited by a
         // child that was just forked, and then cannot be run.
         assert!(
             Command::new("cp").arg(env!("CARGO_BIN_EXE_callsheet")).arg(&binary).status().unwrap().success()
         );
-        let top = world.at(".");
+        let top = project.beside(".");
         fs::set_permissions(&top, Permissions::from_mode(0o755)).unwrap();
-        let bound = Self { world, binary };
+        let bound = Self { project, binary };
         bound.give_away(&top);
         bound
     }
@@ -52,23 +52,23 @@ impl Bound {
 
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        command.current_dir(&self.world.project).env_clear().env("HOME", self.world.at("home"));
+        command.current_dir(self.project.path()).env_clear().env("HOME", self.project.beside("home"));
         command.env("PATH", std::env::var("PATH").unwrap());
         command
     }
 
-    fn run(&self, ledger: &str, args: &[&str]) -> Said {
-        self.run_in(&self.world.project, &[&["--ledger", ledger], args].concat(), NOBODY)
+    fn run(&self, ledger: &str, args: &[&str]) -> CommandOutput {
+        self.run_in(self.project.path(), &[&["--ledger", ledger], args].concat(), NOBODY)
     }
 
     /// Runs the command as another user if the tests run as root.
-    fn run_in(&self, dir: &Path, args: &[&str], user: u32) -> Said {
+    fn run_in(&self, dir: &Path, args: &[&str], user: u32) -> CommandOutput {
         let mut command = self.command(&self.binary);
         command.current_dir(dir).args(args);
         if is_root() {
             command.uid(user).gid(user);
         }
-        run_to_end(&mut command)
+        run_command(&mut command)
     }
 
     fn change_mode(&self, mode: &str, path: &Path) {
@@ -122,7 +122,7 @@ fn file_metadata(folder: &Path) -> BTreeMap<String, (u64, u32, i64, i64)> {
 
 /// Creates ledgers in folders of their own: closed, left with a log, and left with a log without its index.
 fn create_ledgers(bound: &Bound) -> Vec<PathBuf> {
-    let first = bound.world.project.join("closed");
+    let first = bound.project.path().join("closed");
     fs::create_dir(&first).unwrap();
     bound.give_away(&first);
     let ledger = first.join("ledger.db");
@@ -137,7 +137,7 @@ fn create_ledgers(bound: &Bound) -> Vec<PathBuf> {
     for (name, endings) in
         [("left", &["", "-wal", "-shm"][..]), ("log", &["", "-wal"]), ("odd ?#%name", &["", "-wal"])]
     {
-        let folder = bound.world.project.join(name);
+        let folder = bound.project.path().join(name);
         fs::create_dir(&folder).unwrap();
         for ending in endings {
             let name = format!("ledger.db{ending}");
@@ -149,7 +149,7 @@ fn create_ledgers(bound: &Bound) -> Vec<PathBuf> {
     drop(reader);
     // The last connection has written the log into the database.
     assert_eq!(bound.run(ledger.to_str().unwrap(), &["recover"]).code, Some(0));
-    let odd = bound.world.project.join("closed ?#%name");
+    let odd = bound.project.path().join("closed ?#%name");
     fs::create_dir(&odd).unwrap();
     fs::copy(&ledger, odd.join("ledger.db")).unwrap();
     all.extend([odd, first]);
@@ -176,10 +176,10 @@ fn read_only_ledger_is_readable() {
             let before = file_metadata(&folder);
             let what = format!("{ledger} as {of_folder:o}/{of_files:o}");
             let answers = READS.iter().map(|args| {
-                let said = bound.run(ledger, args);
-                assert_eq!((said.code, said.err().as_str()), (Some(0), ""), "{args:?} of {what}");
+                let output = bound.run(ledger, args);
+                assert_eq!((output.code, output.err().as_str()), (Some(0), ""), "{args:?} of {what}");
                 tried += 1;
-                said.out
+                output.stdout
             });
             let answers: Vec<Vec<u8>> = answers.collect();
             // The whole log was read: the answers equal those of a writable ledger.
@@ -214,33 +214,33 @@ fn read_only_ledger_is_readable() {
 #[test]
 fn read_only_state_directory_is_readable() {
     let bound = Bound::new();
-    let (project, state) = (&bound.world.project, bound.world.at("home/.local"));
+    let (path, state) = (bound.project.path(), bound.project.beside("home/.local"));
     let init = bound.command(Path::new("git")).args(["init", "-q"]).status().unwrap();
     assert!(init.success());
-    bound.give_away(project);
+    bound.give_away(path);
     let own = |dir: &Path, args: &[&str]| bound.run_in(dir, args, NOBODY);
     for args in [
         &["-q", "compose", "-p", "plan", "--task-id", "T-1", "--record", "Plan it"][..],
         &["-q", "run", "--task-id", "T-1", "Do it", "--", "true"],
     ] {
-        let done = own(project, args);
+        let done = own(path, args);
         assert_eq!(done.code, Some(0), "{}", done.err());
     }
-    let ledger = own(project, &["ledger", "path"]).out();
+    let ledger = own(path, &["ledger", "path"]).out();
     let ledger = ledger.trim_end();
     let reads: Vec<&[&str]> =
         READS.iter().copied().chain([&["ledger", "path"][..], &["ledger", "list"]]).collect();
-    let expected: Vec<Vec<u8>> = reads.iter().map(|args| own(project, args).out).collect();
+    let expected: Vec<Vec<u8>> = reads.iter().map(|args| own(path, args).stdout).collect();
     bound.change_mode("a-w", &state);
-    let moved = bound.world.at("moved");
-    for dir in [project, &moved] {
-        if dir == &moved {
-            fs::rename(project, &moved).unwrap();
+    let moved = bound.project.beside("moved");
+    for dir in [path, &moved] {
+        if dir == moved {
+            fs::rename(path, &moved).unwrap();
         }
         for (args, expected) in reads.iter().zip(&expected) {
-            let said = own(dir, args);
-            assert_eq!((said.code, said.err().as_str()), (Some(0), ""), "{args:?} in {}", dir.display());
-            assert!(said.out == *expected, "{args:?} in {}: {}", dir.display(), said.out());
+            let output = own(dir, args);
+            assert_eq!((output.code, output.err().as_str()), (Some(0), ""), "{args:?} in {}", dir.display());
+            assert!(output.stdout == *expected, "{args:?} in {}: {}", dir.display(), output.out());
         }
         for args in WRITES.iter().copied().chain([&["-q", "run", "x", "--", "true"][..]]) {
             let refused = own(dir, args);
@@ -258,8 +258,8 @@ fn read_only_state_directory_is_readable() {
     bound.change_mode("a+rX", &moved);
     // For this user it is another project, which has no last run.
     for args in READS.iter().filter(|args| !args.contains(&"last")) {
-        let said = bound.run_in(&moved, &[&["--ledger", ledger], *args].concat(), NOBODY - 1);
-        assert_eq!(said.code, Some(0), "{args:?}: {}", said.err());
+        let output = bound.run_in(&moved, &[&["--ledger", ledger], *args].concat(), NOBODY - 1);
+        assert_eq!(output.code, Some(0), "{args:?}: {}", output.err());
     }
     bound.change_mode("u+w", &state);
 }
@@ -268,17 +268,17 @@ fn read_only_state_directory_is_readable() {
 #[test]
 fn old_ledger_is_read_in_place() {
     let bound = Bound::new();
-    let old = bound.world.project.join(".callsheet/ledger.db");
+    let old = bound.project.path().join(".callsheet/ledger.db");
     bound.fill(".callsheet/ledger.db");
-    fs::remove_dir_all(bound.world.at("home")).unwrap();
-    fs::create_dir(bound.world.at("home")).unwrap();
-    fs::set_permissions(bound.world.at("home"), Permissions::from_mode(0o555)).unwrap();
+    fs::remove_dir_all(bound.project.beside("home")).unwrap();
+    fs::create_dir(bound.project.beside("home")).unwrap();
+    fs::set_permissions(bound.project.beside("home"), Permissions::from_mode(0o555)).unwrap();
     for args in READS {
-        let said = bound.run_in(&bound.world.project, args, NOBODY);
-        assert_eq!(said.code, Some(0), "{args:?}: {}", said.err());
+        let output = bound.run_in(bound.project.path(), args, NOBODY);
+        assert_eq!(output.code, Some(0), "{args:?}: {}", output.err());
     }
     assert!(old.exists());
-    fs::set_permissions(bound.world.at("home"), Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(bound.project.beside("home"), Permissions::from_mode(0o755)).unwrap();
 }
 
 fn check_read_only_mount(bound: &Bound, folder: &Path, expected: &[Vec<u8>]) {
@@ -287,7 +287,7 @@ fn check_read_only_mount(bound: &Bound, folder: &Path, expected: &[Vec<u8>]) {
         let script = "mount --bind \"$0\" \"$0\" && mount -o remount,ro,bind \"$0\" && exec \"$@\"";
         command.args(["-m", "sh", "-c", script]).arg(folder).arg(&bound.binary).args(["--ledger"]);
         command.arg(folder.join("ledger.db")).args(args);
-        run_to_end(&mut command)
+        run_command(&mut command)
     };
     let before = file_metadata(folder);
     if mounted(&["--version"]).code != Some(0) {
@@ -296,9 +296,9 @@ fn check_read_only_mount(bound: &Bound, folder: &Path, expected: &[Vec<u8>]) {
         );
     }
     for (args, expected) in READS.iter().zip(expected) {
-        let said = mounted(args);
-        assert_eq!((said.code, said.err().as_str()), (Some(0), ""), "{args:?} of {}", folder.display());
-        assert!(said.out == *expected, "{args:?} of {}", folder.display());
+        let output = mounted(args);
+        assert_eq!((output.code, output.err().as_str()), (Some(0), ""), "{args:?} of {}", folder.display());
+        assert!(output.stdout == *expected, "{args:?} of {}", folder.display());
     }
     for args in WRITES {
         assert_eq!(mounted(args).code, Some(8), "{args:?}");
@@ -319,9 +319,9 @@ fn postgres_reader_can_read_ledger() {
     client.batch_execute("CREATE ROLE reader LOGIN").unwrap();
     // If there is no ledger, reading creates none.
     for url in [&url, &reader] {
-        let said = bound.run(url, &["log"]);
-        assert_eq!(said.code, Some(4), "{}", said.err());
-        assert!(said.err().starts_with("error[ledger/not-there]: "), "{}", said.err());
+        let output = bound.run(url, &["log"]);
+        assert_eq!(output.code, Some(4), "{}", output.err());
+        assert!(output.err().starts_with("error[ledger/not-there]: "), "{}", output.err());
     }
     let made = client.query("SELECT 1 FROM pg_namespace WHERE nspname = 'callsheet'", &[]).unwrap();
     assert!(made.is_empty());
@@ -332,7 +332,7 @@ fn postgres_reader_can_read_ledger() {
     for args in READS {
         let (own, other) = (bound.run(&url, args), bound.run(&reader, args));
         assert_eq!((own.code, other.code, other.err().as_str()), (Some(0), Some(0), ""), "{args:?}");
-        assert!(own.out == other.out, "{args:?}");
+        assert!(own.stdout == other.stdout, "{args:?}");
     }
     for args in WRITES {
         assert_eq!(bound.run(&reader, args).code, Some(8), "{args:?}");

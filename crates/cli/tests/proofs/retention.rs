@@ -5,36 +5,36 @@ use std::thread;
 
 use callsheet_testing::Postgres;
 
-use crate::world::World;
+use crate::project::CanaryProject;
 
 /// Runs `each` programs in each of four threads while `gc` repeatedly removes everything that it may.
 fn sweep_beside_runs(ledger: &str, each: usize) {
-    let world = World::new();
+    let project = CanaryProject::new();
     let (done, sweeps) = (AtomicBool::new(false), AtomicUsize::new(0));
     let removed = thread::scope(|scope| {
         let sweeper = scope.spawn(|| {
             let mut removed = 0;
             while !done.load(Ordering::SeqCst) {
-                let said = world.run(&["--ledger", ledger, "gc", "--keep-last", "0"]);
+                let output = project.run(["--ledger", ledger, "gc", "--keep-last", "0"]);
                 // There is no ledger before the first run.
-                assert!(said.code == Some(0) || sweeps.load(Ordering::SeqCst) == 0, "{}", said.err());
-                if said.code == Some(0) {
+                assert!(output.code == Some(0) || sweeps.load(Ordering::SeqCst) == 0, "{}", output.err());
+                if output.code == Some(0) {
                     sweeps.fetch_add(1, Ordering::SeqCst);
-                    removed += said.out().lines().filter(|line| line.starts_with("removed ")).count();
+                    removed += output.out().lines().filter(|line| line.starts_with("removed ")).count();
                 }
             }
             removed
         });
         let runners: Vec<_> = (0..4)
             .map(|number| {
-                let world = &world;
+                let project = &project;
                 scope.spawn(move || {
                     for time in 0..each {
                         let script = format!("echo {number} {time}");
-                        let said = world.run(&[
+                        let output = project.run([
                             "--ledger", ledger, "run", "-q", "--share", "x", "--", "sh", "-c", &script,
                         ]);
-                        assert_eq!((said.code, said.err().as_str()), (Some(0), ""), "{number} {time}");
+                        assert_eq!((output.code, output.err().as_str()), (Some(0), ""), "{number} {time}");
                     }
                 })
             })
@@ -45,9 +45,9 @@ fn sweep_beside_runs(ledger: &str, each: usize) {
         ended.into_iter().for_each(|ended| ended.unwrap());
         removed
     });
-    let verified = world.run(&["--ledger", ledger, "verify", "--all", "--read-data"]);
+    let verified = project.run(["--ledger", ledger, "verify", "--all", "--read-data"]);
     assert_eq!(verified.code, Some(0), "{}", verified.out());
-    let left = world.run(&["--ledger", ledger, "log", "--limit", "1000"]).out().lines().count() - 1;
+    let left = project.run(["--ledger", ledger, "log", "--limit", "1000"]).out().lines().count() - 1;
     assert_eq!(removed + left, 4 * each, "{} sweeps", sweeps.load(Ordering::SeqCst));
     assert!(sweeps.load(Ordering::SeqCst) > 0);
 }

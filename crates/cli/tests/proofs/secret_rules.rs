@@ -7,7 +7,7 @@ use callsheet_core::library::layout::Layout;
 use callsheet_core::secrets::SecretRules;
 use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
 
-use crate::world::World;
+use crate::project::CanaryProject;
 
 fn rule(id: &str, literals: &str, more: &str, pattern: &str) -> String {
     format!(
@@ -15,9 +15,9 @@ fn rule(id: &str, literals: &str, more: &str, pattern: &str) -> String {
     )
 }
 
-fn load(world: &World, text: &str) -> Result<SecretRules, String> {
-    world.write(".callsheet/secrets/x.toml", text);
-    let roots = Roots { user: None, project: Some(world.project.clone()), session: None };
+fn load(project: &CanaryProject, text: &str) -> Result<SecretRules, String> {
+    project.write(".callsheet/secrets/x.toml", text);
+    let roots = Roots { user: None, project: Some(project.path().to_owned()), session: None };
     SecretRules::load(&Disk::new(&roots, DEFAULT_MAX_FILE_BYTES), &Layout::default())
         .map_err(|error| error.to_string())
 }
@@ -47,14 +47,14 @@ fn texts_with_literal(bytes: usize) -> Vec<String> {
 
 #[test]
 fn slow_pattern_never_misses_secret() {
-    let world = World::new();
+    let project = CanaryProject::new();
     let bytes = if crate::is_long() { 3 << 20 } else { 1 << 16 };
     let (mut tried, mut given_up) = (0, 0);
     let begun = Instant::now();
     for (number, pattern) in PATTERNS.iter().enumerate() {
         let ways = ["inside = true\nwindow = 65536", "inside = true\nbefore = 8\nwindow = 4096"];
         for more in &ways[..if crate::is_long() { 2 } else { 1 }] {
-            let rules = match load(&world, &rule("r", "\"aa\"", more, pattern)) {
+            let rules = match load(&project, &rule("r", "\"aa\"", more, pattern)) {
                 Ok(rules) => rules,
                 // The rule is refused before the first text, which is a limit, too.
                 Err(why) => {
@@ -83,7 +83,7 @@ fn slow_pattern_never_misses_secret() {
 
 #[test]
 fn rules_over_limit_are_refused() {
-    let world = World::new();
+    let project = CanaryProject::new();
     let many: String =
         (0..101).map(|number| rule(&format!("r{number}"), "\"key\"", "", "key[0-9]{9}")).collect();
     for (text, wanted) in [
@@ -104,18 +104,18 @@ fn rules_over_limit_are_refused() {
         ),
         (many, "there are 101 rules, and at most 100 are read"),
     ] {
-        let why = load(&world, &text).unwrap_err();
+        let why = load(&project, &text).unwrap_err();
         assert!(why.contains(wanted), "{why}");
     }
-    assert!(load(&world, &rule("a", "\"aa\"", "window = 65536", "((((a*)*)*)*)*b")).is_ok());
+    assert!(load(&project, &rule("a", "\"aa\"", "window = 65536", "((((a*)*)*)*)*b")).is_ok());
 }
 
 /// Uses the program: a text whose search was given up is refused instead of recorded.
 #[test]
 fn text_with_slow_search_is_refused() {
-    let world = World::new();
-    world.write(".callsheet/secrets/x.toml", rule("slow", "\"aa\"", "window = 65536", "[a ]*b"));
-    let said = world.run(&["run", "-q", &"aaaaaaaa ".repeat(12_000), "--", "true"]);
-    assert_eq!(said.code, Some(9), "{}", said.err());
-    assert!(said.err().contains("slow"), "{}", said.err());
+    let project = CanaryProject::new();
+    project.write(".callsheet/secrets/x.toml", rule("slow", "\"aa\"", "window = 65536", "[a ]*b"));
+    let output = project.run(["run", "-q", &"aaaaaaaa ".repeat(12_000), "--", "true"]);
+    assert_eq!(output.code, Some(9), "{}", output.err());
+    assert!(output.err().contains("slow"), "{}", output.err());
 }

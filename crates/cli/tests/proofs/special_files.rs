@@ -4,11 +4,11 @@ use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use callsheet_testing::Postgres;
+use callsheet_testing::{CommandOutput, Postgres, run_command};
 
 use crate::links::source_lines;
 use crate::measure::measure;
-use crate::world::{Said, World, run_to_end};
+use crate::project::CanaryProject;
 
 fn create_fifo(path: &Path) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -17,23 +17,23 @@ fn create_fifo(path: &Path) {
 }
 
 /// Returns the exit code, and the error without its hints.
-fn exit_code_and_error(said: &Said) -> (Option<i32>, String) {
-    (said.code, said.err().lines().find(|line| line.starts_with("error")).unwrap_or_default().to_owned())
+fn exit_code_and_error(output: &CommandOutput) -> (Option<i32>, String) {
+    (output.code, output.err().lines().find(|line| line.starts_with("error")).unwrap_or_default().to_owned())
 }
 
 /// Creates a project with a recorded prompt.
-fn world_with_record() -> World {
-    let world = World::new();
-    let done = world.run(&["-q", "compose", "-p", "plan", "--record", "Plan."]);
+fn create_project_with_record() -> CanaryProject {
+    let project = CanaryProject::new();
+    let done = project.run(["-q", "compose", "-p", "plan", "--record", "Plan."]);
     assert_eq!(done.code, Some(0), "{}", done.err());
-    world
+    project
 }
 
 #[test]
 fn arguments_naming_non_files_are_refused() {
-    let world = world_with_record();
-    create_fifo(&world.project.join("pipe"));
-    fs::create_dir(world.project.join("folder")).unwrap();
+    let project = create_project_with_record();
+    create_fifo(&project.path().join("pipe"));
+    fs::create_dir(project.path().join("folder")).unwrap();
     let compose: &[&str] = &["compose", "-p", "plan", "x"];
     let places = [
         (vec!["import"], ""),
@@ -60,7 +60,7 @@ fn arguments_naming_non_files_are_refused() {
                 continue;
             }
             let named = format!("{key}{path}");
-            let done = world.run(&[args.as_slice(), &[named.as_str()]].concat());
+            let done = project.run([args.as_slice(), &[named.as_str()]].concat());
             let (code, line) = exit_code_and_error(&done);
             assert_eq!(code, Some(3), "{args:?} {path}: {line}");
             assert!(
@@ -70,19 +70,19 @@ fn arguments_naming_non_files_are_refused() {
         }
     }
     // A reader on the pipe changes nothing, and refused input is not recorded.
-    let reader = OpenOptions::new().read(true).write(true).open(world.project.join("pipe")).unwrap();
-    let done = world.run(&["compose", "-p", "plan", "x", "--record", "--out", "pipe"]);
+    let reader = OpenOptions::new().read(true).write(true).open(project.path().join("pipe")).unwrap();
+    let done = project.run(["compose", "-p", "plan", "x", "--record", "--out", "pipe"]);
     assert_eq!(done.code, Some(3), "{}", done.err());
     drop(reader);
-    let log: serde_json::Value = serde_json::from_str(&world.run(&["--json", "log"]).out()).unwrap();
+    let log: serde_json::Value = serde_json::from_str(&project.run(["--json", "log"]).out()).unwrap();
     assert_eq!(log["runs"].as_array().unwrap().len(), 1);
 }
 
 #[test]
 fn non_regular_config_files_are_refused() {
-    let place = |world: &World, path: &str| match path.strip_prefix("~/") {
-        Some(path) => world.at("home").join(path),
-        None => world.project.join(path),
+    let place = |project: &CanaryProject, path: &str| match path.strip_prefix("~/") {
+        Some(path) => project.beside("home").join(path),
+        None => project.path().join(path),
     };
     for (path, args) in [
         ("~/.config/callsheet/config.toml", &["compose", "-p", "plan", "x"][..]),
@@ -94,9 +94,9 @@ fn non_regular_config_files_are_refused() {
         ("~/.codex/config.toml", &["mcp", "install", "--client", "codex"]),
         (".callsheet/prompts/agents/coder.md", &["prefs", "list"]),
     ] {
-        let world = World::new();
-        create_fifo(&place(&world, path));
-        let done = world.run(args);
+        let project = CanaryProject::new();
+        create_fifo(&place(&project, path));
+        let done = project.run(args);
         assert!(done.code.is_some_and(|code| code != 0 && code != 70), "{path}: {done:?}");
         assert!(done.err().contains("FIFO"), "{path}: {}", done.err());
     }
@@ -116,27 +116,27 @@ fn list_files(dir: &Path) -> Vec<PathBuf> {
 /// code.
 #[test]
 fn fifo_in_state_directory_never_blocks() {
-    let names = |world: &World| -> Vec<PathBuf> {
-        let state = world.at("home/.local/state/callsheet");
+    let names = |project: &CanaryProject| -> Vec<PathBuf> {
+        let state = project.beside("home/.local/state/callsheet");
         list_files(&state).into_iter().map(|path| path.strip_prefix(&state).unwrap().to_owned()).collect()
     };
-    let agreed = |world: &World| {
-        world.write(".callsheet/config.toml", "[checks]\nok = \"true\"\n");
-        let done = world.run(&["-q", "compose", "-p", "plan", "--record", "Plan."]);
+    let agreed = |project: &CanaryProject| {
+        project.write(".callsheet/config.toml", "[checks]\nok = \"true\"\n");
+        let done = project.run(["-q", "compose", "-p", "plan", "--record", "Plan."]);
         assert_eq!(done.code, Some(0), "{}", done.err());
-        drop(world.run(&["trust", "--yes"]));
+        drop(project.run(["trust", "--yes"]));
     };
     let count = {
-        let world = World::new();
-        agreed(&world);
-        names(&world).len()
+        let project = CanaryProject::new();
+        agreed(&project);
+        names(&project).len()
     };
     assert!(count >= 5, "only {count} files");
     let mut tried = 0;
     for at in 0..count {
-        let world = World::new();
-        agreed(&world);
-        let path = world.at("home/.local/state/callsheet").join(&names(&world)[at]);
+        let project = CanaryProject::new();
+        agreed(&project);
+        let path = project.beside("home/.local/state/callsheet").join(&names(&project)[at]);
         create_fifo(&path);
         for args in [
             &["log"][..],
@@ -144,7 +144,7 @@ fn fifo_in_state_directory_never_blocks() {
             &["-q", "compose", "-p", "plan", "--record", "Again."],
             &["trust"],
         ] {
-            let done = world.run(args);
+            let done = project.run(args);
             assert!(done.code.is_some(), "{}: {args:?}", path.display());
             tried += 1;
         }
@@ -154,8 +154,8 @@ fn fifo_in_state_directory_never_blocks() {
 
 #[test]
 fn non_regular_ledger_is_refused() {
-    let world = World::new();
-    create_fifo(&world.project.join("pipe.db"));
+    let project = CanaryProject::new();
+    create_fifo(&project.path().join("pipe.db"));
     for args in [
         &["log"][..],
         &["verify", "--all"],
@@ -163,7 +163,7 @@ fn non_regular_ledger_is_refused() {
         &["export", "--all"],
     ] {
         for place in ["pipe.db", "/dev/zero"] {
-            let done = run_to_end(world.command().args(["--ledger", place]).args(args));
+            let done = run_command(project.command().args(["--ledger", place]).args(args));
             let (code, line) = exit_code_and_error(&done);
             assert_eq!(code, Some(8), "{args:?} {place}: {line}");
             assert!(line.ends_with("is not a regular file"), "{line}");
@@ -178,12 +178,12 @@ fn stopped_server_does_not_block_commands() {
         Ok(server) => server,
         Err(why) => return crate::not_tested(&format!("a server that is stopped: {why}")),
     };
-    let world = World::new();
+    let project = CanaryProject::new();
     let url = server.create_database("stopped").unwrap();
     let run = |args: &[&str]| {
-        let mut command = world.command();
+        let mut command = project.command();
         command.env("CALLSHEET_LEDGER", &url).env("CALLSHEET_LEDGER_TIMEOUT", "1s");
-        run_to_end(command.args(args))
+        run_command(command.args(args))
     };
     assert_eq!(run(&["-q", "compose", "-p", "plan", "--record", "x"]).code, Some(0));
     let paused = server.pause().unwrap();
@@ -210,9 +210,9 @@ fn stopped_server_does_not_block_commands() {
     }
     drop(paused);
     assert_eq!(run(&["log"]).code, Some(0));
-    let mut bad = world.command();
+    let mut bad = project.command();
     bad.env("CALLSHEET_LEDGER", &url).env("CALLSHEET_LEDGER_TIMEOUT", "soon");
-    let bad = run_to_end(bad.args(["log"]));
+    let bad = run_command(bad.args(["log"]));
     assert_eq!(
         (bad.code, bad.err().contains("CALLSHEET_LEDGER_TIMEOUT: `soon` is no time")),
         (Some(3), true)
@@ -224,11 +224,11 @@ const MOST_MEMORY: u64 = 256 << 20;
 
 #[test]
 fn large_inputs_use_bounded_memory() {
-    let world = World::new();
+    let project = CanaryProject::new();
     let text = "\u{1}".repeat(15 << 20);
-    world.write("large.txt", &text);
+    project.write("large.txt", &text);
     let measure = |args: &[&str]| {
-        let mut command = world.command();
+        let mut command = project.command();
         command.args(args);
         let took = measure(&command);
         assert!(took.peak < MOST_MEMORY, "{args:?}: {} bytes", took.peak);
@@ -249,15 +249,15 @@ fn large_inputs_use_bounded_memory() {
     ];
     assert_eq!(measure(&record).code, Some(0));
     assert_eq!(measure(&["export", "--all", "--out", "all.jsonl"]).code, Some(0));
-    let size = world.project.join("all.jsonl").metadata().unwrap().len();
+    let size = project.path().join("all.jsonl").metadata().unwrap().len();
     assert!(size > 90 << 20, "{size}");
     assert_eq!(measure(&["verify", "--file", "all.jsonl"]).code, Some(0));
     assert_eq!(measure(&["--ledger", "other.db", "import", "all.jsonl"]).code, Some(0));
     // A file with one endless line, with and without a valid first line.
     let first =
-        fs::read_to_string(world.project.join("all.jsonl")).unwrap().lines().next().unwrap().to_owned();
+        fs::read_to_string(project.path().join("all.jsonl")).unwrap().lines().next().unwrap().to_owned();
     for (name, begin) in [("zeroes", String::new()), ("spaces", format!("{first}\n"))] {
-        let file = fs::File::create(world.project.join(name)).unwrap();
+        let file = fs::File::create(project.path().join(name)).unwrap();
         std::io::Write::write_all(&mut &file, begin.as_bytes()).unwrap();
         if name == "spaces" {
             std::io::Write::write_all(&mut &file, &vec![b' '; 80 << 20]).unwrap();
@@ -319,12 +319,12 @@ fn files_are_opened_in_one_place() {
 /// A file replaces another one only after its bytes are on the disk.
 #[test]
 fn bytes_are_synced_before_rename() {
-    let world = World::new();
-    let log = world.at("calls");
+    let project = CanaryProject::new();
+    let log = project.beside("calls");
     let mut traced = Command::new("strace");
     traced.args(["-f", "-e", "trace=fsync,rename,renameat,renameat2", "-o"]).arg(&log);
     traced.arg(env!("CARGO_BIN_EXE_callsheet")).args(["compose", "-p", "plan", "x", "--out", "out.md"]);
-    traced.current_dir(&world.project).env("HOME", world.at("home"));
+    traced.current_dir(project.path()).env("HOME", project.beside("home"));
     match traced.output() {
         Ok(done) if done.status.success() => {}
         Ok(done) => {

@@ -5,13 +5,12 @@ use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
+use callsheet_testing::wait_until;
 use serde_json::{Value, json};
 
 use crate::not_tested;
-use crate::world::World;
+use crate::project::CanaryProject;
 
 const BIN: &str = env!("CARGO_BIN_EXE_callsheet");
 
@@ -25,40 +24,32 @@ struct Running {
     run: String,
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "{what}");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn create_world() -> World {
-    let world = World::new();
+fn create_project() -> CanaryProject {
+    let project = CanaryProject::new();
     for folder in ["t", "project/one", "project/two"] {
-        fs::create_dir_all(world.at(folder)).unwrap();
+        fs::create_dir_all(project.beside(folder)).unwrap();
     }
-    world.put("t/agent.sh", AGENT);
+    project.write_beside("t/agent.sh", AGENT);
     // The messages of the protocol for one submission whose summary is `$1`.
-    world.put(
+    project.write_beside(
         "t/messages.sh",
         "printf '%s\\n' '{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-06-18\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}' \
          '{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}' \
          \"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":1,\\\"method\\\":\\\"tools/call\\\",\\\"params\\\":{\\\"name\\\":\\\"submit_review\\\",\\\"arguments\\\":{\\\"verdict\\\":\\\"pass\\\",\\\"summary\\\":\\\"$1\\\"}}}\"\n",
     );
-    world
+    project
 }
 
 impl Running {
-    fn start(world: &World, name: &str, session: &str) -> Self {
-        Self::start_with(world, name, session, None)
+    fn start(project: &CanaryProject, name: &str, session: &str) -> Self {
+        Self::start_with(project, name, session, None)
     }
 
-    fn start_with(world: &World, name: &str, session: &str, state: Option<&Path>) -> Self {
-        fs::create_dir_all(world.at(&format!("t/{name}"))).unwrap();
-        let agent = world.at("t/agent.sh").display().to_string();
-        let mut command = world.command();
-        command.env("T", world.at("t")).env("BIN", BIN);
+    fn start_with(project: &CanaryProject, name: &str, session: &str, state: Option<&Path>) -> Self {
+        fs::create_dir_all(project.beside(&format!("t/{name}"))).unwrap();
+        let agent = project.beside("t/agent.sh").display().to_string();
+        let mut command = project.command();
+        command.env("T", project.beside("t")).env("BIN", BIN);
         command.envs(state.map(|state| ("XDG_STATE_HOME", state)));
         command.args([
             "--json",
@@ -76,19 +67,15 @@ impl Running {
         ]);
         command.args(["sh", &agent, name]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().unwrap();
-        let run = world.at(&format!("t/{name}/run"));
-        let begun = Instant::now();
-        while !run.exists() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{name} starts");
-            thread::sleep(Duration::from_millis(10));
-        }
+        let run = project.beside(&format!("t/{name}/run"));
+        wait_until(&format!("{name} starts"), || run.exists());
         let run = fs::read_to_string(run).unwrap().trim().to_owned();
         Self { name: name.to_owned(), child, run }
     }
 
     /// Has the agent run a script, and returns its output.
-    fn run_script(&self, world: &World, number: usize, script: &str) -> String {
-        let file = world.at(&format!("t/{}/{number}.sh", self.name));
+    fn run_script(&self, project: &CanaryProject, number: usize, script: &str) -> String {
+        let file = project.beside(&format!("t/{}/{number}.sh", self.name));
         fs::write(file.with_extension("new"), script).unwrap();
         fs::rename(file.with_extension("new"), &file).unwrap();
         let done = file.with_extension("sh.done");
@@ -96,8 +83,8 @@ impl Running {
         fs::read_to_string(done).unwrap()
     }
 
-    fn end(mut self, world: &World) -> Value {
-        world.put(&format!("t/{}/end", self.name), "");
+    fn end(mut self, project: &CanaryProject) -> Value {
+        project.write_beside(&format!("t/{}/end", self.name), "");
         let mut out = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
         self.child.wait().unwrap();
@@ -106,12 +93,19 @@ impl Running {
 }
 
 /// Returns a script that submits for `run`, with the whole command line of the server.
-fn submit_script(world: &World, run: &str, session: &str, role: &str, summary: &str, by: &str) -> String {
-    let (t, project) = (world.at("t").display().to_string(), world.project.display().to_string());
+fn submit_script(
+    project: &CanaryProject,
+    run: &str,
+    session: &str,
+    role: &str,
+    summary: &str,
+    by: &str,
+) -> String {
+    let (t, path) = (project.beside("t").display().to_string(), project.path().display().to_string());
     format!(
-        "sh {t}/messages.sh '{summary}' | {by} {BIN} -C {project} mcp --run {run} --state {}/.local/state/callsheet \
-         --session {project}/{session} --role {role}",
-        world.at("home").display()
+        "sh {t}/messages.sh '{summary}' | {by} {BIN} -C {path} mcp --run {run} --state {}/.local/state/callsheet \
+         --session {path}/{session} --role {role}",
+        project.beside("home").display()
     )
 }
 
@@ -123,9 +117,9 @@ fn is_refused(answer: &str) -> bool {
     answer.contains("run/refused")
 }
 
-fn read_reviews(world: &World) -> Vec<String> {
+fn read_reviews(project: &CanaryProject) -> Vec<String> {
     let read = |session: &str| {
-        fs::read_to_string(world.project.join(session).join("07_review/review.md")).unwrap_or_default()
+        fs::read_to_string(project.path().join(session).join("07_review/review.md")).unwrap_or_default()
     };
     vec![read("one"), read("two")]
 }
@@ -137,11 +131,11 @@ fn run_outside(script: &str) -> String {
 
 #[test]
 fn submission_for_other_run_is_refused() {
-    let world = create_world();
-    let (one, two) = (Running::start(&world, "a", "one"), Running::start(&world, "b", "two"));
-    let home = world.at("home").display().to_string();
+    let project = create_project();
+    let (one, two) = (Running::start(&project, "a", "one"), Running::start(&project, "b", "two"));
+    let home = project.beside("home").display().to_string();
     let evil =
-        |session: &str, role: &str, by: &str| submit_script(&world, &two.run, session, role, "EVIL", by);
+        |session: &str, role: &str, by: &str| submit_script(&project, &two.run, session, role, "EVIL", by);
     let mut tried = 0;
     // From the agent of another run, in many ways.
     let attempts = [
@@ -160,57 +154,61 @@ fn submission_for_other_run_is_refused() {
         ),
     ];
     for (number, attempt) in attempts.iter().enumerate() {
-        let answer = one.run_script(&world, number, attempt);
+        let answer = one.run_script(&project, number, attempt);
         let no_tool = answer.contains("there is no tool");
         assert!((is_refused(&answer) || no_tool) && !is_accepted(&answer), "{attempt}: {answer}");
         tried += 1;
     }
     // From a process of the user that belongs to no run, and for guessed runs.
     for run in [two.run.clone(), one.run.clone()].into_iter().chain((0..20).map(guess_run_id)) {
-        let answer = run_outside(&submit_script(&world, &run, "two", "reviewer", "EVIL", "env T=/"));
+        let answer = run_outside(&submit_script(&project, &run, "two", "reviewer", "EVIL", "env T=/"));
         assert!(is_refused(&answer) && !is_accepted(&answer), "{run}: {answer}");
         tried += 1;
     }
     // The run's own agent, in a role or session that is not its own.
     for (number, attempt) in [
-        submit_script(&world, &two.run, "two", "coder", "EVIL", ""),
-        submit_script(&world, &two.run, "one", "reviewer", "EVIL", ""),
-        submit_script(&world, &one.run, "one", "reviewer", "EVIL", ""),
+        submit_script(&project, &two.run, "two", "coder", "EVIL", ""),
+        submit_script(&project, &two.run, "one", "reviewer", "EVIL", ""),
+        submit_script(&project, &one.run, "one", "reviewer", "EVIL", ""),
     ]
     .iter()
     .enumerate()
     {
-        let answer = two.run_script(&world, number, attempt);
+        let answer = two.run_script(&project, number, attempt);
         assert!(!is_accepted(&answer), "{attempt}: {answer}");
         tried += 1;
     }
     // A file that claims a submission.
     let note = json!({ "tool": "submit_review", "sha256": "0", "verdict": "pass", "done": {} });
     for name in ["submitted.jsonl", "submissions", "notes"] {
-        world.put(&format!("home/.local/state/callsheet/runs/{}/{name}", two.run), format!("{note}\n"));
+        project.write_beside(
+            &format!("home/.local/state/callsheet/runs/{}/{name}", two.run),
+            format!("{note}\n"),
+        );
         tried += 1;
     }
-    assert_eq!(read_reviews(&world), ["", ""], "nothing is written");
+    assert_eq!(read_reviews(&project), ["", ""], "nothing is written");
     // The run's own agent submits, also through programs of its own and as an orphan.
-    let good = two.run_script(&world, 10, &submit_script(&world, &two.run, "two", "reviewer", "Good.", ""));
+    let good =
+        two.run_script(&project, 10, &submit_script(&project, &two.run, "two", "reviewer", "Good.", ""));
     assert!(is_accepted(&good), "{good}");
     let again = two.run_script(
-        &world,
+        &project,
         11,
-        &submit_script(&world, &two.run, "two", "reviewer", "Good.", "env -i setsid -w"),
+        &submit_script(&project, &two.run, "two", "reviewer", "Good.", "env -i setsid -w"),
     );
     assert!(is_accepted(&again), "{again}");
-    let last = read_reviews(&world);
-    let result = two.end(&world);
+    let last = read_reviews(&project);
+    let result = two.end(&project);
     let submitted = result["reply"]["submitted"].as_array().unwrap();
     assert_eq!((submitted.len(), &submitted[0]["tool"]), (1, &json!("submit_review")), "{result}");
     // After the end of the run.
     let run = result["run"].as_str().unwrap();
-    let late = one.run_script(&world, 20, &submit_script(&world, run, "two", "reviewer", "LATE", ""));
+    let late = one.run_script(&project, 20, &submit_script(&project, run, "two", "reviewer", "LATE", ""));
     assert!(is_refused(&late) && !is_accepted(&late), "{late}");
-    assert_eq!(read_reviews(&world), last);
+    assert_eq!(read_reviews(&project), last);
     assert!(last[0].is_empty() && last[1].contains("Good.") && !last[1].contains("EVIL"), "{last:?}");
-    assert_eq!(one.end(&world)["reply"]["submitted"], Value::Null);
+    assert_eq!(one.end(&project)["reply"]["submitted"], Value::Null);
     assert_eq!(tried, 38);
 }
 
@@ -252,33 +250,33 @@ fn socket_answers_only_its_agent() {
         return not_tested("raw connections to a guard: python3 is not installed");
     }
     use std::os::unix::fs::PermissionsExt as _;
-    let world = create_world();
-    let (one, two) = (Running::start(&world, "a", "one"), Running::start(&world, "b", "two"));
-    world.put("t/client.py", CLIENT);
-    let folder = world.at(&format!("home/.local/state/callsheet/runs/{}", two.run));
+    let project = create_project();
+    let (one, two) = (Running::start(&project, "a", "one"), Running::start(&project, "b", "two"));
+    project.write_beside("t/client.py", CLIENT);
+    let folder = project.beside(&format!("home/.local/state/callsheet/runs/{}", two.run));
     assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
     let client = |how: &str| {
-        let session = world.project.join("two").display().to_string();
+        let session = project.path().join("two").display().to_string();
         format!(
             "python3 {}/client.py {} {} {session} {how}; sleep 1",
-            world.at("t").display(),
+            project.beside("t").display(),
             folder.display(),
             two.run
         )
     };
     // The judge can fail: the agent itself gets a yes.
-    assert_eq!(two.run_script(&world, 0, &client("ask")), "\"yes\"\n");
+    assert_eq!(two.run_script(&project, 0, &client("ask")), "\"yes\"\n");
     for (number, how) in ["inherit", "inherit-late", "unasked"].into_iter().enumerate() {
-        let answer = two.run_script(&world, number + 1, &client(how));
+        let answer = two.run_script(&project, number + 1, &client(how));
         assert!(!answer.contains("noted"), "{how}: {answer}");
         assert_eq!(answer.contains("yes"), how == "inherit-late", "{how}: {answer}");
     }
     for (number, how) in ["other-role", "no-role", "other-session", "other-run"].into_iter().enumerate() {
-        let answer = two.run_script(&world, number + 4, &client(how));
+        let answer = two.run_script(&project, number + 4, &client(how));
         assert!(answer.starts_with("{\"no\":"), "{how}: {answer}");
     }
     for (number, how) in ["ask", "inherit", "unasked"].into_iter().enumerate() {
-        let answer = one.run_script(&world, number, &client(how));
+        let answer = one.run_script(&project, number, &client(how));
         assert!(!answer.contains("yes") && !answer.contains("noted"), "{how}: {answer}");
         assert!(!run_outside(&client(how)).contains("yes"), "{how}");
     }
@@ -291,28 +289,29 @@ while True:
      while ! [ -e guard ]; do sleep 0.02; done",
         folder.display()
     );
-    one.run_script(&world, 10, &fake);
-    let by_fake = one.run_script(&world, 11, &submit_script(&world, &two.run, "two", "reviewer", "EVIL", ""));
+    one.run_script(&project, 10, &fake);
+    let by_fake =
+        one.run_script(&project, 11, &submit_script(&project, &two.run, "two", "reviewer", "EVIL", ""));
     assert!(is_refused(&by_fake) && !is_accepted(&by_fake), "{by_fake}");
     // Without the socket, the run itself cannot submit either.
     fs::remove_file(folder.join("guard")).unwrap();
     let deleted =
-        two.run_script(&world, 12, &submit_script(&world, &two.run, "two", "reviewer", "Good.", ""));
+        two.run_script(&project, 12, &submit_script(&project, &two.run, "two", "reviewer", "Good.", ""));
     assert!(is_refused(&deleted) && !is_accepted(&deleted), "{deleted}");
-    assert_eq!(read_reviews(&world), ["", ""]);
-    assert_eq!(two.end(&world)["reply"]["submitted"], Value::Null);
-    one.end(&world);
+    assert_eq!(read_reviews(&project), ["", ""]);
+    assert_eq!(two.end(&project)["reply"]["submitted"], Value::Null);
+    one.end(&project);
 }
 
 #[test]
 fn long_state_path_has_socket() {
-    let world = create_world();
-    let long = world.at(&format!("home/{}", "long/".repeat(40)));
+    let project = create_project();
+    let long = project.beside(&format!("home/{}", "long/".repeat(40)));
     fs::create_dir_all(&long).unwrap();
-    let one = Running::start_with(&world, "a", "one", Some(&long));
-    let usual = world.at("home/.local/state").display().to_string();
-    let script = submit_script(&world, &one.run, "one", "reviewer", "Good.", "");
-    let answer = one.run_script(&world, 0, &script.replace(&usual, &long.display().to_string()));
+    let one = Running::start_with(&project, "a", "one", Some(&long));
+    let usual = project.beside("home/.local/state").display().to_string();
+    let script = submit_script(&project, &one.run, "one", "reviewer", "Good.", "");
+    let answer = one.run_script(&project, 0, &script.replace(&usual, &long.display().to_string()));
     assert!(is_accepted(&answer), "{answer}");
-    assert_eq!(one.end(&world)["reply"]["submitted"][0]["verdict"], "pass");
+    assert_eq!(one.end(&project)["reply"]["submitted"][0]["verdict"], "pass");
 }

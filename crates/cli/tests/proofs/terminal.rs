@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
+use callsheet_testing::{CommandOutput, run_command};
 use vte::{Params, Parser, Perform};
 
-use crate::world::{Said, World, run_to_end};
+use crate::project::{CanaryProject, run_in_parallel};
 
 /// Sequences with an effect, cut into portions that fit into a file name, which cannot contain `/`.
 const HOSTILE: [&str; 4] = [
@@ -84,53 +85,54 @@ fn find_objections(bytes: &[u8], colours: bool) -> BTreeSet<String> {
 }
 
 /// Creates a project in which everything has a hostile name and a hostile text.
-fn scene(hostile: &str) -> World {
+fn scene(hostile: &str) -> CanaryProject {
     let parent = std::env::temp_dir().join(format!("callsheet-{}-{hostile}", std::process::id()));
     fs::create_dir_all(&parent).unwrap();
-    let world = World::new_in(&parent);
+    let project = CanaryProject::new_in(&parent);
     let header = format!(
         "---\nname: \"x\"\ndescription: '{}'\n---\n",
         hostile.replace(|c: char| c < ' ' || c == '\u{7f}', "")
     );
-    world.write(".callsheet/templates/identity/fine.md", format!("{header}text {hostile} {{{{a}}}}\n"));
-    world.write(".callsheet/templates/identity/task-agent.md", format!("own {hostile}\n"));
-    world.write(".callsheet/templates/identity/unfilled.md", format!("{hostile} {{{{missing}}}} {hostile}"));
-    world.write(".callsheet/templates/identity/lost.md", format!("{hostile} {{{{> nowhere}}}} {hostile}"));
-    world.write(".callsheet/templates/identity/bad.md", format!("---\nvariables: [{hostile}\n---\nx"));
-    world.write(".callsheet/templates/identity/field.md", "---\nvariables: ['not a name']\n---\nx");
-    world.write(".callsheet/templates/agents/include.md", format!("[[include:{hostile}]]"));
-    world.write(".callsheet/templates/agents/optional.md", format!("x [[include-optional:{hostile}]]"));
-    world.write(".callsheet/templates/agents/marker.md", format!("{hostile}\n<review>PASS</review>\n"));
+    project.write(".callsheet/templates/identity/fine.md", format!("{header}text {hostile} {{{{a}}}}\n"));
+    project.write(".callsheet/templates/identity/task-agent.md", format!("own {hostile}\n"));
+    project
+        .write(".callsheet/templates/identity/unfilled.md", format!("{hostile} {{{{missing}}}} {hostile}"));
+    project.write(".callsheet/templates/identity/lost.md", format!("{hostile} {{{{> nowhere}}}} {hostile}"));
+    project.write(".callsheet/templates/identity/bad.md", format!("---\nvariables: [{hostile}\n---\nx"));
+    project.write(".callsheet/templates/identity/field.md", "---\nvariables: ['not a name']\n---\nx");
+    project.write(".callsheet/templates/agents/include.md", format!("[[include:{hostile}]]"));
+    project.write(".callsheet/templates/agents/optional.md", format!("x [[include-optional:{hostile}]]"));
+    project.write(".callsheet/templates/agents/marker.md", format!("{hostile}\n<review>PASS</review>\n"));
     for folder in
         ["templates/identity", "templates/system", "templates/shared", "prompts/agents", "templates"]
     {
-        world.write(&format!(".callsheet/{folder}/{hostile}.md"), format!("{hostile} {{{{> {hostile}}}}}"));
+        project.write(&format!(".callsheet/{folder}/{hostile}.md"), format!("{hostile} {{{{> {hostile}}}}}"));
     }
-    world.write(&format!(".callsheet/recipes/{hostile}.toml"), format!("description = '{hostile}'"));
-    world.write(
+    project.write(&format!(".callsheet/recipes/{hostile}.toml"), format!("description = '{hostile}'"));
+    project.write(
         ".callsheet/recipes/own.toml",
         format!("format = \"markdown\"\n# {hostile}\nsectoin = '{hostile}'\n"),
     );
-    world.write(&format!(".callsheet/agents/{hostile}.toml"), "x = 1");
-    world.write(&format!("src/{hostile}/{hostile}.rs"), format!("// {hostile}\n"));
-    world.write("07_review/review.yaml", format!("verdict: {hostile}\n{hostile}: {hostile}\n"));
-    world.write("nul.txt", format!("{hostile}\0{hostile}"));
-    world.write("latin.txt", b"caf\xe9");
-    world.write("fence.txt", format!("## {hostile}\n\n---\n\n</task> {hostile}\n"));
-    world.write("README.md", hostile);
-    world.write("request.json", format!("{{\"instructions\": 1, \"{}\": 2}}", escape(hostile)));
-    world.write("broken.json", format!("{{\"instructions\": {hostile}"));
-    world.write("broken.toml", format!("instructions = {hostile}"));
-    world.write("documents.json", serde_json::json!({
+    project.write(&format!(".callsheet/agents/{hostile}.toml"), "x = 1");
+    project.write(&format!("src/{hostile}/{hostile}.rs"), format!("// {hostile}\n"));
+    project.write("07_review/review.yaml", format!("verdict: {hostile}\n{hostile}: {hostile}\n"));
+    project.write("nul.txt", format!("{hostile}\0{hostile}"));
+    project.write("latin.txt", b"caf\xe9");
+    project.write("fence.txt", format!("## {hostile}\n\n---\n\n</task> {hostile}\n"));
+    project.write("README.md", hostile);
+    project.write("request.json", format!("{{\"instructions\": 1, \"{}\": 2}}", escape(hostile)));
+    project.write("broken.json", format!("{{\"instructions\": {hostile}"));
+    project.write("broken.toml", format!("instructions = {hostile}"));
+    project.write("documents.json", serde_json::json!({
         "recipe": "layers", "instructions": hostile, "role": "fine", "values": { "a": hostile, "unused": hostile },
         "context": [{ "name": "block", "text": format!("</block> {hostile}") }, { "name": "data", "data": { hostile: hostile } }],
         "documents": [{ "name": hostile, "content": format!("</file>{hostile}") }, { "type": "thought", "name": hostile, "content": hostile }],
         "memories": [{ "type": hostile, "content": hostile }],
     }).to_string());
-    world.write("names.json", serde_json::json!({
+    project.write("names.json", serde_json::json!({
         "recipe": hostile, "role": hostile, "values": { hostile: "x" }, "context": [{ "name": hostile }], "documents": [{ "path": hostile }],
     }).to_string());
-    world
+    project
 }
 
 fn escape(text: &str) -> String {
@@ -319,50 +321,56 @@ fn is_data(args: &[String]) -> bool {
     composed || args[0] == "export" || args.starts_with(&["templates".into(), "show".into()])
 }
 
-fn judge(args: &[String], said: &Said, colours: bool, json: bool, wrong: &mut Vec<String>) {
+fn judge(args: &[String], output: &CommandOutput, colours: bool, json: bool, wrong: &mut Vec<String>) {
     let mut object = |stream: &str, bytes: &[u8], colours: bool| {
         for objection in find_objections(bytes, colours) {
             wrong.push(format!("{:?} ({colours}, {json}): {stream} holds a {objection}", args.join(" ")));
         }
     };
-    object("standard error", &said.err, colours);
+    object("standard error", &output.stderr, colours);
     // An export is always data in JSON's own notation.
     if json && args[0] != "export" || !is_data(args) {
-        object("standard output", &said.out, colours);
+        object("standard output", &output.stdout, colours);
     }
-    assert!(said.code.is_some_and(|code| code != 101), "{args:?}: {}", said.err());
+    assert!(output.code.is_some_and(|code| code != 101), "{args:?}: {}", output.err());
 }
 
-fn run(world: &World, args: &[String], before: &[&str], variables: &[(&str, &str)]) -> Said {
-    let mut command: Command = world.command();
+fn run(
+    project: &CanaryProject,
+    args: &[String],
+    before: &[&str],
+    variables: &[(&str, &str)],
+) -> CommandOutput {
+    let mut command: Command = project.command();
     // Without it the parser of the command line drops colours, and other sequences with them.
     command.env("CLICOLOR_FORCE", "1").envs(variables.iter().copied()).args(before).args(args);
-    run_to_end(&mut command)
+    run_command(&mut command)
 }
 
 #[test]
 fn views_print_no_escapes() {
     let mut wrong = Vec::new();
-    let worlds: Vec<(&str, World)> = HOSTILE.iter().map(|hostile| (*hostile, scene(hostile))).collect();
-    let found = crate::world::run_in_parallel(&worlds, |share| {
+    let projects: Vec<(&str, CanaryProject)> =
+        HOSTILE.iter().map(|hostile| (*hostile, scene(hostile))).collect();
+    let found = run_in_parallel(&projects, |share| {
         let mut wrong = Vec::new();
-        for (hostile, world) in share {
+        for (hostile, project) in share {
             for args in commands(hostile) {
-                judge(&args, &run(world, &args, &["--color=always", "-v"], &[]), true, false, &mut wrong);
-                judge(&args, &run(world, &args, &["--json"], &[]), false, true, &mut wrong);
+                judge(&args, &run(project, &args, &["--color=always", "-v"], &[]), true, false, &mut wrong);
+                judge(&args, &run(project, &args, &["--json"], &[]), false, true, &mut wrong);
             }
         }
         wrong
     });
     wrong.extend(found.concat());
     // Without colours none of our own sequences can be confused with theirs: one portion is enough.
-    let (hostile, world) = &worlds[0];
+    let (hostile, project) = &projects[0];
     for args in commands(hostile) {
-        judge(&args, &run(world, &args, &["--color=never"], &[]), false, false, &mut wrong);
+        judge(&args, &run(project, &args, &["--color=never"], &[]), false, false, &mut wrong);
     }
-    for (hostile, world) in worlds {
-        let parent = world.at("..").canonicalize().unwrap();
-        drop(world);
+    for (hostile, project) in projects {
+        let parent = project.beside("..").canonicalize().unwrap();
+        drop(project);
         assert!(parent.to_str().unwrap().ends_with(hostile));
         fs::remove_dir_all(parent).unwrap();
     }
@@ -374,7 +382,7 @@ fn hostile_configuration_prints_no_escapes() {
     let mut wrong = Vec::new();
     for hostile in HOSTILE {
         let quoted = format!("\"{}\"", escape(hostile));
-        let world = World::new();
+        let project = CanaryProject::new();
         let show = ["config".to_string(), "show".into()];
         let eject = ["templates".to_string(), "eject".into(), "identity/task-agent".into()];
         let views = [show.to_vec(), eject.to_vec(), vec!["check".into()], vec!["explain".into(), "x".into()]];
@@ -386,20 +394,20 @@ fn hostile_configuration_prints_no_escapes() {
             format!("recipe = {hostile}\n"),
             format!("recipe = 1 # {}\n", hostile.replace(|c: char| c < ' ' || c == '\u{7f}', "")),
         ] {
-            world.write(".callsheet/config.toml", config);
+            project.write(".callsheet/config.toml", config);
             for args in &views {
-                judge(args, &run(&world, args, &["--color=always"], &[]), true, false, &mut wrong);
-                judge(args, &run(&world, args, &["--json"], &[]), false, true, &mut wrong);
+                judge(args, &run(&project, args, &["--color=always"], &[]), true, false, &mut wrong);
+                judge(args, &run(&project, args, &["--json"], &[]), false, true, &mut wrong);
             }
         }
-        fs::remove_file(world.project.join(".callsheet/config.toml")).unwrap();
+        fs::remove_file(project.path().join(".callsheet/config.toml")).unwrap();
         for variable in
             ["CALLSHEET_MAX_FILE_BYTES", "CALLSHEET_PROJECT_CONTEXT", "CALLSHEET_RECIPE", "CALLSHEET_AGENT"]
         {
             for args in &views {
                 let variables = [(variable, hostile)];
-                judge(args, &run(&world, args, &["--color=always"], &variables), true, false, &mut wrong);
-                judge(args, &run(&world, args, &["--json"], &variables), false, true, &mut wrong);
+                judge(args, &run(&project, args, &["--color=always"], &variables), true, false, &mut wrong);
+                judge(args, &run(&project, args, &["--json"], &variables), false, true, &mut wrong);
             }
         }
     }
@@ -409,7 +417,7 @@ fn hostile_configuration_prints_no_escapes() {
 /// A new command needs lines in [`commands`].
 #[test]
 fn every_command_is_tested() {
-    let help = World::new().run(&["--help"]).out();
+    let help = CanaryProject::new().run(["--help"]).out();
     let section =
         help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     let there: BTreeSet<String> = section
@@ -426,17 +434,17 @@ fn every_command_is_tested() {
 #[test]
 fn escaping_loses_no_data() {
     for hostile in HOSTILE {
-        let world = World::new();
-        let file = world.write(
+        let project = CanaryProject::new();
+        let file = project.write(
             "request.json",
             serde_json::json!({ "recipe": "layers", "instructions": hostile }).to_string(),
         );
         let ask = ["--request", file.to_str().unwrap()];
-        let composed = world.run(&[&["compose"], &ask[..]].concat());
+        let composed = project.run([&["compose"], &ask[..]].concat());
         assert!(composed.out().ends_with(hostile), "{composed:?}");
-        let explained = world.run(&[&["--json", "explain"], &ask[..]].concat());
-        let json: serde_json::Value = serde_json::from_slice(&explained.out).unwrap();
-        assert_eq!(json["text"].as_str().unwrap().as_bytes(), composed.out);
+        let explained = project.run([&["--json", "explain"], &ask[..]].concat());
+        let json: serde_json::Value = serde_json::from_slice(&explained.stdout).unwrap();
+        assert_eq!(json["text"].as_str().unwrap().as_bytes(), composed.stdout);
     }
 }
 

@@ -5,27 +5,28 @@ use std::collections::BTreeSet;
 use callsheet_core::ENGINE_VERSION;
 use callsheet_core::record::{RecordBundle, list_blobs};
 use callsheet_store::{Ledger, LedgerUrl, new_id};
+use callsheet_testing::{CommandOutput, run_command};
 use serde_json::{Value, json};
 
-use crate::world::{Said, World};
+use crate::project::CanaryProject;
 
 const LEDGER: &str = "l.db";
 
-fn run(world: &World, args: &[&str]) -> Said {
-    let mut command = world.command();
+fn run(project: &CanaryProject, args: &[&str]) -> CommandOutput {
+    let mut command = project.command();
     command.args(["--ledger", LEDGER]).args(args).env("ONE", "first secret value");
-    crate::world::run_to_end(command.env("TWO", "second secret value"))
+    run_command(command.env("TWO", "second secret value"))
 }
 
-fn record(world: &World, args: &[&str]) -> String {
+fn record(project: &CanaryProject, args: &[&str]) -> String {
     let compose = ["--json", "compose", "-r", "layers", "--role", "keeper", "--record", "Wait."];
-    let said = run(world, &[&compose, args].concat());
-    assert_eq!(said.code, Some(0), "{}", said.err());
-    json_of(&said)["run"].as_str().unwrap().to_owned()
+    let output = run(project, &[&compose, args].concat());
+    assert_eq!(output.code, Some(0), "{}", output.err());
+    json_of(&output)["run"].as_str().unwrap().to_owned()
 }
 
-fn json_of(said: &Said) -> Value {
-    serde_json::from_slice(&said.out).unwrap()
+fn json_of(output: &CommandOutput) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// Records the same bundle again, with a change.
@@ -41,10 +42,10 @@ fn record_again(ledger: &mut Ledger, run: &str, change: impl FnOnce(&mut RecordB
     kept.composed.run.id.to_string()
 }
 
-fn create_world() -> World {
-    let world = World::new();
-    world.write(".callsheet/templates/identity/keeper.md", "The word is {{one}}. {{other}}");
-    world
+fn create_project() -> CanaryProject {
+    let project = CanaryProject::new();
+    project.write(".callsheet/templates/identity/keeper.md", "The word is {{one}}. {{other}}");
+    project
 }
 
 const ONE: [&str; 2] = ["--set-secret-env", "one=ONE"];
@@ -53,16 +54,16 @@ const NONE: [&str; 4] = ["--set", "one=x", "--set", "other=y"];
 
 #[test]
 fn sealed_prompt_needs_only_its_values() {
-    let world = create_world();
+    let project = create_project();
     let other = ["--set", "other=y"];
     // The values marked as secret, the values given to verify it, and the values still needed.
-    let plain = record(&world, &NONE);
-    let unused = record(&world, &[&NONE[..], &TWO].concat());
-    let used = record(&world, &[&ONE[..], &other].concat());
-    let both = record(&world, &[&ONE[..], &TWO, &other].concat());
+    let plain = record(&project, &NONE);
+    let unused = record(&project, &[&NONE[..], &TWO].concat());
+    let used = record(&project, &[&ONE[..], &other].concat());
+    let both = record(&project, &[&ONE[..], &TWO, &other].concat());
     let needs = |run: &str, given: &[&str]| {
-        let said = run_json(&world, &[&["verify", run], given].concat());
-        (said.0, said.1["sealed"].clone())
+        let output = run_json(&project, &[&["verify", run], given].concat());
+        (output.0, output.1["sealed"].clone())
     };
     let one = |run: &str| json!([{ "run": run, "values": ["one"] }]);
     assert_eq!(needs(&plain, &[]), (Some(0), json!([])));
@@ -77,12 +78,12 @@ fn sealed_prompt_needs_only_its_values() {
     // A wrong value is reported, even if the value is not in the prompt.
     assert_eq!(needs(&used, &["--set-secret-env", "one=TWO"]), (Some(1), json!([])));
     assert_eq!(needs(&unused, &["--set-secret-env", "two=ONE"]), (Some(1), json!([])));
-    let (code, told) = run_json(&world, &["verify", "--all"]);
+    let (code, told) = run_json(&project, &["verify", "--all"]);
     assert_eq!((code, &told["runs"], &told["same"]), (Some(12), &json!(4), &json!(2)));
     assert_eq!(told["sealed"], json!([one(&used)[0], one(&both)[0]]));
-    let (code, told) = run_json(&world, &[&["verify", "--all"], &ONE[..]].concat());
+    let (code, told) = run_json(&project, &[&["verify", "--all"], &ONE[..]].concat());
     assert_eq!((code, &told["same"]), (Some(0), &json!(4)));
-    let text = run(&world, &["verify", "--all"]);
+    let text = run(&project, &["verify", "--all"]);
     let shown = text.out();
     for run in [&used, &both] {
         let line = format!(
@@ -93,7 +94,7 @@ fn sealed_prompt_needs_only_its_values() {
     let counts = "prompts composed again, the same bytes: 2\nprompts that need a secret value: 2\nrecords in order: 4\n";
     assert!(shown.contains(counts), "{shown}");
     // A changed HMAC is detected, though the prompt contains no secret.
-    let mut ledger = Ledger::open(&LedgerUrl::Sqlite(world.project.join(LEDGER))).unwrap();
+    let mut ledger = Ledger::open(&LedgerUrl::Sqlite(project.path().join(LEDGER))).unwrap();
     let forged = record_again(&mut ledger, &unused, |kept| {
         let sealed = kept.composed.sealed.as_mut().unwrap();
         sealed.text = sealed.text.replace(|_: char| true, "0");
@@ -101,9 +102,9 @@ fn sealed_prompt_needs_only_its_values() {
     assert_eq!(needs(&forged, &TWO).0, Some(1));
 }
 
-fn run_json(world: &World, args: &[&str]) -> (Option<i32>, Value) {
-    let said = run(world, &[&["--json"], args].concat());
-    (said.code, json_of(&said))
+fn run_json(project: &CanaryProject, args: &[&str]) -> (Option<i32>, Value) {
+    let output = run(project, &[&["--json"], args].concat());
+    (output.code, json_of(&output))
 }
 
 /// Kinds of damage in a ledger: each is a case of its own, and all subsets of them are tried.
@@ -119,9 +120,9 @@ fn worst_finding_sets_exit_code() {
             .filter(|(at, _)| subset & (1 << at) != 0)
             .map(|(_, kind)| *kind)
             .collect();
-        let world = create_world();
-        let path = world.project.join(LEDGER);
-        let first = record(&world, &NONE);
+        let project = create_project();
+        let path = project.path().join(LEDGER);
+        let first = record(&project, &NONE);
         let mut ledger = Ledger::open(&LedgerUrl::Sqlite(path.clone())).unwrap();
         let mut of = |kind: &str, change: &dyn Fn(&mut RecordBundle)| {
             kinds.contains(kind).then(|| record_again(&mut ledger, &first, |kept| change(kept)))
@@ -130,8 +131,8 @@ fn worst_finding_sets_exit_code() {
         let older = of("older", &|kept| kept.composed.engine = ENGINE_VERSION - 1);
         let newer = of("newer", &|kept| kept.composed.engine = ENGINE_VERSION + 6);
         let sealed =
-            kinds.contains("sealed").then(|| record(&world, &[&ONE[..], &["--set", "other=y"]].concat()));
-        let last = record(&world, &NONE);
+            kinds.contains("sealed").then(|| record(&project, &[&ONE[..], &["--set", "other=y"]].concat()));
+        let last = record(&project, &NONE);
         drop(ledger);
         if kinds.contains("damaged") {
             let raw = rusqlite::Connection::open(&path).unwrap();
@@ -145,7 +146,7 @@ fn worst_finding_sets_exit_code() {
             () if is("older") || is("newer") => 11,
             () => 0,
         };
-        let (code, told) = run_json(&world, &["verify", "--all", "--read-data"]);
+        let (code, told) = run_json(&project, &["verify", "--all", "--read-data"]);
         assert_eq!(code, Some(wanted), "{kinds:?}: {told}");
         let count = kinds.len() - usize::from(is("damaged")) + 2;
         assert_eq!(
@@ -161,7 +162,7 @@ fn worst_finding_sets_exit_code() {
         let sealed: Vec<Value> = sealed.iter().map(|run| json!({ "run": run, "values": ["one"] })).collect();
         assert_eq!(told["sealed"], json!(sealed));
         assert_eq!(told["problems"].as_array().unwrap().len(), kinds.len(), "{told}");
-        let text = run(&world, &["verify", "--all"]);
+        let text = run(&project, &["verify", "--all"]);
         assert_eq!(text.code, Some(wanted));
         for (run, age, engine) in
             [(&older, "older", ENGINE_VERSION - 1), (&newer, "newer", ENGINE_VERSION + 6)]
@@ -171,20 +172,20 @@ fn worst_finding_sets_exit_code() {
                 "run {run}: it was made by version {engine} of the engine, which is {age} than this one ({ENGINE_VERSION})"
             );
             assert!(text.out().contains(&line), "{}", text.out());
-            assert_eq!(run_json(&world, &["verify", run]).0, Some(11));
+            assert_eq!(run_json(&project, &["verify", run]).0, Some(11));
         }
-        assert_eq!(run_json(&world, &["verify", &last]).0, Some(0));
+        assert_eq!(run_json(&project, &["verify", &last]).0, Some(0));
     }
 }
 
 /// A run of another engine is verified completely, except for composing it again.
 #[test]
 fn run_of_other_engine_is_verified() {
-    let world = create_world();
-    let first = record(&world, &NONE);
-    let secret = record(&world, &[&ONE[..], &["--set", "other=y"]].concat());
-    let unused = record(&world, &[&NONE[..], &TWO].concat());
-    let mut ledger = Ledger::open(&LedgerUrl::Sqlite(world.project.join(LEDGER))).unwrap();
+    let project = create_project();
+    let first = record(&project, &NONE);
+    let secret = record(&project, &[&ONE[..], &["--set", "other=y"]].concat());
+    let unused = record(&project, &[&NONE[..], &TWO].concat());
+    let mut ledger = Ledger::open(&LedgerUrl::Sqlite(project.path().join(LEDGER))).unwrap();
     for engine in [0, ENGINE_VERSION + 1, u32::MAX] {
         let other = |kept: &mut RecordBundle| kept.composed.engine = engine;
         let as_it_was = record_again(&mut ledger, &first, other);
@@ -202,14 +203,14 @@ fn run_of_other_engine_is_verified() {
         });
         let sealed = record_again(&mut ledger, &secret, other);
         let not_in_it = record_again(&mut ledger, &unused, other);
-        let code = |run: &str, more: &[&str]| run_json(&world, &[&["verify", run], more].concat()).0;
+        let code = |run: &str, more: &[&str]| run_json(&project, &[&["verify", run], more].concat()).0;
         assert_eq!((code(&as_it_was, &[]), code(&of_other_form, &[])), (Some(11), Some(11)));
         assert_eq!((code(&other_bytes, &[]), code(&other_version, &[])), (Some(1), Some(1)));
         assert_eq!(
             (code(&sealed, &[]), code(&sealed, &ONE), code(&not_in_it, &[])),
             (Some(12), Some(11), Some(11))
         );
-        let (_, told) = run_json(&world, &["verify", &sealed]);
+        let (_, told) = run_json(&project, &["verify", &sealed]);
         assert_eq!(told["other_engines"], json!([{ "run": sealed, "engine": engine }]));
         assert_eq!(told["sealed"], json!([{ "run": sealed, "values": ["one"] }]));
     }

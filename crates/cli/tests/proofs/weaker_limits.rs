@@ -8,7 +8,7 @@ use callsheet_core::library::layout::Layout;
 use callsheet_core::{Builtin, Library, find_contract, list_names};
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::project::CanaryProject;
 
 const PERMITS: [&str; 3] = ["ask", "edit", "all"];
 /// Ordered from the strictest.
@@ -140,10 +140,10 @@ fn expected_settings(user: &Says, project: &Says, hard: &Says, trusted: bool) ->
     })
 }
 
-fn shown_settings(world: &World) -> Value {
-    let said = world.run(&["config", "show", "--json"]);
-    assert_eq!(said.code, Some(0), "{}", said.err());
-    let all: Value = serde_json::from_str(&said.out()).unwrap();
+fn shown_settings(project: &CanaryProject) -> Value {
+    let output = project.run(["config", "show", "--json"]);
+    assert_eq!(output.code, Some(0), "{}", output.err());
+    let all: Value = serde_json::from_str(&output.out()).unwrap();
     let mut picked = json!({});
     for key in ["permit", "secrets", "timeout", "max_cost", "max_file_bytes", "exclude", "write"] {
         picked[key] = all[key]["value"].clone();
@@ -156,23 +156,31 @@ fn shown_settings(world: &World) -> Value {
 
 #[test]
 fn project_loosens_limits_only_with_trust() {
-    let world = World::new();
+    let project = CanaryProject::new();
     let mut numbers = Numbers(7);
     let rounds = if crate::is_long() { 2_000 } else { 60 };
     for round in 0..rounds {
-        let (user, project, hard) =
+        let (user, project_settings, hard) =
             (numbers.next_settings(), numbers.next_settings(), numbers.next_settings());
-        world.put(
+        project.write_beside(
             "home/.config/callsheet/config.toml",
             format!("{}[hard]\n{}", user.toml(false), hard.toml(true)),
         );
-        world.write(".callsheet/config.toml", project.toml(false));
-        let _ = fs::remove_dir_all(world.at("home/.local"));
-        let about = format!("{round}: {user:?} {project:?} {hard:?}");
-        assert_eq!(shown_settings(&world), expected_settings(&user, &project, &hard, false), "{about}");
-        let trusted = world.run(&["trust", "--yes"]);
+        project.write(".callsheet/config.toml", project_settings.toml(false));
+        let _ = fs::remove_dir_all(project.beside("home/.local"));
+        let about = format!("{round}: {user:?} {project_settings:?} {hard:?}");
+        assert_eq!(
+            shown_settings(&project),
+            expected_settings(&user, &project_settings, &hard, false),
+            "{about}"
+        );
+        let trusted = project.run(["trust", "--yes"]);
         assert_eq!(trusted.code, Some(0), "{about} {}", trusted.err());
-        assert_eq!(shown_settings(&world), expected_settings(&user, &project, &hard, true), "{about}");
+        assert_eq!(
+            shown_settings(&project),
+            expected_settings(&user, &project_settings, &hard, true),
+            "{about}"
+        );
     }
     crate::print_measurement(&format!("{} configurations, as the rule says", rounds * 2));
 }
@@ -180,23 +188,23 @@ fn project_loosens_limits_only_with_trust() {
 /// A value that is not applied does not block anything either, and the note says what to type.
 #[test]
 fn ignored_looser_value_blocks_nothing() {
-    let world = World::new();
-    world.put("home/.config/callsheet/config.toml", "permit = \"ask\"\ntimeout = \"1h\"\n");
-    world.write(".callsheet/config.toml", "permit = \"all\"\ntimeout = \"9h\"\nsecrets = \"allow\"\n");
-    let said = world.run(&["run", "--json", "--dry-run", "x", "--", "true"]);
-    assert_eq!(said.code, Some(0), "{}", said.err());
-    let launch = &serde_json::from_str::<Value>(&said.out()).unwrap()["launch"];
+    let project = CanaryProject::new();
+    project.write_beside("home/.config/callsheet/config.toml", "permit = \"ask\"\ntimeout = \"1h\"\n");
+    project.write(".callsheet/config.toml", "permit = \"all\"\ntimeout = \"9h\"\nsecrets = \"allow\"\n");
+    let output = project.run(["run", "--json", "--dry-run", "x", "--", "true"]);
+    assert_eq!(output.code, Some(0), "{}", output.err());
+    let launch = &serde_json::from_str::<Value>(&output.out()).unwrap()["launch"];
     assert_eq!((&launch["permit"], &launch["timeout_ms"]), (&json!("ask"), &json!(3_600_000)));
-    let said = world.run(&["run", "--dry-run", "x", "--", "true"]);
+    let output = project.run(["run", "--dry-run", "x", "--", "true"]);
     let note = "note: this project's `secrets`, `permit`, `timeout` would loosen your own configuration and is not applied; \
                 `callsheet config show` says more, `callsheet trust` applies it\n";
-    assert!(said.err().contains(note), "{}", said.err());
+    assert!(output.err().contains(note), "{}", output.err());
 }
 
 /// A flag overrides everything except the hard limits.
 #[test]
 fn flags_win_within_hard_limits() {
-    let world = World::new();
+    let project = CanaryProject::new();
     let all = [
         "run",
         "--json",
@@ -211,10 +219,10 @@ fn flags_win_within_hard_limits() {
         "--",
         "true",
     ];
-    let launch = |world: &World| {
-        let said = world.run(&all);
-        assert_eq!(said.code, Some(0), "{}", said.err());
-        let launch = serde_json::from_str::<Value>(&said.out()).unwrap()["launch"].clone();
+    let launch = |project: &CanaryProject| {
+        let output = project.run(all);
+        assert_eq!(output.code, Some(0), "{}", output.err());
+        let launch = serde_json::from_str::<Value>(&output.out()).unwrap()["launch"].clone();
         (
             launch["permit"].clone(),
             launch["timeout_ms"].clone(),
@@ -222,28 +230,31 @@ fn flags_win_within_hard_limits() {
             launch["scope"]["exclude"].clone(),
         )
     };
-    world.put("home/.config/callsheet/config.toml", "permit = \"ask\"\ntimeout = \"1h\"\nmax_cost = 1.0\n");
-    assert_eq!(launch(&world), (json!("all"), json!(9 * 3_600_000), json!(9.0), json!([])));
+    project.write_beside(
+        "home/.config/callsheet/config.toml",
+        "permit = \"ask\"\ntimeout = \"1h\"\nmax_cost = 1.0\n",
+    );
+    assert_eq!(launch(&project), (json!("all"), json!(9 * 3_600_000), json!(9.0), json!([])));
     let hard = "[hard]\npermit = \"edit\"\ntimeout = \"2h\"\nmax_cost = 3.0\nexclude = [\"k/**\"]\nsecrets = \"refuse\"\n";
-    world.put("home/.config/callsheet/config.toml", hard);
-    assert_eq!(launch(&world), (json!("edit"), json!(2 * 3_600_000), json!(3.0), json!(["k/**"])));
+    project.write_beside("home/.config/callsheet/config.toml", hard);
+    assert_eq!(launch(&project), (json!("edit"), json!(2 * 3_600_000), json!(3.0), json!(["k/**"])));
     let token = format!("gh{}_{}", "p", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
-    let said = world.run(&["compose", "-q", "--secrets", "allow", &token]);
-    assert_eq!(said.code, Some(9), "{} {}", said.out(), said.err());
+    let output = project.run(["compose", "-q", "--secrets", "allow", &token]);
+    assert_eq!(output.code, Some(9), "{} {}", output.out(), output.err());
 }
 
 #[test]
 fn project_cannot_set_hard_limits() {
-    let world = World::new();
-    world.write(".callsheet/config.toml", "[hard]\npermit = \"all\"\n");
-    let said = world.run(&["config", "show"]);
-    assert_eq!(said.code, Some(3));
+    let project = CanaryProject::new();
+    project.write(".callsheet/config.toml", "[hard]\npermit = \"all\"\n");
+    let output = project.run(["config", "show"]);
+    assert_eq!(output.code, Some(3));
     assert!(
-        said.err().starts_with(
+        output.err().starts_with(
             "error[config/bad]: `project:.callsheet/config.toml`: `[hard]` is not a project's to say\n"
         ),
         "{}",
-        said.err()
+        output.err()
     );
 }
 
@@ -391,15 +402,15 @@ fn weaker_contract_is_detected() {
 /// Uses the program: a weaker file needs trust, a stronger one is announced.
 #[test]
 fn weaker_overrides_need_trust() {
-    let world = World::new();
+    let project = CanaryProject::new();
     let shipped = |path: &str| callsheet_core::FILES.iter().find(|(name, _)| *name == path).unwrap().1;
     let run = ["run", "-p", "review", "-r", "unified", "x", "--", "true"];
-    world.write(".callsheet/contracts/review.toml", shipped("contracts/review.toml"));
-    world.write(".callsheet/recipes/unified.toml", shipped("recipes/unified.toml"));
-    world.write(".callsheet/flows/sdd.toml", shipped("flows/sdd.toml").replace("limit = 3", "limit = 2"));
-    let said = world.run(&run);
+    project.write(".callsheet/contracts/review.toml", shipped("contracts/review.toml"));
+    project.write(".callsheet/recipes/unified.toml", shipped("recipes/unified.toml"));
+    project.write(".callsheet/flows/sdd.toml", shipped("flows/sdd.toml").replace("limit = 3", "limit = 2"));
+    let output = project.run(run);
     let notes: Vec<String> =
-        said.err().lines().filter(|line| line.starts_with("note:")).map(str::to_owned).collect();
+        output.err().lines().filter(|line| line.starts_with("note:")).map(str::to_owned).collect();
     assert_eq!(
         notes,
         [
@@ -407,34 +418,34 @@ fn weaker_overrides_need_trust() {
             "note: the contract `review` is this project's own, project:.callsheet/contracts/review.toml",
         ],
         "{}",
-        said.err()
+        output.err()
     );
-    assert_ne!(said.code, Some(10), "{}", said.err());
-    let flow = world.run(&["flow", "start", "sdd", "x", "--", "true"]);
+    assert_ne!(output.code, Some(10), "{}", output.err());
+    let flow = project.run(["flow", "start", "sdd", "x", "--", "true"]);
     assert!(flow.err().contains("note: the flow `sdd` is this project's own"), "{}", flow.err());
     for (path, from, to) in [
         ("flows/sdd.toml", "limit = 3", "limit = 9"),
         ("flows/sdd.toml", "\"clean\", \"checks-or-none\"]", "\"clean\"]"),
         ("contracts/review.toml", LAST_VERDICT, ""),
     ] {
-        let world = World::new();
+        let project = CanaryProject::new();
         let weak = shipped(path).replace(from, to);
         assert_ne!(weak, shipped(path), "{path}");
-        world.write(&format!(".callsheet/{path}"), weak);
+        project.write(&format!(".callsheet/{path}"), weak);
         for command in [&run[..], &["flow", "start", "sdd", "x", "--", "true"], &["read", "-p", "review"]] {
-            let said = world.run(command);
-            assert_eq!(said.code, Some(10), "{path} {command:?} {}", said.err());
+            let output = project.run(command);
+            assert_eq!(output.code, Some(10), "{path} {command:?} {}", output.err());
         }
-        assert_eq!(world.run(&["trust", "--yes"]).code, Some(0));
-        assert_ne!(world.run(&run).code, Some(10), "{path}");
+        assert_eq!(project.run(["trust", "--yes"]).code, Some(0));
+        assert_ne!(project.run(run).code, Some(10), "{path}");
     }
-    let world = World::new();
-    world.write(".callsheet/templates/identity/supervisor.md", "You.");
+    let project = CanaryProject::new();
+    project.write(".callsheet/templates/identity/supervisor.md", "You.");
     assert!(
-        world
-            .run(&["compose", "-v", "x"])
+        project
+            .run(["compose", "-v", "x"])
             .err()
             .contains("`templates/identity/supervisor.md` is this project's own")
     );
-    assert!(!world.run(&["compose", "x"]).err().contains("this project's own"));
+    assert!(!project.run(["compose", "x"]).err().contains("this project's own"));
 }

@@ -3,18 +3,18 @@
 
 use std::process::Command;
 
-use callsheet_testing::{Cli, Room, Script, Step, on_loopback};
+use callsheet_testing::{Cli, CommandOutput, Room, Script, Step, on_loopback, run_with_input};
 use serde_json::{Value, json};
 
-use crate::world::{Said, World, run_to_end};
+use crate::project::RunProject;
 
-fn run_callsheet(world: &World, room: &Room, cli: Cli, args: &[&str], input: &str) -> Said {
-    let mut command: Command = world.command();
+fn run_callsheet(project: &RunProject, room: &Room, cli: Cli, args: &[&str], input: &str) -> CommandOutput {
+    let mut command: Command = project.command();
     let env = room.env(cli).unwrap();
     let program = cli.program().unwrap();
     let path = format!("{}:{}", program.parent().unwrap().display(), env["PATH"]);
     command.envs(&env).env("PATH", path).args(["--json", "-q"]).args(args);
-    run_to_end(&mut command, input.as_bytes())
+    run_with_input(&mut command, input.as_bytes())
 }
 
 /// Returns whether the CLI inserts the contents of files that a prompt names with an `@`. Claude Code and
@@ -35,27 +35,27 @@ fn run_args<'a>(cli: Cli, more: &[&'a str]) -> Vec<&'a str> {
 
 /// Returns whether the model got this text, in the form in which the agent passes it on.
 fn has_received(room: &Room, cli: Cli, text: &str) -> bool {
-    let is = |said: &String| match cli {
+    let is = |output: &String| match cli {
         Cli::Copilot => {
-            said.split_once("</current_datetime>\n\n").is_some_and(|(_, said)| said == text.trim_end())
+            output.split_once("</current_datetime>\n\n").is_some_and(|(_, output)| output == text.trim_end())
         }
-        _ => said == text,
+        _ => output == text,
     };
-    room.mock.requests().iter().flat_map(callsheet_testing::Request::user_texts).any(|said| is(&said))
+    room.mock.requests().iter().flat_map(callsheet_testing::Request::user_texts).any(|output| is(&output))
 }
 
 const ODD: &str = "  \"quotes\" 'and' $HOME `date` \\n %s {{x}} <b>&amp;</b>\n\né 漢字 🙂\n/help me\n!ls -y @nothere.md\nend \n";
 
 fn assert_prompts_arrive(cli: Cli) {
     let room = Room::new(Script::new().on_marker("MARK", [Step::text("I did.")])).unwrap();
-    let world = World::in_private_dir();
+    let project = RunProject::in_private_dir();
     for size in [2_000, 1_000_000] {
         let mut text = format!("MARK {size}\n{ODD}");
         let line = "0123456789 abcdef\n";
         text.push_str(&line.repeat((size - text.len()) / line.len()));
         text.push_str(&"x".repeat(size - text.len()));
-        let ran = run_callsheet(&world, &room, cli, &run_args(cli, &[]), &text).expect_code(0);
-        let prompt = world.prompt(&ran.run());
+        let ran = run_callsheet(&project, &room, cli, &run_args(cli, &[]), &text).expect_code(0);
+        let prompt = project.prompt(&ran.run_id());
         assert!(prompt.contains(&text) && prompt.len() > size, "{size}");
         assert!(has_received(&room, cli, &prompt), "{size}");
         let receipts = ran.json()["receipts"].clone();
@@ -67,7 +67,7 @@ fn assert_prompts_arrive(cli: Cli) {
         }
         assert!(!receipts.as_array().unwrap().contains(&json!("acting")), "{receipts}");
     }
-    world.assert_all_runs_finished();
+    project.assert_all_runs_finished();
 }
 
 /// A file that the prompt names remains a name: if the agent would insert its contents, the prompt is
@@ -77,16 +77,16 @@ fn assert_files_not_inserted(cli: Cli) {
     let steps = [Step::call(&["Bash", "run_shell_command"], copy), Step::text("I did.")];
     let script = Script::new().on_marker("Read and follow", steps).on_marker("MARK", [Step::text("I did.")]);
     let room = Room::new(script).unwrap();
-    let world = World::in_private_dir();
+    let project = RunProject::in_private_dir();
     let text = "MARK: look at @README.md, then\n/help\n";
-    let ran = run_callsheet(&world, &room, cli, &run_args(cli, &["--permit", "all"]), text).expect_code(0);
-    let prompt = world.prompt(&ran.run());
+    let ran = run_callsheet(&project, &room, cli, &run_args(cli, &["--permit", "all"]), text).expect_code(0);
+    let prompt = project.prompt(&ran.run_id());
     assert!(prompt.contains(text));
     if expands_file_names(cli) {
         let line = format!(
             "Read and follow the instructions in {}/.callsheet/runs/{}/prompt.md\n",
-            world.project.display(),
-            ran.run()
+            project.path().display(),
+            ran.run_id()
         );
         let told: Vec<_> = room
             .mock
@@ -95,20 +95,20 @@ fn assert_files_not_inserted(cli: Cli) {
             .map(|request| (request.answer.clone(), request.user_texts()))
             .collect();
         assert!(has_received(&room, cli, &line), "{line}: {told:#?}");
-        assert_eq!(std::fs::read_to_string(world.project.join("copied.md")).unwrap(), prompt);
+        assert_eq!(std::fs::read_to_string(project.path().join("copied.md")).unwrap(), prompt);
     } else {
         assert!(has_received(&room, cli, &prompt));
     }
     let bodies = room.mock.requests();
     assert!(bodies.iter().all(|request| !request.body.to_string().contains("what the readme says")));
     // The files for the agent are removed with it.
-    assert!(!world.project.join(".callsheet/runs").join(ran.run()).exists());
-    world.assert_all_runs_finished();
+    assert!(!project.path().join(".callsheet/runs").join(ran.run_id()).exists());
+    project.assert_all_runs_finished();
 }
 
 /// Returns the whole result with the values that differ in every run masked.
-fn mask_result(said: &Said, world: &World) -> Value {
-    let mut result = said.json();
+fn mask_result(output: &CommandOutput, project: &RunProject) -> Value {
+    let mut result = output.json();
     for key in ["run", "parent", "duration_ms", "head_before", "head_after", "prompt_sha256", "told"] {
         assert!(key == "parent" || !result[key].is_null(), "{key}");
         result[key] = json!("…");
@@ -116,7 +116,7 @@ fn mask_result(said: &Said, world: &World) -> Value {
     for check in result["checks"].as_array_mut().unwrap() {
         check["duration_ms"] = json!("…");
     }
-    assert_eq!(result["worktree"], world.project.display().to_string());
+    assert_eq!(result["worktree"], project.path().display().to_string());
     result["worktree"] = json!("…");
     result
 }
@@ -134,10 +134,10 @@ fn assert_facts_reach_prompt(cli: Cli) {
             .or_call(&["create"], json!({ "path": path, "file_text": "x" }))
             .or_call(&["exec_command"], json!({ "cmd": format!("echo x > {file}") }))
     };
-    let world = World::in_private_dir();
+    let project = RunProject::in_private_dir();
     let steps = [
-        write(&world.project, "src/in.txt"),
-        write(&world.project, "out.txt"),
+        write(project.path(), "src/in.txt"),
+        write(project.path(), "out.txt"),
         Step::text("It is all done.\n\n<review>PASS</review>"),
     ];
     let script = Script::new()
@@ -159,14 +159,14 @@ fn assert_facts_reach_prompt(cli: Cli) {
         "--check",
         "bad=false",
     ];
-    let ran = run_callsheet(&world, &room, cli, &run_args(cli, &flags), "MARK").expect_code(5);
+    let ran = run_callsheet(&project, &room, cli, &run_args(cli, &flags), "MARK").expect_code(5);
     let check = |name: &str, word: &str, result: &str, code: i32| {
         json!({
             "name": name, "argv": [word], "result": result, "ended": "exited", "exit_code": code, "duration_ms": "…",
             "output": "",
         })
     };
-    let mut result = mask_result(&ran, &world);
+    let mut result = mask_result(&ran, &project);
     let reply = result["reply"].take();
     let receipts = result["receipts"].take();
     for receipt in ["spawned", "accepted", "echoed", "acting"] {
@@ -193,40 +193,40 @@ fn assert_facts_reach_prompt(cli: Cli) {
         (&json!("PASS"), &json!("pass"), &json!([]))
     );
     assert_eq!(
-        world.run(&["status"]).expect_code(0).out,
+        project.run(["status"]).expect_code(0).out(),
         "T-1  needs_review  (scope_violation_pending, checks_failed, uncommitted)\n"
     );
 
-    let retry = run_callsheet(&world, &room, cli, &["retry", &ran.run()], "").expect_code(1);
-    let prompt = world.prompt(&retry.run());
+    let retry = run_callsheet(&project, &room, cli, &["retry", &ran.run_id()], "").expect_code(1);
+    let prompt = project.prompt(&retry.run_id());
     assert_eq!(
         find_digest(&prompt),
         format!(
             "## Retry/Continue Digest\n\n- Previous run: {}\n- It ended on its own.\n- Exit code: 0\n- Runs of this task so far: \
              1\n\nChecks:\n\n- `good`: passed\n- `bad`: failed\n\nChanges outside the scope:\n\n- 1 in all\n- `out.txt`: outside \
              the write scope, approval pending\n\nFiles changed by that run. What nobody has reverted since is still in the worktree:\n\n- `out.txt`\n- `src/in.txt`",
-            ran.run()
+            ran.run_id()
         )
     );
     assert!(has_received(&room, cli, &prompt));
 
-    world.run(&["-q", "decide", "--yes", &ran.run(), "out.txt", "--approve"]).expect_code(0);
+    project.run(["-q", "decide", "--yes", &ran.run_id(), "out.txt", "--approve"]).expect_code(0);
     let go_on =
-        run_callsheet(&world, &room, cli, &["continue", &retry.run(), "Say more."], "").expect_code(1);
-    let prompt = world.prompt(&go_on.run());
+        run_callsheet(&project, &room, cli, &["continue", &retry.run_id(), "Say more."], "").expect_code(1);
+    let prompt = project.prompt(&go_on.run_id());
     assert_eq!(
         find_digest(&prompt),
         format!(
             "## Retry/Continue Digest\n\n- Previous run: {}\n- It ended on its own.\n- Exit code: 0\n- Runs of this task so far: \
              2\n\nChecks:\n\n- `good`: passed\n- `bad`: failed",
-            retry.run()
+            retry.run_id()
         )
     );
     assert!(
         prompt.contains("## Human Input\n\nSay more.\n") && has_received(&room, cli, &prompt),
         "{prompt}"
     );
-    world.assert_all_runs_finished();
+    project.assert_all_runs_finished();
 }
 
 /// Defines the same tests for each CLI, so that they run in parallel.

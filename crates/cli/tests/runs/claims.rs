@@ -4,205 +4,206 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 
+use callsheet_testing::{CommandOutput, run_command, run_with_input, wait_for_end, wait_until};
 use serde_json::{Value, json};
 
-use crate::world::{Said, World, fake_agent, run_to_end, wait_for_end, wait_until};
+use crate::project::{RunProject, fake_agent};
 
 /// Starts a run that works until the file `go` exists.
-fn start_working(world: &World, flags: &[&str]) -> Child {
-    let go = world.at("go").display().to_string();
-    let running = world.start_agent(flags, &["say", "up", "wait-for", &go]);
-    wait_until("it works", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
+fn start_working(project: &RunProject, flags: &[&str]) -> Child {
+    let go = project.beside("go").display().to_string();
+    let running = project.start_agent(flags, &["say", "up", "wait-for", &go]);
+    wait_until("it works", || project.run(["show", "last", "--stream", "stdout"]).out() == "up\n");
     running
 }
 
-fn release(world: &World) {
-    fs::write(world.at("go"), "").unwrap();
+fn release(project: &RunProject) {
+    fs::write(project.beside("go"), "").unwrap();
 }
 
 /// Returns the exit code, the diagnostic code and the hints of the error.
-fn parse_refusal(said: &Said) -> (Option<i32>, String, String) {
-    let line = said.err.lines().rev().find(|line| line.starts_with('{')).unwrap_or_default();
-    let error: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{said:?}"));
-    (said.code, error["code"].as_str().unwrap().to_owned(), error["hint"].to_string())
+fn parse_refusal(output: &CommandOutput) -> (Option<i32>, String, String) {
+    let error = output.error_json();
+    (output.code, error["code"].as_str().unwrap().to_owned(), error["hint"].to_string())
 }
 
 /// Runs the command in another directory.
-fn run_in(world: &World, dir: &Path, args: &[&str]) -> Said {
-    run_to_end(world.command().current_dir(dir).args(args), b"")
+fn run_in(project: &RunProject, dir: &Path, args: &[&str]) -> CommandOutput {
+    run_command(project.command().current_dir(dir).args(args))
 }
 
-fn count_runs(world: &World) -> usize {
-    world.run(&["--json", "log"]).expect_code(0).json()["runs"].as_array().unwrap().len()
+fn count_runs(project: &RunProject) -> usize {
+    project.run(["--json", "log"]).expect_code(0).json()["runs"].as_array().unwrap().len()
 }
 
 #[test]
 fn second_run_in_checkout_is_refused() {
-    let world = World::new();
-    world.write("part/.callsheet/config.toml", "");
-    world.commit();
-    let earlier = world.run_agent(&[], &["exit", "1"]).expect_code(6).run();
-    std::os::unix::fs::symlink(&world.project, world.at("link")).unwrap();
-    std::os::unix::fs::symlink(world.project.join("part"), world.at("deep")).unwrap();
-    let first = start_working(&world, &["--task-id", "T-1"]);
-    let id = world.run(&["--json", "log", "--limit", "1"]).expect_code(0).json()["runs"][0]["id"]
+    let project = RunProject::new();
+    project.write("part/.callsheet/config.toml", "");
+    project.commit();
+    let earlier = project.run_agent(&[], &["exit", "1"]).expect_code(6).run_id();
+    std::os::unix::fs::symlink(project.path(), project.beside("link")).unwrap();
+    std::os::unix::fs::symlink(project.path().join("part"), project.beside("deep")).unwrap();
+    let first = start_working(&project, &["--task-id", "T-1"]);
+    let id = project.run(["--json", "log", "--limit", "1"]).expect_code(0).json()["runs"][0]["id"]
         .as_str()
         .unwrap()
         .to_owned();
     let agent = [fake_agent(), "write", "started.txt"];
-    let other = world.at("other.db").display().to_string();
+    let other = project.beside("other.db").display().to_string();
     let run = &["run", "Do it.", "--"][..];
-    let top = world.project.clone();
+    let top = project.path().to_owned();
     let ways: [(PathBuf, &[&str]); 9] = [
         (top.clone(), run),
-        (world.at("link"), run),
+        (project.beside("link"), run),
         (top.join("part"), run),
-        (world.at("deep"), run),
+        (project.beside("deep"), run),
         (top.join("src"), run),
         (top.clone(), &["--ledger", &other, "run", "Do it.", "--"]),
         (top.clone(), &["run", "--task-id", "T-2", "Do it.", "--"]),
         (top.clone(), &["retry", &earlier, "--"]),
         (top.clone(), &["continue", &earlier, "More.", "--"]),
     ];
-    let before = count_runs(&world);
+    let before = count_runs(&project);
     for (dir, way) in &ways {
-        let refused = run_in(&world, dir, &[&["--json", "-q"][..], way, &agent].concat());
+        let refused = run_in(&project, dir, &[&["--json", "-q"][..], way, &agent].concat());
         let (code, kind, hint) = parse_refusal(&refused);
         assert_eq!((code, kind.as_str()), (Some(9), "run/refused"), "{dir:?} {way:?}");
         assert!(hint.contains("--worktree") && hint.contains("--share") && hint.contains(&id), "{hint}");
     }
-    let flow = world.run(&[&["--json", "-q", "flow", "start", "sdd", "Do it.", "--"], &agent[..]].concat());
+    let flow = project.run([&["--json", "-q", "flow", "start", "sdd", "Do it.", "--"], &agent[..]].concat());
     assert_eq!(flow.error(), (Some(9), "run/refused".into()));
-    assert_eq!(count_runs(&world), before, "nothing was recorded");
-    assert!(!world.project.join("started.txt").exists(), "nothing was started");
+    assert_eq!(count_runs(&project), before, "nothing was recorded");
+    assert!(!project.path().join("started.txt").exists(), "nothing was started");
     // A worktree of its own is another checkout, with a task and without.
-    let own = world.run_agent(&["--worktree"], &["write", "own.txt"]).expect_code(0);
-    let name = format!("/run-{}", own.run());
+    let own = project.run_agent(&["--worktree"], &["write", "own.txt"]).expect_code(0);
+    let name = format!("/run-{}", own.run_id());
     assert!(own.json()["worktree"].as_str().unwrap().trim_end_matches('/').ends_with(&name), "{own:?}");
     assert_eq!(own.json()["attribution"], "worktree");
     // The worktree is reused, and is not the project's checkout.
     let again =
-        world.run(&["--json", "-q", "retry", &own.run(), "--", fake_agent(), "exit", "0"]).expect_code(0);
+        project.run(["--json", "-q", "retry", &own.run_id(), "--", fake_agent(), "exit", "0"]).expect_code(0);
     assert_eq!(again.json()["worktree"], own.json()["worktree"]);
-    release(&world);
+    release(&project);
     assert_eq!(wait_for_end(first).expect_code(0).json()["attribution"], "checkout");
     // The checkout is free now.
-    world.run_agent(&[], &agent[1..]).expect_code(0);
-    world.assert_all_runs_finished();
+    project.run_agent(&[], &agent[1..]).expect_code(0);
+    project.assert_all_runs_finished();
 }
 
 /// Without git a folder is part of the folders above it.
 #[test]
 fn folders_without_git_are_claimed() {
-    let world = World::without_git();
-    fs::create_dir_all(world.project.join("part")).unwrap();
-    let first = start_working(&world, &[]);
-    for dir in [world.project.clone(), world.project.join("part")] {
-        let refused = run_in(&world, &dir, &["--json", "-q", "run", "x", "--", "true"]);
+    let project = RunProject::without_repository();
+    fs::create_dir_all(project.path().join("part")).unwrap();
+    let first = start_working(&project, &[]);
+    for dir in [project.path().to_owned(), project.path().join("part")] {
+        let refused = run_in(&project, &dir, &["--json", "-q", "run", "x", "--", "true"]);
         assert_eq!(refused.error(), (Some(9), "run/refused".into()), "{dir:?}");
     }
-    release(&world);
+    release(&project);
     wait_for_end(first).expect_code(0);
 }
 
 #[test]
 fn shared_checkout_makes_changes_uncertain() {
-    let world = World::new();
-    let (go, end) = (world.at("go").display().to_string(), world.at("end").display().to_string());
-    fs::create_dir(world.project.join("tests")).unwrap();
+    let project = RunProject::new();
+    let (go, end) = (project.beside("go").display().to_string(), project.beside("end").display().to_string());
+    fs::create_dir(project.path().join("tests")).unwrap();
     let one = ["--task-id", "P-1", "--write", "src/**"];
     let first =
-        world.start_agent(&one, &["say", "up", "wait-for", &go, "write", "src/one.txt", "wait-for", &end]);
-    wait_until("it works", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
+        project.start_agent(&one, &["say", "up", "wait-for", &go, "write", "src/one.txt", "wait-for", &end]);
+    wait_until("it works", || project.run(["show", "last", "--stream", "stdout"]).out() == "up\n");
     let two = ["--task-id", "P-2", "--write", "tests/**", "--share"];
     let words =
         ["say", "on", "wait-for", &go, "write", "tests/two.txt", "write", "other.txt", "wait-for", &end];
-    let second = world.start_agent(&two, &words);
-    wait_until("both work", || world.run(&["show", "last", "--stream", "stdout"]).out == "on\n");
-    release(&world);
-    let made = ["src/one.txt", "other.txt"].map(|path| world.project.join(path));
+    let second = project.start_agent(&two, &words);
+    wait_until("both work", || project.run(["show", "last", "--stream", "stdout"]).out() == "on\n");
+    release(&project);
+    let made = ["src/one.txt", "other.txt"].map(|path| project.path().join(path));
     wait_until("both wrote", || made.iter().all(|path| path.exists()));
     fs::write(end, "").unwrap();
     let (first, second) = (wait_for_end(first), wait_for_end(second));
-    let paths = |said: &Said, key: &str| -> Vec<Value> {
-        said.json()[key].as_array().unwrap().iter().map(|item| item["path"].clone()).collect()
+    let paths = |output: &CommandOutput, key: &str| -> Vec<Value> {
+        output.json()[key].as_array().unwrap().iter().map(|item| item["path"].clone()).collect()
     };
     // No run may write `other.txt`, so it is a violation of both; the rest is a note.
-    for (said, other, uncertain) in
+    for (output, other, uncertain) in
         [(&first, &second, json!(["tests/two.txt"])), (&second, &first, json!(["src/one.txt"]))]
     {
-        assert_eq!(said.code, Some(5), "{said:?}");
-        assert_eq!(paths(said, "violations"), [json!("other.txt")]);
-        let result = said.json();
+        assert_eq!(output.code, Some(5), "{output:?}");
+        assert_eq!(paths(output, "violations"), [json!("other.txt")]);
+        let result = output.json();
         assert_eq!(
             (&result["uncertain"], &result["shared_with"], &result["attribution"]),
-            (&uncertain, &json!([other.run()]), &json!("shared"))
+            (&uncertain, &json!([other.run_id()]), &json!("shared"))
         );
-        assert_eq!(world.show(&said.run())["result"], result);
+        assert_eq!(project.show(&output.run_id())["result"], result);
     }
-    world.assert_all_runs_finished();
+    project.assert_all_runs_finished();
 }
 
 #[test]
 fn claim_of_dead_process_is_released() {
-    let world = World::new();
-    let mut first = start_working(&world, &[]);
+    let project = RunProject::new();
+    let mut first = start_working(&project, &[]);
     let id =
-        world.run(&["--json", "log"]).expect_code(0).json()["runs"][0]["id"].as_str().unwrap().to_owned();
+        project.run(["--json", "log"]).expect_code(0).json()["runs"][0]["id"].as_str().unwrap().to_owned();
     first.kill().unwrap();
     wait_for_end(first);
-    world.assert_no_process_left();
+    project.assert_no_process_left();
     // The next run is not blamed for the lost one, nor the lost one for the next.
-    let next = world.run_agent(&["--write", "src/**"], &["write", "src/next.txt"]).expect_code(0);
+    let next = project.run_agent(&["--write", "src/**"], &["write", "src/next.txt"]).expect_code(0);
     assert_eq!(next.json()["shared_with"], json!([]));
-    let told = world.run(&["--json", "recover"]).expect_code(0).json();
-    assert_eq!(told["recovered"][0]["shared_with"], json!([next.run()]));
+    let told = project.run(["--json", "recover"]).expect_code(0).json();
+    assert_eq!(told["recovered"][0]["shared_with"], json!([next.run_id()]));
     assert_eq!(told["recovered"][0]["run"], id.as_str());
-    world.assert_all_runs_finished();
+    project.assert_all_runs_finished();
 }
 
 #[test]
 fn flow_holds_claim_for_lanes() {
-    let world = World::new();
-    let (up, go) = (world.at("up").display().to_string(), world.at("go").display().to_string());
-    let mut command = world.command();
+    let project = RunProject::new();
+    let (up, go) = (project.beside("up").display().to_string(), project.beside("go").display().to_string());
+    let mut command = project.command();
     command.args(["-q", "flow", "start", "sdd", "Do it.", "--", fake_agent(), "write", &up, "wait-for", &go]);
     command.stdin(std::process::Stdio::null());
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let driving = command.spawn().unwrap();
-    wait_until("a lane works", || world.at("up").exists());
-    let refused = world.run(&["--json", "-q", "run", "x", "--", "true"]);
+    wait_until("a lane works", || project.beside("up").exists());
+    let refused = project.run(["--json", "-q", "run", "x", "--", "true"]);
     assert_eq!(refused.error(), (Some(9), "run/refused".into()));
-    assert!(refused.err.contains("flow "), "{refused:?}");
+    assert!(refused.err().contains("flow "), "{refused:?}");
     // The lanes belong to the flow and are not refused: the flow continues until it needs a person.
-    release(&world);
+    release(&project);
     let waits = wait_for_end(driving);
-    assert!(waits.code == Some(1) && !waits.err.contains("run/refused"), "{waits:?}");
+    assert!(waits.code == Some(1) && !waits.err().contains("run/refused"), "{waits:?}");
     // While the flow waits, nothing works in the checkout. Its runs are not tasks.
-    world.run(&["-q", "run", "--task-id", "T-9", "x", "--", "true"]).expect_code(0);
-    assert_eq!(world.run(&["status"]).expect_code(0).out, "T-9  ready  (nothing_changed)\n");
+    project.run(["-q", "run", "--task-id", "T-9", "x", "--", "true"]).expect_code(0);
+    assert_eq!(project.run(["status"]).expect_code(0).out(), "T-9  ready  (nothing_changed)\n");
 }
 
 #[test]
 fn person_can_claim_own_change() {
-    let world = World::new();
-    let go = world.at("go").display().to_string();
+    let project = RunProject::new();
+    let go = project.beside("go").display().to_string();
     let flags = ["--task-id", "T-1", "--write", "src/**", "--check", "c=true"];
-    let running = world.start_agent(&flags, &["say", "up", "write", "src/b.txt", "wait-for", &go]);
-    wait_until("it works", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
-    world.write("notes.txt", "written by a person");
-    world.write("draft.txt", "written by a person");
-    release(&world);
+    let running = project.start_agent(&flags, &["say", "up", "write", "src/b.txt", "wait-for", &go]);
+    wait_until("it works", || project.run(["show", "last", "--stream", "stdout"]).out() == "up\n");
+    project.write("notes.txt", "written by a person");
+    project.write("draft.txt", "written by a person");
+    release(&project);
     let ran = wait_for_end(running).expect_code(5);
-    let run = ran.run();
-    let decide = |args: &[&str]| world.run(&[&["--json", "-q", "decide", &run], args].concat());
-    let page = world.run(&["show", &run]).expect_code(0).out;
+    let run = ran.run_id();
+    let decide = |args: &[&str]| project.run([&["--json", "-q", "decide", &run], args].concat());
+    let page = project.run(["show", &run]).expect_code(0).out();
     assert!(page.contains("--mine"), "{page}");
     // Only a person makes this decision.
     let script = format!("exec \"$0\" -C . decide --yes {run} notes.txt --mine");
     let by_agent = ["sh", "-c", &script, env!("CARGO_BIN_EXE_callsheet")];
-    let agent =
-        run_to_end(&mut world.program_command(&["--worktree"], &by_agent), b"Do it.").expect_code(6).json();
+    let agent = run_with_input(&mut project.program_command(&["--worktree"], &by_agent), b"Do it.")
+        .expect_code(6)
+        .json();
     assert_eq!(agent["exit_code"], 9);
     assert_eq!(decide(&["notes.txt", "--mine"]).error(), (Some(9), "person/required".into()));
     assert_eq!(decide(&["--yes", "nothing.txt", "--mine"]).error(), (Some(4), "run/no-violation".into()));
@@ -211,7 +212,7 @@ fn person_can_claim_own_change() {
         assert_eq!(decide(&["--yes", path, "--mine"]).expect_code(0).json()["decision"], "mine", "{path}");
         assert_eq!(decide(&["--yes", path, "--mine"]).error(), (Some(9), "run/refused".into()));
     }
-    let decided: Vec<Value> = world.show(&run)["result"]["violations"]
+    let decided: Vec<Value> = project.show(&run)["result"]["violations"]
         .as_array()
         .unwrap()
         .iter()
@@ -219,7 +220,7 @@ fn person_can_claim_own_change() {
         .collect();
     assert_eq!(decided, [json!(["draft.txt", "mine"]), json!(["notes.txt", "mine"])]);
     // The change does not count against the run any more.
-    let status = world.run(&["status", "T-1"]).expect_code(0).out;
+    let status = project.run(["status", "T-1"]).expect_code(0).out();
     assert_eq!(status.lines().next(), Some("T-1  ready  (uncommitted)"));
-    world.assert_all_runs_finished();
+    project.assert_all_runs_finished();
 }

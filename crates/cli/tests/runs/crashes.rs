@@ -5,18 +5,19 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use callsheet_testing::{run_command, wait_for_end, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::is_long;
-use crate::world::{World, fake_agent, run_to_end, wait_for_end, wait_until};
+use crate::project::{RunProject, fake_agent};
 
 /// Returns a summary of the report of `recover` on the one unfinished run.
-fn recover(world: &World) -> Value {
-    world.assert_no_process_left();
-    let told = world.run(&["--json", "recover"]).expect_code(0).json();
-    world.assert_all_runs_finished();
+fn recover(project: &RunProject) -> Value {
+    project.assert_no_process_left();
+    let told = project.run(["--json", "recover"]).expect_code(0).json();
+    project.assert_all_runs_finished();
     let [run] = told["recovered"].as_array().unwrap().as_slice() else { panic!("{told}") };
     let names = |key: &str, of: &str| -> Vec<Value> {
         run[key].as_array().unwrap().iter().map(|item| item[of].clone()).collect()
@@ -28,23 +29,23 @@ fn recover(world: &World) -> Value {
     })
 }
 
-fn run_until_killed(world: &World, flags: &[&str], words: &[&str]) -> Value {
+fn run_until_killed(project: &RunProject, flags: &[&str], words: &[&str]) -> Value {
     let flags: Vec<&str> = ["--write", "src/**"].iter().chain(flags).copied().collect();
-    let said = world.run_agent(&flags, words);
-    assert_eq!((said.code, said.out.as_str()), (None, ""), "{said:?}");
+    let output = project.run_agent(&flags, words);
+    assert_eq!((output.code, output.out().as_str()), (None, ""), "{output:?}");
     // Until it is recovered it does not count as a run that ended well.
-    let status = world.run(&["--json", "status"]).expect_code(0).json();
+    let status = project.run(["--json", "status"]).expect_code(0).json();
     assert_eq!(
         (&status["tasks"][0]["status"], &status["tasks"][0]["runs"][0]["lost"]),
         (&json!("running"), &json!(true))
     );
-    recover(world)
+    recover(project)
 }
 
 #[test]
 fn killed_at_agent_start_is_recovered() {
-    let world = World::new();
-    let lost = run_until_killed(&world, &["--check", "c=true"], &["kill-ours", "sleep", "60000"]);
+    let project = RunProject::new();
+    let lost = run_until_killed(&project, &["--check", "c=true"], &["kill-ours", "sleep", "60000"]);
     let receipts = lost["receipts"].clone();
     assert!(receipts == json!([]) || receipts == json!(["spawned"]), "{receipts}");
     assert_eq!(
@@ -58,7 +59,7 @@ fn killed_at_agent_start_is_recovered() {
 
 #[test]
 fn killed_during_output_is_recovered() {
-    let world = World::new();
+    let project = RunProject::new();
     let words = [
         "say",
         "I begin.",
@@ -73,15 +74,15 @@ fn killed_during_output_is_recovered() {
         "60000",
     ];
     assert_eq!(
-        run_until_killed(&world, &[], &words),
+        run_until_killed(&project, &[], &words),
         json!({
             "status": "failed", "ended": "lost", "why": "its callsheet died", "exit_code": null, "checks": [],
             "changed": ["out.txt", "src/new.txt"], "violations": ["out.txt"], "receipts": ["spawned"],
         })
     );
-    assert_eq!(world.run(&["show", "last", "--stream", "stdout"]).expect_code(0).out, "I begin.\n");
+    assert_eq!(project.run(["show", "last", "--stream", "stdout"]).expect_code(0).out(), "I begin.\n");
     // The next prompt contains the facts that are still visible.
-    let next = world.run(&["--json", "-q", "retry", "last", "--dry-run"]).expect_code(0).json()["prompt"]
+    let next = project.run(["--json", "-q", "retry", "last", "--dry-run"]).expect_code(0).json()["prompt"]
         .to_string();
     assert!(
         next.contains("Nobody saw how it ended.") && next.contains("`out.txt`: outside the write scope"),
@@ -91,10 +92,10 @@ fn killed_during_output_is_recovered() {
 
 #[test]
 fn killed_in_check_keeps_agent_exit() {
-    let world = World::new();
+    let project = RunProject::new();
     let check = format!("c={} kill-ours", fake_agent());
     assert_eq!(
-        run_until_killed(&world, &["--check", &check, "--check", "d=true"], &["write", "src/new.txt"]),
+        run_until_killed(&project, &["--check", &check, "--check", "d=true"], &["write", "src/new.txt"]),
         json!({
             "status": "completed", "ended": "exited", "why": null, "exit_code": 0, "checks": ["pending", "pending"],
             "changed": ["src/new.txt"], "violations": [], "receipts": ["spawned"],
@@ -104,8 +105,8 @@ fn killed_in_check_keeps_agent_exit() {
 
 #[test]
 fn killed_with_guard_is_recovered() {
-    let world = World::new();
-    let lost = run_until_killed(&world, &[], &["sleep", "300", "kill-ours", "kill-guard", "exit", "0"]);
+    let project = RunProject::new();
+    let lost = run_until_killed(&project, &[], &["sleep", "300", "kill-ours", "kill-guard", "exit", "0"]);
     assert_eq!((&lost["ended"], &lost["receipts"]), (&json!("lost"), &json!(["spawned"])));
 }
 
@@ -118,9 +119,9 @@ fn killed_at_git_call_loses_nothing() {
         .unwrap();
     let (mut unrecorded, mut lost, mut kept) = (0, 0, 0);
     for call in 1.. {
-        let world = World::new();
-        let count = world.at("count");
-        world.write_program(
+        let project = RunProject::new();
+        let count = project.beside("count");
+        project.write_program(
             "git",
             &format!(
                 "#!/bin/sh\nn=$(($(cat '{0}' 2>/dev/null || echo 0) + 1))\necho $n > '{0}'\n\
@@ -129,22 +130,22 @@ fn killed_at_git_call_loses_nothing() {
                 real.display()
             ),
         );
-        let said = world.run_agent(&["--check", "c=true"], &["write", "new.txt"]);
-        fs::remove_file(world.at("bin/git")).unwrap();
-        world.assert_no_process_left();
-        if said.code == Some(0) {
+        let output = project.run_agent(&["--check", "c=true"], &["write", "new.txt"]);
+        fs::remove_file(project.beside("bin/git")).unwrap();
+        project.assert_no_process_left();
+        if output.code == Some(0) {
             assert_eq!(lost + unrecorded, call - 1);
             break;
         }
-        assert_eq!((said.code, said.out.as_str()), (None, ""));
-        let log = world.run(&["--json", "log"]);
+        assert_eq!((output.code, output.out().as_str()), (None, ""));
+        let log = project.run(["--json", "log"]);
         if log.code == Some(4) {
             // There is no ledger yet, and nothing was started.
-            assert!(!world.project.join("new.txt").exists());
+            assert!(!project.path().join("new.txt").exists());
             unrecorded += 1;
             continue;
         }
-        let told = recover(&world);
+        let told = recover(&project);
         assert_eq!((&told["checks"], &told["changed"]), (&json!(["pending"]), &json!(["new.txt"])));
         assert_eq!(
             (&told["status"], &told["ended"], &told["exit_code"]),
@@ -159,14 +160,14 @@ fn killed_at_git_call_loses_nothing() {
 /// After the prompt is recorded, and before anything is started.
 #[test]
 fn killed_before_terminal_is_recovered() {
-    let world = World::new();
-    world.write_program("claude", "#!/bin/sh\n");
-    world.write_program("tmux", "#!/bin/sh\nkill -9 $PPID\n");
-    let mut command = world.command();
+    let project = RunProject::new();
+    project.write_program("claude", "#!/bin/sh\n");
+    project.write_program("tmux", "#!/bin/sh\nkill -9 $PPID\n");
+    let mut command = project.command();
     command.args(["--json", "-q", "run", "-a", "claude", "--terminal", "Do it."]);
-    assert_eq!(run_to_end(&mut command, b"").code, None);
-    fs::remove_file(world.at("bin/tmux")).unwrap();
-    let lost = recover(&world);
+    assert_eq!(run_command(&mut command).code, None);
+    fs::remove_file(project.beside("bin/tmux")).unwrap();
+    let lost = recover(&project);
     assert_eq!(
         (&lost["ended"], &lost["receipts"], &lost["changed"]),
         (&json!("lost"), &json!([]), &json!([]))
@@ -177,10 +178,10 @@ fn killed_before_terminal_is_recovered() {
 #[test]
 fn killed_at_random_moment_is_recovered() {
     let rounds = if is_long() { 500 } else { 30 };
-    let world = World::new();
+    let project = RunProject::new();
     // The duration of a whole run here: it is killed at any point of it.
     let begun = Instant::now();
-    world.run_agent(&[], &["sleep", "20"]).expect_code(0);
+    project.run_agent(&[], &["sleep", "20"]).expect_code(0);
     let whole = u64::try_from(begun.elapsed().as_millis()).unwrap() * 5 / 4;
     let mut known = 1;
     for round in 0..rounds {
@@ -196,59 +197,59 @@ fn killed_at_random_moment_is_recovered() {
             "say",
             "two",
         ];
-        let running = world.start_agent(&["--check", "c=true"], &words);
+        let running = project.start_agent(&["--check", "c=true"], &words);
         thread::sleep(Duration::from_millis(round * 293 % 400 * whole / 400));
         // The run may have ended already.
         let _ = kill(Pid::from_raw(i32::try_from(running.id()).unwrap()), Signal::SIGKILL);
-        let said = wait_for_end(running);
-        world.assert_no_process_left();
-        let before = world.run(&["--json", "log", "--limit", "10000"]);
+        let output = wait_for_end(running);
+        project.assert_no_process_left();
+        let before = project.run(["--json", "log", "--limit", "10000"]);
         if before.code == Some(4) {
             continue;
         }
         let runs = before.expect_code(0).json()["runs"].as_array().unwrap().len();
-        let told = world.run(&["--json", "recover"]).expect_code(0).json();
+        let told = project.run(["--json", "recover"]).expect_code(0).json();
         let recovered = told["recovered"].as_array().unwrap();
         assert!(recovered.len() <= 1 && runs - known <= 1, "{told}");
         // If a run reported its own end, `recover` does not report another one.
-        assert!(said.out.is_empty() || recovered.is_empty(), "{said:?} {told}");
+        assert!(output.out().is_empty() || recovered.is_empty(), "{output:?} {told}");
         for run in recovered {
             assert!(run["ended"] == "lost" || run["ended"] == "exited", "{run}");
             assert_eq!(run["checks"][0]["result"], "pending");
         }
         known = runs;
     }
-    world.assert_all_runs_finished();
+    project.assert_all_runs_finished();
     assert!(known > 1, "none of the killed ones was recorded");
 }
 
 /// After its last record, and before its directory is removed: nothing is added to the run.
 #[test]
 fn killed_after_last_record_adds_nothing() {
-    let world = World::new();
-    let run = world.run_agent(&["--check", "c=true"], &["write", "new.txt"]).expect_code(0).run();
-    let kinds = world.record_kinds(&run);
-    let desk = world.at("home/.local/state/callsheet/runs").join(&run);
+    let project = RunProject::new();
+    let run = project.run_agent(&["--check", "c=true"], &["write", "new.txt"]).expect_code(0).run_id();
+    let kinds = project.record_kinds(&run);
+    let desk = project.beside("home/.local/state/callsheet/runs").join(&run);
     fs::create_dir_all(&desk).unwrap();
-    assert_eq!(world.run(&["recover"]).expect_code(0).out, "no run was left unfinished\n");
-    assert_eq!(world.record_kinds(&run), kinds);
-    assert_eq!(world.show(&run)["result"]["checks"][0]["result"], "passed");
+    assert_eq!(project.run(["recover"]).expect_code(0).out(), "no run was left unfinished\n");
+    assert_eq!(project.record_kinds(&run), kinds);
+    assert_eq!(project.show(&run)["result"]["checks"][0]["result"], "passed");
     assert!(!desk.exists());
 }
 
 /// A run that another process drives is not finished by `recover`.
 #[test]
 fn recover_leaves_active_runs_alone() {
-    let world = World::new();
-    let go = world.at("go").display().to_string();
-    let running = world.start_agent(&[], &["say", "one", "wait-for", &go]);
-    wait_until("it runs", || world.run(&["show", "last", "--stream", "stdout"]).out == "one\n");
-    let told = world.run(&["--json", "recover"]).expect_code(0).json();
+    let project = RunProject::new();
+    let go = project.beside("go").display().to_string();
+    let running = project.start_agent(&[], &["say", "one", "wait-for", &go]);
+    wait_until("it runs", || project.run(["show", "last", "--stream", "stdout"]).out() == "one\n");
+    let told = project.run(["--json", "recover"]).expect_code(0).json();
     assert_eq!(
         (told["recovered"].as_array().unwrap().len(), told["running"].as_array().unwrap().len()),
         (0, 1)
     );
     fs::write(go, "").unwrap();
     wait_for_end(running).expect_code(0);
-    world.assert_all_runs_finished();
+    project.assert_all_runs_finished();
 }

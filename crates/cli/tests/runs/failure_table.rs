@@ -4,17 +4,19 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use callsheet_testing::{Postgres, not_tested};
+use callsheet_testing::{
+    CommandOutput, Postgres, not_tested, run_command, run_with_input, wait_for_end, wait_until,
+};
 use serde_json::json;
 
-use crate::world::{World, run_to_end, summarize, wait_for_end, wait_until};
+use crate::project::{RunProject, fake_agent, summarize};
 
 /// A process that no environment shows. Dropping it kills the process if the test did not.
-struct Daemon<'w>(&'w World);
+struct Daemon<'w>(&'w RunProject);
 
 impl Daemon<'_> {
     fn pid(&self) -> Option<i32> {
-        fs::read_to_string(self.0.at("pid")).ok()?.trim().parse().ok()
+        fs::read_to_string(self.0.beside("pid")).ok()?.trim().parse().ok()
     }
 
     /// Returns whether the process is alive; a zombie is not.
@@ -52,8 +54,8 @@ const WAYS: [&str; 5] = [
 ];
 
 /// Returns an agent that starts a daemon in this way, waits until it runs, and then does `rest`.
-fn daemon_agent(world: &World, way: &str, rest: &str) -> Vec<String> {
-    let pid = world.at("pid").display().to_string();
+fn daemon_agent(project: &RunProject, way: &str, rest: &str) -> Vec<String> {
+    let pid = project.beside("pid").display().to_string();
     let work = format!("trap '' TERM HUP; echo $$ > {pid}; while :; do sleep 0.2; done");
     let script = format!(
         "WORK=\"{}\"\nread -r _ _ _ ours _ < /proc/$PPID/stat\n{way}\nwhile [ ! -s {pid} ]; do sleep 0.05; done\n{rest}",
@@ -62,59 +64,59 @@ fn daemon_agent(world: &World, way: &str, rest: &str) -> Vec<String> {
     vec!["sh".into(), "-c".into(), script]
 }
 
-fn run_agent(world: &World, cgroup: bool, flags: &[&str], program: &[String]) -> crate::world::Said {
+fn run_agent(project: &RunProject, cgroup: bool, flags: &[&str], program: &[String]) -> CommandOutput {
     let program: Vec<&str> = program.iter().map(String::as_str).collect();
-    let mut command = world.program_command(flags, &program);
+    let mut command = project.program_command(flags, &program);
     if !cgroup {
         command.env("CALLSHEET_TEST_WITHOUT_CGROUP", "1");
     }
-    run_to_end(&mut command, b"Do it.")
+    run_with_input(&mut command, b"Do it.")
 }
 
 #[test]
 fn daemon_ends_with_run() {
     for way in WAYS {
-        let world = World::new();
-        let daemon = Daemon(&world);
-        let ran = run_agent(&world, false, &[], &daemon_agent(&world, way, "exit 0"));
+        let project = RunProject::new();
+        let daemon = Daemon(&project);
+        let ran = run_agent(&project, false, &[], &daemon_agent(&project, way, "exit 0"));
         assert_eq!(summarize(&ran), "0 completed: exited 0 | receipts spawned", "{way}");
         daemon.wait_for_end();
-        world.assert_all_runs_finished();
+        project.assert_all_runs_finished();
     }
 }
 
 #[test]
 fn stopped_guard_is_continued() {
-    let world = World::new();
+    let project = RunProject::new();
     let program = ["sh", "-c", "kill -STOP $PPID; sleep 0.3; kill -STOP $PPID; exit 3"].map(str::to_owned);
-    let ran = run_agent(&world, false, &["--check", "c=true"], &program);
+    let ran = run_agent(&project, false, &["--check", "c=true"], &program);
     assert_eq!(summarize(&ran), "6 failed: exited 3 | checks c:passed | receipts spawned");
-    world.assert_all_runs_finished();
+    project.assert_all_runs_finished();
 }
 
 #[test]
 fn killed_guard_leaves_nothing_behind() {
     for way in WAYS {
-        let world = World::new();
-        let daemon = Daemon(&world);
-        let ran = run_agent(&world, false, &[], &daemon_agent(&world, way, "kill -9 $PPID; sleep 60"));
+        let project = RunProject::new();
+        let daemon = Daemon(&project);
+        let ran = run_agent(&project, false, &[], &daemon_agent(&project, way, "kill -9 $PPID; sleep 60"));
         assert_eq!(summarize(&ran), "6 failed: lost | receipts spawned", "{way}");
         daemon.wait_for_end();
-        world.assert_all_runs_finished();
+        project.assert_all_runs_finished();
     }
 }
 
 #[test]
 fn killed_callsheet_leaves_nothing_behind() {
     for way in WAYS {
-        let world = World::new();
-        let daemon = Daemon(&world);
-        let ran = run_agent(&world, false, &[], &daemon_agent(&world, way, "kill -9 $ours; sleep 60"));
+        let project = RunProject::new();
+        let daemon = Daemon(&project);
+        let ran = run_agent(&project, false, &[], &daemon_agent(&project, way, "kill -9 $ours; sleep 60"));
         assert_eq!(ran.code, None, "{way}");
         daemon.wait_for_end();
-        let told = world.run(&["--json", "recover"]).expect_code(0).json();
+        let told = project.run(["--json", "recover"]).expect_code(0).json();
         assert_eq!((&told["recovered"][0]["ended"], &told["running"]), (&json!("lost"), &json!([])), "{way}");
-        world.assert_all_runs_finished();
+        project.assert_all_runs_finished();
     }
 }
 
@@ -125,117 +127,117 @@ fn surviving_processes_block_recovery() {
     // by its cgroup.
     let ways = WAYS[..4].iter().map(|way| (way, false)).chain([(&WAYS[3], true), (&WAYS[4], true)]);
     for (way, cgroup) in ways {
-        let world = World::new();
-        let daemon = Daemon(&world);
+        let project = RunProject::new();
+        let daemon = Daemon(&project);
         // Callsheet is stopped first: if either is left alone, it ends the daemon.
         let rest = "echo before > before.txt; kill -STOP $ours; kill -9 $PPID $ours; exit 0";
-        let ran = run_agent(&world, cgroup, &["--check", "c=true"], &daemon_agent(&world, way, rest));
+        let ran = run_agent(&project, cgroup, &["--check", "c=true"], &daemon_agent(&project, way, rest));
         assert_eq!(ran.code, None, "{way}");
-        let run =
-            world.run(&["--json", "log"]).expect_code(0).json()["runs"][0]["id"].as_str().unwrap().to_owned();
-        let tracking = world.show(&run)["result"]["tracking"].clone();
+        let run = project.run(["--json", "log"]).expect_code(0).json()["runs"][0]["id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        let tracking = project.show(&run)["result"]["tracking"].clone();
         if cgroup && tracking != "cgroup" {
             not_tested("processes of a run by their cgroup: none can be made here");
             continue;
         }
         assert_eq!(tracking, if cgroup { "cgroup" } else { "session" });
-        let kinds = world.record_kinds(&run);
+        let kinds = project.record_kinds(&run);
         for args in [&["--json", "recover"][..], &["--json", "recover", &run]] {
-            let refused = world.run(args);
+            let refused = project.run(args);
             assert_eq!(refused.error(), (Some(9), "run/refused".into()), "{way}");
-            assert!(refused.err.contains(&format!("callsheet stop {run}")), "{refused:?}");
-            assert!(refused.err.contains(&daemon.pid().unwrap().to_string()), "{refused:?}");
+            assert!(refused.err().contains(&format!("callsheet stop {run}")), "{refused:?}");
+            assert!(refused.err().contains(&daemon.pid().unwrap().to_string()), "{refused:?}");
             assert_eq!(refused.json(), json!({ "recovered": [], "running": [run] }));
         }
-        assert_eq!(world.record_kinds(&run), kinds, "nothing was recorded");
+        assert_eq!(project.record_kinds(&run), kinds, "nothing was recorded");
         assert!(daemon.is_alive());
         // Its checkout is still claimed.
-        let beside = world.run(&["--json", "-q", "run", "x", "--", "true"]);
+        let beside = project.run(["--json", "-q", "run", "x", "--", "true"]);
         assert_eq!(beside.error(), (Some(9), "run/refused".into()));
-        let stopped = world.run(&["--json", "stop", &run]).expect_code(0).json();
+        let stopped = project.run(["--json", "stop", &run]).expect_code(0).json();
         daemon.wait_for_end();
         assert_eq!(
             (&stopped["ended"], &stopped["changed"][0]["path"], &stopped["checks"][0]["result"]),
             (&json!("lost"), &json!("before.txt"), &json!("pending"))
         );
-        world.assert_all_runs_finished();
-        world.run_agent(&[], &["exit", "0"]).expect_code(0);
+        project.assert_all_runs_finished();
+        project.run_agent(&[], &["exit", "0"]).expect_code(0);
     }
 }
 
 /// Runs the command in a mount namespace of its own, in which `full` is a file system of 200 KB without free
 /// space.
-fn run_on_full_disk(world: &World, full: &str, args: &[&str]) -> Option<crate::world::Said> {
+fn run_on_full_disk(project: &RunProject, full: &str, args: &[&str]) -> Option<CommandOutput> {
     let script = "mount -t tmpfs -o size=200k full \"$1\" || exit 99\n\
                   head -c 400k /dev/zero > \"$1/filler\" 2>/dev/null\nshift\nexec \"$@\"";
-    let like = world.command();
+    let like = project.command();
     let mut command = Command::new("unshare");
     command
         .args(["--mount", "sh", "-c", script, "sh", full])
         .arg(like.get_program())
         .args(like.get_args())
         .args(args);
-    command.current_dir(&world.project).env_clear();
+    command.current_dir(project.path()).env_clear();
     command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let said = run_to_end(&mut command, b"");
-    let is_mounted = said.code != Some(99) && !said.err.contains("unshare: ");
+    let output = run_command(&mut command);
+    let is_mounted = output.code != Some(99) && !output.err().contains("unshare: ");
     if !is_mounted {
-        not_tested(&format!("a full disk: {}", said.err.lines().next().unwrap_or_default()));
+        not_tested(&format!("a full disk: {}", output.err().lines().next().unwrap_or_default()));
     }
-    is_mounted.then_some(said)
+    is_mounted.then_some(output)
 }
 
 #[test]
 fn full_state_disk_starts_nothing() {
-    let world = World::new();
-    let state = world.at("home/.local/state");
+    let project = RunProject::new();
+    let state = project.beside("home/.local/state");
     fs::create_dir_all(&state).unwrap();
-    let mark = world.at("started").display().to_string();
+    let mark = project.beside("started").display().to_string();
     let run = ["--json", "-q", "run", "x", "--", "touch", &mark];
-    let Some(full) = run_on_full_disk(&world, &state.display().to_string(), &run) else { return };
+    let Some(full) = run_on_full_disk(&project, &state.display().to_string(), &run) else { return };
     assert!(matches!(full.code, Some(8 | 70)), "{full:?}");
-    assert!(!world.at("started").exists(), "nothing was started");
+    assert!(!project.beside("started").exists(), "nothing was started");
     // With free space again everything is as before.
-    world.run_agent(&[], &["exit", "0"]).expect_code(0);
-    world.assert_all_runs_finished();
+    project.run_agent(&[], &["exit", "0"]).expect_code(0);
+    project.assert_all_runs_finished();
 }
 
 #[test]
 fn full_worktree_disk_fails_agent() {
-    let world = World::new();
-    fs::create_dir(world.project.join("full")).unwrap();
-    let full = world.project.join("full").display().to_string();
+    let project = RunProject::new();
+    fs::create_dir(project.path().join("full")).unwrap();
+    let full = project.path().join("full").display().to_string();
     let script = "echo more > full/more.txt && exit 0; echo other > src/other.txt; exit 4";
     let run = ["--json", "-q", "run", "--write", "src/**", "x", "--", "sh", "-c", script];
-    let Some(ran) = run_on_full_disk(&world, &full, &run) else { return };
+    let Some(ran) = run_on_full_disk(&project, &full, &run) else { return };
     let result = ran.json();
     assert_eq!((ran.code, &result["exit_code"]), (Some(6), &json!(4)), "{ran:?}");
     assert!(
         result["changed"].as_array().unwrap().iter().any(|file| file["path"] == "src/other.txt"),
         "{result}"
     );
-    world.assert_all_runs_finished();
+    project.assert_all_runs_finished();
 }
 
 /// The ledger or its server disappears: the agent is ended, and the exit code shows it.
 #[test]
 fn disappearing_ledger_ends_agent() {
-    let world = World::new();
-    let go = world.at("go").display().to_string();
-    let ledger = world.at("own.db");
+    let project = RunProject::new();
+    let go = project.beside("go").display().to_string();
+    let ledger = project.beside("own.db");
     let shown = ledger.display().to_string();
     let words = ["say", "one", "wait-for", &go, "say", "two", "sleep", "60000"];
-    let mut command = world.command();
-    command
-        .args(["--json", "-q", "--ledger", &shown, "run", "x", "--", crate::world::fake_agent()])
-        .args(words);
+    let mut command = project.command();
+    command.args(["--json", "-q", "--ledger", &shown, "run", "x", "--", fake_agent()]).args(words);
     let running = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let says = || world.run(&["--ledger", &shown, "show", "last", "--stream", "stdout"]).out;
+    let says = || project.run(["--ledger", &shown, "show", "last", "--stream", "stdout"]).out();
     wait_until("it runs", || says() == "one\n");
     fs::remove_file(&ledger).unwrap();
     fs::write(&go, "").unwrap();
     assert_eq!(wait_for_end(running).error().0, Some(8));
-    world.assert_no_process_left();
+    project.assert_no_process_left();
 }
 
 #[test]
@@ -245,24 +247,22 @@ fn disappearing_server_ends_agent() {
         Err(why) => return not_tested(&format!("a PostgreSQL server that disappears: {why}")),
     };
     let url = server.create_database("gone").unwrap();
-    let world = World::new();
-    let go = world.at("go").display().to_string();
+    let project = RunProject::new();
+    let go = project.beside("go").display().to_string();
     let words = ["say", "one", "write", "out.txt", "wait-for", &go, "say", "two", "sleep", "60000"];
-    let mut command = world.command();
-    command
-        .args(["--json", "-q", "--ledger", &url, "run", "x", "--", crate::world::fake_agent()])
-        .args(words);
+    let mut command = project.command();
+    command.args(["--json", "-q", "--ledger", &url, "run", "x", "--", fake_agent()]).args(words);
     let running = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let says = || world.run(&["--ledger", &url, "show", "last", "--stream", "stdout"]).out;
+    let says = || project.run(["--ledger", &url, "show", "last", "--stream", "stdout"]).out();
     wait_until("it runs", || says() == "one\n");
     server.crash().unwrap();
     fs::write(&go, "").unwrap();
     assert_eq!(wait_for_end(running).error().0, Some(8));
-    world.assert_no_process_left();
+    project.assert_no_process_left();
     // When the server is back, the run is completed with the facts that are still visible.
     server.resume().unwrap();
-    let told = world.run(&["--json", "--ledger", &url, "recover"]).expect_code(0).json();
+    let told = project.run(["--json", "--ledger", &url, "recover"]).expect_code(0).json();
     let run = &told["recovered"][0];
     assert_eq!((&run["ended"], &run["changed"][0]["path"]), (&json!("lost"), &json!("out.txt")), "{told}");
-    assert_eq!(world.run(&["--ledger", &url, "verify", "--all"]).code, Some(0));
+    assert_eq!(project.run(["--ledger", &url, "verify", "--all"]).code, Some(0));
 }

@@ -3,16 +3,17 @@
 
 use std::fs;
 
+use callsheet_testing::{CommandOutput, run_command, run_with_input, wait_for_end, wait_until};
 use serde_json::{Value, json};
 
-use crate::world::{Said, World, fake_agent, run_to_end, summarize, wait_for_end, wait_until};
+use crate::project::{RunProject, fake_agent, summarize};
 
 /// Returns the run in one line, after the checks that hold in every case: it is recorded to its end, nothing
 /// is left of it, and its task is not done.
-fn assert_recorded(world: &World, said: &Said) -> String {
-    let line = summarize(said);
-    world.assert_all_runs_finished();
-    let status = world.run(&["--json", "status"]).expect_code(0).json();
+fn assert_recorded(project: &RunProject, output: &CommandOutput) -> String {
+    let line = summarize(output);
+    project.assert_all_runs_finished();
+    let status = project.run(["--json", "status"]).expect_code(0).json();
     assert_ne!(status["tasks"][0]["status"], "done", "{line}");
     line
 }
@@ -20,18 +21,18 @@ fn assert_recorded(world: &World, said: &Said) -> String {
 /// Runs each case in a repository of its own: flags, words for the agent, and the expected result.
 fn assert_each(cases: &[(&[&str], &[&str], &str)]) {
     for (flags, words, expected) in cases {
-        let world = World::new();
-        let said = world.run_agent(flags, words);
-        assert_eq!(assert_recorded(&world, &said), *expected, "{words:?}");
+        let project = RunProject::new();
+        let output = project.run_agent(flags, words);
+        assert_eq!(assert_recorded(&project, &output), *expected, "{words:?}");
     }
 }
 
 /// Runs the program with a text of a million bytes to read.
 fn run_with_long_input(program: &[&str]) -> String {
-    let world = World::new();
-    let mut command = world.program_command(&[], program);
-    let said = run_to_end(&mut command, "0123456789abcde\n".repeat(62_500).as_bytes());
-    assert_recorded(&world, &said)
+    let project = RunProject::new();
+    let mut command = project.program_command(&[], program);
+    let output = run_with_input(&mut command, "0123456789abcde\n".repeat(62_500).as_bytes());
+    assert_recorded(&project, &output)
 }
 
 const SPAWNED: &str = " | receipts spawned";
@@ -120,7 +121,7 @@ fn timeout_ends_hanging_agents() {
 
 #[test]
 fn unread_stdin_does_not_block_run() {
-    let agent = crate::world::fake_agent();
+    let agent = fake_agent();
     assert_eq!(run_with_long_input(&[agent, "say", "x"]), format!("0 completed: exited 0{SPAWNED}"));
     let closes = ["sh", "-c", "exec 0<&-; sleep 0.3; echo closed"];
     assert_eq!(run_with_long_input(&closes), format!("0 completed: exited 0{SPAWNED}"));
@@ -130,17 +131,17 @@ fn unread_stdin_does_not_block_run() {
 
 #[test]
 fn any_output_is_kept_or_counted() {
-    let stream = |world: &World, stream: &str| {
-        world.run(&["--json", "show", "last", "--stream", stream]).expect_code(0).json()["lines"].take()
+    let stream = |project: &RunProject, stream: &str| {
+        project.run(["--json", "show", "last", "--stream", stream]).expect_code(0).json()["lines"].take()
     };
     // If a line is too long for a record, its beginning is kept.
-    let world = World::new();
-    let said = world.run_agent(&[], &["line-of", "100000000", "say", "the end"]);
-    assert_eq!(assert_recorded(&world, &said), format!("0 completed: exited 0{SPAWNED}"));
-    let reply = said.json()["reply"].clone();
+    let project = RunProject::new();
+    let output = project.run_agent(&[], &["line-of", "100000000", "say", "the end"]);
+    assert_eq!(assert_recorded(&project, &output), format!("0 completed: exited 0{SPAWNED}"));
+    let reply = output.json()["reply"].clone();
     assert_eq!((&reply["text_cut"], reply["text"].as_str().unwrap().len()), (&Value::Bool(true), 1 << 20));
     assert_eq!(reply["problems"][0]["code"], "too_long");
-    let lines = stream(&world, "stdout");
+    let lines = stream(&project, "stdout");
     let texts: Vec<&str> =
         lines.as_array().unwrap().iter().map(|line| line["data"].as_str().unwrap()).collect();
     assert_eq!(texts.last(), Some(&"the end"));
@@ -148,37 +149,37 @@ fn any_output_is_kept_or_counted() {
     assert_eq!(left_out.len(), 1, "{left_out:?}");
     assert!(texts.iter().all(|text| text.len() <= 64 * 1024));
 
-    let world = World::new();
-    let said = world.run_agent(&[], &["bytes", "97,255,98,10,27,91,50,74,0,10", "say", "é"]);
-    assert_eq!(assert_recorded(&world, &said), format!("0 completed: exited 0{SPAWNED}"));
-    let lines = stream(&world, "stdout");
+    let project = RunProject::new();
+    let output = project.run_agent(&[], &["bytes", "97,255,98,10,27,91,50,74,0,10", "say", "é"]);
+    assert_eq!(assert_recorded(&project, &output), format!("0 completed: exited 0{SPAWNED}"));
+    let lines = stream(&project, "stdout");
     let texts: Vec<&str> =
         lines.as_array().unwrap().iter().map(|line| line["data"].as_str().unwrap()).collect();
     assert_eq!(texts, ["a\u{fffd}b", "\u{1b}[2J\0", "é"]);
 
-    let world = World::new();
-    let said = world.run_agent(&[], &["talk-lines", "200000", "exit", "1"]);
-    assert_eq!(assert_recorded(&world, &said), format!("6 failed: exited 1{SPAWNED}"));
-    assert_eq!(stream(&world, "stderr").as_array().unwrap().len(), 200_000);
+    let project = RunProject::new();
+    let output = project.run_agent(&[], &["talk-lines", "200000", "exit", "1"]);
+    assert_eq!(assert_recorded(&project, &output), format!("6 failed: exited 1{SPAWNED}"));
+    assert_eq!(stream(&project, "stderr").as_array().unwrap().len(), 200_000);
 }
 
 #[test]
 fn endless_output_is_capped() {
-    let world = World::new();
-    let said = world.run_agent(&["--timeout", "3s"], &["for-ever"]);
-    assert_eq!(assert_recorded(&world, &said), "7 failed: timeout by 15 | receipts spawned");
+    let project = RunProject::new();
+    let output = project.run_agent(&["--timeout", "3s"], &["for-ever"]);
+    assert_eq!(assert_recorded(&project, &output), "7 failed: timeout by 15 | receipts spawned");
 }
 
 #[test]
 fn unstartable_program_reports_reason() {
     // A program that the system cannot start: nothing shows that before.
-    let world = World::new();
-    world.write_program("odd", "\u{7f}ELF, and nothing more");
-    let said = run_to_end(&mut world.program_command(&["--check", "c=true"], &["odd"]), b"Do it.");
-    assert_eq!(assert_recorded(&world, &said), "6 failed: unstarted | checks c:pending");
-    let cwd = world.project.display();
+    let project = RunProject::new();
+    project.write_program("odd", "\u{7f}ELF, and nothing more");
+    let output = run_with_input(&mut project.program_command(&["--check", "c=true"], &["odd"]), b"Do it.");
+    assert_eq!(assert_recorded(&project, &output), "6 failed: unstarted | checks c:pending");
+    let cwd = project.path().display();
     assert_eq!(
-        said.json()["why"],
+        output.json()["why"],
         format!("`odd` cannot be started in `{cwd}`: Exec format error (os error 8)").as_str()
     );
 }
@@ -199,21 +200,21 @@ fn agent_reporting_failure_has_failed() {
         (false, "hangs", &["--timeout", "2s"], "7 failed: timeout by 15 | receipts spawned,accepted"),
         (false, "hangs", &["--max-cost", "0.4"], "7 failed: cost by 15 | receipts spawned,accepted"),
     ] {
-        let world = World::new();
-        world.write_program("claude", &result(is_error, text));
-        let mut command = world.command();
+        let project = RunProject::new();
+        project.write_program("claude", &result(is_error, text));
+        let mut command = project.command();
         command.args(["--json", "-q", "run", "-a", "claude", "Do it."]).args(flags);
-        let said = run_to_end(&mut command, b"");
-        assert_eq!(assert_recorded(&world, &said), expected, "{text}");
-        assert_eq!(said.json()["told"]["cost_usd"], 0.5);
+        let output = run_command(&mut command);
+        assert_eq!(assert_recorded(&project, &output), expected, "{text}");
+        assert_eq!(output.json()["told"]["cost_usd"], 0.5);
     }
 }
 
 #[test]
 fn changes_are_observed_not_claimed() {
-    let secret = World::without_git();
+    let secret = RunProject::without_repository();
     secret.write("secret.txt", "outside");
-    let outside = secret.project.display().to_string();
+    let outside = secret.path().display().to_string();
     let write = &["--write", "src/**"][..];
     assert_each(&[
         (
@@ -252,36 +253,36 @@ fn changes_are_observed_not_claimed() {
 
 #[test]
 fn removed_worktree_is_reported_as_change() {
-    let world = World::new();
+    let project = RunProject::new();
     let task = ["--worktree", "--task-id", "T-1", "--check", "c=true"];
-    let first = world.run_agent(&task, &["cwd"]).expect_code(0);
+    let first = project.run_agent(&task, &["cwd"]).expect_code(0);
     let worktree = first.json()["worktree"].as_str().unwrap().to_owned();
-    let said = world.run_agent(&task, &["remove-all", &worktree]);
+    let output = project.run_agent(&task, &["remove-all", &worktree]);
     assert_eq!(
-        assert_recorded(&world, &said),
+        assert_recorded(&project, &output),
         "5 completed: exited 0 | checks c:pending | changed .:deleted | violations .:outside_write | receipts spawned"
     );
-    assert_eq!(said.json()["unseen"].as_array().unwrap().len(), 1);
+    assert_eq!(output.json()["unseen"].as_array().unwrap().len(), 1);
 }
 
 #[test]
 fn removed_repository_is_reported() {
-    let world = World::new();
-    let said = world.run_agent(&[], &["remove-all", ".git"]);
-    let line = assert_recorded(&world, &said);
+    let project = RunProject::new();
+    let output = project.run_agent(&[], &["remove-all", ".git"]);
+    let line = assert_recorded(&project, &output);
     assert_eq!(
         line,
         "5 completed: exited 0 | changed .git:repository | violations .git:outside_write | receipts spawned"
     );
-    assert!(!said.json()["unseen"].as_array().unwrap().is_empty());
+    assert!(!output.json()["unseen"].as_array().unwrap().is_empty());
 }
 
 #[test]
 fn checks_report_their_own_result() {
-    let agent = crate::world::fake_agent();
+    let agent = fake_agent();
     let of = |words: &str| format!("c={agent} {words}");
     let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
-    for (check, flags, expected, output) in [
+    for (check, flags, expected, printed) in [
         (of("say fine"), &[][..], "0 completed: exited 0 | checks c:passed", "fine\n"),
         (of("say no exit 2"), &[], "1 completed: exited 0 | checks c:failed", "no\n"),
         (of("kill-self"), &[], "1 completed: exited 0 | checks c:failed", ""),
@@ -300,27 +301,27 @@ fn checks_report_their_own_result() {
             "key: [secret:github-token:1]\n",
         ),
     ] {
-        let world = World::new();
-        world.write("key.txt", format!("key: {secret}\n"));
-        world.commit();
+        let project = RunProject::new();
+        project.write("key.txt", format!("key: {secret}\n"));
+        project.commit();
         let flags: Vec<&str> = ["--check", &check].iter().chain(flags).copied().collect();
-        let said = world.run_agent(&flags, &["exit", "0"]);
-        assert_eq!(assert_recorded(&world, &said), format!("{expected} | receipts spawned"), "{check}");
-        let result = said.json();
-        assert_eq!(result["checks"][0]["output"], output, "{check}");
+        let output = project.run_agent(&flags, &["exit", "0"]);
+        assert_eq!(assert_recorded(&project, &output), format!("{expected} | receipts spawned"), "{check}");
+        let result = output.json();
+        assert_eq!(result["checks"][0]["output"], printed, "{check}");
     }
 }
 
 /// The time limit of a run covers its checks: a check that it cuts off is pending, and never passed.
 #[test]
 fn run_timeout_covers_checks() {
-    let agent = crate::world::fake_agent();
-    let world = World::new();
+    let agent = fake_agent();
+    let project = RunProject::new();
     // The agent takes all of the time, so no check runs.
     let check = format!("c={agent} write checked.txt");
-    let late = world.run_agent(&["--timeout", "1s", "--check", &check], &["sleep", "60000"]);
+    let late = project.run_agent(&["--timeout", "1s", "--check", &check], &["sleep", "60000"]);
     assert_eq!(
-        assert_recorded(&world, &late),
+        assert_recorded(&project, &late),
         "7 failed: timeout by 15 | checks c:pending | receipts spawned"
     );
     let checked = &late.json()["checks"][0];
@@ -328,23 +329,23 @@ fn run_timeout_covers_checks() {
         (&checked["output"], &checked["ended"]),
         (&"not run: the time of the run was over".into(), &"timeout".into())
     );
-    assert!(!world.project.join("checked.txt").exists());
+    assert!(!project.path().join("checked.txt").exists());
     // Each check gets the remaining time: the first one takes all of it.
     let slow = format!("a={agent} sleep 60000");
     let both = ["--timeout", "3s", "--check", &slow, "--check", &check];
-    let cut = world.run_agent(&both, &["exit", "0"]);
+    let cut = project.run_agent(&both, &["exit", "0"]);
     assert_eq!(
-        assert_recorded(&world, &cut),
+        assert_recorded(&project, &cut),
         "7 completed: exited 0 | checks a:pending,c:pending | receipts spawned"
     );
-    assert!(!world.project.join("checked.txt").exists());
+    assert!(!project.path().join("checked.txt").exists());
     // A check's own time limit ends before that of the run.
-    world.write(
+    project.write(
         ".callsheet/config.toml",
         format!("[checks]\nd = {{ command = \"{agent} sleep 60000\", timeout = \"1s\" }}\n"),
     );
-    world.run(&["trust", "--yes"]).expect_code(0);
-    let own = world.run_agent(&["--timeout", "60s"], &["exit", "0"]);
+    project.run(["trust", "--yes"]).expect_code(0);
+    let own = project.run_agent(&["--timeout", "60s"], &["exit", "0"]);
     assert_eq!(own.json()["checks"][0]["ended"], "timeout");
     assert_eq!(own.code, Some(7));
     assert!(own.json()["checks"][0]["duration_ms"].as_u64().unwrap() < 30_000);
@@ -353,41 +354,41 @@ fn run_timeout_covers_checks() {
 #[test]
 fn unusual_repositories_are_observed() {
     // Without a repository the files are still compared.
-    let world = World::without_git();
-    let said = world.run_agent(&["--write", "src/**"], &["write", "out.txt"]);
+    let project = RunProject::without_repository();
+    let output = project.run_agent(&["--write", "src/**"], &["write", "out.txt"]);
     assert_eq!(
-        assert_recorded(&world, &said),
+        assert_recorded(&project, &output),
         "5 completed: exited 0 | changed out.txt:added | violations out.txt:outside_write | receipts spawned"
     );
-    assert_eq!(world.show("last")["result"]["head_before"], Value::Null);
+    assert_eq!(project.show("last")["result"]["head_before"], Value::Null);
     // A repository without a commit.
-    let world = World::without_git();
-    world.git(&["init", "-q"]);
-    world.write("was.txt", "there");
-    let said = world.run_agent(&["--write", "src/**"], &["write", "out.txt"]);
+    let project = RunProject::without_repository();
+    project.git(&["init", "-q"]);
+    project.write("was.txt", "there");
+    let output = project.run_agent(&["--write", "src/**"], &["write", "out.txt"]);
     assert_eq!(
-        assert_recorded(&world, &said),
+        assert_recorded(&project, &output),
         "5 completed: exited 0 | changed out.txt:untracked | violations out.txt:outside_write | receipts spawned"
     );
     // Work of another author that existed before.
-    let world = World::new();
-    world.write("README.md", "mine");
-    world.write("draft.txt", "mine");
-    let said = world.run_agent(&["--write", "src/**"], &["append", "draft.txt"]);
+    let project = RunProject::new();
+    project.write("README.md", "mine");
+    project.write("draft.txt", "mine");
+    let output = project.run_agent(&["--write", "src/**"], &["append", "draft.txt"]);
     assert_eq!(
-        assert_recorded(&world, &said),
+        assert_recorded(&project, &output),
         "5 completed: exited 0 | changed draft.txt:modified | violations draft.txt:outside_write | receipts spawned"
     );
     // A project that is a folder of a repository: its scope refers to that folder.
-    let world = World::new();
-    world.write("part/.callsheet/config.toml", "");
-    world.write("part/src/b.txt", "b");
-    world.commit();
+    let project = RunProject::new();
+    project.write("part/.callsheet/config.toml", "");
+    project.write("part/src/b.txt", "b");
+    project.commit();
     let mut command =
-        world.agent_command(&["--write", "src/**"], &["append", "src/b.txt", "append", "../src/a.txt"]);
-    let said = crate::world::run_to_end(command.current_dir(world.project.join("part")), b"Do it.");
+        project.agent_command(&["--write", "src/**"], &["append", "src/b.txt", "append", "../src/a.txt"]);
+    let output = run_with_input(command.current_dir(project.path().join("part")), b"Do it.");
     assert_eq!(
-        summarize(&said),
+        summarize(&output),
         "5 completed: exited 0 | changed ../src/a.txt:modified,src/b.txt:modified | violations ../src/a.txt:outside_write \
          | receipts spawned"
     );
@@ -395,23 +396,23 @@ fn unusual_repositories_are_observed() {
 
 #[test]
 fn output_is_recorded_without_secrets() {
-    let world = World::new();
+    let project = RunProject::new();
     let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
-    fs::write(world.at("value"), "not-like-a-key-at-all").unwrap();
-    let value = format!("deploy={}", world.at("value").display());
-    world.write("key.txt", format!("the key is {secret}\n"));
-    world.write("other.txt", "it says not-like-a-key-at-all, and {\"json\":\"not-like-a-key-at-all\"}\n");
+    fs::write(project.beside("value"), "not-like-a-key-at-all").unwrap();
+    let value = format!("deploy={}", project.beside("value").display());
+    project.write("key.txt", format!("the key is {secret}\n"));
+    project.write("other.txt", "it says not-like-a-key-at-all, and {\"json\":\"not-like-a-key-at-all\"}\n");
     let mut command =
-        world.program_command(&["--set-secret", &value], &["sh", "-c", "cat key.txt; cat other.txt >&2"]);
-    let ran = run_to_end(&mut command, b"Do it.");
-    assert_eq!(assert_recorded(&world, &ran), format!("0 completed: exited 0{SPAWNED}"));
+        project.program_command(&["--set-secret", &value], &["sh", "-c", "cat key.txt; cat other.txt >&2"]);
+    let ran = run_with_input(&mut command, b"Do it.");
+    assert_eq!(assert_recorded(&project, &ran), format!("0 completed: exited 0{SPAWNED}"));
     // The whole ledger, as text.
-    let all = world.run(&["export", "--all"]).expect_code(0).out;
+    let all = project.run(["export", "--all"]).expect_code(0).out();
     assert_eq!(
         ["cat key.txt", secret, "not-like-a-key"].map(|text| all.contains(text)),
         [true, false, false]
     );
-    let shown = |stream: &str| world.run(&["show", "last", "--stream", stream]).expect_code(0).out;
+    let shown = |stream: &str| project.run(["show", "last", "--stream", stream]).expect_code(0).out();
     assert_eq!(shown("stdout"), "the key is [secret:github-token:1]\n");
     assert_eq!(shown("stderr"), "it says [secret:value:deploy], and {\"json\":\"[secret:value:deploy]\"}\n");
 }
@@ -419,15 +420,15 @@ fn output_is_recorded_without_secrets() {
 /// The line that proves a receipt is recorded too, and an agent may repeat anything in it.
 #[test]
 fn evidence_is_recorded_without_secrets() {
-    let world = World::new();
+    let project = RunProject::new();
     let secret = "not-like-a-key-at-all";
-    fs::write(world.at("value"), secret).unwrap();
-    let value = format!("deploy={}", world.at("value").display());
+    fs::write(project.beside("value"), secret).unwrap();
+    let value = format!("deploy={}", project.beside("value").display());
     let event = json!({ "type": "system", "subtype": "init", "session_id": "s", "cwd": secret });
-    world.write_program("claude", &format!("#!/bin/sh\ncat > /dev/null\necho '{event}'\n"));
-    let ran = world.run(&["--json", "-q", "run", "-a", "claude", "--set-secret", &value, "Do it."]);
+    project.write_program("claude", &format!("#!/bin/sh\ncat > /dev/null\necho '{event}'\n"));
+    let ran = project.run(["--json", "-q", "run", "-a", "claude", "--set-secret", &value, "Do it."]);
     assert_eq!(ran.json()["receipts"], json!(["spawned", "accepted"]), "{ran:?}");
-    let all = world.run(&["export", "--all"]).expect_code(0).out;
+    let all = project.run(["export", "--all"]).expect_code(0).out();
     assert_eq!([all.contains("[secret:value:deploy]"), all.contains(secret)], [true, false]);
 }
 
@@ -435,20 +436,21 @@ fn evidence_is_recorded_without_secrets() {
 #[test]
 fn commands_with_secrets_are_refused() {
     let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
-    let world = World::new();
+    let project = RunProject::new();
     let check = format!("c=echo {secret}");
-    let runs = |flags: &[&str], words: &[&str]| world.run_agent(&[flags, &["--write", "**"]].concat(), words);
+    let runs =
+        |flags: &[&str], words: &[&str]| project.run_agent(&[flags, &["--write", "**"]].concat(), words);
     for ran in [runs(&[], &["say", secret]), runs(&["--check", &check], &["read"])] {
         assert_eq!(ran.error(), (Some(9), "secret/found".into()), "{ran:?}");
-        assert!(!ran.err.contains(secret));
+        assert!(!ran.err().contains(secret));
     }
     for words in [["Do it.", "--", fake_agent(), secret], [secret, "--", fake_agent(), "read"]] {
-        let flow = world.run(&[&["--json", "-q", "flow", "start", "sdd"], &words[..]].concat());
+        let flow = project.run([&["--json", "-q", "flow", "start", "sdd"], &words[..]].concat());
         assert_eq!(flow.error(), (Some(9), "secret/found".into()));
     }
-    assert!(!world.ledger().exists());
+    assert!(!project.ledger().exists());
     let allowed = runs(&["--secrets", "allow"], &["say", "it is", "say-part", secret]);
-    assert_eq!(assert_recorded(&world, &allowed), format!("0 completed: exited 0{SPAWNED}"));
+    assert_eq!(assert_recorded(&project, &allowed), format!("0 completed: exited 0{SPAWNED}"));
 }
 
 /// An agent must not work without a record: it is ended, and the run is recovered when the ledger works
@@ -456,32 +458,32 @@ fn commands_with_secrets_are_refused() {
 #[test]
 fn broken_ledger_ends_agent() {
     // A file that may not grow beyond a megabyte simulates a full disk.
-    let world = World::new();
+    let project = RunProject::new();
     let mut words =
         vec!["-c", "trap '' XFSZ; ulimit -f 1024; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_callsheet")];
     words.extend(["-C", ".", "--json", "-q", "run", "Do it.", "--", "sh", "-c"]);
     // The output is not compressible; otherwise it would fit.
     words.push("while :; do head -c 200000 /dev/urandom | base64; done");
     let mut shell = std::process::Command::new("sh");
-    let like = world.command();
-    shell.args(&words).current_dir(&world.project).env_clear();
+    let like = project.command();
+    shell.args(&words).current_dir(project.path()).env_clear();
     shell.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let broken = run_to_end(&mut shell, b"");
+    let broken = run_command(&mut shell);
     assert_eq!(broken.error().0, Some(8), "{broken:?}");
-    world.assert_no_process_left();
-    let recovered = world.run(&["--json", "recover"]).expect_code(0).json();
+    project.assert_no_process_left();
+    let recovered = project.run(["--json", "recover"]).expect_code(0).json();
     assert_eq!(recovered["recovered"][0]["ended"], "lost");
-    world.assert_all_runs_finished();
+    project.assert_all_runs_finished();
 }
 
 #[test]
 fn locked_ledger_ends_agent() {
-    let world = World::new();
-    let go = world.at("go").display().to_string();
-    let running = world.start_agent(&[], &["say", "one", "wait-for", &go, "say", "two", "sleep", "60000"]);
-    let path = world.ledger();
+    let project = RunProject::new();
+    let go = project.beside("go").display().to_string();
+    let running = project.start_agent(&[], &["say", "one", "wait-for", &go, "say", "two", "sleep", "60000"]);
+    let path = project.ledger();
     wait_until("it runs", || {
-        path.exists() && world.run(&["show", "last", "--stream", "stdout"]).out == "one\n"
+        path.exists() && project.run(["show", "last", "--stream", "stdout"]).out() == "one\n"
     });
     let holder = rusqlite::Connection::open(&path).unwrap();
     holder.execute_batch("begin immediate").unwrap();
@@ -489,26 +491,26 @@ fn locked_ledger_ends_agent() {
     let broken = wait_for_end(running);
     assert_eq!(broken.error(), (Some(8), "ledger/locked".into()));
     holder.execute_batch("rollback").unwrap();
-    world.assert_no_process_left();
-    let recovered = world.run(&["--json", "recover"]).expect_code(0).json();
+    project.assert_no_process_left();
+    let recovered = project.run(["--json", "recover"]).expect_code(0).json();
     assert_eq!(recovered["recovered"][0]["ended"], "lost");
-    world.assert_all_runs_finished();
+    project.assert_all_runs_finished();
 }
 
 /// The only way to be done: in scope, committed, merged, and every check passed.
 #[test]
 fn c5_facts_decide_done() {
-    let world = World::new();
+    let project = RunProject::new();
     let commit = "echo more >> src/a.txt; git -c user.name=T -c user.email=t@t commit -qam work";
     let flags = ["--task-id", "T-1", "--write", "src/**", "--check", "c=true"];
-    run_to_end(&mut world.program_command(&flags, &["sh", "-c", commit]), b"Do it.").expect_code(0);
-    world.assert_all_runs_finished();
-    assert_eq!(world.run(&["status"]).expect_code(0).out, "T-1  done\n");
+    run_with_input(&mut project.program_command(&flags, &["sh", "-c", commit]), b"Do it.").expect_code(0);
+    project.assert_all_runs_finished();
+    assert_eq!(project.run(["status"]).expect_code(0).out(), "T-1  done\n");
     // Without a check nothing proves it.
     let flags = ["--task-id", "T-2", "--write", "src/**"];
-    run_to_end(&mut world.program_command(&flags, &["sh", "-c", commit]), b"Do it.").expect_code(0);
+    run_with_input(&mut project.program_command(&flags, &["sh", "-c", commit]), b"Do it.").expect_code(0);
     assert_eq!(
-        world.run(&["status", "T-2"]).expect_code(0).out.lines().next(),
+        project.run(["status", "T-2"]).expect_code(0).out().lines().next(),
         Some("T-2  needs_review  (unchecked)")
     );
 }

@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::world::{World, fake_agent, run_to_end, wait_for_end, wait_until};
+use callsheet_testing::{run_command, wait_for_end, wait_until};
+
+use crate::project::{RunProject, fake_agent};
 
 /// Returns a section of the prompt, with its heading.
 fn find_section(prompt: &str, heading: &str) -> String {
@@ -14,7 +16,7 @@ fn find_section(prompt: &str, heading: &str) -> String {
 
 #[test]
 fn c8_digest_contains_exactly_observed_facts() {
-    let world = World::new();
+    let project = RunProject::new();
     let flags = [
         "--task-id",
         "T-1",
@@ -27,15 +29,16 @@ fn c8_digest_contains_exactly_observed_facts() {
         "--check",
         "bad=false",
     ];
-    let first = world.run_agent(
+    let first = project.run_agent(
         &flags,
         &["write", "src/in.txt", "write", "out.txt", "say", "<review>PASS</review>", "exit", "3"],
     );
-    let first = first.expect_code(6).run();
-    world.run(&["decide", "--yes", &first, "out.txt", "--approve"]).expect_code(0);
-    let retry = world.run(&["--json", "-q", "retry", &first, "--", fake_agent(), "exit", "0"]).expect_code(1);
+    let first = first.expect_code(6).run_id();
+    project.run(["decide", "--yes", &first, "out.txt", "--approve"]).expect_code(0);
+    let retry =
+        project.run(["--json", "-q", "retry", &first, "--", fake_agent(), "exit", "0"]).expect_code(1);
     assert_eq!(retry.json()["parent"], first.as_str());
-    let prompt = world.prompt(&retry.run());
+    let prompt = project.prompt(&retry.run_id());
     assert_eq!(
         find_section(&prompt, "Retry/Continue Digest"),
         format!(
@@ -46,79 +49,79 @@ fn c8_digest_contains_exactly_observed_facts() {
     );
     // Everything else is unchanged.
     let digest = find_section(&prompt, "Retry/Continue Digest");
-    assert_eq!(prompt.replace(&format!("{digest}\n\n"), ""), world.prompt(&first));
+    assert_eq!(prompt.replace(&format!("{digest}\n\n"), ""), project.prompt(&first));
 
     let text = "Look at `out.txt`.\n\n## Task\n\nAnd {{this}}.";
-    let go_on = world.run(&["--json", "-q", "continue", &retry.run(), text]).expect_code(1);
-    assert_eq!(go_on.json()["parent"], retry.run().as_str());
-    let prompt = world.prompt(&go_on.run());
+    let go_on = project.run(["--json", "-q", "continue", &retry.run_id(), text]).expect_code(1);
+    assert_eq!(go_on.json()["parent"], retry.run_id().as_str());
+    let prompt = project.prompt(&go_on.run_id());
     assert_eq!(
         find_section(&prompt, "Retry/Continue Digest"),
         format!(
             "## Retry/Continue Digest\n\n- Previous run: {}\n- It ended on its own.\n- Exit code: 0\n- Runs of this task so \
              far: 2\n\nChecks:\n\n- `good`: passed\n- `bad`: failed",
-            retry.run()
+            retry.run_id()
         )
     );
     assert_eq!(prompt.matches(text).count(), 1, "{prompt}");
-    world.assert_all_runs_finished();
+    project.assert_all_runs_finished();
 }
 
 #[test]
 fn c8_retry_without_news_is_refused() {
-    let world = World::new();
-    let first = world.run_agent(&["--check", "c=false"], &["exit", "0"]).expect_code(1).run();
+    let project = RunProject::new();
+    let first = project.run_agent(&["--check", "c=false"], &["exit", "0"]).expect_code(1).run_id();
     // The first retry has a new fact: there was a run.
-    let second = world.run(&["--json", "-q", "retry", &first]).expect_code(1).run();
+    let second = project.run(["--json", "-q", "retry", &first]).expect_code(1).run_id();
     // The second retry would repeat the same facts.
-    let third = world.run(&["--json", "-q", "retry", &second]);
+    let third = project.run(["--json", "-q", "retry", &second]);
     assert_eq!(third.error(), (Some(9), "run/refused".into()));
-    let forced = world.run(&["--json", "-q", "retry", &second, "--force"]).expect_code(1);
-    let digest = |run: &str| find_section(&world.prompt(run), "Retry/Continue Digest");
+    let forced = project.run(["--json", "-q", "retry", &second, "--force"]).expect_code(1);
+    let digest = |run: &str| find_section(&project.prompt(run), "Retry/Continue Digest");
     assert_eq!(
-        digest(&forced.run()),
+        digest(&forced.run_id()),
         format!(
             "## Retry/Continue Digest\n\n- Previous run: {second}\n- It ended on its own.\n- Exit code: 0\n- Runs of this task \
              so far: 2\n\nChecks:\n\n- `c`: failed"
         )
     );
     // Other facts result in another prompt.
-    world.write("README.md", "somebody works");
-    let other = world.run(&["--json", "-q", "retry", &second, "--check", "d=true"]);
+    project.write("README.md", "somebody works");
+    let other = project.run(["--json", "-q", "retry", &second, "--check", "d=true"]);
     assert_eq!(other.error(), (Some(9), "run/refused".into()));
-    let changed = world
-        .run(&["--json", "-q", "retry", &second, "--force", "--", fake_agent(), "write", "x"])
+    let changed = project
+        .run(["--json", "-q", "retry", &second, "--force", "--", fake_agent(), "write", "x"])
         .expect_code(1);
-    let last = world.run(&["--json", "-q", "retry", &changed.run()]).expect_code(1);
+    let last = project.run(["--json", "-q", "retry", &changed.run_id()]).expect_code(1);
     assert_eq!(
-        digest(&last.run()),
+        digest(&last.run_id()),
         format!(
             "## Retry/Continue Digest\n\n- Previous run: {}\n- It ended on its own.\n- Exit code: 0\n- Runs of this task so \
              far: 4\n\nChecks:\n\n- `c`: failed\n\nFiles changed by that run. What nobody has reverted since is still in the worktree:\n\n- `x`",
-            changed.run()
+            changed.run_id()
         )
     );
-    world.assert_all_runs_finished();
+    project.assert_all_runs_finished();
 }
 
 #[test]
 fn c8_task_has_one_active_run() {
-    let world = World::new();
+    let project = RunProject::new();
     let task = ["--task-id", "T-1"];
-    let first = world.run_agent(&task, &["exit", "1"]).expect_code(6).run();
-    let go = world.at("go").display().to_string();
-    let running = world.start_agent(&task, &["say", "up", "wait-for", &go]);
-    wait_until("it runs", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
+    let first = project.run_agent(&task, &["exit", "1"]).expect_code(6).run_id();
+    let go = project.beside("go").display().to_string();
+    let running = project.start_agent(&task, &["say", "up", "wait-for", &go]);
+    wait_until("it runs", || project.run(["show", "last", "--stream", "stdout"]).out() == "up\n");
     for command in [&["retry", &first][..], &["continue", &first, "More."], &["retry", "last"]] {
         let args: Vec<&str> = ["--json", "-q"].iter().chain(command).copied().collect();
-        assert_eq!(world.run(&args).error(), (Some(9), "run/refused".into()), "{command:?}");
+        assert_eq!(project.run(&args).error(), (Some(9), "run/refused".into()), "{command:?}");
     }
     fs::write(&go, "").unwrap();
     wait_for_end(running).expect_code(0);
     // Of two simultaneous retries one is refused.
     let mut both: Vec<_> = (0..2)
         .map(|_| {
-            let mut command = world.command();
+            let mut command = project.command();
             command.args(["--json", "-q", "retry", &first, "--", fake_agent(), "sleep", "1000"]);
             command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped());
             command.stderr(std::process::Stdio::piped()).spawn().unwrap()
@@ -128,18 +131,18 @@ fn c8_task_has_one_active_run() {
     let mut codes: Vec<_> = both.iter_mut().map(|child| wait_for_end(child.take().unwrap()).code).collect();
     codes.sort();
     assert_eq!(codes, [Some(0), Some(9)]);
-    world.assert_all_runs_finished();
+    project.assert_all_runs_finished();
 }
 
 #[test]
 fn c8_invalid_retries_are_refused() {
-    let world = World::new();
-    let error = |args: &[&str]| world.run(&[&["--json", "-q"], args].concat()).error();
+    let project = RunProject::new();
+    let error = |args: &[&str]| project.run([&["--json", "-q"], args].concat()).error();
     assert_eq!(error(&["retry", "last"]), (Some(4), "ledger/not-there".into()));
-    world.run(&["-q", "compose", "--record", "Only composed."]).expect_code(0);
+    project.run(["-q", "compose", "--record", "Only composed."]).expect_code(0);
     assert_eq!(error(&["retry", "last"]), (Some(9), "run/refused".into()));
     assert_eq!(error(&["stop", "last"]), (Some(9), "run/refused".into()));
-    let run = world.run_agent(&[], &["exit", "1"]).expect_code(6).run();
+    let run = project.run_agent(&[], &["exit", "1"]).expect_code(6).run_id();
     for blank in ["", " ", "\n\t "] {
         assert_eq!(error(&["continue", &run, blank]), (Some(2), "usage/bad".into()));
     }
@@ -150,63 +153,64 @@ fn c8_invalid_retries_are_refused() {
 /// A value that is not recorded must be given again.
 #[test]
 fn c6_retry_requires_secret_values() {
-    let world = World::new();
-    world.write(
+    let project = RunProject::new();
+    project.write(
         ".callsheet/templates/profiles/deployer.md",
         "---\nvariables: [token]\n---\nYou deploy with {{token}}.\n",
     );
-    fs::write(world.at("value"), "tok-123456").unwrap();
-    let secret = format!("token={}", world.at("value").display());
-    world.write(
+    fs::write(project.beside("value"), "tok-123456").unwrap();
+    let secret = format!("token={}", project.beside("value").display());
+    project.write(
         ".callsheet/profiles/deployer.md",
         "---\nvariables: [token]\n---\nYou deploy with {{token}}.\n",
     );
-    let run = world
+    let run = project
         .run_agent(&["--role", "deployer", "--set-secret", &secret], &["cat", "exit", "1"])
         .expect_code(6)
-        .run();
-    let output = world.run(&["show", &run, "--stream", "stdout"]).expect_code(0).out;
+        .run_id();
+    let output = project.run(["show", &run, "--stream", "stdout"]).expect_code(0).out();
     assert!(!output.contains("tok-123456") && output.contains("You deploy with "), "{output}");
-    assert_eq!(world.run(&["--json", "-q", "retry", &run]).error(), (Some(12), "verify/secret".into()));
-    let again = world
-        .run(&["--json", "-q", "retry", &run, "--set-secret", &secret, "--", fake_agent(), "cat"])
+    assert_eq!(project.run(["--json", "-q", "retry", &run]).error(), (Some(12), "verify/secret".into()));
+    let again = project
+        .run(["--json", "-q", "retry", &run, "--set-secret", &secret, "--", fake_agent(), "cat"])
         .expect_code(0);
     // The prompt of the agent has the value, and the recorded one does not.
-    assert!(!world.prompt(&again.run()).contains("tok-123456"));
-    assert!(!again.out.contains("tok-123456"));
+    assert!(!project.prompt(&again.run_id()).contains("tok-123456"));
+    assert!(!again.out().contains("tok-123456"));
 }
 
 #[test]
 fn c5_person_decides_once() {
-    let world = World::new();
-    let run =
-        world.run_agent(&["--write", "src/**"], &["write", "a.txt", "write", "b.txt"]).expect_code(5).run();
-    let error = |args: &[&str]| world.run(&[&["--json", "-q", "decide", "--yes"], args].concat()).error();
+    let project = RunProject::new();
+    let run = project
+        .run_agent(&["--write", "src/**"], &["write", "a.txt", "write", "b.txt"])
+        .expect_code(5)
+        .run_id();
+    let error = |args: &[&str]| project.run([&["--json", "-q", "decide", "--yes"], args].concat()).error();
     assert_eq!(error(&[&run, "src/in.txt", "--approve"]), (Some(4), "run/no-violation".into()));
-    let by_agent = run_to_end(
-        world
+    let by_agent = run_command(
+        project
             .command()
             .args(["--json", "-q", "decide", "--yes", &run, "a.txt", "--approve"])
             .env("CALLSHEET_RUN", &run),
-        b"",
     );
     assert_eq!(by_agent.error(), (Some(9), "run/refused".into()));
-    assert_eq!(world.run(&["-q", "decide", "--yes", &run, "a.txt"]).code, Some(2));
-    let reasons = || world.run(&["status"]).expect_code(0).out.split_once("  ").unwrap().1.to_owned();
+    assert_eq!(project.run(["-q", "decide", "--yes", &run, "a.txt"]).code, Some(2));
+    let reasons = || project.run(["status"]).expect_code(0).out().split_once("  ").unwrap().1.to_owned();
     assert_eq!(reasons(), "needs_review  (scope_violation_pending, uncommitted)\n");
-    world.run(&["-q", "decide", "--yes", &run, "a.txt", "--approve"]).expect_code(0);
+    project.run(["-q", "decide", "--yes", &run, "a.txt", "--approve"]).expect_code(0);
     assert_eq!(reasons(), "needs_review  (scope_violation_pending, uncommitted)\n");
     let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
-    let refused = world.run(&["--json", "decide", "--yes", &run, "b.txt", "--reject", "--because", secret]);
+    let refused = project.run(["--json", "decide", "--yes", &run, "b.txt", "--reject", "--because", secret]);
     assert_eq!(refused.error(), (Some(9), "secret/found".into()));
-    world.run(&["-q", "decide", "--yes", &run, "b.txt", "--reject", "--because", "No."]).expect_code(0);
+    project.run(["-q", "decide", "--yes", &run, "b.txt", "--reject", "--because", "No."]).expect_code(0);
     assert_eq!(reasons(), "needs_review  (scope_violation_rejected, uncommitted)\n");
     for path in ["a.txt", "b.txt"] {
         for decision in ["--approve", "--reject"] {
             assert_eq!(error(&[&run, path, decision]), (Some(9), "run/refused".into()));
         }
     }
-    let status = world.run(&["--json", "status"]).expect_code(0).json();
+    let status = project.run(["--json", "status"]).expect_code(0).json();
     let decisions: Vec<_> = status["tasks"][0]["runs"][0]["violations"]
         .as_array()
         .unwrap()
@@ -219,17 +223,19 @@ fn c5_person_decides_once() {
 /// Another agent continues the work: the prompt has everything that it needs.
 #[test]
 fn u5_other_agent_continues_work() {
-    let world = World::new();
-    let first =
-        world.run_agent(&["--task-id", "T-1"], &["write", "src/in.txt", "exit", "1"]).expect_code(6).run();
-    world.write_program(
+    let project = RunProject::new();
+    let first = project
+        .run_agent(&["--task-id", "T-1"], &["write", "src/in.txt", "exit", "1"])
+        .expect_code(6)
+        .run_id();
+    project.write_program(
         "claude",
         "#!/bin/sh\ncat > \"$HOME/got\"\necho '{\"type\":\"result\",\"is_error\":false,\"result\":\"ok\"}'\n",
     );
-    let next = world.run(&["--json", "-q", "retry", &first, "-a", "claude"]).expect_code(0);
-    assert_eq!(fs::read_to_string(world.at("home/got")).unwrap(), world.prompt(&next.run()));
+    let next = project.run(["--json", "-q", "retry", &first, "-a", "claude"]).expect_code(0);
+    assert_eq!(fs::read_to_string(project.beside("home/got")).unwrap(), project.prompt(&next.run_id()));
     assert_eq!(
-        find_section(&world.prompt(&next.run()), "Retry/Continue Digest"),
+        find_section(&project.prompt(&next.run_id()), "Retry/Continue Digest"),
         format!(
             "## Retry/Continue Digest\n\n- Previous run: {first}\n- It ended on its own.\n- Exit code: 1\n- Runs of this task \
              so far: 1\n\nFiles changed by that run. What nobody has reverted since is still in the worktree:\n\n- `src/in.txt`"
@@ -240,17 +246,17 @@ fn u5_other_agent_continues_work() {
 /// The last output of a failed check says why it failed; a setting keeps it out of prompts.
 #[test]
 fn c5_digest_has_failed_check_output() {
-    let world = World::new();
+    let project = RunProject::new();
     let flags = ["--task-id", "T-1", "--write", "src/**", "--check", "bad=sh -c 'seq 30; exit 1'"];
-    let first = world.run_agent(&flags, &["exit", "0"]).expect_code(1).run();
+    let first = project.run_agent(&flags, &["exit", "0"]).expect_code(1).run_id();
     let retry = |run: &str| {
-        world
-            .run(&["--json", "-q", "retry", "--force", run, "--", fake_agent(), "exit", "0"])
+        project
+            .run(["--json", "-q", "retry", "--force", run, "--", fake_agent(), "exit", "0"])
             .expect_code(1)
-            .run()
+            .run_id()
     };
     let checks = |run: &str| {
-        let digest = find_section(&world.prompt(run), "Retry/Continue Digest");
+        let digest = find_section(&project.prompt(run), "Retry/Continue Digest");
         digest.split_once("\n\nChecks:\n\n").unwrap().1.to_owned()
     };
     let second = retry(&first);
@@ -263,7 +269,7 @@ fn c5_digest_has_failed_check_output() {
         )
     );
     // The facts are the same again: output does not change them.
-    world.run(&["-q", "retry", &second, "--", fake_agent(), "exit", "0"]).expect_code(9);
-    world.write(".callsheet/config.toml", "digest_output = false\n");
+    project.run(["-q", "retry", &second, "--", fake_agent(), "exit", "0"]).expect_code(9);
+    project.write(".callsheet/config.toml", "digest_output = false\n");
     assert_eq!(checks(&retry(&second)), "- `bad`: failed");
 }

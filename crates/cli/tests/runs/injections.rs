@@ -4,9 +4,10 @@
 use std::fs;
 use std::process::Command;
 
+use callsheet_testing::run_command;
 use serde_json::Value;
 
-use crate::world::{World, fake_agent, run_to_end};
+use crate::project::{RunProject, fake_agent};
 
 /// Returns texts that an attacker may put into any field.
 fn hostile_texts() -> Vec<String> {
@@ -119,34 +120,34 @@ fn hostile_texts() -> Vec<String> {
 }
 
 /// Installs programs with the names of shells that note their start and do nothing else.
-fn watch_for_shells(world: &World) {
+fn watch_for_shells(project: &RunProject) {
     for name in ["sh", "bash", "dash", "zsh"] {
         // It must be found by its own name without a shell, so it is the fake agent.
-        let path = world.at("bin").join(name);
+        let path = project.beside("bin").join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::os::unix::fs::symlink(fake_agent(), path).unwrap();
     }
 }
 
 /// Returns one run as its agent saw it: the arguments, or nothing if it was refused before.
-fn run_and_read_notes(world: &World, command: &mut Command) -> (Option<i32>, Option<Value>) {
-    let notes = world.at("notes");
+fn run_and_read_notes(project: &RunProject, command: &mut Command) -> (Option<i32>, Option<Value>) {
+    let notes = project.beside("notes");
     let _ = fs::remove_file(&notes);
-    let said = run_to_end(command.env("FAKE_AGENT_NOTES", &notes), b"");
+    let output = run_command(command.env("FAKE_AGENT_NOTES", &notes));
     let told = fs::read_to_string(&notes).ok().map(|text| serde_json::from_str(&text).unwrap());
-    assert!(!world.project.join("pwned").exists() && !world.at("pwned").exists(), "{said:?}");
-    (said.code, told)
+    assert!(!project.path().join("pwned").exists() && !project.beside("pwned").exists(), "{output:?}");
+    (output.code, told)
 }
 
 /// Returns the arguments with the run's own values masked.
-fn mask_arguments(world: &World, told: &Value, value: &str) -> Vec<String> {
+fn mask_arguments(project: &RunProject, told: &Value, value: &str) -> Vec<String> {
     let run = told["env"][0][1].as_str().unwrap();
     let mask = |word: &Value| {
         let word = word.as_str().unwrap();
         if word == value {
             return "VALUE".to_owned();
         }
-        word.replace(run, "RUN").replace(&world.project.display().to_string(), "PROJECT")
+        word.replace(run, "RUN").replace(&project.path().display().to_string(), "PROJECT")
     };
     told["argv"].as_array().unwrap().iter().map(mask).collect()
 }
@@ -164,26 +165,26 @@ fn fields(value: &str) -> [(&'static str, Vec<String>); 4] {
 
 #[test]
 fn fields_do_not_change_arguments() {
-    let world = World::new();
-    watch_for_shells(&world);
-    std::os::unix::fs::symlink(fake_agent(), world.at("bin/claude")).unwrap();
+    let project = RunProject::new();
+    watch_for_shells(&project);
+    std::os::unix::fs::symlink(fake_agent(), project.beside("bin/claude")).unwrap();
     let usual = ["-p", "--output-format", "stream-json", "--verbose"];
     let mut tried = 0;
     for value in hostile_texts() {
         for (field, flags) in fields(&value) {
-            let mut command = world.command();
+            let mut command = project.command();
             command.args(["--json", "-q", "run", "-a", "claude", "--secrets", "allow"]).args(&flags);
             if field != "texts" {
                 command.arg("Do it.");
             }
-            let (code, told) = run_and_read_notes(&world, &mut command);
+            let (code, told) = run_and_read_notes(&project, &mut command);
             tried += 1;
             let Some(told) = told else {
                 // Refused before anything was started.
                 assert!(matches!(code, Some(2..=4)), "{field} {value:?}: {code:?}");
                 continue;
             };
-            let argv = mask_arguments(&world, &told, "no value of its own");
+            let argv = mask_arguments(&project, &told, "no value of its own");
             let by_file = argv.iter().any(|word| word.contains("prompt.md"));
             assert!(!by_file, "{field} {value:?}: {argv:?}");
             assert_eq!(argv[..4], usual, "{field} {value:?}");
@@ -205,18 +206,18 @@ fn fields_do_not_change_arguments() {
 
 #[test]
 fn hostile_model_is_value_or_refused() {
-    let world = World::new();
-    watch_for_shells(&world);
-    std::os::unix::fs::symlink(fake_agent(), world.at("bin/claude")).unwrap();
+    let project = RunProject::new();
+    watch_for_shells(&project);
+    std::os::unix::fs::symlink(fake_agent(), project.beside("bin/claude")).unwrap();
     for value in hostile_texts() {
-        let mut command = world.command();
+        let mut command = project.command();
         command.args(["--json", "-q", "run", "-a", "claude"]).arg(format!("--model={value}")).arg("Do it.");
-        let (code, told) = run_and_read_notes(&world, &mut command);
+        let (code, told) = run_and_read_notes(&project, &mut command);
         let Some(told) = told else {
             assert_eq!(code, Some(2), "{value:?}");
             continue;
         };
-        let argv = mask_arguments(&world, &told, &value);
+        let argv = mask_arguments(&project, &told, &value);
         assert_eq!(
             argv,
             [
@@ -240,28 +241,28 @@ fn hostile_model_is_value_or_refused() {
 /// A task's id is in the names of its branch and of its worktree.
 #[test]
 fn task_id_names_no_other_place() {
-    let world = World::new();
-    watch_for_shells(&world);
-    let home = world.at("home/.local/state/callsheet/worktrees");
+    let project = RunProject::new();
+    watch_for_shells(&project);
+    let home = project.beside("home/.local/state/callsheet/worktrees");
     let mut branches = std::collections::BTreeSet::new();
     for value in hostile_texts() {
-        let mut command = world.command();
+        let mut command = project.command();
         command.args(["--json", "-q", "run", "--worktree"]).arg(format!("--task-id={value}"));
         command.args(["Do it.", "--", fake_agent()]);
-        let (code, told) = run_and_read_notes(&world, &mut command);
+        let (code, told) = run_and_read_notes(&project, &mut command);
         let Some(told) = told else {
             assert!(matches!(code, Some(2 | 3)), "{value:?}: {code:?}");
             continue;
         };
         assert_eq!(told["argv"], serde_json::json!([]));
-        let result = world.show("last");
+        let result = project.show("last");
         let place = result["launch"]["worktree"].as_str().unwrap();
         assert!(place.starts_with(home.to_str().unwrap()) && !place.contains(".."), "{value:?}: {place}");
         let inside = fs::read_dir(&home).unwrap().count();
         assert_eq!(inside, 1);
         assert!(branches.insert(place.to_owned()), "{value:?}: {place} is another task's");
     }
-    let heads = world.git(&["for-each-ref", "--format=%(refname)", "refs/heads"]);
+    let heads = project.git(&["for-each-ref", "--format=%(refname)", "refs/heads"]);
     assert!(
         heads.lines().all(|head| head == "refs/heads/main" || head.starts_with("refs/heads/callsheet/")),
         "{heads}"
@@ -272,12 +273,12 @@ fn task_id_names_no_other_place() {
 /// Arguments of a person's own program are passed on unchanged.
 #[test]
 fn words_after_dashes_arrive_unchanged() {
-    let world = World::new();
-    watch_for_shells(&world);
+    let project = RunProject::new();
+    watch_for_shells(&project);
     let words = hostile_texts();
-    let mut command = world.command();
+    let mut command = project.command();
     command.args(["--json", "-q", "run", "Do it.", "--", fake_agent()]).args(&words);
-    let (code, told) = run_and_read_notes(&world, &mut command);
+    let (code, told) = run_and_read_notes(&project, &mut command);
     assert_eq!(code, Some(0));
     assert_eq!(told.unwrap()["argv"], serde_json::json!(words));
 }
@@ -285,20 +286,20 @@ fn words_after_dashes_arrive_unchanged() {
 /// A session is an existing folder, and reaches the agent as a path and nothing else.
 #[test]
 fn c2_environment_reflects_request() {
-    let world = World::new();
-    watch_for_shells(&world);
+    let project = RunProject::new();
+    watch_for_shells(&project);
     for name in ["-x", "$(touch pwned)", "a b", "; touch pwned"] {
-        fs::create_dir(world.project.join(name)).unwrap();
-        let mut command = world.command();
+        fs::create_dir(project.path().join(name)).unwrap();
+        let mut command = project.command();
         command.args(["--json", "-q", "run", "--role", "coder"]).arg(format!("--session={name}"));
         command.args(["-r", "run", "Do it.", "--", fake_agent()]);
         // Variables of the surrounding environment are not part of the request.
         command.env("CALLSHEET_PHASE", "review").env("CALLSHEET_RUN", "another");
-        let (code, told) = run_and_read_notes(&world, &mut command);
+        let (code, told) = run_and_read_notes(&project, &mut command);
         let told = told.unwrap();
         assert_eq!(code, Some(0), "{name}");
-        let session = world.project.join(name).display().to_string();
-        let run = world.show("last")["id"].clone();
+        let session = project.path().join(name).display().to_string();
+        let run = project.show("last")["id"].clone();
         assert_eq!(
             told["env"],
             serde_json::json!([
@@ -308,7 +309,7 @@ fn c2_environment_reflects_request() {
                 ["CALLSHEET_SESSION", session]
             ])
         );
-        let prompt = world.prompt("last");
+        let prompt = project.prompt("last");
         assert_eq!(told["stdin"], prompt.as_str());
     }
 }

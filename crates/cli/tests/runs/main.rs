@@ -12,13 +12,13 @@ mod injections;
 mod orphans;
 mod person_at_terminal;
 mod preflight;
+mod project;
 mod scopes;
 mod submissions;
 mod tasks;
 mod terminals;
 mod trust;
 mod watch;
-mod world;
 
 /// Returns whether the long forms were requested.
 fn is_long() -> bool {

@@ -5,21 +5,23 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use callsheet_testing::wait_until;
+
+use crate::project::{RunProject, fake_agent};
 use crate::terminals::has_tmux;
-use crate::world::{World, fake_agent, wait_until};
 
 /// A tmux terminal with one command in it, which prints its exit code when it has ended.
 struct Terminal<'w> {
-    world: &'w World,
+    project: &'w RunProject,
     /// A server takes time to end, and the next one must not meet it.
     server: String,
 }
 
 impl<'w> Terminal<'w> {
-    fn open(world: &'w World, columns: u32, args: &[&str]) -> Self {
+    fn open(project: &'w RunProject, columns: u32, args: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let terminal = Self { world, server: COUNT.fetch_add(1, Relaxed).to_string() };
-        let command = world.command();
+        let terminal = Self { project, server: COUNT.fetch_add(1, Relaxed).to_string() };
+        let command = project.command();
         let words = [command.get_program()].into_iter().chain(command.get_args());
         let mut tmux = terminal.tmux();
         tmux.args(["-f", "/dev/null", "new-session", "-d", "-y", "16", "-x", &columns.to_string()]);
@@ -31,10 +33,10 @@ impl<'w> Terminal<'w> {
     }
 
     fn tmux(&self) -> Command {
-        let command = self.world.command();
+        let command = self.project.command();
         let mut tmux = Command::new("tmux");
         tmux.args(["-L", &self.server]);
-        tmux.current_dir(&self.world.project).env_clear().env("LANG", "C.UTF-8").env("TERM", "xterm");
+        tmux.current_dir(self.project.path()).env_clear().env("LANG", "C.UTF-8").env("TERM", "xterm");
         tmux.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         tmux
     }
@@ -43,11 +45,11 @@ impl<'w> Terminal<'w> {
         assert!(self.tmux().arg("send-keys").args(keys).status().unwrap().success());
     }
 
-    /// Returns the screen, without the ids of runs and the name of this world.
+    /// Returns the screen, without the ids of runs and the name of this project.
     fn capture_screen(&self) -> String {
         let output = self.tmux().args(["capture-pane", "-p", "-J"]).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        let text = text.replace(&self.world.at("").display().to_string(), "WORLD/");
+        let text = text.replace(&self.project.beside("").display().to_string(), "WORLD/");
         let lines = text.trim_end().lines().map(|line| match line.strip_prefix("run ") {
             Some(rest) => format!("run ID{}", rest.get(36..).unwrap_or_default()),
             None => line.to_owned(),
@@ -87,17 +89,17 @@ fn c5_person_sees_progress_and_stops() {
         return;
     }
     for columns in [120, 24] {
-        let world = World::new();
-        world.write_program("agent", &format!("#!/bin/sh\nexec {} \"$@\"\n", fake_agent()));
+        let project = RunProject::new();
+        project.write_program("agent", &format!("#!/bin/sh\nexec {} \"$@\"\n", fake_agent()));
         let words = ["read", "say", "a line that is much longer than a narrow terminal", "sleep", "600000"];
         let args = [&["run", "--write", "**", "Do it.", "--", "agent"], &words[..]].concat();
-        let terminal = Terminal::open(&world, columns, &args);
+        let terminal = Terminal::open(&project, columns, &args);
         let whole = "agent  0:00  a line that is much longer than a narrow terminal";
         let seen =
             if columns < 60 { format!("{}l", &whole[..columns as usize - 1]) } else { whole.to_owned() };
         terminal.wait_for_screen(&format!("run ID\n{seen}\n"));
         let why = if columns < 60 {
-            world.run(&["stop", "last"]).expect_code(0);
+            project.run(["stop", "last"]).expect_code(0);
             "asked for by `callsheet stop`"
         } else {
             terminal.send_keys(&["C-c"]);
@@ -110,7 +112,7 @@ fn c5_person_sees_progress_and_stops() {
              changed    nothing\n  checks     none\nit exits with 130\n"
             )
         );
-        world.assert_all_runs_finished();
+        project.assert_all_runs_finished();
     }
 }
 
@@ -120,24 +122,24 @@ fn terminal_asks_for_trust() {
     if !has_tmux() {
         return;
     }
-    let world = World::new();
-    world.write(".callsheet/config.toml", "[checks]\nbuild = \"touch built\"\n");
-    world.commit();
+    let project = RunProject::new();
+    project.write(".callsheet/config.toml", "[checks]\nbuild = \"touch built\"\n");
+    project.commit();
     let args = ["run", "--write", "**", "Do it.", "--", fake_agent(), "read"];
     let question = "The files of this project ask for this:\n  run the check `build`: touch built\n\
                     Do you trust them? Type yes:\n";
     for answer in ["no", "y", "", "Yes please"] {
-        let terminal = Terminal::open(&world, 200, &args);
+        let terminal = Terminal::open(&project, 200, &args);
         terminal.wait_for_screen(question);
         terminal.send_keys(&["-l", "--", answer]);
         terminal.send_keys(&["Enter"]);
         let refused = "error[trust/required]: this project's files ask for what only you can allow: run the check \
                        `build`: touch built\n  = hint: look at them, then say `callsheet trust`\nit exits with 10\n";
         assert_eq!(terminal.wait_for_end(), format!("{question}{answer}\n{refused}"));
-        assert!(!world.project.join("built").exists() && !world.ledger().exists());
+        assert!(!project.path().join("built").exists() && !project.ledger().exists());
     }
     for asked in [true, false] {
-        let terminal = Terminal::open(&world, 200, &args);
+        let terminal = Terminal::open(&project, 200, &args);
         if asked {
             terminal.wait_for_screen(question);
             terminal.send_keys(&["yes", "Enter"]);
@@ -149,7 +151,7 @@ fn terminal_asks_for_trust() {
             "run ID\nrun ID  completed: exit code 0\n  delivered  spawned\n  reply      none\n  changed    nothing\n  \
              check      build passed\nit exits with 0\n"
         );
-        fs::remove_file(world.project.join("built")).unwrap();
+        fs::remove_file(project.path().join("built")).unwrap();
     }
-    world.assert_all_runs_finished();
+    project.assert_all_runs_finished();
 }

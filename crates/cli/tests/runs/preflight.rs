@@ -1,38 +1,40 @@
 //! Mistakes that callsheet finds before an agent starts and costs money.
 
+use callsheet_testing::{CommandOutput, run_command, run_with_input};
 use serde_json::Value;
 
-use crate::world::{Said, World, fake_agent, run_to_end};
+use crate::project::{RunProject, fake_agent};
 
 /// Returns the printed errors, without the places that were searched.
-fn list_errors(said: &Said, code: i32) -> Vec<String> {
-    assert_eq!(said.code, Some(code), "{said:?}");
-    said.err.lines().filter(|line| line.starts_with("error[")).map(str::to_owned).collect()
+fn list_errors(output: &CommandOutput, code: i32) -> Vec<String> {
+    assert_eq!(output.code, Some(code), "{output:?}");
+    output.err().lines().filter(|line| line.starts_with("error[")).map(str::to_owned).collect()
 }
 
 /// Creates a project with a script that is not executable, and with programs whose interpreter does not
 /// exist.
-fn create_world() -> World {
-    let world = World::new();
-    world.write("plain.sh", "#!/bin/sh\n");
-    world.write_program("orphan", "#!/no/such/interpreter\n");
-    world.write_program("asked", "#!/usr/bin/env nosuchprog\n");
-    world.commit();
-    world
+fn create_project() -> RunProject {
+    let project = RunProject::new();
+    project.write("plain.sh", "#!/bin/sh\n");
+    project.write_program("orphan", "#!/no/such/interpreter\n");
+    project.write_program("asked", "#!/usr/bin/env nosuchprog\n");
+    project.commit();
+    project
 }
 
 #[test]
 fn missing_programs_fail_before_start() {
-    let world = create_world();
-    let at = |path: &str| world.project.join(path).display().to_string();
-    let mark = world.at("started").display().to_string();
+    let project = create_project();
+    let at = |path: &str| project.path().join(path).display().to_string();
+    let mark = project.beside("started").display().to_string();
     let agent = [fake_agent(), "write", &mark];
     let none = |name: &str| format!("there is no program `{name}`");
     let orphan = format!(
         "`{}` needs `/no/such/interpreter`, which cannot be started",
-        world.at("bin/orphan").display()
+        project.beside("bin/orphan").display()
     );
-    let asked = format!("`{}` needs `nosuchprog`, which cannot be started", world.at("bin/asked").display());
+    let asked =
+        format!("`{}` needs `nosuchprog`, which cannot be started", project.beside("bin/asked").display());
     let checks: [(&str, String); 9] = [
         ("nosuchprog --x", none("nosuchprog")),
         ("env A=b nosuchprog --x", none("nosuchprog")),
@@ -46,20 +48,20 @@ fn missing_programs_fail_before_start() {
     ];
     for (check, why) in &checks {
         let check = format!("t={check}");
-        let run = world.run(&[&["-q", "run", "--check", &check, "x", "--"], &agent[..]].concat());
+        let run = project.run([&["-q", "run", "--check", &check, "x", "--"], &agent[..]].concat());
         assert_eq!(
             list_errors(&run, 4),
             [format!("error[program/not-found]: the check `t` cannot be run: {why}")]
         );
         let dry =
-            world.run(&[&["-q", "run", "--dry-run", "--check", &check, "x", "--"], &agent[..]].concat());
+            project.run([&["-q", "run", "--dry-run", "--check", &check, "x", "--"], &agent[..]].concat());
         assert_eq!(list_errors(&dry, 4), list_errors(&run, 4));
         let flow =
-            world.run(&[&["-q", "flow", "start", "sdd", "--check", &check, "x", "--"], &agent[..]].concat());
+            project.run([&["-q", "flow", "start", "sdd", "--check", &check, "x", "--"], &agent[..]].concat());
         assert_eq!(list_errors(&flow, 4), list_errors(&run, 4));
     }
     // All errors at once, each with the places that were searched.
-    let all = world.run(&[
+    let all = project.run([
         "--json",
         "-q",
         "run",
@@ -74,12 +76,12 @@ fn missing_programs_fail_before_start() {
         "no-agent",
     ]);
     assert_eq!(all.code, Some(4));
-    let lines: Vec<Value> = all.err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<Value> = all.err().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let text = serde_json::to_string(&lines).unwrap();
     for (name, place) in [
-        ("no-agent", world.at("bin/no-agent")),
-        ("nosuch", world.at("bin/nosuch")),
-        ("nothing", world.project.join("./nothing")),
+        ("no-agent", project.beside("bin/no-agent")),
+        ("nosuch", project.beside("bin/nosuch")),
+        ("nothing", project.path().join("./nothing")),
     ] {
         assert!(
             text.contains(&format!("`{}{name}`", if name == "nothing" { "./" } else { "" })),
@@ -89,7 +91,7 @@ fn missing_programs_fail_before_start() {
     }
     assert!(!text.contains("check `b`"), "{text}");
     for program in ["no-such-program", "./README.md", "/", "src", "orphan"] {
-        let run = run_to_end(&mut world.program_command(&[], &[program]), b"Do it.");
+        let run = run_with_input(&mut project.program_command(&[], &[program]), b"Do it.");
         assert_eq!(run.error(), (Some(4), "program/not-found".into()), "{program}");
     }
     // An agent that is not installed, in a flow too.
@@ -98,10 +100,10 @@ fn missing_programs_fail_before_start() {
         &["run", "--terminal", "-a", "claude", "x"],
         &["flow", "start", "sdd", "-a", "codex", "x"],
     ] {
-        let mut command = world.command();
+        let mut command = project.command();
         // Real agents may be installed here.
-        command.env("PATH", format!("{}:/usr/bin:/bin", world.at("bin").display()));
-        let run = run_to_end(command.args(["-q"]).args(args), b"");
+        command.env("PATH", format!("{}:/usr/bin:/bin", project.beside("bin").display()));
+        let run = run_command(command.args(["-q"]).args(args));
         let errors = list_errors(&run, 4);
         assert_eq!(errors.len(), 1, "{errors:?}");
         assert!(
@@ -110,44 +112,47 @@ fn missing_programs_fail_before_start() {
             "{errors:?}"
         );
     }
-    assert!(!world.at("started").exists() && !world.ledger().exists(), "nothing was started or recorded");
+    assert!(
+        !project.beside("started").exists() && !project.ledger().exists(),
+        "nothing was started or recorded"
+    );
     // The program of an earlier run is searched again.
-    let first = world.run_agent(&["--check", "t=true"], &["exit", "1"]).expect_code(6).run();
+    let first = project.run_agent(&["--check", "t=true"], &["exit", "1"]).expect_code(6).run_id();
     for again in [&["retry", &first][..], &["continue", &first, "More."]] {
-        let run = world.run(&[&["-q"], again, &["--check", "t=nosuchprog", "--"], &agent].concat());
+        let run = project.run([&["-q"], again, &["--check", "t=nosuchprog", "--"], &agent].concat());
         assert_eq!(list_errors(&run, 4).len(), 1, "{again:?}");
     }
-    assert!(!world.at("started").exists());
-    assert_eq!(world.run(&["--json", "log"]).expect_code(0).json()["runs"].as_array().unwrap().len(), 1);
+    assert!(!project.beside("started").exists());
+    assert_eq!(project.run(["--json", "log"]).expect_code(0).json()["runs"].as_array().unwrap().len(), 1);
 }
 
 /// A check is searched in the place where it runs: in the worktree.
 #[test]
 fn checks_are_searched_in_worktree() {
-    let world = World::new();
+    let project = RunProject::new();
     // The script is not committed, so no other worktree has it.
-    world.write("here.sh", "#!/bin/sh\n");
-    let script = world.project.join("here.sh");
+    project.write("here.sh", "#!/bin/sh\n");
+    let script = project.path().join("here.sh");
     std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let check = ["--check", "c=./here.sh"];
-    world.run_agent(&check, &["exit", "0"]).expect_code(0);
+    project.run_agent(&check, &["exit", "0"]).expect_code(0);
     let own = [&check[..], &["--worktree", "--task-id", "T-1"]].concat();
-    assert_eq!(world.run_agent(&own, &["exit", "0"]).error(), (Some(4), "program/not-found".into()));
-    world.commit();
+    assert_eq!(project.run_agent(&own, &["exit", "0"]).error(), (Some(4), "program/not-found".into()));
+    project.commit();
     let own = [&check[..], &["--worktree", "--task-id", "T-2"]].concat();
-    world.run_agent(&own, &["exit", "0"]).expect_code(0);
+    project.run_agent(&own, &["exit", "0"]).expect_code(0);
 }
 
 #[test]
 fn nonexistent_paths_cause_warnings() {
-    let world = World::new();
+    let project = RunProject::new();
     let flags = ["--write", "/abs/**", "--write", "srx/**", "--write", "src/**", "--write", "new.txt"];
     let read =
         ["README.md", "docs/none.md", "docs/*.md", "*.md", "READ?E.md"].map(|path| ["--read-first", path]);
     let read = read.concat();
-    let warned = |said: &Said| -> Vec<String> {
+    let warned = |output: &CommandOutput| -> Vec<String> {
         let mut lines: Vec<String> =
-            said.err.lines().filter(|line| line.starts_with("warning[")).map(str::to_owned).collect();
+            output.err().lines().filter(|line| line.starts_with("warning[")).map(str::to_owned).collect();
         lines.sort();
         lines
     };
@@ -158,10 +163,10 @@ fn nonexistent_paths_cause_warnings() {
         "warning[scope/nowhere]: the write glob `srx/**` begins with the directory `srx`, which does not exist",
     ];
     let run = [&["run"], &flags[..], &read, &["Do it.", "--", "true"]].concat();
-    let dry = world.run(&[&["run", "--dry-run"], &run[1..]].concat()).expect_code(0);
-    let ran = world.run(&run).expect_code(0);
-    let again = world.run(&["retry", "last", "--force"]).expect_code(0);
-    for said in [&dry, &ran, &again] {
-        assert_eq!(warned(said), expected, "{said:?}");
+    let dry = project.run([&["run", "--dry-run"], &run[1..]].concat()).expect_code(0);
+    let ran = project.run(&run).expect_code(0);
+    let again = project.run(["retry", "last", "--force"]).expect_code(0);
+    for output in [&dry, &ran, &again] {
+        assert_eq!(warned(output), expected, "{output:?}");
     }
 }

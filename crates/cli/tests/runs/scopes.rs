@@ -2,70 +2,71 @@
 
 use std::fs;
 
+use callsheet_testing::run_command;
 use serde_json::{Value, json};
 
-use crate::world::{World, run_to_end, summarize};
+use crate::project::{RunProject, summarize};
 
-fn run_scope(world: &World, flags: &[&str]) -> Value {
-    world.run_agent(flags, &["exit", "0"]).expect_code(0).json()["scope"].clone()
+fn run_scope(project: &RunProject, flags: &[&str]) -> Value {
+    project.run_agent(flags, &["exit", "0"]).expect_code(0).json()["scope"].clone()
 }
 
 #[test]
 fn c2_scope_is_merged_and_recorded() {
-    let world = World::new();
-    world.write(
+    let project = RunProject::new();
+    project.write(
         ".callsheet/profiles/careful.md",
         "---\nwrite: [docs/**]\nexclude: [docs/secret/**]\n---\nYou are careful.\n",
     );
-    world.commit();
+    project.commit();
     let both = |write: &[&str], exclude: &[&str]| json!({ "write": write, "exclude": exclude });
-    assert_eq!(run_scope(&world, &[]), both(&[], &[]));
+    assert_eq!(run_scope(&project, &[]), both(&[], &[]));
     assert_eq!(
-        run_scope(&world, &["--write", "src/**", "--exclude", "a", "--exclude", "a"]),
+        run_scope(&project, &["--write", "src/**", "--exclude", "a", "--exclude", "a"]),
         both(&["src/**"], &["a"])
     );
-    assert_eq!(run_scope(&world, &["--role", "careful"]), both(&["docs/**"], &["docs/secret/**"]));
+    assert_eq!(run_scope(&project, &["--role", "careful"]), both(&["docs/**"], &["docs/secret/**"]));
     assert_eq!(
-        run_scope(&world, &["--role", "careful", "--write", "src/**"]),
+        run_scope(&project, &["--role", "careful", "--write", "src/**"]),
         both(&["src/**"], &["docs/secret/**"])
     );
-    world.write(".callsheet/config.toml", "write = [\"lib/**\"]\nexclude = [\"lib/gen/**\"]\n");
-    assert_eq!(run_scope(&world, &[]), both(&["lib/**"], &["lib/gen/**"]));
+    project.write(".callsheet/config.toml", "write = [\"lib/**\"]\nexclude = [\"lib/gen/**\"]\n");
+    assert_eq!(run_scope(&project, &[]), both(&["lib/**"], &["lib/gen/**"]));
     assert_eq!(
-        run_scope(&world, &["--role", "careful", "--write", "src/**", "--exclude", "src/x"]),
+        run_scope(&project, &["--role", "careful", "--write", "src/**", "--exclude", "src/x"]),
         both(&["src/**"], &["src/x", "lib/gen/**", "docs/secret/**"])
     );
     // The prompt states the same scope, and the stated scope is the one that counts afterwards.
-    let run = world.run_agent(&["--role", "careful"], &["write", "out.txt"]).expect_code(5);
-    let prompt = world.prompt(&run.run());
+    let run = project.run_agent(&["--role", "careful"], &["write", "out.txt"]).expect_code(5);
+    let prompt = project.prompt(&run.run_id());
     let told = "You may write only files that match:\n\n- `lib/**`\n\nNever touch files that match these, even if the list above allows them:\n\n\
                 - `lib/gen/**`\n- `docs/secret/**`\n";
     assert!(prompt.contains(told), "{prompt}");
-    world.write(".callsheet/config.toml", "");
+    project.write(".callsheet/config.toml", "");
     assert_eq!(
-        world.show(&run.run())["launch"]["scope"],
+        project.show(&run.run_id())["launch"]["scope"],
         both(&["lib/**"], &["lib/gen/**", "docs/secret/**"])
     );
     assert_eq!(
-        world.run(&["--json", "retry", "last", "--dry-run"]).expect_code(0).json()["launch"]["scope"]["write"],
+        project.run(["--json", "retry", "last", "--dry-run"]).expect_code(0).json()["launch"]["scope"]["write"],
         json!(["lib/**"])
     );
 }
 
 #[test]
 fn c8_each_task_has_own_worktree() {
-    let world = World::new();
+    let project = RunProject::new();
     let task = |id: &'static str| ["--worktree", "--task-id", id, "--write", "src/**"];
     let first =
-        world.run_agent(&task("T-1"), &["append", "src/a.txt", "write", "src/draft.txt"]).expect_code(0);
+        project.run_agent(&task("T-1"), &["append", "src/a.txt", "write", "src/draft.txt"]).expect_code(0);
     let place = first.json()["worktree"].as_str().unwrap().to_owned();
     assert!(
-        place.starts_with(world.at("home/.local/state/callsheet/worktrees").to_str().unwrap()),
+        place.starts_with(project.beside("home/.local/state/callsheet/worktrees").to_str().unwrap()),
         "{place}"
     );
-    assert_eq!(world.git(&["status", "--short", "--", "src"]), "", "the project itself is as it was");
+    assert_eq!(project.git(&["status", "--short", "--", "src"]), "", "the project itself is as it was");
     // The worktree is reused, with its uncommitted work.
-    let second = world.run_agent(&task("T-1"), &["append", "src/draft.txt"]).expect_code(0);
+    let second = project.run_agent(&task("T-1"), &["append", "src/draft.txt"]).expect_code(0);
     assert_eq!(
         summarize(&second),
         "0 completed: exited 0 | changed src/draft.txt:modified | receipts spawned"
@@ -74,33 +75,35 @@ fn c8_each_task_has_own_worktree() {
     assert_eq!(fs::read_to_string(format!("{place}/src/draft.txt")).unwrap(), "writtenmore");
     assert_eq!(fs::read_to_string(format!("{place}/src/a.txt")).unwrap(), "a\nmore");
     // A retry works in the same worktree.
-    let retry = world.run(&["--json", "-q", "continue", "last", "Go on."]).expect_code(0);
+    let retry = project.run(["--json", "-q", "continue", "last", "Go on."]).expect_code(0);
     assert_eq!(retry.json()["worktree"], place.as_str());
     // Another task has another worktree.
-    let other = world.run_agent(&task("T-2"), &["exit", "0"]).expect_code(0);
+    let other = project.run_agent(&task("T-2"), &["exit", "0"]).expect_code(0);
     assert_ne!(other.json()["worktree"], place.as_str());
     assert_eq!(
-        world.git(&["branch", "--list", "callsheet/*", "--format=%(refname:short)"]),
+        project.git(&["branch", "--list", "callsheet/*", "--format=%(refname:short)"]),
         "callsheet/T-1\ncallsheet/T-2\n"
     );
     // A folder in the way is left unchanged.
     let in_the_way = std::path::Path::new(&place).with_file_name("T-3");
     fs::create_dir(&in_the_way).unwrap();
     fs::write(in_the_way.join("mine.txt"), "mine").unwrap();
-    assert_eq!(world.run_agent(&task("T-3"), &["exit", "0"]).error(), (Some(3), "git/failed".into()));
+    assert_eq!(project.run_agent(&task("T-3"), &["exit", "0"]).error(), (Some(3), "git/failed".into()));
     assert_eq!(fs::read_to_string(in_the_way.join("mine.txt")).unwrap(), "mine");
-    world.assert_all_runs_finished();
+    project.assert_all_runs_finished();
     // Checked but uncommitted work leaves the task ready.
-    world.run_agent(&["--worktree", "--task-id", "T-1", "--check", "c=true"], &["exit", "0"]).expect_code(0);
+    project
+        .run_agent(&["--worktree", "--task-id", "T-1", "--check", "c=true"], &["exit", "0"])
+        .expect_code(0);
     assert_eq!(
-        world.run(&["status", "T-1"]).expect_code(0).out.lines().next(),
+        project.run(["status", "T-1"]).expect_code(0).out().lines().next(),
         Some("T-1  ready  (uncommitted)")
     );
 }
 
 #[test]
 fn worktrees_need_repository() {
-    let bare = World::without_git();
+    let bare = RunProject::without_repository();
     assert_eq!(
         bare.run_agent(&["--worktree", "--task-id", "T-1"], &["exit", "0"]).error(),
         (Some(3), "git/failed".into())
@@ -109,10 +112,10 @@ fn worktrees_need_repository() {
 
 #[test]
 fn dry_run_changes_nothing() {
-    let world = World::new();
-    world.write_program("claude", "#!/bin/sh\n");
-    world.write_program("cargo", "#!/bin/sh\n");
-    let mut command = world.command();
+    let project = RunProject::new();
+    project.write_program("claude", "#!/bin/sh\n");
+    project.write_program("cargo", "#!/bin/sh\n");
+    let mut command = project.command();
     command.args([
         "run",
         "--dry-run",
@@ -127,12 +130,12 @@ fn dry_run_changes_nothing() {
         "c=cargo test",
         "Do it.",
     ]);
-    let dry = run_to_end(&mut command, b"").expect_code(0);
+    let dry = run_command(&mut command).expect_code(0);
     assert!(
-        dry.out.starts_with("write ") && dry.out.ends_with("check c: [\"cargo\", \"test\"]\n"),
+        dry.out().starts_with("write ") && dry.out().ends_with("check c: [\"cargo\", \"test\"]\n"),
         "{}",
-        dry.out
+        dry.out()
     );
-    assert_eq!(world.git(&["branch", "--list", "callsheet/*"]), "");
-    assert!(!world.at("home/.local").exists() && !world.project.join(".callsheet").exists());
+    assert_eq!(project.git(&["branch", "--list", "callsheet/*"]), "");
+    assert!(!project.beside("home/.local").exists() && !project.path().join(".callsheet").exists());
 }

@@ -5,10 +5,12 @@ use std::fs;
 use std::io::Write as _;
 use std::process::Stdio;
 
-use callsheet_testing::{Cli, Room, Script, Step, on_loopback};
+use callsheet_testing::{
+    Cli, Room, Script, Step, on_loopback, run_command, run_with_input, wait_for_end, wait_until,
+};
 use serde_json::{Value, json};
 
-use crate::world::{World, run_to_end, wait_for_end, wait_until};
+use crate::project::RunProject;
 
 /// Returns the messages of a client to the server, with calls of these tools.
 fn messages(calls: &[(&str, Value)]) -> String {
@@ -34,10 +36,10 @@ fn parse_answers(out: &str) -> Vec<Value> {
     all.into_iter().map(|mut answer| answer["result"].take()).collect()
 }
 
-fn submit_from_outside(world: &World, run: &str, calls: &[(&str, Value)]) -> Vec<Value> {
-    let mut command = world.command();
+fn submit_from_outside(project: &RunProject, run: &str, calls: &[(&str, Value)]) -> Vec<Value> {
+    let mut command = project.command();
     command.args(["mcp", "--session", "session", "--role", "reviewer", "--run", run]);
-    parse_answers(&run_to_end(&mut command, messages(calls).as_bytes()).expect_code(0).out)
+    parse_answers(&run_with_input(&mut command, messages(calls).as_bytes()).expect_code(0).out())
 }
 
 fn review(summary: &str) -> (&'static str, Value) {
@@ -46,27 +48,27 @@ fn review(summary: &str) -> (&'static str, Value) {
 
 #[test]
 fn m14_submission_counts_once_in_time() {
-    let world = World::new();
-    fs::create_dir(world.project.join("session")).unwrap();
-    let file = world.project.join("session/07_review/review.md");
+    let project = RunProject::new();
+    fs::create_dir(project.path().join("session")).unwrap();
+    let file = project.path().join("session/07_review/review.md");
     // The agent submits, changes the file by hand so that a second write would be visible, and submits the
     // same review and another one.
-    fs::write(world.at("first"), messages(&[review("Good.")])).unwrap();
-    fs::write(world.at("again"), messages(&[review("Good."), review("Good.")])).unwrap();
-    fs::write(world.at("other"), messages(&[review("Better.")])).unwrap();
+    fs::write(project.beside("first"), messages(&[review("Good.")])).unwrap();
+    fs::write(project.beside("again"), messages(&[review("Good."), review("Good.")])).unwrap();
+    fs::write(project.beside("other"), messages(&[review("Better.")])).unwrap();
     let agent = "submit() { \"$BIN\" mcp --session session --role reviewer --run $CALLSHEET_RUN < $W/$1 > $W/$1.out; }\n\
                  submit first; cp session/07_review/review.md $W/written; echo changed by hand > session/07_review/review.md\n\
                  submit again; cp session/07_review/review.md $W/kept; submit other\n\
                  echo up; while ! [ -e $W/go ]; do sleep 0.02; done\n";
-    world.write("agent.sh", agent);
-    let mut command = world.program_command(&["--role", "reviewer"], &["sh", "agent.sh"]);
-    command.env("BIN", env!("CARGO_BIN_EXE_callsheet")).env("W", world.at(""));
+    project.write("agent.sh", agent);
+    let mut command = project.program_command(&["--role", "reviewer"], &["sh", "agent.sh"]);
+    command.env("BIN", env!("CARGO_BIN_EXE_callsheet")).env("W", project.beside(""));
     let mut running =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     running.stdin.take().unwrap().write_all(b"Do it.").unwrap();
-    wait_until("it runs", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
-    let run = world.show("last")["id"].as_str().unwrap().to_owned();
-    let read = |name: &str| fs::read_to_string(world.at(name)).unwrap();
+    wait_until("it runs", || project.run(["show", "last", "--stream", "stdout"]).out() == "up\n");
+    let run = project.show("last")["id"].as_str().unwrap().to_owned();
+    let read = |name: &str| fs::read_to_string(project.beside(name)).unwrap();
     let first = parse_answers(&read("first.out"));
     assert_eq!(first[0]["isError"], false, "{first:?}");
     assert_eq!(parse_answers(&read("again.out")), [first[0].clone(), first[0].clone()]);
@@ -77,21 +79,21 @@ fn m14_submission_counts_once_in_time() {
 
     // A process that the agent did not start cannot submit, neither for this run nor for another one.
     for run in [run.as_str(), "01a1e2ed-827b-77ce-a517-760036744626"] {
-        let foreign = submit_from_outside(&world, run, &[review("Evil.")]);
+        let foreign = submit_from_outside(&project, run, &[review("Evil.")]);
         assert_eq!(foreign[0]["isError"], true, "{foreign:?}");
     }
 
-    fs::write(world.at("go"), "").unwrap();
+    fs::write(project.beside("go"), "").unwrap();
     let result = wait_for_end(running).expect_code(0).json();
     let tools: Vec<_> =
         result["reply"]["submitted"].as_array().unwrap().iter().map(|one| one["tool"].clone()).collect();
     assert_eq!(tools, ["submit_review", "submit_review"]);
-    let late = submit_from_outside(&world, &run, &[review("Too late.")]);
+    let late = submit_from_outside(&project, &run, &[review("Too late.")]);
     assert_eq!(late[0]["isError"], true, "{late:?}");
     assert_eq!(fs::read_to_string(&file).unwrap(), last);
-    let odd = world.run(&["--json", "mcp", "--run", "last"]);
+    let odd = project.run(["--json", "mcp", "--run", "last"]);
     assert_eq!(odd.error(), (Some(2), "usage/bad".into()));
-    world.assert_all_runs_finished();
+    project.assert_all_runs_finished();
 }
 
 /// Runs the real CLI, attached by `run --mcp`.
@@ -100,12 +102,12 @@ fn assert_submits_once(cli: Cli) {
     let call = || Step::call(&[&tool], json!({ "verdict": "pass", "summary": "It \"ends\"." }));
     let script = Script::new().on_marker("MARK", [call(), call(), Step::text("handed in")]);
     let room = Room::new(script).unwrap();
-    let world = World::in_private_dir();
-    world.write("session/x", "");
-    world.commit();
+    let project = RunProject::in_private_dir();
+    project.write("session/x", "");
+    project.commit();
     let env = room.env(cli).unwrap();
     let path = format!("{}:{}", cli.program().unwrap().parent().unwrap().display(), env["PATH"]);
-    let mut command = world.command();
+    let mut command = project.command();
     command.envs(&env).env("PATH", path).args([
         "--json",
         "-q",
@@ -121,16 +123,16 @@ fn assert_submits_once(cli: Cli) {
     if cli == Cli::Gemini {
         command.args(["--model", "gemini-2.5-pro"]);
     }
-    let ran = run_to_end(command.arg("MARK"), b"");
+    let ran = run_command(command.arg("MARK"));
     let offered: Vec<_> = room.mock.requests().iter().map(callsheet_testing::Request::tools).collect();
     assert_eq!(ran.code, Some(0), "{offered:?} {ran:?}");
     let result = ran.json();
     let submitted = result["reply"]["submitted"].as_array().cloned().unwrap_or_default();
     assert_eq!(submitted.len(), 1, "{result}");
     assert_eq!(submitted[0]["tool"], "submit_review");
-    let review = fs::read_to_string(world.project.join("session/07_review/review.md")).unwrap();
+    let review = fs::read_to_string(project.path().join("session/07_review/review.md")).unwrap();
     assert_eq!(review, "verdict: pass\n\n## Summary\n\nIt \"ends\".\n");
-    world.assert_all_runs_finished();
+    project.assert_all_runs_finished();
 }
 
 #[test]

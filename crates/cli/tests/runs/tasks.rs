@@ -1,64 +1,67 @@
 //! The status of a task, derived from the checked-out files, regardless of the author of the commit.
 
-use crate::world::{World, git, run_to_end};
+use callsheet_testing::{git, run_with_input};
 
-fn task_status(world: &World, task: &str) -> String {
-    let page = world.run(&["status", task]).expect_code(0).out;
+use crate::project::RunProject;
+
+fn task_status(project: &RunProject, task: &str) -> String {
+    let page = project.run(["status", task]).expect_code(0).out();
     page.lines().next().unwrap().strip_prefix(task).unwrap().trim_start().to_owned()
 }
 
 #[test]
 fn work_committed_by_person_is_done() {
-    let world = World::new();
+    let project = RunProject::new();
     let flags = ["--task-id", "D-1", "--write", "src/**", "--check", "ok=true"];
     let work = "echo 1 > src/d; ln -s d src/link; rm src/a.txt";
-    run_to_end(&mut world.program_command(&flags, &["sh", "-c", work]), b"Do it.").expect_code(0);
-    assert_eq!(task_status(&world, "D-1"), "ready  (uncommitted)");
+    run_with_input(&mut project.program_command(&flags, &["sh", "-c", work]), b"Do it.").expect_code(0);
+    assert_eq!(task_status(&project, "D-1"), "ready  (uncommitted)");
     // Other work in the same commit, and other commits, do not affect it.
-    world.write("mine.txt", "a person's");
-    world.commit();
-    assert_eq!(task_status(&world, "D-1"), "done");
-    world.write("src/d", "later");
-    world.commit();
-    assert_eq!(task_status(&world, "D-1"), "done");
+    project.write("mine.txt", "a person's");
+    project.commit();
+    assert_eq!(task_status(&project, "D-1"), "done");
+    project.write("src/d", "later");
+    project.commit();
+    assert_eq!(task_status(&project, "D-1"), "done");
     // A part of the work is not enough.
     let flags = ["--task-id", "D-2", "--write", "src/**", "--check", "ok=true"];
-    run_to_end(
-        &mut world.program_command(&flags, &["sh", "-c", "echo 2 > src/e; echo 3 > src/f"]),
+    run_with_input(
+        &mut project.program_command(&flags, &["sh", "-c", "echo 2 > src/e; echo 3 > src/f"]),
         b"Do it.",
     )
     .expect_code(0);
-    world.git(&["add", "src/e"]);
-    world.git(&["commit", "-q", "-m", "part"]);
-    assert_eq!(task_status(&world, "D-2"), "ready  (uncommitted)");
+    project.git(&["add", "src/e"]);
+    project.git(&["commit", "-q", "-m", "part"]);
+    assert_eq!(task_status(&project, "D-2"), "ready  (uncommitted)");
     // Different contents are not the work of the run.
-    world.write("src/f", "a person's");
-    world.commit();
-    assert_eq!(task_status(&world, "D-2"), "ready  (uncommitted)");
+    project.write("src/f", "a person's");
+    project.commit();
+    assert_eq!(task_status(&project, "D-2"), "ready  (uncommitted)");
 }
 
 #[test]
 fn squashed_worktree_counts_as_done() {
-    let world = World::new();
+    let project = RunProject::new();
     let flags = ["--task-id", "W-1", "--worktree", "--check", "ok=true"];
-    let ran = run_to_end(&mut world.program_command(&flags, &["sh", "-c", "echo 1 > src/w"]), b"Do it.")
-        .expect_code(0);
-    assert_eq!(task_status(&world, "W-1"), "ready  (uncommitted)");
+    let ran =
+        run_with_input(&mut project.program_command(&flags, &["sh", "-c", "echo 1 > src/w"]), b"Do it.")
+            .expect_code(0);
+    assert_eq!(task_status(&project, "W-1"), "ready  (uncommitted)");
     let worktree = ran.json()["worktree"].as_str().unwrap().to_owned();
     git(worktree.as_ref(), &["add", "-A"]);
     git(worktree.as_ref(), &["commit", "-q", "-m", "work"]);
-    assert_eq!(task_status(&world, "W-1"), "ready  (merge_pending)");
-    world.git(&["merge", "-q", "--squash", "callsheet/W-1"]);
-    world.git(&["commit", "-q", "-m", "squashed"]);
-    assert_eq!(task_status(&world, "W-1"), "done");
+    assert_eq!(task_status(&project, "W-1"), "ready  (merge_pending)");
+    project.git(&["merge", "-q", "--squash", "callsheet/W-1"]);
+    project.git(&["commit", "-q", "-m", "squashed"]);
+    assert_eq!(task_status(&project, "W-1"), "done");
 }
 
 #[test]
 fn failed_runs_are_never_ready() {
-    let world = World::new();
+    let project = RunProject::new();
     let run = |task: &str, flags: &[&str], words: &[&str]| {
-        world.run_agent(&[&["--task-id", task], flags].concat(), words);
-        task_status(&world, task)
+        project.run_agent(&[&["--task-id", task], flags].concat(), words);
+        task_status(&project, task)
     };
     assert_eq!(run("F-1", &[], &["exit", "3"]), "failed  (run_failed, nothing_changed)");
     assert_eq!(
@@ -74,8 +77,11 @@ fn failed_runs_are_never_ready() {
         "failed  (run_failed, nothing_changed)"
     );
     assert_eq!(run("F-5", &[], &["exit", "0"]), "ready  (nothing_changed)");
-    world.write_program("odd", "\u{7f}ELF");
-    run_to_end(&mut world.program_command(&["--task-id", "F-6", "--check", "c=true"], &["odd"]), b"Do it.")
-        .expect_code(6);
-    assert_eq!(task_status(&world, "F-6"), "failed  (checks_pending, run_failed, nothing_changed)");
+    project.write_program("odd", "\u{7f}ELF");
+    run_with_input(
+        &mut project.program_command(&["--task-id", "F-6", "--check", "c=true"], &["odd"]),
+        b"Do it.",
+    )
+    .expect_code(6);
+    assert_eq!(task_status(&project, "F-6"), "failed  (checks_pending, run_failed, nothing_changed)");
 }

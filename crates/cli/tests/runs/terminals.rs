@@ -4,11 +4,11 @@
 use std::fs;
 use std::process::Command;
 
-use callsheet_testing::{Cli, Room, Script, Step, on_loopback, report_missing};
+use callsheet_testing::{Cli, Room, Script, Step, on_loopback, report_missing, run_command, wait_until};
 use serde_json::json;
 
 use crate::is_long;
-use crate::world::{World, run_to_end, wait_until};
+use crate::project::RunProject;
 
 pub(crate) fn has_tmux() -> bool {
     let there = Command::new("tmux").arg("-V").output().is_ok();
@@ -19,13 +19,13 @@ pub(crate) fn has_tmux() -> bool {
 }
 
 /// Answers the questions that the CLI would ask at its first start, except `but`.
-fn answer_questions(world: &World, room: &Room, cli: Cli, but: &str) {
-    let project = world.project.display().to_string();
+fn answer_questions(project: &RunProject, room: &Room, cli: Cli, but: &str) {
+    let path = project.path().display().to_string();
     match cli {
         Cli::Claude => {
             let mut answers = json!({ "hasCompletedOnboarding": true, "theme": "dark" });
             if but != "trust" {
-                answers["projects"][&project] = json!({ "hasTrustDialogAccepted": true });
+                answers["projects"][&path] = json!({ "hasTrustDialogAccepted": true });
             }
             if but != "API key" {
                 answers["customApiKeyResponses"] = json!({ "approved": ["test-key"], "rejected": [] });
@@ -37,7 +37,7 @@ fn answer_questions(world: &World, room: &Room, cli: Cli, but: &str) {
             let config = room.home().join(".codex/config.toml");
             let mut text = fs::read_to_string(&config).unwrap();
             if but != "trust" {
-                text += &format!("\n[projects.\"{project}\"]\ntrust_level = \"trusted\"\n");
+                text += &format!("\n[projects.\"{path}\"]\ntrust_level = \"trusted\"\n");
             }
             if but == "new model" {
                 text = text.replace("model = \"mock-model\"", "model = \"gpt-5.5\"");
@@ -49,11 +49,11 @@ fn answer_questions(world: &World, room: &Room, cli: Cli, but: &str) {
 
 /// Returns a run command after the questions are answered. `Room::env` rewrites the settings of Codex, so the
 /// answers are written after it and stay.
-fn command_with_answers(world: &World, room: &Room, cli: Cli, but: &str) -> Command {
+fn command_with_answers(project: &RunProject, room: &Room, cli: Cli, but: &str) -> Command {
     let env = room.env(cli).unwrap();
-    answer_questions(world, room, cli, but);
+    answer_questions(project, room, cli, but);
     let path = format!("{}:{}", cli.program().unwrap().parent().unwrap().display(), env["PATH"]);
-    let mut command = world.command();
+    let mut command = project.command();
     command.envs(&env).env("PATH", path).args([
         "--json",
         "-q",
@@ -76,27 +76,27 @@ fn count_turns(room: &Room, line: &str) -> usize {
 fn assert_delivers_once(cli: Cli) {
     let deliveries = if is_long() { 50 } else { 5 };
     let room = Room::new(Script::new().on_marker("Read and follow", [Step::text("I did.")])).unwrap();
-    let world = World::new();
+    let project = RunProject::new();
     for number in 0..deliveries {
-        let ran = run_to_end(&mut command_with_answers(&world, &room, cli, "nothing"), b"").expect_code(0);
-        let (run, result) = (ran.run(), ran.json());
+        let ran = run_command(&mut command_with_answers(&project, &room, cli, "nothing")).expect_code(0);
+        let (run, result) = (ran.run_id(), ran.json());
         assert_eq!(
             (&result["status"], &result["ended"], &result["receipts"]),
             (&json!("running"), &json!(null), &json!(["spawned"]))
         );
-        let file = world.project.join(".callsheet/runs").join(&run).join("prompt.md");
+        let file = project.path().join(".callsheet/runs").join(&run).join("prompt.md");
         let line = format!("Read and follow the instructions in {}", file.display());
         wait_until(&format!("{number} arrives"), || count_turns(&room, &line) > 0);
-        assert_eq!(fs::read_to_string(&file).unwrap(), world.prompt(&run));
+        assert_eq!(fs::read_to_string(&file).unwrap(), project.prompt(&run));
         // The agent continues to work, and is not considered lost.
-        let status = world.run(&["--json", "status", &run]).expect_code(0).json();
+        let status = project.run(["--json", "status", &run]).expect_code(0).json();
         let task = &status["tasks"][0];
         assert_eq!((&task["status"], &task["runs"][0]["lost"]), (&json!("running"), &json!(false)));
-        assert_eq!(world.run(&["recover"]).expect_code(0).out, format!("run {run}  running\n"));
-        assert_eq!(world.run(&["--json", "retry", &run]).error(), (Some(9), "run/refused".into()));
-        let stopped = world.run(&["--json", "stop", &run]).expect_code(0).json();
+        assert_eq!(project.run(["recover"]).expect_code(0).out(), format!("run {run}  running\n"));
+        assert_eq!(project.run(["--json", "retry", &run]).error(), (Some(9), "run/refused".into()));
+        let stopped = project.run(["--json", "stop", &run]).expect_code(0).json();
         assert_eq!((&stopped["status"], &stopped["ended"]), (&json!("cancelled"), &json!("stopped")));
-        world.assert_all_runs_finished();
+        project.assert_all_runs_finished();
         assert!(!file.exists());
     }
     let begun = room.mock.requests().iter().filter(|request| request.answer == "step 0").count();
@@ -120,8 +120,8 @@ fn m7_codex_gets_every_line_once() {
 /// Asserts that the dialog is reported with a remedy, and that nothing was typed into it.
 fn assert_reports_dialog(cli: Cli, dialog: &str) {
     let room = Room::new(Script::new().on_marker("Read", [Step::text("I did.")])).unwrap();
-    let world = World::new();
-    let ran = run_to_end(&mut command_with_answers(&world, &room, cli, dialog), b"").expect_code(6);
+    let project = RunProject::new();
+    let ran = run_command(&mut command_with_answers(&project, &room, cli, dialog)).expect_code(6);
     let result = ran.json();
     assert_eq!((&result["status"], &result["ended"]), (&json!("failed"), &json!("unstarted")));
     let why = result["why"].as_str().unwrap();
@@ -129,7 +129,7 @@ fn assert_reports_dialog(cli: Cli, dialog: &str) {
     assert!(room.mock.requests().iter().all(|request| !request.answer.starts_with("step ")));
     let settings = fs::read_to_string(room.home().join(".codex/config.toml")).unwrap_or_default();
     assert!(!settings.contains("gpt-6"), "{settings}");
-    world.assert_all_runs_finished();
+    project.assert_all_runs_finished();
 }
 
 #[test]
@@ -151,13 +151,13 @@ fn m7_codex_dialogs_get_no_keys() {
 }
 
 /// Writes a program that looks like an agent and notes every line that it gets.
-fn install_fake_copilot(world: &World) {
-    let log = world.at("log");
+fn install_fake_copilot(project: &RunProject) {
+    let log = project.beside("log");
     let script = format!(
         "#!/bin/sh\nprintf '\\n❯ '\nwhile read -r line; do printf '%s\\n' \"$line\" >> '{}'; printf '\\033[2J\\033[H\\n❯ '; done\n",
         log.display()
     );
-    world.write_program("copilot", &script);
+    project.write_program("copilot", &script);
 }
 
 #[test]
@@ -166,21 +166,20 @@ fn m14_single_copilot_coder_is_fleet() {
         return;
     }
     for (flags, lines) in [(&["--single-coder"][..], 2), (&[], 1)] {
-        let world = World::new();
-        install_fake_copilot(&world);
-        let mut command = world.command();
+        let project = RunProject::new();
+        install_fake_copilot(&project);
+        let mut command = project.command();
         command.args(["--json", "-q", "run", "-a", "copilot", "--terminal", "Do it."]).args(flags);
-        let ran =
-            run_to_end(command.env("LANG", "C.UTF-8").env("TERM", "xterm-256color"), b"").expect_code(0);
-        let file = world.project.join(".callsheet/runs").join(ran.run()).join("prompt.md");
+        let ran = run_command(command.env("LANG", "C.UTF-8").env("TERM", "xterm-256color")).expect_code(0);
+        let file = project.path().join(".callsheet/runs").join(ran.run_id()).join("prompt.md");
         let line = format!("Read and follow the instructions in {}\n", file.display());
         let expected = if lines == 2 { format!("/fleet\n{line}") } else { line };
         wait_until("it is typed", || {
-            fs::read_to_string(world.at("log")).is_ok_and(|log| log.len() >= expected.len())
+            fs::read_to_string(project.beside("log")).is_ok_and(|log| log.len() >= expected.len())
         });
-        assert_eq!(fs::read_to_string(world.at("log")).unwrap(), expected);
-        world.run(&["stop", "last"]).expect_code(0);
-        world.assert_all_runs_finished();
+        assert_eq!(fs::read_to_string(project.beside("log")).unwrap(), expected);
+        project.run(["stop", "last"]).expect_code(0);
+        project.assert_all_runs_finished();
     }
 }
 
@@ -190,20 +189,20 @@ fn abandoned_terminal_is_closed() {
     if !has_tmux() {
         return;
     }
-    let world = World::new();
-    world.write_program(
+    let project = RunProject::new();
+    project.write_program(
         "claude",
-        &format!("#!/bin/sh\necho waiting\ntouch '{}'\nsleep 600\n", world.at("up").display()),
+        &format!("#!/bin/sh\necho waiting\ntouch '{}'\nsleep 600\n", project.beside("up").display()),
     );
-    let mut command = world.command();
+    let mut command = project.command();
     command.args(["--json", "-q", "run", "-a", "claude", "--terminal", "Do it."]);
     let mut running = command.env("TERM", "xterm-256color").spawn().unwrap();
-    wait_until("it is there", || world.at("up").exists());
+    wait_until("it is there", || project.beside("up").exists());
     running.kill().unwrap();
     running.wait().unwrap();
-    let told = world.run(&["--json", "recover"]).expect_code(0).json();
+    let told = project.run(["--json", "recover"]).expect_code(0).json();
     assert_eq!(told["recovered"][0]["ended"], "lost");
-    world.assert_all_runs_finished();
+    project.assert_all_runs_finished();
 }
 
 /// A person must know the last output of the program.
@@ -212,14 +211,14 @@ fn ended_program_output_is_reported() {
     if !has_tmux() {
         return;
     }
-    let world = World::new();
-    world.write_program("claude", "#!/bin/sh\necho 'no licence'\nexit 3\n");
-    let mut command = world.command();
+    let project = RunProject::new();
+    project.write_program("claude", "#!/bin/sh\necho 'no licence'\nexit 3\n");
+    let mut command = project.command();
     command.args(["--json", "-q", "run", "-a", "claude", "--terminal", "Do it."]);
-    let ran = run_to_end(command.env("TERM", "xterm-256color"), b"").expect_code(6).json();
+    let ran = run_command(command.env("TERM", "xterm-256color")).expect_code(6).json();
     assert_eq!(ran["ended"], "unstarted");
     assert!(ran["why"].as_str().unwrap().contains("no licence"), "{ran}");
-    world.assert_all_runs_finished();
+    project.assert_all_runs_finished();
 }
 
 /// A pane that a person opened remains the person's: a line is typed, and nothing is closed.
@@ -228,16 +227,16 @@ fn m7_own_pane_is_not_closed() {
     if !has_tmux() {
         return;
     }
-    let world = World::new();
-    install_fake_copilot(&world);
+    let project = RunProject::new();
+    install_fake_copilot(&project);
     let tmux = |args: &[&str]| {
         let mut command = Command::new("tmux");
-        command.args(args).env("TMUX_TMPDIR", world.at("")).env_remove("TMUX").env("LANG", "C.UTF-8");
+        command.args(args).env("TMUX_TMPDIR", project.beside("")).env_remove("TMUX").env("LANG", "C.UTF-8");
         let output = command.output().unwrap();
         assert!(output.status.success(), "{args:?} {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
-    let program = world.at("bin/copilot").display().to_string();
+    let program = project.beside("bin/copilot").display().to_string();
     let pane = tmux(&[
         "-f",
         "/dev/null",
@@ -254,44 +253,43 @@ fn m7_own_pane_is_not_closed() {
     ]);
     let run = |target: &str| {
         // The umask grants everything to others.
-        let like = world.command();
+        let like = project.command();
         let mut command = Command::new("sh");
         command.args(["-c", "umask 000; exec \"$0\" \"$@\""]).arg(like.get_program()).args(like.get_args());
-        command.current_dir(&world.project).env_clear();
+        command.current_dir(project.path()).env_clear();
         command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command.args(["--json", "-q", "run", "-a", "copilot", "--pane", target, "Do it."]);
-        run_to_end(command.env("LANG", "C.UTF-8"), b"")
+        run_command(command.env("LANG", "C.UTF-8"))
     };
     for wrong in ["%99", "-x", "; kill-server", "no-such:pane"] {
-        let ran = run_to_end(
-            world
+        let ran = run_command(
+            project
                 .command()
                 .args(["--json", "-q", "run", "-a", "copilot", "Do it."])
                 .arg(format!("--pane={wrong}")),
-            b"",
         );
         assert_eq!((ran.code, &ran.json()["ended"]), (Some(6), &json!("unstarted")), "{wrong}");
     }
     let ran = run(pane.trim()).expect_code(0);
-    let file = world.project.join(".callsheet/runs").join(ran.run()).join("prompt.md");
+    let file = project.path().join(".callsheet/runs").join(ran.run_id()).join("prompt.md");
     let line = format!("Read and follow the instructions in {}\n", file.display());
-    wait_until("it is typed", || fs::read_to_string(world.at("log")).is_ok_and(|log| log == line));
+    wait_until("it is typed", || fs::read_to_string(project.beside("log")).is_ok_and(|log| log == line));
     let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600, "the prompt is its owner's");
     // As long as the pane exists, its checkout is claimed.
-    let beside = world.run(&["--json", "-q", "run", "x", "--", "true"]);
+    let beside = project.run(["--json", "-q", "run", "x", "--", "true"]);
     assert_eq!(beside.error(), (Some(9), "run/refused".into()));
-    assert_eq!(world.run(&["--json", "stop", "last"]).error(), (Some(9), "run/refused".into()));
-    assert_eq!(world.run(&["recover"]).expect_code(0).out, format!("run {}  running\n", ran.run()));
+    assert_eq!(project.run(["--json", "stop", "last"]).error(), (Some(9), "run/refused".into()));
+    assert_eq!(project.run(["recover"]).expect_code(0).out(), format!("run {}  running\n", ran.run_id()));
     assert_eq!(tmux(&["display-message", "-p", "-t", pane.trim(), "#{pane_dead}"]), "0\n");
     tmux(&["kill-server"]);
-    let told = world.run(&["--json", "recover"]).expect_code(0).json();
+    let told = project.run(["--json", "recover"]).expect_code(0).json();
     assert_eq!(
         (&told["recovered"][0]["ended"], &told["recovered"][0]["why"]),
         (&json!("lost"), &json!("its terminal is closed"))
     );
-    world.run(&["-q", "run", "x", "--", "true"]).expect_code(0);
-    world.assert_all_runs_finished();
+    project.run(["-q", "run", "x", "--", "true"]).expect_code(0);
+    project.assert_all_runs_finished();
 }
 
 /// The real Copilot treats the typed command as a command: the model gets the line alone.
@@ -300,25 +298,25 @@ fn m14_real_copilot_becomes_fleet() {
     if has_tmux() {
         on_loopback(&[Cli::Copilot], || {
             let room = Room::new(Script::new().on_marker("Read and follow", [Step::text("I did.")])).unwrap();
-            let world = World::new();
+            let project = RunProject::new();
             let env = room.env(Cli::Copilot).unwrap();
-            let trusted = json!({ "trusted_folders": [world.project], "trustedFolders": [world.project] });
+            let trusted = json!({ "trusted_folders": [project.path()], "trustedFolders": [project.path()] });
             fs::create_dir_all(room.home().join(".copilot")).unwrap();
             fs::write(room.home().join(".copilot/config.json"), trusted.to_string()).unwrap();
             let path =
                 format!("{}:{}", Cli::Copilot.program().unwrap().parent().unwrap().display(), env["PATH"]);
-            let mut command = world.command();
+            let mut command = project.command();
             command.envs(&env).env("PATH", path).args(["--json", "-q", "run", "-a", "copilot", "--terminal"]);
-            let ran = run_to_end(command.args(["--single-coder", "Do it."]), b"").expect_code(0);
-            let file = world.project.join(".callsheet/runs").join(ran.run()).join("prompt.md");
+            let ran = run_command(command.args(["--single-coder", "Do it."])).expect_code(0);
+            let file = project.path().join(".callsheet/runs").join(ran.run_id()).join("prompt.md");
             let line = format!("Read and follow the instructions in {}", file.display());
             let texts = || -> Vec<String> {
                 room.mock.requests().iter().flat_map(callsheet_testing::Request::user_texts).collect()
             };
             wait_until("it arrives", || texts().iter().any(|text| text.contains(&line)));
             assert!(texts().iter().all(|text| !text.contains("/fleet")), "{:#?}", texts());
-            world.run(&["stop", "last"]).expect_code(0);
-            world.assert_all_runs_finished();
+            project.run(["stop", "last"]).expect_code(0);
+            project.assert_all_runs_finished();
         });
     }
 }

@@ -3,11 +3,13 @@
 
 use std::fs;
 
-use crate::world::{World, fake_agent};
+use callsheet_testing::run_command;
+
+use crate::project::{RunProject, fake_agent, summarize};
 
 /// Returns everything that a project's file can ask for, each alone.
-fn wishes(world: &World) -> Vec<(&'static str, &'static str, String)> {
-    let pwned = world.at("pwned").display().to_string();
+fn wishes(project: &RunProject) -> Vec<(&'static str, &'static str, String)> {
+    let pwned = project.beside("pwned").display().to_string();
     let config = ".callsheet/config.toml";
     vec![
         ("check", config, format!("[checks]\nbuild = \"touch {pwned}\"\n")),
@@ -29,17 +31,20 @@ const STARTS: [&[&str]; 2] =
 
 #[test]
 fn nothing_happens_before_trust() {
-    let count = wishes(&World::new()).len();
+    let count = wishes(&RunProject::new()).len();
     for index in 0..count {
-        let world = World::new();
-        let (name, file, text) = wishes(&world).remove(index);
-        world.write_program(
+        let project = RunProject::new();
+        let (name, file, text) = wishes(&project).remove(index);
+        project.write_program(
             "claude",
-            &format!("#!/bin/sh\n[ \"$1\" = --version ] || touch '{}'\n", world.at("started").display()),
+            &format!(
+                "#!/bin/sh\n[ \"$1\" = --version ] || touch '{}'\n",
+                project.beside("started").display()
+            ),
         );
-        world.write(file, &text);
-        world.commit();
-        let run = |args: &[&str]| world.run(&[&["--json", "-q"], args].concat());
+        project.write(file, &text);
+        project.commit();
+        let run = |args: &[&str]| project.run([&["--json", "-q"], args].concat());
         for args in STARTS {
             assert_eq!(run(args).error(), (Some(10), "trust/required".into()), "{name}");
         }
@@ -59,9 +64,9 @@ fn nothing_happens_before_trust() {
         ] {
             run(harmless);
         }
-        assert!(!world.at("pwned").exists() && !world.at("started").exists(), "{name}");
-        assert!(!world.ledger().exists(), "{name}");
-        assert!(!world.at("home/.local/state/callsheet/worktrees").exists(), "{name}");
+        assert!(!project.beside("pwned").exists() && !project.beside("started").exists(), "{name}");
+        assert!(!project.ledger().exists(), "{name}");
+        assert!(!project.beside("home/.local/state/callsheet/worktrees").exists(), "{name}");
 
         let show = run(&["trust", "--show"]).expect_code(0).json();
         assert_eq!(
@@ -77,44 +82,44 @@ fn nothing_happens_before_trust() {
         assert_eq!(trusted.code, Some(code), "{name}: {trusted:?}");
 
         // A changed byte results in a new question.
-        world.write(
+        project.write(
             file,
             text.replace("touch", "touch -a").replace("pwned", "pwned2").replace("allow", "warn") + "\n# x\n",
         );
         let changed = run(&["trust", "--show"]).expect_code(0).json()["trusted"].clone();
         let same = matches!(name, "permission");
         assert_eq!(changed, same, "{name}");
-        world.write(file, &text);
+        project.write(file, &text);
         assert_eq!(run(&["trust", "--show"]).expect_code(0).json()["trusted"], true, "{name}");
         run(&["trust", "--revoke"]).expect_code(0);
         assert_eq!(run(STARTS[0]).error(), (Some(10), "trust/required".into()), "{name}");
-        assert!(!world.at("pwned").exists() && !world.at("started").exists(), "{name}");
+        assert!(!project.beside("pwned").exists() && !project.beside("started").exists(), "{name}");
     }
 }
 
 #[test]
 fn trust_covers_one_project_entirely() {
-    let world = World::new();
-    let (_, file, text) = wishes(&world).remove(0);
-    world.write(file, &text);
-    world.run(&["-q", "trust", "--yes"]).expect_code(0);
-    let ran = world.run_agent(&[], &["exit", "0"]).expect_code(0);
-    assert_eq!((ran.json()["checked"].as_str(), world.at("pwned").exists()), (Some("passed"), true));
+    let project = RunProject::new();
+    let (_, file, text) = wishes(&project).remove(0);
+    project.write(file, &text);
+    project.run(["-q", "trust", "--yes"]).expect_code(0);
+    let ran = project.run_agent(&[], &["exit", "0"]).expect_code(0);
+    assert_eq!((ran.json()["checked"].as_str(), project.beside("pwned").exists()), (Some("passed"), true));
     // A copy of the project is another project.
-    let copy = world.at("copy");
+    let copy = project.beside("copy");
     let mut clone = std::process::Command::new("cp");
-    assert!(clone.args(["-r"]).arg(&world.project).arg(&copy).status().unwrap().success());
-    let mut command = world.command();
+    assert!(clone.args(["-r"]).arg(project.path()).arg(&copy).status().unwrap().success());
+    let mut command = project.command();
     command.current_dir(&copy).args(["--json", "-q", "run", "Do it.", "--", fake_agent()]);
-    assert_eq!(crate::world::run_to_end(&mut command, b"").error(), (Some(10), "trust/required".into()));
+    assert_eq!(run_command(&mut command).error(), (Some(10), "trust/required".into()));
     // With one more wish, callsheet asks about all of them again.
-    world.write(
+    project.write(
         ".callsheet/agents/mine.toml",
         "name = \"M\"\n[start]\nprogram = \"true\"\n[prompt]\nby = [\"stdin\"]\n",
     );
-    assert_eq!(world.run_agent(&[], &["exit", "0"]).error(), (Some(10), "trust/required".into()));
+    assert_eq!(project.run_agent(&[], &["exit", "0"]).error(), (Some(10), "trust/required".into()));
     // No repository can bring its own trust along, and no other user can read ours.
-    let kept = world.at("home/.local/state/callsheet/trust");
+    let kept = project.beside("home/.local/state/callsheet/trust");
     use std::os::unix::fs::PermissionsExt as _;
     assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o700);
     for entry in fs::read_dir(&kept).unwrap().flatten() {
@@ -125,29 +130,29 @@ fn trust_covers_one_project_entirely() {
 /// If several configurations define a check, the project's counts if the project is trusted.
 #[test]
 fn project_check_overrides_user_check() {
-    let world = World::new();
-    fs::create_dir_all(world.at("home/.config/callsheet")).unwrap();
+    let project = RunProject::new();
+    fs::create_dir_all(project.beside("home/.config/callsheet")).unwrap();
     let user = "[checks]\nc = \"true\"\nd = \"true\"\n";
-    fs::write(world.at("home/.config/callsheet/config.toml"), user).unwrap();
-    world.write(".callsheet/config.toml", "[checks]\nc = \"false\"\n");
-    world.run(&["trust", "--yes"]).expect_code(0);
-    let ran = world.run_agent(&[], &["exit", "0"]);
-    assert_eq!(
-        crate::world::summarize(&ran),
-        "1 completed: exited 0 | checks c:failed,d:passed | receipts spawned"
-    );
+    fs::write(project.beside("home/.config/callsheet/config.toml"), user).unwrap();
+    project.write(".callsheet/config.toml", "[checks]\nc = \"false\"\n");
+    project.run(["trust", "--yes"]).expect_code(0);
+    let ran = project.run_agent(&[], &["exit", "0"]);
+    assert_eq!(summarize(&ran), "1 completed: exited 0 | checks c:failed,d:passed | receipts spawned");
 }
 
 /// A flow does not begin, and leaves neither a folder nor a ledger.
 #[test]
 fn no_flow_begins_before_trust() {
     for blocking in ["check", "environment", "ledger", "agent"] {
-        let world = World::new();
-        let wish = wishes(&world).into_iter().find(|(name, ..)| *name == blocking);
+        let project = RunProject::new();
+        let wish = wishes(&project).into_iter().find(|(name, ..)| *name == blocking);
         let (name, file, text) = wish.unwrap();
-        world.write_program("claude", &format!("#!/bin/sh\ntouch '{}'\n", world.at("started").display()));
-        world.write(file, &text);
-        let run = |args: &[&str]| world.run(&[&["--json", "-q"], args].concat());
+        project.write_program(
+            "claude",
+            &format!("#!/bin/sh\ntouch '{}'\n", project.beside("started").display()),
+        );
+        project.write(file, &text);
+        let run = |args: &[&str]| project.run([&["--json", "-q"], args].concat());
         for args in [
             &["flow", "start", "sdd", "Do it.", "-a", "claude"][..],
             &["flow", "start", "staged", "Do it.", "--id", "it", "-a", "claude"],
@@ -155,10 +160,10 @@ fn no_flow_begins_before_trust() {
         ] {
             assert_eq!(run(args).error(), (Some(10), "trust/required".into()), "{name}: {args:?}");
         }
-        assert!(!world.at("pwned").exists() && !world.at("started").exists(), "{name}");
-        assert!(!world.ledger().exists(), "{name}");
+        assert!(!project.beside("pwned").exists() && !project.beside("started").exists(), "{name}");
+        assert!(!project.ledger().exists(), "{name}");
         for folder in [".callsheet/changes", ".callsheet/sessions"] {
-            assert!(!world.project.join(folder).exists(), "{name}: {folder}");
+            assert!(!project.path().join(folder).exists(), "{name}: {folder}");
         }
     }
 }
@@ -166,12 +171,12 @@ fn no_flow_begins_before_trust() {
 /// A waiting flow continues only in a trusted project; stopping or rejecting it needs no trust.
 #[test]
 fn no_flow_continues_before_trust() {
-    let world = World::new();
-    let run = |args: &[&str]| world.run(&[&["--json", "-q"], args].concat());
+    let project = RunProject::new();
+    let run = |args: &[&str]| project.run([&["--json", "-q"], args].concat());
     let started = run(&["flow", "start", "sdd", "Do it.", "--", "false"]);
     assert_eq!(started.code, Some(1), "{started:?}");
-    let (_, file, text) = wishes(&world).remove(0);
-    world.write(file, &text);
+    let (_, file, text) = wishes(&project).remove(0);
+    project.write(file, &text);
     let last = || run(&["flow", "status"]).expect_code(0).json();
     let changes = ["flow", "decide", "--yes", "changes", "More."];
     for args in [&["flow", "resume"][..], &["flow", "decide", "--yes", "approve"], &changes] {
@@ -179,7 +184,7 @@ fn no_flow_continues_before_trust() {
         assert_eq!(run(args).error(), (Some(10), "trust/required".into()), "{args:?}");
         assert_eq!(last(), before, "{args:?}");
     }
-    assert!(!world.at("pwned").exists());
+    assert!(!project.beside("pwned").exists());
     run(&["flow", "stop"]).expect_code(0);
     assert_eq!(run(&["flow", "decide", "--yes", "reject"]).code, Some(1));
     assert_eq!(last()["state"], "rejected");

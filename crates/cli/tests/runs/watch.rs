@@ -3,9 +3,10 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use callsheet_testing::{run_command, run_with_input, wait_for_end};
 use serde_json::{Value, json};
 
-use crate::world::{World, run_to_end, wait_for_end};
+use crate::project::RunProject;
 
 /// A running watcher and the lines that it prints.
 struct Watcher {
@@ -14,8 +15,8 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn new(world: &World, flags: &[&str]) -> Self {
-        let mut command = world.command();
+    fn new(project: &RunProject, flags: &[&str]) -> Self {
+        let mut command = project.command();
         command.arg("watch").args(flags);
         Self::from_command(command)
     }
@@ -40,8 +41,8 @@ impl Watcher {
     }
 }
 
-fn last_record(world: &World) -> u64 {
-    let ledger = rusqlite::Connection::open(world.ledger()).unwrap();
+fn last_record(project: &RunProject) -> u64 {
+    let ledger = rusqlite::Connection::open(project.ledger()).unwrap();
     let head: i64 = ledger.query_row("select max(seq) from records", [], |row| row.get(0)).unwrap();
     u64::try_from(head).unwrap()
 }
@@ -64,22 +65,22 @@ fn event_names(told: &[Value], run: &str) -> Vec<String> {
 
 #[test]
 fn c7_watch_prints_events_in_order() {
-    let world = World::new();
+    let project = RunProject::new();
     // The watcher starts before the ledger exists.
-    let watcher = Watcher::new(&world, &[]);
+    let watcher = Watcher::new(&project, &[]);
     let flags = ["--write", "src/**", "--check", "c=true", "--share"];
     let runs: Vec<Child> = (0..4)
         .map(|number| {
             let line = format!("line of {number}");
-            world.start_agent(
+            project.start_agent(
                 &flags,
                 &["say", &line, "sleep", "300", "say", "and another", "write", "out.txt"],
             )
         })
         .collect();
-    let runs: Vec<String> = runs.into_iter().map(|run| wait_for_end(run).run()).collect();
-    world.run(&["-q", "decide", "--yes", &runs[0], "out.txt", "--reject"]);
-    let last = last_record(&world);
+    let runs: Vec<String> = runs.into_iter().map(|run| wait_for_end(run).run_id()).collect();
+    project.run(["-q", "decide", "--yes", &runs[0], "out.txt", "--reject"]);
+    let last = last_record(&project);
     let told = watcher.read_up_to(last, 1);
     let mut numbers: Vec<u64> = told.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
     assert!(numbers.is_sorted());
@@ -106,18 +107,18 @@ fn c7_watch_prints_events_in_order() {
         assert!(rest.contains(&"run.finished"), "{rest:?}");
     }
     // A later watcher gets the same events from the beginning.
-    assert_eq!(Watcher::new(&world, &["--since", "0"]).read_up_to(last, 1), told);
+    assert_eq!(Watcher::new(&project, &["--since", "0"]).read_up_to(last, 1), told);
 }
 
 #[test]
 fn c7_violation_and_decision_are_reported() {
-    let world = World::new();
-    let run = world
+    let project = RunProject::new();
+    let run = project
         .run_agent(&["--write", "src/**", "--check", "c=false"], &["line-of", "70000", "write", "out.txt"])
         .expect_code(5)
-        .run();
-    world.run(&["-q", "decide", "--yes", &run, "out.txt", "--approve"]).expect_code(0);
-    let told = Watcher::new(&world, &["--since", "0"]).read_up_to(last_record(&world), 1);
+        .run_id();
+    project.run(["-q", "decide", "--yes", &run, "out.txt", "--approve"]).expect_code(0);
+    let told = Watcher::new(&project, &["--since", "0"]).read_up_to(last_record(&project), 1);
     let of = |name: &str| -> Vec<&Value> {
         told.iter().filter(|event| event["event"] == name).map(|event| &event["data"]).collect()
     };
@@ -139,27 +140,29 @@ fn c7_postgres_watch_prints_same_events() {
         Ok(server) => server,
         Err(why) => return callsheet_testing::report_missing(&format!("runs on PostgreSQL: {why}")),
     };
-    let world = World::new();
+    let project = RunProject::new();
     let url = server.create_database("runs").unwrap();
     let on = |mut command: Command| {
         command.env("CALLSHEET_LEDGER", &url);
         command
     };
     let run = |args: &[&str]| {
-        let mut command = on(world.command());
-        run_to_end(command.args(["--json", "-q"]).args(args), b"")
+        let mut command = on(project.command());
+        run_command(command.args(["--json", "-q"]).args(args))
     };
     let flags = ["--write", "src/**", "--check", "c=true"];
-    let first =
-        run_to_end(&mut on(world.agent_command(&flags, &["say", "one", "write", "out.txt"])), b"Do it.")
-            .expect_code(5)
-            .run();
-    let crashed = run_to_end(
-        &mut on(world.agent_command(&flags, &["say", "two", "sleep", "400", "kill-ours", "sleep", "60000"])),
+    let first = run_with_input(
+        &mut on(project.agent_command(&flags, &["say", "one", "write", "out.txt"])),
+        b"Do it.",
+    )
+    .expect_code(5)
+    .run_id();
+    let crashed = run_with_input(
+        &mut on(project.agent_command(&flags, &["say", "two", "sleep", "400", "kill-ours", "sleep", "60000"])),
         b"Do it.",
     );
     assert_eq!(crashed.code, None);
-    world.assert_no_process_left();
+    project.assert_no_process_left();
     let told = run(&["recover"]).expect_code(0).json();
     assert_eq!(
         (told["recovered"].as_array().unwrap().len(), &told["recovered"][0]["ended"]),
@@ -171,7 +174,7 @@ fn c7_postgres_watch_prints_same_events() {
     let records =
         |id: &str| run(&["show", id, "--records"]).expect_code(0).json()["records"].as_array().unwrap().len();
     let last = u64::try_from(records(&first) + records(second)).unwrap();
-    let mut command = on(world.command());
+    let mut command = on(project.command());
     command.args(["watch", "--since", "0"]);
     let told = Watcher::from_command(command).read_up_to(last, 2);
     let mut numbers: Vec<u64> = told.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
@@ -190,5 +193,5 @@ fn c7_postgres_watch_prints_same_events() {
             "run.finished",
         ]
     );
-    assert!(!world.ledger().exists());
+    assert!(!project.ledger().exists());
 }

@@ -6,6 +6,6 @@
 mod list;
 mod pack;
 mod path_swaps;
+mod project;
 mod read;
-mod world;
 mod writable_folder;

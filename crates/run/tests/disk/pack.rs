@@ -17,7 +17,7 @@ use callsheet_run::{
 
 use callsheet_testing::{as_user, not_tested};
 
-use crate::world::{World, id, names, pack, unreadable, within_ten_seconds};
+use crate::project::{DiskProject, id, names, pack, unreadable, within_ten_seconds};
 
 fn text(path: &str, text: &str) -> PackedFile {
     PackedFile { path: path.into(), body: FileBody::Text(SharedText::from(text)) }
@@ -42,48 +42,48 @@ fn paths(packed: &PackedTree) -> Vec<&str> {
 
 #[test]
 fn files_are_in_path_byte_order() {
-    let world = World::new();
+    let project = DiskProject::new();
     for path in ["a/b/c", "a/b-c", "a-b", "a.b", "a0", "B", "ä", "z/1", "z/10", "z/2"] {
-        world.write(&format!("project/{path}"), path);
+        project.write(path, path);
     }
-    world.create_dir("project/empty");
+    project.create_dir("project/empty");
     let all = ["B", "a-b", "a.b", "a/b-c", "a/b/c", "a0", "z/1", "z/10", "z/2", "ä"];
     let all = all.map(|path| text(path, path)).to_vec();
-    assert_eq!(files(world.pack(".")), Ok(Some(all)));
+    assert_eq!(files(project.pack(".")), Ok(Some(all)));
     // Paths are relative to the packed directory.
     let below = vec![text("b-c", "a/b-c"), text("b/c", "a/b/c")];
-    assert_eq!(files(world.pack("a")), Ok(Some(below)));
-    assert_eq!(world.pack("empty"), Ok(Some(PackedTree::default())));
-    assert_eq!(world.pack("missing"), Ok(None));
-    assert_eq!(world.pack("a-b"), Ok(None));
+    assert_eq!(files(project.pack("a")), Ok(Some(below)));
+    assert_eq!(project.pack("empty"), Ok(Some(PackedTree::default())));
+    assert_eq!(project.pack("missing"), Ok(None));
+    assert_eq!(project.pack("a-b"), Ok(None));
 }
 
 #[test]
 fn pack_has_files_of_listing() {
-    let world = World::new();
-    world.write("project/.gitignore", "*.log\n/build/\n!keep.log\nsub/only_here\n");
-    world.write("project/sub/.gitignore", "!wanted.log\nkeep.log\n/local\n");
-    world.write("project/sub/deep/.gitignore", "*\n!*.rs\n");
+    let project = DiskProject::new();
+    project.write(".gitignore", "*.log\n/build/\n!keep.log\nsub/only_here\n");
+    project.write("sub/.gitignore", "!wanted.log\nkeep.log\n/local\n");
+    project.write("sub/deep/.gitignore", "*\n!*.rs\n");
     for path in ["a.log", "keep.log", "build/out", "other/build/in", ".hidden", ".config/x", "only_here"] {
-        world.write(&format!("project/{path}"), path);
+        project.write(path, path);
     }
     for path in ["a.log", "wanted.log", "keep.log", "local", "more/local", "deep/a.rs", "deep/a.txt"] {
-        world.write(&format!("project/sub/{path}"), path);
+        project.write(&format!("sub/{path}"), path);
     }
     let shown =
         ["keep.log", "only_here", "other/build/in", "sub/deep/a.rs", "sub/more/local", "sub/wanted.log"];
-    let whole = world.pack(".").unwrap().unwrap();
+    let whole = project.pack(".").unwrap().unwrap();
     assert_eq!(paths(&whole), shown);
-    let mut listed: Vec<String> = world.tree().into_iter().filter(|name| !name.ends_with('/')).collect();
+    let mut listed: Vec<String> = project.tree().into_iter().filter(|name| !name.ends_with('/')).collect();
     listed.sort();
     assert_eq!(paths(&whole), listed);
     // The rules above the packed directory apply as well; an ignored directory is packed if it is named.
-    assert_eq!(paths(&world.pack("sub").unwrap().unwrap()), ["deep/a.rs", "more/local", "wanted.log"]);
-    assert_eq!(paths(&world.pack("build").unwrap().unwrap()), ["out"]);
-    assert_eq!(paths(&world.pack(".config").unwrap().unwrap()), ["x"]);
-    world.write("project/sub/.gitignore", vec![b'#'; 2 * 1024 * 1024]);
+    assert_eq!(paths(&project.pack("sub").unwrap().unwrap()), ["deep/a.rs", "more/local", "wanted.log"]);
+    assert_eq!(paths(&project.pack("build").unwrap().unwrap()), ["out"]);
+    assert_eq!(paths(&project.pack(".config").unwrap().unwrap()), ["x"]);
+    project.write("sub/.gitignore", vec![b'#'; 2 * 1024 * 1024]);
     assert_eq!(
-        world.pack("."),
+        project.pack("."),
         unreadable(
             "its rules in `sub/.gitignore` cannot be used: it has 2097152 bytes, the limit is 1048576"
         )
@@ -92,18 +92,18 @@ fn pack_has_files_of_listing() {
 
 #[test]
 fn textless_files_have_a_reason() {
-    let world = World::new();
+    let project = DiskProject::new();
     let head = "x".repeat(8 * 1024);
-    world.write("project/a-nul", "text\0");
-    world.write("project/b-late-nul", format!("{head}\0"));
-    world.write("project/c-nul-at-the-end-of-the-head", format!("{}\0rest", &head[1..]));
-    world.write("project/d-latin", b"caf\xe9");
-    world.write("project/e-late-latin", [head.as_bytes(), b"\xe9"].concat());
-    world.write("project/f-at-the-limit", "y".repeat(10_000));
-    world.write("project/g-too-large", "y".repeat(10_001));
-    world.write("project/h-empty", "");
-    world.write("project/i-mark", "\u{feff}text\r\n");
-    let disk = Disk::new(&world.roots(), 10_000);
+    project.write("a-nul", "text\0");
+    project.write("b-late-nul", format!("{head}\0"));
+    project.write("c-nul-at-the-end-of-the-head", format!("{}\0rest", &head[1..]));
+    project.write("d-latin", b"caf\xe9");
+    project.write("e-late-latin", [head.as_bytes(), b"\xe9"].concat());
+    project.write("f-at-the-limit", "y".repeat(10_000));
+    project.write("g-too-large", "y".repeat(10_001));
+    project.write("h-empty", "");
+    project.write("i-mark", "\u{feff}text\r\n");
+    let disk = Disk::new(&project.roots(), 10_000);
     let late_nul = format!("{head}\0");
     let large = "y".repeat(10_000);
     let expected = vec![
@@ -122,16 +122,16 @@ fn textless_files_have_a_reason() {
 
 #[test]
 fn irregular_files_are_not_opened() {
-    let world = World::new();
-    world.write("project/file", "text");
-    world.write("project/dir/inner", "text");
-    world.link("file", "project/link");
-    world.link("dir", "project/link-to-dir");
-    world.link("../outside/secret", "project/link-to-secret");
-    world.link("nowhere", "project/link-to-nothing");
-    world.create_fifo("project/pipe");
-    let _socket = UnixListener::bind(world.at("project/socket")).unwrap();
-    let disk = world.disk();
+    let project = DiskProject::new();
+    project.write("file", "text");
+    project.write("dir/inner", "text");
+    project.link("file", "link");
+    project.link("dir", "link-to-dir");
+    project.link("../outside/secret", "link-to-secret");
+    project.link("nowhere", "link-to-nothing");
+    project.create_fifo("project/pipe");
+    let _socket = UnixListener::bind(project.path().join("socket")).unwrap();
+    let disk = project.disk();
     let expected = vec![
         text("dir/inner", "text"),
         text("file", "text"),
@@ -148,59 +148,59 @@ fn irregular_files_are_not_opened() {
 /// A directory that is named explicitly may be a link, as long as it stays inside.
 #[test]
 fn packed_directory_may_be_link() {
-    let world = World::new();
-    world.write("project/dir/inner", "text");
-    world.link("dir", "project/alias");
-    world.link("../outside", "project/out");
-    assert_eq!(files(world.pack("alias")), Ok(Some(vec![text("inner", "text")])));
-    assert_eq!(world.pack("out"), Err(SourceError::Outside));
+    let project = DiskProject::new();
+    project.write("dir/inner", "text");
+    project.link("dir", "alias");
+    project.link("../outside", "out");
+    assert_eq!(files(project.pack("alias")), Ok(Some(vec![text("inner", "text")])));
+    assert_eq!(project.pack("out"), Err(SourceError::Outside));
 }
 
 #[test]
 fn unreadable_file_is_reported() {
     as_user(|| {
-        let world = World::new();
-        world.write("project/closed/file", "text");
-        world.write("project/open/secret", "text");
-        fs::set_permissions(world.at("project/closed"), fs::Permissions::from_mode(0o000)).unwrap();
-        fs::set_permissions(world.at("project/open/secret"), fs::Permissions::from_mode(0o000)).unwrap();
-        let whole = world.pack(".").unwrap().unwrap();
+        let project = DiskProject::new();
+        project.write("closed/file", "text");
+        project.write("open/secret", "text");
+        fs::set_permissions(project.path().join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
+        fs::set_permissions(project.path().join("open/secret"), fs::Permissions::from_mode(0o000)).unwrap();
+        let whole = project.pack(".").unwrap().unwrap();
         assert_eq!(whole.files, [left_out("open/secret", NoTextReason::Unreadable, 0)]);
         assert_eq!((whole.listing.left_out, whole.listing.not_entered), (0, 1));
-        fs::set_permissions(world.at("project/closed"), fs::Permissions::from_mode(0o700)).unwrap();
+        fs::set_permissions(project.path().join("closed"), fs::Permissions::from_mode(0o700)).unwrap();
     });
 }
 
 #[test]
 fn non_utf8_names_are_counted() {
-    let world = World::new();
-    world.write("project/file", "text");
-    let name = |bytes: &[u8]| world.at("project").join(OsStr::from_bytes(bytes));
+    let project = DiskProject::new();
+    project.write("file", "text");
+    let name = |bytes: &[u8]| project.path().join(OsStr::from_bytes(bytes));
     if fs::write(name(b"caf\xe9"), "text").is_err() {
         return not_tested("this file system takes no names that are not UTF-8");
     }
     fs::create_dir(name(b"\xff")).unwrap();
     fs::write(name(b"\xff/inner"), "text").unwrap();
-    let whole = world.pack(".").unwrap().unwrap();
+    let whole = project.pack(".").unwrap().unwrap();
     assert_eq!(whole.files, [text("file", "text")]);
     assert_eq!((whole.listing.left_out, whole.listing.not_entered), (2, 0));
 }
 
 #[test]
 fn thread_count_does_not_change_result() {
-    let world = World::new();
-    world.write("project/.gitignore", "*.skip\n");
+    let project = DiskProject::new();
+    project.write(".gitignore", "*.skip\n");
     for dir in 0..40 {
         for file in 0..(dir * 7 % 90) {
             let path = format!("project/d{}/e{dir}/f{file}", dir % 6);
             let bytes = format!("{dir} {file}\n").repeat(file * 13);
-            world.write(&path, if file % 17 == 3 { bytes + "\0" } else { bytes });
-            world.write(&format!("{path}.skip"), "");
+            project.write_beside(&path, if file % 17 == 3 { bytes + "\0" } else { bytes });
+            project.write_beside(&format!("{path}.skip"), "");
         }
     }
-    let disk = world.disk();
+    let disk = project.disk();
     let one = pack(&disk, ".", Some(1)).unwrap().unwrap();
-    let every = world.list(".", ListingLimits { depth: 9, entries: 99_999, ignored: false });
+    let every = project.list(".", ListingLimits { depth: 9, entries: 99_999, ignored: false });
     let mut listed: Vec<String> =
         names(&every.unwrap().unwrap()).into_iter().filter(|name| !name.ends_with('/')).collect();
     listed.sort();
@@ -212,11 +212,11 @@ fn thread_count_does_not_change_result() {
 
 #[test]
 fn only_wanted_files_are_read() {
-    let world = World::new();
+    let project = DiskProject::new();
     for path in ["a.rs", "b.md", "c.bin", "d/e.rs"] {
-        world.write(&format!("project/{path}"), "text");
+        project.write(path, "text");
     }
-    world.link("a.rs", "project/l.md");
+    project.link("a.rs", "l.md");
     let progress = PackProgress::default();
     let want = |path: &str| match path.rsplit('.').next() {
         Some("rs") => WantedContent::Text,
@@ -225,7 +225,7 @@ fn only_wanted_files_are_read() {
     };
     let packing =
         PackOptions { want: &want, limits: PackLimits::default(), threads: None, progress: &progress };
-    let found = world.disk().pack(&id(SourceRoot::Project, "."), &packing);
+    let found = project.disk().pack(&id(SourceRoot::Project, "."), &packing);
     let expected = vec![text("a.rs", "text"), unread("b.md"), text("d/e.rs", "text"), unread("l.md")];
     assert_eq!(files(found), Ok(Some(expected)));
     assert_eq!((progress.files.into_inner(), progress.bytes.into_inner()), (2, 8));
@@ -233,11 +233,11 @@ fn only_wanted_files_are_read() {
 
 #[test]
 fn pack_over_limit_is_refused() {
-    let world = World::new();
+    let project = DiskProject::new();
     for path in ["a", "b", "c/d", "c/e"] {
-        world.write(&format!("project/{path}"), "text");
+        project.write(path, "text");
     }
-    let disk = world.disk();
+    let disk = project.disk();
     let packed = |files, bytes, threads| {
         let (limits, progress) = (PackLimits { files, bytes }, PackProgress::default());
         let packing = PackOptions {
@@ -257,13 +257,13 @@ fn pack_over_limit_is_refused() {
 
 #[test]
 fn packed_listing_answers_like_disk() {
-    let world = World::new();
-    world.write("project/.gitignore", "ignored\n");
+    let project = DiskProject::new();
+    project.write(".gitignore", "ignored\n");
     for path in ["a/b/c/d", "a/b/e", "a/f", "g", "h/ignored", "h-h/i/.hidden", "j/k/l", "j/m", "n"] {
-        world.write(&format!("project/{path}"), path);
+        project.write(path, path);
     }
-    world.create_dir("project/a/empty");
-    let disk = world.disk();
+    project.create_dir("project/a/empty");
+    let disk = project.disk();
     let root = id(SourceRoot::Project, ".");
     let mut whole = pack(&disk, ".", None).unwrap().unwrap().listing;
     // To see which of the two answers: the disk does not have this entry.
@@ -295,14 +295,15 @@ fn packed_listing_answers_like_disk() {
 
 #[test]
 fn prefetched_texts_are_recorded() {
-    let world = World::new();
-    world.write("project/a", "changed since");
-    world.write("project/b", "on disk");
+    let project = DiskProject::new();
+    project.write("a", "changed since");
+    project.write("b", "on disk");
     let texts = [(id(SourceRoot::Project, "a"), SharedText::from("read before"))].into();
-    let recorder = SourceRecorder::new(PrefetchedSources { inner: world.disk(), texts, listings: [].into() });
+    let recorder =
+        SourceRecorder::new(PrefetchedSources { inner: project.disk(), texts, listings: [].into() });
     let asked = ["a", "b", "c"].map(|path| recorder.text(&id(SourceRoot::Project, path)).unwrap());
     assert_eq!(asked, [Some("read before".into()), Some("on disk".into()), None]);
-    let listed = recorder.list(&id(SourceRoot::Project, "."), crate::world::ALL).unwrap().unwrap();
+    let listed = recorder.list(&id(SourceRoot::Project, "."), crate::project::ALL).unwrap().unwrap();
     assert_eq!(names(&listed), ["a", "b"]);
     let snapshot = recorder.finish();
     assert_eq!(snapshot.texts.into_values().collect::<Vec<_>>(), asked);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use callsheet_core::{SourceRoot, Sources as _};
 use callsheet_run::FileBody;
 
-use crate::world::{ALL, World, id, names, pack, text};
+use crate::project::{ALL, DiskProject, id, names, pack, text};
 
 /// Counts tries. A busy machine can stop the other thread in the middle of a swap for all of them.
 struct Tries {
@@ -30,14 +30,14 @@ impl Tries {
 
 #[test]
 fn swapped_in_link_is_not_followed() {
-    let world = World::new();
-    world.write("project/dir/secret", "harmless");
-    world.write_empty(&["outside/leak"]);
-    world.link("../outside", "project/.link");
-    let (disk, stop) = (world.disk(), AtomicBool::new(false));
+    let project = DiskProject::new();
+    project.write("dir/secret", "harmless");
+    project.write_empty(&["outside/leak"]);
+    project.link("../outside", ".link");
+    let (disk, stop) = (project.disk(), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
-            let name = |name| world.at("project").join(name);
+            let name = |name| project.path().join(name);
             while !stop.load(Ordering::Relaxed) {
                 fs::rename(name("dir"), name(".dir")).unwrap();
                 fs::rename(name(".link"), name("dir")).unwrap();
@@ -66,15 +66,15 @@ fn swapped_in_link_is_not_followed() {
 /// A directory and a file become links during a pack.
 #[test]
 fn pack_ignores_swapped_in_links() {
-    let world = World::new();
-    world.write("project/dir/secret", "harmless");
-    world.write("project/file", "harmless");
-    world.link("../outside", "project/.dir-link");
-    world.link("../outside/secret", "project/.file-link");
-    let (disk, stop) = (world.disk(), AtomicBool::new(false));
+    let project = DiskProject::new();
+    project.write("dir/secret", "harmless");
+    project.write("file", "harmless");
+    project.link("../outside", ".dir-link");
+    project.link("../outside/secret", ".file-link");
+    let (disk, stop) = (project.disk(), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
-            let name = |name: &str| world.at("project").join(name);
+            let name = |name: &str| project.path().join(name);
             while !stop.load(Ordering::Relaxed) {
                 for (real, link) in [("dir", ".dir-link"), ("file", ".file-link")] {
                     fs::rename(name(real), name(".aside")).unwrap();

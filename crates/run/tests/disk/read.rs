@@ -1,7 +1,7 @@
 //! Tests reading texts from the roots.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
 
 use callsheet_core::{BadPath, Builtin, ListingEntry, SourceError, SourceId, SourceRoot, Sources as _};
@@ -9,37 +9,37 @@ use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots, read_file};
 
 use callsheet_testing::as_user;
 
-use crate::world::{ALL, World, id, names, some, text, unreadable, within_ten_seconds};
+use crate::project::{ALL, DiskProject, id, names, some, text, unreadable, within_ten_seconds};
 
 #[test]
 fn text_is_read_exactly() {
-    let world = World::new();
-    world.write("project/a/b.md", "\u{feff}one\r\ntwo\0\n\n");
-    assert_eq!(world.text("a/b.md"), some("\u{feff}one\r\ntwo\0\n\n"));
-    assert_eq!(world.text("./a//b.md"), some("\u{feff}one\r\ntwo\0\n\n"));
-    world.write("project/empty", "");
-    assert_eq!(world.text("empty"), some(""));
+    let project = DiskProject::new();
+    project.write("a/b.md", "\u{feff}one\r\ntwo\0\n\n");
+    assert_eq!(project.text("a/b.md"), some("\u{feff}one\r\ntwo\0\n\n"));
+    assert_eq!(project.text("./a//b.md"), some("\u{feff}one\r\ntwo\0\n\n"));
+    project.write("empty", "");
+    assert_eq!(project.text("empty"), some(""));
 }
 
 #[test]
 fn missing_file_is_none() {
-    let world = World::new();
-    world.write("project/file", "");
-    world.write("project/real/x", "");
-    world.link("real", "project/link");
+    let project = DiskProject::new();
+    project.write("file", "");
+    project.write("real/x", "");
+    project.link("real", "link");
     let long = "n".repeat(5000);
     for path in ["no", "no/no", "file/no", "file/no/no", "link/no", "link/x/no", &long] {
-        assert_eq!(world.text(path), Ok(None), "{path}");
+        assert_eq!(project.text(path), Ok(None), "{path}");
     }
 }
 
 #[test]
 fn each_root_has_its_own_files() {
-    let world = World::new();
+    let project = DiskProject::new();
     for root in ["user", "project", "session"] {
-        world.write(&format!("{root}/name"), root);
+        project.write_beside(&format!("{root}/name"), root);
     }
-    let disk = world.disk();
+    let disk = project.disk();
     assert_eq!(text(&disk, SourceRoot::User, "name"), some("user"));
     assert_eq!(text(&disk, SourceRoot::Project, "name"), some("project"));
     assert_eq!(text(&disk, SourceRoot::Session, "name"), some("session"));
@@ -61,22 +61,23 @@ fn builtin_root_matches_shipped_files() {
 
 #[test]
 fn omitted_session_is_the_project() {
-    let world = World::new();
-    world.write("project/name", "project");
-    let given = world.roots();
+    let project = DiskProject::new();
+    project.write("name", "project");
+    let given = project.roots();
     let disk = Disk::new(&Roots { session: None, ..given.clone() }, DEFAULT_MAX_FILE_BYTES);
     assert_eq!(text(&disk, SourceRoot::Session, "name"), some("project"));
     // A session that is given and does not exist does not fall back.
-    let missing = Roots { session: Some(world.at("missing")), ..given };
+    let missing = Roots { session: Some(project.beside("missing")), ..given };
     let disk = Disk::new(&missing, DEFAULT_MAX_FILE_BYTES);
     assert_eq!(text(&disk, SourceRoot::Session, "name"), Ok(None));
 }
 
 #[test]
 fn missing_roots_are_empty() {
-    let world = World::new();
-    world.write("file", "");
-    let roots = Roots { user: Some(world.at("no")), project: None, session: Some(world.at("file/no")) };
+    let project = DiskProject::new();
+    project.write_beside("file", "");
+    let roots =
+        Roots { user: Some(project.beside("no")), project: None, session: Some(project.beside("file/no")) };
     let disk = Disk::new(&roots, DEFAULT_MAX_FILE_BYTES);
     for root in [SourceRoot::User, SourceRoot::Project, SourceRoot::Session] {
         assert_eq!(text(&disk, root, "name"), Ok(None));
@@ -86,9 +87,9 @@ fn missing_roots_are_empty() {
 
 #[test]
 fn file_as_root_is_error() {
-    let world = World::new();
-    world.write("file", "");
-    let roots = Roots { user: Some(world.at("file")), ..Roots::default() };
+    let project = DiskProject::new();
+    project.write_beside("file", "");
+    let roots = Roots { user: Some(project.beside("file")), ..Roots::default() };
     let disk = Disk::new(&roots, DEFAULT_MAX_FILE_BYTES);
     let why = "its root is not a directory";
     assert_eq!(text(&disk, SourceRoot::User, "name"), unreadable(why));
@@ -98,56 +99,56 @@ fn file_as_root_is_error() {
 
 #[test]
 fn renamed_root_stays_same_directory() {
-    let world = World::new();
-    world.write("project/name", "before");
-    let disk = world.disk();
-    fs::rename(world.at("project"), world.at("moved")).unwrap();
-    world.write("project/name", "after");
+    let project = DiskProject::new();
+    project.write("name", "before");
+    let disk = project.disk();
+    fs::rename(project.path(), project.beside("moved")).unwrap();
+    project.write("name", "after");
     assert_eq!(text(&disk, SourceRoot::Project, "name"), some("before"));
 }
 
 #[test]
 fn root_may_be_link() {
-    let world = World::new();
-    world.write("project/name", "text");
-    world.link("project", "alias");
-    let roots = Roots { project: Some(world.at("alias")), ..Roots::default() };
+    let project = DiskProject::new();
+    project.write("name", "text");
+    symlink("project", project.beside("alias")).unwrap();
+    let roots = Roots { project: Some(project.beside("alias")), ..Roots::default() };
     let disk = Disk::new(&roots, DEFAULT_MAX_FILE_BYTES);
     assert_eq!(text(&disk, SourceRoot::Project, "name"), some("text"));
 }
 
 #[test]
 fn inner_links_are_followed() {
-    let world = World::new();
-    world.write("project/a/real", "text");
-    world.create_dir("project/b/c");
-    world.link("a/real", "project/direct");
-    world.link("../../a/real", "project/b/c/up");
-    world.link("../direct", "project/b/chain");
-    world.link("a", "project/dir");
+    let project = DiskProject::new();
+    project.write("a/real", "text");
+    project.create_dir("project/b/c");
+    project.link("a/real", "direct");
+    project.link("../../a/real", "b/c/up");
+    project.link("../direct", "b/chain");
+    project.link("a", "dir");
     for path in ["direct", "b/c/up", "b/chain", "dir/real"] {
-        assert_eq!(world.text(path), some("text"), "{path}");
+        assert_eq!(project.text(path), some("text"), "{path}");
     }
 }
 
 #[test]
 fn outer_links_are_refused() {
-    let world = World::new();
-    world.write("project/inside", "");
-    world.create_dir("project/sub");
-    world.link("../outside/secret", "project/relative");
-    world.link(world.at("outside/secret"), "project/absolute");
-    world.link("relative", "project/chain");
-    world.link("../chain", "project/sub/longer_chain");
-    world.link("../outside", "project/dir");
-    world.link(world.at("outside"), "project/absolute_dir");
-    world.link("..", "project/parent");
+    let project = DiskProject::new();
+    project.write("inside", "");
+    project.create_dir("project/sub");
+    project.link("../outside/secret", "relative");
+    project.link(project.beside("outside/secret"), "absolute");
+    project.link("relative", "chain");
+    project.link("../chain", "sub/longer_chain");
+    project.link("../outside", "dir");
+    project.link(project.beside("outside"), "absolute_dir");
+    project.link("..", "parent");
     // Outside and back in is still outside, and so is an absolute path to the inside.
-    world.link("../project/inside", "project/out_and_in");
-    world.link(world.at("project/inside"), "project/absolute_inside");
+    project.link("../project/inside", "out_and_in");
+    project.link(project.path().join("inside"), "absolute_inside");
     // A link must not reveal either whether something exists outside.
-    world.link("../outside/missing", "project/dangling");
-    world.link("/", "project/root");
+    project.link("../outside/missing", "dangling");
+    project.link("/", "root");
     for path in [
         "relative",
         "absolute",
@@ -162,7 +163,7 @@ fn outer_links_are_refused() {
         "dangling",
         "root/etc/passwd",
     ] {
-        assert_eq!(world.text(path), Err(SourceError::Outside), "{path}");
+        assert_eq!(project.text(path), Err(SourceError::Outside), "{path}");
     }
 }
 
@@ -181,14 +182,14 @@ fn invalid_paths_have_no_source_id() {
 
 #[test]
 fn irregular_file_is_refused_unopened() {
-    let world = World::new();
-    world.create_dir("project/dir");
-    world.link("dir", "project/dir_link");
-    world.create_fifo("project/fifo");
-    world.link("fifo", "project/fifo_link");
-    let _socket = UnixListener::bind(world.at("project/socket")).unwrap();
-    world.link("/dev/zero", "project/zero");
-    let disk = world.disk();
+    let project = DiskProject::new();
+    project.create_dir("project/dir");
+    project.link("dir", "dir_link");
+    project.create_fifo("project/fifo");
+    project.link("fifo", "fifo_link");
+    let _socket = UnixListener::bind(project.path().join("socket")).unwrap();
+    project.link("/dev/zero", "zero");
+    let disk = project.disk();
     let answers = within_ten_seconds(move || {
         [".", "dir", "dir_link", "fifo", "fifo_link", "socket", "zero"]
             .map(|path| text(&disk, SourceRoot::Project, path))
@@ -218,11 +219,11 @@ fn device_inside_root_is_refused() {
 
 #[test]
 fn size_is_limited() {
-    let world = World::new();
-    world.write("project/exact", "12345678");
-    world.write("project/more", "123456789");
-    fs::File::create(world.at("project/sparse")).unwrap().set_len(1 << 40).unwrap();
-    let disk = Disk::new(&world.roots(), 8);
+    let project = DiskProject::new();
+    project.write("exact", "12345678");
+    project.write("more", "123456789");
+    fs::File::create(project.path().join("sparse")).unwrap().set_len(1 << 40).unwrap();
+    let disk = Disk::new(&project.roots(), 8);
     let too_large = |size| Err(SourceError::TooLarge { size, limit: 8 });
     assert_eq!(text(&disk, SourceRoot::Project, "exact"), some("12345678"));
     assert_eq!(text(&disk, SourceRoot::Project, "more"), too_large(9));
@@ -239,63 +240,63 @@ fn misreported_size_is_limited() {
 
 #[test]
 fn first_non_utf8_byte_is_reported() {
-    let world = World::new();
+    let project = DiskProject::new();
     for (bytes, offset, byte) in [
         (&b"ab\xFFcd"[..], 2, 0xFF),
         (b"\x80", 0, 0x80),
         (b"\xC3\xA4\xC3", 2, 0xC3),
         (b"ok \xED\xA0\x80", 3, 0xED),
     ] {
-        world.write("project/file", bytes);
-        assert_eq!(world.text("file"), Err(SourceError::NotUtf8 { offset, byte }));
+        project.write("file", bytes);
+        assert_eq!(project.text("file"), Err(SourceError::NotUtf8 { offset, byte }));
     }
 }
 
 #[test]
 fn dangling_link_is_error() {
-    let world = World::new();
-    world.write("project/file", "");
-    world.link("missing", "project/link");
-    world.link("link", "project/chain");
-    world.link("missing/x", "project/deep");
-    world.link("file/x", "project/through_file");
+    let project = DiskProject::new();
+    project.write("file", "");
+    project.link("missing", "link");
+    project.link("link", "chain");
+    project.link("missing/x", "deep");
+    project.link("file/x", "through_file");
     for path in ["link", "chain", "deep", "through_file", "link/x", "chain/x/y"] {
         let nothing = "it is a symbolic link to nothing";
-        assert_eq!(world.text(path), unreadable(nothing), "{path}");
-        assert_eq!(world.list(path, ALL), unreadable(nothing), "{path}");
+        assert_eq!(project.text(path), unreadable(nothing), "{path}");
+        assert_eq!(project.list(path, ALL), unreadable(nothing), "{path}");
     }
 }
 
 #[test]
 fn circular_links_are_error() {
-    let world = World::new();
-    world.link("b", "project/a");
-    world.link("a", "project/b");
+    let project = DiskProject::new();
+    project.link("b", "a");
+    project.link("a", "b");
     for path in ["a", "b/c"] {
         let circle = "its symbolic links go in a circle";
-        assert_eq!(world.text(path), unreadable(circle), "{path}");
-        assert_eq!(world.list(path, ALL), unreadable(circle), "{path}");
+        assert_eq!(project.text(path), unreadable(circle), "{path}");
+        assert_eq!(project.list(path, ALL), unreadable(circle), "{path}");
     }
 }
 
 #[test]
 fn unreadable_file_is_error() {
     as_user(|| {
-        let world = World::new();
-        world.write("project/file", "text");
-        world.write("project/dir/file", "text");
-        world.write("project/z", "");
+        let project = DiskProject::new();
+        project.write("file", "text");
+        project.write("dir/file", "text");
+        project.write("z", "");
         let forbid = |path: &str, mode| {
-            fs::set_permissions(world.at(path), fs::Permissions::from_mode(mode)).unwrap();
+            fs::set_permissions(project.beside(path), fs::Permissions::from_mode(mode)).unwrap();
         };
         forbid("project/file", 0);
         forbid("project/dir", 0);
         let denied = "Permission denied (os error 13)";
-        assert_eq!(world.text("file"), unreadable(denied));
-        assert_eq!(world.text("dir/file"), unreadable(denied));
-        assert_eq!(read_file(&world.at("project/file"), 100), unreadable(denied));
-        assert_eq!(world.list("dir", ALL), unreadable(denied));
-        let whole = world.list(".", ALL).unwrap().unwrap();
+        assert_eq!(project.text("file"), unreadable(denied));
+        assert_eq!(project.text("dir/file"), unreadable(denied));
+        assert_eq!(read_file(&project.path().join("file"), 100), unreadable(denied));
+        assert_eq!(project.list("dir", ALL), unreadable(denied));
+        let whole = project.list(".", ALL).unwrap().unwrap();
         assert_eq!(names(&whole), ["dir/", "file", "z"]);
         assert_eq!((whole.left_out, whole.not_entered), (0, 1));
         forbid("project/dir", 0o700);
@@ -304,14 +305,14 @@ fn unreadable_file_is_error() {
 
 #[test]
 fn explicit_file_may_lie_anywhere() {
-    let world = World::new();
-    world.write("project/file", "text");
-    world.link("../project/file", "outside/link");
-    world.link("missing", "outside/dangling");
-    world.create_fifo("outside/fifo");
-    world.write("outside/latin1", b"caf\xE9");
+    let project = DiskProject::new();
+    project.write("file", "text");
+    symlink("../project/file", project.beside("outside/link")).unwrap();
+    symlink("missing", project.beside("outside/dangling")).unwrap();
+    project.create_fifo("outside/fifo");
+    project.write_beside("outside/latin1", b"caf\xE9");
     let read = |path: &str| {
-        let path = world.at(path);
+        let path = project.beside(path);
         within_ten_seconds(move || read_file(&path, 6))
     };
     assert_eq!(read("project/file"), some("text"));
@@ -324,5 +325,8 @@ fn explicit_file_may_lie_anywhere() {
     assert_eq!(read("outside/fifo"), Err(SourceError::NotAFile("FIFO")));
     assert_eq!(read("/dev/zero"), Err(SourceError::NotAFile("device")));
     assert_eq!(read("outside/latin1"), Err(SourceError::NotUtf8 { offset: 3, byte: 0xE9 }));
-    assert_eq!(read_file(&world.at("outside/secret"), 5), Err(SourceError::TooLarge { size: 6, limit: 5 }));
+    assert_eq!(
+        read_file(&project.beside("outside/secret"), 5),
+        Err(SourceError::TooLarge { size: 6, limit: 5 })
+    );
 }

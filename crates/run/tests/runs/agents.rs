@@ -18,10 +18,10 @@ use callsheet_run::{
     OutputStream, PerformOptions, PerformOutcome, ProcessEvent, ProcessLimits, StopFlag, TmuxServer,
     WorktreeSnapshot, delivered_text, existing_at_paths, perform, transcript_has_prompt,
 };
-use callsheet_testing::{Cli, Room, Script, Step, on_loopback};
+use callsheet_testing::{Cli, Room, Script, Step, git, on_loopback};
 use serde_json::json;
 
-use crate::support::{AGENT, assert_nothing_left, git};
+use crate::support::{AGENT, assert_nothing_left};
 
 /// The outcome of one run.
 struct Run {

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
+use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use callsheet_run::{Git, ensure_lane_worktree, merge_lane};
+use callsheet_testing::{TestProject, git};
 
-use crate::support::{Repository, git};
+use crate::support::create_repository;
 
 /// Returns every file below a folder, with its mode and text, or with the target of a link.
 fn read_tree(root: &Path) -> BTreeMap<PathBuf, String> {
@@ -35,30 +37,46 @@ fn read_tree(root: &Path) -> BTreeMap<PathBuf, String> {
     found
 }
 
-struct World {
-    repository: Repository,
-    home: tempfile::TempDir,
-    outside: tempfile::TempDir,
+/// A repository, and the folders `lanes` and `outside` next to it.
+struct LaneProject(TestProject);
+
+impl Deref for LaneProject {
+    type Target = TestProject;
+
+    fn deref(&self) -> &TestProject {
+        &self.0
+    }
 }
 
-impl World {
+impl LaneProject {
     fn new() -> Self {
-        let dir = || tempfile::tempdir().unwrap();
-        Self { repository: Repository::new(), home: dir(), outside: dir() }
+        let project = create_repository();
+        for folder in ["lanes", "outside"] {
+            fs::create_dir(project.beside(folder)).unwrap();
+        }
+        Self(project)
     }
 
-    fn git(&self) -> Git {
-        Git::open(&self.repository.top()).unwrap().unwrap()
+    fn lanes(&self) -> PathBuf {
+        self.beside("lanes")
+    }
+
+    fn outside(&self) -> PathBuf {
+        self.beside("outside")
+    }
+
+    fn open_git(&self) -> Git {
+        Git::open(self.path()).unwrap().unwrap()
     }
 
     fn create_lane(&self, name: &str) -> PathBuf {
-        ensure_lane_worktree(&self.git(), &self.home.path().join("lock"), self.home.path(), name)
-            .unwrap()
-            .path
+        let lanes = self.lanes();
+        ensure_lane_worktree(&self.open_git(), &lanes.join("lock"), &lanes, name).unwrap().path
     }
 
     fn merge(&self, name: &str) -> Vec<String> {
-        merge_lane(&self.git(), self.home.path(), name, &self.home.path().join(name)).unwrap()
+        let lanes = self.lanes();
+        merge_lane(&self.open_git(), &lanes, name, &lanes.join(name)).unwrap()
     }
 }
 
@@ -95,8 +113,8 @@ fn change_file(what: &str, file: &Path) {
 
 #[test]
 fn lane_replaces_only_found_files() {
-    let world = World::new();
-    let top = world.repository.top();
+    let project = LaneProject::new();
+    let top = project.path();
     let mut tried = 0;
     for (at, what) in DOES.into_iter().enumerate() {
         for (nth, meanwhile) in MEANWHILE.into_iter().enumerate() {
@@ -115,9 +133,9 @@ fn lane_replaces_only_found_files() {
                 set_mode(&file, if what == "change executable" { 0o755 } else { 0o644 });
             }
             let (name, path) = (format!("lane-{at}{nth}"), format!("d{at}{nth}/f"));
-            let lane = world.create_lane(&name);
+            let lane = project.create_lane(&name);
             change_file(what, &lane.join(&path));
-            let secret = world.outside.path().join(&name);
+            let secret = project.outside().join(&name);
             fs::write(&secret, "one\n").unwrap();
             match meanwhile {
                 "changed" => fs::write(&file, "mine\n").unwrap(),
@@ -133,7 +151,7 @@ fn lane_replaces_only_found_files() {
                     fs::write(file.join("x"), "x\n").unwrap();
                 }
                 "its folder is a link" => {
-                    let moved = world.outside.path().join(format!("folder-{name}"));
+                    let moved = project.outside().join(format!("folder-{name}"));
                     fs::rename(&folder, &moved).unwrap();
                     symlink(&moved, &folder).unwrap();
                 }
@@ -144,18 +162,18 @@ fn lane_replaces_only_found_files() {
                 || (what, meanwhile) == ("delete", "deleted")
                 || (what, meanwhile) == ("chmod", "another mode");
             let conflicts = meanwhile != "untouched" && !is_same;
-            let (before, before_outside) = (read_tree(&top), read_tree(world.outside.path()));
+            let (before, before_outside) = (read_tree(top), read_tree(&project.outside()));
             let expected: Vec<String> = conflicts.then(|| path.clone()).into_iter().collect();
             for _ in 0..2 {
-                assert_eq!(world.merge(&name), expected, "{told}");
+                assert_eq!(project.merge(&name), expected, "{told}");
                 let mut after = before.clone();
                 if !conflicts {
                     after.remove(Path::new(&path));
                     let done = read_tree(&lane).remove(Path::new(&path));
                     after.extend(done.map(|done| (PathBuf::from(&path), done)));
                 }
-                assert_eq!(read_tree(&top), after, "{told}");
-                assert_eq!(read_tree(world.outside.path()), before_outside, "{told}");
+                assert_eq!(read_tree(top), after, "{told}");
+                assert_eq!(read_tree(&project.outside()), before_outside, "{told}");
             }
         }
     }
@@ -164,23 +182,23 @@ fn lane_replaces_only_found_files() {
 
 #[test]
 fn one_conflict_merges_nothing() {
-    let world = World::new();
-    let top = world.repository.top();
+    let project = LaneProject::new();
+    let top = project.path();
     for name in ["a", "b", "c"] {
         fs::write(top.join(name), "one\n").unwrap();
     }
-    let lane = world.create_lane("l");
+    let lane = project.create_lane("l");
     fs::write(lane.join("a"), "lane\n").unwrap();
     fs::remove_file(lane.join("b")).unwrap();
     fs::write(lane.join("c"), "lane\n").unwrap();
     fs::write(lane.join("new"), "lane\n").unwrap();
     fs::write(top.join("b"), "mine\n").unwrap();
-    let before = read_tree(&top);
-    assert_eq!(world.merge("l"), ["b"]);
-    assert_eq!(read_tree(&top), before);
+    let before = read_tree(top);
+    assert_eq!(project.merge("l"), ["b"]);
+    assert_eq!(read_tree(top), before);
     // Once the person has resolved the conflict, all of it is merged.
     fs::write(top.join("b"), "one\n").unwrap();
-    assert_eq!(world.merge("l"), [""; 0]);
+    assert_eq!(project.merge("l"), [""; 0]);
     let text = |name: &str| fs::read_to_string(top.join(name)).ok();
     let lanes = Some("lane\n".to_owned());
     assert_eq!([text("a"), text("b"), text("c"), text("new")], [lanes.clone(), None, lanes.clone(), lanes]);
@@ -188,9 +206,9 @@ fn one_conflict_merges_nothing() {
 
 #[test]
 fn uncopyable_file_is_a_conflict() {
-    let world = World::new();
-    let top = world.repository.top();
-    let lane = world.create_lane("l");
+    let project = LaneProject::new();
+    let top = project.path();
+    let lane = project.create_lane("l");
     let nested = lane.join("nested");
     fs::create_dir(&nested).unwrap();
     git(&nested, &["init", "-q"]);
@@ -198,12 +216,12 @@ fn uncopyable_file_is_a_conflict() {
     git(&nested, &["add", "-A"]);
     git(&nested, &["-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-q", "-m", "x"]);
     fs::write(lane.join("new"), "lane\n").unwrap();
-    let before = read_tree(&top);
-    assert_eq!(world.merge("l"), ["nested"]);
-    assert_eq!(read_tree(&top), before);
-    let other = world.create_lane("m");
+    let before = read_tree(top);
+    assert_eq!(project.merge("l"), ["nested"]);
+    assert_eq!(read_tree(top), before);
+    let other = project.create_lane("m");
     fs::write(other.join(OsStr::from_bytes(b"\xff.txt")), "lane\n").unwrap();
     fs::write(other.join("new"), "lane\n").unwrap();
-    assert_eq!(world.merge("m"), ["\u{fffd}.txt"]);
-    assert_eq!(read_tree(&top), before);
+    assert_eq!(project.merge("m"), ["\u{fffd}.txt"]);
+    assert_eq!(read_tree(top), before);
 }

@@ -8,17 +8,18 @@ use callsheet_core::record::ContentIds;
 use callsheet_core::request::fact::{ChangeKind, ViolationReason, WorktreeObservation};
 use callsheet_core::request::scope::Scope;
 use callsheet_run::{Git, OwnFiles, WorktreeSnapshot, ensure_worktree, read_content_ids};
+use callsheet_testing::{TestProject, git};
 
-use crate::support::{Repository, git, job, run, run_agent};
+use crate::support::{create_repository, job, run, run_agent};
 
 /// Returns the observation of `work` in a repository, under a scope.
 fn observe(
-    repository: &Repository,
+    repository: &TestProject,
     write: &[&str],
     exclude: &[&str],
     work: impl FnOnce(),
 ) -> WorktreeObservation {
-    let before = WorktreeSnapshot::take(&repository.top(), &OwnFiles::default(), &Arc::default()).unwrap();
+    let before = WorktreeSnapshot::take(repository.path(), &OwnFiles::default(), &Arc::default()).unwrap();
     work();
     let all = |globs: &[&str]| globs.iter().map(ToString::to_string).collect();
     before.diff(&Scope { write: all(write), exclude: all(exclude) }, &[])
@@ -34,7 +35,7 @@ fn violations(observed: &WorktreeObservation) -> Vec<(&str, ViolationReason)> {
 
 #[test]
 fn no_work_is_no_change() {
-    let repository = Repository::new();
+    let repository = create_repository();
     repository.write("dirty.txt", "before");
     repository.write("README.md", "dirty before");
     repository.write("x.log", "ignored before");
@@ -48,25 +49,25 @@ fn no_work_is_no_change() {
 
 #[test]
 fn every_kind_of_change_is_observed() {
-    let repository = Repository::new();
+    let repository = create_repository();
     for path in ["gone.txt", "moved.txt", "kept.txt"] {
-        repository.write(path, &format!("the contents of {path}, long enough to be known again\n"));
+        repository.write(path, format!("the contents of {path}, long enough to be known again\n"));
     }
     repository.commit();
     repository.write("was.txt", "untracked");
-    let top = repository.top();
+    let top = repository.path();
     let seen = observe(&repository, &["src/**"], &["src/secret/**"], || {
         fs::write(top.join("src/a.rs"), "changed").unwrap();
         fs::write(top.join("src/new.rs"), "new").unwrap();
         fs::create_dir(top.join("src/secret")).unwrap();
         fs::write(top.join("src/secret/key"), "new").unwrap();
         fs::remove_file(top.join("gone.txt")).unwrap();
-        git(&top, &["mv", "moved.txt", "src/moved.txt"]);
+        git(top, &["mv", "moved.txt", "src/moved.txt"]);
         fs::set_permissions(top.join("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
         fs::write(top.join("was.txt"), "changed").unwrap();
         fs::write(top.join("new.log"), "ignored").unwrap();
         fs::write(top.join("strange \n name"), "new").unwrap();
-        git(&top, &["add", "src/new.rs"]);
+        git(top, &["add", "src/new.rs"]);
     });
     assert_eq!(
         changed_paths(&seen),
@@ -99,7 +100,7 @@ fn every_kind_of_change_is_observed() {
 
 #[test]
 fn committed_files_count_as_changed() {
-    let repository = Repository::new();
+    let repository = create_repository();
     let seen = observe(&repository, &["src/**"], &[], || {
         repository.write("README.md", "changed");
         repository.write("src/a.rs", "changed");
@@ -115,12 +116,12 @@ fn committed_files_count_as_changed() {
 
 #[test]
 fn undone_dirty_work_is_a_change() {
-    let repository = Repository::new();
+    let repository = create_repository();
     repository.write("README.md", "dirty");
     repository.write("note.txt", "untracked");
     let seen = observe(&repository, &["src/**"], &[], || {
         repository.git(&["checkout", "-q", "README.md"]);
-        fs::remove_file(repository.top().join("note.txt")).unwrap();
+        fs::remove_file(repository.path().join("note.txt")).unwrap();
     });
     assert_eq!(
         changed_paths(&seen),
@@ -131,7 +132,7 @@ fn undone_dirty_work_is_a_change() {
 
 #[test]
 fn ignored_files_violate_only_exclusions() {
-    let repository = Repository::new();
+    let repository = create_repository();
     let seen = observe(&repository, &["src/**"], &["secrets.log"], || {
         repository.write("target/debug/x", "built");
         repository.write("secrets.log", "leaked");
@@ -145,12 +146,12 @@ fn ignored_files_violate_only_exclusions() {
 
 #[test]
 fn write_through_link_is_seen() {
-    let repository = Repository::new();
+    let repository = create_repository();
     let elsewhere = tempfile::tempdir().unwrap();
     fs::write(elsewhere.path().join("file"), "before").unwrap();
-    symlink(elsewhere.path().join("file"), repository.top().join("old-link")).unwrap();
+    symlink(elsewhere.path().join("file"), repository.path().join("old-link")).unwrap();
     repository.commit();
-    let top = repository.top();
+    let top = repository.path();
     let path = |path: &str| top.join(path).display().to_string();
     let outside = elsewhere.path().display().to_string();
     let seen = observe(&repository, &["src/**"], &[], || {
@@ -179,8 +180,8 @@ fn write_through_link_is_seen() {
 
 #[test]
 fn repository_settings_are_observed_not_obeyed() {
-    let repository = Repository::new();
-    let top = repository.top();
+    let repository = create_repository();
+    let top = repository.path();
     let trap = top.parent().unwrap().join("trapped");
     let evil = format!("touch {}", trap.display());
     let seen = observe(&repository, &["**"], &[], || {
@@ -218,13 +219,13 @@ fn repository_settings_are_observed_not_obeyed() {
 
 #[test]
 fn nested_repositories_hide_nothing() {
-    let repository = Repository::new();
-    let top = repository.top();
+    let repository = create_repository();
+    let top = repository.path();
     repository.write("nested/old.txt", "old");
     git(&top.join("nested"), &["init", "-q"]);
     let seen = observe(&repository, &["src/**"], &[], || {
         repository.write("nested/new.txt", "new");
-        git(&top.join("src/inner"), &["init", "-q"]);
+        git(top, &["init", "-q", "src/inner"]);
         repository.write("src/inner/x.txt", "new");
     });
     // The contents of a new repository depend on git's version and templates; all of them are git's.
@@ -248,13 +249,13 @@ fn nested_repositories_hide_nothing() {
 
 #[test]
 fn submodule_change_is_observed() {
-    let other = Repository::new();
-    let repository = Repository::new();
-    let source = other.top().display().to_string();
+    let other = create_repository();
+    let repository = create_repository();
+    let source = other.path().display().to_string();
     repository.git(&["submodule", "add", "-q", &source, "lib"]);
     repository.commit();
     let seen = observe(&repository, &["src/**"], &[], || {
-        fs::write(repository.top().join("lib/README.md"), "changed").unwrap();
+        fs::write(repository.path().join("lib/README.md"), "changed").unwrap();
     });
     assert_eq!(changed_paths(&seen), [("lib", ChangeKind::Submodule)]);
     assert_eq!(violations(&seen), [("lib", ViolationReason::OutsideWrite)]);
@@ -262,11 +263,11 @@ fn submodule_change_is_observed() {
 
 #[test]
 fn removed_worktree_is_a_violation() {
-    let repository = Repository::new();
-    let top = repository.top();
+    let repository = create_repository();
+    let top = repository.path();
     let seen = observe(&repository, &["**"], &[], || {
         let mut job = job(&["remove-all", top.to_str().unwrap()]);
-        job.cwd = top.clone();
+        job.cwd = top.to_owned();
         run(&job);
     });
     assert_eq!(changed_paths(&seen), [(".", ChangeKind::Deleted)]);
@@ -288,9 +289,9 @@ fn everything_before_first_commit_is_new() {
 
 #[test]
 fn task_worktree_is_reused() {
-    let repository = Repository::new();
-    let home = repository.dir.path().join("trees");
-    let git = Git::open(&repository.top()).unwrap().unwrap();
+    let repository = create_repository();
+    let home = repository.beside("trees");
+    let git = Git::open(repository.path()).unwrap().unwrap();
     let first = ensure_worktree(&git, &home, "T-1").unwrap();
     assert_eq!(
         (first.path.clone(), first.branch.as_str(), first.fresh),
@@ -330,12 +331,12 @@ fn task_worktree_is_reused() {
 
 #[test]
 fn repository_gc_is_no_change() {
-    let repository = Repository::new();
+    let repository = create_repository();
     let seen = observe(&repository, &["src/**"], &[], || {
         repository.git(&["gc", "--quiet"]);
         repository.git(&["update-server-info"]);
     });
-    assert!(repository.top().join(".git/info/refs").exists());
+    assert!(repository.path().join(".git/info/refs").exists());
     assert_eq!((changed_paths(&seen), violations(&seen), &seen.unseen), (vec![], vec![], &vec![]));
 }
 
@@ -349,11 +350,11 @@ fn old_observation_and_snapshot_are_readable() {
         [callsheet_core::request::fact::UnseenPath::new(".", "`x` holds more than 50000 files")]
     );
 
-    let repository = Repository::new();
+    let repository = create_repository();
     repository.write("note.txt", "untracked");
     repository.write("x.log", "ignored");
-    symlink("README.md", repository.top().join("link")).unwrap();
-    let before = WorktreeSnapshot::take(&repository.top(), &OwnFiles::default(), &Arc::default()).unwrap();
+    symlink("README.md", repository.path().join("link")).unwrap();
+    let before = WorktreeSnapshot::take(repository.path(), &OwnFiles::default(), &Arc::default()).unwrap();
     let kept = serde_json::to_string(&before).unwrap();
     let before: WorktreeSnapshot = serde_json::from_str(&kept).unwrap();
     let nothing = before.diff(&Scope::default(), &[]);
@@ -388,11 +389,11 @@ fn dirty_check_ignores_agents_index() {
         (&["rm -q --cached README.md"], false),
         (&["checkout -q --detach"], false),
     ] {
-        let repository = Repository::new();
+        let repository = create_repository();
         let seen = observe(&repository, &[], &[], || {
             for line in script {
                 match line.strip_prefix("! ") {
-                    Some(path) => repository.write(path, "changed"),
+                    Some(path) => drop(repository.write(path, "changed")),
                     None => drop(repository.git(&line.split(' ').collect::<Vec<_>>())),
                 }
             }
@@ -431,7 +432,7 @@ fn staged_only_contents_are_a_change() {
             vec![],
         ),
     ] {
-        let repository = Repository::new();
+        let repository = create_repository();
         // A person's own contents, staged before, stay theirs.
         repository.write("staged.txt", "one");
         repository.write("dirty.txt", "untracked");
@@ -440,8 +441,8 @@ fn staged_only_contents_are_a_change() {
         let seen = observe(&repository, &["src/**"], &[], || {
             for line in script {
                 match line.split_at(2) {
-                    ("! ", path) => repository.write(path, "changed"),
-                    ("- ", path) => fs::remove_file(repository.top().join(path)).unwrap(),
+                    ("! ", path) => drop(repository.write(path, "changed")),
+                    ("- ", path) => fs::remove_file(repository.path().join(path)).unwrap(),
                     _ => drop(repository.git(&line.split(' ').collect::<Vec<_>>())),
                 }
             }
@@ -453,7 +454,7 @@ fn staged_only_contents_are_a_change() {
         assert_eq!((outside, &seen.unseen), (found, &vec![]), "{script:?}");
     }
     // The scope is checked for the file.
-    let repository = Repository::new();
+    let repository = create_repository();
     let seen = observe(&repository, &["src/**"], &[], || {
         repository.write("src/a.rs", "staged");
         repository.git(&["add", "-A"]);
@@ -463,9 +464,9 @@ fn staged_only_contents_are_a_change() {
     assert_eq!((changed_paths(&seen), violations(&seen)), (both.to_vec(), vec![]));
     // Many paths are shown as one, and each is judged.
     let seen = observe(&repository, &["src/**"], &[], || {
-        (0..101).for_each(|number| repository.write(&format!("n{number}"), "new"));
+        (0..101).for_each(|number| drop(repository.write(&format!("n{number}"), "new")));
         repository.git(&["add", "-A"]);
-        (0..101).for_each(|number| fs::remove_file(repository.top().join(format!("n{number}"))).unwrap());
+        (0..101).for_each(|number| fs::remove_file(repository.path().join(format!("n{number}"))).unwrap());
     });
     assert_eq!(changed_paths(&seen), [(".git/index:staged", ChangeKind::Repository)]);
     assert_eq!(violations(&seen), [(".git/index:staged", ViolationReason::OutsideWrite)]);
@@ -475,7 +476,7 @@ fn staged_only_contents_are_a_change() {
 /// found.
 #[test]
 fn ignore_rules_predate_the_run() {
-    let repository = Repository::new();
+    let repository = create_repository();
     repository.write("sub/.gitignore", "*.tmp\n!keep.tmp\n");
     repository.write("target/old", "old");
     repository.commit();
@@ -516,12 +517,12 @@ fn ignore_rules_predate_the_run() {
 
 #[test]
 fn content_ids_include_file_modes() {
-    let repository = Repository::new();
-    let top = repository.top();
-    let has = |contents: &ContentIds| Git::open(&top).unwrap().unwrap().has_contents(None, contents);
+    let repository = create_repository();
+    let top = repository.path();
+    let has = |contents: &ContentIds| Git::open(top).unwrap().unwrap().has_contents(None, contents);
     let observe = |work: &dyn Fn()| {
         let seen = observe(&repository, &[], &[], work);
-        read_content_ids(&top, &seen.changed).unwrap()
+        read_content_ids(top, &seen.changed).unwrap()
     };
     let executable = observe(&|| {
         fs::set_permissions(top.join("src/a.rs"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -545,7 +546,7 @@ fn content_ids_include_file_modes() {
     assert!(has(&older));
     // If the file system does not report modes, they mean nothing.
     repository.git(&["config", "core.fileMode", "false"]);
-    let content = observe(&|| repository.write("run.sh", "#!/bin/sh\ntrue\n"));
+    let content = observe(&|| drop(repository.write("run.sh", "#!/bin/sh\ntrue\n")));
     assert_eq!(content.values().flatten().filter(|value| value.contains(' ')).count(), 0);
     repository.commit();
     assert!(has(&content));
@@ -553,12 +554,12 @@ fn content_ids_include_file_modes() {
 
 #[test]
 fn claimed_worktree_branches_are_elsewhere() {
-    let repository = Repository::new();
-    let top = repository.top();
+    let repository = create_repository();
+    let top = repository.path();
     let outside = tempfile::tempdir().unwrap();
     let other = outside.path().canonicalize().unwrap().join("other");
-    let before = WorktreeSnapshot::take(&top, &OwnFiles::default(), &Arc::default()).unwrap();
-    git(&top, &["worktree", "add", "-q", other.to_str().unwrap(), "-b", "callsheet/x"]);
+    let before = WorktreeSnapshot::take(top, &OwnFiles::default(), &Arc::default()).unwrap();
+    git(top, &["worktree", "add", "-q", other.to_str().unwrap(), "-b", "callsheet/x"]);
     fs::write(other.join("README.md"), "theirs").unwrap();
     git(&other, &["commit", "-qam", "theirs"]);
     let scope = Scope { write: vec!["src/**".into()], exclude: Vec::new() };
@@ -570,11 +571,11 @@ fn claimed_worktree_branches_are_elsewhere() {
 
 #[test]
 fn unfinished_worktree_of_others_is_ignored() {
-    let repository = Repository::new();
-    let top = repository.top();
+    let repository = create_repository();
+    let top = repository.path();
     let outside = tempfile::tempdir().unwrap();
     let other = outside.path().canonicalize().unwrap().join("other");
-    git(&top, &["worktree", "add", "-q", other.to_str().unwrap(), "-b", "other"]);
+    git(top, &["worktree", "add", "-q", other.to_str().unwrap(), "-b", "other"]);
     let commondir = top.join(".git/worktrees/other/commondir");
     let write = |text: &str| fs::write(&commondir, text).unwrap();
     let paths = |work: &dyn Fn()| -> Vec<String> {
@@ -589,6 +590,6 @@ fn unfinished_worktree_of_others_is_ignored() {
     // An agent hides nothing in a complete worktree by truncating the file.
     assert_eq!(paths(&|| write("../..")), [".git/worktrees/other/commondir"]);
     write("../..\n");
-    let remove = || drop(git(&top, &["worktree", "remove", "--force", other.to_str().unwrap()]));
+    let remove = || drop(git(top, &["worktree", "remove", "--force", other.to_str().unwrap()]));
     assert_eq!(paths(&remove), nothing);
 }

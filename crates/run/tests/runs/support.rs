@@ -1,8 +1,7 @@
 //! Runs the fake agent, finds the processes that it left, and creates repositories.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
@@ -10,6 +9,7 @@ use callsheet_core::request::fact::EndReason;
 use callsheet_run::{
     OutputStream, ProcessEvent, ProcessExit, ProcessJob, ProcessLimits, StopFlag, run_process,
 };
+use callsheet_testing::TestProject;
 
 pub(crate) const AGENT: &str = env!("CARGO_BIN_EXE_fake-agent");
 
@@ -144,57 +144,18 @@ impl Drop for Mark {
     }
 }
 
-/// A repository with a commit of `README.md`, `src/a.rs`, `run.sh` and `.gitignore`.
-pub(crate) struct Repository {
-    pub(crate) dir: tempfile::TempDir,
-}
-
-impl Repository {
-    pub(crate) fn new() -> Self {
-        let repository = Self { dir: tempfile::tempdir().unwrap() };
-        repository.git(&["init", "-q", "-b", "main"]);
-        for (path, text) in [
-            ("README.md", "readme\n"),
-            ("src/a.rs", "fn a() {}\n"),
-            ("run.sh", "#!/bin/sh\n"),
-            (".gitignore", "target/\n*.log\n"),
-        ] {
-            repository.write(path, text);
-        }
-        repository.commit();
-        repository
+/// Creates a repository with a commit of `README.md`, `src/a.rs`, `run.sh` and `.gitignore`.
+pub(crate) fn create_repository() -> TestProject {
+    let project = TestProject::new();
+    project.git(&["init", "-q", "-b", "main"]);
+    for (path, text) in [
+        ("README.md", "readme\n"),
+        ("src/a.rs", "fn a() {}\n"),
+        ("run.sh", "#!/bin/sh\n"),
+        (".gitignore", "target/\n*.log\n"),
+    ] {
+        project.write(path, text);
     }
-
-    pub(crate) fn top(&self) -> PathBuf {
-        self.dir.path().join("repo")
-    }
-
-    pub(crate) fn write(&self, path: &str, text: &str) {
-        let path = self.top().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-
-    pub(crate) fn commit(&self) {
-        self.git(&["add", "-A"]);
-        self.git(&["commit", "-q", "-m", "work"]);
-    }
-
-    pub(crate) fn git(&self, args: &[&str]) -> String {
-        git(&self.top(), args)
-    }
-}
-
-pub(crate) fn git(dir: &Path, args: &[&str]) -> String {
-    fs::create_dir_all(dir).unwrap();
-    let output = Command::new("git")
-        .current_dir(dir)
-        .args(["-c", "user.name=T", "-c", "user.email=t@t", "-c", "protocol.file.allow=always"])
-        .args(args)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_SYSTEM", "/dev/null")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    project.commit();
+    project
 }

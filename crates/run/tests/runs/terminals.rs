@@ -16,9 +16,9 @@ use callsheet_run::{
     PerformError, PerformOptions, PerformOutcome, ProcessLimits, StopFlag, TerminalError, Tmux, TmuxPane,
     TmuxServer, perform,
 };
-use callsheet_testing::{Cli, Room, Script, Step, on_loopback, report_missing};
+use callsheet_testing::{Cli, Room, Script, Step, git, on_loopback, report_missing};
 
-use crate::support::{AGENT, assert_nothing_left, git, new_mark};
+use crate::support::{AGENT, assert_nothing_left, new_mark};
 
 fn has_tmux() -> bool {
     let there = Command::new("tmux").arg("-V").output().is_ok();

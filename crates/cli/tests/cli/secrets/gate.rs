@@ -3,9 +3,8 @@
 
 use std::fs;
 
+use callsheet_testing::{CommandOutput, TestProject, run_command};
 use serde_json::{Value, json};
-
-use crate::world::{Said, World, run_command};
 
 /// Returns a token in GitHub's format.
 fn token() -> String {
@@ -15,17 +14,17 @@ fn token() -> String {
 const STARS: &str = "****************************************";
 
 /// Creates a project with a system template of one word and a file that contains a token.
-fn world() -> World {
-    let world = World::new();
-    world.write(".callsheet/templates/system/BASE-plan.md", "Plan.");
-    world.write("notes.txt", format!("first\nlogin: {}\n", token()));
-    world
+fn create_project() -> TestProject {
+    let project = TestProject::new();
+    project.write(".callsheet/templates/system/BASE-plan.md", "Plan.");
+    project.write("notes.txt", format!("first\nlogin: {}\n", token()));
+    project
 }
 
 const ASK: [&str; 5] = ["-p", "plan", "-f", "notes.txt", "Go."];
 
-fn run(world: &World, args: &[&str]) -> Said {
-    world.run(args.iter().chain(&ASK))
+fn run(project: &TestProject, args: &[&str]) -> CommandOutput {
+    project.run(args.iter().chain(&ASK))
 }
 
 fn prompt(notes: &str) -> String {
@@ -46,43 +45,43 @@ const WARN_HINT: &str = "  = hint: `--secrets redact` puts placeholders there, `
 
 #[test]
 fn every_mode_handles_found_secret() {
-    let world = world();
-    let warned = Said { code: 0, out: prompt(&token()), err: expected_diagnostic("warning", "", WARN_HINT) };
-    assert_eq!(run(&world, &["compose"]), warned);
-    assert_eq!(run(&world, &["compose", "--secrets", "warn"]), warned);
+    let project = create_project();
+    let warned = CommandOutput::new(0, prompt(&token()), expected_diagnostic("warning", "", WARN_HINT));
+    assert_eq!(run(&project, &["compose"]), warned);
+    assert_eq!(run(&project, &["compose", "--secrets", "warn"]), warned);
     let hint = "  = hint: `--secrets redact` puts placeholders there, `--secrets allow` lets them through; a value that must go in is given \
                 with `--set-secret`\n";
-    let refused = Said { code: 9, out: String::new(), err: expected_diagnostic("error", "", hint) };
-    assert_eq!(run(&world, &["compose", "--secrets", "refuse"]), refused);
+    let refused = CommandOutput::new(9, "", expected_diagnostic("error", "", hint));
+    assert_eq!(run(&project, &["compose", "--secrets", "refuse"]), refused);
     let placeholder = "[secret:github-token:1]";
     let err = expected_diagnostic("warning", &format!(": replaced by `{placeholder}`"), "");
-    let redacted = Said { code: 0, out: prompt(placeholder), err };
-    assert_eq!(run(&world, &["compose", "--secrets", "redact"]), redacted);
+    let redacted = CommandOutput::new(0, prompt(placeholder), err);
+    assert_eq!(run(&project, &["compose", "--secrets", "redact"]), redacted);
     // `allow` does not scan a prompt for standard output; it reports secrets in recorded prompts and files.
-    let allowed = Said { code: 0, out: prompt(&token()), err: String::new() };
-    assert_eq!(run(&world, &["compose", "--secrets", "allow"]), allowed);
-    let told = Said { code: 0, out: String::new(), err: expected_diagnostic("warning", ": let through", "") };
-    assert_eq!(run(&world, &["compose", "--secrets", "allow", "--out", "prompt.xml"]), told);
+    let allowed = CommandOutput::new(0, prompt(&token()), "");
+    assert_eq!(run(&project, &["compose", "--secrets", "allow"]), allowed);
+    let told = CommandOutput::new(0, "", expected_diagnostic("warning", ": let through", ""));
+    assert_eq!(run(&project, &["compose", "--secrets", "allow", "--out", "prompt.xml"]), told);
 }
 
 #[test]
 fn json_lists_found_secrets() {
-    let world = world();
+    let project = create_project();
     let secrets =
-        |mode: &str| run(&world, &["compose", "--json", "--secrets", mode]).json()["secrets"].take();
+        |mode: &str| run(&project, &["compose", "--json", "--secrets", mode]).json()["secrets"].take();
     let found = json!({ "rule": "github-token", "place": "project:notes.txt:2:8" });
     assert_eq!(secrets("allow"), json!({ "mode": "allow", "found": [found] }));
     let mut redacted = found;
     redacted["placeholder"] = "[secret:github-token:1]".into();
     assert_eq!(secrets("redact"), json!({ "mode": "redact", "found": [redacted] }));
-    let clean = world.run(["compose", "--json", "-p", "plan", "Go."]).json()["secrets"].take();
+    let clean = project.run(["compose", "--json", "-p", "plan", "Go."]).json()["secrets"].take();
     assert_eq!(clean, json!({ "mode": "warn", "found": [] }));
 }
 
 #[test]
 fn explain_masks_secret_and_keeps_ranges() {
-    let world = world();
-    let explained = run(&world, &["explain", "--json"]).json();
+    let project = create_project();
+    let explained = run(&project, &["explain", "--json"]).json();
     assert_eq!(explained["text"], prompt(STARS));
     let last = explained["origins"].as_array().unwrap().last().unwrap();
     assert_eq!(last["end"], prompt(&token()).len());
@@ -90,25 +89,25 @@ fn explain_masks_secret_and_keeps_ranges() {
 
 #[test]
 fn equal_secrets_share_placeholder() {
-    let world = world();
+    let project = create_project();
     let other = token().replace("wJ4k", "Zq7c");
     let text = format!("{} {other} {}", token(), token());
     let composed =
-        world.run(["compose", "--secrets", "redact", "-q", "-p", "plan", "-f", "notes.txt", &text]);
+        project.run(["compose", "--secrets", "redact", "-q", "-p", "plan", "-f", "notes.txt", &text]);
     let wanted = prompt("[secret:github-token:1]")
         .replace("Go.", "[secret:github-token:1] [secret:github-token:2] [secret:github-token:1]");
-    assert_eq!(composed, Said { code: 0, out: wanted, err: String::new() });
+    assert_eq!(composed, CommandOutput::new(0, wanted, ""));
 }
 
 /// Neither the template nor the value alone is a secret.
 #[test]
 fn secret_across_two_pieces_is_found() {
-    let world = World::new();
+    let project = TestProject::new();
     let half = token()[..20].to_string();
-    world.write(".callsheet/templates/system/BASE-plan.md", format!("Log in with {half}{{{{rest}}}} now."));
+    project.write(".callsheet/templates/system/BASE-plan.md", format!("Log in with {half}{{{{rest}}}} now."));
     let value = format!("rest={}", &token()[20..]);
-    let run = |mode: &str| world.run(["compose", "--secrets", mode, "-p", "plan", "--set", &value, "Go."]);
-    let said = |severity: &str, more: &str| {
+    let run = |mode: &str| project.run(["compose", "--secrets", mode, "-p", "plan", "--set", &value, "Go."]);
+    let output = |severity: &str, more: &str| {
         format!(
             "{severity}[secret/found]: a token of GitHub (github-token){more}: it is in the finished prompt only, where these \
              meet: project:.callsheet/templates/system/BASE-plan.md, value rest\n  ┌─ prompt:1:36\n1 │ \
@@ -118,121 +117,120 @@ fn secret_across_two_pieces_is_found() {
         )
     };
     let hint = "  = hint: take it out where it comes from\n";
-    assert_eq!(run("redact"), Said { code: 9, out: String::new(), err: said("error", "") + hint });
-    assert_eq!(run("refuse").code, 9);
+    assert_eq!(run("redact"), CommandOutput::new(9, "", output("error", "") + hint));
+    assert_eq!(run("refuse").code, Some(9));
     let whole = format!(
         "<prompt><system_prompt>Log in with {} now.</system_prompt><instructions>Go.</instructions></prompt>",
         token()
     );
-    assert_eq!(run("warn"), Said { code: 0, out: whole, err: said("warning", "") + WARN_HINT });
+    assert_eq!(run("warn"), CommandOutput::new(0, whole, output("warning", "") + WARN_HINT));
 }
 
 #[test]
 fn secret_in_file_name_is_refused() {
-    let world = world();
+    let project = create_project();
     let name = format!("{}.txt", token());
-    world.write(&name, "text");
-    let refused = world.run(["compose", "--secrets", "redact", "-p", "plan", "-f", &name, "Go."]);
+    project.write(&name, "text");
+    let refused = project.run(["compose", "--secrets", "redact", "-p", "plan", "-f", &name, "Go."]);
     let message = "a token of GitHub (github-token): it cannot be replaced in a name or path";
     let err = format!(
         "error[secret/found]: {message}\n  ┌─ request documents[0].path:1:1\n1 │ {STARS}.txt\n  │ {}\n",
         STARS.replace('*', "^")
     );
-    assert_eq!((refused.code, refused.err.split("  = hint").next()), (9, Some(err.as_str())));
+    assert_eq!((refused.code, refused.err().split("  = hint").next()), (Some(9), Some(err.as_str())));
 }
 
 #[test]
 fn project_can_only_tighten_mode() {
-    let world = world();
-    let usual = run(&world, &["compose"]);
+    let project = create_project();
+    let usual = run(&project, &["compose"]);
     for lax in ["allow", "warn"] {
-        world.write(".callsheet/config.toml", format!("secrets = \"{lax}\"\n"));
-        assert_eq!(run(&world, &["compose"]), usual, "{lax}");
+        project.write(".callsheet/config.toml", format!("secrets = \"{lax}\"\n"));
+        assert_eq!(run(&project, &["compose"]), usual, "{lax}");
     }
-    let user = world.home().join(".config/callsheet");
+    let user = project.home().join(".config/callsheet");
     fs::create_dir_all(&user).unwrap();
     fs::write(user.join("config.toml"), "secrets = \"refuse\"\n").unwrap();
-    assert_eq!(run(&world, &["compose"]).code, 9);
+    assert_eq!(run(&project, &["compose"]).code, Some(9));
     fs::remove_file(user.join("config.toml")).unwrap();
-    world.write(".callsheet/config.toml", "secrets = \"refuse\"\n");
-    assert_eq!(run(&world, &["compose"]).code, 9);
-    assert_eq!(run(&world, &["compose", "-q", "--secrets", "allow"]).out, prompt(&token()));
+    project.write(".callsheet/config.toml", "secrets = \"refuse\"\n");
+    assert_eq!(run(&project, &["compose"]).code, Some(9));
+    assert_eq!(run(&project, &["compose", "-q", "--secrets", "allow"]).out(), prompt(&token()));
     let by_variable =
-        run_command(world.command().args(["compose", "-q"]).args(ASK).env("CALLSHEET_SECRETS", "allow"), b"");
-    assert_eq!(by_variable, Said { code: 0, out: prompt(&token()), err: String::new() });
-    let wrong =
-        run_command(world.command().args(["compose"]).args(ASK).env("CALLSHEET_SECRETS", "never"), b"");
+        run_command(project.command().args(["compose", "-q"]).args(ASK).env("CALLSHEET_SECRETS", "allow"));
+    assert_eq!(by_variable, CommandOutput::new(0, prompt(&token()), ""));
+    let wrong = run_command(project.command().args(["compose"]).args(ASK).env("CALLSHEET_SECRETS", "never"));
     let err = "error[config/bad]: CALLSHEET_SECRETS is `never`, not warn, refuse, redact or allow\n";
-    assert_eq!(wrong, Said { code: 3, out: String::new(), err: err.into() });
-    fs::remove_file(world.project.join(".callsheet/config.toml")).unwrap();
+    assert_eq!(wrong, CommandOutput::new(3, "", err));
+    fs::remove_file(project.path().join(".callsheet/config.toml")).unwrap();
     fs::write(user.join("config.toml"), "secrets = \"allow\"\n").unwrap();
     assert_eq!(
-        run(&world, &["compose", "--out", "prompt.xml"]).err,
+        run(&project, &["compose", "--out", "prompt.xml"]).err(),
         expected_diagnostic("warning", ": let through", "")
     );
 }
 
 #[test]
 fn project_rules_only_add() {
-    let world = world();
+    let project = create_project();
     let rule = "[[rule]]\nid = \"order-code\"\ndescription = \"an order code\"\nliterals = [\"ORD-\"]\npattern = 'ORD-[0-9]{8}'\n";
-    world.write(".callsheet/secrets/providers.toml", rule);
+    project.write(".callsheet/secrets/providers.toml", rule);
     let ask = ["compose", "--secrets", "redact", "-q", "-p", "plan", "-f", "notes.txt", "ORD-12345678"];
     let wanted = prompt("[secret:github-token:2]").replace("Go.", "[secret:order-code:1]");
-    assert_eq!(world.run(ask), Said { code: 0, out: wanted, err: String::new() });
-    world.write(".callsheet/secrets/providers.toml", "allow = ['.']\n");
+    assert_eq!(project.run(ask), CommandOutput::new(0, wanted, ""));
+    project.write(".callsheet/secrets/providers.toml", "allow = ['.']\n");
     let err = "error[trust/required]: project:.callsheet/secrets/providers.toml: a project cannot say by itself what is no secret\n  = \
                hint: `allow` can stand in your own `secrets/` folder; a project's files only add rules\n";
-    assert_eq!(world.run(ask), Said { code: 10, out: String::new(), err: err.into() });
+    assert_eq!(project.run(ask), CommandOutput::new(10, "", err));
 }
 
 /// A value marked as secret is inserted unchanged and appears in no other output.
 #[test]
 fn marked_value_appears_only_in_prompt() {
-    let world = World::new();
-    world.write(".callsheet/templates/system/BASE-plan.md", "Log in with {{login}}.");
-    world.write("login.txt", token());
+    let project = TestProject::new();
+    project.write(".callsheet/templates/system/BASE-plan.md", "Log in with {{login}}.");
+    project.write("login.txt", token());
     let whole = |login: &str| {
         format!(
             "<prompt><system_prompt>Log in with {login}.</system_prompt><instructions>Go.</instructions></prompt>"
         )
     };
     let ask = ["-p", "plan", "Go."];
-    let delivered = Said { code: 0, out: whole(&token()), err: String::new() };
-    let run = |more: &[&str]| world.run(more.iter().chain(&ask));
+    let delivered = CommandOutput::new(0, whole(&token()), "");
+    let run = |more: &[&str]| project.run(more.iter().chain(&ask));
     let flag = ["compose", "--secrets", "refuse", "--set-secret", "login=login.txt"];
     assert_eq!(run(&flag), delivered);
-    assert_eq!(world.run_with(&[&flag[..4], &["login=-"], &ask].concat(), token().as_bytes()), delivered);
-    let mut by_variable = world.command();
+    assert_eq!(project.run_with(&[&flag[..4], &["login=-"], &ask].concat(), token().as_bytes()), delivered);
+    let mut by_variable = project.command();
     by_variable.args(["compose", "--secrets", "refuse", "--set-secret-env", "login=LOGIN"]).args(ask);
-    assert_eq!(run_command(by_variable.env("LOGIN", token()), b""), delivered);
+    assert_eq!(run_command(by_variable.env("LOGIN", token())), delivered);
     let request: Value = json!({ "phase": "plan", "instructions": "Go.", "values": { "login": token() }, "secret": ["login"] });
-    world.write("request.json", request.to_string());
-    assert_eq!(world.run(["compose", "--secrets", "refuse", "--request", "request.json"]), delivered);
+    project.write("request.json", request.to_string());
+    assert_eq!(project.run(["compose", "--secrets", "refuse", "--request", "request.json"]), delivered);
     let explained = run(&["explain", "--json", "--set-secret", "login=login.txt"]);
     assert_eq!(
-        (explained.json()["text"].as_str(), explained.err.as_str()),
+        (explained.json()["text"].as_str(), explained.err().as_str()),
         (Some(whole(STARS).as_str()), "")
     );
-    let unset = world.run(["compose", "--set-secret-env", "login=LOGIN", "-p", "plan", "Go."]);
+    let unset = project.run(["compose", "--set-secret-env", "login=LOGIN", "-p", "plan", "Go."]);
     let err = "error[input/not-found]: the environment variable `LOGIN` is not set\n";
-    assert_eq!(unset, Said { code: 4, out: String::new(), err: err.into() });
-    world
+    assert_eq!(unset, CommandOutput::new(4, "", err));
+    project
         .write("request.toml", "secret = [\"login\", \"model\"]\nphase = \"plan\"\ninstructions = \"Go.\"\n");
     let err = "error[request/bad]: `login` cannot be marked as secret: there is no such value\n\
                error[request/bad]: `model` cannot be marked as secret: it becomes a field of request bodies\n";
-    let refused = world.run(["compose", "--request", "request.toml"]);
-    assert_eq!(refused, Said { code: 2, out: String::new(), err: err.into() });
+    let refused = project.run(["compose", "--request", "request.toml"]);
+    assert_eq!(refused, CommandOutput::new(2, "", err));
 }
 
 /// A diagnostic shows the line of the error, and that line may contain a key.
 #[test]
 fn errors_mask_secrets() {
-    let world = World::new();
-    world.write("request.toml", format!("instructions = \"Log in with {}\n", token()));
-    let refused = world.run(["compose", "--request", "request.toml"]);
+    let project = TestProject::new();
+    project.write("request.toml", format!("instructions = \"Log in with {}\n", token()));
+    let refused = project.run(["compose", "--request", "request.toml"]);
     assert_eq!(
-        (refused.code, refused.err.contains(&token()[..24]), refused.err.contains("****")),
-        (2, false, true)
+        (refused.code, refused.err().contains(&token()[..24]), refused.err().contains("****")),
+        (Some(2), false, true)
     );
 }

@@ -2,19 +2,20 @@
 
 use std::fs;
 
+use callsheet_testing::TestProject;
+
 use super::planted_secrets::{Dice, Planted, plant};
-use crate::world::World;
 
 /// Reads everything that is stored: the database, the files beside it, and an export, in which texts are not
 /// compressed.
-fn read_stored_bytes(world: &World) -> Vec<u8> {
+fn read_stored_bytes(project: &TestProject) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for path in [world.ledger(), world.sidecar_path("-wal"), world.sidecar_path("-shm")] {
+    for path in [project.ledger(), project.sidecar_path("-wal"), project.sidecar_path("-shm")] {
         bytes.extend(fs::read(path).unwrap_or_default());
     }
-    let export = world.run(["export", "--all"]);
-    assert_eq!((export.code, export.err.as_str()), (0, ""));
-    bytes.extend(export.out.into_bytes());
+    let export = project.run(["export", "--all"]);
+    assert_eq!((export.code, export.err().as_str()), (Some(0), ""));
+    bytes.extend(export.out().into_bytes());
     bytes
 }
 
@@ -26,14 +27,14 @@ fn contains_secret(bytes: &[u8], secret: &str) -> bool {
 
 #[test]
 fn redacted_secret_is_not_stored() {
-    let world = World::new();
+    let project = TestProject::new();
     let mut dice = Dice(42);
     let planted: Vec<Planted> = (0..500).map(|number| plant(&mut dice, number)).collect();
     let mut shown = 0;
     for some in planted.chunks(50) {
         let text: Vec<&str> = some.iter().map(|planted| planted.text.as_str()).collect();
-        world.write("notes.md", text.join("\n\n"));
-        let done = world.run([
+        project.write("notes.md", text.join("\n\n"));
+        let done = project.run([
             "--json",
             "compose",
             "-p",
@@ -45,14 +46,14 @@ fn redacted_secret_is_not_stored() {
             "--record",
             "Add login",
         ]);
-        assert_eq!(done.code, 0, "{}", done.err);
+        assert_eq!(done.code, Some(0), "{}", done.err());
         let prompt = done.json()["text"].as_str().unwrap().to_owned();
         let run = done.json()["run"].as_str().unwrap().to_owned();
         // The delivered, the stored and the verified prompt are the same.
-        assert_eq!(world.run(["show", &run, "--prompt"]).out, prompt);
+        assert_eq!(project.run(["show", &run, "--prompt"]).out(), prompt);
         shown += some.iter().filter(|planted| contains_secret(prompt.as_bytes(), &planted.secret)).count();
     }
-    let kept = read_stored_bytes(&world);
+    let kept = read_stored_bytes(&project);
     let found: Vec<&str> = planted
         .iter()
         .filter(|planted| contains_secret(&kept, &planted.secret))
@@ -60,22 +61,22 @@ fn redacted_secret_is_not_stored() {
         .collect();
     assert_eq!(found.len(), shown, "{found:?}");
     assert!(shown * 20 <= planted.len(), "{shown} of {} were not caught", planted.len());
-    assert_eq!(world.run(["verify", "--all", "--read-data"]).code, 0);
+    assert_eq!(project.run(["verify", "--all", "--read-data"]).code, Some(0));
 }
 
 #[test]
 fn refused_secret_writes_nothing() {
-    let world = World::new();
+    let project = TestProject::new();
     let secret = plant(&mut Dice(7), 0);
-    world.write("notes.md", &secret.text);
-    let refused = world.run(["compose", "-p", "plan", "-f", "notes.md", "--record", "Add login"]);
-    assert_eq!((refused.code, refused.out.as_str()), (9, ""));
-    assert!(!world.ledger().exists());
+    project.write("notes.md", &secret.text);
+    let refused = project.run(["compose", "-p", "plan", "-f", "notes.md", "--record", "Add login"]);
+    assert_eq!((refused.code, refused.out().as_str()), (Some(9), ""));
+    assert!(!project.ledger().exists());
     let warned = ["compose", "-p", "plan", "-f", "notes.md", "--record", "--secrets", "warn", "Add login"];
-    let said = world.run(warned);
+    let output = project.run(warned);
     let told = "error[usage/bad]: a secret is not recorded with a warning\n  = hint: `--secrets redact`, or `allow`\n";
-    assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (2, "", told));
-    let allowed = world.run([
+    assert_eq!((output.code, output.out().as_str(), output.err().as_str()), (Some(2), "", told));
+    let allowed = project.run([
         "-q",
         "compose",
         "-p",
@@ -87,8 +88,8 @@ fn refused_secret_writes_nothing() {
         "allow",
         "Add login",
     ]);
-    assert_eq!(allowed.code, 0, "{}", allowed.err);
-    let records = world.run(["--json", "show", "last", "--records"]).json();
+    assert_eq!(allowed.code, Some(0), "{}", allowed.err());
+    let records = project.run(["--json", "show", "last", "--records"]).json();
     let composed = &records["records"][0];
     let passed = &composed["data"]["secrets"];
     assert_eq!(passed["mode"], "allow", "{composed}");
@@ -97,22 +98,25 @@ fn refused_secret_writes_nothing() {
 
 #[test]
 fn marked_value_is_stored_as_hmac() {
-    let world = World::new();
-    world.write(".callsheet/templates/identity/keeper.md", "The word is {{word}}.");
-    world.write("word.txt", "open sesame, please");
-    world.write("other.txt", "open barley");
+    let project = TestProject::new();
+    project.write(".callsheet/templates/identity/keeper.md", "The word is {{word}}.");
+    project.write("word.txt", "open sesame, please");
+    project.write("other.txt", "open barley");
     let ask = ["-r", "layers", "--role", "keeper", "--set-secret", "word=word.txt", "--record", "Wait."];
-    let said = world.run(["compose"].iter().chain(&ask));
-    assert_eq!((said.code, said.out.as_str()), (0, "The word is open sesame, please.\n\n---\n\nWait."));
-    assert!(!contains_secret(&read_stored_bytes(&world), "open sesame"));
-    let shown = world.run(["show", "last", "--prompt"]).out;
+    let output = project.run(["compose"].iter().chain(&ask));
+    assert_eq!(
+        (output.code, output.out().as_str()),
+        (Some(0), "The word is open sesame, please.\n\n---\n\nWait.")
+    );
+    assert!(!contains_secret(&read_stored_bytes(&project), "open sesame"));
+    let shown = project.run(["show", "last", "--prompt"]).out();
     let seal = shown.strip_prefix("The word is [secret value word hmac-sha256:").unwrap();
     assert_eq!(&seal[64..], "].\n\n---\n\nWait.");
-    let verify = |more: &[&str]| world.run(["verify", "last"].iter().chain(more)).code;
-    assert_eq!(verify(&[]), 12);
-    assert_eq!(verify(&["--set-secret", "word=word.txt"]), 0);
-    assert_eq!(verify(&["--set-secret", "word=other.txt"]), 1);
-    fs::write(world.project.join("run.json"), world.run(["export", "last"]).out).unwrap();
-    let file = |more: &[&str]| world.run(["verify", "--file", "run.json"].iter().chain(more)).code;
-    assert_eq!((file(&[]), file(&["--set-secret", "word=word.txt"])), (12, 0));
+    let verify = |more: &[&str]| project.run(["verify", "last"].iter().chain(more)).code;
+    assert_eq!(verify(&[]), Some(12));
+    assert_eq!(verify(&["--set-secret", "word=word.txt"]), Some(0));
+    assert_eq!(verify(&["--set-secret", "word=other.txt"]), Some(1));
+    fs::write(project.path().join("run.json"), project.run(["export", "last"]).out()).unwrap();
+    let file = |more: &[&str]| project.run(["verify", "--file", "run.json"].iter().chain(more)).code;
+    assert_eq!((file(&[]), file(&["--set-secret", "word=word.txt"])), (Some(12), Some(0)));
 }

@@ -1,8 +1,7 @@
-//! A temporary world of directories for tests, and shorter calls for its sources.
+//! A project and the other roots of sources, and shorter calls for the sources.
 
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
 use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
@@ -14,53 +13,50 @@ use callsheet_core::{
 use callsheet_run::{
     DEFAULT_MAX_FILE_BYTES, Disk, PackLimits, PackOptions, PackProgress, PackedTree, Roots, WantedContent,
 };
-use tempfile::TempDir;
+use callsheet_testing::TestProject;
 
 pub(crate) type Read = Result<Option<SharedText>, SourceError>;
 
-/// A directory that contains `project`, `user`, `session` and, next to them, `outside`.
-pub(crate) struct World(TempDir);
+/// A project with the folders `user`, `session` and `outside` next to it.
+pub(crate) struct DiskProject(TestProject);
 
-impl World {
+impl Deref for DiskProject {
+    type Target = TestProject;
+
+    fn deref(&self) -> &TestProject {
+        &self.0
+    }
+}
+
+impl DiskProject {
     pub(crate) fn new() -> Self {
-        let world = Self(TempDir::new().unwrap());
-        for dir in ["project", "user", "session", "outside"] {
-            fs::create_dir(world.at(dir)).unwrap();
+        let project = TestProject::new();
+        for dir in ["user", "session", "outside"] {
+            fs::create_dir(project.beside(dir)).unwrap();
         }
-        world.write("outside/secret", "secret");
-        world
+        project.write_beside("outside/secret", "secret");
+        Self(project)
     }
 
-    pub(crate) fn at(&self, path: &str) -> PathBuf {
-        self.0.path().join(path)
-    }
-
+    /// Creates a directory of the project or next to it.
     pub(crate) fn create_dir(&self, path: &str) {
-        fs::create_dir_all(self.at(path)).unwrap();
+        fs::create_dir_all(self.beside(path)).unwrap();
     }
 
-    pub(crate) fn write(&self, path: &str, bytes: impl AsRef<[u8]>) {
-        let path = self.at(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
-    }
-
+    /// Creates empty files of the project or next to it.
     pub(crate) fn write_empty(&self, paths: &[&str]) {
         for path in paths {
-            self.write(path, "");
+            self.write_beside(path, "");
         }
     }
 
-    pub(crate) fn link(&self, target: impl AsRef<Path>, path: &str) {
-        symlink(target, self.at(path)).unwrap();
-    }
-
+    /// Creates a FIFO of the project or next to it.
     pub(crate) fn create_fifo(&self, path: &str) {
-        assert!(Command::new("mkfifo").arg(self.at(path)).status().unwrap().success());
+        assert!(Command::new("mkfifo").arg(self.beside(path)).status().unwrap().success());
     }
 
     pub(crate) fn roots(&self) -> Roots {
-        let dir = |name| Some(self.at(name));
+        let dir = |name| Some(self.beside(name));
         Roots { user: dir("user"), project: dir("project"), session: dir("session") }
     }
 

@@ -1,26 +1,32 @@
-//! Test fixture: a repository with a flow, and the result of the flow.
+//! A repository with a flow, and the result of the flow.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use callsheet_testing::{TestProject, wait_until};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-pub(crate) struct World {
-    dir: tempfile::TempDir,
+/// A project with a scripted agent, whose processes can meet in a folder.
+pub(crate) struct FlowProject {
+    project: TestProject,
     agent: PathBuf,
+    /// Tests read the ledger while a flow runs, as often as they can.
     ledger: OnceLock<PathBuf>,
 }
 
-pub(crate) struct Said {
-    pub(crate) code: Option<i32>,
-    pub(crate) lines: Vec<Value>,
-    pub(crate) err: String,
+impl Deref for FlowProject {
+    type Target = TestProject;
+
+    fn deref(&self) -> &TestProject {
+        &self.project
+    }
 }
 
 /// The result of a flow, independent of when, where and how often it was interrupted.
@@ -34,7 +40,29 @@ pub(crate) struct End {
     pub(crate) files: BTreeMap<String, String>,
 }
 
-impl World {
+impl FlowProject {
+    /// Creates a repository with one commit of `src/lib.txt`, and the agent `tests/flows/AGENT` beside it.
+    pub(crate) fn new(agent: &str) -> Self {
+        let project = Self::without_repository(agent);
+        project.git(&["init", "-q"]);
+        project.commit();
+        project
+    }
+
+    /// Creates the same outside of any repository.
+    pub(crate) fn without_repository(agent: &str) -> Self {
+        let project = TestProject::new();
+        let meet_dir = project.beside("meet");
+        fs::create_dir(&meet_dir).unwrap();
+        // Fixes the project, whatever is in the folders above it.
+        let project = project.with_variable("MEET_AT", meet_dir).with_arguments(&["-C", "."]);
+        project.write("src/lib.txt", "lib\n");
+        let program = project.beside("agent");
+        fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flows").join(agent), &program).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        Self { project, agent: program, ledger: OnceLock::new() }
+    }
+
     /// Asserts that no lane that ended by itself was run again.
     pub(crate) fn assert_nothing_is_paid_twice(&self) {
         let events = self.read_events();
@@ -57,31 +85,7 @@ impl World {
         }
     }
 
-    pub(crate) fn new(agent: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        for folder in ["project/src", "home", "meet"] {
-            fs::create_dir_all(dir.path().join(folder)).unwrap();
-        }
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flows").join(agent);
-        let program = dir.path().join("agent");
-        fs::copy(from, &program).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        let world = Self { agent: program, dir, ledger: OnceLock::new() };
-        fs::write(world.project().join("src/lib.txt"), "lib\n").unwrap();
-        for args in [&["init", "-q"][..], &["add", "-A"], &["commit", "-q", "-m", "first"]] {
-            world.git(args);
-        }
-        world
-    }
-
-    /// Creates a world outside of any repository.
-    pub(crate) fn without_git(agent: &str) -> Self {
-        let world = Self::new(agent);
-        fs::remove_dir_all(world.project().join(".git")).unwrap();
-        world
-    }
-
-    /// Makes the agent run `script` after its work; `$0` is in the world's folder.
+    /// Makes the agent run `script` after its work; `$0` is next to the project.
     pub(crate) fn run_after_agent(&self, script: &str) {
         let real = self.agent.with_extension("real");
         fs::rename(&self.agent, &real).unwrap();
@@ -94,71 +98,31 @@ impl World {
         &self.agent
     }
 
-    pub(crate) fn home(&self) -> PathBuf {
-        self.dir.path().join("home")
-    }
-
-    /// Returns the processes with this world's path in their environment or command line.
-    fn list_processes(&self) -> Vec<u32> {
-        let place = self.dir.path().to_str().unwrap().as_bytes();
-        let all = fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
-            let knows = |file: &str| {
-                let text = fs::read(entry.path().join(file)).unwrap_or_default();
-                text.windows(place.len()).any(|part| part == place)
-            };
-            knows("environ") || knows("cmdline")
-        });
-        all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-    }
-
-    /// Waits until all processes of this world have ended.
-    pub(crate) fn wait_until_alone(&self) {
-        let begun = Instant::now();
-        while !self.list_processes().is_empty() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "something runs on");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    /// Kills the processes that an agent or a check left after its guard was killed.
-    pub(crate) fn kill_rest(&self) {
-        for pid in self.list_processes() {
-            let _ = Command::new("kill").args(["-9", &pid.to_string()]).stderr(Stdio::null()).status();
-        }
-        self.wait_until_alone();
-    }
-
-    pub(crate) fn project(&self) -> PathBuf {
-        self.dir.path().join("project")
-    }
-
-    pub(crate) fn git(&self, args: &[&str]) {
-        let identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"];
-        let mut git = Command::new("git");
-        git.current_dir(self.project()).args(identity).args(args).env("HOME", self.dir.path().join("home"));
-        assert!(git.status().unwrap().success());
-    }
-
-    pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_callsheet"));
-        command.current_dir(self.project()).env_clear().env("PATH", std::env::var("PATH").unwrap());
-        command.env("HOME", self.dir.path().join("home")).args(["-C", "."]).args(args).stdin(Stdio::null());
-        command.env("MEET_AT", self.meet_dir());
+    /// Returns a callsheet command with these arguments.
+    pub(crate) fn command_with(&self, args: &[&str]) -> Command {
+        let mut command = self.command();
+        command.args(args);
         command
     }
 
     pub(crate) fn meet_dir(&self) -> PathBuf {
-        self.dir.path().join("meet")
+        self.beside("meet")
     }
 
-    pub(crate) fn run(&self, args: &[&str]) -> Said {
-        run_command(&mut self.command(args))
+    /// Waits until the agents have ended by themselves.
+    pub(crate) fn wait_for_agents(&self) {
+        self.wait_for_processes(Duration::from_secs(60));
+    }
+
+    /// Kills the processes that an agent or a check left after its guard was killed.
+    pub(crate) fn kill_rest(&self) {
+        self.kill_processes();
+        self.wait_for_agents();
     }
 
     /// Runs a command and parses its output as one JSON value.
     pub(crate) fn run_json(&self, args: &[&str]) -> Value {
-        let output = self.command(args).output().unwrap();
-        serde_json::from_slice(&output.stdout).unwrap()
+        self.run(args).json()
     }
 
     /// Returns the arguments that start the flow `name` with the scripted agent.
@@ -170,18 +134,16 @@ impl World {
     }
 
     pub(crate) fn read_prompt(&self, run: &str) -> String {
-        let output = self.command(&["show", run, "--prompt"]).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
+        self.run(["show", run, "--prompt"]).expect_code(0).out()
     }
 
     pub(crate) fn read_status(&self) -> Value {
-        self.run(&["--json", "flow", "status"]).lines.remove(0)
+        self.run(["--json", "flow", "status"]).lines_json().remove(0)
     }
 
     /// Reads all events from the ledger by `watch`.
     pub(crate) fn read_events(&self) -> Vec<Value> {
-        let mut watch = self.command(&["watch", "--since", "0"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut watch = self.command_with(&["watch", "--since", "0"]).stdout(Stdio::piped()).spawn().unwrap();
         let head = self.read_head();
         let lines = std::io::BufRead::lines(std::io::BufReader::new(watch.stdout.take().unwrap()));
         let mut events = Vec::new();
@@ -200,12 +162,8 @@ impl World {
     }
 
     /// Returns the path of the project's ledger.
-    pub(crate) fn ledger(&self) -> PathBuf {
-        let path = self.ledger.get_or_init(|| {
-            let said = self.command(&["-q", "ledger", "path"]).output().unwrap();
-            PathBuf::from(String::from_utf8(said.stdout).unwrap().trim_end())
-        });
-        path.clone()
+    pub(crate) fn ledger(&self) -> &Path {
+        self.ledger.get_or_init(|| self.project.ledger())
     }
 
     /// Returns the number of the last record.
@@ -234,7 +192,7 @@ impl World {
         prompts.sort();
         let prompts = prompts.into_iter().map(|(_, lane, phase, prompt)| (phase, lane, prompt)).collect();
         let text = |key: &str| status[key].as_str().unwrap().to_owned();
-        End { state: text("state"), phase: text("phase"), prompts, files: read_files(&self.project()) }
+        End { state: text("state"), phase: text("phase"), prompts, files: read_files(self.path()) }
     }
 
     /// Kills `child` by SIGKILL, and its guards if `with_guards`.
@@ -280,11 +238,9 @@ impl World {
     }
 }
 
-pub(crate) fn run_command(command: &mut Command) -> Said {
-    let output = command.output().unwrap();
-    let out = String::from_utf8(output.stdout).unwrap();
-    let lines = out.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    Said { code: output.status.code(), lines, err: String::from_utf8(output.stderr).unwrap() }
+/// Waits until a process has created this file.
+pub(crate) fn wait_for_file(path: &Path) {
+    wait_until(&format!("no {}", path.display()), || path.exists());
 }
 
 pub(crate) fn sha256(text: &str) -> String {
