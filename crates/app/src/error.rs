@@ -23,55 +23,15 @@ pub const LIMIT: u8 = 7;
 /// A person interrupted the command.
 pub const INTERRUPTED: u8 = 130;
 
-/// Refused, because it must not happen by accident.
-const REFUSED: u8 = 9;
-
 /// Returns the exit code of a failure: that of its first diagnostic.
 pub fn exit_code(failure: &Diagnostics) -> u8 {
-    failure.0.first().map_or(70, |diag| diagnostic_exit_code(diag.code))
-}
-
-/// Returns the exit code of a diagnostic.
-pub fn diagnostic_exit_code(code: Code) -> u8 {
-    match code {
-        Code::UsageBad
-        | Code::RequestBad
-        | Code::RequestUnknownKey
-        | Code::RequestBadName
-        | Code::RequestIncomplete
-        | Code::DepthBad
-        | Code::ApiIncomplete
-        | Code::PreferenceBad
-        | Code::PromptBad
-        | Code::DeliverRefused => USAGE,
-        Code::SubmissionBad | Code::VerifyMismatch => FINDING,
-        Code::DocumentNotFound
-        | Code::InputNotFound
-        | Code::LedgerNotThere
-        | Code::RunNotFound
-        | Code::RunAmbiguous
-        | Code::TaskNotFound
-        | Code::ProgramNotFound
-        | Code::ViolationNotFound => 4,
-        Code::LedgerLocked
-        | Code::LedgerNoAnswer
-        | Code::LedgerDamaged
-        | Code::LedgerNewer
-        | Code::LedgerFailed => 8,
-        Code::SecretFound
-        | Code::RunRefused
-        | Code::FlowRefused
-        | Code::PersonRequired
-        | Code::PersonBelowGuard => REFUSED,
-        Code::RunNotStarted => AGENT,
-        Code::TrustRequired | Code::LedgerForeign | Code::LedgerTracked => 10,
-        Code::VerifyEngine => 11,
-        Code::VerifySecret => 12,
-        Code::OutputFailed => 70,
-        _ => 3,
-    }
+    failure.0.first().map_or(70, |diag| diag.code.exit_code())
 }
 
 pub fn usage_error(message: impl Into<String>) -> Diagnostic {
     Diagnostic::error(Code::UsageBad, message)
+}
+
+pub fn diagnostic_exit_code(code: Code) -> u8 {
+    code.exit_code()
 }

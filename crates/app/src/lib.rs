@@ -1,4 +1,18 @@
 //! Composes, delivers and records the prompts of AI coding agents: the use cases of callsheet as a library.
+//!
+//! | I want to … | use |
+//! |---|---|
+//! | open a project with its configuration, trust, ledger and sources | [`Project::open`], [`Project::open_with`] |
+//! | compose a prompt, with the origin of every byte | [`Project::compose`] → [`Composition`] |
+//! | record a prompt without a run | [`Project::record`] |
+//! | run an agent, with its changes and checks observed | [`Project::prepare`] → [`PreparedRun::execute`] → [`RunReport`] |
+//! | record a run whose agent I drive myself | [`PreparedRun::execute_external`] |
+//! | run again with the facts of an earlier run | [`Project::prepare_rerun`] |
+//! | drive a flow | [`Project::start_flow`], [`Project::resume_flow`], [`Project::decide_flow`], [`Project::stop_flow`] |
+//! | see progress, diagnostics and events | an [`Observer`] in [`ProjectOptions`] |
+//!
+//! A program that runs agents calls [`guard_if_asked`] first in `main`: it is started once more as the guard of each agent.
+//! Nothing here prints, parses a command line or exits.
 
 pub mod compose;
 pub mod diagnostics;
@@ -10,3 +24,22 @@ pub mod paths;
 pub mod project;
 pub mod run;
 pub mod session;
+
+pub use callsheet_core::diag::Diagnostics;
+pub use callsheet_core::{SourceId, SourceRoot};
+pub use compose::inputs::{ComposeInput, InputItem, InputKind};
+pub use compose::{Composition, Purpose};
+pub use flow::start::FlowStart;
+pub use flow::state_word;
+pub use flow::steps::{FlowChoice, FlowReport};
+pub use observer::{Observer, SilentObserver};
+pub use project::{Project, ProjectOptions};
+pub use run::options::{RunLocation, RunOptions, RunOverrides};
+pub use run::rerun::RerunOptions;
+pub use run::{ExternalEnd, ExternalOutput, InterruptFlag, PreparedRun, RunReport, RunStopper};
+
+/// Becomes a guard and exits if this process was started as one. It is the first line of `main` of every program that runs
+/// agents.
+pub fn guard_if_asked() {
+    callsheet_run::guard_if_asked_with(run::record_submission);
+}

@@ -30,12 +30,12 @@ impl CommandContext {
         config_optional: bool,
     ) -> Result<Self, Diagnostics> {
         let project = Project::open_with(ProjectOptions {
-            here: None,
             dir: global.project.clone(),
             ledger: global.ledger.clone(),
             all_projects: global.all_projects,
             config_optional,
             observer: Arc::clone(print) as Arc<dyn Observer>,
+            ..ProjectOptions::default()
         })?;
         Ok(Self { project, print: Arc::clone(print) })
     }
@@ -84,7 +84,7 @@ impl Observer for OutputPrinter {
     }
 
     fn ask_consent(&self, requests: &[TrustRequest]) -> Result<Option<bool>, Diagnostics> {
-        if !self.watched || !std::io::stdin().is_terminal() {
+        if !self.can_ask() {
             return Ok(None);
         }
         refuse_below_guard()?;
@@ -96,13 +96,25 @@ impl Observer for OutputPrinter {
     }
 }
 
-/// Asks the person at the terminal.
+impl OutputPrinter {
+    /// Returns whether a person at a terminal can be asked.
+    pub(crate) fn can_ask(&self) -> bool {
+        self.watched && std::io::stdin().is_terminal()
+    }
+}
+
+/// Asks the person at the terminal to trust the files of the project.
 pub(crate) fn ask_consent(print: &OutputPrinter, requests: &[TrustRequest]) -> Result<bool, Diagnostics> {
     print.print_status("The files of this project ask for this:");
     for request in requests {
         print.print_status(&format!("  {}", escape_invisible(&request.shown)));
     }
-    print.print_status("Do you trust them? Type yes:");
+    read_yes(print, "Do you trust them?")
+}
+
+/// Asks the person at the terminal a question. Only the whole word `yes` agrees.
+pub(crate) fn read_yes(print: &OutputPrinter, question: &str) -> Result<bool, Diagnostics> {
+    print.print_status(&format!("{question} Type yes:"));
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
     read.map_err(|error| Diagnostic::error(Code::InputUnreadable, format!("standard input: {error}")))?;

@@ -6,7 +6,9 @@ mod context;
 mod mcp_install;
 mod pages;
 mod print;
+mod prompt_diff;
 mod run_args;
+mod templates;
 mod usage;
 
 use std::process::ExitCode;

@@ -16,7 +16,7 @@ use callsheet::error::CommandResult;
 use callsheet::paths::relative_path;
 use callsheet::project::state;
 use callsheet::session::write::write_out;
-use callsheet::session::{SessionDir, open_folder, write_error};
+use callsheet::session::{SessionDir, open_folder};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum McpClient {
@@ -67,7 +67,7 @@ pub(crate) fn install(
                 true => (new.clone(), true),
                 false => (now.to_owned(), false),
             });
-            if !changed.map_err(|error| write_error(&error))? {
+            if !changed? {
                 return Err(bad_file_error(&shown, &"it was changed meanwhile"));
             }
         }

@@ -128,6 +128,21 @@ impl OutputPrinter {
         Ok(0)
     }
 
+    /// Prints a JSON value for programs, or a page for people. Only the printed one is built.
+    pub(crate) fn print_output(
+        &self,
+        value: impl FnOnce() -> Value,
+        page: impl FnOnce() -> String,
+    ) -> CommandResult {
+        if self.json { self.print_value(&value()) } else { self.print_page(&page()) }
+    }
+
+    /// Prints a page as data, exactly as it is.
+    pub(crate) fn print_page(&self, page: &str) -> CommandResult {
+        self.write_data(page.as_bytes())?;
+        Ok(0)
+    }
+
     /// Prints a JSON value that is too large to hold as text.
     pub(crate) fn print_long_value(&self, value: &impl Serialize) -> Result<(), Diagnostics> {
         let mut out = VisibleWriter(BufWriter::new(io::stdout().lock()));
@@ -191,27 +206,6 @@ impl OutputPrinter {
             }
         }
         exit_code(failure)
-    }
-
-    /// Runs `work`. If that takes long and a person watches, shows `line` until it is done.
-    pub(crate) fn run_with_progress<T>(
-        &self,
-        line: impl Fn() -> String + Sync,
-        work: impl FnOnce() -> T,
-    ) -> T {
-        if !self.watched {
-            return work();
-        }
-        let (done, end) = mpsc::channel::<()>();
-        thread::scope(|scope| {
-            // If no thread can be spawned, only the progress line is missing.
-            let line = &line;
-            let watch = move || show_progress(line, &end, &mut io::stderr());
-            let _ = thread::Builder::new().spawn_scoped(scope, watch);
-            let result = work();
-            drop(done);
-            result
-        })
     }
 
     /// Prints a line to stderr. If stderr is closed, there is no place left to report it.

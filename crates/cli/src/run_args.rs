@@ -1,12 +1,10 @@
 //! The flags of commands that start an agent, and the output of these commands.
 
-use std::sync::Arc;
-
 use callsheet::diagnostics::diagnostic_json;
-use callsheet::error::{CommandResult, INTERRUPTED};
+use callsheet::error::CommandResult;
 use callsheet::project::duration::HumanDuration;
 use callsheet::run::options::RunOverrides;
-use callsheet::run::{InterruptFlag, PreparedRun, RunProgress, RunStopper, exit_code, result_json};
+use callsheet::run::{InterruptFlag, PreparedRun, RunStopper, result_json};
 use callsheet_core::delivery::DeliveryAction;
 use callsheet_core::diag::escape_invisible;
 use callsheet_core::library::agent::DeliveryMethod;
@@ -14,7 +12,7 @@ use serde_json::json;
 
 use crate::args::PermitArg;
 use crate::context::CommandContext;
-use crate::pages::result_page;
+use crate::pages::result::result_page;
 
 /// How an agent is started. Shared by all commands that start one.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -79,21 +77,10 @@ impl RunArgs {
 
 /// Executes a prepared run and prints its result.
 pub(crate) fn drive(app: &CommandContext, ready: PreparedRun) -> CommandResult {
-    let stopper = RunStopper::new(&InterruptFlag::listen()?);
-    let ledger = app.create_ledger()?;
-    app.print.print_diagnostics(ready.diagnostics());
-    app.print.print_status(&format!("run {}", ready.id()));
-    let progress = Arc::new(RunProgress::new(ready.agent_name()));
-    let went = app
-        .print
-        .run_with_progress(|| progress.render_line(), || ready.execute(app, ledger, &stopper, &progress));
-    let (account, _) = went?;
-    if app.print.json {
-        app.print.print_value(&result_json(&account))?;
-    } else {
-        app.print.write_data(result_page(&app.print, &account).as_bytes())?;
-    }
-    Ok(if stopper.is_stopped_by_person() { INTERRUPTED } else { exit_code(&account) })
+    let report = ready.execute(app, &RunStopper::new(&InterruptFlag::listen()?))?;
+    let summary = &report.summary;
+    app.print.print_output(|| result_json(summary), || result_page(&app.print, summary))?;
+    Ok(report.exit_code())
 }
 
 pub(crate) fn print_dry_run(app: &CommandContext, ready: &PreparedRun) -> CommandResult {
@@ -123,6 +110,5 @@ pub(crate) fn print_dry_run(app: &CommandContext, ready: &PreparedRun) -> Comman
     for check in &ready.launch.checks {
         page += &format!("check {}: {:?}\n", escape_invisible(&check.name), check.argv);
     }
-    app.print.write_data(page.as_bytes())?;
-    Ok(0)
+    app.print.print_page(&page)
 }

@@ -23,7 +23,9 @@ use callsheet_core::flow::{
 use callsheet_core::library::layout::Layout;
 use callsheet_core::render::render;
 use callsheet_core::reply::Outcome;
-use callsheet_core::request::fact::{self, CheckResult, CheckSummary, RunFacts, Violation, ViolationReason};
+use callsheet_core::request::fact::{
+    self, CheckResult, CheckSummary, RunFacts, Violation, ViolationDecision, ViolationReason,
+};
 use callsheet_core::{
     Builtin, EndReason, Library, Listing, ListingEntry, ListingLimits, PromptFormat, SharedText, SourceError,
     SourceId, SourceRoot, Sources, compose,
@@ -203,6 +205,8 @@ fn failed_flow_waits_for_person() {
             let approve = FlowEvent::Decided { decision: FlowDecision::Approve };
             let approved = apply_event(&flow, waits.clone(), &approve);
             assert_eq!(approved, apply_event(&flow, moment.state.clone(), &approve), "{name}");
+            // Approving a flow that asks nothing resumes it.
+            assert!(approved == resumed || matches!(moment.state.at, FlowStatus::Waiting { .. }), "{name}");
             let (stopped, _) = apply_event(&flow, waits, &FlowEvent::Stopped);
             assert_eq!(apply_event(&flow, stopped, &FlowEvent::Resumed), resumed, "{name}");
         }
@@ -841,11 +845,23 @@ fn t6_evidence_follows_observations() {
         words(&["checks-or-none", "clean", "exit", "file.a.md"])
     );
     let checks = vec![check("lint", CheckResult::Passed), check("tests", CheckResult::Failed)];
-    let red = RunFacts { checks, violations: vec![violation], exit_code: Some(1), ..good.clone() };
+    let red = RunFacts { checks, violations: vec![violation.clone()], exit_code: Some(1), ..good.clone() };
     assert_eq!(
         of("fixing", Outcome::Pass, &red, &[], &[]),
         words(&["check.lint", "file.a.md", "reply.PASS"])
     );
+    // Only an accepted violation leaves the worktree clean.
+    for (decision, is_clean) in [
+        (ViolationDecision::Pending, false),
+        (ViolationDecision::Rejected, false),
+        (ViolationDecision::Approved, true),
+        (ViolationDecision::Mine, true),
+    ] {
+        let decided =
+            RunFacts { violations: vec![Violation { decision, ..violation.clone() }], ..good.clone() };
+        let evidence = of("fixing", Outcome::None, &decided, &[], &[]);
+        assert_eq!(evidence.contains("clean"), is_clean, "{decision:?}");
+    }
     let green = RunFacts { checks: vec![check("tests", CheckResult::Passed)], ..good.clone() };
     let all = ["check.tests", "checks", "checks-or-none", "clean", "exit", "file.a.md"];
     assert_eq!(

@@ -8,6 +8,7 @@
 //! [process](run_process) under a [guard](guard()), so that nothing outlives it, or in a [terminal](Tmux).
 //! [`WorktreeSnapshot`] and [`WorktreeSnapshot::diff`] report the changes, from git.
 
+mod diagnostics;
 mod disk;
 mod git;
 mod perform;

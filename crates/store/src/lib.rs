@@ -8,6 +8,7 @@
 mod clock;
 mod database_file;
 mod db;
+mod diagnostics;
 mod error;
 mod export;
 mod ledger;

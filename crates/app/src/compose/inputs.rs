@@ -79,8 +79,6 @@ pub struct ComposeInput {
     pub secrets: Option<SecretMode>,
     /// Whether the agent is attached to the MCP server.
     pub mcp: bool,
-    /// Texts that take the place of files, such as a caller's own templates.
-    pub texts: BTreeMap<SourceId, SharedText>,
 }
 
 /// A value, a block of context or a document.
@@ -207,8 +205,7 @@ impl PreparedInput {
         }
         request.agent = request.agent.map(|name| resolve_agent_name(&library, name, &request.layout));
         request.no_git |= !is_in_git(&app.dir);
-        let GatheredDocuments { mut texts, listings, .. } = inputs.add_repeated(input, &mut request)?;
-        texts.extend(input.texts.clone());
+        let GatheredDocuments { texts, listings, .. } = inputs.add_repeated(input, &mut request)?;
         let session = inputs.resolve_session(input, &mut request)?;
         check_tools(&request.tools)?;
         inputs.diagnostics.extend(warn_missing_files(&request.read_first, &app.dir));

@@ -8,6 +8,7 @@ pub mod tokens;
 
 use callsheet_core::diag::{Diagnostic, Diagnostics};
 use callsheet_core::library::format::ModelApi;
+use callsheet_core::prompt::Section;
 use callsheet_core::render::{RenderedText, render};
 use callsheet_core::secrets::{Gate, GateReport, SecretMode};
 use callsheet_core::{
@@ -50,6 +51,16 @@ pub enum Purpose {
 }
 
 impl Composition {
+    /// Returns the text that an agent gets.
+    pub fn text(&self) -> &str {
+        &self.rendered.text
+    }
+
+    /// Returns the sections of the prompt.
+    pub fn sections(&self) -> impl Iterator<Item = &Section> {
+        self.composed.prompt.sections.iter()
+    }
+
     /// Returns the id of the task.
     pub fn task_id(&self) -> Option<String> {
         let task = self.inputs.as_ref()?.request.task.as_ref()?;

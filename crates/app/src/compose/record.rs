@@ -13,7 +13,6 @@ use callsheet_run::read_user_name;
 use callsheet_store::{new_id, now};
 
 use crate::compose::Composition;
-use crate::ledger::ledger_diagnostics;
 use crate::project::Project;
 use crate::run::host_name;
 
@@ -101,7 +100,7 @@ impl Project {
         let id = run.id.clone();
         let made = (&composition.composed, &composition.rendered);
         let bundle = inputs.build_record(run, made, &composition.diagnostics)?;
-        self.create_ledger()?.record_prompt(&bundle).map_err(ledger_diagnostics)?;
+        self.create_ledger()?.record_prompt(&bundle)?;
         Ok(id)
     }
 }

@@ -5,7 +5,7 @@ use callsheet_core::library::preferences::Preference;
 use callsheet_store::{Ledger, ProjectFilter};
 
 use super::RecordedFlow;
-use crate::ledger::{imported_error, ledger_diagnostics, other_project_error};
+use crate::ledger::{imported_error, other_project_error};
 use crate::project::Project;
 use crate::session::new_preferences;
 
@@ -38,7 +38,7 @@ pub fn find_proposed(app: &Project, ledger: &mut Ledger) -> Result<Vec<Preferenc
 
 /// Returns every flow of the ledger, oldest first.
 pub fn read_all(app: &Project, ledger: &mut Ledger) -> Result<Vec<RecordedFlow>, Diagnostics> {
-    let ids = ledger.flows().map_err(ledger_diagnostics)?;
+    let ids = ledger.flows()?;
     let mut all = Vec::new();
     for id in ids {
         match RecordedFlow::read(ledger, &id) {

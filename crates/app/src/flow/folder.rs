@@ -17,7 +17,7 @@ use globset::GlobBuilder;
 
 use super::FlowOptions;
 use crate::project::Project;
-use crate::session::{open_folder, write_error};
+use crate::session::open_folder;
 
 /// State file of a session.
 const STATE: &str = "state.json";
@@ -43,7 +43,7 @@ impl FlowFolder {
 
     /// Creates the folder if it is missing, without following links.
     pub fn create(&self, app: &Project) -> Result<(), Diagnostics> {
-        open_folder(&app.dir)?.create_folder(&self.relative, 0o700).map_err(|error| write_error(&error))
+        open_folder(&app.dir)?.create_folder(&self.relative, 0o700).map_err(Into::into)
     }
 
     fn open_folder(&self) -> Result<WritableFolder, Diagnostics> {
@@ -55,13 +55,13 @@ impl FlowFolder {
             return Ok(());
         }
         let changes = SessionChanges { write: files.clone(), remove: Vec::new() };
-        self.open_folder()?.apply(&changes).map_err(|error| write_error(&error))
+        self.open_folder()?.apply(&changes).map_err(Into::into)
     }
 
     /// Adds a person's requested changes to a phase. The same request is not added twice.
     pub fn note_changes(&self, flow: &Flow, phase: &str, changes: &str) -> Result<(), Diagnostics> {
         let add = |text: &str| (add_changes(flow, text, phase, changes), ());
-        self.open_folder()?.update(&flow.changes, u64::MAX, add).map_err(|error| write_error(&error))
+        self.open_folder()?.update(&flow.changes, u64::MAX, add).map_err(Into::into)
     }
 
     /// Returns the text of a file, or an empty text if the file is missing.
@@ -119,7 +119,7 @@ impl FlowFolder {
         let to = self.path.join(aside);
         for file in self.matching_files(patterns) {
             let moved = self.open_folder()?.rename(&file, &format!("{aside}/{file}"));
-            moved.map_err(|error| write_error(&error))?;
+            moved?;
         }
         Ok(files_below(&to, ""))
     }
@@ -133,7 +133,7 @@ impl FlowFolder {
             name.starts_with('.') && name.ends_with(".new")
         };
         for file in files_below(&worktree.join(&self.relative), EARLIER).iter().filter(is_left) {
-            to.remove(&format!("{}/{file}", self.relative)).map_err(|error| write_error(&error))?;
+            to.remove(&format!("{}/{file}", self.relative))?;
         }
         // Files that callsheet writes meanwhile are not for agents.
         let is_ours = |file: &String| file.starts_with('.') || file == STATE;
@@ -141,9 +141,9 @@ impl FlowFolder {
             |file: &String| self.path.join(file).symlink_metadata().is_ok_and(|meta| meta.is_file());
         for file in self.files().into_iter().filter(|file| !is_ours(file) && is_file(file)) {
             let copied = to.copy(&format!("{}/{file}", self.relative), &from, &file);
-            copied.map_err(|error| write_error(&error))?;
+            copied?;
         }
-        to.create_folder(&self.relative, 0o777).map_err(|error| write_error(&error))?;
+        to.create_folder(&self.relative, 0o777)?;
         Ok(worktree.join(&self.relative))
     }
 
@@ -205,7 +205,7 @@ impl FlowFolder {
         if self.path == to || !self.path.exists() {
             return Ok(());
         }
-        open_folder(above)?.rename(name, &format!("archive/{name}")).map_err(|error| write_error(&error))?;
+        open_folder(above)?.rename(name, &format!("archive/{name}"))?;
         self.path = to;
         Ok(())
     }

@@ -34,7 +34,6 @@ use super::{FlowFolder, FlowOptions, LaneMessage};
 use crate::compose::inputs::PreparedInput;
 use crate::compose::secrets;
 use crate::compose::{ComposeOptions, Purpose, compose_input};
-use crate::ledger::ledger_diagnostics;
 use crate::project::Project;
 use crate::project::state::RunDir;
 use crate::run::{
@@ -179,7 +178,7 @@ impl LaneJob {
         self.folder.archive_files(&self.phase.stale_lane_files(&self.lane), &self.archive_folder())?;
         let ready = self.prepare_run(app, &mut ledger, place.as_ref())?;
         self.announce(messages, ready.id())?;
-        let (account, mut ledger) = ready.execute(app, ledger, stopper, &self.progress)?;
+        let (account, mut ledger) = ready.execute_with(app, ledger, stopper, &self.progress, None)?;
         if let Some(exit) = account.exit.as_ref().filter(|exit| exit.ended == EndReason::Unstarted) {
             let why = exit.why.clone().unwrap_or_default();
             let message = format!("`{}` could not be started: {why}", self.lane.id);
@@ -204,14 +203,14 @@ impl LaneJob {
     ) -> Result<LaneOutcome, Diagnostics> {
         let Some(mut watch) = TerminalWatch::find(run)? else {
             recover(app, ledger, run, EndReason::Lost, "its terminal is gone")?;
-            return self.collect_outcome(app, &ledger.run_summary(run).map_err(ledger_diagnostics)?, place);
+            return self.collect_outcome(app, &ledger.run_summary(run)?, place);
         };
         let mut dialog = TerminalQuestions::default();
         app.observer.status(&format!("{} {}: `{}`", self.phase.name, self.lane.id, watch.attach_command()));
         let (begun, stop) = (Instant::now(), stopper.stop_flag());
         let deadline = self.plan.timeout_ms.map(Duration::from_millis);
         let exit = loop {
-            let known = ledger.run_summary(run).map_err(ledger_diagnostics)?;
+            let known = ledger.run_summary(run)?;
             if known.is_complete() {
                 // A person stopped the run.
                 return self.collect_outcome(app, &known, place);
@@ -256,7 +255,7 @@ impl LaneJob {
         let shown = watch.text();
         watch.close()?;
         complete(app, ledger, run, exit, Some(&shown))?;
-        let account = ledger.run_summary(run).map_err(ledger_diagnostics)?;
+        let account = ledger.run_summary(run)?;
         let account = run_pending_checks(app, ledger, account, stopper, &self.progress)?;
         let mut outcome = self.collect_outcome(app, &account, place)?;
         outcome.submissions.questions.retain(|question| !dialog.answered.contains(question));
@@ -295,7 +294,7 @@ impl LaneJob {
     fn ended_run(&self, app: &Project, ledger: &mut Ledger) -> Result<Option<RunSummary>, Diagnostics> {
         let Some(run) = self.recorded_run(ledger)? else { return Ok(None) };
         recover(app, ledger, run, EndReason::Lost, "its callsheet died")?;
-        let account = ledger.run_summary(run).map_err(ledger_diagnostics)?;
+        let account = ledger.run_summary(run)?;
         let by_itself = |ended| {
             matches!(ended, EndReason::Exited | EndReason::Signaled | EndReason::Timeout | EndReason::Cost)
         };
@@ -306,11 +305,11 @@ impl LaneJob {
     /// Restores the request of an interrupted run, if the next run must get the same prompt.
     fn previous_request(&self, ledger: &mut Ledger) -> Result<Option<(Request, Snapshot)>, Diagnostics> {
         let Some(run) = self.recorded_run(ledger)?.filter(|_| self.same_prompt) else { return Ok(None) };
-        let composed = ledger.prompt_record(run).map_err(ledger_diagnostics)?;
+        let composed = ledger.prompt_record(run)?;
         let both = |blob: &mut dyn FnMut(Digest) -> Option<SharedText>| {
             Ok((restore_request(&composed, blob)?, restore_snapshot(&composed, blob)?))
         };
-        ledger.with_blobs(both).map(Some).map_err(ledger_diagnostics)
+        ledger.with_blobs(both).map(Some).map_err(Into::into)
     }
 
     fn prepare_run(
@@ -520,7 +519,7 @@ impl LaneJob {
         let mut ledger = app.read_ledger()?;
         for run in before {
             if is_recorded(&mut ledger, run)? {
-                changed.extend(ledger.run_summary(run).map_err(ledger_diagnostics)?.facts(0).changed);
+                changed.extend(ledger.run_summary(run)?.facts(0).changed);
             }
         }
         Ok(changed)
@@ -627,6 +626,6 @@ fn panic_error() -> Diagnostics {
 fn is_recorded(ledger: &mut Ledger, run: &Id) -> Result<bool, Diagnostics> {
     match ledger.find(run.as_str()) {
         Err(LedgerError::NoRun(_)) => Ok(false),
-        found => Ok(!found.map_err(ledger_diagnostics)?.imported),
+        found => Ok(!found?.imported),
     }
 }

@@ -30,7 +30,6 @@ use callsheet_store::Ledger;
 use serde_json::{Value, json};
 
 use crate::diagnostics::mask_diagnostic;
-use crate::ledger::ledger_diagnostics;
 use crate::project::Project;
 use crate::project::person::refuse_below_guard;
 use crate::project::state::RunDir;
@@ -67,8 +66,8 @@ impl RecordedFlow {
         let (mut events, mut times) = (Vec::new(), (String::new(), String::new()));
         let mut imported = false;
         let mut deciders = Vec::new();
-        for record in ledger.records_of_flow(id).map_err(ledger_diagnostics)? {
-            let event = record.event().map_err(ledger_diagnostics)?;
+        for record in ledger.records_of_flow(id)? {
+            let event = record.event()?;
             imported |= matches!(event, Some(record::Event::Imported(_)));
             let Some(record::Event::Decided(decided)) = event else { continue };
             if let Ok(event) = serde_json::from_value::<FlowEvent>(decided.detail) {
@@ -242,10 +241,7 @@ impl<'a> FlowDriver<'a> {
         let name = detail["event"].as_str().unwrap_or_default().to_owned();
         let what = if self.state.phase.is_empty() { "flow".into() } else { self.state.phase.clone() };
         let decided = Decided { by, what, decision: name.clone(), detail: detail.clone() };
-        let seq = self
-            .ledger
-            .append(None, Some(&self.id), &record::Event::Decided(decided))
-            .map_err(ledger_diagnostics)?;
+        let seq = self.ledger.append(None, Some(&self.id), &record::Event::Decided(decided))?;
         let (state, actions) = apply_event(&self.plan.definition, std::mem::take(&mut self.state), &event);
         self.state = state;
         if let FlowEvent::LaneStarted { entry, lane, run } = event {
@@ -635,7 +631,7 @@ impl<'a> FlowDriver<'a> {
             let worktree = self.state.has_worktrees();
             let job = self.lane_job(entry, &self.state.phase, lane.lane.clone(), worktree)?;
             self.remove_lane(&id);
-            let account = self.ledger.run_summary(run).map_err(ledger_diagnostics)?;
+            let account = self.ledger.run_summary(run)?;
             if job.is_clean(self.app, &account)? {
                 evidence.insert("clean".into());
                 lanes.insert(id, evidence);

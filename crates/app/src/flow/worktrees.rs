@@ -8,7 +8,7 @@ use callsheet_run::{Git, ensure_lane_worktree, find_lane_leftovers, merge_lane};
 
 use crate::project::Project;
 use crate::project::state::{create_private_folder, path_error, state_dir};
-use crate::run::{git_error, project_in};
+use crate::run::project_in;
 
 /// Returns the project in a worktree of this lane.
 pub(super) fn make_worktree(
@@ -19,15 +19,14 @@ pub(super) fn make_worktree(
 ) -> Result<PathBuf, Diagnostics> {
     let (git, home) = lanes_home(app, flow)?;
     let name = worktree_name(flow, entry, lane);
-    let made =
-        ensure_lane_worktree(&git, &lock_path(&home), &home, &name).map_err(|error| git_error(&error))?;
+    let made = ensure_lane_worktree(&git, &lock_path(&home), &home, &name)?;
     Ok(project_in(app, &git, &made.path))
 }
 
 /// Returns the repository and the directory of the worktrees of a flow's lanes.
 fn lanes_home(app: &Project, flow: &Id) -> Result<(Git, PathBuf), Diagnostics> {
     let none = || Diagnostic::error(Code::GitFailed, "there is no git repository, so there are no worktrees");
-    let git = Git::open(&app.dir).map_err(|error| git_error(&error))?.ok_or_else(none)?;
+    let git = Git::open(&app.dir)?.ok_or_else(none)?;
     let home = state_dir()?.join("lanes").join(flow.as_str());
     create_private_folder(&home)?;
     let home = home.canonicalize().map_err(|error| path_error(&home, &error))?;
@@ -44,7 +43,7 @@ pub fn report_leftovers(app: &Project, open: &[String]) -> Result<(), Diagnostic
     let Ok(Some(git)) = Git::open(&app.dir) else { return Ok(()) };
     let lanes = state_dir()?.join("lanes");
     let lanes = lanes.canonicalize().unwrap_or(lanes);
-    let left = find_lane_leftovers(&git, &lanes, open).map_err(|error| git_error(&error))?;
+    let left = find_lane_leftovers(&git, &lanes, open)?;
     if let Some(path) = left.worktrees.first() {
         let (count, path) =
             (left.worktrees.len(), escape_invisible(&path.display().to_string()).into_owned());
@@ -77,7 +76,6 @@ pub(super) fn merge_worktree(
 ) -> Result<Vec<String>, Diagnostics> {
     let (git, home) = lanes_home(app, flow)?;
     let name = worktree_name(flow, entry, lane);
-    let made =
-        ensure_lane_worktree(&git, &lock_path(&home), &home, &name).map_err(|error| git_error(&error))?;
-    merge_lane(&git, &home, &name, &made.path).map_err(|error| git_error(&error))
+    let made = ensure_lane_worktree(&git, &lock_path(&home), &home, &name)?;
+    merge_lane(&git, &home, &name, &made.path).map_err(Into::into)
 }

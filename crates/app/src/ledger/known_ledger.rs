@@ -14,7 +14,6 @@ use callsheet_run::read_own_text;
 use callsheet_store::{Head, Ledger, LedgerUrl};
 use serde::{Deserialize, Serialize};
 
-use crate::ledger::ledger_diagnostics;
 use crate::project::state::{create_private_folder, directory_key, hold_lock, replace_private, state_dir};
 
 /// Stored facts of a known ledger.
@@ -48,7 +47,7 @@ impl KnownLedger {
                 (key.into_vec(), path.display().to_string(), Some(path))
             }
             LedgerUrl::Postgres(url) => {
-                let shown = callsheet_store::postgres_location(url).map_err(ledger_diagnostics)?;
+                let shown = callsheet_store::postgres_location(url)?;
                 (format!("postgres {shown}").into_bytes(), shown, None)
             }
             LedgerUrl::Memory => (b"memory".to_vec(), "memory".into(), None),
@@ -105,9 +104,9 @@ impl KnownLedger {
     /// Registers the ledger that is there now, with its current head.
     pub fn register(&self, ledger: &mut Ledger) -> Result<KnownEntry, Diagnostics> {
         let none = || Diagnostic::error(Code::LedgerFailed, "the ledger has no id");
-        let id = ledger.id().map_err(ledger_diagnostics)?.ok_or_else(none)?;
+        let id = ledger.id()?.ok_or_else(none)?;
         let entry = KnownEntry { id, place: self.shown.clone(), inode: self.inode() };
-        let Head { seq, chain } = ledger.head().map_err(ledger_diagnostics)?;
+        let Head { seq, chain } = ledger.head()?;
         create_private_folder(&self.folder)?;
         replace_private(&self.folder.join("head"), &format!("{seq}:{chain}\n"))?;
         replace_private(&self.folder.join("entry"), &serde_json::to_string(&entry).unwrap_or_default())?;

@@ -1,6 +1,9 @@
 //! Locates and opens the ledger; converts store errors into diagnostics.
 
+pub mod adopt;
 pub mod known_ledger;
+pub mod run_view;
+pub mod verify;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -161,7 +164,7 @@ impl Project {
             Ok(known) => known,
             // Without a state directory no ledger is known; an explicitly named ledger can still be used.
             Err(_) if !self.is_own_ledger() && wanted != OpenMode::Write => {
-                return Ledger::connect(&place, wanted, patience).map_err(ledger_diagnostics);
+                return Ledger::connect(&place, wanted, patience).map_err(Into::into);
             }
             Err(error) => return Err(error),
         };
@@ -172,7 +175,7 @@ impl Project {
             check_file_exists(&known)?;
         }
         let mut ledger = Ledger::connect(&place, wanted, patience).map_err(|error| {
-            let Diagnostics(diags) = ledger_diagnostics(error);
+            let Diagnostics(diags) = error.into();
             let is_own = self.is_own_ledger() && wanted != OpenMode::Read;
             let hint = |diag: Diagnostic| match diag.code {
                 Code::LedgerFailed if is_own => diag.hint(STATE_HINT),
@@ -193,7 +196,7 @@ impl Project {
                     ]);
                 }
             }
-            (LedgerTrust::Known, _) => check_head(&known, &mut ledger).map_err(ledger_diagnostics)?,
+            (LedgerTrust::Known, _) => check_head(&known, &mut ledger)?,
             (LedgerTrust::Empty, OpenMode::Read) => {}
             (LedgerTrust::Empty, _) => {
                 if let Err(Diagnostics(diags)) = known.register(&mut ledger) {
@@ -313,7 +316,7 @@ impl Project {
     /// Finds the named run in any project; `last` is the last run of this project.
     pub fn find_run(&self, ledger: &mut Ledger, name: &str) -> Result<RunRow, Diagnostics> {
         let among = RunFilter { project: self.project_filter(ledger)?, own: true, ..RunFilter::default() };
-        ledger.find_among(name, &among).map_err(ledger_diagnostics)
+        ledger.find_among(name, &among).map_err(Into::into)
     }
 
     /// Finds the run for a command that continues it: it must belong to this project and must not be
@@ -352,11 +355,11 @@ pub fn short_lived_diag(path: &Path) -> Option<Diagnostic> {
 
 /// Copies a ledger, and verifies that the copy is identical.
 fn copy_verified(old: &Path, fresh: &Path) -> Result<(), Diagnostics> {
-    let checked = |ledger: &mut Ledger| ledger.verify_all(false).map_err(ledger_diagnostics);
-    let mut source = Ledger::read(&LedgerUrl::Sqlite(old.to_owned())).map_err(ledger_diagnostics)?;
+    let checked = |ledger: &mut Ledger| ledger.verify_all(false);
+    let mut source = Ledger::read(&LedgerUrl::Sqlite(old.to_owned()))?;
     let before = checked(&mut source)?;
-    source.copy_into(fresh).map_err(ledger_diagnostics)?;
-    let mut copy = Ledger::open(&LedgerUrl::Sqlite(fresh.to_owned())).map_err(ledger_diagnostics)?;
+    source.copy_into(fresh)?;
+    let mut copy = Ledger::open(&LedgerUrl::Sqlite(fresh.to_owned()))?;
     if before == checked(&mut copy)? {
         return Ok(());
     }
@@ -386,7 +389,7 @@ fn refuse_tracked(path: &Path) -> Result<(), Diagnostics> {
     let Ok(folder) = folder.canonicalize() else { return Ok(()) };
     let Ok(Some(found)) = Git::open_with_common(&folder) else { return Ok(()) };
     let Ok(below) = folder.strip_prefix(found.git.top()) else { return Ok(()) };
-    let tracked = found.git.is_tracked(&below.join(name)).map_err(|error| crate::run::git_error(&error))?;
+    let tracked = found.git.is_tracked(&below.join(name))?;
     if !tracked {
         return Ok(());
     }
@@ -436,7 +439,7 @@ pub fn check_head(known: &KnownLedger, ledger: &mut Ledger) -> Result<(), Ledger
 
 /// Checks whether this user knows the ledger at a place.
 pub fn judge_ledger(known: &KnownLedger, ledger: &mut Ledger) -> Result<LedgerTrust, Diagnostics> {
-    let id = ledger.id().map_err(ledger_diagnostics)?;
+    let id = ledger.id()?;
     Ok(match known.entry() {
         Some(entry) if id.as_ref() != Some(&entry.id) => {
             return Err(lost_ledger_error(format!(
@@ -446,7 +449,7 @@ pub fn judge_ledger(known: &KnownLedger, ledger: &mut Ledger) -> Result<LedgerTr
         }
         Some(entry) if entry.inode != known.inode() => LedgerTrust::Foreign("its file was replaced"),
         Some(_) => LedgerTrust::Known,
-        None if ledger.is_empty().map_err(ledger_diagnostics)? => LedgerTrust::Empty,
+        None if ledger.is_empty()? => LedgerTrust::Empty,
         None => LedgerTrust::Foreign("it was made elsewhere"),
     })
 }
@@ -515,24 +518,5 @@ fn has_options(text: &str) -> bool {
 }
 
 pub fn ledger_diagnostics(error: LedgerError) -> Diagnostics {
-    let message = error.to_string();
-    let diag = |code| Diagnostic::error(code, message);
-    match error {
-        LedgerError::NotThere(_) => {
-            diag(Code::LedgerNotThere).hint("`callsheet compose --record` makes one").into()
-        }
-        LedgerError::Locked => diag(Code::LedgerLocked)
-            .hint("another process writes to it and does not end: wait for it, or end it")
-            .into(),
-        LedgerError::NoAnswer(_) => diag(Code::LedgerNoAnswer)
-            .hint("look whether the server runs and can be reached; if something was being recorded, `callsheet log` tells whether it was")
-            .into(),
-        LedgerError::Damaged(_) => {
-            diag(Code::LedgerDamaged).hint("`callsheet verify --all --read-data` finds all damage").into()
-        }
-        LedgerError::Newer { .. } => diag(Code::LedgerNewer).hint("use the newer callsheet").into(),
-        LedgerError::Failed(_) => diag(Code::LedgerFailed).into(),
-        LedgerError::NoRun(_) => diag(Code::RunNotFound).hint("`callsheet log` lists the runs").into(),
-        LedgerError::ManyRuns(_, ids) => diag(Code::RunAmbiguous).searched(ids).into(),
-    }
+    error.into()
 }

@@ -4,13 +4,16 @@ pub mod config;
 pub mod duration;
 pub mod identity;
 pub mod person;
+pub mod preferences;
 pub mod state;
 pub mod trust;
 
+use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use callsheet_core::{SharedText, SourceId};
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
 
@@ -38,6 +41,8 @@ pub struct Project {
     pub all_projects: bool,
     /// Receives diagnostics and progress.
     pub observer: Arc<dyn Observer>,
+    /// Texts that take the place of files.
+    pub texts: Arc<BTreeMap<SourceId, SharedText>>,
     /// Facts about the project's directory.
     home: OnceLock<ProjectHome>,
     name: OnceLock<String>,
@@ -58,6 +63,8 @@ pub struct ProjectOptions {
     pub config_optional: bool,
     /// Receives diagnostics and progress.
     pub observer: Arc<dyn Observer>,
+    /// Texts that take the place of files, such as the caller's own templates.
+    pub texts: Arc<BTreeMap<SourceId, SharedText>>,
 }
 
 impl Default for ProjectOptions {
@@ -69,6 +76,7 @@ impl Default for ProjectOptions {
             all_projects: false,
             config_optional: false,
             observer: Arc::new(SilentObserver),
+            texts: Arc::default(),
         }
     }
 }
@@ -143,6 +151,7 @@ impl Project {
             ledger: options.ledger,
             all_projects: options.all_projects,
             observer,
+            texts: options.texts,
             home: OnceLock::new(),
             name: OnceLock::new(),
         };
@@ -166,6 +175,7 @@ impl Project {
             all_projects: self.all_projects,
             config_optional: false,
             observer: Arc::clone(&self.observer),
+            texts: Arc::clone(&self.texts),
         })
     }
 
@@ -187,7 +197,7 @@ impl Project {
     /// Returns the project's sources, with `session` as the root of includes.
     pub fn disk(&self, session: Option<PathBuf>) -> Disk {
         let roots = Roots { user: self.user.clone(), project: Some(self.dir.clone()), session };
-        Disk::new(&roots, self.config.max_file_bytes.value)
+        Disk::new(&roots, self.config.max_file_bytes.value).with_texts(Arc::clone(&self.texts))
     }
 }
 

@@ -26,7 +26,6 @@ use super::notes::{MOST_LINE, RedactionRules};
 use super::terminal::close_server;
 use super::{RunProgress, RunStopper, is_pane_alive, remove_files};
 use crate::compose::secrets;
-use crate::ledger::ledger_diagnostics;
 use crate::project::Project;
 use crate::project::state::RunDir;
 use crate::run::claim::{SharedCheckout, release_claim};
@@ -46,9 +45,9 @@ pub(super) fn finish(
     checking: &CheckContext<'_>,
     redactor: &mut SecretRedactor<'_>,
 ) -> Result<RunSummary, Diagnostics> {
-    let mut append = |event: &Event| ledger.append(Some(run), None, event).map_err(ledger_diagnostics);
+    let mut append = |event: &Event| ledger.append(Some(run), None, event);
     append(&Event::Exit(exit.clone()))?;
-    let account = ledger.run_summary(run).map_err(ledger_diagnostics)?;
+    let account = ledger.run_summary(run)?;
     let Some(launch) = account.launch.clone() else { return Ok(account) };
     record_reply(app, ledger, &account, &launch, stdout, Some(prompt), Some(&mut *redactor))?;
     let mut found = observe_changes(run, &launch, Some(before))?;
@@ -88,8 +87,8 @@ fn observe_changes(
 
 /// Records the observations, which are the last record of a run.
 fn record_observation(ledger: &mut Ledger, run: &Id, observed: Observed) -> Result<RunSummary, Diagnostics> {
-    let mut account = ledger.run_summary(run).map_err(ledger_diagnostics)?;
-    ledger.append(Some(run), None, &Event::Observed(observed.clone())).map_err(ledger_diagnostics)?;
+    let mut account = ledger.run_summary(run)?;
+    ledger.append(Some(run), None, &Event::Observed(observed.clone()))?;
     account.observed = Some(observed);
     Ok(account)
 }
@@ -212,7 +211,7 @@ fn record_reply(
     redactor: Option<&mut SecretRedactor<'_>>,
 ) -> Result<(), Diagnostics> {
     let replied = read_reply(app, account, launch, stdout, prompt, redactor)?;
-    ledger.append(Some(&account.run.id), None, &Event::Replied(replied)).map(drop).map_err(ledger_diagnostics)
+    ledger.append(Some(&account.run.id), None, &Event::Replied(replied)).map(drop).map_err(Into::into)
 }
 
 /// Reads the claims of a reply, which are kept beside the facts. Judges the text as it is and redacts the
@@ -261,7 +260,7 @@ pub fn terminal_summary(
     run: &Id,
     shown: &str,
 ) -> Result<RunSummary, Diagnostics> {
-    let mut account = ledger.run_summary(run).map_err(ledger_diagnostics)?;
+    let mut account = ledger.run_summary(run)?;
     let Some(launch) = account.launch.clone() else { return Ok(account) };
     let prompt = ledger.prompt(run).ok();
     let clean = RedactionRules { rules: secrets::load_rules(app)?, values: Vec::new() };
@@ -362,19 +361,17 @@ fn read_recorded_output(
 ) -> Result<StreamText<Vec<u8>>, Diagnostics> {
     let mut reader = StreamReader::new(format, &mut TextSpool::factory(RunDir::from_run(run)?.dir()));
     let mut missing = None;
-    ledger
-        .for_each_output(run, LogStream::Stdout, &mut |output| match output {
-            Some(output) => {
-                reader.take(output.text.as_bytes());
-                if output.cut {
-                    missing = Some("the ledger has part of the output alone");
-                } else if output.text.contains(PLACEHOLDER) {
-                    missing.get_or_insert("the ledger has the output without its secrets");
-                }
+    ledger.for_each_output(run, LogStream::Stdout, &mut |output| match output {
+        Some(output) => {
+            reader.take(output.text.as_bytes());
+            if output.cut {
+                missing = Some("the ledger has part of the output alone");
+            } else if output.text.contains(PLACEHOLDER) {
+                missing.get_or_insert("the ledger has the output without its secrets");
             }
-            None => missing = Some("output was removed from the ledger"),
-        })
-        .map_err(ledger_diagnostics)?;
+        }
+        None => missing = Some("output was removed from the ledger"),
+    })?;
     let StreamText { text, doubts } = reader.finish();
     let doubts = missing.map(StreamDoubts::from_missing).unwrap_or_default().merge(doubts);
     Ok(StreamText { text, doubts })
@@ -419,7 +416,7 @@ pub fn complete(
     let run_dir = RunDir::from_run(run)?;
     let Some(lock) = run_dir.try_lock()? else { return Ok(None) };
     // Read under the lock: another process may have completed the run.
-    let known = ledger.run_summary(run).map_err(ledger_diagnostics)?;
+    let known = ledger.run_summary(run)?;
     let trace = ProcessTrace::open(run.as_str(), run_dir.dir());
     let Some(launch) = known.launch.clone().filter(|_| !known.is_complete()) else {
         release_claim(run.as_str());
@@ -446,7 +443,7 @@ pub fn complete(
     let agent = find_agent(&Library::new(&disk), name, &layout).map(|(_, agent)| agent).unwrap_or_default();
     let why = exit.why.clone().unwrap_or_else(|| "nobody was there".into());
     if known.exit.is_none() {
-        ledger.append(Some(run), None, &Event::Exit(exit)).map_err(ledger_diagnostics)?;
+        ledger.append(Some(run), None, &Event::Exit(exit))?;
     }
     if known.replied.is_none() {
         let prompt = ledger.prompt(run).ok();

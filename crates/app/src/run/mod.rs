@@ -5,12 +5,16 @@
 
 pub mod checks;
 pub mod claim;
+pub mod decide;
+pub mod doctor;
+pub mod external;
 pub mod finish;
 pub mod installed_agents;
 pub mod notes;
 pub mod options;
 pub mod preflight;
 pub mod progress;
+pub mod read_reply;
 pub mod rerun;
 pub mod result;
 pub mod spool;
@@ -47,13 +51,13 @@ use serde_json::{Value, json};
 
 use crate::compose::Composition;
 use crate::compose::secrets;
-use crate::ledger::ledger_diagnostics;
+use crate::error::INTERRUPTED;
 use crate::project::config::HardLimits;
 use crate::project::state::{RunDir, create_private_folder, directory_key, path_error, state_dir};
 use crate::project::{Project, ProjectOptions};
 use crate::run::claim::{CheckoutClaim, ClaimRequest, claim_checkout};
 use crate::run::spool::TextSpool;
-use crate::session::{open_folder, write_error as unwritten};
+use crate::session::open_folder;
 
 pub use finish::{complete, recover, run_pending_checks, terminal_summary};
 pub use options::{RunLocation, RunOptions};
@@ -63,6 +67,8 @@ pub use result::{exit_code, result_json};
 pub use stop::{InterruptFlag, RunStopper};
 pub use terminal::{TerminalState, TerminalWatch, close_pane, is_driven, is_pane_alive};
 
+use external::{ExternalAgent, drive_external};
+pub use external::{ExternalEnd, ExternalOutput};
 use finish::{CheckContext, finish};
 use notes::{NoteRecorder, RedactionRules, RunNote};
 use preflight::{check_programs, path_warnings};
@@ -88,6 +94,32 @@ fn run_folder(worktree: &Path, run: &Id) -> PathBuf {
 
 /// How long an agent in a terminal may take until it accepts a line.
 const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// A run that has ended, or whose agent continues in a terminal.
+#[derive(Debug)]
+pub struct RunReport {
+    /// Everything that is recorded about the run.
+    pub summary: RunSummary,
+    /// Whether a person interrupted it.
+    pub interrupted: bool,
+}
+
+impl RunReport {
+    /// Returns the id of the run.
+    pub fn id(&self) -> &Id {
+        &self.summary.run.id
+    }
+
+    /// Returns the outcome of the agent's reply as one word; `none` without a reply.
+    pub fn reply_outcome(&self) -> &str {
+        self.summary.reply().and_then(|reply| reply["outcome"].as_str()).unwrap_or("none")
+    }
+
+    /// Returns the exit code of a command that ends with this run.
+    pub fn exit_code(&self) -> u8 {
+        if self.interrupted { INTERRUPTED } else { exit_code(&self.summary) }
+    }
+}
 
 /// Fully planned run that is not started yet.
 #[derive(Debug)]
@@ -141,6 +173,7 @@ impl PreparedRun {
         let name = match (options.program.is_empty(), request.agent.as_deref()) {
             (false, _) => "command",
             (true, Some(name)) if name != "base" => name,
+            (true, _) if options.external => "command",
             (true, _) => return Err(no_agent_error().into()),
         };
         let (_, agent) = find_agent(&library, name, &layout)?;
@@ -175,7 +208,11 @@ impl PreparedRun {
             single_coder: options.single_coder,
             ..DeliveryContext::default()
         };
-        let mut delivery = plan_delivery(&agent, prompt, &context)?;
+        let mut delivery = if options.external {
+            Delivery { by: None, acts: Vec::new(), diagnostics: Vec::new() }
+        } else {
+            plan_delivery(&agent, prompt, &context)?
+        };
         // A dry run does not create the worktree, which would contain the project's files.
         let looked_at = if dir.is_dir() { &dir } else { &app.dir };
         check_programs(&delivery.acts, &options.checks, looked_at)?;
@@ -196,8 +233,7 @@ impl PreparedRun {
         options.fingerprints.load(&kept);
         // A dry run does not create the worktree.
         let looked = if options.dry && !dir.exists() { &app.dir } else { &dir };
-        let before =
-            WorktreeSnapshot::take(looked, &own, &options.fingerprints).map_err(|error| git_error(&error))?;
+        let before = WorktreeSnapshot::take(looked, &own, &options.fingerprints)?;
         let unchecked =
             before.size_limit_reason().filter(|_| context.scope != Scope::default() && !options.no_scope);
         if let Some(why) = unchecked {
@@ -209,7 +245,7 @@ impl PreparedRun {
             host: host_name(),
             worktree: context.worktree.clone(),
             own_worktree,
-            by: Some(delivery.by),
+            by: delivery.by,
             program: options.program,
             model: options.model,
             session: context.session.clone(),
@@ -276,14 +312,48 @@ impl PreparedRun {
         &self.finished.rendered.text
     }
 
-    /// Records the run, starts and watches the agent, and records the result. Reports the state to
-    /// `progress`.
-    pub fn execute(
+    /// Records the run, starts and watches the agent, and records the result.
+    pub fn execute(self, project: &Project, stopper: &RunStopper) -> Result<RunReport, Diagnostics> {
+        self.report(project, stopper, None)
+    }
+
+    /// Records a run whose agent the caller drives, such as an SDK or an HTTP call. The caller must have planned it as
+    /// [external](RunOptions::external).
+    pub fn execute_external(
+        self,
+        project: &Project,
+        stopper: &RunStopper,
+        mut agent: impl FnMut(&mut ExternalOutput<'_>) -> ExternalEnd,
+    ) -> Result<RunReport, Diagnostics> {
+        self.report(project, stopper, Some(&mut agent))
+    }
+
+    fn report(
+        self,
+        project: &Project,
+        stopper: &RunStopper,
+        external: Option<ExternalAgent<'_>>,
+    ) -> Result<RunReport, Diagnostics> {
+        let ledger = project.create_ledger()?;
+        project.observer.diagnostics(&self.diagnostics().cloned().collect::<Vec<_>>());
+        project.observer.status(&format!("run {}", self.id()));
+        let progress = Arc::new(RunProgress::new(self.agent_name()));
+        let seen = Arc::clone(&progress);
+        let shown = project.observer.show_progress(Box::new(move || seen.render_line()));
+        let done = self.execute_with(project, ledger, stopper, &progress, external);
+        drop(shown);
+        let (summary, _) = done?;
+        Ok(RunReport { summary, interrupted: stopper.is_stopped_by_person() })
+    }
+
+    /// Like [`execute`](Self::execute), with a ledger and a progress of the caller.
+    pub(crate) fn execute_with(
         mut self,
         app: &Project,
         mut ledger: Ledger,
         stopper: &RunStopper,
         progress: &Arc<RunProgress>,
+        external: Option<ExternalAgent<'_>>,
     ) -> Result<(RunSummary, Ledger), Diagnostics> {
         let run_dir = RunDir::from_run(&self.run.id)?;
         let run_lock = run_dir.try_lock()?;
@@ -343,7 +413,7 @@ impl PreparedRun {
         let mut submitted = Vec::new();
         let most = self.launch.max_cost_usd;
         let performed = stopper.run_stoppable(&run_dir, || {
-            perform(self.actions(), self.prompt(), &with, &mut |event| match event {
+            let mut take = |event| match event {
                 ProcessEvent::Started { pid } => {
                     notes.send(RunNote::Proven(DeliveryReceipt::Spawned, format!("process {pid}")));
                 }
@@ -366,7 +436,11 @@ impl PreparedRun {
                 ProcessEvent::Printed { stream: OutputStream::Stdout, bytes } => stdout.take(&bytes),
                 ProcessEvent::Printed { stream: OutputStream::Stderr, .. } => {}
                 ProcessEvent::LeftOut { stream, bytes } => notes.send(RunNote::LeftOut { stream, bytes }),
-            })
+            };
+            match external {
+                Some(agent) => Ok(drive_external(agent, &mut take)),
+                None => perform(self.actions(), self.prompt(), &with, &mut take),
+            }
         });
         if let (Some(transcript), Some(session)) = (&self.agent.transcript, watch.report.session.clone())
             && !notes.is_proven(DeliveryReceipt::Echoed)
@@ -397,7 +471,7 @@ impl PreparedRun {
         let report = watch.report.clone();
         let mut ledger = notes.finish()?;
         for accepted in submitted {
-            ledger.append(Some(&id), None, &submission_event(accepted)).map_err(ledger_diagnostics)?;
+            ledger.append(Some(&id), None, &submission_event(accepted))?;
         }
         if !typed {
             let exit = exit_record(performed, stopper, report);
@@ -416,7 +490,7 @@ impl PreparedRun {
                 )
             })?;
             if app.is_ledger_within(&[&self.place, &app.dir]) {
-                ledger.check_whole().map_err(ledger_diagnostics)?;
+                ledger.check_whole()?;
             }
             // If this fails, the next run reads the files again.
             let _ = self.fingerprints.0.save(&self.fingerprints.1);
@@ -425,7 +499,7 @@ impl PreparedRun {
             run_dir.remove();
             return Ok((account, ledger));
         }
-        let account = ledger.run_summary(&id).map_err(ledger_diagnostics)?;
+        let account = ledger.run_summary(&id)?;
         Ok((account, ledger))
     }
 
@@ -438,7 +512,7 @@ impl PreparedRun {
             &diagnostics,
         )?;
         kept.composed.launch = Some(self.launch.clone());
-        ledger.record_prompt(&kept).map(drop).map_err(ledger_diagnostics)
+        ledger.record_prompt(&kept).map(drop).map_err(Into::into)
     }
 }
 
@@ -470,7 +544,7 @@ pub fn record_submission(gate: &SubmissionGate, accepted: &JudgedSubmission) -> 
         let id = Id::parse(&gate.run)
             .ok_or_else(|| Diagnostic::error(Code::RunNotFound, format!("`{}` is not a run", gate.run)))?;
         let event = submission_event(accepted.clone());
-        app.write_ledger()?.append(Some(&id), None, &event).map(drop).map_err(ledger_diagnostics)
+        app.write_ledger()?.append(Some(&id), None, &event).map(drop).map_err(Into::into)
     };
     // The agent reads the error, so it must not contain a password.
     record().map_err(|failure: Diagnostics| {
@@ -507,10 +581,6 @@ fn no_agent_error() -> Diagnostic {
         .hint("name one with --agent, or give a program after `--`; `callsheet agents` lists them")
 }
 
-pub fn git_error(error: &callsheet_run::GitError) -> Diagnostics {
-    Diagnostic::error(Code::GitFailed, error.to_string()).into()
-}
-
 fn path_to_utf8(path: &Path) -> Result<String, Diagnostics> {
     let shown = path.to_str().map(str::to_owned);
     let odd = || Diagnostic::error(Code::DeliverRefused, format!("`{}` is not UTF-8", path.display()));
@@ -533,7 +603,7 @@ fn resolve_location(app: &Project, place: &RunLocation, dry: bool) -> Result<(Pa
         RunLocation::Project | RunLocation::Fresh => Ok((app.dir.clone(), false)),
         RunLocation::At(dir) => Ok((dir.clone(), true)),
         RunLocation::Own(task) => {
-            let git = Git::open(&app.dir).map_err(|error| git_error(&error))?.ok_or_else(|| {
+            let git = Git::open(&app.dir)?.ok_or_else(|| {
                 let message =
                     format!("`{}` is in no git repository, so there are no worktrees", app.dir.display());
                 Diagnostic::error(Code::GitFailed, message).hint("run `git init`, or leave out --worktree")
@@ -548,7 +618,7 @@ fn resolve_location(app: &Project, place: &RunLocation, dry: bool) -> Result<(Pa
                 let home = home.canonicalize().map_err(|error| path_error(&home, &error))?;
                 ensure_worktree(&git, &home, task).map(|made| made.path)
             };
-            let made = made.map_err(|error| git_error(&error))?;
+            let made = made?;
             Ok((project_in(app, &git, &made), true))
         }
     }
@@ -613,7 +683,7 @@ const RULES_TEXT: &[u8] = b"*\n";
 /// Keeps the files written for an agent out of its commits, even if it adds everything.
 fn write_gitignore(place: &Path) -> Result<(), Diagnostics> {
     let written = open_folder(place)?.write(RULES, RULES_TEXT, 0o600);
-    written.map_err(|error| unwritten(&error))
+    written.map_err(Into::into)
 }
 
 /// Removes the files written for the agent, which are in the ledger too. Files that the agent changed or

@@ -13,8 +13,6 @@ use callsheet_core::secrets::{SecretRedactor, SecretRules};
 use callsheet_run::{OutputStream, StopFlag};
 use callsheet_store::{Ledger, LedgerError};
 
-use crate::ledger::ledger_diagnostics;
-
 pub(super) enum RunNote {
     /// Receipt with its evidence.
     Proven(DeliveryReceipt, String),
@@ -95,7 +93,7 @@ impl NoteRecorder {
         let (ledger, writer) =
             joined.ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "records could not be written"))?;
         match writer.failed {
-            Some(error) => Err(ledger_diagnostics(error)),
+            Some(error) => Err(error.into()),
             None => Ok(ledger),
         }
     }

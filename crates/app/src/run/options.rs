@@ -34,6 +34,8 @@ pub struct RunOptions {
     pub place: RunLocation,
     /// Other runs may work in the same checkout.
     pub share: bool,
+    /// The caller drives the agent; see [`PreparedRun::execute_external`](super::PreparedRun::execute_external).
+    pub external: bool,
     /// Only reports the actions of the run.
     pub dry: bool,
     /// Existing tmux pane to use.

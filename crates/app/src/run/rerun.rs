@@ -15,7 +15,6 @@ use super::options::{RunLocation, RunOptions, RunOverrides};
 use super::tasks::{TaskRuns, find_task};
 use crate::compose::inputs::PreparedInput;
 use crate::compose::{ComposeOptions, Composition, Purpose, compose_input, secrets};
-use crate::ledger::ledger_diagnostics;
 use crate::project::state::lock_task;
 use crate::project::{Project, resolve_directory};
 
@@ -92,9 +91,8 @@ fn restore_parent_request(
     parent: &RunSummary,
     task: &TaskRuns,
 ) -> Result<(Request, RunFacts), Diagnostics> {
-    let composed = ledger.prompt_record(&parent.run.id).map_err(ledger_diagnostics)?;
-    let mut request =
-        ledger.with_blobs(|blob| restore_request(&composed, blob)).map_err(ledger_diagnostics)?;
+    let composed = ledger.prompt_record(&parent.run.id)?;
+    let mut request = ledger.with_blobs(|blob| restore_request(&composed, blob))?;
     let given = &options.values;
     let missing = find_missing_values(&request, given);
     if !missing.is_empty() {
@@ -146,7 +144,7 @@ fn is_prompt_unchanged(
         // The ledger has only the HMAC of a delivered secret value, so the prompts cannot be compared.
         return Ok(false);
     }
-    let was = ledger.prompt(&parent.run.id).map_err(ledger_diagnostics)?;
+    let was = ledger.prompt(&parent.run.id)?;
     Ok(finished.rendered.text == was)
 }
 

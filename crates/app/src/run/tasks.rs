@@ -8,7 +8,6 @@ use callsheet_core::record::{Id, RunSummary};
 use callsheet_run::Git;
 use callsheet_store::{Ledger, RunFilter, RunRow};
 
-use crate::ledger::ledger_diagnostics;
 use crate::project::Project;
 
 /// Runs that belong together, the oldest first.
@@ -57,7 +56,7 @@ pub fn find_task(app: &Project, ledger: &mut Ledger, row: &RunRow) -> Result<Tas
         limit: usize::MAX,
         ..RunFilter::default()
     };
-    let mut rows = ledger.runs(&filter).map_err(ledger_diagnostics)?;
+    let mut rows = ledger.runs(&filter)?;
     rows.reverse();
     if run.task.is_none() {
         rows.retain(|row| row.run.task.is_none());
@@ -79,7 +78,7 @@ pub fn newest_tasks(app: &Project, ledger: &mut Ledger, limit: usize) -> Result<
         limit: usize::MAX,
         ..RunFilter::default()
     };
-    let rows = ledger.runs(&filter).map_err(ledger_diagnostics)?;
+    let rows = ledger.runs(&filter)?;
     let parents: BTreeMap<&Id, &Id> =
         rows.iter().filter_map(|row| Some((&row.run.id, row.run.parent.as_ref()?))).collect();
     let root = |run: &Id| find_root(run, |id| parents.get(id).copied()).to_string();
@@ -122,7 +121,7 @@ fn find_root<'r>(run: &'r Id, parent: impl Fn(&Id) -> Option<&'r Id>) -> &'r Id 
 }
 
 fn read_summaries(ledger: &mut Ledger, rows: &[RunRow]) -> Result<Vec<RunSummary>, Diagnostics> {
-    rows.iter().map(|row| ledger.run_summary(&row.run.id).map_err(ledger_diagnostics)).collect()
+    rows.iter().map(|row| ledger.run_summary(&row.run.id).map_err(Into::into)).collect()
 }
 
 /// Returns the root of the runs from which `run` was made, with all its descendants.

@@ -186,7 +186,7 @@ impl SessionDir {
     fn carry_out(&self, submitted: AcceptedSubmission) -> Result<SubmissionResult, Diagnostics> {
         let AcceptedSubmission { changes, preferences, questions } = submitted;
         let folder = open_folder(&self.dir)?;
-        folder.apply(&changes).map_err(|error| write_error(&error))?;
+        folder.apply(&changes)?;
         let (approved, proposed) =
             if self.proposes { (Vec::new(), preferences) } else { (preferences, Vec::new()) };
         let preferences = add_preferences(&self.project, &self.layout, self.max_file_bytes, &approved)?;
@@ -235,7 +235,7 @@ pub fn add_preferences(
     for (role, bullets) in by_role {
         let update = |text: &str| preferences::add_bullets(text, &bullets);
         let new = open_folder(project)?.update(&preferences::extension_path(layout, role), limit, update);
-        added.insert(role.to_owned(), new.map_err(|error| write_error(&error))?);
+        added.insert(role.to_owned(), new?);
     }
     Ok(added)
 }

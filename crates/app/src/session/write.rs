@@ -10,7 +10,7 @@ use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_run::open_file;
 use tempfile::NamedTempFile;
 
-use crate::session::{open_folder, write_error as unwritten};
+use crate::session::open_folder;
 
 /// Mode of a new file for a person, before the umask: a prompt can be for its reader alone.
 const PRIVATE: u32 = 0o600;
@@ -48,7 +48,7 @@ pub fn write_out(project: &Path, path: &Path, bytes: &[u8]) -> Result<(), Diagno
             Ok(_) => project.replace(below, bytes),
             Err(_) => project.write(below, bytes, PRIVATE),
         };
-        return written.map_err(|error| unwritten(&error));
+        return written.map_err(Into::into);
     }
     check_stays_inside(project, path, &target)?;
     let write = || -> io::Result<()> {
@@ -76,7 +76,7 @@ pub fn check_stays_inside(project: &Path, path: &Path, real: &Path) -> Result<()
 /// Writes a new file of the project, with the folders above it. Follows no link, because a cloned repository
 /// may hold links to anywhere.
 pub fn write_new(project: &Path, path: &str, bytes: &[u8]) -> Result<(), Diagnostics> {
-    open_folder(project)?.create(path, bytes).map_err(|error| unwritten(&error))
+    open_folder(project)?.create(path, bytes).map_err(Into::into)
 }
 
 /// Writes a new file in the folder of `target`, so that it can replace `target` in one step.

@@ -5,33 +5,26 @@ use serde_json::{Value, json};
 
 use crate::context::CommandContext;
 use callsheet::error::CommandResult;
-use callsheet::run::installed_agents::{self, InstalledAgent};
+use callsheet::run::installed_agents::{InstalledAgent, list_agents};
 
 pub(crate) fn run(app: &CommandContext) -> CommandResult {
-    let all = app.print.run_with_progress(
-        || "asking the agents for their versions".into(),
-        || installed_agents::list_agents(app),
-    )?;
-    if app.print.json {
-        return app.print.print_value(&all.iter().map(agent_json).collect());
-    }
-    for found in &all {
-        let state = match (&found.path, found.agent.start.as_ref().and_then(|start| start.program.as_ref())) {
-            (Some(path), _) => match &found.version {
-                Some(version) => format!("{version}  {}", path.display()),
-                None => path.display().to_string(),
-            },
-            (None, Some(program)) => format!("`{program}` is not installed"),
-            (None, None) => "any program".into(),
-        };
-        app.print.print_line(&format!(
-            "{:9}  {:13}  {}",
-            escape_invisible(&found.name),
-            escape_invisible(&found.agent.name),
-            escape_invisible(&state)
-        ))?;
-    }
-    Ok(0)
+    let progress = app.observer.show_progress(Box::new(|| "asking the agents for their versions".into()));
+    let all = list_agents(app)?;
+    drop(progress);
+    app.print.print_output(|| all.iter().map(agent_json).collect(), || all.iter().map(agent_line).collect())
+}
+
+fn agent_line(found: &InstalledAgent) -> String {
+    let state = match (&found.path, found.agent.start.as_ref().and_then(|start| start.program.as_ref())) {
+        (Some(path), _) => match &found.version {
+            Some(version) => format!("{version}  {}", path.display()),
+            None => path.display().to_string(),
+        },
+        (None, Some(program)) => format!("`{program}` is not installed"),
+        (None, None) => "any program".into(),
+    };
+    let [id, name, state] = [&found.name, &found.agent.name, &state].map(|text| escape_invisible(text));
+    format!("{id:9}  {name:13}  {state}\n")
 }
 
 fn agent_json(found: &InstalledAgent) -> Value {

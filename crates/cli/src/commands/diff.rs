@@ -1,17 +1,10 @@
 //! `callsheet diff`: shows the changes from one recorded prompt to another, and their causes.
 
-use std::collections::BTreeMap;
-
-use callsheet_core::diag::{Diagnostics, escape_invisible};
-use callsheet_core::record::{Composed, OriginNote, OriginRange, TextAssembly, locate_parts};
-use callsheet_store::Ledger;
-use serde_json::{Value, json};
-use similar::{ChangeTag, TextDiff};
+use callsheet::error::CommandResult;
 
 use crate::context::CommandContext;
-use crate::print::TextStyle;
-use callsheet::error::CommandResult;
-use callsheet::ledger::ledger_diagnostics;
+use crate::pages::diff::{diff_json, diff_page};
+use crate::prompt_diff::{DiffSide, compare_sections};
 
 /// Compare the prompts of two recorded runs, section by section, with the origin of each change
 #[derive(Debug, clap::Args)]
@@ -22,168 +15,14 @@ pub(crate) struct Args {
     to: String,
 }
 
-/// A recorded prompt, reassembled.
-struct DiffSide {
-    composed: Composed,
-    text: String,
-    placed: Vec<OriginRange>,
-    /// The versions of each origin in the prompt, by label.
-    versions: BTreeMap<String, Vec<String>>,
-}
-
-impl DiffSide {
-    fn new(app: &CommandContext, ledger: &mut Ledger, name: &str) -> Result<Self, Diagnostics> {
-        let run = app.find_run(ledger, name)?.run.id;
-        let composed = ledger.prompt_record(&run).map_err(ledger_diagnostics)?;
-        let (text, placed) =
-            ledger.with_blobs(|blob| locate_parts(&composed, blob)).map_err(ledger_diagnostics)?;
-        let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for origin in &composed.output.origins {
-            versions.entry(origin.label()).or_default().push(origin.version.clone());
-        }
-        Ok(Self { composed, text, placed, versions })
-    }
-
-    fn output(&self) -> &TextAssembly {
-        &self.composed.output
-    }
-
-    fn section(&self, name: &str) -> Option<(usize, &str)> {
-        let (_, start, end) = self.output().sections.iter().find(|(known, ..)| known == name)?;
-        Some((*start, self.text.get(*start..*end)?))
-    }
-
-    /// Returns the origins of the line from `start` to `end`: files first, without the engine's own text.
-    fn origins(&self, start: usize, end: usize) -> Vec<&OriginNote> {
-        let first = self.placed.partition_point(|span| span.end <= start);
-        let touching = self.placed[first..].iter().take_while(|span| span.start < end.max(start + 1));
-        let numbers = touching.filter_map(|span| span.origin);
-        let mut origins: Vec<&OriginNote> =
-            numbers.filter_map(|number| self.output().origins.get(number as usize)).collect();
-        origins.sort_by_key(|origin| origin.source.is_none());
-        origins
-    }
-}
-
-/// A line that only one of the two prompts has.
-struct LineChange {
-    insert: bool,
-    line: String,
-    origin: Option<String>,
-    why: &'static str,
-}
-
-/// Returns the changed lines of a section; empty if it is the same.
-fn compare_section(name: &str, from: &DiffSide, to: &DiffSide) -> Vec<LineChange> {
-    let (old_start, old) = from.section(name).unwrap_or_default();
-    let (new_start, new) = to.section(name).unwrap_or_default();
-    diff_lines((old_start, old, from), (new_start, new, to))
-}
-
-fn diff_lines(
-    (old_start, old, from): (usize, &str, &DiffSide),
-    (new_start, new, to): (usize, &str, &DiffSide),
-) -> Vec<LineChange> {
-    if old == new {
-        return Vec::new();
-    }
-    let (mut old_at, mut new_at) = (old_start, new_start);
-    let mut changes = Vec::new();
-    for change in TextDiff::from_lines(old, new).iter_all_changes() {
-        let line = change.value();
-        let (insert, side, other, at) = match change.tag() {
-            ChangeTag::Equal => {
-                old_at += line.len();
-                new_at += line.len();
-                continue;
-            }
-            ChangeTag::Delete => (false, from, to, &mut old_at),
-            ChangeTag::Insert => (true, to, from, &mut new_at),
-        };
-        let text = line.trim_end_matches('\n');
-        let why = |origin: &OriginNote| {
-            let label = origin.label();
-            match (side.versions.get(&label), other.versions.get(&label)) {
-                (_, None) if insert => (Some(label), "new"),
-                (_, None) => (Some(label), "gone"),
-                (own, others) if own != others => (Some(label), "changed"),
-                _ => (Some(label), "moved"),
-            }
-        };
-        // A line may have several origins; an unchanged origin is blamed last.
-        let causes: Vec<_> = side.origins(*at, *at + text.len()).into_iter().map(why).collect();
-        let cause = causes.iter().find(|(_, why)| *why != "moved").or(causes.first());
-        let (origin, why) = cause.cloned().unwrap_or((None, "engine"));
-        *at += line.len();
-        changes.push(LineChange { insert, line: text.to_owned(), origin, why });
-    }
-    changes
-}
-
-fn explain_change(change: &LineChange) -> String {
-    let label = change.origin.as_deref().unwrap_or_default();
-    match change.why {
-        "engine" => "what callsheet itself puts around it changed".into(),
-        "changed" => format!("because {label} changed"),
-        "new" => format!("because {label} is new"),
-        "gone" => format!("because {label} is gone"),
-        _ => format!("{label} is the same, but is shown elsewhere or in another part"),
-    }
-}
-
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let mut ledger = app.read_ledger()?;
-    let (from, to) =
-        (DiffSide::new(app, &mut ledger, &args.from)?, DiffSide::new(app, &mut ledger, &args.to)?);
-    let mut names: Vec<&String> = from.output().sections.iter().map(|(name, ..)| name).collect();
-    let new = to.output().sections.iter().map(|(name, ..)| name).filter(|name| from.section(name).is_none());
-    names.extend(new);
-    let mut sections: Vec<(&str, Vec<LineChange>)> =
-        names.into_iter().map(|name| (name.as_str(), compare_section(name, &from, &to))).collect();
-    sections.retain(|(_, changes)| !changes.is_empty());
-    if sections.is_empty() && from.text != to.text {
-        sections.push(("between the sections", diff_lines((0, &from.text, &from), (0, &to.text, &to))));
-    }
-    if app.print.json {
-        return app.print.print_value(&json!({
-            "from": from.composed.run.id,
-            "to": to.composed.run.id,
-            "same": from.text == to.text,
-            "sections": sections.iter().map(section_json).collect::<Vec<_>>(),
-        }));
-    }
-    let mut page = String::new();
-    for (name, changes) in &sections {
-        page.push_str(&format!("{}\n", app.print.paint(TextStyle::Bold, &escape_invisible(name))));
-        let mut last = String::new();
-        for change in changes {
-            let because = explain_change(change);
-            if because != last {
-                page.push_str(&format!(
-                    "  {}\n",
-                    app.print.paint(TextStyle::Cyan, &escape_invisible(&because))
-                ));
-                last = because;
-            }
-            let (sign, paint) = if change.insert { ('+', TextStyle::Green) } else { ('-', TextStyle::Red) };
-            let line = format!("{sign} {}", escape_invisible(&change.line));
-            page.push_str(&format!("{}\n", app.print.paint(paint, &line)));
-        }
-    }
-    app.print.write_data(page.as_bytes())?;
+    let from = DiffSide::new(app, &mut ledger, &args.from)?;
+    let to = DiffSide::new(app, &mut ledger, &args.to)?;
+    let sections = compare_sections(&from, &to);
+    app.print.print_output(|| diff_json(&from, &to, &sections), || diff_page(&app.print, &sections))?;
     if sections.is_empty() {
         app.print.print_status("the same bytes");
     }
     Ok(0)
-}
-
-fn section_json((name, changes): &(&str, Vec<LineChange>)) -> Value {
-    let changes: Vec<Value> = changes
-        .iter()
-        .map(|change| {
-            let op = if change.insert { "insert" } else { "delete" };
-            json!({ "op": op, "line": change.line, "origin": change.origin, "why": change.why })
-        })
-        .collect();
-    json!({ "section": name, "changes": changes })
 }

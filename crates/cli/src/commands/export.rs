@@ -11,7 +11,6 @@ use tempfile::NamedTempFile;
 
 use crate::context::CommandContext;
 use callsheet::error::CommandResult;
-use callsheet::ledger::ledger_diagnostics;
 use callsheet::session::write::{check_stays_inside, resolve_output};
 
 /// Write recorded runs with everything that they need into one file, one JSON object per line
@@ -48,7 +47,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
             let (folder, out) = (real.as_path(), real.join(out.file_name().unwrap_or_default()));
             let mut file = NamedTempFile::new_in(folder).map_err(|error| write_error(&error))?;
             let mut buffer = BufWriter::new(file.as_file_mut());
-            write_export(&mut ledger, &scope, args.in_toto, &mut buffer).map_err(ledger_diagnostics)?;
+            write_export(&mut ledger, &scope, args.in_toto, &mut buffer)?;
             drop(buffer);
             let private = file.as_file().set_permissions(Permissions::from_mode(0o600));
             private.map_err(|error| write_error(&error))?;
@@ -57,7 +56,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         }
         None => {
             let mut out = PipeTolerantWriter(app.print.stdout_writer());
-            write_export(&mut ledger, &scope, args.in_toto, &mut out).map_err(ledger_diagnostics)?;
+            write_export(&mut ledger, &scope, args.in_toto, &mut out)?;
         }
     }
     Ok(0)

@@ -1,15 +1,15 @@
 //! `callsheet fuzz`: fills a template or a recipe with hostile values and reports the failures.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics, Severity};
-use callsheet_core::{candidates, list_names};
-use callsheet_lint::catalog::list_templates;
+use callsheet_core::diag::{Diagnostics, Severity};
 use callsheet_lint::fuzz::{FuzzFinding, FuzzOptions, FuzzReport, FuzzSubject, fuzz};
 use serde_json::{Value, json};
 
-use crate::commands::templates::strip_name;
 use crate::context::CommandContext;
+use crate::pages::findings_page;
+use crate::templates::find_template_or_recipe;
 use callsheet::diagnostics::diagnostic_json;
 use callsheet::error::{CommandResult, FINDING, usage_error};
 
@@ -47,23 +47,21 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let report = run_fuzz(app, args)?;
     let is_error = |finding: &&FuzzFinding| finding.diag.severity == Severity::Error;
     let errors = report.findings.iter().filter(is_error).count();
-    let exit = if errors > 0 { FINDING } else { 0 };
-    if app.print.json {
-        app.print.print_value(&json!({
-            "name": args.name,
-            "seed": args.seed,
-            "tried": report.tried,
-            "errors": errors,
-            "findings": report.findings.iter().map(finding_json).collect::<Vec<_>>(),
-        }))?;
-        return Ok(exit);
-    }
-    for finding in &report.findings {
-        app.print.print_line(&app.print.render_for_stdout(&finding.diag))?;
-    }
+    app.print.print_output(
+        || {
+            json!({
+                "name": args.name,
+                "seed": args.seed,
+                "tried": report.tried,
+                "errors": errors,
+                "findings": report.findings.iter().map(finding_json).collect::<Vec<_>>(),
+            })
+        },
+        || findings_page(&app.print, report.findings.iter().map(|finding| &finding.diag)),
+    )?;
     let warnings = report.findings.len() - errors;
     app.print.print_status(&format!("{} values tried: {errors} errors, {warnings} warnings", report.tried));
-    Ok(exit)
+    Ok(if errors > 0 { FINDING } else { 0 })
 }
 
 fn finding_json(finding: &FuzzFinding) -> Value {
@@ -74,7 +72,6 @@ fn finding_json(finding: &FuzzFinding) -> Value {
 }
 
 fn run_fuzz(app: &CommandContext, args: &Args) -> Result<FuzzReport, Diagnostics> {
-    let (disk, layout) = (app.disk(None), app.config.layout());
     let options = FuzzOptions {
         seed: args.seed,
         cases: args.cases,
@@ -82,41 +79,25 @@ fn run_fuzz(app: &CommandContext, args: &Args) -> Result<FuzzReport, Diagnostics
         phase: args.phase.clone(),
         command: args.command.clone(),
     };
-    let (done, all) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let line = || format!("{} of {} values", done.load(Ordering::Relaxed), all.load(Ordering::Relaxed));
-    let mut watch = |tried, total| {
-        done.store(tried, Ordering::Relaxed);
-        all.store(total, Ordering::Relaxed);
+    let template = find_template_or_recipe(app, &args.name)?;
+    let subject = match &template {
+        None => FuzzSubject::Recipe(&args.name),
+        Some(template) if args.role.is_some() || args.phase.is_some() || args.command.is_some() => {
+            let path = &template.path;
+            let message = format!("`{path}` is a template: --role, --phase and --command are for recipes");
+            return Err(usage_error(message).into());
+        }
+        Some(template) => FuzzSubject::Template(&template.file),
     };
-    let recipes = list_names(&disk, "recipes", &layout);
-    if recipes.contains(&args.name) {
-        let subject = FuzzSubject::Recipe(&args.name);
-        return app.print.run_with_progress(line, || fuzz(&disk, &layout, subject, &options, &mut watch));
-    }
-    let wanted = strip_name(&args.name);
-    let templates = list_templates(&disk, &layout);
-    let Some(template) = templates.iter().find(|template| template.path == wanted) else {
-        let known = recipes.iter().chain(templates.iter().map(|template| &template.path));
-        let message = format!("TemplateNotFound: there is no template or recipe `{wanted}`");
-        let places = ["templates", "recipes"].map(|folder| {
-            let extension = if folder == "recipes" { "toml" } else { "md" };
-            candidates(&format!("{folder}/{wanted}.{extension}"), &layout)
-        });
-        return Err(Diagnostic::error(Code::TemplateNotFound, message)
-            .searched(places.iter().flatten())
-            .suggest(wanted, known.map(String::as_str))
-            .hint(format!("`callsheet templates list` lists templates; recipes: {}", recipes.join(", ")))
-            .into());
-    };
-    if let Some(problem) = &template.problem {
-        return Err(problem.clone().into());
-    }
-    if args.role.is_some() || args.phase.is_some() || args.command.is_some() {
-        return Err(usage_error(format!(
-            "`{wanted}` is a template: --role, --phase and --command are for recipes"
-        ))
-        .into());
-    }
-    let subject = FuzzSubject::Template(&template.file);
-    app.print.run_with_progress(line, || fuzz(&disk, &layout, subject, &options, &mut watch))
+    let counts = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+    let shown = Arc::clone(&counts);
+    let count = move |at: usize| shown[at].load(Ordering::Relaxed);
+    let progress =
+        app.observer.show_progress(Box::new(move || format!("{} of {} values", count(0), count(1))));
+    let report = fuzz(&app.disk(None), &app.config.layout(), subject, &options, &mut |tried, total| {
+        counts[0].store(tried, Ordering::Relaxed);
+        counts[1].store(total, Ordering::Relaxed);
+    });
+    drop(progress);
+    report
 }

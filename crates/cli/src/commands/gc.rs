@@ -6,7 +6,6 @@ use serde_json::json;
 
 use crate::context::CommandContext;
 use callsheet::error::CommandResult;
-use callsheet::ledger::ledger_diagnostics;
 use callsheet::project::person::refuse_below_guard;
 
 /// Remove old runs of this project from the ledger
@@ -43,7 +42,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         true => ledger.preview_project_sweep(retention, project.as_ref()),
         false => ledger.sweep_project(retention, project.as_ref()),
     };
-    let swept = swept.map_err(ledger_diagnostics)?;
+    let swept = swept?;
     if swept.clock_is_wrong {
         let hint = "set the clock, or use --keep-last without --keep-days";
         app.print.print_diagnostics([&Diagnostic::warning(

@@ -6,7 +6,6 @@ use serde_json::json;
 use crate::context::CommandContext;
 use callsheet::compose::inputs::open_input;
 use callsheet::error::CommandResult;
-use callsheet::ledger::ledger_diagnostics;
 use callsheet::project::person::refuse_below_guard;
 
 /// Add what an export holds to the ledger
@@ -26,7 +25,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let mut file = open_input(app, &args.file)?;
     let mut ledger = app.create_ledger()?;
     app.refuse_below_ledger_guard(&mut ledger)?;
-    let done = import(&mut ledger, &mut *file).map_err(ledger_diagnostics)?;
+    let done = import(&mut ledger, &mut *file)?;
     // Closing the ledger stores its last head; that must happen before the ledger is forgotten.
     drop(ledger);
     if done.same_chain {

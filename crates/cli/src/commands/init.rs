@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::context::CommandContext;
 use callsheet::error::CommandResult;
+use callsheet::session::open_folder;
 use callsheet::session::write::write_new;
-use callsheet::session::{open_folder, write_error};
 
 /// Pattern that keeps the ledger and SQLite's files beside it out of the repository.
 const IGNORE: &str = "/.callsheet/ledger.db*";
@@ -26,8 +26,7 @@ fn ignore_ledger(app: &CommandContext) -> Result<bool, Diagnostics> {
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         (format!("{text}{end}{IGNORE}\n"), true)
     };
-    let added = open_folder(&app.dir)?.update(".gitignore", app.config.max_file_bytes.value, add);
-    added.map_err(|error| write_error(&error))
+    Ok(open_folder(&app.dir)?.update(".gitignore", app.config.max_file_bytes.value, add)?)
 }
 
 pub(crate) fn run(app: &CommandContext) -> CommandResult {

@@ -1,13 +1,11 @@
 //! `callsheet log`: lists the recorded runs, newest first.
 
-use callsheet_core::diag::escape_invisible;
+use callsheet::error::{CommandResult, usage_error};
 use callsheet_store::{RunFilter, RunRow};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::context::CommandContext;
-use crate::print::TextStyle;
-use callsheet::error::{CommandResult, usage_error};
-use callsheet::ledger::ledger_diagnostics;
+use crate::pages::log::{row_json, runs_page};
 
 /// List recorded runs, the newest first
 #[derive(Debug, clap::Args)]
@@ -57,62 +55,16 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         until: args.until.clone(),
         limit: args.limit,
     };
-    let rows = ledger.runs(&filter).map_err(ledger_diagnostics)?;
-    if app.print.json {
-        let mut runs = Vec::new();
-        for row in &rows {
-            let mut object = row_json(row);
-            // The sources of a run that an older version recorded may be gone.
-            object["profile"] =
-                json!(ledger.prompt_record(&row.run.id).ok().and_then(|composed| composed.profile));
-            runs.push(object);
-        }
-        return app.print.print_value(&json!({ "runs": runs }));
-    }
-    let head = ["RUN", "STARTED", "AGENT", "PHASE", "TASK", "RECIPE", "ENDED", "VERDICT"].map(str::to_owned);
-    let mut table: Vec<[String; 8]> = vec![head];
-    table.extend(rows.iter().map(row_cells));
-    let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..8).map(width).collect();
-    let mut page = String::new();
-    for (at, row) in table.iter().enumerate() {
-        let padded = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        let line = padded.collect::<Vec<_>>().join("  ");
-        let line =
-            if at == 0 { app.print.paint(TextStyle::Bold, line.trim_end()) } else { line.trim_end().into() };
-        page.push_str(&format!("{line}\n"));
-    }
-    app.print.write_data(page.as_bytes())?;
-    Ok(0)
-}
-
-fn row_cells(row: &RunRow) -> [String; 8] {
-    // Microseconds are noise in a list.
-    let started = row.run.started.get(..19).unwrap_or(&row.run.started);
-    let text = |text: Option<&str>| escape_invisible(text.unwrap_or("-")).into_owned();
-    [
-        row.run.id.to_string(),
-        escape_invisible(started).into_owned(),
-        text(row.run.agent.as_deref()),
-        text(row.run.phase.as_deref()),
-        text(row.run.task.as_deref()),
-        text(Some(&row.run.recipe)),
-        text(row.ended.as_deref()),
-        text(row.verdict.as_deref()),
-    ]
-}
-
-/// Describes a run as JSON: its task, agent, phase and role, its end, and its verdict.
-pub(crate) fn row_json(row: &RunRow) -> Value {
-    let mut object = json!({ "id": row.run.id, "seq": row.seq });
-    let run = json!(row.run);
-    for key in ["parent", "task", "agent", "phase", "role", "recipe", "started", "project"] {
-        object[key] = run[key].clone();
-    }
-    object["ended"] = json!(row.ended);
-    object["verdict"] = json!(row.verdict);
-    if row.imported {
-        object["imported"] = json!(true);
-    }
-    object
+    let rows = ledger.runs(&filter)?;
+    let run_json = |row: &RunRow| {
+        let mut object = row_json(row);
+        // The sources of a run that an older version recorded may be gone.
+        let composed = ledger.prompt_record(&row.run.id).ok();
+        object["profile"] = json!(composed.and_then(|composed| composed.profile));
+        object
+    };
+    app.print.print_output(
+        || json!({ "runs": rows.iter().map(run_json).collect::<Vec<_>>() }),
+        || runs_page(&app.print, &rows),
+    )
 }

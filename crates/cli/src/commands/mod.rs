@@ -21,7 +21,6 @@ pub(crate) mod man;
 pub(crate) mod mcp;
 pub(crate) mod prefs;
 pub(crate) mod read;
-pub(crate) mod read_submission;
 pub(crate) mod recover;
 pub(crate) mod retry;
 pub(crate) mod run;

@@ -7,9 +7,8 @@ use callsheet_store::{Ledger, LedgerError, RunRow};
 use serde_json::json;
 
 use crate::context::CommandContext;
-use crate::pages::result_page;
+use crate::pages::result::result_page;
 use callsheet::error::CommandResult;
-use callsheet::ledger::ledger_diagnostics;
 use callsheet::project::state::{RunDir, unfinished_runs};
 use callsheet::run::{is_driven, is_pane_alive, recover, result_json};
 
@@ -84,7 +83,7 @@ fn find_unfinished_runs(app: &CommandContext, ledger: &mut Ledger) -> Result<Vec
         match ledger.find(run.as_str()) {
             Ok(row) if is_own(&row) => known.push(row.run.id),
             Ok(_) | Err(LedgerError::NoRun(_)) => {}
-            Err(error) => return Err(ledger_diagnostics(error)),
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(known)

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use crate::context::CommandContext;
 use crate::print::TextStyle;
 use callsheet::error::CommandResult;
-use callsheet::ledger::ledger_diagnostics;
 use callsheet::project::state::RunDir;
 use callsheet::run::tasks::{TaskRuns, find_task, newest_tasks};
 use callsheet::run::{host_name, is_driven, is_pane_alive};
@@ -54,14 +53,13 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
             task.runs.iter().for_each(|run| page += &run_line(run));
         }
     }
-    app.print.write_data(page.as_bytes())?;
-    Ok(0)
+    app.print.print_page(&page)
 }
 
 fn find_named(app: &CommandContext, ledger: &mut Ledger, name: &str) -> Result<TaskRuns, Diagnostics> {
     let project = app.project_filter(ledger)?;
     let filter = RunFilter { project, own: true, task: Some(name.into()), limit: 1, ..RunFilter::default() };
-    let of_task = ledger.runs(&filter).map_err(ledger_diagnostics)?.into_iter().next();
+    let of_task = ledger.runs(&filter)?.into_iter().next();
     let row = match of_task {
         Some(row) => row,
         None => app.find_run(ledger, name).map_err(|_| {

@@ -8,9 +8,8 @@ use callsheet_core::request::fact::EndReason;
 use callsheet_run::{ProcessTrace, grace_period};
 
 use crate::context::CommandContext;
-use crate::pages::result_page;
+use crate::pages::result::result_page;
 use callsheet::error::CommandResult;
-use callsheet::ledger::ledger_diagnostics;
 use callsheet::project::state::RunDir;
 use callsheet::run::{close_pane, host_name, is_driven, recover, result_json};
 
@@ -29,7 +28,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let mut ledger = app.write_ledger()?;
     let id = app.find_own_run(&mut ledger, &args.run)?.run.id;
     let refused = |message: String| Diagnostic::error(Code::RunRefused, message);
-    let account = ledger.run_summary(&id).map_err(ledger_diagnostics)?;
+    let account = ledger.run_summary(&id)?;
     let launch = account.launch.clone().filter(|_| !account.is_complete());
     let launch = launch.ok_or_else(|| refused(format!("run {id} is not running")))?;
     if launch.host != host_name() {
@@ -49,14 +48,10 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         ProcessTrace::open(id.as_str(), run_dir.dir()).terminate(grace_period());
         recover(app, &mut ledger, &id, EndReason::Lost, "its callsheet died")?;
     }
-    let account = ledger.run_summary(&id).map_err(ledger_diagnostics)?;
+    let account = ledger.run_summary(&id)?;
     if account.exit.is_none() {
         let hint = "its callsheet was told, and ends it as soon as it can";
         return Err(refused(format!("run {id} has not ended yet")).hint(hint).into());
     }
-    if app.print.json {
-        return app.print.print_value(&result_json(&account));
-    }
-    app.print.write_data(result_page(&app.print, &account).as_bytes())?;
-    Ok(0)
+    app.print.print_output(|| result_json(&account), || result_page(&app.print, &account))
 }

@@ -1,16 +1,15 @@
 //! `callsheet templates`: lists, shows, locates, ejects and compares templates.
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics, escape_invisible};
-use callsheet_core::{SharedText, SourceId, SourceRoot, Sources, candidates};
-use callsheet_lint::catalog::{TemplateSummary, list_templates};
+use callsheet::error::{CommandResult, FINDING};
+use callsheet_core::diag::escape_invisible;
+use callsheet_core::{SharedText, SourceId, SourceRoot};
+use callsheet_lint::catalog::list_templates;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
 use crate::context::CommandContext;
-use crate::print::TextStyle;
-use callsheet::compose::tokens::count_tokens;
-use callsheet::error::{CommandResult, FINDING};
-use callsheet::session::write::write_new;
+use crate::pages::templates::{diff_page, template_json, templates_page};
+use crate::templates::{eject_template, find_template, list_places, read_text};
 
 /// List, show, find, eject and compare templates
 #[derive(Debug, clap::Args)]
@@ -51,78 +50,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
 
 fn list(app: &CommandContext) -> CommandResult {
     let all = list_templates(&app.disk(None), &app.config.layout());
-    if app.print.json {
-        return app.print.print_value(&all.iter().map(template_json).collect());
-    }
-    let width = all.iter().map(|template| template.path.chars().count()).max().unwrap_or(0);
-    for template in &all {
-        let root = template.source.root().name();
-        let colour =
-            if template.source.root() == SourceRoot::Builtin { TextStyle::Dim } else { TextStyle::Green };
-        let root = app.print.paint(colour, root).into_owned() + &" ".repeat(8 - root.len());
-        let about = match &template.problem {
-            Some(problem) => format!("cannot be used: {}", problem.message),
-            None => template.variables.join(" "),
-        };
-        let tokens = count_tokens(&template.words);
-        let line = format!(
-            "{:width$}  {root} {tokens:>4}  {}",
-            escape_invisible(&template.path),
-            escape_invisible(&about)
-        );
-        app.print.print_line(line.trim_end())?;
-    }
-    Ok(0)
-}
-
-/// Describes a template as JSON, with the problem that makes it unusable, if any.
-fn template_json(template: &TemplateSummary) -> Value {
-    let mut object = json!(template);
-    object["tokens"] = count_tokens(&template.words).into();
-    if let Some(problem) = &template.problem {
-        object["problem"] = problem.message.as_str().into();
-    }
-    object
-}
-
-/// Finds an existing template: its file and the source that wins.
-fn find_template(app: &CommandContext, name: &str) -> Result<TemplateSummary, Diagnostics> {
-    let mut all = list_templates(&app.disk(None), &app.config.layout());
-    let wanted = strip_name(name);
-    let position = |path: &str| all.iter().position(|template| template.path == path);
-    // A name without a folder is searched in the library's folders, and an agent's phase falls back to BASE.
-    let folders = ["identity", "depth", "shared"].into_iter().filter(|_| !wanted.contains('/'));
-    let phase = wanted.strip_prefix("system/").and_then(|file| file.split_once('-'));
-    let base = phase.map(|(_, phase)| format!("system/BASE-{phase}"));
-    let others = folders.map(|folder| format!("{folder}/{wanted}")).chain(base);
-    let found = core::iter::once(wanted.to_owned()).chain(others).find_map(|path| position(&path));
-    if let Some(at) = found {
-        let found = all.swap_remove(at);
-        if found.path != wanted {
-            app.print.print_note(&format!("no `{wanted}`; `{}` is used", found.path));
-        }
-        return Ok(found);
-    }
-    Err(Diagnostic::error(
-        Code::TemplateNotFound,
-        format!("TemplateNotFound: there is no template `{wanted}`"),
-    )
-    .searched(candidates(&format!("templates/{wanted}.md"), &app.config.layout()))
-    .suggest(wanted, all.iter().map(|template| template.path.as_str()))
-    .hint("`callsheet templates list` lists them")
-    .into())
-}
-
-/// Strips the optional `templates/` prefix and `.md` suffix.
-pub(crate) fn strip_name(name: &str) -> &str {
-    let name = name.strip_prefix("templates/").unwrap_or(name);
-    name.strip_suffix(".md").unwrap_or(name)
-}
-
-fn read_text(app: &CommandContext, id: &SourceId) -> Result<Option<SharedText>, Diagnostics> {
-    app.disk(None).text(id).map_err(|error| {
-        Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}")).into()
-    })
+    app.print.print_output(|| all.iter().map(template_json).collect(), || templates_page(&app.print, &all))
 }
 
 fn show(app: &CommandContext, name: &str) -> CommandResult {
@@ -133,72 +61,24 @@ fn show(app: &CommandContext, name: &str) -> CommandResult {
         object["text"] = text.as_str().into();
         return app.print.print_value(&object);
     }
-    app.print.write_data(text.as_bytes())?;
-    Ok(0)
+    app.print.print_page(&text)
 }
 
-/// Prints the search path, also for a name that does not exist: the user can put a file in one of these
-/// places.
 fn locate(app: &CommandContext, name: &str) -> CommandResult {
-    let layout = app.config.layout();
-    let known = find_template(app, name);
-    // If a phase of an agent falls back to BASE, show the places of its own file.
-    let is_own =
-        |known: &&TemplateSummary| !strip_name(name).starts_with("system/") || known.path == strip_name(name);
-    let file = known.as_ref().ok().filter(is_own).map(|known| known.file.clone());
-    let file = file.unwrap_or_else(|| format!("templates/{}.md", strip_name(name)));
-    let places = candidates(&file, &layout);
-    if places.is_empty() {
-        known?;
-    }
-    let mut winner = None;
-    let mut rows = Vec::new();
-    for id in places {
-        let there = read_text(app, &id).map_or(true, |text| text.is_some());
-        let state = match (there, &winner) {
-            (false, _) => "not there",
-            (true, None) => "wins",
-            (true, Some(_)) => "shadowed",
-        };
-        if there && winner.is_none() {
-            winner = Some(id.clone());
-        }
-        rows.push((id, state));
-    }
-    if app.print.json {
-        let places: Vec<_> = rows.iter().map(|(id, said)| json!({ "source": id, "state": said })).collect();
-        app.print.print_value(&json!({ "winner": winner, "places": places }))?;
-    } else {
-        for (id, said) in rows {
-            app.print.print_line(&format!("{said:9}  {}", escape_invisible(&id.to_string())))?;
-        }
-    }
+    let places = list_places(app, name)?;
+    let winner = places.iter().find(|(_, state)| *state == "wins").map(|(id, _)| id);
+    let place_json = |(id, state): &(SourceId, &str)| json!({ "source": id, "state": state });
+    let line = |(id, state): &(SourceId, &str)| format!("{state:9}  {}\n", escape_invisible(&id.to_string()));
+    app.print.print_output(
+        || json!({ "winner": winner, "places": places.iter().map(place_json).collect::<Vec<Value>>() }),
+        || places.iter().map(line).collect(),
+    )?;
     Ok(if winner.is_some() { 0 } else { FINDING })
 }
 
 fn eject(app: &CommandContext, name: &str) -> CommandResult {
-    let template = find_template(app, name)?;
-    let layout = app.config.layout();
-    let target = candidates(&template.file, &layout).into_iter().find(|id| id.root() == SourceRoot::Project);
-    let Some(target) = target else {
-        let message = format!("`{}` is controlled by the pipeline and cannot be overridden", template.path);
-        return Err(Diagnostic::error(Code::OverrideRefused, message).into());
-    };
-    let path = app.dir.join(target.path());
-    if path.symlink_metadata().is_ok() {
-        let message = format!("`{target}` is there already; nothing is overwritten");
-        return Err(Diagnostic::error(Code::OverrideRefused, message)
-            .hint("look at it with `callsheet templates diff`")
-            .into());
-    }
-    let text = read_text(app, &template.source)?.unwrap_or_default();
-    write_new(&app.dir, target.path(), text.as_bytes())?;
-    let shown = app.path_from_here(target.path());
-    if app.print.json {
-        return app.print.print_value(&json!({ "written": shown }));
-    }
-    app.print.print_line(&format!("wrote {}", escape_invisible(&shown)))?;
-    Ok(0)
+    let shown = eject_template(app, name)?;
+    app.print.print_output(|| json!({ "written": shown }), || format!("wrote {}\n", escape_invisible(&shown)))
 }
 
 fn diff(app: &CommandContext, name: &str) -> CommandResult {
@@ -213,18 +93,9 @@ fn diff(app: &CommandContext, name: &str) -> CommandResult {
     let (from, to) = (format!("builtin:{}", template.file), template.source.to_string());
     let diff = TextDiff::from_lines(shipped.as_str(), own.as_str());
     let page = diff.unified_diff().header(&from, &to).to_string();
-    if app.print.json {
-        app.print.print_value(&json!({ "from": from, "to": to, "same": exit == 0, "diff": page }))?;
-        return Ok(exit);
-    }
-    for line in page.lines() {
-        let shown = escape_invisible(line);
-        let line = match line.as_bytes().first() {
-            Some(b'+') => app.print.paint(TextStyle::Green, &shown),
-            Some(b'-') => app.print.paint(TextStyle::Red, &shown),
-            _ => shown,
-        };
-        app.print.print_line(&line)?;
-    }
+    app.print.print_output(
+        || json!({ "from": from, "to": to, "same": exit == 0, "diff": page }),
+        || diff_page(&app.print, &page),
+    )?;
     Ok(exit)
 }

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use crate::context::CommandContext;
 use callsheet::error::CommandResult;
-use callsheet::ledger::ledger_diagnostics;
 
 /// Print events as they happen, one JSON object per line, until interrupted
 ///
@@ -31,11 +30,11 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let (mut ledger, was_there) = wait_for_ledger(app)?;
     let mut last = match args.since {
         Some(since) => since,
-        None if was_there => ledger.head().map_err(ledger_diagnostics)?.seq,
+        None if was_there => ledger.head()?.seq,
         None => 0,
     };
     loop {
-        let records = ledger.records_after(last, 256).map_err(ledger_diagnostics)?;
+        let records = ledger.records_after(last, 256)?;
         if records.is_empty() {
             thread::sleep(PAUSE);
         }
@@ -52,7 +51,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
 
 /// Returns the events of a record, each with the record's number.
 fn read_events(record: &StoredRecord) -> Result<Vec<Value>, Diagnostics> {
-    let told = match record.event().map_err(ledger_diagnostics)? {
+    let told = match record.event()? {
         Some(event) => watch_events(&event),
         None => vec![("record.emptied", json!({ "kind": record.kind }))],
     };

@@ -106,7 +106,7 @@ pub(super) fn apply_changes(
 ) {
     let is_persons = state.is_paused() || meanwhile == DriverPresence::LeftAlone;
     // The first check is the baseline.
-    let strays = match state.documents.is_none() || is_persons {
+    let strays = match state.documents.is_none() {
         true => Vec::new(),
         false => find_stray_changes(flow, state, changes),
     };

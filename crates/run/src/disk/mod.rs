@@ -13,7 +13,9 @@ pub(crate) mod shared_names;
 mod text_arena;
 pub(crate) mod walk;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use callsheet_core::{
     Builtin, Listing, ListingLimits, SharedText, SourceError, SourceId, SourceRoot, Sources,
@@ -53,6 +55,7 @@ pub struct Disk {
     project: OpenedRoot,
     session: Option<OpenedRoot>,
     max_file_bytes: u64,
+    texts: Arc<BTreeMap<SourceId, SharedText>>,
 }
 
 impl Disk {
@@ -64,7 +67,14 @@ impl Disk {
             project: open_if_given(&roots.project),
             session: roots.session.as_deref().map(open_root),
             max_file_bytes,
+            texts: Arc::default(),
         }
+    }
+
+    /// Returns the same sources with texts that take the place of files. Listings do not have them.
+    #[must_use]
+    pub fn with_texts(self, texts: Arc<BTreeMap<SourceId, SharedText>>) -> Self {
+        Self { texts, ..self }
     }
 
     fn root_dir(&self, root: SourceRoot) -> Result<Option<&Dir>, SourceError> {
@@ -92,6 +102,9 @@ impl Disk {
 
 impl Sources for Disk {
     fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
+        if let Some(text) = self.texts.get(id) {
+            return Ok(Some(text.clone()));
+        }
         if id.root() == SourceRoot::Builtin {
             return Builtin.text(id);
         }

@@ -229,7 +229,8 @@ fn present_content(git: &Git, path: &str) -> Result<Option<String>, GitError> {
     if !meta.is_file() {
         return Err(odd());
     }
-    let mode = if meta.permissions().mode() & 0o111 == 0 { "100644" } else { "100755" };
+    // Git records the owner's permission alone.
+    let mode = if meta.permissions().mode() & 0o100 == 0 { "100644" } else { "100755" };
     let hash = git.run_checked(&["hash-object", "--", path], "")?;
     Ok(Some(format!("{mode} {}", lossy_text(&hash).trim())))
 }

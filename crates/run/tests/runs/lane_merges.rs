@@ -225,3 +225,15 @@ fn uncopyable_file_is_a_conflict() {
     assert_eq!(project.merge("m"), ["\u{fffd}.txt"]);
     assert_eq!(read_tree(top), before);
 }
+
+#[test]
+fn permission_of_others_does_not_conflict() {
+    let project = LaneProject::new();
+    let file = project.path().join("f");
+    fs::write(&file, "before\n").unwrap();
+    set_mode(&file, 0o645);
+    project.commit();
+    fs::write(project.create_lane("l").join("f"), "lane\n").unwrap();
+    assert_eq!(project.merge("l"), Vec::<String>::new());
+    assert_eq!(fs::read_to_string(&file).unwrap(), "lane\n");
+}

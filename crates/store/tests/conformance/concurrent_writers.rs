@@ -65,7 +65,7 @@ fn writer_command(place: &LedgerUrl, count: Option<u64>) -> Command {
         LedgerUrl::Memory => unreachable!("nobody else can see it"),
     };
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "crash::writer", "--ignored", "--nocapture"]).env(PLACE, place);
+    command.args(["--exact", "concurrent_writers::writer", "--ignored", "--nocapture"]).env(PLACE, place);
     command.envs(count.map(|count| (COUNT, count.to_string())));
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     command

@@ -1,13 +1,7 @@
-//! Renders results for people.
+//! Renders the result of a run.
 
-use callsheet::diagnostics::join_lines;
-use callsheet::flow::{RecordedFlow, state_word, wait_reasons};
-use callsheet::project::Project;
 use callsheet::run::result::{attribution, exit_code};
-use callsheet::session::new_preferences;
 use callsheet_core::diag::escape_invisible;
-use callsheet_core::flow::FlowStatus;
-use callsheet_core::library::preferences::Preference;
 use callsheet_core::record::{ChecksOutcome, RunSummary};
 use callsheet_core::request::fact::EndReason;
 
@@ -83,56 +77,5 @@ pub(crate) fn result_page(print: &OutputPrinter, account: &RunSummary) -> String
             }
         }
     }
-    page
-}
-
-/// Renders the status of a flow.
-pub(crate) fn status_page(
-    print: &OutputPrinter,
-    project: &Project,
-    known: &RecordedFlow,
-    driven: bool,
-) -> String {
-    let state = &known.state;
-    let word = match state_word(state) {
-        "running" if !driven => "left alone: `callsheet flow resume`",
-        word => word,
-    };
-    let paint = match &state.at {
-        FlowStatus::Done => TextStyle::Green,
-        FlowStatus::Rejected => TextStyle::Red,
-        _ => TextStyle::Yellow,
-    };
-    let mut page = format!(
-        "{} {}  {}\n",
-        escape_invisible(&known.plan.flow),
-        escape_invisible(&known.plan.name),
-        print.paint(paint, word)
-    );
-    let mut row = |name: &str, text: String| {
-        page += &format!("  {name:<10} {}\n", escape_invisible(&join_lines(&text)));
-    };
-    row("request", state.request.lines().next().unwrap_or_default().to_owned());
-    row("phase", format!("{}, round {}", state.phase, state.round()));
-    for (lane, run) in state.running_lanes() {
-        row("runs", format!("{} {}", lane.id, run.unwrap_or_default()));
-    }
-    for (decision, by, _) in &known.decisions {
-        row("decided", format!("{decision} ({})", by.name()));
-    }
-    for (lane, reasons) in &state.refused {
-        reasons.iter().for_each(|reason| row("refused", format!("{lane}: {reason}")));
-    }
-    for reason in wait_reasons(state) {
-        row("waits for", reason);
-    }
-    for Preference { role, bullet } in new_preferences(project, &state.proposed) {
-        row("proposed", format!("{role}: {bullet}"));
-    }
-    if state.cost > 0 {
-        row("cost", format!("${:.2}", state.cost as f64 / 1e6));
-    }
-    row("folder", known.folder());
-    row("flow", known.id.to_string());
     page
 }

@@ -1,0 +1,170 @@
+//! Adopts and forgets ledgers for this user, after a person agreed.
+
+use std::collections::BTreeSet;
+
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::record::{Event, Id};
+use callsheet_store::{Head, Ledger, LedgerProblemKind, OpenMode};
+use serde_json::Value;
+
+use super::known_ledger::{KnownEntry, KnownLedger};
+use super::{LedgerTrust, check_head, judge_ledger, read_timeouts};
+use crate::project::Project;
+use crate::project::person::refuse_below_guard;
+
+/// A ledger and its contents, for the person who decides about it.
+#[derive(Debug)]
+pub struct LedgerAdoption {
+    /// The id of the ledger.
+    pub id: Id,
+    /// Whether this user knows the ledger already.
+    pub is_known: bool,
+    /// What is in the ledger.
+    pub contents: LedgerContents,
+    known: KnownLedger,
+    ledger: Ledger,
+}
+
+/// Summary of a ledger's contents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerContents {
+    /// Number of runs.
+    pub runs: usize,
+    /// Number of flows.
+    pub flows: usize,
+    /// The programs that its runs and flows start.
+    pub programs: BTreeSet<String>,
+    /// Time of the first record.
+    pub first: Option<String>,
+    /// Time of the last record.
+    pub last: Option<String>,
+    /// The head.
+    pub head: Head,
+    /// Number of damaged places.
+    pub damage: usize,
+}
+
+impl Project {
+    /// Opens the ledger of the project for a decision about it, whoever made it.
+    pub fn inspect_ledger(&self) -> Result<LedgerAdoption, Diagnostics> {
+        let none = || Diagnostic::error(Code::LedgerNotThere, "there is no ledger to adopt");
+        let place = self.prepare_ledger_url(OpenMode::Write)?.ok_or_else(none)?;
+        let known = KnownLedger::from_url(&place)?;
+        let mut ledger = Ledger::connect(&place, OpenMode::Write, read_timeouts()?)?;
+        let id = ledger.id()?.ok_or_else(none)?;
+        let is_known = known.entry().is_some_and(|entry| entry.id == id && entry.inode == known.inode())
+            && judge_ledger(&known, &mut ledger).is_ok_and(|trust| trust == LedgerTrust::Known)
+            && check_head(&known, &mut ledger).is_ok();
+        let contents = LedgerContents::read(&mut ledger)?;
+        Ok(LedgerAdoption { id, is_known, contents, known, ledger })
+    }
+
+    /// Forgets the ledger of the project, which is gone, if `agree` finds that a person wants that.
+    pub fn forget_lost_ledger(
+        &self,
+        agree: impl FnOnce(&KnownEntry) -> Result<(), Diagnostics>,
+    ) -> Result<KnownEntry, Diagnostics> {
+        let known = KnownLedger::from_url(&self.require_ledger_url()?)?;
+        let entry = known.entry().ok_or_else(|| {
+            Diagnostic::error(Code::LedgerNotThere, format!("no ledger is known at {}", known.shown()))
+                .hint("`callsheet ledger list` lists those that are")
+        })?;
+        refuse_below_guard()?;
+        agree(&entry)?;
+        known.forget();
+        Ok(entry)
+    }
+}
+
+impl LedgerAdoption {
+    /// Returns the place of the ledger.
+    pub fn place(&self) -> &str {
+        self.known.shown()
+    }
+
+    /// Makes the ledger known, if `agree` finds that a person wants that.
+    pub fn adopt(
+        &mut self,
+        app: &Project,
+        agree: impl FnOnce(&Id) -> Result<(), Diagnostics>,
+    ) -> Result<(), Diagnostics> {
+        app.refuse_below_ledger_guard(&mut self.ledger)?;
+        refuse_below_guard()?;
+        agree(&self.id)?;
+        let held = self.known.lock()?;
+        self.known.register(&mut self.ledger)?;
+        drop(held);
+        Ok(())
+    }
+}
+
+impl KnownLedger {
+    /// Returns the state of the ledger's place, as far as it is visible without opening the ledger.
+    pub fn state(&self) -> &'static str {
+        match (self.entry(), self.file(), self.inode()) {
+            (Some(_), Some(_), None) => "gone",
+            (Some(entry), Some(_), inode) if entry.inode != inode => "replaced",
+            (Some(_), ..) => "known",
+            (None, Some(_), None) => "none",
+            (None, ..) => "unknown",
+        }
+    }
+}
+
+impl LedgerContents {
+    fn read(ledger: &mut Ledger) -> Result<Self, Diagnostics> {
+        let checked = ledger.verify_all(false)?;
+        let is_damage = |result| result == LedgerProblemKind::Damaged;
+        let mut contents = Self {
+            runs: 0,
+            flows: ledger.flows()?.len(),
+            programs: BTreeSet::new(),
+            first: None,
+            last: None,
+            head: checked.head,
+            damage: checked.problems.iter().filter(|problem| is_damage(problem.result)).count(),
+        };
+        let mut seq = 0;
+        loop {
+            let page = ledger.records_after(seq, 256)?;
+            let Some(newest) = page.last() else { return Ok(contents) };
+            seq = newest.seq;
+            for record in &page {
+                contents.first.get_or_insert_with(|| record.at.clone());
+                contents.last = Some(record.at.clone());
+                // `verify_all` counts unreadable records as damage.
+                if let Ok(Some(event)) = record.event() {
+                    contents.add_event(&event);
+                }
+            }
+        }
+    }
+
+    fn add_event(&mut self, event: &Event) {
+        let words = |argv: &[String]| argv.join(" ");
+        match event {
+            Event::Composed(composed) => {
+                self.runs += 1;
+                let Some(launch) = &composed.launch else { return };
+                let agent = || format!("the agent {}", composed.run.agent.as_deref().unwrap_or("base"));
+                let program = if launch.program.is_empty() { agent() } else { words(&launch.program) };
+                self.programs.insert(program);
+                self.programs.extend(launch.checks.iter().map(|check| words(&check.argv)));
+            }
+            Event::Decided(decided) => {
+                let started = &decided.detail["more"];
+                let argv = |value: &Value| -> Option<String> {
+                    let words: Vec<&str> = value.as_array()?.iter().filter_map(Value::as_str).collect();
+                    (!words.is_empty()).then(|| words.join(" "))
+                };
+                self.programs.extend(argv(&started["program"]));
+                let checks = started["checks"].as_array().into_iter().flatten();
+                self.programs.extend(checks.filter_map(|check| argv(&check["argv"])));
+                let agents = started["agents"].as_object().into_iter().flat_map(|agents| agents.values());
+                let named = agents.chain([&started["agent"]]).filter_map(Value::as_str);
+                self.programs.extend(named.map(|agent| format!("the agent {agent}")));
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Checks that everything a run needs is installed, and suggests fixes.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use callsheet_core::SourceRoot;
+use callsheet_core::diag::{Code, Diagnostics};
+use callsheet_core::secrets::{mask_address, mask_address_in};
+use callsheet_run::{find_own_program, find_temporary_file_system};
+use callsheet_store::{Ledger, LedgerUrl};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::installed_agents::{InstalledAgent, find_program, list_agents, read_version, run_program};
+use crate::project::Project;
+use crate::project::state::state_dir;
+
+/// The state of one checked item.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DoctorFinding {
+    /// The item.
+    pub name: String,
+    /// Whether runs can use it.
+    pub state: DoctorState,
+    /// What was found.
+    pub detail: String,
+    /// The suggested fix; empty if none is needed.
+    pub todo: String,
+}
+
+/// Whether runs can use an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DoctorState {
+    /// It works.
+    Good,
+    /// Missing, but only some features need it.
+    Absent,
+    /// Missing or broken, and runs need it.
+    Bad,
+}
+
+use DoctorState::{Absent, Bad, Good};
+
+impl DoctorState {
+    /// Returns the state as a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Good => "good",
+            Absent => "absent",
+            Bad => "bad",
+        }
+    }
+}
+
+impl DoctorFinding {
+    fn new(name: &str, state: DoctorState, detail: impl Into<String>, todo: impl Into<String>) -> Self {
+        Self { name: name.into(), state, detail: detail.into(), todo: todo.into() }
+    }
+}
+
+impl Project {
+    /// Checks programs, folders, the ledger and the agents of this machine.
+    pub fn examine(&self) -> Result<Vec<DoctorFinding>, Diagnostics> {
+        let progress = self.observer.show_progress(Box::new(|| "looking".into()));
+        let mut found = vec![
+            check_program("git", "--version", Bad, "install git: what a run changed is read from it"),
+            check_program("tmux", "-V", Absent, "install tmux to have agents work in a terminal"),
+            check_folder(self),
+            check_sqlite(),
+            check_ledger(self),
+            check_mcp(self),
+        ];
+        found.extend(check_state_dir());
+        found.extend(list_agents(self)?.iter().filter_map(|agent| check_agent(self, agent)));
+        drop(progress);
+        Ok(found)
+    }
+}
+
+fn check_agent(app: &Project, agent: &InstalledAgent) -> Option<DoctorFinding> {
+    let program = agent.agent.start.as_ref()?.program.as_ref()?;
+    let is_wanted = app.config.agent.value.as_ref() == Some(&agent.name);
+    let finding = |state, detail, todo: String| DoctorFinding::new(&agent.name, state, detail, todo);
+    let missing = if is_wanted { Bad } else { Absent };
+    Some(match (&agent.path, &agent.version) {
+        (Some(path), Some(version)) => finding(Good, format!("{version} ({})", path.display()), "".into()),
+        (Some(path), None) if agent.source.root() == SourceRoot::Project => {
+            let todo = "it is not asked for its version: the project says how";
+            finding(Good, path.display().to_string(), todo.into())
+        }
+        (Some(path), None) => {
+            let detail = format!("{} does not tell its version", path.display());
+            finding(missing, detail, format!("start `{program}` by hand and see what it says"))
+        }
+        (None, _) if is_wanted => {
+            let todo = format!("install {}, or name another agent in the configuration", agent.agent.name);
+            finding(missing, format!("`{program}` is not installed, and is the configured agent"), todo)
+        }
+        (None, _) => finding(missing, format!("`{program}` is not installed"), "".into()),
+    })
+}
+
+fn check_program(name: &str, flag: &str, otherwise: DoctorState, todo: &str) -> DoctorFinding {
+    match find_program(name).and_then(|path| read_version(&path, &[flag.to_owned()])) {
+        Some(version) => DoctorFinding::new(name, Good, version, ""),
+        None => DoctorFinding::new(name, otherwise, format!("`{name}` is not installed"), todo),
+    }
+}
+
+/// Checks who can write `.callsheet`: other users with write access could change prompts and the commands of
+/// checks.
+fn check_folder(app: &Project) -> DoctorFinding {
+    let shown = app.path_from_here(".callsheet");
+    let (state, detail, todo) = match app.dir.join(".callsheet").metadata() {
+        Err(_) => (Absent, format!("there is no {shown}"), "`callsheet init` makes it"),
+        Ok(meta) if meta.permissions().mode() & 0o022 != 0 => {
+            (Bad, format!("others can write {shown}"), "take that from them: chmod go-w .callsheet")
+        }
+        Ok(_) => (Good, format!("{shown} is written by its owner alone"), ""),
+    };
+    DoctorFinding::new("folder", state, detail, todo)
+}
+
+/// Reports the state directory if it is on a temporary file system.
+fn check_state_dir() -> Option<DoctorFinding> {
+    let dir = state_dir().ok()?;
+    let kind = find_temporary_file_system(&dir)?;
+    let detail =
+        format!("{} is on {kind}: ledgers in it do not outlive a restart or its container", dir.display());
+    let todo = "put it on a disk: set XDG_STATE_HOME, or name a place with --ledger";
+    Some(DoctorFinding::new("state", Absent, detail, todo))
+}
+
+/// Tries out SQLite, the database of ledgers, in the directory for temporary files.
+fn check_sqlite() -> DoctorFinding {
+    let tried = tempfile::tempdir().map_err(|error| error.to_string()).and_then(|dir| {
+        let ledger = Ledger::create(&LedgerUrl::Sqlite(dir.path().join("ledger.db")));
+        ledger.and_then(|mut ledger| ledger.head()).map_err(|error| error.to_string())
+    });
+    let version = callsheet_store::sqlite_version();
+    let (state, detail, todo) = match tried {
+        Ok(_) => (Good, format!("{version}, a ledger can be made and read"), ""),
+        Err(why) => (Bad, format!("{version}: {why}"), "see whether TMPDIR can be written and has room"),
+    };
+    DoctorFinding::new("sqlite", state, detail, todo)
+}
+
+/// Opens the ledger that runs are recorded in, reads its head, and checks that it is writable.
+fn check_ledger(app: &Project) -> DoctorFinding {
+    let shown = match app.ledger_url() {
+        Ok(Some(LedgerUrl::Sqlite(path))) => format!("SQLite, {}: ", path.display()),
+        Ok(Some(LedgerUrl::Postgres(address))) => format!("PostgreSQL, {}: ", mask_address(&address)),
+        Ok(Some(LedgerUrl::Memory) | None) | Err(_) => String::new(),
+    };
+    let tried = app.write_ledger().and_then(|mut ledger| {
+        let head = ledger.head()?;
+        ledger.check_write()?;
+        Ok(head.seq)
+    });
+    let (state, detail, todo) = match tried {
+        Ok(records) => (Good, format!("{records} records, can be read and written"), String::new()),
+        Err(Diagnostics(diags)) if diags.iter().all(|diag| diag.code == Code::LedgerNotThere) => {
+            (Absent, "not made yet".into(), "the first `callsheet run` makes it".into())
+        }
+        Err(Diagnostics(diags)) => {
+            let diag = diags.into_iter().next();
+            let usual =
+                || "check the ledger's address and permissions, or name another one with --ledger".into();
+            let todo = diag.as_ref().and_then(|diag| diag.hints.first().cloned()).unwrap_or_else(usual);
+            (Bad, diag.map(|diag| diag.message).unwrap_or_default(), todo)
+        }
+    };
+    // The passwords of the known ledger addresses must not be shown.
+    let addresses = app.ledger.iter().chain(&app.config.ledger.value);
+    let detail = addresses.fold(format!("{shown}{detail}"), |text, address| mask_address_in(&text, address));
+    DoctorFinding::new("ledger", state, detail, todo)
+}
+
+/// Starts callsheet's own MCP server as an agent would, and checks that it answers.
+fn check_mcp(app: &Project) -> DoctorFinding {
+    let hello = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "doctor", "version": "1" } },
+    });
+    let own = find_own_program().ok().and_then(|own| own.to_str().map(str::to_owned));
+    let argv = own.map(|own| vec![own, "--project".into(), app.dir.display().to_string(), "mcp".into()]);
+    let answer = argv.and_then(|argv| run_program(argv, &format!("{hello}\n")));
+    let server = answer.and_then(|(_, lines)| {
+        let answer: Value = serde_json::from_str(lines.first()?).ok()?;
+        Some(answer.pointer("/result/serverInfo/name")?.as_str()?.to_owned())
+    });
+    match server {
+        Some(name) => DoctorFinding::new("mcp", Good, format!("`{name}` answers"), ""),
+        None => {
+            DoctorFinding::new("mcp", Bad, "our own server does not answer", "see what `callsheet mcp` says")
+        }
+    }
+}

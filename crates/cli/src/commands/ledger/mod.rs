@@ -1,0 +1,84 @@
+//! `callsheet ledger`: shows where ledgers are, and adopts or forgets them for this user.
+
+mod adopt;
+
+use callsheet::error::CommandResult;
+use callsheet::ledger::known_ledger::KnownLedger;
+use callsheet::ledger::short_lived_diag;
+use callsheet_core::diag::escape_invisible;
+use callsheet_store::LedgerUrl;
+use serde_json::json;
+
+use crate::context::CommandContext;
+use crate::pages::ledger::{known_json, known_line};
+use adopt::{adopt, forget};
+
+/// Show where the ledger is, which ledgers you know, and adopt one that was made elsewhere
+///
+/// A ledger names programs to start. One that this callsheet made is known; any other one is foreign: it can be read, and nothing
+/// is started or recorded from it before you have adopted it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: LedgerCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum LedgerCommand {
+    /// Print where the ledger of this project is
+    Path,
+    /// List the ledgers that you know
+    List,
+    /// Show what is in a foreign ledger, and make it known if you agree
+    ///
+    /// Also after a ledger was restored from a backup: the head that it has now is kept.
+    Adopt {
+        /// Agree without being asked, to the ledger with this id
+        #[arg(long, value_name = "ID")]
+        yes: Option<String>,
+    },
+    /// Forget a ledger that is gone, so that a new one can be made in its place; nothing is removed
+    Forget {
+        /// Agree without being asked, to the ledger with this id
+        #[arg(long, value_name = "ID")]
+        yes: Option<String>,
+    },
+}
+
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
+    match &args.command {
+        LedgerCommand::Path => print_path(app),
+        LedgerCommand::List => list(app),
+        LedgerCommand::Adopt { yes } => adopt(app, yes.as_deref()),
+        LedgerCommand::Forget { yes } => forget(app, yes.as_deref()),
+    }
+}
+
+fn print_path(app: &CommandContext) -> CommandResult {
+    // Without write access, the ledger of a project that already has an id can still be located.
+    let place = match app.require_ledger_url() {
+        Ok(place) => place,
+        Err(failure) => app.ledger_url().ok().flatten().ok_or(failure)?,
+    };
+    let known = KnownLedger::from_url(&place)?;
+    let warning = match &place {
+        LedgerUrl::Sqlite(path) => short_lived_diag(path),
+        _ => None,
+    };
+    if app.print.json {
+        return app.print.print_value(&json!({
+            "place": known.shown(), "state": known.state(), "id": known.entry().map(|entry| entry.id),
+            "project": app.project_name()?, "warnings": warning.iter().map(|diag| &diag.message).collect::<Vec<_>>(),
+        }));
+    }
+    app.print.print_diagnostics(warning.iter());
+    app.print.print_page(&format!("{}\n", escape_invisible(known.shown())))
+}
+
+fn list(app: &CommandContext) -> CommandResult {
+    let all = KnownLedger::list()?;
+    app.print.print_output(
+        || json!({ "ledgers": all.iter().filter_map(known_json).collect::<Vec<_>>() }),
+        || all.iter().filter_map(known_line).collect(),
+    )
+}

@@ -1,0 +1,62 @@
+//! Renders ledgers: those that a person knows, and the contents of one that is to be adopted.
+
+use callsheet::ledger::adopt::LedgerAdoption;
+use callsheet::ledger::known_ledger::KnownLedger;
+use callsheet_core::diag::escape_invisible;
+use serde_json::{Value, json};
+
+/// Maximum number of programs on the page.
+const MOST_PROGRAMS: usize = 30;
+
+/// Describes a known ledger as JSON.
+pub(crate) fn known_json(known: &KnownLedger) -> Option<Value> {
+    let entry = known.entry()?;
+    Some(json!({
+        "id": entry.id, "place": entry.place, "state": known.state(),
+        "head": known.head().map(|head| json!({ "seq": head.seq, "chain": head.chain })),
+    }))
+}
+
+/// Renders a known ledger as one line.
+pub(crate) fn known_line(known: &KnownLedger) -> Option<String> {
+    let entry = known.entry()?;
+    let (state, records) = (known.state(), known.head().map_or(0, |head| head.seq));
+    Some(format!("{}  {state:8} {records:>8} records  {}\n", entry.id, escape_invisible(&entry.place)))
+}
+
+/// Describes the ledger that is to be adopted as JSON.
+pub(crate) fn adoption_json(found: &LedgerAdoption) -> Value {
+    let contents = &found.contents;
+    json!({
+        "id": found.id, "place": found.place(), "runs": contents.runs, "flows": contents.flows,
+        "programs": contents.programs, "first": contents.first, "last": contents.last,
+        "head": { "seq": contents.head.seq, "chain": contents.head.chain }, "damage": contents.damage,
+    })
+}
+
+/// Renders the ledger that is to be adopted.
+pub(crate) fn adoption_page(found: &LedgerAdoption) -> String {
+    let contents = &found.contents;
+    let mut page = String::new();
+    let mut row = |name: &str, text: String| page += &format!("{name:<9} {}\n", escape_invisible(&text));
+    row("ledger", found.place().into());
+    row("id", found.id.to_string());
+    row("runs", contents.runs.to_string());
+    row("flows", contents.flows.to_string());
+    if let (Some(first), Some(last)) = (&contents.first, &contents.last) {
+        row("records", format!("{}, from {first} to {last}", contents.head.seq));
+    }
+    row("head", format!("{}:{}", contents.head.seq, contents.head.chain));
+    let damage = match contents.damage {
+        0 => "none".into(),
+        places => format!("{places} places: see `callsheet verify --all`"),
+    };
+    row("damage", damage);
+    for program in contents.programs.iter().take(MOST_PROGRAMS) {
+        row("starts", program.clone());
+    }
+    if contents.programs.len() > MOST_PROGRAMS {
+        row("", format!("and {} more, see --json", contents.programs.len() - MOST_PROGRAMS));
+    }
+    page
+}

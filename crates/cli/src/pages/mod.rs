@@ -1,0 +1,54 @@
+//! Renders results: pages for people, JSON objects for programs. Commands print them.
+
+pub(crate) mod diff;
+pub(crate) mod doctor;
+pub(crate) mod explain;
+pub(crate) mod flow_status;
+pub(crate) mod ledger;
+pub(crate) mod log;
+pub(crate) mod reply;
+pub(crate) mod result;
+pub(crate) mod show;
+pub(crate) mod templates;
+pub(crate) mod verify;
+
+use callsheet_core::diag::Diagnostic;
+use callsheet_core::library::agent::PermissionLevel;
+use callsheet_core::request::Profile;
+
+use crate::print::{OutputPrinter, TextStyle};
+
+/// Renders the heading of a part of a page.
+fn heading(print: &OutputPrinter, text: &str) -> String {
+    format!("\n{}\n", print.paint(TextStyle::Bold, text))
+}
+
+/// Renders a profile as one line: its name, version and bindings.
+fn profile_line(profile: &Profile) -> String {
+    let bound = [
+        ("version", profile.version.as_deref()),
+        ("agent", profile.agent.as_deref()),
+        ("model", profile.model.as_deref()),
+        ("permit", profile.permit.map(PermissionLevel::name)),
+    ];
+    let bound = bound.into_iter().filter_map(|(name, value)| Some(format!(", {name} {}", value?)));
+    bound.fold(profile.name.clone(), |line, part| line + &part)
+}
+
+/// Renders diagnostics that are the result of a command.
+pub(crate) fn findings_page<'d>(
+    print: &OutputPrinter,
+    diags: impl IntoIterator<Item = &'d Diagnostic>,
+) -> String {
+    diags.into_iter().map(|diag| print.render_for_stdout(diag) + "\n").collect()
+}
+
+/// Returns where each line of a text begins and ends, without its line end.
+fn line_ranges(text: &str) -> impl Iterator<Item = (usize, usize)> {
+    let mut start = 0;
+    text.split_inclusive('\n').map(move |line| {
+        let from = start;
+        start += line.len();
+        (from, from + line.trim_end_matches('\n').len())
+    })
+}

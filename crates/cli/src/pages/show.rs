@@ -1,0 +1,195 @@
+//! Renders a recorded run, its records, its output and its prompt with origins.
+
+use callsheet::ledger::run_view::RunView;
+use callsheet::run::result_json;
+use callsheet_core::Request;
+use callsheet_core::diag::escape_invisible;
+use callsheet_core::record::{Composed, Id, LogStream, OriginRange};
+use callsheet_store::{LedgerError, LogExcerpt, LogLine, StoredRecord};
+use serde_json::{Value, json};
+
+use super::log::row_json;
+use super::result::result_page;
+use super::{heading, line_ranges, profile_line};
+use crate::print::{OutputPrinter, TextStyle};
+
+/// Describes a run as JSON, with its request.
+pub(crate) fn run_json(view: &RunView, request: &Request) -> Value {
+    let RunView { row, composed, summary, records, refused } = view;
+    let mut object = row_json(row);
+    object["host"] = json!(composed.made_by.as_ref().map(|made_by| &made_by.host));
+    object["user"] = json!(composed.made_by.as_ref().map(|made_by| &made_by.user));
+    object["engine"] = composed.engine.into();
+    object["profile"] = json!(composed.profile);
+    object["request"] = json!(request);
+    object["sources"] = json!(composed.snapshot.texts);
+    object["prompt"] = json!({
+        "sha256": composed.output.sha256,
+        "bytes": composed.output.bytes,
+        "format": composed.output.format,
+        "api": composed.api,
+    });
+    object["warnings"] = json!(composed.warnings);
+    object["records"] = json!(records);
+    if summary.launch.is_some() {
+        object["launch"] = json!(summary.launch);
+        object["result"] = result_json(summary);
+    }
+    object["refused"] = json!(refused);
+    object["decisions"] = json!(summary.decisions());
+    object
+}
+
+/// Renders a run.
+pub(crate) fn run_page(print: &OutputPrinter, view: &RunView) -> String {
+    let RunView { row, composed, summary, records, refused } = view;
+    let mut page = String::new();
+    let mut field = |name: &str, value: &str| {
+        page += &format!("{:10}{}\n", format!("{name}:"), escape_invisible(value));
+    };
+    let run = &row.run;
+    field("run", run.id.as_str());
+    field("started", &run.started);
+    let maybe = [
+        ("parent", run.parent.as_ref().map(|id| id.as_str())),
+        ("task", run.task.as_deref()),
+        ("agent", run.agent.as_deref()),
+        ("phase", run.phase.as_deref()),
+        ("role", run.role.as_deref()),
+        ("recipe", Some(run.recipe.as_str())),
+        ("ended", row.ended.as_deref()),
+        ("verdict", row.verdict.as_deref()),
+        ("project", run.project.as_deref()),
+        ("host", composed.made_by.as_ref().map(|made_by| made_by.host.as_str())),
+        ("user", composed.made_by.as_ref().map(|made_by| made_by.user.as_str())),
+        ("imported", row.imported.then_some("from an export of another ledger")),
+    ];
+    for (name, value) in maybe {
+        if let Some(value) = value {
+            field(name, value);
+        }
+    }
+    if let Some(profile) = &composed.profile {
+        field("profile", &profile_line(profile));
+    }
+    field("prompt", &format!("{} bytes, SHA-256 {}", composed.output.bytes, composed.output.sha256));
+    field("engine", &composed.engine.to_string());
+    field("records", &records.to_string());
+    for decided in summary.decisions() {
+        field("decided", &format!("{} {} ({})", decided.decision, decided.what, decided.by.name()));
+    }
+    refused.iter().for_each(|reason| field("refused", reason));
+    if summary.launch.is_some() {
+        page += &format!("\n{}", result_page(print, summary));
+    }
+    page += &heading(print, "Made of");
+    for origin in &composed.output.origins {
+        let label = origin.label();
+        page += &format!("  {}  {} ({})\n", origin.version, escape_invisible(&label), origin.trust.name());
+    }
+    if !composed.warnings.is_empty() {
+        page += &heading(print, "Warnings");
+    }
+    for warning in &composed.warnings {
+        let (code, message) = (escape_invisible(&warning.code), escape_invisible(&warning.message));
+        page += &format!("  [{code}] {message}\n");
+    }
+    page
+}
+
+/// Renders records, one line each.
+pub(crate) fn records_page(records: &[StoredRecord]) -> String {
+    let line = |record: &StoredRecord| {
+        let (at, kind) = (escape_invisible(&record.at), escape_invisible(&record.kind));
+        format!("{:>6}  {at}  {kind}\n", record.seq)
+    };
+    records.iter().map(line).collect()
+}
+
+/// Describes a record as JSON, with its payload in `data`.
+pub(crate) fn record_json(record: &StoredRecord) -> Result<Value, LedgerError> {
+    let wrong = |error| LedgerError::Damaged(format!("record {}: {error}", record.seq));
+    let data: Option<Value> =
+        record.payload.as_deref().map(serde_json::from_str).transpose().map_err(wrong)?;
+    Ok(json!({
+        "seq": record.seq,
+        "at": record.at,
+        "kind": record.kind,
+        "run": record.run,
+        "flow": record.flow,
+        "data": data,
+        "payload_sha256": record.payload_sha256,
+        "chain": record.chain,
+    }))
+}
+
+/// Describes lines of a run's output as JSON.
+pub(crate) fn log_json(run: &Id, stream: LogStream, log: &LogExcerpt, since: u64) -> Value {
+    let first = log.lines.first().map_or(since, |line| line.number);
+    let line =
+        |line: &LogLine| json!({ "line": line.number, "at": line.at, "stream": stream, "data": line.data });
+    json!({
+        "run": run,
+        "lines": log.lines.iter().map(line).collect::<Vec<_>>(),
+        "total_lines": log.total,
+        "has_more": first > since,
+        "cut": log.cut,
+    })
+}
+
+/// Renders lines of a run's output, which may contain control characters.
+pub(crate) fn log_page(log: &LogExcerpt) -> String {
+    log.lines.iter().map(|line| format!("{}\n", escape_invisible(&line.data))).collect()
+}
+
+/// Describes a recorded prompt and its origins as JSON.
+pub(crate) fn origins_json(composed: &Composed, text: &str, placed: &[OriginRange]) -> Value {
+    let origin_json = |span: &OriginRange| {
+        let mut object = json!({ "start": span.start, "end": span.end });
+        match span.origin.and_then(|number| composed.output.origins.get(number as usize)) {
+            None => object["label"] = "engine".into(),
+            Some(origin) => {
+                object["label"] = origin.label().into();
+                object["trust"] = json!(origin.trust);
+                object["version"] = origin.version.as_str().into();
+                object["line"] = json!(span.line);
+            }
+        }
+        object
+    };
+    let origins: Vec<Value> = placed.iter().map(origin_json).collect();
+    json!({ "run": composed.run.id, "text": text, "origins": origins })
+}
+
+/// Renders a recorded prompt, below headings that name the origins of its lines.
+pub(crate) fn origins_page(
+    print: &OutputPrinter,
+    composed: &Composed,
+    text: &str,
+    placed: &[OriginRange],
+) -> String {
+    let mut page = String::new();
+    let mut last = None;
+    for (start, end) in line_ranges(text) {
+        let first = placed.partition_point(|span| span.end <= start);
+        let touching = placed[first..].iter().take_while(|span| span.start < end.max(start + 1));
+        let mut from: Vec<u32> = touching.filter_map(|span| span.origin).collect();
+        from.dedup();
+        if last.as_ref() != Some(&from) {
+            page += &format_heading(print, &from, composed);
+            last = Some(from);
+        }
+        page += &format!("      │ {}\n", escape_invisible(&text[start..end]));
+    }
+    page
+}
+
+fn format_heading(print: &OutputPrinter, from: &[u32], composed: &Composed) -> String {
+    let label = |number: &u32| {
+        let origin = composed.output.origins.get(*number as usize)?;
+        Some(format!("{} ({}, {})", escape_invisible(&origin.label()), origin.trust.name(), origin.version))
+    };
+    let labels: Vec<String> = from.iter().filter_map(label).collect();
+    let labels = if labels.is_empty() { "engine (ours)".into() } else { labels.join(" + ") };
+    format!("── {}\n", print.paint(TextStyle::Cyan, &labels))
+}

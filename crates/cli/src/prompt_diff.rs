@@ -1,0 +1,123 @@
+//! Compares two recorded prompts, section by section, and finds the cause of each change.
+
+use std::collections::BTreeMap;
+
+use callsheet::project::Project;
+use callsheet_core::diag::Diagnostics;
+use callsheet_core::record::{Composed, OriginNote, OriginRange, TextAssembly, locate_parts};
+use callsheet_store::Ledger;
+use similar::{ChangeTag, TextDiff};
+
+/// A recorded prompt, reassembled.
+pub(crate) struct DiffSide {
+    pub(crate) composed: Composed,
+    pub(crate) text: String,
+    placed: Vec<OriginRange>,
+    /// The versions of each origin in the prompt, by label.
+    versions: BTreeMap<String, Vec<String>>,
+}
+
+impl DiffSide {
+    pub(crate) fn new(app: &Project, ledger: &mut Ledger, name: &str) -> Result<Self, Diagnostics> {
+        let run = app.find_run(ledger, name)?.run.id;
+        let composed = ledger.prompt_record(&run)?;
+        let (text, placed) = ledger.with_blobs(|blob| locate_parts(&composed, blob))?;
+        let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for origin in &composed.output.origins {
+            versions.entry(origin.label()).or_default().push(origin.version.clone());
+        }
+        Ok(Self { composed, text, placed, versions })
+    }
+
+    fn output(&self) -> &TextAssembly {
+        &self.composed.output
+    }
+
+    fn section(&self, name: &str) -> Option<(usize, &str)> {
+        let (_, start, end) = self.output().sections.iter().find(|(known, ..)| known == name)?;
+        Some((*start, self.text.get(*start..*end)?))
+    }
+
+    /// Returns the origins of the line from `start` to `end`: files first, without the engine's own text.
+    fn origins(&self, start: usize, end: usize) -> Vec<&OriginNote> {
+        let first = self.placed.partition_point(|span| span.end <= start);
+        let touching = self.placed[first..].iter().take_while(|span| span.start < end.max(start + 1));
+        let numbers = touching.filter_map(|span| span.origin);
+        let mut origins: Vec<&OriginNote> =
+            numbers.filter_map(|number| self.output().origins.get(number as usize)).collect();
+        origins.sort_by_key(|origin| origin.source.is_none());
+        origins
+    }
+}
+
+/// A line that only one of the two prompts has.
+pub(crate) struct LineChange {
+    pub(crate) insert: bool,
+    pub(crate) line: String,
+    pub(crate) origin: Option<String>,
+    pub(crate) why: &'static str,
+}
+
+/// A section, and the lines that differ in it.
+pub(crate) type SectionChanges<'s> = (&'s str, Vec<LineChange>);
+
+/// Returns the sections that differ.
+pub(crate) fn compare_sections<'s>(from: &'s DiffSide, to: &'s DiffSide) -> Vec<SectionChanges<'s>> {
+    let mut names: Vec<&String> = from.output().sections.iter().map(|(name, ..)| name).collect();
+    let new = to.output().sections.iter().map(|(name, ..)| name).filter(|name| from.section(name).is_none());
+    names.extend(new);
+    let mut sections: Vec<SectionChanges<'_>> =
+        names.into_iter().map(|name| (name.as_str(), compare_section(name, from, to))).collect();
+    sections.retain(|(_, changes)| !changes.is_empty());
+    if sections.is_empty() && from.text != to.text {
+        sections.push(("between the sections", diff_lines((0, &from.text, from), (0, &to.text, to))));
+    }
+    sections
+}
+
+/// Returns the changed lines of a section; empty if it is the same.
+fn compare_section(name: &str, from: &DiffSide, to: &DiffSide) -> Vec<LineChange> {
+    let (old_start, old) = from.section(name).unwrap_or_default();
+    let (new_start, new) = to.section(name).unwrap_or_default();
+    diff_lines((old_start, old, from), (new_start, new, to))
+}
+
+fn diff_lines(
+    (old_start, old, from): (usize, &str, &DiffSide),
+    (new_start, new, to): (usize, &str, &DiffSide),
+) -> Vec<LineChange> {
+    if old == new {
+        return Vec::new();
+    }
+    let (mut old_at, mut new_at) = (old_start, new_start);
+    let mut changes = Vec::new();
+    for change in TextDiff::from_lines(old, new).iter_all_changes() {
+        let line = change.value();
+        let (insert, side, other, at) = match change.tag() {
+            ChangeTag::Equal => {
+                old_at += line.len();
+                new_at += line.len();
+                continue;
+            }
+            ChangeTag::Delete => (false, from, to, &mut old_at),
+            ChangeTag::Insert => (true, to, from, &mut new_at),
+        };
+        let text = line.trim_end_matches('\n');
+        let why = |origin: &OriginNote| {
+            let label = origin.label();
+            match (side.versions.get(&label), other.versions.get(&label)) {
+                (_, None) if insert => (Some(label), "new"),
+                (_, None) => (Some(label), "gone"),
+                (own, others) if own != others => (Some(label), "changed"),
+                _ => (Some(label), "moved"),
+            }
+        };
+        // A line may have several origins; an unchanged origin is blamed last.
+        let causes: Vec<_> = side.origins(*at, *at + text.len()).into_iter().map(why).collect();
+        let cause = causes.iter().find(|(_, why)| *why != "moved").or(causes.first());
+        let (origin, why) = cause.cloned().unwrap_or((None, "engine"));
+        *at += line.len();
+        changes.push(LineChange { insert, line: text.to_owned(), origin, why });
+    }
+    changes
+}

@@ -1,0 +1,121 @@
+//! Finds templates by the names that people type.
+
+use callsheet::project::Project;
+use callsheet::session::write::write_new;
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::{SharedText, SourceId, SourceRoot, Sources, candidates, list_names};
+use callsheet_lint::catalog::{TemplateSummary, list_templates};
+
+/// Finds an existing template: its file and the source that wins.
+pub(crate) fn find_template(app: &Project, name: &str) -> Result<TemplateSummary, Diagnostics> {
+    let mut all = list_templates(&app.disk(None), &app.config.layout());
+    let wanted = strip_name(name);
+    let position = |path: &str| all.iter().position(|template| template.path == path);
+    // A name without a folder is searched in the library's folders, and an agent's phase falls back to BASE.
+    let folders = ["identity", "depth", "shared"].into_iter().filter(|_| !wanted.contains('/'));
+    let phase = wanted.strip_prefix("system/").and_then(|file| file.split_once('-'));
+    let base = phase.map(|(_, phase)| format!("system/BASE-{phase}"));
+    let others = folders.map(|folder| format!("{folder}/{wanted}")).chain(base);
+    let found = core::iter::once(wanted.to_owned()).chain(others).find_map(|path| position(&path));
+    if let Some(at) = found {
+        let found = all.swap_remove(at);
+        if found.path != wanted {
+            app.observer.note(&format!("no `{wanted}`; `{}` is used", found.path));
+        }
+        return Ok(found);
+    }
+    Err(Diagnostic::error(
+        Code::TemplateNotFound,
+        format!("TemplateNotFound: there is no template `{wanted}`"),
+    )
+    .searched(candidates(&format!("templates/{wanted}.md"), &app.config.layout()))
+    .suggest(wanted, all.iter().map(|template| template.path.as_str()))
+    .hint("`callsheet templates list` lists them")
+    .into())
+}
+
+/// Strips the optional `templates/` prefix and `.md` suffix.
+fn strip_name(name: &str) -> &str {
+    let name = name.strip_prefix("templates/").unwrap_or(name);
+    name.strip_suffix(".md").unwrap_or(name)
+}
+
+pub(crate) fn read_text(app: &Project, id: &SourceId) -> Result<Option<SharedText>, Diagnostics> {
+    app.disk(None).text(id).map_err(|error| {
+        Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}")).into()
+    })
+}
+
+/// Returns every place where a template is searched, with its state, also for a name that does not exist: the user can put a
+/// file in one of these places. The state of the winner is `wins`.
+pub(crate) fn list_places(app: &Project, name: &str) -> Result<Vec<(SourceId, &'static str)>, Diagnostics> {
+    let known = find_template(app, name);
+    // If a phase of an agent falls back to BASE, show the places of its own file.
+    let is_own =
+        |known: &&TemplateSummary| !strip_name(name).starts_with("system/") || known.path == strip_name(name);
+    let file = known.as_ref().ok().filter(is_own).map(|known| known.file.clone());
+    let file = file.unwrap_or_else(|| format!("templates/{}.md", strip_name(name)));
+    let places = candidates(&file, &app.config.layout());
+    if places.is_empty() {
+        known?;
+    }
+    let mut has_winner = false;
+    let mut rows = Vec::new();
+    for id in places {
+        let there = read_text(app, &id).map_or(true, |text| text.is_some());
+        let state = match (there, has_winner) {
+            (false, _) => "not there",
+            (true, false) => "wins",
+            (true, true) => "shadowed",
+        };
+        has_winner |= there;
+        rows.push((id, state));
+    }
+    Ok(rows)
+}
+
+/// Copies a template into the project. Returns its new path, relative to the caller's directory.
+pub(crate) fn eject_template(app: &Project, name: &str) -> Result<String, Diagnostics> {
+    let template = find_template(app, name)?;
+    let mut places = candidates(&template.file, &app.config.layout()).into_iter();
+    let Some(target) = places.find(|id| id.root() == SourceRoot::Project) else {
+        let message = format!("`{}` is controlled by the pipeline and cannot be overridden", template.path);
+        return Err(Diagnostic::error(Code::OverrideRefused, message).into());
+    };
+    let path = app.dir.join(target.path());
+    if path.symlink_metadata().is_ok() {
+        let message = format!("`{target}` is there already; nothing is overwritten");
+        return Err(Diagnostic::error(Code::OverrideRefused, message)
+            .hint("look at it with `callsheet templates diff`")
+            .into());
+    }
+    let text = read_text(app, &template.source)?.unwrap_or_default();
+    write_new(&app.dir, target.path(), text.as_bytes())?;
+    Ok(app.path_from_here(target.path()))
+}
+
+/// Finds a template by its exact name; `None` if the name is that of a recipe.
+pub(crate) fn find_template_or_recipe(
+    app: &Project,
+    name: &str,
+) -> Result<Option<TemplateSummary>, Diagnostics> {
+    let (disk, layout) = (app.disk(None), app.config.layout());
+    let recipes = list_names(&disk, "recipes", &layout);
+    if recipes.iter().any(|recipe| recipe == name) {
+        return Ok(None);
+    }
+    let wanted = strip_name(name);
+    let mut all = list_templates(&disk, &layout);
+    if let Some(at) = all.iter().position(|template| template.path == wanted) {
+        let template = all.swap_remove(at);
+        return template.problem.clone().map_or(Ok(Some(template)), |problem| Err(problem.into()));
+    }
+    let known = recipes.iter().chain(all.iter().map(|template| &template.path));
+    let message = format!("TemplateNotFound: there is no template or recipe `{wanted}`");
+    let places = [format!("templates/{wanted}.md"), format!("recipes/{wanted}.toml")];
+    Err(Diagnostic::error(Code::TemplateNotFound, message)
+        .searched(places.iter().flat_map(|place| candidates(place, &layout)))
+        .suggest(wanted, known.map(String::as_str))
+        .hint(format!("`callsheet templates list` lists templates; recipes: {}", recipes.join(", ")))
+        .into())
+}
