@@ -21,9 +21,7 @@ use crate::context::CommandContext;
 
 fn main() -> ExitCode {
     // callsheet runs itself as the guard between it and every agent.
-    if std::env::args_os().nth(1).is_some_and(|first| first == callsheet_run::GUARD) {
-        return ExitCode::from(callsheet_run::run_guard_with(callsheet::run::record_submission));
-    }
+    callsheet::guard_if_asked();
     let mut command = CliArgs::command();
     let parsed = command.try_get_matches_from_mut(std::env::args_os());
     // Leak the clap `Command`: dropping it takes longer than parsing.

@@ -5,7 +5,7 @@
 //! callsheet writes to; it never leaves that directory either.
 //!
 //! [`perform()`] carries out the actions that [`delivery`](callsheet_core::delivery) decided: in a
-//! [process](run_process) under a [guard](guard()), so that nothing outlives it, or in a [terminal](Tmux).
+//! [process](run_process) under a [guard](guard_if_asked), so that nothing outlives it, or in a [terminal](Tmux).
 //! [`WorktreeSnapshot`] and [`WorktreeSnapshot::diff`] report the changes, from git.
 
 mod diagnostics;
@@ -30,14 +30,12 @@ pub use disk::shared_names::find_shared_names;
 pub use disk::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
 pub use git::content_ids::read_content_ids;
 pub use git::{CommonDir, Git, GitError, take_interrupts};
-pub use perform::{PerformError, PerformOptions, PerformOutcome, delivered_text, perform};
-pub use process::ancestry::{
-    GUARD, ProcessStamp, find_runs_above, is_below_guard, set_guarded_run, state_home,
-};
+pub use perform::{PerformError, PerformOptions, PerformOutcome, TerminalOptions, delivered_text, perform};
+pub use process::ancestry::{ProcessStamp, find_runs_above, is_below_guard, set_guarded_run, state_home};
 pub use process::checks::run_check;
 pub use process::environment::{PRIVATE_VARIABLES, grace_period};
 pub use process::guard::{
-    RecordSubmission, read_last_documents, read_terminal_exit_code, run_guard, run_guard_with,
+    RecordSubmission, guard_if_asked, guard_if_asked_with, read_last_documents, read_terminal_exit_code,
 };
 pub use process::host::{find_temporary_file_system, read_user_name};
 pub use process::programs::{MissingProgram, find_env_program, find_program};

@@ -8,6 +8,7 @@ use callsheet_core::request::fact::EndReason;
 
 use crate::disk::folder::{WritableFolder, WriteError};
 use crate::process::guard::SpawnRequest;
+use crate::process::handshake::find_guard_program;
 use crate::process::submission::SubmissionGate;
 use crate::process::trace::{MARK, ProcessTrace};
 use crate::process::{
@@ -21,20 +22,43 @@ pub struct PerformOptions {
     /// The real path of the folder that the agent works in. Files for it are written below, and through no
     /// link.
     pub place: PathBuf,
-    /// Our own program, which is started as the guard.
-    pub guard: PathBuf,
+    /// The program that is started as the [guard](crate::guard_if_asked): if none is named, this program if
+    /// it has called `guard_if_asked`, else the `callsheet` binary.
+    pub guard: Option<PathBuf>,
     /// The limits of time and output.
     pub limits: ProcessLimits,
     /// The flag that stops the agent.
     pub stop: StopFlag,
-    /// The tmux server that has the pane, or gets one.
-    pub server: TmuxServer,
-    /// How long an agent in a terminal may take to become ready.
-    pub ready_within: Duration,
+    /// The terminal, if the actions open one or type into one.
+    pub terminal: Option<TerminalOptions>,
     /// The submissions that the agent may make. In a terminal, only an agent with some has a guard.
     pub submissions: Option<SubmissionGate>,
     /// The traces of the run.
     pub trace: Option<ProcessTrace>,
+}
+
+impl PerformOptions {
+    /// Returns the options for a plain process that works in `place`.
+    pub fn new(place: PathBuf) -> Self {
+        Self {
+            place,
+            guard: None,
+            limits: ProcessLimits::default(),
+            stop: StopFlag::default(),
+            terminal: None,
+            submissions: None,
+            trace: None,
+        }
+    }
+}
+
+/// Options for an agent in a terminal.
+#[derive(Clone, Debug)]
+pub struct TerminalOptions {
+    /// The tmux server that has the pane, or gets one.
+    pub server: TmuxServer,
+    /// How long the agent may take to become ready.
+    pub ready_within: Duration,
 }
 
 /// The outcome of the actions.
@@ -87,6 +111,12 @@ impl std::fmt::Display for PerformError {
 
 impl std::error::Error for PerformError {}
 
+impl From<StartError> for PerformError {
+    fn from(error: StartError) -> Self {
+        Self::Start(error)
+    }
+}
+
 impl From<TerminalError> for PerformError {
     fn from(error: TerminalError) -> Self {
         Self::Terminal(error)
@@ -111,10 +141,10 @@ pub fn perform(
     with: &PerformOptions,
     tell: &mut dyn FnMut(ProcessEvent),
 ) -> Result<PerformOutcome, PerformError> {
-    let tmux = Tmux::new(with.server.clone());
+    let tmux = with.terminal.as_ref().map(|terminal| Tmux::new(terminal.server.clone()));
     let mut opened: Option<TmuxPane> = None;
-    let result = perform_all(acts, prompt, with, &tmux, &mut opened, tell);
-    if let (Err(_), Some(pane)) = (&result, &opened) {
+    let result = perform_all(acts, prompt, with, tmux.as_ref(), &mut opened, tell);
+    if let (Err(_), Some(tmux), Some(pane)) = (&result, &tmux, &opened) {
         // The first error is the one that a person must know.
         let _ = tmux.close(pane, with.limits.grace);
     }
@@ -125,10 +155,12 @@ fn perform_all(
     acts: &[DeliveryAction],
     prompt: &str,
     with: &PerformOptions,
-    tmux: &Tmux,
+    tmux: Option<&Tmux>,
     opened: &mut Option<TmuxPane>,
     tell: &mut dyn FnMut(ProcessEvent),
 ) -> Result<PerformOutcome, PerformError> {
+    let need = || tmux.ok_or_else(|| TerminalError::Tmux("the options name no terminal".into()));
+    let ready_within = with.terminal.as_ref().map_or(Duration::ZERO, |terminal| terminal.ready_within);
     let mut performed = Err(PerformError::Nothing);
     for act in acts {
         match act {
@@ -148,11 +180,11 @@ fn perform_all(
                     submissions: with.submissions.clone(),
                     trace: with.trace.clone(),
                 };
-                performed = Ok(PerformOutcome::Ran(run_process(&job, tell).map_err(PerformError::Start)?));
+                performed = Ok(PerformOutcome::Ran(run_process(&job, tell)?));
             }
             DeliveryAction::Open { argv, env, cwd } => {
                 *opened = Some(match &with.submissions {
-                    None => tmux.open(argv, env, Path::new(cwd))?,
+                    None => need()?.open(argv, env, Path::new(cwd))?,
                     Some(gate) => {
                         let trace =
                             with.trace.clone().unwrap_or_else(|| ProcessTrace::new_unnamed(gate.run.clone()));
@@ -168,17 +200,22 @@ fn perform_all(
                             token: trace.token(),
                             cgroup: trace.cgroup().map(PathBuf::from),
                         };
-                        tmux.open_guarded(&with.guard, &order, &gate.dir, &trace)?
+                        need()?.open_guarded(
+                            &find_guard_program(with.guard.as_deref())?,
+                            &order,
+                            &gate.dir,
+                            &trace,
+                        )?
                     }
                 });
             }
             DeliveryAction::Await { pane, screen } => {
-                let pane = find_pane(tmux, pane.as_deref(), opened.as_ref())?;
-                tmux.wait_until_ready(&pane, screen, with.ready_within, &with.stop)?;
+                let pane = find_pane(need()?, pane.as_deref(), opened.as_ref())?;
+                need()?.wait_until_ready(&pane, screen, ready_within, &with.stop)?;
             }
             DeliveryAction::Type { pane, line, screen } => {
-                let pane = find_pane(tmux, pane.as_deref(), opened.as_ref())?;
-                let enters = tmux.type_line(&pane, screen, line)?;
+                let pane = find_pane(need()?, pane.as_deref(), opened.as_ref())?;
+                let enters = need()?.type_line(&pane, screen, line)?;
                 performed = Ok(PerformOutcome::Typed { pane, enters });
             }
         }

@@ -16,9 +16,7 @@ use callsheet_core::reply::{
 use callsheet_core::request::fact::{self, CheckResult, CheckRun, CheckSpec, EndReason, UnseenPath};
 use callsheet_core::secrets::{PLACEHOLDER, SecretRedactor};
 use callsheet_core::{Library, find_agent, find_contract};
-use callsheet_run::{
-    LivingProcess, ProcessTrace, WorktreeSnapshot, find_own_program, read_content_ids, run_check,
-};
+use callsheet_run::{LivingProcess, ProcessTrace, WorktreeSnapshot, read_content_ids, run_check};
 use callsheet_store::Ledger;
 use serde_json::{Value, json};
 
@@ -122,9 +120,6 @@ const CHECK_TIME: Duration = Duration::from_secs(30 * 60);
 /// Runs the checks in the time that the agent left of the run's limit. If a person ended the run, the
 /// remaining checks stay pending.
 fn run_checks(launch: &LaunchRecord, checking: &CheckContext<'_>) -> Vec<CheckRun> {
-    let Ok(guard) = find_own_program() else {
-        return pending_results(&launch.checks, "our own program is not found", None);
-    };
     let stop = &checking.stopper.person_stop_flag();
     let worktree = std::path::Path::new(&launch.worktree);
     let mut done = Vec::new();
@@ -145,7 +140,7 @@ fn run_checks(launch: &LaunchRecord, checking: &CheckContext<'_>) -> Vec<CheckRu
         let own = check.timeout_ms.map_or(CHECK_TIME, Duration::from_millis);
         let time = left.map_or(own, |left| own.min(left));
         let check = CheckSpec { timeout_ms: u64::try_from(time.as_millis()).ok(), ..check.clone() };
-        done.push(run_check(&check, worktree, guard.clone(), stop, Some(checking.trace), &mut |_| {}));
+        done.push(run_check(&check, worktree, None, stop, Some(checking.trace), &mut |_| {}));
     }
     done
 }

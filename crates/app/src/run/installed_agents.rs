@@ -1,6 +1,5 @@
 //! Installed programs of this machine, and the versions that they report.
 
-use std::collections::BTreeMap;
 use std::env;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -9,9 +8,7 @@ use std::time::Duration;
 use callsheet_core::diag::Diagnostics;
 use callsheet_core::library::agent::Agent;
 use callsheet_core::{Library, SourceId, SourceRoot, find_agent, list_names};
-use callsheet_run::{
-    OutputStream, ProcessEvent, ProcessJob, ProcessLimits, StopFlag, find_own_program, run_process,
-};
+use callsheet_run::{OutputStream, ProcessEvent, ProcessJob, ProcessLimits, run_process};
 
 use crate::project::Project;
 
@@ -70,9 +67,6 @@ pub fn read_version(program: &Path, args: &[String]) -> Option<String> {
 /// Runs a program with `input` on stdin. Returns its exit code and its output.
 pub fn run_program(argv: Vec<String>, input: &str) -> Option<(Option<i32>, Vec<String>)> {
     let job = ProcessJob {
-        argv,
-        env: BTreeMap::new(),
-        cwd: env::temp_dir(),
         stdin: input.as_bytes().to_vec(),
         limits: ProcessLimits {
             deadline: Some(PATIENCE),
@@ -80,10 +74,7 @@ pub fn run_program(argv: Vec<String>, input: &str) -> Option<(Option<i32>, Vec<S
             tail_bytes: 0,
             ..ProcessLimits::default()
         },
-        guard: find_own_program().ok()?,
-        stop: StopFlag::default(),
-        submissions: None,
-        trace: None,
+        ..ProcessJob::new(argv, env::temp_dir())
     };
     let mut lines = Vec::new();
     let exit = run_process(&job, &mut |event| {

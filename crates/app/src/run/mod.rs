@@ -42,9 +42,9 @@ use callsheet_core::secrets::{mask_address_in, mask_addresses};
 use callsheet_core::{Library, find_agent};
 use callsheet_run::{
     FingerprintCache, Git, JudgedSubmission, OutputStream, OwnFiles, PerformOptions, PerformOutcome,
-    ProcessEvent, ProcessLimits, ProcessTrace, SubmissionGate, TmuxServer, WorktreeSnapshot, WritableFolder,
-    delivered_text, ensure_worktree, existing_at_paths, find_own_program, find_worktree_path, perform,
-    set_guarded_run, transcript_has_prompt,
+    ProcessEvent, ProcessLimits, ProcessTrace, SubmissionGate, TerminalOptions, TmuxServer, WorktreeSnapshot,
+    WritableFolder, delivered_text, ensure_worktree, existing_at_paths, find_own_program, find_worktree_path,
+    perform, set_guarded_run, transcript_has_prompt,
 };
 use callsheet_store::{Ledger, LedgerUrl};
 use serde_json::{Value, json};
@@ -384,16 +384,17 @@ impl PreparedRun {
         let mut stdout = StreamReader::new(self.agent.output.format, &mut TextSpool::factory(run_dir.dir()));
         let with = PerformOptions {
             place: self.place.clone(),
-            guard: find_own_program()
-                .map_err(|error| Diagnostic::error(Code::RunNotStarted, error.to_string()))?,
+            guard: None,
             limits: self.limits,
             stop,
-            server: if self.delivery_context.pane.is_some() {
-                TmuxServer::Usual
-            } else {
-                TmuxServer::Own(tmux_server_name(&id))
-            },
-            ready_within: READY_WITHIN,
+            terminal: Some(TerminalOptions {
+                server: if self.delivery_context.pane.is_some() {
+                    TmuxServer::Usual
+                } else {
+                    TmuxServer::Own(tmux_server_name(&id))
+                },
+                ready_within: READY_WITHIN,
+            }),
             submissions: Some(SubmissionGate {
                 run: id.to_string(),
                 dir: run_dir.dir().to_owned(),

@@ -34,7 +34,7 @@ pub fn set_guarded_run(run: &str) {
 }
 
 /// The first argument that makes the program a guard.
-pub const GUARD: &str = "__guard";
+pub(crate) const GUARD: &str = "__guard";
 
 /// The number of arguments that make our program a guard.
 pub(crate) const GUARD_WORDS: usize = 4;

@@ -1,7 +1,6 @@
 //! Runs checks: commands in the worktree after an agent, each judged by its exit code.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use callsheet_core::request::fact::{CheckResult, CheckRun, CheckSpec, EndReason};
@@ -16,7 +15,7 @@ const OUTPUT_BYTES: usize = 64 * 1024;
 pub fn run_check(
     check: &CheckSpec,
     worktree: &Path,
-    guard: PathBuf,
+    guard: Option<&Path>,
     stop: &StopFlag,
     trace: Option<&ProcessTrace>,
     tell: &mut dyn FnMut(&ProcessEvent),
@@ -28,15 +27,11 @@ pub fn run_check(
         ..ProcessLimits::default()
     };
     let job = ProcessJob {
-        argv: check.argv.clone(),
-        env: BTreeMap::new(),
-        cwd: worktree.to_owned(),
-        stdin: Vec::new(),
         limits,
-        guard,
+        guard: guard.map(Path::to_owned),
         stop: stop.clone(),
-        submissions: None,
         trace: trace.cloned(),
+        ..ProcessJob::new(check.argv.clone(), worktree.to_owned())
     };
     let mut output = String::new();
     let ran = run_process(&job, &mut |event| {

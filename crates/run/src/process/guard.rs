@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::submission::{ForwardSubmission, JudgedSubmission, SubmissionGate, SubmissionServer, connect_in};
-use super::{ancestry, environment, trace, tree};
+use super::{ancestry, environment, handshake, trace, tree};
 use crate::disk::documents::DocumentReader;
 use crate::disk::read::read_own_text;
 
@@ -75,18 +75,34 @@ const DOCUMENTS: &str = "documents.json";
 /// gone.
 pub type RecordSubmission = fn(&SubmissionGate, &JudgedSubmission) -> Result<(), String>;
 
-/// Runs a guard, as its main function. The exit code matters only for the guard of a terminal.
-pub fn run_guard() -> u8 {
-    run_guard_with(|_, _| Err("it cannot be recorded".into()))
+/// Becomes a guard and exits if this process was started as one. It is the first line of `main` of every
+/// program that runs agents: [`perform`](crate::perform()) and [`run_process`](crate::run_process) start the
+/// program once more, as the guard of the agent.
+///
+/// ```
+/// callsheet_run::guard_if_asked();
+/// // Arguments are parsed and agents are run from here on.
+/// ```
+///
+/// A program in another language names the `callsheet` binary as its guard instead.
+pub fn guard_if_asked() {
+    guard_if_asked_with(|_, _| Err("it cannot be recorded".into()));
 }
 
-/// Runs a guard that records the submissions from a terminal with `record`.
-pub fn run_guard_with(record: RecordSubmission) -> u8 {
+/// Does the same as [`guard_if_asked`]; the guard of a terminal records submissions with `record`.
+pub fn guard_if_asked_with(record: RecordSubmission) {
+    if handshake::is_guard_asked() {
+        std::process::exit(run_guard(record));
+    }
+}
+
+/// Runs a guard. The exit code matters only for the guard of a terminal.
+fn run_guard(record: RecordSubmission) -> i32 {
     let done = match std::env::args_os().nth(ancestry::GUARD_WORDS + 1) {
         None => guard_process().map(|()| 0),
         Some(dir) => guard_pane(&PathBuf::from(dir), record),
     };
-    done.unwrap_or(70)
+    done.map_or(70, i32::from)
 }
 
 fn guard_process() -> io::Result<()> {
@@ -95,6 +111,7 @@ fn guard_process() -> io::Result<()> {
     tree::adopt_orphans()?;
     ancestry::set_mark();
     let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    handshake::greet(&control)?;
     let mut orders = BufReader::new(control.try_clone()?);
     let control = Arc::new(Mutex::new(control));
     let order = read_request(&mut orders)?;
@@ -166,6 +183,7 @@ fn guard_pane(dir: &Path, record: RecordSubmission) -> io::Result<u8> {
         signal_hook::flag::register(signal, Arc::clone(&keys))?;
     }
     let control = connect_in(dir, ORDER)?;
+    handshake::greet(&control)?;
     let order = read_request(&mut BufReader::new(control.try_clone()?))?;
     let control = Mutex::new(control);
     let gate = order.submissions.clone();
@@ -237,7 +255,7 @@ fn start_agent(order: &SpawnRequest, stdin: Stdio) -> io::Result<Child> {
     }
     let (program, args) = order.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = environment::new_command(program);
-    command.args(args).current_dir(&order.cwd).stdin(stdin);
+    command.args(args).current_dir(&order.cwd).stdin(stdin).env_remove(handshake::STARTED_AS_GUARD);
     let private = |name: &str| environment::PRIVATE_VARIABLES.contains(&name);
     command.envs(order.env.iter().filter(|(name, _)| !private(name)).map(|(name, value)| (name, value)));
     if order.own_group {

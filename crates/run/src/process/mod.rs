@@ -8,6 +8,7 @@ pub(crate) mod ancestry;
 pub(crate) mod checks;
 pub(crate) mod environment;
 pub(crate) mod guard;
+pub(crate) mod handshake;
 pub(crate) mod host;
 mod output;
 pub(crate) mod programs;
@@ -20,7 +21,7 @@ use std::ffi::OsString;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -33,6 +34,7 @@ use callsheet_core::request::fact::EndReason;
 use ancestry::{ProcessStamp, guard_arguments, read_stat};
 use environment::{grace_period, new_command};
 use guard::{GuardMessage, SpawnRequest};
+use handshake::{STARTED_AS_GUARD, await_greeting, end_impostor, find_guard_program};
 use output::OutputCollector;
 use submission::{JudgedSubmission, SubmissionGate};
 use trace::{MARK, ProcessTrace, kill_adopted};
@@ -50,14 +52,32 @@ pub struct ProcessJob {
     pub stdin: Vec<u8>,
     /// The limits of time and output.
     pub limits: ProcessLimits,
-    /// Our own program, which is started as the [guard](crate::process::guard()).
-    pub guard: PathBuf,
+    /// The program that is started as the [guard](crate::guard_if_asked): if none is named, this program if
+    /// it has called `guard_if_asked`, else the `callsheet` binary.
+    pub guard: Option<PathBuf>,
     /// The flag that stops the process.
     pub stop: StopFlag,
     /// The submissions that the process may make.
     pub submissions: Option<SubmissionGate>,
     /// The traces of its run, if another process may search for its processes.
     pub trace: Option<ProcessTrace>,
+}
+
+impl ProcessJob {
+    /// Returns a job without input, with the usual limits and the usual guard.
+    pub fn new(argv: Vec<String>, cwd: PathBuf) -> Self {
+        Self {
+            argv,
+            env: BTreeMap::new(),
+            cwd,
+            stdin: Vec::new(),
+            limits: ProcessLimits::default(),
+            guard: None,
+            stop: StopFlag::default(),
+            submissions: None,
+            trace: None,
+        }
+    }
 }
 
 /// The limits of a process in time and output.
@@ -173,6 +193,8 @@ pub struct ProcessExit {
 pub enum StartError {
     /// The program or the working directory does not exist.
     NotFound(String),
+    /// No program became the guard of the process. Nothing was sent to it.
+    NoGuard(String),
     /// Any other reason.
     Other(String),
 }
@@ -180,7 +202,7 @@ pub enum StartError {
 impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NotFound(why) | Self::Other(why) => f.write_str(why),
+            Self::NotFound(why) | Self::NoGuard(why) | Self::Other(why) => f.write_str(why),
         }
     }
 }
@@ -212,11 +234,16 @@ pub fn run_process(
     report: &mut dyn FnMut(ProcessEvent),
 ) -> Result<ProcessExit, StartError> {
     let begun = Instant::now();
+    let program = find_guard_program(job.guard.as_deref())?;
     // If the guard is killed, its processes become children of ours.
     tree::adopt_orphans()?;
     let trace = job.trace.clone().unwrap_or_else(|| ProcessTrace::new_unnamed(new_mark()));
     let (ours, theirs) = UnixStream::pair()?;
-    let mut guard = start_guard(job, theirs)?;
+    let mut guard = start_guard(&program, theirs)?;
+    if let Err(error) = await_greeting(&ours, &program) {
+        end_impostor(&mut guard);
+        return Err(error);
+    }
     let stamp = i32::try_from(guard.id()).ok().and_then(ProcessStamp::from_pid);
     let (send, receive) = mpsc::sync_channel(64);
     if let Some(stdout) = guard.stdout.take() {
@@ -251,9 +278,10 @@ pub fn run_process(
     result
 }
 
-fn start_guard(job: &ProcessJob, control: UnixStream) -> io::Result<Child> {
-    let guard = new_command(&job.guard)
+fn start_guard(program: &Path, control: UnixStream) -> io::Result<Child> {
+    let guard = new_command(program)
         .args(guard_arguments())
+        .env(STARTED_AS_GUARD, "1")
         .stdin(Stdio::from(OwnedFd::from(control)))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -9,7 +9,7 @@ mod screen;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,10 +18,12 @@ use std::time::{Duration, Instant};
 
 use callsheet_core::library::agent::TerminalSpec;
 
+use crate::perform::PerformError;
 use crate::process::StopFlag;
 use crate::process::ancestry::guard_arguments;
-use crate::process::environment::new_command;
+use crate::process::environment::{handshake_limit, new_command};
 use crate::process::guard::{GuardMessage, ORDER, SpawnRequest};
+use crate::process::handshake::{STARTED_AS_GUARD, await_greeting, no_guard};
 use crate::process::submission::{listen_in, peer_process};
 use crate::process::trace::ProcessTrace;
 use crate::process::tree;
@@ -162,7 +164,7 @@ impl Tmux {
         order: &SpawnRequest,
         dir: &Path,
         trace: &ProcessTrace,
-    ) -> Result<TmuxPane, TerminalError> {
+    ) -> Result<TmuxPane, PerformError> {
         let failed = |why: String| TerminalError::Tmux(why);
         let path = |path: &Path| {
             path.to_str().map(str::to_owned).ok_or_else(|| failed("a path is not UTF-8".into()))
@@ -171,16 +173,55 @@ impl Tmux {
         let mut argv = vec![path(guard)?];
         argv.extend(guard_arguments());
         argv.push(path(dir)?);
-        let pane = self.open(&argv, &BTreeMap::new(), Path::new(&order.cwd))?;
-        let started = self.read_pane_pid(&pane).and_then(|pid| {
+        let mark = BTreeMap::from([(STARTED_AS_GUARD.to_owned(), "1".to_owned())]);
+        let pane = self.open(&argv, &mark, Path::new(&order.cwd))?;
+        let start = || {
+            let pid = self.read_pane_pid(&pane)?;
             trace.add_guard(pid).map_err(|error| failed(error.to_string()))?;
-            send_request(&listener, pid, order).map_err(|error| failed(error.to_string()))?
-        });
+            let control =
+                self.accept_guard(&listener, &pane, pid).map_err(|error| failed(error.to_string()))?;
+            let control = control.ok_or_else(|| no_guard(guard))?;
+            await_greeting(&control, guard)?;
+            Ok(send_request(&control, order).map_err(|error| failed(error.to_string()))??)
+        };
+        let started = start();
         if started.is_err() {
             // The first error is reported.
             let _ = self.close(&pane, Duration::ZERO);
         }
         started.map(|()| pane)
+    }
+
+    /// Accepts the connection of the process `pid` and of no other. Returns `None` if it ends without one, or
+    /// takes too long.
+    fn accept_guard(
+        &self,
+        listener: &UnixListener,
+        pane: &TmuxPane,
+        pid: i32,
+    ) -> io::Result<Option<UnixStream>> {
+        listener.set_nonblocking(true)?;
+        let (begun, limit) = (Instant::now(), handshake_limit());
+        let mut looked = begun;
+        loop {
+            let is_own = |stream: &UnixStream| {
+                !cfg!(target_os = "linux") || peer_process(stream).is_some_and(|peer| peer.pid == pid)
+            };
+            match listener.accept() {
+                Ok((stream, _)) if is_own(&stream) => {
+                    stream.set_nonblocking(false)?;
+                    return Ok(Some(stream));
+                }
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+                _ => thread::sleep(Duration::from_millis(5)),
+            }
+            if looked.elapsed() > LOOK {
+                looked = Instant::now();
+                if begun.elapsed() > limit || !self.is_pane_alive(pane) {
+                    return Ok(None);
+                }
+            }
+        }
     }
 
     /// Returns the id of the first process of a pane.
@@ -388,36 +429,16 @@ impl Tmux {
     }
 }
 
-/// How long the first process of a pane may take to ask for its spawn request.
-const ORDERED_WITHIN: Duration = Duration::from_secs(20);
+/// How long the guard of a pane may take to start the agent.
+const STARTED_WITHIN: Duration = Duration::from_secs(20);
 
-/// Sends the spawn request to the process `pid` and to no other; waits until the agent is started.
-fn send_request(
-    listener: &UnixListener,
-    pid: i32,
-    order: &SpawnRequest,
-) -> io::Result<Result<(), TerminalError>> {
-    listener.set_nonblocking(true)?;
-    let begun = Instant::now();
-    let stream = loop {
-        match listener.accept() {
-            Ok((stream, _))
-                if !cfg!(target_os = "linux")
-                    || peer_process(&stream).is_some_and(|peer| peer.pid == pid) =>
-            {
-                break stream;
-            }
-            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
-            _ if begun.elapsed() > ORDERED_WITHIN => return Err(io::ErrorKind::TimedOut.into()),
-            _ => thread::sleep(Duration::from_millis(5)),
-        }
-    };
-    stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(ORDERED_WITHIN))?;
+/// Sends the spawn request to a guard, and waits until the agent is started.
+fn send_request(mut control: &UnixStream, order: &SpawnRequest) -> io::Result<Result<(), TerminalError>> {
+    control.set_read_timeout(Some(STARTED_WITHIN))?;
     let line = serde_json::to_string(order).map_err(io::Error::other)?;
-    (&stream).write_all(format!("{line}\n").as_bytes())?;
+    control.write_all(format!("{line}\n").as_bytes())?;
     let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer)?;
+    BufReader::new(control).read_line(&mut answer)?;
     Ok(match serde_json::from_str(&answer).map_err(io::Error::other)? {
         GuardMessage::Failed { why, .. } => {
             let program = order.argv.first().map_or("", String::as_str);

@@ -12,10 +12,8 @@ use std::{env, fs, process};
 use rustix::process::{Pid, Signal, getpid, kill_process};
 
 fn main() -> ExitCode {
+    callsheet_run::guard_if_asked();
     let args: Vec<String> = env::args().skip(1).collect();
-    if args.first().is_some_and(|first| first == callsheet_run::GUARD) {
-        return ExitCode::from(callsheet_run::run_guard());
-    }
     // Like any other program, it can also only record how it was started.
     if let Some(file) = env::var_os("FAKE_AGENT_NOTES") {
         let names = ["CALLSHEET_RUN", "CALLSHEET_PHASE", "CALLSHEET_ROLE", "CALLSHEET_SESSION"];
@@ -147,20 +145,9 @@ fn ignore_signals() {
 }
 
 fn run_job(script: &str) {
-    let job = callsheet_run::ProcessJob {
-        argv: [env::current_exe().unwrap().to_str().unwrap().to_owned()]
-            .into_iter()
-            .chain(script.split(' ').map(str::to_owned))
-            .collect(),
-        env: Default::default(),
-        cwd: env::current_dir().unwrap(),
-        stdin: Vec::new(),
-        limits: callsheet_run::ProcessLimits::default(),
-        guard: env::current_exe().unwrap(),
-        stop: callsheet_run::StopFlag::default(),
-        submissions: None,
-        trace: None,
-    };
+    let own = env::current_exe().unwrap().to_str().unwrap().to_owned();
+    let argv = [own].into_iter().chain(script.split(' ').map(str::to_owned)).collect();
+    let job = callsheet_run::ProcessJob::new(argv, env::current_dir().unwrap());
     let (mut most, mut told, mut left_out) = (0, 0, 0);
     let exit = callsheet_run::run_process(&job, &mut |event| match event {
         callsheet_run::ProcessEvent::Output { text, .. } => {

@@ -15,8 +15,8 @@ use callsheet_core::request::fact::{ChangeKind, EndReason, ViolationReason};
 use callsheet_core::request::scope::Scope;
 use callsheet_core::{Builtin, Library, find_agent};
 use callsheet_run::{
-    OutputStream, PerformOptions, PerformOutcome, ProcessEvent, ProcessLimits, StopFlag, TmuxServer,
-    WorktreeSnapshot, delivered_text, existing_at_paths, perform, transcript_has_prompt,
+    OutputStream, PerformOptions, PerformOutcome, ProcessEvent, ProcessLimits, WorktreeSnapshot,
+    delivered_text, existing_at_paths, perform, transcript_has_prompt,
 };
 use callsheet_testing::{Cli, Room, Script, Step, git, on_loopback};
 use serde_json::json;
@@ -62,14 +62,9 @@ fn deliver(room: &Room, cli: Cli, prompt: &str, how: DeliveryContext) -> Run {
     };
     let delivery = plan_delivery(&agent, prompt, &how).unwrap();
     let with = PerformOptions {
-        place: "/".into(),
-        guard: AGENT.into(),
+        guard: Some(AGENT.into()),
         limits: ProcessLimits { deadline: Some(Duration::from_secs(120)), ..ProcessLimits::default() },
-        stop: StopFlag::default(),
-        server: TmuxServer::Usual,
-        ready_within: Duration::ZERO,
-        submissions: None,
-        trace: None,
+        ..PerformOptions::new("/".into())
     };
     let told = delivered_text(&delivery.acts, prompt);
     let mut watch = ReceiptWatcher::new(&agent, &told);

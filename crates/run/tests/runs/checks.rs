@@ -1,7 +1,5 @@
 //! Tests that checks run without a shell, and that only an exit code of zero is a pass.
 
-use std::path::PathBuf;
-
 use callsheet_core::request::fact::{CheckResult, CheckRun, CheckSpec, EndReason};
 use callsheet_core::split_words;
 use callsheet_run::{StopFlag, run_check};
@@ -11,7 +9,7 @@ use crate::support::AGENT;
 fn run_check_command(command: &str, timeout_ms: u64) -> CheckRun {
     let argv = split_words(&format!("{AGENT} {command}")).unwrap();
     let spec = CheckSpec { name: "c".into(), argv, timeout_ms: Some(timeout_ms) };
-    run_check(&spec, &std::env::temp_dir(), PathBuf::from(AGENT), &StopFlag::default(), None, &mut |_| {})
+    run_check(&spec, &std::env::temp_dir(), Some(AGENT.as_ref()), &StopFlag::default(), None, &mut |_| {})
 }
 
 #[test]
@@ -48,7 +46,7 @@ fn unstartable_check_is_pending() {
     let run = run_check(
         &spec,
         &std::env::temp_dir(),
-        PathBuf::from(AGENT),
+        Some(AGENT.as_ref()),
         &StopFlag::default(),
         None,
         &mut |_| {},

@@ -5,6 +5,7 @@
 
 mod agents;
 mod checks;
+mod embedding;
 mod faults;
 mod lane_merges;
 mod observed_changes;

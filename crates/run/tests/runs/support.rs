@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use callsheet_core::request::fact::EndReason;
-use callsheet_run::{
-    OutputStream, ProcessEvent, ProcessExit, ProcessJob, ProcessLimits, StopFlag, run_process,
-};
+use callsheet_run::{OutputStream, ProcessEvent, ProcessExit, ProcessJob, ProcessLimits, run_process};
 use callsheet_testing::TestProject;
 
 pub(crate) const AGENT: &str = env!("CARGO_BIN_EXE_fake-agent");
@@ -49,15 +47,9 @@ impl Ran {
 
 pub(crate) fn job(words: &[&str]) -> ProcessJob {
     ProcessJob {
-        argv: [AGENT].iter().chain(words).map(ToString::to_string).collect(),
-        env: [].into(),
-        cwd: env::temp_dir(),
-        stdin: Vec::new(),
         limits: ProcessLimits { deadline: Some(Duration::from_secs(60)), ..ProcessLimits::default() },
-        guard: PathBuf::from(AGENT),
-        stop: StopFlag::default(),
-        submissions: None,
-        trace: None,
+        guard: Some(AGENT.into()),
+        ..ProcessJob::new([AGENT].iter().chain(words).map(ToString::to_string).collect(), env::temp_dir())
     }
 }
 

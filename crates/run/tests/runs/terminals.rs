@@ -13,14 +13,14 @@ use callsheet_core::library::agent::{Agent, DeliveryMethod, TerminalDialog, Term
 use callsheet_core::library::layout::Layout;
 use callsheet_core::{Builtin, Library, find_agent};
 use callsheet_run::{
-    PerformError, PerformOptions, PerformOutcome, ProcessLimits, StopFlag, TerminalError, Tmux, TmuxPane,
+    PerformError, PerformOptions, PerformOutcome, StopFlag, TerminalError, TerminalOptions, Tmux, TmuxPane,
     TmuxServer, perform,
 };
 use callsheet_testing::{Cli, Room, Script, Step, git, on_loopback, report_missing};
 
 use crate::support::{AGENT, assert_nothing_left, new_mark};
 
-fn has_tmux() -> bool {
+pub(crate) fn has_tmux() -> bool {
     let there = Command::new("tmux").arg("-V").output().is_ok();
     if !there {
         report_missing("terminals: tmux is not installed");
@@ -237,14 +237,9 @@ fn plan_opening(room: &Room, cli: Cli, agent: &Agent, number: usize) -> (Vec<Del
 
 fn perform_options(server: &TmuxServer) -> PerformOptions {
     PerformOptions {
-        place: "/".into(),
-        guard: AGENT.into(),
-        limits: ProcessLimits::default(),
-        stop: StopFlag::default(),
-        server: server.clone(),
-        ready_within: Duration::from_secs(60),
-        submissions: None,
-        trace: None,
+        guard: Some(AGENT.into()),
+        terminal: Some(TerminalOptions { server: server.clone(), ready_within: Duration::from_secs(60) }),
+        ..PerformOptions::new("/".into())
     }
 }
 
