@@ -13,7 +13,7 @@ use callsheet_core::delivery::{
     Delivery, DeliveryAction, DeliveryContext, DeliveryText, McpServerCommand, by_file_line, find_at_paths,
     plan_delivery,
 };
-use callsheet_core::library::agent::{Agent, DeliveryMethod, PermissionLevel};
+use callsheet_core::library::agent::{Agent, DeliveryMethod, FirstLine, PermissionLevel};
 use callsheet_core::library::layout::Layout;
 use callsheet_core::request::scope::Scope;
 use callsheet_core::{Builtin, Library, find_agent, list_names};
@@ -89,6 +89,26 @@ fn stdin(delivery: &Delivery) -> &DeliveryText {
         .iter()
         .find_map(|act| if let DeliveryAction::Spawn { stdin, .. } = act { Some(stdin) } else { None })
         .unwrap()
+}
+
+#[test]
+fn first_lines_precede_prompt_line() {
+    let mut agent = find_shipped_agent("copilot");
+    let typed = |agent: &Agent, single_coder: bool| -> Vec<String> {
+        let how = DeliveryContext { by: Some(DeliveryMethod::Terminal), single_coder, ..full_context() };
+        let acts = plan_delivery(agent, "Do it.", &how).unwrap().acts;
+        let line = |act| if let DeliveryAction::Type { line, .. } = act { Some(line) } else { None };
+        acts.into_iter().filter_map(line).collect()
+    };
+    let by_file = full_context().by_file;
+    assert_eq!(typed(&agent, false), [by_file.clone()]);
+    assert_eq!(typed(&agent, true), ["/fleet".to_owned(), by_file.clone()]);
+    let terminal = agent.terminal.as_mut().unwrap();
+    terminal.first_lines.insert(0, FirstLine { line: "/always".into(), when: None });
+    // The form in which recorded agents have it.
+    terminal.single_coder = Some("/older".into());
+    assert_eq!(typed(&agent, false), ["/always".to_owned(), by_file.clone()]);
+    assert_eq!(typed(&agent, true), ["/always", "/fleet", "/older", &by_file]);
 }
 
 #[test]

@@ -145,8 +145,7 @@ pub fn plan_delivery(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Resu
             let pane = &how.pane;
             acts.extend(pane.is_none().then_some(DeliveryAction::Open { argv, env, cwd }));
             acts.push(DeliveryAction::Await { pane: pane.clone(), screen: screen.clone() });
-            let first = screen.single_coder.iter().filter(|_| how.single_coder);
-            for line in first.chain([&how.by_file]) {
+            for line in screen.lines_before(how.single_coder).chain([&how.by_file]) {
                 acts.push(DeliveryAction::Type {
                     pane: pane.clone(),
                     line: line.clone(),

@@ -90,7 +90,9 @@ fn check_terminal(terminal: &TerminalSpec, bad: &mut impl FnMut(String, &'static
     for dialog in terminal.dialogs.iter().filter(|dialog| blank(&dialog.shows)) {
         bad(format!("the dialog `{}` would be seen on every screen", dialog.name), "say what it `shows`");
     }
-    for line in terminal.single_coder.iter().filter(|line| line.contains(char::is_control)) {
+    for line in
+        terminal.lines_before(true).filter(|line| line.trim().is_empty() || line.contains(char::is_control))
+    {
         bad(format!("`{line}` is not one line"), "only one line can be typed");
     }
 }

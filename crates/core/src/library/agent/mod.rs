@@ -23,7 +23,7 @@ pub use read::{find_agent, read_agent, resolve_agent_name};
 pub use start::{
     AgentArgument, ArgHole, ArgSpec, DeliveryMethod, PermissionLevel, PromptIntake, StartCommand,
 };
-pub use terminal::{TerminalDialog, TerminalSpec};
+pub use terminal::{FirstLine, LineCondition, TerminalDialog, TerminalSpec};
 
 use crate::diag::{Code, Diagnostic};
 use crate::library::format::ModelApi;

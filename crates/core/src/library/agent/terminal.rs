@@ -27,9 +27,44 @@ pub struct TerminalSpec {
     /// Screens that wait for an answer. callsheet types nothing into them.
     #[serde(default)]
     pub dialogs: Vec<TerminalDialog>,
-    /// The line that is typed before the prompt if one agent does the whole plan.
+    /// The lines that are typed before the line that names the prompt, in order.
     #[serde(default)]
+    pub first_lines: Vec<FirstLine>,
+    /// The older form of a first line for a single coder: recorded agents have it.
+    #[serde(default, skip_serializing)]
+    #[schemars(skip)]
     pub single_coder: Option<String>,
+}
+
+impl TerminalSpec {
+    /// Returns the lines to type before the line that names the prompt.
+    pub fn lines_before(&self, single_coder: bool) -> impl Iterator<Item = &String> {
+        let holds = move |line: &&FirstLine| match line.when {
+            None => true,
+            Some(LineCondition::SingleCoder) => single_coder,
+        };
+        let older = self.single_coder.iter().filter(move |_| single_coder);
+        self.first_lines.iter().filter(holds).map(|first| &first.line).chain(older)
+    }
+}
+
+/// A line that is typed before the line that names the prompt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FirstLine {
+    /// The line, such as a command of the agent.
+    pub line: String,
+    /// The runs in which it is typed; otherwise every run.
+    #[serde(default)]
+    pub when: Option<LineCondition>,
+}
+
+/// The runs in which a line is typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LineCondition {
+    /// One agent does the whole plan.
+    SingleCoder,
 }
 
 fn usual_settle_ms() -> u64 {
