@@ -7,8 +7,8 @@ use callsheet_core::library::template::{Template, TemplateNode, TemplateNotation
 use callsheet_core::render::{RenderedText, render};
 use callsheet_core::source::origin::OriginKind;
 use callsheet_core::{
-    Builtin, FileFormat, Listing, ListingLimits, Prompt, PromptFormat, Request, SharedText, SourceError,
-    SourceId, SourceRoot, Sources, compose, read_request,
+    Builtin, FileFormat, MemorySources, Prompt, PromptFormat, Request, SourceId, SourceRoot, compose,
+    read_request,
 };
 
 /// Runs one of `frontmatter`, `template`, `xml` and `request`.
@@ -19,19 +19,6 @@ pub(crate) fn run(target: &str, data: &[u8]) {
         "xml" => xml(data),
         "request" => request(data),
         other => unreachable!("there is no target {other}"),
-    }
-}
-
-/// The shipped files and one template more.
-struct With(SourceId, SharedText);
-
-impl Sources for With {
-    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
-        if *id == self.0 { Ok(Some(self.1.clone())) } else { Builtin.text(id) }
-    }
-
-    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
-        Builtin.list(dir, limits)
     }
 }
 
@@ -92,13 +79,14 @@ fn template(data: &[u8]) {
     let (text, value) = text.rsplit_once('\n').unwrap_or((text, "value"));
     let (recipe, path) =
         if first % 2 == 0 { ("layers", "identity/fuzz.md") } else { ("staged", "agents/fuzz.md") };
-    let sources = With(project(&format!(".callsheet/templates/{path}")), text.into());
+    let mut sources = MemorySources::with_builtin();
+    sources.insert(project(&format!(".callsheet/templates/{path}")), text);
     let request = Request {
         recipe: Some(recipe.into()),
         role: Some("fuzz".into()),
         instructions: Some("go".into()),
         missing: (first % 4 < 2).then_some(callsheet_core::library::recipe::MissingPolicy::Empty),
-        values: [("a".into(), value.into()), ("b".into(), "{{a}}[[placeholder:a]]".into())].into(),
+        values: [("a", value), ("b", "{{a}}[[placeholder:a]]")].into(),
         ..Request::default()
     };
     let prompt = match compose(&request, &sources) {

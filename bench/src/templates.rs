@@ -121,7 +121,7 @@ fn request(case: &Case) -> Request {
     request.values = case
         .values
         .iter()
-        .map(|(key, value)| (key.as_str().into(), SharedText::from(value.clone())))
+        .map(|(key, value)| (key, SharedText::from(value.clone())))
         .collect();
     request
 }

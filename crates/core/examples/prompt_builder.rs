@@ -7,26 +7,8 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use callsheet_core::diag::Diagnostics;
-use callsheet_core::{
-    Builtin, Listing, ListingLimits, PromptBuilder, SharedText, SourceError, SourceId, Sources,
-};
+use callsheet_core::{MemorySources, PromptBuilder, SourceRoot};
 use serde_json::json;
-
-/// One template of our own; callsheet ships all others.
-struct Ours;
-
-impl Sources for Ours {
-    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
-        match id.to_string().as_str() {
-            "user:templates/identity/clerk.md" => Ok(Some("You are {{name}}, a clerk of {{shop}}.".into())),
-            _ => Builtin.text(id),
-        }
-    }
-
-    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
-        Builtin.list(dir, limits)
-    }
-}
 
 async fn load_memories(project: Option<&str>) -> Result<Vec<String>, Infallible> {
     Ok(vec![format!("The project `{}` keeps its data in PostgreSQL.", project.unwrap_or("?"))])
@@ -53,13 +35,17 @@ fn block_on<F: Future>(future: F) -> F::Output {
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "an example shows what it made")]
 fn main() -> Result<(), Diagnostics> {
-    let mut builder = PromptBuilder::for_project(Ours, "shop");
+    // One template of our own; callsheet ships all others.
+    let mut sources = MemorySources::with_builtin();
+    let clerk = "You are {{name}}, a clerk of {{shop}}.";
+    sources.put(SourceRoot::User, "templates/identity/clerk.md", clerk).expect("a path inside the root");
+    let mut builder = PromptBuilder::for_project(sources, "shop");
 
     // These calls can come in any order: the layers keep theirs.
     builder.add_context("task", "Add a login page.");
     builder.add_context_section("system_metadata", [("workspace", "."), ("branch", "login")]);
     builder.set_core_tools(vec![json!({"name": "grep", "input_schema": {"type": "object"}})]);
-    builder.set_identity("clerk", [("name".into(), "Ada".into()), ("shop".into(), "Books".into())].into());
+    builder.set_identity("clerk", [("name", "Ada"), ("shop", "Books")].into());
     block_on(builder.load_project_context(load_memories));
     block_on(builder.load_relevant_rules("login", find_rules));
 
@@ -85,7 +71,7 @@ fn main() -> Result<(), Diagnostics> {
     // Single templates, as written or filled. A value is never read as a template.
     assert_eq!(builder.get_template("clerk").as_deref(), Some("You are {{name}}, a clerk of {{shop}}."));
     assert_eq!(builder.get_template("nobody"), None);
-    let variables = [("name".into(), "{{shop}}".into()), ("shop".into(), "Books".into())].into();
+    let variables = [("name", "{{shop}}"), ("shop", "Books")].into();
     assert_eq!(
         builder.render_template("identity/clerk.md", variables)?,
         "You are {{shop}}, a clerk of Books."

@@ -11,7 +11,7 @@ use callsheet_core::{Builtin, ContextItem, UnifiedPrompt, inject_variables, load
 fn main() -> Result<(), Diagnostics> {
     // Claude has no template of its own for this phase, so the BASE one is used.
     let template = load_system_template(&Builtin, &Layout::default(), "claude", "archive")?.text;
-    let values = [("PROJECT_CONTEXT".into(), "A bookshop in Rust.".into())].into();
+    let values = [("PROJECT_CONTEXT", "A bookshop in Rust.")].into();
     let system = inject_variables(&template, &values);
     for warning in &system.warnings {
         eprintln!("{warning}");

@@ -41,7 +41,7 @@ pub use delivery::command_words::split_words;
 pub use library::agent::{find_agent, read_agent, resolve_agent_name};
 pub use library::contract::{find_contract, read_contract};
 pub use library::format::PromptFormat;
-pub use library::lookup::{Library, candidates, list_names};
+pub use library::lookup::{DynLibrary, Library, candidates, list_names};
 pub use library::read_toml::{FileFormat, ReadErrorCodes, read_data};
 pub use library::recipe::{RecipeFile, read_recipe};
 pub use prompt::Prompt;
@@ -52,6 +52,7 @@ pub use request::fact::{EndReason, RunFacts};
 pub use request::read_request;
 pub use request::values::SlotValues;
 pub use source::builtin::{Builtin, FILES};
+pub use source::memory_sources::MemorySources;
 pub use source::{
     BadPath, Listing, ListingEntry, ListingLimits, Snapshot, SourceError, SourceId, SourceRecorder,
     SourceRoot, Sources,

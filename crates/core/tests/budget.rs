@@ -12,8 +12,6 @@ mod markdown;
 #[path = "support/spans.rs"]
 mod spans;
 
-use std::collections::BTreeMap;
-
 use callsheet_core::diag::Code;
 use callsheet_core::library::format::ModelApi;
 use callsheet_core::library::recipe::DocumentKind;
@@ -22,8 +20,8 @@ use callsheet_core::prompt::{Block, Prompt};
 use callsheet_core::render::{RenderedText, render};
 use callsheet_core::request::{ContextBlock, RequestDocument};
 use callsheet_core::{
-    Builtin, ComposedPrompt, DetailLevel, DocumentDetail, FittedPrompt, Listing, ListingLimits, PromptFormat,
-    Request, SharedText, SourceError, SourceId, SourceRecorder, SourceRoot, Sources, compose, fit,
+    ComposedPrompt, DetailLevel, DocumentDetail, FittedPrompt, MemorySources, PromptFormat, Request,
+    SharedText, SourceId, SourceRecorder, SourceRoot, compose, fit,
 };
 use hostile_texts::{HOSTILE, text};
 use proptest::collection::vec;
@@ -35,21 +33,6 @@ fn config() -> ProptestConfig {
     let long = std::env::var_os("CALLSHEET_LONG").is_some_and(|long| long == "1");
     let cases = if long { 100_000 } else { 3_000 };
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
-}
-
-struct Files(BTreeMap<SourceId, SharedText>);
-
-impl Sources for Files {
-    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
-        match self.0.get(id) {
-            Some(text) => Ok(Some(text.clone())),
-            None => Builtin.text(id),
-        }
-    }
-
-    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
-        Builtin.list(dir, limits)
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -145,7 +128,7 @@ fn case() -> impl Strategy<Value = Case> {
 }
 
 impl Case {
-    fn files(&self) -> Files {
+    fn files(&self) -> MemorySources {
         let [files, rest, context, rules] = self.levels.map(SectionPriority::name);
         let recipe = format!(
             r#"
@@ -189,7 +172,9 @@ from = "rules"
 from = "context-data"
 "#
         );
-        let file = |path: &str, text: &str| (SourceId::new(SourceRoot::Project, path).unwrap(), text.into());
+        let file = |path: &str, text: &str| {
+            (SourceId::new(SourceRoot::Project, path).unwrap(), SharedText::from(text))
+        };
         let mut files = vec![
             file(".callsheet/recipes/levels.toml", &recipe),
             file(".callsheet/templates/identity/coder.md", "You write code.\n"),
@@ -197,7 +182,9 @@ from = "context-data"
         for (at, (.., text)) in self.documents.iter().enumerate() {
             files.push(file(&path(at), text));
         }
-        Files(files.into_iter().collect())
+        let mut sources = MemorySources::with_builtin();
+        sources.extend(files);
+        sources
     }
 
     fn request(&self) -> Request {
@@ -223,7 +210,7 @@ from = "context-data"
             recipe: Some("levels".into()),
             role: Some("coder".into()),
             instructions: Some("Do it.".into()),
-            values: [("model".into(), "m".into())].into(),
+            values: [("model", "m")].into(),
             documents: documents.collect(),
             context: context.collect(),
             rules: self.rules.iter().map(|rule| rule.as_str().into()).collect(),
@@ -232,7 +219,11 @@ from = "context-data"
         }
     }
 
-    fn fit(&self, files: &Files, budget: usize) -> Result<FittedPrompt, callsheet_core::diag::Diagnostics> {
+    fn fit(
+        &self,
+        files: &MemorySources,
+        budget: usize,
+    ) -> Result<FittedPrompt, callsheet_core::diag::Diagnostics> {
         let mut count = |_: &ComposedPrompt, text: &str| self.counting.count(text);
         fit(&self.request(), files, self.format.1, budget, &mut count)
     }
@@ -250,7 +241,7 @@ fn unique_path(at: usize) -> String {
 /// Composes and renders a request. Returns `None` if the format cannot represent the prompt.
 fn compose_and_render(
     case: &Case,
-    files: &Files,
+    files: &MemorySources,
     request: &Request,
 ) -> Option<(ComposedPrompt, RenderedText)> {
     let composed = compose(request, files).unwrap_or_else(|failure| panic!("{failure}"));

@@ -12,8 +12,8 @@ use callsheet_core::render::render;
 use callsheet_core::reply::{Outcome, Reply, ReplyContext, read};
 use callsheet_core::submission::{build_schema, submit};
 use callsheet_core::{
-    Builtin, FILES, Library, Listing, ListingLimits, PromptFormat, Request, SharedText, SourceError,
-    SourceId, SourceRoot, Sources, compose, find_agent, find_contract,
+    Builtin, FILES, Library, MemorySources, PromptFormat, Request, SourceRoot, Sources, compose, find_agent,
+    find_contract,
 };
 use serde_json::Value;
 
@@ -28,9 +28,7 @@ fn list_contracts() -> Vec<(String, Contract)> {
 }
 
 /// The shipped files, and a recipe that shows one handoff fragment as the recipe `staged` does.
-struct Showing {
-    recipe: SharedText,
-}
+struct Showing(MemorySources);
 
 impl Showing {
     fn from_fragment(fragment: &str) -> Self {
@@ -40,7 +38,9 @@ impl Showing {
             "format = \"markdown\"\nnotation = \"brackets\"\n\n[[section]]\nname = \"reply\"\npart = \"instructions\"\n\
              blocks = [{{ template = \"templates/shared/{fragment}.md\" }}]\n\n{derive}"
         );
-        Self { recipe: recipe.into() }
+        let mut sources = MemorySources::with_builtin();
+        sources.put(SourceRoot::Project, ".callsheet/recipes/own.toml", recipe).unwrap();
+        Self(sources)
     }
 
     fn compose_prompt(&self, agent: &str, mcp: bool, reviewer: Option<&str>) -> String {
@@ -49,20 +49,7 @@ impl Showing {
         if let Some(reviewer) = reviewer {
             request.values.insert("review_role".into(), reviewer.into());
         }
-        compose_text(&request, self, PromptFormat::Markdown)
-    }
-}
-
-impl Sources for Showing {
-    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
-        if id.root() == SourceRoot::Project && id.path() == ".callsheet/recipes/own.toml" {
-            return Ok(Some(self.recipe.clone()));
-        }
-        Builtin.text(id)
-    }
-
-    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
-        Builtin.list(dir, limits)
+        compose_text(&request, &self.0, PromptFormat::Markdown)
     }
 }
 

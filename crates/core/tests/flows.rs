@@ -27,8 +27,8 @@ use callsheet_core::request::fact::{
     self, CheckResult, CheckSummary, RunFacts, Violation, ViolationDecision, ViolationReason,
 };
 use callsheet_core::{
-    Builtin, EndReason, Library, Listing, ListingEntry, ListingLimits, PromptFormat, SharedText, SourceError,
-    SourceId, SourceRoot, Sources, compose,
+    Builtin, EndReason, Library, Listing, ListingEntry, ListingLimits, MemorySources, PromptFormat,
+    SharedText, SourceError, SourceId, SourceRoot, Sources, compose,
 };
 use callsheet_lint::check::check;
 use flow_script::{Driver, Moment, Script};
@@ -503,7 +503,7 @@ fn t5_asking_researcher_runs_again() {
     let (state, _) = apply_event(&flow, asked, &answer);
     let files = ["03_research/code-x/request.md", "03_research/code-x/done", "03_research/code-x/summary.md"];
     let held = Held::with(&files.map(|path| (path, "")));
-    let prepared = prepare_phase(&flow, &state, &Library::new(&held), &Layout::default(), &Vec::new).unwrap();
+    let prepared = prepare_phase(&flow, &state, &Vec::new, &Library::new(&held), &Layout::default()).unwrap();
     assert_eq!(prepared.groups[0].lanes.iter().map(|lane| &lane.id).collect::<Vec<_>>(), ["code-x"]);
 }
 
@@ -602,28 +602,10 @@ fn documented_flow_is_valid() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/flows.md");
     let page = fs::read_to_string(page).unwrap();
     let shown = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    let problems = check(&Owned(shown.into()), &Layout::default()).problems;
+    let mut sources = MemorySources::with_builtin();
+    sources.put(SourceRoot::Project, ".callsheet/flows/own.toml", shown).unwrap();
+    let problems = check(&sources, &Layout::default()).problems;
     assert_eq!(problems.iter().map(ToString::to_string).collect::<Vec<_>>(), [""; 0]);
-}
-
-/// The shipped files, and a project's own flow.
-struct Owned(String);
-
-impl Sources for Owned {
-    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
-        match id.to_string().as_str() {
-            "project:.callsheet/flows/own.toml" => Ok(Some(self.0.as_str().into())),
-            _ => Builtin.text(id),
-        }
-    }
-
-    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
-        if dir.to_string() != "project:.callsheet/flows" {
-            return Builtin.list(dir, limits);
-        }
-        let entries = vec![ListingEntry { path: "own.toml".into(), dir: false }];
-        Ok(Some(Listing { entries, ..Listing::default() }))
-    }
 }
 
 /// The shipped files, and the folder of a flow in memory.
@@ -712,7 +694,7 @@ fn prepare_groups(
     let state = FlowState { phase: phase.into(), settings, ..FlowState::default() };
     let sources = Held::with(files);
     let prepared =
-        prepare_phase(&shipped_flow(flow), &state, &Library::new(&sources), &Layout::default(), &Vec::new);
+        prepare_phase(&shipped_flow(flow), &state, &Vec::new, &Library::new(&sources), &Layout::default());
     prepared.map(|prepared| (prepared.groups, prepared.again)).map_err(|failure| failure.to_string())
 }
 
@@ -995,14 +977,14 @@ fn u4_u5_m13_phase_requests_compose() {
                 ..FlowState::default()
             };
             let groups =
-                prepare_phase(&flow, &state, &library, &Layout::default(), &Vec::new).unwrap().groups;
+                prepare_phase(&flow, &state, &Vec::new, &library, &Layout::default()).unwrap().groups;
             let state = FlowState { again, ..state };
             // Phases with one lane for each task, and phases with one lane for all.
             let first = groups[0].lanes[0].clone();
             let one =
                 Lane { id: first.of.first().unwrap_or(&first.id).clone(), of: Vec::new(), ..first.clone() };
             let lane = if again && phase.again.as_ref().unwrap().ask.each.is_none() { first } else { one };
-            let mut request = build_request(&flow, phase, &state, &lane, &library).unwrap();
+            let mut request = build_request(&flow, &state, phase, &lane, &library).unwrap();
             request.agent = Some("claude".into());
             request.session = Some(".callsheet/sessions/export".into());
             let composed = compose(&request, &sources)
@@ -1036,7 +1018,7 @@ fn u5_later_phases_see_findings() {
         let again = flow.phase(phase).unwrap().again.is_some();
         let state = FlowState { request: "Export as CSV".into(), entry: 2, again, ..FlowState::default() };
         let mut request =
-            build_request(&flow, flow.phase(phase).unwrap(), &state, &lane(id), &library).unwrap();
+            build_request(&flow, &state, flow.phase(phase).unwrap(), &lane(id), &library).unwrap();
         request.agent = Some("codex".into());
         let composed = compose(&request, &sources).unwrap();
         let format = if name == "sdd" { PromptFormat::Xml } else { PromptFormat::Markdown };

@@ -288,7 +288,7 @@ proptest! {
                 match call {
                     0 => {
                         let values = [("a", &texts[0]), ("b", &texts[1])].into_iter();
-                        let values = values.map(|(name, text)| (name.into(), text.as_str().into()));
+                        let values = values.map(|(name, text)| (name, text.as_str()));
                         builder.set_identity("guide", values.collect());
                     }
                     1 => {

@@ -21,8 +21,7 @@ use callsheet_core::library::layout::Layout;
 use callsheet_core::render::{RenderedText, render};
 use callsheet_core::source::origin::OriginKind;
 use callsheet_core::{
-    Builtin, ComposedPrompt, Listing, ListingEntry, ListingLimits, Request, SharedText, SourceError,
-    SourceId, SourceRoot, Sources, compose,
+    Builtin, ComposedPrompt, ListingLimits, MemorySources, Request, SourceId, SourceRoot, Sources, compose,
 };
 use callsheet_lint::check::check;
 use case_sources::Folder;
@@ -319,36 +318,13 @@ fn m3_missing_files_leave_no_gap() {
     }
 }
 
-/// The shipped library, with one file overridden by the project.
-struct Changed {
-    path: String,
-    text: String,
-}
-
-impl Sources for Changed {
-    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
-        let own = id.root() == SourceRoot::Project && id.path() == self.path;
-        if own { Ok(Some(self.text.as_str().into())) } else { Builtin.text(id) }
-    }
-
-    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
-        let below =
-            self.path.strip_prefix(&format!("{}/", dir.path())).filter(|_| dir.root() == SourceRoot::Project);
-        let Some(below) = below else { return Builtin.list(dir, limits) };
-        let mut listing = Listing::default();
-        let ends = below.match_indices('/').map(|(at, _)| (at, true)).chain([(below.len(), false)]);
-        for (end, dir) in ends.take(limits.depth) {
-            listing.entries.push(ListingEntry { path: below[..end].to_owned(), dir });
-        }
-        Ok(Some(listing))
-    }
-}
-
 fn check_changed(path: &str, change: impl Fn(&str) -> String) -> String {
     let shipped = Builtin.text(&SourceId::new(SourceRoot::Builtin, path).unwrap()).unwrap().unwrap();
     let text = change(&shipped);
     assert_ne!(text, *shipped, "{path}");
-    let problems = check(&Changed { path: format!(".callsheet/{path}"), text }, &Layout::default()).problems;
+    let mut sources = MemorySources::with_builtin();
+    sources.put(SourceRoot::Project, &format!(".callsheet/{path}"), text).unwrap();
+    let problems = check(&sources, &Layout::default()).problems;
     problems.iter().map(|problem| format!("{}: {}\n", problem.code.as_str(), problem.message)).collect()
 }
 

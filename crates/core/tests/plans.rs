@@ -106,7 +106,7 @@ impl Session {
     /// Returns the errors that prevent a coder's prompt, for sub-plan 1 and for the whole plan.
     fn list_errors(&self) -> String {
         let ask = |plan: Option<&str>| {
-            let values = plan.map(|plan| ("plan".into(), plan.into()));
+            let values = plan.map(|plan| ("plan", plan));
             let request = Request {
                 recipe: Some("staged".into()),
                 role: Some("coder".into()),
@@ -376,7 +376,7 @@ fn m16_unplanned_sub_plan_is_refused() {
     let request = Request {
         recipe: Some("staged".into()),
         role: Some("coder".into()),
-        values: [("plan".into(), "4".into())].into_iter().collect(),
+        values: [("plan", "4")].into(),
         ..Request::default()
     };
     assert_eq!(

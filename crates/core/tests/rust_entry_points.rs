@@ -64,7 +64,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 fn slot_values<const N: usize>(pairs: [(&str, &str); N]) -> SlotValues {
-    pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect()
+    pairs.into()
 }
 
 fn list_warnings<S: Sources>(builder: &PromptBuilder<S>) -> Vec<String> {

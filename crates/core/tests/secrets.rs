@@ -115,7 +115,7 @@ fn request_with_login(login: &str) -> Request {
     Request {
         recipe: Some("layers".into()),
         instructions: Some("Go.".into()),
-        values: SlotValues::from([("login".into(), login.into()), ("user".into(), "anna".into())]),
+        values: SlotValues::from([("login", login), ("user", "anna")]),
         secret: BTreeSet::from(["login".to_string()]),
         ..Request::default()
     }
@@ -133,7 +133,7 @@ fn sealed_request_opens_only_with_value() {
     assert_eq!(sealed.values.get("user").unwrap().as_str(), "anna");
     let nothing = SlotValues::default();
     assert_eq!(find_missing_values(&sealed, &nothing), ["login"]);
-    let given = |value: &str| SlotValues::from([("login".into(), value.into())]);
+    let given = |value: &str| SlotValues::from([("login", value)]);
     assert_eq!(find_missing_values(&sealed, &given("open sesame")), Vec::<String>::new());
     assert_eq!(unseal(&sealed, &given("open sesame"), &keyed), Ok(true_request));
     assert_eq!(unseal(&sealed, &given("open barley"), &keyed), Err(vec!["login".to_string()]));
@@ -164,7 +164,7 @@ fn changed_seal_is_detected() {
     let mut kept = build_record(run, &sealed, &recorder.finish(), made, &[]).unwrap();
     let hash = keyed.hash(rendered.text.as_bytes());
     kept.composed.sealed = Some(SealedText { key: Digest(key), text: hash.clone() });
-    let given = SlotValues::from([("login".into(), "open sesame".into())]);
+    let given = SlotValues::from([("login", "open sesame")]);
     let verified = |record: &Composed| {
         verify_sealed(record, &given, &mut |digest| kept.blobs.get(&digest).cloned()).unwrap()
     };

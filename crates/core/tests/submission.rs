@@ -20,7 +20,7 @@ use std::{env, fs};
 use callsheet_core::diag::Diagnostics;
 use callsheet_core::library::yaml::read_yaml;
 use callsheet_core::submission::{AcceptedSubmission, build_schema, list_tools, submit};
-use callsheet_core::{Builtin, SharedText, SourceId, SourceRoot, Sources};
+use callsheet_core::{Builtin, MemorySources, SourceId, SourceRoot, Sources};
 use case_sources::Folder;
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -89,24 +89,13 @@ fn list_cases() -> Vec<PathBuf> {
     folders
 }
 
-/// The session after a submission, as sources for the next one.
-struct After<'s>(&'s AcceptedSubmission);
-
-impl Sources for After<'_> {
-    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, callsheet_core::SourceError> {
-        if id.root() == SourceRoot::Session {
-            return Ok(self.0.changes.write.get(id.path()).map(|text| text.as_str().into()));
-        }
-        Builtin.text(id)
+/// Returns the session after a submission, as sources for the next one.
+fn sources_after(accepted: &AcceptedSubmission) -> MemorySources {
+    let mut sources = MemorySources::with_builtin();
+    for (path, text) in &accepted.changes.write {
+        sources.put(SourceRoot::Session, path, text).unwrap();
     }
-
-    fn list(
-        &self,
-        dir: &SourceId,
-        limits: callsheet_core::ListingLimits,
-    ) -> Result<Option<callsheet_core::Listing>, callsheet_core::SourceError> {
-        Builtin.list(dir, limits)
-    }
+    sources
 }
 
 /// Written data can be submitted again and gives the same files.
@@ -123,7 +112,7 @@ fn written_data_can_be_resubmitted() {
             submission.field.iter().any(|field| !field.kept && field.required == Default::default());
         let written = first.changes.write.iter().find(|(path, _)| path.ends_with(".yaml"));
         let (Some((_, yaml)), false, None) = (written, left_out, &submission.plan) else { continue };
-        let again = submit_data(&After(&first), &case.tool, yaml).unwrap();
+        let again = submit_data(&sources_after(&first), &case.tool, yaml).unwrap();
         if submission.suffix.is_none() {
             assert_eq!(again.changes.write, first.changes.write, "{}", dir.display());
         }

@@ -60,7 +60,7 @@ impl FlowFolder {
 
     /// Adds a person's requested changes to a phase. The same request is not added twice.
     pub fn note_changes(&self, flow: &Flow, phase: &str, changes: &str) -> Result<(), Diagnostics> {
-        let add = |text: &str| (add_changes(flow, text, phase, changes), ());
+        let add = |text: &str| (add_changes(flow, phase, text, changes), ());
         self.open_folder()?.update(&flow.changes, u64::MAX, add).map_err(Into::into)
     }
 

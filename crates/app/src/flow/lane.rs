@@ -325,7 +325,7 @@ impl LaneJob {
             Some((request, snapshot)) => (request, Some(snapshot)),
             None => {
                 let flow = &self.plan.definition;
-                (build_request(flow, &self.phase, &self.state, &self.lane, &library)?, None)
+                (build_request(flow, &self.state, &self.phase, &self.lane, &library)?, None)
             }
         };
         let (_, attached) = find_agent(&library, &agent, &layout)?;
@@ -403,7 +403,7 @@ impl LaneJob {
     /// Returns whether the phase expects a submission.
     fn has_submissions(
         &self,
-        library: &Library<'_>,
+        library: &callsheet_core::DynLibrary<'_>,
         layout: &callsheet_core::library::layout::Layout,
     ) -> Result<bool, Diagnostics> {
         let Some(contract) = &self.phase.contract else { return Ok(false) };

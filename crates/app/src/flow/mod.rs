@@ -478,7 +478,7 @@ impl<'a> FlowDriver<'a> {
         let disk = self.app.disk(Some(self.folder.path.clone()));
         let library = Library::new(&disk);
         let shared = || find_shared_names(&self.app.dir);
-        let prepared = prepare_phase(&self.plan.definition, &self.state, &library, &layout, &shared)?;
+        let prepared = prepare_phase(&self.plan.definition, &self.state, &shared, &library, &layout)?;
         if prepared.groups.iter().all(|group| group.lanes.is_empty()) {
             return Err(Diagnostic::error(Code::FlowRefused, "there is nothing to do").into());
         }

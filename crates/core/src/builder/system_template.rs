@@ -92,7 +92,7 @@ pub struct InjectedTemplate {
 /// ```
 /// use callsheet_core::inject_variables;
 ///
-/// let values = [("TASKS".into(), "1. {{PROJECT_CONTEXT}}".into())].into();
+/// let values = [("TASKS", "1. {{PROJECT_CONTEXT}}")].into();
 /// let injected = inject_variables("{{PROJECT_CONTEXT}}\n{{TASKS}}{{SKELETON}}", &values);
 /// assert_eq!(injected.text, "Context not provided\n1. {{PROJECT_CONTEXT}}");
 /// assert_eq!(injected.warnings.len(), 2);

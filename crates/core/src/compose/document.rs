@@ -192,7 +192,7 @@ impl Composer<'_> {
             .map_err(|why| {
                 Diagnostic::error(Code::RequestBad, format!("the document `{path}` cannot be read: {why}"))
             })
-            .and_then(|id| lookup::read_source(self.library.sources, &id).map(|text| (id, text)));
+            .and_then(|id| lookup::read_source(&self.library.sources, &id).map(|text| (id, text)));
         match found {
             Ok((id, Some(text))) => Some(self.source_origin(&id, &text)),
             Ok((id, None)) => {

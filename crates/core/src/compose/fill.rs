@@ -375,7 +375,7 @@ impl<'c> Composer<'c> {
         match self.library.load_fragment(name, notation, &self.request.layout) {
             Ok(Some(fragment)) => Some(fragment),
             Ok(None) => {
-                let (sources, layout) = (self.library.sources, &self.request.layout);
+                let (sources, layout) = (&self.library.sources, &self.request.layout);
                 push_diagnostic(&mut self.errors, Code::FragmentNotFound, || {
                     let names = list_names(sources, "templates/shared", layout);
                     error(format!("there is no fragment `{name}`"))
@@ -459,7 +459,7 @@ impl<'c> Composer<'c> {
         // A source does not change during a composition, so a known one is not read again.
         let found = match self.known_source(&id) {
             Some(known) => Ok(Some(known.clone())),
-            None => lookup::read_source(self.library.sources, &id),
+            None => lookup::read_source(&self.library.sources, &id),
         };
         match found {
             Ok(Some(text)) => match self.limits.take(1, text.len()) {

@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 use crate::compose::compose_limits::ComposeLimits;
 use crate::diag::{self, Code, Diagnostic, Diagnostics};
 use crate::library::agent::Agent;
-use crate::library::lookup::{self, Library, list_names};
+use crate::library::lookup::{self, DynLibrary, Library, list_names};
 use crate::library::omission::{OmissionReason, OmittedInput};
 use crate::library::recipe::RecipeFile;
 use crate::library::recipe::{BlockSpec, Recipe, RequestField, SectionSpec};
@@ -64,7 +64,7 @@ pub fn compose(request: &Request, sources: &dyn Sources) -> Result<ComposedPromp
     library.compose(request, &library.recipe(request)?)
 }
 
-impl Library<'_> {
+impl<S: Sources> Library<S> {
     /// Returns the recipe that `request` names.
     pub fn recipe(&self, request: &Request) -> Result<RecipeFile, Diagnostics> {
         request.validate()?;
@@ -83,7 +83,7 @@ impl Library<'_> {
 }
 
 impl<'c> Composer<'c> {
-    fn new(request: &'c Request, file: &'c RecipeFile, library: &'c Library<'c>) -> Self {
+    fn new(request: &'c Request, file: &'c RecipeFile, library: &'c DynLibrary<'c>) -> Self {
         Self {
             request,
             library,
@@ -124,7 +124,7 @@ impl<'c> Composer<'c> {
 
 pub(crate) struct Composer<'c> {
     pub(crate) request: &'c Request,
-    pub(crate) library: &'c Library<'c>,
+    pub(crate) library: &'c DynLibrary<'c>,
     pub(crate) recipe: &'c Recipe,
     pub(crate) file: &'c RecipeFile,
     pub(crate) wordings: BTreeMap<String, Arc<Template>>,
@@ -494,7 +494,7 @@ impl<'c> Composer<'c> {
         ];
         for (hole, field, plural) in holes {
             let Some((before, after)) = file.trim_end_matches(".md").split_once(hole) else { continue };
-            let names = list_names(self.library.sources, dir, &self.request.layout);
+            let names = list_names(&self.library.sources, dir, &self.request.layout);
             let fitting = names.iter().filter_map(|name| name.strip_prefix(before)?.strip_suffix(after));
             let fitting: Vec<&str> =
                 fitting.filter(|name| field != RequestField::Phase || lookup::is_phase_name(name)).collect();

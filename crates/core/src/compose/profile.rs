@@ -6,22 +6,26 @@ use alloc::vec::Vec;
 use super::Composer;
 use crate::diag::Diagnostics;
 use crate::library::layout::Layout;
-use crate::library::lookup::Library;
+use crate::library::lookup::{DynLibrary, Library};
 use crate::library::recipe::RecipeFile;
 use crate::library::recipe::{Recipe, RequestField};
 use crate::request::Request;
 use crate::request::profile::{PATH, Profile, profile_path};
 use crate::request::scope::Scope;
+use crate::source::Sources;
 
-impl Library<'_> {
+impl<S: Sources> Library<S> {
     /// Returns the profile that `request` names by its role, if its recipe has profiles.
     pub fn profile(&self, request: &Request) -> Result<Option<Profile>, Diagnostics> {
         let RecipeFile { recipe, .. } = self.recipe(request)?;
         let role =
             request.role.as_deref().or_else(|| recipe.defaults.get(&RequestField::Role).map(String::as_str));
-        Ok(role.and_then(|role| self.find_profile(&recipe, role, &request.layout)))
+        let library: &DynLibrary<'_> = self;
+        Ok(role.and_then(|role| library.find_profile(&recipe, role, &request.layout)))
     }
+}
 
+impl DynLibrary<'_> {
     /// Finds the profile of a role. Skips one with an error: the section that holds it reports the error.
     fn find_profile(&self, recipe: &Recipe, role: &str, layout: &Layout) -> Option<Profile> {
         let mut blocks = recipe.section.iter().flat_map(|section| &section.blocks);

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::agent::{Agent, DeliveryMethod, PermissionLevel, TerminalSpec};
 use crate::library::layout::Layout;
-use crate::library::lookup::Library;
+use crate::library::lookup::DynLibrary;
 use crate::library::template::{TemplateNode, TextRange, parse_braces};
 use crate::request::scope::Scope;
 use hole_filler::HoleFiller;
@@ -302,7 +302,7 @@ fn check_one_line(line: &str) -> Result<(), Diagnostic> {
 }
 
 /// Returns the line that asks an agent to read the file at `path`. Its wording is a template.
-pub fn by_file_line(library: &Library<'_>, layout: &Layout, path: &str) -> Result<String, Diagnostics> {
+pub fn by_file_line(library: &DynLibrary<'_>, layout: &Layout, path: &str) -> Result<String, Diagnostics> {
     let body = library.read_body(BY_FILE, layout)?.map(|(_, body)| body).unwrap_or_default();
     let body = body.trim();
     let mut line = String::with_capacity(body.len() + path.len());

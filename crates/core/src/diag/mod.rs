@@ -89,7 +89,7 @@ codes! {
     XmlCharacter "xml/character" 3 "A text holds a character that XML 1.0 cannot carry.",
     ApiIncomplete "api/incomplete" 2 "A request body for this API would lack something that the API demands.",
     PromptTooLarge "prompt/too-large" 3 "Templates that multiply each other, or files, make a prompt that no agent could read.",
-    PromptBad "prompt/bad" 2 "A unified prompt in JSON does not have the form that the schema gives.",
+    PromptBad "prompt/bad" 2 "A unified prompt in JSON does not have the form that the schema gives, or the pieces of a prompt that was put together by hand do not fit.",
     PromptOverWindow "prompt/over-window" 3 "The prompt has more tokens than the model takes.",
     PromptOverLimit "prompt/over-limit" 3 "The prompt has more bytes or characters than the agent takes.",
     BudgetStepped "budget/stepped" 3 "What did not fit into the budget is shown as an outline, as a path, or not at all.",

@@ -8,7 +8,7 @@ use super::Flow;
 
 /// Appends a person's words for `phase` to the text. Words that the text already ends with are not added
 /// twice.
-pub fn add_changes(flow: &Flow, text: &str, phase: &str, words: &str) -> String {
+pub fn add_changes(flow: &Flow, phase: &str, text: &str, words: &str) -> String {
     let words = words.trim();
     let sections = split_sections(flow, text);
     if let Some((Some(last), body)) = sections.last()
@@ -24,7 +24,7 @@ pub fn add_changes(flow: &Flow, text: &str, phase: &str, words: &str) -> String 
 }
 
 /// Returns the changes for `phase`: its sections, and the text that is in no section.
-pub(super) fn changes_for(flow: &Flow, text: &str, phase: &str) -> String {
+pub(super) fn changes_for(flow: &Flow, phase: &str, text: &str) -> String {
     let sections = split_sections(flow, text);
     let own = sections.iter().filter(|(name, _)| name.is_none_or(|name| name == phase));
     let own: Vec<&str> = own.map(|(_, body)| body.trim()).filter(|body| !body.is_empty()).collect();
@@ -56,7 +56,7 @@ mod tests {
     fn changes_stay_with_their_phase() {
         let phase = |name: &str| Phase { name: name.into(), ..Phase::default() };
         let flow = Flow { phase: alloc::vec![phase("plan"), phase("implement")], ..Flow::default() };
-        let add = |text: &str, phase: &str, words: &str| add_changes(&flow, text, phase, words);
+        let add = |text: &str, phase: &str, words: &str| add_changes(&flow, phase, text, words);
         let one = add("", "plan", " One.\n");
         assert_eq!(one, "## plan\n\nOne.\n");
         assert_eq!(add(&one, "plan", "One."), one);
@@ -64,11 +64,11 @@ mod tests {
         assert_eq!(two, "## plan\n\nOne.\n\n## review\n\nTwo.\n");
         let three = add(&two, "implement", "One.");
         assert_eq!(three, "## plan\n\nOne.\n\n## review\n\nTwo.\n\n## implement\n\nOne.\n");
-        assert_eq!(changes_for(&flow, &three, "plan"), "One.\n\n## review\n\nTwo.\n");
-        assert_eq!(changes_for(&flow, &three, "implement"), "One.\n");
-        assert_eq!(changes_for(&flow, &three, "archive"), "");
+        assert_eq!(changes_for(&flow, "plan", &three), "One.\n\n## review\n\nTwo.\n");
+        assert_eq!(changes_for(&flow, "implement", &three), "One.\n");
+        assert_eq!(changes_for(&flow, "archive", &three), "");
         // Text that a person wrote into the file without a heading is for every phase.
-        assert_eq!(changes_for(&flow, "By hand.\n", "archive"), "By hand.\n");
-        assert_eq!(changes_for(&flow, &add("By hand.\n", "plan", "One."), "plan"), "By hand.\n\nOne.\n");
+        assert_eq!(changes_for(&flow, "archive", "By hand.\n"), "By hand.\n");
+        assert_eq!(changes_for(&flow, "plan", &add("By hand.\n", "plan", "One.")), "By hand.\n\nOne.\n");
     }
 }

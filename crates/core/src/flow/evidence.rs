@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 use super::{Lane, Phase, lanes};
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::layout::Layout;
-use crate::library::lookup::Library;
+use crate::library::lookup::DynLibrary;
 use crate::library::plan;
 use crate::reply::Outcome;
 use crate::request::fact::{CheckResult, EndReason, RunFacts};
@@ -53,7 +53,7 @@ pub struct LaneObservation<'s> {
 pub fn collect_evidence(
     phase: &Phase,
     seen: &LaneObservation<'_>,
-    library: &Library<'_>,
+    library: &DynLibrary<'_>,
     layout: &Layout,
 ) -> Evidence {
     let mut evidence = Evidence::new();
@@ -84,7 +84,7 @@ pub fn collect_evidence(
         evidence.insert("changelog-or-none".to_string());
     }
     if needs_evidence(phase, "topics")
-        && lanes::topic_lanes(library, &BTreeSet::new()).is_ok_and(|topics| !topics.is_empty())
+        && lanes::topic_lanes(&BTreeSet::new(), library).is_ok_and(|topics| !topics.is_empty())
     {
         evidence.insert("topics".to_string());
     }
@@ -115,7 +115,7 @@ const CHANGELOGS: [&str; 4] = ["changelog", "changes", "history", "news"];
 
 /// Checks whether the flow changed the project's changelog, if there is one. A file that cannot be seen is
 /// not evidence.
-fn has_changelog_or_none(changed: &BTreeSet<String>, library: &Library<'_>) -> bool {
+fn has_changelog_or_none(changed: &BTreeSet<String>, library: &DynLibrary<'_>) -> bool {
     let Ok(folder) = SourceId::new(SourceRoot::Project, ".") else { return false };
     let limits = ListingLimits { depth: 1, entries: 100_000, ignored: true };
     let Ok(listing) = library.sources.list(&folder, limits) else { return false };
@@ -133,7 +133,7 @@ fn has_changelog_or_none(changed: &BTreeSet<String>, library: &Library<'_>) -> b
 }
 
 /// Returns the errors of the session's plan, if the phase needs one.
-pub fn find_plan_errors(phase: &Phase, library: &Library<'_>, layout: &Layout) -> Vec<Diagnostic> {
+pub fn find_plan_errors(phase: &Phase, library: &DynLibrary<'_>, layout: &Layout) -> Vec<Diagnostic> {
     if !needs_evidence(phase, "plan") {
         return Vec::new();
     }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::{Flow, LaneSource, Phase, PhaseRequest, TransitionTarget};
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::layout::Layout;
-use crate::library::lookup::Library;
+use crate::library::lookup::DynLibrary;
 use crate::library::read_toml::{self, FileFormat, ReadErrorCodes, check_length};
 use crate::source::{SourceId, SourceRoot};
 use crate::text::SharedText;
@@ -29,7 +29,7 @@ pub fn read_flow(id: &SourceId, text: &SharedText) -> Result<Flow, Diagnostics> 
 
 /// Finds and reads the flow `name`. Returns it with its source id.
 pub fn find_flow(
-    library: &Library<'_>,
+    library: &DynLibrary<'_>,
     name: &str,
     layout: &Layout,
 ) -> Result<(SourceId, Flow), Diagnostics> {

@@ -11,7 +11,7 @@ use crate::compose::derive::task_ids;
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::contract;
 use crate::library::layout::Layout;
-use crate::library::lookup::{Library, read_source};
+use crate::library::lookup::{DynLibrary, read_source};
 use crate::library::plan::{self, ExecutionPlan, SharedName};
 use crate::source::{ListingLimits, SourceId, SourceRoot};
 use crate::text::name::is_name;
@@ -37,9 +37,9 @@ pub struct PreparedPhase {
 pub fn prepare_phase(
     flow: &Flow,
     state: &FlowState,
-    library: &Library<'_>,
-    layout: &Layout,
     shared_names: &dyn Fn() -> Vec<SharedName>,
+    library: &DynLibrary<'_>,
+    layout: &Layout,
 ) -> Result<PreparedPhase, Diagnostics> {
     let phase = flow.phase(&state.phase).ok_or_else(|| {
         Diagnostic::error(Code::FlowBad, format!("the flow has no phase `{}` any more", state.phase))
@@ -64,16 +64,16 @@ pub fn prepare_phase(
             alloc::vec![new_group("all", alloc::vec![combined_lane(of_contract)])]
         }
         None => alloc::vec![new_group("all", alloc::vec![new_lane(ALL)])],
-        Some(LaneSource::Tasks) => alloc::vec![new_group("tasks", task_lanes(library, whole)?)],
+        Some(LaneSource::Tasks) => alloc::vec![new_group("tasks", task_lanes(whole, library)?)],
         Some(LaneSource::Plans) => {
-            plan_groups(library, layout, whole || state.settings.single_coder, shared_names)?
+            plan_groups(whole || state.settings.single_coder, shared_names, library, layout)?
         }
         Some(LaneSource::Reviewers) => {
             let lanes = reviewer_lanes(phase, &plan::find_execution_plan(library, layout)?)?;
             alloc::vec![LaneGroup { parallel: true, ..new_group("reviewers", lanes) }]
         }
         Some(LaneSource::Topics) => {
-            let lanes = topic_lanes(library, &state.rerun)?;
+            let lanes = topic_lanes(&state.rerun, library)?;
             alloc::vec![LaneGroup { parallel: true, ..new_group("topics", lanes) }]
         }
     };
@@ -103,15 +103,15 @@ fn combined_lane(of: Vec<String>) -> Lane {
 }
 
 fn read_session_text(
-    library: &Library<'_>,
+    library: &DynLibrary<'_>,
     path: &str,
 ) -> Result<Option<crate::text::SharedText>, Diagnostics> {
     let id = SourceId::new(SourceRoot::Session, path)
         .map_err(|why| Diagnostic::error(Code::FlowBad, format!("`{path}` is no path: {why}")))?;
-    Ok(read_source(library.sources, &id)?)
+    Ok(read_source(&library.sources, &id)?)
 }
 
-fn task_lanes(library: &Library<'_>, as_one: bool) -> Result<Vec<Lane>, Diagnostics> {
+fn task_lanes(as_one: bool, library: &DynLibrary<'_>) -> Result<Vec<Lane>, Diagnostics> {
     let text = read_session_text(library, TASKS)?.ok_or_else(|| {
         Diagnostic::error(Code::IncludeNotFound, format!("`{TASKS}` is not there"))
             .searched(SourceId::new(SourceRoot::Session, TASKS).ok())
@@ -135,10 +135,10 @@ fn task_lanes(library: &Library<'_>, as_one: bool) -> Result<Vec<Lane>, Diagnost
 }
 
 fn plan_groups(
-    library: &Library<'_>,
-    layout: &Layout,
     as_one: bool,
     shared_names: &dyn Fn() -> Vec<SharedName>,
+    library: &DynLibrary<'_>,
+    layout: &Layout,
 ) -> Result<Vec<LaneGroup>, Diagnostics> {
     let order = plan::find_execution_plan(library, layout)?;
     if as_one {
@@ -188,7 +188,10 @@ fn reviewer_lanes(phase: &Phase, order: &ExecutionPlan) -> Result<Vec<Lane>, Dia
 
 /// Returns the requested research topics that are not done or must be done again, in the order of the
 /// folders.
-pub(super) fn topic_lanes(library: &Library<'_>, rerun: &BTreeSet<String>) -> Result<Vec<Lane>, Diagnostics> {
+pub(super) fn topic_lanes(
+    rerun: &BTreeSet<String>,
+    library: &DynLibrary<'_>,
+) -> Result<Vec<Lane>, Diagnostics> {
     let Ok(dir) = SourceId::new(SourceRoot::Session, RESEARCH) else { return Ok(Vec::new()) };
     let limits = ListingLimits { depth: 2, entries: 10_000, ignored: true };
     let listing = library.sources.list(&dir, limits).map_err(|error| {

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::changes::changes_for;
 use super::{Flow, FlowState, Lane, Phase, PhaseRequest, WriteAccess};
 use crate::diag::{Code, Diagnostic, Diagnostics};
-use crate::library::lookup::{Library, read_source};
+use crate::library::lookup::{DynLibrary, read_source};
 use crate::library::recipe::DocumentKind;
 use crate::request::values::SlotValues;
 use crate::request::{Request, RequestDocument};
@@ -28,10 +28,10 @@ pub fn archive_folder(entry: u32) -> String {
 /// session root of the sources.
 pub fn build_request(
     flow: &Flow,
-    phase: &Phase,
     state: &FlowState,
+    phase: &Phase,
     lane: &Lane,
-    library: &Library<'_>,
+    library: &DynLibrary<'_>,
 ) -> Result<Request, Diagnostics> {
     let ask = phase.phase_request(state.again);
     let fill = |text: &String| PhaseRequest::fill(text, &state.request, lane);
@@ -50,7 +50,7 @@ pub fn build_request(
     let mut documents = read_artifacts(&inputs, state.entry, library)?;
     for document in documents.iter_mut().filter(|document| document.name.as_deref() == Some(&*flow.changes)) {
         let words = document.content.as_deref().unwrap_or_default();
-        document.content = Some(changes_for(flow, words, &phase.name).into());
+        document.content = Some(changes_for(flow, &phase.name, words).into());
     }
     documents.retain(|document| {
         document.name.as_deref() != Some(&*flow.changes) || document.content.as_deref() != Some("")
@@ -78,7 +78,7 @@ pub fn build_request(
 fn read_artifacts(
     inputs: &[String],
     entry: u32,
-    library: &Library<'_>,
+    library: &DynLibrary<'_>,
 ) -> Result<Vec<RequestDocument>, Diagnostics> {
     let before = archive_folder(entry) + "/";
     let mut documents: Vec<RequestDocument> = Vec::new();
@@ -107,10 +107,10 @@ fn new_artifact(name: String, content: SharedText) -> RequestDocument {
     }
 }
 
-fn read_first(library: &Library<'_>, path: &str, before: &str) -> Result<Option<SharedText>, Diagnostics> {
+fn read_first(library: &DynLibrary<'_>, path: &str, before: &str) -> Result<Option<SharedText>, Diagnostics> {
     for place in [format!("{before}{path}"), path.to_string()] {
         let Ok(id) = SourceId::new(SourceRoot::Session, &place) else { continue };
-        if let Some(text) = read_source(library.sources, &id)? {
+        if let Some(text) = read_source(&library.sources, &id)? {
             return Ok(Some(text));
         }
     }
@@ -119,7 +119,7 @@ fn read_first(library: &Library<'_>, path: &str, before: &str) -> Result<Option<
 
 /// Returns the paths below `home` that match `input`, in byte order.
 pub(super) fn find_matching(
-    library: &Library<'_>,
+    library: &DynLibrary<'_>,
     home: &str,
     input: &str,
 ) -> Result<BTreeSet<String>, Diagnostics> {
@@ -141,13 +141,17 @@ pub(super) fn find_matching(
 }
 
 /// Returns the files among the lane's outputs that exist now.
-pub fn find_outputs(phase: &Phase, lane: &Lane, library: &Library<'_>) -> Result<Vec<String>, Diagnostics> {
+pub fn find_outputs(
+    phase: &Phase,
+    lane: &Lane,
+    library: &DynLibrary<'_>,
+) -> Result<Vec<String>, Diagnostics> {
     let mut files = BTreeSet::new();
     for output in phase.outputs.iter().chain(&phase.report) {
         for id in lane.covers() {
             for path in find_matching(library, "", &output.replace("{lane}", id))? {
                 let Ok(place) = SourceId::new(SourceRoot::Session, &path) else { continue };
-                if read_source(library.sources, &place)?.is_some() {
+                if read_source(&library.sources, &place)?.is_some() {
                     files.insert(path);
                 }
             }

@@ -13,7 +13,7 @@ use super::request::find_matching;
 use super::{FinishedPhase, Flow, FlowState, FlowStatus, LaneSource, LaneStage, LaneState};
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::layout::Layout;
-use crate::library::lookup::{CONTROLLED, Library, read_source};
+use crate::library::lookup::{CONTROLLED, DynLibrary, Library, read_source};
 use crate::library::template::{TemplateNode, TemplateNotation};
 use crate::source::builtin::Builtin;
 use crate::source::{SourceId, SourceRoot};
@@ -175,7 +175,7 @@ const PASS: &str = "verdict: pass";
 pub fn collect_reviews(
     flow: &Flow,
     state: &FlowState,
-    library: &Library<'_>,
+    library: &DynLibrary<'_>,
 ) -> Result<BTreeMap<String, String>, Diagnostics> {
     let mut files = BTreeMap::new();
     for (phase, collect) in
@@ -238,7 +238,7 @@ impl ReviewerReport {
 }
 
 /// Finds the reviewers whose files `pattern` names with `{lane}`, in the order of their names.
-fn find_reviewers(library: &Library<'_>, pattern: &str) -> Result<BTreeMap<String, String>, Diagnostics> {
+fn find_reviewers(library: &DynLibrary<'_>, pattern: &str) -> Result<BTreeMap<String, String>, Diagnostics> {
     let mut found = BTreeMap::new();
     let Some((before, after)) = pattern.split_once("{lane}") else { return Ok(found) };
     for path in find_matching(library, "", &pattern.replace("{lane}", "*"))? {
@@ -250,7 +250,7 @@ fn find_reviewers(library: &Library<'_>, pattern: &str) -> Result<BTreeMap<Strin
     Ok(found)
 }
 
-fn read_session_text(library: &Library<'_>, path: &str) -> Result<Option<SharedText>, Diagnostics> {
+fn read_session_text(library: &DynLibrary<'_>, path: &str) -> Result<Option<SharedText>, Diagnostics> {
     let Ok(id) = SourceId::new(SourceRoot::Session, path) else { return Ok(None) };
-    Ok(read_source(library.sources, &id)?)
+    Ok(read_source(&library.sources, &id)?)
 }

@@ -8,8 +8,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::cell::RefCell;
 use core::fmt;
+
+use parking_lot::RwLock;
 
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::frontmatter;
@@ -89,35 +90,50 @@ type TemplateCache = BTreeMap<String, Option<Arc<Template>>>;
 
 /// Sources with the templates that were parsed so far, for a caller that composes often from files that do
 /// not change. [`compose`](crate::compose()) creates a new one each time.
-pub struct Library<'s> {
-    pub(crate) sources: &'s dyn Sources,
+///
+/// It owns its sources, and threads can share it if they can share these: a server keeps a
+/// `Library<Arc<S>>`. A function that needs any library takes a `&DynLibrary<'_>`, and a `&Library<S>`
+/// becomes one by itself.
+pub struct Library<S: ?Sized> {
     /// One cache for each notation.
-    found: [RefCell<TemplateCache>; 2],
-    fragments: [RefCell<TemplateCache>; 2],
+    found: [RwLock<TemplateCache>; 2],
+    fragments: [RwLock<TemplateCache>; 2],
     /// The files that each winner hides.
-    shadowed: RefCell<BTreeMap<SourceId, Vec<OmittedInput>>>,
+    shadowed: RwLock<BTreeMap<SourceId, Vec<OmittedInput>>>,
+    /// The last field: only its type is erased in a [`DynLibrary`].
+    pub(crate) sources: S,
 }
 
-impl fmt::Debug for Library<'_> {
+/// A library of any sources.
+pub type DynLibrary<'s> = Library<dyn Sources + 's>;
+
+impl<S: ?Sized> fmt::Debug for Library<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Library").field("found", &self.found).finish_non_exhaustive()
     }
 }
 
-impl<'s> Library<'s> {
+impl<S: Sources> Library<S> {
     /// Creates a library in which no template is parsed yet.
-    pub fn new(sources: &'s dyn Sources) -> Self {
+    pub fn new(sources: S) -> Self {
         Self {
-            sources,
             found: Default::default(),
             fragments: Default::default(),
-            shadowed: RefCell::default(),
+            shadowed: RwLock::default(),
+            sources,
         }
     }
 
+    /// Returns the sources.
+    pub const fn sources(&self) -> &S {
+        &self.sources
+    }
+}
+
+impl<S: Sources + ?Sized> Library<S> {
     /// Returns the files that the winners among `used` hide, in the order of the winners' ids.
     pub(crate) fn find_shadowed<'u>(&self, used: impl Iterator<Item = &'u SourceId>) -> Vec<OmittedInput> {
-        let shadowed = self.shadowed.borrow();
+        let shadowed = self.shadowed.read();
         if shadowed.is_empty() {
             return Vec::new();
         }
@@ -134,7 +150,7 @@ impl<'s> Library<'s> {
         let mut winner: Option<(SourceId, SharedText)> = None;
         for id in candidates(path, layout) {
             match &winner {
-                None => winner = read_source(self.sources, &id)?.map(|text| (id, text)),
+                None => winner = read_source(&&self.sources, &id)?.map(|text| (id, text)),
                 // Only existence matters now: the hidden file may well be unreadable.
                 Some((by, _)) => {
                     if !matches!(self.sources.text(&id), Ok(None)) {
@@ -143,7 +159,7 @@ impl<'s> Library<'s> {
                             why: OmissionReason::Shadowed,
                             detail: format!("by {by}"),
                         };
-                        let mut all = self.shadowed.borrow_mut();
+                        let mut all = self.shadowed.write();
                         let shadowed = all.entry(by.clone()).or_default();
                         if !shadowed.contains(&hidden) {
                             shadowed.push(hidden);
@@ -175,11 +191,11 @@ impl<'s> Library<'s> {
         layout: &Layout,
     ) -> Result<Option<Arc<Template>>, Diagnostic> {
         let fragments = &self.fragments[usize::from(notation == TemplateNotation::Brackets)];
-        if let Some(known) = fragments.borrow().get(name) {
+        if let Some(known) = fragments.read().get(name) {
             return Ok(known.clone());
         }
         let found = self.parse_file(&fragment_path(name), notation, layout)?;
-        fragments.borrow_mut().insert(name.to_string(), found.clone());
+        fragments.write().insert(name.to_string(), found.clone());
         Ok(found)
     }
 
@@ -191,11 +207,11 @@ impl<'s> Library<'s> {
         layout: &Layout,
     ) -> Result<Option<Arc<Template>>, Diagnostic> {
         let found = &self.found[usize::from(notation == TemplateNotation::Brackets)];
-        if let Some(known) = found.borrow().get(path) {
+        if let Some(known) = found.read().get(path) {
             return Ok(known.clone());
         }
         let parsed = self.parse_file(path, notation, layout)?;
-        found.borrow_mut().insert(path.to_string(), parsed.clone());
+        found.write().insert(path.to_string(), parsed.clone());
         Ok(parsed)
     }
 

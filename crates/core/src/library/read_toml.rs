@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::diag::{Code, Diagnostic, Diagnostics, MOST_PER_KIND};
 use crate::library::layout::Layout;
-use crate::library::lookup::{self, Library, list_names};
+use crate::library::lookup::{self, DynLibrary, list_names};
 use crate::library::text_locator::{PathStep, TextLocator, ValuePath};
 use crate::source::SourceId;
 use crate::text::SharedText;
@@ -36,7 +36,7 @@ pub(crate) fn check_length(id: &SourceId, text: &SharedText, code: Code) -> Resu
 }
 
 pub(crate) fn find_file(
-    library: &Library<'_>,
+    library: &DynLibrary<'_>,
     folder: &str,
     name: &str,
     layout: &Layout,
@@ -44,7 +44,7 @@ pub(crate) fn find_file(
 ) -> Result<(SourceId, SharedText), Diagnostics> {
     let path = format!("{folder}/{name}.toml");
     library.read_file(&path, layout)?.ok_or_else(|| {
-        let known = list_names(library.sources, folder, layout);
+        let known = list_names(&library.sources, folder, layout);
         Diagnostic::error(not_found, format!("there is no `{path}`"))
             .searched(lookup::candidates(&path, layout))
             .suggest(name, known.iter().map(String::as_str))

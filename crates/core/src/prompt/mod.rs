@@ -3,6 +3,7 @@
 //! A piece is a byte range of an origin's text. Nothing in a prompt has a text of its own, so every byte has
 //! an origin. [`render`](crate::render) writes a prompt as Markdown, XML or JSON.
 
+mod check;
 mod origin_table;
 
 use alloc::string::String;
@@ -31,9 +32,24 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// Returns the text of the piece.
+    /// Returns the text of the piece; an empty one if it does not fit its origin.
     pub fn text(self, origins: &OriginTable) -> &str {
-        &origins[self.origin].text[self.start..self.end]
+        self.get(origins).unwrap_or_default()
+    }
+
+    /// Returns the text of the piece; `None` if it does not fit its origin.
+    pub fn get(self, origins: &OriginTable) -> Option<&str> {
+        origins.get(self.origin)?.text.get(self.start..self.end)
+    }
+
+    /// Returns the length in bytes.
+    pub const fn len(self) -> usize {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// Returns whether it has no bytes.
+    pub const fn is_empty(self) -> bool {
+        self.len() == 0
     }
 }
 
@@ -61,7 +77,7 @@ impl SuppliedText {
 
     /// Returns its name in `block`.
     pub fn name<'s>(&'s self, block: &Block, origins: &'s OriginTable) -> &'s str {
-        let value = || match &origins[block.pieces.get(self.pieces.start)?.origin].from {
+        let value = || match &origins.get(block.pieces.get(self.pieces.start)?.origin)?.from {
             OriginKind::Value(key) => Some(key),
             _ => None,
         };
@@ -90,7 +106,7 @@ pub struct Block {
 impl Block {
     /// Returns the length of the text in bytes.
     pub fn len(&self) -> usize {
-        self.pieces.iter().map(|piece| piece.end - piece.start).sum()
+        self.pieces.iter().map(|piece| piece.len()).fold(0, usize::saturating_add)
     }
 
     /// Returns whether the text is empty.
@@ -113,11 +129,10 @@ impl Block {
 
     /// Returns the text.
     pub fn text(&self, origins: &OriginTable) -> String {
-        let mut text = String::with_capacity(self.len());
-        for piece in &self.pieces {
-            text.push_str(piece.text(origins));
-        }
-        text
+        let texts = || self.pieces.iter().map(|piece| piece.text(origins));
+        let mut whole = String::with_capacity(texts().map(str::len).sum());
+        texts().for_each(|text| whole.push_str(text));
+        whole
     }
 
     /// Truncates the text to its first `keep` bytes.

@@ -20,6 +20,15 @@ impl OriginTable {
         Self { values: values.origins().clone(), own: Vec::with_capacity(16) }
     }
 
+    /// Returns the origin with this number; `None` if there is none.
+    pub fn get(&self, number: u32) -> Option<&Origin> {
+        let number = number as usize;
+        match number.checked_sub(self.values.len()) {
+            None => self.values.get(number),
+            Some(own) => self.own.get(own),
+        }
+    }
+
     /// Adds an origin and returns its number.
     pub fn push(&mut self, origin: Origin) -> u32 {
         self.own.push(origin);
@@ -36,6 +45,7 @@ impl<'o> IntoIterator for &'o OriginTable {
     }
 }
 
+/// Panics if there is no such origin, as a slice does; [`OriginTable::get`] does not.
 impl Index<u32> for OriginTable {
     type Output = Origin;
 

@@ -63,7 +63,7 @@ pub fn build_record(
         manifest.lists.push((dir.clone(), *limits, listing.map(|listing| keeper.add_text(&listing.into()))));
     }
     let request = keeper.add_request(request)?;
-    let output = keeper.assemble_output(&composed.prompt, rendered, snapshot, &manifest);
+    let output = keeper.assemble_output(&composed.prompt, rendered, snapshot, &manifest)?;
     let shown = diagnostics.iter().filter(|diag| diag.severity > Severity::Note);
     let warnings = shown
         .map(|diag| RecordedWarning { code: diag.code.to_string(), message: diag.message.clone() })
@@ -127,26 +127,27 @@ impl BlobCollector {
         rendered: &RenderedText,
         snapshot: &Snapshot,
         manifest: &SnapshotManifest,
-    ) -> TextAssembly {
+    ) -> Result<TextAssembly, String> {
+        let misfit = || "the rendered text is not of this prompt".to_string();
         let text = &rendered.text;
         let mut origins: Vec<OriginNote> = Vec::new();
         // Origin number in the prompt → its number here, and whether its text is stored.
         let mut known: BTreeMap<u32, (u32, bool)> = BTreeMap::new();
         let mut parts = Vec::with_capacity(rendered.spans.len());
         for span in &rendered.spans {
-            let written = &text[span.start..span.end];
+            let written = text.get(span.start..span.end).ok_or_else(misfit)?;
             let Some(piece) = span.piece else {
                 push_engine_text(&mut parts, written);
                 continue;
             };
-            let origin = &prompt.origins[piece.origin];
+            let origin = prompt.origins.get(piece.origin).ok_or_else(misfit)?;
             let (number, kept) = *known.entry(piece.origin).or_insert_with(|| {
                 let note = self.note_origin(origin, snapshot, manifest);
                 let kept = note.source.is_some() || note.text.is_some();
                 origins.push(note);
                 (origins.len() as u32 - 1, kept)
             });
-            let from = &origin.text[piece.start..piece.end];
+            let from = piece.get(&prompt.origins).ok_or_else(misfit)?;
             parts.push(if kept && from == written {
                 AssemblyPart::Slice(number, piece.start, piece.end)
             } else if kept && span.encoding != TextEncoding::Plain && span.encoding.encode(from) == written {
@@ -161,14 +162,14 @@ impl BlobCollector {
             .iter()
             .zip(places)
             .map(|(section, placed)| (section.name.clone(), placed.section.start, placed.section.end));
-        TextAssembly {
+        Ok(TextAssembly {
             sha256: sha256(&[text.as_bytes()]),
             bytes: text.len(),
             format: prompt.format,
             sections: sections.collect(),
             origins,
             parts,
-        }
+        })
     }
 
     fn note_origin(

@@ -49,7 +49,7 @@ use crate::source::origin::Trust;
 use crate::text::SharedText;
 
 /// Identifies a run or a flow: a UUID in its usual spelling.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Id(String);
 

@@ -70,7 +70,7 @@ pub fn fit(
     count: &mut dyn FnMut(&ComposedPrompt, &str) -> usize,
 ) -> Result<FittedPrompt, Diagnostics> {
     let files = CachedSources::new(sources);
-    let library = Library::new(&files);
+    let library = Library::new(&files as &dyn Sources);
     let maker = BudgetComposer { request, recipe: library.recipe(request)?, library, api };
     let whole = maker.attempt(request.steps.clone())?;
     let tokens = count(&whole.composed, &whole.rendered.text);
@@ -110,7 +110,7 @@ pub fn fit(
 struct BudgetComposer<'m> {
     request: &'m Request,
     recipe: RecipeFile,
-    library: Library<'m>,
+    library: Library<&'m dyn Sources>,
     api: Option<ModelApi>,
 }
 

@@ -36,7 +36,7 @@ fn write_unified(prompt: &Prompt, writer: &mut PromptWriter<'_>) {
     for_each_context_item(prompt, &mut |item| {
         let name = |writer: &mut PromptWriter<'_>, name: &ItemName<'_>| match name {
             ItemName::Piece(piece) => write_escaped(*piece, writer),
-            ItemName::Word(word) => writer.write_engine(word),
+            ItemName::Word(word) => write_engine_escaped(word, writer),
         };
         writer.write_engine(core::mem::replace(&mut comma, ","));
         (0..item.edges[0]).for_each(|_| writer.push_edge());
@@ -64,7 +64,7 @@ fn part_items(prompt: &Prompt, part: Part) -> Vec<SectionItem<'_>> {
 
 enum ItemName<'p> {
     Piece(Piece),
-    /// A name that needs no escape.
+    /// The name of a section or a block.
     Word(&'p str),
 }
 

@@ -301,7 +301,7 @@ fn write_fenced(
                 _ => start..at,
             };
             let line = line.start.max(start) - start..line.end.min(at).max(start) - start;
-            let origin = &origins[pieces[0].origin];
+            let origin = pieces.first().and_then(|piece| origins.get(piece.origin));
             // Between tags that are there anyway, headings in the text are expected.
             let expected = match reason {
                 Some(FenceReason::Inside(_)) => held,
@@ -310,8 +310,8 @@ fn write_fenced(
             };
             let make = if expected { Diagnostic::note } else { Diagnostic::warning };
             let warning = make(Code::TextFenced, message);
-            match pieces {
-                [one] => {
+            match (pieces, origin) {
+                ([one], Some(origin)) => {
                     warning.at(origin.label(), &origin.text, one.start + line.start..one.start + line.end)
                 }
                 _ => warning,

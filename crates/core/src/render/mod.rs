@@ -53,12 +53,14 @@ pub struct RenderedRange {
     pub encoding: TextEncoding,
 }
 
-/// Renders `prompt` in `format`. With `api`, JSON is the body of a request.
+/// Renders `prompt` in `format`. With `api`, JSON is the body of a request. Refuses a prompt that
+/// [`Prompt::check`] refuses.
 pub fn render(
     prompt: &Prompt,
     format: PromptFormat,
     api: Option<ModelApi>,
 ) -> Result<RenderedText, Diagnostics> {
+    prompt.check()?;
     let mut writer = PromptWriter::new(prompt);
     writer.write(prompt, format, api)?;
     let PromptWriter { text, spans, diagnostics, edges, .. } = writer;
@@ -80,6 +82,7 @@ pub fn render_parts(
     api: Option<ModelApi>,
     take: &mut dyn FnMut(String) -> String,
 ) -> Result<Vec<Diagnostic>, Diagnostics> {
+    prompt.check()?;
     let mut writer = PromptWriter { take: Some(take), ..PromptWriter::empty(prompt) };
     writer.write(prompt, format, api)?;
     let PromptWriter { text, diagnostics, take, .. } = writer;

@@ -39,7 +39,11 @@ pub(super) fn write(prompt: &Prompt, writer: &mut PromptWriter<'_>) -> Result<()
 fn refuse_misfits(prompt: &Prompt) -> Result<(), Diagnostics> {
     let blocks = prompt.sections.iter().flat_map(|section| &section.blocks);
     let named = |block: &Block| block.document.map(|(_, name)| name);
-    let pieces = blocks.flat_map(|block| block.pieces.iter().copied().chain(named(block)));
+    let paths =
+        |block: &Block| block.supplied.iter().filter_map(|supplied| supplied.path).collect::<Vec<_>>();
+    let pieces =
+        blocks.flat_map(|block| block.pieces.iter().copied().chain(named(block)).chain(paths(block)));
+    let pieces = pieces.chain(prompt.sections.iter().filter_map(|section| section.heading));
     let mut wrong: Vec<Diagnostic> = Vec::new();
     let mut seen: BTreeSet<u32> = BTreeSet::new();
     for piece in pieces {
@@ -57,7 +61,23 @@ fn refuse_misfits(prompt: &Prompt) -> Result<(), Diagnostics> {
                 .hint("leave the file out, or render as JSON")
         });
     }
+    for name in context_names(prompt) {
+        let Some((_, c)) = encode::find_xml_misfit(name) else { continue };
+        push_diagnostic(&mut wrong, Code::XmlCharacter, || {
+            let message = format!("the name `{name}`: U+{:04X} cannot stand in XML", c as u32);
+            Diagnostic::error(Code::XmlCharacter, message).hint("render as JSON")
+        });
+    }
     if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong)) }
+}
+
+/// Iterates over the names of sections and blocks that become attributes.
+fn context_names(prompt: &Prompt) -> impl Iterator<Item = &str> {
+    let sections = prompt.sections.iter().filter(|section| section.part == Part::Context);
+    sections.flat_map(|section| {
+        let blocks = section.blocks.iter().map(|block| block.name.as_str());
+        core::iter::once(section.name.as_str()).chain(blocks)
+    })
 }
 
 fn write_context(prompt: &Prompt, writer: &mut PromptWriter<'_>) {
@@ -142,7 +162,11 @@ fn write_body(writer: &mut PromptWriter<'_>, items: &[SectionItem<'_>]) {
         for bit in fragments(items) {
             match bit {
                 XmlFragment::Edge => writer.push_edge(),
-                XmlFragment::Engine(text) => writer.write_engine(text),
+                XmlFragment::Engine(text) => {
+                    let mut out = String::with_capacity(text.len());
+                    encode::write_carriage_returns(text, &mut out);
+                    writer.write_engine(&out);
+                }
                 XmlFragment::Piece(piece) => {
                     let plain = memchr(b'\r', piece.text(origins).as_bytes()).is_none();
                     let encoding = if plain { TextEncoding::Plain } else { TextEncoding::Attr };
@@ -157,10 +181,11 @@ fn write_body(writer: &mut PromptWriter<'_>, items: &[SectionItem<'_>]) {
     for bit in fragments(items) {
         match bit {
             XmlFragment::Edge => writer.push_edge(),
-            // Separators, headings and tags hold no `]` or carriage return, and none begins with `>`.
+            // A notice of a recipe can hold anything.
             XmlFragment::Engine(text) => {
-                brackets = 0;
-                writer.write_engine(text);
+                let mut out = String::with_capacity(text.len());
+                encode::write_cdata(text, &mut brackets, &mut out);
+                writer.write_engine(&out);
             }
             XmlFragment::Piece(piece) => {
                 writer.write_encoded(piece, TextEncoding::Cdata, |text, out| {

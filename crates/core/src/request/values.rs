@@ -97,9 +97,10 @@ fn origin_key(origin: &Origin) -> &str {
     if let OriginKind::Value(key) = &origin.from { key } else { "" }
 }
 
-impl FromIterator<(SharedText, SharedText)> for SlotValues {
-    fn from_iter<I: IntoIterator<Item = (SharedText, SharedText)>>(values: I) -> Self {
-        let sorted: BTreeMap<SharedText, SharedText> = values.into_iter().collect();
+impl<K: Into<SharedText>, V: Into<SharedText>> FromIterator<(K, V)> for SlotValues {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(values: I) -> Self {
+        let values = values.into_iter().map(|(key, text)| (key.into(), text.into()));
+        let sorted: BTreeMap<SharedText, SharedText> = values.collect();
         let strays = sorted.keys().any(|key| !is_name(key));
         let origins: Vec<Origin> = sorted.into_iter().map(|(key, text)| value_origin(key, text)).collect();
         Self {
@@ -110,8 +111,28 @@ impl FromIterator<(SharedText, SharedText)> for SlotValues {
     }
 }
 
-impl<const N: usize> core::convert::From<[(SharedText, SharedText); N]> for SlotValues {
-    fn from(values: [(SharedText, SharedText); N]) -> Self {
+impl<K: Into<SharedText>, V: Into<SharedText>> Extend<(K, V)> for SlotValues {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, values: I) {
+        let own = self.iter().map(|(key, text)| (key.clone(), text.clone()));
+        let new = values.into_iter().map(|(key, text)| (key.into(), text.into()));
+        *self = own.chain(new).collect();
+    }
+}
+
+impl<K: Into<SharedText>, V: Into<SharedText>, const N: usize> From<[(K, V); N]> for SlotValues {
+    fn from(values: [(K, V); N]) -> Self {
+        values.into_iter().collect()
+    }
+}
+
+impl<K: Into<SharedText>, V: Into<SharedText>> From<Vec<(K, V)>> for SlotValues {
+    fn from(values: Vec<(K, V)>) -> Self {
+        values.into_iter().collect()
+    }
+}
+
+impl<K: Into<SharedText>, V: Into<SharedText>> From<BTreeMap<K, V>> for SlotValues {
+    fn from(values: BTreeMap<K, V>) -> Self {
         values.into_iter().collect()
     }
 }

@@ -320,14 +320,17 @@ impl<'r> Gate<'r> {
             }
         }
         let marked = |span: &RenderedRange| {
-            span.piece.is_some_and(|piece| is_secret(request, &prompt.origins[piece.origin]))
+            span.piece.is_some_and(|piece| {
+                // A piece of another prompt may be a secret too.
+                prompt.origins.get(piece.origin).is_none_or(|origin| is_secret(request, origin))
+            })
         };
         new.retain(|(_, secret, _)| !touched_spans(rendered, secret).iter().any(marked));
         for (rule, secret, whole) in new {
             let text: SharedText = cover_ranges(text, [secret.clone()].into_iter()).as_ref().into();
             let mut parts: Vec<String> = Vec::new();
             for span in touched_spans(rendered, &whole) {
-                let origin = span.piece.map(|piece| &prompt.origins[piece.origin]);
+                let origin = span.piece.and_then(|piece| prompt.origins.get(piece.origin));
                 let label = origin.map_or_else(|| "engine".to_string(), |origin| origin.label());
                 if !parts.contains(&label) {
                     parts.push(label);
@@ -343,7 +346,10 @@ impl<'r> Gate<'r> {
     /// Returns the finished prompt with a star for each byte of a secret, values marked as secret included.
     pub fn mask<'t>(&self, request: &Request, prompt: &Prompt, rendered: &'t RenderedText) -> Cow<'t, str> {
         let marked = |span: &&RenderedRange| {
-            span.piece.is_some_and(|piece| is_secret(request, &prompt.origins[piece.origin]))
+            span.piece.is_some_and(|piece| {
+                // A piece of another prompt may be a secret too.
+                prompt.origins.get(piece.origin).is_none_or(|origin| is_secret(request, origin))
+            })
         };
         let mut ranges: Vec<Range<usize>> =
             rendered.spans.iter().filter(marked).map(|span| span.start..span.end).collect();
@@ -427,7 +433,7 @@ fn decode_range(rendered: &RenderedText, range: &Range<usize>) -> String {
 }
 
 fn is_ours(prompt: &Prompt, piece: Piece) -> bool {
-    prompt.origins[piece.origin].trust == Trust::Ours
+    prompt.origins.get(piece.origin).is_some_and(|origin| origin.trust == Trust::Ours)
 }
 
 /// Sources whose texts pass a [`Gate`].

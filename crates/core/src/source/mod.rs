@@ -5,9 +5,11 @@
 
 pub mod builtin;
 pub mod cached_sources;
+pub mod memory_sources;
 pub mod origin;
 
 use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -15,13 +17,14 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::fmt;
+use core::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::text::SharedText;
 
 /// The root of a source. Earlier roots belong to callsheet and its user, later ones to others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceRoot {
     /// Shipped with callsheet.
@@ -35,6 +38,9 @@ pub enum SourceRoot {
 }
 
 impl SourceRoot {
+    /// All roots, in their order.
+    pub const ALL: [Self; 4] = [Self::Builtin, Self::User, Self::Project, Self::Session];
+
     /// Returns the name of the root, such as `project`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -47,7 +53,7 @@ impl SourceRoot {
 }
 
 /// The address of a text: a root and a relative path in normal form (`/` between parts, no `.`, no `..`).
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId {
     root: SourceRoot,
     path: Arc<str>,
@@ -64,6 +70,8 @@ pub enum BadPath {
     Parent,
     /// The path contains a NUL character.
     Nul,
+    /// The text before the path is not the name of a root.
+    Root,
 }
 
 impl fmt::Display for BadPath {
@@ -73,6 +81,7 @@ impl fmt::Display for BadPath {
             Self::Absolute => "it is absolute",
             Self::Parent => "it contains `..`",
             Self::Nul => "it contains a NUL character",
+            Self::Root => "it does not begin with `builtin:`, `user:`, `project:` or `session:`",
         })
     }
 }
@@ -133,6 +142,17 @@ impl fmt::Display for SourceId {
     }
 }
 
+/// Parses `ROOT:PATH`, the text that an address is shown as.
+impl FromStr for SourceId {
+    type Err = BadPath;
+
+    fn from_str(text: &str) -> Result<Self, BadPath> {
+        let (root, path) = text.split_once(':').ok_or(BadPath::Root)?;
+        let root = SourceRoot::ALL.into_iter().find(|known| known.name() == root).ok_or(BadPath::Root)?;
+        Self::new(root, path)
+    }
+}
+
 impl Serialize for SourceId {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -142,13 +162,7 @@ impl Serialize for SourceId {
 impl<'de> Deserialize<'de> for SourceId {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let wrong = || serde::de::Error::custom(format!("`{text}` is not ROOT:PATH"));
-        let (root, path) = text.split_once(':').ok_or_else(wrong)?;
-        let root = [SourceRoot::Builtin, SourceRoot::User, SourceRoot::Project, SourceRoot::Session]
-            .into_iter()
-            .find(|r| r.name() == root)
-            .ok_or_else(wrong)?;
-        Self::new(root, path).map_err(|_| wrong())
+        text.parse().map_err(|_| serde::de::Error::custom(format!("`{text}` is not ROOT:PATH")))
     }
 }
 
@@ -194,7 +208,7 @@ impl fmt::Display for SourceError {
 }
 
 /// The limits of a listing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ListingLimits {
     /// Levels below the listed directory; 1 is its own entries only.
     pub depth: usize,
@@ -238,14 +252,20 @@ pub trait Sources {
     fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError>;
 }
 
-impl<S: Sources + ?Sized> Sources for &S {
-    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
-        (**self).text(id)
-    }
-    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
-        (**self).list(dir, limits)
-    }
+macro_rules! pointers {
+    ($($pointer:ty),*) => { $(
+        impl<S: Sources + ?Sized> Sources for $pointer {
+            fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
+                (**self).text(id)
+            }
+            fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
+                (**self).list(dir, limits)
+            }
+        }
+    )* };
 }
+
+pointers!(&S, Box<S>, Arc<S>);
 
 /// Every source that was read, present or absent. Any other source is an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

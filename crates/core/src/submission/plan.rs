@@ -103,10 +103,10 @@ impl SubmissionContext<'_> {
             self.write_data(submission, data, changes)?;
             // This plan contains all sub-plans, so sub-plans that were submitted one by one are obsolete.
             let data_file = Submission { write: Vec::new(), ..subplan.clone() };
-            changes.remove = find_surplus_files(self.library.sources, &data_file, true, &|_| false);
+            changes.remove = find_surplus_files(&self.library.sources, &data_file, true, &|_| false);
         }
         let is_kept = |number| named.contains(&number);
-        let beyond = find_surplus_files(self.library.sources, &subplan, plan.order.is_none(), &is_kept);
+        let beyond = find_surplus_files(&self.library.sources, &subplan, plan.order.is_none(), &is_kept);
         changes.remove.extend(beyond);
         Ok(())
     }
@@ -123,7 +123,7 @@ impl SubmissionContext<'_> {
     ) -> Result<Vec<(String, SubmissionValues)>, Diagnostics> {
         let mut all = Vec::new();
         let pattern = subplan.file.as_deref().unwrap_or_default();
-        let there: BTreeSet<u64> = find_files(self.library.sources, pattern, None)
+        let there: BTreeSet<u64> = find_files(&self.library.sources, pattern, None)
             .into_iter()
             .filter_map(|(_, data)| data.values().next()?.as_u64())
             .collect();

@@ -12,6 +12,7 @@ use alloc::sync::Arc;
 use core::borrow::Borrow;
 use core::cmp::Ordering;
 use core::fmt;
+use core::hash::{Hash, Hasher};
 use core::ops::{Deref, Range};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -80,6 +81,27 @@ impl From<&str> for SharedText {
     }
 }
 
+impl From<&String> for SharedText {
+    fn from(text: &String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+impl From<&Self> for SharedText {
+    fn from(text: &Self) -> Self {
+        text.clone()
+    }
+}
+
+impl From<Cow<'_, str>> for SharedText {
+    fn from(text: Cow<'_, str>) -> Self {
+        match text {
+            Cow::Borrowed(text) => Self::from(text),
+            Cow::Owned(text) => Self::from(text),
+        }
+    }
+}
+
 impl Default for SharedText {
     fn default() -> Self {
         Self::from_static("")
@@ -105,6 +127,13 @@ impl PartialOrd for SharedText {
 impl Ord for SharedText {
     fn cmp(&self, other: &Self) -> Ordering {
         self.as_str().cmp(other.as_str())
+    }
+}
+
+/// Hashes like the text itself, as [`Borrow`] demands.
+impl Hash for SharedText {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
     }
 }
 

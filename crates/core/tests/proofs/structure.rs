@@ -15,40 +15,12 @@ use callsheet_core::library::recipe::DocumentKind;
 use callsheet_core::render::render;
 use callsheet_core::request::{ContextBlock, MemoryEntry, RequestDocument, Task};
 use callsheet_core::{
-    Builtin, Listing, ListingEntry, ListingLimits, PromptFormat, Request, RunFacts, SharedText, SourceError,
-    SourceId, SourceRoot, Sources, compose,
+    MemorySources, PromptFormat, Request, RunFacts, SharedText, SourceId, SourceRoot, compose,
 };
 use markdown::mdast::Node;
 use serde_json::{Value, json};
 
 use crate::{is_long_run, plan, print_measurement};
-
-/// Sources in memory, with the shipped ones below them.
-#[derive(Clone, Default)]
-struct MemorySources(BTreeMap<SourceId, SharedText>);
-
-impl Sources for MemorySources {
-    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
-        match self.0.get(id) {
-            Some(text) => Ok(Some(text.clone())),
-            None => Builtin.text(id),
-        }
-    }
-
-    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
-        let below = |id: &SourceId| match dir.path() {
-            "." => Some(id.path().to_owned()),
-            path => Some(id.path().strip_prefix(path)?.strip_prefix('/')?.to_owned()),
-        };
-        let files = self.0.keys().filter(|id| id.root() == dir.root());
-        let entries: Vec<ListingEntry> =
-            files.filter_map(below).map(|path| ListingEntry { path, dir: false }).collect();
-        if entries.is_empty() {
-            return Builtin.list(dir, limits);
-        }
-        Ok(Some(Listing { entries, ..Listing::default() }))
-    }
-}
 
 /// The harmless word.
 const TAME: &str = "xyzzy";
@@ -243,9 +215,11 @@ fn tame_sources() -> MemorySources {
     let files = FILES.iter().map(|(root, path)| {
         // A task list needs a task.
         let text = if path.contains("tasks") { format!("- [ ] 1.1 {TAME}\n") } else { TAME.to_owned() };
-        (SourceId::new(*root, path).unwrap(), text.into())
+        (SourceId::new(*root, path).unwrap(), text)
     });
-    MemorySources(files.collect())
+    let mut sources = MemorySources::with_builtin();
+    sources.extend(files);
+    sources
 }
 
 /// Composes the prompt with these texts in these places. Returns `None` if the request is refused.
@@ -256,7 +230,7 @@ fn compose_with_texts(request: &Value, texts: &[(Place, String)]) -> Option<Stri
     if request["role"] == "coder" {
         // A coder's prompt needs a plan. It does not show the plan's overview.
         for (path, text) in [("plan.md", plan::OVERVIEW), ("execution_plan.yaml", plan::ORDER)] {
-            sources.0.insert(file(SourceRoot::Session, &format!("04_planning/{path}"))?, text.into());
+            sources.insert(file(SourceRoot::Session, &format!("04_planning/{path}"))?, text);
         }
     }
     for (place, text) in texts {
@@ -270,12 +244,10 @@ fn compose_with_texts(request: &Value, texts: &[(Place, String)]) -> Option<Stri
             Place::File(at) => {
                 let (root, path) = FILES[*at];
                 let text = if path.contains("tasks") { format!("- [ ] 1.1 {text}") } else { text.clone() };
-                sources.0.insert(file(root, path)?, text.into());
+                sources.insert(file(root, path)?, text);
             }
             Place::FileName => {
-                sources
-                    .0
-                    .insert(file(SourceRoot::Project, &format!("src/{text}"))?, SharedText::from_static(""));
+                sources.insert(file(SourceRoot::Project, &format!("src/{text}"))?, SharedText::from_static(""));
             }
         }
     }

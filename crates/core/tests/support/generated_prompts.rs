@@ -321,7 +321,7 @@ impl Scenario {
             phase: unified.then(|| "plan".into()),
             role: Some("coder".into()),
             instructions: Some(self.instructions().into()),
-            values: self.named_values().map(|(name, value)| (name.into(), value.into())).collect(),
+            values: self.named_values().collect(),
             context: context.collect(),
             documents: documents.collect(),
             memories: rows().map(|content| MemoryEntry { kind: "note".into(), content }).collect(),

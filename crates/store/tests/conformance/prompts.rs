@@ -1,46 +1,25 @@
 //! Composes real prompts, with everything that is recorded of them.
 
-use std::collections::BTreeMap;
-
 use callsheet_core::record::{Id, RecordBundle, Run, build_record};
 use callsheet_core::render::render;
 use callsheet_core::request::{RequestDocument, Task};
-use callsheet_core::{
-    Builtin, Listing, ListingLimits, Request, SharedText, SourceError, SourceId, SourceRecorder, SourceRoot,
-    Sources, compose,
-};
+use callsheet_core::{MemorySources, Request, SourceRecorder, SourceRoot, compose};
 use callsheet_store::{new_id, now};
 
-/// The shipped files and those of a project.
-pub(crate) struct Project(pub(crate) BTreeMap<String, String>);
-
-impl Sources for Project {
-    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
-        match id.root() {
-            SourceRoot::Project => Ok(self.0.get(id.path()).map(|text| SharedText::from(text.as_str()))),
-            _ => Builtin.text(id),
-        }
+/// Returns the shipped files and those of a project.
+pub(crate) fn project(files: &[(&str, &str)]) -> MemorySources {
+    let mut sources = MemorySources::with_builtin();
+    for (path, text) in files {
+        sources.put(SourceRoot::Project, path, *text).unwrap();
     }
-
-    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
-        match (dir.root(), dir.path()) {
-            (SourceRoot::Project, ".") => Ok(Some(Listing::default())),
-            (SourceRoot::Project, _) => Ok(None),
-            _ => Builtin.list(dir, limits),
-        }
-    }
-}
-
-pub(crate) fn project(files: &[(&str, &str)]) -> Project {
-    Project(files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect())
+    sources
 }
 
 /// Returns a request to plan a task, with the files of a project as documents.
-pub(crate) fn request(task: &str, project: &Project) -> Request {
+pub(crate) fn request(task: &str, project: &MemorySources) -> Request {
     let documents = project
-        .0
-        .keys()
-        .map(|path| RequestDocument { path: Some(path.clone()), ..RequestDocument::default() });
+        .iter()
+        .map(|(id, _)| RequestDocument { path: Some(id.path().into()), ..RequestDocument::default() });
     Request {
         recipe: Some("unified".into()),
         agent: Some("claude".into()),

@@ -244,7 +244,7 @@ fn add_rest(c: &mut Composer<'_>, make: &mut RowBuilder, rows: &mut Vec<DerivedR
 
 /// Returns a row with the whole text of a file, or `None` if the file is missing or blank.
 fn file_row(c: &mut Composer<'_>, name: &str, id: &SourceId) -> Option<DerivedRow> {
-    match lookup::read_source(c.library.sources, id) {
+    match lookup::read_source(&c.library.sources, id) {
         Ok(Some(text)) if !text.trim().is_empty() => {
             Some(DerivedRow { kind: "file", fields: alloc::vec![("content", c.file_block(name, id, &text))] })
         }
@@ -303,7 +303,7 @@ fn tree_rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Vec<
 fn skeleton_rows(c: &mut Composer<'_>) -> Option<Vec<DerivedRow>> {
     let phase = c.field(RequestField::Phase)?.to_string();
     let layout = &c.request.layout;
-    let names = lookup::list_names(c.library.sources, "skeletons", layout);
+    let names = lookup::list_names(&c.library.sources, "skeletons", layout);
     let mut rows = Vec::new();
     for name in
         names.iter().filter(|name| name.strip_prefix(&*phase).is_some_and(|rest| rest.starts_with('-')))
@@ -367,7 +367,7 @@ fn extension_block(c: &mut Composer<'_>, name: &str) -> Block {
         let Some(file) = c.field(field) else { continue };
         let path = format!("{}/{folder}/{file}.md", c.request.layout.prompts);
         let Ok(id) = SourceId::new(SourceRoot::Project, &path) else { continue };
-        match lookup::read_source(c.library.sources, &id) {
+        match lookup::read_source(&c.library.sources, &id) {
             Ok(Some(text)) => {
                 if !all.pieces.is_empty() {
                     let gap = c.engine_piece("\n\n");

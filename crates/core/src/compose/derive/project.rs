@@ -82,7 +82,7 @@ fn file_rows(c: &mut Composer<'_>, name: &str, paths: &[String]) -> (Vec<Derived
 }
 
 fn named_file_row(c: &mut Composer<'_>, name: &str, id: &SourceId) -> Option<DerivedRow> {
-    let (why, detail) = match lookup::read_source(c.library.sources, id) {
+    let (why, detail) = match lookup::read_source(&c.library.sources, id) {
         Ok(Some(text)) if !text.trim().is_empty() => {
             let mut content = c.file_block(name, id, &text);
             let from = OriginKind::new_derived(SharedText::from(name), SharedText::from_static("path"));
@@ -127,7 +127,7 @@ pub(super) fn preference_rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpe
     else {
         return Vec::new();
     };
-    let text = match lookup::read_source(c.library.sources, &id) {
+    let text = match lookup::read_source(&c.library.sources, &id) {
         Ok(text) => text,
         Err(error) => {
             c.errors.push(error);

@@ -25,7 +25,7 @@ const FIX_REQUEST: &str = "07_review/fix_request.md";
 /// Returns a required file of the session as a block.
 pub(super) fn read_required(c: &mut Composer<'_>, name: &str, path: &str) -> Option<Block> {
     let id = session_file_id(c, path)?;
-    match lookup::read_source(c.library.sources, &id) {
+    match lookup::read_source(&c.library.sources, &id) {
         Ok(Some(text)) => return Some(c.file_block(name, &id, &text)),
         Ok(None) => {
             let message = format!("`{path}` is not there");
@@ -112,8 +112,8 @@ pub(super) fn finding_rows(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow> 
             .into_iter()
             .collect();
     }
-    let there =
-        SourceId::new(SourceRoot::Session, FIX_REQUEST).map(|id| lookup::read_source(c.library.sources, &id));
+    let there = SourceId::new(SourceRoot::Session, FIX_REQUEST)
+        .map(|id| lookup::read_source(&c.library.sources, &id));
     if !matches!(there, Ok(Ok(None))) {
         return read_required(c, "findings", FIX_REQUEST)
             .map(|content| row(c, FIX_REQUEST, content))
@@ -149,7 +149,7 @@ fn is_review(file: &str) -> bool {
 
 pub(super) fn review_round_rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<DerivedRow>> {
     let id = SourceId::new(SourceRoot::Session, "state.json").ok()?;
-    let state = match lookup::read_source(c.library.sources, &id) {
+    let state = match lookup::read_source(&c.library.sources, &id) {
         Ok(state) => state?,
         Err(error) => {
             c.errors.push(error);

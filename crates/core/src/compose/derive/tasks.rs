@@ -22,7 +22,7 @@ pub(super) fn task_list_rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<Der
     let picked = use_value(c, "tasks");
     let whole = file_row(c, name, &id);
     let Some(picked) = picked else { return Some(alloc::vec![whole?]) };
-    let text = match lookup::read_source(c.library.sources, &id) {
+    let text = match lookup::read_source(&c.library.sources, &id) {
         Ok(text) => text.unwrap_or_default(),
         Err(_) => return None,
     };

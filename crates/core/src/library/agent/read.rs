@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::{Agent, find_problems};
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::layout::Layout;
-use crate::library::lookup::{Library, list_names};
+use crate::library::lookup::{DynLibrary, list_names};
 use crate::library::read_toml::{FileFormat, ReadErrorCodes, check_length, find_file, read_data};
 use crate::source::SourceId;
 use crate::text::SharedText;
@@ -25,7 +25,7 @@ pub fn read_agent(id: &SourceId, text: &SharedText) -> Result<Agent, Diagnostics
 }
 
 /// Returns the name of the agent's file: `CLAUDE` is `claude` if there is no `CLAUDE`.
-pub fn resolve_agent_name(library: &Library<'_>, name: String, layout: &Layout) -> String {
+pub fn resolve_agent_name(library: &DynLibrary<'_>, name: String, layout: &Layout) -> String {
     let lower = name.to_ascii_lowercase();
     let is_there = |name: &str| {
         library.read_file(&format!("agents/{name}.toml"), layout).is_ok_and(|file| file.is_some())
@@ -34,14 +34,14 @@ pub fn resolve_agent_name(library: &Library<'_>, name: String, layout: &Layout) 
 }
 
 /// Checks whether the agent has a system template. Some agents have nothing else.
-pub(crate) fn has_system_template(library: &Library<'_>, name: &str, layout: &Layout) -> bool {
+pub(crate) fn has_system_template(library: &DynLibrary<'_>, name: &str, layout: &Layout) -> bool {
     let start = format!("{}-", name.to_ascii_uppercase());
-    list_names(library.sources, "templates/system", layout).iter().any(|file| file.starts_with(&start))
+    list_names(&library.sources, "templates/system", layout).iter().any(|file| file.starts_with(&start))
 }
 
 /// Finds and reads the agent `name`. Returns the id of its file, too.
 pub fn find_agent(
-    library: &Library<'_>,
+    library: &DynLibrary<'_>,
     name: &str,
     layout: &Layout,
 ) -> Result<(SourceId, Agent), Diagnostics> {

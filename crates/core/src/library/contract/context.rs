@@ -10,12 +10,12 @@ use super::{Submission, SubmissionValues, fields, find_contract};
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::layout::Layout;
 use crate::library::lookup::{Library, read_source};
-use crate::source::{SourceId, SourceRoot};
+use crate::source::{SourceId, SourceRoot, Sources};
 use crate::text::SharedText;
 
 /// Sources and settings that submissions are checked with.
 pub(crate) struct SubmissionContext<'s> {
-    pub(crate) library: Library<'s>,
+    pub(crate) library: Library<&'s dyn Sources>,
     pub(crate) layout: &'s Layout,
     pub(crate) roles: Vec<String>,
 }
@@ -40,11 +40,11 @@ impl SubmissionContext<'_> {
 
     pub(crate) fn has_file(&self, path: &str) -> Result<bool, Diagnostics> {
         let Ok(id) = SourceId::new(SourceRoot::Session, path) else { return Ok(false) };
-        Ok(read_source(self.library.sources, &id)?.is_some())
+        Ok(read_source(&self.library.sources, &id)?.is_some())
     }
 
     pub(crate) fn session_text(&self, file: &str) -> Result<Option<SharedText>, Diagnostics> {
         let Ok(id) = SourceId::new(SourceRoot::Session, file) else { return Ok(None) };
-        Ok(read_source(self.library.sources, &id)?)
+        Ok(read_source(&self.library.sources, &id)?)
     }
 }

@@ -8,7 +8,7 @@ use super::verdict::{Status, Verdict};
 use super::{Contract, ContractChoice, Submission, SubmissionField};
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::layout::Layout;
-use crate::library::lookup::Library;
+use crate::library::lookup::DynLibrary;
 use crate::library::read_toml::{FileFormat, ReadErrorCodes, check_length, find_file, read_data};
 use crate::library::template::{TemplateNode, TextRange, parse_braces};
 use crate::source::SourceId;
@@ -51,7 +51,7 @@ pub fn read_contract(id: &SourceId, text: &SharedText) -> Result<Contract, Diagn
 
 /// Finds and reads the contract `name`. Returns the id of its file, too.
 pub fn find_contract(
-    library: &Library<'_>,
+    library: &DynLibrary<'_>,
     name: &str,
     layout: &Layout,
 ) -> Result<(SourceId, Contract), Diagnostics> {
@@ -61,7 +61,7 @@ pub fn find_contract(
 
 /// Finds and reads the contract `name`. Returns the id and the text of its file, too.
 pub(crate) fn find_contract_file(
-    library: &Library<'_>,
+    library: &DynLibrary<'_>,
     name: &str,
     layout: &Layout,
 ) -> Result<(SourceId, SharedText, Contract), Diagnostics> {

@@ -21,7 +21,7 @@ use crate::library::contract::Submission;
 use crate::library::contract::paths::{fill_path, find_files};
 use crate::library::contract::{SubmissionContext, SubmissionValues};
 use crate::library::layout::Layout;
-use crate::library::lookup::{Library, list_roles};
+use crate::library::lookup::{DynLibrary, Library, list_roles};
 use crate::library::yaml;
 use crate::source::{SourceId, SourceRoot};
 use crate::text::SharedText;
@@ -68,11 +68,11 @@ impl ExecutionPlan {
 /// who wrote them and how: the order, the overview, every sub-plan and its checklist. Nothing is implemented
 /// without it.
 pub(crate) fn find_execution_plan(
-    library: &Library<'_>,
+    library: &DynLibrary<'_>,
     layout: &Layout,
 ) -> Result<ExecutionPlan, Diagnostics> {
-    let roles = list_roles(library.sources, layout);
-    let context = SubmissionContext { library: Library::new(library.sources), layout, roles };
+    let roles = list_roles(&library.sources, layout);
+    let context = SubmissionContext { library: Library::new(&library.sources), layout, roles };
     let contract = context.find_submission(CONTRACT)?;
     let subplan = context.find_submission(contract.plan.as_ref().map_or("", |plan| plan.subplan.as_str()))?;
     let file = contract.file.as_deref().unwrap_or_default();
@@ -152,7 +152,7 @@ impl SubmissionContext<'_> {
     /// Returns the numbers of the sub-plans that groups name, and of those that exist.
     fn subplan_numbers(&self, groups: &[ParsedGroup], subplan: &Submission) -> BTreeSet<u64> {
         let pattern = subplan.write.first().map(|companion| companion.path.as_str()).unwrap_or_default();
-        let there = find_files(self.library.sources, pattern, None).into_iter();
+        let there = find_files(&self.library.sources, pattern, None).into_iter();
         let there = there.filter_map(|(_, data)| data.values().next()?.as_u64());
         groups.iter().flat_map(|group| &group.plans).map(|plan| plan.1).chain(there).collect()
     }

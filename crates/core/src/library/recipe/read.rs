@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::{BlockSpec, OneOrMore, Recipe, RowWording, SectionPriority};
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::layout::Layout;
-use crate::library::lookup::Library;
+use crate::library::lookup::DynLibrary;
 use crate::library::read_toml::{FileFormat, ReadErrorCodes, check_length, find_file, read_data};
 use crate::library::template::{Template, find_literal};
 use crate::source::{SourceId, SourceRoot};
@@ -106,7 +106,7 @@ pub struct RecipeFile {
 }
 
 /// Finds and reads the recipe `name`.
-pub fn find_recipe(library: &Library<'_>, name: &str, layout: &Layout) -> Result<RecipeFile, Diagnostics> {
+pub fn find_recipe(library: &DynLibrary<'_>, name: &str, layout: &Layout) -> Result<RecipeFile, Diagnostics> {
     let (id, text) = find_file(library, "recipes", name, layout, Code::RecipeNotFound)?;
     let recipe = read_recipe(&id, &text)?;
     Ok(RecipeFile { name: name.into(), id, text, recipe })
