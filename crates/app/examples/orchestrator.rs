@@ -39,11 +39,13 @@ fn main() -> Result<(), Diagnostics> {
 
     // Run the agent with a check, and read its reply by the contract of the phase.
     let stopper = RunStopper::new(&InterruptFlag::default());
-    let given = RunOverrides { checks: vec!["fixed=grep -q fixed src/fix.txt".into()], ..RunOverrides::default() };
+    let given =
+        RunOverrides { checks: vec!["fixed=grep -q fixed src/fix.txt".into()], ..RunOverrides::default() };
     let mut options = given.complete(&project)?;
     options.program = vec![agent.clone()];
     let first = project.prepare(composition, options)?.execute(&project, &stopper)?;
-    println!("first run: {}, reply {}", first.summary.status().name(), first.reply_outcome());
+    let status = first.summary.status().name();
+    println!("first run: {status}, exit code {}, reply {}", first.exit_code(), first.reply_outcome());
 
     // Retry with the facts of the first run in the prompt.
     let again = RerunOptions { force: true, ..RerunOptions::default() };

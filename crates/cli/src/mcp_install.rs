@@ -83,7 +83,7 @@ pub(crate) fn install(
     if app.print.json {
         return app.print.print_value(&json!({ "file": shown, "change": diff, "written": written }));
     }
-    app.print.write_data(diff.as_bytes())?;
+    app.print.print_page(&diff)?;
     app.print.print_status(&match (old == new, written) {
         (true, _) => format!("{shown} has it already"),
         (false, true) => format!("written to {shown}"),

@@ -116,16 +116,11 @@ impl OutputPrinter {
         io::stdout().lock()
     }
 
-    pub(crate) fn print_line(&self, line: &str) -> Result<(), Diagnostics> {
-        self.write_data(format!("{line}\n").as_bytes())
-    }
-
     /// Prints a JSON value as data, followed by a newline.
     pub(crate) fn print_value(&self, value: &Value) -> CommandResult {
         let text = serde_json::to_string_pretty(value)
             .map_err(|error| Diagnostic::error(Code::OutputFailed, error.to_string()))?;
-        self.print_line(&escape_invisible(text))?;
-        Ok(0)
+        self.print_page(&(escape_invisible(text) + "\n"))
     }
 
     /// Prints a JSON value for programs, or a page for people. Only the printed one is built.

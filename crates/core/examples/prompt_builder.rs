@@ -2,6 +2,8 @@
 //!
 //! `cargo run -p callsheet-core --example prompt_builder`
 
+#![expect(clippy::expect_used, reason = "an example")]
+
 use std::convert::Infallible;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};

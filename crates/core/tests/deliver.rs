@@ -101,7 +101,7 @@ fn first_lines_precede_prompt_line() {
         acts.into_iter().filter_map(line).collect()
     };
     let by_file = full_context().by_file;
-    assert_eq!(typed(&agent, false), [by_file.clone()]);
+    assert_eq!(typed(&agent, false), std::slice::from_ref(&by_file));
     assert_eq!(typed(&agent, true), ["/fleet".to_owned(), by_file.clone()]);
     let terminal = agent.terminal.as_mut().unwrap();
     terminal.first_lines.insert(0, FirstLine { line: "/always".into(), when: None });

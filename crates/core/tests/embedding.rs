@@ -4,8 +4,8 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-#[path = "support/hostile.rs"]
-mod hostile;
+#[path = "support/hostile_texts.rs"]
+mod hostile_texts;
 #[path = "support/markdown.rs"]
 #[expect(dead_code, reason = "only its marks are needed here")]
 mod markdown;
@@ -26,7 +26,7 @@ use callsheet_core::{
     PromptFormat, Request, SharedText, SlotValues, SourceError, SourceId, SourceRoot, Sources, UnifiedPrompt,
     compose, find_agent,
 };
-use hostile::text;
+use hostile_texts::text;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

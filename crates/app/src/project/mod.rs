@@ -13,8 +13,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use callsheet_core::{SharedText, SourceId};
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::{SharedText, SourceId};
 use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
 
 use crate::observer::{Observer, SilentObserver};

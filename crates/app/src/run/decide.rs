@@ -65,7 +65,7 @@ impl Project {
         let violations = account.violations();
         let violation = violations.iter().any(|violation| violation.path == path);
         let mine = decision == ChangeDecision::Mine;
-        if !violation && !(mine && account.has_observed_change(path)) {
+        if !(violation || mine && account.has_observed_change(path)) {
             let message = match mine {
                 true => format!("run {run} did not see a change of `{path}`"),
                 false => format!("run {run} did not change `{path}` against its scope"),

@@ -33,7 +33,7 @@ use callsheet_core::delivery::{
     Delivery, DeliveryAction, DeliveryContext, McpServerCommand, by_file_line, plan_delivery,
 };
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_core::library::agent::Agent;
+use callsheet_core::library::agent::{Agent, DeliveryMethod};
 use callsheet_core::record::{Exit, Id, LaunchRecord, Run, RunSummary, SubmissionRecord};
 use callsheet_core::reply::StreamReader;
 use callsheet_core::request::fact::EndReason;
@@ -209,7 +209,8 @@ impl PreparedRun {
             ..DeliveryContext::default()
         };
         let mut delivery = if options.external {
-            Delivery { by: None, acts: Vec::new(), diagnostics: Vec::new() }
+            // The caller delivers the prompt.
+            Delivery { by: DeliveryMethod::Stdin, acts: Vec::new(), diagnostics: Vec::new() }
         } else {
             plan_delivery(&agent, prompt, &context)?
         };
@@ -245,7 +246,7 @@ impl PreparedRun {
             host: host_name(),
             worktree: context.worktree.clone(),
             own_worktree,
-            by: delivery.by,
+            by: (!options.external).then_some(delivery.by),
             program: options.program,
             model: options.model,
             session: context.session.clone(),

@@ -38,8 +38,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(app: &CommandContext, args: &Args, given: Option<&ArgMatches>) -> CommandResult {
     let input = args.compose_args.to_input(given);
-    let file = RequestFile::read(app, &input)?;
-    let app = &app.for_request(&file)?;
+    let (app, file) = &app.read_request(&input)?;
     let out = resolve_output(&app.here, args.out.as_deref())?;
     let is_whole = out.is_some() || args.count || app.print.json || input.budget.is_some();
     let purpose = match (args.record, is_whole) {
@@ -77,7 +76,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args, given: Option<&ArgMatches>)
         return app.print.print_value(&object);
     }
     if out.is_none() {
-        app.print.write_data(rendered.text.as_bytes())?;
+        app.print.print_page(&rendered.text)?;
     }
     leak_value(composed);
     Ok(0)
@@ -86,11 +85,10 @@ pub(crate) fn run(app: &CommandContext, args: &Args, given: Option<&ArgMatches>)
 fn count(app: &CommandContext, mut finished: Composition) -> CommandResult {
     let summary = finished.count_tokens();
     app.print.print_masked_diagnostics(&finished.diagnostics);
-    if app.print.json {
+    let count_json = || {
         let mut object = summary.to_json();
         object["warnings"] = finished.diagnostics.iter().map(diagnostic_json).collect();
-        return app.print.print_value(&object);
-    }
-    app.print.write_data(summary.to_table().as_bytes())?;
-    Ok(0)
+        object
+    };
+    app.print.print_output(count_json, || summary.to_table())
 }

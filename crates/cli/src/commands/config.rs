@@ -33,17 +33,15 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         }
         return app.print.print_value(&map.into());
     }
+    let mut page = String::new();
     for (key, value, from) in rows {
         let value = if value.is_null() { "(not set)".into() } else { value.to_string() };
-        app.print.print_line(&format!("{key} = {}  # {from}", escape_invisible(&value)))?;
+        page += &format!("{key} = {}  # {from}\n", escape_invisible(&value));
         for it in app.config.unapplied.iter().filter(|it| it.key == key) {
-            let value = it.value.to_string();
-            app.print.print_line(&format!(
-                "# not applied: the project's {key} = {}: {}",
-                escape_invisible(&value),
-                escape_invisible(&it.why)
-            ))?;
+            let (value, why) = (it.value.to_string(), escape_invisible(&it.why));
+            let value = escape_invisible(&value);
+            page += &format!("# not applied: the project's {key} = {value}: {why}\n");
         }
     }
-    Ok(0)
+    app.print.print_page(&page)
 }

@@ -23,8 +23,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(app: &CommandContext, args: &Args, given: Option<&ArgMatches>) -> CommandResult {
     let input = args.ask.to_input(given);
-    let file = RequestFile::read(app, &input)?;
-    let app = &app.for_request(&file)?;
+    let (app, file) = &app.read_request(&input)?;
     let mut composition = app.compose_request(&input, file, Purpose::Show)?;
     let summary = composition.count_tokens();
     app.print.print_masked_diagnostics(&composition.diagnostics);

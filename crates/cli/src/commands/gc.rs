@@ -66,23 +66,18 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         }
         return app.print.print_value(&object);
     }
-    for run in &swept.runs {
-        app.print.print_line(&format!("{}{run}", if args.dry_run { "would remove " } else { "removed " }))?;
-    }
-    let SweepReport { runs, unfinished, records, blobs, bytes, .. } = &swept;
-    if !unfinished.is_empty() {
-        let unfinished = unfinished.len();
+    let verb = if args.dry_run { "would remove" } else { "removed" };
+    app.print.print_page(&swept.runs.iter().map(|run| format!("{verb} {run}\n")).collect::<String>())?;
+    let SweepReport { records, blobs, bytes, .. } = &swept;
+    let (runs, unfinished) = (swept.runs.len(), swept.unfinished.len());
+    if unfinished > 0 {
         app.print.print_status(&format!(
             "runs that stay because they or their flows have not ended: {unfinished} (`callsheet recover` ends those whose callsheet died)"
         ));
     }
-    if args.dry_run {
-        app.print.print_status(&format!("runs that would be removed: {}", runs.len()));
-    } else {
-        let runs = runs.len();
-        app.print.print_status(&format!(
-            "removed: runs {runs}, payloads {records}, texts {blobs} ({bytes} bytes)"
-        ));
-    }
+    app.print.print_status(&match args.dry_run {
+        true => format!("runs that would be removed: {runs}"),
+        false => format!("removed: runs {runs}, payloads {records}, texts {blobs} ({bytes} bytes)"),
+    });
     Ok(0)
 }

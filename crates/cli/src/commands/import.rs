@@ -32,15 +32,13 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         // All its records were made elsewhere, so the ledger is foreign.
         app.forget_ledger()?;
     }
-    if app.print.json {
-        return app.print.print_value(&json!({
-            "runs": done.runs, "records": done.records, "known": done.known, "same_chain": done.same_chain,
-        }));
-    }
-    let chain = if done.same_chain { ", with the same chain" } else { "" };
-    let ImportReport { runs, records, known, .. } = done;
-    app.print.print_line(&format!("added: runs {runs}, records {records}{chain}; known already: {known}"))?;
-    if done.same_chain {
+    let ImportReport { runs, records, known, same_chain } = done;
+    let chain = if same_chain { ", with the same chain" } else { "" };
+    app.print.print_output(
+        || json!({ "runs": runs, "records": records, "known": known, "same_chain": same_chain }),
+        || format!("added: runs {runs}, records {records}{chain}; known already: {known}\n"),
+    )?;
+    if same_chain {
         app.print.print_note("type `callsheet ledger adopt` to go on with it");
     }
     Ok(0)

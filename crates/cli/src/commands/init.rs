@@ -44,18 +44,16 @@ pub(crate) fn run(app: &CommandContext) -> CommandResult {
         written.push(shown);
     }
     let ignored = ignore_ledger(app)?;
-    if app.print.json {
-        return app.print.print_value(&json!({ "written": written, "kept": kept, "ignored": ignored }));
-    }
-    for path in &written {
-        app.print.print_line(&format!("wrote {path}"))?;
-    }
-    for path in &kept {
-        app.print.print_line(&format!("kept {path}, which was there"))?;
-    }
-    if ignored {
-        app.print.print_line(&format!("added the ledger to {}", app.path_from_here(".gitignore")))?;
-    }
+    app.print.print_output(
+        || json!({ "written": written, "kept": kept, "ignored": ignored }),
+        || {
+            let wrote = written.iter().map(|path| format!("wrote {path}\n"));
+            let kept = kept.iter().map(|path| format!("kept {path}, which was there\n"));
+            let file = ignored.then(|| app.path_from_here(".gitignore"));
+            let added = file.map(|file| format!("added the ledger to {file}\n"));
+            wrote.chain(kept).chain(added).collect()
+        },
+    )?;
     app.print.print_status("Next: callsheet compose -p plan \"Add login\"");
     Ok(0)
 }

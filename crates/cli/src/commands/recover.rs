@@ -54,17 +54,14 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
             Err(failure) => return Err(failure),
         }
     }
-    if app.print.json {
-        let recovered: Vec<_> = recovered.iter().map(result_json).collect();
-        app.print.print_value(&json!({ "recovered": recovered, "running": going }))?;
-        return refused.map_or(Ok(0), Err);
-    }
-    let mut page: String = recovered.iter().map(|account| result_page(&app.print, account)).collect();
-    going.iter().for_each(|run| page += &format!("run {run}  running\n"));
-    if page.is_empty() {
-        page = "no run was left unfinished\n".into();
-    }
-    app.print.write_data(page.as_bytes())?;
+    let page = || {
+        let recovered = recovered.iter().map(|account| result_page(&app.print, account));
+        let page: String =
+            recovered.chain(going.iter().map(|run| format!("run {run}  running\n"))).collect();
+        if page.is_empty() { "no run was left unfinished\n".into() } else { page }
+    };
+    let recovered_json = || recovered.iter().map(result_json).collect::<Vec<_>>();
+    app.print.print_output(|| json!({ "recovered": recovered_json(), "running": going }), page)?;
     refused.map_or(Ok(0), Err)
 }
 

@@ -39,8 +39,7 @@ pub(crate) struct Args {
 pub(crate) fn run(app: &CommandContext, args: &Args, given: Option<&ArgMatches>) -> CommandResult {
     let mut input = args.ask.to_input(given);
     input.mcp = args.run_args.mcp;
-    let file = RequestFile::read(app, &input)?;
-    let app = &app.for_request(&file)?;
+    let (app, file) = &app.read_request(&input)?;
     if !args.program.is_empty() && input.agent.is_none() {
         input.agent = Some("command".into());
     }

@@ -49,17 +49,14 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         trusted = true;
     }
     let asked_for: Vec<&String> = wishes.iter().map(|wish| &wish.shown).collect();
-    if app.print.json {
-        return app
-            .print
-            .print_value(&json!({ "trusted": trusted || wishes.is_empty(), "asks_for": asked_for }));
-    }
     let head = match (wishes.is_empty(), trusted) {
         (true, _) => "this project's files ask for nothing that needs trust",
         (false, true) => "trusted:",
         (false, false) => "not trusted:",
     };
     let lines = asked_for.iter().map(|wish| format!("  {}\n", escape_invisible(wish)));
-    app.print.write_data(format!("{head}\n{}", lines.collect::<String>()).as_bytes())?;
-    Ok(0)
+    app.print.print_output(
+        || json!({ "trusted": trusted || wishes.is_empty(), "asks_for": asked_for }),
+        || format!("{head}\n{}", lines.collect::<String>()),
+    )
 }

@@ -107,8 +107,8 @@ impl DeliveryText {
 /// A planned delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// The method of the delivery; `None` if the caller delivers the prompt.
-    pub by: Option<DeliveryMethod>,
+    /// The method of the delivery.
+    pub by: DeliveryMethod,
     /// The steps, in order.
     pub acts: Vec<DeliveryAction>,
     /// Warnings about deviations from the expected delivery.
@@ -164,7 +164,7 @@ pub fn plan_delivery(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Resu
             acts.push(DeliveryAction::Spawn { argv, env, cwd, stdin: DeliveryText::Prompt { before } });
         }
     }
-    Ok(Delivery { by: Some(by), acts, diagnostics: filling.diagnostics })
+    Ok(Delivery { by, acts, diagnostics: filling.diagnostics })
 }
 
 fn refused_error(message: impl Into<String>) -> Diagnostic {

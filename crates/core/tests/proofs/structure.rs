@@ -247,7 +247,8 @@ fn compose_with_texts(request: &Value, texts: &[(Place, String)]) -> Option<Stri
                 sources.insert(file(root, path)?, text);
             }
             Place::FileName => {
-                sources.insert(file(SourceRoot::Project, &format!("src/{text}"))?, SharedText::from_static(""));
+                sources
+                    .insert(file(SourceRoot::Project, &format!("src/{text}"))?, SharedText::from_static(""));
             }
         }
     }

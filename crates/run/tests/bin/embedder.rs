@@ -23,6 +23,7 @@ fn main() {
     match var("EMBEDDER_TRAP").as_deref() {
         Some("exec") if is_guard => drop(Command::new(env::current_exe().unwrap()).exec()),
         Some("linger") if is_guard => {
+            #[expect(clippy::zombie_processes, reason = "the test looks for it")]
             Command::new("sleep").arg(var("EMBEDDER_SECONDS").unwrap()).spawn().unwrap();
             thread::spawn(move || {
                 io::copy(&mut io::stdin(), &mut fs::File::create(dir.join("input")).unwrap()).unwrap()

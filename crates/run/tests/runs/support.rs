@@ -1,7 +1,6 @@
 //! Runs the fake agent, finds the processes that it left, and creates repositories.
 
 use std::fs;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
