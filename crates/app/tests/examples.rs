@@ -39,8 +39,7 @@ fn orchestrator_needs_the_library_alone() {
     command.arg(project.path()).arg(agent).env("HOME", project.home());
     command.env("XDG_STATE_HOME", project.home().join(".local/state"));
     let output = command.output().unwrap();
-    let (out, err) =
-        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!((output.status.code(), err.as_str()), (Some(0), ""), "{out}");
     assert_eq!(lines[0].rsplit_once(", ").unwrap().1, "5 sections", "{out}");

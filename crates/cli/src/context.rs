@@ -4,7 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use callsheet::compose::inputs::RequestFile;
+use callsheet::compose::inputs::{ComposeInput, RequestFile};
 use callsheet::observer::Observer;
 use callsheet::project::person::refuse_below_guard;
 use callsheet::project::trust::TrustRequest;
@@ -40,10 +40,11 @@ impl CommandContext {
         Ok(Self { project, print: Arc::clone(print) })
     }
 
-    /// Returns the context for the project that a request file names, else this one.
-    pub(crate) fn for_request(&self, file: &RequestFile) -> Result<Self, Diagnostics> {
+    /// Reads the request file, and returns it with the context for the project that it names, else this one.
+    pub(crate) fn read_request(&self, input: &ComposeInput) -> Result<(Self, RequestFile), Diagnostics> {
+        let file = RequestFile::read(self, input)?;
         let project = file.open_project(&self.project)?.unwrap_or_else(|| self.project.clone());
-        Ok(Self { project, print: Arc::clone(&self.print) })
+        Ok((Self { project, print: Arc::clone(&self.print) }, file))
     }
 }
 

@@ -37,7 +37,7 @@ pub use process::environment::{PRIVATE_VARIABLES, grace_period};
 pub use process::guard::{
     RecordSubmission, guard_if_asked, guard_if_asked_with, read_last_documents, read_terminal_exit_code,
 };
-pub use process::host::{find_temporary_file_system, read_user_name};
+pub use process::host::{find_temporary_file_system, host_name, read_user_name};
 pub use process::programs::{MissingProgram, find_env_program, find_program};
 pub use process::submission::{
     JudgedSubmission, OpenSubmission, SubmissionGate, SubmissionPermission, SubmissionRequest, ask_guard,

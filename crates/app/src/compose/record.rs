@@ -14,7 +14,7 @@ use callsheet_store::{new_id, now};
 
 use crate::compose::Composition;
 use crate::project::Project;
-use crate::run::host_name;
+use callsheet_run::host_name;
 
 /// Inputs of a prompt.
 #[derive(Debug)]

@@ -5,6 +5,8 @@ pub mod find;
 pub mod folder;
 pub mod lane;
 pub mod options;
+pub mod preferences;
+pub mod run_view;
 pub mod start;
 pub mod status;
 pub mod steps;

@@ -45,7 +45,7 @@ pub struct LedgerContents {
 }
 
 impl Project {
-    /// Opens the ledger of the project for a decision about it, whoever made it.
+    /// Opens the ledger of the project for a decision about it, even if it is foreign.
     pub fn inspect_ledger(&self) -> Result<LedgerAdoption, Diagnostics> {
         let none = || Diagnostic::error(Code::LedgerNotThere, "there is no ledger to adopt");
         let place = self.prepare_ledger_url(OpenMode::Write)?.ok_or_else(none)?;

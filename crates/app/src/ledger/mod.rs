@@ -2,7 +2,6 @@
 
 pub mod adopt;
 pub mod known_ledger;
-pub mod run_view;
 pub mod verify;
 
 use std::fs;

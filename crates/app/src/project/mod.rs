@@ -4,7 +4,6 @@ pub mod config;
 pub mod duration;
 pub mod identity;
 pub mod person;
-pub mod preferences;
 pub mod state;
 pub mod trust;
 

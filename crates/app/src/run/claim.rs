@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::project::state::{
     RunDir, create_private_folder, hold_lock, path_error, replace_private, state_dir,
 };
-use crate::run::host_name;
+use callsheet_run::host_name;
 
 /// Claim that a run or flow asks for.
 #[derive(Debug)]

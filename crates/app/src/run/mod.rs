@@ -44,7 +44,7 @@ use callsheet_run::{
     FingerprintCache, Git, JudgedSubmission, OutputStream, OwnFiles, PerformOptions, PerformOutcome,
     ProcessEvent, ProcessLimits, ProcessTrace, SubmissionGate, TerminalOptions, TmuxServer, WorktreeSnapshot,
     WritableFolder, delivered_text, ensure_worktree, existing_at_paths, find_own_program, find_worktree_path,
-    perform, set_guarded_run, transcript_has_prompt,
+    host_name, perform, set_guarded_run, transcript_has_prompt,
 };
 use callsheet_store::{Ledger, LedgerUrl};
 use serde_json::{Value, json};
@@ -591,12 +591,6 @@ fn path_to_utf8(path: &Path) -> Result<String, Diagnostics> {
 
 pub fn split_list(list: &str) -> Vec<String> {
     list.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
-}
-
-pub fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let name = name.or_else(|| std::env::var("HOSTNAME").ok());
-    name.map(|name| name.trim().to_owned()).unwrap_or_default()
 }
 
 /// Returns the folder in which the agent works, and whether it is a separate worktree.

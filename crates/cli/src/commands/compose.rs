@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use callsheet::compose::inputs::RequestFile;
 use callsheet::compose::{Composition, Purpose, leak_value, tokens};
 use callsheet::diagnostics::diagnostic_json;
 use callsheet::error::CommandResult;
@@ -38,7 +37,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(app: &CommandContext, args: &Args, given: Option<&ArgMatches>) -> CommandResult {
     let input = args.compose_args.to_input(given);
-    let (app, file) = &app.read_request(&input)?;
+    let (ref app, file) = app.read_request(&input)?;
     let out = resolve_output(&app.here, args.out.as_deref())?;
     let is_whole = out.is_some() || args.count || app.print.json || input.budget.is_some();
     let purpose = match (args.record, is_whole) {

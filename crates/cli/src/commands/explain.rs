@@ -2,7 +2,6 @@
 //! input.
 
 use callsheet::compose::Purpose;
-use callsheet::compose::inputs::RequestFile;
 use callsheet::error::CommandResult;
 use clap::ArgMatches;
 
@@ -23,7 +22,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(app: &CommandContext, args: &Args, given: Option<&ArgMatches>) -> CommandResult {
     let input = args.ask.to_input(given);
-    let (app, file) = &app.read_request(&input)?;
+    let (ref app, file) = app.read_request(&input)?;
     let mut composition = app.compose_request(&input, file, Purpose::Show)?;
     let summary = composition.count_tokens();
     app.print.print_masked_diagnostics(&composition.diagnostics);

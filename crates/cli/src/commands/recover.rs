@@ -56,8 +56,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     }
     let page = || {
         let recovered = recovered.iter().map(|account| result_page(&app.print, account));
-        let page: String =
-            recovered.chain(going.iter().map(|run| format!("run {run}  running\n"))).collect();
+        let page: String = recovered.chain(going.iter().map(|run| format!("run {run}  running\n"))).collect();
         if page.is_empty() { "no run was left unfinished\n".into() } else { page }
     };
     let recovered_json = || recovered.iter().map(result_json).collect::<Vec<_>>();

@@ -1,7 +1,6 @@
 //! `callsheet run`: composes, records and delivers a prompt, watches the agent, and records the result.
 
 use callsheet::compose::Purpose;
-use callsheet::compose::inputs::RequestFile;
 use callsheet::error::CommandResult;
 use callsheet::run::options::RunLocation;
 use clap::ArgMatches;
@@ -39,7 +38,7 @@ pub(crate) struct Args {
 pub(crate) fn run(app: &CommandContext, args: &Args, given: Option<&ArgMatches>) -> CommandResult {
     let mut input = args.ask.to_input(given);
     input.mcp = args.run_args.mcp;
-    let (app, file) = &app.read_request(&input)?;
+    let (ref app, file) = app.read_request(&input)?;
     if !args.program.is_empty() && input.agent.is_none() {
         input.agent = Some("command".into());
     }

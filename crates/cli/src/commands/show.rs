@@ -1,7 +1,7 @@
 //! `callsheet show`: prints one recorded run.
 
 use callsheet::error::CommandResult;
-use callsheet::ledger::run_view::RunView;
+use callsheet::flow::run_view::RunView;
 use callsheet_core::record::{LogStream, locate_parts, restore_request};
 use clap::ValueEnum;
 use serde_json::{Value, json};

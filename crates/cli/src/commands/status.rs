@@ -11,7 +11,8 @@ use crate::print::TextStyle;
 use callsheet::error::CommandResult;
 use callsheet::project::state::RunDir;
 use callsheet::run::tasks::{TaskRuns, find_task, newest_tasks};
-use callsheet::run::{host_name, is_driven, is_pane_alive};
+use callsheet::run::{is_driven, is_pane_alive};
+use callsheet_run::host_name;
 
 /// Show where a task stands by the facts of its runs, and why
 ///
@@ -34,12 +35,8 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         None => newest_tasks(app, &mut ledger, args.limit)?,
     };
     let standings: Vec<_> = tasks.iter().map(|task| task.task_status(app)).collect();
-    if app.print.json {
-        let all = tasks.iter().zip(&standings).map(|(task, standing)| task_json(task, standing));
-        return app.print.print_value(&json!({ "tasks": all.collect::<Vec<_>>() }));
-    }
-    let mut page = String::new();
-    for (task, (status, reasons)) in tasks.iter().zip(&standings) {
+    let rows = || tasks.iter().zip(&standings);
+    let task_page = |(task, (status, reasons)): (&TaskRuns, &(TaskStatus, Vec<TaskReason>))| {
         let paint = match status {
             TaskStatus::Done => TextStyle::Green,
             TaskStatus::Failed | TaskStatus::NeedsReview => TextStyle::Red,
@@ -47,13 +44,14 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         };
         let why: Vec<&str> = reasons.iter().map(|reason| reason.name()).collect();
         let why = if why.is_empty() { String::new() } else { format!("  ({})", why.join(", ")) };
-        page +=
-            &format!("{}  {}{why}\n", escape_invisible(&task.name), app.print.paint(paint, status.name()));
-        if args.task.is_some() {
-            task.runs.iter().for_each(|run| page += &run_line(run));
-        }
-    }
-    app.print.print_page(&page)
+        let (name, status) = (escape_invisible(&task.name), app.print.paint(paint, status.name()));
+        let runs: String = task.runs.iter().filter(|_| args.task.is_some()).map(run_line).collect();
+        format!("{name}  {status}{why}\n{runs}")
+    };
+    app.print.print_output(
+        || json!({ "tasks": rows().map(task_json).collect::<Vec<_>>() }),
+        || rows().map(task_page).collect(),
+    )
 }
 
 fn find_named(app: &CommandContext, ledger: &mut Ledger, name: &str) -> Result<TaskRuns, Diagnostics> {
@@ -93,7 +91,7 @@ fn is_lost(run: &RunSummary) -> bool {
         && !in_terminal().as_ref().is_some_and(is_pane_alive)
 }
 
-fn task_json(task: &TaskRuns, (status, reasons): &(TaskStatus, Vec<TaskReason>)) -> Value {
+fn task_json((task, (status, reasons)): (&TaskRuns, &(TaskStatus, Vec<TaskReason>))) -> Value {
     let runs = task.runs.iter().map(|run| {
         json!({
             "run": run.run.id, "parent": run.run.parent, "status": run.status(), "started": run.run.started,

@@ -11,7 +11,8 @@ use crate::context::CommandContext;
 use crate::pages::result::result_page;
 use callsheet::error::CommandResult;
 use callsheet::project::state::RunDir;
-use callsheet::run::{close_pane, host_name, is_driven, recover, result_json};
+use callsheet::run::{close_pane, is_driven, recover, result_json};
+use callsheet_run::host_name;
 
 /// Stop a running agent and all its child processes (SIGTERM, then SIGKILL), also if its callsheet died
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,6 @@
 //! Renders a recorded run, its records, its output and its prompt with origins.
 
-use callsheet::ledger::run_view::RunView;
+use callsheet::flow::run_view::RunView;
 use callsheet::run::result_json;
 use callsheet_core::Request;
 use callsheet_core::diag::escape_invisible;

@@ -1,4 +1,4 @@
-//! The durability of a directory's file system, and the name of the user.
+//! The durability of a directory's file system, and the names of the machine and the user.
 
 use std::path::Path;
 
@@ -20,6 +20,13 @@ pub fn read_user_name() -> String {
         (uid == number).then(|| name.to_owned())
     };
     users.lines().find_map(own).unwrap_or(number)
+}
+
+/// Returns the name of this machine.
+pub fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = name.or_else(|| std::env::var("HOSTNAME").ok());
+    name.map(|name| name.trim().to_owned()).unwrap_or_default()
 }
 
 /// Returns the kind by the number that the kernel gives it.
