@@ -1,6 +1,6 @@
 //! Markers: a reply of 60 MB, against a bare scan for `<` and against a regex for each tag.
 
-use callsheet_core::library::agent::OutputFormat;
+use callsheet_core::library::agent::OutputSpec;
 use callsheet_core::library::contract::{Contract, ContractChoice};
 use callsheet_core::reply::{Outcome, ReplyContext, read};
 use regex::bytes::Regex;
@@ -77,11 +77,11 @@ pub(crate) fn report(report: &mut Report, rounds: usize) {
         ("every KB", 1_000),
     ] {
         let reply = reply(gap);
-        let outcome = read(&asked, &reply, OutputFormat::Text).outcome;
+        let outcome = read(&asked, &reply, &OutputSpec::default()).outcome;
         assert_eq!(outcome, Outcome::Pass, "{name}");
         let mut contenders = vec![
             contender("memchr", || memchr::memchr_iter(b'<', &reply).map(|at| at & 1).sum()),
-            contender("callsheet", || read(&asked, &reply, OutputFormat::Text).problems.len()),
+            contender("callsheet", || read(&asked, &reply, &OutputSpec::default()).problems.len()),
             contender("regex", || all(&patterns, &reply)),
             contender("regex anywhere", || all(&anywhere, &reply)),
         ];
@@ -109,7 +109,7 @@ fn growth(report: &mut Report, rounds: usize) {
         let mut contenders: Vec<_> = replies
             .iter()
             .map(|reply| {
-                contender("growth", move || read(&asked, reply.as_bytes(), OutputFormat::Text).problems.len())
+                contender("growth", move || read(&asked, reply.as_bytes(), &OutputSpec::default()).problems.len())
             })
             .collect();
         let times = race(&mut contenders, rounds.min(10));

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use callsheet_core::library::agent::OutputFormat;
+use callsheet_core::library::agent::OutputSpec;
 use callsheet_core::library::contract::Status;
 use callsheet_core::library::contract::{Contract, FieldRequirement};
 use callsheet_core::library::layout::Layout;
@@ -190,7 +190,7 @@ fn compose_phase_prompts(phase: &str) -> Vec<String> {
 }
 
 fn read_reply<'o>(contract: &Contract, tasks: &[String], prompt: Option<&str>, output: &'o str) -> Reply<'o> {
-    read(&ReplyContext { contract, tasks, prompt }, output.as_bytes(), OutputFormat::Text)
+    read(&ReplyContext { contract, tasks, prompt }, output.as_bytes(), &OutputSpec::default())
 }
 
 #[test]

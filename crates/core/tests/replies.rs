@@ -16,13 +16,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::{env, fs};
 
-use callsheet_core::library::agent::OutputFormat;
+use callsheet_core::library::agent::OutputSpec;
 use callsheet_core::library::contract::Contract;
 use callsheet_core::reply::{Outcome, ProblemCode, Reply, ReplyContext, ReplyProblem, read};
 use callsheet_core::{
-    Builtin, FILES, Library, SourceId, SourceRoot, find_agent, find_contract, read_contract,
+    Builtin, FILES, Library, SourceId, SourceRoot, find_agent, find_contract, list_names, read_contract,
 };
 use proptest::prelude::*;
 
@@ -88,7 +89,7 @@ impl Case {
         let contract = find_shipped_contract(self.option("phase").unwrap_or("review"));
         let asked = ReplyContext { contract: &contract, tasks: &tasks, prompt: self.prompt.as_deref() };
         let output = self.output();
-        let reply = read(&asked, &output, self.option("agent").map_or(OutputFormat::Text, format_of));
+        let reply = read(&asked, &output, &self.option("agent").map(format_of).cloned().unwrap_or_default());
         (reply.outcome.name().to_owned(), render_reply(&reply, &String::from_utf8_lossy(&output)))
     }
 }
@@ -141,8 +142,14 @@ fn find_shipped_contract(name: &str) -> Contract {
     find_contract(&Library::new(&Builtin), name, &Default::default()).unwrap().1
 }
 
-fn format_of(agent: &str) -> OutputFormat {
-    find_agent(&Library::new(&Builtin), agent, &Default::default()).unwrap().1.output.format
+fn format_of(agent: &str) -> &'static OutputSpec {
+    static FORMATS: OnceLock<BTreeMap<String, OutputSpec>> = OnceLock::new();
+    let load = |name: String| {
+        let output = find_agent(&Library::new(&Builtin), &name, &Default::default()).unwrap().1.output;
+        (name, output)
+    };
+    let names = || list_names(&Builtin, "agents", &Default::default());
+    &FORMATS.get_or_init(|| names().into_iter().map(load).collect())[agent]
 }
 
 fn tests_path(path: &str) -> PathBuf {
@@ -360,7 +367,7 @@ fn outcome_of(phase: &str, reply: &str) -> Outcome {
     read(
         &ReplyContext { contract: &contract, tasks: &["1.1".into()], prompt: None },
         reply.as_bytes(),
-        OutputFormat::Text,
+        &OutputSpec::default(),
     )
     .outcome
 }
@@ -448,7 +455,7 @@ proptest! {
         let reply = if last { format!("{before}\n{marker}\n\n{thought}{after}") } else { format!("{before}\n{thought}{after}\n\n{marker}") };
         prop_assert_eq!(outcome_of("review", &reply), outcome, "{:?}", reply);
         let contract = find_shipped_contract("review");
-        let reply = read(&ReplyContext { contract: &contract, tasks: &[], prompt: None }, reply.as_bytes(), OutputFormat::Text).text.to_string();
+        let reply = read(&ReplyContext { contract: &contract, tasks: &[], prompt: None }, reply.as_bytes(), &OutputSpec::default()).text.to_string();
         let whole = if last { format!("{before}\n{marker}\n\n{after}") } else { format!("{before}\n{after}\n\n{marker}") };
         prop_assert_eq!(reply, whole);
     }
@@ -507,13 +514,13 @@ fn distant_places_have_lines_and_columns() {
     let asked = ReplyContext { contract: &contract, tasks: &[], prompt: None };
     let long = "é".repeat(200_000);
     let reply = format!("{}{long}<review>x</review> <review>\ny <review>x</review>\n", "a\n".repeat(100_000));
-    let reply = read(&asked, reply.as_bytes(), OutputFormat::Text);
+    let reply = read(&asked, reply.as_bytes(), &OutputSpec::default());
     let places: Vec<_> =
         reply.problems.iter().filter_map(|problem| problem.place).map(|p| (p.line, p.column)).collect();
     assert_eq!(places, [(100_001, 200_001), (100_002, 3)]);
     // A tag that spans several blocks leaves some of them uncounted.
     let reply = format!("b\n<review {}>PASS</review></thought>", "x".repeat(300_000));
-    let reply = read(&asked, reply.as_bytes(), OutputFormat::Text);
+    let reply = read(&asked, reply.as_bytes(), &OutputSpec::default());
     let places: Vec<_> =
         reply.problems.iter().filter_map(|problem| problem.place).map(|p| (p.line, p.column)).collect();
     assert_eq!(places, [(2, 1), (2, 300_014), (2, 300_032)]);

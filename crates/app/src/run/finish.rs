@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_core::library::agent::{DeliveryMethod, OutputFormat};
+use callsheet_core::library::agent::{DeliveryMethod, OutputSpec};
 use callsheet_core::library::contract::Contract;
 use callsheet_core::library::contract::Status;
 use callsheet_core::record::{Event, Exit, Id, LaunchRecord, LogStream, Observed, Replied, RunSummary};
@@ -268,7 +268,7 @@ pub fn terminal_summary(
 
 fn read_shown_text(run: &Id, shown: &str) -> Result<StreamText<Vec<u8>>, Diagnostics> {
     let mut reader =
-        StreamReader::new(OutputFormat::Text, &mut TextSpool::factory(RunDir::from_run(run)?.dir()));
+        StreamReader::new(&OutputSpec::default(), &mut TextSpool::factory(RunDir::from_run(run)?.dir()));
     reader.take(shown.as_bytes());
     Ok(reader.finish())
 }
@@ -352,7 +352,7 @@ fn keep_end(mut text: String, most: usize) -> (String, bool) {
 fn read_recorded_output(
     ledger: &mut Ledger,
     run: &Id,
-    format: OutputFormat,
+    format: &OutputSpec,
 ) -> Result<StreamText<Vec<u8>>, Diagnostics> {
     let mut reader = StreamReader::new(format, &mut TextSpool::factory(RunDir::from_run(run)?.dir()));
     let mut missing = None;
@@ -447,7 +447,7 @@ pub fn complete(
         // The ledger holds redacted text already.
         let (stdout, redactor) = match shown {
             Some(shown) => (read_shown_text(run, shown)?, Some(&mut redactor)),
-            None => (read_recorded_output(ledger, run, agent.output.format)?, None),
+            None => (read_recorded_output(ledger, run, &agent.output)?, None),
         };
         record_reply(app, ledger, &known, &launch, stdout, prompt.as_deref(), redactor)?;
     }

@@ -382,7 +382,7 @@ impl PreparedRun {
         }
         let delivered = delivered_text(self.actions(), self.prompt());
         let mut watch = ReceiptWatcher::new(&self.agent, &delivered);
-        let mut stdout = StreamReader::new(self.agent.output.format, &mut TextSpool::factory(run_dir.dir()));
+        let mut stdout = StreamReader::new(&self.agent.output, &mut TextSpool::factory(run_dir.dir()));
         let with = PerformOptions {
             place: self.place.clone(),
             guard: None,

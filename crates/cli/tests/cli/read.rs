@@ -113,9 +113,77 @@ fn t6_stream_format_follows_agent() {
         wrong.err().lines().next(),
         Some(
             "error[agent/bad]: `output.format` is `xml`, not one of text, claude-stream-json, codex-jsonl, \
-             gemini-stream-json, copilot-jsonl, opencode-json"
+             copilot-jsonl, gemini-stream-json, opencode-json"
         )
     );
+}
+
+/// The whole description of an agent with a stream format that no shipped agent has.
+const MADE_UP: &str = r#"
+name = "Made up"
+
+[output.stream]
+type_at = "/what/kind"
+errors = ["/trouble"]
+events = [
+    { types = ["hello"], begins = "once" },
+    { types = ["words"], when = { "/who" = ["me"], "/part" = true }, piece = "/body/text", whole = "/body/id" },
+    { types = ["words"], when = { "/who" = ["me"] }, counts = true, vital = true, text = "/body/text", whole = "/body/id" },
+    { types = ["words", "tool.*"], closes = true },
+    { types = ["bye"], when = { "/code" = 0 }, ends = true, vital = true },
+    { types = ["bye"], ends = true, fails = { why = ["/reason"], otherwise = "it left" } },
+]
+"#;
+
+#[test]
+fn made_up_stream_needs_one_file() {
+    let world = World::new();
+    world.write(".callsheet/agents/mine.toml", MADE_UP);
+    let read = |lines: &[&str]| {
+        let read = world.run_with(&["read", "-p", "review", "-a", "mine"], lines.join("\n").as_bytes());
+        (read.code, read.out.lines().next().unwrap_or_default().to_owned())
+    };
+    let hello = r#"{"what": {"kind": "hello"}}"#;
+    let part =
+        r#"{"what": {"kind": "words"}, "who": "me", "part": true, "body": {"id": "1", "text": "Good."}}"#;
+    let whole = r#"{"what": {"kind": "words"}, "who": "me", "body": {"id": "1", "text": "Good."}}"#;
+    let pass =
+        r#"{"what": {"kind": "words"}, "who": "me", "body": {"id": "2", "text": "<review>PASS</review>"}}"#;
+    let other = pass.replace("\"me\"", "\"you\"");
+    let tool = r#"{"what": {"kind": "tool.run"}, "output": "<review>NEEDS_CHANGES</review>"}"#;
+    let bye = r#"{"what": {"kind": "bye"}, "code": 0}"#;
+    let good = (0, "pass".to_owned());
+    assert_eq!(read(&[hello, part, whole, tool, pass, bye]), good);
+    assert_eq!(read(&[hello, whole, &other, pass, bye]), good);
+    let bad = (1, "no_verdict".to_owned());
+    assert_eq!(read(&[hello, &other, bye]), bad, "another one's words");
+    assert_eq!(read(&[hello, part, pass, bye]), bad, "a piece without its whole");
+    assert_eq!(read(&[hello, pass]), bad, "no end");
+    assert_eq!(read(&[pass, bye]), bad, "no beginning");
+    assert_eq!(read(&[hello, pass, &bye.replace('0', "1")]), bad, "a failure");
+    assert_eq!(read(&[hello, &pass.replace("\"who\"", "\"trouble\": \"x\", \"who\""), bye]), bad, "an error");
+    assert_eq!(read(&[hello, &pass.replace("words", "new"), bye]), bad, "an unknown event");
+}
+
+#[test]
+fn bad_stream_rules_are_refused() {
+    let world = World::new();
+    let many = format!("errors = [{}]\nevents = []", "\"/a\",".repeat(201));
+    for (rules, expected) in [
+        ("events = [{ types = [\"a\"], txt = \"/b\" }]", "there is no key `output.stream.events[0].txt`"),
+        ("events = [{ types = [\"a\"], when = { \"/b\" = \"c\" } }]", "is of type string, not"),
+        ("events = [{ types = [\"a\"], begins = \"often\" }]", "is `often`, not one of once, first"),
+        ("events = [{ types = [\"a\"], text = \"b\" }]", "`b` is no place in an event of a stream"),
+        ("events = [{ types = [\"a*b\"] }]", "`a*b` has a `*` inside"),
+        ("events = [{ text = \"/b\" }]", "an event of `output.stream` has no `types`"),
+        (&many, "`output.stream` has more than 200 places or 400 words"),
+    ] {
+        let file = format!("name = \"Mine\"\n[output.stream]\n{rules}\n");
+        world.write(".callsheet/agents/mine.toml", &file);
+        let wrong = world.run_with(&["read", "-p", "review", "-a", "mine"], b"");
+        assert_eq!(wrong.code, 3, "{rules}: {}", wrong.err);
+        assert!(wrong.err.contains(expected), "{rules}: {}", wrong.err);
+    }
 }
 
 #[test]

@@ -27,7 +27,7 @@ use serde::{Serialize, Serializer};
 pub use problem::{LineColumn, ProblemCode, ReplyProblem};
 pub use stream::{MOST_TEXT, StreamDoubts, StreamReader, StreamText, TextSink};
 
-use crate::library::agent::OutputFormat;
+use crate::library::agent::OutputSpec;
 use crate::library::contract::Contract;
 use crate::library::contract::{Status, Verdict};
 use crate::text::word_enum::word_enum;
@@ -135,7 +135,7 @@ impl Serialize for ReplyText<'_> {
 }
 
 /// Reads the output that an agent printed in `format`.
-pub fn read<'o>(asked: &ReplyContext<'_>, output: &'o [u8], format: OutputFormat) -> Reply<'o> {
+pub fn read<'o>(asked: &ReplyContext<'_>, output: &'o [u8], format: &OutputSpec) -> Reply<'o> {
     read_text(asked, stream::extract_text(output, format))
 }
 

@@ -1,7 +1,7 @@
 //! Tests questions: an agent's question to the person is found anywhere in a reply, and nothing else is a
 //! question.
 
-use callsheet_core::library::agent::OutputFormat;
+use callsheet_core::library::agent::OutputSpec;
 use callsheet_core::reply::{Outcome, ReplyContext, read};
 use callsheet_core::{Builtin, Library, find_contract};
 
@@ -10,7 +10,7 @@ const QUESTION: &str = "<question>Which one?</question>";
 fn read_questions(reply: &str, prompt: Option<&str>) -> (Vec<String>, Outcome) {
     let contract = find_contract(&Library::new(&Builtin), "review", &Default::default()).unwrap().1;
     let asked = ReplyContext { contract: &contract, tasks: &[], prompt };
-    let reply = read(&asked, reply.as_bytes(), OutputFormat::Text);
+    let reply = read(&asked, reply.as_bytes(), &OutputSpec::default());
     (reply.questions, reply.outcome)
 }
 

@@ -2,15 +2,17 @@
 //! change makes a bad reply good, and no reply in a damaged stream is good.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-use callsheet_core::library::agent::OutputFormat;
+use callsheet_core::library::agent::OutputSpec;
 use callsheet_core::library::contract::Contract;
 use callsheet_core::reply::{
     MOST_TEXT, Outcome, ProblemCode, Reply, ReplyContext, StreamReader, StreamText, TextSink, read, read_text,
 };
-use callsheet_core::{Builtin, Library, find_agent, find_contract};
+use callsheet_core::{Builtin, Library, find_agent, find_contract, list_names};
 use serde_json::{Value, json};
 
 use crate::{is_long_run, print_measurement};
@@ -22,11 +24,17 @@ fn review_contract() -> Contract {
     find_contract(&Library::new(&Builtin), "review", &Default::default()).unwrap().1
 }
 
-fn format_of(agent: &str) -> OutputFormat {
-    find_agent(&Library::new(&Builtin), agent, &Default::default()).unwrap().1.output.format
+fn format_of(agent: &str) -> &'static OutputSpec {
+    static FORMATS: OnceLock<BTreeMap<String, OutputSpec>> = OnceLock::new();
+    let load = |name: String| {
+        let output = find_agent(&Library::new(&Builtin), &name, &Default::default()).unwrap().1.output;
+        (name, output)
+    };
+    let names = || list_names(&Builtin, "agents", &Default::default());
+    &FORMATS.get_or_init(|| names().into_iter().map(load).collect())[agent]
 }
 
-fn read_reply<'o>(contract: &Contract, output: &'o [u8], format: OutputFormat) -> Reply<'o> {
+fn read_reply<'o>(contract: &Contract, output: &'o [u8], format: &OutputSpec) -> Reply<'o> {
     read(&ReplyContext { contract, tasks: &[], prompt: None }, output, format)
 }
 
@@ -433,7 +441,7 @@ fn join_and_replace(agent: &str, lines: &[String], word: &str) -> Vec<String> {
 /// Returns the recorded pieces if the word is in one of them; otherwise joined ones.
 fn replace_verdict(
     contract: &Contract,
-    format: OutputFormat,
+    format: &OutputSpec,
     pieces: Vec<String>,
     agent: &str,
     lines: &[String],
@@ -671,7 +679,7 @@ fn repeated_pieces_are_not_a_doubt() {
             json!({"type":"result","subtype":"success","is_error":false,"result":PASS}),
         ];
         let lines: Vec<String> = events.iter().map(Value::to_string).collect();
-        read_reply(&contract, lines.join("\n").as_bytes(), OutputFormat::ClaudeStreamJson).outcome
+        read_reply(&contract, lines.join("\n").as_bytes(), format_of("claude")).outcome
     };
     assert_eq!(stream(["<review>PA", "SS</review>"]), Outcome::Pass);
     assert!(!stream(["<review>MAJOR", "_ISSUES</review>"]).is_good());
@@ -805,7 +813,7 @@ fn result_without_message_is_a_doubt() {
             json!({"type":"result","subtype":"success","is_error":false,"result":result}),
         ];
         let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
-        read_reply(&contract, lines.as_bytes(), OutputFormat::ClaudeStreamJson).outcome
+        read_reply(&contract, lines.as_bytes(), format_of("claude")).outcome
     };
     assert_eq!(stream(PASS, PASS), Outcome::Pass);
     for said in ["I cannot say.", "It has a hole.", "<review>VERDICT</review>", " "] {
@@ -886,7 +894,7 @@ fn events_match_serde_json() {
         let end =
             format!("\n{}\n{{\"type\":\"result\",\"is_error\":false,\"result\":\"{PASS}\"}}\n", text(PASS));
         let stream = [begin, &line, end.as_bytes()].concat();
-        let reply = read_reply(&contract, &stream, OutputFormat::ClaudeStreamJson);
+        let reply = read_reply(&contract, &stream, format_of("claude"));
         let is_mixed = reply.problems.iter().any(|problem| problem.code == ProblemCode::StreamMixed);
         assert_eq!(!is_mixed, expected, "{}: {:?}", String::from_utf8_lossy(&line), reply.problems);
         accepted += usize::from(expected);
@@ -938,7 +946,7 @@ fn text_limit_is_64_mebibytes() {
     for (over, outcome) in [(0, Outcome::Pass), (1, Outcome::NoVerdict)] {
         let mut text = vec![b'x'; MOST_TEXT + over - end.len()];
         text.extend(end.bytes());
-        let reply = read_reply(&contract, &text, OutputFormat::Text);
+        let reply = read_reply(&contract, &text, &OutputSpec::default());
         assert_eq!(reply.outcome, outcome);
         let is_too_long = reply.problems.iter().any(|problem| problem.code == ProblemCode::TooLong);
         assert_eq!(is_too_long, over > 0);
@@ -953,11 +961,7 @@ fn text_limit_is_64_mebibytes() {
             "{\"type\":\"turn.completed\"}\n".to_owned(),
         ];
         let stream = stream.join("\n");
-        assert_eq!(
-            read_reply(&contract, stream.as_bytes(), OutputFormat::CodexJsonl).outcome,
-            outcome,
-            "{kind}"
-        );
+        assert_eq!(read_reply(&contract, stream.as_bytes(), format_of("codex")).outcome, outcome, "{kind}");
     }
 }
 

@@ -16,7 +16,7 @@
 use std::path::Path;
 use std::{env, fs};
 
-use callsheet_core::library::agent::OutputFormat;
+use callsheet_core::library::agent::OutputSpec;
 use callsheet_core::library::contract::Contract;
 use callsheet_core::reply::{Outcome, ProblemCode, ReplyContext, read};
 use callsheet_core::{Builtin, Library, find_contract};
@@ -59,7 +59,7 @@ fn read_outcome(contract: &Contract, reply: &str) -> Outcome {
     read(
         &ReplyContext { contract, tasks: &["1.1".into()], prompt: None },
         reply.as_bytes(),
-        OutputFormat::Text,
+        &OutputSpec::default(),
     )
     .outcome
 }
@@ -86,7 +86,7 @@ fn bad_verdict_beside_pass_conflicts() {
     let asked = ReplyContext { contract: &contract, tasks: &[], prompt: None };
     let mut silent = Vec::new();
     for reply in &all {
-        let read = read(&asked, reply.as_bytes(), OutputFormat::Text);
+        let read = read(&asked, reply.as_bytes(), &OutputSpec::default());
         let told = read.problems.iter().any(|problem| {
             matches!(
                 problem.code,

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use serde_json::Value;
 
 use crate::library::agent::{
-    Agent, AgentArgument, ArgHole, ArgSpec, DeliveryMethod, EventPattern, TerminalSpec,
+    Agent, AgentArgument, ArgHole, ArgSpec, DeliveryMethod, EventPattern, StreamSpec, TerminalSpec,
 };
 use crate::text::name::{NAME_HINT, is_name};
 
@@ -56,6 +56,7 @@ pub(crate) fn find_problems(agent: &Agent) -> Vec<AgentProblem> {
         check_terminal(terminal, &mut bad);
     }
     check_patterns(agent, &mut bad);
+    found.extend(agent.output.stream.iter().flat_map(StreamSpec::find_problems));
     found
 }
 

@@ -6,6 +6,7 @@ mod check;
 mod events;
 mod read;
 mod start;
+mod stream;
 mod terminal;
 
 use alloc::collections::BTreeMap;
@@ -22,6 +23,10 @@ pub(crate) use read::has_system_template;
 pub use read::{find_agent, read_agent, resolve_agent_name};
 pub use start::{
     AgentArgument, ArgHole, ArgSpec, DeliveryMethod, PermissionLevel, PromptIntake, StartCommand,
+};
+pub(crate) use stream::fits_any;
+pub use stream::{
+    BeginRule, EventRule, FailureRule, OtherTest, OutputSpec, PartsSpec, StepRule, StreamSpec, ValueTest,
 };
 pub use terminal::{FirstLine, LineCondition, TerminalDialog, TerminalSpec};
 
@@ -176,30 +181,6 @@ impl TokenEncoding {
             Self::O200kBase => "o200k_base",
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct OutputSpec {
-    pub format: OutputFormat,
-}
-
-/// The output format of an agent. Plain text is read in every format.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum OutputFormat {
-    #[default]
-    Text,
-    /// `claude -p --output-format stream-json --verbose`, or `json`.
-    ClaudeStreamJson,
-    /// `codex exec --json`.
-    CodexJsonl,
-    /// `gemini --output-format stream-json`.
-    GeminiStreamJson,
-    /// `copilot --output-format json`.
-    CopilotJsonl,
-    /// `opencode run --format json`.
-    OpencodeJson,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -29,12 +29,25 @@ pub(super) enum WantedForm {
     TextOrInside,
 }
 
+impl WantedForm {
+    /// Returns the form in which a value is kept that is wanted in both.
+    pub(super) const fn join(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Word, form) | (form, Self::Word) => form,
+            (Self::Text, Self::Text) => Self::Text,
+            (Self::Inside, Self::Inside) => Self::Inside,
+            _ => Self::TextOrInside,
+        }
+    }
+}
+
 /// JSON pointers, each with the form of its value; `*` is any element of an array.
-pub(super) type WantedFields = &'static [(&'static str, WantedForm)];
+pub(super) type WantedFields = Vec<(String, WantedForm)>;
 
 #[derive(Debug)]
 pub(super) struct JsonField {
-    pub(super) path: &'static str,
+    /// The index of its pointer.
+    wanted: usize,
     /// The array element that the value belongs to, from 1; 0 outside of arrays.
     pub(super) part: usize,
     pub(super) value: FieldValue,
@@ -190,6 +203,11 @@ impl JsonReader {
         self.fields.clear();
         self.texts.clear();
         (self.opened, self.is_marked, self.is_marked_elsewhere) = (None, false, false);
+    }
+
+    /// Returns the pointer of a field.
+    pub(super) fn place(&self, field: &JsonField) -> &str {
+        &self.wanted[field.wanted].0
     }
 
     /// Returns why the bytes so far cannot become an object.
@@ -408,15 +426,15 @@ impl JsonReader {
     /// Keeps the value if it is wanted. Refuses a key that is given twice, since it says two things.
     fn keep(&mut self, value: FieldValue) {
         let Some(index) = self.next.take() else { return };
-        let (path, part) = (self.wanted[index].0, self.part);
+        let part = self.part;
         let near = self.fields.iter().rev().take_while(|field| part == 0 || field.part == part);
-        if near.into_iter().any(|field| field.part == part && field.path == path) {
+        if near.into_iter().any(|field| field.part == part && field.wanted == index) {
             return self.fail("a key of the event is given twice");
         }
         if self.fields.len() == MOST_FIELDS {
             return self.fail("the event has too many parts");
         }
-        self.fields.push(JsonField { path, part, value });
+        self.fields.push(JsonField { wanted: index, part, value });
     }
 
     fn begin_string(&mut self, target: StringTarget) {

@@ -4,7 +4,8 @@
 //! no text of an error. A stream that is incomplete or contradicts itself is a [doubt](StreamDoubts): nothing
 //! good in it is believed.
 
-mod formats;
+mod collector;
+mod event;
 mod json;
 mod sink;
 
@@ -17,8 +18,9 @@ use memchr::memchr;
 
 pub use sink::TextSink;
 
-use crate::library::agent::OutputFormat;
-use formats::{EventCollector, wanted_fields};
+use crate::library::agent::{OutputSpec, StreamSpec};
+use collector::EventCollector;
+use event::wanted_fields;
 use json::JsonReader;
 use sink::BoundedText;
 
@@ -90,8 +92,8 @@ impl StreamText<Vec<u8>> {
 }
 
 /// Extracts the text of an agent from a whole output.
-pub(super) fn extract_text(output: &[u8], format: OutputFormat) -> StreamText<Cow<'_, [u8]>> {
-    if format == OutputFormat::Text
+pub(super) fn extract_text<'o>(output: &'o [u8], format: &OutputSpec) -> StreamText<Cow<'o, [u8]>> {
+    if format.stream.is_none()
         && let Ok(text) = core::str::from_utf8(output)
     {
         let doubts = StreamDoubts { is_too_long: output.len() > MOST_TEXT, ..StreamDoubts::default() };
@@ -109,7 +111,8 @@ pub(super) fn extract_text(output: &[u8], format: OutputFormat) -> StreamText<Co
 /// length.
 #[derive(Debug)]
 pub struct StreamReader {
-    format: OutputFormat,
+    /// The events of the stream, unless the output is a text.
+    spec: Option<StreamSpec>,
     /// The output as text, while it may still turn out not to be a stream.
     plain: Option<PlainText>,
     /// The number of bytes of a byte order mark that have arrived; its full length if none can follow.
@@ -143,16 +146,16 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 impl StreamReader {
     /// Creates a reader that keeps text in the sinks that `sink` creates.
-    pub fn new(format: OutputFormat, sink: &mut dyn FnMut() -> Box<dyn TextSink>) -> Self {
+    pub fn new(format: &OutputSpec, sink: &mut dyn FnMut() -> Box<dyn TextSink>) -> Self {
         let mut kept = || BoundedText::new(sink());
         Self {
-            format,
+            spec: format.stream.clone(),
             plain: Some(PlainText { text: kept(), partial: Vec::new() }),
             mark: 0,
             line: LineState::Blank,
             number: 1,
             is_first: true,
-            json: JsonReader::new(wanted_fields(format), kept()),
+            json: JsonReader::new(format.stream.as_ref().map(wanted_fields).unwrap_or_default(), kept()),
             events: EventCollector::new(kept()),
             noise: StreamNoise::default(),
         }
@@ -163,7 +166,7 @@ impl StreamReader {
         if let Some(plain) = &mut self.plain {
             plain.take(bytes);
         }
-        if self.format == OutputFormat::Text {
+        if self.spec.is_none() {
             return;
         }
         let mut rest = self.skip_byte_order_mark(bytes);
@@ -215,7 +218,10 @@ impl StreamReader {
         match self.line {
             LineState::Blank => {}
             LineState::Event | LineState::Noise => {
-                let wrong = self.json.finish().or_else(|| self.events.take(self.format, &mut self.json));
+                let wrong = self
+                    .json
+                    .finish()
+                    .or_else(|| self.spec.as_ref().and_then(|spec| self.events.take(spec, &mut self.json)));
                 if let Some(why) = wrong {
                     self.noise.count += 1;
                     self.noise.first.get_or_insert((self.number, why));
@@ -232,7 +238,7 @@ impl StreamReader {
 
     /// Ends the output and returns the agent's text.
     pub fn finish(mut self) -> StreamText<Vec<u8>> {
-        if self.format != OutputFormat::Text {
+        if self.spec.is_some() {
             self.end_line();
         }
         let noise = &self.noise;
@@ -251,7 +257,7 @@ impl StreamReader {
             _ => {
                 let mixed = noise.first.map(|(line, why)| (noise.count, line, why));
                 let is_lost = self.json.texts.is_lost;
-                let StreamText { text, mut doubts } = self.events.finish(self.format);
+                let StreamText { text, mut doubts } = self.events.finish(&self.spec.unwrap_or_default());
                 doubts.mixed = mixed;
                 if is_lost {
                     doubts.missing = Some(NOT_KEPT);
