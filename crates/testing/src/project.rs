@@ -305,7 +305,7 @@ pub fn git(dir: &Path, args: &[&str]) -> String {
 /// If it is not built.
 pub fn callsheet_program() -> PathBuf {
     let program = programs_dir().join("callsheet");
-    assert!(program.exists(), "no {}: build it by `cargo build -p callsheet`", program.display());
+    assert!(program.exists(), "no {}: build it by `cargo build -p callsheet-cli`", program.display());
     program
 }
 

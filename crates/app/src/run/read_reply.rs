@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::{ErrorKind, Read};
 
 use callsheet_core::diag::Diagnostics;
-use callsheet_core::library::agent::OutputFormat;
+use callsheet_core::library::agent::OutputSpec;
 use callsheet_core::library::contract::Contract;
 use callsheet_core::reply::{Reply, ReplyContext, StreamReader, StreamText, read_text};
 use callsheet_core::{Library, SharedText, SourceError, find_agent, find_contract};
@@ -37,7 +37,7 @@ pub struct ReplyQuestion {
 #[derive(Debug)]
 pub struct ReplyReader {
     contract: Contract,
-    format: OutputFormat,
+    output: OutputSpec,
     tasks: Vec<String>,
     prompt: Option<SharedText>,
 }
@@ -54,9 +54,9 @@ impl Project {
             return Ok(None);
         }
         let agent = question.agent.as_ref().or(self.config.agent.value.as_ref());
-        let format = match agent.filter(|agent| *agent != "base") {
-            Some(agent) => find_agent(&library, agent, &layout)?.1.output.format,
-            None => OutputFormat::Text,
+        let output = match agent.filter(|agent| *agent != "base") {
+            Some(agent) => find_agent(&library, agent, &layout)?.1.output,
+            None => OutputSpec::default(),
         };
         let tasks: Vec<String> = question.tasks.iter().map(|id| id.trim().to_owned()).collect();
         let is_twice = |id: &String| tasks.iter().filter(|other| *other == id).count() > 1;
@@ -67,7 +67,7 @@ impl Project {
             return Err(error.hint("ids have commas between: --tasks 1.1,1.2").into());
         }
         let prompt = question.prompt.as_ref().map(|file| read_prompt(self, file)).transpose()?;
-        Ok(Some(ReplyReader { contract, format, tasks, prompt }))
+        Ok(Some(ReplyReader { contract, output, tasks, prompt }))
     }
 }
 
@@ -75,7 +75,7 @@ impl ReplyReader {
     /// Reads the agent's output to its end.
     pub fn read(&self, input: &mut dyn Read) -> Result<Reply<'static>, Diagnostics> {
         let unreadable = |error| unreadable_error("standard input", &error);
-        let mut reader = StreamReader::new(self.format, &mut TextSpool::factory(&std::env::temp_dir()));
+        let mut reader = StreamReader::new(&self.output, &mut TextSpool::factory(&std::env::temp_dir()));
         let (mut buffer, mut size) = (vec![0; 64 << 10], 0);
         loop {
             match input.read(&mut buffer) {

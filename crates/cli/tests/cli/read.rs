@@ -137,11 +137,11 @@ events = [
 
 #[test]
 fn made_up_stream_needs_one_file() {
-    let world = World::new();
-    world.write(".callsheet/agents/mine.toml", MADE_UP);
+    let project = TestProject::new();
+    project.write(".callsheet/agents/mine.toml", MADE_UP);
     let read = |lines: &[&str]| {
-        let read = world.run_with(&["read", "-p", "review", "-a", "mine"], lines.join("\n").as_bytes());
-        (read.code, read.out.lines().next().unwrap_or_default().to_owned())
+        let read = project.run_with(&["read", "-p", "review", "-a", "mine"], lines.join("\n").as_bytes());
+        (read.code, read.out().lines().next().unwrap_or_default().to_owned())
     };
     let hello = r#"{"what": {"kind": "hello"}}"#;
     let part =
@@ -152,10 +152,10 @@ fn made_up_stream_needs_one_file() {
     let other = pass.replace("\"me\"", "\"you\"");
     let tool = r#"{"what": {"kind": "tool.run"}, "output": "<review>NEEDS_CHANGES</review>"}"#;
     let bye = r#"{"what": {"kind": "bye"}, "code": 0}"#;
-    let good = (0, "pass".to_owned());
+    let good = (Some(0), "pass".to_owned());
     assert_eq!(read(&[hello, part, whole, tool, pass, bye]), good);
     assert_eq!(read(&[hello, whole, &other, pass, bye]), good);
-    let bad = (1, "no_verdict".to_owned());
+    let bad = (Some(1), "no_verdict".to_owned());
     assert_eq!(read(&[hello, &other, bye]), bad, "another one's words");
     assert_eq!(read(&[hello, part, pass, bye]), bad, "a piece without its whole");
     assert_eq!(read(&[hello, pass]), bad, "no end");
@@ -167,7 +167,7 @@ fn made_up_stream_needs_one_file() {
 
 #[test]
 fn bad_stream_rules_are_refused() {
-    let world = World::new();
+    let project = TestProject::new();
     let many = format!("errors = [{}]\nevents = []", "\"/a\",".repeat(201));
     for (rules, expected) in [
         ("events = [{ types = [\"a\"], txt = \"/b\" }]", "there is no key `output.stream.events[0].txt`"),
@@ -179,10 +179,10 @@ fn bad_stream_rules_are_refused() {
         (&many, "`output.stream` has more than 200 places or 400 words"),
     ] {
         let file = format!("name = \"Mine\"\n[output.stream]\n{rules}\n");
-        world.write(".callsheet/agents/mine.toml", &file);
-        let wrong = world.run_with(&["read", "-p", "review", "-a", "mine"], b"");
-        assert_eq!(wrong.code, 3, "{rules}: {}", wrong.err);
-        assert!(wrong.err.contains(expected), "{rules}: {}", wrong.err);
+        project.write(".callsheet/agents/mine.toml", &file);
+        let wrong = project.run_with(&["read", "-p", "review", "-a", "mine"], b"");
+        assert_eq!(wrong.code, Some(3), "{rules}: {}", wrong.err());
+        assert!(wrong.err().contains(expected), "{rules}: {}", wrong.err());
     }
 }
 

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::{Agent, StreamSpec, find_problems};
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::layout::Layout;
-use crate::library::lookup::{DynLibrary, list_names};
+use crate::library::lookup::{DynLibrary, Library, list_names};
 use crate::library::read_toml::{FileFormat, ReadErrorCodes, check_length, find_file, read_data};
 use crate::source::SourceId;
 use crate::source::builtin::Builtin;
