@@ -30,11 +30,11 @@ pub mod source;
 pub mod submission;
 pub mod text;
 
-pub use builder::PromptBuilder;
 pub use builder::system_template::{
     InjectedTemplate, SystemTemplate, inject_variables, load_system_template,
 };
 pub use builder::unified_prompt::{ContextItem, UnifiedPrompt};
+pub use builder::{BuiltPrompt, PromptBuilder};
 pub use compose::outline::outline;
 pub use compose::{ComposedPrompt, compose};
 pub use delivery::command_words::split_words;

@@ -746,3 +746,38 @@ fn t4_variables_are_injected_once() {
     assert_eq!(inject_variables("{{PROJECT_CONTEXT}}{{SKELETON}}", &all).text, "{{> x}}");
     assert!(inject_variables("{{PROJECT_CONTEXT}}{{SKELETON}}", &all).warnings.is_empty());
 }
+
+/// Warnings of the rendering reach the caller, beside those of the composition and of the caller's sources.
+#[test]
+fn builders_return_all_warnings() {
+    let codes =
+        |diagnostics: &[Diagnostic]| -> Vec<Code> { diagnostics.iter().map(|diag| diag.code).collect() };
+    let files =
+        Files::from_files(&[("builtin:templates/identity/greeter.md", "You are {{name}}.\n\n## Rules")]);
+    let mut builder = PromptBuilder::new(&files);
+    builder.set_missing(MissingPolicy::Empty).set_identity("greeter", SlotValues::default());
+    builder.add_context("task", "## Rules\n\nNone.");
+    builder.set_core_tools(vec![serde_json::json!({ "name": "grep" })]);
+    block_on(builder.load_relevant_rules("x", async |_, _| Err::<Vec<String>, _>("no answer")));
+    let built = builder.build_prompt().unwrap();
+    assert_eq!(codes(&built.diagnostics), [Code::SourceUnreadable, Code::SlotUnfilled, Code::TextFenced]);
+    assert_eq!((built.text, built.tools), builder.build().unwrap());
+    let filled = builder.fill_template("greeter", SlotValues::default()).unwrap();
+    assert_eq!(
+        (filled.text.as_str(), codes(&filled.warnings)),
+        ("You are .\n\n## Rules", vec![Code::SlotUnfilled])
+    );
+
+    let unified = UnifiedPrompt {
+        instructions: "Go.".into(),
+        tools: vec![serde_json::json!({ "name": "grep" })],
+        ..UnifiedPrompt::default()
+    };
+    let rendered = unified.render(PromptFormat::Xml).unwrap();
+    assert_eq!(codes(&rendered.diagnostics), [Code::ToolsNotShown]);
+    assert_eq!(rendered.text, unified.to_xml().unwrap());
+    let prompt = builder.compose().unwrap().prompt;
+    let (data, warnings) = UnifiedPrompt::from_prompt(&prompt).unwrap();
+    assert_eq!(codes(&warnings), [Code::TextFenced]);
+    assert_eq!(data, UnifiedPrompt::try_from(&prompt).unwrap());
+}

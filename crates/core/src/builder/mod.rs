@@ -14,6 +14,7 @@ use core::fmt::Display;
 
 use serde_json::Value;
 
+use crate::builder::system_template::InjectedTemplate;
 use crate::compose::ComposedPrompt;
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::format::PromptFormat;
@@ -56,6 +57,17 @@ pub struct PromptBuilder<S> {
     request: Request,
     /// Failures of the caller's own sources, by layer.
     warnings: BTreeMap<&'static str, Diagnostic>,
+}
+
+/// A prompt of five layers, with everything that its caller should know about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BuiltPrompt {
+    /// The system prompt.
+    pub text: String,
+    /// The definitions of tools.
+    pub tools: Vec<Value>,
+    /// Warnings and notes of the caller's sources, the composition and the rendering.
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 impl<S: Sources> PromptBuilder<S> {
@@ -162,11 +174,21 @@ impl<S: Sources> PromptBuilder<S> {
         self.set_core_tools(tools)
     }
 
-    /// Returns the system prompt and the tools.
+    /// Returns the system prompt and the tools. [`build_prompt`](Self::build_prompt) returns the warnings too.
     pub fn build(&self) -> Result<(String, Vec<Value>), Diagnostics> {
-        let prompt = self.compose()?.prompt;
-        let text = render(&prompt, PromptFormat::Markdown, None)?.text;
-        Ok((text, prompt.tools))
+        let BuiltPrompt { text, tools, .. } = self.build_prompt()?;
+        Ok((text, tools))
+    }
+
+    /// Returns the system prompt, the tools, and all diagnostics: of the caller's sources, of the composition
+    /// and of the rendering.
+    pub fn build_prompt(&self) -> Result<BuiltPrompt, Diagnostics> {
+        let ComposedPrompt { prompt, mut diagnostics, .. } = self.compose()?;
+        let rendered = render(&prompt, PromptFormat::Markdown, None)?;
+        // The caller gets the tools beside the text.
+        let is_news = |diag: &Diagnostic| diag.code != Code::ToolsNotShown;
+        diagnostics.extend(rendered.diagnostics.into_iter().filter(is_news));
+        Ok(BuiltPrompt { text: rendered.text, tools: prompt.tools, diagnostics })
     }
 
     /// Returns the system prompt alone, for an agent that takes one flat prompt.
@@ -214,7 +236,14 @@ impl<S: Sources> PromptBuilder<S> {
     }
 
     /// Returns the template that [`get_template`](Self::get_template) finds, filled with `variables`.
+    /// [`fill_template`](Self::fill_template) returns the warnings too.
     pub fn render_template(&self, name: &str, variables: SlotValues) -> Result<String, Diagnostics> {
+        Ok(self.fill_template(name, variables)?.text)
+    }
+
+    /// Returns the template that [`get_template`](Self::get_template) finds, filled with `variables`, and the
+    /// warnings about it.
+    pub fn fill_template(&self, name: &str, variables: SlotValues) -> Result<InjectedTemplate, Diagnostics> {
         let paths = template_paths(name);
         if paths.is_empty() {
             let message = format!("`{name}` cannot be the name of a template");
@@ -234,8 +263,10 @@ impl<S: Sources> PromptBuilder<S> {
             level: SectionPriority::Must,
             blocks,
         };
-        let prompt = self.compose_layers(&request, |recipe| recipe.section = alloc::vec![section])?.prompt;
-        Ok(prompt.blocks(Part::System).map(|(_, block)| block.text(&prompt.origins)).collect())
+        let composed = self.compose_layers(&request, |recipe| recipe.section = alloc::vec![section])?;
+        let ComposedPrompt { prompt, diagnostics: warnings, .. } = composed;
+        let text = prompt.blocks(Part::System).map(|(_, block)| block.text(&prompt.origins)).collect();
+        Ok(InjectedTemplate { text, warnings })
     }
 
     /// Drops every file that was read, so the next call reads it again.

@@ -21,7 +21,7 @@ use crate::library::recipe::Part;
 use crate::library::recipe::SectionSeparator;
 use crate::prompt::OriginTable;
 use crate::prompt::{Block, Piece, Prompt, Section};
-use crate::render::render;
+use crate::render::{RenderedText, render};
 use crate::source::origin::OriginKind;
 use crate::source::origin::{Origin, Trust};
 use crate::text::SharedText;
@@ -122,8 +122,21 @@ impl UnifiedPrompt {
     }
 
     /// Writes XML. A character that XML cannot carry is an error that names the item.
+    /// [`render`](Self::render) returns the warnings too.
     pub fn to_xml(&self) -> Result<String, Diagnostics> {
-        Ok(render(&Prompt::from(self), PromptFormat::Xml, None)?.text)
+        Ok(self.render(PromptFormat::Xml)?.text)
+    }
+
+    /// Renders the prompt in any format, with the origins of its bytes and the warnings of the rendering.
+    pub fn render(&self, format: PromptFormat) -> Result<RenderedText, Diagnostics> {
+        render(&Prompt::from(self), format, None)
+    }
+
+    /// Converts a composed prompt to data, and returns the warnings of the conversion. Text that belongs to
+    /// none of the three parts becomes an artifact.
+    pub fn from_prompt(prompt: &Prompt) -> Result<(Self, Vec<Diagnostic>), Diagnostics> {
+        let rendered = render(prompt, PromptFormat::Json, None)?;
+        Ok((Self::from_json(&rendered.text)?, rendered.diagnostics))
     }
 }
 
@@ -189,11 +202,11 @@ impl From<&UnifiedPrompt> for Prompt {
     }
 }
 
-/// Converts a composed prompt to data: text that belongs to none of the three parts becomes an artifact.
+/// Converts a composed prompt to data, without the warnings of [`UnifiedPrompt::from_prompt`].
 impl TryFrom<&Prompt> for UnifiedPrompt {
     type Error = Diagnostics;
 
     fn try_from(prompt: &Prompt) -> Result<Self, Diagnostics> {
-        Self::from_json(&render(prompt, PromptFormat::Json, None)?.text)
+        Ok(Self::from_prompt(prompt)?.0)
     }
 }
