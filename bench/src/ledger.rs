@@ -55,17 +55,8 @@ struct Ready {
 
 impl Ready {
     fn keep(&self) -> RecordBundle {
-        let run = Run {
-            id: new_id().expect("an id"),
-            parent: None,
-            task: None,
-            agent: self.request.agent.clone(),
-            phase: self.request.phase.clone(),
-            role: None,
-            recipe: self.composed.prompt.recipe.clone(),
-            started: now(),
-            project: None,
-        };
+        let id = new_id().expect("an id");
+        let run = Run::new(id, &now(), &self.request, &self.composed.prompt.recipe).expect("a run");
         let made = (&self.composed, &self.rendered, None);
         build_record(run, &self.request, &self.snapshot, made, &[]).expect("a record")
     }

@@ -140,7 +140,7 @@ fn run(case: &Case, parsed: bool, rounds: usize) -> Results {
     let request = request(case);
     let kept = Library::new(&files);
     let recipe = kept.recipe(&request).expect("a recipe");
-    let ours = |library: &Library<'_>| {
+    let ours = |library: &Library<&Files>| {
         let composed = library.compose(&request, &recipe).expect("a prompt");
         render(&composed.prompt, PromptFormat::Markdown, None).expect("a text")
     };

@@ -25,17 +25,8 @@ use generated_prompts::{Scenario, scenario};
 use proptest::prelude::*;
 
 fn new_run(request: &Request, recipe: &str) -> Run {
-    Run {
-        id: Id::parse("01a1e229-4e4c-75ef-8317-abb696d4e943").unwrap(),
-        parent: None,
-        task: request.task.as_ref().and_then(|task| task.id.as_ref()).map(ToString::to_string),
-        agent: request.agent.clone(),
-        phase: request.phase.clone(),
-        role: request.role.clone(),
-        recipe: recipe.into(),
-        started: "2026-01-31T12:00:00.000000Z".into(),
-        project: None,
-    }
+    let id = Id::parse("01a1e229-4e4c-75ef-8317-abb696d4e943").unwrap();
+    Run::new(id, "2026-01-31T12:00:00.000000Z", request, recipe).unwrap()
 }
 
 /// Returns the request, the record and the text of a prompt. Returns `None` if the format cannot represent

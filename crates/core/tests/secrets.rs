@@ -149,17 +149,8 @@ fn changed_seal_is_detected() {
     let recorder = SourceRecorder::new(callsheet_core::Builtin);
     let composed = compose(&sealed, &recorder).unwrap();
     let rendered = render(&composed.prompt, composed.prompt.format, None).unwrap();
-    let run = Run {
-        id: Id::parse("01a1e229-4e4c-75ef-8317-abb696d4e943").unwrap(),
-        parent: None,
-        task: None,
-        agent: None,
-        phase: None,
-        role: None,
-        recipe: composed.prompt.recipe.to_string(),
-        started: "2026-01-31T12:00:00.000000Z".into(),
-        project: None,
-    };
+    let id = Id::parse("01a1e229-4e4c-75ef-8317-abb696d4e943").unwrap();
+    let run = Run::new(id, "2026-01-31T12:00:00.000000Z", &sealed, &composed.prompt.recipe).unwrap();
     let made = (&composed, &rendered, None);
     let mut kept = build_record(run, &sealed, &recorder.finish(), made, &[]).unwrap();
     let hash = keyed.hash(rendered.text.as_bytes());

@@ -36,18 +36,10 @@ fn run_from_words(words: &str) -> RunSummary {
             .map(|(_, result)| result);
     let launch =
         LaunchRecord { checks: result.iter().map(|_| spec.clone()).collect(), ..LaunchRecord::default() };
+    let mut run = Run::restore(id, "run", "2026-01-31T12:00:00.000000Z");
+    run.task = Some("T".into());
     let mut events = vec![Event::Composed(Composed {
-        run: Run {
-            id,
-            parent: None,
-            task: Some("T".into()),
-            agent: None,
-            phase: None,
-            role: None,
-            recipe: "run".into(),
-            started: "2026-01-31T12:00:00.000000Z".into(),
-            project: None,
-        },
+        run,
         engine: 1,
         request: serde_json::Value::Null,
         snapshot: Default::default(),

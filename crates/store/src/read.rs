@@ -431,17 +431,12 @@ pub(crate) fn parse_run_row(mut row: SqlRow) -> Result<RunRow, LedgerError> {
     let own = row.text(&place("id"))?;
     let own = id(Some(own), "id")?.ok_or_else(|| LedgerError::damaged(place("id")))?;
     let parent = row.maybe_text(&place("parent"))?;
-    let mut run = Run {
-        id: own,
-        parent: id(parent, "parent")?,
-        task: row.maybe_text(&place("task"))?,
-        agent: row.maybe_text(&place("agent"))?,
-        phase: row.maybe_text(&place("phase"))?,
-        role: row.maybe_text(&place("role"))?,
-        recipe: row.text(&place("recipe"))?,
-        started: row.text(&place("started"))?,
-        project: None,
-    };
+    let parent = id(parent, "parent")?;
+    let [task, agent, phase, role] =
+        ["task", "agent", "phase", "role"].map(|name| row.maybe_text(&place(name)));
+    let (recipe, started) = (row.text(&place("recipe"))?, row.text(&place("started"))?);
+    let mut run = Run::restore(own, &recipe, &started).with_parent(parent);
+    (run.task, run.agent, run.phase, run.role) = (task?, agent?, phase?, role?);
     let (ended, verdict) = (row.maybe_text(&place("ended"))?, row.maybe_text(&place("verdict"))?);
     run.project = row.maybe_text(&place("project"))?;
     let imported = match row.maybe_int(&place("imported"))? {

@@ -332,7 +332,7 @@ fn check_link(record: &StoredRecord, before: Option<&Digest>, checked: &mut Veri
 /// Returns the first column in which two rows differ.
 fn find_other_column(wanted: &RunRow, found: &RunRow) -> String {
     fn columns(row: &RunRow) -> [(&'static str, Option<&str>); 12] {
-        let Run { id, parent, task, agent, phase, role, recipe, started, project } = &row.run;
+        let Run { id, parent, task, agent, phase, role, recipe, started, project, .. } = &row.run;
         [
             ("id", Some(id.as_str())),
             ("parent", parent.as_ref().map(Id::as_str)),

@@ -34,18 +34,7 @@ impl PromptInputs {
     /// Creates a new run for the prompt.
     pub fn new_run(&self, app: &Project, composed: &ComposedPrompt) -> Result<Run, Diagnostics> {
         let id = new_id().ok_or_else(|| ledger_error("an id could not be made"))?;
-        let task = self.request.task.as_ref().and_then(|task| task.id.as_ref());
-        Ok(Run {
-            id,
-            parent: None,
-            task: task.map(ToString::to_string),
-            agent: self.request.agent.clone(),
-            phase: self.request.phase.clone(),
-            role: self.request.role.clone(),
-            recipe: composed.prompt.recipe.clone(),
-            started: now(),
-            project: Some(app.project_name()?),
-        })
+        Run::new(id, &now(), &self.request, &composed.prompt.recipe)?.with_project(app.project_name()?)
     }
 
     /// Builds the ledger records of the prompt.

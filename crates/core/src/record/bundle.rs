@@ -46,6 +46,7 @@ pub struct SnapshotManifest {
 }
 
 /// Builds the record of `rendered`, which was composed from `request` and `snapshot` through `composed`.
+/// Refuses a run that is not one of this request and this prompt.
 pub fn build_record(
     run: Run,
     request: &Request,
@@ -53,6 +54,10 @@ pub fn build_record(
     (composed, rendered, api): (&compose::ComposedPrompt, &RenderedText, Option<ModelApi>),
     diagnostics: &[Diagnostic],
 ) -> Result<RecordBundle, String> {
+    run.check(request).map_err(|diags| diags.to_string())?;
+    if run.recipe != composed.prompt.recipe {
+        return Err("the recipe of the run is not that of the prompt".to_string());
+    }
     let mut keeper = BlobCollector { blobs: BTreeMap::new() };
     let mut manifest = SnapshotManifest::default();
     for (id, text) in &snapshot.texts {

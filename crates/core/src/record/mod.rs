@@ -13,6 +13,7 @@ mod launch;
 mod output;
 mod project;
 mod replay;
+mod run;
 mod summary;
 mod watch_events;
 
@@ -34,6 +35,7 @@ pub use replay::{
     OriginRange, ReplayError, ReplayOutcome, list_blobs, locate_parts, restore_request, restore_snapshot,
     restore_text, verify, verify_sealed,
 };
+pub use run::is_record_time;
 pub use summary::{ChecksOutcome, RunStatus, RunSummary};
 pub use watch_events::watch_events;
 
@@ -84,9 +86,11 @@ impl fmt::Display for Id {
     }
 }
 
-/// One attempt, described briefly so that runs can be listed and found.
+/// One attempt, described briefly so that runs can be listed and found. [`Run::new`] makes only runs that a
+/// verification accepts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Run {
     /// Id of the run.
     pub id: Id,

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::bundle::{SnapshotManifest, restore_blobs};
 use super::digest::{Digest, sha256};
-use super::{AssemblyPart, Composed};
+use super::{AssemblyPart, Composed, Run};
 use crate::ENGINE_VERSION;
 use crate::compose::compose;
 use crate::diag::Diagnostics;
@@ -94,7 +94,7 @@ pub fn verify(record: &Composed, blob: BlobLookup<'_>) -> Result<ReplayOutcome, 
         return Ok(ReplayOutcome::OtherEngine(record.engine));
     }
     let request = restore_request(record, blob)?;
-    if let Some(field) = find_contradiction(record, &request) {
+    if let Some(field) = find_contradiction(&record.run, &request) {
         return Ok(differs(Some(field), "the request says something else"));
     }
     let snapshot = read_snapshot(&record.snapshot, blob)?;
@@ -164,8 +164,8 @@ pub fn verify_sealed(
 }
 
 /// Returns a column of the run that the request contradicts.
-fn find_contradiction(record: &Composed, request: &Request) -> Option<String> {
-    let (run, task) = (&record.run, request.task.as_ref().and_then(|task| task.id.as_deref()));
+pub(super) fn find_contradiction(run: &Run, request: &Request) -> Option<String> {
+    let task = request.task.as_ref().and_then(|task| task.id.as_deref());
     let fields = [
         ("task", run.task.as_deref(), task),
         ("agent", run.agent.as_deref(), request.agent.as_deref()),

@@ -41,17 +41,8 @@ pub(crate) fn record_bundle_after(task: &str, files: &[(&str, &str)], parent: Op
     let sources = SourceRecorder::new(project);
     let composed = compose(&request, &sources).unwrap();
     let rendered = render(&composed.prompt, composed.prompt.format, None).unwrap();
-    let run = Run {
-        id: new_id().unwrap(),
-        parent,
-        task: Some(task.into()),
-        agent: request.agent.clone(),
-        phase: request.phase.clone(),
-        role: None,
-        recipe: composed.prompt.recipe.clone(),
-        started: now(),
-        project: None,
-    };
+    let run = Run::new(new_id().unwrap(), &now(), &request, &composed.prompt.recipe).unwrap();
+    let run = run.with_parent(parent);
     build_record(run, &request, &sources.finish(), (&composed, &rendered, None), &composed.diagnostics)
         .unwrap()
 }
