@@ -4,11 +4,15 @@
 //! The server has its own limits, which do not help if the server itself hangs, so the client waits for each
 //! answer with a deadline too. A connection that missed a deadline is closed, because its late answer would
 //! be taken for the next one.
+//!
+//! A caller that lives in an async runtime cannot wait in its own thread, so the wait has one of its own there.
 
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
+use std::thread;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::config::Host;
@@ -90,14 +94,14 @@ impl PostgresDatabase {
     }
 
     /// Sends a request, and waits for the answer as long as a statement may take.
-    fn send_request<T>(
+    fn send_request<T: Send>(
         &mut self,
-        question: impl AsyncFnOnce(&mut ServerConnection) -> Result<T, tokio_postgres::Error>,
+        question: impl AsyncFnOnce(&mut ServerConnection) -> Result<T, tokio_postgres::Error> + Send,
     ) -> Result<T, LedgerError> {
         self.ensure_open()?;
         let (Some(runtime), Some(link)) = (&self.runtime, &mut self.link) else { return Err(closed_error()) };
         let limit = self.patience.statement;
-        let answer = wait_for(runtime, limit, question(link));
+        let answer = wait_for(runtime, limit, async || question(link).await);
         if matches!(answer, Err(LedgerError::NoAnswer(_))) {
             self.disconnect();
         }
@@ -116,7 +120,7 @@ impl PostgresDatabase {
         let Some(runtime) = &self.runtime else { return Err(closed_error()) };
         let (config, settings) = (&self.config, session_settings(self.to_read, self.patience));
         let limit = self.patience.connect;
-        let link = wait_for(runtime, limit, async {
+        let link = wait_for(runtime, limit, async || {
             let (client, connection) = config.connect(NoTls).await?;
             // The next request reports why the connection ended.
             let task = tokio::spawn(async move { drop(connection.await) });
@@ -168,7 +172,7 @@ impl Drop for PostgresDatabase {
         if let Some(ServerConnection { client, prepared, task }) = self.link.take() {
             drop((client, prepared));
             // The server receives the close, or detects it by itself.
-            let _ = runtime.block_on(async { timeout(GOODBYE, task).await });
+            let _ = wait_outside(|| runtime.block_on(async { timeout(GOODBYE, task).await }));
         }
         // A pending name lookup would delay the shutdown.
         runtime.shutdown_background();
@@ -179,13 +183,26 @@ fn closed_error() -> LedgerError {
     LedgerError::Failed("PostgreSQL: the connection is closed".into())
 }
 
-fn wait_for<T>(
+fn wait_for<T: Send>(
     runtime: &Runtime,
     limit: Duration,
-    answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    question: impl AsyncFnOnce() -> Result<T, tokio_postgres::Error> + Send,
 ) -> Result<T, LedgerError> {
-    let answer = runtime.block_on(async { timeout(limit, answer).await });
+    let answer = wait_outside(|| runtime.block_on(async { timeout(limit, question()).await }))?;
     answer.map_err(|_| LedgerError::NoAnswer(limit))?.map_err(|error| server_error(error, limit))
+}
+
+/// Runs `wait` outside every async runtime: in this thread, or in one of its own if this thread belongs to a
+/// runtime, which would panic instead of waiting.
+fn wait_outside<T: Send>(wait: impl FnOnce() -> T + Send) -> Result<T, LedgerError> {
+    if Handle::try_current().is_err() {
+        return Ok(wait());
+    }
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("callsheet-postgres".into()).spawn_scoped(scope, wait);
+        let thread = thread.map_err(|error| LedgerError::Failed(format!("a thread: {error}")))?;
+        thread.join().map_or_else(|panic| resume_unwind(panic), Ok)
+    })
 }
 
 /// Converts an error. A server that cancelled a statement at its own limit did not answer in time either.
