@@ -8,6 +8,7 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::layout::Layout;
 use callsheet_core::library::recipe::{DocumentKind, MissingPolicy};
 use callsheet_core::render::render;
