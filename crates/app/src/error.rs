@@ -12,7 +12,7 @@ pub const USAGE: u8 = 2;
 pub const FINDING: u8 = 1;
 
 /// The agent's changes are outside its scope.
-pub const SCOPE: u8 = 5;
+pub(crate) const SCOPE: u8 = 5;
 
 /// The agent failed.
 pub const AGENT: u8 = 6;
@@ -30,8 +30,4 @@ pub fn exit_code(failure: &Diagnostics) -> u8 {
 
 pub fn usage_error(message: impl Into<String>) -> Diagnostic {
     Diagnostic::error(Code::UsageBad, message)
-}
-
-pub fn diagnostic_exit_code(code: Code) -> u8 {
-    code.exit_code()
 }

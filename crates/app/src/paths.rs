@@ -8,13 +8,13 @@ pub fn is_in_git(dir: &Path) -> bool {
 }
 
 /// Returns the canonical form of a path, or the path itself if it has none.
-pub fn canonicalize_or_keep(path: &Path) -> PathBuf {
+pub(crate) fn canonicalize_or_keep(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
 /// Returns `path` relative to `project` with `/` between components, or `None` if it is not below it. `.` and
 /// `..` are resolved by name alone: a link inside the project keeps the name that the person gave.
-pub fn path_below(path: &Path, project: &Path) -> Option<String> {
+pub(crate) fn path_below(path: &Path, project: &Path) -> Option<String> {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {

@@ -17,6 +17,40 @@ fn install(project: &TestProject, script: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 
+/// Returns a command that runs an example in the environment of a project.
+fn example(project: &TestProject, name: &str) -> Command {
+    let program = std::env::current_exe().unwrap().parent().unwrap().join("../examples").join(name);
+    // `cargo test --test examples` does not build examples.
+    if !program.exists() {
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--package", "callsheet", "--example", name]);
+        assert!(build.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap().success());
+    }
+    let mut command = Command::new(program);
+    command.arg(project.path()).env("HOME", project.home());
+    command.env("XDG_STATE_HOME", project.home().join(".local/state"));
+    command
+}
+
+/// Runs a program that must succeed, and returns its standard output.
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), err.as_str()), (Some(0), ""), "{out}");
+    out
+}
+
+#[test]
+fn external_agent_is_recorded_and_observed() {
+    let project = TestProject::with_repository();
+    let out = run(&mut example(&project, "external_agent"));
+    let (id, rest) = out.split_once(": ").unwrap();
+    assert_eq!(rest, "reply pass, exit code 5\noutside of the scope: outside.txt\n");
+    let again = run(&mut example(&project, "external_agent"));
+    assert_ne!(again.split_once(": ").unwrap().0, id, "a run of its own");
+}
+
 #[test]
 fn orchestrator_needs_the_library_alone() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -28,20 +62,8 @@ fn orchestrator_needs_the_library_alone() {
     let project = TestProject::with_repository();
     install(&project, &here.join("../cli/tests/flows/sdd.sh"));
     let agent = install(&project, &here.join("tests/orchestrator.sh"));
-    let program = std::env::current_exe().unwrap().parent().unwrap().join("../examples/orchestrator");
-    // `cargo test --test examples` does not build examples.
-    if !program.exists() {
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--package", "callsheet", "--example", "orchestrator"]);
-        assert!(build.current_dir(here).status().unwrap().success());
-    }
-    let mut command = Command::new(program);
-    command.arg(project.path()).arg(agent).env("HOME", project.home());
-    command.env("XDG_STATE_HOME", project.home().join(".local/state"));
-    let output = command.output().unwrap();
-    let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    let out = run(example(&project, "orchestrator").arg(agent));
     let lines: Vec<&str> = out.lines().collect();
-    assert_eq!((output.status.code(), err.as_str()), (Some(0), ""), "{out}");
     assert_eq!(lines[0].rsplit_once(", ").unwrap().1, "5 sections", "{out}");
     assert!(lines[1].starts_with("recorded: "), "{out}");
     assert_eq!(lines[2], "first run: completed, exit code 1, reply none");

@@ -135,7 +135,7 @@ impl InputKind {
 
 /// A complete request and the sources that were read for it.
 #[derive(Debug)]
-pub struct PreparedInput {
+pub(crate) struct PreparedInput {
     pub request: Request,
     /// The session directory, if it is not the project.
     pub session: Option<PathBuf>,
@@ -175,7 +175,7 @@ impl RequestFile {
 
 impl PreparedInput {
     /// Applies the input on top of the request file.
-    pub fn new(app: &Project, input: &ComposeInput, file: RequestFile) -> Result<Self, Diagnostics> {
+    pub(crate) fn new(app: &Project, input: &ComposeInput, file: RequestFile) -> Result<Self, Diagnostics> {
         let mut inputs = InputReader { app, diagnostics: Vec::new(), stdin: file.stdin };
         let mut request = Request { project: None, ..file.request };
         inputs.add_single(input, &mut request)?;
@@ -537,7 +537,7 @@ impl InputReader<'_> {
     }
 }
 
-pub fn not_found_error(file: &str, path: &Path) -> Diagnostics {
+pub(crate) fn not_found_error(file: &str, path: &Path) -> Diagnostics {
     Diagnostic::error(Code::InputNotFound, format!("`{file}` is not there")).searched([path.display()]).into()
 }
 
@@ -545,7 +545,7 @@ pub fn unreadable_error(file: &str, error: &SourceError) -> Diagnostics {
     Diagnostic::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}")).into()
 }
 
-pub fn parse_pair<'i>(flag: &str, item: &'i str) -> Result<(&'i str, &'i str), Diagnostics> {
+pub(crate) fn parse_pair<'i>(flag: &str, item: &'i str) -> Result<(&'i str, &'i str), Diagnostics> {
     match item.split_once('=') {
         Some((key, value)) if is_name(key) => Ok((key, value)),
         Some((key, _)) => Err(usage_error(format!("--{flag}: `{key}` is not a name")).into()),
@@ -556,10 +556,10 @@ pub fn parse_pair<'i>(flag: &str, item: &'i str) -> Result<(&'i str, &'i str), D
 /// Maximum number of missing files that are named.
 const MOST_MISSING: usize = 10;
 
-pub const GLOB_MARKS: [char; 4] = ['*', '?', '[', '{'];
+pub(crate) const GLOB_MARKS: [char; 4] = ['*', '?', '[', '{'];
 
 /// Warns about files to read first that do not exist: most often that is a typo.
-pub fn warn_missing_files(read_first: &[String], place: &Path) -> Vec<Diagnostic> {
+pub(crate) fn warn_missing_files(read_first: &[String], place: &Path) -> Vec<Diagnostic> {
     let is_missing = |path: &&String| {
         place.join(path).symlink_metadata().is_err()
             && (!path.contains(GLOB_MARKS) || is_unmatched_glob(path, place))

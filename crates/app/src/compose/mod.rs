@@ -36,7 +36,7 @@ pub struct Composition {
     /// The prompt with its secrets masked, if it has any and is shown.
     pub masked: Option<String>,
     /// The inputs of the record, if the prompt is recorded.
-    pub inputs: Option<PromptInputs>,
+    pub(crate) inputs: Option<PromptInputs>,
 }
 
 /// The use of a composed prompt.
@@ -107,13 +107,13 @@ impl Project {
 
 /// Options of a composition that are not part of its request.
 #[derive(Clone, Copy, Debug)]
-pub struct ComposeOptions {
+pub(crate) struct ComposeOptions {
     pub mode: SecretMode,
     pub budget: Option<usize>,
     pub api: Option<ModelApi>,
 }
 
-pub fn compose_input(
+pub(crate) fn compose_input(
     app: &Project,
     mut input: PreparedInput,
     options: ComposeOptions,

@@ -19,7 +19,7 @@ use crate::project::Project;
 
 /// Paths that an argument selects.
 #[derive(Debug)]
-pub struct PathSelection {
+pub(crate) struct PathSelection {
     /// The argument as written.
     written: String,
     /// File, or directory with all its contents, relative to the project.
@@ -30,7 +30,7 @@ pub struct PathSelection {
 
 impl PathSelection {
     /// Parses an argument. Returns `None` for a plain path outside the project.
-    pub fn new(app: &Project, written: &str) -> Result<Option<Self>, Diagnostics> {
+    pub(crate) fn new(app: &Project, written: &str) -> Result<Option<Self>, Diagnostics> {
         let is_there = app.here.join(written).symlink_metadata().is_ok();
         let magic = written.find(['*', '?', '[', '{']).filter(|_| !is_there);
         let fixed = magic.map_or(written.len(), |magic| written[..magic].rfind('/').map_or(0, |at| at + 1));
@@ -47,7 +47,7 @@ impl PathSelection {
         }
     }
 
-    pub fn is_pattern(&self) -> bool {
+    pub(crate) fn is_pattern(&self) -> bool {
         self.pattern.is_some()
     }
 
@@ -68,7 +68,7 @@ impl PathSelection {
     }
 }
 
-pub fn outside_error(written: &str) -> Diagnostics {
+pub(crate) fn outside_error(written: &str) -> Diagnostics {
     let message =
         format!("`{written}` lies outside the project: only a directory inside of it can be packed");
     usage_error(message).hint("name single files, or choose another project with `-C`").into()
@@ -76,7 +76,7 @@ pub fn outside_error(written: &str) -> Diagnostics {
 
 /// Detail of each file, as chosen with `--detail`.
 #[derive(Debug, Default)]
-pub struct DetailChoices(Vec<DetailChoice>);
+pub(crate) struct DetailChoices(Vec<DetailChoice>);
 
 #[derive(Debug)]
 struct DetailChoice {
@@ -101,7 +101,7 @@ impl DetailChoice {
 }
 
 impl DetailChoices {
-    pub fn new(app: &Project, flags: &[String]) -> Result<Self, Diagnostics> {
+    pub(crate) fn new(app: &Project, flags: &[String]) -> Result<Self, Diagnostics> {
         let choice = |written: &String| {
             let (path, level) = written.rsplit_once('=').unwrap_or((written, ""));
             let detail = match level {
@@ -133,7 +133,7 @@ impl DetailChoices {
     }
 
     /// Applies the choices, and warns about those that match no document.
-    pub fn apply(&self, request: &mut Request, diagnostics: &mut Vec<Diagnostic>) {
+    pub(crate) fn apply(&self, request: &mut Request, diagnostics: &mut Vec<Diagnostic>) {
         if self.0.is_empty() {
             return;
         }
@@ -150,7 +150,7 @@ impl DetailChoices {
 
 /// Documents that flags have named.
 #[derive(Debug, Default)]
-pub struct GatheredDocuments {
+pub(crate) struct GatheredDocuments {
     /// Paths of the documents.
     paths: BTreeSet<(&'static str, String)>,
     /// Texts that were read on the way.
@@ -161,13 +161,13 @@ pub struct GatheredDocuments {
 }
 
 impl GatheredDocuments {
-    pub fn new(request: &Request) -> Self {
+    pub(crate) fn new(request: &Request) -> Self {
         let paths = request.documents.iter().filter_map(|it| Some((it.kind.name(), it.path.clone()?)));
         Self { paths: paths.collect(), ..Self::default() }
     }
 
     /// Adds a document that has a path, unless it was added already.
-    pub fn add(&mut self, document: RequestDocument, request: &mut Request) {
+    pub(crate) fn add(&mut self, document: RequestDocument, request: &mut Request) {
         let path = document.path.clone().unwrap_or_default();
         if self.paths.insert((document.kind.name(), path)) {
             request.documents.push(document);
@@ -175,7 +175,7 @@ impl GatheredDocuments {
     }
 
     /// Adds all files at `paths`, in byte order. Reads texts only if the prompt shows them.
-    pub fn add_tree(
+    pub(crate) fn add_tree(
         &mut self,
         app: &Project,
         paths: &PathSelection,

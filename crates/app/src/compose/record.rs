@@ -18,7 +18,7 @@ use callsheet_run::host_name;
 
 /// Inputs of a prompt.
 #[derive(Debug)]
-pub struct PromptInputs {
+pub(crate) struct PromptInputs {
     pub request: Request,
     pub snapshot: Snapshot,
     pub api: Option<ModelApi>,
@@ -32,13 +32,13 @@ fn ledger_error(why: impl Into<String>) -> Diagnostic {
 
 impl PromptInputs {
     /// Creates a new run for the prompt.
-    pub fn new_run(&self, app: &Project, composed: &ComposedPrompt) -> Result<Run, Diagnostics> {
+    pub(crate) fn new_run(&self, app: &Project, composed: &ComposedPrompt) -> Result<Run, Diagnostics> {
         let id = new_id().ok_or_else(|| ledger_error("an id could not be made"))?;
         Run::new(id, &now(), &self.request, &composed.prompt.recipe)?.with_project(app.project_name()?)
     }
 
     /// Builds the ledger records of the prompt.
-    pub fn build_record(
+    pub(crate) fn build_record(
         &self,
         run: Run,
         (composed, rendered): (&ComposedPrompt, &RenderedText),

@@ -36,13 +36,13 @@ pub fn choose_mode(
 }
 
 /// Loads the rules of the project and the user, and the shipped ones.
-pub fn load_rules(app: &Project) -> Result<SecretRules, Diagnostics> {
+pub(crate) fn load_rules(app: &Project) -> Result<SecretRules, Diagnostics> {
     SecretRules::load(&app.disk(None), &app.config.layout())
 }
 
 /// Refuses secrets in texts that are recorded unchanged: a command with another argument would be another
 /// command. Each text comes with its description.
-pub fn refuse_secrets(
+pub(crate) fn refuse_secrets(
     app: &Project,
     said: Option<SecretMode>,
     texts: &[(String, &str)],
@@ -66,7 +66,7 @@ pub fn refuse_secrets(
 }
 
 /// Returns the words of the programs to start, each with its description.
-pub fn program_words<'w>(program: &'w [String], checks: &'w [CheckSpec]) -> Vec<(String, &'w str)> {
+pub(crate) fn program_words<'w>(program: &'w [String], checks: &'w [CheckSpec]) -> Vec<(String, &'w str)> {
     let of_program = program.iter().map(|word| ("an argument of the program".to_owned(), word.as_str()));
     let of_checks = checks.iter().flat_map(|check| {
         check.argv.iter().map(|word| (format!("an argument of the check `{}`", check.name), word.as_str()))
@@ -79,7 +79,7 @@ const MUCH: usize = 1 << 20;
 
 /// Returns the texts in which the rules find nothing, scanned with as many threads as the machine runs at
 /// once. Returns nothing if there is little text.
-pub fn find_clean_texts(
+pub(crate) fn find_clean_texts(
     rules: &SecretRules,
     texts: &BTreeMap<SourceId, SharedText>,
 ) -> Vec<(SourceId, SharedText)> {
@@ -113,7 +113,7 @@ pub fn find_clean_texts(
 
 /// Returns the value of an environment variable. Its name may appear on a command line, which other users can
 /// see; its value must not.
-pub fn read_variable(name: &str) -> Result<SharedText, Diagnostics> {
+pub(crate) fn read_variable(name: &str) -> Result<SharedText, Diagnostics> {
     match std::env::var(name) {
         Ok(value) => Ok(value.into()),
         Err(std::env::VarError::NotPresent) => Err(Diagnostic::error(

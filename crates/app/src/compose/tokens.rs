@@ -28,7 +28,7 @@ pub fn preload() {
 
 /// Token counter for one agent and model.
 #[derive(Debug)]
-pub struct TokenCounter(TokenizerSpec);
+pub(crate) struct TokenCounter(TokenizerSpec);
 
 /// Counts the tokens of a text by the default vocabulary.
 pub fn count_tokens(text: &str) -> usize {
@@ -37,7 +37,7 @@ pub fn count_tokens(text: &str) -> usize {
 
 impl TokenCounter {
     /// Returns the counter for the agent and model of the prompt.
-    pub fn from_prompt(composed: &ComposedPrompt) -> Self {
+    pub(crate) fn from_prompt(composed: &ComposedPrompt) -> Self {
         let known = composed.agent.tokenizer_for(composed.prompt.model.as_deref());
         Self(known.cloned().unwrap_or_else(|| TokenizerSpec {
             percent: Some(100),
@@ -46,7 +46,7 @@ impl TokenCounter {
         }))
     }
 
-    pub fn count(&self, text: &str) -> usize {
+    pub(crate) fn count(&self, text: &str) -> usize {
         self.0.scale_tokens(CountedParts::new(text, &|part| self.count_exactly(part)).total())
     }
 
@@ -61,7 +61,7 @@ impl TokenCounter {
     }
 
     /// Returns a warning if `tokens` exceeds the model's context window.
-    pub fn window_warning(&self, tokens: usize) -> Option<Diagnostic> {
+    pub(crate) fn window_warning(&self, tokens: usize) -> Option<Diagnostic> {
         self.0.check_window(tokens)
     }
 }
@@ -111,7 +111,7 @@ impl TokenSummary {
     }
 
     /// Returns a warning if the prompt exceeds the model's context window.
-    pub fn window_warning(&self) -> Option<Diagnostic> {
+    pub(crate) fn window_warning(&self) -> Option<Diagnostic> {
         self.counter.window_warning(self.total.tokens)
     }
 

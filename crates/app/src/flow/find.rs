@@ -22,7 +22,7 @@ pub(super) fn not_found_error() -> Diagnostics {
 }
 
 /// Returns the preferences that agents of this project's flows proposed and that are not stored yet.
-pub fn find_proposed(app: &Project, ledger: &mut Ledger) -> Result<Vec<Preference>, Diagnostics> {
+pub(crate) fn find_proposed(app: &Project, ledger: &mut Ledger) -> Result<Vec<Preference>, Diagnostics> {
     let project = app.project_filter(ledger)?;
     let flows = read_all(app, ledger)?
         .into_iter()
@@ -57,7 +57,11 @@ pub fn is_in_project(known: &RecordedFlow, project: Option<&ProjectFilter>) -> b
 }
 
 /// Finds the flow for a command that continues it: it must belong to this project and must not be imported.
-pub fn find_own(app: &Project, ledger: &mut Ledger, name: Option<&str>) -> Result<RecordedFlow, Diagnostics> {
+pub(crate) fn find_own(
+    app: &Project,
+    ledger: &mut Ledger,
+    name: Option<&str>,
+) -> Result<RecordedFlow, Diagnostics> {
     let known = find_recorded(app, ledger, name)?;
     let what = format!("the flow `{}`", known.plan.name);
     if known.imported {

@@ -25,7 +25,7 @@ const STATE: &str = "state.json";
 const EARLIER: &str = "earlier";
 
 #[derive(Clone, Debug)]
-pub struct FlowFolder {
+pub(crate) struct FlowFolder {
     pub path: PathBuf,
     /// Path relative to the project.
     pub relative: String,
@@ -33,7 +33,7 @@ pub struct FlowFolder {
 }
 
 impl FlowFolder {
-    pub fn new(app: &Project, plan: &FlowOptions) -> Self {
+    pub(crate) fn new(app: &Project, plan: &FlowOptions) -> Self {
         let relative = plan.folder();
         let path = app.dir.join(&relative);
         let archived = archive_path(&path);
@@ -42,7 +42,7 @@ impl FlowFolder {
     }
 
     /// Creates the folder if it is missing, without following links.
-    pub fn create(&self, app: &Project) -> Result<(), Diagnostics> {
+    pub(crate) fn create(&self, app: &Project) -> Result<(), Diagnostics> {
         open_folder(&app.dir)?.create_folder(&self.relative, 0o700).map_err(Into::into)
     }
 
@@ -50,7 +50,7 @@ impl FlowFolder {
         open_folder(&self.path)
     }
 
-    pub fn write(&self, files: &BTreeMap<String, String>) -> Result<(), Diagnostics> {
+    pub(crate) fn write(&self, files: &BTreeMap<String, String>) -> Result<(), Diagnostics> {
         if files.is_empty() {
             return Ok(());
         }
@@ -59,13 +59,13 @@ impl FlowFolder {
     }
 
     /// Adds a person's requested changes to a phase. The same request is not added twice.
-    pub fn note_changes(&self, flow: &Flow, phase: &str, changes: &str) -> Result<(), Diagnostics> {
+    pub(crate) fn note_changes(&self, flow: &Flow, phase: &str, changes: &str) -> Result<(), Diagnostics> {
         let add = |text: &str| (add_changes(flow, phase, text, changes), ());
         self.open_folder()?.update(&flow.changes, u64::MAX, add).map_err(Into::into)
     }
 
     /// Returns the text of a file, or an empty text if the file is missing.
-    pub fn read(&self, file: &str) -> Result<String, Diagnostics> {
+    pub(crate) fn read(&self, file: &str) -> Result<String, Diagnostics> {
         let text = self.open_folder()?.read(file, u64::MAX);
         text.map(Option::unwrap_or_default).map_err(|error| {
             Diagnostic::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}")).into()
@@ -73,7 +73,7 @@ impl FlowFolder {
     }
 
     /// Returns every file below the folder, relative to it, without the archived ones.
-    pub fn files(&self) -> Vec<String> {
+    pub(crate) fn files(&self) -> Vec<String> {
         files_below(&self.path, EARLIER)
     }
 
@@ -115,7 +115,7 @@ impl FlowFolder {
     }
 
     /// Moves the files that match `patterns` to the folder `aside`. Returns all files in `aside`.
-    pub fn archive_files(&self, patterns: &[String], aside: &str) -> Result<Vec<String>, Diagnostics> {
+    pub(crate) fn archive_files(&self, patterns: &[String], aside: &str) -> Result<Vec<String>, Diagnostics> {
         let to = self.path.join(aside);
         for file in self.matching_files(patterns) {
             let moved = self.open_folder()?.rename(&file, &format!("{aside}/{file}"));
@@ -125,7 +125,7 @@ impl FlowFolder {
     }
 
     /// Copies the documents to a lane's worktree. Returns their folder there.
-    pub fn copy_to(&self, worktree: &Path) -> Result<PathBuf, Diagnostics> {
+    pub(crate) fn copy_to(&self, worktree: &Path) -> Result<PathBuf, Diagnostics> {
         let (from, to) = (self.open_folder()?, open_folder(worktree)?);
         // A process that was killed while copying leaves the temporary file that was to replace a document.
         let is_left = |file: &&String| {
@@ -148,7 +148,7 @@ impl FlowFolder {
     }
 
     /// Copies a lane's own documents back from its worktree.
-    pub fn take_from(&self, worktree: &Path, patterns: &[String]) -> Result<(), Diagnostics> {
+    pub(crate) fn take_from(&self, worktree: &Path, patterns: &[String]) -> Result<(), Diagnostics> {
         let there = Self { path: worktree.join(&self.relative), ..self.clone() };
         let mut write = BTreeMap::new();
         for file in there.matching_files(patterns) {
@@ -163,19 +163,19 @@ impl FlowFolder {
         self.write(&write)
     }
 
-    pub fn can_show_state(&self) -> bool {
+    pub(crate) fn can_show_state(&self) -> bool {
         self.kind == Kind::Sessions && self.path.exists()
     }
 
     /// Returns the name and text of the file with which a session describes itself to every agent in it.
-    pub fn context_file(&self) -> Result<Option<(String, String)>, Diagnostics> {
+    pub(crate) fn context_file(&self) -> Result<Option<(String, String)>, Diagnostics> {
         if self.kind != Kind::Sessions {
             return Ok(None);
         }
         Ok(Some((CONTEXT.to_owned(), render_session_context(&self.relative)?)))
     }
 
-    pub fn write_state(
+    pub(crate) fn write_state(
         &self,
         plan: &FlowOptions,
         state: &FlowState,
@@ -193,12 +193,12 @@ impl FlowFolder {
     }
 
     /// Returns the paths that only callsheet writes while agents work.
-    pub fn own_paths(&self) -> Vec<PathBuf> {
+    pub(crate) fn own_paths(&self) -> Vec<PathBuf> {
         vec![self.path.join(STATE), self.path.join(EARLIER).join("")]
     }
 
     /// Moves the folder of a finished flow to the archive.
-    pub fn archive(&mut self) -> Result<(), Diagnostics> {
+    pub(crate) fn archive(&mut self) -> Result<(), Diagnostics> {
         let to = archive_path(&self.path);
         let name = self.path.file_name().and_then(|name| name.to_str());
         let (Some(name), Some(above)) = (name, self.path.parent()) else { return Ok(()) };
@@ -241,7 +241,7 @@ fn files_below(root: &Path, but: &str) -> Vec<String> {
 }
 
 /// Derives an unused folder name from a person's request.
-pub fn choose_name(request: &str, is_taken: impl Fn(&str) -> bool) -> String {
+pub(crate) fn choose_name(request: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let mut name = String::new();
     for word in request.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
         if name.len() + word.len() > 40 {

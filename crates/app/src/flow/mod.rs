@@ -37,13 +37,13 @@ use crate::project::person::refuse_below_guard;
 use crate::project::state::RunDir;
 use crate::run::{InterruptFlag, RunProgress, RunStopper, is_pane_alive};
 
-pub use folder::{FlowFolder, choose_name};
+pub(crate) use folder::{FlowFolder, choose_name};
 pub use options::FlowOptions;
 use status::decision_word;
 pub use status::{state_word, status_json, wait_reasons};
 
 use lane::LaneJob;
-pub use worktrees::report_leftovers;
+pub(crate) use worktrees::report_leftovers;
 
 /// Flow as the ledger holds it.
 #[derive(Debug)]
@@ -151,7 +151,7 @@ const SETTLES: Duration = Duration::from_secs(1);
 const SHOW: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
-pub struct FlowDriver<'a> {
+pub(crate) struct FlowDriver<'a> {
     app: &'a Project,
     id: Id,
     plan: FlowOptions,
@@ -180,7 +180,7 @@ pub struct FlowDriver<'a> {
 }
 
 impl<'a> FlowDriver<'a> {
-    pub fn new(
+    pub(crate) fn new(
         app: &'a Project,
         ledger: Ledger,
         known: RecordedFlow,
@@ -223,16 +223,20 @@ impl<'a> FlowDriver<'a> {
     }
 
     /// Returns the running lanes, for a progress display.
-    pub fn lanes(&self) -> Arc<Mutex<BTreeMap<String, Arc<RunProgress>>>> {
+    pub(crate) fn lanes(&self) -> Arc<Mutex<BTreeMap<String, Arc<RunProgress>>>> {
         Arc::clone(&self.lanes)
     }
 
-    pub fn state(&self) -> &FlowState {
+    pub(crate) fn state(&self) -> &FlowState {
         &self.state
     }
 
     /// Records an event and returns the resulting actions.
-    pub fn apply_event(&mut self, event: FlowEvent, by: DecidedBy) -> Result<Vec<FlowAction>, Diagnostics> {
+    pub(crate) fn apply_event(
+        &mut self,
+        event: FlowEvent,
+        by: DecidedBy,
+    ) -> Result<Vec<FlowAction>, Diagnostics> {
         let happened = self.record_event(event, by);
         self.lost |= happened.is_err();
         happened
@@ -269,7 +273,7 @@ impl<'a> FlowDriver<'a> {
 
     /// Carries out `actions` and the actions that result from them, until only a person can continue the
     /// flow.
-    pub fn drive(&mut self, actions: Vec<FlowAction>) -> Result<(), Diagnostics> {
+    pub(crate) fn drive(&mut self, actions: Vec<FlowAction>) -> Result<(), Diagnostics> {
         thread::scope(|scope| {
             let (send, receive) = mpsc::channel();
             let mut running: BTreeMap<String, Arc<RunStopper>> = BTreeMap::new();
@@ -586,7 +590,7 @@ impl<'a> FlowDriver<'a> {
 
     /// Resumes the flow with decisions that may not have been carried out. An interrupted run gets a new
     /// prompt from the current documents, or the very same prompt.
-    pub fn resume(&mut self, same_prompt: bool) -> Result<Vec<FlowAction>, Diagnostics> {
+    pub(crate) fn resume(&mut self, same_prompt: bool) -> Result<Vec<FlowAction>, Diagnostics> {
         self.same_prompt = same_prompt;
         if self.state.has_ended() {
             return Ok(vec![FlowAction::Finish { done: self.state.at == FlowStatus::Done }]);
@@ -647,13 +651,17 @@ impl<'a> FlowDriver<'a> {
     }
 
     /// Continues as a person decided, with the documents as the person left them.
-    pub fn decide(&mut self, decision: FlowDecision, by: DecidedBy) -> Result<Vec<FlowAction>, Diagnostics> {
+    pub(crate) fn decide(
+        &mut self,
+        decision: FlowDecision,
+        by: DecidedBy,
+    ) -> Result<Vec<FlowAction>, Diagnostics> {
         self.check_documents(by)?;
         self.apply_event(FlowEvent::Decided { decision }, by)
     }
 
     /// Stops a flow without running lanes.
-    pub fn stop(&mut self) -> Result<(), Diagnostics> {
+    pub(crate) fn stop(&mut self) -> Result<(), Diagnostics> {
         self.silent = true;
         if !self.state.is_paused() {
             self.record_unattended_changes()?;

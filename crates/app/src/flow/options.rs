@@ -86,7 +86,7 @@ impl FlowOptions {
     }
 
     /// Returns the folder after the flow has finished, if finished folders are archived.
-    pub fn archive_folder(&self) -> String {
+    pub(crate) fn archive_folder(&self) -> String {
         let folder = self.folder();
         let above = folder.strip_suffix(&self.name).unwrap_or_default();
         format!("{above}archive/{}", self.name)

@@ -39,7 +39,7 @@ fn lock_path(home: &Path) -> PathBuf {
 }
 
 /// Reports the worktrees and branches that ended flows left. They do not hinder new flows.
-pub fn report_leftovers(app: &Project, open: &[String]) -> Result<(), Diagnostics> {
+pub(crate) fn report_leftovers(app: &Project, open: &[String]) -> Result<(), Diagnostics> {
     let Ok(Some(git)) = Git::open(&app.dir) else { return Ok(()) };
     let lanes = state_dir()?.join("lanes");
     let lanes = lanes.canonicalize().unwrap_or(lanes);

@@ -102,7 +102,7 @@ impl KnownLedger {
     }
 
     /// Registers the ledger that is there now, with its current head.
-    pub fn register(&self, ledger: &mut Ledger) -> Result<KnownEntry, Diagnostics> {
+    pub(crate) fn register(&self, ledger: &mut Ledger) -> Result<KnownEntry, Diagnostics> {
         let none = || Diagnostic::error(Code::LedgerFailed, "the ledger has no id");
         let id = ledger.id()?.ok_or_else(none)?;
         let entry = KnownEntry { id, place: self.shown.clone(), inode: self.inode() };
@@ -122,7 +122,7 @@ impl KnownLedger {
     }
 
     /// Returns the inode of the ledger's file.
-    pub fn inode(&self) -> Option<u64> {
+    pub(crate) fn inode(&self) -> Option<u64> {
         self.file.as_ref().and_then(|file| file.symlink_metadata().ok()).map(|found| found.ino())
     }
 
@@ -138,7 +138,7 @@ impl KnownLedger {
     }
 
     /// Returns a function that stores heads: at intervals, and always the last one.
-    pub fn head_keeper(self) -> impl FnMut(Head) + Send + 'static {
+    pub(crate) fn head_keeper(self) -> impl FnMut(Head) + Send + 'static {
         let mut writer = HeadWriter { known: self, pending: None, written: None };
         move |head| writer.push(head)
     }

@@ -27,7 +27,7 @@ pub const FILE: &str = ".callsheet/ledger.db";
 
 /// The trust in a ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LedgerTrust {
+pub(crate) enum LedgerTrust {
     Known,
     /// It has no records yet.
     Empty,
@@ -36,7 +36,7 @@ pub enum LedgerTrust {
 
 /// The head of a ledger, as kept in the state directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeptHead {
+pub(crate) enum KeptHead {
     /// The ledger is not known, and no head was kept.
     Unknown,
     /// A head was kept, and is missing now.
@@ -46,7 +46,7 @@ pub enum KeptHead {
 
 impl Project {
     /// Checks whether the ledger is the project's own, at its default place.
-    pub fn is_own_ledger(&self) -> bool {
+    pub(crate) fn is_own_ledger(&self) -> bool {
         self.ledger.is_none() && self.config.ledger.value.is_none()
     }
 
@@ -98,7 +98,7 @@ impl Project {
     }
 
     /// Returns the URL of the ledger, after the migration of the project's old ledger.
-    pub fn prepare_ledger_url(&self, wanted: OpenMode) -> Result<Option<LedgerUrl>, Diagnostics> {
+    pub(crate) fn prepare_ledger_url(&self, wanted: OpenMode) -> Result<Option<LedgerUrl>, Diagnostics> {
         let create = wanted == OpenMode::Create;
         let old = self.dir.join(FILE);
         // A folder that is a link leads to the ledger of another project.
@@ -138,7 +138,7 @@ impl Project {
 
     /// Checks whether the ledger is a file below one of these directories, within reach of the agent that
     /// works there.
-    pub fn is_ledger_within(&self, dirs: &[&Path]) -> bool {
+    pub(crate) fn is_ledger_within(&self, dirs: &[&Path]) -> bool {
         let Ok(Some(LedgerUrl::Sqlite(path))) = self.ledger_url() else { return false };
         let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
         let is_below = |dir: &&Path| {
@@ -222,7 +222,7 @@ impl Project {
     }
 
     /// Returns the kept head of the ledger.
-    pub fn kept_head(&self) -> Result<KeptHead, Diagnostics> {
+    pub(crate) fn kept_head(&self) -> Result<KeptHead, Diagnostics> {
         let Some(place) = self.ledger_url()? else { return Ok(KeptHead::Unknown) };
         let known = KnownLedger::from_url(&place).ok().filter(|known| known.entry().is_some());
         Ok(known.map_or(KeptHead::Unknown, |known| known.head().map_or(KeptHead::Gone, KeptHead::Head)))
@@ -236,7 +236,7 @@ impl Project {
         Ok(())
     }
 
-    pub fn warn_short_lived(&self, place: &LedgerUrl) {
+    pub(crate) fn warn_short_lived(&self, place: &LedgerUrl) {
         let LedgerUrl::Sqlite(path) = place else { return };
         self.observer.diagnostics(&Vec::from_iter(short_lived_diag(path)));
     }
@@ -299,13 +299,13 @@ impl Project {
     }
 
     /// Returns the filter for the runs of the same project as `run`.
-    pub fn sibling_filter(&self, run: &Run) -> Option<ProjectFilter> {
+    pub(crate) fn sibling_filter(&self, run: &Run) -> Option<ProjectFilter> {
         let name = run.project.clone().unwrap_or_default();
         (!self.is_own_ledger()).then(|| ProjectFilter { name, unnamed: run.project.is_none() })
     }
 
     /// Returns the key that locks tasks of this project.
-    pub fn task_key(&self, run: &Run) -> Result<String, Diagnostics> {
+    pub(crate) fn task_key(&self, run: &Run) -> Result<String, Diagnostics> {
         let place = self.require_ledger_url()?;
         let shown = KnownLedger::from_url(&place)?.shown().to_owned();
         let project = run.project.as_deref().filter(|_| !self.is_own_ledger()).unwrap_or_default();
@@ -333,12 +333,12 @@ impl Project {
     }
 }
 
-pub fn imported_error(what: &str) -> Diagnostics {
+pub(crate) fn imported_error(what: &str) -> Diagnostics {
     let message = format!("{what} came from an export of another ledger: nothing that it names is started");
     Diagnostic::error(Code::LedgerForeign, message).hint("`callsheet run` starts a run of your own").into()
 }
 
-pub fn other_project_error(what: &str, project: Option<&str>, own: &str) -> Diagnostics {
+pub(crate) fn other_project_error(what: &str, project: Option<&str>, own: &str) -> Diagnostics {
     let project = project.map_or_else(|| "no project".into(), |project| format!("the project `{project}`"));
     let message = format!("{what} belongs to {project}, and this one is `{own}`");
     Diagnostic::error(Code::RunRefused, message).hint("--all-projects goes on with it").into()
@@ -417,11 +417,11 @@ fn lost_ledger_error(message: String) -> Diagnostics {
 }
 
 /// Problem text for a known ledger whose kept head is missing from the state directory.
-pub const HEAD_GONE: &str = "the head that was kept of it is gone from the state directory, so that nothing proves that its \
+pub(crate) const HEAD_GONE: &str = "the head that was kept of it is gone from the state directory, so that nothing proves that its \
      last records are still there; `callsheet ledger adopt` keeps the present one";
 
 /// Checks that the ledger contains its kept head.
-pub fn check_head(known: &KnownLedger, ledger: &mut Ledger) -> Result<(), LedgerError> {
+pub(crate) fn check_head(known: &KnownLedger, ledger: &mut Ledger) -> Result<(), LedgerError> {
     // A ledger is registered together with its head, so a missing head is damage.
     let head = known.head().ok_or_else(|| LedgerError::Damaged(HEAD_GONE.into()))?;
     if head.seq == 0 {
@@ -437,7 +437,7 @@ pub fn check_head(known: &KnownLedger, ledger: &mut Ledger) -> Result<(), Ledger
 }
 
 /// Checks whether this user knows the ledger at a place.
-pub fn judge_ledger(known: &KnownLedger, ledger: &mut Ledger) -> Result<LedgerTrust, Diagnostics> {
+pub(crate) fn judge_ledger(known: &KnownLedger, ledger: &mut Ledger) -> Result<LedgerTrust, Diagnostics> {
     let id = ledger.id()?;
     Ok(match known.entry() {
         Some(entry) if id.as_ref() != Some(&entry.id) => {
@@ -460,7 +460,7 @@ fn foreign_ledger_error(known: &KnownLedger, why: &str) -> Diagnostics {
 }
 
 /// Returns the timeouts for the ledger: the defaults, or CALLSHEET_LEDGER_TIMEOUT if that is shorter.
-pub fn read_timeouts() -> Result<LedgerTimeouts, Diagnostics> {
+pub(crate) fn read_timeouts() -> Result<LedgerTimeouts, Diagnostics> {
     let Ok(text) = std::env::var("CALLSHEET_LEDGER_TIMEOUT") else { return Ok(LedgerTimeouts::default()) };
     let parsed: Result<HumanDuration, String> = text.parse();
     let bad = |why| Diagnostic::error(Code::ConfigBad, format!("CALLSHEET_LEDGER_TIMEOUT: {why}"));
@@ -514,8 +514,4 @@ fn has_options(text: &str) -> bool {
         let name = before.rsplit(|c: char| c.is_whitespace() || c == '\'').next().unwrap_or_default();
         LIBPQ.contains(&name.to_ascii_lowercase().as_str())
     })
-}
-
-pub fn ledger_diagnostics(error: LedgerError) -> Diagnostics {
-    error.into()
 }

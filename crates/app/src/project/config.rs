@@ -83,7 +83,7 @@ pub struct HardLimits {
 }
 
 /// Returns the stricter of two permissions.
-pub fn stricter_permit(one: PermissionLevel, other: PermissionLevel) -> PermissionLevel {
+pub(crate) fn stricter_permit(one: PermissionLevel, other: PermissionLevel) -> PermissionLevel {
     let rank = |permit| match permit {
         PermissionLevel::Ask => 0,
         PermissionLevel::Edit => 1,
@@ -93,7 +93,7 @@ pub fn stricter_permit(one: PermissionLevel, other: PermissionLevel) -> Permissi
 }
 
 /// Returns the stricter of two secret modes.
-pub fn stricter_mode(one: SecretMode, other: SecretMode) -> SecretMode {
+pub(crate) fn stricter_mode(one: SecretMode, other: SecretMode) -> SecretMode {
     let rank = |mode| match mode {
         SecretMode::Refuse => 0,
         SecretMode::Redact => 1,
@@ -104,7 +104,7 @@ pub fn stricter_mode(one: SecretMode, other: SecretMode) -> SecretMode {
 }
 
 /// Returns the lower of two limits; `None` means no limit.
-pub fn lower_limit<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
+pub(crate) fn lower_limit<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(if other < one { other } else { one }),
         (one, other) => one.or(other),
@@ -203,7 +203,7 @@ pub struct Config {
     pub sessions: ConfigSetting<String>,
 }
 
-pub const PROJECT_FILE: &str = ".callsheet/config.toml";
+pub(crate) const PROJECT_FILE: &str = ".callsheet/config.toml";
 const USER_FILE: &str = "config.toml";
 
 /// Far above the size of any hand-written configuration.
@@ -345,7 +345,7 @@ impl Config {
     }
 
     /// Returns the parent folder of flows of this kind, relative to the project.
-    pub fn flow_folder(&self, folder: FolderKind) -> &str {
+    pub(crate) fn flow_folder(&self, folder: FolderKind) -> &str {
         match folder {
             FolderKind::Changes => &self.changes.value,
             FolderKind::Sessions => &self.sessions.value,

@@ -18,7 +18,7 @@ impl HumanDuration {
         Self(self.0.min(other.0))
     }
 
-    pub fn millis(self) -> u64 {
+    pub(crate) fn millis(self) -> u64 {
         u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
     }
 }

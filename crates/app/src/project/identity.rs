@@ -31,7 +31,7 @@ struct KnownDirectory {
 
 /// Facts about a project's directory.
 #[derive(Clone, Debug)]
-pub struct ProjectHome {
+pub(crate) struct ProjectHome {
     /// Id of the project; `None` if it has none yet.
     pub id: Option<Id>,
     git: Option<Git>,
@@ -130,7 +130,7 @@ fn read_git_id(common: &Path) -> Result<GitProjectId, Diagnostics> {
 impl ProjectHome {
     /// Finds the project that contains `project`, a real path. Creates an id for a project without one if
     /// `create` is set.
-    pub fn find(project: &Path, create: bool) -> Result<Self, Diagnostics> {
+    pub(crate) fn find(project: &Path, create: bool) -> Result<Self, Diagnostics> {
         let project = &project.canonicalize().unwrap_or_else(|_| project.to_owned());
         let found = Git::open_with_common(project).ok().flatten();
         let below = found.as_ref().and_then(|found| project.strip_prefix(found.git.top()).ok());
@@ -226,7 +226,7 @@ impl ProjectHome {
 
     /// Returns the path of the project's own ledger. A project below the top of its worktree has a separate
     /// ledger.
-    pub fn ledger_path(&self) -> Result<Option<PathBuf>, Diagnostics> {
+    pub(crate) fn ledger_path(&self) -> Result<Option<PathBuf>, Diagnostics> {
         let Some(id) = &self.id else { return Ok(None) };
         let mut folder = project_folder(id)?;
         if !self.below.as_os_str().is_empty() {
@@ -237,7 +237,7 @@ impl ProjectHome {
 
     /// Returns the project's name: from its configuration, else from the URL of its origin, else from its
     /// folder.
-    pub fn name(&self, app: &Project) -> String {
+    pub(crate) fn name(&self, app: &Project) -> String {
         if let Some(name) = &app.config.project {
             return name.clone();
         }
@@ -260,7 +260,7 @@ impl ProjectHome {
 
 impl Project {
     /// Returns the project of the command. Creates an id for a project without one if `create` is set.
-    pub fn find_home(&self, create: bool) -> Result<ProjectHome, Diagnostics> {
+    pub(crate) fn find_home(&self, create: bool) -> Result<ProjectHome, Diagnostics> {
         if let Some(home) = self.home.get()
             && (home.id.is_some() || !create)
         {

@@ -103,7 +103,7 @@ impl Project {
 
     /// Resolves a check that was typed in `here`. A program in the project is searched in the directory in
     /// which the check works; every other path is relative to `here`.
-    pub fn resolve_typed_check(&self, here: &Path, mut argv: Vec<String>) -> Vec<String> {
+    pub(crate) fn resolve_typed_check(&self, here: &Path, mut argv: Vec<String>) -> Vec<String> {
         if let Some(first) = argv.first_mut()
             && let Some(path) = resolve_program(here, first).filter(|path| !path.starts_with(&self.dir))
             && let Some(path) = path.to_str()
@@ -166,7 +166,7 @@ impl Project {
     }
 
     /// Opens another project for the same caller.
-    pub fn open_other(&self, dir: &str) -> Result<Self, Diagnostics> {
+    pub(crate) fn open_other(&self, dir: &str) -> Result<Self, Diagnostics> {
         Self::open_with(ProjectOptions {
             here: Some(self.here.clone()),
             dir: Some(dir.into()),
@@ -203,13 +203,13 @@ impl Project {
 impl Project {
     /// Returns the sources with fixed limits, whatever is configured: consent must not depend on the settings
     /// it covers.
-    pub fn disk_for_trust(&self) -> Disk {
+    pub(crate) fn disk_for_trust(&self) -> Disk {
         let roots = Roots { user: self.user.clone(), project: Some(self.dir.clone()), session: None };
         Disk::new(&roots, DEFAULT_MAX_FILE_BYTES)
     }
 }
 
-pub fn resolve_directory(path: &Path, shown: &Path) -> Result<PathBuf, Diagnostics> {
+pub(crate) fn resolve_directory(path: &Path, shown: &Path) -> Result<PathBuf, Diagnostics> {
     match path.canonicalize() {
         Ok(path) if path.is_dir() => Ok(path),
         _ => {

@@ -16,7 +16,7 @@ use callsheet_run::{
 };
 
 /// Returns `$XDG_STATE_HOME/callsheet`.
-pub fn state_dir() -> Result<PathBuf, Diagnostics> {
+pub(crate) fn state_dir() -> Result<PathBuf, Diagnostics> {
     state_home().ok_or_else(|| state_dir_error("HOME is not set"))
 }
 
@@ -36,10 +36,10 @@ fn state_dir_error(why: &str) -> Diagnostics {
 }
 
 /// Hint for a state directory that cannot be written.
-pub const STATE_HINT: &str =
+pub(crate) const STATE_HINT: &str =
     "set XDG_STATE_HOME to a directory that you can write, or name a place for the ledger with --ledger";
 
-pub fn create_private_folder(path: &Path) -> Result<(), Diagnostics> {
+pub(crate) fn create_private_folder(path: &Path) -> Result<(), Diagnostics> {
     if path.is_dir() {
         return Ok(());
     }
@@ -56,7 +56,7 @@ pub fn create_private_folder(path: &Path) -> Result<(), Diagnostics> {
 }
 
 /// Holds a file as a lock until the returned file is dropped.
-pub fn hold_lock(path: &Path) -> Result<File, Diagnostics> {
+pub(crate) fn hold_lock(path: &Path) -> Result<File, Diagnostics> {
     lock_file(path, LOCK_PATIENCE).map_err(|error| {
         let hint = "another callsheet works on the same thing: wait for it, or end it";
         let message = format!("`{}`: {error}", path.display());
@@ -67,7 +67,7 @@ pub fn hold_lock(path: &Path) -> Result<File, Diagnostics> {
     })
 }
 
-pub fn write_private(path: &Path, text: &str) -> Result<(), Diagnostics> {
+pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Diagnostics> {
     let write = || {
         let mut file = open_private(path)?;
         file.set_len(0)?;
@@ -77,7 +77,7 @@ pub fn write_private(path: &Path, text: &str) -> Result<(), Diagnostics> {
 }
 
 /// Writes a private file in one step: readers see the old text or the new one.
-pub fn replace_private(path: &Path, text: &str) -> Result<(), Diagnostics> {
+pub(crate) fn replace_private(path: &Path, text: &str) -> Result<(), Diagnostics> {
     let number = std::process::id();
     let thread = std::thread::current().id();
     let fresh = path.with_extension(format!("{number}-{thread:?}.new"));
@@ -86,7 +86,7 @@ pub fn replace_private(path: &Path, text: &str) -> Result<(), Diagnostics> {
 }
 
 /// Returns a name for data that belongs to one directory.
-pub fn directory_key(dir: &Path) -> String {
+pub(crate) fn directory_key(dir: &Path) -> String {
     use std::os::unix::ffi::OsStrExt as _;
     let Digest(bytes) = sha256(&[dir.as_os_str().as_bytes()]);
     bytes.iter().take(12).map(|byte| format!("{byte:02x}")).collect()
@@ -94,7 +94,7 @@ pub fn directory_key(dir: &Path) -> String {
 
 /// Locks a task: while the returned file lives, no other process on this machine decides whether the task
 /// runs again.
-pub fn lock_task(project: &str, task: &str) -> Result<File, Diagnostics> {
+pub(crate) fn lock_task(project: &str, task: &str) -> Result<File, Diagnostics> {
     let folder = state_dir()?.join("tasks");
     create_private_folder(&folder)?;
     let path = folder.join(directory_key(Path::new(&format!("{project}\n{task}"))));
@@ -135,7 +135,7 @@ impl RunDir {
 
     /// Acquires the run lock, which is held while the returned file lives. Returns `None` if another process
     /// holds it.
-    pub fn try_lock(&self) -> Result<Option<File>, Diagnostics> {
+    pub(crate) fn try_lock(&self) -> Result<Option<File>, Diagnostics> {
         create_private_folder(&self.dir)?;
         let path = self.dir.join("lock");
         let lock = open_private(&path).map_err(|error| path_error(&path, &error))?;
@@ -147,7 +147,7 @@ impl RunDir {
     }
 
     /// Returns whether a process drives the run.
-    pub fn is_locked(&self) -> bool {
+    pub(crate) fn is_locked(&self) -> bool {
         let lock = open_file(&self.dir.join("lock")).ok().flatten();
         lock.is_some_and(|lock| matches!(lock.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
     }
@@ -158,17 +158,17 @@ impl RunDir {
     }
 
     /// Removes an earlier stop request before the run or flow resumes.
-    pub fn clear_stop(&self) {
+    pub(crate) fn clear_stop(&self) {
         // If it cannot be removed, the run stops again and reports it.
         let _ = fs::remove_file(self.dir.join("stop"));
     }
 
-    pub fn has_stop_request(&self) -> bool {
+    pub(crate) fn has_stop_request(&self) -> bool {
         self.dir.join("stop").exists()
     }
 
     /// Stores the worktree's snapshot for the process that must finish the run.
-    pub fn store_snapshot(&self, before: &WorktreeSnapshot) -> Result<(), Diagnostics> {
+    pub(crate) fn store_snapshot(&self, before: &WorktreeSnapshot) -> Result<(), Diagnostics> {
         let text = serde_json::to_string(before).unwrap_or_default();
         write_private(&self.dir.join("before.json"), &text)
     }
@@ -178,7 +178,7 @@ impl RunDir {
     }
 
     /// Stores the pane in which the agent continues after its line was typed: the server's name and the pane.
-    pub fn store_pane(&self, server: &str, pane: &str) -> Result<(), Diagnostics> {
+    pub(crate) fn store_pane(&self, server: &str, pane: &str) -> Result<(), Diagnostics> {
         write_private(&self.dir.join("pane"), &format!("{server}\n{pane}"))
     }
 
@@ -189,7 +189,7 @@ impl RunDir {
     }
 
     /// Returns the documents of the run's flow after the last process of the run ended, if they are known.
-    pub fn last_documents(&self, run: &Id) -> Option<BTreeMap<String, String>> {
+    pub(crate) fn last_documents(&self, run: &Id) -> Option<BTreeMap<String, String>> {
         if !self.dir.is_dir()
             || !ProcessTrace::open(run.as_str(), &self.dir).wait_until_empty(PATIENCE).is_empty()
         {

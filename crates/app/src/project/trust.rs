@@ -34,7 +34,7 @@ impl TrustRequest {
     }
 
     /// Requests a value that is looser than the user's own.
-    pub fn new_looser(shown: String) -> Self {
+    pub(crate) fn new_looser(shown: String) -> Self {
         Self { blocks: false, ..Self::new(shown) }
     }
 }
@@ -71,7 +71,7 @@ impl Project {
     }
 
     /// Reports the project's settings that are not applied, and the command that applies them.
-    pub fn warn_unapplied(&self) {
+    pub(crate) fn warn_unapplied(&self) {
         let keys: Vec<String> = self.config.unapplied.iter().map(|it| format!("`{}`", it.key)).collect();
         if !keys.is_empty() {
             self.observer.status(&format!(
@@ -83,7 +83,7 @@ impl Project {
     }
 
     /// Reports once that the project replaces a shipped file with its own.
-    pub fn announce_override(&self, kind: &str, folder: &str, name: &str) {
+    pub(crate) fn announce_override(&self, kind: &str, folder: &str, name: &str) {
         static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
         let file = format!("{folder}/{name}.toml");
         let shipped = SourceId::new(SourceRoot::Builtin, &file)
@@ -101,7 +101,7 @@ impl Project {
     }
 
     /// In verbose mode, reports the shipped templates that the project replaces.
-    pub fn announce_templates(&self) {
+    pub(crate) fn announce_templates(&self) {
         if !self.observer.wants_notes() {
             return;
         }
@@ -118,7 +118,7 @@ impl Project {
 
     /// Requires the user's consent to the project's requests. Asks a person at a terminal; passes if there is
     /// no blocking request or the user has agreed.
-    pub fn require_trust(&self) -> Result<(), Diagnostics> {
+    pub(crate) fn require_trust(&self) -> Result<(), Diagnostics> {
         let wishes = self.trust_requests()?;
         if !wishes.iter().any(|wish| wish.blocks) || is_trusted(&self.dir, &wishes) {
             return Ok(());

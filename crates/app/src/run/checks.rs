@@ -12,7 +12,7 @@ use crate::project::duration::HumanDuration;
 
 /// Returns the configured checks and the given ones; a given check replaces a configured one of the same
 /// name.
-pub fn merge_checks(app: &Project, given: &[String]) -> Result<Vec<CheckSpec>, Diagnostics> {
+pub(crate) fn merge_checks(app: &Project, given: &[String]) -> Result<Vec<CheckSpec>, Diagnostics> {
     let mut wrong = Vec::new();
     let mut all: Vec<CheckSpec> = Vec::new();
     let configured = app.config.checks.value.iter();

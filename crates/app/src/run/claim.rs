@@ -23,7 +23,7 @@ use callsheet_run::host_name;
 
 /// Claim that a run or flow asks for.
 #[derive(Debug)]
-pub struct ClaimRequest<'c> {
+pub(crate) struct ClaimRequest<'c> {
     pub id: &'c Id,
     /// Flow that drives the run, or the flow itself.
     pub flow: Option<&'c str>,
@@ -36,7 +36,7 @@ pub struct ClaimRequest<'c> {
 
 /// Claim of this process. Dropping it ends the claim.
 #[derive(Debug)]
-pub struct CheckoutClaim {
+pub(crate) struct CheckoutClaim {
     id: String,
     is_handed_over: bool,
 }
@@ -68,7 +68,7 @@ struct ClaimHolder {
 
 /// Another run in the same checkout, with its scope.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OverlappingRun {
+pub(crate) struct OverlappingRun {
     pub id: String,
     folder: String,
     scope: Scope,
@@ -154,7 +154,7 @@ impl ClaimHolder {
 }
 
 /// Claims the checkout of a run or flow. Refuses if another one works there, unless both agree to share it.
-pub fn claim_checkout(request: &ClaimRequest<'_>) -> Result<CheckoutClaim, Diagnostics> {
+pub(crate) fn claim_checkout(request: &ClaimRequest<'_>) -> Result<CheckoutClaim, Diagnostics> {
     let (checkout, folder) = ClaimedCheckout::find(request.dir)?;
     let mut own = ClaimHolder {
         id: request.id.to_string(),
@@ -232,7 +232,7 @@ fn claim_refused_error(holder: &ClaimHolder, is_flow: bool) -> Diagnostics {
 
 impl CheckoutClaim {
     /// Binds the claim to the lifetime of another process.
-    pub fn hand_over(mut self, pid: i32) -> Result<(), Diagnostics> {
+    pub(crate) fn hand_over(mut self, pid: i32) -> Result<(), Diagnostics> {
         self.is_handed_over = true;
         change_claims(|holders| {
             if let Some(own) = holders.iter_mut().find(|holder| holder.id == self.id) {
@@ -261,7 +261,7 @@ impl Drop for CheckoutClaim {
 }
 
 /// Ends the claim of a run whose records are complete.
-pub fn release_claim(id: &str) {
+pub(crate) fn release_claim(id: &str) {
     let _ = change_claims(|holders| {
         holders.retain(|holder| holder.id != id);
         Ok(())
@@ -270,7 +270,7 @@ pub fn release_claim(id: &str) {
 
 /// Runs that worked in the checkout of a run at the same time. They make some of its violations uncertain.
 #[derive(Debug)]
-pub struct SharedCheckout {
+pub(crate) struct SharedCheckout {
     folder: String,
     overlaps: Vec<OverlappingRun>,
     /// Tops of other worktrees in which runs worked at the same time, and the folders in which callsheet
@@ -279,7 +279,7 @@ pub struct SharedCheckout {
 }
 
 impl SharedCheckout {
-    pub fn find(id: &Id) -> Result<Self, Diagnostics> {
+    pub(crate) fn find(id: &Id) -> Result<Self, Diagnostics> {
         let own = read_claims()?.into_iter().find(|holder| holder.id == id.as_str());
         let (folder, overlaps, mut beside) =
             own.map(|own| (own.folder, own.overlaps, own.beside)).unwrap_or_default();
@@ -288,7 +288,7 @@ impl SharedCheckout {
         Ok(Self { folder, overlaps, beside })
     }
 
-    pub fn runs(&self) -> Vec<String> {
+    pub(crate) fn runs(&self) -> Vec<String> {
         let mut runs: Vec<String> = self.overlaps.iter().map(|overlap| overlap.id.clone()).collect();
         runs.sort();
         runs.dedup();
@@ -297,7 +297,7 @@ impl SharedCheckout {
 
     /// Removes the violations that another run may have caused, because its scope allows the path. Returns
     /// their paths.
-    pub fn take_uncertain(&self, seen: &mut WorktreeObservation) -> Vec<String> {
+    pub(crate) fn take_uncertain(&self, seen: &mut WorktreeObservation) -> Vec<String> {
         let is_uncertain = |violation: &Violation| {
             let path = violation.path.trim_end_matches('/');
             let may_write = |other: &OverlappingRun| {

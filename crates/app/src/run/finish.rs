@@ -147,7 +147,7 @@ fn run_checks(launch: &LaunchRecord, checking: &CheckContext<'_>) -> Vec<CheckRu
 
 /// Runs the checks of a run that are still pending because its callsheet died or was stopped, and records the
 /// results.
-pub fn run_pending_checks(
+pub(crate) fn run_pending_checks(
     app: &Project,
     ledger: &mut Ledger,
     account: RunSummary,
@@ -249,7 +249,7 @@ fn read_reply(
 }
 
 /// Returns the summary of a run that continues in a terminal, with the text of its pane as its reply.
-pub fn terminal_summary(
+pub(crate) fn terminal_summary(
     app: &Project,
     ledger: &mut Ledger,
     run: &Id,

@@ -47,7 +47,7 @@ pub fn list_agents(app: &Project) -> Result<Vec<InstalledAgent>, Diagnostics> {
 }
 
 /// Finds a program in the search path.
-pub fn find_program(name: &str) -> Option<PathBuf> {
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let runs = |path: &Path| {
         path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     };
@@ -65,7 +65,7 @@ pub fn read_version(program: &Path, args: &[String]) -> Option<String> {
 }
 
 /// Runs a program with `input` on stdin. Returns its exit code and its output.
-pub fn run_program(argv: Vec<String>, input: &str) -> Option<(Option<i32>, Vec<String>)> {
+pub(crate) fn run_program(argv: Vec<String>, input: &str) -> Option<(Option<i32>, Vec<String>)> {
     let job = ProcessJob {
         stdin: input.as_bytes().to_vec(),
         limits: ProcessLimits {

@@ -59,13 +59,15 @@ use crate::run::claim::{CheckoutClaim, ClaimRequest, claim_checkout};
 use crate::run::spool::TextSpool;
 use crate::session::open_folder;
 
-pub use finish::{complete, recover, run_pending_checks, terminal_summary};
+pub use finish::{complete, recover};
+pub(crate) use finish::{run_pending_checks, terminal_summary};
 pub use options::{RunLocation, RunOptions};
-pub use preflight::{missing_agent_program, missing_check_programs};
-pub use progress::RunProgress;
+pub(crate) use preflight::{missing_agent_program, missing_check_programs};
+pub(crate) use progress::RunProgress;
 pub use result::{exit_code, result_json};
 pub use stop::{InterruptFlag, RunStopper};
-pub use terminal::{TerminalState, TerminalWatch, close_pane, is_driven, is_pane_alive};
+pub(crate) use terminal::{TerminalState, TerminalWatch};
+pub use terminal::{close_pane, is_driven, is_pane_alive};
 
 use external::{ExternalAgent, drive_external};
 pub use external::{ExternalEnd, ExternalOutput};
@@ -289,7 +291,7 @@ impl PreparedRun {
     }
 
     /// Returns the name of the agent or of the program that replaces it.
-    pub fn agent_name(&self) -> &str {
+    pub(crate) fn agent_name(&self) -> &str {
         match self.launch.program.first() {
             Some(program) => program,
             None => &self.agent.name,
@@ -589,7 +591,7 @@ fn path_to_utf8(path: &Path) -> Result<String, Diagnostics> {
     shown.ok_or_else(|| odd().into())
 }
 
-pub fn split_list(list: &str) -> Vec<String> {
+pub(crate) fn split_list(list: &str) -> Vec<String> {
     list.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
 }
 
@@ -621,7 +623,7 @@ fn resolve_location(app: &Project, place: &RunLocation, dry: bool) -> Result<(Pa
 }
 
 /// Returns the project inside a worktree of its repository. The project may be a subfolder of the repository.
-pub fn project_in(app: &Project, git: &Git, worktree: &Path) -> PathBuf {
+pub(crate) fn project_in(app: &Project, git: &Git, worktree: &Path) -> PathBuf {
     let top = git.top().canonicalize().unwrap_or_else(|_| git.top().to_owned());
     let below = app.dir.canonicalize().ok().and_then(|dir| Some(dir.strip_prefix(top).ok()?.to_owned()));
     worktree.join(below.unwrap_or_default())

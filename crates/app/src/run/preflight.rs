@@ -34,7 +34,7 @@ pub(super) fn check_programs(
 }
 
 /// Returns an error for every check whose program cannot be started in `place`.
-pub fn missing_check_programs(checks: &[CheckSpec], place: &Path) -> Vec<Diagnostic> {
+pub(crate) fn missing_check_programs(checks: &[CheckSpec], place: &Path) -> Vec<Diagnostic> {
     let check = |check: &CheckSpec| {
         let first = check.argv.first().map_or("", String::as_str);
         let behind = find_env_program(check.argv.iter().map(String::as_str));
@@ -48,7 +48,7 @@ pub fn missing_check_programs(checks: &[CheckSpec], place: &Path) -> Vec<Diagnos
 }
 
 /// Returns an error if the agent's program cannot be started in `place`.
-pub fn missing_agent_program(name: &str, place: &Path) -> Option<Diagnostic> {
+pub(crate) fn missing_agent_program(name: &str, place: &Path) -> Option<Diagnostic> {
     agent_program_error(&[name.to_owned()], &BTreeMap::new(), place)
 }
 

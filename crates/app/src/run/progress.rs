@@ -8,7 +8,7 @@ use callsheet_core::diag::escape_invisible;
 use serde_json::Value;
 
 #[derive(Debug)]
-pub struct RunProgress {
+pub(crate) struct RunProgress {
     name: String,
     begun: Instant,
     seen: Mutex<(String, AgentReport)>,
@@ -18,11 +18,11 @@ pub struct RunProgress {
 const MOST_CHARS: usize = 60;
 
 impl RunProgress {
-    pub fn new(name: impl Into<String>) -> Self {
+    pub(crate) fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), begun: Instant::now(), seen: Mutex::default() }
     }
 
-    pub fn set_event(&self, line: &str, report: &AgentReport) {
+    pub(crate) fn set_event(&self, line: &str, report: &AgentReport) {
         let Some(event) = summarize_line(line) else { return };
         if let Ok(mut seen) = self.seen.lock() {
             *seen = (event, report.clone());
@@ -30,13 +30,13 @@ impl RunProgress {
     }
 
     /// Shows work beside the agent, such as a check.
-    pub fn set_activity(&self, what: String) {
+    pub(crate) fn set_activity(&self, what: String) {
         if let Ok(mut seen) = self.seen.lock() {
             seen.0 = what;
         }
     }
 
-    pub fn render_line(&self) -> String {
+    pub(crate) fn render_line(&self) -> String {
         let seconds = self.begun.elapsed().as_secs();
         let mut line = format!("{}  {}:{:02}", self.name, seconds / 60, seconds % 60);
         if let Ok(seen) = self.seen.lock() {

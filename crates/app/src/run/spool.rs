@@ -15,7 +15,7 @@ const MOST_UNWRITTEN: usize = 256 << 10;
 /// Text in memory up to a limit. The rest is in a file that is unlinked when it is created and that only its
 /// owner may read.
 #[derive(Debug)]
-pub struct TextSpool {
+pub(crate) struct TextSpool {
     dir: PathBuf,
     memory: Vec<u8>,
     file: Option<File>,
@@ -25,7 +25,7 @@ pub struct TextSpool {
 
 impl TextSpool {
     /// Returns a factory of spools whose files, if needed, are in `dir`.
-    pub fn factory(dir: &Path) -> impl FnMut() -> Box<dyn TextSink> {
+    pub(crate) fn factory(dir: &Path) -> impl FnMut() -> Box<dyn TextSink> {
         let dir = dir.to_owned();
         move || Box::new(Self { dir: dir.clone(), memory: Vec::new(), file: None, unwritten: Vec::new() })
     }

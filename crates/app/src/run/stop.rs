@@ -22,7 +22,7 @@ impl InterruptFlag {
         Ok(Self(set.map_err(|error| Diagnostic::error(Code::OutputFailed, format!("signals: {error}")))?))
     }
 
-    pub fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 }
@@ -48,12 +48,12 @@ impl RunStopper {
         Self { interrupt: interrupt.clone(), ..Self::default() }
     }
 
-    pub fn stop_flag(&self) -> StopFlag {
+    pub(crate) fn stop_flag(&self) -> StopFlag {
         self.stop.clone()
     }
 
     /// Returns the flag that ends the checks after the agent.
-    pub fn person_stop_flag(&self) -> StopFlag {
+    pub(crate) fn person_stop_flag(&self) -> StopFlag {
         self.person.clone()
     }
 
@@ -68,20 +68,20 @@ impl RunStopper {
         self.stop_because(why);
     }
 
-    pub fn stop_for_cost(&self) {
+    pub(crate) fn stop_for_cost(&self) {
         self.stop_because(COST);
     }
 
     /// Ends the run on behalf of a driver of several runs.
-    pub fn stop_by_driver(&self) {
+    pub(crate) fn stop_by_driver(&self) {
         self.stop_for_person(HERE);
     }
 
-    pub fn is_stopped_by_person(&self) -> bool {
+    pub(crate) fn is_stopped_by_person(&self) -> bool {
         self.person.is_stopped()
     }
 
-    pub fn stop_reason(&self) -> (EndReason, Option<String>) {
+    pub(crate) fn stop_reason(&self) -> (EndReason, Option<String>) {
         match self.why.load(Ordering::SeqCst) {
             HERE => (EndReason::Stopped, Some("interrupted".into())),
             ELSEWHERE => (EndReason::Stopped, Some("asked for by `callsheet stop`".into())),
@@ -91,7 +91,7 @@ impl RunStopper {
     }
 
     /// Runs `work` and meanwhile polls for an interrupt or a stop request.
-    pub fn run_stoppable<T>(&self, run_dir: &RunDir, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn run_stoppable<T>(&self, run_dir: &RunDir, work: impl FnOnce() -> T) -> T {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             let looking = scope.spawn(|| {

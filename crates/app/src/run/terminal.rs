@@ -46,7 +46,7 @@ const IDLE: Duration = Duration::from_secs(5);
 
 /// Visible state of an agent in a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TerminalState {
+pub(crate) enum TerminalState {
     Busy,
     Idle,
     /// The process has ended, with this code.
@@ -55,7 +55,7 @@ pub enum TerminalState {
 
 /// Watches an agent in a pane that callsheet opened.
 #[derive(Debug)]
-pub struct TerminalWatch {
+pub(crate) struct TerminalWatch {
     server: String,
     tmux: Tmux,
     pane: TmuxPane,
@@ -67,7 +67,7 @@ pub struct TerminalWatch {
 
 impl TerminalWatch {
     /// Finds the pane of a run, if it has one.
-    pub fn find(run: &Id) -> Result<Option<Self>, Diagnostics> {
+    pub(crate) fn find(run: &Id) -> Result<Option<Self>, Diagnostics> {
         let run_dir = RunDir::from_run(run)?;
         let Some((server, pane)) = run_dir.pane() else { return Ok(None) };
         let tmux = open_tmux(&server);
@@ -77,11 +77,11 @@ impl TerminalWatch {
     }
 
     /// Returns the command with which a person attaches to the terminal.
-    pub fn attach_command(&self) -> String {
+    pub(crate) fn attach_command(&self) -> String {
         format!("tmux -L {} attach", self.server)
     }
 
-    pub fn poll_state(&mut self) -> TerminalState {
+    pub(crate) fn poll_state(&mut self) -> TerminalState {
         if !self.tmux.is_pane_alive(&self.pane) {
             return TerminalState::Gone(read_terminal_exit_code(&self.dir));
         }
@@ -93,22 +93,22 @@ impl TerminalWatch {
     }
 
     /// Returns whether a person is attached to the terminal.
-    pub fn is_attended(&self) -> bool {
+    pub(crate) fn is_attended(&self) -> bool {
         self.tmux.is_attended()
     }
 
     /// Returns the pane's text at the last look.
-    pub fn shown(&self) -> &str {
+    pub(crate) fn shown(&self) -> &str {
         &self.shown.0
     }
 
     /// Returns the pane's whole text.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.tmux.capture_text(&self.pane).unwrap_or_default()
     }
 
     /// Ends the agent.
-    pub fn close(self) -> Result<(), Diagnostics> {
+    pub(crate) fn close(self) -> Result<(), Diagnostics> {
         close_pane(&(self.server, self.pane.to_string()))
     }
 }

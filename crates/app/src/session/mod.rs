@@ -45,7 +45,7 @@ pub struct SubmissionResult {
 
 /// Results of the files that waited for a contract.
 #[derive(Debug, Default)]
-pub struct FileSubmissions {
+pub(crate) struct FileSubmissions {
     /// Accepted submissions, each with its verdict if it has one.
     pub accepted: Vec<(Option<String>, SubmissionResult)>,
     /// Reasons why other files were refused.
@@ -124,7 +124,7 @@ impl SessionDir {
     }
 
     /// Submits the waiting files for the contract `tool` that `wanted` selects, each if it is valid.
-    pub fn submit_waiting_files(
+    pub(crate) fn submit_waiting_files(
         &self,
         tool: &str,
         wanted: &dyn Fn(&str) -> bool,
@@ -221,7 +221,7 @@ pub fn refusal_reasons(Diagnostics(diags): &Diagnostics, file: Option<&str>) -> 
 }
 
 /// Adds preferences to the extension files of their roles. Returns the new ones by role.
-pub fn add_preferences(
+pub(crate) fn add_preferences(
     project: &Path,
     layout: &Layout,
     limit: u64,
