@@ -28,6 +28,7 @@ pub fn exit_code(failure: &Diagnostics) -> u8 {
     failure.0.first().map_or(70, |diag| diag.code.exit_code())
 }
 
+/// Returns the error for arguments that make no sense.
 pub fn usage_error(message: impl Into<String>) -> Diagnostic {
     Diagnostic::error(Code::UsageBad, message)
 }

@@ -157,6 +157,7 @@ pub struct RequestFile {
 }
 
 impl RequestFile {
+    /// Reads the request file of an input, if it names one.
     pub fn read(app: &Project, input: &ComposeInput) -> Result<Self, Diagnostics> {
         let mut inputs = InputReader { app, diagnostics: Vec::new(), stdin: None };
         let request = match &input.request_file {
@@ -541,6 +542,7 @@ pub(crate) fn not_found_error(file: &str, path: &Path) -> Diagnostics {
     Diagnostic::error(Code::InputNotFound, format!("`{file}` is not there")).searched([path.display()]).into()
 }
 
+/// Returns the error for an input that cannot be used.
 pub fn unreadable_error(file: &str, error: &SourceError) -> Diagnostics {
     Diagnostic::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}")).into()
 }

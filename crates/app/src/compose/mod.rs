@@ -24,8 +24,11 @@ use tokens::{TokenCounter, TokenSummary};
 /// A composed prompt in its delivered form, with all its diagnostics.
 #[derive(Debug)]
 pub struct Composition {
+    /// The prompt as data, with its origins.
     pub composed: ComposedPrompt,
+    /// The text that an agent gets, with the origin of every range.
     pub rendered: RenderedText,
+    /// Diagnostics without secrets.
     pub diagnostics: Vec<Diagnostic>,
     /// The degradations that fitted it into a budget, in order.
     pub degradations: Vec<Degradation>,

@@ -119,6 +119,7 @@ impl TokenSummary {
         if self.counter.0.method.is_empty() { "exact" } else { &self.counter.0.method }
     }
 
+    /// Returns the counts as JSON.
     pub fn to_json(&self) -> Value {
         let share = |name: &str, share: &TokenShare| json!({ "name": name, "tokens": share.tokens, "bytes": share.bytes });
         json!({

@@ -48,9 +48,13 @@ pub(crate) use worktrees::report_leftovers;
 /// Flow as the ledger holds it.
 #[derive(Debug)]
 pub struct RecordedFlow {
+    /// The id of the flow.
     pub id: Id,
+    /// The options of its start.
     pub plan: FlowOptions,
+    /// Its events, in order.
     pub events: Vec<FlowEvent>,
+    /// The state that results from its events.
     pub state: FlowState,
     /// Time of its start and of its last event.
     pub times: (String, String),

@@ -8,6 +8,7 @@ use callsheet_core::library::agent::PermissionLevel;
 use callsheet_core::request::fact::CheckSpec;
 use serde::{Deserialize, Serialize};
 
+/// The start options of a flow, as its first record contains them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FlowOptions {
@@ -29,11 +30,15 @@ pub struct FlowOptions {
     /// Program that replaces every agent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub program: Vec<String>,
+    /// Checks after each run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckSpec>,
+    /// The permission level of every run.
     pub permit: PermissionLevel,
+    /// The model of every agent that names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The time limit of each run in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// Project of the flow. Flows of older versions do not name it.

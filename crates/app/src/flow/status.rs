@@ -57,6 +57,7 @@ pub(super) fn decision_word(decision: &FlowDecision, state: &FlowState) -> &'sta
     }
 }
 
+/// Returns the status of a flow as JSON. `driven` says whether a process drives it.
 pub fn status_json(app: &Project, known: &RecordedFlow, driven: bool) -> Value {
     let state = &known.state;
     let running: Vec<Value> =

@@ -19,6 +19,7 @@ use crate::project::state::{create_private_folder, directory_key, hold_lock, rep
 /// Stored facts of a known ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownEntry {
+    /// The id of the ledger.
     pub id: Id,
     /// Location as it is shown.
     pub place: String,
@@ -38,6 +39,7 @@ pub struct KnownLedger {
 const PAUSE: Duration = Duration::from_millis(200);
 
 impl KnownLedger {
+    /// Returns the ledger at a location, known or not.
     pub fn from_url(place: &LedgerUrl) -> Result<Self, Diagnostics> {
         let (key, shown, file) = match place {
             LedgerUrl::Sqlite(path) => {
@@ -72,14 +74,17 @@ impl KnownLedger {
         Ok(all)
     }
 
+    /// Returns the location for people, without a password.
     pub fn shown(&self) -> &str {
         &self.shown
     }
 
+    /// Returns the file of a SQLite ledger.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
+    /// Returns the entry in the state directory; `None` if the ledger is not known.
     pub fn entry(&self) -> Option<KnownEntry> {
         serde_json::from_str(&read_own_text(&self.folder.join("entry"))?).ok()
     }

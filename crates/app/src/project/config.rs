@@ -114,8 +114,11 @@ pub(crate) fn lower_limit<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Op
 /// A setting of the project's file that is not applied.
 #[derive(Clone, Debug)]
 pub struct UnappliedSetting {
+    /// The key.
     pub key: &'static str,
+    /// The value that the project asks for.
     pub value: serde_json::Value,
+    /// The reason why it is not applied.
     pub why: String,
 }
 
@@ -139,10 +142,13 @@ pub struct LayoutFile {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum CheckEntry {
+    /// A command line.
     Command(String),
+    /// A command line with a time limit.
     Full(FullCheck),
 }
 
+/// A check with a time limit.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FullCheck {
@@ -152,12 +158,14 @@ pub struct FullCheck {
 }
 
 impl CheckEntry {
+    /// Returns the command line.
     pub fn command(&self) -> &str {
         match self {
             Self::Command(command) | Self::Full(FullCheck { command, .. }) => command,
         }
     }
 
+    /// Returns the time limit.
     pub fn timeout(&self) -> Option<HumanDuration> {
         match self {
             Self::Command(_) => None,
@@ -169,37 +177,60 @@ impl CheckEntry {
 /// A setting and its origin.
 #[derive(Clone, Debug)]
 pub struct ConfigSetting<T> {
+    /// The value.
     pub value: T,
+    /// The source of the value: a file, `environment` or `default`.
     pub from: String,
 }
 
+/// The merged configuration, each value with its source.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The name that the project gives itself.
     pub project: Option<String>,
+    /// The recipe.
     pub recipe: ConfigSetting<Option<String>>,
+    /// The agent.
     pub agent: ConfigSetting<Option<String>>,
+    /// The role.
     pub role: ConfigSetting<Option<String>>,
+    /// The location of the ledger.
     pub ledger: ConfigSetting<Option<String>>,
+    /// The treatment of secrets.
     pub secrets: ConfigSetting<Option<SecretMode>>,
+    /// Globs of files that an agent may write.
     pub write: ConfigSetting<Vec<String>>,
+    /// Globs of files that no agent may touch.
     pub exclude: ConfigSetting<Vec<String>>,
+    /// The permission level.
     pub permit: ConfigSetting<PermissionLevel>,
+    /// The time limit of a run.
     pub timeout: ConfigSetting<Option<HumanDuration>>,
+    /// The cost limit of a run in dollars.
     pub max_cost: ConfigSetting<Option<f64>>,
+    /// Checks by name.
     pub checks: ConfigSetting<BTreeMap<String, CheckEntry>>,
+    /// Variables for agents.
     pub env: ConfigSetting<BTreeMap<String, String>>,
     /// The settings of the project's file that only the user can allow.
     pub trust_requests: Vec<TrustRequest>,
     /// The settings of the project's file that are not applied.
     pub unapplied: Vec<UnappliedSetting>,
+    /// Limits that nothing exceeds.
     pub hard: HardLimits,
+    /// The most bytes of a file.
     pub max_file_bytes: ConfigSetting<u64>,
+    /// Whether the output of checks is in the facts of a retry.
     pub digest_output: ConfigSetting<bool>,
+    /// Folders of templates.
     pub templates: ConfigSetting<Vec<String>>,
+    /// The folder of prompts.
     pub prompts: ConfigSetting<String>,
+    /// The file with the context of the project.
     pub project_context: ConfigSetting<String>,
+    /// The folder of flows that make changes.
     pub changes: ConfigSetting<String>,
+    /// The folder of sessions.
     pub sessions: ConfigSetting<String>,
 }
 
@@ -336,6 +367,7 @@ impl Config {
         })
     }
 
+    /// Returns the folders and files that the configuration moves elsewhere.
     pub fn layout(&self) -> Layout {
         Layout {
             templates: self.templates.value.clone(),

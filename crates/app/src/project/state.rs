@@ -20,6 +20,7 @@ pub(crate) fn state_dir() -> Result<PathBuf, Diagnostics> {
     state_home().ok_or_else(|| state_dir_error("HOME is not set"))
 }
 
+/// Returns the error for a path that cannot be used.
 pub fn path_error(path: &Path, error: &io::Error) -> Diagnostics {
     state_dir_error(&format!("`{}`: {error}", path.display()))
 }
@@ -119,6 +120,7 @@ pub struct RunDir {
 const PATIENCE: Duration = Duration::from_secs(3);
 
 impl RunDir {
+    /// Returns the directory of a run in the user's state directory.
     pub fn from_run(run: &Id) -> Result<Self, Diagnostics> {
         Ok(Self::from_state_dir(&state_dir()?, run))
     }
@@ -173,6 +175,7 @@ impl RunDir {
         write_private(&self.dir.join("before.json"), &text)
     }
 
+    /// Returns the stored snapshot of the worktree.
     pub fn snapshot(&self) -> Option<WorktreeSnapshot> {
         serde_json::from_str(&read_own_text(&self.dir.join("before.json"))?).ok()
     }
@@ -182,6 +185,7 @@ impl RunDir {
         write_private(&self.dir.join("pane"), &format!("{server}\n{pane}"))
     }
 
+    /// Returns the tmux server and the pane of a run in a terminal.
     pub fn pane(&self) -> Option<(String, String)> {
         let text = read_own_text(&self.dir.join("pane"))?;
         let (server, pane) = text.split_once('\n')?;

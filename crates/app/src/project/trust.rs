@@ -20,7 +20,9 @@ use crate::project::state::{create_private_folder, directory_key, state_dir, wri
 /// Request of a project's file: its description, and the whole text that the consent covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustRequest {
+    /// The description for the user.
     pub shown: String,
+    /// The whole text that the consent covers.
     pub whole: String,
     /// Nothing starts before the user has agreed. Otherwise, the user's own, stricter value applies until
     /// then.
@@ -28,6 +30,7 @@ pub struct TrustRequest {
 }
 
 impl TrustRequest {
+    /// Creates a request that blocks.
     pub fn new(shown: impl Into<String>) -> Self {
         let shown = shown.into();
         Self { whole: shown.clone(), shown, blocks: true }
@@ -50,6 +53,7 @@ fn trust_file(project: &Path) -> Result<PathBuf, Diagnostics> {
     Ok(state_dir()?.join("trust").join(directory_key(project)))
 }
 
+/// Checks whether the user has agreed to exactly these requests.
 pub fn is_trusted(project: &Path, wishes: &[TrustRequest]) -> bool {
     let kept = trust_file(project).ok().and_then(|place| read_own_text(&place));
     kept.is_some_and(|kept| kept.trim_end() == fingerprint(wishes))
@@ -134,6 +138,7 @@ impl Project {
         if evidence_requests(self)?.is_empty() { Ok(()) } else { self.require_trust() }
     }
 
+    /// Records the user's consent to these requests.
     pub fn trust(&self, wishes: &[TrustRequest]) -> Result<(), Diagnostics> {
         let place = trust_file(&self.dir)?;
         if let Some(folder) = place.parent() {
@@ -148,6 +153,7 @@ impl Project {
     }
 }
 
+/// Returns the error for requests without consent.
 pub fn trust_required_error(wishes: &[TrustRequest]) -> Diagnostics {
     let shown: Vec<&str> = wishes.iter().map(|wish| wish.shown.as_str()).collect();
     let message = format!("this project's files ask for what only you can allow: {}", shown.join("; "));

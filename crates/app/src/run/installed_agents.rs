@@ -18,10 +18,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Agent of the search path, with its installed program and version.
 #[derive(Debug)]
 pub struct InstalledAgent {
+    /// The name of the agent.
     pub name: String,
+    /// The file that describes it.
     pub source: SourceId,
+    /// Its description.
     pub agent: Agent,
+    /// The path of its program; `None` if it is not installed.
     pub path: Option<PathBuf>,
+    /// The version that its program reports.
     pub version: Option<String>,
 }
 

@@ -131,6 +131,7 @@ pub struct PreparedRun {
     agent: Agent,
     delivery: Delivery,
     delivery_context: DeliveryContext,
+    /// The record of the start.
     pub launch: LaunchRecord,
     before: WorktreeSnapshot,
     fingerprints: (Arc<FingerprintCache>, PathBuf),
@@ -298,6 +299,7 @@ impl PreparedRun {
         }
     }
 
+    /// Returns the id of the run.
     pub fn id(&self) -> &Id {
         &self.run.id
     }
@@ -307,10 +309,12 @@ impl PreparedRun {
         self.finished.diagnostics.iter().chain(&self.delivery.diagnostics)
     }
 
+    /// Returns the actions that deliver the prompt.
     pub fn actions(&self) -> &[DeliveryAction] {
         &self.delivery.acts
     }
 
+    /// Returns the prompt.
     pub fn prompt(&self) -> &str {
         &self.finished.rendered.text
     }

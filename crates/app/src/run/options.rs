@@ -22,15 +22,23 @@ use crate::project::duration::HumanDuration;
 /// How to deliver a prompt, as requested by a person, an earlier run or a flow.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
+    /// The delivery method; else the agent's preferred one.
     pub by: Option<DeliveryMethod>,
     /// Program that replaces the agent's own, with its arguments.
     pub program: Vec<String>,
+    /// The model; else the agent's own.
     pub model: Option<String>,
+    /// The permission level.
     pub permit: PermissionLevel,
+    /// Checks after the agent.
     pub checks: Vec<CheckSpec>,
+    /// Variables for the agent.
     pub env: BTreeMap<String, String>,
+    /// The time limit of the agent and its checks.
     pub timeout: Option<Duration>,
+    /// The cost limit in dollars.
     pub max_cost_usd: Option<f64>,
+    /// The directory in which the agent works.
     pub place: RunLocation,
     /// Other runs may work in the same checkout.
     pub share: bool,
@@ -40,6 +48,7 @@ pub struct RunOptions {
     pub dry: bool,
     /// Existing tmux pane to use.
     pub pane: Option<String>,
+    /// One agent does the whole plan.
     pub single_coder: bool,
     /// Session that the agent submits to, if it is attached to the server.
     pub session: Option<PathBuf>,
@@ -55,7 +64,9 @@ pub struct RunOptions {
     pub own: Vec<PathBuf>,
     /// Fingerprints of files that earlier runs read.
     pub fingerprints: Arc<FingerprintCache>,
+    /// The run that this one retries or continues.
     pub parent: Option<Id>,
+    /// The flow, phase, lane, role and task of the run.
     pub flow: BTreeMap<String, String>,
     /// Preferences that the agent submits are only proposed.
     pub proposes: bool,
@@ -73,6 +84,7 @@ impl RunOptions {
 /// Where an agent works.
 #[derive(Clone, Debug, Default)]
 pub enum RunLocation {
+    /// The project itself.
     #[default]
     Project,
     /// Worktree of this task.

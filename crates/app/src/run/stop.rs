@@ -17,6 +17,7 @@ use crate::project::state::RunDir;
 pub struct InterruptFlag(Arc<AtomicBool>);
 
 impl InterruptFlag {
+    /// Sets the flag at the next SIGINT or SIGTERM of this process.
     pub fn listen() -> Result<Self, Diagnostics> {
         let set = take_interrupts();
         Ok(Self(set.map_err(|error| Diagnostic::error(Code::OutputFailed, format!("signals: {error}")))?))
@@ -44,6 +45,7 @@ pub struct RunStopper {
 const LOOK: Duration = Duration::from_millis(50);
 
 impl RunStopper {
+    /// Creates a stopper that also ends the run when `interrupt` is set.
     pub fn new(interrupt: &InterruptFlag) -> Self {
         Self { interrupt: interrupt.clone(), ..Self::default() }
     }

@@ -15,10 +15,12 @@ use crate::project::Project;
 pub struct TaskRuns {
     /// Id of the task, else of the first run.
     pub name: String,
+    /// The runs of the task.
     pub runs: Vec<RunSummary>,
 }
 
 impl TaskRuns {
+    /// Returns one of its runs.
     pub fn find_run(&self, id: &Id) -> Result<&RunSummary, Diagnostics> {
         let gone = || Diagnostic::error(Code::RunNotFound, format!("run {id} is not there any more")).into();
         self.runs.iter().find(|run| run.run.id == *id).ok_or_else(gone)

@@ -12,18 +12,23 @@ use callsheet_core::library::yaml::read_yaml;
 use callsheet_core::secrets::mask_addresses;
 use callsheet_core::submission::{self, AcceptedSubmission, find_waiting_files};
 use callsheet_core::{SourceId, SourceRoot, Sources as _};
-use callsheet_run::{Disk, Roots, WritableFolder, WriteError, find_shared_names};
+use callsheet_run::{Disk, Roots, WritableFolder, find_shared_names};
 use serde_json::{Value, json};
 
 use crate::diagnostics::{join_lines, mask_diagnostic};
 use crate::project::{Project, resolve_directory};
 use crate::session::write::check_stays_inside;
 
+/// The directory of a session, to which agents submit.
 #[derive(Debug)]
 pub struct SessionDir {
+    /// The layout of the project.
     pub layout: Layout,
+    /// The sources of the session.
     pub disk: Disk,
+    /// The directory of the project.
     pub project: PathBuf,
+    /// The directory of the session.
     pub dir: PathBuf,
     max_file_bytes: u64,
     /// Preferences are only proposed, because no person is there to approve them.
@@ -33,7 +38,9 @@ pub struct SessionDir {
 /// Effects of a submission.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubmissionResult {
+    /// Files that were written.
     pub written: Vec<String>,
+    /// Files that were removed.
     pub removed: Vec<String>,
     /// New preferences by role.
     pub preferences: BTreeMap<String, Vec<String>>,
@@ -53,6 +60,7 @@ pub(crate) struct FileSubmissions {
 }
 
 impl SubmissionResult {
+    /// Returns the result as JSON.
     pub fn to_json(&self) -> Value {
         let mut done =
             json!({ "written": self.written, "removed": self.removed, "preferences": self.preferences });
@@ -252,15 +260,12 @@ pub fn new_preferences(app: &Project, preferences: &[Preference]) -> Vec<Prefere
     preferences.iter().filter(is_new).cloned().collect()
 }
 
+/// Opens a directory for writing below it.
 pub fn open_folder(dir: &Path) -> Result<WritableFolder, Diagnostics> {
     WritableFolder::open(dir).map_err(|error| {
         Diagnostic::error(Code::InputNotFound, format!("`{}` cannot be opened: {error}", dir.display()))
             .into()
     })
-}
-
-pub fn write_error(error: &WriteError) -> Diagnostics {
-    Diagnostic::error(Code::OutputFailed, error.to_string()).into()
 }
 
 #[cfg(test)]
