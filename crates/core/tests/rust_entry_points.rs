@@ -766,7 +766,7 @@ fn builders_return_all_warnings() {
     let filled = builder.fill_template("greeter", SlotValues::default()).unwrap();
     assert_eq!(
         (filled.text.as_str(), codes(&filled.warnings)),
-        ("You are .\n\n## Rules", vec![Code::SlotUnfilled])
+        ("You are .\n\n## Rules", vec![Code::TemplateFallback, Code::SlotUnfilled])
     );
 
     let unified = UnifiedPrompt {

@@ -281,9 +281,8 @@ impl Ledger {
     }
 
     /// Stores a prompt: its texts, its run and its record, all of them or none. Returns the record's number.
-    /// Refuses a run that could not be read again, and a prompt without its texts.
+    /// Refuses a prompt without its texts.
     pub fn record_prompt(&mut self, kept: &RecordBundle) -> Result<u64, LedgerError> {
-        kept.composed.run.check_columns().map_err(|diags| LedgerError::Failed(diags.to_string()))?;
         let needed = list_blobs(&kept.composed).map_err(|lost| LedgerError::Failed(lost.to_string()))?;
         let others: Vec<Digest> =
             needed.into_iter().filter(|digest| !kept.blobs.contains_key(digest)).collect();

@@ -73,7 +73,7 @@ impl Run {
     }
 
     /// Checks that a ledger can keep the run: its time, its project, and that PostgreSQL takes its texts.
-    pub fn check_columns(&self) -> Result<(), Diagnostics> {
+    fn check_columns(&self) -> Result<(), Diagnostics> {
         let refuse = |code, message: String| Err(Diagnostic::error(code, message).into());
         let texts = [
             ("recipe", Some(&self.recipe)),

@@ -116,7 +116,7 @@ pub(crate) fn each_text_is_stored_once(engine: &LedgerEngine) {
     ledger.record_prompt(&record_bundle("T-2", &files)).unwrap();
     assert_eq!(blobs(&mut ledger), before, "its request is part of its record");
     ledger.record_prompt(&record_bundle("T-2", &[("docs/new.md", "A text that no prompt had.\n")])).unwrap();
-    assert_eq!(blobs(&mut ledger), before + 1);
+    assert_eq!(blobs(&mut ledger), before + 2, "the text, and the listing with its name");
 }
 
 pub(crate) fn runs_are_listed_and_found(engine: &LedgerEngine) {
