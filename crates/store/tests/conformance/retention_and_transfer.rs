@@ -52,13 +52,13 @@ pub(crate) fn retention_removes_unneeded_content(engine: &LedgerEngine) {
     assert_eq!(expired.runs, from_ref(&first.composed.run.id));
     assert_eq!(expired.unfinished, from_ref(&running.composed.run.id));
     let swept = ledger.sweep(rule).unwrap();
-    // Its own file.
+    // Its own file, and the listing with its name.
     assert_eq!(
         (&swept.runs, swept.records, swept.blobs, swept.seq),
-        (&vec![first.composed.run.id.clone()], 3, 1, Some(12))
+        (&vec![first.composed.run.id.clone()], 3, 2, Some(12))
     );
     let checked = ledger.verify_all(true).unwrap();
-    assert_eq!((checked.blobs, checked.runs, checked.records, checked.problems), (blobs - 1, 3, 12, vec![]));
+    assert_eq!((checked.blobs, checked.runs, checked.records, checked.problems), (blobs - 2, 3, 12, vec![]));
     let left = [&running, &parent, &last].map(|kept| kept.composed.run.id.clone());
     assert_eq!(ids(&mut ledger), left);
     let text = prompt_text("T-2", &[("shared.md", &shared)]);
@@ -68,7 +68,7 @@ pub(crate) fn retention_removes_unneeded_content(engine: &LedgerEngine) {
         why: "not among the last 1".into(),
         runs: vec![first.composed.run.id.clone()],
         records: 3,
-        blobs: 1,
+        blobs: 2,
         bytes: swept.bytes,
     };
     assert_eq!(said, Event::Removed(removed));
