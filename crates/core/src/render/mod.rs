@@ -73,37 +73,12 @@ pub fn render(
     })
 }
 
-/// Renders `prompt` like [`render`] and passes the text to `take` in parts, for a caller that need not hold
-/// all of it at once. `take` returns a string whose capacity is used again. Returns the warnings. Any error
-/// occurs before the first part.
-pub fn render_parts(
-    prompt: &Prompt,
-    format: PromptFormat,
-    api: Option<ModelApi>,
-    take: &mut dyn FnMut(String) -> String,
-) -> Result<Vec<Diagnostic>, Diagnostics> {
-    prompt.check()?;
-    let mut writer = PromptWriter { take: Some(take), ..PromptWriter::empty(prompt) };
-    writer.write(prompt, format, api)?;
-    let PromptWriter { text, diagnostics, take, .. } = writer;
-    if let Some(take) = take {
-        take(text);
-    }
-    Ok(diagnostics)
-}
-
-/// The size of the parts that are passed on: small enough to stay in the CPU cache, and large enough to be
-/// worth a system call.
-const PART: usize = 256 << 10;
-
 struct PromptWriter<'p> {
     origins: &'p OriginTable,
     text: String,
     spans: Vec<RenderedRange>,
     diagnostics: Vec<Diagnostic>,
     edges: Vec<usize>,
-    /// Receives the text in parts. All offsets are then relative to the current part, and unused.
-    take: Option<&'p mut dyn FnMut(String) -> String>,
 }
 
 /// A position of the writer, to rewind to.
@@ -122,7 +97,6 @@ impl<'p> PromptWriter<'p> {
             spans: Vec::new(),
             diagnostics: Vec::new(),
             edges: Vec::new(),
-            take: None,
         }
     }
 
@@ -156,16 +130,6 @@ impl<'p> PromptWriter<'p> {
             self.diagnostics.push(warning.hint("use `--format json`"));
         }
         Ok(())
-    }
-
-    /// Passes the text on once a block is finished: it is not read again, and more text follows.
-    fn flush_part(&mut self) {
-        if let Some(take) = self.take.as_mut().filter(|_| self.text.len() >= PART) {
-            self.text = take(core::mem::take(&mut self.text));
-            self.text.clear();
-            self.spans.clear();
-            self.edges.clear();
-        }
     }
 
     fn push_edge(&mut self) {
