@@ -9,8 +9,7 @@ use callsheet_core::{SourceId, SourceRoot, Sources as _};
 
 use crate::flow::find::find_proposed;
 use crate::project::Project;
-use crate::project::person::refuse_below_guard;
-use crate::run::decide::refuse_agent;
+use crate::project::person::{refuse_agent, refuse_below_guard};
 use crate::session::{add_preferences, open_folder};
 
 impl Project {

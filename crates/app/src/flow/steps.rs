@@ -14,7 +14,7 @@ use super::{FlowDriver, RecordedFlow, state_word};
 use crate::compose::secrets;
 use crate::error::usage_error;
 use crate::project::Project;
-use crate::project::person::refuse_below_guard;
+use crate::project::person::{refuse_agent, refuse_below_guard};
 use crate::project::state::RunDir;
 use crate::run::claim::{ClaimRequest, claim_checkout};
 use crate::run::{InterruptFlag, is_driven};
@@ -78,9 +78,7 @@ fn decide(
 ) -> Result<FlowReport, Diagnostics> {
     let refused = |message: String| Diagnostic::error(Code::RunRefused, message);
     refuse_below_guard()?;
-    if std::env::var_os("CALLSHEET_RUN").is_some_and(|run| !run.is_empty()) {
-        return Err(refused("an agent cannot decide about what it did".into()).into());
-    }
+    refuse_agent("an agent cannot decide about what it did")?;
     let decision = match choice {
         FlowChoice::Approve => FlowDecision::Approve,
         FlowChoice::Reject => FlowDecision::Reject,

@@ -53,6 +53,14 @@ pub fn refuse_below_guard() -> Result<(), Diagnostics> {
     if is_below_guard(state.as_deref()) { Err(below_guard_error()) } else { Ok(()) }
 }
 
+/// Refuses a process in the environment of a run.
+pub(crate) fn refuse_agent(why: &str) -> Result<(), Diagnostics> {
+    match std::env::var_os("CALLSHEET_RUN").is_some_and(|run| !run.is_empty()) {
+        true => Err(Diagnostic::error(Code::RunRefused, why).into()),
+        false => Ok(()),
+    }
+}
+
 fn below_guard_error() -> Diagnostics {
     let message = "a process that callsheet guards, such as an agent, cannot decide for a person";
     let hint = "run the same command in a terminal of your own";

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::compose::secrets::refuse_secrets;
 use crate::project::Project;
-use crate::project::person::refuse_below_guard;
+use crate::project::person::{refuse_agent, refuse_below_guard};
 
 /// What a person says about a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -89,13 +89,5 @@ impl Project {
         let seq = ledger.append(Some(&run), None, &Event::Decided(decided))?;
         let flow = account.launch.as_ref().and_then(|launch| launch.flow.get("flow")).cloned();
         Ok(DecidedChange { run, by, seq, flow })
-    }
-}
-
-/// Refuses a process in the environment of a run.
-pub(crate) fn refuse_agent(why: &str) -> Result<(), Diagnostics> {
-    match std::env::var_os("CALLSHEET_RUN").is_some_and(|run| !run.is_empty()) {
-        true => Err(Diagnostic::error(Code::RunRefused, why).into()),
-        false => Ok(()),
     }
 }
