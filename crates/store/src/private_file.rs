@@ -2,8 +2,12 @@
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use crate::error::LedgerError;
 use crate::pseudo_fs::refuse_pseudo;
@@ -27,6 +31,25 @@ fn read_inode(path: &Path) -> Option<(u64, u64)> {
 
 fn is_empty(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.len() == 0)
+}
+
+/// Reports whether frames of a write-ahead log are missing before its end. SQLite writes the log without
+/// gaps; one remains if the log was truncated between the frames of two transactions. The index still lists
+/// the lost frames, and a look at the newest records alone does not read them.
+fn has_hole(log: &Path) -> bool {
+    const HEADER: u64 = 32;
+    const FRAME_HEADER: u64 = 24;
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(log);
+    let Ok(file) = file else { return false };
+    let number_at = |offset: u64| {
+        let mut bytes = [0; 4];
+        file.read_exact_at(&mut bytes, offset).ok().map(|()| u32::from_be_bytes(bytes))
+    };
+    // The size of a page is in the header; a frame begins with the number of its page, which is never 0.
+    let Some(page_size) = number_at(8) else { return false };
+    let frames = (0..).map(|frame| HEADER + frame * (FRAME_HEADER + u64::from(page_size)));
+    page_size == 0 || frames.map_while(number_at).any(|page| page == 0)
 }
 
 impl WatchedFile {
@@ -56,7 +79,7 @@ impl WatchedFile {
         let is_lost = |kept: Option<(u64, u64)>, found| kept.is_some() && kept != found;
         for (path, lost) in [
             (&self.path, is_lost(Some(self.inode), read_inode(&self.path)) || is_empty(&self.path)),
-            (&log, is_lost(self.log, found)),
+            (&log, is_lost(self.log, found) || has_hole(&log)),
             (
                 &index,
                 self.index.is_some_and(|(kept, size)| {
@@ -121,4 +144,39 @@ pub(crate) fn make_private(path: &Path, create: bool) -> Result<PathBuf, LedgerE
         fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
     }
     path.canonicalize().map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+
+    /// The log is truncated between a check and an append, which then writes behind the gap.
+    #[test]
+    fn truncated_log_is_noticed_later() {
+        for kept in [0, 16, 100, 32 + 24 + 8192, 32 + 5 * (24 + 8192)] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("l.db");
+            let db = Connection::open(&path).unwrap();
+            db.execute_batch("PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; CREATE TABLE t (x)")
+                .unwrap();
+            let add = || db.execute("INSERT INTO t VALUES (randomblob(9000))", []).unwrap();
+            let mut watched = WatchedFile::new(&path).unwrap();
+            for _ in 0..500 {
+                add();
+                watched.check().unwrap();
+            }
+            db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+            watched.check().unwrap();
+            for _ in 0..5 {
+                add();
+            }
+            watched.check().unwrap();
+            let log = OpenOptions::new().write(true).open(path_beside(&path, "-wal")).unwrap();
+            log.set_len(kept).unwrap();
+            let _ = db.execute("INSERT INTO t VALUES (1)", []);
+            assert!(watched.check().is_err(), "{kept} bytes kept");
+        }
+    }
 }
