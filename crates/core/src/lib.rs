@@ -42,7 +42,7 @@ pub use library::agent::{find_agent, read_agent, resolve_agent_name};
 pub use library::contract::{find_contract, read_contract};
 pub use library::format::PromptFormat;
 pub use library::lookup::{DynLibrary, Library, candidates, list_names};
-pub use library::read_toml::{FileFormat, ReadErrorCodes, read_data};
+pub use library::read_toml::{DataFile, FileFormat, ReadErrorCodes, read_data};
 pub use library::recipe::{RecipeFile, read_recipe};
 pub use prompt::Prompt;
 pub use render::budget::{Degradation, FittedPrompt, fit};

@@ -4,8 +4,15 @@
 //! whole ledger, which grow in the transaction of each append: a reader that sees record 8 has seen record 7.
 //! The types of the records are in [`callsheet_core::record`]; nothing here composes a prompt, except to
 //! verify one.
+//!
+//! The features `sqlite` (by default) and `postgres` build the engines in. A location of another engine is refused
+//! when it is opened. An export is read into a temporary SQLite database.
+
+#[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+compile_error!("a ledger needs an engine: the feature `sqlite` or `postgres`");
 
 mod clock;
+#[cfg(feature = "sqlite")]
 mod database_file;
 mod db;
 mod diagnostics;
@@ -13,23 +20,31 @@ mod error;
 mod export;
 mod ledger;
 mod migrate;
+#[cfg(not(all(feature = "sqlite", feature = "postgres")))]
+mod missing_engine;
+#[cfg(feature = "postgres")]
 mod pg;
 mod private_file;
 mod pseudo_fs;
 mod read;
 mod retention;
 mod row;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod timeouts;
 mod verify;
 
 pub use clock::{new_id, now};
-pub use db::{DatabaseEngine, sqlite_version};
+pub use db::DatabaseEngine;
 pub use error::LedgerError;
 pub use export::{ExportScope, ImportReport, export, import, in_toto_statement, read_export};
 pub use ledger::{Head, Ledger, LedgerUrl, OpenMode};
 pub use migrate::{SchemaMigration, migrations};
+#[cfg(feature = "postgres")]
 pub use pg::postgres_location;
 pub use read::{LogExcerpt, LogLine, ProjectFilter, RunFilter, RunRow, StoredRecord};
 pub use retention::{RetentionPolicy, SweepReport};
+#[cfg(feature = "sqlite")]
+pub use sqlite::sqlite_version;
 pub use timeouts::LedgerTimeouts;
 pub use verify::{LedgerProblem, LedgerProblemKind, VerifyReport};

@@ -7,23 +7,23 @@
 //!
 //! A caller that lives in an async runtime cannot wait in its own thread, so the wait has one of its own there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
 use std::thread;
 use std::time::Duration;
 
+use callsheet_core::record::Digest;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::config::Host;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 use tokio_postgres::{Client, Config, NoTls, Row, Statement};
 
+use crate::db::WRITERS;
 use crate::error::LedgerError;
+use crate::row::{SqlParam, SqlRow, SqlValue};
 use crate::timeouts::LedgerTimeouts;
-
-/// Advisory lock of all writers to a ledger on PostgreSQL; the number has no meaning.
-pub(crate) const WRITERS: u32 = 7_161_947;
 
 /// How long the server may take to notice that a connection is closed.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -67,18 +67,40 @@ impl PostgresDatabase {
         self.in_transaction = now;
     }
 
-    pub(crate) fn execute(
-        &mut self,
-        sql: &'static str,
-        params: &PostgresParams<'_>,
-    ) -> Result<u64, LedgerError> {
+    pub(crate) fn execute(&mut self, sql: &'static str, params: &[SqlParam<'_>]) -> Result<u64, LedgerError> {
+        let params = bind_params(params);
         self.send_request(async |link| {
             let statement = link.prepare(sql).await?;
-            link.client.execute(&statement, params).await
+            link.client.execute(&statement, &params).await
         })
     }
 
     pub(crate) fn query(
+        &mut self,
+        sql: &'static str,
+        params: &[SqlParam<'_>],
+    ) -> Result<Vec<SqlRow>, LedgerError> {
+        let rows = self.query_rows(sql, &bind_params(params))?;
+        rows.iter().map(|row| Ok(SqlRow(values_from_postgres(row)?.into_iter()))).collect()
+    }
+
+    /// Returns those of these blobs that the database has.
+    pub(crate) fn find_known_blobs(&mut self, digests: &[Digest]) -> Result<BTreeSet<Digest>, LedgerError> {
+        // One query for all of them, because each would be a network round trip.
+        let all: Vec<&[u8]> = digests.iter().map(|digest| &digest.0[..]).collect();
+        let rows = self.query_rows("SELECT sha256 FROM blobs WHERE sha256 = ANY($1)", &[&all])?;
+        rows.iter()
+            .map(|row| {
+                let bytes: Vec<u8> = row.try_get(0)?;
+                bytes
+                    .try_into()
+                    .map(Digest)
+                    .map_err(|_| LedgerError::damaged("blobs.sha256 is not a SHA-256"))
+            })
+            .collect()
+    }
+
+    fn query_rows(
         &mut self,
         sql: &'static str,
         params: &PostgresParams<'_>,
@@ -258,6 +280,64 @@ pub fn postgres_location(url: &str) -> Result<String, LedgerError> {
     };
     let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
     Ok(format!("postgres://{}:{}/{database}", hosts.join(","), ports.join(",")))
+}
+
+impl From<tokio_postgres::Error> for LedgerError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        use tokio_postgres::error::SqlState;
+        match error.code() {
+            Some(code) if *code == SqlState::LOCK_NOT_AVAILABLE => Self::Locked,
+            Some(code) if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED => {
+                Self::Damaged(error.to_string())
+            }
+            _ => {
+                let cause =
+                    std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+                Self::Failed(format!("PostgreSQL: {error}{cause}"))
+            }
+        }
+    }
+}
+
+impl ToSql for SqlParam<'_> {
+    fn to_sql(
+        &self,
+        ty: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match self {
+            Self::Null => Ok(IsNull::Yes),
+            Self::Int(number) => number.to_sql(ty, out),
+            Self::Text(text) => text.to_sql(ty, out),
+            Self::Bytes(bytes) => bytes.to_sql(ty, out),
+        }
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        [Type::INT8, Type::TEXT, Type::BYTEA].contains(ty)
+    }
+
+    to_sql_checked!();
+}
+
+fn bind_params<'p>(params: &'p [SqlParam<'p>]) -> Vec<&'p (dyn ToSql + Sync)> {
+    params.iter().map(|param| param as &(dyn ToSql + Sync)).collect()
+}
+
+fn values_from_postgres(row: &tokio_postgres::Row) -> Result<Vec<SqlValue>, LedgerError> {
+    let value = |at: usize| -> Result<SqlValue, LedgerError> {
+        let ty = row.columns()[at].type_();
+        Ok(if *ty == Type::INT8 {
+            row.try_get::<_, Option<i64>>(at)?.map_or(SqlValue::Null, SqlValue::Int)
+        } else if *ty == Type::TEXT {
+            row.try_get::<_, Option<String>>(at)?.map_or(SqlValue::Null, SqlValue::Text)
+        } else if *ty == Type::BYTEA {
+            row.try_get::<_, Option<Vec<u8>>>(at)?.map_or(SqlValue::Null, SqlValue::Bytes)
+        } else {
+            SqlValue::Other
+        })
+    };
+    (0..row.len()).map(value).collect()
 }
 
 #[cfg(test)]

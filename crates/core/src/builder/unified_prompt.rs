@@ -8,7 +8,6 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use roxmltree::Node;
-use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -46,13 +45,17 @@ use crate::text::SharedText;
 /// assert_eq!(UnifiedPrompt::from_xml(&prompt.to_xml()?)?, prompt);
 /// # Ok::<(), callsheet_core::diag::Diagnostics>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-#[schemars(description = "The input of an agent, in three parts, and the tools it may use.")]
+#[cfg_attr(
+    feature = "schema",
+    schemars(description = "The input of an agent, in three parts, and the tools it may use.")
+)]
 pub struct UnifiedPrompt {
     /// The identity of the agent and its way of working.
     #[serde(default, deserialize_with = "deserialize_text", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "SharedText")]
+    #[cfg_attr(feature = "schema", schemars(with = "SharedText"))]
     pub system_prompt: Option<SharedText>,
     /// The material that the agent works with.
     #[serde(default)]
@@ -65,7 +68,8 @@ pub struct UnifiedPrompt {
 }
 
 /// A file, an output of earlier work, or a thought.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ContextItem {
     #[serde(rename = "type")]

@@ -26,7 +26,6 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use changes::add_changes;
@@ -46,9 +45,10 @@ pub use state::{
 pub use step::{apply_event, fold_events};
 
 /// The contents of `flows/NAME.toml`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-#[schemars(title = "Flow")]
+#[cfg_attr(feature = "schema", schemars(title = "Flow"))]
 pub struct Flow {
     pub description: String,
     /// The folder of its documents: `.callsheet/FOLDER/ID/`.
@@ -65,7 +65,8 @@ pub struct Flow {
     pub phase: Vec<Phase>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum FolderKind {
     #[default]
@@ -84,7 +85,8 @@ impl FolderKind {
 }
 
 /// A phase: its request, and the targets of its evidence. All paths are relative to the flow's folder.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
     pub name: String,
@@ -148,7 +150,8 @@ pub struct Phase {
 
 /// The contents of the request: one of `phase`, `role` and `command`. In texts, `{request}` is replaced by the person's
 /// words, `{lane}` by the lane, `{findings}` by the findings that are answered; a topic has `{type}` and `{topic}`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct PhaseRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -167,7 +170,8 @@ pub struct PhaseRequest {
     pub each: Option<LaneSource>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PhaseRetry {
     /// The file that must exist when the phase is entered.
@@ -179,7 +183,8 @@ pub struct PhaseRetry {
 }
 
 /// Findings of a review. callsheet gives each an id in `file`, and writes the report on each to `fixes`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FindingFiles {
     /// The file that holds the findings.
@@ -188,7 +193,8 @@ pub struct FindingFiles {
     pub fixes: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum LaneSource {
     /// The tasks of `tasks.md`, one after the other.
@@ -202,7 +208,8 @@ pub enum LaneSource {
 }
 
 /// The files that a phase may write besides the flow's folder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum WriteAccess {
     /// No other files.
@@ -212,7 +219,8 @@ pub enum WriteAccess {
     Project,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReviewerSpec {
     pub name: String,
@@ -222,7 +230,8 @@ pub struct ReviewerSpec {
     pub instructions: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ReviewSeverity {
     Low,
@@ -231,7 +240,8 @@ pub enum ReviewSeverity {
     High,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReviewCollection {
     /// The review of a lane.
@@ -242,7 +252,8 @@ pub struct ReviewCollection {
     pub failed: String,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PhaseTransition {
     /// The required evidence; all of it.

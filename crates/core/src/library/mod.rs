@@ -13,6 +13,9 @@ pub mod plan;
 pub mod preferences;
 pub mod read_toml;
 pub mod recipe;
+#[cfg(feature = "schema")]
+mod schema_mismatches;
 pub mod template;
-pub mod text_locator;
+#[cfg(feature = "schema")]
+mod text_locator;
 pub mod yaml;

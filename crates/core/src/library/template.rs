@@ -10,7 +10,6 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use memchr::{memchr, memchr_iter};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::diag::Diagnostic;
@@ -21,7 +20,8 @@ use crate::text::SharedText;
 use crate::text::name::{is_name, is_name_byte};
 
 /// Which spelling of a hole is live; the other one is plain text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum TemplateNotation {
     /// `{{name}}`, `{{> fragment}}`

@@ -3,11 +3,11 @@
 //! An outline is a selection of whole lines, so each of them keeps its origin. `compose::outline` selects
 //! them by their look alone: it parses no language.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How much of a document a prompt shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum DocumentDetail {
     #[default]
@@ -19,7 +19,8 @@ pub enum DocumentDetail {
 }
 
 /// A document that has no text to show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TextlessDocument {
     pub why: NoTextReason,
@@ -29,7 +30,8 @@ pub struct TextlessDocument {
 }
 
 /// The reason why a document has no text to show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum NoTextReason {
     /// The file is not text.
@@ -58,7 +60,8 @@ impl NoTextReason {
 }
 
 /// How much of a block is shown, from all to nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum DetailLevel {
     #[default]

@@ -14,7 +14,6 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -33,9 +32,10 @@ use crate::text::SharedText;
 use crate::text::json_weight::json_weight;
 use crate::text::name::{NAME_HINT, is_name};
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-#[schemars(title = "Request")]
+#[cfg_attr(feature = "schema", schemars(title = "Request"))]
 pub struct Request {
     /// The recipe to follow: layers, unified, staged, run, or a project's own.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,7 +112,8 @@ pub struct Request {
 }
 
 /// A named block of context: text as given, or data shown as a list.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ContextBlock {
     pub name: String,
@@ -123,7 +124,8 @@ pub struct ContextBlock {
 }
 
 /// A file, artifact or thought that the prompt includes or refers to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RequestDocument {
     #[serde(rename = "type", default)]
@@ -151,7 +153,8 @@ pub struct RequestDocument {
 }
 
 /// A memory of earlier work.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct MemoryEntry {
     /// The kind of memory, for example `pattern`, `warning`, `learning`.
@@ -160,7 +163,8 @@ pub struct MemoryEntry {
     pub content: SharedText,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Task {
     #[serde(skip_serializing_if = "Option::is_none")]

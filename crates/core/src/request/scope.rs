@@ -4,7 +4,6 @@ use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::request::Request;
@@ -12,7 +11,8 @@ use crate::request::fact::ViolationReason;
 use crate::text::glob::Glob;
 
 /// The globs of one run, merged once and kept with it: later changes of the settings do not apply.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Scope {
     /// Globs of files that may be written; if empty, every file may be.

@@ -7,7 +7,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeSeed, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -269,14 +268,15 @@ impl Visitor<'_> for PackedTextSeed<'_> {
     }
 }
 
-impl JsonSchema for SlotValues {
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for SlotValues {
     fn schema_name() -> Cow<'static, str> {
         BTreeMap::<SharedText, SharedText>::schema_name()
     }
     fn inline_schema() -> bool {
         true
     }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
         BTreeMap::<SharedText, SharedText>::json_schema(generator)
     }
 }

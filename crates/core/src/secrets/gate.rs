@@ -12,7 +12,6 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::ops::Range;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::mask::{cover_ranges, find_occurrences, mask_texts};
@@ -29,7 +28,8 @@ use crate::source::{Listing, ListingLimits, SourceError, SourceId, SourceRoot, S
 use crate::text::SharedText;
 
 /// The treatment of a secret that is found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum SecretMode {
     /// Includes the secret, with a warning. Then nothing may be stored.

@@ -13,7 +13,6 @@ use core::fmt;
 use regex_automata::Anchored;
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax as regex_syntax;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::automaton::PatternAutomaton;
@@ -28,9 +27,10 @@ use crate::text::SharedText;
 use crate::text::name::{NAME_HINT, is_name};
 
 /// The contents of `secrets/NAME.toml`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-#[schemars(title = "Secrets")]
+#[cfg_attr(feature = "schema", schemars(title = "Secrets"))]
 pub struct RuleFile {
     pub rule: Vec<SecretRule>,
     /// Patterns of texts that are not secrets, whichever rule found them. A project's file cannot have them.
@@ -38,7 +38,8 @@ pub struct RuleFile {
 }
 
 /// One kind of secret.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SecretRule {
     pub id: String,
@@ -78,7 +79,8 @@ pub struct SecretRule {
     pub lines: Option<LinePatterns>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LinePatterns {
     /// The pattern of a line after which the secret begins.

@@ -15,7 +15,6 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::ops::{Deref, Range};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An immutable text that is cheap to clone. It keeps its bytes: no newline is ever changed.
@@ -167,14 +166,15 @@ impl<'de> Deserialize<'de> for SharedText {
     }
 }
 
-impl JsonSchema for SharedText {
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for SharedText {
     fn schema_name() -> Cow<'static, str> {
         String::schema_name()
     }
     fn inline_schema() -> bool {
         true
     }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
         String::json_schema(generator)
     }
 }

@@ -4,13 +4,13 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The words of an event by place: the event must have one of the words at each place. A place is a JSON pointer, in
 /// which `*` matches every item of a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct EventPattern(pub BTreeMap<String, Vec<String>>);
 
@@ -35,7 +35,8 @@ fn has_word_at(event: &Value, place: &str, words: &[String]) -> bool {
 }
 
 /// The event patterns of an agent that prints one line of JSON for each event.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct EventPatterns {
     /// Events that prove that the agent began to work on a prompt.
@@ -57,7 +58,8 @@ pub struct EventPatterns {
 }
 
 /// The transcript file of an agent: a line of JSON for each event, the session's id in the file name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TranscriptSpec {
     /// The environment variable that holds the directory of the agent's files.

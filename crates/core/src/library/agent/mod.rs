@@ -14,7 +14,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use check::find_problems;
@@ -34,9 +33,10 @@ use crate::diag::{Code, Diagnostic};
 use crate::library::format::ModelApi;
 
 /// The contents of `agents/NAME.toml`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-#[schemars(title = "Agent")]
+#[cfg_attr(feature = "schema", schemars(title = "Agent"))]
 pub struct Agent {
     /// The display name of the agent.
     pub name: String,
@@ -122,7 +122,8 @@ impl Agent {
 }
 
 /// The token counting of some models.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TokenizerSpec {
     /// The prefixes of the models' names; if empty, the entry applies to every model.
@@ -164,7 +165,8 @@ impl TokenizerSpec {
 }
 
 /// A published vocabulary for counting tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum TokenEncoding {
     #[serde(rename = "cl100k_base")]
     Cl100kBase,
@@ -183,7 +185,8 @@ impl TokenEncoding {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum LoadEntry {
     File(String),
@@ -192,7 +195,8 @@ pub enum LoadEntry {
 }
 
 /// A file that only some versions load, or that is loaded only if other files do not exist.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LoadRule {
     pub file: String,
@@ -228,7 +232,8 @@ fn version_numbers(version: &str) -> Vec<u64> {
     version.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct AgentTools {
     /// The tool that asks the person a question.

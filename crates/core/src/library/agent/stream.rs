@@ -7,11 +7,11 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The output of an agent. Plain text is read in every format.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct OutputSpec {
     /// The name of the format. Without a `stream`, it is `text`, or the format of a shipped agent.
@@ -21,7 +21,8 @@ pub struct OutputSpec {
 }
 
 /// A stream of events: each line is a JSON object. A place in an event is a JSON pointer without escapes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct StreamSpec {
     /// The place of an event's type; `/type` if it is empty.
@@ -39,7 +40,8 @@ pub struct StreamSpec {
 }
 
 /// The meaning of some events of a stream. An event that no rule fits is unknown: a marker in it is a doubt.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct EventRule {
     /// The types of the events; `*` at the start or the end of a type is any text, `#` is a number.
@@ -91,7 +93,8 @@ pub struct EventRule {
 }
 
 /// A test of a value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum ValueTest {
     /// The value is this one.
@@ -105,7 +108,8 @@ pub enum ValueTest {
 }
 
 /// A test by which a value is absent, or is not one of some words.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct OtherTest {
     /// Whether there is a value other than `null`.
@@ -117,7 +121,8 @@ pub struct OtherTest {
 }
 
 /// How an event begins a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum BeginRule {
     /// A stream has one such event.
@@ -127,7 +132,8 @@ pub enum BeginRule {
 }
 
 /// How an event bounds a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum StepRule {
     /// The step begins.
@@ -137,7 +143,8 @@ pub enum StepRule {
 }
 
 /// A failure that an event reports.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct FailureRule {
     /// The places of the reason; the first that has one counts.
@@ -149,7 +156,8 @@ pub struct FailureRule {
 }
 
 /// A list of parts, some of which hold the agent's text. The list may also be the text itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PartsSpec {
     /// The place of the list in the event.

@@ -15,7 +15,6 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -28,9 +27,10 @@ pub(crate) use verdict::ONE_TASK;
 pub use verdict::{Status, Verdict};
 
 /// The contents of `contracts/NAME.toml`. A contract without any part requires nothing that a machine reads.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-#[schemars(title = "Contract")]
+#[cfg_attr(feature = "schema", schemars(title = "Contract"))]
 pub struct Contract {
     pub description: String,
     /// The verdicts of a reply, of which it gives one in a `review` marker.
@@ -51,14 +51,16 @@ pub struct Contract {
 }
 
 /// A word that a reply may use, and its condition.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ContractChoice {
     pub name: String,
     pub when: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Submission {
     /// The roles that may submit the data.
@@ -87,7 +89,8 @@ pub struct Submission {
 }
 
 /// The contracts that the parts of a plan fulfil.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PlanContracts {
     pub subplan: String,
@@ -97,7 +100,8 @@ pub struct PlanContracts {
 }
 
 /// A file that is generated from the data. In its path `{field}` is replaced by a field.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CompanionFile {
     pub path: String,
@@ -107,7 +111,8 @@ pub struct CompanionFile {
 }
 
 /// A field of a submission, or of the items in one.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SubmissionField {
     pub name: String,
@@ -136,7 +141,7 @@ pub struct SubmissionField {
     pub description: String,
     /// The value in the example that the instruction shows.
     #[serde(default)]
-    #[schemars(with = "Option<Value>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Value>"))]
     pub example: Option<Value>,
     /// In companions: the words for each entry of a list, with `{{number}}` and `{{text}}` or the entry's fields.
     #[serde(default)]
@@ -160,7 +165,8 @@ fn newline() -> String {
     "\n".into()
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum FieldType {
     /// A text that is not blank.
@@ -210,7 +216,8 @@ impl FieldType {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum FieldRequirement {
     Always(bool),
