@@ -90,7 +90,7 @@ pub(crate) fn replace_private(path: &Path, text: &str) -> Result<(), Diagnostics
 pub(crate) fn directory_key(dir: &Path) -> String {
     use std::os::unix::ffi::OsStrExt as _;
     let Digest(bytes) = sha256(&[dir.as_os_str().as_bytes()]);
-    bytes.iter().take(12).map(|byte| format!("{byte:02x}")).collect()
+    callsheet_core::text::hex::to_hex(&bytes[..12])
 }
 
 /// Locks a task: while the returned file lives, no other process on this machine decides whether the task

@@ -2,6 +2,7 @@
 
 pub(crate) mod case_folding;
 pub(crate) mod glob;
+pub mod hex;
 pub(crate) mod json_weight;
 pub mod name;
 pub(crate) mod word_enum;

@@ -104,7 +104,7 @@ fn read_digest(path: &Path, meta: &Metadata) -> io::Result<String> {
             read => sha256.update(&piece[..read]),
         }
     }
-    Ok(sha256.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(callsheet_core::text::hex::to_hex(sha256.finalize()))
 }
 
 #[cfg(test)]

@@ -307,10 +307,7 @@ impl fmt::Display for Fingerprint {
                 "t{device} {number} {size} {mode} {} {} {} {}",
                 modified.0, modified.1, changed.0, changed.1
             ),
-            Self::Link(to) => {
-                f.write_str("l")?;
-                to.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-            }
+            Self::Link(to) => write!(f, "l{}", callsheet_core::text::hex::to_hex(to)),
             Self::Special(device) => write!(f, "s{device}"),
         }
     }

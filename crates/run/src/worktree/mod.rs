@@ -133,7 +133,7 @@ fn task_file_name(task: &str) -> String {
     }
     let readable: String = task.chars().filter(|c| plain(*c)).take(40).collect();
     let digest = Sha256::digest(task.as_bytes());
-    let hash: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    let hash = callsheet_core::text::hex::to_hex(&digest[..6]);
     format!("task-{}-{hash}", readable.trim_matches('-')).replace("--", "-")
 }
 

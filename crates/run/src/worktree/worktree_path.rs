@@ -57,10 +57,7 @@ impl Serialize for WorktreePath {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match std::str::from_utf8(&self.0) {
             Ok(text) => to.serialize_str(text),
-            Err(_) => {
-                let digits: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
-                to.serialize_str(&format!("\0{digits}"))
-            }
+            Err(_) => to.serialize_str(&format!("\0{}", callsheet_core::text::hex::to_hex(&self.0))),
         }
     }
 }
