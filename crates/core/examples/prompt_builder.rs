@@ -5,10 +5,10 @@
 #![expect(clippy::expect_used, reason = "an example")]
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use callsheet_core::diag::Diagnostics;
 use callsheet_core::{MemorySources, PromptBuilder, SourceRoot};
 use serde_json::json;
 
@@ -36,11 +36,11 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "an example shows what it made")]
-fn main() -> Result<(), Diagnostics> {
+fn main() -> Result<(), Box<dyn Error>> {
     // One template of our own; callsheet ships all others.
     let mut sources = MemorySources::with_builtin();
     let clerk = "You are {{name}}, a clerk of {{shop}}.";
-    sources.put(SourceRoot::User, "templates/identity/clerk.md", clerk).expect("a path inside the root");
+    sources.put(SourceRoot::User, "templates/identity/clerk.md", clerk)?;
     let mut builder = PromptBuilder::for_project(sources, "shop");
 
     // These calls can come in any order: the layers keep theirs.

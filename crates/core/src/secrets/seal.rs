@@ -8,12 +8,14 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use sha2::{Digest as _, Sha256};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
 
 use crate::request::Request;
 use crate::request::values::SlotValues;
 use crate::source::origin::{Origin, OriginKind};
 use crate::text::SharedText;
+use crate::text::hex::to_hex;
 
 /// The key of a ledger for hashes (HMAC-SHA-256); only that ledger knows it.
 #[derive(Clone)]
@@ -33,14 +35,10 @@ impl HmacKey {
 
     /// Returns the hash of `data` in hexadecimal.
     pub fn hash(&self, data: &[u8]) -> String {
-        let pad = |with: u8| {
-            let mut block = [with; 64];
-            block.iter_mut().zip(self.0).for_each(|(byte, key)| *byte ^= key);
-            block
-        };
-        let inner = Sha256::new().chain_update(pad(0x36)).chain_update(data).finalize();
-        let outer = Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize();
-        outer.iter().map(|byte| format!("{byte:02x}")).collect()
+        // A key that is as long as a block needs no check of its length; HMAC adds these zeros itself.
+        let mut block = [0; 64];
+        block[..self.0.len()].copy_from_slice(&self.0);
+        to_hex(Hmac::<Sha256>::new(&block.into()).chain_update(data).finalize().into_bytes())
     }
 
     /// Returns the seal that is stored in the place of the value `key`. The name is hashed too, so that equal

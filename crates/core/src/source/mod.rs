@@ -60,30 +60,23 @@ pub struct SourceId {
 }
 
 /// The reason why a path cannot be an address inside a root.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPath {
     /// The path is empty.
+    #[error("it is empty")]
     Empty,
     /// The path begins with a slash.
+    #[error("it is absolute")]
     Absolute,
     /// The path contains `..`.
+    #[error("it contains `..`")]
     Parent,
     /// The path contains a NUL character.
+    #[error("it contains a NUL character")]
     Nul,
     /// The text before the path is not the name of a root.
+    #[error("it does not begin with `builtin:`, `user:`, `project:` or `session:`")]
     Root,
-}
-
-impl fmt::Display for BadPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Empty => "it is empty",
-            Self::Absolute => "it is absolute",
-            Self::Parent => "it contains `..`",
-            Self::Nul => "it contains a NUL character",
-            Self::Root => "it does not begin with `builtin:`, `user:`, `project:` or `session:`",
-        })
-    }
 }
 
 impl SourceId {
@@ -167,13 +160,16 @@ impl<'de> Deserialize<'de> for SourceId {
 }
 
 /// The reason why an existing source cannot be used. Absence is not an error: it is `Ok(None)`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     /// The path leads out of its root, for example through a symbolic link.
+    #[error("it leads out of its root")]
     Outside,
     /// A directory, FIFO, device or socket instead of a file; the word names it.
+    #[error("it is a {0}, not a regular file")]
     NotAFile(&'static str),
     /// The file is larger than the limit.
+    #[error("it has {size} bytes, the limit is {limit}")]
     TooLarge {
         /// The size of the file in bytes.
         size: u64,
@@ -181,6 +177,7 @@ pub enum SourceError {
         limit: u64,
     },
     /// The file is not UTF-8; the fields describe the first bad byte.
+    #[error("byte 0x{byte:02X} at offset {offset} is not UTF-8")]
     NotUtf8 {
         /// The offset of the byte in the file.
         offset: usize,
@@ -188,23 +185,8 @@ pub enum SourceError {
         byte: u8,
     },
     /// The file cannot be read; the text is the message of the operating system.
+    #[error("{0}")]
     Unreadable(String),
-}
-
-impl fmt::Display for SourceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Outside => f.write_str("it leads out of its root"),
-            Self::NotAFile(kind) => write!(f, "it is a {kind}, not a regular file"),
-            Self::TooLarge { size, limit } => {
-                write!(f, "it has {size} bytes, the limit is {limit}")
-            }
-            Self::NotUtf8 { offset, byte } => {
-                write!(f, "byte 0x{byte:02X} at offset {offset} is not UTF-8")
-            }
-            Self::Unreadable(why) => f.write_str(why),
-        }
-    }
 }
 
 /// The limits of a listing.
