@@ -2,8 +2,6 @@
 //!
 //! `cargo run -p callsheet-core --example prompt_builder`
 
-#![expect(clippy::expect_used, reason = "an example")]
-
 use std::convert::Infallible;
 use std::error::Error;
 use std::pin::pin;

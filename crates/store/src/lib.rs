@@ -40,6 +40,8 @@ pub use error::LedgerError;
 pub use export::{ExportScope, ImportReport, export, import, in_toto_statement, read_export};
 pub use ledger::{Head, Ledger, LedgerUrl, OpenMode};
 pub use migrate::{SchemaMigration, migrations};
+#[cfg(not(feature = "postgres"))]
+pub use missing_engine::postgres_location;
 #[cfg(feature = "postgres")]
 pub use pg::postgres_location;
 pub use read::{LogExcerpt, LogLine, ProjectFilter, RunFilter, RunRow, StoredRecord};

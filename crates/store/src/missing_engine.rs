@@ -81,3 +81,9 @@ impl MissingEngine {
         match *self {}
     }
 }
+
+/// Fails: only a build with PostgreSQL reads its URLs.
+#[cfg(not(feature = "postgres"))]
+pub fn postgres_location(_: &str) -> Result<String, LedgerError> {
+    Err(not_built("PostgreSQL", "postgres"))
+}

@@ -32,7 +32,7 @@ pub struct TerminalSpec {
     pub first_lines: Vec<FirstLine>,
     /// The older form of a first line for a single coder: recorded agents have it.
     #[serde(default, skip_serializing)]
-    #[schemars(skip)]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     pub single_coder: Option<String>,
 }
 
