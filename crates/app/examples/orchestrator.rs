@@ -61,6 +61,6 @@ fn main() -> Result<(), Diagnostics> {
         ..FlowStart::default()
     };
     let flow = project.start_flow(&start, &InterruptFlag::default())?.flow;
-    println!("flow {}: {} in `{}`", flow.plan.name, callsheet::state_word(&flow.state), flow.state.phase);
+    println!("flow {}: {} in `{}`", flow.plan.name, flow.state.condition().name(), flow.state.phase);
     Ok(())
 }

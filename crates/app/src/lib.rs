@@ -32,7 +32,6 @@ pub use callsheet_core::{SourceId, SourceRoot};
 pub use compose::inputs::{ComposeInput, InputItem, InputKind};
 pub use compose::{Composition, Purpose};
 pub use flow::start::FlowStart;
-pub use flow::state_word;
 pub use flow::steps::{FlowChoice, FlowReport};
 pub use observer::{Observer, SilentObserver};
 pub use project::{Project, ProjectOptions};

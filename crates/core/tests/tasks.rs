@@ -5,9 +5,10 @@
 use callsheet_core::PromptFormat;
 use callsheet_core::record::task_status::{TaskCheckout, TaskReason, TaskStatus, derive_task_status};
 use callsheet_core::record::{
-    Composed, Decided, DecidedBy, Event, Exit, Id, LaunchRecord, Observed, Replied, Run, RunSummary,
-    TextAssembly, sha256,
+    Composed, Decided, DecidedBy, Event, Exit, Id, LaunchRecord, Observed, RecordedReply, Replied, Run,
+    RunSummary, TextAssembly, sha256,
 };
+use callsheet_core::reply::{Outcome, ProblemCode, ReplyProblem};
 use callsheet_core::request::fact::{
     self, ChangeKind, ChangedFile, CheckResult, CheckRun, CheckSpec, EndReason, Violation, ViolationDecision,
     ViolationReason,
@@ -71,11 +72,13 @@ fn run_from_words(words: &str) -> RunSummary {
             other => panic!("{other}"),
         };
         events.push(Event::Exit(Exit::new(ended, code)));
-        let problems = if has("is-error") { json!([{ "code": "stream_failed" }]) } else { json!([]) };
+        let failed =
+            ReplyProblem { code: ProblemCode::StreamFailed, message: String::new(), place: None, more: 0 };
+        let problems = if has("is-error") { vec![failed] } else { Vec::new() };
         let verdict = has("pass-verdict").then(|| "PASS".to_owned());
         events.push(Event::Replied(Replied {
             verdict,
-            reply: json!({ "problems": problems, "outcome": "pass" }),
+            reply: RecordedReply { problems, outcome: Outcome::Pass, ..RecordedReply::default() },
         }));
     }
     if !has("composed") && !has("running") && !has("left") {

@@ -15,7 +15,7 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
 use rmcp::{ErrorData, ServerHandler};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::transport::StdioTransport;
 use super::{prompts, resources};
@@ -65,7 +65,7 @@ impl SubmittingRun {
             SubmissionPermission::Before(done) => Ok(done),
             SubmissionPermission::Granted(open) => {
                 let done = match session.submit(tool, data) {
-                    Ok(done) => done.to_json(),
+                    Ok(done) => json!(done),
                     Err(failure) => {
                         // The agent gets the error below in any case, and may correct itself.
                         let _ = open.refuse(refusal_reasons(&failure, Some(tool)));
@@ -138,7 +138,7 @@ impl ServerHandler for SessionServer {
         let data = Value::Object(request.arguments.unwrap_or_default());
         let taken = match &self.run {
             Some(run) => run.submit(&self.session, &request.name, &data),
-            None => self.session.submit(&request.name, &data).map(|done| done.to_json()),
+            None => self.session.submit(&request.name, &data).map(|done| json!(done)),
         };
         let result = match taken {
             Ok(done) => CallToolResult::structured(done),

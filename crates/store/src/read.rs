@@ -1,7 +1,7 @@
 //! Reads lists of runs, records, and the log of a run.
 
 use callsheet_core::record::{
-    ChainLink, Digest, Event, Id, LogStream, Output, Run, RunSummary, restore_text,
+    ChainLink, Digest, Event, FlowRecord, Id, LogStream, Output, Run, RunSummary, restore_text,
 };
 
 use crate::db::DatabaseConnection;
@@ -39,6 +39,12 @@ impl StoredRecord {
                 .map_err(|why| LedgerError::damaged(format!("record {}: {why}", self.seq)))
         };
         self.payload.as_ref().map(read).transpose()
+    }
+
+    /// Returns the event of a flow, also from a record of before they were a kind of their own.
+    pub fn flow_record(&self) -> Result<Option<FlowRecord>, LedgerError> {
+        let Some(event) = self.event()?.filter(|_| self.flow.is_some()) else { return Ok(None) };
+        event.into_flow_record().map_err(|why| LedgerError::damaged(format!("record {}: {why}", self.seq)))
     }
 
     /// Returns the fields that the chain hashes.

@@ -244,11 +244,7 @@ fn is_unfinished(
 fn has_flow_ended(db: &mut DatabaseConnection, flow: &Id) -> Result<bool, LedgerError> {
     let mut events = Vec::new();
     for record in records_of_flow(db, flow)? {
-        if let Some(Event::Decided(decided)) = record.event()?
-            && let Ok(event) = serde_json::from_value::<flow::FlowEvent>(decided.detail)
-        {
-            events.push(event);
-        }
+        events.extend(record.flow_record()?.map(|record| record.event));
     }
     let Some(flow::FlowEvent::Started { more, .. }) = events.first() else { return Ok(false) };
     let definition = more.get("definition").cloned().unwrap_or(Value::Null);

@@ -410,7 +410,8 @@ impl ExpectedRuns {
                 | Event::Output(_)
                 | Event::Observed(_)
                 | Event::SubmissionRecord(_)
-                | Event::Decided(_),
+                | Event::Decided(_)
+                | Event::FlowRecord(_),
             ) => {}
         }
     }

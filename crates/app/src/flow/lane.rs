@@ -16,9 +16,7 @@ use callsheet_core::flow::{
 };
 use callsheet_core::library::agent::DeliveryMethod;
 use callsheet_core::library::preferences::Preference;
-use callsheet_core::record::{
-    Digest, Exit, Id, RunSummary, SubmissionRecord, restore_request, restore_snapshot,
-};
+use callsheet_core::record::{Digest, Exit, Id, RunSummary, restore_request, restore_snapshot};
 use callsheet_core::reply::Outcome as Reply;
 use callsheet_core::request::fact::EndReason;
 use callsheet_core::request::scope::Scope;
@@ -26,8 +24,6 @@ use callsheet_core::submission;
 use callsheet_core::{Library, Request, SharedText, Snapshot, find_agent, find_contract};
 use callsheet_run::{DocumentReader, FingerprintCache};
 use callsheet_store::{Ledger, LedgerError};
-use serde::Deserialize as _;
-use serde_json::Value;
 
 use super::worktrees::make_worktree;
 use super::{FlowFolder, FlowOptions, LaneMessage};
@@ -420,15 +416,11 @@ impl LaneJob {
         if let Some(worktree) = place {
             self.folder.take_from(worktree, &self.phase.stale_lane_files(&self.lane))?;
         }
-        let said = account.reply().and_then(|reply| reply["outcome"].as_str());
-        let outcome = Reply::ALL.iter().copied().find(|outcome| Some(outcome.name()) == said);
-        let outcome = outcome.unwrap_or(Reply::None);
+        let outcome = account.reply().map(|reply| reply.outcome).unwrap_or_default();
         let is_severe = self.write_report(account, outcome)?;
         self.write_fixes(app, account)?;
         let mut submissions = self.collect_submissions(app, account)?;
-        let asked = account.reply().and_then(|reply| reply["questions"].as_array());
-        let asked = asked.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
-        submissions.questions.extend(asked);
+        submissions.questions.extend(account.reply().into_iter().flat_map(|reply| reply.questions.clone()));
         let mut diagnostics = Vec::new();
         let (disk, layout) = (app.disk(Some(self.folder.path.clone())), app.config.layout());
         let library = Library::new(&disk);
@@ -467,7 +459,7 @@ impl LaneJob {
     /// pass.
     fn write_report(&self, account: &RunSummary, outcome: Reply) -> Result<bool, Diagnostics> {
         let Some(report) = &self.phase.report else { return Ok(false) };
-        let text = account.reply().and_then(|reply| reply["text"].as_str()).unwrap_or_default();
+        let text = account.reply().map(|reply| reply.text.as_str()).unwrap_or_default();
         if text.trim().is_empty() {
             return Ok(false);
         }
@@ -493,10 +485,7 @@ impl LaneJob {
             return Ok(());
         }
         let text = self.folder.read(file)?;
-        let reported = |id: &str| {
-            let reply = account.reply()?;
-            reply["tasks"][id].as_str()
-        };
+        let reported = |id: &str| account.reply()?.tasks.get(id).map(|status| status.name());
         let changed = self.changed_paths(app, account, &self.before)?;
         let own = format!("{}/", self.folder.relative);
         let changed = changed.into_iter().filter(|path| !path.starts_with(&own)).collect();
@@ -556,19 +545,12 @@ impl LaneJob {
         account: &RunSummary,
     ) -> Result<RunSubmissions, Diagnostics> {
         let mut submissions = RunSubmissions::default();
-        let by_tool = account.reply().and_then(|reply| reply["submitted"].as_array());
-        for noted in by_tool.into_iter().flatten() {
-            let record = SubmissionRecord::deserialize(noted)
-                .map_err(|error| Diagnostic::error(Code::LedgerDamaged, error.to_string()))?;
+        for record in account.reply().into_iter().flat_map(|reply| &reply.submitted) {
             submissions.refused.clone_from(&record.refused);
             if record.refused.is_empty() {
                 let verdict = record.verdict.as_str().map(str::to_owned);
-                let list = |name: &str| record.done[name].clone();
-                let done = SubmissionResult {
-                    proposed: serde_json::from_value(list("proposed")).unwrap_or_default(),
-                    questions: serde_json::from_value(list("questions")).unwrap_or_default(),
-                    ..SubmissionResult::default()
-                };
+                let done: SubmissionResult = serde_json::from_value(record.done.clone())
+                    .map_err(|error| Diagnostic::error(Code::LedgerDamaged, error.to_string()))?;
                 submissions.add(&record.tool, verdict, done);
             }
         }

@@ -25,7 +25,7 @@ use callsheet_core::flow::{
     FlowStatus, Lane, WaitReason, apply_event, collect_reviews, diff_documents, needs_changelog,
     prepare_phase,
 };
-use callsheet_core::record::{self, Decided, DecidedBy, Id};
+use callsheet_core::record::{self, DecidedBy, FlowRecord, Id};
 use callsheet_core::secrets::mask_addresses;
 use callsheet_run::{DocumentReader, FingerprintCache, Git, find_shared_names};
 use callsheet_store::Ledger;
@@ -40,7 +40,7 @@ use crate::run::{InterruptFlag, RunProgress, RunStopper, is_pane_alive};
 pub(crate) use folder::{FlowFolder, choose_name};
 pub use options::FlowOptions;
 use status::decision_word;
-pub use status::{state_word, status_json, wait_reasons};
+pub use status::{status_json, wait_reasons};
 
 use lane::LaneJob;
 pub(crate) use worktrees::report_leftovers;
@@ -73,19 +73,16 @@ impl RecordedFlow {
         let mut imported = false;
         let mut deciders = Vec::new();
         for record in ledger.records_of_flow(id)? {
-            let event = record.event()?;
-            imported |= matches!(event, Some(record::Event::Imported(_)));
-            let Some(record::Event::Decided(decided)) = event else { continue };
-            if let Ok(event) = serde_json::from_value::<FlowEvent>(decided.detail) {
-                if let FlowEvent::Decided { .. } = &event {
-                    deciders.push((decided.by, record.at.clone()));
-                }
-                events.push(event);
-                if times.0.is_empty() {
-                    times.0.clone_from(&record.at);
-                }
-                times.1 = record.at;
+            imported |= matches!(record.event()?, Some(record::Event::Imported(_)));
+            let Some(FlowRecord { by, event, .. }) = record.flow_record()? else { continue };
+            if let FlowEvent::Decided { .. } = &event {
+                deciders.push((by, record.at.clone()));
             }
+            events.push(event);
+            if times.0.is_empty() {
+                times.0.clone_from(&record.at);
+            }
+            times.1 = record.at;
         }
         let Some(FlowEvent::Started { more, .. }) = events.first() else { return Ok(None) };
         let damaged = |error: serde_json::Error| {
@@ -248,16 +245,14 @@ impl<'a> FlowDriver<'a> {
 
     fn record_event(&mut self, event: FlowEvent, by: DecidedBy) -> Result<Vec<FlowAction>, Diagnostics> {
         let detail = json!(event);
-        let name = detail["event"].as_str().unwrap_or_default().to_owned();
-        let what = if self.state.phase.is_empty() { "flow".into() } else { self.state.phase.clone() };
-        let decided = Decided { by, what, decision: name.clone(), detail: detail.clone() };
-        let seq = self.ledger.append(None, Some(&self.id), &record::Event::Decided(decided))?;
+        let record = FlowRecord { by, phase: self.state.phase.clone(), event: event.clone() };
+        let seq = self.ledger.append(None, Some(&self.id), &record::Event::FlowRecord(record))?;
         let (state, actions) = apply_event(&self.plan.definition, std::mem::take(&mut self.state), &event);
         self.state = state;
         if let FlowEvent::LaneStarted { entry, lane, run } = event {
             add_run(&mut self.lane_runs, entry, &lane, &run);
         }
-        self.last_event = name;
+        self.last_event = detail["event"].as_str().unwrap_or_default().to_owned();
         self.report_event(seq, detail)?;
         Ok(actions)
     }

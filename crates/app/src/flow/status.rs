@@ -7,19 +7,6 @@ use super::RecordedFlow;
 use crate::project::Project;
 use crate::session::new_preferences;
 
-/// Returns the state of a flow as one word.
-pub fn state_word(state: &FlowState) -> &'static str {
-    match &state.at {
-        _ if state.stopped => "stopped",
-        _ if state.is_waiting() => "waiting",
-        FlowStatus::New => "new",
-        FlowStatus::Entering | FlowStatus::Running => "running",
-        FlowStatus::Waiting { .. } => "waiting",
-        FlowStatus::Done => "done",
-        FlowStatus::Rejected => "rejected",
-    }
-}
-
 /// Explains why the flow waits for a person.
 pub fn wait_reasons(state: &FlowState) -> Vec<String> {
     let begins = if state.at == FlowStatus::Entering { "begin" } else { "go on" };
@@ -72,7 +59,7 @@ pub fn status_json(app: &Project, known: &RecordedFlow, driven: bool) -> Value {
         "name": known.plan.flow,
         "folder": known.folder(),
         "request": state.request,
-        "state": state_word(state),
+        "state": state.condition(),
         "phase": state.phase,
         "round": state.round(),
         "running": running,

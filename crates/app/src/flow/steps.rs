@@ -10,7 +10,7 @@ use callsheet_core::request::scope::Scope;
 use callsheet_store::Ledger;
 
 use super::find::{already_driven_error, find_own, not_found_error};
-use super::{FlowDriver, RecordedFlow, state_word};
+use super::{FlowDriver, RecordedFlow};
 use crate::compose::secrets;
 use crate::error::usage_error;
 use crate::project::Project;
@@ -94,7 +94,8 @@ fn decide(
     app.refuse_below_ledger_guard(&mut ledger)?;
     let known = find_own(app, &mut ledger, flow)?;
     if known.state.has_ended() {
-        let message = format!("the flow `{}` has ended: it is {}", known.plan.name, state_word(&known.state));
+        let message =
+            format!("the flow `{}` has ended: it is {}", known.plan.name, known.state.condition().name());
         return Err(refused(message).into());
     }
     if matches!(choice, FlowChoice::Answer(_)) && known.state.questions().is_empty() {

@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_core::record::{Event, Id};
+use callsheet_core::flow::FlowEvent;
+use callsheet_core::record::{Event, FlowRecord, Id};
+use callsheet_core::request::fact::CheckSpec;
 use callsheet_store::{Head, Ledger, LedgerProblemKind, OpenMode};
-use serde_json::Value;
 
 use super::known_ledger::{KnownEntry, KnownLedger};
 use super::{LedgerTrust, check_head, judge_ledger, read_timeouts};
+use crate::flow::FlowOptions;
 use crate::project::Project;
 use crate::project::person::refuse_below_guard;
 
@@ -136,35 +138,35 @@ impl LedgerContents {
                 if let Ok(Some(event)) = record.event() {
                     contents.add_event(&event);
                 }
+                if let Ok(Some(FlowRecord { event: FlowEvent::Started { more, .. }, .. })) =
+                    record.flow_record()
+                    && let Ok(options) = serde_json::from_value(more)
+                {
+                    contents.add_flow(options);
+                }
             }
         }
     }
 
     fn add_event(&mut self, event: &Event) {
-        let words = |argv: &[String]| argv.join(" ");
-        match event {
-            Event::Composed(composed) => {
-                self.runs += 1;
-                let Some(launch) = &composed.launch else { return };
-                let agent = || format!("the agent {}", composed.run.agent.as_deref().unwrap_or("base"));
-                let program = if launch.program.is_empty() { agent() } else { words(&launch.program) };
-                self.programs.insert(program);
-                self.programs.extend(launch.checks.iter().map(|check| words(&check.argv)));
-            }
-            Event::Decided(decided) => {
-                let started = &decided.detail["more"];
-                let argv = |value: &Value| -> Option<String> {
-                    let words: Vec<&str> = value.as_array()?.iter().filter_map(Value::as_str).collect();
-                    (!words.is_empty()).then(|| words.join(" "))
-                };
-                self.programs.extend(argv(&started["program"]));
-                let checks = started["checks"].as_array().into_iter().flatten();
-                self.programs.extend(checks.filter_map(|check| argv(&check["argv"])));
-                let agents = started["agents"].as_object().into_iter().flat_map(|agents| agents.values());
-                let named = agents.chain([&started["agent"]]).filter_map(Value::as_str);
-                self.programs.extend(named.map(|agent| format!("the agent {agent}")));
-            }
-            _ => {}
+        let Event::Composed(composed) = event else { return };
+        self.runs += 1;
+        let Some(launch) = &composed.launch else { return };
+        let agent = || format!("the agent {}", composed.run.agent.as_deref().unwrap_or("base"));
+        self.programs.insert(if launch.program.is_empty() { agent() } else { launch.program.join(" ") });
+        self.add_checks(&launch.checks);
+    }
+
+    fn add_flow(&mut self, options: FlowOptions) {
+        if !options.program.is_empty() {
+            self.programs.insert(options.program.join(" "));
         }
+        self.add_checks(&options.checks);
+        let agents = options.agents.into_values().chain(options.agent);
+        self.programs.extend(agents.map(|agent| format!("the agent {agent}")));
+    }
+
+    fn add_checks(&mut self, checks: &[CheckSpec]) {
+        self.programs.extend(checks.iter().map(|check| check.argv.join(" ")));
     }
 }

@@ -2,14 +2,15 @@
 //! results. Also completes runs whose callsheet died.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::library::agent::{DeliveryMethod, OutputSpec};
 use callsheet_core::library::contract::Contract;
 use callsheet_core::library::contract::Status;
-use callsheet_core::record::{Event, Exit, Id, LaunchRecord, LogStream, Observed, Replied, RunSummary};
+use callsheet_core::record::{
+    Event, Exit, Id, LaunchRecord, LogStream, Observed, RecordedReply, Replied, RunSummary,
+};
 use callsheet_core::reply::{
     Reply, ReplyContext, ReplyProblem, ReplyText, StreamDoubts, StreamReader, StreamText, read_text,
 };
@@ -18,7 +19,6 @@ use callsheet_core::secrets::{PLACEHOLDER, SecretRedactor};
 use callsheet_core::{Library, find_agent, find_contract};
 use callsheet_run::{LivingProcess, ProcessTrace, WorktreeSnapshot, read_content_ids, run_check};
 use callsheet_store::Ledger;
-use serde_json::{Value, json};
 
 use super::notes::{MOST_LINE, RedactionRules};
 use super::terminal::close_server;
@@ -240,12 +240,8 @@ fn read_reply(
     let StreamText { text, doubts } = stdout;
     let reply = read_text(&asked, StreamText { text: Cow::Owned(text), doubts });
     let verdict = reply.verdict.map(|verdict| verdict.name().to_owned());
-    let mut value = reply_json(reply, &launch.tasks, redactor)
-        .map_err(|error| Diagnostic::error(Code::OutputFailed, error.to_string()))?;
-    if !account.submitted.is_empty() {
-        value["submitted"] = json!(account.submitted);
-    }
-    Ok(Replied { verdict, reply: value })
+    let recorded = redact_reply(reply, &launch.tasks, redactor);
+    Ok(Replied { verdict, reply: RecordedReply { submitted: account.submitted.clone(), ..recorded } })
 }
 
 /// Returns the summary of a run that continues in a terminal, with the text of its pane as its reply.
@@ -275,36 +271,23 @@ fn read_shown_text(run: &Id, shown: &str) -> Result<StreamText<Vec<u8>>, Diagnos
 
 /// Converts a reply into its recorded form: without secrets, and with only the end of its text. The verdict,
 /// the outcome and the status of the requested tasks stay as they are, even if a secret rule matches them.
-fn reply_json(
+fn redact_reply(
     reply: Reply<'_>,
     asked: &[String],
     mut redactor: Option<&mut SecretRedactor<'_>>,
-) -> Result<Value, serde_json::Error> {
+) -> RecordedReply {
     let Reply { verdict, outcome, tasks, questions, text, problems } = reply;
-    let (text, is_cut) = redact_end(&text, redactor.as_deref_mut());
+    let (text, text_cut) = redact_end(&text, redactor.as_deref_mut());
     let mut clean = |text: String| match redactor.as_deref_mut() {
         Some(redactor) => redactor.redact_text(&text).into_owned(),
         None => text,
     };
     let task = |(id, status): (String, Status)| (if asked.contains(&id) { id } else { clean(id) }, status);
-    let tasks: BTreeMap<String, Status> = tasks.into_iter().map(task).collect();
-    let questions: Vec<String> = questions.into_iter().map(&mut clean).collect();
+    let tasks = tasks.into_iter().map(task).collect();
+    let questions = questions.into_iter().map(&mut clean).collect();
     let problem = |problem: ReplyProblem| ReplyProblem { message: clean(problem.message), ..problem };
-    let problems: Vec<ReplyProblem> = problems.into_iter().map(problem).collect();
-    let mut value = json!({
-        "verdict": serde_json::to_value(verdict)?,
-        "outcome": serde_json::to_value(outcome)?,
-        "tasks": serde_json::to_value(tasks)?,
-        "text": text,
-        "problems": serde_json::to_value(problems)?,
-    });
-    if !questions.is_empty() {
-        value["questions"] = json!(questions);
-    }
-    if is_cut {
-        value["text_cut"] = json!(true);
-    }
-    Ok(value)
+    let problems = problems.into_iter().map(problem).collect();
+    RecordedReply { verdict, outcome, tasks, questions, text, text_cut, problems, submitted: Vec::new() }
 }
 
 /// Returns the end of a reply's text without its secrets, and whether the text is longer.

@@ -34,15 +34,15 @@ use callsheet_core::delivery::{
 };
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::library::agent::{Agent, DeliveryMethod};
-use callsheet_core::record::{Exit, Id, LaunchRecord, Run, RunSummary, SubmissionRecord};
+use callsheet_core::record::{Event, Exit, Id, LaunchRecord, Run, RunSummary, SubmissionRecord};
 use callsheet_core::reply::StreamReader;
 use callsheet_core::request::fact::EndReason;
 use callsheet_core::request::scope::Scope;
 use callsheet_core::secrets::{mask_address_in, mask_addresses};
 use callsheet_core::{Library, find_agent};
 use callsheet_run::{
-    FingerprintCache, Git, JudgedSubmission, OutputStream, OwnFiles, PerformOptions, PerformOutcome,
-    ProcessEvent, ProcessLimits, ProcessTrace, SubmissionGate, TerminalOptions, TmuxServer, WorktreeSnapshot,
+    FingerprintCache, Git, OutputStream, OwnFiles, PerformOptions, PerformOutcome, ProcessEvent,
+    ProcessLimits, ProcessTrace, SubmissionGate, TerminalOptions, TmuxServer, WorktreeSnapshot,
     WritableFolder, delivered_text, ensure_worktree, existing_at_paths, find_own_program, find_worktree_path,
     host_name, perform, set_guarded_run, transcript_has_prompt,
 };
@@ -114,7 +114,7 @@ impl RunReport {
 
     /// Returns the outcome of the agent's reply as one word; `none` without a reply.
     pub fn reply_outcome(&self) -> &str {
-        self.summary.reply().and_then(|reply| reply["outcome"].as_str()).unwrap_or("none")
+        self.summary.reply().map(|reply| reply.outcome).unwrap_or_default().name()
     }
 
     /// Returns the exit code of a command that ends with this run.
@@ -479,7 +479,7 @@ impl PreparedRun {
         let report = watch.report.clone();
         let mut ledger = notes.finish()?;
         for accepted in submitted {
-            ledger.append(Some(&id), None, &submission_event(accepted))?;
+            ledger.append(Some(&id), None, &Event::SubmissionRecord(accepted))?;
         }
         if !typed {
             let exit = exit_record(performed, stopper, report);
@@ -524,11 +524,6 @@ impl PreparedRun {
     }
 }
 
-fn submission_event(accepted: JudgedSubmission) -> callsheet_core::record::Event {
-    let JudgedSubmission { tool, sha256, verdict, done, refused } = accepted;
-    callsheet_core::record::Event::SubmissionRecord(SubmissionRecord { tool, sha256, verdict, done, refused })
-}
-
 /// Returns the ledger settings with which the guard of a terminal records a submission. They travel over a
 /// socket, because they can contain a password.
 fn recorder_settings(app: &Project) -> Value {
@@ -539,7 +534,7 @@ fn recorder_settings(app: &Project) -> Value {
 }
 
 /// Records a submission that the guard of a terminal accepted.
-pub fn record_submission(gate: &SubmissionGate, accepted: &JudgedSubmission) -> Result<(), String> {
+pub fn record_submission(gate: &SubmissionGate, accepted: &SubmissionRecord) -> Result<(), String> {
     let text = |name: &str| gate.recorder[name].as_str().map(str::to_owned);
     let record = || {
         let app = Project::open_with(ProjectOptions {
@@ -551,7 +546,7 @@ pub fn record_submission(gate: &SubmissionGate, accepted: &JudgedSubmission) -> 
         })?;
         let id = Id::parse(&gate.run)
             .ok_or_else(|| Diagnostic::error(Code::RunNotFound, format!("`{}` is not a run", gate.run)))?;
-        let event = submission_event(accepted.clone());
+        let event = Event::SubmissionRecord(accepted.clone());
         app.write_ledger()?.append(Some(&id), None, &event).map(drop).map_err(Into::into)
     };
     // The agent reads the error, so it must not contain a password.

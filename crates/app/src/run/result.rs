@@ -12,8 +12,7 @@ pub fn exit_code(account: &RunSummary) -> u8 {
     let pending = account.violations().iter().any(|violation| !violation.decision.is_accepted());
     let seen = account.observed.as_ref().and_then(|observed| observed.worktree.as_ref());
     let unseen = seen.is_some_and(|seen| seen.newly_unseen().next().is_some());
-    let good = ["pass", "complete", "none"];
-    let outcome = account.reply().and_then(|reply| reply["outcome"].as_str()).unwrap_or("none");
+    let outcome = account.reply().map(|reply| reply.outcome).unwrap_or_default();
     match (ended, account.status()) {
         // The agent continues in a terminal.
         (None, _) => 0,
@@ -24,7 +23,7 @@ pub fn exit_code(account: &RunSummary) -> u8 {
         _ if account.has_reported_failure() => AGENT,
         _ if pending || unseen => SCOPE,
         _ if matches!(account.checks_outcome(), ChecksOutcome::Failed | ChecksOutcome::Pending)
-            || !good.contains(&outcome) =>
+            || !outcome.is_good() =>
         {
             FINDING
         }

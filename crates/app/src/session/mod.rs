@@ -13,6 +13,7 @@ use callsheet_core::secrets::mask_addresses;
 use callsheet_core::submission::{self, AcceptedSubmission, find_waiting_files};
 use callsheet_core::{SourceId, SourceRoot, Sources as _};
 use callsheet_run::{Disk, Roots, WritableFolder, find_shared_names};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::diagnostics::{join_lines, mask_diagnostic};
@@ -36,7 +37,8 @@ pub struct SessionDir {
 }
 
 /// Effects of a submission.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SubmissionResult {
     /// Files that were written.
     pub written: Vec<String>,
@@ -45,8 +47,10 @@ pub struct SubmissionResult {
     /// New preferences by role.
     pub preferences: BTreeMap<String, Vec<String>>,
     /// Preferences that a person must still approve.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub proposed: Vec<Preference>,
     /// Questions that only the person can answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<String>,
 }
 
@@ -57,21 +61,6 @@ pub(crate) struct FileSubmissions {
     pub accepted: Vec<(Option<String>, SubmissionResult)>,
     /// Reasons why other files were refused.
     pub refused: Vec<String>,
-}
-
-impl SubmissionResult {
-    /// Returns the result as JSON.
-    pub fn to_json(&self) -> Value {
-        let mut done =
-            json!({ "written": self.written, "removed": self.removed, "preferences": self.preferences });
-        if !self.proposed.is_empty() {
-            done["proposed"] = json!(self.proposed);
-        }
-        if !self.questions.is_empty() {
-            done["questions"] = json!(self.questions);
-        }
-        done
-    }
 }
 
 impl SessionDir {

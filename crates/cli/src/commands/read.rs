@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use callsheet::error::{CommandResult, FINDING};
 use callsheet::run::read_reply::ReplyQuestion;
-use callsheet::session::{SessionDir, SubmissionResult};
+use callsheet::session::SessionDir;
 use clap::ArgGroup;
+use serde_json::json;
 
 use crate::context::CommandContext;
 use crate::pages::reply::{reply_page, submission_page};
@@ -52,10 +53,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let question = ReplyQuestion { contract, agent, tasks, prompt };
     let Some(reader) = app.open_reply(&question)? else {
         let all = SessionDir::open(app, args.session.as_deref())?.submit_files(&question.contract)?;
-        return app.print.print_output(
-            || all.iter().map(SubmissionResult::to_json).collect(),
-            || all.iter().map(submission_page).collect(),
-        );
+        return app.print.print_output(|| json!(all), || all.iter().map(submission_page).collect());
     };
     let stdin = std::io::stdin();
     if stdin.is_terminal() {

@@ -1,11 +1,11 @@
 //! Renders flows.
 
 use callsheet::diagnostics::join_lines;
-use callsheet::flow::{RecordedFlow, state_word, wait_reasons};
+use callsheet::flow::{RecordedFlow, wait_reasons};
 use callsheet::project::Project;
 use callsheet::session::new_preferences;
 use callsheet_core::diag::escape_invisible;
-use callsheet_core::flow::FlowStatus;
+use callsheet_core::flow::{FlowCondition, FlowStatus};
 use callsheet_core::library::preferences::Preference;
 
 use crate::print::{OutputPrinter, TextStyle};
@@ -18,9 +18,9 @@ pub(crate) fn status_page(
     driven: bool,
 ) -> String {
     let state = &known.state;
-    let word = match state_word(state) {
-        "running" if !driven => "left alone: `callsheet flow resume`",
-        word => word,
+    let word = match state.condition() {
+        FlowCondition::Running if !driven => "left alone: `callsheet flow resume`",
+        condition => condition.name(),
     };
     let paint = match &state.at {
         FlowStatus::Done => TextStyle::Green,
@@ -64,6 +64,6 @@ pub(crate) fn status_page(
 /// Renders a flow as one line of a list.
 pub(crate) fn flow_line(known: &RecordedFlow) -> String {
     let started = known.times.0.get(..19).unwrap_or_default();
-    let (name, flow, word) = (&known.plan.name, &known.plan.flow, state_word(&known.state));
+    let (name, flow, word) = (&known.plan.name, &known.plan.flow, known.state.condition().name());
     format!("{started}  {flow:<8} {word:<10} {:<20} {name}\n", known.state.phase)
 }

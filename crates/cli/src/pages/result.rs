@@ -26,7 +26,7 @@ pub(crate) fn result_page(print: &OutputPrinter, account: &RunSummary) -> String
     let receipts: Vec<&str> = account.receipts.iter().map(|receipt| receipt.name()).collect();
     row("delivered", if receipts.is_empty() { "nothing shows it".into() } else { receipts.join(", ") });
     if let Some(reply) = account.reply() {
-        row("reply", reply["outcome"].as_str().unwrap_or("none").to_owned());
+        row("reply", reply.outcome.name().to_owned());
     }
     let Some(observed) = &account.observed else { return page };
     match &observed.worktree {

@@ -1,7 +1,7 @@
 //! Tests the output of `log`, `show`, `diff`, `export`, `import` and `gc`.
 
 use callsheet_core::EndReason;
-use callsheet_core::record::{Event, Exit, Id, LogStream, Output, Replied};
+use callsheet_core::record::{Event, Exit, Id, LogStream, Output, RecordedReply, Replied};
 use callsheet_store::{Ledger, LedgerUrl};
 use callsheet_testing::TestProject;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn record_two_runs() -> (TestProject, String, String) {
         }),
         Event::Output(Output { stream: LogStream::Stdout, line: 3, text: "three\n".into(), cut: true }),
         Event::Exit(Exit::new(EndReason::Exited, Some(0))),
-        Event::Replied(Replied { verdict: Some("PASS".into()), reply: json!({}) }),
+        Event::Replied(Replied { verdict: Some("PASS".into()), reply: RecordedReply::default() }),
     ];
     for event in events {
         ledger.append(Some(&id), None, &event).unwrap();

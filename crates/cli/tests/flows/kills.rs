@@ -95,6 +95,12 @@ fn flow_killed_during_checks_repeats_checks() {
         project.assert_nothing_is_paid_twice();
         let runs = |project: &FlowProject| project.read_status()["runs"].as_array().unwrap().len();
         assert_eq!(runs(&project), runs(&reference));
+        for run in project.read_status()["runs"].as_array().unwrap() {
+            let shown = project.run(["show", "--json", run.as_str().unwrap()]).json();
+            let checks = shown["result"]["checks"].as_array().unwrap();
+            let results: Vec<_> = checks.iter().map(|check| (&check["name"], &check["result"])).collect();
+            assert_eq!(results, [(&"waits".into(), &"passed".into())]);
+        }
     }
 }
 

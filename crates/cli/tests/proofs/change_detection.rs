@@ -822,6 +822,20 @@ fn main_checkout_changes_are_elsewhere() {
     assert!(page.contains("new.txt (untracked, in the main checkout)"), "{page}");
 }
 
+/// The branch of the main checkout is the run's own once its worktree has it.
+#[test]
+fn own_branch_is_not_elsewhere() {
+    let project = scene();
+    let script =
+        "git checkout -q --ignore-other-worktrees main; echo evil > t/0/file.txt; git commit -qam mine";
+    let output = run_agent(&project, &["--worktree", "--task-id", "W", "--write", "src/**"], script);
+    let result = parse_result(&output);
+    assert_eq!(output.code, Some(5), "{result}");
+    let moved = result["commits"].as_array().unwrap();
+    let moved: Vec<_> = moved.iter().map(|moved| (&moved["ref"], moved["elsewhere"] == true)).collect();
+    assert_eq!(moved, [(&"refs/heads/main".into(), false)], "{result}");
+}
+
 /// Variables that point to another repository have no effect.
 #[test]
 fn foreign_git_environment_is_ignored() {

@@ -39,8 +39,8 @@ pub use lanes::{PreparedPhase, prepare_phase};
 pub use request::{archive_folder, build_request, find_outputs, writable_globs};
 pub use session::{CONTEXT, SessionLabels, build_session_state, collect_reviews, render_session_context};
 pub use state::{
-    DriverPresence, FinishedPhase, FlowAction, FlowDecision, FlowEvent, FlowSettings, FlowState, FlowStatus,
-    Lane, LaneGroup, LaneGroupState, LaneStage, LaneState, WaitReason,
+    DriverPresence, FinishedPhase, FlowAction, FlowCondition, FlowDecision, FlowEvent, FlowSettings,
+    FlowState, FlowStatus, Lane, LaneGroup, LaneGroupState, LaneStage, LaneState, WaitReason,
 };
 pub use step::{apply_event, fold_events};
 

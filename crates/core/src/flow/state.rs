@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{DocumentChanges, DocumentDigests, Flow};
 use crate::library::preferences::Preference;
+use crate::text::word_enum::word_enum;
 
 /// Settings that a flow is started with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -286,6 +287,33 @@ pub struct FlowState {
     /// Whether it is unknown who changed some of them.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub cut: bool,
+}
+
+word_enum! {
+    /// Condition of a flow as people see it.
+    FlowCondition {
+        New "new",
+        Running "running",
+        Waiting "waiting",
+        Stopped "stopped",
+        Done "done",
+        Rejected "rejected",
+    }
+}
+
+impl FlowState {
+    /// Returns the condition of the flow.
+    pub fn condition(&self) -> FlowCondition {
+        match self.at {
+            _ if self.stopped => FlowCondition::Stopped,
+            _ if self.is_waiting() => FlowCondition::Waiting,
+            FlowStatus::New => FlowCondition::New,
+            FlowStatus::Entering | FlowStatus::Running => FlowCondition::Running,
+            FlowStatus::Waiting { .. } => FlowCondition::Waiting,
+            FlowStatus::Done => FlowCondition::Done,
+            FlowStatus::Rejected => FlowCondition::Rejected,
+        }
+    }
 }
 
 /// Status of a flow.

@@ -9,10 +9,12 @@ pub mod task_status;
 mod bundle;
 mod chain;
 mod digest;
+mod flow_record;
 mod launch;
 mod output;
 mod project;
 mod replay;
+mod reply;
 mod run;
 mod summary;
 mod watch_events;
@@ -29,12 +31,14 @@ use serde_json::Value;
 pub use bundle::{RecordBundle, SnapshotManifest, build_record};
 pub use chain::ChainLink;
 pub use digest::{Digest, sha256};
+pub use flow_record::FlowRecord;
 pub use launch::LaunchRecord;
 pub use project::{MOST_PROJECT_NAME, is_project_name, project_from_url};
 pub use replay::{
     OriginRange, ReplayError, ReplayOutcome, list_blobs, locate_parts, restore_request, restore_snapshot,
     restore_text, verify, verify_sealed,
 };
+pub use reply::{RecordedReply, Replied};
 pub use run::is_record_time;
 pub use summary::{ChecksOutcome, RunStatus, RunSummary};
 pub use watch_events::watch_events;
@@ -158,7 +162,8 @@ events! {
     Observed "observed" "What was found afterwards: checks, changed files, violations.",
     Replied "replied" "What the agent says of its work.",
     SubmissionRecord "submitted" "The agent submitted something by a tool, and it was accepted or refused.",
-    Decided "decided" "A person or a flow decided something.",
+    Decided "decided" "A person decided something.",
+    FlowRecord "flow" "An event in the life of a flow.",
     Removed "removed" "What retention took away.",
     Imported "imported" "The run or flow came from an export of another ledger.",
 }
@@ -417,17 +422,6 @@ pub struct Observed {
 /// the id of the contents. `None` if the file does not exist. Only the id if the mode is unknown, as in
 /// records of older versions.
 pub type ContentIds = BTreeMap<String, Option<String>>;
-
-/// Record of the agent's reply.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Replied {
-    /// Verdict of the reply.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub verdict: Option<String>,
-    /// The whole reply as it was read.
-    pub reply: Value,
-}
 
 /// Record of a submission by a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,9 +4,10 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use serde::Serialize;
-use serde_json::Value;
 
-use super::{Decided, Delivered, Event, Exit, LaunchRecord, Observed, Replied, Run, SubmissionRecord};
+use super::{
+    Decided, Delivered, Event, Exit, LaunchRecord, Observed, RecordedReply, Replied, Run, SubmissionRecord,
+};
 use crate::delivery::receipt::DeliveryReceipt;
 use crate::request::fact::{CheckResult, CheckSummary, EndReason, RunFacts, Violation, ViolationDecision};
 
@@ -204,16 +205,11 @@ impl RunSummary {
 
     /// Checks whether the agent itself reported a failure, regardless of its exit code.
     pub fn has_reported_failure(&self) -> bool {
-        let problems = self.replied.as_ref().and_then(|replied| replied.reply["problems"].as_array());
-        problems.is_some_and(|problems| {
-            problems.iter().any(|problem| {
-                problem["code"].as_str() == Some(crate::reply::ProblemCode::StreamFailed.as_str())
-            })
-        })
+        self.reply().is_some_and(RecordedReply::has_failed_stream)
     }
 
     /// Returns the reply as it was read.
-    pub fn reply(&self) -> Option<&Value> {
+    pub fn reply(&self) -> Option<&RecordedReply> {
         self.replied.as_ref().map(|replied| &replied.reply)
     }
 }

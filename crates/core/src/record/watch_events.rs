@@ -74,6 +74,7 @@ pub fn watch_events(event: &Event) -> Vec<(&'static str, Value)> {
             alloc::vec![("scope_violation.decided", data)]
         }
         Event::Decided(decided) => alloc::vec![("record.decided", json!(decided))],
+        Event::FlowRecord(record) => alloc::vec![("record.decided", record.watched())],
         Event::Removed(removed) => alloc::vec![("record.removed", json!(removed))],
         Event::Imported(imported) => alloc::vec![("record.imported", json!(imported))],
     }

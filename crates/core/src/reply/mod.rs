@@ -67,6 +67,7 @@ pub struct Reply<'o> {
 
 word_enum! {
     /// The result of a reply as a whole.
+    #[derive(Default)]
     Outcome {
         Pass "pass",
         NeedsRevision "needs_revision",
@@ -77,6 +78,7 @@ word_enum! {
         ForeignVerdict "foreign_verdict",
         Complete "complete",
         Incomplete "incomplete",
+        #[default]
         None "none",
     }
 }

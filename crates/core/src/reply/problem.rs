@@ -1,18 +1,19 @@
 //! Defines the problems of a reply, and computes their places.
 
+use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use memchr::{memchr_iter, memrchr};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::scan::UnclosedBlock;
 use super::stream::StreamDoubts;
 use crate::diag::{MOST_PER_KIND, escape_invisible};
 
 /// A fault of a reply, with its place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplyProblem {
     /// The kind of the problem.
     pub code: ProblemCode,
@@ -21,7 +22,7 @@ pub struct ReplyProblem {
     /// The place in the agent's text, if the problem has one.
     pub place: Option<LineColumn>,
     /// The number of further problems of this kind, which are not reported one by one.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub more: usize,
 }
 
@@ -31,7 +32,7 @@ const fn is_zero(more: &usize) -> bool {
 }
 
 /// Line and column in the agent's text, thoughts included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineColumn {
     /// The line, from 1.
     pub line: usize,
@@ -63,6 +64,14 @@ macro_rules! problems {
         impl Serialize for ProblemCode {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> Deserialize<'de> for ProblemCode {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <Cow<'de, str>>::deserialize(deserializer)?;
+                let found = Self::ALL.iter().copied().find(|code| code.as_str() == text);
+                found.ok_or_else(|| serde::de::Error::unknown_variant(&text, &[$($text,)*]))
             }
         }
     };

@@ -1,13 +1,15 @@
 //! The macro `word_enum!`, which defines an enum whose variants are each written as one word.
 
-/// Defines an enum with the words of its variants: `ALL`, `name` and `Serialize` come from one table.
+/// Defines an enum with the words of its variants: `ALL`, `name`, `Serialize` and `Deserialize` come from one
+/// table.
 macro_rules! word_enum {
-    ($(#[$meta:meta])* $name:ident { $($variant:ident $word:literal,)* }) => {
+    ($(#[$meta:meta])* $name:ident { $($(#[$note:meta])* $variant:ident $word:literal,)* }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum $name {
             $(
                 /// Written as the word that [`Self::name`] returns.
+                $(#[$note])*
                 $variant,
             )*
         }
@@ -25,6 +27,14 @@ macro_rules! word_enum {
         impl ::serde::Serialize for $name {
             fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.name())
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $name {
+            fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let word = <alloc::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+                let found = Self::ALL.iter().copied().find(|variant| variant.name() == word);
+                found.ok_or_else(|| ::serde::de::Error::unknown_variant(&word, &[$($word,)*]))
             }
         }
     };

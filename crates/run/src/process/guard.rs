@@ -23,11 +23,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use callsheet_core::record::SubmissionRecord;
 use serde::{Deserialize, Serialize};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use super::submission::{ForwardSubmission, JudgedSubmission, SubmissionGate, SubmissionServer, connect_in};
+use super::submission::{ForwardSubmission, SubmissionGate, SubmissionServer, connect_in};
 use super::{ancestry, environment, handshake, trace, tree};
 use crate::disk::documents::DocumentReader;
 use crate::disk::read::read_own_text;
@@ -58,7 +59,7 @@ pub(crate) struct SpawnRequest {
 pub(crate) enum GuardMessage {
     Started { pid: u32 },
     Failed { why: String, missing: bool },
-    Submitted(JudgedSubmission),
+    Submitted(SubmissionRecord),
     Ended { code: Option<i32>, signal: Option<i32> },
 }
 
@@ -73,7 +74,7 @@ const DOCUMENTS: &str = "documents.json";
 
 /// A function that records a submission for the guard of a terminal: the process that drove the run may be
 /// gone.
-pub type RecordSubmission = fn(&SubmissionGate, &JudgedSubmission) -> Result<(), String>;
+pub type RecordSubmission = fn(&SubmissionGate, &SubmissionRecord) -> Result<(), String>;
 
 /// Becomes a guard and exits if this process was started as one. It is the first line of `main` of every
 /// program that runs agents: [`perform`](crate::perform()) and [`run_process`](crate::run_process) start the
@@ -231,7 +232,7 @@ fn read_request(orders: &mut BufReader<UnixStream>) -> io::Result<SpawnRequest> 
 /// Opens the submissions. A run whose submissions cannot be accepted continues without them.
 fn open_submissions(
     gate: Option<SubmissionGate>,
-    forward: impl Fn(&JudgedSubmission) -> Result<(), String> + Send + Sync + 'static,
+    forward: impl Fn(&SubmissionRecord) -> Result<(), String> + Send + Sync + 'static,
 ) -> Option<Arc<SubmissionServer>> {
     let forward: ForwardSubmission = Box::new(forward);
     SubmissionServer::open(gate?, forward).ok()

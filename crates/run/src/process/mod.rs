@@ -29,6 +29,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use callsheet_core::record::SubmissionRecord;
 use callsheet_core::request::fact::EndReason;
 
 use ancestry::{ProcessStamp, guard_arguments, read_stat};
@@ -36,7 +37,7 @@ use environment::{grace_period, new_command};
 use guard::{GuardMessage, SpawnRequest};
 use handshake::{STARTED_AS_GUARD, await_greeting, end_impostor, find_guard_program};
 use output::OutputCollector;
-use submission::{JudgedSubmission, SubmissionGate};
+use submission::SubmissionGate;
 use trace::{MARK, ProcessTrace, kill_adopted};
 
 /// A process to run, and its limits.
@@ -158,7 +159,7 @@ pub enum ProcessEvent {
         replaced: bool,
     },
     /// A submission of the process was accepted.
-    Submitted(JudgedSubmission),
+    Submitted(SubmissionRecord),
     /// Bytes as they were printed. None of them are left out.
     Printed {
         /// The stream of the bytes.

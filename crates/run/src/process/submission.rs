@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use callsheet_core::record::SubmissionRecord;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -53,22 +54,6 @@ pub struct SubmissionRequest {
     pub session: PathBuf,
     /// The role of the agent.
     pub role: Option<String>,
-}
-
-/// A submission that was judged, and written if it was good.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JudgedSubmission {
-    /// The tool that submitted.
-    pub tool: String,
-    /// The digest of the submission.
-    pub sha256: String,
-    /// The verdict on the submission.
-    pub verdict: Value,
-    /// The outcome, which a repeated submission gets again.
-    pub done: Value,
-    /// The reasons why it was refused after all.
-    #[serde(default)]
-    pub refused: Vec<String>,
 }
 
 /// The second message of a client: the outcome.
@@ -218,7 +203,7 @@ impl OpenSubmission {
 }
 
 /// A function that passes an accepted submission on.
-pub(crate) type ForwardSubmission = Box<dyn Fn(&JudgedSubmission) -> Result<(), String> + Send + Sync>;
+pub(crate) type ForwardSubmission = Box<dyn Fn(&SubmissionRecord) -> Result<(), String> + Send + Sync>;
 
 /// The guard's side of submissions.
 pub(crate) struct SubmissionServer {
@@ -226,7 +211,7 @@ pub(crate) struct SubmissionServer {
     guard: ProcessStamp,
     forward: ForwardSubmission,
     /// The last submission of each tool; `None` once the agent has ended.
-    last: Mutex<Option<BTreeMap<String, JudgedSubmission>>>,
+    last: Mutex<Option<BTreeMap<String, SubmissionRecord>>>,
     connections: AtomicUsize,
 }
 
@@ -277,7 +262,7 @@ impl SubmissionServer {
         send(&stream, &GateAnswer::Yes)?;
         let SubmissionOutcome { verdict, done, refused } = receive(&mut reader)?;
         let (tool, sha256) = (request.tool.clone(), request.sha256.clone());
-        let accepted = JudgedSubmission { tool, sha256, verdict, done, refused };
+        let accepted = SubmissionRecord { tool, sha256, verdict, done, refused };
         let answer = match self.check(&request, peer).and_then(|()| self.accept(accepted)) {
             Ok(()) => GateAnswer::Noted,
             Err(why) => GateAnswer::No(why),
@@ -310,7 +295,7 @@ impl SubmissionServer {
         (last.sha256 == request.sha256).then(|| last.done.clone())
     }
 
-    fn accept(&self, accepted: JudgedSubmission) -> Result<(), String> {
+    fn accept(&self, accepted: SubmissionRecord) -> Result<(), String> {
         let mut last = self.last.lock().map_err(|_| "its guard failed".to_owned())?;
         let last = last.as_mut().ok_or("its agent has ended")?;
         (self.forward)(&accepted)?;

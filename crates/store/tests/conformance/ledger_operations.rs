@@ -3,9 +3,10 @@
 use callsheet_core::EndReason;
 use callsheet_core::SharedText;
 use callsheet_core::delivery::receipt::DeliveryReceipt;
+use callsheet_core::flow::FlowEvent;
 use callsheet_core::record::{
-    Decided, DecidedBy, Delivered, Digest, Event, Exit, Id, Imported, LogStream, Observed, Output, Removed,
-    Replied, SubmissionRecord,
+    Decided, DecidedBy, Delivered, Digest, Event, Exit, FlowRecord, Id, Imported, LogStream, Observed,
+    Output, RecordedReply, Removed, Replied, SubmissionRecord,
 };
 use callsheet_core::request::fact;
 use callsheet_store::{DatabaseEngine, Ledger, LedgerError, LogExcerpt, LogLine, RunFilter, new_id};
@@ -27,7 +28,7 @@ pub(crate) fn events() -> Vec<Event> {
             worktree: Some(fact::WorktreeObservation::default()),
             ..Observed::default()
         }),
-        Event::Replied(Replied { verdict: Some("PASS".into()), reply: json!({ "verdict": "PASS" }) }),
+        Event::Replied(Replied { verdict: Some("PASS".into()), reply: RecordedReply::default() }),
         Event::Decided(Decided {
             by: DecidedBy::Person,
             what: "src/x".into(),
@@ -53,13 +54,8 @@ pub(crate) fn fill_ledger(ledger: &mut Ledger) -> (Id, Id) {
         record_bundle_after("T-1", &[("docs/plan.md", &"Plan with more care.\n".repeat(60))], parent);
     ledger.record_prompt(&second).unwrap();
     let flow = new_id().unwrap();
-    let decided = Decided {
-        by: DecidedBy::Flow,
-        what: "plan".into(),
-        decision: "review".into(),
-        detail: json!({ "n": 1 }),
-    };
-    ledger.append(None, Some(&flow), &Event::Decided(decided)).unwrap();
+    let resumed = FlowRecord { by: DecidedBy::Flow, phase: "plan".into(), event: FlowEvent::Resumed };
+    ledger.append(None, Some(&flow), &Event::FlowRecord(resumed)).unwrap();
     (first.composed.run.id, second.composed.run.id)
 }
 
@@ -237,7 +233,9 @@ fn every_event_kind_round_trips() {
         refused: Vec::new(),
     });
     let imported = Event::Imported(Imported { seq: 7, chain: Digest::ZERO });
-    let all = [events(), vec![Event::Removed(removed), imported, composed, submitted]].concat();
+    let resumed = FlowRecord { by: DecidedBy::Flow, phase: "plan".into(), event: FlowEvent::Resumed };
+    let flow = Event::FlowRecord(resumed);
+    let all = [events(), vec![Event::Removed(removed), imported, composed, submitted, flow]].concat();
     let mut kinds: Vec<&str> = all.iter().map(Event::kind).collect();
     for event in &all {
         assert_eq!(Event::read(event.kind(), &event.payload().unwrap()).as_ref(), Ok(event));

@@ -7,8 +7,8 @@ use callsheet_core::delivery::receipt::DeliveryReceipt;
 use callsheet_core::flow::{self, FlowDecision, FlowSettings, find_flow};
 use callsheet_core::library::layout::Layout;
 use callsheet_core::record::{
-    Decided, DecidedBy, Delivered, Event, Exit, Id, LaunchRecord, LogStream, Observed, Output, RecordBundle,
-    Replied,
+    Decided, DecidedBy, Delivered, Event, Exit, FlowRecord, Id, LaunchRecord, LogStream, Observed, Output,
+    RecordBundle, RecordedReply, Replied,
 };
 use callsheet_core::{Builtin, EndReason, Library};
 use callsheet_store::{Ledger, LedgerError, LedgerUrl, RetentionPolicy, new_id};
@@ -38,7 +38,7 @@ fn run_events() -> Vec<Event> {
         Event::Delivered(Delivered { receipt: DeliveryReceipt::Spawned, evidence: "pid 7".into() }),
         Event::Output(Output { stream: LogStream::Stdout, line: 1, text: "one\n".into(), cut: false }),
         Event::Exit(Exit::new(EndReason::Exited, Some(0))),
-        Event::Replied(Replied { verdict: None, reply: json!({}) }),
+        Event::Replied(Replied { verdict: None, reply: RecordedReply::default() }),
         Event::Observed(Observed::default()),
     ]
 }
@@ -90,13 +90,17 @@ fn runs_of_unfinished_flow_are_kept() {
         let id = &kept.composed.run.id;
         let (_, definition) = find_flow(&Library::new(&Builtin), "sdd", &Layout::default()).unwrap();
         let decide = |ledger: &mut Ledger, event: &flow::FlowEvent| {
-            let decided = Decided {
+            // Older versions recorded it as a decision.
+            let old = Decided {
                 by: DecidedBy::Flow,
                 what: "flow".into(),
                 decision: "x".into(),
                 detail: json!(event),
             };
-            ledger.append(None, Some(&flow), &Event::Decided(decided)).unwrap();
+            let new = FlowRecord { by: DecidedBy::Flow, phase: "plan".into(), event: event.clone() };
+            let is_old = matches!(event, flow::FlowEvent::Refused { .. } | flow::FlowEvent::Stopped);
+            let event = if is_old { Event::Decided(old) } else { Event::FlowRecord(new) };
+            ledger.append(None, Some(&flow), &event).unwrap();
         };
         let more = json!({ "definition": definition });
         let started =

@@ -6,11 +6,11 @@ use std::time::Duration;
 use callsheet::error::{CommandResult, FINDING, INTERRUPTED};
 use callsheet::flow::find::{find_recorded, is_in_project, read_all};
 use callsheet::flow::steps::FlowReport;
-use callsheet::flow::{RecordedFlow, state_word, status_json};
+use callsheet::flow::{RecordedFlow, status_json};
 use callsheet::run::is_driven;
 use callsheet::session::new_preferences;
 use callsheet_core::diag::escape_invisible;
-use callsheet_core::flow::{draw_graph, find_flow};
+use callsheet_core::flow::{FlowCondition, draw_graph, find_flow};
 use callsheet_core::{Library, list_names};
 use serde_json::json;
 
@@ -24,11 +24,11 @@ pub(crate) fn print_report(app: &CommandContext, report: &FlowReport) -> Command
         app.print.print_stream_value(&status_json(app, known, false))?;
     } else {
         app.print.print_page(&status_page(&app.print, app, known, true))?;
-        match state_word(&known.state) {
-            "waiting" if !known.state.questions().is_empty() => {
+        match known.state.condition() {
+            FlowCondition::Waiting if !known.state.questions().is_empty() => {
                 app.print.print_status("answer with `callsheet flow decide answer \"…\"`");
             }
-            "waiting" => {
+            FlowCondition::Waiting => {
                 app.print.print_status("decide with `callsheet flow decide approve|reject|changes \"…\"`")
             }
             _ => {}
@@ -37,8 +37,8 @@ pub(crate) fn print_report(app: &CommandContext, report: &FlowReport) -> Command
             app.print.print_status("`callsheet prefs approve` stores what was proposed");
         }
     }
-    Ok(match state_word(&known.state) {
-        "done" => 0,
+    Ok(match known.state.condition() {
+        FlowCondition::Done => 0,
         _ if report.interrupted => INTERRUPTED,
         _ => FINDING,
     })
@@ -63,7 +63,7 @@ pub(crate) fn print_status(app: &CommandContext, flow: Option<&str>, watch: bool
             }
             last = page;
         }
-        if !watch || state_word(&known.state) != "running" {
+        if !watch || known.state.condition() != FlowCondition::Running {
             return Ok(0);
         }
         thread::sleep(Duration::from_millis(200));

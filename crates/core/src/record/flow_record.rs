@@ -1,0 +1,47 @@
+//! The record of a flow's event.
+
+use alloc::format;
+use alloc::string::String;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Decided, DecidedBy, Event};
+use crate::flow::FlowEvent;
+
+/// Record of an event in the life of a flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowRecord {
+    /// Author of the event.
+    pub by: DecidedBy,
+    /// Phase in which it happened; empty before the first.
+    pub phase: String,
+    /// The event.
+    pub event: FlowEvent,
+}
+
+impl FlowRecord {
+    /// Returns the record as subscribers get it.
+    pub(super) fn watched(&self) -> Value {
+        let what = if self.phase.is_empty() { "flow" } else { &self.phase };
+        let detail = json!(self.event);
+        json!({ "by": self.by, "what": what, "decision": detail["event"], "detail": detail })
+    }
+}
+
+impl Event {
+    /// Returns the event of a flow. Older versions recorded it as the detail of a decision.
+    pub fn into_flow_record(self) -> Result<Option<FlowRecord>, String> {
+        match self {
+            Self::FlowRecord(record) => Ok(Some(record)),
+            Self::Decided(Decided { by, what, detail, .. }) if !detail.is_null() => {
+                let event = serde_json::from_value(detail)
+                    .map_err(|error| format!("it is not an event of a flow: {error}"))?;
+                let phase = if what == "flow" { String::new() } else { what };
+                Ok(Some(FlowRecord { by, phase, event }))
+            }
+            _ => Ok(None),
+        }
+    }
+}
