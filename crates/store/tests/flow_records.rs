@@ -1,7 +1,5 @@
 //! Events of flows, in records of this version and of older ones.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use callsheet_core::flow::{FlowDecision, FlowEvent, FlowSettings};
 use callsheet_core::record::{Decided, DecidedBy, Event, FlowRecord};
 use callsheet_store::{Ledger, LedgerUrl, new_id};

@@ -2,6 +2,7 @@
 
 pub mod adopt;
 pub mod known_ledger;
+pub mod transfer;
 pub mod verify;
 
 use std::fs;

@@ -372,7 +372,7 @@ const MAX_SHOWN: usize = 10;
 /// Completes the records of a run whose callsheet died: its exit was not observed and its checks did not run,
 /// but its changes can still be seen. Returns `None` if the run is complete already or another process drives
 /// it.
-pub fn recover(
+pub(crate) fn recover(
     app: &Project,
     ledger: &mut Ledger,
     run: &Id,

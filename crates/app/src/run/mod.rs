@@ -7,6 +7,7 @@ pub mod checks;
 pub mod claim;
 pub mod decide;
 pub mod doctor;
+pub mod end;
 pub mod external;
 pub mod finish;
 pub mod installed_agents;
@@ -59,15 +60,17 @@ use crate::run::claim::{CheckoutClaim, ClaimRequest, claim_checkout};
 use crate::run::spool::TextSpool;
 use crate::session::open_folder;
 
-pub use finish::{complete, recover};
+pub use finish::complete;
+pub(crate) use finish::recover;
 pub(crate) use finish::{run_pending_checks, terminal_summary};
 pub use options::{RunLocation, RunOptions};
 pub(crate) use preflight::{missing_agent_program, missing_check_programs};
 pub(crate) use progress::RunProgress;
 pub use result::{exit_code, result_json};
 pub use stop::{InterruptFlag, RunStopper};
+pub use terminal::is_driven;
+pub(crate) use terminal::is_pane_alive;
 pub(crate) use terminal::{TerminalState, TerminalWatch};
-pub use terminal::{close_pane, is_driven, is_pane_alive};
 
 use external::{ExternalAgent, drive_external};
 pub use external::{ExternalEnd, ExternalOutput};

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::record::task_status::{TaskCheckout, TaskReason, TaskStatus, derive_task_status};
 use callsheet_core::record::{Id, RunSummary};
-use callsheet_run::Git;
+use callsheet_run::{Git, host_name};
 use callsheet_store::{Ledger, RunFilter, RunRow};
 
+use super::{is_driven, is_pane_alive};
 use crate::project::Project;
+use crate::project::state::RunDir;
 
 /// Runs that belong together, the oldest first.
 #[derive(Debug)]
@@ -27,8 +29,8 @@ impl TaskRuns {
     }
 
     /// Returns the task's status, with the reasons.
-    pub fn task_status(&self, app: &Project) -> (TaskStatus, Vec<TaskReason>) {
-        let git = Git::open(&app.dir).ok().flatten();
+    pub fn status(&self, project: &Project) -> (TaskStatus, Vec<TaskReason>) {
+        let git = Git::open(&project.dir).ok().flatten();
         derive_task_status(
             &self.runs,
             &mut TaskCheckout {
@@ -45,9 +47,41 @@ impl TaskRuns {
     }
 }
 
+impl Project {
+    /// Returns a task by its name or by one of its runs.
+    pub fn find_task(&self, name: &str) -> Result<TaskRuns, Diagnostics> {
+        let mut ledger = self.read_ledger()?;
+        let project = self.project_filter(&ledger)?;
+        let filter =
+            RunFilter { project, own: true, task: Some(name.into()), limit: 1, ..RunFilter::default() };
+        let of_task = ledger.runs(&filter)?.into_iter().next();
+        let row = match of_task {
+            Some(row) => row,
+            None => self.find_run(&mut ledger, name).map_err(|_| {
+                let message = format!("there is no task and no run `{name}`");
+                Diagnostic::error(Code::TaskNotFound, message)
+                    .hint("`callsheet status` lists tasks, `callsheet log` runs")
+            })?,
+        };
+        find_task(self, &mut ledger, &row)
+    }
+
+    /// Returns the tasks of the newest runs, at most `limit`, the newest first.
+    pub fn newest_tasks(&self, limit: usize) -> Result<Vec<TaskRuns>, Diagnostics> {
+        newest_tasks(self, &mut self.read_ledger()?, limit)
+    }
+}
+
+/// Checks whether an unfinished run of this machine has neither a driving process nor a live terminal.
+pub fn is_lost(run: &RunSummary) -> bool {
+    let here = run.launch.as_ref().is_some_and(|launch| launch.host == host_name());
+    let pane = || RunDir::from_run(&run.run.id).ok().and_then(|run_dir| run_dir.pane());
+    !run.is_complete() && here && !is_driven(&run.run.id) && !pane().as_ref().is_some_and(is_pane_alive)
+}
+
 /// Returns the task of a run, with all its runs. A run without a task belongs to the runs from which it was
 /// made.
-pub fn find_task(app: &Project, ledger: &mut Ledger, row: &RunRow) -> Result<TaskRuns, Diagnostics> {
+pub(super) fn find_task(app: &Project, ledger: &mut Ledger, row: &RunRow) -> Result<TaskRuns, Diagnostics> {
     let run = &row.run;
     // Another project may have a task of the same name.
     let project = app.sibling_filter(run);
@@ -72,8 +106,7 @@ pub fn find_task(app: &Project, ledger: &mut Ledger, row: &RunRow) -> Result<Tas
     Ok(TaskRuns { name, runs: read_summaries(ledger, &rows)? })
 }
 
-/// Returns the tasks of the newest runs, at most `limit`, the newest first.
-pub fn newest_tasks(app: &Project, ledger: &mut Ledger, limit: usize) -> Result<Vec<TaskRuns>, Diagnostics> {
+fn newest_tasks(app: &Project, ledger: &mut Ledger, limit: usize) -> Result<Vec<TaskRuns>, Diagnostics> {
     let filter = RunFilter {
         project: app.project_filter(ledger)?,
         own: true,

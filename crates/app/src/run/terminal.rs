@@ -15,7 +15,7 @@ fn open_tmux(server: &str) -> Tmux {
 }
 
 /// Returns whether the agent's pane is still alive.
-pub fn is_pane_alive((server, pane): &(String, String)) -> bool {
+pub(crate) fn is_pane_alive((server, pane): &(String, String)) -> bool {
     let tmux = open_tmux(server);
     tmux.find_pane(pane).is_ok_and(|pane| tmux.is_pane_alive(&pane))
 }
@@ -27,7 +27,7 @@ pub(super) fn pane_pid(server: &str, pane: &str) -> Option<i32> {
 }
 
 /// Ends the agent in a pane that callsheet opened.
-pub fn close_pane((server, pane): &(String, String)) -> Result<(), Diagnostics> {
+pub(super) fn close_pane((server, pane): &(String, String)) -> Result<(), Diagnostics> {
     let refused = |message: String| Diagnostic::error(Code::RunRefused, message);
     if server.is_empty() {
         let message = format!("it works in a pane of yours, {pane}");

@@ -1,17 +1,13 @@
 //! `callsheet export`: writes a file that can be verified without the ledger that it came from.
 
-use std::fs::Permissions;
-use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::PathBuf;
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_store::{ExportScope, Ledger, LedgerError, export, in_toto_statement};
-use tempfile::NamedTempFile;
+use callsheet::error::CommandResult;
+use callsheet::ledger::transfer::ExportContents;
+use callsheet::session::write::resolve_output;
 
 use crate::context::CommandContext;
-use callsheet::error::CommandResult;
-use callsheet::session::write::{check_stays_inside, resolve_output};
 
 /// Write recorded runs with everything that they need into one file, one JSON object per line
 ///
@@ -33,50 +29,16 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
-    let out = resolve_output(&app.here, args.out.as_deref())?;
-    let mut ledger = app.read_ledger()?;
-    let scope = match &args.run {
-        Some(name) => ExportScope::Run(app.find_run(&mut ledger, name)?.run.id),
-        None => ExportScope::All,
+    let contents = match args.run.clone() {
+        None => ExportContents::Ledger,
+        Some(run) if args.in_toto => ExportContents::Statement(run),
+        Some(run) => ExportContents::Run(run),
     };
-    match out {
-        Some(out) => {
-            let folder = out.parent().unwrap_or(Path::new("."));
-            let real = folder.canonicalize().map_err(|error| write_error(&error))?;
-            check_stays_inside(&app.dir, &out, &real)?;
-            let (folder, out) = (real.as_path(), real.join(out.file_name().unwrap_or_default()));
-            let mut file = NamedTempFile::new_in(folder).map_err(|error| write_error(&error))?;
-            let mut buffer = BufWriter::new(file.as_file_mut());
-            write_export(&mut ledger, &scope, args.in_toto, &mut buffer)?;
-            drop(buffer);
-            let private = file.as_file().set_permissions(Permissions::from_mode(0o600));
-            private.map_err(|error| write_error(&error))?;
-            file.as_file().sync_all().map_err(|error| write_error(&error))?;
-            file.persist(&out).map_err(|error| write_error(&error.error))?;
-        }
-        None => {
-            let mut out = PipeTolerantWriter(app.print.stdout_writer());
-            write_export(&mut ledger, &scope, args.in_toto, &mut out)?;
-        }
+    match resolve_output(&app.here, args.out.as_deref())? {
+        Some(out) => app.export_to_file(&contents, &out)?,
+        None => app.export(&contents, &mut PipeTolerantWriter(app.print.stdout_writer()))?,
     }
     Ok(0)
-}
-
-fn write_export(
-    ledger: &mut Ledger,
-    scope: &ExportScope,
-    in_toto: bool,
-    out: &mut dyn Write,
-) -> Result<(), LedgerError> {
-    match scope {
-        ExportScope::Run(run) if in_toto => {
-            let text = format!("{}\n", in_toto_statement(ledger, run)?);
-            out.write_all(text.as_bytes())
-                .and_then(|()| out.flush())
-                .map_err(|error| LedgerError::Failed(error.to_string()))
-        }
-        scope => export(ledger, scope, out),
-    }
 }
 
 /// Writer that ignores a broken pipe: a reader that stops early is not an error.
@@ -96,8 +58,4 @@ impl<W: Write> Write for PipeTolerantWriter<W> {
             done => done,
         }
     }
-}
-
-fn write_error(error: &io::Error) -> Diagnostics {
-    Diagnostic::error(Code::OutputFailed, format!("the export could not be written: {error}")).into()
 }

@@ -6,7 +6,6 @@ use serde_json::json;
 
 use crate::context::CommandContext;
 use callsheet::error::CommandResult;
-use callsheet::project::person::refuse_below_guard;
 
 /// Remove old runs of this project from the ledger
 ///
@@ -28,21 +27,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
-    let mut ledger = if args.dry_run {
-        app.read_ledger()?
-    } else {
-        refuse_below_guard()?;
-        let mut ledger = app.write_ledger()?;
-        app.refuse_below_ledger_guard(&mut ledger)?;
-        ledger
-    };
-    let project = app.project_filter(&ledger)?;
-    let retention = RetentionPolicy { days: args.keep_days, last: args.keep_last };
-    let swept = match args.dry_run {
-        true => ledger.preview_project_sweep(retention, project.as_ref()),
-        false => ledger.sweep_project(retention, project.as_ref()),
-    };
-    let swept = swept?;
+    let policy = RetentionPolicy { days: args.keep_days, last: args.keep_last };
+    let swept = app.sweep(policy, args.dry_run)?;
     if swept.clock_is_wrong {
         let hint = "set the clock, or use --keep-last without --keep-days";
         app.print.print_diagnostics([&Diagnostic::warning(

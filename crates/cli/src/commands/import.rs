@@ -1,12 +1,11 @@
 //! `callsheet import`: adds an export to the ledger.
 
-use callsheet_store::{ImportReport, import};
+use callsheet_store::ImportReport;
 use serde_json::json;
 
 use crate::context::CommandContext;
 use callsheet::compose::inputs::open_input;
 use callsheet::error::CommandResult;
-use callsheet::project::person::refuse_below_guard;
 
 /// Add what an export holds to the ledger
 ///
@@ -20,19 +19,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
-    // An import can hold decisions.
-    refuse_below_guard()?;
     let mut file = open_input(app, &args.file)?;
-    let mut ledger = app.create_ledger()?;
-    app.refuse_below_ledger_guard(&mut ledger)?;
-    let done = import(&mut ledger, &mut *file)?;
-    // Closing the ledger stores its last head; that must happen before the ledger is forgotten.
-    drop(ledger);
-    if done.same_chain {
-        // All its records were made elsewhere, so the ledger is foreign.
-        app.forget_ledger()?;
-    }
-    let ImportReport { runs, records, known, same_chain } = done;
+    let ImportReport { runs, records, known, same_chain } = app.import(&mut *file)?;
     let chain = if same_chain { ", with the same chain" } else { "" };
     app.print.print_output(
         || json!({ "runs": runs, "records": records, "known": known, "same_chain": same_chain }),

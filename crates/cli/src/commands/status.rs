@@ -1,18 +1,14 @@
 //! `callsheet status`: prints the status of tasks, derived from the facts of their runs.
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics, escape_invisible};
+use callsheet::error::CommandResult;
+use callsheet::run::tasks::{TaskRuns, is_lost};
+use callsheet_core::diag::escape_invisible;
 use callsheet_core::record::RunSummary;
 use callsheet_core::record::task_status::{TaskReason, TaskStatus};
-use callsheet_store::{Ledger, RunFilter};
 use serde_json::{Value, json};
 
 use crate::context::CommandContext;
 use crate::print::TextStyle;
-use callsheet::error::CommandResult;
-use callsheet::project::state::RunDir;
-use callsheet::run::tasks::{TaskRuns, find_task, newest_tasks};
-use callsheet::run::{is_driven, is_pane_alive};
-use callsheet_run::host_name;
 
 /// Show where a task stands by the facts of its runs, and why
 ///
@@ -29,12 +25,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
-    let mut ledger = app.read_ledger()?;
     let tasks = match &args.task {
-        Some(name) => vec![find_named(app, &mut ledger, name)?],
-        None => newest_tasks(app, &mut ledger, args.limit)?,
+        Some(name) => vec![app.find_task(name)?],
+        None => app.newest_tasks(args.limit)?,
     };
-    let standings: Vec<_> = tasks.iter().map(|task| task.task_status(app)).collect();
+    let standings: Vec<_> = tasks.iter().map(|task| task.status(app)).collect();
     let rows = || tasks.iter().zip(&standings);
     let task_page = |(task, (status, reasons)): (&TaskRuns, &(TaskStatus, Vec<TaskReason>))| {
         let paint = match status {
@@ -54,21 +49,6 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     )
 }
 
-fn find_named(app: &CommandContext, ledger: &mut Ledger, name: &str) -> Result<TaskRuns, Diagnostics> {
-    let project = app.project_filter(ledger)?;
-    let filter = RunFilter { project, own: true, task: Some(name.into()), limit: 1, ..RunFilter::default() };
-    let of_task = ledger.runs(&filter)?.into_iter().next();
-    let row = match of_task {
-        Some(row) => row,
-        None => app.find_run(ledger, name).map_err(|_| {
-            let message = format!("there is no task and no run `{name}`");
-            Diagnostic::error(Code::TaskNotFound, message)
-                .hint("`callsheet status` lists tasks, `callsheet log` runs")
-        })?,
-    };
-    find_task(app, ledger, &row)
-}
-
 /// Formats a run as one line.
 fn run_line(run: &RunSummary) -> String {
     let started = run.run.started.get(..19).unwrap_or_default();
@@ -79,16 +59,6 @@ fn run_line(run: &RunSummary) -> String {
     };
     let line = format!("  {}  {started}  {}  {how}", run.run.id, run.status().name());
     format!("{}\n", line.trim_end())
-}
-
-/// Checks whether an unfinished run of this machine has neither a driving process nor a live terminal.
-fn is_lost(run: &RunSummary) -> bool {
-    let here = run.launch.as_ref().is_some_and(|launch| launch.host == host_name());
-    let in_terminal = || RunDir::from_run(&run.run.id).ok().and_then(|run_dir| run_dir.pane());
-    !run.is_complete()
-        && here
-        && !is_driven(&run.run.id)
-        && !in_terminal().as_ref().is_some_and(is_pane_alive)
 }
 
 fn task_json((task, (status, reasons)): (&TaskRuns, &(TaskStatus, Vec<TaskReason>))) -> Value {
