@@ -9,6 +9,9 @@
 //! | record a run whose agent I drive myself | [`PreparedRun::execute_external`] |
 //! | run again with the facts of an earlier run | [`Project::prepare_rerun`] |
 //! | drive a flow | [`Project::start_flow`], [`Project::resume_flow`], [`Project::decide_flow`], [`Project::stop_flow`] |
+//! | drive a flow whose agents I run myself | [`Project::step_flow`] → [`FlowStepper`] |
+//! | stop, recover and judge runs and tasks | [`Project::stop_run`], [`Project::recover_runs`], [`Project::newest_tasks`] |
+//! | move or shrink the ledger | [`Project::export`], [`Project::import`], [`Project::sweep`] |
 //! | see progress, diagnostics and events | an [`Observer`] in [`ProjectOptions`] |
 //!
 //! A program that runs agents calls [`guard_if_asked`] first in `main`: it is started once more as the guard of each agent.
@@ -32,7 +35,8 @@ pub use callsheet_core::{SourceId, SourceRoot};
 pub use compose::inputs::{ComposeInput, InputItem, InputKind};
 pub use compose::{Composition, Purpose};
 pub use flow::start::FlowStart;
-pub use flow::steps::{FlowChoice, FlowReport};
+pub use flow::stepper::{FlowLane, FlowStepper};
+pub use flow::steps::{FlowBegin, FlowChoice, FlowReport};
 pub use observer::{Observer, SilentObserver};
 pub use project::{Project, ProjectOptions};
 pub use run::options::{RunLocation, RunOptions, RunOverrides};

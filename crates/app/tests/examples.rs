@@ -71,3 +71,25 @@ fn orchestrator_needs_the_library_alone() {
     assert_eq!(lines[4], "flow add-a-login-to-the-site: done in `archive`");
     assert_eq!(project.read("src/fix.txt"), "fixed\n");
 }
+
+#[test]
+fn stepped_flow_starts_no_agent() {
+    let project = TestProject::with_repository();
+    let agent = install(&project, &Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/tests/flows/sdd.sh"));
+    // Claude Code is not on this path, and `sh` is.
+    let out = run(example(&project, "stepped_flow").arg(agent).env("PATH", "/usr/bin:/bin"));
+    let expected = "plan all: needs_revision
+plan all: pass
+challenge all: needs_revision
+plan all: pass
+challenge all: pass
+implement 1.1: complete
+implement 1.2: complete
+review all: needs_changes
+implement all: complete
+review all: pass
+archive all: complete
+flow add-a-login-to-the-site: done in `archive`
+";
+    assert_eq!(out, expected);
+}

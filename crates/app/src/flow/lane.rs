@@ -25,16 +25,17 @@ use callsheet_core::{Library, Request, SharedText, Snapshot, find_agent, find_co
 use callsheet_run::{DocumentReader, FingerprintCache};
 use callsheet_store::{Ledger, LedgerError};
 
+use super::driver::LaneMessage;
 use super::worktrees::make_worktree;
-use super::{FlowFolder, FlowOptions, LaneMessage};
+use super::{FlowFolder, FlowOptions};
 use crate::compose::inputs::PreparedInput;
 use crate::compose::secrets;
 use crate::compose::{ComposeOptions, Purpose, compose_input};
 use crate::project::Project;
 use crate::project::state::RunDir;
 use crate::run::{
-    PreparedRun, RunLocation, RunOptions, RunProgress, RunStopper, TerminalState, TerminalWatch, complete,
-    is_pane_alive, recover, run_pending_checks, terminal_summary,
+    InterruptFlag, PreparedRun, RunLocation, RunOptions, RunProgress, RunStopper, TerminalState,
+    TerminalWatch, complete, is_pane_alive, recover, run_pending_checks, terminal_summary,
 };
 use crate::session::{FileSubmissions, SessionDir, SubmissionResult, refusal_reasons};
 
@@ -42,6 +43,7 @@ use crate::session::{FileSubmissions, SessionDir, SubmissionResult, refusal_reas
 const TERMINAL_LOOK: Duration = Duration::from_millis(500);
 
 /// All inputs of a lane, so that it can run on its own thread.
+#[derive(Debug)]
 pub(super) struct LaneJob {
     pub(super) flow: Id,
     pub(super) plan: FlowOptions,
@@ -87,12 +89,23 @@ impl RunSubmissions {
 }
 
 /// Result of a lane.
-struct LaneOutcome {
+pub(super) struct LaneOutcome {
     run: Id,
     evidence: BTreeSet<String>,
     cost: u64,
     submissions: RunSubmissions,
     diagnostics: Vec<Diagnostic>,
+}
+
+impl LaneOutcome {
+    /// Returns the event of the lane's end, and the diagnostics about it.
+    pub(super) fn into_event(self, entry: u32, lane: String) -> (FlowEvent, Vec<Diagnostic>) {
+        let Self { run, evidence, cost, submissions, diagnostics } = self;
+        let RunSubmissions { refused, questions, proposed, .. } = submissions;
+        let run = run.to_string();
+        let event = FlowEvent::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed };
+        (event, diagnostics)
+    }
 }
 
 /// Questions that an agent asked in its terminal.
@@ -138,11 +151,8 @@ impl LaneJob {
         let entry = self.state.entry;
         let lane_done = panic::catch_unwind(AssertUnwindSafe(|| self.run_lane(app, messages, stopper)));
         let told_last = match lane_done.unwrap_or_else(|_| Err(panic_error())) {
-            Ok(LaneOutcome { run, evidence, cost, submissions, diagnostics }) => {
-                let RunSubmissions { refused, questions, proposed, .. } = submissions;
-                let run = run.to_string();
-                let event =
-                    FlowEvent::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed };
+            Ok(outcome) => {
+                let (event, diagnostics) = outcome.into_event(entry, lane);
                 LaneMessage::Ended { event, diagnostics }
             }
             Err(failure) => LaneMessage::Failed { lane, failure },
@@ -158,7 +168,7 @@ impl LaneJob {
         stopper: &RunStopper,
     ) -> Result<LaneOutcome, Diagnostics> {
         let mut ledger = app.write_ledger()?;
-        let place = if self.worktree { Some(self.lane_worktree(app)?) } else { None };
+        let place = self.worktree_path(app)?;
         if let Some(run) = self.recorded_run(&mut ledger)?.cloned()
             && RunDir::from_run(&run)?.pane().as_ref().is_some_and(is_pane_alive)
         {
@@ -171,8 +181,7 @@ impl LaneJob {
             let account = run_pending_checks(app, &mut ledger, account, stopper, &self.progress)?;
             return self.collect_outcome(app, &account, place.as_ref());
         }
-        self.folder.archive_files(&self.phase.stale_lane_files(&self.lane), &self.archive_folder())?;
-        let ready = self.prepare_run(app, &mut ledger, place.as_ref())?;
+        let ready = self.prepare_run(app, &mut ledger, place.as_ref(), false)?;
         self.announce(messages, ready.id())?;
         let (account, mut ledger) = ready.execute_with(app, ledger, stopper, &self.progress, None)?;
         if let Some(exit) = account.exit.as_ref().filter(|exit| exit.ended == EndReason::Unstarted) {
@@ -185,6 +194,33 @@ impl LaneJob {
             return self.wait_for_terminal(app, &mut ledger, &run, place.as_ref(), stopper);
         }
         self.collect_outcome(app, &account, place.as_ref())
+    }
+
+    /// Prepares the run of a lane whose agent the caller runs.
+    pub(super) fn prepare_external(&self, app: &Project) -> Result<PreparedRun, Diagnostics> {
+        let place = self.worktree_path(app)?;
+        self.prepare_run(app, &mut app.write_ledger()?, place.as_ref(), true)
+    }
+
+    /// Returns the result of the lane's earlier run, if it had ended by itself. It is not run again.
+    pub(super) fn earlier_outcome(&self, app: &Project) -> Result<Option<LaneOutcome>, Diagnostics> {
+        let mut ledger = app.write_ledger()?;
+        let Some(summary) = self.ended_run(app, &mut ledger)? else { return Ok(None) };
+        drop(ledger);
+        self.external_outcome(app, &summary.run.id).map(Some)
+    }
+
+    /// Returns the result of a run whose agent the caller ran.
+    pub(super) fn external_outcome(&self, app: &Project, run: &Id) -> Result<LaneOutcome, Diagnostics> {
+        let mut ledger = app.write_ledger()?;
+        let summary = ledger.run_summary(run)?;
+        if !summary.is_complete() {
+            let message = format!("run {run} of `{}` has not ended", self.lane.id);
+            return Err(Diagnostic::error(Code::RunRefused, message).into());
+        }
+        let stopper = RunStopper::new(&InterruptFlag::default());
+        let summary = run_pending_checks(app, &mut ledger, summary, &stopper, &self.progress)?;
+        self.collect_outcome(app, &summary, self.worktree_path(app)?.as_ref())
     }
 
     /// Waits for an agent in a terminal. It has ended well if its process ended, or if all its outputs exist
@@ -313,7 +349,9 @@ impl LaneJob {
         app: &Project,
         ledger: &mut Ledger,
         place: Option<&PathBuf>,
+        external: bool,
     ) -> Result<PreparedRun, Diagnostics> {
+        self.folder.archive_files(&self.phase.stale_lane_files(&self.lane), &self.archive_folder())?;
         let (disk, layout) = (app.disk(Some(self.folder.path.clone())), app.config.layout());
         let library = Library::new(&disk);
         let agent = self.plan.agent(&self.phase)?;
@@ -382,6 +420,7 @@ impl LaneJob {
             // In a terminal a person can approve preferences.
             proposes: !self.plan.terminal,
             flow: note.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect(),
+            external,
             ..RunOptions::default()
         };
         app.prepare(finished, how)
@@ -521,7 +560,7 @@ impl LaneJob {
         if !accepted || !facts.unseen.is_empty() {
             return Ok(false);
         }
-        let place = if self.worktree { Some(self.lane_worktree(app)?) } else { None };
+        let place = self.worktree_path(app)?;
         Ok(place.is_none_or(|worktree| self.strayed_documents(&worktree).is_empty()))
     }
 
@@ -594,8 +633,9 @@ impl LaneJob {
         Ok(submissions)
     }
 
-    fn lane_worktree(&self, app: &Project) -> Result<PathBuf, Diagnostics> {
-        make_worktree(app, &self.flow, self.state.entry, &self.lane.id)
+    fn worktree_path(&self, app: &Project) -> Result<Option<PathBuf>, Diagnostics> {
+        let make = || make_worktree(app, &self.flow, self.state.entry, &self.lane.id);
+        self.worktree.then(make).transpose()
     }
 }
 

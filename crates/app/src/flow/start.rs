@@ -1,4 +1,4 @@
-//! Starts a flow.
+//! Checks the options of a new flow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,15 +8,13 @@ use callsheet_core::library::agent::PermissionLevel;
 use callsheet_core::{Library, resolve_agent_name};
 use callsheet_store::new_id;
 
-use super::find::read_all;
-use super::steps::{FlowReport, drive};
-use super::{FlowOptions, RecordedFlow, choose_name, report_leftovers};
+use super::{FlowOptions, RecordedFlow, choose_name};
 use crate::compose::secrets;
 use crate::error::usage_error;
 use crate::project::Project;
 use crate::project::duration::HumanDuration;
 use crate::run::checks::merge_checks;
-use crate::run::{InterruptFlag, missing_agent_program, missing_check_programs};
+use crate::run::{missing_agent_program, missing_check_programs};
 
 /// How to start a flow.
 #[derive(Clone, Debug, Default)]
@@ -57,18 +55,12 @@ pub struct FlowStart {
     pub program: Vec<String>,
 }
 
-impl Project {
-    /// Starts a flow and drives it until it ends or needs a person.
-    pub fn start_flow(
-        &self,
-        start: &FlowStart,
-        interrupt: &InterruptFlag,
-    ) -> Result<FlowReport, Diagnostics> {
-        start_flow(self, start, interrupt)
-    }
-}
-
-fn start_flow(app: &Project, args: &FlowStart, interrupt: &InterruptFlag) -> Result<FlowReport, Diagnostics> {
+/// Checks the options of a new flow, and returns the flow with its first event. Nothing is recorded yet.
+pub(super) fn prepare_start(
+    app: &Project,
+    args: &FlowStart,
+    starts_agents: bool,
+) -> Result<(RecordedFlow, FlowEvent), Diagnostics> {
     if args.request.trim().is_empty() {
         return Err(usage_error("there is nothing to be done in the request").into());
     }
@@ -158,6 +150,9 @@ fn start_flow(app: &Project, args: &FlowStart, interrupt: &InterruptFlag) -> Res
     if plan.terminal {
         programs.insert("tmux".into());
     }
+    if !starts_agents {
+        programs.clear();
+    }
     let mut missing: Vec<Diagnostic> =
         programs.iter().filter_map(|name| missing_agent_program(name, &app.dir)).collect();
     missing.extend(missing_check_programs(&plan.checks, &app.dir));
@@ -175,12 +170,5 @@ fn start_flow(app: &Project, args: &FlowStart, interrupt: &InterruptFlag) -> Res
     let more = serde_json::to_value(&plan)
         .map_err(|error| Diagnostic::error(Code::OutputFailed, error.to_string()))?;
     let started = FlowEvent::Started { request: args.request.clone(), settings, more };
-    let known = RecordedFlow::new(id, plan);
-    app.observer.status(&format!("flow {} in {}", known.id, known.plan.folder()));
-    let mut ledger = app.create_ledger()?;
-    let open = read_all(app, &mut ledger)?.into_iter().filter(|known| !known.state.has_ended());
-    if let Err(failure) = report_leftovers(app, &open.map(|known| known.id.to_string()).collect::<Vec<_>>()) {
-        app.observer.note(&failure.to_string());
-    }
-    drive(app, ledger, known, interrupt, |driver| driver.apply_event(started, app.caller()))
+    Ok((RecordedFlow::new(id, plan), started))
 }

@@ -1,22 +1,25 @@
-//! Resumes, decides and stops a recorded flow.
+//! Starts, resumes, decides and stops a flow.
 
+use std::fs::File;
 use std::thread;
 use std::time::Duration;
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_core::flow::{FlowAction, FlowDecision};
-use callsheet_core::record::Id;
+use callsheet_core::flow::{FlowAction, FlowDecision, FlowEvent};
+use callsheet_core::record::{DecidedBy, Id};
 use callsheet_core::request::scope::Scope;
 use callsheet_store::Ledger;
 
-use super::find::{already_driven_error, find_own, not_found_error};
-use super::{FlowDriver, RecordedFlow};
+use super::driver::FlowDriver;
+use super::find::{already_driven_error, find_own, not_found_error, read_all};
+use super::start::{FlowStart, prepare_start};
+use super::{RecordedFlow, report_leftovers};
 use crate::compose::secrets;
 use crate::error::usage_error;
 use crate::project::Project;
 use crate::project::person::{refuse_agent, refuse_below_guard};
 use crate::project::state::RunDir;
-use crate::run::claim::{ClaimRequest, claim_checkout};
+use crate::run::claim::{CheckoutClaim, ClaimRequest, claim_checkout};
 use crate::run::{InterruptFlag, is_driven};
 
 /// A flow after it was driven.
@@ -41,7 +44,39 @@ pub enum FlowChoice {
     Answer(String),
 }
 
+/// The first step of a caller that drives a flow. Without a name, the flow is the newest one.
+#[derive(Clone, Copy, Debug)]
+pub enum FlowBegin<'b> {
+    /// Start a new flow.
+    Start(&'b FlowStart),
+    /// Continue a flow that was stopped or whose process died.
+    Resume {
+        /// The flow.
+        flow: Option<&'b str>,
+        /// Whether interrupted runs get the very same prompt.
+        same_prompt: bool,
+    },
+    /// Decide what a flow waits for, as a person.
+    Decide {
+        /// The flow.
+        flow: Option<&'b str>,
+        /// The decision.
+        choice: &'b FlowChoice,
+        /// Whether to decide without a terminal.
+        yes: bool,
+    },
+}
+
 impl Project {
+    /// Starts a flow and drives it until it ends or needs a person.
+    pub fn start_flow(
+        &self,
+        start: &FlowStart,
+        interrupt: &InterruptFlag,
+    ) -> Result<FlowReport, Diagnostics> {
+        drive(self, FlowBegin::Start(start), interrupt)
+    }
+
     /// Continues a flow that was stopped or whose process died. With `same_prompt`, interrupted runs get the very same prompt.
     pub fn resume_flow(
         &self,
@@ -49,14 +84,9 @@ impl Project {
         same_prompt: bool,
         interrupt: &InterruptFlag,
     ) -> Result<FlowReport, Diagnostics> {
-        let mut ledger = self.write_ledger()?;
-        let known = find_own(self, &mut ledger, flow)?;
-        self.require_trust()?;
-        drive(self, ledger, known, interrupt, |driver| driver.resume(same_prompt))
+        drive(self, FlowBegin::Resume { flow, same_prompt }, interrupt)
     }
-}
 
-impl Project {
     /// Decides what a flow waits for, as a person, and drives it on. `yes` decides without a terminal.
     pub fn decide_flow(
         &self,
@@ -65,17 +95,106 @@ impl Project {
         yes: bool,
         interrupt: &InterruptFlag,
     ) -> Result<FlowReport, Diagnostics> {
-        decide(self, flow, choice, yes, interrupt)
+        drive(self, FlowBegin::Decide { flow, choice, yes }, interrupt)
+    }
+
+    /// Stops a flow with its running lanes, and returns its id. It can be resumed.
+    pub fn stop_flow(&self, flow: Option<&str>) -> Result<Id, Diagnostics> {
+        stop(self, flow)
     }
 }
 
-fn decide(
+/// A flow that this process drives. No other process can, until it is dropped.
+#[derive(Debug)]
+pub(super) struct OpenFlow<'p> {
+    pub(super) driver: FlowDriver<'p>,
+    pub(super) id: Id,
+    run_dir: RunDir,
+    _claim: CheckoutClaim,
+    _lock: File,
+}
+
+impl<'p> OpenFlow<'p> {
+    /// Opens a flow, records its first step, and returns the actions that result from it.
+    pub(super) fn begin(
+        project: &'p Project,
+        begin: FlowBegin<'_>,
+        starts_agents: bool,
+        interrupt: &InterruptFlag,
+    ) -> Result<(Self, Vec<FlowAction>), Diagnostics> {
+        let (ledger, known, step) = match begin {
+            FlowBegin::Start(start) => {
+                let (known, started) = prepare_start(project, start, starts_agents)?;
+                project.observer.status(&format!("flow {} in {}", known.id, known.plan.folder()));
+                let mut ledger = project.create_ledger()?;
+                let open =
+                    read_all(project, &mut ledger)?.into_iter().filter(|known| !known.state.has_ended());
+                let open: Vec<String> = open.map(|known| known.id.to_string()).collect();
+                if let Err(failure) = report_leftovers(project, &open) {
+                    project.observer.note(&failure.to_string());
+                }
+                (ledger, known, FirstStep::Start(started))
+            }
+            FlowBegin::Resume { flow, same_prompt } => {
+                let mut ledger = project.write_ledger()?;
+                let known = find_own(project, &mut ledger, flow)?;
+                project.require_trust()?;
+                (ledger, known, FirstStep::Resume { same_prompt })
+            }
+            FlowBegin::Decide { flow, choice, yes } => prepare_decision(project, flow, choice, yes)?,
+        };
+        let mut open = Self::open(project, ledger, known, interrupt)?;
+        let actions = match step {
+            FirstStep::Start(started) => open.driver.apply_event(started, project.caller()),
+            FirstStep::Resume { same_prompt } => open.driver.resume(same_prompt),
+            FirstStep::Decide(decision, by) => open.driver.decide(decision, by),
+        };
+        Ok((open, actions?))
+    }
+
+    fn open(
+        project: &'p Project,
+        mut ledger: Ledger,
+        known: RecordedFlow,
+        interrupt: &InterruptFlag,
+    ) -> Result<Self, Diagnostics> {
+        let run_dir = RunDir::from_run(&known.id)?;
+        let lock = run_dir.try_lock()?.ok_or_else(|| already_driven_error(&known.plan.name))?;
+        // Another process may have driven the flow until just now.
+        let known = RecordedFlow::read(&mut ledger, &known.id)?.unwrap_or(known);
+        run_dir.clear_stop();
+        let (id, scope) = (known.id.clone(), Scope::default());
+        let flow = Some(id.as_str());
+        let share = known.plan.share;
+        let claim = claim_checkout(&ClaimRequest { id: &id, flow, dir: &project.dir, scope: &scope, share })?;
+        let driver = FlowDriver::new(project, ledger, known, interrupt.clone())?;
+        Ok(Self { driver, id, run_dir, _claim: claim, _lock: lock })
+    }
+
+    /// Lets other processes drive the flow.
+    pub(super) fn close(self) {
+        let has_ended = self.driver.state().has_ended();
+        let Self { driver, run_dir, _claim, _lock, .. } = self;
+        drop((driver, _claim, _lock));
+        if has_ended {
+            run_dir.remove();
+        }
+    }
+}
+
+/// The first step, after everything that can refuse it was checked.
+enum FirstStep {
+    Start(FlowEvent),
+    Resume { same_prompt: bool },
+    Decide(FlowDecision, DecidedBy),
+}
+
+fn prepare_decision(
     app: &Project,
     flow: Option<&str>,
     choice: &FlowChoice,
     yes: bool,
-    interrupt: &InterruptFlag,
-) -> Result<FlowReport, Diagnostics> {
+) -> Result<(Ledger, RecordedFlow, FirstStep), Diagnostics> {
     let refused = |message: String| Diagnostic::error(Code::RunRefused, message);
     refuse_below_guard()?;
     refuse_agent("an agent cannot decide about what it did")?;
@@ -110,54 +229,29 @@ fn decide(
     if let FlowDecision::Changes(text) = &decision {
         secrets::refuse_secrets(app, None, &[("the changes".into(), text)])?;
     }
-    drive(app, ledger, known, interrupt, |driver| driver.decide(decision, by))
+    Ok((ledger, known, FirstStep::Decide(decision, by)))
 }
 
-/// Performs the actions from `begin` and their consequences, until the flow ends or needs a person.
-pub(super) fn drive(
-    app: &Project,
-    mut ledger: Ledger,
-    known: RecordedFlow,
-    interrupt: &InterruptFlag,
-    begin: impl FnOnce(&mut FlowDriver<'_>) -> Result<Vec<FlowAction>, Diagnostics>,
-) -> Result<FlowReport, Diagnostics> {
-    let run_dir = RunDir::from_run(&known.id)?;
-    let lock = run_dir.try_lock()?.ok_or_else(|| already_driven_error(&known.plan.name))?;
-    // Another process may have driven the flow until just now.
-    let known = RecordedFlow::read(&mut ledger, &known.id)?.unwrap_or(known);
-    run_dir.clear_stop();
-    let id = known.id.clone();
-    let scope = Scope::default();
-    let flow = Some(id.as_str());
-    let share = known.plan.share;
-    let claimed = claim_checkout(&ClaimRequest { id: &id, flow, dir: &app.dir, scope: &scope, share })?;
-    let mut driver = FlowDriver::new(app, ledger, known, interrupt.clone())?;
-    let actions = begin(&mut driver)?;
-    let lanes = driver.lanes();
+/// Performs the actions of a flow and their consequences, until it ends or needs a person.
+fn drive(app: &Project, begin: FlowBegin<'_>, interrupt: &InterruptFlag) -> Result<FlowReport, Diagnostics> {
+    let (mut open, actions) = OpenFlow::begin(app, begin, true, interrupt)?;
+    let lanes = open.driver.lanes();
     let shown = app.observer.show_progress(Box::new(move || match lanes.lock() {
         Ok(lanes) => lanes.values().map(|lane| lane.render_line()).collect::<Vec<_>>().join("  |  "),
         Err(_) => String::new(),
     }));
-    let driven = driver.drive(actions);
+    let driven = open.driver.drive(actions);
     drop(shown);
-    let state = driver.state().clone();
-    drop(driver);
-    drop(claimed);
-    drop(lock);
-    if state.has_ended() {
-        run_dir.remove();
-    }
+    let id = open.id.clone();
+    open.close();
     driven?;
-    let mut ledger = app.read_ledger()?;
-    let known = RecordedFlow::read(&mut ledger, &id)?.ok_or_else(not_found_error)?;
-    Ok(FlowReport { flow: known, interrupted: interrupt.is_set() })
+    let flow = read_flow(app, &id)?;
+    Ok(FlowReport { flow, interrupted: interrupt.is_set() })
 }
 
-impl Project {
-    /// Stops a flow with its running lanes, and returns its id. It can be resumed.
-    pub fn stop_flow(&self, flow: Option<&str>) -> Result<Id, Diagnostics> {
-        stop(self, flow)
-    }
+/// Reads a flow from the ledger.
+pub(super) fn read_flow(app: &Project, id: &Id) -> Result<RecordedFlow, Diagnostics> {
+    RecordedFlow::read(&mut app.read_ledger()?, id)?.ok_or_else(not_found_error)
 }
 
 fn stop(app: &Project, flow: Option<&str>) -> Result<Id, Diagnostics> {

@@ -322,6 +322,16 @@ impl PreparedRun {
         &self.finished.rendered.text
     }
 
+    /// Returns the directory that the agent works in.
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// Returns the directory of the agent's session, if it has one.
+    pub fn session(&self) -> Option<&Path> {
+        self.session.as_deref()
+    }
+
     /// Records the run, starts and watches the agent, and records the result.
     pub fn execute(self, project: &Project, stopper: &RunStopper) -> Result<RunReport, Diagnostics> {
         self.report(project, stopper, None)
