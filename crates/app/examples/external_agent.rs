@@ -18,9 +18,9 @@ fn main() -> Result<(), Diagnostics> {
         ..ComposeInput::default()
     };
     let composition = project.compose(&input, Purpose::Record)?;
-    let mut options = RunOverrides::default().complete(&project)?;
-    options.external = true;
-    let prepared = project.prepare(composition, options)?;
+    let mut setup = RunOverrides::default().complete(&project)?;
+    setup.external = true;
+    let prepared = project.prepare(composition, setup)?;
     let stopper = RunStopper::new(&InterruptFlag::default());
     let report = prepared.execute_external(&project, &stopper, |output| {
         // The agent works and replies here.

@@ -41,9 +41,9 @@ fn main() -> Result<(), Diagnostics> {
     let stopper = RunStopper::new(&InterruptFlag::default());
     let given =
         RunOverrides { checks: vec!["fixed=grep -q fixed src/fix.txt".into()], ..RunOverrides::default() };
-    let mut options = given.complete(&project)?;
-    options.program = vec![agent.clone()];
-    let first = project.prepare(composition, options)?.execute(&project, &stopper)?;
+    let mut setup = given.complete(&project)?;
+    setup.options.program = vec![agent.clone()];
+    let first = project.prepare(composition, setup)?.execute(&project, &stopper)?;
     let status = first.summary.status().name();
     println!("first run: {status}, exit code {}, reply {}", first.exit_code(), first.reply_outcome());
 

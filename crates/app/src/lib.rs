@@ -31,6 +31,7 @@ pub mod run;
 pub mod session;
 
 pub use callsheet_core::diag::Diagnostics;
+pub use callsheet_core::record::RunOptions;
 pub use callsheet_core::{SourceId, SourceRoot};
 pub use compose::inputs::{ComposeInput, InputItem, InputKind};
 pub use compose::{Composition, Purpose};
@@ -39,7 +40,7 @@ pub use flow::stepper::{FlowLane, FlowStepper};
 pub use flow::steps::{FlowBegin, FlowChoice, FlowReport};
 pub use observer::{Observer, SilentObserver};
 pub use project::{Project, ProjectOptions};
-pub use run::options::{RunLocation, RunOptions, RunOverrides};
+pub use run::options::{RunLocation, RunOverrides, RunSetup};
 pub use run::rerun::RerunOptions;
 pub use run::{ExternalEnd, ExternalOutput, InterruptFlag, PreparedRun, RunReport, RunStopper};
 

@@ -107,7 +107,7 @@ pub(crate) fn print_dry_run(app: &CommandContext, ready: &PreparedRun) -> Comman
             DeliveryAction::Type { line, .. } => format!("type {}\n", escape_invisible(line)),
         };
     }
-    for check in &ready.launch.checks {
+    for check in &ready.launch.options.checks {
         page += &format!("check {}: {:?}\n", escape_invisible(&check.name), check.argv);
     }
     app.print.print_page(&page)

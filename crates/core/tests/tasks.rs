@@ -6,7 +6,7 @@ use callsheet_core::PromptFormat;
 use callsheet_core::record::task_status::{TaskCheckout, TaskReason, TaskStatus, derive_task_status};
 use callsheet_core::record::{
     Composed, Decided, DecidedBy, Event, Exit, Id, LaunchRecord, Observed, RecordedReply, Replied, Run,
-    RunSummary, TextAssembly, sha256,
+    RunOptions, RunSummary, TextAssembly, sha256,
 };
 use callsheet_core::reply::{Outcome, ProblemCode, ReplyProblem};
 use callsheet_core::request::fact::{
@@ -35,8 +35,10 @@ fn run_from_words(words: &str) -> RunSummary {
             .into_iter()
             .find(|(word, _)| has(word))
             .map(|(_, result)| result);
-    let launch =
-        LaunchRecord { checks: result.iter().map(|_| spec.clone()).collect(), ..LaunchRecord::default() };
+    let launch = {
+        let checks = result.iter().map(|_| spec.clone()).collect();
+        LaunchRecord { options: RunOptions { checks, ..RunOptions::default() }, ..LaunchRecord::default() }
+    };
     let mut run = Run::restore(id, "run", "2026-01-31T12:00:00.000000Z");
     run.task = Some("T".into());
     let mut events = vec![Event::Composed(Composed {

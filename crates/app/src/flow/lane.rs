@@ -16,7 +16,7 @@ use callsheet_core::flow::{
 };
 use callsheet_core::library::agent::DeliveryMethod;
 use callsheet_core::library::preferences::Preference;
-use callsheet_core::record::{Digest, Exit, Id, RunSummary, restore_request, restore_snapshot};
+use callsheet_core::record::{Digest, Exit, Id, RunOptions, RunSummary, restore_request, restore_snapshot};
 use callsheet_core::reply::Outcome as Reply;
 use callsheet_core::request::fact::EndReason;
 use callsheet_core::request::scope::Scope;
@@ -34,8 +34,8 @@ use crate::compose::{ComposeOptions, Purpose, compose_input};
 use crate::project::Project;
 use crate::project::state::RunDir;
 use crate::run::{
-    InterruptFlag, PreparedRun, RunLocation, RunOptions, RunProgress, RunStopper, TerminalState,
-    TerminalWatch, complete, is_pane_alive, recover, run_pending_checks, terminal_summary,
+    InterruptFlag, PreparedRun, RunLocation, RunProgress, RunSetup, RunStopper, TerminalState, TerminalWatch,
+    complete, is_pane_alive, recover, run_pending_checks, terminal_summary,
 };
 use crate::session::{FileSubmissions, SessionDir, SubmissionResult, refusal_reasons};
 
@@ -240,7 +240,7 @@ impl LaneJob {
         let mut dialog = TerminalQuestions::default();
         app.observer.status(&format!("{} {}: `{}`", self.phase.name, self.lane.id, watch.attach_command()));
         let (begun, stop) = (Instant::now(), stopper.stop_flag());
-        let deadline = self.plan.timeout_ms.map(Duration::from_millis);
+        let deadline = self.plan.run.timeout_ms.map(Duration::from_millis);
         let exit = loop {
             let known = ledger.run_summary(run)?;
             if known.is_complete() {
@@ -363,7 +363,7 @@ impl LaneJob {
             }
         };
         let (_, attached) = find_agent(&library, &agent, &layout)?;
-        let by_tool = attached.tools.mcp.is_some() && self.plan.program.is_empty() && !self.plan.by_file;
+        let by_tool = attached.tools.mcp.is_some() && self.plan.run.program.is_empty() && !self.plan.by_file;
         request.mcp = by_tool && self.has_submissions(&library, &layout)?;
         request.agent = Some(agent);
         request.session = Some(self.folder.relative.clone());
@@ -395,17 +395,19 @@ impl LaneJob {
             ("role", self.phase.role.clone()),
             ("task", Some(task)),
         ];
-        let how = RunOptions {
-            program: self.plan.program.clone(),
+        let options = RunOptions {
             model: self.plan.model(&self.phase),
-            permit: self.plan.permit,
-            checks: self.plan.checks.clone(),
-            env: app.config.env.value.clone(),
-            timeout: self.plan.timeout_ms.map(Duration::from_millis),
             max_cost_usd: self.max_cost_usd.filter(|left| *left > 0.0),
-            place: place.map_or(RunLocation::Project, |path| RunLocation::At(path.clone())),
             by: self.plan.terminal.then_some(DeliveryMethod::Terminal),
             single_coder: self.single_coder && self.phase.ask.each == Some(LaneSource::Plans),
+            // The claim of the flow counts for its lanes.
+            share: false,
+            ..self.plan.run.clone()
+        };
+        let setup = RunSetup {
+            options,
+            env: app.config.env.value.clone(),
+            place: place.map_or(RunLocation::Project, |path| RunLocation::At(path.clone())),
             // The server accepts submissions for the flow, wherever the lane works.
             session: Some(if by_tool { self.folder.path.clone() } else { session }),
             watched: Some(self.folder.path.clone()),
@@ -421,9 +423,9 @@ impl LaneJob {
             proposes: !self.plan.terminal,
             flow: note.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect(),
             external,
-            ..RunOptions::default()
+            ..RunSetup::default()
         };
-        app.prepare(finished, how)
+        app.prepare(finished, setup)
     }
 
     /// Returns the tasks whose status the reply must report.

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::flow::{Flow, Phase};
-use callsheet_core::library::agent::PermissionLevel;
-use callsheet_core::request::fact::CheckSpec;
+use callsheet_core::record::RunOptions;
 use serde::{Deserialize, Serialize};
 
 /// The start options of a flow, as its first record contains them.
@@ -27,29 +26,15 @@ pub struct FlowOptions {
     /// Agents of single phases.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub agents: BTreeMap<String, String>,
-    /// Program that replaces every agent.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub program: Vec<String>,
-    /// Checks after each run.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub checks: Vec<CheckSpec>,
-    /// The permission level of every run.
-    pub permit: PermissionLevel,
-    /// The model of every agent that names none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// The time limit of each run in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_ms: Option<u64>,
+    /// The options of every run.
+    #[serde(flatten)]
+    pub run: RunOptions,
     /// Project of the flow. Flows of older versions do not name it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
     /// Agents work in terminals that a person can attach to.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub terminal: bool,
-    /// Other runs may work in the same checkout.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub share: bool,
     /// Agents submit files, even if they could use the MCP server.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub by_file: bool,
@@ -65,13 +50,13 @@ impl FlowOptions {
     /// Returns the model of a phase. `None` means the agent's default.
     pub fn model(&self, phase: &Phase) -> Option<String> {
         let named = self.named_agent(phase).and_then(|(_, model)| model).map(str::to_owned);
-        named.or_else(|| self.model.clone())
+        named.or_else(|| self.run.model.clone())
     }
 
     /// Returns the agent of a phase.
     pub fn agent(&self, phase: &Phase) -> Result<String, Diagnostics> {
         let named = self.named_agent(phase).map(|(agent, _)| agent.to_owned());
-        let named = named.or_else(|| (!self.program.is_empty()).then(|| "command".to_owned()));
+        let named = named.or_else(|| (!self.run.program.is_empty()).then(|| "command".to_owned()));
         named.ok_or_else(|| {
             let message = format!("it is not said which agent does `{}`", phase.name);
             let hint = format!(

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::flow::{FlowEvent, FlowSettings, find_flow};
 use callsheet_core::library::agent::PermissionLevel;
+use callsheet_core::record::RunOptions;
 use callsheet_core::{Library, resolve_agent_name};
 use callsheet_store::new_id;
 
@@ -123,27 +124,30 @@ pub(super) fn prepare_start(
             .map(folded)
             .or_else(|| app.config.agent.value.clone().filter(|_| args.program.is_empty())),
         agents,
-        program: app.resolve_typed_program(&args.program),
-        checks: merge_checks(app, &args.checks)?,
-        permit: args.permit.unwrap_or(app.config.permit.value),
-        model: args.model.clone(),
-        timeout_ms: args.timeout.or(app.config.timeout.value).map(HumanDuration::millis),
+        run: RunOptions {
+            program: app.resolve_typed_program(&args.program),
+            checks: merge_checks(app, &args.checks)?,
+            permit: args.permit.unwrap_or(app.config.permit.value),
+            model: args.model.clone(),
+            timeout_ms: args.timeout.or(app.config.timeout.value).map(HumanDuration::millis),
+            share: args.share,
+            ..RunOptions::default()
+        },
         project: Some(app.project_name()?),
         terminal: args.terminal,
-        share: args.share,
         by_file: args.by_file,
     };
-    let mut texts = secrets::program_words(&plan.program, &plan.checks);
+    let mut texts = secrets::program_words(&plan.run.program, &plan.run.checks);
     texts.push(("the request".into(), &args.request));
     secrets::refuse_secrets(app, None, &texts)?;
     // Report all missing programs before anything starts.
     let wanted =
         plan.definition.phase.iter().filter(|phase| !phase.optional || args.with.contains(&phase.name));
-    let mut programs: BTreeSet<String> = plan.program.first().cloned().into_iter().collect();
+    let mut programs: BTreeSet<String> = plan.run.program.first().cloned().into_iter().collect();
     for phase in wanted {
         let agent = plan.agent(phase)?;
         let (_, agent) = callsheet_core::find_agent(&library, &agent, &layout)?;
-        if plan.program.is_empty() {
+        if plan.run.program.is_empty() {
             programs.extend(agent.start.and_then(|start| start.program));
         }
     }
@@ -155,7 +159,7 @@ pub(super) fn prepare_start(
     }
     let mut missing: Vec<Diagnostic> =
         programs.iter().filter_map(|name| missing_agent_program(name, &app.dir)).collect();
-    missing.extend(missing_check_programs(&plan.checks, &app.dir));
+    missing.extend(missing_check_programs(&plan.run.checks, &app.dir));
     if !missing.is_empty() {
         return Err(Diagnostics(missing));
     }

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::flow::FlowEvent;
-use callsheet_core::record::{Event, FlowRecord, Id};
-use callsheet_core::request::fact::CheckSpec;
+use callsheet_core::record::{Event, FlowRecord, Id, LaunchRecord, RunOptions};
 use callsheet_store::{Head, Ledger, LedgerProblemKind, OpenMode};
 
 use super::known_ledger::{KnownEntry, KnownLedger};
@@ -151,22 +150,22 @@ impl LedgerContents {
     fn add_event(&mut self, event: &Event) {
         let Event::Composed(composed) = event else { return };
         self.runs += 1;
-        let Some(launch) = &composed.launch else { return };
-        let agent = || format!("the agent {}", composed.run.agent.as_deref().unwrap_or("base"));
-        self.programs.insert(if launch.program.is_empty() { agent() } else { launch.program.join(" ") });
-        self.add_checks(&launch.checks);
+        let Some(LaunchRecord { options, .. }) = &composed.launch else { return };
+        if options.program.is_empty() {
+            self.programs.insert(format!("the agent {}", composed.run.agent.as_deref().unwrap_or("base")));
+        }
+        self.add_options(options);
     }
 
-    fn add_flow(&mut self, options: FlowOptions) {
-        if !options.program.is_empty() {
-            self.programs.insert(options.program.join(" "));
-        }
-        self.add_checks(&options.checks);
-        let agents = options.agents.into_values().chain(options.agent);
+    fn add_flow(&mut self, flow: FlowOptions) {
+        self.add_options(&flow.run);
+        let agents = flow.agents.into_values().chain(flow.agent);
         self.programs.extend(agents.map(|agent| format!("the agent {agent}")));
     }
 
-    fn add_checks(&mut self, checks: &[CheckSpec]) {
-        self.programs.extend(checks.iter().map(|check| check.argv.join(" ")));
+    fn add_options(&mut self, options: &RunOptions) {
+        let checks = options.checks.iter().map(|check| &check.argv);
+        let programs = checks.chain([&options.program]).filter(|argv| !argv.is_empty());
+        self.programs.extend(programs.map(|argv| argv.join(" ")));
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn finish(
     record_reply(app, ledger, &account, &launch, stdout, Some(prompt), Some(&mut *redactor))?;
     let mut found = observe_changes(run, &launch, Some(before))?;
     found.checks = if exit.ended == EndReason::Unstarted {
-        pending_results(&launch.checks, "nothing was started", None)
+        pending_results(&launch.options.checks, "nothing was started", None)
     } else {
         run_checks(&launch, checking)
     };
@@ -123,17 +123,18 @@ fn run_checks(launch: &LaunchRecord, checking: &CheckContext<'_>) -> Vec<CheckRu
     let stop = &checking.stopper.person_stop_flag();
     let worktree = std::path::Path::new(&launch.worktree);
     let mut done = Vec::new();
-    for (index, check) in launch.checks.iter().enumerate() {
+    for (index, check) in launch.options.checks.iter().enumerate() {
         if stop.is_stopped() {
-            done.extend(pending_results(&launch.checks[index..], "the run was ended", None));
+            done.extend(pending_results(&launch.options.checks[index..], "the run was ended", None));
             break;
         }
         let left = launch
+            .options
             .timeout_ms
             .map(|most| Duration::from_millis(most).saturating_sub(checking.begun.elapsed()));
         if left.is_some_and(|left| left.is_zero()) {
             let why = "the time of the run was over";
-            done.extend(pending_results(&launch.checks[index..], why, Some(EndReason::Timeout)));
+            done.extend(pending_results(&launch.options.checks[index..], why, Some(EndReason::Timeout)));
             break;
         }
         checking.progress.set_activity(format!("check {}", check.name));
@@ -159,13 +160,15 @@ pub(crate) fn run_pending_checks(
         let is_it = |run: &&CheckRun| run.name == check.name && run.result != CheckResult::Pending;
         seen.checks.iter().find(is_it).cloned()
     };
-    let open: Vec<CheckSpec> = launch.checks.iter().filter(|check| ran(check).is_none()).cloned().collect();
+    let open: Vec<CheckSpec> =
+        launch.options.checks.iter().filter(|check| ran(check).is_none()).cloned().collect();
     if open.is_empty() {
         return Ok(account);
     }
     let clean = RedactionRules { rules: secrets::load_rules(app)?, values: Vec::new() };
     let mut redactor = clean.redactor();
-    let rest = LaunchRecord { checks: open, ..launch.clone() };
+    let mut rest = launch.clone();
+    rest.options.checks = open;
     let run_dir = RunDir::from_run(&account.run.id)?;
     let run_lock = run_dir.try_lock()?;
     let trace = ProcessTrace::create(account.run.id.as_str(), run_dir.dir())
@@ -180,10 +183,10 @@ pub(crate) fn run_pending_checks(
         let output = redactor.redact_text(&check.output).into_owned();
         CheckRun { output, ..check }
     };
-    let all = launch
-        .checks
-        .iter()
-        .filter_map(|check| ran(&check).or_else(|| rest.next().map(|check| redact(check, &mut redactor))));
+    let all =
+        launch.options.checks.iter().filter_map(|check| {
+            ran(&check).or_else(|| rest.next().map(|check| redact(check, &mut redactor)))
+        });
     let found = Observed { checks: all.collect(), ..seen.clone() };
     record_observation(ledger, &account.run.id, found)
 }
@@ -402,7 +405,7 @@ pub fn complete(
         run_dir.remove();
         return Ok(None);
     };
-    if launch.by == Some(DeliveryMethod::Terminal) && run_dir.pane().is_none() {
+    if launch.options.by == Some(DeliveryMethod::Terminal) && run_dir.pane().is_none() {
         // Nothing was typed yet, so the terminal is known only by its server's name.
         close_server(run);
     }
@@ -416,8 +419,11 @@ pub fn complete(
         return Err(living_processes_error(run, &left));
     }
     let (disk, layout) = (app.disk(None), app.config.layout());
-    let name =
-        if launch.program.is_empty() { known.run.agent.as_deref().unwrap_or("command") } else { "command" };
+    let name = if launch.options.program.is_empty() {
+        known.run.agent.as_deref().unwrap_or("command")
+    } else {
+        "command"
+    };
     let agent = find_agent(&Library::new(&disk), name, &layout).map(|(_, agent)| agent).unwrap_or_default();
     let why = exit.why.clone().unwrap_or_else(|| "nobody was there".into());
     if known.exit.is_none() {
@@ -435,7 +441,7 @@ pub fn complete(
         record_reply(app, ledger, &known, &launch, stdout, prompt.as_deref(), redactor)?;
     }
     let mut found = observe_changes(run, &launch, run_dir.snapshot().as_ref())?;
-    found.checks = pending_results(&launch.checks, &why, None);
+    found.checks = pending_results(&launch.options.checks, &why, None);
     let whole = record_observation(ledger, run, found)?;
     release_claim(run.as_str());
     trace.remove_cgroup_dir();

@@ -35,7 +35,7 @@ use callsheet_core::delivery::{
 };
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::library::agent::{Agent, DeliveryMethod};
-use callsheet_core::record::{Event, Exit, Id, LaunchRecord, Run, RunSummary, SubmissionRecord};
+use callsheet_core::record::{Event, Exit, Id, LaunchRecord, Run, RunOptions, RunSummary, SubmissionRecord};
 use callsheet_core::reply::StreamReader;
 use callsheet_core::request::fact::EndReason;
 use callsheet_core::request::scope::Scope;
@@ -63,7 +63,8 @@ use crate::session::open_folder;
 pub use finish::complete;
 pub(crate) use finish::recover;
 pub(crate) use finish::{run_pending_checks, terminal_summary};
-pub use options::{RunLocation, RunOptions};
+use options::apply_limits;
+pub use options::{RunLocation, RunSetup};
 pub(crate) use preflight::{missing_agent_program, missing_check_programs};
 pub(crate) use progress::RunProgress;
 pub use result::{exit_code, result_json};
@@ -153,19 +154,23 @@ pub struct PreparedRun {
 
 impl Project {
     /// Plans the run of a composed prompt. Nothing is started or recorded.
-    pub fn prepare(&self, composition: Composition, options: RunOptions) -> Result<PreparedRun, Diagnostics> {
-        PreparedRun::new(self, composition, options)
+    pub fn prepare(
+        &self,
+        composition: Composition,
+        setup: impl Into<RunSetup>,
+    ) -> Result<PreparedRun, Diagnostics> {
+        PreparedRun::new(self, composition, setup.into())
     }
 }
 
 impl PreparedRun {
-    fn new(app: &Project, finished: Composition, mut options: RunOptions) -> Result<Self, Diagnostics> {
+    fn new(app: &Project, finished: Composition, mut setup: RunSetup) -> Result<Self, Diagnostics> {
         app.require_trust()?;
-        options.apply_limits(&app.config.hard);
+        apply_limits(&mut setup.options, &app.config.hard);
         secrets::refuse_secrets(
             app,
             Some(finished.gate_report.mode),
-            &secrets::program_words(&options.program, &options.checks),
+            &secrets::program_words(&setup.options.program, &setup.options.checks),
         )?;
         let made = finished
             .inputs
@@ -173,48 +178,48 @@ impl PreparedRun {
             .ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "nothing was made to be recorded"))?;
         let request = &made.request;
         let mut run = made.new_run(app, &finished.composed)?;
-        run.parent.clone_from(&options.parent);
+        run.parent.clone_from(&setup.parent);
         let (disk, layout) = (app.disk(None), app.config.layout());
         let library = Library::new(&disk);
-        let name = match (options.program.is_empty(), request.agent.as_deref()) {
+        let name = match (setup.options.program.is_empty(), request.agent.as_deref()) {
             (false, _) => "command",
             (true, Some(name)) if name != "base" => name,
-            (true, _) if options.external => "command",
+            (true, _) if setup.external => "command",
             (true, _) => return Err(no_agent_error().into()),
         };
         let (_, agent) = find_agent(&library, name, &layout)?;
-        if let RunLocation::Fresh = options.place {
-            options.place = RunLocation::Own(format!("run-{}", run.id));
+        if let RunLocation::Fresh = setup.place {
+            setup.place = RunLocation::Own(format!("run-{}", run.id));
         }
-        let (dir, own_worktree) = resolve_location(app, &options.place, options.dry)?;
+        let (dir, own_worktree) = resolve_location(app, &setup.place, setup.dry)?;
         let folder = run_folder(&dir, &run.id);
         let prompt = &finished.rendered.text;
         let (shown, folder_shown) = (path_to_utf8(&dir)?, path_to_utf8(&folder)?);
         let context = DeliveryContext {
-            by: options.by,
+            by: setup.options.by,
             by_file: by_file_line(&library, &layout, &format!("{folder_shown}/prompt.md"))?,
             folder: folder_shown,
             worktree: shown,
-            command: options.program.clone(),
-            model: options.model.clone(),
+            command: setup.options.program.clone(),
+            model: setup.options.model.clone(),
             session: Some(run.id.to_string()),
-            mcp: if request.mcp { Some(mcp_server_command(app, &options, &run)?) } else { None },
+            mcp: if request.mcp { Some(mcp_server_command(app, &setup, &run)?) } else { None },
             scope: restrict_scope(
-                options.scope.clone().unwrap_or_else(|| finished.composed.scope.clone()),
+                setup.scope.clone().unwrap_or_else(|| finished.composed.scope.clone()),
                 &app.config.hard,
             ),
-            permit: options.permit,
+            permit: setup.options.permit,
             env: build_environment(
-                &options,
+                &setup,
                 &run,
                 request.session.as_deref().map(|session| app.dir.join(session)),
             ),
             at_paths: existing_at_paths(prompt, &dir),
-            pane: options.pane.clone(),
-            single_coder: options.single_coder,
+            pane: setup.pane.clone(),
+            single_coder: setup.options.single_coder,
             ..DeliveryContext::default()
         };
-        let mut delivery = if options.external {
+        let mut delivery = if setup.external {
             // The caller delivers the prompt.
             Delivery { by: DeliveryMethod::Stdin, acts: Vec::new(), diagnostics: Vec::new() }
         } else {
@@ -222,60 +227,53 @@ impl PreparedRun {
         };
         // A dry run does not create the worktree, which would contain the project's files.
         let looked_at = if dir.is_dir() { &dir } else { &app.dir };
-        check_programs(&delivery.acts, &options.checks, looked_at)?;
-        if options.scope.is_none() {
+        check_programs(&delivery.acts, &setup.options.checks, looked_at)?;
+        if setup.scope.is_none() {
             let warnings = path_warnings(&context.scope, &request.read_first, looked_at).into_iter();
             delivery.diagnostics.extend(warnings.filter(|warning| !finished.diagnostics.contains(warning)));
         }
-        let claim = if options.dry {
+        let claim = if setup.dry {
             None
         } else {
-            let flow = options.flow.get("flow").map(String::as_str);
-            let (scope, share) = (&context.scope, options.share);
+            let flow = setup.flow.get("flow").map(String::as_str);
+            let (scope, share) = (&context.scope, setup.options.share);
             Some(claim_checkout(&ClaimRequest { id: &run.id, flow, dir: &dir, scope, share })?)
         };
         let mut own = own_files(app, &dir, &delivery.acts, prompt)?;
-        own.paths.extend(options.own.iter().cloned());
+        own.paths.extend(setup.own.iter().cloned());
         let kept = fingerprints_file(&dir)?;
-        options.fingerprints.load(&kept);
+        setup.fingerprints.load(&kept);
         // A dry run does not create the worktree.
-        let looked = if options.dry && !dir.exists() { &app.dir } else { &dir };
-        let before = WorktreeSnapshot::take(looked, &own, &options.fingerprints)?;
-        let unchecked =
-            before.size_limit_reason().filter(|_| context.scope != Scope::default() && !options.no_scope);
+        let looked = if setup.dry && !dir.exists() { &app.dir } else { &dir };
+        let before = WorktreeSnapshot::take(looked, &own, &setup.fingerprints)?;
+        let unchecked = before
+            .size_limit_reason()
+            .filter(|_| context.scope != Scope::default() && !setup.options.no_scope);
         if let Some(why) = unchecked {
             return Err(unobservable_error(&dir, why).into());
         }
         let named = || request.values.get("tasks").map(|tasks| split_list(tasks)).unwrap_or_default();
-        let tasks = options.tasks.clone().unwrap_or_else(named);
+        let tasks = setup.tasks.clone().unwrap_or_else(named);
+        let deadline = setup.options.timeout_ms.map(Duration::from_millis);
         let launch = LaunchRecord {
+            options: RunOptions { by: (!setup.external).then_some(delivery.by), ..setup.options },
             host: host_name(),
             worktree: context.worktree.clone(),
             own_worktree,
-            by: (!options.external).then_some(delivery.by),
-            program: options.program,
-            model: options.model,
             session: context.session.clone(),
-            permit: options.permit,
             scope: context.scope.clone(),
-            no_scope: options.no_scope,
-            checks: options.checks,
-            env: options.env.keys().cloned().collect(),
-            timeout_ms: options.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
-            max_cost_usd: options.max_cost_usd,
-            single_coder: options.single_coder,
+            env: setup.env.into_keys().collect(),
             tasks,
             head: before.head().map(str::to_owned),
             dirty: before.is_dirty(),
-            share: options.share,
             tracking: None,
-            flow: options.flow,
+            flow: setup.flow,
         };
-        let limits = ProcessLimits { deadline: options.timeout, ..ProcessLimits::default() };
-        let session = options.session.map(|session| session.canonicalize().unwrap_or(session));
+        let limits = ProcessLimits { deadline, ..ProcessLimits::default() };
+        let session = setup.session.map(|session| session.canonicalize().unwrap_or(session));
         let held = None;
         let place = dir;
-        let prints = (options.fingerprints, kept);
+        let prints = (setup.fingerprints, kept);
         Ok(Self {
             finished,
             run,
@@ -288,7 +286,7 @@ impl PreparedRun {
             place,
             limits,
             session,
-            watched: options.watched,
+            watched: setup.watched,
             held,
             claim,
         })
@@ -296,7 +294,7 @@ impl PreparedRun {
 
     /// Returns the name of the agent or of the program that replaces it.
     pub(crate) fn agent_name(&self) -> &str {
-        match self.launch.program.first() {
+        match self.launch.options.program.first() {
             Some(program) => program,
             None => &self.agent.name,
         }
@@ -338,7 +336,7 @@ impl PreparedRun {
     }
 
     /// Records a run whose agent the caller drives, such as an SDK or an HTTP call. The caller must have planned it as
-    /// [external](RunOptions::external).
+    /// [external](RunSetup::external).
     pub fn execute_external(
         self,
         project: &Project,
@@ -432,7 +430,7 @@ impl PreparedRun {
         };
         let begun = Instant::now();
         let mut submitted = Vec::new();
-        let most = self.launch.max_cost_usd;
+        let most = self.launch.options.max_cost_usd;
         let performed = stopper.run_stoppable(&run_dir, || {
             let mut take = |event| match event {
                 ProcessEvent::Started { pid } => {
@@ -716,10 +714,10 @@ fn remove_files(place: &Path, run: &Id) {
     let _ = WritableFolder::open(place).map(|folder| folder.remove_tree(&format!(".callsheet/runs/{run}")));
 }
 
-fn build_environment(how: &RunOptions, run: &Run, session: Option<PathBuf>) -> BTreeMap<String, String> {
-    let mut env = how.env.clone();
-    let session = how.session.clone().or(session).and_then(|session| session.to_str().map(str::to_owned));
-    let of_flow = |key: &str| how.flow.get(key).cloned();
+fn build_environment(setup: &RunSetup, run: &Run, session: Option<PathBuf>) -> BTreeMap<String, String> {
+    let mut env = setup.env.clone();
+    let session = setup.session.clone().or(session).and_then(|session| session.to_str().map(str::to_owned));
+    let of_flow = |key: &str| setup.flow.get(key).cloned();
     let own = [
         ("CALLSHEET_RUN", Some(run.id.to_string())),
         ("CALLSHEET_PHASE", of_flow("phase").or_else(|| run.phase.clone())),
@@ -737,19 +735,19 @@ fn build_environment(how: &RunOptions, run: &Run, session: Option<PathBuf>) -> B
 }
 
 /// Returns the command of the MCP server for this run only.
-fn mcp_server_command(app: &Project, how: &RunOptions, run: &Run) -> Result<McpServerCommand, Diagnostics> {
+fn mcp_server_command(app: &Project, setup: &RunSetup, run: &Run) -> Result<McpServerCommand, Diagnostics> {
     let program =
         find_own_program().map_err(|error| Diagnostic::error(Code::RunNotStarted, error.to_string()))?;
     let mut args: Vec<String> =
         vec!["-C".into(), path_to_utf8(&app.dir)?, "mcp".into(), "--run".into(), run.id.to_string()];
     args.extend(["--state".into(), path_to_utf8(&state_dir()?)?]);
-    if let Some(session) = &how.session {
+    if let Some(session) = &setup.session {
         args.extend(["--session".into(), path_to_utf8(session)?]);
     }
     if let Some(role) = &run.role {
         args.extend(["--role".into(), role.clone()]);
     }
-    if how.proposes {
+    if setup.proposes {
         args.push("--proposes".into());
     }
     Ok(McpServerCommand { command: path_to_utf8(&program)?, args })

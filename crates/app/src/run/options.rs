@@ -1,15 +1,13 @@
-//! How to deliver a prompt and where: the wishes of a caller, completed by the configuration and an earlier run.
+//! Completes the options of a run by the configuration.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use callsheet_core::diag::Diagnostics;
 use callsheet_core::library::agent::{DeliveryMethod, PermissionLevel};
-use callsheet_core::record::Id;
+use callsheet_core::record::{Id, RunOptions};
 use callsheet_core::request::Profile;
-use callsheet_core::request::fact::CheckSpec;
 use callsheet_core::request::scope::Scope;
 use callsheet_run::FingerprintCache;
 
@@ -19,45 +17,27 @@ use crate::project::Project;
 use crate::project::config::{HardLimits, lower_limit, stricter_permit};
 use crate::project::duration::HumanDuration;
 
-/// How to deliver a prompt, as requested by a person, an earlier run or a flow.
+/// The run of a prompt: its options, and where and for whom the agent works.
 #[derive(Clone, Debug, Default)]
-pub struct RunOptions {
-    /// The delivery method; else the agent's preferred one.
-    pub by: Option<DeliveryMethod>,
-    /// Program that replaces the agent's own, with its arguments.
-    pub program: Vec<String>,
-    /// The model; else the agent's own.
-    pub model: Option<String>,
-    /// The permission level.
-    pub permit: PermissionLevel,
-    /// Checks after the agent.
-    pub checks: Vec<CheckSpec>,
-    /// Variables for the agent.
+pub struct RunSetup {
+    /// The options, which are recorded.
+    pub options: RunOptions,
+    /// Variables for the agent. Only their names are recorded.
     pub env: BTreeMap<String, String>,
-    /// The time limit of the agent and its checks.
-    pub timeout: Option<Duration>,
-    /// The cost limit in dollars.
-    pub max_cost_usd: Option<f64>,
     /// The directory in which the agent works.
     pub place: RunLocation,
-    /// Other runs may work in the same checkout.
-    pub share: bool,
     /// The caller drives the agent; see [`PreparedRun::execute_external`](super::PreparedRun::execute_external).
     pub external: bool,
     /// Only reports the actions of the run.
     pub dry: bool,
     /// Existing tmux pane to use.
     pub pane: Option<String>,
-    /// One agent does the whole plan.
-    pub single_coder: bool,
     /// Session that the agent submits to, if it is attached to the server.
     pub session: Option<PathBuf>,
     /// Folder of documents that the guard reads one last time.
     pub watched: Option<PathBuf>,
     /// Scope that replaces the request's.
     pub scope: Option<Scope>,
-    /// The run may start even if its scope cannot be checked.
-    pub no_scope: bool,
     /// Tasks whose status the reply must report, instead of those that a value names.
     pub tasks: Option<Vec<String>>,
     /// Paths that other callsheet processes write meanwhile.
@@ -72,13 +52,17 @@ pub struct RunOptions {
     pub proposes: bool,
 }
 
-impl RunOptions {
-    /// Applies the user's hard limits, which no option exceeds.
-    pub(super) fn apply_limits(&mut self, hard: &HardLimits) {
-        self.permit = hard.permit.map_or(self.permit, |permit| stricter_permit(self.permit, permit));
-        self.timeout = lower_limit(self.timeout, hard.timeout.map(|span| span.0));
-        self.max_cost_usd = lower_limit(self.max_cost_usd, hard.max_cost);
+impl From<RunOptions> for RunSetup {
+    fn from(options: RunOptions) -> Self {
+        Self { options, ..Self::default() }
     }
+}
+
+/// Applies the user's hard limits, which no option exceeds.
+pub(super) fn apply_limits(options: &mut RunOptions, hard: &HardLimits) {
+    options.permit = hard.permit.map_or(options.permit, |permit| stricter_permit(options.permit, permit));
+    options.timeout_ms = lower_limit(options.timeout_ms, hard.timeout.map(HumanDuration::millis));
+    options.max_cost_usd = lower_limit(options.max_cost_usd, hard.max_cost);
 }
 
 /// Where an agent works.
@@ -124,35 +108,36 @@ pub struct RunOverrides {
 
 impl RunOverrides {
     /// Completes the options by the configuration.
-    pub fn complete(&self, project: &Project) -> Result<RunOptions, Diagnostics> {
+    pub fn complete(&self, project: &Project) -> Result<RunSetup, Diagnostics> {
         let config = &project.config;
         project.warn_unapplied();
         if self.max_cost_usd.or(config.max_cost.value).is_some_and(|cost| !cost.is_finite() || cost <= 0.0) {
             return Err(usage_error("--max-cost has to be above 0").into());
         }
-        Ok(RunOptions {
+        let options = RunOptions {
             by: self.by,
+            program: Vec::new(),
             model: self.model.clone(),
             permit: self.permit.unwrap_or(config.permit.value),
             checks: merge_checks(project, &self.checks)?,
-            env: config.env.value.clone(),
-            timeout: self.timeout.or(config.timeout.value).map(|span| span.0),
+            timeout_ms: self.timeout.or(config.timeout.value).map(HumanDuration::millis),
             max_cost_usd: self.max_cost_usd.or(config.max_cost.value),
-            pane: self.pane.clone(),
-            share: self.share,
             single_coder: self.single_coder,
+            share: self.share,
             no_scope: self.no_scope,
-            ..RunOptions::default()
-        })
+        };
+        let env = config.env.value.clone();
+        Ok(RunSetup { options, env, pane: self.pane.clone(), ..RunSetup::default() })
     }
 }
 
-impl RunOptions {
+impl RunSetup {
     /// Applies the model and the permission of a profile to options that the caller left open.
     pub fn apply_profile(&mut self, profile: &Profile, given: &RunOverrides) {
-        self.model = self.model.take().or_else(|| profile.model.clone());
+        let options = &mut self.options;
+        options.model = options.model.take().or_else(|| profile.model.clone());
         // A profile may ask for less than the configured permission, not for more.
         let bound = profile.permit.filter(|_| given.permit.is_none());
-        self.permit = bound.map_or(self.permit, |bound| bound.min(self.permit));
+        options.permit = bound.map_or(options.permit, |bound| bound.min(options.permit));
     }
 }

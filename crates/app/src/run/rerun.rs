@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_core::record::{RunSummary, restore_request};
+use callsheet_core::record::{LaunchRecord, RunSummary, restore_request};
 use callsheet_core::secrets::{SecretMode, find_missing_values};
 use callsheet_core::{Request, RunFacts, SlotValues};
 use callsheet_store::Ledger;
 
 use super::PreparedRun;
-use super::options::{RunLocation, RunOptions, RunOverrides};
+use super::options::{RunLocation, RunOverrides, RunSetup};
 use super::tasks::{TaskRuns, find_task};
 use crate::compose::inputs::PreparedInput;
 use crate::compose::{ComposeOptions, Composition, Purpose, compose_input, secrets};
@@ -171,48 +170,46 @@ fn compose_rerun(
 }
 
 /// Returns the parent's run options, overridden by the options given now.
-fn merge_options(
-    app: &Project,
-    rerun: &RerunOptions,
-    parent: &RunSummary,
-) -> Result<RunOptions, Diagnostics> {
-    let launch = parent.launch.clone().unwrap_or_default();
+fn merge_options(app: &Project, rerun: &RerunOptions, parent: &RunSummary) -> Result<RunSetup, Diagnostics> {
+    let LaunchRecord { options: before, own_worktree, worktree, .. } =
+        parent.launch.clone().unwrap_or_default();
     let given = &rerun.overrides;
-    let mut options = given.complete(app)?;
-    options.parent = Some(parent.run.id.clone());
-    options.dry = rerun.dry;
+    let mut setup = given.complete(app)?;
+    setup.parent = Some(parent.run.id.clone());
+    setup.dry = rerun.dry;
+    let options = &mut setup.options;
     options.program = if rerun.program.is_empty() && rerun.agent.is_none() {
-        launch.program
+        before.program
     } else {
         app.resolve_typed_program(&rerun.program)
     };
     if given.model.is_none() && rerun.agent.is_none() {
-        options.model = launch.model;
+        options.model = before.model;
     }
     if given.permit.is_none() {
-        options.permit = launch.permit;
+        options.permit = before.permit;
     }
     // The parent's checks stay; checks that are configured or given now are added, or replace those of the
     // same name.
-    let mut checks = launch.checks;
-    for check in options.checks {
+    let mut checks = before.checks;
+    for check in std::mem::take(&mut options.checks) {
         checks.retain(|known| known.name != check.name);
         checks.push(check);
     }
     options.checks = checks;
-    options.timeout = options.timeout.or(launch.timeout_ms.map(Duration::from_millis));
-    options.max_cost_usd = options.max_cost_usd.or(launch.max_cost_usd);
-    options.single_coder |= launch.single_coder;
-    options.no_scope |= launch.no_scope;
-    if launch.own_worktree {
-        let dir = PathBuf::from(&launch.worktree);
-        options.place = match (&parent.run.task, dir.is_dir()) {
+    options.timeout_ms = options.timeout_ms.or(before.timeout_ms);
+    options.max_cost_usd = options.max_cost_usd.or(before.max_cost_usd);
+    options.single_coder |= before.single_coder;
+    options.no_scope |= before.no_scope;
+    if own_worktree {
+        let dir = PathBuf::from(worktree);
+        setup.place = match (&parent.run.task, dir.is_dir()) {
             (_, true) => RunLocation::At(dir),
             (Some(task), false) => RunLocation::Own(task.clone()),
             (None, false) => RunLocation::Fresh,
         };
     } else if given.worktree {
-        options.place = parent.run.task.clone().map_or(RunLocation::Fresh, RunLocation::Own);
+        setup.place = parent.run.task.clone().map_or(RunLocation::Fresh, RunLocation::Own);
     }
-    Ok(options)
+    Ok(setup)
 }

@@ -82,7 +82,7 @@ pub fn result_json(account: &RunSummary) -> Value {
         "worktree": launch.map(|launch| &launch.worktree),
         "tracking": launch.and_then(|launch| launch.tracking.clone()),
         "scope": launch.map(|launch| &launch.scope),
-        "no_scope": launch.is_some_and(|launch| launch.no_scope),
+        "no_scope": launch.is_some_and(|launch| launch.options.no_scope),
         "prompt_sha256": account.prompt_sha256,
     })
 }

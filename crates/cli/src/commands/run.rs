@@ -43,17 +43,17 @@ pub(crate) fn run(app: &CommandContext, args: &Args, given: Option<&ArgMatches>)
         input.agent = Some("command".into());
     }
     let given = args.run_args.to_overrides();
-    let mut options = given.complete(app)?;
-    options.program = app.resolve_typed_program(&args.program);
-    options.dry = args.dry_run;
-    options.session = input.session.as_ref().map(|session| app.session_path(session));
+    let mut setup = given.complete(app)?;
+    setup.options.program = app.resolve_typed_program(&args.program);
+    setup.dry = args.dry_run;
+    setup.session = input.session.as_ref().map(|session| app.session_path(session));
     let composition = app.compose_request(&input, file, Purpose::Record)?;
     if let Some(profile) = &composition.composed.profile {
-        options.apply_profile(profile, &given);
+        setup.apply_profile(profile, &given);
     }
     if args.run_args.worktree {
-        options.place = composition.task_id().map_or(RunLocation::Fresh, RunLocation::Own);
+        setup.place = composition.task_id().map_or(RunLocation::Fresh, RunLocation::Own);
     }
-    let ready = app.prepare(composition, options)?;
+    let ready = app.prepare(composition, setup)?;
     if args.dry_run { print_dry_run(app, &ready) } else { drive(app, ready) }
 }

@@ -1,4 +1,4 @@
-//! Launch parameters of a run, recorded before the agent is started.
+//! Options of a run, recorded before the agent is started.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -10,44 +10,25 @@ use crate::library::agent::{DeliveryMethod, PermissionLevel};
 use crate::request::fact::CheckSpec;
 use crate::request::scope::Scope;
 
-/// Everything besides the prompt that a run is started with. A retry repeats it, and it shows later how the
-/// run was requested.
+/// How to run an agent: requested by a person, repeated by a retry, given to every run of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct LaunchRecord {
-    /// Name of the machine.
-    pub host: String,
-    /// Working directory of the agent, an absolute path.
-    pub worktree: String,
-    /// Whether the worktree belongs to the task alone.
-    #[serde(skip_serializing_if = "core::ops::Not::not")]
-    pub own_worktree: bool,
-    /// Requested delivery method; `None` for the agent's best one.
+#[serde(default)]
+pub struct RunOptions {
+    /// Delivery method; `None` for the agent's preferred one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<DeliveryMethod>,
     /// Program with its arguments that replaces the agent's own program.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub program: Vec<String>,
-    /// Model of the agent.
+    /// Model; `None` for the agent's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Id of the agent's session.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session: Option<String>,
     /// Permissions of the agent.
     pub permit: PermissionLevel,
-    /// Globs that may be written, merged once. This scope counts, not the current settings.
-    pub scope: Scope,
-    /// Whether it may run if not all files can be observed, so that the scope is not checked.
-    #[serde(skip_serializing_if = "core::ops::Not::not")]
-    pub no_scope: bool,
-    /// Checks that run afterwards.
+    /// Checks after the agent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckSpec>,
-    /// Names of the variables that the configuration adds to the environment.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub env: Vec<String>,
-    /// Time limit in milliseconds.
+    /// Time limit of the agent and its checks in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// Cost limit in dollars.
@@ -56,6 +37,37 @@ pub struct LaunchRecord {
     /// Whether one agent carries out the whole plan.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub single_coder: bool,
+    /// Whether other runs may work in the same checkout.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub share: bool,
+    /// Whether it may run if not all files can be observed, so that the scope is not checked.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub no_scope: bool,
+}
+
+/// Everything besides the prompt that a run is started with. A retry repeats it, and it shows later how the
+/// run was requested.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LaunchRecord {
+    /// The options, with the delivery method that was used.
+    #[serde(flatten)]
+    pub options: RunOptions,
+    /// Name of the machine.
+    pub host: String,
+    /// Working directory of the agent, an absolute path.
+    pub worktree: String,
+    /// Whether the worktree belongs to the task alone.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub own_worktree: bool,
+    /// Id of the agent's session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Globs that may be written, merged once. This scope counts, not the current settings.
+    pub scope: Scope,
+    /// Names of the variables that the configuration adds to the environment.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
     /// Tasks whose status the reply must report.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<String>,
@@ -65,9 +77,6 @@ pub struct LaunchRecord {
     /// Whether there are uncommitted changes.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub dirty: bool,
-    /// Whether other runs may work in the same checkout.
-    #[serde(skip_serializing_if = "core::ops::Not::not")]
-    pub share: bool,
     /// How the processes of the run are found if its callsheet dies: `cgroup` or `session`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tracking: Option<String>,

@@ -32,7 +32,7 @@ pub use bundle::{RecordBundle, SnapshotManifest, build_record};
 pub use chain::ChainLink;
 pub use digest::{Digest, sha256};
 pub use flow_record::FlowRecord;
-pub use launch::LaunchRecord;
+pub use launch::{LaunchRecord, RunOptions};
 pub use project::{MOST_PROJECT_NAME, is_project_name, project_from_url};
 pub use replay::{
     OriginRange, ReplayError, ReplayOutcome, list_blobs, locate_parts, restore_request, restore_snapshot,

@@ -140,7 +140,7 @@ impl RunSummary {
 
     /// Returns the overall result of the checks.
     pub fn checks_outcome(&self) -> ChecksOutcome {
-        let planned = self.launch.as_ref().map_or(0, |launch| launch.checks.len());
+        let planned = self.launch.as_ref().map_or(0, |launch| launch.options.checks.len());
         let checks = self.observed.as_ref().map_or(&[][..], |observed| &observed.checks);
         let any = |result| checks.iter().any(|check| check.result == result);
         match (planned, checks.len()) {
