@@ -1,7 +1,5 @@
 //! Records of how a run was started.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use callsheet_core::library::agent::DeliveryMethod;
 use callsheet_core::record::{LaunchRecord, RunOptions};
 use serde_json::{Value, json};

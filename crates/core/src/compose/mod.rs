@@ -26,7 +26,7 @@ use crate::library::agent::Agent;
 use crate::library::lookup::{self, DynLibrary, Library, list_names};
 use crate::library::omission::{OmissionReason, OmittedInput};
 use crate::library::recipe::RecipeFile;
-use crate::library::recipe::{BlockSpec, Recipe, RequestField, SectionSpec};
+use crate::library::recipe::{BlockSpec, PathHole, Recipe, RequestField, SectionSpec};
 use crate::library::template::{Template, TextRange, find_literal};
 use crate::library::{agent, recipe};
 use crate::prompt::OriginTable;
@@ -417,21 +417,12 @@ impl<'c> Composer<'c> {
         if !path.contains('{') {
             return (path, None);
         }
-        let names = [
-            ("{agent}", RequestField::Agent),
-            ("{AGENT}", RequestField::Agent),
-            ("{phase}", RequestField::Phase),
-            ("{role}", RequestField::Role),
-            ("{command}", RequestField::Command),
-        ];
-        for (hole, field) in names {
-            if !path.contains(hole) {
+        for hole in PathHole::ALL {
+            if !path.contains(hole.word) {
                 continue;
             }
-            let Some(value) = self.fields.get(&field) else { return (path, Some(field)) };
-            let upper = hole == "{AGENT}";
-            let value = if upper { value.to_ascii_uppercase() } else { value.clone() };
-            path = path.replace(hole, &value);
+            let Some(value) = self.fields.get(&hole.field) else { return (path, Some(hole.field)) };
+            path = path.replace(hole.word, &hole.write(value));
         }
         (path, None)
     }
@@ -487,13 +478,12 @@ impl<'c> Composer<'c> {
         let mut error = Diagnostic::error(Code::TemplateNotFound, message).searched(places);
         // The last pattern is the most general one: the names that match it are the valid choices.
         let Some((dir, file)) = patterns.last().and_then(|last| last.rsplit_once('/')) else { return error };
-        let holes = [
-            ("{phase}", RequestField::Phase, "phases"),
-            ("{role}", RequestField::Role, "roles"),
-            ("{command}", RequestField::Command, "commands"),
-        ];
-        for (hole, field, plural) in holes {
-            let Some((before, after)) = file.trim_end_matches(".md").split_once(hole) else { continue };
+        for PathHole { word, field, .. } in PathHole::ALL {
+            // Every agent can have a template of its own, so the names of existing ones are no choice.
+            let Some((before, after)) = file.trim_end_matches(".md").split_once(word) else { continue };
+            if field == RequestField::Agent {
+                continue;
+            }
             let names = list_names(&self.library.sources, dir, &self.request.layout);
             let fitting = names.iter().filter_map(|name| name.strip_prefix(before)?.strip_suffix(after));
             let fitting: Vec<&str> =
@@ -501,7 +491,8 @@ impl<'c> Composer<'c> {
             if let Some(given) = self.fields.get(&field) {
                 error = error.suggest(given, fitting.iter().copied());
             }
-            error = error.hint(format!("{plural} that exist: {}", fitting.join(", ")));
+            let name = word.trim_matches(['{', '}']);
+            error = error.hint(format!("{name}s that exist: {}", fitting.join(", ")));
         }
         error
     }

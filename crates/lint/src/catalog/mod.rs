@@ -18,7 +18,7 @@ use serde::Serialize;
 
 pub(crate) use catalog_files::{CatalogFile, CatalogFileKind, CatalogFiles, folder_of, own_name};
 pub(crate) use path_pattern::PathPattern;
-pub(crate) use provided_names::{REQUEST_FIELDS, row_kinds};
+pub(crate) use provided_names::REQUEST_FIELDS;
 pub(crate) use reach::{TemplateReach, fragment_names, is_agent};
 pub(crate) use recipes::{CatalogRecipe, RecipeWording, value_range_in};
 

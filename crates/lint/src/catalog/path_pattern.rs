@@ -4,22 +4,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::catalog::catalog_files::folder_of;
-use callsheet_core::library::recipe::RequestField;
+use callsheet_core::library::recipe::{PathHole, RequestField};
 use callsheet_core::text::name::is_name;
-
-const HOLES: [(&str, PathHole); 5] = [
-    ("{agent}", PathHole { field: RequestField::Agent, upper: false }),
-    ("{AGENT}", PathHole { field: RequestField::Agent, upper: true }),
-    ("{phase}", PathHole { field: RequestField::Phase, upper: false }),
-    ("{role}", PathHole { field: RequestField::Role, upper: false }),
-    ("{command}", PathHole { field: RequestField::Command, upper: false }),
-];
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PathHole {
-    pub(crate) field: RequestField,
-    pub(crate) upper: bool,
-}
 
 enum PatternPart<'p> {
     Text(&'p str),
@@ -40,10 +26,10 @@ impl<'p> PathPattern<'p> {
     pub(crate) fn new(text: &'p str) -> Self {
         let mut parts = Vec::new();
         let mut rest = text;
-        while let Some((at, word, hole)) = next_hole(rest) {
+        while let Some((at, hole)) = next_hole(rest) {
             parts.push(PatternPart::Text(&rest[..at]));
             parts.push(PatternPart::Hole(hole));
-            rest = &rest[at + word.len()..];
+            rest = &rest[at + hole.word.len()..];
         }
         let fixed = if parts.is_empty() { text } else { &text[..next_hole(text).map_or(0, |(at, ..)| at)] };
         parts.push(PatternPart::Text(rest));
@@ -70,18 +56,15 @@ impl<'p> PathPattern<'p> {
         for part in &self.parts {
             match part {
                 PatternPart::Text(text) => path.push_str(text),
-                PatternPart::Hole(PathHole { field, upper: false }) => path.push_str(value(*field)?),
-                PatternPart::Hole(PathHole { field, upper: true }) => {
-                    path.push_str(&value(*field)?.to_ascii_uppercase())
-                }
+                PatternPart::Hole(hole) => path.push_str(&hole.write(value(hole.field)?)),
             }
         }
         Some(path)
     }
 }
 
-fn next_hole(text: &str) -> Option<(usize, &'static str, PathHole)> {
-    HOLES.iter().filter_map(|(word, hole)| Some((text.find(word)?, *word, *hole))).min_by_key(|(at, ..)| *at)
+fn next_hole(text: &str) -> Option<(usize, PathHole)> {
+    PathHole::ALL.into_iter().filter_map(|hole| Some((text.find(hole.word)?, hole))).min_by_key(|(at, _)| *at)
 }
 
 fn match_parts<'t>(

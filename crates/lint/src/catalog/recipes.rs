@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use toml::de::{DeTable, DeValue};
 
 use crate::catalog::path_pattern::PathPattern;
-use crate::catalog::provided_names::{REQUEST_FIELDS, row_kinds, wrap_fields};
+use crate::catalog::provided_names::{REQUEST_FIELDS, wrap_fields};
 use callsheet_core::compose::document::NOTICES;
 use callsheet_core::library::frontmatter::TemplateFrontmatter;
 use callsheet_core::library::recipe::{BlockSpec, DerivedValue, Recipe, RowWording};
@@ -122,7 +122,7 @@ impl CatalogRecipe {
             wordings.push(RecipeWording { words, span, derived, fields });
         };
         for (name, derive) in &self.recipe.derive {
-            let kinds = row_kinds(derive.from);
+            let kinds = derive.from.row_kinds();
             let every: Vec<&str> = kinds.iter().flat_map(|(_, fields)| fields.iter().copied()).collect();
             match &derive.each {
                 None => {}

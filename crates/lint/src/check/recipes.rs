@@ -4,9 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::catalog::{
-    CatalogRecipe, PathPattern, REQUEST_FIELDS, RecipeWording, SourceCatalog, is_agent, row_kinds,
-};
+use crate::catalog::{CatalogRecipe, PathPattern, REQUEST_FIELDS, RecipeWording, SourceCatalog, is_agent};
 use crate::check::{LintProblems, slots, suggest_path, text};
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::recipe::{BlockSpec, DeriveSpec, RequestField, RowWording};
@@ -113,7 +111,7 @@ impl RecipeCheck<'_> {
 
     fn check_row_kinds(&mut self, name: &str, derive: &DeriveSpec) {
         let Some(RowWording::Kinds(each)) = &derive.each else { return };
-        let known: Vec<&str> = row_kinds(derive.from).iter().map(|(kind, _)| *kind).collect();
+        let known: Vec<&str> = derive.from.row_kinds().iter().map(|(kind, _)| *kind).collect();
         for kind in each.keys().filter(|kind| !known.contains(&kind.as_str())) {
             let error =
                 Diagnostic::error(Code::RecipeBad, format!("`{name}` has no rows of the kind `{kind}`"))

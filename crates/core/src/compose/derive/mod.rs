@@ -35,27 +35,9 @@ pub(crate) fn derive(composer: &mut Composer<'_>, name: &str, spec: &DeriveSpec)
     if spec.from == DerivedValue::Extension {
         return Some(extension_block(composer, name));
     }
-    composer.shown.extend(shown_fields(spec.from));
+    composer.shown.extend(spec.from.shown_fields());
     let rows = derive_rows(composer, name, spec)?;
     Some(composer.render_rows(name, spec, rows, &[]))
-}
-
-/// Returns the parts of the request that a derived value shows.
-fn shown_fields(from: DerivedValue) -> &'static [&'static str] {
-    match from {
-        DerivedValue::ProjectDocuments | DerivedValue::Memories => &["memories"],
-        DerivedValue::Rules => &["rules"],
-        DerivedValue::Depth => &["task.depth"],
-        DerivedValue::Task => &["task.id", "task.title"],
-        DerivedValue::Criteria => &["task.criteria"],
-        DerivedValue::ReadFirst => &["read_first", "documents"],
-        DerivedValue::Write => &["task.write"],
-        DerivedValue::Exclude => &["task.exclude"],
-        DerivedValue::RunResult | DerivedValue::Checks | DerivedValue::Violations | DerivedValue::Changed => {
-            &["previous"]
-        }
-        _ => &[],
-    }
 }
 
 fn derive_rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Vec<DerivedRow>> {

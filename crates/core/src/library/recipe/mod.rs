@@ -2,6 +2,8 @@
 //!
 //! A recipe holds no text that an agent reads, except headings, notices and the wordings of derived values.
 
+mod derived_value;
+mod path_hole;
 mod read;
 
 use alloc::collections::BTreeMap;
@@ -10,6 +12,8 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+pub use derived_value::{DerivedValue, RowKind};
+pub use path_hole::PathHole;
 pub use read::find_recipe;
 pub use read::{RecipeFile, read_recipe};
 
@@ -243,91 +247,6 @@ fn newline() -> String {
 pub enum RowWording {
     All(String),
     Kinds(BTreeMap<String, String>),
-}
-
-impl DerivedValue {
-    /// Returns the keys of the request's values that it uses.
-    pub const fn inputs(self) -> &'static [&'static str] {
-        match self {
-            Self::Tasks => &["tasks"],
-            Self::Plans | Self::Completion => &["plan"],
-            Self::Findings => &["fix_request_file"],
-            Self::Contract => &["review_role"],
-            _ => &[],
-        }
-    }
-}
-
-/// The derived values: pure functions of request and sources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum DerivedValue {
-    /// The project's profile, and the file that describes it.
-    ProjectContext,
-    /// The memories of the project, or else its profile and documents.
-    ProjectDocuments,
-    /// A directory tree of the project.
-    ProjectStructure,
-    /// The rules of the request.
-    Rules,
-    /// The names of the artifacts that the prompt includes.
-    Artifacts,
-    /// The skeletons of the documents that the phase writes.
-    Skeleton,
-    /// The tasks of the session's `tasks.md`: the selection in the value `tasks`, or all.
-    Tasks,
-    /// The topics of finished research in the session.
-    Research,
-    /// The sub-plan that the value `plan` names, with its checklist; or all sub-plans, in the order of the
-    /// execution plan.
-    Plans,
-    /// All sub-plans with their checklists, for an examination of their results.
-    SubPlans,
-    /// The way to report that the work is finished: by the tool of a contract, or by the file that it writes.
-    Completion,
-    /// The findings of the last review that must be fixed.
-    Findings,
-    /// The number of the next review round.
-    ReviewRound,
-    /// The execution rules that fit the task's depth.
-    Depth,
-    /// A context block that is data.
-    ContextData,
-    /// The project's own text for this role or command.
-    Extension,
-    /// The preferences that a person approved for this role.
-    Preferences,
-    /// The session directory, relative to the project.
-    FeatureDir,
-    /// The project directory, relative to the worktree.
-    ProjectDir,
-    /// The agent's name for its tool for asking the person.
-    AskUserTool,
-    /// The required contents of a reply: the contracts that the value names, or else the contract of the phase.
-    Contract,
-    /// The directory that the agent works in.
-    Workspace,
-    /// The task's id and title.
-    Task,
-    /// The task's completion criteria.
-    Criteria,
-    /// Paths to read first.
-    ReadFirst,
-    /// The memories of earlier work.
-    Memories,
-    /// The globs of files that may be written.
-    Write,
-    /// The globs of files that must not be touched.
-    Exclude,
-    /// The end of the previous run.
-    RunResult,
-    /// The checks of the previous run.
-    Checks,
-    /// The scope violations of the previous run.
-    Violations,
-    /// The files that the previous run changed.
-    Changed,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
