@@ -84,7 +84,7 @@ pub(crate) fn agent(count: &str) {
     else {
         return;
     };
-    if phase != "plan" {
+    if phase != "planning" {
         return;
     }
     let count: usize = count.parse().unwrap_or(1);

@@ -19,7 +19,8 @@ pub(crate) struct WatchedFile {
     /// Path without links.
     real: PathBuf,
     inode: (u64, u64),
-    log: Option<(u64, u64)>,
+    /// Inode and size of the log.
+    log: Option<((u64, u64), u64)>,
     /// Inode and size of the index. It never shrinks: the system would kill a process that uses a truncated
     /// index.
     index: Option<((u64, u64), u64)>,
@@ -34,9 +35,10 @@ fn is_empty(path: &Path) -> bool {
 }
 
 /// Reports whether frames of a write-ahead log are missing before its end. SQLite writes the log without
-/// gaps; one remains if the log was truncated between the frames of two transactions. The index still lists
-/// the lost frames, and a look at the newest records alone does not read them.
-fn has_hole(log: &Path) -> bool {
+/// gaps; one remains if the log was truncated between two transactions. The index still lists the lost
+/// frames, and a look at the newest records alone does not read them. Looks at the frames since `kept`, the
+/// size of the log at the last look: a gap before it reaches up to it.
+fn has_hole(log: &Path, kept: u64) -> bool {
     const HEADER: u64 = 32;
     const FRAME_HEADER: u64 = 24;
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
@@ -48,7 +50,10 @@ fn has_hole(log: &Path) -> bool {
     };
     // The size of a page is in the header; a frame begins with the number of its page, which is never 0.
     let Some(page_size) = number_at(8) else { return false };
-    let frames = (0..).map(|frame| HEADER + frame * (FRAME_HEADER + u64::from(page_size)));
+    let frame_size = FRAME_HEADER + u64::from(page_size);
+    let is_shorter = file.metadata().is_ok_and(|found| found.len() < kept);
+    let first = if is_shorter { 0 } else { (kept.saturating_sub(HEADER) / frame_size).saturating_sub(1) };
+    let frames = (first..).map(|frame| HEADER + frame * frame_size);
     page_size == 0 || frames.map_while(number_at).any(|page| page == 0)
 }
 
@@ -71,15 +76,19 @@ impl WatchedFile {
     /// closed.
     pub(crate) fn check(&mut self) -> Result<(), LedgerError> {
         let (log, index) = (path_beside(&self.path, "-wal"), path_beside(&self.path, "-shm"));
-        let found = read_inode(&log);
         let size = |path: &Path| path.symlink_metadata().map_or(0, |found| found.len());
+        let found = read_inode(&log).map(|inode| (inode, size(&log)));
         let found_index = read_inode(&index).map(|inode| (inode, size(&index)));
         // SQLite creates the log with the first transaction and removes it when the last connection is
         // closed.
         let is_lost = |kept: Option<(u64, u64)>, found| kept.is_some() && kept != found;
         for (path, lost) in [
             (&self.path, is_lost(Some(self.inode), read_inode(&self.path)) || is_empty(&self.path)),
-            (&log, is_lost(self.log, found) || has_hole(&log)),
+            (
+                &log,
+                is_lost(self.log.map(|(inode, _)| inode), found.map(|(inode, _)| inode))
+                    || has_hole(&log, self.log.map_or(0, |(_, size)| size)),
+            ),
             (
                 &index,
                 self.index.is_some_and(|(kept, size)| {
@@ -177,6 +186,7 @@ mod tests {
             log.set_len(kept).unwrap();
             let _ = db.execute("INSERT INTO t VALUES (1)", []);
             assert!(watched.check().is_err(), "{kept} bytes kept");
+            assert!(WatchedFile::new(&path).is_err(), "{kept} bytes kept, and opened later");
         }
     }
 }

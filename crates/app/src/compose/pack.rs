@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering;
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::library::recipe::DocumentKind;
 use callsheet_core::request::{Request, RequestDocument};
+use callsheet_core::text::glob::Glob;
 use callsheet_core::{DocumentDetail, Listing, SharedText, SourceError, SourceId, SourceRoot};
 use callsheet_run::{FileBody, PackLimits, PackOptions, PackProgress, PackedTree, WantedContent};
-use globset::{GlobBuilder, GlobMatcher};
 
 use crate::error::usage_error;
 use crate::paths::path_below;
@@ -25,7 +25,7 @@ pub(crate) struct PathSelection {
     /// File, or directory with all its contents, relative to the project.
     at: String,
     /// Pattern for paths below the directory.
-    pattern: Option<GlobMatcher>,
+    pattern: Option<Glob>,
 }
 
 impl PathSelection {
@@ -35,11 +35,10 @@ impl PathSelection {
         let magic = written.find(['*', '?', '[', '{']).filter(|_| !is_there);
         let fixed = magic.map_or(written.len(), |magic| written[..magic].rfind('/').map_or(0, |at| at + 1));
         let (folder, glob) = written.split_at(fixed);
-        let pattern = magic.map(|_| GlobBuilder::new(glob).literal_separator(true).build()).transpose();
+        let pattern = magic.map(|_| Glob::parse(glob)).transpose();
         let pattern = pattern.map_err(|error| {
-            usage_error(format!("`{written}` is not a pattern that can be matched: {}", error.kind()))
+            usage_error(format!("`{written}` is not a pattern that can be matched: {error}"))
         })?;
-        let pattern = pattern.map(|glob| glob.compile_matcher());
         match path_below(&app.here.join(folder), &app.dir) {
             Some(at) => Ok(Some(Self { written: written.into(), at, pattern })),
             None if pattern.is_some() => Err(outside_error(written)),
@@ -58,7 +57,7 @@ impl PathSelection {
             at => path.strip_prefix(at).and_then(|rest| rest.strip_prefix('/')),
         };
         match &self.pattern {
-            Some(pattern) => below.is_some_and(|below| pattern.is_match(below)),
+            Some(pattern) => below.is_some_and(|below| pattern.matches(below)),
             None => path == self.at || below.is_some(),
         }
     }

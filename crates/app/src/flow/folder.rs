@@ -11,9 +11,9 @@ use callsheet_core::flow::{
     render_session_context,
 };
 use callsheet_core::submission::SessionChanges;
+use callsheet_core::text::glob::Glob;
 use callsheet_run::WritableFolder;
 use callsheet_store::now;
-use globset::GlobBuilder;
 
 use super::FlowOptions;
 use crate::project::Project;
@@ -84,13 +84,9 @@ impl FlowFolder {
         let (globs, paths): (Vec<&String>, Vec<&String>) = patterns.iter().partition(is_glob);
         let mut found: BTreeSet<String> =
             paths.into_iter().filter(|path| self.has_file(path)).cloned().collect();
-        let globs: Vec<_> = globs
-            .into_iter()
-            .filter_map(|glob| GlobBuilder::new(glob).literal_separator(true).build().ok())
-            .map(|glob| glob.compile_matcher())
-            .collect();
+        let globs: Vec<_> = globs.into_iter().filter_map(|glob| Glob::parse(glob).ok()).collect();
         if !globs.is_empty() {
-            let fits = |file: &String| globs.iter().any(|glob| glob.is_match(file));
+            let fits = |file: &String| globs.iter().any(|glob| glob.matches(file));
             found.extend(self.files().into_iter().filter(fits));
         }
         found

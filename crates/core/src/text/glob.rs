@@ -1,5 +1,7 @@
 //! Matches a path against a glob, exactly. [`overlap`](crate::library::plan) compares two globs instead.
 //!
+//! Globs are the same everywhere: in `--write` and `-f`, in plans, contracts and flows.
+//!
 //! `*` and `?` stop at slashes, `**` does not, `[a-z]` and `[!a]` are classes, `{a,b}` are alternatives, a
 //! backslash escapes the next character. A glob that matches a folder covers everything in it.
 
@@ -11,8 +13,9 @@ use crate::text::case_folding::{fold_case, normalize_path};
 /// The most alternatives that are expanded. A glob with more of them covers nothing and owns everything.
 const MOST_ALTERNATIVES: usize = 64;
 
+/// A parsed glob.
 #[derive(Debug)]
-pub(crate) struct Glob {
+pub struct Glob {
     alternatives: Vec<Vec<GlobToken>>,
     folded: Vec<Vec<GlobToken>>,
     too_many: bool,
@@ -36,7 +39,32 @@ enum GlobToken {
     },
 }
 
+/// A mistake in a glob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GlobError {
+    /// A class of characters has no end.
+    #[error("a `[` is not closed")]
+    UnclosedClass,
+    /// Alternatives have no end, or no beginning.
+    #[error("a `{{` or `}}` stands alone")]
+    LoneBrace,
+    /// There is nothing to escape.
+    #[error("it ends in a backslash")]
+    LastBackslash,
+    /// There are too many alternatives.
+    #[error("it has more than {MOST_ALTERNATIVES} alternatives")]
+    TooManyAlternatives,
+}
+
 impl Glob {
+    /// Parses a glob, and reports mistakes.
+    pub fn parse(glob: &str) -> Result<Self, GlobError> {
+        find_mistake(glob).map_or(Ok(()), Err)?;
+        let parsed = Self::new(glob);
+        if parsed.too_many { Err(GlobError::TooManyAlternatives) } else { Ok(parsed) }
+    }
+
+    /// Parses a glob. A mistake in it stands for itself.
     pub(crate) fn new(glob: &str) -> Self {
         let mut all = Vec::new();
         let too_many = !expand_braces(glob, &mut all);
@@ -49,6 +77,13 @@ impl Glob {
     /// Returns whether the glob names callsheet's own folder outright.
     pub(crate) const fn has_callsheet_folder(&self) -> bool {
         self.names_own
+    }
+
+    /// Checks whether the glob matches `path` itself, letter by letter, and not only a folder that contains
+    /// it.
+    pub fn matches(&self, path: &str) -> bool {
+        let chars: Vec<char> = path.chars().collect();
+        self.alternatives.iter().any(|tokens| matches_whole(tokens, &chars))
     }
 
     /// Checks whether the glob certainly means `path`, letter by letter. A wildcard never means a folder
@@ -88,9 +123,9 @@ fn count_leading_parents(tokens: &[GlobToken]) -> usize {
 fn matches_whole(tokens: &[GlobToken], path: &[char]) -> bool {
     // `reached[n]`: the tokens so far can match the first `n` characters of the path.
     let mut reached = alloc::vec![false; path.len() + 1];
+    let mut next = reached.clone();
     reached[0] = true;
     for token in tokens {
-        let mut next = alloc::vec![false; path.len() + 1];
         let mut open = false;
         for at in 0..=path.len() {
             let before = at.checked_sub(1).map(|before| path[before]);
@@ -110,9 +145,30 @@ fn matches_whole(tokens: &[GlobToken], path: &[char]) -> bool {
                 one => next[at] = before.is_some_and(|c| reached[at - 1] && matches_char(one, c)),
             }
         }
-        reached = next;
+        core::mem::swap(&mut reached, &mut next);
     }
     reached[path.len()]
+}
+
+fn find_mistake(glob: &str) -> Option<GlobError> {
+    let chars: Vec<char> = glob.chars().collect();
+    let (mut at, mut depth) = (0, 0_usize);
+    while let Some(c) = chars.get(at) {
+        at += 1;
+        match c {
+            '\\' if at == chars.len() => return Some(GlobError::LastBackslash),
+            '\\' => at += 1,
+            '[' => match parse_class(&chars, at) {
+                Some((_, end)) => at = end,
+                None => return Some(GlobError::UnclosedClass),
+            },
+            '{' => depth += 1,
+            '}' if depth == 0 => return Some(GlobError::LoneBrace),
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    (depth > 0).then_some(GlobError::LoneBrace)
 }
 
 fn matches_char(token: &GlobToken, c: char) -> bool {
@@ -216,7 +272,43 @@ fn find_innermost_braces(glob: &str) -> Option<(usize, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::Glob;
+    use super::{Glob, GlobError};
+
+    #[test]
+    fn mistakes_in_globs_are_reported() {
+        let cases = [
+            ("src/[", Err(GlobError::UnclosedClass)),
+            ("[]", Err(GlobError::UnclosedClass)),
+            ("{a,b", Err(GlobError::LoneBrace)),
+            ("{a,{b}", Err(GlobError::LoneBrace)),
+            ("a}", Err(GlobError::LoneBrace)),
+            ("a\\", Err(GlobError::LastBackslash)),
+            ("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", Err(GlobError::TooManyAlternatives)),
+            (r"\[", Ok(())),
+            (r"\{", Ok(())),
+            ("[}]", Ok(())),
+            ("{a,b{c,d}}", Ok(())),
+            ("", Ok(())),
+        ];
+        for (glob, expected) in cases {
+            assert_eq!(Glob::parse(glob).map(drop), expected, "{glob}");
+        }
+    }
+
+    #[test]
+    fn folder_of_path_is_no_match() {
+        for (glob, path, expected) in [
+            ("src/*", "src/a.rs", true),
+            ("src/*", "src/x/a.rs", false),
+            ("src", "src/a.rs", false),
+            ("src/**", "src/x/a.rs", true),
+            ("**/*.rs", "a.rs", true),
+            ("{a,b}/?.rs", "b/c.rs", true),
+            ("src/A.rs", "src/a.rs", false),
+        ] {
+            assert_eq!(Glob::new(glob).matches(path), expected, "{glob} and {path}");
+        }
+    }
 
     #[test]
     fn globs_cover_exactly_what_they_say() {

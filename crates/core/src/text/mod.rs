@@ -1,7 +1,7 @@
 //! Shared text, never copied: a value of ten megabytes is in memory once, however many pieces point into it.
 
 pub(crate) mod case_folding;
-pub(crate) mod glob;
+pub mod glob;
 pub mod hex;
 pub(crate) mod json_weight;
 pub mod name;
