@@ -113,7 +113,7 @@ impl OutputPrinter {
 
     /// Returns stdout for data that is too large to hold at once.
     pub(crate) fn stdout_writer(&self) -> impl Write {
-        io::stdout().lock()
+        PipeTolerantWriter(io::stdout().lock())
     }
 
     /// Prints a JSON value as data, followed by a newline.
@@ -334,6 +334,25 @@ fn color_diagnostic(diag: &Diagnostic, colour: bool) -> String {
     };
     let (head, rest) = text.split_once(']').unwrap_or((&text, ""));
     format!("{}]{rest}", paint_text(paint, head))
+}
+
+/// Writer that ignores a broken pipe: a reader that stops early is not an error.
+struct PipeTolerantWriter<W>(W);
+
+impl<W: Write> Write for PipeTolerantWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+            done => done,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0.flush() {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            done => done,
+        }
+    }
 }
 
 /// Converts the result of a write to stdout. A closed pipe is not an error.

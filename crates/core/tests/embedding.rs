@@ -19,7 +19,7 @@ use callsheet_core::library::format::ModelApi;
 use callsheet_core::library::recipe::{DocumentKind, Part, SectionPriority, SectionSeparator};
 use callsheet_core::prompt::{Block, OriginTable, Piece, Section, SuppliedText};
 use callsheet_core::record::{Digest, Id, sha256};
-use callsheet_core::render::render;
+use callsheet_core::render::{render, render_parts};
 use callsheet_core::source::origin::{Origin, OriginKind, Trust};
 use callsheet_core::{
     BadPath, Builtin, DynLibrary, Library, Listing, ListingEntry, ListingLimits, MemorySources, Prompt,
@@ -295,15 +295,19 @@ proptest! {
         }
         for (format, api) in FORMATS {
             let rendered = render(&prompt, format, api);
+            let mut parts = String::new();
+            let streamed = render_parts(&prompt, format, api, &mut |part| parts.push_str(part));
             let Ok(rendered) = rendered else {
                 let wrong = rendered.unwrap_err();
+                prop_assert_eq!(streamed.as_ref(), Err(&wrong));
                 prop_assert!(!wrong.to_string().is_empty());
                 let only_bad = wrong.0.iter().all(|diag| diag.code == Code::PromptBad);
                 prop_assert_eq!(fits.as_ref().err().is_some(), only_bad, "{}", wrong);
                 prop_assert_ne!((format, fits.is_ok()), (PromptFormat::Markdown, true), "{}", wrong);
                 continue;
             };
-            prop_assert!(fits.is_ok());
+            prop_assert!(fits.is_ok() && streamed.is_ok());
+            prop_assert_eq!(&rendered.text, &parts);
             prop_assert_eq!(rendered.section_ranges(&prompt).len(), prompt.sections.len());
             match format {
                 PromptFormat::Markdown => {}

@@ -21,7 +21,7 @@ use callsheet_core::library::recipe::MissingPolicy;
 use callsheet_core::library::recipe::Part;
 use callsheet_core::library::template::{Template, TemplateNode, TemplateNotation};
 use callsheet_core::prompt::{Block, Section};
-use callsheet_core::render::{RenderedText, render};
+use callsheet_core::render::{RenderedText, render, render_parts};
 use callsheet_core::source::origin::OriginKind;
 use callsheet_core::{
     Builtin, ComposedPrompt, FileFormat, Prompt, PromptBuilder, PromptFormat, Request, SharedText, Snapshot,
@@ -396,6 +396,42 @@ fn generated_texts_are_mostly_hostile() {
         texts.iter().filter(|text| HOSTILE.iter().any(|part| part.len() > 2 && text.contains(part)));
     let share = hostile.count() * 100 / texts.len();
     assert!(share > 50, "only {share} of 100 texts hold something hostile");
+}
+
+/// The concatenated parts are the whole prompt, regardless of the text at their boundaries.
+#[test]
+fn parts_concatenate_to_whole_prompt() {
+    let mut runner = TestRunner::deterministic();
+    let mut most_parts = [0; 2];
+    for _ in 0..3 {
+        let scenario = scenario().new_tree(&mut runner).unwrap().current();
+        let mut prompt = compose_scenario(&scenario).prompt;
+        let bytes: usize =
+            prompt.sections.iter().flat_map(|section| &section.blocks).map(|it| it.len()).sum();
+        let sections = std::mem::take(&mut prompt.sections);
+        prompt.sections =
+            sections.iter().cycle().take(sections.len() * 700_000 / bytes.max(100)).cloned().collect();
+        prompt.model = Some("m".into());
+        for (format, api) in FORMATS {
+            let mut parts: Vec<String> = Vec::new();
+            let streamed = render_parts(&prompt, format, api, &mut |part| parts.push(part.to_owned()));
+            match render(&prompt, format, api) {
+                Ok(rendered) => {
+                    assert!(parts.concat() == rendered.text, "{scenario:?}");
+                    assert_eq!(streamed.unwrap(), rendered.diagnostics);
+                }
+                Err(failure) => {
+                    assert_eq!(streamed.unwrap_err(), failure);
+                    assert_eq!(parts, [""; 0]);
+                }
+            }
+            if let Some(most) = most_parts.get_mut(format as usize) {
+                *most = parts.len().max(*most);
+            }
+        }
+    }
+    let [markdown, xml] = most_parts;
+    assert!(markdown > 2 && xml > 2, "so many parts were handed on: {most_parts:?}");
 }
 
 /// C3: the same request for two agents differs only in the reply and in the files that an agent loads by

@@ -6,10 +6,12 @@ pub mod record;
 pub mod secrets;
 pub mod tokens;
 
-use callsheet_core::diag::{Diagnostic, Diagnostics};
+use std::io::Write;
+
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::library::format::ModelApi;
 use callsheet_core::prompt::Section;
-use callsheet_core::render::{RenderedText, render};
+use callsheet_core::render::{RenderedText, render, render_parts};
 use callsheet_core::secrets::{Gate, GateReport, SecretMode};
 use callsheet_core::{
     ComposedPrompt, Degradation, FittedPrompt, Request, SourceRecorder, Sources, compose, fit,
@@ -94,6 +96,28 @@ impl Project {
         self.compose_request(input, file, purpose)
     }
 
+    /// Composes a prompt and writes its text to `out`: as it goes, if nothing needs the whole text, such as a
+    /// scan for secrets or a budget. Returns the prompt as data, and the diagnostics.
+    pub fn compose_to(
+        &self,
+        input: &ComposeInput,
+        file: RequestFile,
+        out: &mut dyn Write,
+    ) -> Result<(ComposedPrompt, Vec<Diagnostic>), Diagnostics> {
+        let (prepared, options) = self.prepare_input(input, file, Purpose::Print)?;
+        let mut written = Ok(());
+        let mut take = |part: &str| {
+            if written.is_ok() {
+                written = out.write_all(part.as_bytes());
+            }
+        };
+        let composition = compose_parts(self, prepared, options, Purpose::Print, Some(&mut take))?;
+        take(composition.text());
+        let written = written.and_then(|()| out.flush());
+        written.map_err(|error| Diagnostic::error(Code::OutputFailed, error.to_string()))?;
+        Ok((composition.composed, composition.diagnostics))
+    }
+
     /// Composes a prompt whose request file was read before.
     pub fn compose_request(
         &self,
@@ -101,10 +125,19 @@ impl Project {
         file: RequestFile,
         purpose: Purpose,
     ) -> Result<Composition, Diagnostics> {
+        let (prepared, options) = self.prepare_input(input, file, purpose)?;
+        compose_input(self, prepared, options, purpose)
+    }
+
+    fn prepare_input(
+        &self,
+        input: &ComposeInput,
+        file: RequestFile,
+        purpose: Purpose,
+    ) -> Result<(PreparedInput, ComposeOptions), Diagnostics> {
         let prepared = PreparedInput::new(self, input, file)?;
         let mode = secrets::choose_mode(self, input.secrets, purpose)?;
-        let options = ComposeOptions { mode, budget: input.budget, api: input.api };
-        compose_input(self, prepared, options, purpose)
+        Ok((prepared, ComposeOptions { mode, budget: input.budget, api: input.api }))
     }
 }
 
@@ -118,9 +151,23 @@ pub(crate) struct ComposeOptions {
 
 pub(crate) fn compose_input(
     app: &Project,
+    input: PreparedInput,
+    options: ComposeOptions,
+    purpose: Purpose,
+) -> Result<Composition, Diagnostics> {
+    compose_parts(app, input, options, purpose, None)
+}
+
+/// Receives the text of a prompt in parts.
+type TakePart<'t> = &'t mut dyn FnMut(&str);
+
+/// Composes a prompt. Passes its text to `take` instead of returning it, if nothing needs the whole text.
+fn compose_parts(
+    app: &Project,
     mut input: PreparedInput,
     options: ComposeOptions,
     purpose: Purpose,
+    take: Option<TakePart<'_>>,
 ) -> Result<Composition, Diagnostics> {
     // Nothing is done about secrets that are allowed and neither declared, reported nor recorded.
     let is_scanned =
@@ -148,8 +195,9 @@ pub(crate) fn compose_input(
         Some(recorder) => recorder,
         None => sources,
     };
-    let RenderedComposition { request, composed, rendered, steps, tokens } =
-        render_input(input.request, sources, options, purpose).map_err(|failure| match &gate {
+    let take = take.filter(|_| gate.is_none() && options.budget.is_none());
+    let RenderedComposition { request, composed, rendered, size, steps, tokens } =
+        render_input(input.request, sources, options, purpose, take).map_err(|failure| match &gate {
             Some(gate) => gate.mask_diagnostics(failure),
             None => failure,
         })?;
@@ -164,7 +212,7 @@ pub(crate) fn compose_input(
     };
     let mut diagnostics = input.diagnostics;
     diagnostics.extend(composed.diagnostics.iter().chain(&rendered.diagnostics).cloned());
-    diagnostics.extend(composed.agent.check_limits(rendered.text.len(), || rendered.text.chars().count()));
+    diagnostics.extend(composed.agent.check_limits(size.0, || size.1));
     diagnostics.extend(tokens.and_then(|tokens| TokenCounter::from_prompt(&composed).window_warning(tokens)));
     let mut diagnostics = match &gate {
         Some(gate) => diagnostics.into_iter().map(|diag| gate.mask_diagnostic(diag)).collect(),
@@ -183,7 +231,6 @@ pub(crate) fn compose_input(
         api: options.api,
         passed: passed.clone(),
     });
-    leak_value((request, read));
     Ok(Composition {
         composed,
         rendered,
@@ -202,6 +249,8 @@ struct RenderedComposition {
     request: Request,
     composed: ComposedPrompt,
     rendered: RenderedText,
+    /// Bytes and characters of the text; the characters only if the agent limits them.
+    size: (usize, usize),
     steps: Vec<Degradation>,
     tokens: Option<usize>,
 }
@@ -211,8 +260,12 @@ fn render_input(
     sources: &dyn Sources,
     options: ComposeOptions,
     purpose: Purpose,
+    take: Option<TakePart<'_>>,
 ) -> Result<RenderedComposition, Diagnostics> {
     let api = options.api;
+    let measure = |composed: &ComposedPrompt, text: &str| {
+        (text.len(), composed.agent.max_chars.map_or(0, |_| text.chars().count()))
+    };
     Ok(match options.budget {
         None => {
             let composed = compose(&request, sources)?;
@@ -221,8 +274,25 @@ fn render_input(
                 // memory as the prompt.
                 request.documents = Vec::new();
             }
-            let rendered = render(&composed.prompt, composed.prompt.format, api)?;
-            RenderedComposition { request, composed, rendered, steps: Vec::new(), tokens: None }
+            let format = composed.prompt.format;
+            let (rendered, size) = match take {
+                None => {
+                    let rendered = render(&composed.prompt, format, api)?;
+                    let size = measure(&composed, &rendered.text);
+                    (rendered, size)
+                }
+                Some(take) => {
+                    let mut size = (0, 0);
+                    let mut rendered = RenderedText::default();
+                    rendered.diagnostics = render_parts(&composed.prompt, format, api, &mut |part| {
+                        let (bytes, chars) = measure(&composed, part);
+                        size = (size.0 + bytes, size.1 + chars);
+                        take(part);
+                    })?;
+                    (rendered, size)
+                }
+            };
+            RenderedComposition { request, composed, rendered, size, steps: Vec::new(), tokens: None }
         }
         Some(budget) => {
             let mut counter = None;
@@ -231,12 +301,8 @@ fn render_input(
             };
             let FittedPrompt { request, composed, rendered, steps, tokens, .. } =
                 fit(&request, sources, api, budget, &mut count)?;
-            RenderedComposition { request, composed, rendered, steps, tokens: Some(tokens) }
+            let size = measure(&composed, &rendered.text);
+            RenderedComposition { request, composed, rendered, size, steps, tokens: Some(tokens) }
         }
     })
-}
-
-/// Leaks `value`. Freeing 10,000 files would add about 10 % to the run, and the process is about to exit.
-pub fn leak_value<T>(value: T) {
-    std::mem::forget(value);
 }

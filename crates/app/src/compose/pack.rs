@@ -184,7 +184,7 @@ impl GatheredDocuments {
         let met = Cell::new(0_usize);
         let want = |below: &str| {
             met.set(met.get() + 1);
-            if paths.pattern.as_ref().is_some_and(|pattern| !pattern.is_match(below)) {
+            if paths.pattern.as_ref().is_some_and(|pattern| !pattern.matches(below)) {
                 WantedContent::Nothing
             } else if carries_texts && details.is_text_wanted(paths, below) {
                 WantedContent::Text

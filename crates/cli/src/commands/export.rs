@@ -1,6 +1,5 @@
 //! `callsheet export`: writes a file that can be verified without the ledger that it came from.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use callsheet::error::CommandResult;
@@ -36,26 +35,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     };
     match resolve_output(&app.here, args.out.as_deref())? {
         Some(out) => app.export_to_file(&contents, &out)?,
-        None => app.export(&contents, &mut PipeTolerantWriter(app.print.stdout_writer()))?,
+        None => app.export(&contents, &mut app.print.stdout_writer())?,
     }
     Ok(0)
-}
-
-/// Writer that ignores a broken pipe: a reader that stops early is not an error.
-struct PipeTolerantWriter<W>(W);
-
-impl<W: Write> Write for PipeTolerantWriter<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.0.write(bytes) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
-            done => done,
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self.0.flush() {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            done => done,
-        }
-    }
 }

@@ -39,10 +39,13 @@ fn write_item(item: &SectionItem<'_>, structure: &MarkdownStructure<'_>, writer:
         SectionItem::Edge => writer.push_edge(),
         SectionItem::Engine(text) => writer.write_engine(text),
         SectionItem::Piece(piece) => writer.write_plain(*piece),
-        SectionItem::Block(block) => match block.document {
-            Some((kind, name)) => write_document(block, kind, name, structure, writer),
-            None => write_block(block, structure, writer),
-        },
+        SectionItem::Block(block) => {
+            match block.document {
+                Some((kind, name)) => write_document(block, kind, name, structure, writer),
+                None => write_block(block, structure, writer),
+            }
+            writer.flush_part();
+        }
     }
 }
 

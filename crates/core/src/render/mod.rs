@@ -27,7 +27,7 @@ use crate::prompt::OriginTable;
 use crate::prompt::{Piece, Prompt, Section};
 
 /// A rendered prompt.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RenderedText {
     /// The whole text.
     pub text: String,
@@ -73,12 +73,36 @@ pub fn render(
     })
 }
 
+/// Renders `prompt` like [`render`] and passes the text to `take` in parts, for a caller that need not hold
+/// all of it at once. Returns the warnings. Any error occurs before the first part.
+pub fn render_parts(
+    prompt: &Prompt,
+    format: PromptFormat,
+    api: Option<ModelApi>,
+    take: &mut dyn FnMut(&str),
+) -> Result<Vec<Diagnostic>, Diagnostics> {
+    prompt.check()?;
+    let mut writer = PromptWriter { take: Some(take), ..PromptWriter::empty(prompt) };
+    writer.write(prompt, format, api)?;
+    let PromptWriter { text, diagnostics, take, .. } = writer;
+    if let Some(take) = take {
+        take(&text);
+    }
+    Ok(diagnostics)
+}
+
+/// The size of the parts that are passed on: small enough to stay in the CPU cache, and large enough to be
+/// worth a system call.
+const PART: usize = 256 << 10;
+
 struct PromptWriter<'p> {
     origins: &'p OriginTable,
     text: String,
     spans: Vec<RenderedRange>,
     diagnostics: Vec<Diagnostic>,
     edges: Vec<usize>,
+    /// Receives the text in parts. All offsets are then relative to the current part, and unused.
+    take: Option<&'p mut dyn FnMut(&str)>,
 }
 
 /// A position of the writer, to rewind to.
@@ -97,6 +121,7 @@ impl<'p> PromptWriter<'p> {
             spans: Vec::new(),
             diagnostics: Vec::new(),
             edges: Vec::new(),
+            take: None,
         }
     }
 
@@ -130,6 +155,16 @@ impl<'p> PromptWriter<'p> {
             self.diagnostics.push(warning.hint("use `--format json`"));
         }
         Ok(())
+    }
+
+    /// Passes the text on once a block is finished: it is not read again, and more text follows.
+    fn flush_part(&mut self) {
+        if let Some(take) = self.take.as_mut().filter(|_| self.text.len() >= PART) {
+            take(&self.text);
+            self.text.clear();
+            self.spans.clear();
+            self.edges.clear();
+        }
     }
 
     fn push_edge(&mut self) {

@@ -13,8 +13,9 @@ use crate::library::recipe::Part;
 use crate::prompt::Prompt;
 
 /// The order in which a format writes the sections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum SectionOrder {
+    #[default]
     AsComposed,
     ByPart,
     SystemFirst,

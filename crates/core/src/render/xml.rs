@@ -114,6 +114,7 @@ fn write_context(prompt: &Prompt, writer: &mut PromptWriter<'_>) {
             }
             writer.write_engine(&format!("</{tag}>"));
             writer.push_edge();
+            writer.flush_part();
         }
     }
 }
