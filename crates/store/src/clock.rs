@@ -4,6 +4,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use callsheet_core::record::Id;
+use jiff::SignedDuration;
+use jiff::civil::{self, DateTime};
 use uuid::{ContextV7, Timestamp, Uuid};
 
 /// Returns the current time in UTC: `2026-01-31T12:00:00.000000Z`. Two such texts compare as the times do: a
@@ -44,6 +46,7 @@ pub fn new_id() -> Option<Id> {
 }
 
 const DAY: i64 = 86_400;
+const EPOCH: DateTime = civil::datetime(1970, 1, 1, 0, 0, 0, 0);
 
 /// First time that can be formatted, and its seconds since 1970.
 const FIRST: &str = "0000-01-01T00:00:00.000000Z";
@@ -74,33 +77,15 @@ fn format_time(seconds: i64, micros: u32) -> String {
     if seconds > LAST_SECOND {
         return LAST.into();
     }
-    let (days, rest) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
-    // Years that begin in March have their leap day at the end; 400 of them are 146,097 days.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let date = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = era * 400 + year + i64::from(month <= 2);
-    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
-    format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+    let time = EPOCH.checked_add(SignedDuration::new(seconds, 0)).unwrap_or(EPOCH);
+    format!("{}.{micros:06}Z", time.strftime("%Y-%m-%dT%H:%M:%S"))
 }
 
 /// Parses a time. Returns `None` unless [`format_time`] would return the same text.
 fn parse_time(time: &str) -> Option<(i64, u32)> {
-    let number = |from: usize, to: usize| {
-        let digits = time.get(from..to).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
-        digits.parse::<i64>().ok()
-    };
-    let (year, month, date) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
-    let (hour, minute, second, micros) = (number(11, 13)?, number(14, 16)?, number(17, 19)?, number(20, 26)?);
-    let march = if month <= 2 { year - 1 } else { year };
-    let (era, of_era) = (march.div_euclid(400), march.rem_euclid(400));
-    let of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + date - 1;
-    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
-    let found = (days * DAY + hour * 3600 + minute * 60 + second, u32::try_from(micros).ok()?);
+    let (seconds, micros) = time.strip_suffix('Z')?.split_once('.')?;
+    let seconds = DateTime::strptime("%Y-%m-%dT%H:%M:%S", seconds).ok()?.duration_since(EPOCH).as_secs();
+    let found = (seconds, micros.parse().ok()?);
     (format_time(found.0, found.1) == time).then_some(found)
 }
 
