@@ -23,12 +23,14 @@ pub mod compose;
 pub mod diagnostics;
 pub mod error;
 pub mod flow;
+pub mod init;
 pub mod ledger;
 pub mod observer;
 pub mod paths;
 pub mod project;
 pub mod run;
 pub mod session;
+pub mod transfer;
 
 pub use callsheet_core::diag::Diagnostics;
 pub use callsheet_core::record::RunOptions;

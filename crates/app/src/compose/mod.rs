@@ -97,13 +97,15 @@ impl Project {
     }
 
     /// Composes a prompt and writes its text to `out`: as it goes, if nothing needs the whole text, such as a
-    /// scan for secrets or a budget. Returns the prompt as data, and the diagnostics.
+    /// scan for secrets or a budget. Passes the diagnostics to `report`: before a whole text, after a text in
+    /// parts. Returns the prompt as data.
     pub fn compose_to(
         &self,
         input: &ComposeInput,
         file: RequestFile,
         out: &mut dyn Write,
-    ) -> Result<(ComposedPrompt, Vec<Diagnostic>), Diagnostics> {
+        report: impl FnOnce(&[Diagnostic]),
+    ) -> Result<ComposedPrompt, Diagnostics> {
         let (prepared, options) = self.prepare_input(input, file, Purpose::Print)?;
         let mut written = Ok(());
         let mut take = |part: &str| {
@@ -112,10 +114,11 @@ impl Project {
             }
         };
         let composition = compose_parts(self, prepared, options, Purpose::Print, Some(&mut take))?;
+        report(&composition.diagnostics);
         take(composition.text());
         let written = written.and_then(|()| out.flush());
         written.map_err(|error| Diagnostic::error(Code::OutputFailed, error.to_string()))?;
-        Ok((composition.composed, composition.diagnostics))
+        Ok(composition.composed)
     }
 
     /// Composes a prompt whose request file was read before.

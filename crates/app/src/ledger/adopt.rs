@@ -1,15 +1,15 @@
 //! Adopts and forgets ledgers for this user, after a person agreed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::flow::FlowEvent;
 use callsheet_core::record::{Event, FlowRecord, Id, LaunchRecord, RunOptions};
 use callsheet_store::{Head, Ledger, LedgerProblemKind, OpenMode};
+use serde::Deserialize;
 
 use super::known_ledger::{KnownEntry, KnownLedger};
 use super::{LedgerTrust, check_head, judge_ledger, read_timeouts};
-use crate::flow::FlowOptions;
 use crate::project::Project;
 use crate::project::person::refuse_below_guard;
 
@@ -157,7 +157,7 @@ impl LedgerContents {
         self.add_options(options);
     }
 
-    fn add_flow(&mut self, flow: FlowOptions) {
+    fn add_flow(&mut self, flow: FlowPrograms) {
         self.add_options(&flow.run);
         let agents = flow.agents.into_values().chain(flow.agent);
         self.programs.extend(agents.map(|agent| format!("the agent {agent}")));
@@ -168,4 +168,14 @@ impl LedgerContents {
         let programs = checks.chain([&options.program]).filter(|argv| !argv.is_empty());
         self.programs.extend(programs.map(|argv| argv.join(" ")));
     }
+}
+
+/// The programs in the start options of a flow.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct FlowPrograms {
+    agent: Option<String>,
+    agents: BTreeMap<String, String>,
+    #[serde(flatten)]
+    run: RunOptions,
 }

@@ -2,7 +2,6 @@
 
 pub mod adopt;
 pub mod known_ledger;
-pub mod transfer;
 pub mod verify;
 
 use std::fs;

@@ -3,7 +3,6 @@
 pub mod config;
 pub mod duration;
 pub mod identity;
-pub mod init;
 pub mod person;
 pub mod state;
 pub mod trust;

@@ -7,6 +7,7 @@ use callsheet::compose::{Composition, Purpose, tokens};
 use callsheet::diagnostics::diagnostic_json;
 use callsheet::error::CommandResult;
 use callsheet::session::write::{resolve_output, write_out};
+use callsheet_core::diag::Diagnostic;
 use clap::ArgMatches;
 use serde_json::json;
 
@@ -41,8 +42,8 @@ pub(crate) fn run(app: &CommandContext, args: &Args, given: Option<&ArgMatches>)
     let (ref app, file) = app.read_request(&input)?;
     let out = resolve_output(&app.here, args.out.as_deref())?;
     if !args.record && out.is_none() && !args.count && !app.print.json && input.budget.is_none() {
-        let (prompt, diagnostics) = app.compose_to(&input, file, &mut app.print.stdout_writer())?;
-        app.print.print_masked_diagnostics(&diagnostics);
+        let report = |diagnostics: &[Diagnostic]| app.print.print_masked_diagnostics(diagnostics);
+        let prompt = app.compose_to(&input, file, &mut app.print.stdout_writer(), report)?;
         // Freeing 10,000 files would add about 10 % to the run, and the process is about to exit.
         mem::forget(prompt);
         return Ok(0);

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use callsheet::error::CommandResult;
-use callsheet::ledger::transfer::ExportContents;
 use callsheet::session::write::resolve_output;
+use callsheet::transfer::ExportContents;
 
 use crate::context::CommandContext;
 

@@ -1,7 +1,7 @@
 //! `callsheet init`: writes `.callsheet/` with a commented configuration. Never overwrites.
 
 use callsheet::error::CommandResult;
-use callsheet::project::init::InitReport;
+use callsheet::init::InitReport;
 use serde_json::json;
 
 use crate::context::CommandContext;

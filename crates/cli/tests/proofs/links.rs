@@ -339,7 +339,7 @@ const WRITERS: [&str; 16] = [
 ];
 
 const ALLOWED: [(&str, &str); 20] = [
-    ("cli/src/commands/export.rs", "a file that a person names"),
+    ("app/src/transfer.rs", "a file that a person names"),
     ("app/src/ledger/known_ledger.rs", "the user's state directory"),
     ("app/src/ledger/mod.rs", "the ledger's own folder"),
     ("cli/src/mcp_install.rs", "the folder of a client's own configuration, in the user's home"),

@@ -2,8 +2,13 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
+// Every type is sized: without the feature, nothing more is demanded.
+#[cfg(not(feature = "schema"))]
+use core::marker::Sized as FileSchema;
 use core::ops::Range;
 
+#[cfg(feature = "schema")]
+use schemars::JsonSchema as FileSchema;
 use serde::de::DeserializeOwned;
 
 use crate::diag::{Code, Diagnostic, Diagnostics};
@@ -62,19 +67,9 @@ pub struct ReadErrorCodes {
 
 /// A type that a data file is read as. With the feature `schema` it has a JSON Schema, by which all mistakes of
 /// a file are found; without it, the parser reports the first one.
-#[cfg(feature = "schema")]
-pub trait DataFile: DeserializeOwned + schemars::JsonSchema {}
+pub trait DataFile: DeserializeOwned + FileSchema {}
 
-#[cfg(feature = "schema")]
-impl<T: DeserializeOwned + schemars::JsonSchema> DataFile for T {}
-
-/// A type that a data file is read as. Without the feature `schema`, the parser reports the first mistake of a
-/// file only.
-#[cfg(not(feature = "schema"))]
-pub trait DataFile: DeserializeOwned {}
-
-#[cfg(not(feature = "schema"))]
-impl<T: DeserializeOwned> DataFile for T {}
+impl<T: DeserializeOwned + FileSchema> DataFile for T {}
 
 /// Reads `text` as a `T`; diagnostics call it `name`. All unknown keys are reported together.
 pub fn read_data<T: DataFile>(

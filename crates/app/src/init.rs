@@ -3,7 +3,7 @@
 use callsheet_core::FILES;
 use callsheet_core::diag::Diagnostics;
 
-use super::Project;
+use crate::project::Project;
 use crate::session::open_folder;
 use crate::session::write::write_new;
 
