@@ -336,22 +336,24 @@ fn color_diagnostic(diag: &Diagnostic, colour: bool) -> String {
     format!("{}]{rest}", paint_text(paint, head))
 }
 
-/// Writer that ignores a broken pipe: a reader that stops early is not an error.
+/// Standard output, whose reader may stop early: a broken pipe is not an error.
 struct PipeTolerantWriter<W>(W);
 
 impl<W: Write> Write for PipeTolerantWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.0.write(bytes) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
-            done => done,
-        }
+        tolerate_broken_pipe(self.0.write(bytes), bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match self.0.flush() {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            done => done,
-        }
+        tolerate_broken_pipe(self.0.flush(), ())
+    }
+}
+
+fn tolerate_broken_pipe<T>(done: io::Result<T>, all: T) -> io::Result<T> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(all),
+        Err(error) => Err(io::Error::new(error.kind(), format!("standard output: {error}"))),
+        done => done,
     }
 }
 

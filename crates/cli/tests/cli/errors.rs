@@ -258,6 +258,23 @@ fn all_unknown_request_keys_are_reported() {
 }
 
 #[test]
+fn full_disk_is_named_error() {
+    let project = TestProject::new();
+    for args in [
+        &["compose", "-q", "-p", "plan", "x"][..],
+        &["compose", "-q", "-p", "plan", "--secrets", "allow", "x"],
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = project.command().args(args).stdout(full).output().unwrap();
+        let error = "error[output/failed]: standard output: No space left on device (os error 28)\n";
+        assert_eq!(
+            (output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()),
+            (Some(70), error)
+        );
+    }
+}
+
+#[test]
 fn closed_stdout_is_not_an_error() {
     let project = TestProject::new();
     project.write("big.txt", "x".repeat(2_000_000));
