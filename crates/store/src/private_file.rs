@@ -26,19 +26,16 @@ pub(crate) struct WatchedFile {
     index: Option<((u64, u64), u64)>,
 }
 
-fn read_inode(path: &Path) -> Option<(u64, u64)> {
-    path.symlink_metadata().ok().map(|found| (found.dev(), found.ino()))
-}
-
-fn is_empty(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|found| found.len() == 0)
+/// Returns the device, the inode and the size of a file.
+fn read_stamp(path: &Path) -> Option<((u64, u64), u64)> {
+    path.symlink_metadata().ok().map(|found| ((found.dev(), found.ino()), found.len()))
 }
 
 /// Reports whether frames of a write-ahead log are missing before its end. SQLite writes the log without
 /// gaps; one remains if the log was truncated between two transactions. The index still lists the lost
 /// frames, and a look at the newest records alone does not read them. Looks at the frames since `kept`, the
-/// size of the log at the last look: a gap before it reaches up to it.
-fn has_hole(log: &Path, kept: u64) -> bool {
+/// size of the log at the last look, which is `size` now: a gap before it reaches up to it.
+fn has_hole(log: &Path, kept: u64, size: u64) -> bool {
     const HEADER: u64 = 32;
     const FRAME_HEADER: u64 = 24;
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
@@ -51,8 +48,7 @@ fn has_hole(log: &Path, kept: u64) -> bool {
     // The size of a page is in the header; a frame begins with the number of its page, which is never 0.
     let Some(page_size) = number_at(8) else { return false };
     let frame_size = FRAME_HEADER + u64::from(page_size);
-    let is_shorter = file.metadata().is_ok_and(|found| found.len() < kept);
-    let first = if is_shorter { 0 } else { (kept.saturating_sub(HEADER) / frame_size).saturating_sub(1) };
+    let first = if size < kept { 0 } else { (kept.saturating_sub(HEADER) / frame_size).saturating_sub(1) };
     let frames = (first..).map(|frame| HEADER + frame * frame_size);
     page_size == 0 || frames.map_while(number_at).any(|page| page == 0)
 }
@@ -61,7 +57,7 @@ impl WatchedFile {
     pub(crate) fn new(path: &Path) -> Result<Self, LedgerError> {
         let gone = || LedgerError::damaged(format!("`{}` is gone", path.display()));
         let real = path.canonicalize().map_err(|_| gone())?;
-        let inode = read_inode(path).ok_or_else(gone)?;
+        let (inode, _) = read_stamp(path).ok_or_else(gone)?;
         let mut watched = Self { path: path.to_owned(), real, inode, log: None, index: None };
         watched.check()?;
         Ok(watched)
@@ -76,18 +72,16 @@ impl WatchedFile {
     /// closed.
     pub(crate) fn check(&mut self) -> Result<(), LedgerError> {
         let (log, index) = (path_beside(&self.path, "-wal"), path_beside(&self.path, "-shm"));
-        let size = |path: &Path| path.symlink_metadata().map_or(0, |found| found.len());
-        let found = read_inode(&log).map(|inode| (inode, size(&log)));
-        let found_index = read_inode(&index).map(|inode| (inode, size(&index)));
-        // SQLite creates the log with the first transaction and removes it when the last connection is
-        // closed.
-        let is_lost = |kept: Option<(u64, u64)>, found| kept.is_some() && kept != found;
+        let (found, found_log, found_index) = (read_stamp(&self.path), read_stamp(&log), read_stamp(&index));
         for (path, lost) in [
-            (&self.path, is_lost(Some(self.inode), read_inode(&self.path)) || is_empty(&self.path)),
+            (&self.path, found.is_none_or(|(found, size)| found != self.inode || size == 0)),
+            // SQLite creates the log with the first transaction and removes it when the last connection is
+            // closed.
             (
                 &log,
-                is_lost(self.log.map(|(inode, _)| inode), found.map(|(inode, _)| inode))
-                    || has_hole(&log, self.log.map_or(0, |(_, size)| size)),
+                self.log.is_some_and(|(kept, _)| found_log.is_none_or(|(found, _)| found != kept))
+                    || found_log
+                        .is_some_and(|(_, size)| has_hole(&log, self.log.map_or(0, |(_, kept)| kept), size)),
             ),
             (
                 &index,
@@ -103,7 +97,7 @@ impl WatchedFile {
                 )));
             }
         }
-        (self.log, self.index) = (found, found_index);
+        (self.log, self.index) = (found_log, found_index);
         Ok(())
     }
 }

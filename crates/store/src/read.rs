@@ -43,7 +43,10 @@ impl StoredRecord {
 
     /// Returns the event of a flow, also from a record of before they were a kind of their own.
     pub fn flow_record(&self) -> Result<Option<FlowRecord>, LedgerError> {
-        let Some(event) = self.event()?.filter(|_| self.flow.is_some()) else { return Ok(None) };
+        if self.flow.is_none() {
+            return Ok(None);
+        }
+        let Some(event) = self.event()? else { return Ok(None) };
         event.into_flow_record().map_err(|why| LedgerError::damaged(format!("record {}: {why}", self.seq)))
     }
 

@@ -13,6 +13,7 @@ use callsheet_core::text::glob::Glob;
 use callsheet_core::{DocumentDetail, Listing, SharedText, SourceError, SourceId, SourceRoot};
 use callsheet_run::{FileBody, PackLimits, PackOptions, PackProgress, PackedTree, WantedContent};
 
+use super::inputs::GLOB_MARKS;
 use crate::error::usage_error;
 use crate::paths::path_below;
 use crate::project::Project;
@@ -32,7 +33,7 @@ impl PathSelection {
     /// Parses an argument. Returns `None` for a plain path outside the project.
     pub(crate) fn new(app: &Project, written: &str) -> Result<Option<Self>, Diagnostics> {
         let is_there = app.here.join(written).symlink_metadata().is_ok();
-        let magic = written.find(['*', '?', '[', '{']).filter(|_| !is_there);
+        let magic = written.find(GLOB_MARKS).filter(|_| !is_there);
         let fixed = magic.map_or(written.len(), |magic| written[..magic].rfind('/').map_or(0, |at| at + 1));
         let (folder, glob) = written.split_at(fixed);
         let pattern = magic.map(|_| Glob::parse(glob)).transpose();

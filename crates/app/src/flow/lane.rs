@@ -206,8 +206,7 @@ impl LaneJob {
     pub(super) fn earlier_outcome(&self, app: &Project) -> Result<Option<LaneOutcome>, Diagnostics> {
         let mut ledger = app.write_ledger()?;
         let Some(summary) = self.ended_run(app, &mut ledger)? else { return Ok(None) };
-        drop(ledger);
-        self.external_outcome(app, &summary.run.id).map(Some)
+        self.complete_outcome(app, &mut ledger, summary).map(Some)
     }
 
     /// Returns the result of a run whose agent the caller ran.
@@ -218,8 +217,17 @@ impl LaneJob {
             let message = format!("run {run} of `{}` has not ended", self.lane.id);
             return Err(Diagnostic::error(Code::RunRefused, message).into());
         }
+        self.complete_outcome(app, &mut ledger, summary)
+    }
+
+    fn complete_outcome(
+        &self,
+        app: &Project,
+        ledger: &mut Ledger,
+        summary: RunSummary,
+    ) -> Result<LaneOutcome, Diagnostics> {
         let stopper = RunStopper::new(&InterruptFlag::default());
-        let summary = run_pending_checks(app, &mut ledger, summary, &stopper, &self.progress)?;
+        let summary = run_pending_checks(app, ledger, summary, &stopper, &self.progress)?;
         self.collect_outcome(app, &summary, self.worktree_path(app)?.as_ref())
     }
 

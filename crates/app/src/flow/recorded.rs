@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::flow::{FlowAction, FlowEvent, FlowState, FlowStatus, apply_event};
-use callsheet_core::record::{self, DecidedBy, FlowRecord, Id};
+use callsheet_core::record::{DecidedBy, FlowRecord, Id};
 use callsheet_store::Ledger;
 
 use super::FlowOptions;
@@ -38,7 +38,7 @@ impl RecordedFlow {
         let mut imported = false;
         let mut deciders = Vec::new();
         for record in ledger.records_of_flow(id)? {
-            imported |= matches!(record.event()?, Some(record::Event::Imported(_)));
+            imported |= record.kind == "imported";
             let Some(FlowRecord { by, event, .. }) = record.flow_record()? else { continue };
             if let FlowEvent::Decided { .. } = &event {
                 deciders.push((by, record.at.clone()));

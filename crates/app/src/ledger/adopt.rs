@@ -134,14 +134,15 @@ impl LedgerContents {
                 contents.first.get_or_insert_with(|| record.at.clone());
                 contents.last = Some(record.at.clone());
                 // `verify_all` counts unreadable records as damage.
-                if let Ok(Some(event)) = record.event() {
-                    contents.add_event(&event);
-                }
-                if let Ok(Some(FlowRecord { event: FlowEvent::Started { more, .. }, .. })) =
+                if record.flow.is_none() {
+                    if let Ok(Some(event)) = record.event() {
+                        contents.add_event(&event);
+                    }
+                } else if let Ok(Some(FlowRecord { event: FlowEvent::Started { more, .. }, .. })) =
                     record.flow_record()
-                    && let Ok(options) = serde_json::from_value(more)
+                    && let Ok(programs) = serde_json::from_value(more)
                 {
-                    contents.add_flow(options);
+                    contents.add_flow(programs);
                 }
             }
         }
