@@ -102,6 +102,9 @@ struct Case {
     /// The path prefixes of the shipped files that the case sees besides the recipes.
     #[serde(default)]
     shipped: Vec<String>,
+    /// Files whose names a package cannot hold: the path that the case sees, and the stored path.
+    #[serde(default)]
+    stored: BTreeMap<String, String>,
 }
 
 /// Maps file names to exact contents.
@@ -138,7 +141,8 @@ fn every_diagnostic_code_has_case() {
 fn run_case(dir: &Path) -> Expectations {
     let text = fs::read_to_string(dir.join("case.toml")).expect("a case has a case.toml");
     let case: Case = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
-    let sources = Folder { dir: dir.join("sources"), shipped: case.shipped.clone() };
+    let sources =
+        Folder { stored: case.stored.clone(), ..Folder::new(dir.join("sources"), case.shipped.clone()) };
     let mut files = Expectations::new();
     let done = compose_case(dir, &case, &sources).and_then(|made| {
         let format = case.format.unwrap_or(made.prompt.format);

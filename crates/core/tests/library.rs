@@ -74,7 +74,7 @@ impl Example {
     }
 
     fn sources(&self) -> Folder {
-        Folder { dir: self.dir.path().into(), shipped: vec![String::new()] }
+        Folder::new(self.dir.path(), vec![String::new()])
     }
 }
 
@@ -301,7 +301,7 @@ fn m3_missing_files_leave_no_gap() {
         fs::create_dir_all(session.join(path).parent().unwrap()).unwrap();
         fs::write(session.join(path), text).unwrap();
     }
-    let sources = Folder { dir: dir.path().into(), shipped: vec![String::new()] };
+    let sources = Folder::new(dir.path(), vec![String::new()]);
     let roles = shipped_names("templates/agents").into_iter().map(|name| ("role", name));
     let commands = shipped_names("templates/commands").into_iter().map(|name| ("command", name));
     for (what, name) in roles.chain(commands) {
@@ -414,7 +414,7 @@ fn compose_research(topics: &[(&str, &[&str])]) -> String {
             fs::write(session.join("03_research").join(topic).join(file), "x").unwrap();
         }
     }
-    let sources = Folder { dir: dir.path().into(), shipped: vec![String::new()] };
+    let sources = Folder::new(dir.path(), vec![String::new()]);
     let request = parse_request("recipe = 'staged'\nrole = 'coder'\nvalues = { plan = '1' }");
     let prompt =
         render(&compose(&request, &sources).unwrap().prompt, callsheet_core::PromptFormat::Markdown, None);

@@ -34,7 +34,7 @@ struct Case {
 }
 
 fn case_sources(dir: &Path) -> Folder {
-    Folder { dir: dir.join("sources"), shipped: vec!["contracts/".into(), "templates/agents/".into()] }
+    Folder::new(dir.join("sources"), vec!["contracts/".into(), "templates/agents/".into()])
 }
 
 fn submit_data(sources: &dyn Sources, tool: &str, data: &str) -> Result<AcceptedSubmission, Diagnostics> {

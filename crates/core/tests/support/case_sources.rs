@@ -3,6 +3,7 @@
 //! Of the shipped files, a case sees the recipes and the files that it names. An edit in `builtin/` then does
 //! not change the expectations of unrelated cases.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,11 +15,18 @@ pub(crate) struct Folder {
     pub(crate) dir: PathBuf,
     /// The path prefixes of the shipped files that the case sees besides `recipes/`.
     pub(crate) shipped: Vec<String>,
+    /// Files whose names a package cannot hold: the path that the case sees, and the stored path.
+    pub(crate) stored: BTreeMap<String, String>,
 }
 
 impl Folder {
+    pub(crate) fn new(dir: impl Into<PathBuf>, shipped: Vec<String>) -> Self {
+        Self { dir: dir.into(), shipped, stored: BTreeMap::new() }
+    }
+
     fn file_path(&self, id: &SourceId) -> PathBuf {
-        self.dir.join(id.root().name()).join(id.path())
+        let path = self.stored.get(id.path()).map_or(id.path(), String::as_str);
+        self.dir.join(id.root().name()).join(path)
     }
 
     fn is_visible(&self, path: &str) -> bool {
