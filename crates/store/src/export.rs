@@ -560,7 +560,7 @@ impl RecordImporter {
         from: Head,
     ) -> Result<(), LedgerError> {
         let event = Event::Imported(callsheet_core::record::Imported { seq: from.seq, chain: from.chain });
-        let payload = event.payload().map_err(LedgerError::Failed)?;
+        let payload = event.payload().map_err(|why| LedgerError::Failed(why.to_string()))?;
         let (at, digest) = (now(), sha256(&[payload.as_bytes()]));
         for (id, _) in self.known.iter().filter(|(_, known)| !**known) {
             let is_run = self.runs.contains(id);
@@ -600,7 +600,8 @@ fn add_record(
     };
     let head = append_record(db, zip, &draft)?;
     if let Some(payload) = &record.payload {
-        let event = Event::read(&record.kind, payload).map_err(LedgerError::Damaged)?;
+        let event =
+            Event::read(&record.kind, payload).map_err(|why| LedgerError::Damaged(why.to_string()))?;
         index_record(db, head.seq, record.run.as_ref(), &event)?;
     }
     Ok(())

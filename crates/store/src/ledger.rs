@@ -312,7 +312,7 @@ impl Ledger {
         event: &Event,
         blobs: &BTreeMap<Digest, SharedText>,
     ) -> Result<u64, LedgerError> {
-        let payload = event.payload().map_err(LedgerError::Failed)?;
+        let payload = event.payload().map_err(|why| LedgerError::Failed(why.to_string()))?;
         let sha256 = sha256(&[payload.as_bytes()]);
         let zipped = self.compress_unknown(blobs)?;
         self.check_files()?;

@@ -95,7 +95,7 @@ impl Ledger {
             let removed =
                 Removed { why: retention_rule(retention), runs: swept.runs.clone(), records, blobs, bytes };
             let event = Event::Removed(removed);
-            let payload = event.payload().map_err(LedgerError::Failed)?;
+            let payload = event.payload().map_err(|why| LedgerError::Failed(why.to_string()))?;
             let sha256 = sha256(&[payload.as_bytes()]);
             let draft = RecordDraft {
                 run: None,

@@ -26,8 +26,8 @@ pub(crate) struct PromptInputs {
     pub passed: GateReport,
 }
 
-fn ledger_error(why: impl Into<String>) -> Diagnostic {
-    Diagnostic::error(Code::LedgerFailed, why)
+fn ledger_error(why: impl ToString) -> Diagnostic {
+    Diagnostic::error(Code::LedgerFailed, why.to_string())
 }
 
 impl PromptInputs {

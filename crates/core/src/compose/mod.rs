@@ -136,7 +136,7 @@ pub(crate) struct Composer<'c> {
     pub(crate) origins: OriginTable,
     /// The origin of each source, keyed by the hash of the path first: paths of templates share long
     /// prefixes.
-    by_source: BTreeMap<(u32, SourceId), u32>,
+    by_source: BTreeMap<(u64, SourceId), u32>,
     pub(crate) values: ValueLookup<'c>,
     pub(crate) derived: BTreeMap<&'c str, Option<Block>>,
     /// The parts of the request that the recipe used.

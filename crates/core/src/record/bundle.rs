@@ -2,14 +2,14 @@
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::digest::{Digest, sha256};
-use super::{AssemblyPart, Composed, OriginNote, RecordedWarning, Run, TextAssembly, to_json};
+use super::{AssemblyPart, Composed, OriginNote, RecordError, RecordedWarning, Run, TextAssembly};
 use crate::ENGINE_VERSION;
 use crate::compose;
 use crate::diag::{Diagnostic, Severity};
@@ -53,10 +53,10 @@ pub fn build_record(
     snapshot: &Snapshot,
     (composed, rendered, api): (&compose::ComposedPrompt, &RenderedText, Option<ModelApi>),
     diagnostics: &[Diagnostic],
-) -> Result<RecordBundle, String> {
-    run.check(request).map_err(|diags| diags.to_string())?;
+) -> Result<RecordBundle, RecordError> {
+    run.check(request)?;
     if run.recipe != composed.prompt.recipe {
-        return Err("the recipe of the run is not that of the prompt".to_string());
+        return Err(RecordError::Recipe);
     }
     let mut keeper = BlobCollector { blobs: BTreeMap::new() };
     let mut manifest = SnapshotManifest::default();
@@ -64,10 +64,11 @@ pub fn build_record(
         manifest.texts.insert(id.clone(), text.as_ref().map(|text| keeper.add_text(text)));
     }
     for (dir, limits, listing) in &snapshot.lists {
-        let listing = listing.as_ref().map(to_json).transpose()?;
+        let listing = listing.as_ref().map(serde_json::to_string).transpose()?;
         manifest.lists.push((dir.clone(), *limits, listing.map(|listing| keeper.add_text(&listing.into()))));
     }
-    let request = keeper.add_request(request)?;
+    let mut request = serde_json::to_value(request)?;
+    keeper.extract_blobs(&mut request);
     let output = keeper.assemble_output(&composed.prompt, rendered, snapshot, &manifest)?;
     let shown = diagnostics.iter().filter(|diag| diag.severity > Severity::Note);
     let warnings = shown
@@ -102,12 +103,6 @@ impl BlobCollector {
         digest
     }
 
-    fn add_request(&mut self, request: &Request) -> Result<Value, String> {
-        let mut value = serde_json::to_value(request).map_err(|error| error.to_string())?;
-        self.extract_blobs(&mut value);
-        Ok(value)
-    }
-
     /// Replaces long strings with `{"$blob": DIGEST}`. An object that already looks like that is wrapped.
     fn extract_blobs(&mut self, value: &mut Value) {
         match value {
@@ -132,27 +127,26 @@ impl BlobCollector {
         rendered: &RenderedText,
         snapshot: &Snapshot,
         manifest: &SnapshotManifest,
-    ) -> Result<TextAssembly, String> {
-        let misfit = || "the rendered text is not of this prompt".to_string();
+    ) -> Result<TextAssembly, RecordError> {
         let text = &rendered.text;
         let mut origins: Vec<OriginNote> = Vec::new();
         // Origin number in the prompt → its number here, and whether its text is stored.
         let mut known: BTreeMap<u32, (u32, bool)> = BTreeMap::new();
         let mut parts = Vec::with_capacity(rendered.spans.len());
         for span in &rendered.spans {
-            let written = text.get(span.start..span.end).ok_or_else(misfit)?;
+            let written = text.get(span.start..span.end).ok_or(RecordError::Text)?;
             let Some(piece) = span.piece else {
                 push_engine_text(&mut parts, written);
                 continue;
             };
-            let origin = prompt.origins.get(piece.origin).ok_or_else(misfit)?;
+            let origin = prompt.origins.get(piece.origin).ok_or(RecordError::Text)?;
             let (number, kept) = *known.entry(piece.origin).or_insert_with(|| {
                 let note = self.note_origin(origin, snapshot, manifest);
                 let kept = note.source.is_some() || note.text.is_some();
                 origins.push(note);
                 (origins.len() as u32 - 1, kept)
             });
-            let from = piece.get(&prompt.origins).ok_or_else(misfit)?;
+            let from = piece.get(&prompt.origins).ok_or(RecordError::Text)?;
             parts.push(if kept && from == written {
                 AssemblyPart::Slice(number, piece.start, piece.end)
             } else if kept && span.encoding != TextEncoding::Plain && span.encoding.encode(from) == written {

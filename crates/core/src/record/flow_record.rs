@@ -1,12 +1,11 @@
 //! The record of a flow's event.
 
-use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Decided, DecidedBy, Event};
+use super::{Decided, DecidedBy, Event, RecordError};
 use crate::flow::FlowEvent;
 
 /// Record of an event in the life of a flow.
@@ -32,12 +31,12 @@ impl FlowRecord {
 
 impl Event {
     /// Returns the event of a flow. Older versions recorded it as the detail of a decision.
-    pub fn into_flow_record(self) -> Result<Option<FlowRecord>, String> {
+    pub fn into_flow_record(self) -> Result<Option<FlowRecord>, RecordError> {
         match self {
             Self::FlowRecord(record) => Ok(Some(record)),
             Self::Decided(Decided { by, what, detail, .. }) if !detail.is_null() => {
                 let event = serde_json::from_value(detail)
-                    .map_err(|error| format!("it is not an event of a flow: {error}"))?;
+                    .map_err(|error| RecordError::FlowEvent(error.to_string()))?;
                 let phase = if what == "flow" { String::new() } else { what };
                 Ok(Some(FlowRecord { by, phase, event }))
             }

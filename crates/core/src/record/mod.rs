@@ -24,7 +24,6 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -44,6 +43,7 @@ pub use summary::{ChecksOutcome, RunStatus, RunSummary};
 pub use watch_events::watch_events;
 
 use crate::delivery::receipt::{AgentReport, DeliveryReceipt};
+use crate::diag::Diagnostics;
 use crate::library::format::ModelApi;
 use crate::library::format::PromptFormat;
 use crate::render::TextEncoding;
@@ -77,10 +77,42 @@ impl Id {
 }
 
 impl TryFrom<String> for Id {
-    type Error = String;
+    type Error = RecordError;
 
-    fn try_from(text: String) -> Result<Self, String> {
-        Self::parse(&text).ok_or_else(|| alloc::format!("`{text}` is not an id"))
+    fn try_from(text: String) -> Result<Self, RecordError> {
+        Self::parse(&text).ok_or(RecordError::Id(text))
+    }
+}
+
+/// Why a record cannot be built, written or read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// A text is not an [`Id`].
+    #[error("`{0}` is not an id")]
+    Id(String),
+    /// No event has this kind.
+    #[error("`{0}` is no kind of record")]
+    Kind(String),
+    /// The JSON is malformed, or not of this kind of record.
+    #[error("{0}")]
+    Json(String),
+    /// The detail of a decision is not an event of a flow.
+    #[error("it is not an event of a flow: {0}")]
+    FlowEvent(String),
+    /// A ledger cannot keep the run, or the run contradicts its request.
+    #[error(transparent)]
+    Run(#[from] Diagnostics),
+    /// The run names another recipe than the prompt.
+    #[error("the recipe of the run is not that of the prompt")]
+    Recipe,
+    /// The rendered text has other parts than the prompt.
+    #[error("the rendered text is not of this prompt")]
+    Text,
+}
+
+impl From<serde_json::Error> for RecordError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Json(error.to_string())
     }
 }
 
@@ -139,15 +171,16 @@ macro_rules! events {
             }
 
             /// Serializes the record as JSON. This text is hashed and stored.
-            pub fn payload(&self) -> Result<String, String> {
-                match self { $(Self::$variant(event) => to_json(event),)* }
+            pub fn payload(&self) -> Result<String, RecordError> {
+                let json = match self { $(Self::$variant(event) => serde_json::to_string(event),)* };
+                Ok(json?)
             }
 
             /// Parses the payload of a record of this kind.
-            pub fn read(kind: &str, payload: &str) -> Result<Self, String> {
+            pub fn read(kind: &str, payload: &str) -> Result<Self, RecordError> {
                 match kind {
-                    $($kind => from_json(payload).map(Self::$variant),)*
-                    kind => Err(alloc::format!("`{kind}` is no kind of record")),
+                    $($kind => Ok(Self::$variant(serde_json::from_str(payload)?)),)*
+                    kind => Err(RecordError::Kind(kind.to_string())),
                 }
             }
         }
@@ -166,14 +199,6 @@ events! {
     FlowRecord "flow" "An event in the life of a flow.",
     Removed "removed" "What retention took away.",
     Imported "imported" "The run or flow came from an export of another ledger.",
-}
-
-pub(crate) fn to_json(value: &impl Serialize) -> Result<String, String> {
-    serde_json::to_string(value).map_err(|error| error.to_string())
-}
-
-fn from_json<T: DeserializeOwned>(payload: &str) -> Result<T, String> {
-    serde_json::from_str(payload).map_err(|error| error.to_string())
 }
 
 /// Record of a composed prompt.

@@ -7,6 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
+use hashbrown::HashTable;
 use serde::de::{DeserializeSeed, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -14,12 +15,17 @@ use crate::source::origin::{Origin, OriginKind, Trust};
 use crate::text::name::is_name;
 use crate::text::{SHORT, SharedText};
 
+/// The most values with similar hashes in the table. The others are found by binary search, so keys that were
+/// chosen to share one hash cost time, but not quadratic time.
+const MOST_ALIKE: usize = 8;
+
 /// Values for slots in the order of their keys, stored as the origins that every prompt made from them
 /// shares.
 #[derive(Clone, Default)]
 pub struct SlotValues {
     origins: Arc<Vec<Origin>>,
-    table: Arc<ValueTable>,
+    /// Numbers of values, by the hashes of their keys.
+    table: Arc<HashTable<u32>>,
     /// Whether some key is not a name.
     has_invalid_keys: bool,
 }
@@ -43,9 +49,11 @@ impl SlotValues {
         match at {
             Ok(at) => values[at] = value_origin(key, text),
             Err(at) => {
-                let hash = hash_key(&key);
                 values.insert(at, value_origin(key, text));
-                Arc::make_mut(&mut self.table).insert(at, hash, values);
+                let number = at as u32;
+                let table = Arc::make_mut(&mut self.table);
+                table.iter_mut().filter(|later| **later >= number).for_each(|later| *later += 1);
+                add_number(table, number, values);
             }
         }
     }
@@ -74,17 +82,33 @@ impl SlotValues {
 
     /// Returns the number of the value, which is also the number of its origin in every prompt.
     fn find(&self, key: &str) -> Option<usize> {
-        for entry in self.table.candidate_entries(hash_key(key)) {
-            let number = entry.checked_sub(1)? as usize;
-            if origin_key(&self.origins[number]) == key {
-                return Some(number);
-            }
+        let is_key = |number: &u32| origin_key(&self.origins[*number as usize]) == key;
+        match self.table.find(hash_key(key), is_key) {
+            Some(number) => Some(*number as usize),
+            None if self.table.len() == self.origins.len() => None,
+            None => self.search(key).ok(),
         }
-        self.search(key).ok()
+    }
+
+    /// Creates the values from origins that are sorted by their keys.
+    fn from_sorted(origins: Vec<Origin>) -> Self {
+        let mut table = HashTable::with_capacity(origins.len());
+        (0..origins.len() as u32).for_each(|number| add_number(&mut table, number, &origins));
+        let has_invalid_keys = origins.iter().any(|origin| !is_name(origin_key(origin)));
+        Self { origins: Arc::new(origins), table: Arc::new(table), has_invalid_keys }
     }
 
     fn search(&self, key: &str) -> Result<usize, usize> {
         self.origins.binary_search_by(|origin| origin_key(origin).cmp(key))
+    }
+}
+
+/// Adds the number of a value to the table, unless too many hashes are alike.
+fn add_number(table: &mut HashTable<u32>, number: u32, values: &[Origin]) {
+    let hash_value = |number: &u32| hash_key(origin_key(&values[*number as usize]));
+    let hash = hash_value(&number);
+    if table.iter_hash(hash).take(MOST_ALIKE).count() < MOST_ALIKE {
+        table.insert_unique(hash, number, hash_value);
     }
 }
 
@@ -100,13 +124,7 @@ impl<K: Into<SharedText>, V: Into<SharedText>> FromIterator<(K, V)> for SlotValu
     fn from_iter<I: IntoIterator<Item = (K, V)>>(values: I) -> Self {
         let values = values.into_iter().map(|(key, text)| (key.into(), text.into()));
         let sorted: BTreeMap<SharedText, SharedText> = values.collect();
-        let strays = sorted.keys().any(|key| !is_name(key));
-        let origins: Vec<Origin> = sorted.into_iter().map(|(key, text)| value_origin(key, text)).collect();
-        Self {
-            table: Arc::new(ValueTable::from_values(&origins)),
-            origins: Arc::new(origins),
-            has_invalid_keys: strays,
-        }
+        Self::from_sorted(sorted.into_iter().map(|(key, text)| value_origin(key, text)).collect())
     }
 }
 
@@ -214,14 +232,8 @@ impl PackedValues {
             LONG => self.long.get(start as usize).cloned().unwrap_or_default(),
             _ => SharedText::from_part(&whole, start as usize..end as usize).unwrap_or_default(),
         };
-        let origins: Vec<Origin> =
-            entries.into_iter().map(|[key, value]| value_origin(text(key), text(value))).collect();
-        let strays = origins.iter().any(|origin| !is_name(origin_key(origin)));
-        SlotValues {
-            table: Arc::new(ValueTable::from_values(&origins)),
-            origins: Arc::new(origins),
-            has_invalid_keys: strays,
-        }
+        let origins = entries.into_iter().map(|[key, value]| value_origin(text(key), text(value)));
+        SlotValues::from_sorted(origins.collect())
     }
 }
 
@@ -281,53 +293,6 @@ impl schemars::JsonSchema for SlotValues {
     }
 }
 
-/// A table of the values by the hash of their keys. An entry is the number of a value plus one, at the place
-/// of its hash or a little after it.
-#[derive(Clone, Default)]
-struct ValueTable(Vec<u32>);
-
-/// The number of places, from that of its hash on, that an entry may take. A value that does not fit is found
-/// by binary search, so keys that were chosen to share one hash cost time, but not quadratic time.
-const REACH: usize = 8;
-
-impl ValueTable {
-    fn from_values(values: &[Origin]) -> Self {
-        let mut table = Self(alloc::vec![0; (values.len() * 2).next_power_of_two() + REACH]);
-        for (number, value) in (1..).zip(values) {
-            table.put(hash_key(origin_key(value)), number);
-        }
-        table
-    }
-
-    /// Records that a value was added at the position `at`.
-    fn insert(&mut self, at: usize, hash: u32, values: &[Origin]) {
-        let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
-        if self.0.len() < values.len() * 3 / 2 + REACH {
-            *self = Self::from_values(values);
-            return;
-        }
-        self.0.iter_mut().filter(|entry| **entry >= number).for_each(|entry| *entry += 1);
-        self.put(hash, number);
-    }
-
-    fn put(&mut self, hash: u32, number: u32) {
-        let place = self.home_index(hash);
-        if let Some(free) = self.0[place..place + REACH].iter_mut().find(|entry| **entry == 0) {
-            *free = number;
-        }
-    }
-
-    /// Returns the entries that a value with this hash can have.
-    fn candidate_entries(&self, hash: u32) -> &[u32] {
-        let place = self.home_index(hash);
-        self.0.get(place..place + REACH).unwrap_or_default()
-    }
-
-    fn home_index(&self, hash: u32) -> usize {
-        hash as usize & self.0.len().saturating_sub(REACH + 1)
-    }
-}
-
 /// The values of a request, and which of them were used.
 pub(crate) struct ValueLookup<'v> {
     values: &'v SlotValues,
@@ -353,7 +318,7 @@ impl<'v> ValueLookup<'v> {
 }
 
 /// Hashes the first eight bytes, the last eight and the length of a key. Different keys seldom share a hash.
-pub(crate) fn hash_key(key: &str) -> u32 {
+pub(crate) fn hash_key(key: &str) -> u64 {
     let bytes = key.as_bytes();
     let (first, last) = match (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
         (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
@@ -362,7 +327,7 @@ pub(crate) fn hash_key(key: &str) -> u32 {
     // Both halves of the product are used: one hardly depends on the first bytes, the other hardly on the
     // last.
     let mixed = u128::from(first ^ last.rotate_left(29) ^ bytes.len() as u64) * 0x9E37_79B9_7F4A_7C15;
-    (mixed >> 64) as u32 ^ mixed as u32
+    (mixed >> 64) as u64 ^ mixed as u64
 }
 
 #[cfg(test)]
@@ -436,7 +401,7 @@ mod tests {
     #[test]
     fn numbered_keys_spread_over_the_table() {
         let values: SlotValues = (0..16_000).map(numbered_value).collect();
-        let held = values.table.0.iter().filter(|entry| **entry > 0).count();
+        let held = values.table.len();
         assert!(held > 15_900, "{held} of 16000 are found without searching");
     }
 }

@@ -3,7 +3,6 @@
 //! The whole automaton is built before the first text is scanned, so that a pattern which needs too many
 //! states is detected by then. Unlike any other engine, it reports how far it has looked.
 
-use alloc::string::{String, ToString};
 use core::ops::Range;
 
 use regex_automata::dfa::{Automaton as _, StartKind, dense};
@@ -23,17 +22,25 @@ pub(super) struct PatternAutomaton {
     pub(super) weight: usize,
 }
 
+/// Why a pattern has no automaton.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AutomatonError {
+    #[error("it is too large")]
+    TooLarge,
+    #[error("{0}")]
+    Pattern(thompson::BuildError),
+}
+
 impl PatternAutomaton {
     /// Creates an automaton that matches at the start of a range, or anywhere in it if it is not anchored.
-    pub(super) fn new(pattern: &str, anchored: Anchored) -> Result<Self, String> {
-        let too_large = "it is too large";
+    pub(super) fn new(pattern: &str, anchored: Anchored) -> Result<Self, AutomatonError> {
         let nfa = thompson::Compiler::new()
             .syntax(syntax())
             .configure(thompson::Config::new().utf8(false).nfa_size_limit(Some(MOST_MEMORY / 4)))
             .build(pattern)
             .map_err(|error| match error.size_limit() {
-                Some(_) => too_large.to_string(),
-                None => error.to_string(),
+                Some(_) => AutomatonError::TooLarge,
+                None => AutomatonError::Pattern(error),
             })?;
         let start = if anchored == Anchored::No { StartKind::Unanchored } else { StartKind::Anchored };
         let config = dense::Config::new()
@@ -41,7 +48,7 @@ impl PatternAutomaton {
             .dfa_size_limit(Some(MOST_MEMORY))
             .determinize_size_limit(Some(MOST_MEMORY));
         let table = dense::Builder::new().configure(config).build_from_nfa(&nfa);
-        let table = table.map_err(|_| too_large.to_string())?;
+        let table = table.map_err(|_| AutomatonError::TooLarge)?;
         Ok(Self { table, anchored, weight: nfa.states().len() / 4 + 1 })
     }
 

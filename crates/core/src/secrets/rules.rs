@@ -408,8 +408,8 @@ pub(crate) fn find_problems(id: &SourceId, file: &RuleFile) -> Vec<Diagnostic> {
                 continue;
             }
             match compile(&[pattern]).and_then(|regex| {
-                let automaton = PatternAutomaton::new(pattern, anchored);
-                automaton.map(|_| regex)
+                PatternAutomaton::new(pattern, anchored).map_err(|why| why.to_string())?;
+                Ok(regex)
             }) {
                 Err(why) => wrong.push(bad(format!("`{name}` has a pattern that is none: {why}"))),
                 Ok(regex) if pattern == &rule.pattern && regex.is_match("") => {

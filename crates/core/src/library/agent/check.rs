@@ -118,10 +118,10 @@ fn check_patterns(agent: &Agent, bad: &mut impl FnMut(String, &'static str)) {
 }
 
 /// Calls `each` with every hole in a file.
-pub(crate) fn visit_holes(value: &Value, each: &mut impl FnMut(Result<ArgSpec, String>)) {
+fn visit_holes(value: &Value, each: &mut impl FnMut(serde_json::Result<ArgSpec>)) {
     match value {
         Value::Object(map) if map.contains_key("hole") => {
-            each(serde_json::from_value(value.clone()).map_err(|error| error.to_string()));
+            each(serde_json::from_value(value.clone()));
         }
         Value::Object(map) => map.values().for_each(|value| visit_holes(value, each)),
         Value::Array(values) => values.iter().for_each(|value| visit_holes(value, each)),

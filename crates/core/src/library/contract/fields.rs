@@ -271,8 +271,16 @@ impl FieldChecker<'_> {
 /// Longer than any path that an operating system accepts.
 const MAX_GLOB: usize = 1000;
 
-/// Normalizes a path or glob inside the project. An error describes the invalid text.
-pub(crate) fn normalize_project_glob(text: &str) -> Result<String, String> {
+/// A text that is no path or glob inside the project, and the reason.
+#[derive(Debug, thiserror::Error)]
+#[error("`{}`, which is no path inside the project: {why}", shorten(text))]
+pub(crate) struct ProjectGlobError {
+    text: String,
+    why: String,
+}
+
+/// Normalizes a path or glob inside the project.
+pub(crate) fn normalize_project_glob(text: &str) -> Result<String, ProjectGlobError> {
     let text = text.trim();
     let why = if text.chars().count() > MAX_GLOB {
         format!("it has more than {MAX_GLOB} characters")
@@ -284,7 +292,7 @@ pub(crate) fn normalize_project_glob(text: &str) -> Result<String, String> {
             Err(why) => why.to_string(),
         }
     };
-    Err(format!("`{}`, which is no path inside the project: {why}", shorten(text)))
+    Err(ProjectGlobError { text: text.to_string(), why })
 }
 
 fn join_place(at: &str, name: &str) -> String {

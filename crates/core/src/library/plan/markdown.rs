@@ -340,18 +340,20 @@ fn is_none(words: &str) -> bool {
         || words.starts_with("none ")
 }
 
+const ONE_PATH: &str = "expected one path or glob and nothing else; put one with spaces in backticks";
+
 /// Parses a path or glob, bare or in backticks.
 fn parse_path(entry: &str) -> Result<String, String> {
     let quoted = entry.strip_prefix('`').and_then(|entry| entry.strip_suffix('`'));
-    match quoted {
-        Some(path) if !path.contains('`') => {
-            normalize_project_glob(path).map_err(|why| format!("this is {why}"))
-        }
-        None if !entry.contains(|c: char| c == '`' || c.is_whitespace()) && !entry.is_empty() => {
-            normalize_project_glob(entry).map_err(|why| format!("this is {why}"))
-        }
-        _ => Err("expected one path or glob and nothing else; put one with spaces in backticks".into()),
+    let path = match quoted {
+        Some(path) => path,
+        None if entry.is_empty() || entry.contains(char::is_whitespace) => return Err(ONE_PATH.into()),
+        None => entry,
+    };
+    if path.contains('`') {
+        return Err(ONE_PATH.into());
     }
+    normalize_project_glob(path).map_err(|why| format!("this is {why}"))
 }
 
 /// Splits a row of a table into cells.
