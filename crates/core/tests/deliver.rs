@@ -16,7 +16,7 @@ use callsheet_core::delivery::{
 use callsheet_core::library::agent::{Agent, DeliveryMethod, FirstLine, PermissionLevel};
 use callsheet_core::library::layout::Layout;
 use callsheet_core::request::scope::Scope;
-use callsheet_core::{Builtin, Library, find_agent, list_names};
+use callsheet_core::{Builtin, Library, find_agent, list_names, split_words};
 use serde_json::json;
 
 fn find_shipped_agent(name: &str) -> Agent {
@@ -395,4 +395,30 @@ fn transcript_must_echo_exact_prompt() {
     assert!(watch.is_transcript_echo(r#"{"type":"user","message":{"role":"user","content":"Do it."}}"#));
     // The echo is reported only once.
     assert!(!watch.is_transcript_echo(r#"{"type":"user","message":{"role":"user","content":"Do it."}}"#));
+}
+
+#[test]
+fn split_words_matches_shell() {
+    let cases: [(&str, &[&str]); 7] = [
+        ("cargo  test\t--all ", &["cargo", "test", "--all"]),
+        (r#"a 'b c' "d e"f\ g"#, &["a", "b c", "d ef g"]),
+        (r#"a "" '' \"x"#, &["a", "", "", "\"x"]),
+        (r#"a "\$x \n \\" '$x `y` ; |'"#, &["a", "$x \\n \\", "$x `y` ; |"]),
+        ("eslint src/*.js", &["eslint", "src/*.js"]),
+        ("a b#c", &["a", "b#c"]),
+        ("prog -x=--y @z", &["prog", "-x=--y", "@z"]),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(split_words(line).unwrap(), expected, "{line}");
+    }
+}
+
+#[test]
+fn lines_needing_shell_are_refused() {
+    for line in [
+        "a && b", "a | b", "a; b", "a > b", "$HOME/x", "a `b`", "a \"$x\"", "(a)", "a 'b", "a \"b", "a\\",
+        "", "  ", "''", "a\nb", "# a", "a\0b",
+    ] {
+        assert!(split_words(line).is_err(), "{line}");
+    }
 }

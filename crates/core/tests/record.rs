@@ -16,8 +16,8 @@ mod markdown;
 use callsheet_core::library::format::ModelApi;
 use callsheet_core::record::{
     AssemblyPart, Digest, Event, Id, LogStream, OUTPUT_BYTES, Output, RecordBundle, ReplayError,
-    ReplayOutcome, Run, build_record, list_blobs, locate_parts, restore_request, restore_text, sha256,
-    verify,
+    ReplayOutcome, Run, build_record, is_record_time, list_blobs, locate_parts, project_from_url,
+    restore_request, restore_text, sha256, verify,
 };
 use callsheet_core::render::render;
 use callsheet_core::{PromptFormat, Request, SharedText, SourceRecorder, compose};
@@ -144,5 +144,62 @@ fn missing_blob_is_named() {
             matches!(&found, Err(ReplayError { digest, .. }) if *digest == Some(*missing)),
             "{missing}: {found:?}"
         );
+    }
+}
+
+#[test]
+fn clones_of_repository_share_name() {
+    for url in [
+        "https://example.org/team/shop.git",
+        "https://example.org/team/shop/",
+        "http://EXAMPLE.org:80/team/shop.git",
+        "https://me:secret@example.org/team/shop.git",
+        "https://me:se@cr:et@example.org:443/team/shop.git/",
+        "https://token@example.org/team/shop?access_token=secret#x",
+        "ssh://git@example.org:22/team/shop.git",
+        "git@example.org:team/shop.git",
+        "me:secret@example.org:team/shop.git",
+        "example.org:team/shop",
+        "git://example.org/team/shop.git",
+        " https://example.org//team/shop.git\n",
+    ] {
+        assert_eq!(project_from_url(url).as_deref(), Some("example.org/team/shop"), "{url}");
+    }
+}
+
+#[test]
+fn other_urls_keep_distinct_names() {
+    let cases = [
+        ("/srv/git/shop.git", Some("/srv/git/shop")),
+        ("file:///srv/git/shop.git", Some("/srv/git/shop")),
+        ("../shop", Some("../shop")),
+        ("https://example.org:8443/shop", Some("example.org:8443/shop")),
+        ("/srv/a:b/shop", Some("/srv/a:b/shop")),
+        ("https://", None),
+        ("", None),
+        ("a\u{7}b", None),
+    ];
+    for (url, name) in cases {
+        assert_eq!(project_from_url(url).as_deref(), name, "{url}");
+    }
+}
+
+#[test]
+fn only_spelled_times_are_times() {
+    for time in ["2026-01-31T12:00:00.000000Z", "0000-01-01T00:00:00.000000Z", "9999-12-31T23:59:59.999999Z"]
+    {
+        assert!(is_record_time(time), "{time}");
+    }
+    for odd in [
+        "",
+        "now",
+        "2026-01-31T12:00:00Z",
+        "2026-13-31T12:00:00.000000Z",
+        "2026-01-00T12:00:00.000000Z",
+        "2026-01-31T24:00:00.000000Z",
+        "2026-01-31 12:00:00.000000Z",
+        "2026-01-31T12:00:00.00000äZ",
+    ] {
+        assert!(!is_record_time(odd), "{odd}");
     }
 }

@@ -133,7 +133,7 @@ fn render_reply(reply: &Reply<'_>, output: &str) -> String {
     for ReplyProblem { code, message, place, more } in &reply.problems {
         let place = place.map_or("-".to_owned(), |place| format!("{}:{}", place.line, place.column));
         let more = if *more > 0 { format!(" (+{more})") } else { String::new() };
-        writeln!(out, "{place} {}: {message}{more}", code.as_str()).unwrap();
+        writeln!(out, "{place} {}: {message}{more}", code.name()).unwrap();
     }
     out
 }
@@ -205,11 +205,11 @@ fn every_problem_and_outcome_has_case() {
     // These need size or a ledger, which a table does not have. The proofs cover them.
     let elsewhere = [ProblemCode::TooLarge, ProblemCode::TooLong, ProblemCode::OutputIncomplete];
     for code in ProblemCode::ALL {
-        if !elsewhere.contains(code) && !table.contains(&format!(" {}: ", code.as_str())) {
-            missing.push(format!("case of {}", code.as_str()));
+        if !elsewhere.contains(code) && !table.contains(&format!(" {}: ", code.name())) {
+            missing.push(format!("case of {}", code.name()));
         }
-        if !page.contains(&format!("| `{}` | {} |", code.as_str(), code.meaning())) {
-            missing.push(format!("| `{}` | {} |", code.as_str(), code.meaning()));
+        if !page.contains(&format!("| `{}` | {} |", code.name(), code.meaning())) {
+            missing.push(format!("| `{}` | {} |", code.name(), code.meaning()));
         }
     }
     for outcome in Outcome::ALL {

@@ -9,7 +9,8 @@ use callsheet_core::record::{
 };
 use callsheet_core::render::render;
 use callsheet_core::secrets::{
-    Gate, HmacKey, SecretMode, SecretRedactor, SecretRules, find_missing_values, seal, unseal,
+    Gate, HmacKey, SecretMode, SecretRedactor, SecretRules, find_missing_values, mask_address,
+    mask_address_in, mask_addresses, seal, unseal,
 };
 use callsheet_core::{
     Builtin, FILES, Listing, ListingEntry, ListingLimits, Request, SharedText, SlotValues, SourceError,
@@ -265,4 +266,42 @@ fn found_secret_is_replaced_everywhere() {
     let codes: Vec<(Code, Severity)> = refused.0.iter().map(|diag| (diag.code, diag.severity)).collect();
     assert_eq!(codes, [(Code::SecretFound, Severity::Error)], "{refused}");
     assert!(!refused.to_string().contains(&secret), "{refused}");
+}
+
+#[test]
+fn address_hides_only_passwords() {
+    for (address, shown) in [
+        ("postgres://u:pw@h:5432/db", "postgres://u:…@h:5432/db"),
+        ("postgresql://u:p%40w@h/db", "postgresql://u:…@h/db"),
+        ("postgres://u:p@w/x?y@h/db", "postgres://u:…@h/db"),
+        ("postgres://u@h/db?password=pw", "postgres://u@h/db?password=…"),
+        (
+            "postgres://h/db?sslmode=disable&password=a&b&user=u",
+            "postgres://h/db?sslmode=disable&password=…&user=u",
+        ),
+        ("postgres://h/db?PassWord=x&sslpassword=y", "postgres://h/db?PassWord=…&sslpassword=…"),
+        ("postgres://h/db?%70assword=x", "postgres://h/db?%70assword=…"),
+        ("host=h password=pw dbname=d", "host=h password=… dbname=d"),
+        ("host=h password = 'p w' dbname=d", "host=h password =… dbname=d"),
+        ("u:pw@h/db", "u:…@h/db"),
+        ("postgres://u:pw/db", "postgres://u:…"),
+        ("postgres://h:5432/db", "postgres://h:5432/db"),
+        ("postgres://[::1]:5432/db", "postgres://[::1]:5432/db"),
+        ("postgres://u@h/db?user=me@corp", "postgres://u@h/db?user=me@corp"),
+        (".callsheet/ledger.db", ".callsheet/ledger.db"),
+        ("/home/a/ledger.db", "/home/a/ledger.db"),
+    ] {
+        assert_eq!(mask_address(address), shown);
+    }
+}
+
+#[test]
+fn error_text_hides_all_password_spellings() {
+    let address = "postgres://u:p%40w%22x@h/db?sslpassword=other";
+    let text = format!("bad `{address}`: p@w\"x, p@w\\\"x, p%40w%22x, other");
+    assert_eq!(mask_address_in(&text, address), "bad `postgres://u:…@h/db?sslpassword=…`: …, …, …, …");
+    assert_eq!(mask_address_in("nothing", ".callsheet/ledger.db"), "nothing");
+    let text = "`postgres://u:p@h/db` and 'postgresql://h/d?password=p', not mysql:// ";
+    let shown = "`postgres://u:…@h/db` and 'postgresql://h/d?password=…', not mysql:// ";
+    assert_eq!(mask_addresses(text), shown);
 }

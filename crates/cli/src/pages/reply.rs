@@ -15,7 +15,7 @@ pub(crate) fn reply_page(print: &OutputPrinter, reply: &Reply<'_>) -> String {
     }
     for ReplyProblem { code, message, place, more } in &reply.problems {
         let place = place.map(|place| format!(" at {}:{}", place.line, place.column)).unwrap_or_default();
-        let code = format!("problem[{}]", code.as_str());
+        let code = format!("problem[{}]", code.name());
         page += &format!("{}{place}: {}\n", print.paint(TextStyle::Yellow, &code), escape_invisible(message));
         if *more > 0 {
             page += &format!("  = and {more} more of this kind\n");

@@ -9,30 +9,19 @@ use serde_json::Value;
 
 use crate::library::agent::{Agent, EventPattern};
 use crate::text::json_weight::json_weight;
+use crate::text::word_enum::word_enum;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum DeliveryReceipt {
-    /// The agent's process exists.
-    Spawned,
-    /// The agent reported that it begins.
-    Accepted,
-    /// The agent repeated the prompt, or stored it as input in its transcript.
-    Echoed,
-    /// The agent used a tool.
-    Acting,
-}
-
-impl DeliveryReceipt {
-    /// Returns the name of the receipt in JSON and on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Spawned => "spawned",
-            Self::Accepted => "accepted",
-            Self::Echoed => "echoed",
-            Self::Acting => "acting",
-        }
+word_enum! {
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    DeliveryReceipt {
+        /// The agent's process exists.
+        Spawned "spawned",
+        /// The agent reported that it begins.
+        Accepted "accepted",
+        /// The agent repeated the prompt, or stored it as input in its transcript.
+        Echoed "echoed",
+        /// The agent used a tool.
+        Acting "acting",
     }
 }
 

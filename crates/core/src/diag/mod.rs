@@ -12,6 +12,7 @@ use core::fmt;
 use core::ops::Range;
 
 use crate::text::SharedText;
+use crate::text::word_enum::word_enum;
 
 macro_rules! codes {
     ($($variant:ident $text:literal $exit:literal $meaning:literal,)*) => {
@@ -149,25 +150,15 @@ impl fmt::Display for Code {
     }
 }
 
-/// The severity of a diagnostic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// A note, shown only with `-v`.
-    Note,
-    /// A warning, which stops nothing.
-    Warning,
-    /// An error.
-    Error,
-}
-
-impl Severity {
-    /// Returns the severity as a word.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Note => "note",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
+word_enum! {
+    /// The severity of a diagnostic.
+    Severity {
+        /// A note, shown only with `-v`.
+        Note "note",
+        /// A warning, which stops nothing.
+        Warning "warning",
+        /// An error.
+        Error "error",
     }
 }
 

@@ -28,6 +28,8 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::word_enum::word_enum;
+
 pub use changes::add_changes;
 pub use documents::{DocumentChanges, DocumentDigests, DocumentFilter, diff_documents};
 pub use evidence::{Evidence, LaneObservation, collect_evidence, find_plan_errors, needs_changelog};
@@ -65,22 +67,13 @@ pub struct Flow {
     pub phase: Vec<Phase>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum FolderKind {
-    #[default]
-    Changes,
-    Sessions,
-}
-
-impl FolderKind {
-    /// Returns the name of the folder inside `.callsheet/`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Changes => "changes",
-            Self::Sessions => "sessions",
-        }
+word_enum! {
+    #[derive(Default)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    FolderKind {
+        #[default]
+        Changes "changes",
+        Sessions "sessions",
     }
 }
 

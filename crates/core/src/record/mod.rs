@@ -53,6 +53,7 @@ use crate::secrets::GateReport;
 use crate::source::SourceId;
 use crate::source::origin::Trust;
 use crate::text::SharedText;
+use crate::text::word_enum::word_enum;
 
 /// Identifies a run or a flow: a UUID in its usual spelling.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -350,26 +351,15 @@ pub struct Delivered {
     pub evidence: SharedText,
 }
 
-/// Stream that a line of the run's log belongs to. The prompt is `meta`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogStream {
-    /// Text of callsheet, such as the prompt.
-    Meta,
-    /// Standard output of the agent.
-    Stdout,
-    /// Standard error of the agent.
-    Stderr,
-}
-
-impl LogStream {
-    /// Returns the name in lower case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Meta => "meta",
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
-        }
+word_enum! {
+    /// Stream that a line of the run's log belongs to. The prompt is `meta`.
+    LogStream {
+        /// Text of callsheet, such as the prompt.
+        Meta "meta",
+        /// Standard output of the agent.
+        Stdout "stdout",
+        /// Standard error of the agent.
+        Stderr "stderr",
     }
 }
 
@@ -466,40 +456,25 @@ pub struct SubmissionRecord {
     pub refused: Vec<String>,
 }
 
-/// Author of a decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DecidedBy {
-    /// A person, in records of older versions.
-    Person,
-    /// A flow, by its own rules.
-    Flow,
-    /// A person at a terminal.
-    Terminal,
-    /// A command line with `--yes`.
-    Yes,
-    /// A person on a page of the web view.
-    Page,
-    /// Another program, without a terminal and without `--yes`.
-    Api,
+word_enum! {
+    /// Author of a decision.
+    DecidedBy {
+        /// A person, in records of older versions.
+        Person "person",
+        /// A flow, by its own rules.
+        Flow "flow",
+        /// A person at a terminal.
+        Terminal "terminal",
+        /// A command line with `--yes`.
+        Yes "yes",
+        /// A person on a page of the web view.
+        Page "page",
+        /// Another program, without a terminal and without `--yes`.
+        Api "api",
+    }
 }
 
 impl DecidedBy {
-    /// All variants.
-    pub const ALL: &[Self] = &[Self::Person, Self::Flow, Self::Terminal, Self::Yes, Self::Page, Self::Api];
-
-    /// Returns the name in lower case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Person => "person",
-            Self::Flow => "flow",
-            Self::Terminal => "terminal",
-            Self::Yes => "yes",
-            Self::Page => "page",
-            Self::Api => "api",
-        }
-    }
-
     /// Checks whether it is a person's decision.
     pub const fn is_person(self) -> bool {
         !matches!(self, Self::Flow)

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::delivery::receipt::DeliveryReceipt;
 use crate::request::fact::{CheckResult, CheckSummary, EndReason, RunFacts, Violation, ViolationDecision};
+use crate::text::word_enum::word_enum;
 
 /// Summary of a run.
 #[derive(Clone, Debug)]
@@ -35,32 +36,19 @@ pub struct RunSummary {
     decided: Vec<Decided>,
 }
 
-/// Status of a run, by its process alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RunStatus {
-    /// Composed only; no start was planned.
-    Composed,
-    /// Started and not ended.
-    Running,
-    /// The process ended with 0.
-    Completed,
-    /// Ended in any other way.
-    Failed,
-    /// A person stopped it.
-    Cancelled,
-}
-
-impl RunStatus {
-    /// Returns the name in lower case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Composed => "composed",
-            Self::Running => "running",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
+word_enum! {
+    /// Status of a run, by its process alone.
+    RunStatus {
+        /// Composed only; no start was planned.
+        Composed "composed",
+        /// Started and not ended.
+        Running "running",
+        /// The process ended with 0.
+        Completed "completed",
+        /// Ended in any other way.
+        Failed "failed",
+        /// A person stopped it.
+        Cancelled "cancelled",
     }
 }
 

@@ -2,87 +2,53 @@
 
 use alloc::vec::Vec;
 
-use serde::Serialize;
-
 use crate::record::{ChecksOutcome, ContentIds, RunStatus, RunSummary};
 use crate::request::fact::{ChangeKind, ChangedFile, ViolationDecision, WorktreeObservation};
+use crate::text::word_enum::word_enum;
 
-/// Status of a task. The variants are in order of precedence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TaskStatus {
-    /// A person stopped its last run.
-    Cancelled,
-    /// A run is not complete.
-    Running,
-    /// A person must review it.
-    NeedsReview,
-    /// The work of a run is in the commit that the project has checked out, and its checks passed.
-    Done,
-    /// Its last run failed, was lost or never started, or one of its checks failed.
-    Failed,
-    /// Its last run ended well, and nothing of it failed: the work can be committed or merged.
-    Ready,
-    /// It was not run yet.
-    Open,
-}
-
-impl TaskStatus {
-    /// Returns the name in snake case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cancelled => "cancelled",
-            Self::Running => "running",
-            Self::NeedsReview => "needs_review",
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Ready => "ready",
-            Self::Open => "open",
-        }
+word_enum! {
+    /// Status of a task. The variants are in order of precedence.
+    TaskStatus {
+        /// A person stopped its last run.
+        Cancelled "cancelled",
+        /// A run is not complete.
+        Running "running",
+        /// A person must review it.
+        NeedsReview "needs_review",
+        /// The work of a run is in the commit that the project has checked out, and its checks passed.
+        Done "done",
+        /// Its last run failed, was lost or never started, or one of its checks failed.
+        Failed "failed",
+        /// Its last run ended well, and nothing of it failed: the work can be committed or merged.
+        Ready "ready",
+        /// It was not run yet.
+        Open "open",
     }
 }
 
-/// Reason for the status of a task; several can apply at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TaskReason {
-    /// A scope violation waits for a person's decision.
-    ScopeViolationPending,
-    /// A person rejected a scope violation.
-    ScopeViolationRejected,
-    /// Some files could not be observed and may hide changes.
-    Unseen,
-    /// A check did not finish, or was not run.
-    ChecksPending,
-    /// A check failed.
-    ChecksFailed,
-    /// The work is checked out, and no check was configured for it.
-    Unchecked,
-    /// The work is in a commit that is not checked out in the project.
-    MergePending,
-    /// The last run failed.
-    RunFailed,
-    /// The worktree has changes that no commit contains.
-    Uncommitted,
-    /// No run of it has changed anything.
-    NothingChanged,
-}
-
-impl TaskReason {
-    /// Returns the name in snake case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ScopeViolationPending => "scope_violation_pending",
-            Self::ScopeViolationRejected => "scope_violation_rejected",
-            Self::Unseen => "unseen",
-            Self::ChecksPending => "checks_pending",
-            Self::ChecksFailed => "checks_failed",
-            Self::Unchecked => "unchecked",
-            Self::MergePending => "merge_pending",
-            Self::RunFailed => "run_failed",
-            Self::Uncommitted => "uncommitted",
-            Self::NothingChanged => "nothing_changed",
-        }
+word_enum! {
+    /// Reason for the status of a task; several can apply at once.
+    TaskReason {
+        /// A scope violation waits for a person's decision.
+        ScopeViolationPending "scope_violation_pending",
+        /// A person rejected a scope violation.
+        ScopeViolationRejected "scope_violation_rejected",
+        /// Some files could not be observed and may hide changes.
+        Unseen "unseen",
+        /// A check did not finish, or was not run.
+        ChecksPending "checks_pending",
+        /// A check failed.
+        ChecksFailed "checks_failed",
+        /// The work is checked out, and no check was configured for it.
+        Unchecked "unchecked",
+        /// The work is in a commit that is not checked out in the project.
+        MergePending "merge_pending",
+        /// The last run failed.
+        RunFailed "run_failed",
+        /// The worktree has changes that no commit contains.
+        Uncommitted "uncommitted",
+        /// No run of it has changed anything.
+        NothingChanged "nothing_changed",
     }
 }
 

@@ -1,16 +1,16 @@
 //! Defines the problems of a reply, and computes their places.
 
-use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use memchr::{memchr_iter, memrchr};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::scan::UnclosedBlock;
 use super::stream::StreamDoubts;
 use crate::diag::{MOST_PER_KIND, escape_invisible};
+use crate::text::word_enum::word_enum;
 
 /// A fault of a reply, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,36 +42,15 @@ pub struct LineColumn {
 
 macro_rules! problems {
     ($($variant:ident $text:literal $meaning:literal,)*) => {
-        /// The kind of a problem. The spelling is stable.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum ProblemCode { $(#[doc = $meaning] $variant,)* }
+        word_enum! {
+            /// The kind of a problem. The spelling is stable.
+            ProblemCode { $(#[doc = $meaning] $variant $text,)* }
+        }
 
         impl ProblemCode {
-            /// All codes, in the order of their definition.
-            pub const ALL: &[Self] = &[$(Self::$variant,)*];
-
-            /// Returns the stable spelling of the code.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text,)* }
-            }
-
             /// Returns one sentence for the reference in the documentation.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => $meaning,)* }
-            }
-        }
-
-        impl Serialize for ProblemCode {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.as_str())
-            }
-        }
-
-        impl<'de> Deserialize<'de> for ProblemCode {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = <Cow<'de, str>>::deserialize(deserializer)?;
-                let found = Self::ALL.iter().copied().find(|code| code.as_str() == text);
-                found.ok_or_else(|| serde::de::Error::unknown_variant(&text, &[$($text,)*]))
             }
         }
     };

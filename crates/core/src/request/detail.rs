@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::word_enum::word_enum;
+
 /// How much of a document a prompt shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -45,9 +47,6 @@ pub enum NoTextReason {
 }
 
 impl NoTextReason {
-    /// Every reason.
-    pub const ALL: [Self; 4] = [Self::Binary, Self::TooLarge, Self::Link, Self::Unreadable];
-
     /// Returns the reason in words.
     pub const fn words(self) -> &'static str {
         match self {
@@ -59,30 +58,21 @@ impl NoTextReason {
     }
 }
 
-/// How much of a block is shown, from all to nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum DetailLevel {
-    #[default]
-    Full,
-    Outline,
-    /// The path of a document that has one; the outline of any other block.
-    Path,
-    Out,
+word_enum! {
+    /// How much of a block is shown, from all to nothing.
+    #[derive(Default)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    DetailLevel {
+        #[default]
+        Full "full",
+        Outline "outline",
+        /// The path of a document that has one; the outline of any other block.
+        Path "path",
+        Out "out",
+    }
 }
 
 impl DetailLevel {
-    /// Returns the level as it is written in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Outline => "outline",
-            Self::Path => "path",
-            Self::Out => "out",
-        }
-    }
-
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Full => "shown whole",

@@ -5,6 +5,8 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::word_enum::word_enum;
+
 /// The observations of an earlier run; the material of a digest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -37,39 +39,24 @@ pub struct RunFacts {
     pub reply: Option<serde_json::Value>,
 }
 
-/// The reason why a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum EndReason {
-    /// The process could not be started.
-    Unstarted,
-    /// The process ended by itself.
-    Exited,
-    /// A signal ended the process.
-    Signaled,
-    /// The run exceeded its time limit.
-    Timeout,
-    /// The run exceeded its cost limit.
-    Cost,
-    /// A person stopped the run.
-    Stopped,
-    /// The end of the run was not observed.
-    Lost,
-}
-
-impl EndReason {
-    /// Returns the reason as it is written in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unstarted => "unstarted",
-            Self::Exited => "exited",
-            Self::Signaled => "signaled",
-            Self::Timeout => "timeout",
-            Self::Cost => "cost",
-            Self::Stopped => "stopped",
-            Self::Lost => "lost",
-        }
+word_enum! {
+    /// The reason why a run ended.
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    EndReason {
+        /// The process could not be started.
+        Unstarted "unstarted",
+        /// The process ended by itself.
+        Exited "exited",
+        /// A signal ended the process.
+        Signaled "signaled",
+        /// The run exceeded its time limit.
+        Timeout "timeout",
+        /// The run exceeded its cost limit.
+        Cost "cost",
+        /// A person stopped the run.
+        Stopped "stopped",
+        /// The end of the run was not observed.
+        Lost "lost",
     }
 }
 
@@ -97,24 +84,13 @@ impl CheckSummary {
 /// The lines of a failed check's output that are enough to show the cause.
 const OUTPUT_LINES: usize = 20;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum CheckResult {
-    Passed,
-    Failed,
-    /// The check was not run, or did not finish. It never counts as a pass.
-    Pending,
-}
-
-impl CheckResult {
-    /// Returns the result as it is written in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Failed => "failed",
-            Self::Pending => "pending",
-        }
+word_enum! {
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    CheckResult {
+        Passed "passed",
+        Failed "failed",
+        /// The check was not run, or did not finish. It never counts as a pass.
+        Pending "pending",
     }
 }
 
@@ -131,40 +107,23 @@ pub struct ChangedFile {
     pub from: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum ChangeKind {
-    Added,
-    Modified,
-    Deleted,
-    Renamed,
-    /// A new file that git does not track.
-    Untracked,
-    /// A change of the mode only: executable, or a link.
-    Mode,
-    Submodule,
-    /// A file that git ignores. It is noted, and violates a scope only if the scope excludes it.
-    Ignored,
-    /// A file, setting, flag or reference of the repository itself, such as a hook. A flag of the index is shown as
-    /// `.git/index:FLAG:PATH`, contents that exist only in the index as `.git/index:staged:PATH`.
-    Repository,
-}
-
-impl ChangeKind {
-    /// Returns the kind as it is written in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Added => "added",
-            Self::Modified => "modified",
-            Self::Deleted => "deleted",
-            Self::Renamed => "renamed",
-            Self::Untracked => "untracked",
-            Self::Mode => "mode",
-            Self::Submodule => "submodule",
-            Self::Ignored => "ignored",
-            Self::Repository => "repository",
-        }
+word_enum! {
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    ChangeKind {
+        Added "added",
+        Modified "modified",
+        Deleted "deleted",
+        Renamed "renamed",
+        /// A new file that git does not track.
+        Untracked "untracked",
+        /// A change of the mode only: executable, or a link.
+        Mode "mode",
+        Submodule "submodule",
+        /// A file that git ignores. It is noted, and violates a scope only if the scope excludes it.
+        Ignored "ignored",
+        /// A file, setting, flag or reference of the repository itself, such as a hook. A flag of the index is shown as
+        /// `.git/index:FLAG:PATH`, contents that exist only in the index as `.git/index:staged:PATH`.
+        Repository "repository",
     }
 }
 
@@ -321,29 +280,20 @@ pub enum ViolationReason {
     LeadsOutside,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum ViolationDecision {
-    #[default]
-    Pending,
-    Approved,
-    Rejected,
-    /// The person made the change, not the agent.
-    Mine,
+word_enum! {
+    #[derive(Default)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    ViolationDecision {
+        #[default]
+        Pending "pending",
+        Approved "approved",
+        Rejected "rejected",
+        /// The person made the change, not the agent.
+        Mine "mine",
+    }
 }
 
 impl ViolationDecision {
-    /// Returns the decision as it is written in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Approved => "approved",
-            Self::Rejected => "rejected",
-            Self::Mine => "mine",
-        }
-    }
-
     /// Returns whether the change no longer counts against the run.
     pub const fn is_accepted(self) -> bool {
         matches!(self, Self::Approved | Self::Mine)

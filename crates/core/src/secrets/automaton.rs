@@ -3,6 +3,7 @@
 //! The whole automaton is built before the first text is scanned, so that a pattern which needs too many
 //! states is detected by then. Unlike any other engine, it reports how far it has looked.
 
+use alloc::boxed::Box;
 use core::ops::Range;
 
 use regex_automata::dfa::{Automaton as _, StartKind, dense};
@@ -28,7 +29,7 @@ pub(super) enum AutomatonError {
     #[error("it is too large")]
     TooLarge,
     #[error("{0}")]
-    Pattern(thompson::BuildError),
+    Pattern(Box<thompson::BuildError>),
 }
 
 impl PatternAutomaton {
@@ -40,7 +41,7 @@ impl PatternAutomaton {
             .build(pattern)
             .map_err(|error| match error.size_limit() {
                 Some(_) => AutomatonError::TooLarge,
-                None => AutomatonError::Pattern(error),
+                None => AutomatonError::Pattern(Box::new(error)),
             })?;
         let start = if anchored == Anchored::No { StartKind::Unanchored } else { StartKind::Anchored };
         let config = dense::Config::new()

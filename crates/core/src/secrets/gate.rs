@@ -26,32 +26,22 @@ use crate::request::Request;
 use crate::source::origin::Trust;
 use crate::source::{Listing, ListingLimits, SourceError, SourceId, SourceRoot, Sources};
 use crate::text::SharedText;
+use crate::text::word_enum::word_enum;
 
-/// The treatment of a secret that is found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum SecretMode {
-    /// Includes the secret, with a warning. Then nothing may be stored.
-    #[default]
-    Warn,
-    /// Composes nothing.
-    Refuse,
-    /// Replaces the secret by a placeholder.
-    Redact,
-    /// Includes the secret, and records that it was allowed.
-    Allow,
-}
-
-impl SecretMode {
-    /// Returns the lower-case name of the mode.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Warn => "warn",
-            Self::Refuse => "refuse",
-            Self::Redact => "redact",
-            Self::Allow => "allow",
-        }
+word_enum! {
+    /// The treatment of a secret that is found.
+    #[derive(Default)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    SecretMode {
+        /// Includes the secret, with a warning. Then nothing may be stored.
+        #[default]
+        Warn "warn",
+        /// Composes nothing.
+        Refuse "refuse",
+        /// Replaces the secret by a placeholder.
+        Redact "redact",
+        /// Includes the secret, and records that it was allowed.
+        Allow "allow",
     }
 }
 

@@ -22,33 +22,20 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::text::SharedText;
+use crate::text::word_enum::word_enum;
 
-/// The root of a source. Earlier roots belong to callsheet and its user, later ones to others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SourceRoot {
-    /// Shipped with callsheet.
-    Builtin,
-    /// The user's own configuration directory.
-    User,
-    /// The project's worktree.
-    Project,
-    /// The session directory, with the files of earlier agents.
-    Session,
-}
-
-impl SourceRoot {
-    /// All roots, in their order.
-    pub const ALL: [Self; 4] = [Self::Builtin, Self::User, Self::Project, Self::Session];
-
-    /// Returns the name of the root, such as `project`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Builtin => "builtin",
-            Self::User => "user",
-            Self::Project => "project",
-            Self::Session => "session",
-        }
+word_enum! {
+    /// The root of a source. Earlier roots belong to callsheet and its user, later ones to others.
+    #[derive(Hash)]
+    SourceRoot {
+        /// Shipped with callsheet.
+        Builtin "builtin",
+        /// The user's own configuration directory.
+        User "user",
+        /// The project's worktree.
+        Project "project",
+        /// The session directory, with the files of earlier agents.
+        Session "session",
     }
 }
 
@@ -141,7 +128,7 @@ impl FromStr for SourceId {
 
     fn from_str(text: &str) -> Result<Self, BadPath> {
         let (root, path) = text.split_once(':').ok_or(BadPath::Root)?;
-        let root = SourceRoot::ALL.into_iter().find(|known| known.name() == root).ok_or(BadPath::Root)?;
+        let root = SourceRoot::ALL.iter().copied().find(|known| known.name() == root).ok_or(BadPath::Root)?;
         Self::new(root, path)
     }
 }

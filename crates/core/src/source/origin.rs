@@ -3,36 +3,25 @@
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 
-use serde::{Deserialize, Serialize};
-
 use crate::source::{SourceId, SourceRoot};
 use crate::text::SharedText;
+use crate::text::word_enum::word_enum;
 
-/// The party behind a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Trust {
-    /// callsheet.
-    Ours,
-    /// The project.
-    Project,
-    /// The user.
-    Person,
-    /// An agent.
-    Agent,
+word_enum! {
+    /// The party behind a text.
+    Trust {
+        /// callsheet.
+        Ours "ours",
+        /// The project.
+        Project "project",
+        /// The user.
+        Person "person",
+        /// An agent.
+        Agent "agent",
+    }
 }
 
 impl Trust {
-    /// Returns the name of the party, such as `person`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ours => "ours",
-            Self::Project => "project",
-            Self::Person => "person",
-            Self::Agent => "agent",
-        }
-    }
-
     /// Returns the trust of the texts in `root`.
     pub const fn from_root(root: SourceRoot) -> Self {
         match root {

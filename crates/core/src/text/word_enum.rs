@@ -5,36 +5,18 @@
 macro_rules! word_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$note:meta])* $variant:ident $word:literal,)* }) => {
         $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ::serde::Serialize, ::serde::Deserialize)]
         pub enum $name {
-            $(
-                /// Written as the word that [`Self::name`] returns.
-                $(#[$note])*
-                $variant,
-            )*
+            $($(#[$note])* #[serde(rename = $word)] $variant,)*
         }
 
         impl $name {
             /// Every variant, in order.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// Returns the word of the variant.
+            /// Returns the word of the variant, as it is written in data.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
-            }
-        }
-
-        impl ::serde::Serialize for $name {
-            fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.name())
-            }
-        }
-
-        impl<'de> ::serde::Deserialize<'de> for $name {
-            fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let word = <alloc::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-                let found = Self::ALL.iter().copied().find(|variant| variant.name() == word);
-                found.ok_or_else(|| ::serde::de::Error::unknown_variant(&word, &[$($word,)*]))
             }
         }
     };

@@ -31,6 +31,7 @@ pub use terminal::{FirstLine, LineCondition, TerminalDialog, TerminalSpec};
 
 use crate::diag::{Code, Diagnostic};
 use crate::library::format::ModelApi;
+use crate::text::word_enum::word_enum;
 
 /// The contents of `agents/NAME.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,24 +165,14 @@ impl TokenizerSpec {
     }
 }
 
-/// A published vocabulary for counting tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum TokenEncoding {
-    #[serde(rename = "cl100k_base")]
-    Cl100kBase,
-    #[default]
-    #[serde(rename = "o200k_base")]
-    O200kBase,
-}
-
-impl TokenEncoding {
-    /// Returns the published name of the encoding.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cl100kBase => "cl100k_base",
-            Self::O200kBase => "o200k_base",
-        }
+word_enum! {
+    /// A published vocabulary for counting tokens.
+    #[derive(Default)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    TokenEncoding {
+        Cl100kBase "cl100k_base",
+        #[default]
+        O200kBase "o200k_base",
     }
 }
 

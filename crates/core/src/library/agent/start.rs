@@ -5,6 +5,8 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::word_enum::word_enum;
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -75,55 +77,33 @@ pub enum ArgHole {
     Prompt,
 }
 
-/// The actions that an agent may perform without asking.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum PermissionLevel {
-    /// The actions that the agent allows by itself.
-    #[default]
-    Ask,
-    /// Changes of files below the worktree.
-    Edit,
-    /// Everything.
-    All,
-}
-
-impl PermissionLevel {
-    /// Returns the level as agent files write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ask => "ask",
-            Self::Edit => "edit",
-            Self::All => "all",
-        }
+word_enum! {
+    /// The actions that an agent may perform without asking.
+    #[derive(Default)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    PermissionLevel {
+        /// The actions that the agent allows by itself.
+        #[default]
+        Ask "ask",
+        /// Changes of files below the worktree.
+        Edit "edit",
+        /// Everything.
+        All "all",
     }
 }
 
-/// The way in which a prompt reaches an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum DeliveryMethod {
-    /// On its standard input.
-    Stdin,
-    /// In a file that a line on its standard input names.
-    File,
-    /// As an argument.
-    Argument,
-    /// In a file that a line typed in a terminal names.
-    Terminal,
-}
-
-impl DeliveryMethod {
-    /// Returns the method as agent files write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Stdin => "stdin",
-            Self::File => "file",
-            Self::Argument => "argument",
-            Self::Terminal => "terminal",
-        }
+word_enum! {
+    /// The way in which a prompt reaches an agent.
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    DeliveryMethod {
+        /// On its standard input.
+        Stdin "stdin",
+        /// In a file that a line on its standard input names.
+        File "file",
+        /// As an argument.
+        Argument "argument",
+        /// In a file that a line typed in a terminal names.
+        Terminal "terminal",
     }
 }
 

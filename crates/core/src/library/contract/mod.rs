@@ -18,6 +18,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::text::word_enum::word_enum;
+
 pub(crate) use conflicts::find_conflicts;
 pub(crate) use context::SubmissionContext;
 pub(crate) use fields::normalize_project_glob;
@@ -165,54 +167,33 @@ fn newline() -> String {
     "\n".into()
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum FieldType {
-    /// A text that is not blank.
-    Text,
-    /// A name: not a path, not a flag.
-    Name,
-    /// Words in lower case joined by single hyphens.
-    Slug,
-    Integer,
-    Boolean,
-    /// One of the choices.
-    Choice,
-    /// A list of texts.
-    Texts,
-    /// A path or glob inside the project.
-    Glob,
-    /// A list of paths or globs inside the project.
-    Globs,
-    /// A list of whole numbers.
-    Integers,
-    /// Fields of its own.
-    Map,
-    /// A list, each entry with fields of its own.
-    Items,
-    /// A list of `{target_role, bullet}`.
-    Preferences,
-}
-
-impl FieldType {
-    /// Returns the type as contracts write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Name => "name",
-            Self::Slug => "slug",
-            Self::Integer => "integer",
-            Self::Boolean => "boolean",
-            Self::Choice => "choice",
-            Self::Texts => "texts",
-            Self::Glob => "glob",
-            Self::Globs => "globs",
-            Self::Integers => "integers",
-            Self::Map => "map",
-            Self::Items => "items",
-            Self::Preferences => "preferences",
-        }
+word_enum! {
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    FieldType {
+        /// A text that is not blank.
+        Text "text",
+        /// A name: not a path, not a flag.
+        Name "name",
+        /// Words in lower case joined by single hyphens.
+        Slug "slug",
+        Integer "integer",
+        Boolean "boolean",
+        /// One of the choices.
+        Choice "choice",
+        /// A list of texts.
+        Texts "texts",
+        /// A path or glob inside the project.
+        Glob "glob",
+        /// A list of paths or globs inside the project.
+        Globs "globs",
+        /// A list of whole numbers.
+        Integers "integers",
+        /// Fields of its own.
+        Map "map",
+        /// A list, each entry with fields of its own.
+        Items "items",
+        /// A list of `{target_role, bullet}`.
+        Preferences "preferences",
     }
 }
 

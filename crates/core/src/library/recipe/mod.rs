@@ -19,6 +19,7 @@ pub use read::{RecipeFile, read_recipe};
 
 use crate::library::format::PromptFormat;
 use crate::library::template::TemplateNotation;
+use crate::text::word_enum::word_enum;
 
 /// The contents of `recipes/NAME.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -133,28 +134,18 @@ pub struct SectionSpec {
     pub blocks: Vec<BlockSpec>,
 }
 
-/// The priority of a section if not all sections fit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum SectionPriority {
-    /// The section is shown whole, or no prompt is composed.
-    #[default]
-    Must,
-    /// The section is reduced after all sections of level `may`.
-    Should,
-    /// The section is reduced first.
-    May,
-}
-
-impl SectionPriority {
-    /// Returns the level as recipes write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Must => "must",
-            Self::Should => "should",
-            Self::May => "may",
-        }
+word_enum! {
+    /// The priority of a section if not all sections fit.
+    #[derive(Default)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    SectionPriority {
+        /// The section is shown whole, or no prompt is composed.
+        #[default]
+        Must "must",
+        /// The section is reduced after all sections of level `may`.
+        Should "should",
+        /// The section is reduced first.
+        May "may",
     }
 }
 
@@ -249,26 +240,18 @@ pub enum RowWording {
     Kinds(BTreeMap<String, String>),
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum DocumentKind {
-    #[default]
-    File,
-    Artifact,
-    Thought,
+word_enum! {
+    #[derive(Default)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    DocumentKind {
+        #[default]
+        File "file",
+        Artifact "artifact",
+        Thought "thought",
+    }
 }
 
 impl DocumentKind {
-    /// Returns the kind as recipes and requests write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::File => "file",
-            Self::Artifact => "artifact",
-            Self::Thought => "thought",
-        }
-    }
-
     /// Returns the attribute that carries the document's name.
     pub const fn attribute(self) -> &'static str {
         match self {
