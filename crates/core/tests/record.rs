@@ -20,6 +20,7 @@ use callsheet_core::record::{
     restore_request, restore_text, sha256, verify,
 };
 use callsheet_core::render::render;
+use callsheet_core::text::hex::{from_hex, to_hex};
 use callsheet_core::{PromptFormat, Request, SharedText, SourceRecorder, compose};
 use generated_prompts::{Scenario, scenario};
 use proptest::prelude::*;
@@ -201,5 +202,16 @@ fn only_spelled_times_are_times() {
         "2026-01-31T12:00:00.00000äZ",
     ] {
         assert!(!is_record_time(odd), "{odd}");
+    }
+}
+
+#[test]
+fn hex_round_trips() {
+    let bytes: [u8; 256] = std::array::from_fn(|at| at as u8);
+    let text = to_hex(bytes);
+    assert!(text.starts_with("00010203") && text.ends_with("fcfdfeff"));
+    assert_eq!(from_hex::<256>(&text), Some(bytes));
+    for odd in ["", "0", "000", "0000", "0G", "0A", "é"] {
+        assert_eq!(from_hex::<1>(odd), None, "{odd}");
     }
 }

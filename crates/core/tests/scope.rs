@@ -1,5 +1,6 @@
 //! Scopes and globs: which paths a run may write.
 
+use callsheet_core::library::plan::{SharedName, find_other_names};
 use callsheet_core::request::fact::ViolationReason;
 use callsheet_core::request::scope::Scope;
 use callsheet_core::text::glob::{Glob, GlobError};
@@ -95,4 +96,23 @@ fn folder_of_path_is_no_match() {
     ] {
         assert_eq!(Glob::parse(glob).unwrap().matches(path), expected, "{glob} and {path}");
     }
+}
+
+fn shared_name(paths: &[&str], is_folder: bool) -> SharedName {
+    SharedName { paths: paths.iter().map(ToString::to_string).collect(), is_folder }
+}
+
+#[test]
+fn owner_of_one_name_owns_others() {
+    let names = [
+        shared_name(&["a.txt", "b[1].txt"], false),
+        shared_name(&["docs", "src/text"], true),
+        shared_name(&["src/text/x.md", "x.md"], false),
+    ];
+    let other = |owned: &str| find_other_names(&[owned.to_string()], &names);
+    assert_eq!(other("a.txt"), ["a.txt", r"b\[1\].txt"]);
+    assert_eq!(other("*.txt"), ["a.txt", r"b\[1\].txt"]);
+    assert_eq!(other("docs/y.md"), ["docs/", "src/text/", "src/text/x.md", "x.md"]);
+    assert_eq!(other("x.md"), ["docs/", "src/text/", "src/text/x.md", "x.md"]);
+    assert_eq!(other("lib/**"), vec![""; 0]);
 }

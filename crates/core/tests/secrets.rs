@@ -305,3 +305,16 @@ fn error_text_hides_all_password_spellings() {
     let shown = "`postgres://u:…@h/db` and 'postgresql://h/d?password=…', not mysql:// ";
     assert_eq!(mask_addresses(text), shown);
 }
+
+/// The keys of RFC 4231 are shorter than ours; zeros follow them, as HMAC adds them itself.
+#[test]
+fn hmac_matches_rfc_4231_vectors() {
+    let mut key = [0; 32];
+    key[..20].fill(0x0b);
+    let wanted = "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7";
+    assert_eq!(HmacKey::new(key).hash(b"Hi There"), wanted);
+    let mut key = [0; 32];
+    key[..4].copy_from_slice(b"Jefe");
+    let wanted = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
+    assert_eq!(HmacKey::new(key).hash(b"what do ya want for nothing?"), wanted);
+}

@@ -102,7 +102,7 @@ impl<'c> Composer<'c> {
         let found = self.spec(spec);
         if found.is_none() {
             let what = format!("context block {block}");
-            self.omitted.push(OmittedInput { what, why: OmissionReason::NotShown, detail: String::new() });
+            self.omitted.push(OmittedInput::new(what, OmissionReason::NotShown, ""));
         }
         found
     }

@@ -63,7 +63,7 @@ impl Composer<'_> {
                 }
             };
             let what = unit.label(section, &block.name);
-            self.omitted.push(OmittedInput { what, why: OmissionReason::Budget, detail });
+            self.omitted.push(OmittedInput::new(what, OmissionReason::Budget, detail));
             level != DetailLevel::Out
         });
     }

@@ -59,14 +59,10 @@ impl ShownDocument<'_> {
     /// Records that the document is not shown whole. The reason is the budget if the budget degraded it.
     fn omission(self, what: String, why: OmissionReason, detail: String) -> OmittedInput {
         if self.level == DetailLevel::Full {
-            return OmittedInput { what, why, detail };
+            return OmittedInput::new(what, why, detail);
         }
         let comma = if detail.is_empty() { "" } else { ", " };
-        OmittedInput {
-            what,
-            why: OmissionReason::Budget,
-            detail: format!("{}{comma}{detail}", self.level.words()),
-        }
+        OmittedInput::new(what, OmissionReason::Budget, format!("{}{comma}{detail}", self.level.words()))
     }
 }
 
@@ -102,18 +98,14 @@ impl Composer<'_> {
                         Diagnostic::warning(Code::DocumentNotShown, format!("`{label}` is left out: {why}"))
                     });
                     let what = label.to_string();
-                    self.omitted.push(OmittedInput {
-                        what,
-                        why: OmissionReason::NotShown,
-                        detail: String::new(),
-                    });
+                    self.omitted.push(OmittedInput::new(what, OmissionReason::NotShown, ""));
                 }
                 continue;
             }
             let level = self.document_level(at);
             if level == DetailLevel::Out {
                 let (what, detail) = (omission_label(document, label), level.words().to_string());
-                self.omitted.push(OmittedInput { what, why: OmissionReason::Budget, detail });
+                self.omitted.push(OmittedInput::new(what, OmissionReason::Budget, detail));
                 continue;
             }
             if let Some(TextlessDocument { why, .. }) = document.left_out {

@@ -467,11 +467,7 @@ impl<'c> Composer<'c> {
                 Err(error) => self.errors.push(here(error)),
             },
             Ok(None) if *optional => {
-                self.omitted.push(OmittedInput {
-                    what: id.to_string(),
-                    why: OmissionReason::NotThere,
-                    detail: String::new(),
-                });
+                self.omitted.push(OmittedInput::new(id.to_string(), OmissionReason::NotThere, ""));
             }
             Ok(None) => {
                 let message = format!("the include `{}` is not there", id.path());

@@ -261,11 +261,7 @@ impl<'c> Composer<'c> {
         for (what, _) in given.into_iter().filter(|(what, given)| *given && !self.shown.contains(what)) {
             let message = format!("`{what}` is given, but the recipe `{}` does not show it", self.file.name);
             self.diagnostics.push(Diagnostic::warning(Code::RequestNotShown, message));
-            self.omitted.push(OmittedInput {
-                what: what.into(),
-                why: OmissionReason::NotShown,
-                detail: String::new(),
-            });
+            self.omitted.push(OmittedInput::new(what, OmissionReason::NotShown, ""));
         }
     }
 
@@ -367,7 +363,7 @@ impl<'c> Composer<'c> {
             }
             if !self.omitted[absent..].iter().any(|absent| absent.why == OmissionReason::Budget) {
                 let what = format!("section {}", spec.name);
-                self.omitted.push(OmittedInput { what, why: OmissionReason::Empty, detail: String::new() });
+                self.omitted.push(OmittedInput::new(what, OmissionReason::Empty, ""));
             }
             return None;
         }
@@ -520,11 +516,11 @@ impl<'c> Composer<'c> {
         let cut = total - kept;
         let message = format!("the section `{}` is cut: {cut} of {total} bytes are left out", spec.name);
         self.diagnostics.push(Diagnostic::warning(Code::SectionCut, message));
-        self.omitted.push(OmittedInput {
-            what: format!("section {}", spec.name),
-            why: OmissionReason::Cut,
-            detail: format!("{cut} of {total} bytes"),
-        });
+        self.omitted.push(OmittedInput::new(
+            format!("section {}", spec.name),
+            OmissionReason::Cut,
+            format!("{cut} of {total} bytes"),
+        ));
         if let Some(notice) = self.find_wording("cut-notice") {
             let from = || OriginKind::new_derived("cut-notice", "bytes");
             let count = self.text_block("bytes", from(), Trust::Ours, cut.to_string().into());

@@ -90,7 +90,11 @@ fn read_artifacts(
             if seen.contains(&path) {
                 continue;
             }
-            let Some(text) = read_first(library, &path, &before)? else { continue };
+            let text = match read_session_text(library, &format!("{before}{path}"))? {
+                None => read_session_text(library, &path)?,
+                aside => aside,
+            };
+            let Some(text) = text else { continue };
             seen.insert(path.clone());
             documents.push(new_artifact(path, text));
         }
@@ -107,14 +111,13 @@ fn new_artifact(name: String, content: SharedText) -> RequestDocument {
     }
 }
 
-fn read_first(library: &DynLibrary<'_>, path: &str, before: &str) -> Result<Option<SharedText>, Diagnostics> {
-    for place in [format!("{before}{path}"), path.to_string()] {
-        let Ok(id) = SourceId::new(SourceRoot::Session, &place) else { continue };
-        if let Some(text) = read_source(&library.sources, &id)? {
-            return Ok(Some(text));
-        }
-    }
-    Ok(None)
+/// Returns the text of a file of the flow's folder, or `None` if there is no such file.
+pub(super) fn read_session_text(
+    library: &DynLibrary<'_>,
+    path: &str,
+) -> Result<Option<SharedText>, Diagnostics> {
+    let Ok(id) = SourceId::new(SourceRoot::Session, path) else { return Ok(None) };
+    Ok(read_source(&library.sources, &id)?)
 }
 
 /// Returns the paths below `home` that match `input`, in byte order.
@@ -150,8 +153,7 @@ pub fn find_outputs(
     for output in phase.outputs.iter().chain(&phase.report) {
         for id in lane.covers() {
             for path in find_matching(library, "", &output.replace("{lane}", id))? {
-                let Ok(place) = SourceId::new(SourceRoot::Session, &path) else { continue };
-                if read_source(&library.sources, &place)?.is_some() {
+                if read_session_text(library, &path)?.is_some() {
                     files.insert(path);
                 }
             }

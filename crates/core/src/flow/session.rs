@@ -9,15 +9,13 @@ use alloc::vec::Vec;
 use serde_json::{Map, Value, json};
 
 use super::findings::FindingNumbering;
-use super::request::find_matching;
+use super::request::{find_matching, read_session_text};
 use super::{FinishedPhase, Flow, FlowState, FlowStatus, LaneSource, LaneStage, LaneState};
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::layout::Layout;
-use crate::library::lookup::{CONTROLLED, DynLibrary, Library, read_source};
+use crate::library::lookup::{CONTROLLED, DynLibrary, Library};
 use crate::library::template::{TemplateNode, TemplateNotation};
 use crate::source::builtin::Builtin;
-use crate::source::{SourceId, SourceRoot};
-use crate::text::SharedText;
 use crate::text::name::is_name;
 
 /// File that explains the session to its agents.
@@ -67,6 +65,7 @@ pub fn build_session_state(flow: &Flow, state: &FlowState, session: &SessionLabe
         FlowStatus::Rejected => "rejected",
         FlowStatus::Entering | FlowStatus::Running | FlowStatus::Waiting { .. } => &state.phase,
     };
+    let is_last = flow.phase.last().is_some_and(|last| last.name == state.phase);
     let mut shown = json!({
         "feature_dir": session.feature_dir,
         "session_name": session.session_name,
@@ -82,21 +81,17 @@ pub fn build_session_state(flow: &Flow, state: &FlowState, session: &SessionLabe
         "implementation_single_coder": state.settings.single_coder,
         "implementation_active_plan_ids": plans.running,
         "implementation_completed_group_ids": plans.groups_done,
-        "awaiting_summary": false,
+        "awaiting_summary": is_last && matches!(state.at, FlowStatus::Entering | FlowStatus::Running),
         "active_reviews": reviewers.running,
         "updated_at": session.updated_at,
         "updated_by": "callsheet",
     });
-    if let (true, Value::Object(shown)) = (state.is_waiting(), &mut shown) {
-        shown.insert("waiting_for".to_string(), json!(state.wait_reasons()));
+    if state.is_waiting() {
+        shown["waiting_for"] = json!(state.wait_reasons());
     }
-    if let Value::Object(shown) = &mut shown {
-        shown.insert("research_tasks".to_string(), topic_states(&lanes(LaneSource::Topics), "code-"));
-        shown.insert("web_research_tasks".to_string(), topic_states(&lanes(LaneSource::Topics), "web-"));
-        let is_last = flow.phase.last().is_some_and(|last| last.name == state.phase);
-        let awaiting = is_last && matches!(state.at, FlowStatus::Entering | FlowStatus::Running);
-        shown.insert("awaiting_summary".to_string(), awaiting.into());
-    }
+    let topics = lanes(LaneSource::Topics);
+    shown["research_tasks"] = topic_states(&topics, "code-");
+    shown["web_research_tasks"] = topic_states(&topics, "web-");
     shown
 }
 
@@ -190,8 +185,7 @@ pub fn collect_reviews(
             reviews
                 .extend(read_session_text(library, &path)?.map(|text| ReviewerReport::new(reviewer, &text)));
         }
-        let several = !reviews.is_empty();
-        if !several {
+        if reviews.is_empty() {
             let only = read_session_text(library, &collect.all)?;
             reviews.extend(only.map(|text| ReviewerReport::new(String::new(), &text)));
         }
@@ -203,13 +197,7 @@ pub fn collect_reviews(
             name => format!("## {name}\n\n{}\n", review.text),
         };
         let failed: Vec<String> = reviews.iter().filter(|review| !review.passed).map(section).collect();
-        if let [only] = reviews.as_slice()
-            && !several
-        {
-            let verdict = if only.passed { PASS } else { "verdict: fail" };
-            files.insert(collect.all.clone(), format!("{verdict}\n\n{}\n", only.text));
-        }
-        if several {
+        if !reviews.is_empty() {
             let verdict = if failed.is_empty() { PASS } else { "verdict: fail" };
             let all: Vec<String> = reviews.iter().map(section).collect();
             files.insert(collect.all.clone(), format!("{verdict}\n\n{}", all.join("\n")));
@@ -248,9 +236,4 @@ fn find_reviewers(library: &DynLibrary<'_>, pattern: &str) -> Result<BTreeMap<St
         }
     }
     Ok(found)
-}
-
-fn read_session_text(library: &DynLibrary<'_>, path: &str) -> Result<Option<SharedText>, Diagnostics> {
-    let Ok(id) = SourceId::new(SourceRoot::Session, path) else { return Ok(None) };
-    Ok(read_source(&library.sources, &id)?)
 }

@@ -83,7 +83,8 @@ impl<'f> FlowMachine<'f> {
             FlowEvent::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed } => {
                 let (place, at) = self.find_running(*entry, lane, Some(run))?;
                 let phase = self.current_phase()?;
-                let judged = judge_lane(phase, &self.state.lanes[at].lane, evidence, self.has_worktrees());
+                let judged =
+                    judge_lane(phase, &self.state.lanes[at].lane, evidence, self.state.has_worktrees());
                 if !refused.is_empty() {
                     self.state.unheard.insert(lane.clone(), refused.clone());
                 }
@@ -493,7 +494,7 @@ impl<'f> FlowMachine<'f> {
     }
 
     fn run_lane(&mut self, at: usize) {
-        let worktree = self.has_worktrees();
+        let worktree = self.state.has_worktrees();
         let state = &mut self.state.lanes[at];
         state.stage = LaneStage::Running { run: None };
         let (entry, phase) = (self.state.entry, self.state.phase.clone());
@@ -507,10 +508,6 @@ impl<'f> FlowMachine<'f> {
         let group = groups.get(self.state.group);
         let start = start.map_or(0, |group| group.end);
         group.map_or((start, start, false), |group| (start, group.end, group.worktrees))
-    }
-
-    fn has_worktrees(&self) -> bool {
-        self.current_group().2
     }
 
     fn is_over_cost(&self) -> bool {

@@ -154,11 +154,8 @@ impl<S: Sources + ?Sized> Library<S> {
                 // Only existence matters now: the hidden file may well be unreadable.
                 Some((by, _)) => {
                     if !matches!(self.sources.text(&id), Ok(None)) {
-                        let hidden = OmittedInput {
-                            what: id.to_string(),
-                            why: OmissionReason::Shadowed,
-                            detail: format!("by {by}"),
-                        };
+                        let by_whom = format!("by {by}");
+                        let hidden = OmittedInput::new(id.to_string(), OmissionReason::Shadowed, by_whom);
                         let mut all = self.shadowed.write();
                         let shadowed = all.entry(by.clone()).or_default();
                         if !shadowed.contains(&hidden) {

@@ -16,6 +16,12 @@ pub struct OmittedInput {
     pub detail: String,
 }
 
+impl OmittedInput {
+    pub(crate) fn new(what: impl Into<String>, why: OmissionReason, detail: impl Into<String>) -> Self {
+        Self { what: what.into(), why, detail: detail.into() }
+    }
+}
+
 /// The reason why an input is omitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

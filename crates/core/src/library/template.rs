@@ -105,28 +105,24 @@ impl Template {
     pub fn parse_extension(id: SourceId, text: SharedText) -> Self {
         let body = TextRange { start: 0, end: text.len() };
         let nodes = parse_brackets(&text, body, LiveDirectives::Placeholders);
-        Self {
-            id,
-            text,
-            front: TemplateFrontmatter::default(),
-            notation: TemplateNotation::Brackets,
-            nodes,
-            clauses: Vec::new(),
-        }
+        Self::from_nodes(id, text, TemplateNotation::Brackets, nodes)
+    }
+
+    /// Creates a template without a header and clauses.
+    fn from_nodes(
+        id: SourceId,
+        text: SharedText,
+        notation: TemplateNotation,
+        nodes: Vec<TemplateNode>,
+    ) -> Self {
+        Self { id, text, front: TemplateFrontmatter::default(), notation, nodes, clauses: Vec::new() }
     }
 
     /// Parses words of a larger file, in the notation with braces. `None` if the file spells them
     /// differently, for example with escapes: then there are no bytes to point at.
     pub(crate) fn parse_words(id: &SourceId, file: &SharedText, words: &str) -> Option<Self> {
         let nodes = parse_braces(file, find_literal(file, words)?);
-        Some(Self {
-            id: id.clone(),
-            text: file.clone(),
-            front: TemplateFrontmatter::default(),
-            notation: TemplateNotation::Braces,
-            nodes,
-            clauses: Vec::new(),
-        })
+        Some(Self::from_nodes(id.clone(), file.clone(), TemplateNotation::Braces, nodes))
     }
 
     /// Returns its literal text, without the contents of its holes.

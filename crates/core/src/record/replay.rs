@@ -11,9 +11,9 @@ use core::fmt;
 
 use serde::de::DeserializeOwned;
 
-use super::bundle::{SnapshotManifest, restore_blobs};
+use super::bundle::restore_blobs;
 use super::digest::{Digest, sha256};
-use super::{AssemblyPart, Composed, Run};
+use super::{AssemblyPart, Composed, OriginNote, Run};
 use crate::ENGINE_VERSION;
 use crate::compose::compose;
 use crate::diag::Diagnostics;
@@ -81,7 +81,7 @@ pub fn verify(record: &Composed, blob: BlobLookup<'_>) -> Result<ReplayOutcome, 
             return Ok(differs(Some(origin.label()), why));
         }
     }
-    let recorded = assemble_text(record, blob)?;
+    let recorded = restore_text(record, blob)?;
     if sha256(&[recorded.as_bytes()]) != record.output.sha256 || recorded.len() != record.output.bytes {
         let why = format!("its parts do not make the text with the SHA-256 {}", record.output.sha256);
         return Ok(differs(None, why));
@@ -97,7 +97,7 @@ pub fn verify(record: &Composed, blob: BlobLookup<'_>) -> Result<ReplayOutcome, 
     if let Some(field) = find_contradiction(&record.run, &request) {
         return Ok(differs(Some(field), "the request says something else"));
     }
-    let snapshot = read_snapshot(&record.snapshot, blob)?;
+    let snapshot = restore_snapshot(record, blob)?;
     let again = compose(&request, &snapshot).and_then(|composed| {
         let rendered = render(&composed.prompt, record.output.format, record.api)?;
         Ok((composed, rendered.text))
@@ -129,7 +129,7 @@ pub fn verify_sealed(
     let Some(sealed) = &record.sealed else { return Ok(ReplayOutcome::Same) };
     let keyed = HmacKey::new(sealed.key.0);
     let was_delivered = |text: &str| keyed.hash(text.as_bytes()) == sealed.text;
-    let recorded = assemble_text(record, blob)?;
+    let recorded = restore_text(record, blob)?;
     let as_recorded = was_delivered(&recorded);
     let request = match restore_request(record, blob) {
         Ok(request) => request,
@@ -153,7 +153,7 @@ pub fn verify_sealed(
             false => ReplayOutcome::NeedsSecret(missing),
         });
     }
-    let snapshot = read_snapshot(&record.snapshot, blob)?;
+    let snapshot = restore_snapshot(record, blob)?;
     let again = compose(&opened, &snapshot)
         .and_then(|composed| render(&composed.prompt, record.output.format, record.api));
     Ok(match again {
@@ -175,11 +175,6 @@ pub(super) fn find_contradiction(run: &Run, request: &Request) -> Option<String>
     fields.into_iter().find(|(_, run, request)| run != request).map(|(name, ..)| format!("run {name}"))
 }
 
-/// Restores the finished text without composing it. Callers verify it by its digest.
-pub fn restore_text(record: &Composed, blob: BlobLookup<'_>) -> Result<String, ReplayError> {
-    assemble_text(record, blob)
-}
-
 /// Restores the request of the prompt.
 pub fn restore_request(record: &Composed, blob: BlobLookup<'_>) -> Result<Request, ReplayError> {
     let lost = |digest| ReplayError { what: "the request".into(), digest };
@@ -190,7 +185,18 @@ pub fn restore_request(record: &Composed, blob: BlobLookup<'_>) -> Result<Reques
 
 /// Restores every source that the prompt was composed from, present or absent.
 pub fn restore_snapshot(record: &Composed, blob: BlobLookup<'_>) -> Result<Snapshot, ReplayError> {
-    read_snapshot(&record.snapshot, blob)
+    let mut snapshot = Snapshot::default();
+    for (id, digest) in &record.snapshot.texts {
+        let lost = |digest| ReplayError { what: id.to_string(), digest: Some(digest) };
+        let text = digest.map(|digest| blob(digest).ok_or_else(|| lost(digest))).transpose()?;
+        snapshot.texts.insert(id.clone(), text);
+    }
+    for (dir, limits, digest) in &record.snapshot.lists {
+        let what = format!("the listing of {dir}");
+        let listing = digest.map(|digest| read_blob(digest, &what, blob)).transpose()?;
+        snapshot.lists.push((dir.clone(), *limits, listing));
+    }
+    Ok(snapshot)
 }
 
 /// Returns the digest of every blob that `record` needs.
@@ -216,21 +222,6 @@ fn read_blob<T: DeserializeOwned>(
     let lost = |digest| ReplayError { what: what.into(), digest };
     let text = blob(digest).ok_or_else(|| lost(Some(digest)))?;
     serde_json::from_str(&text).map_err(|_| lost(None))
-}
-
-fn read_snapshot(manifest: &SnapshotManifest, blob: BlobLookup<'_>) -> Result<Snapshot, ReplayError> {
-    let mut snapshot = Snapshot::default();
-    for (id, digest) in &manifest.texts {
-        let lost = |digest| ReplayError { what: id.to_string(), digest: Some(digest) };
-        let text = digest.map(|digest| blob(digest).ok_or_else(|| lost(digest))).transpose()?;
-        snapshot.texts.insert(id.clone(), text);
-    }
-    for (dir, limits, digest) in &manifest.lists {
-        let what = format!("the listing of {dir}");
-        let listing = digest.map(|digest| read_blob(digest, &what, blob)).transpose()?;
-        snapshot.lists.push((dir.clone(), *limits, listing));
-    }
-    Ok(snapshot)
 }
 
 /// Texts of the origins, each read once and only if a part refers to it.
@@ -281,7 +272,8 @@ impl OriginTexts<'_> {
     }
 }
 
-fn assemble_text(record: &Composed, blob: BlobLookup<'_>) -> Result<String, ReplayError> {
+/// Restores the finished text without composing it. Callers verify it by its digest.
+pub fn restore_text(record: &Composed, blob: BlobLookup<'_>) -> Result<String, ReplayError> {
     let mut pieces = OriginTexts { record, texts: BTreeMap::new() };
     let mut text = String::new();
     for part in &record.output.parts {
@@ -292,16 +284,9 @@ fn assemble_text(record: &Composed, blob: BlobLookup<'_>) -> Result<String, Repl
 
 /// Returns the label of the origin of byte `at`.
 fn find_origin_at(record: &Composed, at: usize, blob: BlobLookup<'_>) -> Result<Option<String>, ReplayError> {
-    let mut pieces = OriginTexts { record, texts: BTreeMap::new() };
-    let mut text = String::new();
-    for part in &record.output.parts {
-        pieces.write_part(part, blob, &mut text)?;
-        if text.len() > at {
-            let origin = part.origin().and_then(|origin| record.output.origins.get(origin as usize));
-            return Ok(origin.map(super::OriginNote::label));
-        }
-    }
-    Ok(None)
+    let (_, ranges) = locate_parts(record, blob)?;
+    let origin = ranges.iter().find(|range| range.end > at).and_then(|range| range.origin);
+    Ok(origin.and_then(|origin| record.output.origins.get(origin as usize)).map(OriginNote::label))
 }
 
 /// Returns the finished text and the range of each part, with the number of its origin and the line in the

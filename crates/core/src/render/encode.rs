@@ -285,31 +285,28 @@ pub(super) fn write_json(text: &str, out: &mut String) {
     out.push_str(&text[start..]);
 }
 
+/// Returns the text after `<name` or `</name` at an offset.
+fn after_tag_name<'t>(text: &'t str, at: usize, name: &str) -> Option<&'t str> {
+    let rest = &text[at + 1..];
+    rest.strip_prefix('/').unwrap_or(rest).strip_prefix(name)
+}
+
+fn ends_tag_name(after: &str) -> bool {
+    !after.starts_with(|c: char| c.is_alphanumeric() || "-_.:".contains(c))
+}
+
 /// Returns the numbers of all tags `name-2`, `name-3` and so on in a text, opening or closing.
 pub(super) fn find_tag_numbers(text: &str, name: &str) -> BTreeSet<usize> {
     let number = |at: usize| {
-        let rest = &text[at + 1..];
-        let rest = rest.strip_prefix('/').unwrap_or(rest).strip_prefix(name)?.strip_prefix('-')?;
+        let rest = after_tag_name(text, at, name)?.strip_prefix('-')?;
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let (number, after) = rest.split_at(digits);
-        let ends = !after.starts_with(|c: char| c.is_alphanumeric() || "-_.:".contains(c));
-        number.parse().ok().filter(|_| ends && !number.starts_with('0'))
+        number.parse().ok().filter(|_| ends_tag_name(after) && !number.starts_with('0'))
     };
     memchr_iter(b'<', text.as_bytes()).filter_map(number).collect()
 }
 
 /// Checks whether a text holds a tag with this name, opening or closing.
 pub(super) fn holds_tag(text: &str, name: &str) -> bool {
-    let mut from = 0;
-    let bytes = text.as_bytes();
-    while let Some(found) = memchr(b'<', &bytes[from..]) {
-        let rest = &text[from + found + 1..];
-        let after = rest.strip_prefix('/').unwrap_or(rest).strip_prefix(name);
-        if after.is_some_and(|after| !after.starts_with(|c: char| c.is_alphanumeric() || "-_.:".contains(c)))
-        {
-            return true;
-        }
-        from += found + 1;
-    }
-    false
+    memchr_iter(b'<', text.as_bytes()).any(|at| after_tag_name(text, at, name).is_some_and(ends_tag_name))
 }

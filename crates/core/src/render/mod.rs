@@ -250,21 +250,17 @@ fn for_each_item<'s>(
         }
         take(SectionItem::Edge);
         if let Some(heading) = section.heading {
-            [
-                SectionItem::Engine("## ".into()),
-                SectionItem::Piece(heading),
-                SectionItem::Engine("\n\n".into()),
-            ]
-            .into_iter()
-            .for_each(&mut *take);
+            take(SectionItem::Engine("## ".into()));
+            take(SectionItem::Piece(heading));
+            take(SectionItem::Engine("\n\n".into()));
         }
         for (at, block) in section.blocks.iter().enumerate() {
             if at > 0 {
                 take(SectionItem::Engine(prompt.separator.text().into()));
             }
-            [SectionItem::Edge, SectionItem::Block(block), SectionItem::Edge]
-                .into_iter()
-                .for_each(&mut *take);
+            take(SectionItem::Edge);
+            take(SectionItem::Block(block));
+            take(SectionItem::Edge);
         }
     }
 }

@@ -158,43 +158,34 @@ fn write_body(writer: &mut PromptWriter<'_>, items: &[SectionItem<'_>]) {
         XmlFragment::Engine(text) => encode::needs_cdata(text, &mut brackets),
         XmlFragment::Piece(piece) => encode::needs_cdata(piece.text(origins), &mut brackets),
     });
-    if !needs_cdata {
-        for bit in fragments(items) {
-            match bit {
-                XmlFragment::Edge => writer.push_edge(),
-                XmlFragment::Engine(text) => {
-                    let mut out = String::with_capacity(text.len());
-                    encode::write_carriage_returns(text, &mut out);
-                    writer.write_engine(&out);
-                }
-                XmlFragment::Piece(piece) => {
-                    let plain = memchr(b'\r', piece.text(origins).as_bytes()).is_none();
-                    let encoding = if plain { TextEncoding::Plain } else { TextEncoding::Attr };
-                    writer.write_encoded(piece, encoding, encode::write_carriage_returns);
-                }
-            }
-        }
-        return;
-    }
     let mut brackets = 0;
-    writer.write_engine("<![CDATA[");
-    for bit in fragments(items) {
-        match bit {
+    let mut encode = |text: &str, out: &mut String| match needs_cdata {
+        true => encode::write_cdata(text, &mut brackets, out),
+        false => encode::write_carriage_returns(text, out),
+    };
+    writer.write_engine(if needs_cdata { "<![CDATA[" } else { "" });
+    for fragment in fragments(items) {
+        match fragment {
             XmlFragment::Edge => writer.push_edge(),
             // A notice of a recipe can hold anything.
             XmlFragment::Engine(text) => {
                 let mut out = String::with_capacity(text.len());
-                encode::write_cdata(text, &mut brackets, &mut out);
+                encode(text, &mut out);
                 writer.write_engine(&out);
             }
             XmlFragment::Piece(piece) => {
-                writer.write_encoded(piece, TextEncoding::Cdata, |text, out| {
-                    encode::write_cdata(text, &mut brackets, out)
-                });
+                let encoding = if needs_cdata {
+                    TextEncoding::Cdata
+                } else if memchr(b'\r', piece.text(origins).as_bytes()).is_some() {
+                    TextEncoding::Attr
+                } else {
+                    TextEncoding::Plain
+                };
+                writer.write_encoded(piece, encoding, &mut encode);
             }
         }
     }
-    writer.write_engine("]]>");
+    writer.write_engine(if needs_cdata { "]]>" } else { "" });
 }
 
 enum XmlFragment<'i> {

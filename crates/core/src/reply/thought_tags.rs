@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 const LIST: &str = include_str!("../../builtin/replies/thoughts.txt");
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ThoughtTags {
     names: Vec<&'static [u8]>,
     /// Delimiters that are not HTML, each with the pair that it belongs to; the first of a pair opens.

@@ -270,14 +270,14 @@ pub struct Violation {
     pub decision: ViolationDecision,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum ViolationReason {
-    OutsideWrite,
-    Excluded,
-    /// The file is a link to a place outside of the worktree, or was reached through such a link.
-    LeadsOutside,
+word_enum! {
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    ViolationReason {
+        OutsideWrite "outside_write",
+        Excluded "excluded",
+        /// The file is a link to a place outside of the worktree, or was reached through such a link.
+        LeadsOutside "leads_outside",
+    }
 }
 
 word_enum! {

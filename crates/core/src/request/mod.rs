@@ -222,48 +222,31 @@ impl Request {
         for block in self.context.iter().filter(|block| !is_name(&block.name)) {
             refuse("name of a context block", &block.name);
         }
+        let mut bad = |message: String| {
+            push_diagnostic(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message));
+        };
         for key in &self.secret {
             let why = match key.as_str() {
                 "model" | "max_tokens" => "it becomes a field of request bodies",
                 key if self.values.get(key).is_none() => "there is no such value",
                 _ => continue,
             };
-            push_diagnostic(&mut wrong, Code::RequestBad, || {
-                Diagnostic::error(
-                    Code::RequestBad,
-                    alloc::format!("`{key}` cannot be marked as secret: {why}"),
-                )
-            });
+            bad(alloc::format!("`{key}` cannot be marked as secret: {why}"));
         }
         for (at, block) in self.context.iter().enumerate() {
             if block.text.is_some() == block.data.is_some() {
-                let message = alloc::format!("context[{at}] needs either `text` or `data`");
-                push_diagnostic(&mut wrong, Code::RequestBad, || {
-                    Diagnostic::error(Code::RequestBad, message)
-                });
+                bad(alloc::format!("context[{at}] needs either `text` or `data`"));
             }
         }
         for (at, document) in self.documents.iter().enumerate() {
             if document.path.is_none() && document.content.is_none() {
-                let message = alloc::format!("documents[{at}] needs `path` or `content`");
-                push_diagnostic(&mut wrong, Code::RequestBad, || {
-                    Diagnostic::error(Code::RequestBad, message)
-                });
+                bad(alloc::format!("documents[{at}] needs `path` or `content`"));
             } else if document.path.is_none() && document.name.is_none() {
-                let message = alloc::format!("documents[{at}] has no `path`, so it needs a `name`");
-                push_diagnostic(&mut wrong, Code::RequestBad, || {
-                    Diagnostic::error(Code::RequestBad, message)
-                });
+                bad(alloc::format!("documents[{at}] has no `path`, so it needs a `name`"));
             } else if document.lines.is_some_and(|[first, last]| first == 0 || last < first) {
-                let message = alloc::format!("documents[{at}].lines are no lines: they are counted from 1");
-                push_diagnostic(&mut wrong, Code::RequestBad, || {
-                    Diagnostic::error(Code::RequestBad, message)
-                });
+                bad(alloc::format!("documents[{at}].lines are no lines: they are counted from 1"));
             } else if document.content.is_some() && document.left_out.is_some() {
-                let message = alloc::format!("documents[{at}] has both `content` and `left_out`");
-                push_diagnostic(&mut wrong, Code::RequestBad, || {
-                    Diagnostic::error(Code::RequestBad, message)
-                });
+                bad(alloc::format!("documents[{at}] has both `content` and `left_out`"));
             }
         }
         let task = self.task.as_ref();
@@ -275,8 +258,7 @@ impl Request {
             ("context.data", data.map(count_values).sum(), MAX_DATA_VALUES),
         ];
         for (what, count, most) in limits.into_iter().filter(|(_, count, most)| count > most) {
-            let message = alloc::format!("`{what}` has {count} values; the limit is {most}");
-            push_diagnostic(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message));
+            bad(alloc::format!("`{what}` has {count} values; the limit is {most}"));
         }
         if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong)) }
     }

@@ -372,32 +372,6 @@ mod tests {
         }
     }
 
-    /// Values are read like a map of texts, whatever their lengths, their order and their duplicates.
-    #[test]
-    fn values_deserialize_like_map() {
-        let long = "x".repeat(SHORT);
-        let texts = ["", "a", "ä", "\"\\\n", "\u{1f600}", &long, &long[1..], "not a name"];
-        let mut object = String::from("{");
-        for (number, key) in texts.iter().chain(texts.iter().rev()).chain(&texts).enumerate() {
-            let text = texts[number * 5 % texts.len()];
-            let comma = if number > 0 { "," } else { "" };
-            object += &format!("{comma}{}:{}", serde_json::json!(key), serde_json::json!(text));
-        }
-        object.push('}');
-        let values: SlotValues = serde_json::from_str(&object).unwrap();
-        let map: BTreeMap<SharedText, SharedText> = serde_json::from_str(&object).unwrap();
-        assert_eq!(values, map.into_iter().collect());
-        assert!(values.invalid_keys().count() > 3);
-        let owned: SlotValues = serde_json::from_value(serde_json::from_str(&object).unwrap()).unwrap();
-        assert_eq!(owned, values);
-        for wrong in ["[]", "1", "{\"a\":1}", "{\"a\":null}", "{\"a\":[]}"] {
-            let said = |error: serde_json::Error| format!("{error}");
-            let other =
-                serde_json::from_str::<BTreeMap<SharedText, SharedText>>(wrong).map_err(said).unwrap_err();
-            assert_eq!(serde_json::from_str::<SlotValues>(wrong).map_err(said), Err(other));
-        }
-    }
-
     #[test]
     fn numbered_keys_spread_over_the_table() {
         let values: SlotValues = (0..16_000).map(numbered_value).collect();

@@ -77,6 +77,14 @@ struct CaughtSecret {
     parts: Vec<String>,
 }
 
+impl CaughtSecret {
+    fn new(rule: String, place: SourceSpan, placeholder: Option<String>) -> Self {
+        let (line, column) = place.line_column();
+        let found = FoundSecret { rule, place: format!("{}:{line}:{column}", place.name), placeholder };
+        Self { found, place, fixed: false, parts: Vec::new() }
+    }
+}
+
 struct GateState<'r> {
     redactor: SecretRedactor<'r>,
     catches: Vec<CaughtSecret>,
@@ -195,13 +203,8 @@ impl<'r> Gate<'r> {
         let redact = self.mode == SecretMode::Redact && !fixed;
         for (rule, range, placeholder) in &replacements {
             let place = SourceSpan { name: name(), text: covered.clone(), range: range.clone() };
-            let (line, column) = place.line_column();
-            let found = FoundSecret {
-                rule: rule.clone(),
-                place: format!("{}:{line}:{column}", place.name),
-                placeholder: redact.then(|| placeholder.clone()),
-            };
-            state.catches.push(CaughtSecret { found, place, fixed, parts: Vec::new() });
+            let placeholder = redact.then(|| placeholder.clone());
+            state.catches.push(CaughtSecret { fixed, ..CaughtSecret::new(rule.clone(), place, placeholder) });
         }
         let replacements: Vec<_> = replacements.into_iter().map(|(_, range, with)| (range, with)).collect();
         redact.then(|| apply_replacements(text, &replacements).into_owned())
@@ -309,12 +312,7 @@ impl<'r> Gate<'r> {
                 new.extend(known.map(|(range, known)| (known.rule.clone(), range.clone(), range)));
             }
         }
-        let marked = |span: &RenderedRange| {
-            span.piece.is_some_and(|piece| {
-                // A piece of another prompt may be a secret too.
-                prompt.origins.get(piece.origin).is_none_or(|origin| is_secret(request, origin))
-            })
-        };
+        let marked = |span: &RenderedRange| is_marked(request, prompt, span);
         new.retain(|(_, secret, _)| !touched_spans(rendered, secret).iter().any(marked));
         for (rule, secret, whole) in new {
             let text: SharedText = cover_ranges(text, [secret.clone()].into_iter()).as_ref().into();
@@ -327,22 +325,15 @@ impl<'r> Gate<'r> {
                 }
             }
             let place = SourceSpan { name: "prompt".into(), text, range: secret };
-            let (line, column) = place.line_column();
-            let found = FoundSecret { rule, place: format!("prompt:{line}:{column}"), placeholder: None };
-            self.state.borrow_mut().catches.push(CaughtSecret { found, place, fixed: false, parts });
+            let caught = CaughtSecret { parts, ..CaughtSecret::new(rule, place, None) };
+            self.state.borrow_mut().catches.push(caught);
         }
     }
 
     /// Returns the finished prompt with a star for each byte of a secret, values marked as secret included.
     pub fn mask<'t>(&self, request: &Request, prompt: &Prompt, rendered: &'t RenderedText) -> Cow<'t, str> {
-        let marked = |span: &&RenderedRange| {
-            span.piece.is_some_and(|piece| {
-                // A piece of another prompt may be a secret too.
-                prompt.origins.get(piece.origin).is_none_or(|origin| is_secret(request, origin))
-            })
-        };
-        let mut ranges: Vec<Range<usize>> =
-            rendered.spans.iter().filter(marked).map(|span| span.start..span.end).collect();
+        let marked = rendered.spans.iter().filter(|span| is_marked(request, prompt, span));
+        let mut ranges: Vec<Range<usize>> = marked.map(|span| span.start..span.end).collect();
         ranges.extend(self.find_known_ranges(&rendered.text));
         cover_ranges(&rendered.text, merge_ranges(ranges).into_iter())
     }
@@ -420,6 +411,14 @@ fn decode_range(rendered: &RenderedText, range: &Range<usize>) -> String {
         }
     }
     out
+}
+
+/// Checks whether a span shows a value that the request marks as secret.
+fn is_marked(request: &Request, prompt: &Prompt, span: &RenderedRange) -> bool {
+    span.piece.is_some_and(|piece| {
+        // A piece of another prompt may be a secret too.
+        prompt.origins.get(piece.origin).is_none_or(|origin| is_secret(request, origin))
+    })
 }
 
 fn is_ours(prompt: &Prompt, piece: Piece) -> bool {

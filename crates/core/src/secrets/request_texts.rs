@@ -4,6 +4,7 @@
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
+use core::ops::Deref;
 
 use serde_json::{Map, Value};
 
@@ -31,23 +32,29 @@ struct RequestWalker<'w> {
 }
 
 impl RequestWalker<'_> {
-    fn visit_text(&mut self, name: &dyn Fn() -> String, key: Option<&str>, text: &str) -> Option<String> {
-        (self.visit)(RequestText { name, key, text, fixed: false })
+    /// Replaces a text by the answer, if there is one.
+    fn visit_text<T>(&mut self, name: &dyn Fn() -> String, key: Option<&str>, text: &mut T)
+    where
+        T: Deref<Target = str> + From<String>,
+    {
+        if let Some(other) = (self.visit)(RequestText { name, key, text, fixed: false }) {
+            *text = other.into();
+        }
     }
 
     fn visit_fixed(&mut self, name: &dyn Fn() -> String, text: &str) {
         (self.visit)(RequestText { name, key: None, text, fixed: true });
     }
 
-    fn visit_shared_text(&mut self, name: &dyn Fn() -> String, text: &mut SharedText) {
-        if let Some(other) = self.visit_text(name, None, text) {
-            *text = other.into();
+    fn visit_fixed_list<'t>(&mut self, field: &str, texts: impl IntoIterator<Item = &'t String>) {
+        for (at, text) in texts.into_iter().enumerate() {
+            self.visit_fixed(&|| format!("{field}[{at}]"), text);
         }
     }
 
-    fn visit_string(&mut self, name: &dyn Fn() -> String, text: &mut String) {
-        if let Some(other) = self.visit_text(name, None, text) {
-            *text = other;
+    fn visit_shared_texts(&mut self, field: &str, texts: &mut [SharedText]) {
+        for (at, text) in texts.iter_mut().enumerate() {
+            self.visit_text(&|| format!("{field}[{at}]"), None, text);
         }
     }
 
@@ -93,33 +100,30 @@ impl RequestWalker<'_> {
         for (field, text) in names {
             text.iter().for_each(|text| self.visit_fixed(&|| field.to_string(), text));
         }
-        instructions.iter_mut().for_each(|text| self.visit_shared_text(&|| "instructions".into(), text));
+        instructions.iter_mut().for_each(|text| self.visit_text(&|| "instructions".into(), None, text));
         let mut changed = BTreeMap::new();
         for (key, text) in values.iter().filter(|(key, _)| !secret.contains(key.as_str())) {
             self.visit_fixed(&|| format!("key {key}"), key);
-            if let Some(other) = self.visit_text(&|| format!("values.{key}"), Some(key), text) {
+            let name = &|| format!("values.{key}");
+            if let Some(other) = (self.visit)(RequestText { name, key: Some(key), text, fixed: false }) {
                 changed.insert(key.clone(), SharedText::from(other));
             }
         }
         changed.into_iter().for_each(|(key, text)| values.insert(key, text));
         context.iter_mut().enumerate().for_each(|(at, block)| self.visit_context(at, block));
         documents.iter_mut().enumerate().for_each(|(at, document)| self.visit_document(at, document));
-        for (at, path) in read_first.iter().enumerate() {
-            self.visit_fixed(&|| format!("read_first[{at}]"), path);
-        }
+        self.visit_fixed_list("read_first", &*read_first);
         for (at, MemoryEntry { kind, content }) in memories.iter_mut().enumerate() {
-            self.visit_string(&|| format!("memories[{at}].type"), kind);
-            self.visit_shared_text(&|| format!("memories[{at}].content"), content);
+            self.visit_text(&|| format!("memories[{at}].type"), None, kind);
+            self.visit_text(&|| format!("memories[{at}].content"), None, content);
         }
-        for (at, rule) in rules.iter_mut().enumerate() {
-            self.visit_shared_text(&|| format!("rules[{at}]"), rule);
-        }
+        self.visit_shared_texts("rules", rules);
         for (at, tool) in tools.iter_mut().enumerate() {
             self.visit_value(&|| format!("tools[{at}]"), None, tool);
         }
         task.iter_mut().for_each(|task| self.visit_task(task));
         previous.iter_mut().for_each(|facts| self.visit_facts(facts));
-        human_input.iter_mut().for_each(|text| self.visit_shared_text(&|| "human_input".into(), text));
+        human_input.iter_mut().for_each(|text| self.visit_text(&|| "human_input".into(), None, text));
         steps.keys().for_each(|step| self.visit_fixed(&|| "steps".into(), step));
         // The default layout is callsheet's own.
         if *layout == Layout::default() {
@@ -134,38 +138,29 @@ impl RequestWalker<'_> {
     fn visit_context(&mut self, at: usize, block: &mut ContextBlock) {
         let ContextBlock { name, text, data } = block;
         self.visit_fixed(&|| format!("context[{at}].name"), name);
-        if let Some(text) = text
-            && let Some(other) = self.visit_text(&|| format!("context[{at}].text"), Some(name), text)
-        {
-            *text = other.into();
-        }
+        text.iter_mut().for_each(|text| self.visit_text(&|| format!("context[{at}].text"), Some(name), text));
         data.iter_mut().for_each(|data| self.visit_entries(&|| format!("context[{at}].data"), data));
     }
 
     fn visit_document(&mut self, at: usize, document: &mut RequestDocument) {
         let RequestDocument { kind: _, name, path, content, detail: _, left_out: _, embed: _, lines: _ } =
             document;
-        name.iter_mut().for_each(|name| self.visit_string(&|| format!("documents[{at}].name"), name));
+        name.iter_mut().for_each(|name| self.visit_text(&|| format!("documents[{at}].name"), None, name));
         path.iter().for_each(|path| self.visit_fixed(&|| format!("documents[{at}].path"), path));
         content
             .iter_mut()
-            .for_each(|text| self.visit_shared_text(&|| format!("documents[{at}].content"), text));
+            .for_each(|text| self.visit_text(&|| format!("documents[{at}].content"), None, text));
     }
 
     fn visit_task(&mut self, task: &mut Task) {
         let Task { id, title, description, criteria, write, exclude, depth: _, max_depth: _, max_steps: _ } =
             task;
         for (field, text) in [("id", id), ("title", title), ("description", description)] {
-            text.iter_mut().for_each(|text| self.visit_shared_text(&|| format!("task.{field}"), text));
+            text.iter_mut().for_each(|text| self.visit_text(&|| format!("task.{field}"), None, text));
         }
-        for (at, text) in criteria.iter_mut().enumerate() {
-            self.visit_shared_text(&|| format!("task.criteria[{at}]"), text);
-        }
-        for (field, globs) in [("write", write), ("exclude", exclude)] {
-            for (at, glob) in globs.iter().enumerate() {
-                self.visit_fixed(&|| format!("task.{field}[{at}]"), glob);
-            }
-        }
+        self.visit_shared_texts("task.criteria", criteria);
+        self.visit_fixed_list("task.write", &*write);
+        self.visit_fixed_list("task.exclude", &*exclude);
     }
 
     fn visit_facts(&mut self, facts: &mut RunFacts) {
@@ -175,31 +170,19 @@ impl RequestWalker<'_> {
         run.iter().for_each(|run| self.visit_fixed(&|| "previous.run".into(), run));
         for (at, CheckSummary { name, result: _, output }) in checks.iter_mut().enumerate() {
             self.visit_fixed(&|| format!("previous.checks[{at}].name"), name);
-            if let Some(output) = output
-                && let Some(other) =
-                    self.visit_text(&|| format!("previous.checks[{at}].output"), None, output)
-            {
-                *output = other;
-            }
+            let name = &|| format!("previous.checks[{at}].output");
+            output.iter_mut().for_each(|output| self.visit_text(name, None, output));
         }
-        for (at, path) in changed.iter().enumerate() {
-            self.visit_fixed(&|| format!("previous.changed[{at}]"), path);
-        }
+        self.visit_fixed_list("previous.changed", &*changed);
         for (at, Violation { path, reason: _, decision: _ }) in violations.iter().enumerate() {
             self.visit_fixed(&|| format!("previous.violations[{at}].path"), path);
         }
-        for (at, path) in unseen.iter().enumerate() {
-            self.visit_fixed(&|| format!("previous.unseen[{at}]"), path);
-        }
+        self.visit_fixed_list("previous.unseen", &*unseen);
     }
 
     fn visit_value(&mut self, name: &dyn Fn() -> String, key: Option<&str>, value: &mut Value) {
         match value {
-            Value::String(text) => {
-                if let Some(other) = self.visit_text(name, key, text) {
-                    *text = other;
-                }
-            }
+            Value::String(text) => self.visit_text(name, key, text),
             Value::Array(entries) => {
                 for (at, entry) in entries.iter_mut().enumerate() {
                     self.visit_value(&|| format!("{}[{at}]", name()), key, entry);

@@ -32,19 +32,3 @@ pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     }
     Some(bytes)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hex_round_trips() {
-        let bytes: [u8; 256] = core::array::from_fn(|at| at as u8);
-        let text = to_hex(bytes);
-        assert!(text.starts_with("00010203") && text.ends_with("fcfdfeff"));
-        assert_eq!(from_hex::<256>(&text), Some(bytes));
-        for odd in ["", "0", "000", "0000", "0G", "0A", "é"] {
-            assert_eq!(from_hex::<1>(odd), None, "{odd}");
-        }
-    }
-}

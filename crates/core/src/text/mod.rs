@@ -16,10 +16,11 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::ops::{Deref, Range};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// An immutable text that is cheap to clone. It keeps its bytes: no newline is ever changed.
-#[derive(Clone)]
+#[derive(Clone, Deserialize)]
+#[serde(from = "String")]
 pub struct SharedText(TextStorage);
 
 /// The length in bytes from which a text is moved; a shorter one is copied.
@@ -158,12 +159,6 @@ impl fmt::Display for SharedText {
 impl Serialize for SharedText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for SharedText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(Self::from)
     }
 }
 

@@ -149,14 +149,9 @@ fn derive_rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Ve
             let count = violations.len().to_string().into();
             let mut rows = alloc::vec![make.row(c, "count", [("count", count)])];
             rows.extend(violations.iter().take(limit).map(|violation| {
-                let reason = match violation.reason {
-                    crate::request::fact::ViolationReason::OutsideWrite => "outside_write",
-                    crate::request::fact::ViolationReason::Excluded => "excluded",
-                    crate::request::fact::ViolationReason::LeadsOutside => "leads_outside",
-                };
                 let decision = SharedText::from_static(violation.decision.name());
                 let fields = [("path", violation.path.as_str().into()), ("decision", decision)];
-                make.row(c, reason, fields)
+                make.row(c, violation.reason.name(), fields)
             }));
             add_rest(c, &mut make, &mut rows, violations.len().saturating_sub(limit));
             rows
@@ -214,11 +209,11 @@ impl RowBuilder {
 /// Adds a row with the number of rows that a limit omits.
 fn add_rest(c: &mut Composer<'_>, make: &mut RowBuilder, rows: &mut Vec<DerivedRow>, rest: usize) {
     if rest > 0 {
-        c.omitted.push(OmittedInput {
-            what: format!("derived {}", make.name),
-            why: OmissionReason::Cut,
-            detail: format!("{rest} more"),
-        });
+        c.omitted.push(OmittedInput::new(
+            format!("derived {}", make.name),
+            OmissionReason::Cut,
+            format!("{rest} more"),
+        ));
         make.trust = Trust::Ours;
         rows.push(make.row(c, "rest", [("count", rest.to_string().into())]));
     }
@@ -232,7 +227,7 @@ fn file_row(c: &mut Composer<'_>, name: &str, id: &SourceId) -> Option<DerivedRo
         }
         Ok(found) => {
             let why = if found.is_some() { OmissionReason::Empty } else { OmissionReason::NotThere };
-            c.omitted.push(OmittedInput { what: id.to_string(), why, detail: String::new() });
+            c.omitted.push(OmittedInput::new(id.to_string(), why, ""));
             None
         }
         Err(error) => {
@@ -272,11 +267,11 @@ fn tree_rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Vec<
         make.trust = Trust::Ours;
         rows.push(make.row(c, kind, [("count", count.to_string().into())]));
         let detail = if kind == "rest" { "entries over the limit" } else { "folders not entered" };
-        c.omitted.push(OmittedInput {
-            what: format!("derived {name}"),
-            why: OmissionReason::Cut,
-            detail: format!("{count} {detail}"),
-        });
+        c.omitted.push(OmittedInput::new(
+            format!("derived {name}"),
+            OmissionReason::Cut,
+            format!("{count} {detail}"),
+        ));
     }
     Some(rows)
 }
@@ -358,11 +353,7 @@ fn extension_block(c: &mut Composer<'_>, name: &str) -> Block {
                 let template = Template::parse_extension(id, text).into();
                 c.fill_supplied(&template, &mut all);
             }
-            Ok(None) => c.omitted.push(OmittedInput {
-                what: id.to_string(),
-                why: OmissionReason::NotThere,
-                detail: String::new(),
-            }),
+            Ok(None) => c.omitted.push(OmittedInput::new(id.to_string(), OmissionReason::NotThere, "")),
             Err(error) => c.errors.push(error),
         }
     }

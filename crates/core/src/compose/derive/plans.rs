@@ -91,7 +91,7 @@ pub(super) fn sub_plan_rows(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow>
         Err(Diagnostics(diags)) => {
             let absent = diags.iter().all(|diag| diag.code == Code::IncludeNotFound);
             let why = if absent { OmissionReason::NotThere } else { OmissionReason::Empty };
-            c.omitted.push(OmittedInput { what: "the execution plan".into(), why, detail: String::new() });
+            c.omitted.push(OmittedInput::new("the execution plan", why, ""));
             let wrong = diags.into_iter().filter(|_| !absent);
             c.diagnostics.extend(wrong.map(|diag| Diagnostic { severity: Severity::Warning, ..diag }));
             return Vec::new();

@@ -68,11 +68,7 @@ fn file_rows(c: &mut Composer<'_>, name: &str, paths: &[String]) -> (Vec<Derived
         let Ok(id) = SourceId::new(SourceRoot::Project, path) else { continue };
         if is_loaded_by_agent(c, id.path()) {
             let agent = c.agent.name.clone();
-            c.omitted.push(OmittedInput {
-                what: id.to_string(),
-                why: OmissionReason::LoadedByAgent,
-                detail: agent,
-            });
+            c.omitted.push(OmittedInput::new(id.to_string(), OmissionReason::LoadedByAgent, agent));
             left_out = true;
             continue;
         }
@@ -101,7 +97,7 @@ fn named_file_row(c: &mut Composer<'_>, name: &str, id: &SourceId) -> Option<Der
             (OmissionReason::Empty, error.message)
         }
     };
-    c.omitted.push(OmittedInput { what: id.to_string(), why, detail });
+    c.omitted.push(OmittedInput::new(id.to_string(), why, detail));
     None
 }
 
@@ -127,14 +123,8 @@ pub(super) fn preference_rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpe
     else {
         return Vec::new();
     };
-    let text = match lookup::read_source(&c.library.sources, &id) {
-        Ok(text) => text,
-        Err(error) => {
-            c.errors.push(error);
-            None
-        }
-    };
-    let Some(text) = text else { return Vec::new() };
+    let text = lookup::read_source(&c.library.sources, &id).map_err(|error| c.errors.push(error));
+    let Ok(Some(text)) = text else { return Vec::new() };
     // Each preference is already one line, and may well hold code.
     let mut make = RowBuilder { name: name.into(), trust: Trust::Project, lines: false };
     preferences::list_bullets(&text)

@@ -16,6 +16,7 @@ use crate::library::omission::{OmissionReason, OmittedInput};
 use crate::prompt::Block;
 use crate::source::origin::Trust;
 use crate::source::{Listing, ListingLimits, SourceId, SourceRoot};
+use crate::text::SharedText;
 use crate::text::name::is_name;
 
 const RESEARCH: &str = "03_research";
@@ -55,11 +56,7 @@ fn list_folder(c: &mut Composer<'_>, folder: &str, depth: usize) -> Listing {
     match c.library.sources.list(&id, limits) {
         Ok(listing) => {
             if listing.is_none() {
-                c.omitted.push(OmittedInput {
-                    what: id.to_string(),
-                    why: OmissionReason::NotThere,
-                    detail: "".into(),
-                });
+                c.omitted.push(OmittedInput::new(id.to_string(), OmissionReason::NotThere, ""));
             }
             listing.unwrap_or_default()
         }
@@ -82,7 +79,7 @@ pub(super) fn research_rows(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow>
         if !has("done") || !has("summary.md") {
             let missing = if has("done") { "no summary.md" } else { "not done" };
             let what = format!("session:{RESEARCH}/{}", topic.path);
-            c.omitted.push(OmittedInput { what, why: OmissionReason::Empty, detail: missing.into() });
+            c.omitted.push(OmittedInput::new(what, OmissionReason::Empty, missing));
             continue;
         }
         let mut row = |kind: &'static str, file: &str| {
@@ -106,19 +103,14 @@ pub(super) fn finding_rows(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow> 
         row.fields.push(("content", content));
         row
     };
-    if let Some(path) = named {
-        return read_required(c, "findings", &path)
-            .map(|content| row(c, &path, content))
-            .into_iter()
-            .collect();
-    }
-    let there = SourceId::new(SourceRoot::Session, FIX_REQUEST)
-        .map(|id| lookup::read_source(&c.library.sources, &id));
-    if !matches!(there, Ok(Ok(None))) {
-        return read_required(c, "findings", FIX_REQUEST)
-            .map(|content| row(c, FIX_REQUEST, content))
-            .into_iter()
-            .collect();
+    let request = named.or_else(|| {
+        let id = SourceId::new(SourceRoot::Session, FIX_REQUEST);
+        let there = id.map(|id| lookup::read_source(&c.library.sources, &id));
+        (!matches!(there, Ok(Ok(None)))).then_some(SharedText::from_static(FIX_REQUEST))
+    });
+    if let Some(path) = request {
+        let content = read_required(c, "findings", &path);
+        return content.map(|content| row(c, &path, content)).into_iter().collect();
     }
     let entries = list_folder(c, REVIEW, 1).entries;
     let mut rows = Vec::new();
@@ -149,21 +141,13 @@ fn is_review(file: &str) -> bool {
 
 pub(super) fn review_round_rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<DerivedRow>> {
     let id = SourceId::new(SourceRoot::Session, "state.json").ok()?;
-    let state = match lookup::read_source(&c.library.sources, &id) {
-        Ok(state) => state?,
-        Err(error) => {
-            c.errors.push(error);
-            return None;
-        }
-    };
-    let state: Value = match serde_json::from_str(&state) {
-        Ok(state) => state,
-        Err(error) => {
-            let message = format!("`state.json` is no JSON: {error}");
-            c.diagnostics.push(Diagnostic::warning(Code::SourceUnreadable, message).searched([&id]));
-            return None;
-        }
-    };
+    let state = lookup::read_source(&c.library.sources, &id).map_err(|error| c.errors.push(error)).ok()??;
+    let state: Result<Value, _> = serde_json::from_str(&state);
+    let state = state.map_err(|error| {
+        let message = format!("`state.json` is no JSON: {error}");
+        c.diagnostics.push(Diagnostic::warning(Code::SourceUnreadable, message).searched([&id]));
+    });
+    let state = state.ok()?;
     let rounds = state["review_iteration"].as_u64()?;
     let mut make = RowBuilder { name: name.into(), trust: Trust::Ours, lines: true };
     Some(alloc::vec![make.row(c, "round", [("round", rounds.saturating_add(1).to_string().into())])])

@@ -68,14 +68,9 @@ impl FieldChecker<'_> {
         }
         let known = || fields.iter().map(|field| field.name.as_str());
         for name in given.keys().filter(|name| known().all(|known| known != name.as_str())) {
-            let diag = Diagnostic::error(
-                Code::SubmissionBad,
-                format!("there is no field `{}`", join_place(at, name)),
-            );
             let all: Vec<&str> = known().collect();
-            self.push_error(
-                diag.suggest(name, known()).hint(format!("fields that exist: {}", all.join(", "))),
-            );
+            let diag = unknown_field(at, name).suggest(name, known());
+            self.push_error(diag.hint(format!("fields that exist: {}", all.join(", "))));
         }
         data
     }
@@ -251,11 +246,7 @@ impl FieldChecker<'_> {
             }
         }
         for name in map.keys().filter(|name| !preferences::FIELDS.contains(&name.as_str())) {
-            let diag = Diagnostic::error(
-                Code::SubmissionBad,
-                format!("there is no field `{}`", join_place(at, name)),
-            );
-            self.push_error(diag.suggest(name, preferences::FIELDS));
+            self.push_error(unknown_field(at, name).suggest(name, preferences::FIELDS));
         }
         if let Some(preference) = preferences::Preference::from_value(&Value::Object(data.clone())) {
             for wrong in preference.find_problems(self.roles) {
@@ -293,6 +284,10 @@ pub(crate) fn normalize_project_glob(text: &str) -> Result<String, ProjectGlobEr
         }
     };
     Err(ProjectGlobError { text: text.to_string(), why })
+}
+
+fn unknown_field(at: &str, name: &str) -> Diagnostic {
+    Diagnostic::error(Code::SubmissionBad, format!("there is no field `{}`", join_place(at, name)))
 }
 
 fn join_place(at: &str, name: &str) -> String {

@@ -44,30 +44,3 @@ pub fn find_other_names(owned: &[String], shared_names: &[SharedName]) -> Vec<St
     }
     found.into_iter().collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use alloc::string::ToString;
-    use alloc::vec;
-
-    use super::*;
-
-    fn shared_name(paths: &[&str], is_folder: bool) -> SharedName {
-        SharedName { paths: paths.iter().map(ToString::to_string).collect(), is_folder }
-    }
-
-    #[test]
-    fn owner_of_one_name_owns_others() {
-        let names = [
-            shared_name(&["a.txt", "b[1].txt"], false),
-            shared_name(&["docs", "src/text"], true),
-            shared_name(&["src/text/x.md", "x.md"], false),
-        ];
-        let other = |owned: &str| find_other_names(&[owned.to_string()], &names);
-        assert_eq!(other("a.txt"), ["a.txt", r"b\[1\].txt"]);
-        assert_eq!(other("*.txt"), ["a.txt", r"b\[1\].txt"]);
-        assert_eq!(other("docs/y.md"), ["docs/", "src/text/", "src/text/x.md", "x.md"]);
-        assert_eq!(other("x.md"), ["docs/", "src/text/", "src/text/x.md", "x.md"]);
-        assert_eq!(other("lib/**"), vec![""; 0]);
-    }
-}

@@ -14,7 +14,7 @@ use super::{StreamDoubts, StreamText};
 use crate::library::agent::{BeginRule, EventRule, FailureRule, PartsSpec, StepRule, StreamSpec, fits_any};
 
 /// The text and the state of a stream, collected from its events so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct EventCollector {
     text: BoundedText,
     /// The number of line ends at the end of the text, at most two.
@@ -50,21 +50,7 @@ const MOST_TAG: usize = 16;
 
 impl EventCollector {
     pub(super) fn new(text: BoundedText) -> Self {
-        Self {
-            text,
-            newlines: 0,
-            open: None,
-            last_message: 0..0,
-            last_part: 0..0,
-            known: 0,
-            is_seen: false,
-            stopped: None,
-            begun: false,
-            ended: false,
-            in_step: false,
-            pieces: BTreeMap::new(),
-            doubts: StreamDoubts::default(),
-        }
+        Self { text, ..Self::default() }
     }
 
     pub(super) const fn is_begun(&self) -> bool {

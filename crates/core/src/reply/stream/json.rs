@@ -78,8 +78,9 @@ const SEEN_AGAIN: usize = 256;
 /// Well above the number of parts of a real message.
 const MOST_FIELDS: usize = 10_000;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum JsonState {
+    #[default]
     Start,
     Value,
     FirstItem,
@@ -112,8 +113,9 @@ enum NumberState {
 }
 
 /// The destination of the characters of a string.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum StringTarget {
+    #[default]
     Nowhere,
     Key,
     /// A key that cannot be wanted.
@@ -129,7 +131,7 @@ struct JsonLevel {
     path_len: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct JsonReader {
     wanted: WantedFields,
     state: JsonState,
@@ -164,31 +166,7 @@ pub(super) struct JsonReader {
 
 impl JsonReader {
     pub(super) fn new(wanted: WantedFields, texts: BoundedText) -> Self {
-        Self {
-            wanted,
-            state: JsonState::Start,
-            levels: Vec::new(),
-            path: String::new(),
-            next: None,
-            target: StringTarget::Nowhere,
-            key: Vec::new(),
-            word: Vec::new(),
-            word_is_cut: false,
-            text_start: 0,
-            partial: Vec::new(),
-            hex: 0,
-            hex_left: 0,
-            high: None,
-            part: 0,
-            parts: 0,
-            fields: Vec::new(),
-            texts,
-            opened: None,
-            thoughts: ThoughtTags::load_shipped(),
-            seen: Vec::new(),
-            is_marked: false,
-            is_marked_elsewhere: false,
-        }
+        Self { wanted, texts, thoughts: ThoughtTags::load_shipped(), ..Self::default() }
     }
 
     /// Clears the reader for the next object.

@@ -54,6 +54,12 @@ pub(super) struct BoundedText {
     pub(super) is_lost: bool,
 }
 
+impl Default for BoundedText {
+    fn default() -> Self {
+        Self::new(Box::new(Vec::new()))
+    }
+}
+
 const CHUNK: usize = 8 << 10;
 
 impl BoundedText {
