@@ -17,16 +17,21 @@ pub fn now() -> String {
 
 /// Returns the time `days` days before `time`, in the same format; `None` if `time` has another format.
 pub(crate) fn days_before(time: &str, days: u64) -> Option<String> {
-    let (seconds, micros) = parse_time(time)?;
-    let span = i64::try_from(days).unwrap_or(i64::MAX).saturating_mul(DAY);
-    Some(format_time(seconds.saturating_sub(span), micros))
+    shift_seconds(time, -seconds_of(days))
 }
 
 /// Returns the time `days` days after `time`, in the same format; `None` if `time` has another format.
 pub(crate) fn days_after(time: &str, days: u64) -> Option<String> {
+    shift_seconds(time, seconds_of(days))
+}
+
+fn seconds_of(days: u64) -> i64 {
+    i64::try_from(days).unwrap_or(i64::MAX).saturating_mul(86_400)
+}
+
+fn shift_seconds(time: &str, by: i64) -> Option<String> {
     let (seconds, micros) = parse_time(time)?;
-    let span = i64::try_from(days).unwrap_or(i64::MAX).saturating_mul(DAY);
-    Some(format_time(seconds.saturating_add(span), micros))
+    Some(format_time(seconds.saturating_add(by), micros))
 }
 
 /// Returns whether a clock with this time can be right: not before callsheet existed, and not at the last
@@ -45,7 +50,6 @@ pub fn new_id() -> Option<Id> {
     Id::parse(&Uuid::new_v7(Timestamp::from_unix(&*context, seconds, micros * 1000)).to_string())
 }
 
-const DAY: i64 = 86_400;
 const EPOCH: DateTime = civil::datetime(1970, 1, 1, 0, 0, 0, 0);
 
 /// First time that can be formatted, and its seconds since 1970.

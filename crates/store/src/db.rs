@@ -5,23 +5,15 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
-use std::time::Duration;
 
 use callsheet_core::record::Digest;
 
 use crate::error::LedgerError;
 use crate::migrate::SchemaMigration;
-#[cfg(not(feature = "postgres"))]
-use crate::missing_engine::PostgresDatabase;
-#[cfg(not(feature = "sqlite"))]
-use crate::missing_engine::SqliteDatabase;
-#[cfg(feature = "postgres")]
-use crate::pg::PostgresDatabase;
 use crate::row::{SqlParam, SqlRow};
-#[cfg(feature = "sqlite")]
-use crate::sqlite::SqliteDatabase;
-use crate::timeouts::LedgerTimeouts;
+use crate::sqlite;
 
 /// Advisory lock of all writers to a ledger on PostgreSQL; the number has no meaning.
 pub(crate) const WRITERS: u32 = 7_161_947;
@@ -35,11 +27,29 @@ pub enum DatabaseEngine {
     Postgres,
 }
 
-/// Open database.
-pub(crate) enum DatabaseConnection {
-    Sqlite(SqliteDatabase),
-    Postgres(Box<PostgresDatabase>),
+/// Open database of one engine.
+pub(crate) trait DatabaseDriver: Send {
+    fn engine(&self) -> DatabaseEngine;
+
+    /// Returns the location's name for messages.
+    fn name(&self) -> String;
+
+    fn execute(&mut self, sql: &'static str, params: &[SqlParam<'_>]) -> Result<u64, LedgerError>;
+
+    fn query(&mut self, sql: &'static str, params: &[SqlParam<'_>]) -> Result<Vec<SqlRow>, LedgerError>;
+
+    /// Runs statements that have neither parameters nor results.
+    fn execute_batch(&mut self, sql: &str) -> Result<(), LedgerError>;
+
+    /// Returns those of these blobs that the database has.
+    fn find_known_blobs(&mut self, digests: &[Digest]) -> Result<BTreeSet<Digest>, LedgerError>;
+
+    /// Takes note that a transaction begins or ends.
+    fn set_in_transaction(&mut self, _now: bool) {}
 }
+
+/// Open database.
+pub(crate) struct DatabaseConnection(Box<dyn DatabaseDriver>);
 
 impl fmt::Debug for DatabaseConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -48,83 +58,23 @@ impl fmt::Debug for DatabaseConnection {
     }
 }
 
+impl Deref for DatabaseConnection {
+    type Target = dyn DatabaseDriver;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+impl DerefMut for DatabaseConnection {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut *self.0
+    }
+}
+
 impl DatabaseConnection {
-    pub(crate) fn open_memory() -> Result<Self, LedgerError> {
-        SqliteDatabase::open_memory().map(Self::Sqlite)
-    }
-
-    /// Opens a database in an unnamed file, so that its contents need not fit into memory.
-    pub(crate) fn open_temporary() -> Result<Self, LedgerError> {
-        SqliteDatabase::open_temporary().map(Self::Sqlite)
-    }
-
-    /// Opens a file, and creates it if `create` is set. Only its owner can read it, whatever the umask is.
-    pub(crate) fn open_sqlite(
-        path: &Path,
-        create: bool,
-        patience: LedgerTimeouts,
-    ) -> Result<Self, LedgerError> {
-        SqliteDatabase::open(path, create, patience).map(Self::Sqlite)
-    }
-
-    /// Opens a file to read it.
-    pub(crate) fn open_sqlite_to_read(path: &Path, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
-        SqliteDatabase::open_to_read(path, patience).map(Self::Sqlite)
-    }
-
-    /// Opens a file that is open already a second time, to see its current contents. Writes nothing.
-    pub(crate) fn reopen_sqlite(path: &Path, patience: Duration) -> Result<Self, LedgerError> {
-        SqliteDatabase::reopen(path, patience).map(Self::Sqlite)
-    }
-
-    pub(crate) fn open_postgres(url: &str, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
-        Ok(Self::Postgres(Box::new(PostgresDatabase::connect(url, false, patience)?)))
-    }
-
-    /// Connects without creating anything: for users with read access only, and for replicas.
-    pub(crate) fn open_postgres_to_read(url: &str, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
-        Ok(Self::Postgres(Box::new(PostgresDatabase::connect(url, true, patience)?)))
-    }
-
-    /// Returns the location's name for messages.
-    pub(crate) fn name(&self) -> String {
-        match self {
-            Self::Sqlite(sqlite) => sqlite.name(),
-            Self::Postgres(_) => "this PostgreSQL database".into(),
-        }
-    }
-
-    pub(crate) fn engine(&self) -> DatabaseEngine {
-        match self {
-            Self::Sqlite(_) => DatabaseEngine::Sqlite,
-            Self::Postgres(_) => DatabaseEngine::Postgres,
-        }
-    }
-
-    pub(crate) fn execute(&mut self, sql: &'static str, params: &[SqlParam<'_>]) -> Result<u64, LedgerError> {
-        match self {
-            Self::Sqlite(sqlite) => sqlite.execute(sql, params),
-            Self::Postgres(postgres) => postgres.execute(sql, params),
-        }
-    }
-
-    pub(crate) fn query(
-        &mut self,
-        sql: &'static str,
-        params: &[SqlParam<'_>],
-    ) -> Result<Vec<SqlRow>, LedgerError> {
-        match self {
-            Self::Sqlite(sqlite) => sqlite.query(sql, params),
-            Self::Postgres(postgres) => postgres.query(sql, params),
-        }
-    }
-
-    /// Runs statements that have neither parameters nor results.
-    pub(crate) fn execute_batch(&mut self, sql: &str) -> Result<(), LedgerError> {
-        match self {
-            Self::Sqlite(sqlite) => sqlite.execute_batch(sql),
-            Self::Postgres(postgres) => postgres.execute_batch(sql),
-        }
+    pub(crate) fn new(driver: impl DatabaseDriver + 'static) -> Self {
+        Self(Box::new(driver))
     }
 
     /// Runs `work` as a whole or not at all, under the write lock.
@@ -133,10 +83,12 @@ impl DatabaseConnection {
         work: impl FnOnce(&mut Self) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
         self.begin_transaction("BEGIN IMMEDIATE", "BEGIN")?;
-        let done = match self {
-            Self::Sqlite(_) => Ok(()),
+        let done = match self.engine() {
+            DatabaseEngine::Sqlite => Ok(()),
             // Held until the end of the transaction, so that numbers are in the order of the commits.
-            Self::Postgres(_) => self.execute_batch(&format!("SELECT pg_advisory_xact_lock({WRITERS})")),
+            DatabaseEngine::Postgres => {
+                self.execute_batch(&format!("SELECT pg_advisory_xact_lock({WRITERS})"))
+            }
         };
         let done = done.and_then(|()| work(self));
         self.end_transaction(done)
@@ -148,9 +100,9 @@ impl DatabaseConnection {
     }
 
     fn begin_transaction(&mut self, sqlite: &'static str, postgres: &str) -> Result<(), LedgerError> {
-        match self {
-            Self::Sqlite(_) => self.execute(sqlite, &[]).map(drop)?,
-            Self::Postgres(_) => self.execute_batch(postgres)?,
+        match self.engine() {
+            DatabaseEngine::Sqlite => self.execute(sqlite, &[]).map(drop)?,
+            DatabaseEngine::Postgres => self.execute_batch(postgres)?,
         }
         self.set_in_transaction(true);
         Ok(())
@@ -159,9 +111,9 @@ impl DatabaseConnection {
     /// Commits a transaction, or rolls it back if it failed.
     pub(crate) fn end_transaction<T>(&mut self, done: Result<T, LedgerError>) -> Result<T, LedgerError> {
         let done = done.and_then(|value| {
-            match self {
-                Self::Sqlite(_) => self.execute("COMMIT", &[]).map(drop)?,
-                Self::Postgres(_) => self.execute_batch("COMMIT")?,
+            match self.engine() {
+                DatabaseEngine::Sqlite => self.execute("COMMIT", &[]).map(drop)?,
+                DatabaseEngine::Postgres => self.execute_batch("COMMIT")?,
             }
             Ok(value)
         });
@@ -173,16 +125,10 @@ impl DatabaseConnection {
         done
     }
 
-    fn set_in_transaction(&mut self, now: bool) {
-        if let Self::Postgres(postgres) = self {
-            postgres.set_in_transaction(now);
-        }
-    }
-
     pub(crate) fn has_schema(&mut self) -> Result<bool, LedgerError> {
-        let sql = match self {
-            Self::Sqlite(_) => "SELECT 1 FROM sqlite_schema LIMIT 1",
-            Self::Postgres(_) => {
+        let sql = match self.engine() {
+            DatabaseEngine::Sqlite => "SELECT 1 FROM sqlite_schema LIMIT 1",
+            DatabaseEngine::Postgres => {
                 "SELECT 1::bigint FROM information_schema.tables WHERE table_schema = current_schema() LIMIT 1"
             }
         };
@@ -197,7 +143,7 @@ impl DatabaseConnection {
         }
         // A migration can change a statement of an earlier one, so the same migrations define the expected
         // schema.
-        let mut model = Self::open_memory()?;
+        let mut model = sqlite::open_memory()?;
         known.iter().try_for_each(|migration| model.execute_batch(migration.sql))?;
         let mut wanted: BTreeSet<String> = model.schema()?.into_iter().filter_map(|(_, sql)| sql).collect();
         for (name, sql) in self.schema()? {
@@ -222,30 +168,22 @@ impl DatabaseConnection {
             .collect()
     }
 
-    /// Returns those of these blobs that the database has.
-    pub(crate) fn find_known_blobs(&mut self, digests: &[Digest]) -> Result<BTreeSet<Digest>, LedgerError> {
-        match self {
-            Self::Sqlite(sqlite) => sqlite.find_known_blobs(digests),
-            Self::Postgres(postgres) => postgres.find_known_blobs(digests),
-        }
-    }
-
     /// Returns the faults that the database itself finds in its pages and indices.
     pub(crate) fn integrity_check(&mut self) -> Result<Vec<String>, LedgerError> {
         if self.engine() == DatabaseEngine::Postgres {
             return Ok(Vec::new());
         }
-        let rows = self.query("PRAGMA integrity_check", &[])?;
-        let lines: Result<Vec<String>, LedgerError> =
-            rows.into_iter().map(|mut row| row.text("integrity_check")).collect();
-        Ok(lines?.into_iter().filter(|line| line != "ok").collect())
+        self.find_faults("PRAGMA integrity_check")
     }
 
     /// Checks the pages without the order of the indices, which takes much longer.
     pub(crate) fn quick_check(&mut self) -> Result<Vec<String>, LedgerError> {
-        let rows = self.query("PRAGMA quick_check(1)", &[])?;
-        let lines: Result<Vec<String>, LedgerError> =
-            rows.into_iter().map(|mut row| row.text("quick_check")).collect();
+        self.find_faults("PRAGMA quick_check(1)")
+    }
+
+    fn find_faults(&mut self, sql: &'static str) -> Result<Vec<String>, LedgerError> {
+        let rows = self.query(sql, &[])?;
+        let lines: Result<Vec<String>, LedgerError> = rows.into_iter().map(|mut row| row.text(sql)).collect();
         Ok(lines?.into_iter().filter(|line| line != "ok").collect())
     }
 

@@ -17,9 +17,10 @@ use crate::clock::now;
 use crate::db::DatabaseConnection;
 use crate::error::LedgerError;
 use crate::ledger::{
-    Head, Ledger, MOST_TEXT, RecordDraft, append_record, index_record, put_blobs, read_head,
+    Head, Ledger, MOST_TEXT, RecordDraft, append_event, append_record, index_record, put_blobs, read_head,
+    read_link_before,
 };
-use crate::read::{PAGE, StoredRecord, records_after};
+use crate::read::{StoredRecord, for_each_record};
 use crate::row::SqlParam;
 
 /// Contents of an export.
@@ -142,28 +143,20 @@ fn export_snapshot(ledger: &mut Ledger, scope: &ExportScope, out: &mut dyn Write
         ExportScope::Run(run) => Some(run),
         ExportScope::All => None,
     };
-    let mut last = 0;
-    loop {
-        let page = records_after(&mut ledger.db, run, last, PAGE)?;
-        let Some(newest) = page.last() else { break };
-        last = newest.seq;
-        for record in page {
-            write_record(ledger, record, &mut writer)?;
-        }
-    }
+    for_each_record(&mut ledger.db, run, |db, record| write_record(db, record, &mut writer))?;
     let (lines, sha256) = (writer.lines, Digest(writer.hash.clone().finalize().into()));
     writer.write_line(&ExportLine::End { lines, sha256 })?;
     writer.out.flush().map_err(|error| write_failure(&error))
 }
 
 fn write_record(
-    ledger: &mut Ledger,
+    db: &mut DatabaseConnection,
     record: StoredRecord,
     writer: &mut ExportWriter<'_>,
 ) -> Result<(), LedgerError> {
     let seq = record.seq;
     let gone = || LedgerError::damaged(format!("record {} is gone", seq - 1));
-    let before = ledger.link_before(seq)?.ok_or_else(gone)?;
+    let before = read_link_before(db, seq)?.ok_or_else(gone)?;
     let id = |text: Option<String>| match text.as_deref().map(Id::parse) {
         Some(None) => Err(LedgerError::damaged(format!("record {seq}: it is about no run"))),
         Some(id) => Ok(id),
@@ -238,7 +231,8 @@ fn import_all(ledger: &mut Ledger, file: &mut dyn BufRead, mark: bool) -> Result
         return Err(LedgerError::damaged("no version of callsheet wrote this export"));
     }
     let target = Head { seq, chain };
-    let mut form = ExportChecker { all, target, ..ExportChecker::new() };
+    let (blobs, needed) = (BTreeSet::new(), BTreeSet::new());
+    let mut form = ExportChecker { all, target, last: Head::NONE, run: None, blobs, needed };
     let mut parts = TextAssembler { version, text: String::new(), lengths: Vec::new() };
     ledger.with_write_lock(|db, zip| {
         let empty = read_head(db)?.seq == 0;
@@ -251,34 +245,30 @@ fn import_all(ledger: &mut Ledger, file: &mut dyn BufRead, mark: bool) -> Result
         loop {
             match lines.read_line(MOST_LINE)? {
                 Some(ExportLine::Part { text }) => {
-                    parts.add_part(&text).map_err(|why| lines.line_error(why))?;
+                    lines.check(parts.add_part(&text))?;
                 }
                 Some(ExportLine::Blob { sha256: digest, text }) => {
-                    let text = parts.finish_text(text).map_err(|why| lines.line_error(why))?;
+                    let text = lines.check(parts.finish_text(text))?;
                     if sha256(&[text.as_bytes()]) != digest {
                         return Err(lines.line_error(format!("blob {digest}: its text has another SHA-256")));
                     }
-                    form.check_blob(digest).map_err(|why| lines.line_error(why))?;
+                    lines.check(form.check_blob(digest))?;
                     put_blobs(db, zip, &BTreeMap::from([(digest, text.into())]), BTreeMap::new())?;
                 }
                 Some(ExportLine::Record(mut record)) => {
-                    record.payload = match record.payload.take() {
-                        Some(payload) => {
-                            Some(parts.finish_text(payload).map_err(|why| lines.line_error(why))?)
-                        }
-                        None => {
-                            parts.expect_no_parts().map_err(|why| lines.line_error(why)).map(|()| None)?
-                        }
-                    };
-                    check_record_line(&record, &mut form).map_err(|why| lines.line_error(why))?;
+                    record.payload = lines.check(match record.payload.take() {
+                        Some(payload) => parts.finish_text(payload).map(Some),
+                        None => parts.expect_no_parts().map(|()| None),
+                    })?;
+                    lines.check(check_record_line(&record, &mut form))?;
                     if importer.is_wanted(db, &record)? {
                         add_record(db, zip, &record)?;
                         importer.count_added(&record);
                     }
                 }
                 Some(ExportLine::End { .. }) => {
-                    parts.expect_no_parts().map_err(|why| lines.line_error(why))?;
-                    form.check_end().map_err(|why| lines.line_error(why))?;
+                    lines.check(parts.expect_no_parts())?;
+                    lines.check(form.check_end())?;
                     lines.expect_end()?;
                     break;
                 }
@@ -342,6 +332,11 @@ impl ExportReader<'_> {
             0 => Ok(()),
             _ => Err(self.line_error("there is more after the end".into())),
         }
+    }
+
+    /// Names the line in the error of a check.
+    fn check<T>(&self, done: Result<T, String>) -> Result<T, LedgerError> {
+        done.map_err(|why| self.line_error(why))
     }
 
     fn line_error(&self, why: String) -> LedgerError {
@@ -428,18 +423,6 @@ struct ExportChecker {
 }
 
 impl ExportChecker {
-    fn new() -> Self {
-        let none = Head { seq: 0, chain: Digest::ZERO };
-        Self {
-            all: false,
-            target: none,
-            last: none,
-            run: None,
-            blobs: BTreeSet::new(),
-            needed: BTreeSet::new(),
-        }
-    }
-
     fn check_blob(&mut self, digest: Digest) -> Result<(), String> {
         if self.last.seq > 0 {
             return Err(format!("blob {digest} is not before the records"));
@@ -561,20 +544,11 @@ impl RecordImporter {
     ) -> Result<(), LedgerError> {
         let event = Event::Imported(callsheet_core::record::Imported { seq: from.seq, chain: from.chain });
         let payload = event.payload().map_err(|why| LedgerError::Failed(why.to_string()))?;
-        let (at, digest) = (now(), sha256(&[payload.as_bytes()]));
+        let at = now();
         for (id, _) in self.known.iter().filter(|(_, known)| !**known) {
             let is_run = self.runs.contains(id);
             let (run, flow) = (Some(id).filter(|_| is_run), Some(id).filter(|_| !is_run));
-            let draft = RecordDraft {
-                run,
-                flow,
-                kind: event.kind(),
-                at: &at,
-                payload: Some(&payload),
-                sha256: digest,
-            };
-            let head = append_record(db, zip, &draft)?;
-            index_record(db, head.seq, run, &event)?;
+            append_event(db, zip, (run, flow), &event, &payload, &at)?;
         }
         Ok(())
     }

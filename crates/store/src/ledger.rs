@@ -16,6 +16,7 @@ use crate::private_file::{WatchedFile, make_private};
 use crate::read::records_of;
 use crate::row::SqlParam;
 use crate::timeouts::LedgerTimeouts;
+use crate::{pg, sqlite};
 
 /// Location of a ledger.
 #[derive(Clone, PartialEq, Eq)]
@@ -87,7 +88,7 @@ impl Drop for Ledger {
         // Closing would write the log into a file that is not the ledger any more, by an index that may be
         // gone.
         if self.lost
-            && let Ok(none) = DatabaseConnection::open_memory()
+            && let Ok(none) = sqlite::open_memory()
         {
             std::mem::forget(std::mem::replace(&mut self.db, none));
         }
@@ -117,6 +118,11 @@ pub(crate) const MOST_TEXT: usize = 256 << 20;
 /// Most bytes of a text or payload that is read; earlier versions wrote longer ones.
 pub(crate) const MOST_READ: u64 = 1 << 30;
 
+impl Head {
+    /// The head of an empty ledger.
+    pub(crate) const NONE: Self = Self { seq: 0, chain: Digest::ZERO };
+}
+
 impl Ledger {
     /// Opens a ledger, or creates it if there is none.
     pub fn create(place: &LedgerUrl) -> Result<Self, LedgerError> {
@@ -136,34 +142,26 @@ impl Ledger {
 
     /// Opens a ledger with the given mode and timeouts.
     pub fn connect(place: &LedgerUrl, mode: OpenMode, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
-        let mut db = match (place, mode) {
-            (LedgerUrl::Sqlite(path), OpenMode::Read) => {
-                DatabaseConnection::open_sqlite_to_read(path, patience)?
-            }
-            (LedgerUrl::Sqlite(path), _) => {
-                return Self::new(DatabaseConnection::open_sqlite(
-                    path,
-                    mode == OpenMode::Create,
-                    patience,
-                )?)?
-                .watch_file(path);
-            }
-            (LedgerUrl::Postgres(url), OpenMode::Read) => {
-                DatabaseConnection::open_postgres_to_read(url, patience)?
-            }
-            (LedgerUrl::Postgres(url), _) => {
-                return Self::new(DatabaseConnection::open_postgres(url, patience)?);
-            }
-            (LedgerUrl::Memory, OpenMode::Read) => DatabaseConnection::open_memory()?,
-            (LedgerUrl::Memory, _) => return Self::new(DatabaseConnection::open_memory()?),
+        let mut db = match place {
+            LedgerUrl::Sqlite(path) if mode == OpenMode::Read => sqlite::open_to_read(path, patience)?,
+            LedgerUrl::Sqlite(path) => sqlite::open(path, mode == OpenMode::Create, patience)?,
+            LedgerUrl::Postgres(url) => pg::open(url, mode == OpenMode::Read, patience)?,
+            LedgerUrl::Memory => sqlite::open_memory()?,
         };
-        check_readable(&mut db)?;
-        Self::from_connection(db)
+        if mode == OpenMode::Read {
+            check_readable(&mut db)?;
+            return Self::from_connection(db);
+        }
+        let ledger = Self::new(db)?;
+        match place {
+            LedgerUrl::Sqlite(path) => ledger.watch_file(path),
+            LedgerUrl::Postgres(_) | LedgerUrl::Memory => Ok(ledger),
+        }
     }
 
     /// Creates a temporary ledger that takes little memory and is removed when it is dropped.
     pub(crate) fn open_temporary() -> Result<Self, LedgerError> {
-        Self::new(DatabaseConnection::open_temporary()?)
+        Self::new(sqlite::open_temporary()?)
     }
 
     fn new(mut db: DatabaseConnection) -> Result<Self, LedgerError> {
@@ -216,7 +214,7 @@ impl Ledger {
     /// all appended records. An open database does not notice by itself: it continues with the pages that it
     /// has in memory.
     pub fn check_files(&mut self) -> Result<(), LedgerError> {
-        match self.check_with(SHORT_LOOK, |_| Ok(())) {
+        match self.check_with(LedgerTimeouts::at_most(SHORT_LOOK), |_| Ok(())) {
             // An append waits for other writers, and reports it.
             Err(LedgerError::Locked) => Ok(()),
             seen => seen,
@@ -225,18 +223,18 @@ impl Ledger {
 
     /// Checks every page and every link too, which takes as long as reading the file.
     pub fn check_whole(&mut self) -> Result<(), LedgerError> {
-        self.check_with(LedgerTimeouts::default().lock, check_pages)
+        self.check_with(LedgerTimeouts::default(), check_pages)
     }
 
     fn check_with(
         &mut self,
-        patience: Duration,
+        patience: LedgerTimeouts,
         more: impl FnOnce(&mut DatabaseConnection) -> Result<(), LedgerError>,
     ) -> Result<(), LedgerError> {
         let Some((watched, id)) = &mut self.watched else { return Ok(()) };
         let last = self.last.as_ref();
         let look = |path: &Path| {
-            let mut db = DatabaseConnection::reopen_sqlite(path, patience)?;
+            let mut db = sqlite::reopen(path, patience)?;
             // Concurrent appends must not be seen in part.
             db.begin_snapshot()?;
             if read_id(&mut db)? != *id {
@@ -313,7 +311,6 @@ impl Ledger {
         blobs: &BTreeMap<Digest, SharedText>,
     ) -> Result<u64, LedgerError> {
         let payload = event.payload().map_err(|why| LedgerError::Failed(why.to_string()))?;
-        let sha256 = sha256(&[payload.as_bytes()]);
         let zipped = self.compress_unknown(blobs)?;
         self.check_files()?;
         let Self { db, zip, last, .. } = self;
@@ -325,11 +322,7 @@ impl Ledger {
             put_blobs(db, zip, blobs, zipped)?;
             // Inside the transaction, so that times are in the order of the numbers.
             let at = now();
-            let draft =
-                RecordDraft { run, flow, kind: event.kind(), at: &at, payload: Some(&payload), sha256 };
-            let head = append_record(db, zip, &draft)?;
-            index_record(db, head.seq, run, event)?;
-            Ok(head)
+            append_event(db, zip, (run, flow), event, &payload, &at)
         })?;
         self.set_head(head);
         Ok(head.seq)
@@ -381,7 +374,7 @@ impl Ledger {
     /// that its head hides.
     pub fn is_empty(&mut self) -> Result<bool, LedgerError> {
         let found = self.db.query("SELECT seq FROM records UNION ALL SELECT seq FROM runs LIMIT 1", &[])?;
-        Ok(found.is_empty() && self.head()? == Head { seq: 0, chain: Digest::ZERO })
+        Ok(found.is_empty() && self.head()? == Head::NONE)
     }
 
     /// Checks that a record could be written now, without writing one.
@@ -403,7 +396,24 @@ impl Ledger {
     /// Returns a text by its digest, or `None` if it is missing. A text that does not match its digest is
     /// damage.
     pub fn blob(&mut self, digest: Digest) -> Result<Option<SharedText>, LedgerError> {
-        read_blob(&mut self.db, digest)
+        let sql = "SELECT size, zstd, packed FROM blobs WHERE sha256 = $1";
+        let Some(mut row) = self.db.query(sql, &[SqlParam::Bytes(&digest.0)])?.into_iter().next() else {
+            return Ok(None);
+        };
+        let place = format!("blob {digest}");
+        let wrong = |why: &str| LedgerError::damaged(format!("{place}: {why}"));
+        let size = row.int(&format!("{place}: size"))?;
+        let (bytes, packed) = (row.bytes(&format!("{place}: zstd"))?, row.int(&format!("{place}: packed"))?);
+        let size = u64::try_from(size).ok().filter(|size| *size <= MOST_READ);
+        let size = size.ok_or_else(|| wrong("its size is no size"))?;
+        let text = decompress_text(&place, &bytes, packed, size)?;
+        if text.len() as u64 != size {
+            return Err(wrong("it has another size"));
+        }
+        if sha256(&[text.as_bytes()]) != digest {
+            return Err(wrong("its text has another SHA-256"));
+        }
+        Ok(Some(text.into()))
     }
 
     /// Returns the prompt record of a run.
@@ -416,30 +426,6 @@ impl Ledger {
             _ => Err(LedgerError::damaged(format!("record {}: its payload is gone", record.seq))),
         }
     }
-}
-
-pub(crate) fn read_blob(
-    db: &mut DatabaseConnection,
-    digest: Digest,
-) -> Result<Option<SharedText>, LedgerError> {
-    let sql = "SELECT size, zstd, packed FROM blobs WHERE sha256 = $1";
-    let Some(mut row) = db.query(sql, &[SqlParam::Bytes(&digest.0)])?.into_iter().next() else {
-        return Ok(None);
-    };
-    let place = format!("blob {digest}");
-    let wrong = |why: String| LedgerError::damaged(format!("{place}: {why}"));
-    let size = row.int(&format!("{place}: size"))?;
-    let (bytes, packed) = (row.bytes(&format!("{place}: zstd"))?, row.int(&format!("{place}: packed"))?);
-    let size = u64::try_from(size).ok().filter(|size| *size <= MOST_READ);
-    let size = size.ok_or_else(|| wrong("its size is no size".into()))?;
-    let text = decompress_text(&bytes, packed, size).map_err(wrong)?;
-    if text.len() as u64 != size {
-        return Err(wrong("it has another size".into()));
-    }
-    if sha256(&[text.as_bytes()]) != digest {
-        return Err(wrong("its text has another SHA-256".into()));
-    }
-    Ok(Some(text.into()))
 }
 
 fn read_id(db: &mut DatabaseConnection) -> Result<Option<Id>, LedgerError> {
@@ -483,7 +469,7 @@ fn check_pages(db: &mut DatabaseConnection) -> Result<(), LedgerError> {
         return Err(LedgerError::damaged(line.as_str()));
     }
     let head = read_head(db)?;
-    let mut last = Head { seq: 0, chain: Digest::ZERO };
+    let mut last = Head::NONE;
     while last.seq < head.seq {
         let sql = "SELECT seq, run, flow, kind, at, payload_sha256, chain FROM records WHERE seq > $1 ORDER BY seq LIMIT 1000";
         let rows = db.query(sql, &[SqlParam::Int(last.seq as i64)])?;
@@ -509,9 +495,14 @@ fn check_pages(db: &mut DatabaseConnection) -> Result<(), LedgerError> {
 }
 
 /// Returns the link of a record; `None` if there is no such record.
-pub(crate) fn read_link(db: &mut DatabaseConnection, seq: u64) -> Result<Option<Digest>, LedgerError> {
+fn read_link(db: &mut DatabaseConnection, seq: u64) -> Result<Option<Digest>, LedgerError> {
     let rows = db.query("SELECT chain FROM records WHERE seq = $1", &[SqlParam::Int(seq as i64)])?;
     rows.into_iter().next().map(|mut row| row.digest(&format!("records.chain of {seq}"))).transpose()
+}
+
+/// Returns the link that precedes a record.
+pub(crate) fn read_link_before(db: &mut DatabaseConnection, seq: u64) -> Result<Option<Digest>, LedgerError> {
+    if seq <= 1 { Ok(Some(Digest::ZERO)) } else { read_link(db, seq - 1) }
 }
 
 /// Converts a number, which is never negative unless it was tampered with. A tampered one follows no other.
@@ -540,16 +531,22 @@ pub(crate) fn packed_checksum(bytes: &[u8]) -> i64 {
     i64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// Unpacks at most `most` bytes, and one more to detect a longer text.
-pub(crate) fn decompress_text(bytes: &[u8], check: i64, most: u64) -> Result<String, String> {
+/// Unpacks at most `most` bytes, and one more to detect a longer text. An error names `place`.
+pub(crate) fn decompress_text(
+    place: &str,
+    bytes: &[u8],
+    check: i64,
+    most: u64,
+) -> Result<String, LedgerError> {
+    let damaged = |why: String| LedgerError::damaged(format!("{place}: {why}"));
     if packed_checksum(bytes) != check {
-        return Err("its packed bytes have another SHA-256".into());
+        return Err(damaged("its packed bytes have another SHA-256".into()));
     }
     let mut text = Vec::new();
     let unzip = zstd::stream::read::Decoder::new(bytes);
     let unpacked = unzip.and_then(|unzip| unzip.take(most + 1).read_to_end(&mut text));
-    unpacked.map_err(|error| format!("it cannot be unpacked: {error}"))?;
-    String::from_utf8(text).map_err(|_| "it is not UTF-8".into())
+    unpacked.map_err(|error| damaged(format!("it cannot be unpacked: {error}")))?;
+    String::from_utf8(text).map_err(|_| damaged("it is not UTF-8".into()))
 }
 
 /// Stores the blobs that are missing. `ready` may lack one that retention removed meanwhile, and contain one
@@ -613,6 +610,22 @@ pub(crate) fn append_record(
         &[SqlParam::Int(seq as i64), SqlParam::Bytes(&chain.0)],
     )?;
     Ok(Head { seq, chain })
+}
+
+/// Appends an event of a run or a flow with its payload, and updates the list of runs.
+pub(crate) fn append_event(
+    db: &mut DatabaseConnection,
+    zip: &mut zstd::bulk::Compressor<'static>,
+    (run, flow): (Option<&Id>, Option<&Id>),
+    event: &Event,
+    payload: &str,
+    at: &str,
+) -> Result<Head, LedgerError> {
+    let sha256 = sha256(&[payload.as_bytes()]);
+    let draft = RecordDraft { run, flow, kind: event.kind(), at, payload: Some(payload), sha256 };
+    let head = append_record(db, zip, &draft)?;
+    index_record(db, head.seq, run, event)?;
+    Ok(head)
 }
 
 /// Updates the list of runs for a record.

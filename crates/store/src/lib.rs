@@ -41,8 +41,9 @@ pub use export::{ExportScope, ImportReport, export, import, in_toto_statement, r
 pub use ledger::{Head, Ledger, LedgerUrl, OpenMode};
 pub use migrate::{SchemaMigration, migrations};
 #[cfg(not(feature = "postgres"))]
-pub use missing_engine::postgres_location;
-#[cfg(feature = "postgres")]
+use missing_engine::pg;
+#[cfg(not(feature = "sqlite"))]
+use missing_engine::sqlite;
 pub use pg::postgres_location;
 pub use read::{LogExcerpt, LogLine, ProjectFilter, RunFilter, RunRow, StoredRecord};
 pub use retention::{RetentionPolicy, SweepReport};

@@ -20,7 +20,7 @@ use tokio_postgres::config::Host;
 use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 use tokio_postgres::{Client, Config, NoTls, Row, Statement};
 
-use crate::db::WRITERS;
+use crate::db::{DatabaseConnection, DatabaseDriver, DatabaseEngine, WRITERS};
 use crate::error::LedgerError;
 use crate::row::{SqlParam, SqlRow, SqlValue};
 use crate::timeouts::LedgerTimeouts;
@@ -53,21 +53,34 @@ struct ServerConnection {
     task: JoinHandle<()>,
 }
 
-impl PostgresDatabase {
-    pub(crate) fn connect(url: &str, to_read: bool, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
-        let config = limit_timeouts(url.parse()?, patience);
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = Some(runtime.map_err(|error| LedgerError::Failed(error.to_string()))?);
-        let mut new = Self { config, to_read, patience, runtime, link: None, in_transaction: false };
-        new.ensure_open()?;
-        Ok(new)
+/// Connects. With `to_read`, creates nothing: for users with read access only, and for replicas.
+pub(crate) fn open(
+    url: &str,
+    to_read: bool,
+    patience: LedgerTimeouts,
+) -> Result<DatabaseConnection, LedgerError> {
+    let config = limit_timeouts(url.parse()?, patience);
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = Some(runtime.map_err(|error| LedgerError::Failed(error.to_string()))?);
+    let mut new = PostgresDatabase { config, to_read, patience, runtime, link: None, in_transaction: false };
+    new.ensure_open()?;
+    Ok(DatabaseConnection::new(new))
+}
+
+impl DatabaseDriver for PostgresDatabase {
+    fn engine(&self) -> DatabaseEngine {
+        DatabaseEngine::Postgres
     }
 
-    pub(crate) fn set_in_transaction(&mut self, now: bool) {
+    fn name(&self) -> String {
+        "this PostgreSQL database".into()
+    }
+
+    fn set_in_transaction(&mut self, now: bool) {
         self.in_transaction = now;
     }
 
-    pub(crate) fn execute(&mut self, sql: &'static str, params: &[SqlParam<'_>]) -> Result<u64, LedgerError> {
+    fn execute(&mut self, sql: &'static str, params: &[SqlParam<'_>]) -> Result<u64, LedgerError> {
         let params = bind_params(params);
         self.send_request(async |link| {
             let statement = link.prepare(sql).await?;
@@ -75,17 +88,12 @@ impl PostgresDatabase {
         })
     }
 
-    pub(crate) fn query(
-        &mut self,
-        sql: &'static str,
-        params: &[SqlParam<'_>],
-    ) -> Result<Vec<SqlRow>, LedgerError> {
+    fn query(&mut self, sql: &'static str, params: &[SqlParam<'_>]) -> Result<Vec<SqlRow>, LedgerError> {
         let rows = self.query_rows(sql, &bind_params(params))?;
         rows.iter().map(|row| Ok(SqlRow(values_from_postgres(row)?.into_iter()))).collect()
     }
 
-    /// Returns those of these blobs that the database has.
-    pub(crate) fn find_known_blobs(&mut self, digests: &[Digest]) -> Result<BTreeSet<Digest>, LedgerError> {
+    fn find_known_blobs(&mut self, digests: &[Digest]) -> Result<BTreeSet<Digest>, LedgerError> {
         // One query for all of them, because each would be a network round trip.
         let all: Vec<&[u8]> = digests.iter().map(|digest| &digest.0[..]).collect();
         let rows = self.query_rows("SELECT sha256 FROM blobs WHERE sha256 = ANY($1)", &[&all])?;
@@ -100,6 +108,12 @@ impl PostgresDatabase {
             .collect()
     }
 
+    fn execute_batch(&mut self, sql: &str) -> Result<(), LedgerError> {
+        self.send_request(async |link| link.client.batch_execute(sql).await)
+    }
+}
+
+impl PostgresDatabase {
     fn query_rows(
         &mut self,
         sql: &'static str,
@@ -109,10 +123,6 @@ impl PostgresDatabase {
             let statement = link.prepare(sql).await?;
             link.client.query(&statement, params).await
         })
-    }
-
-    pub(crate) fn execute_batch(&mut self, sql: &str) -> Result<(), LedgerError> {
-        self.send_request(async |link| link.client.batch_execute(sql).await)
     }
 
     /// Sends a request, and waits for the answer as long as a statement may take.

@@ -429,6 +429,21 @@ pub(crate) fn records_after(
     rows.into_iter().map(parse_record).collect()
 }
 
+/// Passes every record to `take`, in order, optionally those of one run.
+pub(crate) fn for_each_record(
+    db: &mut DatabaseConnection,
+    run: Option<&Id>,
+    mut take: impl FnMut(&mut DatabaseConnection, StoredRecord) -> Result<(), LedgerError>,
+) -> Result<(), LedgerError> {
+    let mut last = 0;
+    loop {
+        let page = records_after(db, run, last, PAGE)?;
+        let Some(newest) = page.last() else { return Ok(()) };
+        last = newest.seq;
+        page.into_iter().try_for_each(|record| take(db, record))?;
+    }
+}
+
 pub(crate) fn parse_run_row(mut row: SqlRow) -> Result<RunRow, LedgerError> {
     let seq = to_seq(row.int("runs.seq")?);
     let place = |column: &str| format!("runs.{column} of {seq}");
@@ -464,10 +479,7 @@ fn parse_record(mut row: SqlRow) -> Result<StoredRecord, LedgerError> {
     let (zipped, packed) = (row.maybe_bytes(&place("payload"))?, row.maybe_int(&place("packed"))?);
     let payload = match (zipped, packed) {
         (None, None) => None,
-        (Some(zipped), Some(packed)) => {
-            let payload = decompress_text(&zipped, packed, MOST_READ);
-            Some(payload.map_err(|why| LedgerError::damaged(format!("{}: {why}", place("payload"))))?)
-        }
+        (Some(zipped), Some(packed)) => Some(decompress_text(&place("payload"), &zipped, packed, MOST_READ)?),
         _ => return Err(LedgerError::damaged(format!("{} is not there", place("payload")))),
     };
     let (payload_sha256, chain) = (row.digest(&place("payload_sha256"))?, row.digest(&place("chain"))?);

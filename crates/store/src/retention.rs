@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use callsheet_core::flow;
-use callsheet_core::record::{Digest, Event, Id, LaunchRecord, Removed, list_blobs, sha256};
+use callsheet_core::record::{Digest, Event, Id, LaunchRecord, Removed, list_blobs};
 use serde_json::Value;
 
 use crate::clock::{days_after, days_before, is_possible, now};
 use crate::db::DatabaseConnection;
 use crate::error::LedgerError;
-use crate::ledger::{Ledger, RecordDraft, append_record};
+use crate::ledger::{Ledger, append_event};
 use crate::read::{
-    PAGE, ProjectFilter, RunFilter, RunRow, list_runs, records_after, records_of, records_of_flow,
+    ProjectFilter, RunFilter, RunRow, for_each_record, list_runs, records_of, records_of_flow,
 };
 use crate::row::SqlParam;
 
@@ -45,12 +45,7 @@ pub struct SweepReport {
 }
 
 impl Ledger {
-    /// Returns the runs that [`Self::sweep`] would remove.
-    pub fn preview_sweep(&mut self, retention: RetentionPolicy) -> Result<SweepReport, LedgerError> {
-        self.preview_project_sweep(retention, None)
-    }
-
-    /// Returns the runs of one project that [`Self::sweep_project`] would remove.
+    /// Returns the runs, optionally of one project, that [`Self::sweep_project`] would remove.
     pub fn preview_project_sweep(
         &mut self,
         retention: RetentionPolicy,
@@ -59,13 +54,8 @@ impl Ledger {
         self.read_snapshot(|ledger| find_expired(&mut ledger.db, retention, project, &now()))
     }
 
-    /// Removes the runs that `retention` does not keep, and appends a record about it. The same transaction
-    /// decides and removes, so no run that is recorded meanwhile is lost.
-    pub fn sweep(&mut self, retention: RetentionPolicy) -> Result<SweepReport, LedgerError> {
-        self.sweep_project(retention, None)
-    }
-
-    /// Removes the runs of one project that `retention` does not keep.
+    /// Removes the runs, optionally of one project, that `retention` does not keep, and appends a record about
+    /// it. The same transaction decides and removes, so no run that is recorded meanwhile is lost.
     pub fn sweep_project(
         &mut self,
         retention: RetentionPolicy,
@@ -96,16 +86,7 @@ impl Ledger {
                 Removed { why: retention_rule(retention), runs: swept.runs.clone(), records, blobs, bytes };
             let event = Event::Removed(removed);
             let payload = event.payload().map_err(|why| LedgerError::Failed(why.to_string()))?;
-            let sha256 = sha256(&[payload.as_bytes()]);
-            let draft = RecordDraft {
-                run: None,
-                flow: None,
-                kind: event.kind(),
-                at: &at,
-                payload: Some(&payload),
-                sha256,
-            };
-            swept.seq = Some(append_record(db, zip, &draft)?.seq);
+            swept.seq = Some(append_event(db, zip, (None, None), &event, &payload, &at)?.seq);
             Ok(swept)
         })?;
         if swept.seq.is_some() {
@@ -262,20 +243,14 @@ fn retention_rule(retention: RetentionPolicy) -> String {
 /// may be removed.
 fn find_needed_blobs(db: &mut DatabaseConnection) -> Result<BTreeSet<Digest>, LedgerError> {
     let mut needed = BTreeSet::new();
-    let mut last = 0;
-    loop {
-        let page = records_after(db, None, last, PAGE)?;
-        let Some(newest) = page.last() else { return Ok(needed) };
-        last = newest.seq;
-        for record in page {
-            if let Some(Event::Composed(composed)) = record.event()? {
-                let blobs = list_blobs(&composed);
-                needed.extend(
-                    blobs.map_err(|lost| LedgerError::damaged(format!("record {}: {lost}", record.seq)))?,
-                );
-            }
+    for_each_record(db, None, |_, record| {
+        if let Some(Event::Composed(composed)) = record.event()? {
+            let damaged = |lost| LedgerError::damaged(format!("record {}: {lost}", record.seq));
+            needed.extend(list_blobs(&composed).map_err(damaged)?);
         }
-    }
+        Ok(())
+    })?;
+    Ok(needed)
 }
 
 fn list_all_blobs(db: &mut DatabaseConnection) -> Result<Vec<(Digest, u64)>, LedgerError> {

@@ -10,6 +10,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::database_file::{DatabaseFile, ReadMethod, choose_method, find_file};
+use crate::db::{DatabaseConnection, DatabaseDriver, DatabaseEngine};
 use crate::error::LedgerError;
 use crate::private_file::make_private;
 use crate::row::{SqlParam, SqlRow, SqlValue};
@@ -41,97 +42,100 @@ pub fn sqlite_version() -> &'static str {
     rusqlite::version()
 }
 
-impl SqliteDatabase {
-    pub(crate) fn open_memory() -> Result<Self, LedgerError> {
-        check_version(rusqlite::version_number())?;
-        Ok(Self { connection: Connection::open_in_memory()?, file: None })
-    }
+pub(crate) fn open_memory() -> Result<DatabaseConnection, LedgerError> {
+    open_unnamed(":memory:")
+}
 
-    /// Opens a database in an unnamed file, so that its contents need not fit into memory.
-    pub(crate) fn open_temporary() -> Result<Self, LedgerError> {
-        check_version(rusqlite::version_number())?;
-        Ok(Self { connection: Connection::open("")?, file: None })
-    }
+/// Opens a database in an unnamed file, so that its contents need not fit into memory.
+pub(crate) fn open_temporary() -> Result<DatabaseConnection, LedgerError> {
+    open_unnamed("")
+}
 
-    /// Opens a file, and creates it if `create` is set. Only its owner can read it, whatever the umask is.
-    pub(crate) fn open(path: &Path, create: bool, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
-        check_version(rusqlite::version_number())?;
-        let path = make_private(path, create)?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX
-            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let connection = Connection::open_with_flags(&path, flags)?;
-        connection.busy_timeout(patience.lock)?;
-        let mut db = Self { connection, file: None };
-        // Records and packed texts take one to three KB each: with smaller pages, a quarter would stay empty.
-        db.execute_batch("PRAGMA page_size = 8192")?;
-        // A database from a cloned repository must not run its own code.
-        db.execute_batch(
-            "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA synchronous = FULL",
-        )?;
-        // A change of the mode does not itself wait for other connections.
-        let start = Instant::now();
-        loop {
-            match db.execute_batch("PRAGMA journal_mode = WAL") {
-                Err(LedgerError::Locked) if start.elapsed() < patience.lock => {
-                    thread::sleep(Duration::from_millis(5))
-                }
-                done => break done?,
+fn open_unnamed(name: &str) -> Result<DatabaseConnection, LedgerError> {
+    check_version(rusqlite::version_number())?;
+    Ok(DatabaseConnection::new(SqliteDatabase { connection: Connection::open(name)?, file: None }))
+}
+
+/// Flags of every connection to a file: no mutex, and no link is followed.
+const FLAGS: OpenFlags = OpenFlags::SQLITE_OPEN_NO_MUTEX.union(OpenFlags::SQLITE_OPEN_NOFOLLOW);
+
+/// Settings of a connection that only reads: the database can neither run its own code nor be changed.
+const READ_ONLY: &str = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON";
+
+/// Opens a file, and creates it if `create` is set. Only its owner can read it, whatever the umask is.
+pub(crate) fn open(
+    path: &Path,
+    create: bool,
+    patience: LedgerTimeouts,
+) -> Result<DatabaseConnection, LedgerError> {
+    check_version(rusqlite::version_number())?;
+    let path = make_private(path, create)?;
+    let connection = Connection::open_with_flags(&path, FLAGS | OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.busy_timeout(patience.lock)?;
+    let mut db = SqliteDatabase { connection, file: None };
+    // Records and packed texts take one to three KB each: with smaller pages, a quarter would stay empty.
+    db.execute_batch("PRAGMA page_size = 8192")?;
+    // A database from a cloned repository must not run its own code.
+    db.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA synchronous = FULL")?;
+    // A change of the mode does not itself wait for other connections.
+    let start = Instant::now();
+    loop {
+        match db.execute_batch("PRAGMA journal_mode = WAL") {
+            Err(LedgerError::Locked) if start.elapsed() < patience.lock => {
+                thread::sleep(Duration::from_millis(5))
             }
+            done => break done?,
         }
-        Ok(db)
+    }
+    Ok(DatabaseConnection::new(db))
+}
+
+/// Opens a file to read it. Writes nothing: neither the file, nor its mode, nor any file beside it. The only
+/// exceptions are the files that SQLite needs to read beside a writer: it creates them if it can, and removes
+/// them again.
+pub(crate) fn open_to_read(path: &Path, patience: LedgerTimeouts) -> Result<DatabaseConnection, LedgerError> {
+    check_version(rusqlite::version_number())?;
+    let mut found = find_file(path)?;
+    let (read_only, read_write) = (OpenFlags::SQLITE_OPEN_READ_ONLY, OpenFlags::SQLITE_OPEN_READ_WRITE);
+    let connection = match choose_method(&mut found)? {
+        ReadMethod::Beside => Connection::open_with_flags(&found.path, FLAGS | read_write)?,
+        ReadMethod::Frozen(uri) => {
+            Connection::open_with_flags(uri, FLAGS | read_only | OpenFlags::SQLITE_OPEN_URI)?
+        }
+        ReadMethod::Copied(copy) => Connection::open_with_flags(copy, FLAGS | read_write)?,
+    };
+    connection.busy_timeout(patience.lock)?;
+    let mut db = SqliteDatabase { connection, file: Some(Box::new(found)) };
+    db.execute_batch(READ_ONLY)?;
+    // There may be no place on the disk for sorting.
+    db.execute_batch("PRAGMA temp_store = MEMORY")?;
+    Ok(DatabaseConnection::new(db))
+}
+
+/// Opens a file that is open already a second time, to see its current contents. Writes nothing.
+pub(crate) fn reopen(path: &Path, patience: LedgerTimeouts) -> Result<DatabaseConnection, LedgerError> {
+    let connection = Connection::open_with_flags(path, FLAGS | OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    connection.busy_timeout(patience.lock)?;
+    let mut db = SqliteDatabase { connection, file: None };
+    db.execute_batch(READ_ONLY)?;
+    Ok(DatabaseConnection::new(db))
+}
+
+impl DatabaseDriver for SqliteDatabase {
+    fn engine(&self) -> DatabaseEngine {
+        DatabaseEngine::Sqlite
     }
 
-    /// Opens a file to read it. Writes nothing: neither the file, nor its mode, nor any file beside it. The only
-    /// exceptions are the files that SQLite needs to read beside a writer: it creates them if it can, and removes
-    /// them again.
-    pub(crate) fn open_to_read(path: &Path, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
-        check_version(rusqlite::version_number())?;
-        let mut found = find_file(path)?;
-        let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let (read_only, read_write) = (OpenFlags::SQLITE_OPEN_READ_ONLY, OpenFlags::SQLITE_OPEN_READ_WRITE);
-        let connection = match choose_method(&mut found)? {
-            ReadMethod::Beside => Connection::open_with_flags(&found.path, flags | read_write)?,
-            ReadMethod::Frozen(uri) => {
-                Connection::open_with_flags(uri, flags | read_only | OpenFlags::SQLITE_OPEN_URI)?
-            }
-            ReadMethod::Copied(copy) => Connection::open_with_flags(copy, flags | read_write)?,
-        };
-        connection.busy_timeout(patience.lock)?;
-        let mut db = Self { connection, file: Some(Box::new(found)) };
-        db.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON")?;
-        // There may be no place on the disk for sorting.
-        db.execute_batch("PRAGMA temp_store = MEMORY")?;
-        Ok(db)
-    }
-
-    /// Opens a file that is open already a second time, to see its current contents. Writes nothing.
-    pub(crate) fn reopen(path: &Path, patience: Duration) -> Result<Self, LedgerError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX
-            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let connection = Connection::open_with_flags(path, flags)?;
-        connection.busy_timeout(patience)?;
-        let mut db = Self { connection, file: None };
-        db.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON")?;
-        Ok(db)
-    }
-
-    /// Returns the location's name for messages.
-    pub(crate) fn name(&self) -> String {
+    fn name(&self) -> String {
         self.file.as_ref().map_or_else(|| "this file".into(), |found| found.path.display().to_string())
     }
 
-    pub(crate) fn execute(&mut self, sql: &'static str, params: &[SqlParam<'_>]) -> Result<u64, LedgerError> {
+    fn execute(&mut self, sql: &'static str, params: &[SqlParam<'_>]) -> Result<u64, LedgerError> {
         let mut statement = self.connection.prepare_cached(sql)?;
         Ok(statement.execute(rusqlite::params_from_iter(params))? as u64)
     }
 
-    pub(crate) fn query(
-        &mut self,
-        sql: &'static str,
-        params: &[SqlParam<'_>],
-    ) -> Result<Vec<SqlRow>, LedgerError> {
+    fn query(&mut self, sql: &'static str, params: &[SqlParam<'_>]) -> Result<Vec<SqlRow>, LedgerError> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let width = statement.column_count();
         let mut rows = statement.query(rusqlite::params_from_iter(params))?;
@@ -147,12 +151,11 @@ impl SqliteDatabase {
         }
     }
 
-    pub(crate) fn execute_batch(&mut self, sql: &str) -> Result<(), LedgerError> {
+    fn execute_batch(&mut self, sql: &str) -> Result<(), LedgerError> {
         Ok(self.connection.execute_batch(sql)?)
     }
 
-    /// Returns those of these blobs that the database has.
-    pub(crate) fn find_known_blobs(&mut self, digests: &[Digest]) -> Result<BTreeSet<Digest>, LedgerError> {
+    fn find_known_blobs(&mut self, digests: &[Digest]) -> Result<BTreeSet<Digest>, LedgerError> {
         let connection = &self.connection;
         // One transaction for all of them, because each query would lock and unlock the file. Dropping it ends
         // it.
@@ -208,21 +211,22 @@ mod tests {
     fn sqlite_connections_use_safe_settings() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger.db");
-        let SqliteDatabase { connection, .. } =
-            SqliteDatabase::open(&path, true, LedgerTimeouts::default()).unwrap();
-        let of = |connection: &Connection, name: &str| {
-            connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0)).unwrap()
+        let read = |db: &mut DatabaseConnection, sql| db.query(sql, &[]).unwrap().remove(0).int(sql).unwrap();
+        let safe = |db: &mut DatabaseConnection| {
+            let [trusted, checked, timeout] =
+                ["PRAGMA trusted_schema", "PRAGMA cell_size_check", "PRAGMA busy_timeout"]
+                    .map(|sql| read(db, sql));
+            assert_eq!((trusted, checked, timeout), (0, 1, 20_000));
         };
-        assert_eq!(of(&connection, "synchronous"), 2);
-        assert_eq!((of(&connection, "trusted_schema"), of(&connection, "cell_size_check")), (0, 1));
-        assert_eq!(of(&connection, "busy_timeout"), 20_000);
-        let mode = connection.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0)).unwrap();
+        let mut db = open(&path, true, LedgerTimeouts::default()).unwrap();
+        safe(&mut db);
+        assert_eq!(read(&mut db, "PRAGMA synchronous"), 2);
+        let mode = db.query("PRAGMA journal_mode", &[]).unwrap().remove(0).text("mode").unwrap();
         assert_eq!(mode, "wal");
-        let SqliteDatabase { connection, file } =
-            SqliteDatabase::open_to_read(&path, LedgerTimeouts::default()).unwrap();
-        assert!(file.is_some());
-        assert_eq!((of(&connection, "trusted_schema"), of(&connection, "cell_size_check")), (0, 1));
-        assert_eq!((of(&connection, "query_only"), of(&connection, "busy_timeout")), (1, 20_000));
+        let mut db = open_to_read(&path, LedgerTimeouts::default()).unwrap();
+        safe(&mut db);
+        assert_eq!(db.name(), path.canonicalize().unwrap().display().to_string());
+        assert_eq!(read(&mut db, "PRAGMA query_only"), 1);
     }
 
     #[test]

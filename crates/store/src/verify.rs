@@ -6,7 +6,7 @@ use std::fmt;
 use callsheet_core::record::{Digest, Event, Id, ReplayOutcome, Run, sha256, verify, verify_sealed};
 
 use crate::error::LedgerError;
-use crate::ledger::{Head, Ledger, read_link};
+use crate::ledger::{Head, Ledger, read_link_before};
 use crate::migrate::has_projects;
 use crate::read::{PAGE, RunRow, StoredRecord, parse_run_row};
 
@@ -67,6 +67,10 @@ impl VerifyReport {
         self.problems.iter().map(|problem| problem.result).min()
     }
 
+    fn add_damage(&mut self, place: impl Into<String>, what: impl Into<String>) {
+        self.add(LedgerProblemKind::Damaged, place, what);
+    }
+
     fn add(&mut self, result: LedgerProblemKind, place: impl Into<String>, what: impl Into<String>) {
         self.problems.push(LedgerProblem { result, place: place.into(), what: what.into() });
     }
@@ -75,12 +79,12 @@ impl VerifyReport {
     fn record_damage<T>(
         &mut self,
         place: &str,
-        done: std::result::Result<T, LedgerError>,
-    ) -> std::result::Result<Option<T>, LedgerError> {
+        done: Result<T, LedgerError>,
+    ) -> Result<Option<T>, LedgerError> {
         match done {
             Ok(done) => Ok(Some(done)),
             Err(LedgerError::Damaged(what)) => {
-                self.add(LedgerProblemKind::Damaged, place, what);
+                self.add_damage(place, what);
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -90,7 +94,7 @@ impl VerifyReport {
 
 impl Ledger {
     /// Verifies the prompts of some runs, with their records and their texts.
-    pub fn verify(&mut self, runs: &[Id]) -> std::result::Result<VerifyReport, LedgerError> {
+    pub fn verify(&mut self, runs: &[Id]) -> Result<VerifyReport, LedgerError> {
         let mut checked = self.new_report()?;
         for run in runs {
             let records = self.records_of(run);
@@ -109,14 +113,14 @@ impl Ledger {
     }
 
     /// Verifies everything; with `read_data` also texts that no prompt needs, and the pages of the database.
-    pub fn verify_all(&mut self, read_data: bool) -> std::result::Result<VerifyReport, LedgerError> {
+    pub fn verify_all(&mut self, read_data: bool) -> Result<VerifyReport, LedgerError> {
         self.read_snapshot(|ledger| ledger.verify_snapshot(read_data))
     }
 
-    fn verify_snapshot(&mut self, read_data: bool) -> std::result::Result<VerifyReport, LedgerError> {
+    fn verify_snapshot(&mut self, read_data: bool) -> Result<VerifyReport, LedgerError> {
         let mut checked = self.new_report()?;
         let mut walk = ExpectedRuns::default();
-        let mut last = Head { seq: 0, chain: Digest::ZERO };
+        let mut last = Head::NONE;
         loop {
             let page = match self.records_after(last.seq, PAGE) {
                 // One by one, so that the intact records are checked too.
@@ -137,7 +141,7 @@ impl Ledger {
             }
             for record in page {
                 for missing in last.seq + 1..record.seq {
-                    checked.add(LedgerProblemKind::Damaged, record_place(missing), "it is gone");
+                    checked.add_damage(record_place(missing), "it is gone");
                 }
                 check_link(&record, Some(&last.chain), &mut checked);
                 last = Head { seq: record.seq, chain: record.chain };
@@ -152,20 +156,20 @@ impl Ledger {
         }
         if last != checked.head {
             let what = format!("it says {}, the last record is {}", checked.head.seq, last.seq);
-            checked.add(LedgerProblemKind::Damaged, "head", what);
+            checked.add_damage("head", what);
         }
         walk.check_removed(&mut checked);
         self.verify_runs(walk.runs, &mut checked)?;
         if read_data {
             self.verify_blobs(&mut checked)?;
             for line in self.db.integrity_check()? {
-                checked.add(LedgerProblemKind::Damaged, "database", line);
+                checked.add_damage("database", line);
             }
         }
         Ok(checked)
     }
 
-    fn new_report(&mut self) -> std::result::Result<VerifyReport, LedgerError> {
+    fn new_report(&mut self) -> Result<VerifyReport, LedgerError> {
         Ok(VerifyReport {
             records: 0,
             runs: 0,
@@ -179,15 +183,12 @@ impl Ledger {
     }
 
     /// Returns the link that precedes a record.
-    pub fn link_before(&mut self, seq: u64) -> std::result::Result<Option<Digest>, LedgerError> {
-        if seq <= 1 {
-            return Ok(Some(Digest::ZERO));
-        }
-        read_link(&mut self.db, seq - 1)
+    pub fn link_before(&mut self, seq: u64) -> Result<Option<Digest>, LedgerError> {
+        read_link_before(&mut self.db, seq)
     }
 
     /// Returns whether the chain still contains a link that was kept elsewhere.
-    pub fn has_link(&mut self, head: &Head) -> std::result::Result<bool, LedgerError> {
+    pub fn has_link(&mut self, head: &Head) -> Result<bool, LedgerError> {
         Ok(self.link_before(head.seq + 1)? == Some(head.chain))
     }
 
@@ -195,7 +196,7 @@ impl Ledger {
         &mut self,
         composed: &callsheet_core::record::Composed,
         checked: &mut VerifyReport,
-    ) -> std::result::Result<(), LedgerError> {
+    ) -> Result<(), LedgerError> {
         checked.runs += 1;
         let place = format!("run {}", composed.run.id);
         let given = self.given.clone();
@@ -244,7 +245,7 @@ impl Ledger {
         &mut self,
         mut wanted: BTreeMap<u64, RunRow>,
         checked: &mut VerifyReport,
-    ) -> std::result::Result<(), LedgerError> {
+    ) -> Result<(), LedgerError> {
         let sql = if has_projects(&mut self.db)? {
             "SELECT seq, id, parent, task, agent, phase, role, recipe, started, ended, verdict, project, imported
              FROM runs ORDER BY seq"
@@ -263,26 +264,18 @@ impl Ledger {
                         "its row does not say what its records say: {}",
                         find_other_column(&row, &found)
                     );
-                    checked.add(LedgerProblemKind::Damaged, format!("run {}", row.run.id), what);
+                    checked.add_damage(format!("run {}", row.run.id), what);
                 }
-                None => checked.add(
-                    LedgerProblemKind::Damaged,
-                    format!("run {}", found.run.id),
-                    "no record is about it",
-                ),
+                None => checked.add_damage(format!("run {}", found.run.id), "no record is about it"),
             }
         }
         for row in wanted.into_values() {
-            checked.add(
-                LedgerProblemKind::Damaged,
-                format!("run {}", row.run.id),
-                "it is not in the list of runs",
-            );
+            checked.add_damage(format!("run {}", row.run.id), "it is not in the list of runs");
         }
         Ok(())
     }
 
-    fn verify_blobs(&mut self, checked: &mut VerifyReport) -> std::result::Result<(), LedgerError> {
+    fn verify_blobs(&mut self, checked: &mut VerifyReport) -> Result<(), LedgerError> {
         let rows = self.db.query("SELECT sha256 FROM blobs ORDER BY sha256", &[])?;
         for mut row in rows {
             let Some(digest) = checked.record_damage("blobs", row.digest("blobs.sha256"))? else { continue };
@@ -318,12 +311,12 @@ fn check_link(record: &StoredRecord, before: Option<&Digest>, checked: &mut Veri
     if let Some(payload) = &record.payload
         && sha256(&[payload.as_bytes()]) != record.payload_sha256
     {
-        checked.add(LedgerProblemKind::Damaged, place.as_str(), "its payload has another SHA-256");
+        checked.add_damage(place.as_str(), "its payload has another SHA-256");
     }
     match before {
-        None => checked.add(LedgerProblemKind::Damaged, place, "the record before it is gone"),
+        None => checked.add_damage(place, "the record before it is gone"),
         Some(before) if record.link().link_after(before) != record.chain => {
-            checked.add(LedgerProblemKind::Damaged, place, "its link in the chain is broken");
+            checked.add_damage(place, "its link in the chain is broken");
         }
         Some(_) => {}
     }
@@ -371,11 +364,7 @@ impl ExpectedRuns {
             None => self.empty.push((record.seq, record.run.clone())),
             Some(Event::Composed(composed)) => {
                 if record.run.as_deref() != Some(composed.run.id.as_str()) {
-                    checked.add(
-                        LedgerProblemKind::Damaged,
-                        record_place(record.seq),
-                        "it is about another run than it says",
-                    );
+                    checked.add_damage(record_place(record.seq), "it is about another run than it says");
                 }
                 self.by_id.insert(composed.run.id.to_string(), record.seq);
                 let row = RunRow {
@@ -419,8 +408,7 @@ impl ExpectedRuns {
     fn check_removed(&self, checked: &mut VerifyReport) {
         for (seq, run) in &self.empty {
             if !run.as_ref().is_some_and(|run| self.removed.contains(run)) {
-                checked.add(
-                    LedgerProblemKind::Damaged,
+                checked.add_damage(
                     record_place(*seq),
                     "its payload is gone, and no record says that it was removed",
                 );

@@ -44,14 +44,14 @@ pub(crate) fn retention_removes_unneeded_content(engine: &LedgerEngine) {
         let exit = Event::Exit(Exit::new(EndReason::Exited, Some(0)));
         ledger.append(Some(&kept.composed.run.id), None, &exit).unwrap();
     }
-    let keep_all = ledger.sweep(RetentionPolicy { days: Some(1), last: None }).unwrap();
+    let keep_all = ledger.sweep_project(RetentionPolicy { days: Some(1), last: None }, None).unwrap();
     assert_eq!((keep_all.runs, keep_all.seq), (vec![], None));
     let blobs = ledger.verify_all(true).unwrap().blobs;
     let rule = RetentionPolicy { days: None, last: Some(1) };
-    let expired = ledger.preview_sweep(rule).unwrap();
+    let expired = ledger.preview_project_sweep(rule, None).unwrap();
     assert_eq!(expired.runs, from_ref(&first.composed.run.id));
     assert_eq!(expired.unfinished, from_ref(&running.composed.run.id));
-    let swept = ledger.sweep(rule).unwrap();
+    let swept = ledger.sweep_project(rule, None).unwrap();
     // Its own file, and the listing with its name.
     assert_eq!(
         (&swept.runs, swept.records, swept.blobs, swept.seq),
@@ -108,7 +108,7 @@ pub(crate) fn all_pages_are_read(engine: &LedgerEngine) {
         assert_eq!(problems(&mut alone), Vec::<String>::new());
         assert_eq!(alone.head().unwrap() == ledger.head().unwrap(), scope == ExportScope::All);
     }
-    let swept = ledger.sweep(RetentionPolicy { days: None, last: Some(1) }).unwrap();
+    let swept = ledger.sweep_project(RetentionPolicy { days: None, last: Some(1) }, None).unwrap();
     assert_eq!((swept.runs, swept.records), (vec![first.composed.run.id], 151));
     assert_eq!(ledger.prompt(&last.composed.run.id).unwrap(), prompt_text("T-2", &files));
     assert_eq!(problems(&mut ledger), Vec::<String>::new());
@@ -152,7 +152,7 @@ pub(crate) fn import_restores_same_chain(engine: &LedgerEngine) {
     ledger.record_prompt(&record_bundle("T-9", &[("a.md", "x")])).unwrap();
     // Removed content leaves its link too.
     ledger.append(Some(&second), None, &Event::Exit(Exit::new(EndReason::Lost, None))).unwrap();
-    let swept = ledger.sweep(RetentionPolicy { days: None, last: Some(1) }).unwrap();
+    let swept = ledger.sweep_project(RetentionPolicy { days: None, last: Some(1) }, None).unwrap();
     assert_eq!(swept.runs, [second.clone(), first]);
     let file = export_bytes(&mut ledger, &ExportScope::All);
     let import_into = |place: &LedgerUrl| {
@@ -258,7 +258,7 @@ pub(crate) fn rolled_back_chain_refuses_records(engine: &LedgerEngine) {
     };
     assert!(is_damaged(ledger.append(Some(&run), None, &exit), 12));
     assert!(is_damaged(other.append(Some(&run), None, &exit), 13));
-    let swept = other.sweep(RetentionPolicy { days: None, last: Some(0) });
+    let swept = other.sweep_project(RetentionPolicy { days: None, last: Some(0) }, None);
     assert!(is_damaged(swept.map(|swept| swept.records), 13));
     // As long as before, but with other records.
     let mut third = Ledger::open(&place).unwrap();

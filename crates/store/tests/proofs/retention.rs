@@ -63,14 +63,14 @@ fn unfinished_run_is_kept() {
         record_run_events(&mut ledger, &first.composed.run.id);
         ledger.record_prompt(&second).unwrap();
         for (step, event) in run_events().iter().enumerate() {
-            let swept = other.sweep(NOTHING).unwrap();
+            let swept = other.sweep_project(NOTHING, None).unwrap();
             // The ended run is removed; the other one and its parent stay.
             let wanted = if step == 0 { vec![first.composed.run.id.clone()] } else { vec![] };
             assert_eq!((swept.runs, swept.unfinished), (wanted, vec![id.clone()]), "before {}", event.kind());
             ledger.append(Some(id), None, event).unwrap();
             ledger.run_summary(id).unwrap();
         }
-        let swept = other.sweep(NOTHING).unwrap();
+        let swept = other.sweep_project(NOTHING, None).unwrap();
         assert_eq!(swept.runs, [id.clone(), parent.composed.run.id.clone()]);
         // Nothing can be appended to a removed run.
         let head = ledger.head().unwrap();
@@ -117,17 +117,17 @@ fn runs_of_unfinished_flow_are_kept() {
         ledger.record_prompt(&kept).unwrap();
         record_run_events(&mut ledger, id);
         for event in &events[1..] {
-            let swept = ledger.sweep(NOTHING).unwrap();
+            let swept = ledger.sweep_project(NOTHING, None).unwrap();
             assert_eq!((swept.runs, swept.unfinished), (vec![], vec![id.clone()]), "before {event:?}");
             decide(&mut ledger, event);
         }
-        assert_eq!(ledger.sweep(NOTHING).unwrap().runs, from_ref(id));
+        assert_eq!(ledger.sweep_project(NOTHING, None).unwrap().runs, from_ref(id));
         // An unknown flow may not have ended.
         let unknown = launched_prompt(None, Some(&new_id().unwrap()));
         ledger.record_prompt(&unknown).unwrap();
         let id = &unknown.composed.run.id;
         record_run_events(&mut ledger, id);
-        assert_eq!(ledger.sweep(NOTHING).unwrap().unfinished, from_ref(id));
+        assert_eq!(ledger.sweep_project(NOTHING, None).unwrap().unfinished, from_ref(id));
         assert_eq!(problems(&mut ledger), Vec::<String>::new());
     });
 }
@@ -168,11 +168,11 @@ fn wrong_clock_removes_no_run() {
         let mut ledger = Ledger::create(&LedgerUrl::Memory).unwrap();
         let before = compose_at(&mut ledger, &days_ago(100));
         let odd = compose_at(&mut ledger, wrong);
-        let swept = ledger.preview_sweep(days).unwrap();
+        let swept = ledger.preview_project_sweep(days, None).unwrap();
         assert_eq!((swept.runs, swept.clock_is_wrong), (vec![before.clone()], false), "{number}: {wrong}");
         // A later run whose time is right and long ago shows that this one is old too.
         compose_at(&mut ledger, &days_ago(60));
-        let swept = ledger.sweep(days).unwrap();
+        let swept = ledger.sweep_project(days, None).unwrap();
         assert!(swept.runs.contains(&odd) && swept.runs.len() == 3, "{number}: {wrong}: {swept:?}");
         assert_eq!(problems(&mut ledger), Vec::<String>::new());
     }
@@ -185,7 +185,7 @@ fn long_time_step_is_distrusted() {
     let removed = |times: &[u32]| {
         let mut ledger = Ledger::create(&LedgerUrl::Memory).unwrap();
         times.iter().for_each(|days| drop(compose_at(&mut ledger, &days_ago(*days))));
-        let swept = ledger.sweep(days).unwrap();
+        let swept = ledger.sweep_project(days, None).unwrap();
         (swept.runs.len(), swept.clock_is_wrong)
     };
     assert_eq!(removed(&[]), (0, false));
