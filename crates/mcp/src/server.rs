@@ -6,7 +6,7 @@ use callsheet_core::library::lookup::list_roles;
 use callsheet_core::record::{Id, sha256};
 use callsheet_core::secrets::SecretMode;
 use callsheet_core::submission::build_schema;
-use callsheet_run::{SubmissionPermission, SubmissionRequest, ask_guard};
+use callsheet_run::{SubmissionError, SubmissionPermission, SubmissionRequest, ask_guard};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
     ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult,
@@ -49,7 +49,7 @@ impl SubmittingRun {
     /// Accepts a submission once, from a process below the guard of an active run. Writes nothing if the
     /// guard does not agree.
     fn submit(&self, session: &SessionDir, tool: &str, data: &Value) -> Result<Value, Diagnostics> {
-        let refused = |why: String| -> Diagnostics {
+        let refused = |why: SubmissionError| -> Diagnostics {
             let message = format!("run {} accepts no submission from here: {why}", self.id);
             let hint = "only the agent of a run submits for it, and only until it ends";
             Diagnostic::error(Code::RunRefused, message).hint(hint).into()

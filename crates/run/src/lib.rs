@@ -40,7 +40,7 @@ pub use process::guard::{
 pub use process::host::{find_temporary_file_system, host_name, read_user_name};
 pub use process::programs::{MissingProgram, find_env_program, find_program};
 pub use process::submission::{
-    OpenSubmission, SubmissionGate, SubmissionPermission, SubmissionRequest, ask_guard,
+    OpenSubmission, SubmissionError, SubmissionGate, SubmissionPermission, SubmissionRequest, ask_guard,
 };
 pub use process::trace::{LivingProcess, ProcessTrace, read_boot_id};
 pub use process::{

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use callsheet_core::delivery::DeliveryAction;
-use callsheet_core::request::fact::EndReason;
 
 use crate::disk::folder::{WritableFolder, WriteError};
 use crate::process::guard::SpawnRequest;
@@ -17,7 +16,7 @@ use crate::process::{
 use crate::tmux::{TerminalError, Tmux, TmuxPane, TmuxServer};
 
 /// Options for carrying out actions.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct PerformOptions {
     /// The real path of the folder that the agent works in. Files for it are written below, and through no
     /// link.
@@ -40,15 +39,7 @@ pub struct PerformOptions {
 impl PerformOptions {
     /// Returns the options for a plain process that works in `place`.
     pub fn new(place: PathBuf) -> Self {
-        Self {
-            place,
-            guard: None,
-            limits: ProcessLimits::default(),
-            stop: StopFlag::default(),
-            terminal: None,
-            submissions: None,
-            trace: None,
-        }
+        Self { place, ..Self::default() }
     }
 }
 
@@ -70,57 +61,21 @@ pub enum PerformOutcome {
     Typed { pane: TmuxPane, enters: usize },
 }
 
-impl PerformOutcome {
-    /// Returns the reason of the end; `None` while the agent continues.
-    pub fn end_reason(&self) -> Option<EndReason> {
-        match self {
-            Self::Ran(exit) => Some(exit.ended),
-            Self::Typed { .. } => None,
-        }
-    }
-}
-
 /// The reason why actions could not be carried out.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum PerformError {
     /// A file could not be written.
-    Write {
-        /// The file.
-        path: String,
-        /// The reason.
-        why: String,
-    },
+    #[error(transparent)]
+    Write(#[from] WriteError),
     /// A process did not start.
-    Start(StartError),
+    #[error(transparent)]
+    Start(#[from] StartError),
     /// The terminal could not be used.
-    Terminal(TerminalError),
+    #[error(transparent)]
+    Terminal(#[from] TerminalError),
     /// The actions do not start anything.
+    #[error("nothing was to be started")]
     Nothing,
-}
-
-impl std::fmt::Display for PerformError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Write { path, why } => write!(f, "`{path}` cannot be written: {why}"),
-            Self::Start(error) => error.fmt(f),
-            Self::Terminal(error) => error.fmt(f),
-            Self::Nothing => f.write_str("nothing was to be started"),
-        }
-    }
-}
-
-impl std::error::Error for PerformError {}
-
-impl From<StartError> for PerformError {
-    fn from(error: StartError) -> Self {
-        Self::Start(error)
-    }
-}
-
-impl From<TerminalError> for PerformError {
-    fn from(error: TerminalError) -> Self {
-        Self::Terminal(error)
-    }
 }
 
 /// Returns the text that these actions give to the agent, as an echo of it would be.
@@ -166,7 +121,7 @@ fn perform_all(
         match act {
             DeliveryAction::Write { path, text } => {
                 write_private_file(&with.place, path, text.to_text(prompt).as_bytes())
-                    .map_err(|error| PerformError::Write { path: path.clone(), why: error.why })?
+                    .map_err(|error| WriteError { path: path.clone(), ..error })?
             }
             DeliveryAction::Spawn { argv, env, cwd, stdin } => {
                 let job = ProcessJob {

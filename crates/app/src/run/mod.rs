@@ -43,9 +43,9 @@ use callsheet_core::secrets::{mask_address_in, mask_addresses};
 use callsheet_core::{Library, find_agent};
 use callsheet_run::{
     FingerprintCache, Git, OutputStream, OwnFiles, PerformOptions, PerformOutcome, ProcessEvent,
-    ProcessLimits, ProcessTrace, SubmissionGate, TerminalOptions, TmuxServer, WorktreeSnapshot,
-    WritableFolder, delivered_text, ensure_worktree, existing_at_paths, find_own_program, find_worktree_path,
-    host_name, perform, set_guarded_run, transcript_has_prompt,
+    ProcessLimits, ProcessTrace, SubmissionError, SubmissionGate, TerminalOptions, TmuxServer,
+    WorktreeSnapshot, WritableFolder, delivered_text, ensure_worktree, existing_at_paths, find_own_program,
+    find_worktree_path, host_name, perform, set_guarded_run, transcript_has_prompt,
 };
 use callsheet_store::{Ledger, LedgerUrl};
 use serde_json::{Value, json};
@@ -545,7 +545,7 @@ fn recorder_settings(app: &Project) -> Value {
 }
 
 /// Records a submission that the guard of a terminal accepted.
-pub fn record_submission(gate: &SubmissionGate, accepted: &SubmissionRecord) -> Result<(), String> {
+pub fn record_submission(gate: &SubmissionGate, accepted: &SubmissionRecord) -> Result<(), SubmissionError> {
     let text = |name: &str| gate.recorder[name].as_str().map(str::to_owned);
     let record = || {
         let app = Project::open_with(ProjectOptions {
@@ -562,7 +562,8 @@ pub fn record_submission(gate: &SubmissionGate, accepted: &SubmissionRecord) -> 
     };
     // The agent reads the error, so it must not contain a password.
     record().map_err(|failure: Diagnostics| {
-        mask_address_in(&mask_addresses(&failure.to_string()), &text("ledger").unwrap_or_default())
+        let masked = mask_addresses(&failure.to_string());
+        SubmissionError::Refused(mask_address_in(&masked, &text("ledger").unwrap_or_default()))
     })
 }
 

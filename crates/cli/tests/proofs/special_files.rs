@@ -275,13 +275,12 @@ fn large_inputs_use_bounded_memory() {
 const OPENERS: [&str; 6] =
     ["File::open", "fs::read(", "fs::read_to_string(", "OpenOptions::new", "File::options", "fs::copy("];
 
-const ALLOWED: [(&str, &str, &str); 20] = [
+const ALLOWED: [(&str, &str, &str); 16] = [
     ("run/src/process/host.rs", "/proc/sys/kernel/hostname", "the kernel's"),
     ("app/src/compose/record.rs", "/dev/urandom", "random bytes"),
     ("run/src/process/ancestry.rs", "/proc/", "the kernel's"),
     ("run/src/disk/lock.rs", "OpenOptions::new()", "the opener itself"),
     ("run/src/disk/documents.rs", "custom_flags(", "a document, opened without waiting"),
-    ("run/src/worktree/checkout.rs", "&index)", "a copy of an index in a temporary folder of our own"),
     (
         "run/src/worktree/fingerprint.rs",
         "File::open(path)",
@@ -292,9 +291,6 @@ const ALLOWED: [(&str, &str, &str); 20] = [
     ("run/src/process/trace.rs", "/proc/", "the kernel's"),
     ("run/src/process/trace.rs", "cgroup.join(PROCS)", "the kernel's"),
     ("run/src/process/trace.rs", "OpenOptions::new()", "the folder of a run in the user's state directory"),
-    ("run/src/process/tree.rs", "\"environ\"", "the kernel's"),
-    ("run/src/process/tree.rs", "\"stat\"", "the kernel's"),
-    ("run/src/process/tree.rs", "/proc/", "the kernel's"),
     ("run/src/process/host.rs", "/etc/passwd", "the system's list of users"),
     ("store/src/private_file.rs", "create_new(true)", "a file that was not there"),
     ("store/src/private_file.rs", "custom_flags(", "a ledger's log, opened without waiting"),

@@ -4,7 +4,6 @@
 //! even one that replaces a folder meanwhile, and it overwrites only regular files. Everything that is
 //! written into a project is written here.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
@@ -23,21 +22,14 @@ use super::lock;
 use super::read::{self, PathBase};
 
 /// A failed write: the file and the reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{path}` cannot be written: {why}")]
 pub struct WriteError {
     /// The file, relative to the directory.
     pub path: String,
     /// The reason.
     pub why: String,
 }
-
-impl fmt::Display for WriteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` cannot be written: {}", self.path, self.why)
-    }
-}
-
-impl std::error::Error for WriteError {}
 
 /// A directory that is held open.
 #[derive(Debug)]

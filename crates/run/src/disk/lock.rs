@@ -57,36 +57,3 @@ fn lock_within(file: impl AsFd, patience: Duration) -> io::Result<()> {
         pause = (pause * 2).min(Duration::from_millis(20));
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn held_lock_times_out() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("lock");
-        let held = lock_file(&path, LOCK_PATIENCE).unwrap();
-        let second = open_private(&path).unwrap();
-        let refused = lock_within(&second, Duration::from_millis(50)).unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(refused.to_string(), "another process has held it for 50ms");
-        drop(held);
-        lock_within(&second, Duration::from_millis(50)).unwrap();
-    }
-
-    #[test]
-    fn irregular_lock_file_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let pipe = dir.path().join("pipe");
-        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        // Without a reader the system refuses to open the pipe; with one, the file's kind is the reason.
-        assert!(lock_file(&pipe, LOCK_PATIENCE).is_err());
-        let _reader = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
-        assert_eq!(lock_file(&pipe, LOCK_PATIENCE).unwrap_err().to_string(), "it is not a regular file");
-        assert_eq!(
-            lock_file(Path::new("/dev/null"), LOCK_PATIENCE).unwrap_err().to_string(),
-            "it is not a regular file"
-        );
-    }
-}

@@ -104,12 +104,7 @@ pub struct PackOptions<'p> {
 
 impl std::fmt::Debug for PackOptions<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { want: _, limits, threads, progress } = self;
-        f.debug_struct("Packing")
-            .field("limits", limits)
-            .field("threads", threads)
-            .field("progress", progress)
-            .finish_non_exhaustive()
+        f.debug_struct("PackOptions").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 

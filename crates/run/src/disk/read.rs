@@ -7,11 +7,13 @@ use std::collections::TryReserveError;
 use std::io::{self, Read as _};
 use std::path::Path;
 
+use callsheet_core::record::Digest;
 use callsheet_core::{SharedText, SourceError};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, FileType, FileTypeExt as _, Metadata, OpenOptions, OpenOptionsExt as _};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use sha2::{Digest as _, Sha256};
 
 /// The base of a path, which also limits its symbolic links.
 #[derive(Clone, Copy, Debug)]
@@ -189,6 +191,19 @@ fn read_all(file: File, expected: u64, limit: u64) -> Result<Vec<u8>, SourceErro
         return Err(SourceError::TooLarge { size, limit });
     }
     Ok(bytes)
+}
+
+/// Returns the SHA-256 of everything that a file has, piece by piece.
+pub(crate) fn hash_contents(mut file: impl io::Read) -> io::Result<Digest> {
+    let (mut hash, mut piece) = (Sha256::new(), vec![0; 64 << 10]);
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(Digest(hash.finalize().into())),
+            Ok(length) => hash.update(&piece[..length]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Allocates a buffer. Can fail: the limit may be so high that a sparse file asks for more memory than there

@@ -109,9 +109,9 @@ struct GitignoreFile {
 }
 
 /// An entry of a directory.
-struct DirectoryEntry {
-    name: OsString,
-    kind: FileType,
+pub(crate) struct DirectoryEntry {
+    pub(crate) name: OsString,
+    pub(crate) kind: FileType,
 }
 
 impl DirectoryWalk<'_> {
@@ -258,6 +258,12 @@ pub(crate) fn parse_rules(rules: &[u8], any_case: bool) -> Result<Gitignore, ign
 fn open_dir(holder: impl AsFd, name: &str) -> io::Result<(OwnedFd, Vec<DirectoryEntry>)> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = openat(holder, name, flags, Mode::empty())?;
+    let found = read_entries(&handle)?;
+    Ok((handle, found))
+}
+
+/// Reads the entries of an open directory, in no order.
+pub(crate) fn read_entries(handle: &OwnedFd) -> io::Result<Vec<DirectoryEntry>> {
     let mut found = Vec::new();
     // A second handle to the same directory: cheaper than opening it once more.
     for entry in rustix::fs::Dir::new(handle.try_clone()?)? {
@@ -268,11 +274,11 @@ fn open_dir(holder: impl AsFd, name: &str) -> io::Result<(OwnedFd, Vec<Directory
         }
         let kind = match entry.file_type() {
             // Some file systems do not report types with the names.
-            FileType::Unknown => statat(&handle, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+            FileType::Unknown => statat(handle, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
                 .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
             kind => kind,
         };
         found.push(DirectoryEntry { name: OsStr::from_bytes(name).to_owned(), kind });
     }
-    Ok((handle, found))
+    Ok(found)
 }

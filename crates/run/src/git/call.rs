@@ -118,7 +118,9 @@ pub(super) fn run_command(mut command: Command, input: Vec<u8>, limit: Duration)
     let (stdout, stderr) = (child.stdout.take().map(read_stream), child.stderr.take().map(read_stream));
     let ended = wait_for_output(&mut child, stdout, stderr, &CallDeadline { begun, limit });
     if ended.is_err() {
-        kill_child(&mut child);
+        kill_tree(child.id());
+        let _ = child.kill();
+        let _ = child.wait();
     }
     GOING_ON.lock().unwrap_or_else(PoisonError::into_inner).remove(&child.id());
     ended.map_err(|error| match error.kind() {
@@ -185,12 +187,6 @@ fn wait_for_status(child: &mut Child, until: &CallDeadline) -> io::Result<ExitSt
 }
 
 /// Ends git and everything that it started.
-fn kill_child(child: &mut Child) {
-    kill_tree(child.id());
-    let _ = child.kill();
-    let _ = child.wait();
-}
-
 fn kill_tree(raw: u32) {
     if let Ok(pid) = tree::to_pid(raw) {
         tree::signal_below(pid, Signal::KILL);

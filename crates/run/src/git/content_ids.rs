@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -49,11 +48,8 @@ pub fn read_content_ids(dir: &Path, changed: &[ChangedFile]) -> Option<ContentId
         if meta.is_symlink() {
             links += 1;
             let target = fs::read_link(&whole).ok()?;
-            let id = git.run_checked(
-                &["hash-object", "--stdin"],
-                std::str::from_utf8(target.as_os_str().as_bytes()).ok()?,
-            );
-            contents.insert(path, Some(format!("{LINK} {}", lossy_text(&id.ok()?).trim())));
+            let id = git.run_for_line(&["hash-object", "--stdin"], target.to_str()?).ok()?;
+            contents.insert(path, Some(format!("{LINK} {id}")));
         } else if meta.is_file() {
             bytes += meta.len();
             files.push((path, meta.mode() & 0o100 != 0));

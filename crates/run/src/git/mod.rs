@@ -15,7 +15,6 @@ mod named_files;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
@@ -30,10 +29,11 @@ use crate::disk::read::{PathBase, open_file, read_file};
 use crate::process::environment::new_command;
 pub use call::take_interrupts;
 use includes::{find_included, find_irregular_included};
-pub(crate) use named_files::NamedFiles;
+pub(crate) use named_files::{NamedFiles, normalize_path};
 
 /// A git command that failed, with the reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("git {what}: {why}")]
 pub struct GitError {
     /// The git command, such as `rev-parse`.
     pub what: String,
@@ -41,13 +41,11 @@ pub struct GitError {
     pub why: String,
 }
 
-impl fmt::Display for GitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "git {}: {}", self.what, self.why)
+impl GitError {
+    pub(crate) fn new(what: &str, why: impl ToString) -> Self {
+        Self { what: what.to_owned(), why: why.to_string() }
     }
 }
-
-impl std::error::Error for GitError {}
 
 /// A worktree and the real path of the directory that all worktrees of its repository share.
 #[derive(Clone, Debug)]
@@ -148,7 +146,7 @@ impl Git {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if !real(dir).starts_with(real(&top)) || top.join(".git").symlink_metadata().is_err() {
             let why = format!("the repository's settings name another worktree, `{}`", top.display());
-            return Err(GitError { what: "rev-parse".into(), why });
+            return Err(GitError::new("rev-parse", why));
         }
         git = Self { top, own, common, ..git };
         git.apply_settings()?;
@@ -266,16 +264,19 @@ impl Git {
     /// Returns the differences from `head`, or from the empty tree before the first commit: of the files, or
     /// with `--cached` of the index.
     pub(crate) fn diff_raw(&self, more: &[&str], head: Option<&str>) -> Result<Vec<u8>, GitError> {
-        let against = match head {
-            Some(head) => head.to_owned(),
-            None => lossy_text(&self.run_checked(&["hash-object", "-t", "tree", "--stdin"], "")?)
-                .trim()
-                .to_owned(),
-        };
+        let against = self.tree_of(head)?;
         let flags = ["diff", "--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv"];
         // Otherwise git would start itself in submodules, with their settings.
         let rest = ["--ignore-submodules=dirty", "--end-of-options", &against];
         self.run_checked(&[&flags[..], more, &rest].concat(), "")
+    }
+
+    /// Returns the commit itself, or the empty tree before the first commit.
+    pub(crate) fn tree_of(&self, commit: Option<&str>) -> Result<String, GitError> {
+        match commit {
+            Some(commit) => Ok(commit.to_owned()),
+            None => self.run_for_line(&["hash-object", "-t", "tree", "--stdin"], ""),
+        }
     }
 
     /// Checks whether `commit` is the checked-out commit or an ancestor of it.
@@ -285,9 +286,9 @@ impl Git {
             && self.run(&args, "").is_ok_and(|output| output.status.success())
     }
 
-    /// Returns the path of this worktree's index.
+    /// Returns the path of the index: this worktree's own, or the one that is used instead.
     pub(crate) fn index_path(&self) -> PathBuf {
-        self.own.join("index")
+        self.index.clone().unwrap_or_else(|| self.own.join("index"))
     }
 
     /// Copies the index, with its modification time, to a place that no other process writes to: git decides
@@ -340,8 +341,7 @@ impl Git {
             let picked = configured.iter().filter(|it| it.of_user == of_user && counts(&it.key));
             picked.map(|it| (it.key.clone(), it.value.clone())).collect::<Vec<_>>()
         };
-        let mut known =
-            KNOWN.lock().map_err(|error| GitError { what: "config".into(), why: error.to_string() })?;
+        let mut known = KNOWN.lock().map_err(|error| GitError::new("config", error))?;
         let (of_user, texts) = known.entry(self.common.clone()).or_insert_with(|| {
             let named = |key: &str, name: &str| {
                 let named =
@@ -373,19 +373,24 @@ impl Git {
         Self::check_status(args, self.run(args, input)?)
     }
 
+    /// Runs a command that must succeed, and returns the line that it prints.
+    pub(crate) fn run_for_line(&self, args: &[&str], input: impl AsRef<[u8]>) -> Result<String, GitError> {
+        Ok(lossy_text(&self.run_checked(args, input)?).trim().to_owned())
+    }
+
     fn check_status(args: &[&str], output: Output) -> Result<Vec<u8>, GitError> {
         if output.status.success() {
             return Ok(output.stdout);
         }
         let said = lossy_text(&output.stderr);
         let fatal = said.lines().find(|line| line.starts_with("fatal: "));
-        let why = fatal.or(said.lines().last()).unwrap_or("it failed without a word").to_owned();
-        Err(GitError { what: args.first().copied().unwrap_or_default().to_owned(), why })
+        let why = fatal.or(said.lines().last()).unwrap_or("it failed without a word");
+        Err(GitError::new(args.first().copied().unwrap_or_default(), why))
     }
 
     fn run(&self, args: &[&str], input: impl AsRef<[u8]>) -> Result<Output, GitError> {
         let what = args.first().copied().unwrap_or_default();
-        let failed = |error: io::Error| GitError { what: what.to_owned(), why: error.to_string() };
+        let failed = |error: io::Error| GitError::new(what, error);
         self.refuse_irregular_files(what)?;
         let mut command = new_command("git");
         for (name, _) in std::env::vars_os() {
@@ -416,7 +421,7 @@ impl Git {
         if let Some(stand_in) = &stand_in {
             command.env("GIT_DIR", stand_in.path());
             command.env("GIT_OBJECT_DIRECTORY", self.common.join("objects"));
-            command.env("GIT_INDEX_FILE", self.index.clone().unwrap_or_else(|| self.index_path()));
+            command.env("GIT_INDEX_FILE", self.index_path());
             command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
             let text = |name: &str| stand_in.path().join(name).display().to_string();
             let own = [
@@ -447,12 +452,7 @@ impl Git {
         let of_common = of_common.map(|name| self.common.join(name));
         let of_user = user_config_files();
         let of_repository = of_own.iter().chain(&of_common).filter(|_| !self.own.as_os_str().is_empty());
-        for path in of_repository.chain(&of_user) {
-            if let Some(kind) = irregular_kind(path) {
-                let why = format!("`{}` is {kind}", path.display());
-                return Err(GitError { what: what.to_owned(), why });
-            }
-        }
+        of_repository.chain(&of_user).try_for_each(|path| refuse_irregular(what, path))?;
         refuse_irregular_included(what, self.config_files())
     }
 
@@ -604,21 +604,22 @@ fn refuse_irregular_above(dir: &Path) -> Result<(), GitError> {
     let inside = ["HEAD", "config", "config.worktree", "index", "packed-refs", "commondir", "shallow"];
     let inside: Vec<PathBuf> =
         folder.iter().chain(&common).flat_map(|folder| inside.map(|name| folder.join(name))).collect();
-    for path in inside.into_iter().chain((!link.is_dir()).then(|| link.clone())) {
-        if let Some(kind) = irregular_kind(&path) {
-            let why = format!("`{}` is {kind}", path.display());
-            return Err(GitError { what: "rev-parse".into(), why });
-        }
-    }
+    let mut inside = inside.iter().chain((!link.is_dir()).then_some(&link));
+    inside.try_for_each(|path| refuse_irregular("rev-parse", path))?;
     let configs = |folder: PathBuf| ["config", "config.worktree"].map(|name| folder.join(name));
     refuse_irregular_included("rev-parse", folder.into_iter().chain(common).flat_map(configs))
+}
+
+fn refuse_irregular(what: &str, path: &Path) -> Result<(), GitError> {
+    let odd = |kind| Err(GitError::new(what, format!("`{}` is {kind}", path.display())));
+    irregular_kind(path).map_or(Ok(()), odd)
 }
 
 /// Refuses irregular files that settings include.
 fn refuse_irregular_included(what: &str, configs: impl Iterator<Item = PathBuf>) -> Result<(), GitError> {
     find_irregular_included(configs).map_or(Ok(()), |(path, kind)| {
         let why = format!("`{}`, which the settings include, is {kind}", path.display());
-        Err(GitError { what: what.to_owned(), why })
+        Err(GitError::new(what, why))
     })
 }
 
@@ -652,6 +653,31 @@ fn resolve_path(top: &Path, value: &str) -> PathBuf {
 
 pub(crate) fn read_rules(path: &Path) -> Option<String> {
     PathBase::Anywhere.read_bytes(path, MOST_RULES).ok().flatten().map(|bytes| lossy_text(&bytes))
+}
+
+/// A change between two states of a path: the mode and the id of each, or `None` where there is none.
+pub(crate) struct RawChange<'r> {
+    pub(crate) path: &'r [u8],
+    pub(crate) before: Option<String>,
+    pub(crate) after: Option<String>,
+    /// Git's letter for the change.
+    pub(crate) letter: String,
+}
+
+/// Parses the output of a raw diff: `:MODE MODE ID ID LETTER\0PATH\0`.
+pub(crate) fn parse_raw_diff(raw: &[u8]) -> Vec<RawChange<'_>> {
+    let mut fields = raw.split(|byte| *byte == 0).filter(|field| !field.is_empty());
+    let state = |mode: &str, id: &str| (mode != "000000").then(|| format!("{mode} {id}"));
+    let mut all = Vec::new();
+    while let (Some(head), Some(path)) = (fields.next(), fields.next()) {
+        let head = lossy_text(head);
+        let words: Vec<&str> = head.trim_start_matches(':').split(' ').collect();
+        if let [old_mode, new_mode, old, new, letter] = words[..] {
+            let (before, after) = (state(old_mode, old), state(new_mode, new));
+            all.push(RawChange { path, before, after, letter: letter.to_owned() });
+        }
+    }
+    all
 }
 
 pub(crate) fn lossy_text(bytes: &[u8]) -> String {

@@ -45,7 +45,7 @@ impl NamedFiles {
 }
 
 /// Removes `.` and `..` from a path, without asking the file system.
-fn normalize_path(path: &Path) -> PathBuf {
+pub(crate) fn normalize_path(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {

@@ -79,7 +79,6 @@ impl ProcessStat {
     }
 }
 
-#[cfg(target_os = "linux")]
 pub(crate) fn read_stat(pid: &str) -> Option<ProcessStat> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let number = stat.split(' ').next()?.parse().ok()?;
@@ -94,9 +93,10 @@ pub(crate) fn read_stat(pid: &str) -> Option<ProcessStat> {
     })
 }
 
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn look_up(_pid: &str) -> Option<ProcessStat> {
-    None
+pub(crate) fn list_processes() -> Vec<ProcessStat> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+    entries.filter_map(|entry| read_stat(entry.file_name().to_str().filter(|name| number(name))?)).collect()
 }
 
 impl ProcessStamp {
@@ -214,7 +214,7 @@ fn is_marked() -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn mark() {}
+pub(crate) fn set_mark() {}
 
 #[cfg(not(target_os = "linux"))]
 fn is_marked() -> bool {

@@ -45,35 +45,25 @@ pub fn run_check(
         }
         tell(&event);
     });
-    let (name, argv) = (check.name.clone(), check.argv.clone());
-    match ran {
+    let (result, ended, exit_code, duration) = match ran {
         Ok(exit) => {
-            let result = match (exit.ended, exit.code) {
-                (EndReason::Exited, Some(0)) => CheckResult::Passed,
-                (EndReason::Exited | EndReason::Signaled, _) => CheckResult::Failed,
-                (
-                    EndReason::Unstarted
-                    | EndReason::Timeout
-                    | EndReason::Cost
-                    | EndReason::Stopped
-                    | EndReason::Lost,
-                    _,
-                ) => CheckResult::Pending,
+            let result = match exit.ended {
+                EndReason::Exited if exit.code == Some(0) => CheckResult::Passed,
+                EndReason::Exited | EndReason::Signaled => CheckResult::Failed,
+                EndReason::Unstarted
+                | EndReason::Timeout
+                | EndReason::Cost
+                | EndReason::Stopped
+                | EndReason::Lost => CheckResult::Pending,
             };
-            let duration_ms = u64::try_from(exit.duration.as_millis()).unwrap_or(u64::MAX);
-            CheckRun {
-                name,
-                argv,
-                result,
-                ended: Some(exit.ended),
-                exit_code: exit.code,
-                duration_ms,
-                output,
-            }
+            (result, Some(exit.ended), exit.code, exit.duration)
         }
         Err(error) => {
-            let (result, output) = (CheckResult::Pending, error.to_string());
-            CheckRun { name, argv, result, ended: None, exit_code: None, duration_ms: 0, output }
+            output = error.to_string();
+            (CheckResult::Pending, None, None, Duration::ZERO)
         }
-    }
+    };
+    let (name, argv) = (check.name.clone(), check.argv.clone());
+    let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    CheckRun { name, argv, result, ended, exit_code, duration_ms, output }
 }

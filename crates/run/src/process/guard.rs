@@ -11,12 +11,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufReader, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use super::submission::{ForwardSubmission, SubmissionGate, SubmissionServer, connect_in};
+use super::submission::{SubmissionError, SubmissionGate, SubmissionServer, connect_in, receive, send};
 use super::{ancestry, environment, handshake, trace, tree};
 use crate::disk::documents::DocumentReader;
 use crate::disk::read::read_own_text;
@@ -74,7 +74,7 @@ const DOCUMENTS: &str = "documents.json";
 
 /// A function that records a submission for the guard of a terminal: the process that drove the run may be
 /// gone.
-pub type RecordSubmission = fn(&SubmissionGate, &SubmissionRecord) -> Result<(), String>;
+pub type RecordSubmission = fn(&SubmissionGate, &SubmissionRecord) -> Result<(), SubmissionError>;
 
 /// Becomes a guard and exits if this process was started as one. It is the first line of `main` of every
 /// program that runs agents: [`perform`](crate::perform()) and [`run_process`](crate::run_process) start the
@@ -87,7 +87,7 @@ pub type RecordSubmission = fn(&SubmissionGate, &SubmissionRecord) -> Result<(),
 ///
 /// A program in another language names the `callsheet` binary as its guard instead.
 pub fn guard_if_asked() {
-    guard_if_asked_with(|_, _| Err("it cannot be recorded".into()));
+    guard_if_asked_with(|_, _| Err(SubmissionError::Refused("it cannot be recorded".into())));
 }
 
 /// Does the same as [`guard_if_asked`]; the guard of a terminal records submissions with `record`.
@@ -115,7 +115,7 @@ fn guard_process() -> io::Result<()> {
     handshake::greet(&control)?;
     let mut orders = BufReader::new(control.try_clone()?);
     let control = Arc::new(Mutex::new(control));
-    let order = read_request(&mut orders)?;
+    let order: SpawnRequest = receive(&mut orders)?;
     let mut input = Vec::new();
     orders.by_ref().take(order.stdin_bytes).read_to_end(&mut input)?;
     if input.len() as u64 != order.stdin_bytes {
@@ -125,7 +125,8 @@ fn guard_process() -> io::Result<()> {
     let commands = listen_for_commands(orders);
     let telling = Arc::clone(&control);
     let server = open_submissions(order.submissions.clone(), move |accepted| {
-        send_message(&telling, &GuardMessage::Submitted(accepted.clone())).map_err(|error| error.to_string())
+        send_message(&telling, &GuardMessage::Submitted(accepted.clone()))
+            .map_err(|error| SubmissionError::Refused(error.to_string()))
     });
     let mut agent = match start_agent(&order, Stdio::piped()) {
         Ok(agent) => agent,
@@ -134,8 +135,9 @@ fn guard_process() -> io::Result<()> {
     // From here on nothing may fail before the agent is gone: a starter that does not get this is noticed
     // below.
     let _ = send_message(&control, &GuardMessage::Started { pid: agent.id() });
-    if let Some(stdin) = agent.stdin.take() {
-        thread::spawn(move || write_input(stdin, &input));
+    if let Some(mut stdin) = agent.stdin.take() {
+        // A program that does not read all of its input is not an error of ours.
+        thread::spawn(move || drop(stdin.write_all(&input)));
     }
     let grace = Duration::from_millis(order.grace_ms);
     let ended = wait_for_agent(&mut agent, &commands, grace).and_then(|status| {
@@ -185,7 +187,7 @@ fn guard_pane(dir: &Path, record: RecordSubmission) -> io::Result<u8> {
     }
     let control = connect_in(dir, ORDER)?;
     handshake::greet(&control)?;
-    let order = read_request(&mut BufReader::new(control.try_clone()?))?;
+    let order: SpawnRequest = receive(BufReader::new(control.try_clone()?))?;
     let control = Mutex::new(control);
     let gate = order.submissions.clone();
     let server = open_submissions(gate.clone(), move |accepted| match &gate {
@@ -200,18 +202,14 @@ fn guard_pane(dir: &Path, record: RecordSubmission) -> io::Result<u8> {
     let _ = send_message(&control, &GuardMessage::Started { pid: agent.id() });
     drop(control);
     let status = loop {
-        if let Some(status) = agent.try_wait()? {
-            break status;
+        match agent.try_wait()? {
+            None if !ended.load(Ordering::SeqCst) => thread::sleep(BLINK),
+            status => break status,
         }
-        if ended.load(Ordering::SeqCst) {
-            close_submissions(server.as_deref());
-            tree::terminate_descendants(&|| false, Duration::from_millis(order.grace_ms));
-            return Ok(143);
-        }
-        thread::sleep(BLINK);
     };
     close_submissions(server.as_deref());
     tree::terminate_descendants(&|| false, Duration::from_millis(order.grace_ms));
+    let Some(status) = status else { return Ok(143) };
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
     // tmux does not always know the exit code.
     let _ = fs::write(dir.join(EXIT), code.to_string());
@@ -223,19 +221,12 @@ pub fn read_terminal_exit_code(dir: &Path) -> Option<i32> {
     read_own_text(&dir.join(EXIT))?.trim().parse().ok()
 }
 
-fn read_request(orders: &mut BufReader<UnixStream>) -> io::Result<SpawnRequest> {
-    let mut line = String::new();
-    orders.read_line(&mut line)?;
-    serde_json::from_str(&line).map_err(io::Error::other)
-}
-
 /// Opens the submissions. A run whose submissions cannot be accepted continues without them.
 fn open_submissions(
     gate: Option<SubmissionGate>,
-    forward: impl Fn(&SubmissionRecord) -> Result<(), String> + Send + Sync + 'static,
+    forward: impl Fn(&SubmissionRecord) -> Result<(), SubmissionError> + Send + Sync + 'static,
 ) -> Option<Arc<SubmissionServer>> {
-    let forward: ForwardSubmission = Box::new(forward);
-    SubmissionServer::open(gate?, forward).ok()
+    SubmissionServer::open(gate?, Box::new(forward)).ok()
 }
 
 fn close_submissions(server: Option<&SubmissionServer>) {
@@ -265,15 +256,8 @@ fn start_agent(order: &SpawnRequest, stdin: Stdio) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Writes the agent's input. A program that does not read all of it is not an error of ours.
-fn write_input(mut stdin: ChildStdin, input: &[u8]) {
-    let _ = stdin.write_all(input);
-}
-
 fn send_message(control: &Mutex<UnixStream>, news: &GuardMessage) -> io::Result<()> {
-    let line = serde_json::to_string(news).map_err(io::Error::other)?;
-    let mut control = control.lock().map_err(|_| io::ErrorKind::BrokenPipe)?;
-    control.write_all(format!("{line}\n").as_bytes())
+    send(&*control.lock().map_err(|_| io::ErrorKind::BrokenPipe)?, news)
 }
 
 enum GuardCommand {

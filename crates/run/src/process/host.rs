@@ -50,12 +50,4 @@ mod tests {
         // ext4
         assert_eq!(temporary_kind(0xef53), None);
     }
-
-    #[test]
-    fn missing_directory_uses_its_parent() {
-        assert_eq!(
-            find_temporary_file_system(Path::new("/dev/shm/a/b")),
-            find_temporary_file_system(Path::new("/dev/shm"))
-        );
-    }
 }

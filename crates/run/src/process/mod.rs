@@ -17,7 +17,6 @@ pub(crate) mod trace;
 pub(crate) mod tree;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -37,11 +36,11 @@ use environment::{grace_period, new_command};
 use guard::{GuardMessage, SpawnRequest};
 use handshake::{STARTED_AS_GUARD, await_greeting, end_impostor, find_guard_program};
 use output::OutputCollector;
-use submission::SubmissionGate;
+use submission::{SubmissionGate, send};
 use trace::{MARK, ProcessTrace, kill_adopted};
 
 /// A process to run, and its limits.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ProcessJob {
     /// The program and its arguments. No shell interprets them.
     pub argv: Vec<String>,
@@ -67,17 +66,7 @@ pub struct ProcessJob {
 impl ProcessJob {
     /// Returns a job without input, with the usual limits and the usual guard.
     pub fn new(argv: Vec<String>, cwd: PathBuf) -> Self {
-        Self {
-            argv,
-            env: BTreeMap::new(),
-            cwd,
-            stdin: Vec::new(),
-            limits: ProcessLimits::default(),
-            guard: None,
-            stop: StopFlag::default(),
-            submissions: None,
-            trace: None,
-        }
+        Self { argv, cwd, ..Self::default() }
     }
 }
 
@@ -190,25 +179,18 @@ pub struct ProcessExit {
 }
 
 /// The reason why a process did not start.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The program or the working directory does not exist.
+    #[error("{0}")]
     NotFound(String),
     /// No program became the guard of the process. Nothing was sent to it.
+    #[error("{0}")]
     NoGuard(String),
     /// Any other reason.
+    #[error("{0}")]
     Other(String),
 }
-
-impl std::fmt::Display for StartError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::NotFound(why) | Self::NoGuard(why) | Self::Other(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for StartError {}
 
 impl From<io::Error> for StartError {
     fn from(error: io::Error) -> Self {
@@ -308,8 +290,7 @@ fn send_request(job: &ProcessJob, trace: &ProcessTrace, mut control: &UnixStream
         token: trace.token(),
         cgroup: trace.cgroup().map(PathBuf::from),
     };
-    let line = serde_json::to_string(&order).map_err(io::Error::other)?;
-    control.write_all(format!("{line}\n").as_bytes())?;
+    send(control, &order)?;
     control.write_all(&job.stdin)
 }
 
@@ -451,7 +432,7 @@ impl RunningProcess<'_> {
     /// Ends the processes of a guard that was killed. Returns whether there were any.
     fn kill_orphans(&self) -> bool {
         let adopted = self.guard.is_some_and(kill_adopted);
-        !self.trace.kill_now().is_empty() || adopted
+        self.trace.kill_now() || adopted
     }
 
     /// Continues a guard that is stopped, because it watches nothing. Kills a guard that a debugger holds for
@@ -502,5 +483,5 @@ pub fn find_own_program() -> io::Result<PathBuf> {
     let own = std::env::current_exe()?;
     // A program that was replaced while it runs is still reachable by its process id.
     let gone = own.as_os_str().to_string_lossy().ends_with(" (deleted)");
-    Ok(if gone { PathBuf::from(OsString::from("/proc/self/exe")) } else { own })
+    Ok(if gone { PathBuf::from("/proc/self/exe") } else { own })
 }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead, BufReader, Read as _, Write};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -18,6 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use callsheet_core::record::SubmissionRecord;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -74,6 +75,35 @@ enum GateAnswer {
     No(String),
 }
 
+/// The reason why a submission is refused, or could not be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubmissionError {
+    /// The guard does not answer.
+    #[error("its guard does not answer")]
+    NoAnswer,
+    /// The guard went away before the outcome was noted.
+    #[error("its guard is gone")]
+    GuardGone,
+    /// The guard itself failed.
+    #[error("its guard failed")]
+    GuardFailed,
+    /// The agent has ended.
+    #[error("its agent has ended")]
+    AgentEnded,
+    /// The process does not descend from the guard of the run.
+    #[error("this process does not belong to the run")]
+    OtherRun,
+    /// The run submits as another role.
+    #[error("it has another role")]
+    OtherRole,
+    /// The run submits to another session.
+    #[error("it has another session")]
+    OtherSession,
+    /// The reason of the guard, or of the function that records.
+    #[error("{0}")]
+    Refused(String),
+}
+
 /// The largest message.
 const MESSAGE_BYTES: u64 = 4 << 20;
 /// The time limit of a message: longer than writing a session's files takes.
@@ -124,18 +154,20 @@ pub(crate) fn peer_process(stream: &UnixStream) -> Option<ProcessStamp> {
 
 /// On other systems no process can be identified, so none is.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn peer(_stream: &UnixStream) -> Option<ProcessStamp> {
+pub(crate) fn peer_process(_stream: &UnixStream) -> Option<ProcessStamp> {
     None
 }
 
-fn send(mut stream: &UnixStream, message: &impl Serialize) -> io::Result<()> {
+/// Writes a message as a line of JSON.
+pub(crate) fn send(mut stream: impl Write, message: &impl Serialize) -> io::Result<()> {
     let line = serde_json::to_string(message).map_err(io::Error::other)?;
     stream.write_all(format!("{line}\n").as_bytes())
 }
 
-fn receive<T: for<'a> Deserialize<'a>>(reader: &mut BufReader<UnixStream>) -> io::Result<T> {
+/// Reads a message, which is a line of JSON.
+pub(crate) fn receive<T: DeserializeOwned>(mut reader: impl BufRead) -> io::Result<T> {
     let mut line = String::new();
-    reader.by_ref().take(MESSAGE_BYTES).read_line(&mut line)?;
+    reader.read_line(&mut line)?;
     serde_json::from_str(&line).map_err(io::Error::other)
 }
 
@@ -161,49 +193,50 @@ pub enum SubmissionPermission {
 pub struct OpenSubmission(BufReader<UnixStream>);
 
 /// Asks the guard whose socket is in `dir`. The error is its reason to refuse.
-pub fn ask_guard(dir: &Path, request: &SubmissionRequest) -> Result<SubmissionPermission, String> {
-    let gone = |_| "its guard does not answer".to_owned();
+pub fn ask_guard(dir: &Path, request: &SubmissionRequest) -> Result<SubmissionPermission, SubmissionError> {
+    let gone = |_| SubmissionError::NoAnswer;
     let stream = connect_in(dir, SOCKET).map_err(gone)?;
     set_timeouts(&stream).map_err(gone)?;
     // Another process can put a socket of its own there.
     let guard = peer_process(&stream).zip(ProcessStamp::current());
     if cfg!(target_os = "linux") && guard.is_some_and(|(guard, own)| !own.descends_from(guard)) {
-        return Err("this process does not belong to the run".into());
+        return Err(SubmissionError::OtherRun);
     }
     send(&stream, request).map_err(gone)?;
     let mut reader = BufReader::new(stream);
-    match receive(&mut reader).map_err(gone)? {
+    match receive(reader.by_ref().take(MESSAGE_BYTES)).map_err(gone)? {
         GateAnswer::Yes => Ok(SubmissionPermission::Granted(OpenSubmission(reader))),
         GateAnswer::Before(done) => Ok(SubmissionPermission::Before(done)),
-        GateAnswer::No(why) => Err(why),
-        GateAnswer::Noted => Err("its guard does not answer".into()),
+        GateAnswer::No(why) => Err(SubmissionError::Refused(why)),
+        GateAnswer::Noted => Err(SubmissionError::NoAnswer),
     }
 }
 
 impl OpenSubmission {
     /// Reports the outcome of a submission that was written.
-    pub fn finish(self, verdict: Value, done: Value) -> Result<(), String> {
+    pub fn finish(self, verdict: Value, done: Value) -> Result<(), SubmissionError> {
         self.report(&SubmissionOutcome { verdict, done, refused: Vec::new() })
     }
 
     /// Reports why a submission was refused.
-    pub fn refuse(self, refused: Vec<String>) -> Result<(), String> {
+    pub fn refuse(self, refused: Vec<String>) -> Result<(), SubmissionError> {
         self.report(&SubmissionOutcome { verdict: Value::Null, done: Value::Null, refused })
     }
 
-    fn report(mut self, outcome: &SubmissionOutcome) -> Result<(), String> {
-        let gone = |_| "its guard is gone".to_owned();
+    fn report(mut self, outcome: &SubmissionOutcome) -> Result<(), SubmissionError> {
+        let gone = |_| SubmissionError::GuardGone;
         send(self.0.get_ref(), outcome).map_err(gone)?;
-        match receive(&mut self.0).map_err(gone)? {
+        match receive(self.0.by_ref().take(MESSAGE_BYTES)).map_err(gone)? {
             GateAnswer::Noted => Ok(()),
-            GateAnswer::No(why) => Err(why),
-            _ => Err("its guard is gone".into()),
+            GateAnswer::No(why) => Err(SubmissionError::Refused(why)),
+            _ => Err(SubmissionError::GuardGone),
         }
     }
 }
 
 /// A function that passes an accepted submission on.
-pub(crate) type ForwardSubmission = Box<dyn Fn(&SubmissionRecord) -> Result<(), String> + Send + Sync>;
+pub(crate) type ForwardSubmission =
+    Box<dyn Fn(&SubmissionRecord) -> Result<(), SubmissionError> + Send + Sync>;
 
 /// The guard's side of submissions.
 pub(crate) struct SubmissionServer {
@@ -252,39 +285,39 @@ impl SubmissionServer {
     fn serve(&self, stream: UnixStream, peer: Option<ProcessStamp>) -> io::Result<()> {
         set_timeouts(&stream)?;
         let mut reader = BufReader::new(stream.try_clone()?);
-        let request: SubmissionRequest = receive(&mut reader)?;
+        let request: SubmissionRequest = receive(reader.by_ref().take(MESSAGE_BYTES))?;
         if let Err(why) = self.check(&request, peer) {
-            return send(&stream, &GateAnswer::No(why));
+            return send(&stream, &GateAnswer::No(why.to_string()));
         }
         if let Some(done) = self.find_repeated(&request) {
             return send(&stream, &GateAnswer::Before(done));
         }
         send(&stream, &GateAnswer::Yes)?;
-        let SubmissionOutcome { verdict, done, refused } = receive(&mut reader)?;
+        let SubmissionOutcome { verdict, done, refused } = receive(reader.by_ref().take(MESSAGE_BYTES))?;
         let (tool, sha256) = (request.tool.clone(), request.sha256.clone());
         let accepted = SubmissionRecord { tool, sha256, verdict, done, refused };
         let answer = match self.check(&request, peer).and_then(|()| self.accept(accepted)) {
             Ok(()) => GateAnswer::Noted,
-            Err(why) => GateAnswer::No(why),
+            Err(why) => GateAnswer::No(why.to_string()),
         };
         send(&stream, &answer)
     }
 
     /// Checks whether this process may submit this. A process that is gone may not, whichever process has its
     /// connection now.
-    fn check(&self, request: &SubmissionRequest, peer: Option<ProcessStamp>) -> Result<(), String> {
+    fn check(&self, request: &SubmissionRequest, peer: Option<ProcessStamp>) -> Result<(), SubmissionError> {
         let gate = &self.gate;
         if self.last.lock().is_ok_and(|last| last.is_none()) {
-            return Err("its agent has ended".into());
+            return Err(SubmissionError::AgentEnded);
         }
         if request.run != gate.run || !peer.is_some_and(|peer| peer.descends_from(self.guard)) {
-            return Err("this process does not belong to the run".into());
+            return Err(SubmissionError::OtherRun);
         }
         if gate.role.is_some() && request.role != gate.role {
-            return Err("it has another role".into());
+            return Err(SubmissionError::OtherRole);
         }
         if gate.session.as_ref().is_some_and(|session| *session != request.session) {
-            return Err("it has another session".into());
+            return Err(SubmissionError::OtherSession);
         }
         Ok(())
     }
@@ -295,9 +328,9 @@ impl SubmissionServer {
         (last.sha256 == request.sha256).then(|| last.done.clone())
     }
 
-    fn accept(&self, accepted: SubmissionRecord) -> Result<(), String> {
-        let mut last = self.last.lock().map_err(|_| "its guard failed".to_owned())?;
-        let last = last.as_mut().ok_or("its agent has ended")?;
+    fn accept(&self, accepted: SubmissionRecord) -> Result<(), SubmissionError> {
+        let mut last = self.last.lock().map_err(|_| SubmissionError::GuardFailed)?;
+        let last = last.as_mut().ok_or(SubmissionError::AgentEnded)?;
         (self.forward)(&accepted)?;
         if accepted.refused.is_empty() {
             last.insert(accepted.tool.clone(), accepted);

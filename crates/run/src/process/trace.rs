@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::ancestry::{self, ProcessStamp, ProcessStat, read_stat};
+use super::ancestry::{self, ProcessStamp, ProcessStat, list_processes, read_stat};
 use crate::disk::read::read_own_text;
 
 /// The environment variable that all processes of a run have.
@@ -171,11 +171,11 @@ impl ProcessTrace {
         }
     }
 
-    /// Sends SIGKILL to every process of the run that lives, and returns them.
-    pub(crate) fn kill_now(&self) -> Vec<LivingProcess> {
-        let (living, found) = (self.living_processes(), self.find_processes());
+    /// Sends SIGKILL to every process of the run. Returns whether any lived.
+    pub(crate) fn kill_now(&self) -> bool {
+        let found = self.find_processes();
         send_signal(&found, Signal::KILL);
-        living
+        !found.is_empty()
     }
 
     /// Waits until no process of the run lives. Returns those that are left after `patience`.
@@ -278,12 +278,6 @@ fn has_variable(pid: i32, variable: &str) -> bool {
 
 fn read_program_name(pid: i32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
-}
-
-fn list_processes() -> Vec<ProcessStat> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
-    entries.filter_map(|entry| read_stat(entry.file_name().to_str().filter(|name| number(name))?)).collect()
 }
 
 /// Returns the id of this boot of the system. Process ids mean nothing in another one.

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 pub(crate) use rustix::process::Signal;
 use rustix::process::{Pid, WaitOptions, getpid, kill_process, kill_process_group};
 
+use super::ancestry::{ProcessStat, list_processes, read_stat};
+
 const BLINK: Duration = Duration::from_millis(20);
 
 /// How long after `grace` we give up, however fast a process starts others: then only the system can help.
@@ -85,9 +87,8 @@ pub(crate) fn terminate_tree(root: Pid, grace: Duration) {
 
 /// Checks whether a process is alive. A zombie is not: its parent has not collected it yet.
 fn is_alive(pid: Pid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
-    match stat.rsplit_once(')') {
-        Some((_, rest)) => !rest.trim_start().starts_with(['Z', 'X']),
+    match read_stat(&pid.as_raw_nonzero().to_string()) {
+        Some(stat) => stat.is_alive(),
         None => !cfg!(target_os = "linux") && rustix::process::test_kill_process(pid).is_ok(),
     }
 }
@@ -97,39 +98,17 @@ fn reap_children() {
     while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
 }
 
-/// Returns all descendants of `root`, except zombies.
-#[cfg(target_os = "linux")]
+/// Returns all descendants of `root`, except zombies. Only Linux lists processes; elsewhere only the agent's own
+/// group can be found.
 pub(crate) fn find_descendants(root: Pid) -> Vec<Pid> {
-    let mut all: Vec<(i32, i32)> = Vec::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
-            continue;
-        };
-        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        // The name of a program may contain anything, brackets too.
-        let Some((_, rest)) = stat.rsplit_once(')') else { continue };
-        let mut fields = rest.split_whitespace();
-        let (state, parent) = (fields.next(), fields.next().and_then(|parent| parent.parse::<i32>().ok()));
-        if let (Some(state), Some(parent)) = (state, parent)
-            && state != "Z"
-            && state != "X"
-        {
-            all.push((pid, parent));
-        }
-    }
+    let all: Vec<ProcessStat> = list_processes().into_iter().filter(|stat| stat.is_alive()).collect();
     let mut found = vec![root.as_raw_nonzero().get()];
     let mut at = 0;
     while at < found.len() {
         let parent = found[at];
-        found.extend(all.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+        found.extend(all.iter().filter(|stat| stat.parent == parent).map(|stat| stat.stamp.pid));
         at += 1;
     }
     found.drain(..1);
     found.into_iter().filter_map(Pid::from_raw).collect()
-}
-
-/// Other systems have no such list; only the agent's own group can be found there.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn below(_root: Pid) -> Vec<Pid> {
-    Vec::new()
 }

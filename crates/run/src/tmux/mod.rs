@@ -8,7 +8,7 @@ mod screen;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, BufReader, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::Stdio;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use callsheet_core::library::agent::TerminalSpec;
+use callsheet_core::library::agent::{TerminalDialog, TerminalSpec};
 
 use crate::perform::PerformError;
 use crate::process::StopFlag;
@@ -24,24 +24,28 @@ use crate::process::ancestry::guard_arguments;
 use crate::process::environment::{handshake_limit, new_command};
 use crate::process::guard::{GuardMessage, ORDER, SpawnRequest};
 use crate::process::handshake::{STARTED_AS_GUARD, await_greeting, no_guard};
-use crate::process::submission::{listen_in, peer_process};
+use crate::process::submission::{listen_in, peer_process, receive, send};
 use crate::process::trace::ProcessTrace;
 use crate::process::tree;
 use screen::{PaneScreen, ScreenState};
 
 /// The reason why a line could not be typed. Nothing was typed, except for [`TerminalError::Unsent`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TerminalError {
     /// tmux is not installed, or refuses a command.
+    #[error("tmux: {0}")]
     Tmux(String),
     /// The program in the pane has ended.
+    #[error("the program in the terminal is gone; it showed:\n{screen}")]
     Dead {
         /// The last text of the pane.
         screen: String,
     },
     /// A person scrolls in the pane.
+    #[error("somebody scrolls in the pane: leave copy mode first")]
     Scrolled,
     /// The agent shows a dialog.
+    #[error("the agent shows a dialog ({name}): {todo}")]
     Dialog {
         /// The dialog's name.
         name: String,
@@ -49,42 +53,27 @@ pub enum TerminalError {
         todo: String,
     },
     /// The agent did not become ready in time.
+    #[error("the agent does not take a line; it shows:\n{screen}")]
     NotReady {
         /// The text of the pane.
         screen: String,
     },
     /// The line was pasted, but is not visible.
+    #[error("the line is not to be seen; the agent shows:\n{screen}")]
     NotTyped {
         /// The text of the pane.
         screen: String,
     },
     /// The line is in the input field, and Enter does not send it.
+    #[error("the line was typed and not sent; the agent shows:\n{screen}")]
     Unsent {
         /// The text of the pane.
         screen: String,
     },
     /// A stop was requested.
+    #[error("it was stopped")]
     Stopped,
 }
-
-impl fmt::Display for TerminalError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tmux(why) => write!(f, "tmux: {why}"),
-            Self::Dead { screen } => write!(f, "the program in the terminal is gone; it showed:\n{screen}"),
-            Self::Scrolled => f.write_str("somebody scrolls in the pane: leave copy mode first"),
-            Self::Dialog { name, todo } => write!(f, "the agent shows a dialog ({name}): {todo}"),
-            Self::NotReady { screen } => write!(f, "the agent does not take a line; it shows:\n{screen}"),
-            Self::NotTyped { screen } => write!(f, "the line is not to be seen; the agent shows:\n{screen}"),
-            Self::Unsent { screen } => {
-                write!(f, "the line was typed and not sent; the agent shows:\n{screen}")
-            }
-            Self::Stopped => f.write_str("it was stopped"),
-        }
-    }
-}
-
-impl std::error::Error for TerminalError {}
 
 /// A tmux server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,7 +125,7 @@ impl Tmux {
         env: &BTreeMap<String, String>,
         cwd: &Path,
     ) -> Result<TmuxPane, TerminalError> {
-        let cwd = cwd.to_str().ok_or_else(|| TerminalError::Tmux("a path is not UTF-8".into()))?;
+        let cwd = to_utf8(cwd)?;
         if argv.first().is_none_or(|program| program.starts_with('-') || program.contains('=')) {
             return Err(TerminalError::Tmux("this is no program".into()));
         }
@@ -165,24 +154,20 @@ impl Tmux {
         dir: &Path,
         trace: &ProcessTrace,
     ) -> Result<TmuxPane, PerformError> {
-        let failed = |why: String| TerminalError::Tmux(why);
-        let path = |path: &Path| {
-            path.to_str().map(str::to_owned).ok_or_else(|| failed("a path is not UTF-8".into()))
-        };
-        let listener = listen_in(dir, ORDER).map_err(|error| failed(error.to_string()))?;
-        let mut argv = vec![path(guard)?];
+        let failed = |error: io::Error| TerminalError::Tmux(error.to_string());
+        let listener = listen_in(dir, ORDER).map_err(failed)?;
+        let mut argv = vec![to_utf8(guard)?.to_owned()];
         argv.extend(guard_arguments());
-        argv.push(path(dir)?);
+        argv.push(to_utf8(dir)?.to_owned());
         let mark = BTreeMap::from([(STARTED_AS_GUARD.to_owned(), "1".to_owned())]);
         let pane = self.open(&argv, &mark, Path::new(&order.cwd))?;
         let start = || {
             let pid = self.read_pane_pid(&pane)?;
-            trace.add_guard(pid).map_err(|error| failed(error.to_string()))?;
-            let control =
-                self.accept_guard(&listener, &pane, pid).map_err(|error| failed(error.to_string()))?;
+            trace.add_guard(pid).map_err(failed)?;
+            let control = self.accept_guard(&listener, &pane, pid).map_err(failed)?;
             let control = control.ok_or_else(|| no_guard(guard))?;
             await_greeting(&control, guard)?;
-            Ok(send_request(&control, order).map_err(|error| failed(error.to_string()))??)
+            Ok(send_request(&control, order).map_err(failed)??)
         };
         let started = start();
         if started.is_err() {
@@ -266,10 +251,7 @@ impl Tmux {
             match last.0.classify(agent) {
                 ScreenState::Ready if stable => return Ok(()),
                 ScreenState::Dialog(dialog) if stable => {
-                    return Err(TerminalError::Dialog {
-                        name: dialog.name.clone(),
-                        todo: dialog.todo.clone(),
-                    });
+                    return Err(dialog_error(dialog));
                 }
                 _ if begun.elapsed() > within => {
                     return Err(TerminalError::NotReady { screen: last.0.to_text() });
@@ -295,7 +277,7 @@ impl Tmux {
         }
         let before = self.capture_screen(pane)?;
         if let ScreenState::Dialog(dialog) = before.classify(agent) {
-            return Err(TerminalError::Dialog { name: dialog.name.clone(), todo: dialog.todo.clone() });
+            return Err(dialog_error(dialog));
         }
         let buffer = format!("callsheet-{}", std::process::id());
         self.run(&["load-buffer", "-b", &buffer, "-"], line)?;
@@ -308,7 +290,7 @@ impl Tmux {
         for enters in 1..=ENTERS {
             // A dialog that appeared meanwhile must not get the Enter.
             if let ScreenState::Dialog(dialog) = self.capture_screen(pane)?.classify(agent) {
-                return Err(TerminalError::Dialog { name: dialog.name.clone(), todo: dialog.todo.clone() });
+                return Err(dialog_error(dialog));
             }
             self.run(&["send-keys", "-t", &pane.0, "Enter"], "")?;
             let sent = self.wait_until(pane, SENT_WITHIN, |screen| !screen.is_written(agent, line))?;
@@ -429,17 +411,22 @@ impl Tmux {
     }
 }
 
+fn to_utf8(path: &Path) -> Result<&str, TerminalError> {
+    path.to_str().ok_or_else(|| TerminalError::Tmux("a path is not UTF-8".into()))
+}
+
+fn dialog_error(dialog: &TerminalDialog) -> TerminalError {
+    TerminalError::Dialog { name: dialog.name.clone(), todo: dialog.todo.clone() }
+}
+
 /// How long the guard of a pane may take to start the agent.
 const STARTED_WITHIN: Duration = Duration::from_secs(20);
 
 /// Sends the spawn request to a guard, and waits until the agent is started.
-fn send_request(mut control: &UnixStream, order: &SpawnRequest) -> io::Result<Result<(), TerminalError>> {
+fn send_request(control: &UnixStream, order: &SpawnRequest) -> io::Result<Result<(), TerminalError>> {
     control.set_read_timeout(Some(STARTED_WITHIN))?;
-    let line = serde_json::to_string(order).map_err(io::Error::other)?;
-    control.write_all(format!("{line}\n").as_bytes())?;
-    let mut answer = String::new();
-    BufReader::new(control).read_line(&mut answer)?;
-    Ok(match serde_json::from_str(&answer).map_err(io::Error::other)? {
+    send(control, order)?;
+    Ok(match receive(BufReader::new(control))? {
         GuardMessage::Failed { why, .. } => {
             let program = order.argv.first().map_or("", String::as_str);
             Err(TerminalError::Tmux(format!("`{program}` cannot be started in `{}`: {why}", order.cwd)))

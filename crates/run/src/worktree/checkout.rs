@@ -6,7 +6,6 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -50,16 +49,15 @@ const MOST_NESTED: usize = 8;
 /// Files of a worktree that git reads by itself.
 const READ_BY_GIT: [&[u8]; 4] = [b".gitattributes", b".gitignore", b".gitmodules", b".mailmap"];
 
-fn index_error(error: &io::Error) -> GitError {
-    GitError { what: "index".into(), why: error.to_string() }
+fn index_error(error: io::Error) -> GitError {
+    GitError::new("index", error)
 }
 
 /// Copies an index into a folder of its own, and reads it.
 fn copy_and_read_index(git: &Git) -> Result<(TempDir, IndexSnapshot), GitError> {
-    let folder =
-        tempfile::Builder::new().prefix("callsheet-index-").tempdir().map_err(|error| index_error(&error))?;
+    let folder = tempfile::Builder::new().prefix("callsheet-index-").tempdir().map_err(index_error)?;
     let copy = folder.path().join("index");
-    git.copy_index(&copy).map_err(|error| index_error(&error))?;
+    git.copy_index(&copy).map_err(index_error)?;
     let index = IndexSnapshot::from_index_copy(git, &copy)?;
     Ok((folder, index))
 }
@@ -117,7 +115,7 @@ impl CheckoutSnapshot {
                     .iter()
                     .any(|name| irregular_kind(&git.top().join(OsStr::from_bytes(name))).is_some());
                 if odd {
-                    Err(index_error(&io::Error::other("a file that git reads is none")))
+                    Err(index_error(io::Error::other("a file that git reads is none")))
                 } else {
                     git.diff_raw(&[], head)
                 }
@@ -132,7 +130,7 @@ impl CheckoutSnapshot {
         self.absent = tracked.iter().filter(missing).cloned().collect();
         let tree = RepositoryTree { git: &self.git, prefix: b"", survey: &survey, left_out: &self.index };
         let is_dirty =
-            raw.unwrap_or_else(|_| Err(index_error(&io::Error::other("a thread failed")))).and_then(|raw| {
+            raw.unwrap_or_else(|_| Err(index_error(io::Error::other("a thread failed")))).and_then(|raw| {
                 let listed = (&tracked[..], &self.index.submodules[..]);
                 tree.has_differences(listed, &raw, ComparisonBase::Index, MOST_NESTED)
             });
@@ -143,18 +141,11 @@ impl CheckoutSnapshot {
 
     /// Checks whether there is work that `head` does not have.
     pub(super) fn is_dirty_after(&self, head: Option<&str>, survey: &FileSurvey) -> Result<bool, GitError> {
-        let fresh = tempfile::tempdir().map_err(|error| index_error(&error))?;
+        let fresh = tempfile::tempdir().map_err(index_error)?;
         let index = fresh.path().join("index");
         if let Some(copy) = &self.copy {
-            let from = copy.path().join("index");
-            if from.exists() {
-                let modified =
-                    from.metadata().and_then(|meta| meta.modified()).map_err(|error| index_error(&error))?;
-                fs::copy(&from, &index).map_err(|error| index_error(&error))?;
-                let file =
-                    fs::File::options().write(true).open(&index).map_err(|error| index_error(&error))?;
-                file.set_modified(modified).map_err(|error| index_error(&error))?;
-            }
+            let before = self.git.with_index(&copy.path().join("index"));
+            before.copy_index(&index).map_err(index_error)?;
         }
         let git = self.git.with_index(&index);
         if let Some(head) = head.filter(|head| self.refs.head.as_deref() != Some(head) || self.copy.is_none())
@@ -284,10 +275,7 @@ impl RepositoryTree<'_> {
         if dir.join(".git").symlink_metadata().is_err() {
             return Ok(false);
         }
-        let odd = |why: &str| GitError {
-            what: "submodule".into(),
-            why: format!("`{}`: {why}", submodule.to_text()),
-        };
+        let odd = |why: &str| GitError::new("submodule", format!("`{}`: {why}", submodule.to_text()));
         if depth == 0 {
             return Err(odd("submodules are too deep in each other"));
         }
@@ -295,11 +283,11 @@ impl RepositoryTree<'_> {
         let inside = Git::open(&dir)?.filter(|inside| real(inside.top()) == real(&dir));
         let inside = inside.ok_or_else(|| odd("it is no repository"))?;
         let head = inside.head()?;
-        let fresh = tempfile::tempdir().map_err(|error| index_error(&error))?;
+        let fresh = tempfile::tempdir().map_err(index_error)?;
         let index = fresh.path().join("index");
         let none = IndexSnapshot::default();
         if trust == ComparisonBase::Index {
-            inside.copy_index(&index).map_err(|error| index_error(&error))?;
+            inside.copy_index(&index).map_err(index_error)?;
             IndexSnapshot::from_index_copy(&inside, &index)?;
         } else if let Some(head) = &head {
             inside.with_index(&index).run_checked(&["read-tree", "--end-of-options", head], "")?;

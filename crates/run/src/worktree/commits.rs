@@ -97,23 +97,18 @@ impl RefSnapshot {
     ) -> Result<NewCommits, GitError> {
         let local = |name: &&String| !name.starts_with(REMOTES) && !name.starts_with(REPLACE);
         let names: BTreeSet<&String> = self.all.keys().chain(now.all.keys()).filter(local).collect();
-        let mut moved: Vec<MovedRef> = Vec::new();
         let names: Vec<&String> =
             names.into_iter().filter(|name| self.all.get(*name) != now.all.get(*name)).collect();
         let new = names.iter().filter(|name| !self.all.contains_key(**name));
         let new: Vec<&str> = new.filter_map(|name| name.strip_prefix(HEADS)).collect();
         let places = now.wait_for_new_worktrees(git, &new);
-        for name in names {
-            moved.push(self.moved_ref(
-                name,
-                self.all.get(name).cloned(),
-                now.all.get(name).cloned(),
-                now,
-                (&places, made),
-            ));
-        }
+        let note = |name: &str, from: Option<&String>, to: Option<&String>| {
+            self.moved_ref(name, from.cloned(), to.cloned(), now, (&places, made))
+        };
+        let mut moved: Vec<MovedRef> =
+            names.iter().map(|name| note(name, self.all.get(*name), now.all.get(*name))).collect();
         if now.branch.is_none() && self.head != now.head {
-            moved.push(self.moved_ref("HEAD", self.head.clone(), now.head.clone(), now, (&places, made)));
+            moved.push(note("HEAD", self.head.as_ref(), now.head.as_ref()));
         }
         // The commits that existed before, and those that a remote has.
         let known = self.all.values().chain(&self.head);
@@ -225,13 +220,8 @@ pub(super) fn diff_trees(
     if from == to {
         return Ok(Vec::new());
     }
-    let empty = || {
-        git.run_checked(&["hash-object", "-t", "tree", "--stdin"], "")
-            .map(|id| lossy_text(&id).trim().to_owned())
-    };
-    let id = |commit: Option<&str>| commit.map_or_else(empty, |commit| Ok(commit.to_owned()));
     let args = ["diff-tree", "-r", "-z", "--no-renames", "--name-status", "--end-of-options"];
-    let (from, to) = (id(from)?, id(to)?);
+    let (from, to) = (git.tree_of(from)?, git.tree_of(to)?);
     let listed = git.run_checked(&[&args[..], &[&from, &to]].concat(), "")?;
     let mut fields = listed.split(|byte| *byte == 0).filter(|field| !field.is_empty());
     let mut all = Vec::new();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::fingerprint::Fingerprint;
 use super::survey::{FileClass, FileSurvey};
 use super::worktree_path::WorktreePath;
+use crate::git::normalize_path;
 
 /// The target of each link, with a stamp that shows its changes.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -47,15 +48,7 @@ fn resolve_target(link: &Path, target: &Path) -> PathBuf {
         return end;
     }
     let folder = link.parent().and_then(|folder| folder.canonicalize().ok()).unwrap_or_default();
-    let mut end = PathBuf::new();
-    for part in folder.join(target).components() {
-        match part {
-            Component::ParentDir => drop(end.pop()),
-            Component::CurDir => {}
-            part => end.push(part),
-        }
-    }
-    end
+    normalize_path(&folder.join(target))
 }
 
 /// Returns a stamp that changes when the target is written to; for a folder, when an entry comes or goes.

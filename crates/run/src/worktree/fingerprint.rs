@@ -16,9 +16,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use callsheet_core::record::Digest;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, openat, readlinkat, statat};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use sha2::{Digest as _, Sha256};
 
-use crate::disk::read::read_own_bytes;
+use super::worktree_path::parse_hex;
+use crate::disk::read::{hash_contents, read_own_bytes};
 
 /// The contents of a file, as far as they were examined.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,13 +190,11 @@ impl FingerprintCache {
         }
         let looked = SystemTime::now();
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let mut file = File::from(openat(dir, name, flags, Mode::empty())?);
+        let file = File::from(openat(dir, name, flags, Mode::empty())?);
         if !file.metadata()?.is_file() {
             return Err(io::Error::other("it is not a regular file any more"));
         }
-        let mut hash = HashWriter(Sha256::new());
-        io::copy(&mut io::Read::take(&mut file, MOST_BYTES), &mut hash)?;
-        let contents = Digest(hash.0.finalize().into());
+        let contents = hash_contents(io::Read::take(file, MOST_BYTES))?;
         if stamp.is_older_than(looked)
             && let Ok(mut taken) = self.taken.lock()
         {
@@ -285,18 +283,6 @@ fn read_record(record: &[u8; RECORD]) -> (FileStamp, Digest) {
     (stamp, Digest(contents))
 }
 
-struct HashWriter(Sha256);
-
-impl io::Write for HashWriter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Writes one letter for the kind, and its value.
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -330,10 +316,7 @@ impl Fingerprint {
                     changed: (word()?.parse().ok()?, word()?.parse().ok()?),
                 }))
             }
-            b'l' => {
-                let pairs = rest.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
-                pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect::<Option<_>>().map(Self::Link)
-            }
+            b'l' => parse_hex(rest).map(Self::Link),
             b's' => rest.parse().ok().map(Self::Special),
             _ => None,
         }

@@ -16,7 +16,7 @@ use crate::disk::walk::parse_rules;
 /// The name of the files that hold rules.
 pub(super) const RULES_FILE: &[u8] = b".gitignore";
 
-/// The most bytes of such a file that are read.
+/// The most bytes of such a file. A longer one is not used, not even in part.
 pub(super) const MOST_RULES: u64 = 1 << 20;
 
 /// The ignore rules of a worktree.
@@ -27,15 +27,22 @@ pub(super) struct IgnoreRules {
     /// The rules of each folder, by its path.
     folders: BTreeMap<WorktreePath, String>,
     any_case: bool,
+    /// Files of rules that were not used, and why.
+    #[serde(default)]
+    pub(super) unread: Vec<(WorktreePath, String)>,
 }
 
 impl IgnoreRules {
     pub(super) fn new(everywhere: Vec<String>, any_case: bool) -> Self {
-        Self { everywhere, folders: BTreeMap::new(), any_case }
+        Self { everywhere, any_case, ..Self::default() }
     }
 
     pub(super) fn add(&mut self, folder: &[u8], text: String) {
         self.folders.insert(WorktreePath::new(folder), text);
+    }
+
+    pub(super) fn add_unread(&mut self, path: &[u8], why: String) {
+        self.unread.push((WorktreePath::new(path), why));
     }
 
     pub(super) fn top_stack(&self) -> RuleStack {

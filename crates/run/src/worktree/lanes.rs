@@ -14,8 +14,9 @@ use std::time::Duration;
 use super::{Worktree, ensure_worktree_from};
 use crate::disk::folder::WritableFolder;
 use crate::disk::lock::lock_file;
-use crate::disk::read::{open_file, read_own_text};
-use crate::git::{Git, GitError, lossy_text};
+use crate::disk::read::read_own_text;
+use crate::git::content_ids::SUBMODULE;
+use crate::git::{Git, GitError, RawChange, lossy_text, parse_raw_diff};
 
 /// How long a lane waits while the worktrees of others are created.
 const LONGEST_CHECKOUTS: Duration = Duration::from_secs(600);
@@ -33,11 +34,11 @@ struct LaneChange {
 /// one again. Git fails on worktrees that other processes are just creating, so all processes that create
 /// some hold `lock`.
 pub fn ensure_lane_worktree(git: &Git, lock: &Path, home: &Path, name: &str) -> Result<Worktree, GitError> {
-    fs::create_dir_all(home).map_err(|error| worktree_error(&error))?;
-    let _alone = lock_file(lock, LONGEST_CHECKOUTS).map_err(|error| worktree_error(&error))?;
+    fs::create_dir_all(home).map_err(worktree_error)?;
+    let _alone = lock_file(lock, LONGEST_CHECKOUTS).map_err(worktree_error)?;
     ensure_worktree_from(git, home, name, || {
         let start = commit_snapshot(git, home, name)?;
-        fs::write(start_path(home, name), &start).map_err(|error| worktree_error(&error))?;
+        fs::write(start_path(home, name), &start).map_err(worktree_error)?;
         Ok(start)
     })
 }
@@ -84,8 +85,8 @@ fn start_path(home: &Path, name: &str) -> PathBuf {
     home.join(format!("{name}.start"))
 }
 
-fn worktree_error(error: &io::Error) -> GitError {
-    GitError { what: "worktree".into(), why: error.to_string() }
+fn worktree_error(error: io::Error) -> GitError {
+    GitError::new("worktree", error)
 }
 
 /// Commits everything that git tracks or would track, except our own files.
@@ -97,20 +98,18 @@ fn commit_snapshot(git: &Git, home: &Path, name: &str) -> Result<String, GitErro
         args.extend(["-p", head]);
     }
     args.push(&tree);
-    Ok(lossy_text(&git.run_checked(&args, "")?).trim().to_owned())
+    git.run_for_line(&args, "")
 }
 
 /// Writes the files of a worktree as a tree, by an index that no other process uses. Also returns the files
 /// that are not in it because their names are not UTF-8.
 fn write_tree(git: &Git, index: &Path) -> Result<(String, Vec<String>), GitError> {
     if let Some(folder) = index.parent() {
-        fs::create_dir_all(folder).map_err(|error| worktree_error(&error))?;
+        fs::create_dir_all(folder).map_err(worktree_error)?;
     }
     // From the person's index, so that only changed files are read again.
-    match copy_index(&git.index_path(), index) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => drop(fs::remove_file(index)),
-        Err(error) => return Err(worktree_error(&error)),
+    if !git.copy_index(index).map_err(worktree_error)? {
+        let _ = fs::remove_file(index);
     }
     let git = &git.with_index(index);
     // Never `git add`: it queries submodules by starting a git in them, with their settings.
@@ -128,26 +127,16 @@ fn write_tree(git: &Git, index: &Path) -> Result<(String, Vec<String>), GitError
     // Our own files are transferred separately.
     let ours: String = tracked.split('\0').filter(is_ours).map(|path| format!("{path}\0")).collect();
     git.run_checked(&["update-index", "--force-remove", "-z", "--stdin"], &ours)?;
-    let tree = git.run_checked(&["write-tree", "--missing-ok"], "")?;
+    let tree = git.run_for_line(&["write-tree", "--missing-ok"], "")?;
     // The index would only be copied again.
     let _ = fs::remove_file(index);
-    Ok((lossy_text(&tree).trim().to_owned(), odd))
-}
-
-/// Copies an index with its modification time: git decides by its age which files to examine again.
-fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
-    let mut source = open_file(from)
-        .map_err(|error| io::Error::other(error.to_string()))?
-        .ok_or(io::ErrorKind::NotFound)?;
-    let mut copy = fs::File::create(to)?;
-    io::copy(&mut source, &mut copy)?;
-    copy.set_modified(source.metadata()?.modified()?)
+    Ok((tree, odd))
 }
 
 /// Copies the changes of the lane's worktree to the project. Returns the paths that were changed there as
 /// well; if there are any, nothing is copied. Doing it again changes nothing.
 pub fn merge_lane(git: &Git, home: &Path, name: &str, lane: &Path) -> Result<Vec<String>, GitError> {
-    let gone = || GitError { what: "worktree".into(), why: format!("`{}` is gone", lane.display()) };
+    let gone = || GitError::new("worktree", format!("`{}` is gone", lane.display()));
     let theirs = Git::open(lane)?.filter(|theirs| theirs.is_of_same_repository(git)).ok_or_else(gone)?;
     let start = read_own_text(&start_path(home, name)).ok_or_else(gone)?;
     let (tree, mut conflicts) = write_tree(&theirs, &home.join(format!("{name}.index")))?;
@@ -173,40 +162,29 @@ pub fn merge_lane(git: &Git, home: &Path, name: &str, lane: &Path) -> Result<Vec
         return Ok(conflicts);
     }
     let folder = |git: &Git| git.top().canonicalize().and_then(|top| WritableFolder::open(&top));
-    let (from, to) = (folder(&theirs), folder(git));
-    let (from, to) =
-        (from.map_err(|error| worktree_error(&error))?, to.map_err(|error| worktree_error(&error))?);
+    let (from, to) = (folder(&theirs).map_err(worktree_error)?, folder(git).map_err(worktree_error)?);
     for file in todo {
         let brought =
             if file.after.is_some() { to.copy(&file.path, &from, &file.path) } else { to.remove(&file.path) };
-        brought.map_err(|error| GitError { what: "merge".into(), why: error.to_string() })?;
+        brought.map_err(|error| GitError::new("merge", error))?;
     }
     Ok(Vec::new())
 }
 
-/// Parses `:MODE MODE HASH HASH LETTER\0PATH\0`.
 fn parse_changes(raw: &[u8]) -> Vec<LaneChange> {
-    let mut fields = raw.split(|byte| *byte == 0).filter(|field| !field.is_empty());
-    let mut all = Vec::new();
-    while let (Some(head), Some(path)) = (fields.next(), fields.next()) {
-        let head = lossy_text(head);
-        let words: Vec<&str> = head.trim_start_matches(':').split(' ').collect();
-        let [old_mode, new_mode, old, new, _] = words.as_slice() else { continue };
-        let at = |mode: &str, hash: &str| (mode != "000000").then(|| format!("{mode} {hash}"));
-        let path_text = std::str::from_utf8(path).map(str::to_owned);
-        all.push(LaneChange {
-            odd: path_text.is_err() || [old_mode, new_mode].contains(&&"160000"),
-            path: path_text.unwrap_or_else(|_| lossy_text(path)),
-            before: at(old_mode, old),
-            after: at(new_mode, new),
-        });
-    }
-    all
+    let is_module = |state: &Option<String>| state.as_ref().is_some_and(|it| it.starts_with(SUBMODULE));
+    let change = |RawChange { path, before, after, .. }: RawChange<'_>| LaneChange {
+        odd: std::str::from_utf8(path).is_err() || is_module(&before) || is_module(&after),
+        path: lossy_text(path),
+        before,
+        after,
+    };
+    parse_raw_diff(raw).into_iter().map(change).collect()
 }
 
 /// Returns the present contents of the project at a path, as git identifies them. Follows no links.
 fn present_content(git: &Git, path: &str) -> Result<Option<String>, GitError> {
-    let odd = || GitError { what: "merge".into(), why: format!("`{path}` is not reached by folders alone") };
+    let odd = || GitError::new("merge", format!("`{path}` is not reached by folders alone"));
     let mut place = PathBuf::from(git.top());
     let parts: Vec<&str> = path.split('/').collect();
     let (name, folders) = parts.split_last().ok_or_else(odd)?;
@@ -222,15 +200,15 @@ fn present_content(git: &Git, path: &str) -> Result<Option<String>, GitError> {
     let Ok(meta) = place.symlink_metadata() else { return Ok(None) };
     if meta.is_symlink() {
         let target = fs::read_link(&place).map_err(|_| odd())?;
-        let hash =
-            git.run_checked(&["hash-object", "--no-filters", "--stdin"], target.to_str().ok_or_else(odd)?)?;
-        return Ok(Some(format!("120000 {}", lossy_text(&hash).trim())));
+        let target = target.to_str().ok_or_else(odd)?;
+        let hash = git.run_for_line(&["hash-object", "--no-filters", "--stdin"], target)?;
+        return Ok(Some(format!("120000 {hash}")));
     }
     if !meta.is_file() {
         return Err(odd());
     }
     // Git records the owner's permission alone.
     let mode = if meta.permissions().mode() & 0o100 == 0 { "100644" } else { "100755" };
-    let hash = git.run_checked(&["hash-object", "--", path], "")?;
-    Ok(Some(format!("{mode} {}", lossy_text(&hash).trim())))
+    let hash = git.run_for_line(&["hash-object", "--", path], "")?;
+    Ok(Some(format!("{mode} {hash}")))
 }

@@ -16,6 +16,7 @@ mod staged;
 mod survey;
 mod worktree_path;
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
@@ -60,9 +61,7 @@ pub(crate) fn ensure_worktree_from(
     let name = task_file_name(task);
     let branch = format!("callsheet/{name}");
     let path = home.join(&name);
-    let shown = path
-        .to_str()
-        .ok_or_else(|| GitError { what: "worktree".into(), why: "a path is not UTF-8".into() })?;
+    let shown = path.to_str().ok_or_else(|| GitError::new("worktree", "a path is not UTF-8"))?;
     // No agent has worked in an unfinished worktree: the process that created it was killed.
     let unfinished = home.join(format!("{name}.unfinished"));
     if unfinished.symlink_metadata().is_ok() {
@@ -75,9 +74,9 @@ pub(crate) fn ensure_worktree_from(
     if path.symlink_metadata().is_ok() {
         let why =
             format!("`{shown}` is there, but is no worktree of the branch `{branch}`; it is left as it is");
-        return Err(GitError { what: "worktree".into(), why });
+        return Err(GitError::new("worktree", why));
     }
-    let failed = |error| GitError { what: "worktree".into(), why: format!("`{}`: {error}", home.display()) };
+    let failed = |error: io::Error| GitError::new("worktree", format!("`{}`: {error}", home.display()));
     std::fs::create_dir_all(home).map_err(failed)?;
     std::fs::write(&unfinished, "").map_err(failed)?;
     let full = format!("refs/heads/{branch}");
@@ -104,7 +103,7 @@ pub(crate) fn ensure_worktree_from(
 /// Writes the files of the commit with the user's own filters alone, which is why git does not write them
 /// with the rest.
 fn check_out(git: &Git, path: &Path) -> Result<(), GitError> {
-    let odd = || GitError { what: "worktree".into(), why: format!("`{}` is no worktree", path.display()) };
+    let odd = || GitError::new("worktree", format!("`{}` is no worktree", path.display()));
     let made = Git::open(path)?.filter(|made| made.is_of_same_repository(git)).ok_or_else(odd)?;
     let head = made.head()?.ok_or_else(odd)?;
     made.run_checked(&["read-tree", "--reset", "-u", &head], "").map(drop)

@@ -154,7 +154,7 @@ impl NestedRepository {
         let named = |changed: ChangedFile| {
             ScopedChange::new(shown(&changed.path).unwrap_or(changed.path), changed.change, changed.from)
         };
-        let unknown = || GitError { what: "for-each-ref".into(), why: "it failed before the run".into() };
+        let unknown = || GitError::new("for-each-ref", "it failed before the run");
         let refs = self.refs.as_ref().ok_or_else(unknown)?;
         let now = RefSnapshot::from_git(&self.git)?;
         if let Some(index) = self.index.as_ref().filter(|_| !is_same) {

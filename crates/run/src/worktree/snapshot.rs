@@ -28,7 +28,7 @@ pub use super::own_files::OwnFiles;
 use super::own_files::OwnPaths;
 use super::repository::{IndexSnapshot, RepositoryFiles};
 use super::staged::{find_staged_only, staged_changes};
-use super::survey::{FileSurvey, IN_REPOSITORY, SurveyOptions, WITHOUT_GIT};
+use super::survey::{FileSurvey, SurveyOptions};
 use super::worktree_path::{WorktreePath, display_bytes};
 use crate::git::{Git, GitError};
 
@@ -68,7 +68,7 @@ impl WorktreeSnapshot {
     /// often keep the `prints`.
     pub fn take(dir: &Path, own: &OwnFiles, prints: &Arc<FingerprintCache>) -> Result<Self, GitError> {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let unread = |error: std::io::Error| GitError { what: "look".into(), why: error.to_string() };
+        let unread = |error: std::io::Error| GitError::new("look", error);
         let git = Git::open(dir)?;
         let top = real(git.as_ref().map_or(dir, Git::top));
         let own = OwnPaths::from_files_below(&top, own);
@@ -77,14 +77,7 @@ impl WorktreeSnapshot {
         let folder = folder.unwrap_or_default();
         let prints = Arc::clone(prints);
         let Some(git) = git else {
-            let look = SurveyOptions {
-                top: &top,
-                tracked: None,
-                own: &own,
-                prints: &prints,
-                earlier: None,
-                limits: WITHOUT_GIT,
-            };
+            let look = SurveyOptions { top: &top, tracked: None, own: &own, prints: &prints, earlier: None };
             let rules = IgnoreRules::default();
             let survey = look.survey_with_rules(&rules).map_err(unread)?;
             let links = ExternalLinks::from_survey(&top, &survey);
@@ -96,14 +89,7 @@ impl WorktreeSnapshot {
         let mut checkout = CheckoutSnapshot::take(git, &prints)?;
         let survey = checkout.compare_before(|tracked| {
             let tracked = Some(tracked);
-            let look = SurveyOptions {
-                top: &top,
-                tracked,
-                own: &own,
-                prints: &prints,
-                earlier: None,
-                limits: IN_REPOSITORY,
-            };
+            let look = SurveyOptions { top: &top, tracked, own: &own, prints: &prints, earlier: None };
             look.survey_collecting_rules(&mut rules)
         });
         let survey = survey.map_err(unread)?;
@@ -154,14 +140,12 @@ impl WorktreeSnapshot {
         let before =
             self.checkout.as_ref().map(|checkout| checkout.tracked_paths(&self.survey)).unwrap_or_default();
         let tracked = now.as_ref().map(|now| now.merge_tracked(&before)).unwrap_or_default();
-        let limits = if self.checkout.is_some() { IN_REPOSITORY } else { WITHOUT_GIT };
         let look = SurveyOptions {
             top: &self.top,
             tracked: self.checkout.is_some().then_some(&tracked[..]),
             own: &self.own,
             prints: &self.prints,
             earlier: Some(&self.survey),
-            limits,
         };
         let survey = match look.survey_with_rules(&self.rules) {
             Ok(survey) => survey,
@@ -236,22 +220,12 @@ impl WorktreeSnapshot {
         if !now.repository.odd.is_empty() {
             return now;
         }
-        match RefSnapshot::from_git(&checkout.git) {
-            Ok(refs) => {
-                seen.head_after.clone_from(&refs.head);
-                now.refs = Some(refs);
-            }
-            Err(error) => now.push_error(&error),
-        }
-        match checkout.read_changed_index() {
-            Ok(index) => now.index = index,
-            Err(error) => now.push_error(&error),
-        }
+        now.refs = now.keep(RefSnapshot::from_git(&checkout.git));
+        now.index = now.keep(checkout.read_changed_index()).flatten();
         if let Some(refs) = &now.refs {
-            match diff_trees(&checkout.git, checkout.refs.head.as_deref(), refs.head.as_deref()) {
-                Ok(between) => now.between = between,
-                Err(error) => now.push_error(&error),
-            }
+            seen.head_after.clone_from(&refs.head);
+            let between = diff_trees(&checkout.git, checkout.refs.head.as_deref(), refs.head.as_deref());
+            now.between = now.keep(between).unwrap_or_default();
         }
         now
     }
@@ -376,7 +350,8 @@ impl WorktreeSnapshot {
             let name = |path: &WorktreePath| {
                 if path.bytes().is_empty() { ".".to_owned() } else { self.relative_path(&path.to_text()) }
             };
-            survey.unseen.iter().map(|(path, why)| (name(path), why.clone())).collect()
+            let all = survey.unseen.iter().chain(&self.rules.unread);
+            all.map(|(path, why)| (name(path), why.clone())).collect()
         };
         let of_repository = |repository: &RepositoryFiles| -> Vec<(String, String)> {
             let odd = repository.odd.iter().map(|(path, kind)| (path.clone(), format!("it is {kind}")));
@@ -426,8 +401,9 @@ impl RepositoryState {
         Cow::Owned(all)
     }
 
-    fn push_error(&mut self, error: &GitError) {
-        self.failed.push(error.to_string());
+    /// Returns the report of git; keeps the reason if there is none.
+    fn keep<T>(&mut self, reported: Result<T, GitError>) -> Option<T> {
+        reported.map_err(|error| self.failed.push(error.to_string())).ok()
     }
 }
 
@@ -442,14 +418,7 @@ impl MainCheckout {
         own.paths.extend(git.top().canonicalize().map(|top| top.join("")));
         let own = OwnPaths::from_files_below(&top, &own);
         let mut rules = IgnoreRules::new(main.ignore_texts().cloned().collect(), main.is_case_insensitive());
-        let look = SurveyOptions {
-            top: &top,
-            tracked: Some(&tracked),
-            own: &own,
-            prints,
-            earlier: None,
-            limits: IN_REPOSITORY,
-        };
+        let look = SurveyOptions { top: &top, tracked: Some(&tracked), own: &own, prints, earlier: None };
         let survey = look.survey_collecting_rules(&mut rules).ok()?;
         Some(Self { top, own, rules, tracked, survey })
     }
@@ -461,7 +430,6 @@ impl MainCheckout {
             own: &self.own,
             prints,
             earlier: Some(&self.survey),
-            limits: IN_REPOSITORY,
         };
         let Ok(survey) = look.survey_with_rules(&self.rules) else {
             return vec![ChangedFile { path: ".".into(), change: ChangeKind::Deleted, from: None }];

@@ -11,7 +11,7 @@ use super::compare::ScopedChange;
 use super::repository::{IndexSnapshot, index_changes};
 use super::worktree_path::WorktreePath;
 use crate::git::content_ids::{SUBMODULE, matches_content, read_content_ids};
-use crate::git::{Git, GitError, lossy_text};
+use crate::git::{Git, GitError, parse_raw_diff};
 
 /// Returns the paths that were staged since `before` with contents other than the file's. `dir` is `None` if
 /// the files are nowhere.
@@ -45,8 +45,7 @@ pub(super) fn find_staged_only(
             found.push(place.clone());
         }
     }
-    let unknown =
-        || GitError { what: "index".into(), why: "its contents could not be compared with the files".into() };
+    let unknown = || GitError::new("index", "its contents could not be compared with the files");
     let there = read_content_ids(dir, &files).ok_or_else(unknown)?;
     let is_other = |file: &&ChangedFile| {
         let content = staged.get(file.path.as_bytes()).and_then(Option::as_deref);
@@ -60,19 +59,9 @@ pub(super) fn find_staged_only(
 /// has none.
 fn list_staged(git: &Git, head: Option<&str>) -> Result<Vec<(WorktreePath, Option<String>)>, GitError> {
     let raw = git.diff_raw(&["--cached"], head)?;
-    let mut fields = raw.split(|byte| *byte == 0).filter(|field| !field.is_empty());
-    let mut all = Vec::new();
-    while let (Some(head), Some(path)) = (fields.next(), fields.next()) {
-        let head = lossy_text(head);
-        let words: Vec<&str> = head.split(' ').collect();
-        if let [_, mode, _, id, letter] = words[..] {
-            // An unresolved merge cannot be committed.
-            if letter != "U" {
-                all.push((WorktreePath::new(path), (letter != "D").then(|| format!("{mode} {id}"))));
-            }
-        }
-    }
-    Ok(all)
+    // An unresolved merge cannot be committed.
+    let resolved = parse_raw_diff(&raw).into_iter().filter(|change| change.letter != "U");
+    Ok(resolved.map(|change| (WorktreePath::new(change.path), change.after)).collect())
 }
 
 /// Returns the changes for staged paths. The scope is checked for the files themselves.

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::mem;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -15,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use callsheet_core::record::sha256;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, statat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,7 @@ use super::fingerprint::{FileStamp, Fingerprint, FingerprintCache};
 use super::ignore_rules::{IgnoreRules, MOST_RULES, RULES_FILE, RuleStack};
 use super::own_files::OwnPaths;
 use super::worktree_path::WorktreePath;
+use crate::disk::walk::{DirectoryEntry, read_entries};
 
 /// The class of a file according to git.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,18 +89,18 @@ impl FileSurvey {
 
 /// The limits of a survey.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SurveyLimits {
-    pub(super) files: usize,
-    pub(super) bytes: u64,
-    pub(super) time: Duration,
+struct SurveyLimits {
+    files: usize,
+    bytes: u64,
+    time: Duration,
 }
 
 /// Far above any worktree that people work in.
-pub(super) const IN_REPOSITORY: SurveyLimits =
+const IN_REPOSITORY: SurveyLimits =
     SurveyLimits { files: 2_000_000, bytes: u64::MAX, time: Duration::from_secs(600) };
 
 /// Lower limits, because every file is read without git.
-pub(super) const WITHOUT_GIT: SurveyLimits =
+const WITHOUT_GIT: SurveyLimits =
     SurveyLimits { files: 20_000, bytes: 1 << 30, time: Duration::from_secs(600) };
 
 /// The most nested folders that are entered.
@@ -122,10 +124,13 @@ pub(super) struct SurveyOptions<'a> {
     pub(super) prints: &'a FingerprintCache,
     /// The survey to compare with: a file gets the same kind of fingerprint as there.
     pub(super) earlier: Option<&'a FileSurvey>,
-    pub(super) limits: SurveyLimits,
 }
 
 impl SurveyOptions<'_> {
+    fn limits(&self) -> SurveyLimits {
+        if self.tracked.is_some() { IN_REPOSITORY } else { WITHOUT_GIT }
+    }
+
     /// Surveys the folder, and collects the ignore rules.
     pub(super) fn survey_collecting_rules(&self, rules: &mut IgnoreRules) -> io::Result<FileSurvey> {
         let stack = rules.top_stack();
@@ -172,18 +177,12 @@ enum RuleSource<'a> {
     Given(&'a IgnoreRules),
 }
 
-/// An entry of a folder.
-struct FolderEntry {
-    name: Vec<u8>,
-    kind: FileType,
-}
-
 /// The files of a folder that must be examined.
 struct FolderJob {
     folder: Arc<OwnedFd>,
     /// The path of the folder, with the slash.
     prefix: Vec<u8>,
-    files: Vec<FolderEntry>,
+    files: Vec<DirectoryEntry>,
     stack: RuleStack,
     is_ignored: bool,
 }
@@ -321,7 +320,7 @@ impl<'a> JobQueue<'a> {
                 return;
             }
             path.truncate(prefix.len());
-            path.extend(&found.name);
+            path.extend(found.name.as_bytes());
             let is_ignored = || is_ignored || stack.ignores(&path, false);
             let class = if self.look.tracked.is_none() {
                 FileClass::Untracked
@@ -346,7 +345,7 @@ impl<'a> JobQueue<'a> {
     /// Checks whether one more file may be examined, besides `files` of this folder. Checks the time only now
     /// and then.
     fn check_limits(&self, number: usize, files: usize) -> Result<(), String> {
-        let limits = self.look.limits;
+        let limits = self.look.limits();
         self.check_stopped()?;
         if self.files.load(Ordering::Relaxed) + files >= limits.files {
             return Err(self.stop(format!("there are more than {} files", limits.files)));
@@ -369,13 +368,13 @@ impl<'a> JobQueue<'a> {
     fn survey_file(
         &self,
         folder: &OwnedFd,
-        found: &FolderEntry,
+        found: &DirectoryEntry,
         path: &[u8],
         class: FileClass,
         earlier: Option<&Fingerprint>,
         part: &mut SurveyPart,
     ) -> Result<(), String> {
-        let stat = match statat(folder, &found.name[..], AtFlags::SYMLINK_NOFOLLOW) {
+        let stat = match statat(folder, &found.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return Ok(()),
             Err(error) => {
@@ -385,7 +384,7 @@ impl<'a> JobQueue<'a> {
         };
         let stamp = FileStamp::from_stat(&stat);
         if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
-            let most = self.look.limits.bytes;
+            let most = self.look.limits().bytes;
             part.bytes = part.bytes.saturating_add(stamp.size());
             if self.bytes.load(Ordering::Relaxed).saturating_add(part.bytes) > most {
                 return Err(self.stop(format!("there are more than {} MiB", most >> 20)));
@@ -397,7 +396,7 @@ impl<'a> JobQueue<'a> {
             Some(Fingerprint::Touched(_)) => false,
             _ => class != FileClass::Ignored || !stamp.is_older_than(self.looked),
         };
-        match self.look.prints.fingerprint(folder.as_fd(), &found.name, &stat, read) {
+        match self.look.prints.fingerprint(folder.as_fd(), found.name.as_bytes(), &stat, read) {
             Ok(Fingerprint::Contents(digest)) if self.look.own.is_own_content(path, &digest) => {}
             Ok(print) => {
                 part.entries.push(SurveyEntry(WorktreePath::new(path), stamp.mode(), class, print));
@@ -422,7 +421,7 @@ struct FolderLevel {
     /// `None` if it was closed because too many were open.
     handle: Option<Arc<OwnedFd>>,
     id: (u64, u64),
-    folders: std::vec::IntoIter<FolderEntry>,
+    folders: std::vec::IntoIter<DirectoryEntry>,
     /// The length of the path to this folder, with the slash.
     start: usize,
     /// The number of rules that apply above it.
@@ -454,19 +453,19 @@ impl SurveyWalk<'_> {
                 continue;
             };
             let Some(handle) = &level.handle else { continue };
-            self.path.extend(&found.name);
+            self.path.extend(found.name.as_bytes());
             if let Err(why) = self.jobs.check_stopped() {
                 self.found.record_cut(&self.path, why);
                 return Ok(());
             }
             let is_ignored = level.is_ignored || self.stack.ignores(&self.path, true);
             if depth >= MOST_DEPTH {
-                self.found
-                    .push_unseen(&self.path, format!("more than {MOST_DEPTH} folders are in each other"));
+                let why = format!("more than {MOST_DEPTH} folders are in each other");
+                self.found.push_unseen(&self.path, why);
                 continue;
             }
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let opened = openat(handle, &found.name[..], flags, Mode::empty()).map_err(io::Error::from);
+            let opened = openat(handle, &found.name, flags, Mode::empty()).map_err(io::Error::from);
             match opened.and_then(|handle| self.enter_folder(handle, is_ignored, false)) {
                 Ok(level) => levels.push(level),
                 Err(error) if is_gone(&error) => {}
@@ -481,27 +480,16 @@ impl SurveyWalk<'_> {
 
     /// Reads the entries of a folder.
     fn enter_folder(&mut self, handle: OwnedFd, is_ignored: bool, is_top: bool) -> io::Result<FolderLevel> {
-        let mut found = Vec::new();
-        for entry in Dir::new(handle.try_clone()?)? {
-            let entry = entry?;
-            let name = entry.file_name().to_bytes();
-            let is_repository = is_top && self.look.tracked.is_some() && name == b".git";
-            if name == b"." || name == b".." || is_repository {
-                continue;
-            }
-            let kind = match entry.file_type() {
-                // Some file systems do not report types with the names.
-                FileType::Unknown => statat(&handle, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
-                    .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
-                kind => kind,
-            };
-            found.push(FolderEntry { name: name.to_vec(), kind });
+        let mut found = read_entries(&handle)?;
+        if is_top && self.look.tracked.is_some() {
+            found.retain(|found| found.name != ".git");
         }
         let rules = self.stack.len();
         if self.look.tracked.is_some() && !is_ignored {
-            let is_repository = !is_top && found.iter().any(|found| found.name == b".git");
-            let has_rules =
-                found.iter().any(|found| found.name == RULES_FILE && found.kind == FileType::RegularFile);
+            let is_repository = !is_top && found.iter().any(|found| found.name == ".git");
+            let has_rules = found
+                .iter()
+                .any(|found| found.name.as_bytes() == RULES_FILE && found.kind == FileType::RegularFile);
             if has_rules {
                 self.collect_rules(&handle);
             }
@@ -515,15 +503,17 @@ impl SurveyWalk<'_> {
             self.path.push(b'/');
         }
         let id = file_id(&fstat(&handle)?);
-        let own = |found: &FolderEntry| {
-            let path = [&self.path[..], &found.name].concat();
+        let own = |found: &DirectoryEntry| {
+            let path = [&self.path[..], found.name.as_bytes()].concat();
             self.look.own.is_own(&path, found.kind)
         };
         found.retain(|found| !own(found));
-        let (mut folders, mut files): (Vec<FolderEntry>, Vec<FolderEntry>) =
+        let (mut folders, mut files): (Vec<DirectoryEntry>, Vec<DirectoryEntry>) =
             found.into_iter().partition(|found| found.kind == FileType::Directory);
         // In the order of whole paths: a folder's name continues with a slash.
-        folders.sort_unstable_by(|a, b| a.name.iter().chain(b"/").cmp(b.name.iter().chain(b"/")));
+        folders.sort_unstable_by(|a, b| {
+            a.name.as_bytes().iter().chain(b"/").cmp(b.name.as_bytes().iter().chain(b"/"))
+        });
         files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         let handle = Arc::new(handle);
         let (prefix, stack) = (self.path.clone(), self.stack.clone());
@@ -559,10 +549,12 @@ impl SurveyWalk<'_> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let Ok(file) = openat(folder, RULES_FILE, flags, Mode::empty()) else { return };
         let mut bytes = Vec::new();
-        let read = File::from(file).take(MOST_RULES).read_to_end(&mut bytes);
+        let read = File::from(file).take(MOST_RULES + 1).read_to_end(&mut bytes);
         let slash = if self.path.is_empty() { &b""[..] } else { b"/" };
         let path = [&self.path, slash, RULES_FILE].concat();
-        if read.is_ok() && !self.look.own.is_own_content(&path, &sha256(&[&bytes])) {
+        if bytes.len() as u64 > MOST_RULES {
+            rules.add_unread(&path, format!("its rules are longer than {MOST_RULES} bytes"));
+        } else if read.is_ok() && !self.look.own.is_own_content(&path, &sha256(&[&bytes])) {
             rules.add(&self.path, String::from_utf8_lossy(&bytes).into_owned());
         }
     }

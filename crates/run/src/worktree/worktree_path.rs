@@ -40,6 +40,12 @@ pub(super) fn display_bytes(bytes: &[u8]) -> String {
     text
 }
 
+/// Parses two digits for each byte.
+pub(super) fn parse_hex(digits: &str) -> Option<Vec<u8>> {
+    let pairs = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
+    pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
+}
+
 impl Borrow<[u8]> for WorktreePath {
     fn borrow(&self) -> &[u8] {
         &self.0
@@ -66,9 +72,8 @@ impl<'de> Deserialize<'de> for WorktreePath {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         let Some(digits) = text.strip_prefix('\0') else { return Ok(Self::new(text.as_bytes())) };
-        let pairs = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
-        let bytes: Option<Vec<u8>> = pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect();
-        bytes.map(|bytes| Self(bytes.into())).ok_or_else(|| serde::de::Error::custom("it is no path"))
+        let bytes = parse_hex(digits).ok_or_else(|| serde::de::Error::custom("it is no path"))?;
+        Ok(Self(bytes.into()))
     }
 }
 

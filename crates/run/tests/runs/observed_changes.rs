@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::sync::Arc;
 
 use callsheet_core::record::ContentIds;
-use callsheet_core::request::fact::{ChangeKind, ViolationReason, WorktreeObservation};
+use callsheet_core::request::fact::{ChangeKind, UnseenPath, ViolationReason, WorktreeObservation};
 use callsheet_core::request::scope::Scope;
 use callsheet_run::{Git, OwnFiles, WorktreeSnapshot, ensure_worktree, read_content_ids};
 use callsheet_testing::{TestProject, git};
@@ -45,6 +45,18 @@ fn no_work_is_no_change() {
         (seen.dirty_before, seen.dirty_after, seen.head_before == seen.head_after),
         (true, true, true)
     );
+}
+
+#[test]
+fn overlong_ignore_rules_are_unseen() {
+    let repository = create_repository();
+    repository.write("src/.gitignore", format!("*.tmp\n#{}\n", "x".repeat(1 << 20)));
+    repository.commit();
+    let top = repository.path();
+    let seen = observe(&repository, &["src/**"], &[], || fs::write(top.join("src/a.tmp"), "x").unwrap());
+    let why = "its rules are longer than 1048576 bytes".to_owned();
+    assert_eq!(seen.unseen, [UnseenPath { path: "src/.gitignore".into(), why, before: true }]);
+    assert_eq!(changed_paths(&seen), [("src/a.tmp", ChangeKind::Untracked)], "no part of the rules counts");
 }
 
 #[test]
