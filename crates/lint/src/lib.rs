@@ -9,6 +9,6 @@
 extern crate alloc;
 
 pub mod catalog;
-
 pub mod check;
 pub mod fuzz;
+mod markdown;

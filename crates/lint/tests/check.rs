@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::{env, fs};
 
+use callsheet_core::diag::Code;
 use callsheet_core::library::layout::Layout;
 use callsheet_core::render::render;
 use callsheet_core::{
@@ -153,6 +154,21 @@ fn cases_report_expected_problems() {
         )
     });
     assert_no_differences(&differences.collect::<Vec<_>>());
+}
+
+/// A folder of extensions among the templates: every problem in its text is found twice.
+#[test]
+fn repeated_problems_are_counted_once() {
+    let folder = ".callsheet/templates/own";
+    let layout = Layout { prompts: folder.into(), ..Layout::default() };
+    for (times, shown, more) in [(60, 60, 0), (100, 100, 0), (130, 100, 30)] {
+        let id = SourceId::new(SourceRoot::Project, &format!("{folder}/agents/a.md")).unwrap();
+        let sources = Held([(id, "a\u{200b}".repeat(times).into_bytes())].into());
+        let problems = check(&sources, &layout).problems;
+        let invisible = || problems.iter().filter(|problem| problem.code == Code::TextInvisible);
+        let counted = invisible().map(|problem| problem.more).sum::<usize>();
+        assert_eq!((invisible().count(), counted), (shown, more), "{times}");
+    }
 }
 
 #[test]

@@ -19,14 +19,13 @@ use serde::Serialize;
 pub(crate) use catalog_files::{CatalogFile, CatalogFileKind, CatalogFiles, folder_of, own_name};
 pub(crate) use path_pattern::PathPattern;
 pub(crate) use provided_names::REQUEST_FIELDS;
-pub(crate) use reach::{TemplateReach, fragment_names, is_agent};
+pub(crate) use reach::{BOTH_NOTATIONS, TemplateReach, fragment_names, is_agent};
 pub(crate) use recipes::{CatalogRecipe, RecipeWording, value_range_in};
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::library::layout::Layout;
 use callsheet_core::library::lookup::candidates;
 use callsheet_core::library::recipe;
-use callsheet_core::library::template::TemplateNotation;
 use callsheet_core::source::{SourceError, SourceId, SourceRoot, Sources};
 
 /// The folders of all data files that no recipe needs to name.
@@ -135,11 +134,8 @@ impl SourceCatalog {
     fn summarize_template(&self, files: &[CatalogFile]) -> Option<TemplateSummary> {
         let (winner, hidden) = files.split_first()?;
         let path = winner.path.strip_prefix("templates/").unwrap_or(&winner.path);
-        let mut notations: Vec<TemplateNotation> = self.reach.notations(&winner.path).collect();
-        if notations.is_empty() {
-            notations = alloc::vec![TemplateNotation::Braces, TemplateNotation::Brackets];
-        }
-        let read: Vec<_> = notations.iter().filter_map(|notation| winner.template(*notation)).collect();
+        let notations = self.reach.notations_or_both(&winner.path).into_iter();
+        let read: Vec<_> = notations.filter_map(|notation| winner.template(notation)).collect();
         let mut variables: Vec<String> = Vec::new();
         for template in &read {
             for name in template.slots() {

@@ -12,6 +12,9 @@ use callsheet_core::library::lookup::{CONTROLLED, fragment_path, is_phase_name};
 use callsheet_core::library::recipe::RequestField;
 use callsheet_core::library::template::{Template, TemplateNode, TemplateNotation};
 
+pub(crate) const BOTH_NOTATIONS: [TemplateNotation; 2] =
+    [TemplateNotation::Braces, TemplateNotation::Brackets];
+
 #[derive(Debug, Default)]
 pub(crate) struct TemplateReach {
     /// The provided names, by template and notation.
@@ -67,8 +70,13 @@ impl TemplateReach {
 
     /// Returns the notations in which the template at `path` is read.
     pub(crate) fn notations(&self, path: &str) -> impl Iterator<Item = TemplateNotation> {
-        let both = [TemplateNotation::Braces, TemplateNotation::Brackets];
-        both.into_iter().filter(|notation| self.provided(path, *notation).is_some())
+        BOTH_NOTATIONS.into_iter().filter(|notation| self.provided(path, *notation).is_some())
+    }
+
+    /// Returns the notations in which the template at `path` is read; both if no recipe reaches it.
+    pub(crate) fn notations_or_both(&self, path: &str) -> Vec<TemplateNotation> {
+        let notations: Vec<TemplateNotation> = self.notations(path).collect();
+        if notations.is_empty() { BOTH_NOTATIONS.to_vec() } else { notations }
     }
 
     pub(crate) fn is_reached(&self, path: &str) -> bool {

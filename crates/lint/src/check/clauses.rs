@@ -90,14 +90,16 @@ fn clause_words(template: &Template, clause: &Clause) -> String {
 }
 
 fn push_error(problems: &mut LintProblems, template: &Template, clause: &Clause, message: String) {
-    let error = Diagnostic::error(Code::TemplateUnit, message);
-    problems.add(&template.id, error.at(&template.id, &template.text, clause.id.start..clause.id.end));
+    problems.add(&template.id, clause_error(template, clause, message));
 }
 
-/// Like [`add`], for differences that are fine once they are declared.
+/// Adds a difference that is fine once it is declared.
 fn push_undeclared(problems: &mut LintProblems, template: &Template, clause: &Clause, message: String) {
-    let error = Diagnostic::error(Code::TemplateUnit, message)
-        .at(&template.id, &template.text, clause.id.start..clause.id.end)
-        .hint("name what differs on purpose in `differs` of the frontmatter");
-    problems.add(&template.id, error);
+    let hint = "name what differs on purpose in `differs` of the frontmatter";
+    problems.add(&template.id, clause_error(template, clause, message).hint(hint));
+}
+
+fn clause_error(template: &Template, clause: &Clause, message: String) -> Diagnostic {
+    let range = clause.id.start..clause.id.end;
+    Diagnostic::error(Code::TemplateUnit, message).at(&template.id, &template.text, range)
 }

@@ -5,15 +5,14 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::catalog::{CatalogFile, PathPattern, SourceCatalog, is_agent, value_range_in};
-use crate::check::{LintProblems, suggest_path, with_file};
+use crate::catalog::{CatalogFile, SourceCatalog, is_agent, value_range_in};
+use crate::check::{LintProblems, find_missing_paths, missing_template_error, suggest_path, with_file};
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::flow::{
     EvidenceNeed, Flow, Phase, PhaseRequest, TransitionTarget, parse_need, read_flow,
 };
-use callsheet_core::library::contract;
-use callsheet_core::library::contract::{Contract, FieldType};
-use callsheet_core::library::recipe::{BlockSpec, RequestField};
+use callsheet_core::library::contract::{self, Contract, FieldType};
+use callsheet_core::library::recipe::RequestField;
 use callsheet_core::text::SharedText;
 
 pub(super) fn check(
@@ -100,32 +99,15 @@ impl<'c> FlowCheck<'c> {
                 RequestField::Role => role.as_deref(),
                 RequestField::Command => ask.command.as_deref(),
             };
-            let is_asked = |block: &&BlockSpec| {
-                block.when.is_none_or(|field| given(field).is_some())
-                    && block.unless.is_none_or(|field| given(field).is_none())
-            };
-            for (_, block) in recipe.blocks() {
-                let Some(template) = Some(block).filter(is_asked).and_then(|block| block.template.as_ref())
-                else {
-                    continue;
-                };
-                let paths: Vec<String> = template
-                    .as_slice()
-                    .iter()
-                    .filter_map(|path| PathPattern::new(path).fill(given))
-                    .collect();
-                if !paths.is_empty() && !paths.iter().any(|path| self.catalog.files.winner(path).is_some()) {
-                    missing.push(paths);
-                }
-            }
+            missing.extend(
+                recipe.blocks().filter_map(|(_, block)| find_missing_paths(self.catalog, block, given)),
+            );
         }
         let field = [("phase", &ask.phase), ("role", &ask.role), ("command", &ask.command)];
         let field = field.into_iter().find(|(_, given)| given.is_some()).map_or("phase", |(field, _)| field);
         for paths in missing {
             let message = format!("TemplateNotFound: there is no `{}`", paths.join("` or `"));
-            let places = paths.iter().flat_map(|path| self.catalog.candidate_places(path));
-            let error = Diagnostic::error(Code::TemplateNotFound, message).searched(places);
-            let error = paths.iter().fold(error, |error, path| suggest_path(self.catalog, error, path));
+            let error = missing_template_error(self.catalog, message, &paths);
             self.add(error, at, &[keys, &[field]].concat());
         }
     }

@@ -13,15 +13,18 @@ mod system;
 mod text;
 mod tools;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use crate::catalog::{CatalogFile, CatalogFileKind, SourceCatalog, folder_of, own_name, unreadable_error};
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics, MOST_PER_KIND, Severity, find_closest};
+use crate::catalog::{
+    CatalogFile, CatalogFileKind, PathPattern, SourceCatalog, folder_of, own_name, unreadable_error,
+};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, MOST_PER_KIND, find_closest};
 use callsheet_core::library::layout::Layout;
+use callsheet_core::library::recipe::{BlockSpec, RequestField};
 use callsheet_core::library::template::Template;
 use callsheet_core::library::{agent, contract};
 use callsheet_core::secrets::read_rules;
@@ -35,13 +38,6 @@ pub struct LintReport {
     pub problems: Vec<Diagnostic>,
     /// The number of files that were checked.
     pub files: usize,
-}
-
-impl LintReport {
-    /// Checks whether any problem is an error.
-    pub fn has_errors(&self) -> bool {
-        self.problems.iter().any(|problem| problem.severity == Severity::Error)
-    }
 }
 
 /// Checks every recipe, agent, flow, template, skeleton and extension of the project, the user and the
@@ -171,54 +167,101 @@ fn suggest_path(catalog: &SourceCatalog, error: Diagnostic, path: &str) -> Diagn
         let beside = paths().map(folder_of).filter(|known| folder_of(known) == folder_of(home));
         find_closest(own_name(home), beside.map(own_name)).map(|near| in_folder(folder_of(home), near))
     };
+    suggest_near(error, near)
+}
+
+/// Adds `did you mean …?` if there is something near.
+fn suggest_near(error: Diagnostic, near: Option<impl core::fmt::Display>) -> Diagnostic {
     match near {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error,
     }
 }
 
-/// Problems, each with its file.
+/// Returns the paths at which a block looks for its template in a request with these fields, unless it is
+/// left out or a root holds one of them.
+fn find_missing_paths<'v>(
+    catalog: &SourceCatalog,
+    block: &BlockSpec,
+    given: impl Fn(RequestField) -> Option<&'v str>,
+) -> Option<Vec<String>> {
+    let is_skipped = block.when.is_some_and(|field| given(field).is_none())
+        || block.unless.is_some_and(|field| given(field).is_some());
+    let template = block.template.as_ref().filter(|_| !is_skipped)?;
+    let filled = template.as_slice().iter().filter_map(|path| PathPattern::new(path).fill(&given));
+    let paths: Vec<String> = filled.collect();
+    let is_found = paths.iter().any(|path| catalog.files.winner(path).is_some());
+    Some(paths).filter(|paths| !paths.is_empty() && !is_found)
+}
+
+/// Returns the error for a template that is at none of `paths`, with every place that was searched.
+fn missing_template_error(catalog: &SourceCatalog, message: String, paths: &[String]) -> Diagnostic {
+    let mut places: Vec<SourceId> = paths.iter().flat_map(|path| catalog.candidate_places(path)).collect();
+    let mut seen = BTreeSet::new();
+    places.retain(|place| seen.insert(place.clone()));
+    let error = Diagnostic::error(Code::TemplateNotFound, message).searched(places);
+    paths.iter().fold(error, |error, path| suggest_path(catalog, error, path))
+}
+
+/// Problems, by their file and kind.
 #[derive(Default)]
-struct LintProblems {
-    reported: Vec<(SourceId, Diagnostic)>,
-    /// The number of problems of each kind in each file.
-    counts: BTreeMap<(SourceId, Code), usize>,
+struct LintProblems(BTreeMap<(SourceId, Code), KindProblems>);
+
+/// The problems of one kind in one file.
+#[derive(Default)]
+struct KindProblems {
+    reported: Vec<Diagnostic>,
+    /// The places of those that are only counted; the message of one without a place.
+    counted: BTreeSet<(Option<usize>, String)>,
+}
+
+impl KindProblems {
+    /// Checks whether one more problem would still be reported; if not, counts it, unless it was reported.
+    fn has_capacity(&mut self, start: Option<usize>, message: &str) -> bool {
+        let is_full = self.reported.len() >= MOST_PER_KIND;
+        let is_same = |known: &Diagnostic| match start {
+            Some(_) => start_of(known) == start,
+            None => known.place.is_none() && known.message == message,
+        };
+        if is_full && !self.reported.iter().any(is_same) {
+            let message = if start.is_some() { "" } else { message };
+            self.counted.insert((start, message.to_string()));
+        }
+        !is_full
+    }
+}
+
+fn start_of(problem: &Diagnostic) -> Option<usize> {
+    problem.place.as_ref().map(|place| place.range.start)
 }
 
 impl LintProblems {
     fn add(&mut self, id: &SourceId, problem: Diagnostic) {
-        let count = self.counts.entry((id.clone(), problem.code)).or_default();
-        *count += 1;
-        if *count <= MOST_PER_KIND {
-            self.reported.push((id.clone(), problem));
+        let kind = self.0.entry((id.clone(), problem.code)).or_default();
+        // A file that is read in two notations has most of its problems twice.
+        let is_known = kind.reported.contains(&problem);
+        if !is_known && kind.has_capacity(start_of(&problem), &problem.message) {
+            kind.reported.push(problem);
         }
     }
 
     /// Checks whether one more problem of this kind in this file would still be reported; if not, counts it.
-    fn has_capacity(&mut self, id: &SourceId, code: Code) -> bool {
-        match self.counts.get_mut(&(id.clone(), code)) {
-            Some(count) if *count >= MOST_PER_KIND => {
-                *count += 1;
-                false
-            }
-            _ => true,
-        }
+    fn has_capacity(&mut self, id: &SourceId, code: Code, start: usize) -> bool {
+        self.0.entry((id.clone(), code)).or_default().has_capacity(Some(start), "")
     }
 
-    fn into_sorted(mut self) -> Vec<Diagnostic> {
-        let key = |id: &SourceId, problem: &Diagnostic| {
-            let start = problem.place.as_ref().map(|place| place.range.start);
-            (Reverse(id.root()), id.path().to_string(), start, problem.code)
-        };
-        self.reported.sort_by_cached_key(|(id, problem)| key(id, problem));
-        // A file that is read in two notations has most of its problems twice.
-        self.reported.dedup();
-        for ((id, code), count) in self.counts.into_iter().filter(|(_, count)| *count > MOST_PER_KIND) {
-            let mut told = self.reported.iter_mut().rev();
-            if let Some((_, last)) = told.find(|(known, problem)| *known == id && problem.code == code) {
-                last.more = count - MOST_PER_KIND;
+    fn into_sorted(self) -> Vec<Diagnostic> {
+        let mut all = Vec::new();
+        for ((id, _), KindProblems { mut reported, counted }) in self.0 {
+            reported.sort_by_key(start_of);
+            if let Some(last) = reported.last_mut().filter(|_| !counted.is_empty()) {
+                last.more = counted.len();
             }
+            all.extend(reported.into_iter().map(|problem| (id.clone(), problem)));
         }
-        self.reported.into_iter().map(|(_, problem)| problem).collect()
+        all.sort_by_cached_key(|(id, problem)| {
+            (Reverse(id.root()), id.path().to_string(), start_of(problem), problem.code)
+        });
+        all.into_iter().map(|(_, problem)| problem).collect()
     }
 }

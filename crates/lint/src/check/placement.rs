@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use crate::catalog::{
     CatalogFile, CatalogFileKind, CatalogRecipe, FOLDERS, SourceCatalog, folder_of, own_name,
 };
-use crate::check::system;
+use crate::check::{suggest_near, system};
 use callsheet_core::diag::{Code, Diagnostic, find_closest};
 use callsheet_core::library::layout::Layout;
 use callsheet_core::library::recipe::RequestField;
@@ -73,11 +73,7 @@ fn unreached_diagnostic(catalog: &SourceCatalog, file: &CatalogFile) -> Diagnost
     let homes_listed: Vec<String> = homes.iter().map(|home| format!("`{home}`")).collect();
     let near = find_closest(own_name(home), homes.iter().map(|home| own_name(home)));
     let near = homes.iter().find(|home| near == Some(own_name(home)));
-    let error = match near {
-        Some(near) => error.hint(format!("did you mean `{near}`?")),
-        None => error,
-    };
-    error.hint(format!("recipes look in {}", homes_listed.join(", ")))
+    suggest_near(error, near).hint(format!("recipes look in {}", homes_listed.join(", ")))
 }
 
 /// Checks the name of a skeleton, which begins with its phase.

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::catalog::{CatalogRecipe, PathPattern, REQUEST_FIELDS, RecipeWording, SourceCatalog, is_agent};
-use crate::check::{LintProblems, slots, suggest_path, text};
+use crate::check::{LintProblems, find_missing_paths, missing_template_error, slots, text};
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::recipe::{BlockSpec, DeriveSpec, RequestField, RowWording};
 use callsheet_core::library::template::TextRange;
@@ -54,18 +54,6 @@ impl RecipeCheck<'_> {
         let Some(template) = &block.template else { return };
         let spot = self.recipe.value_range(&[keys, &["template"]].concat());
         let files = &self.catalog.files;
-        let looked = |paths: &[String]| {
-            let mut places: Vec<_> =
-                paths.iter().flat_map(|path| self.catalog.candidate_places(path)).collect();
-            let mut seen = Vec::new();
-            places.retain(|place| {
-                !seen.contains(place) && {
-                    seen.push(place.clone());
-                    true
-                }
-            });
-            places
-        };
         let exists = |path: &String| {
             let pattern = PathPattern::new(path);
             files.by_path().any(|(path, _)| !pattern.match_path(path).is_empty())
@@ -73,28 +61,17 @@ impl RecipeCheck<'_> {
         if !template.as_slice().iter().any(exists) {
             let written: Vec<String> = template.as_slice().iter().map(|path| format!("`{path}`")).collect();
             let message = format!("TemplateNotFound: there is no {}", written.join(" or "));
-            let mut error =
-                Diagnostic::error(Code::TemplateNotFound, message).searched(looked(template.as_slice()));
-            for path in template.as_slice() {
-                error = suggest_path(self.catalog, error, path);
-            }
-            self.add(error, spot);
+            self.add(missing_template_error(self.catalog, message, template.as_slice()), spot);
             return;
         }
         let defaults = &self.recipe.recipe.defaults;
         let given = |field: RequestField| defaults.get(&field).map(String::as_str);
-        let skipped = block.when.is_some_and(|field| given(field).is_none())
-            || block.unless.is_some_and(|field| given(field).is_some());
-        let usual: Vec<String> =
-            template.as_slice().iter().filter_map(|path| PathPattern::new(path).fill(given)).collect();
-        if !skipped && !usual.is_empty() && !usual.iter().any(|path| files.winner(path).is_some()) {
+        if let Some(usual) = find_missing_paths(self.catalog, block, given) {
             let message = format!(
                 "TemplateNotFound: there is no `{}`, which the defaults ask for",
                 usual.join("` or `")
             );
-            let error = Diagnostic::error(Code::TemplateNotFound, message).searched(looked(&usual));
-            let error = usual.iter().fold(error, |error, path| suggest_path(self.catalog, error, path));
-            self.add(error, spot);
+            self.add(missing_template_error(self.catalog, message, &usual), spot);
         }
     }
 

@@ -7,8 +7,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::catalog::{CatalogFile, SourceCatalog, folder_of, fragment_names};
-use crate::check::LintProblems;
+use crate::catalog::{BOTH_NOTATIONS, CatalogFile, SourceCatalog, folder_of, fragment_names};
+use crate::check::{LintProblems, suggest_near};
 use callsheet_core::compose::compose_limits::{MAX_DEPTH, depth_error};
 use callsheet_core::diag::{Code, Diagnostic, find_closest};
 use callsheet_core::library::frontmatter;
@@ -16,8 +16,6 @@ use callsheet_core::library::lookup::fragment_path;
 use callsheet_core::library::template::{Template, TemplateNode, TemplateNotation};
 use callsheet_core::source::{SourceId, SourceRoot};
 use callsheet_core::text::name::is_name_byte;
-
-const BOTH: [TemplateNotation; 2] = [TemplateNotation::Braces, TemplateNotation::Brackets];
 
 const DECLARE: &str = "a slot for values of the request is listed in the frontmatter, under `variables`";
 
@@ -65,7 +63,7 @@ pub(super) fn check_unknown_slots(
     let declared = template.front.variables.iter().flatten().map(|variable| variable.name.as_str());
     let known: Vec<&str> = declared.chain(provided.iter().map(String::as_str)).collect();
     for (name, span, times) in distinct_slots(template) {
-        if !known.contains(&name) && problems.has_capacity(&template.id, Code::SlotUnknown) {
+        if !known.contains(&name) && problems.has_capacity(&template.id, Code::SlotUnknown, span.start) {
             let message = format!("nothing declares `{name}`, and nothing provides it");
             let error = Diagnostic::error(Code::SlotUnknown, message).at(&template.id, &template.text, span);
             let error = error.suggest(name, known.iter().copied());
@@ -111,10 +109,12 @@ fn distinct_slots(template: &Template) -> Vec<(&str, Range<usize>, usize)> {
 pub(super) fn check_fragments(catalog: &SourceCatalog, template: &Template, problems: &mut LintProblems) {
     for node in &template.nodes {
         let TemplateNode::Fragment(span) = node else { continue };
-        if !problems.has_capacity(&template.id, Code::FragmentNotFound) {
-            continue;
-        }
-        if let Some(error) = missing_fragment_error(catalog, span.slice(&template.text)) {
+        let name = span.slice(&template.text);
+        let is_missing = catalog.files.winner(&fragment_path(name)).is_none();
+        if is_missing
+            && problems.has_capacity(&template.id, Code::FragmentNotFound, span.start)
+            && let Some(error) = missing_fragment_error(catalog, name)
+        {
             problems.add(&template.id, error.at(&template.id, &template.text, span.start..span.end));
         }
     }
@@ -129,10 +129,8 @@ pub(super) fn missing_fragment_error(catalog: &SourceCatalog, name: &str) -> Opt
     let error = error.searched(catalog.candidate_places(&path));
     let (prefix, own) =
         name.rsplit_once('/').map_or((String::new(), name), |(up, own)| (format!("{up}/"), own));
-    Some(match find_closest(own, catalog.files.names(folder_of(&path), ".md")) {
-        Some(near) => error.hint(format!("did you mean `{prefix}{near}`?")),
-        None => error,
-    })
+    let near = find_closest(own, catalog.files.names(folder_of(&path), ".md"));
+    Some(suggest_near(error, near.map(|near| format!("{prefix}{near}"))))
 }
 
 /// Reports includes that can never be inside a session, whatever the request.
@@ -157,14 +155,10 @@ fn check_unused_variables(catalog: &SourceCatalog, file: &CatalogFile, problems:
     if template.front.variables.is_none() {
         return;
     }
-    let mut notations: Vec<TemplateNotation> = catalog.reach.notations(&file.path).collect();
-    if notations.is_empty() {
-        notations = BOTH.to_vec();
-    }
     let mut used = BTreeSet::new();
-    for notation in &notations {
-        let Some(template) = file.template(*notation) else { return };
-        if !collect_slots(catalog, template, *notation, &mut used) {
+    for notation in catalog.reach.notations_or_both(&file.path) {
+        let Some(template) = file.template(notation) else { return };
+        if !collect_slots(catalog, template, notation, &mut used) {
             return;
         }
     }
@@ -221,7 +215,7 @@ fn find_declaration(template: &Template, name: &str) -> Option<Range<usize>> {
 
 /// Reports fragments that contain themselves, each cycle once.
 pub(super) fn check_cycles(catalog: &SourceCatalog, problems: &mut LintProblems) {
-    for notation in BOTH {
+    for notation in BOTH_NOTATIONS {
         let mut done = BTreeSet::new();
         for (path, _) in catalog.files.by_path() {
             follow_fragments(catalog, path, notation, &mut Vec::new(), &mut done, problems);

@@ -7,6 +7,7 @@ use core::ops::Range;
 
 use crate::catalog::{CatalogFile, SourceCatalog, is_agent};
 use crate::check::LintProblems;
+use crate::markdown::{fence_mark, heading_level};
 use callsheet_core::diag::{Code, Diagnostic, find_closest};
 use callsheet_core::library::lookup::fragment_path;
 use callsheet_core::library::template::{Template, TemplateNode, TemplateNotation};
@@ -127,11 +128,8 @@ fn find_headings(flat: &FlattenedTemplate) -> Vec<TemplateHeading> {
                 open => open,
             };
         }
-        let level = bare.len() - bare.trim_start_matches('#').len();
-        let words = bare[level..].trim_end_matches('#').trim();
-        let marked =
-            (1..=6).contains(&level) && (bare.len() == level || bare[level..].starts_with([' ', '\t']));
-        if marked && indent <= 3 && fence.is_none() {
+        if let Some(level) = heading_level(bare).filter(|_| indent <= 3 && fence.is_none()) {
+            let words = bare[level..].trim_end_matches('#').trim();
             let line = format!("{} {words}", "#".repeat(level));
             let range = flat.file_range(start + indent, bare.len());
             headings.push(TemplateHeading { line, range, level, has_text: false });
@@ -140,15 +138,6 @@ fn find_headings(flat: &FlattenedTemplate) -> Vec<TemplateHeading> {
         }
     }
     headings
-}
-
-/// Returns the character and length of the code fence at the start of a line.
-fn fence_mark(line: &str) -> Option<(char, usize)> {
-    ['`', '~'].into_iter().find_map(|c| {
-        let length = line.len() - line.trim_start_matches(c).len();
-        let is_fence = length >= 3 && (c == '~' || !line[length..].contains('`'));
-        is_fence.then_some((c, length))
-    })
 }
 
 /// A template's text with its fragments inserted, so that a part may come from a fragment.

@@ -18,7 +18,7 @@ const SHOWN: usize = 8;
 
 pub(super) fn check(id: &SourceId, text: &SharedText, problems: &mut LintProblems) {
     for hidden in find_invisible_runs(text) {
-        if !problems.has_capacity(id, Code::TextInvisible) {
+        if !problems.has_capacity(id, Code::TextInvisible, hidden.start) {
             continue;
         }
         let points: Vec<String> =

@@ -12,8 +12,7 @@ use callsheet_core::compose::ComposedPrompt;
 use callsheet_core::diag::{Code, Diagnostics};
 use callsheet_core::library::format::PromptFormat;
 use callsheet_core::library::lookup::Library;
-use callsheet_core::library::recipe::RecipeFile;
-use callsheet_core::library::recipe::SectionSeparator;
+use callsheet_core::library::recipe::{RecipeFile, SectionSeparator};
 use callsheet_core::prompt::{Block, Piece, Prompt};
 use callsheet_core::render::{RenderedText, render};
 use callsheet_core::request::Request;
@@ -50,9 +49,16 @@ pub(super) struct ControlCase<'c> {
 
 /// The reason why a case has no result.
 pub(super) enum CaseFailure {
-    /// The value was refused, for a reason that is valid for values.
-    Refused,
+    /// The prompt cannot be composed. Of a case with a value: for a reason that is valid for values.
+    Refused(Diagnostics),
+    /// A promise is broken.
     Broken(String),
+}
+
+impl From<Diagnostics> for CaseFailure {
+    fn from(refused: Diagnostics) -> Self {
+        Self::Refused(refused)
+    }
 }
 
 impl EngineUnderTest {
@@ -62,7 +68,7 @@ impl EngineUnderTest {
         request: &Request,
         recipe: &RecipeFile,
         sources: &dyn Sources,
-    ) -> Result<Result<ComposedCase, String>, Diagnostics> {
+    ) -> Result<ComposedCase, CaseFailure> {
         let recorder = SourceRecorder::new(sources);
         let composed = (self.compose)(request, recipe, &recorder);
         let snapshot: Snapshot = recorder.finish();
@@ -70,11 +76,12 @@ impl EngineUnderTest {
         let markdown = (self.render)(&composed.prompt, PromptFormat::Markdown)?;
         let again = (self.compose)(request, recipe, &snapshot);
         if again.as_ref() != Ok(&composed) {
-            return Ok(Err("what was seen while composing does not give the same prompt again".into()));
+            let what = "what was seen while composing does not give the same prompt again";
+            return Err(CaseFailure::Broken(what.into()));
         }
         let asked = snapshot.texts.into_keys().collect();
         let listed = snapshot.lists.into_iter().map(|(dir, ..)| dir).collect();
-        Ok(Ok(ComposedCase { composed, markdown, asked, listed }))
+        Ok(ComposedCase { composed, markdown, asked, listed })
     }
 
     /// Makes the prompt with `value` in it and compares it with `control`.
@@ -86,18 +93,14 @@ impl EngineUnderTest {
         control: &ControlCase<'_>,
         value: &str,
     ) -> Result<ComposedCase, CaseFailure> {
-        let made = match self.make(request, recipe, sources) {
-            Ok(Ok(made)) => made,
-            Ok(Err(broken)) => return Err(CaseFailure::Broken(broken)),
-            Err(failure) if failure.0.iter().all(|diag| can_refuse(diag.code)) => {
-                return Err(CaseFailure::Refused);
-            }
-            Err(Diagnostics(diags)) => {
+        let made = self.make(request, recipe, sources).map_err(|failure| match failure {
+            CaseFailure::Refused(Diagnostics(diags)) if !diags.iter().all(|diag| can_refuse(diag.code)) => {
                 let first =
                     diags.first().map_or_else(String::new, |diag| format!("{}: {}", diag.code, diag.message));
-                return Err(CaseFailure::Broken(format!("it makes composing fail: {first}")));
+                CaseFailure::Broken(format!("it makes composing fail: {first}"))
             }
-        };
+            failure => failure,
+        })?;
         let broken = check_sources(control, &made)
             .or_else(|| check_model(control, &made, value))
             .or_else(|| check_structure(control, &made, value))

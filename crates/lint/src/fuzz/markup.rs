@@ -9,6 +9,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use crate::markdown::{fence_mark, heading_level};
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConstructKind {
     CodeBlock,
@@ -147,13 +149,6 @@ pub(super) fn find_dangling(
     ends.then_some("heading")
 }
 
-/// Returns the level of a heading.
-fn heading_level(line: &str) -> Option<usize> {
-    let marks = line.bytes().take_while(|byte| *byte == b'#').count();
-    let rest = &line[marks..];
-    ((1..=6).contains(&marks) && (rest.is_empty() || rest.starts_with([' ', '\t']))).then_some(marks)
-}
-
 /// Returns all constructs that `text` opens. Ignores tags within `opaque`.
 fn find_constructs(text: &str, opaque: &Range<usize>) -> Vec<MarkupConstruct> {
     let mut all: Vec<MarkupConstruct> = Vec::new();
@@ -195,15 +190,6 @@ fn find_constructs(text: &str, opaque: &Range<usize>) -> Vec<MarkupConstruct> {
 
 fn line_end(text: &str, at: usize) -> usize {
     text[at..].find(['\n', '\r']).map_or(text.len(), |end| at + end)
-}
-
-/// Returns the mark of a line that opens a code block, and its length.
-fn fence_mark(line: &str) -> Option<(char, usize)> {
-    let line = line.trim_start_matches(' ');
-    let mark = line.chars().next().filter(|mark| ['`', '~'].contains(mark))?;
-    let info = line.trim_start_matches(mark);
-    let length = line.len() - info.len();
-    (length >= 3 && (mark == '~' || !info.contains('`'))).then_some((mark, length))
 }
 
 fn find_fence_close(text: &str, from: usize, (mark, length): (char, usize)) -> Option<usize> {

@@ -25,8 +25,7 @@ use recipe_variants::{RecipeVariant, list_variants};
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics, Severity};
 use callsheet_core::library::layout::Layout;
 use callsheet_core::library::recipe::MissingPolicy;
-use callsheet_core::prompt::OriginTable;
-use callsheet_core::prompt::Piece;
+use callsheet_core::prompt::{OriginTable, Piece};
 use callsheet_core::request::Request;
 use callsheet_core::source::cached_sources::CachedSources;
 use callsheet_core::source::{SourceId, SourceRoot, Sources};
@@ -153,9 +152,12 @@ impl FuzzRun<'_> {
         if let Some(input) = input {
             outside.put(input, &input.plain_text().into(), &mut request);
         }
-        let broken =
-            |what: String| Diagnostic::error(Code::FuzzEngine, format!("without any hostile value, {what}"));
-        self.engine.make(&request, &choice.recipe, &outside)?.map_err(|what| broken(what).into())
+        self.engine.make(&request, &choice.recipe, &outside).map_err(|failure| match failure {
+            CaseFailure::Refused(diagnostics) => diagnostics,
+            CaseFailure::Broken(what) => {
+                Diagnostic::error(Code::FuzzEngine, format!("without any hostile value, {what}")).into()
+            }
+        })
     }
 
     /// Returns the inputs that this variant shows, except those that were `seen` in the same surroundings.
@@ -216,7 +218,7 @@ impl FuzzRun<'_> {
         let control = ControlCase { made: &trial.made, plain: &plain, spots: &trial.spots };
         let made = match self.engine.judge(&request, &trial.choice.recipe, &outside, &control, value) {
             Ok(made) => made,
-            Err(CaseFailure::Refused) => return,
+            Err(CaseFailure::Refused(_)) => return,
             Err(CaseFailure::Broken(what)) => {
                 let place = trial.slots.first().and_then(|slot| slot.place.as_ref());
                 let diag = Diagnostic::error(

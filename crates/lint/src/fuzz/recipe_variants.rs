@@ -5,17 +5,14 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::{FuzzOptions, FuzzSubject};
-use crate::catalog::{PathPattern, REQUEST_FIELDS, SourceCatalog, is_agent};
+use crate::catalog::{BOTH_NOTATIONS, PathPattern, REQUEST_FIELDS, SourceCatalog, is_agent};
 use callsheet_core::diag::Diagnostics;
 use callsheet_core::library::format::PromptFormat;
 use callsheet_core::library::layout::Layout;
 use callsheet_core::library::lookup::Library;
-use callsheet_core::library::recipe;
-use callsheet_core::library::recipe::Part;
-use callsheet_core::library::recipe::RecipeFile;
 use callsheet_core::library::recipe::{
-    BlockSpec, FilePolicy, MissingSlotRule, OneOrMore, Recipe, RequestField, SectionPriority,
-    SectionSeparator, SectionSpec,
+    self, BlockSpec, FilePolicy, MissingSlotRule, OneOrMore, Part, Recipe, RecipeFile, RequestField,
+    SectionPriority, SectionSeparator, SectionSpec,
 };
 use callsheet_core::library::template::TemplateNotation;
 use callsheet_core::source::{SourceId, SourceRoot, Sources};
@@ -50,10 +47,7 @@ pub(super) fn list_variants(
     };
     Ok(match subject {
         FuzzSubject::Template(file) => {
-            let mut notations: Vec<TemplateNotation> = catalog.reach.notations(file).collect();
-            if notations.is_empty() {
-                notations = alloc::vec![TemplateNotation::Braces, TemplateNotation::Brackets];
-            }
+            let notations = catalog.reach.notations_or_both(file);
             let recipes = notations.into_iter().filter_map(|notation| single_template_recipe(file, notation));
             recipes.map(|recipe| choice(recipe, &ChosenFields::new(), slots.clone(), true)).collect()
         }
@@ -73,10 +67,7 @@ pub(super) fn list_variants(
 fn slot_names(catalog: &SourceCatalog) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for file in catalog.files.all().chain(&catalog.extensions) {
-        for template in [TemplateNotation::Braces, TemplateNotation::Brackets]
-            .into_iter()
-            .filter_map(|it| file.template(it))
-        {
+        for template in BOTH_NOTATIONS.into_iter().filter_map(|notation| file.template(notation)) {
             names.extend(template.slots().into_iter().map(|name| name.slice(&template.text).to_string()));
         }
     }

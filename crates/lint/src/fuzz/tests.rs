@@ -84,15 +84,25 @@ fn broken_composers_are_found() {
 
 type Render = fn(&Prompt, PromptFormat) -> Result<RenderedText, Diagnostics>;
 
-fn render_ours(prompt: &Prompt, format: PromptFormat) -> RenderedText {
-    render(prompt, format, None).unwrap()
+/// Renders the prompt, and alters the result.
+fn render_altered(
+    prompt: &Prompt,
+    format: PromptFormat,
+    alter: impl FnOnce(&mut RenderedText),
+) -> Result<RenderedText, Diagnostics> {
+    let mut rendered = render(prompt, format, None)?;
+    alter(&mut rendered);
+    Ok(rendered)
 }
 
 /// Renders the prompt and replaces some bytes by as many others.
-fn render_replaced(prompt: &Prompt, format: PromptFormat, from: &str, to: &str) -> RenderedText {
-    let mut rendered = render_ours(prompt, format);
-    rendered.text = rendered.text.replace(from, to);
-    rendered
+fn render_replaced(
+    prompt: &Prompt,
+    format: PromptFormat,
+    from: &str,
+    to: &str,
+) -> Result<RenderedText, Diagnostics> {
+    render_altered(prompt, format, |rendered| rendered.text = rendered.text.replace(from, to))
 }
 
 /// Renders without knowing which texts were supplied, so nothing is put between tags.
@@ -111,17 +121,15 @@ fn broken_renderers_are_found() {
         (render_careless, "run", "a\n---\n", "it makes a line that the format uses itself"),
         (render_careless, "layers", "a\n\n---\n\nb", "it makes a line that the format uses itself"),
         (
-            |prompt, format| Ok(render_replaced(prompt, format, "task-2>", "task  >")),
+            |prompt, format| render_replaced(prompt, format, "task-2>", "task  >"),
             "run",
             "</task>",
             "it ends the <task> tags around it",
         ),
         (
             |prompt, format| {
-                let mut rendered = render_ours(prompt, format);
                 let more = " ".repeat(CALLS.fetch_add(1, Ordering::Relaxed));
-                rendered.text.push_str(&more);
-                Ok(rendered)
+                render_altered(prompt, format, |rendered| rendered.text.push_str(&more))
             },
             "run",
             "x",
@@ -129,9 +137,7 @@ fn broken_renderers_are_found() {
         ),
         (
             |prompt, format| {
-                let mut rendered = render_ours(prompt, format);
-                rendered.spans.pop();
-                Ok(rendered)
+                render_altered(prompt, format, |rendered| rendered.spans.truncate(rendered.spans.len() - 1))
             },
             "unified",
             "x",
@@ -139,40 +145,37 @@ fn broken_renderers_are_found() {
         ),
         (
             |prompt, format| {
-                let mut rendered = render_ours(prompt, format);
-                rendered.spans.remove(0);
-                Ok(rendered)
+                render_altered(prompt, format, |rendered| rendered.spans = rendered.spans.split_off(1))
             },
             "run",
             "x",
             "the origins leave a gap in Markdown",
         ),
         (
-            |prompt, format| Ok(render_replaced(prompt, format, "xyz", "xyy")),
+            |prompt, format| render_replaced(prompt, format, "xyz", "xyy"),
             "run",
             "xyz",
             "a text is not what its origin says in Markdown",
         ),
         (
             |prompt, format| {
-                let mut rendered = render_ours(prompt, format);
-                let ranges =
-                    rendered.spans.iter_mut().filter(|span| rendered.text[span.start..span.end] == *"xyz");
-                ranges.for_each(|span| span.piece = None);
-                Ok(rendered)
+                render_altered(prompt, format, |RenderedText { text, spans, .. }| {
+                    let ranges = spans.iter_mut().filter(|span| text[span.start..span.end] == *"xyz");
+                    ranges.for_each(|span| span.piece = None);
+                })
             },
             "run",
             "xyz",
             "a text is missing in Markdown",
         ),
         (
-            |prompt, format| Ok(render_replaced(prompt, format, "</prompt>", "</promp >")),
+            |prompt, format| render_replaced(prompt, format, "</prompt>", "</promp >"),
             "run",
             "x",
             "the Xml cannot be read",
         ),
         (
-            |prompt, format| Ok(render_replaced(prompt, format, "\"instructions\":", "\"instructions\" ")),
+            |prompt, format| render_replaced(prompt, format, "\"instructions\":", "\"instructions\" "),
             "run",
             "x",
             "the Json cannot be read",
@@ -187,7 +190,7 @@ fn broken_renderers_are_found() {
 fn unwritable_or_altered_format_is_found() {
     let fails: Render = |prompt, format| match format {
         PromptFormat::Xml => Err(Diagnostic::error(Code::OutputFailed, "no").into()),
-        _ => Ok(render_ours(prompt, format)),
+        _ => render(prompt, format, None),
     };
     assert_eq!(
         find_messages(EngineUnderTest { render: fails, ..OURS }, "run", "x"),
@@ -195,12 +198,12 @@ fn unwritable_or_altered_format_is_found() {
     );
     // The bytes are those of the value, but a reader sees a reference in them.
     let unprotected: Render = |prompt, format| {
-        let mut rendered = render_ours(prompt, format);
-        if let Some(at) = rendered.text.rfind("<![CDATA[").filter(|_| format == PromptFormat::Xml) {
-            let end = rendered.text[at..].replace("<![CDATA[", &" ".repeat(9)).replace("]]>", "   ");
-            rendered.text.replace_range(at.., &end);
-        }
-        Ok(rendered)
+        render_altered(prompt, format, |RenderedText { text, .. }| {
+            if let Some(at) = text.rfind("<![CDATA[").filter(|_| format == PromptFormat::Xml) {
+                let end = text[at..].replace("<![CDATA[", &" ".repeat(9)).replace("]]>", "   ");
+                text.replace_range(at.., &end);
+            }
+        })
     };
     let other = find_messages(EngineUnderTest { render: unprotected, ..OURS }, "unified", "a&amp;b");
     assert_eq!(other, expected_message("the Xml does not give it back"));
