@@ -91,31 +91,26 @@ impl Cli {
 
     /// Returns the name of its program, which our agent files use too.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Claude => "claude",
-            Self::Codex => "codex",
-            Self::Gemini => "gemini",
-            Self::Copilot => "copilot",
-        }
+        self.pinned().0
     }
 
     /// Returns the name of its npm package.
     pub fn package(self) -> &'static str {
-        match self {
-            Self::Claude => "@anthropic-ai/claude-code",
-            Self::Codex => "@openai/codex",
-            Self::Gemini => "@google/gemini-cli",
-            Self::Copilot => "@github/copilot",
-        }
+        self.pinned().1
     }
 
     /// Returns the pinned version.
     pub fn version(self) -> &'static str {
+        self.pinned().2
+    }
+
+    /// Returns the name, the package and the version.
+    fn pinned(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::Claude => "2.1.325",
-            Self::Codex => "0.166.0",
-            Self::Gemini => "0.61.0",
-            Self::Copilot => "1.0.102",
+            Self::Claude => ("claude", "@anthropic-ai/claude-code", "2.1.325"),
+            Self::Codex => ("codex", "@openai/codex", "0.166.0"),
+            Self::Gemini => ("gemini", "@google/gemini-cli", "0.61.0"),
+            Self::Copilot => ("copilot", "@github/copilot", "1.0.102"),
         }
     }
 

@@ -26,23 +26,25 @@ impl Cli {
         if let Some(why) = failed.get(self.name()) {
             return Err(why.clone());
         }
-        match self.install(&program) {
-            Ok(()) => Ok(program),
-            Err(why) => {
-                failed.insert(self.name(), why.clone());
-                Err(why)
-            }
+        let package = format!("{}@{}", self.package(), self.version());
+        let installed = install_once(self.name(), &self.home()?, &package, |fresh| self.check(fresh));
+        if let Err(why) = &installed {
+            failed.insert(self.name(), why.clone());
         }
+        installed.map(|()| program)
     }
 
-    fn install(self, program: &Path) -> Result<(), String> {
-        let cache = cache_dir()?;
-        let attempt = |error: io::Error| format!("{}: {error}", cache.display());
-        fs::create_dir_all(&cache).map_err(attempt)?;
-        // Tests are many processes: one of them installs, the others wait for it.
-        let lock = File::create(cache.join(format!("{}.lock", self.name()))).map_err(attempt)?;
-        lock.lock().map_err(attempt)?;
-        if program.exists() { Ok(()) } else { install(self, &cache, &self.home()?) }
+    /// Completes a fresh installation, and checks that the program prints its version.
+    fn check(self, fresh: &Path) -> Result<(), String> {
+        if let Some(script) = self.install_script() {
+            run_command(Command::new("node").arg(fresh.join("node_modules").join(script)))?;
+        }
+        let program = fresh.join("node_modules/.bin").join(self.name());
+        let said = run_command(Command::new(&program).arg("--version").env("HOME", fresh))?;
+        if !said.contains(self.version()) {
+            return Err(format!("{}@{} calls itself {said:?}", self.package(), self.version()));
+        }
+        Ok(())
     }
 
     /// Returns the directory of the installation, which may not exist yet.
@@ -54,18 +56,9 @@ impl Cli {
 /// Returns a folder whose `node_modules` holds this version of a package that is not a CLI. Installs it with
 /// npm if it is not yet in the cache. The error says why that failed.
 pub fn npm_package(package: &str, version: &str) -> Result<PathBuf, String> {
-    let cache = cache_dir()?;
-    let name = package.replace(['@', '/'], "-");
-    let home = cache.join(format!("npm{name}-{version}"));
-    let attempt = |error: io::Error| format!("{}: {error}", cache.display());
-    fs::create_dir_all(&cache).map_err(attempt)?;
-    let lock = File::create(cache.join(format!("npm{name}.lock"))).map_err(attempt)?;
-    lock.lock().map_err(attempt)?;
-    if !home.exists() {
-        let fresh = tempfile::Builder::new().prefix("new-").tempdir_in(&cache).map_err(attempt)?;
-        npm_install(fresh.path(), &format!("{package}@{version}"))?;
-        fs::rename(fresh.path(), &home).map_err(attempt)?;
-    }
+    let name = format!("npm{}", package.replace(['@', '/'], "-"));
+    let home = cache_dir()?.join(format!("{name}-{version}"));
+    install_once(&name, &home, &format!("{package}@{version}"), |_| Ok(()))?;
     Ok(home)
 }
 
@@ -80,27 +73,28 @@ fn cache_dir() -> Result<PathBuf, String> {
         .ok_or_else(|| "none of CALLSHEET_TEST_CACHE, XDG_CACHE_HOME and HOME is set".to_owned())
 }
 
-/// Installs into a new directory next to the last one. It gets its final name only after the program has
-/// printed its version.
-fn install(cli: Cli, cache: &Path, home: &Path) -> Result<(), String> {
-    let fresh =
-        tempfile::Builder::new().prefix("new-").tempdir_in(cache).map_err(|error| error.to_string())?;
-    let package = format!("{}@{}", cli.package(), cli.version());
-    npm_install(fresh.path(), &package)?;
-    if let Some(script) = cli.install_script() {
-        run_command(Command::new("node").arg(fresh.path().join("node_modules").join(script)))?;
+/// Installs a package into `home`, unless it is there: into a new directory beside it, which gets its final
+/// name only after `check`.
+fn install_once(
+    name: &str,
+    home: &Path,
+    package: &str,
+    check: impl FnOnce(&Path) -> Result<(), String>,
+) -> Result<(), String> {
+    let cache = cache_dir()?;
+    let attempt = |error: io::Error| format!("{}: {error}", cache.display());
+    fs::create_dir_all(&cache).map_err(attempt)?;
+    // Tests are many processes: one of them installs, the others wait for it.
+    let lock = File::create(cache.join(format!("{name}.lock"))).map_err(attempt)?;
+    lock.lock().map_err(attempt)?;
+    if home.exists() {
+        return Ok(());
     }
-    let program = fresh.path().join("node_modules/.bin").join(cli.name());
-    let said = run_command(Command::new(&program).arg("--version").env("HOME", fresh.path()))?;
-    if !said.contains(cli.version()) {
-        return Err(format!("{package} calls itself {said:?}"));
-    }
-    fs::rename(fresh.path(), home).map_err(|error| format!("{}: {error}", home.display()))
-}
-
-fn npm_install(dir: &Path, package: &str) -> Result<(), String> {
+    let fresh = tempfile::Builder::new().prefix("new-").tempdir_in(&cache).map_err(attempt)?;
     let flags = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-save", "--prefix"];
-    run_command(Command::new("npm").args(flags).arg(dir).arg(package)).map(drop)
+    run_command(Command::new("npm").args(flags).arg(fresh.path()).arg(package))?;
+    check(fresh.path())?;
+    fs::rename(fresh.path(), home).map_err(|error| format!("{}: {error}", home.display()))
 }
 
 fn run_command(command: &mut Command) -> Result<String, String> {

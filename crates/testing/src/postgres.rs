@@ -70,14 +70,9 @@ impl Postgres {
         let options =
             format!("-c listen_addresses=127.0.0.1 -c port={} -c unix_socket_directories=''", self.port);
         let log = self.dir.path().join("log");
-        self.run(
-            self.command("pg_ctl")
-                .arg("-D")
-                .arg(self.data())
-                .arg("-l")
-                .arg(log)
-                .args(["-w", "-o", &options, "start"]),
-        )
+        let mut command = self.command("pg_ctl");
+        command.arg("-D").arg(self.data()).arg("-l").arg(log);
+        self.run(command.args(["-w", "-o", &options, "start"]))
     }
 
     /// Stops the server as a power cut would.
@@ -119,14 +114,11 @@ impl Postgres {
         let file = fs::File::create(&said).map_err(|error| error.to_string())?;
         let both = file.try_clone().map_err(|error| error.to_string())?;
         let status = command.stdout(file).stderr(both).status().map_err(|error| error.to_string())?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(format!(
-                "{}: {}",
-                command.get_program().display(),
-                fs::read_to_string(said).unwrap_or_default()
-            )),
+        if status.success() {
+            return Ok(());
         }
+        let said = fs::read_to_string(said).unwrap_or_default();
+        Err(format!("{}: {said}", command.get_program().display()))
     }
 }
 
@@ -157,12 +149,8 @@ impl Drop for Postgres {
 /// Returns the folder of the newest installed server.
 fn find_programs() -> Option<PathBuf> {
     let version = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
-    let mut installed: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .collect();
+    let entries = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut installed: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     installed.sort_by_key(|path| version(path));
     let on_path = std::env::var_os("PATH")
         .map(|path| std::env::split_paths(&path).collect::<Vec<_>>())

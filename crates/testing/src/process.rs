@@ -33,9 +33,7 @@ pub fn run_command(command: &mut Command) -> CommandOutput {
 ///
 /// If it does not end within the limit.
 pub fn run_for_bytes(command: &mut Command) -> CommandOutput {
-    collect_output(
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(),
-    )
+    collect_output(spawn_piped(command, Stdio::null()).unwrap())
 }
 
 /// Runs a command with this standard input to its end.
@@ -44,8 +42,7 @@ pub fn run_for_bytes(command: &mut Command) -> CommandOutput {
 ///
 /// If it does not end within the limit, or prints anything but UTF-8.
 pub fn run_with_input(command: &mut Command, input: &[u8]) -> CommandOutput {
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = spawn_piped(command, Stdio::piped()).unwrap();
     spawn_writer(&mut child, input);
     wait_for_end(child)
 }
@@ -115,12 +112,7 @@ impl Ran {
 /// leave children behind.
 pub(crate) fn run_in_group(command: &mut Command, input: &[u8], deadline: Duration) -> io::Result<Ran> {
     let started = Instant::now();
-    let mut child = command
-        .process_group(0)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut child = spawn_piped(command.process_group(0), Stdio::piped())?;
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::Other)?;
     spawn_writer(&mut child, input);
     let (stdout, stderr) = (spawn_reader(child.stdout.take()), spawn_reader(child.stderr.take()));
@@ -132,6 +124,10 @@ pub(crate) fn run_in_group(command: &mut Command, input: &[u8], deadline: Durati
     let (stdout, stderr) = (stdout.recv().unwrap_or_default(), stderr.recv().unwrap_or_default());
     let output = CommandOutput { code, stdout, stderr, took: started.elapsed() };
     Ok(Ran { output, timed_out, requests: Vec::new() })
+}
+
+fn spawn_piped(command: &mut Command, stdin: Stdio) -> io::Result<Child> {
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
 }
 
 /// Writes the input in a thread. A program that does not read all of it is not an error.
@@ -168,13 +164,10 @@ fn wait_within(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStat
 mod tests {
     use std::fs;
     use std::path::Path;
-    use std::process::Command;
-    use std::thread;
-    use std::time::Duration;
 
-    use super::run_in_group;
+    use super::*;
 
-    fn shell(script: &str, input: &[u8], deadline_ms: u64) -> super::Ran {
+    fn shell(script: &str, input: &[u8], deadline_ms: u64) -> Ran {
         run_in_group(Command::new("sh").args(["-c", script]), input, Duration::from_millis(deadline_ms))
             .unwrap()
     }
