@@ -5,10 +5,10 @@
 #![expect(clippy::print_stdout, clippy::expect_used, reason = "an example")]
 
 use callsheet::{
-    ComposeInput, Diagnostics, ExternalEnd, InterruptFlag, Project, Purpose, RunOverrides, RunStopper,
+    ComposeInput, Error, ExternalEnd, InterruptFlag, Project, Purpose, RunOverrides, RunStopper,
 };
 
-fn main() -> Result<(), Diagnostics> {
+fn main() -> Result<(), Error> {
     callsheet::guard_if_asked();
     let project = Project::open(std::env::args().nth(1).expect("PROJECT"))?;
     let input = ComposeInput {

@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use callsheet::{
-    ComposeInput, Diagnostics, FlowStart, InterruptFlag, Project, ProjectOptions, Purpose, RerunOptions,
+    ComposeInput, Error, FlowStart, InterruptFlag, Project, ProjectOptions, Purpose, RerunOptions,
     RunOverrides, RunStopper, SourceId, SourceRoot,
 };
 
 /// A role that is in no file.
 const FIXER: &str = "You fix one thing, and nothing else.\n";
 
-fn main() -> Result<(), Diagnostics> {
+fn main() -> Result<(), Error> {
     callsheet::guard_if_asked();
     let [project, agent] = std::env::args().skip(1).collect::<Vec<_>>().try_into().expect("PROJECT AGENT");
     let role = SourceId::new(SourceRoot::Project, ".callsheet/profiles/fixer.md").expect("a path");

@@ -7,7 +7,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use callsheet::{Diagnostics, ExternalEnd, FlowBegin, FlowStart, InterruptFlag, Project, RunStopper};
+use callsheet::{Error, ExternalEnd, FlowBegin, FlowStart, InterruptFlag, Project, RunStopper};
 
 /// Gives the agent its prompt, and returns its text.
 fn call_agent(agent: &mut Command, prompt: &str) -> std::io::Result<String> {
@@ -16,7 +16,7 @@ fn call_agent(agent: &mut Command, prompt: &str) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&child.wait_with_output()?.stdout).into_owned())
 }
 
-fn main() -> Result<(), Diagnostics> {
+fn main() -> Result<(), Error> {
     callsheet::guard_if_asked();
     let [project, agent] = std::env::args().skip(1).collect::<Vec<_>>().try_into().expect("PROJECT AGENT");
     let project = Project::open(project)?;

@@ -1,8 +1,8 @@
 //! Writes `.callsheet/` with a commented configuration. Never overwrites.
 
 use callsheet_core::FILES;
-use callsheet_core::diag::Diagnostics;
 
+use crate::error::Result;
 use crate::project::Project;
 use crate::session::open_folder;
 use crate::session::write::write_new;
@@ -23,7 +23,7 @@ pub struct InitReport {
 
 impl Project {
     /// Writes the files of a new project that do not exist yet.
-    pub fn init(&self) -> Result<InitReport, Diagnostics> {
+    pub fn init(&self) -> Result<InitReport> {
         let mut report = InitReport::default();
         for (path, text) in FILES {
             let Some(path) = path.strip_prefix("init/") else { continue };
@@ -41,7 +41,7 @@ impl Project {
 
     /// Adds the ledger to the project's `.gitignore`, and returns whether it was missing. Leaves a
     /// `.gitignore` that is not a regular file unchanged, because it may lead elsewhere.
-    fn ignore_ledger(&self) -> Result<bool, Diagnostics> {
+    fn ignore_ledger(&self) -> Result<bool> {
         let found = self.dir.join(".gitignore").symlink_metadata();
         if found.is_ok_and(|found| !found.is_file()) {
             return Ok(false);

@@ -37,6 +37,7 @@ pub use callsheet_core::record::RunOptions;
 pub use callsheet_core::{SourceId, SourceRoot};
 pub use compose::inputs::{ComposeInput, InputItem, InputKind};
 pub use compose::{Composition, Purpose};
+pub use error::{Error, Result};
 pub use flow::start::FlowStart;
 pub use flow::stepper::{FlowLane, FlowStepper};
 pub use flow::steps::{FlowBegin, FlowChoice, FlowReport};

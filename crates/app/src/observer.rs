@@ -3,9 +3,10 @@
 use std::any::Any;
 use std::fmt::Debug;
 
-use callsheet_core::diag::{Diagnostic, Diagnostics};
+use callsheet_core::diag::Diagnostic;
 use serde_json::Value;
 
+use crate::error::Result;
 use crate::project::trust::TrustRequest;
 
 /// Receives diagnostics, status lines, progress and events while a use case runs. Every method has a default that ignores its
@@ -32,7 +33,7 @@ pub trait Observer: Debug + Send + Sync {
     }
 
     /// Receives an event of a flow after it was recorded.
-    fn flow_event(&self, event: &Value) -> Result<(), Diagnostics> {
+    fn flow_event(&self, event: &Value) -> Result<()> {
         let _ = event;
         Ok(())
     }
@@ -43,7 +44,7 @@ pub trait Observer: Debug + Send + Sync {
     }
 
     /// Asks a person to agree to the requests of a project's files. `None` if no person can be asked.
-    fn ask_consent(&self, requests: &[TrustRequest]) -> Result<Option<bool>, Diagnostics> {
+    fn ask_consent(&self, requests: &[TrustRequest]) -> Result<Option<bool>> {
         let _ = requests;
         Ok(None)
     }

@@ -5,12 +5,13 @@ use std::io::{self, BufRead, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_store::{
     ExportScope, ImportReport, LedgerError, RetentionPolicy, SweepReport, in_toto_statement,
 };
 use tempfile::NamedTempFile;
 
+use crate::error::{Error, Result};
 use crate::project::Project;
 use crate::project::person::refuse_below_guard;
 use crate::session::write::check_stays_inside;
@@ -28,7 +29,7 @@ pub enum ExportContents {
 
 impl Project {
     /// Writes an export.
-    pub fn export(&self, contents: &ExportContents, out: &mut dyn Write) -> Result<(), Diagnostics> {
+    pub fn export(&self, contents: &ExportContents, out: &mut dyn Write) -> Result<()> {
         let mut ledger = self.read_ledger()?;
         let scope = match contents {
             ExportContents::Ledger => ExportScope::All,
@@ -45,11 +46,11 @@ impl Project {
 
     /// Writes an export to a file that only its owner can read. Other files stay as they are, and so does
     /// this one if the export fails.
-    pub fn export_to_file(&self, contents: &ExportContents, path: &Path) -> Result<(), Diagnostics> {
+    pub fn export_to_file(&self, contents: &ExportContents, path: &Path) -> Result<()> {
         let folder = path.parent().unwrap_or(Path::new("."));
-        let real = folder.canonicalize().map_err(|error| write_error(&error))?;
+        let real = folder.canonicalize().map_err(write_error)?;
         check_stays_inside(&self.dir, path, &real)?;
-        let mut file = NamedTempFile::new_in(&real).map_err(|error| write_error(&error))?;
+        let mut file = NamedTempFile::new_in(&real).map_err(write_error)?;
         self.export(contents, &mut BufWriter::new(file.as_file_mut()))?;
         file.as_file()
             .set_permissions(Permissions::from_mode(0o600))
@@ -58,12 +59,12 @@ impl Project {
                 let path = real.join(path.file_name().unwrap_or_default());
                 file.persist(path).map_err(|error| error.error)
             })
-            .map_err(|error| write_error(&error))?;
+            .map_err(write_error)?;
         Ok(())
     }
 
     /// Adds the contents of an export to the ledger: everything or, if the export has any fault, nothing.
-    pub fn import(&self, file: &mut dyn BufRead) -> Result<ImportReport, Diagnostics> {
+    pub fn import(&self, file: &mut dyn BufRead) -> Result<ImportReport> {
         // An import can hold decisions.
         refuse_below_guard()?;
         let mut ledger = self.create_ledger()?;
@@ -79,7 +80,7 @@ impl Project {
     }
 
     /// Removes the runs of this project that the policy does not keep; with `preview` only lists them.
-    pub fn sweep(&self, policy: RetentionPolicy, preview: bool) -> Result<SweepReport, Diagnostics> {
+    pub fn sweep(&self, policy: RetentionPolicy, preview: bool) -> Result<SweepReport> {
         if preview {
             let mut ledger = self.read_ledger()?;
             let project = self.project_filter(&ledger)?;
@@ -93,6 +94,7 @@ impl Project {
     }
 }
 
-fn write_error(error: &io::Error) -> Diagnostic {
-    Diagnostic::error(Code::OutputFailed, format!("the export could not be written: {error}"))
+fn write_error(error: io::Error) -> Error {
+    let message = format!("the export could not be written: {error}");
+    Error::new(Diagnostic::error(Code::OutputFailed, message), error)
 }

@@ -1,5 +1,6 @@
 //! The context of a command: the project and the printer.
 
+use callsheet::error::Result;
 use std::io::{BufRead as _, IsTerminal as _};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use callsheet::observer::Observer;
 use callsheet::project::person::refuse_below_guard;
 use callsheet::project::trust::TrustRequest;
 use callsheet::project::{Project, ProjectOptions};
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics, escape_invisible};
+use callsheet_core::diag::{Code, Diagnostic, escape_invisible};
 use serde_json::Value;
 
 use crate::args::GlobalArgs;
@@ -28,7 +29,7 @@ impl CommandContext {
         global: &GlobalArgs,
         print: &Arc<OutputPrinter>,
         config_optional: bool,
-    ) -> Result<Self, Diagnostics> {
+    ) -> Result<Self> {
         let project = Project::open_with(ProjectOptions {
             dir: global.project.clone(),
             ledger: global.ledger.clone(),
@@ -41,7 +42,7 @@ impl CommandContext {
     }
 
     /// Reads the request file, and returns it with the context for the project that it names, else this one.
-    pub(crate) fn read_request(&self, input: &ComposeInput) -> Result<(Self, RequestFile), Diagnostics> {
+    pub(crate) fn read_request(&self, input: &ComposeInput) -> Result<(Self, RequestFile)> {
         let file = RequestFile::read(self, input)?;
         let project = file.open_project(&self.project)?.unwrap_or_else(|| self.project.clone());
         Ok((Self { project, print: Arc::clone(&self.print) }, file))
@@ -73,7 +74,7 @@ impl Observer for OutputPrinter {
         self.is_verbose()
     }
 
-    fn flow_event(&self, event: &Value) -> Result<(), Diagnostics> {
+    fn flow_event(&self, event: &Value) -> Result<()> {
         if self.json {
             self.print_stream_value(event)?;
         }
@@ -84,7 +85,7 @@ impl Observer for OutputPrinter {
         self.add_hidden_address(address);
     }
 
-    fn ask_consent(&self, requests: &[TrustRequest]) -> Result<Option<bool>, Diagnostics> {
+    fn ask_consent(&self, requests: &[TrustRequest]) -> Result<Option<bool>> {
         if !self.can_ask() {
             return Ok(None);
         }
@@ -105,7 +106,7 @@ impl OutputPrinter {
 }
 
 /// Asks the person at the terminal to trust the files of the project.
-pub(crate) fn ask_consent(print: &OutputPrinter, requests: &[TrustRequest]) -> Result<bool, Diagnostics> {
+pub(crate) fn ask_consent(print: &OutputPrinter, requests: &[TrustRequest]) -> Result<bool> {
     print.print_status("The files of this project ask for this:");
     for request in requests {
         print.print_status(&format!("  {}", escape_invisible(&request.shown)));
@@ -114,7 +115,7 @@ pub(crate) fn ask_consent(print: &OutputPrinter, requests: &[TrustRequest]) -> R
 }
 
 /// Asks the person at the terminal a question. Only the whole word `yes` agrees.
-pub(crate) fn read_yes(print: &OutputPrinter, question: &str) -> Result<bool, Diagnostics> {
+pub(crate) fn read_yes(print: &OutputPrinter, question: &str) -> Result<bool> {
     print.print_status(&format!("{question} Type yes:"));
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);

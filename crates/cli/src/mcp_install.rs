@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_run::read_file;
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ use similar::TextDiff;
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 
 use crate::context::CommandContext;
-use callsheet::error::CommandResult;
+use callsheet::error::{CommandResult, Error, Result};
 use callsheet::paths::relative_path;
 use callsheet::project::state;
 use callsheet::session::write::write_out;
@@ -74,7 +74,7 @@ pub(crate) fn install(
         None if written => {
             if let Some(folder) = file.parent() {
                 let made = fs::create_dir_all(folder);
-                made.map_err(|error| state::path_error(folder, &error))?;
+                made.map_err(|error| state::path_error(folder, error))?;
             }
             write_out(&app.dir, &file, new.as_bytes())?;
         }
@@ -92,7 +92,7 @@ pub(crate) fn install(
     Ok(0)
 }
 
-fn bad_file_error(file: &str, why: &dyn std::fmt::Display) -> Diagnostics {
+fn bad_file_error(file: &str, why: &dyn std::fmt::Display) -> Error {
     let message = format!("`{file}` cannot be used: {why}");
     Diagnostic::error(Code::ConfigBad, message).hint("it was left as it is").into()
 }
@@ -118,7 +118,7 @@ impl McpClient {
     }
 
     /// Returns the path of the client's configuration, and its form for display.
-    fn config_file(self, app: &CommandContext) -> Result<(PathBuf, String), Diagnostics> {
+    fn config_file(self, app: &CommandContext) -> Result<(PathBuf, String)> {
         let of_project = |file: &str| Ok((app.dir.join(file), app.path_from_here(file)));
         let of_user = |variable: &str, folder: &str, file: &str| {
             let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);

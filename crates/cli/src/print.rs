@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics, Severity, is_invisible};
+use callsheet_core::diag::{Code, Diagnostic, Severity, is_invisible};
 use callsheet_core::secrets::{mask_address_in, mask_addresses};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use callsheet::diagnostics::{diagnostic_json, mask_diagnostic};
 
 use crate::args::{ColorMode, GlobalArgs};
-use callsheet::error::{CommandResult, exit_code};
+use callsheet::error::{CommandResult, Error, Result};
 
 #[derive(Debug)]
 pub(crate) struct OutputPrinter {
@@ -106,7 +106,7 @@ impl OutputPrinter {
     }
 
     /// Writes exactly these bytes to stdout. A reader that closes the pipe early is not a failure.
-    pub(crate) fn write_data(&self, bytes: &[u8]) -> Result<(), Diagnostics> {
+    pub(crate) fn write_data(&self, bytes: &[u8]) -> Result<()> {
         let mut out = io::stdout().lock();
         check_write(out.write_all(bytes).and_then(|()| out.flush()))
     }
@@ -139,14 +139,14 @@ impl OutputPrinter {
     }
 
     /// Prints a JSON value that is too large to hold as text.
-    pub(crate) fn print_long_value(&self, value: &impl Serialize) -> Result<(), Diagnostics> {
+    pub(crate) fn print_long_value(&self, value: &impl Serialize) -> Result<()> {
         let mut out = VisibleWriter(BufWriter::new(io::stdout().lock()));
         let written = serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from);
         check_write(written.and_then(|()| out.0.write_all(b"\n")).and_then(|()| out.0.flush()))
     }
 
     /// Prints a JSON value as one line of a stream. Returns whether the reader is still there.
-    pub(crate) fn print_stream_value(&self, value: &Value) -> Result<bool, Diagnostics> {
+    pub(crate) fn print_stream_value(&self, value: &Value) -> Result<bool> {
         match write_message(escape_invisible(value.to_string()).as_bytes()) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
@@ -190,17 +190,17 @@ impl OutputPrinter {
         }
     }
 
-    pub(crate) fn print_failure(&self, failure: &Diagnostics) -> u8 {
+    pub(crate) fn print_failure(&self, failure: &Error) -> u8 {
         if self.json {
-            let mut object = failure.0.first().map_or_else(|| json!({}), diagnostic_json);
-            object["all"] = failure.0.iter().map(diagnostic_json).collect();
+            let mut object = failure.diagnostics().first().map_or_else(|| json!({}), diagnostic_json);
+            object["all"] = failure.diagnostics().iter().map(diagnostic_json).collect();
             self.write_stderr(&escape_invisible(object.to_string()));
         } else {
-            for diag in &failure.0 {
+            for diag in failure.diagnostics() {
                 self.write_stderr(&self.render_diagnostic(diag, self.colour_err));
             }
         }
-        exit_code(failure)
+        failure.exit_code()
     }
 
     /// Prints a line to stderr. If stderr is closed, there is no place left to report it.
@@ -358,7 +358,7 @@ fn tolerate_broken_pipe<T>(done: io::Result<T>, all: T) -> io::Result<T> {
 }
 
 /// Converts the result of a write to stdout. A closed pipe is not an error.
-fn check_write(written: io::Result<()>) -> Result<(), Diagnostics> {
+fn check_write(written: io::Result<()>) -> Result<()> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Diagnostic::error(Code::OutputFailed, format!("standard output: {error}")).into())

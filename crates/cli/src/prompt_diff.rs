@@ -1,9 +1,9 @@
 //! Compares two recorded prompts, section by section, and finds the cause of each change.
 
+use callsheet::error::Result;
 use std::collections::BTreeMap;
 
 use callsheet::project::Project;
-use callsheet_core::diag::Diagnostics;
 use callsheet_core::record::{Composed, OriginNote, OriginRange, TextAssembly, locate_parts};
 use callsheet_store::Ledger;
 use similar::{ChangeTag, TextDiff};
@@ -18,7 +18,7 @@ pub(crate) struct DiffSide {
 }
 
 impl DiffSide {
-    pub(crate) fn new(app: &Project, ledger: &mut Ledger, name: &str) -> Result<Self, Diagnostics> {
+    pub(crate) fn new(app: &Project, ledger: &mut Ledger, name: &str) -> Result<Self> {
         let run = app.find_run(ledger, name)?.run.id;
         let composed = ledger.prompt_record(&run)?;
         let (text, placed) = ledger.with_blobs(|blob| locate_parts(&composed, blob))?;

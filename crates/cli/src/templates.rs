@@ -1,13 +1,14 @@
 //! Finds templates by the names that people type.
 
+use callsheet::error::Result;
 use callsheet::project::Project;
 use callsheet::session::write::write_new;
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::{SharedText, SourceId, SourceRoot, Sources, candidates, list_names};
 use callsheet_lint::catalog::{TemplateSummary, list_templates};
 
 /// Finds an existing template: its file and the source that wins.
-pub(crate) fn find_template(app: &Project, name: &str) -> Result<TemplateSummary, Diagnostics> {
+pub(crate) fn find_template(app: &Project, name: &str) -> Result<TemplateSummary> {
     let mut all = list_templates(&app.disk(None), &app.config.layout());
     let wanted = strip_name(name);
     let position = |path: &str| all.iter().position(|template| template.path == path);
@@ -40,7 +41,7 @@ fn strip_name(name: &str) -> &str {
     name.strip_suffix(".md").unwrap_or(name)
 }
 
-pub(crate) fn read_text(app: &Project, id: &SourceId) -> Result<Option<SharedText>, Diagnostics> {
+pub(crate) fn read_text(app: &Project, id: &SourceId) -> Result<Option<SharedText>> {
     app.disk(None).text(id).map_err(|error| {
         Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}")).into()
     })
@@ -48,7 +49,7 @@ pub(crate) fn read_text(app: &Project, id: &SourceId) -> Result<Option<SharedTex
 
 /// Returns every place where a template is searched, with its state, also for a name that does not exist: the user can put a
 /// file in one of these places. The state of the winner is `wins`.
-pub(crate) fn list_places(app: &Project, name: &str) -> Result<Vec<(SourceId, &'static str)>, Diagnostics> {
+pub(crate) fn list_places(app: &Project, name: &str) -> Result<Vec<(SourceId, &'static str)>> {
     let known = find_template(app, name);
     // If a phase of an agent falls back to BASE, show the places of its own file.
     let is_own =
@@ -75,7 +76,7 @@ pub(crate) fn list_places(app: &Project, name: &str) -> Result<Vec<(SourceId, &'
 }
 
 /// Copies a template into the project. Returns its new path, relative to the caller's directory.
-pub(crate) fn eject_template(app: &Project, name: &str) -> Result<String, Diagnostics> {
+pub(crate) fn eject_template(app: &Project, name: &str) -> Result<String> {
     let template = find_template(app, name)?;
     let mut places = candidates(&template.file, &app.config.layout()).into_iter();
     let Some(target) = places.find(|id| id.root() == SourceRoot::Project) else {
@@ -95,10 +96,7 @@ pub(crate) fn eject_template(app: &Project, name: &str) -> Result<String, Diagno
 }
 
 /// Finds a template by its exact name; `None` if the name is that of a recipe.
-pub(crate) fn find_template_or_recipe(
-    app: &Project,
-    name: &str,
-) -> Result<Option<TemplateSummary>, Diagnostics> {
+pub(crate) fn find_template_or_recipe(app: &Project, name: &str) -> Result<Option<TemplateSummary>> {
     let (disk, layout) = (app.disk(None), app.config.layout());
     let recipes = list_names(&disk, "recipes", &layout);
     if recipes.iter().any(|recipe| recipe == name) {

@@ -1,8 +1,9 @@
 //! Offers the project's templates as prompts: composed by the engine, with their variables as arguments.
 
+use callsheet::error::Result;
 use std::collections::{BTreeMap, BTreeSet};
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::recipe::DeriveSpec;
 use callsheet_core::library::template::{Template, TemplateNotation};
 use callsheet_core::render::render;
@@ -78,7 +79,7 @@ pub(super) fn get(
     server: &SessionServer,
     name: &str,
     arguments: &Map<String, Value>,
-) -> Result<GetPromptResult, Diagnostics> {
+) -> Result<GetPromptResult> {
     let session = &server.session;
     let templates = list_templates(&session.disk, &session.layout);
     let found = templates.iter().find(|template| template.path == name);

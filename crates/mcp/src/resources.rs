@@ -1,6 +1,7 @@
 //! Offers the session's files as read-only resources.
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet::error::{Error, Result};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::{ListingLimits, SourceId, SourceRoot, Sources as _};
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents};
 
@@ -11,7 +12,7 @@ const SCHEME: &str = "session:///";
 /// Well above the depth and the number of files of any session.
 const LIMITS: ListingLimits = ListingLimits { depth: 16, entries: 1000, ignored: false };
 
-pub(super) fn list(session: &SessionDir) -> Result<Vec<Resource>, Diagnostics> {
+pub(super) fn list(session: &SessionDir) -> Result<Vec<Resource>> {
     let root = SourceId::new(SourceRoot::Session, ".").map_err(|error| unreadable_error(".", &error))?;
     let listing = session.disk.list(&root, LIMITS).map_err(|error| unreadable_error(".", &error))?;
     let files = listing.unwrap_or_default().entries.into_iter().filter(|entry| !entry.dir);
@@ -19,8 +20,8 @@ pub(super) fn list(session: &SessionDir) -> Result<Vec<Resource>, Diagnostics> {
     Ok(files.map(|entry| resource(entry.path)).collect())
 }
 
-pub(super) fn read(session: &SessionDir, uri: &str) -> Result<ReadResourceResult, Diagnostics> {
-    let not_there = || -> Diagnostics {
+pub(super) fn read(session: &SessionDir, uri: &str) -> Result<ReadResourceResult> {
+    let not_there = || -> Error {
         Diagnostic::error(Code::InputNotFound, format!("there is no resource `{uri}`")).into()
     };
     let path = uri.strip_prefix(SCHEME).and_then(decode_path).ok_or_else(not_there)?;
@@ -31,7 +32,7 @@ pub(super) fn read(session: &SessionDir, uri: &str) -> Result<ReadResourceResult
     Ok(ReadResourceResult::new(vec![contents]))
 }
 
-fn unreadable_error(path: &str, error: &dyn std::fmt::Display) -> Diagnostics {
+fn unreadable_error(path: &str, error: &dyn std::fmt::Display) -> Error {
     Diagnostic::error(Code::InputUnreadable, format!("`{path}` cannot be used: {error}")).into()
 }
 

@@ -1,6 +1,6 @@
 //! Implements the MCP server of a session: its tools, prompts and resources, and its answers.
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::contract::Contract;
 use callsheet_core::library::lookup::list_roles;
 use callsheet_core::record::{Id, sha256};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::transport::StdioTransport;
 use super::{prompts, resources};
-use callsheet::error::CommandResult;
+use callsheet::error::{CommandResult, Error, Result};
 use callsheet::project::state::RunDir;
 use callsheet::session::{SessionDir, refusal_reasons};
 
@@ -48,8 +48,8 @@ pub struct SubmittingRun {
 impl SubmittingRun {
     /// Accepts a submission once, from a process below the guard of an active run. Writes nothing if the
     /// guard does not agree.
-    fn submit(&self, session: &SessionDir, tool: &str, data: &Value) -> Result<Value, Diagnostics> {
-        let refused = |why: SubmissionError| -> Diagnostics {
+    fn submit(&self, session: &SessionDir, tool: &str, data: &Value) -> Result<Value> {
+        let refused = |why: SubmissionError| -> Error {
             let message = format!("run {} accepts no submission from here: {why}", self.id);
             let hint = "only the agent of a run submits for it, and only until it ends";
             Diagnostic::error(Code::RunRefused, message).hint(hint).into()
@@ -68,7 +68,7 @@ impl SubmittingRun {
                     Ok(done) => json!(done),
                     Err(failure) => {
                         // The agent gets the error below in any case, and may correct itself.
-                        let _ = open.refuse(refusal_reasons(&failure, Some(tool)));
+                        let _ = open.refuse(refusal_reasons(failure.diagnostics(), Some(tool)));
                         return Err(failure);
                     }
                 };
@@ -81,7 +81,7 @@ impl SubmittingRun {
 
 /// Answers requests until standard input ends.
 pub fn serve(server: SessionServer) -> CommandResult {
-    let failed = |error: &dyn std::fmt::Display| -> Diagnostics {
+    let failed = |error: &dyn std::fmt::Display| -> Error {
         Diagnostic::error(Code::OutputFailed, format!("the MCP server ended: {error}")).into()
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
@@ -207,6 +207,6 @@ impl ServerHandler for SessionServer {
 const METHODS: [&str; 6] =
     ["tools/call", "tools/list", "prompts/get", "prompts/list", "resources/read", "resources/list"];
 
-fn invalid_params(failure: &Diagnostics) -> ErrorData {
+fn invalid_params(failure: &Error) -> ErrorData {
     ErrorData::new(ErrorCode::INVALID_PARAMS, failure.to_string(), None)
 }

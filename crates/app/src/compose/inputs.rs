@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::format::ModelApi;
 use callsheet_core::library::layout::Layout;
 use callsheet_core::library::recipe::{DocumentKind, FilePolicy, MissingPolicy};
@@ -24,7 +24,7 @@ use callsheet_run::{Disk, Roots, read_file};
 
 use crate::compose::pack::{DetailChoices, GatheredDocuments, PathSelection, outside_error};
 use crate::compose::secrets;
-use crate::error::usage_error;
+use crate::error::{Error, Result, usage_error};
 use crate::paths::{canonicalize_or_keep, is_in_git, path_below, relative_path};
 use crate::project::{Project, resolve_directory};
 
@@ -158,8 +158,8 @@ pub struct RequestFile {
 
 impl RequestFile {
     /// Reads the request file of an input, if it names one.
-    pub fn read(app: &Project, input: &ComposeInput) -> Result<Self, Diagnostics> {
-        let mut inputs = InputReader { app, diagnostics: Vec::new(), stdin: None };
+    pub fn read(project: &Project, input: &ComposeInput) -> Result<Self> {
+        let mut inputs = InputReader { project, diagnostics: Vec::new(), stdin: None };
         let request = match &input.request_file {
             Some(file) => inputs.read_request_file(file)?,
             None => input.request.clone(),
@@ -168,7 +168,7 @@ impl RequestFile {
     }
 
     /// Opens the project that the request names, unless the caller named one.
-    pub fn open_project(&self, project: &Project) -> Result<Option<Project>, Diagnostics> {
+    pub fn open_project(&self, project: &Project) -> Result<Option<Project>> {
         let named = self.request.project.as_deref().filter(|_| !project.is_named);
         named.map(|dir| project.open_other(dir)).transpose()
     }
@@ -176,11 +176,11 @@ impl RequestFile {
 
 impl PreparedInput {
     /// Applies the input on top of the request file.
-    pub(crate) fn new(app: &Project, input: &ComposeInput, file: RequestFile) -> Result<Self, Diagnostics> {
-        let mut inputs = InputReader { app, diagnostics: Vec::new(), stdin: file.stdin };
+    pub(crate) fn new(project: &Project, input: &ComposeInput, file: RequestFile) -> Result<Self> {
+        let mut inputs = InputReader { project, diagnostics: Vec::new(), stdin: file.stdin };
         let mut request = Request { project: None, ..file.request };
         inputs.add_single(input, &mut request)?;
-        let config = &app.config;
+        let config = &project.config;
         let role_or_command = request.role.is_some() || request.command.is_some();
         if !role_or_command {
             request.role.clone_from(&config.role.value);
@@ -194,7 +194,7 @@ impl PreparedInput {
             request.recipe = config.recipe.value.clone().or_else(|| Some(usual.into()));
         }
         request.layout = merge_layout(request.layout, config.layout());
-        let disk = app.disk(None);
+        let disk = project.disk(None);
         let library = Library::new(&disk);
         if request.agent.is_none() {
             let bound = library.profile(&request)?.and_then(|profile| profile.agent);
@@ -205,11 +205,11 @@ impl PreparedInput {
             request.agent = Some(name.into());
         }
         request.agent = request.agent.map(|name| resolve_agent_name(&library, name, &request.layout));
-        request.no_git |= !is_in_git(&app.dir);
+        request.no_git |= !is_in_git(&project.dir);
         let GatheredDocuments { texts, listings, .. } = inputs.add_repeated(input, &mut request)?;
         let session = inputs.resolve_session(input, &mut request)?;
         check_tools(&request.tools)?;
-        inputs.diagnostics.extend(warn_missing_files(&request.read_first, &app.dir));
+        inputs.diagnostics.extend(warn_missing_files(&request.read_first, &project.dir));
         Ok(Self { request, session, texts, listings, replay: None, diagnostics: inputs.diagnostics })
     }
 }
@@ -229,24 +229,24 @@ fn merge_layout(asked: Layout, configured: Layout) -> Layout {
 }
 
 struct InputReader<'a> {
-    app: &'a Project,
+    project: &'a Project,
     diagnostics: Vec<Diagnostic>,
     /// The input that standard input was read for; it can be read only once.
     stdin: Option<&'static str>,
 }
 
 impl InputReader<'_> {
-    fn read_request_file(&mut self, file: &str) -> Result<Request, Diagnostics> {
+    fn read_request_file(&mut self, file: &str) -> Result<Request> {
         let text = self.read_text(file, "--request")?;
         // Some editors write a byte order mark, which is not part of either format.
         let text = text.strip_prefix('\u{feff}').map(SharedText::from).unwrap_or(text);
         let json = file.ends_with(".json") || text.trim_start().starts_with('{');
         let name = if file == "-" { "standard input" } else { file };
-        read_request(name, &text, if json { FileFormat::Json } else { FileFormat::Toml })
+        Ok(read_request(name, &text, if json { FileFormat::Json } else { FileFormat::Toml })?)
     }
 
     /// Applies the flags that are given once: they replace.
-    fn add_single(&mut self, input: &ComposeInput, request: &mut Request) -> Result<(), Diagnostics> {
+    fn add_single(&mut self, input: &ComposeInput, request: &mut Request) -> Result<()> {
         let words = input.task.as_ref();
         if let Some(words) = words {
             request.instructions =
@@ -274,12 +274,8 @@ impl InputReader<'_> {
     }
 
     /// Applies the flags that add to a list or a map, and returns the documents that were read for them.
-    fn add_repeated(
-        &mut self,
-        input: &ComposeInput,
-        request: &mut Request,
-    ) -> Result<GatheredDocuments, Diagnostics> {
-        let details = DetailChoices::new(self.app, &input.detail)?;
+    fn add_repeated(&mut self, input: &ComposeInput, request: &mut Request) -> Result<GatheredDocuments> {
+        let details = DetailChoices::new(self.project, &input.detail)?;
         let mut gathered = GatheredDocuments::new(request);
         for InputItem { kind, text } in &input.items {
             match kind {
@@ -312,7 +308,7 @@ impl InputReader<'_> {
 
     fn add_task(&self, input: &ComposeInput, request: &mut Request) {
         let given = [&input.task_id, &input.title].iter().any(|flag| flag.is_some());
-        let (write, exclude) = (&self.app.config.write.value, &self.app.config.exclude.value);
+        let (write, exclude) = (&self.project.config.write.value, &self.project.config.exclude.value);
         if !given && [&input.write, &input.exclude, write, exclude].iter().all(|globs| globs.is_empty()) {
             return;
         }
@@ -332,7 +328,7 @@ impl InputReader<'_> {
         }
     }
 
-    fn add_item(&mut self, kind: InputKind, item: &str, request: &mut Request) -> Result<(), Diagnostics> {
+    fn add_item(&mut self, kind: InputKind, item: &str, request: &mut Request) -> Result<()> {
         let flag = kind.flag();
         match kind {
             InputKind::Value | InputKind::ValueFile => {
@@ -381,13 +377,14 @@ impl InputReader<'_> {
         details: &DetailChoices,
         gathered: &mut GatheredDocuments,
         request: &mut Request,
-    ) -> Result<(), Diagnostics> {
-        let is_dir = self.app.here.join(item).is_dir();
-        let paths = PathSelection::new(self.app, item)?;
+    ) -> Result<()> {
+        let is_dir = self.project.here.join(item).is_dir();
+        let paths = PathSelection::new(self.project, item)?;
         match paths.filter(|paths| is_dir || paths.is_pattern()) {
             Some(paths) => {
                 let carries_texts = self.carries_texts(request);
-                let diagnostics = gathered.add_tree(self.app, &paths, (details, carries_texts), request)?;
+                let diagnostics =
+                    gathered.add_tree(self.project, &paths, (details, carries_texts), request)?;
                 self.diagnostics.extend(diagnostics);
                 Ok(())
             }
@@ -398,7 +395,7 @@ impl InputReader<'_> {
 
     /// Checks whether the recipe shows more of files than their paths. An unusable recipe is reported later.
     fn carries_texts(&self, request: &Request) -> bool {
-        let disk = self.app.disk(None);
+        let disk = self.project.disk(None);
         let path = request.recipe.as_ref().map(|name| format!("recipes/{name}.toml")).unwrap_or_default();
         let places = candidates(&path, &request.layout);
         let found = places.iter().find_map(|id| Some((id, disk.text(id).ok().flatten()?)));
@@ -414,7 +411,7 @@ impl InputReader<'_> {
         file: &str,
         gathered: &mut GatheredDocuments,
         request: &mut Request,
-    ) -> Result<(), Diagnostics> {
+    ) -> Result<()> {
         if file == "-" {
             let content = Some(self.read_text(file, "a document")?);
             let document =
@@ -422,11 +419,11 @@ impl InputReader<'_> {
             request.documents.push(document);
             return Ok(());
         }
-        let given = self.app.here.join(file);
+        let given = self.project.here.join(file);
         let real = given.canonicalize().map_err(|_| not_found_error(file, &given))?;
-        let inside = path_below(&given, &self.app.dir);
+        let inside = path_below(&given, &self.project.dir);
         if let Some(path) = &inside
-            && real.starts_with(canonicalize_or_keep(&self.app.dir))
+            && real.starts_with(canonicalize_or_keep(&self.project.dir))
         {
             gathered.add(
                 RequestDocument { kind, path: Some(path.clone()), ..RequestDocument::default() },
@@ -451,8 +448,8 @@ impl InputReader<'_> {
     }
 
     /// Adds a file of the project, or some of its lines, whose text the person wants in the prompt.
-    fn add_embed(&mut self, item: &str, request: &mut Request) -> Result<(), Diagnostics> {
-        let is_there = |path: &str| self.app.here.join(path).is_file();
+    fn add_embed(&mut self, item: &str, request: &mut Request) -> Result<()> {
+        let is_there = |path: &str| self.project.here.join(path).is_file();
         let (path, lines) = match item.rsplit_once(':').filter(|_| !is_there(item)) {
             Some((path, lines)) => {
                 (path, Some(parse_line_range(lines).ok_or_else(|| bad_lines_error(lines))?))
@@ -460,7 +457,7 @@ impl InputReader<'_> {
             None => (item, None),
         };
         if !is_there(path) {
-            return Err(not_found_error(path, &self.app.here.join(path)));
+            return Err(not_found_error(path, &self.project.here.join(path)));
         }
         let path = Some(self.project_path(path)?);
         request.documents.push(RequestDocument { path, embed: true, lines, ..RequestDocument::default() });
@@ -468,9 +465,9 @@ impl InputReader<'_> {
     }
 
     /// Returns the path relative to the project, as in the worktree.
-    fn project_path(&self, path: &str) -> Result<String, Diagnostics> {
+    fn project_path(&self, path: &str) -> Result<String> {
         let folder = if path.ends_with('/') { "/" } else { "" };
-        match path_below(&self.app.here.join(path), &self.app.dir) {
+        match path_below(&self.project.here.join(path), &self.project.dir) {
             Some(path) => Ok(path + folder),
             None => Err(usage_error(format!("`{path}` lies outside the project")).into()),
         }
@@ -478,18 +475,14 @@ impl InputReader<'_> {
 
     /// Resolves the session directory. `--session` may name any directory; a request file, which others may
     /// have written, only one inside the project.
-    fn resolve_session(
-        &mut self,
-        input: &ComposeInput,
-        request: &mut Request,
-    ) -> Result<Option<PathBuf>, Diagnostics> {
+    fn resolve_session(&mut self, input: &ComposeInput, request: &mut Request) -> Result<Option<PathBuf>> {
         let (path, dir) = match (&input.session, &request.session) {
-            (Some(dir), _) => (self.app.session_path(dir), dir.clone()),
-            (None, Some(dir)) => (self.app.dir.join(dir), PathBuf::from(dir)),
+            (Some(dir), _) => (self.project.session_path(dir), dir.clone()),
+            (None, Some(dir)) => (self.project.dir.join(dir), PathBuf::from(dir)),
             (None, None) => return Ok(None),
         };
         let session = resolve_directory(&path, &dir)?;
-        let project = canonicalize_or_keep(&self.app.dir);
+        let project = canonicalize_or_keep(&self.project.dir);
         if input.session.is_none() && !session.starts_with(&project) {
             let message = format!("the session `{}` lies outside the project", dir.display());
             let hint = "`--session` may name any directory";
@@ -501,26 +494,26 @@ impl InputReader<'_> {
     }
 
     /// Reads an explicitly named file, or standard input for `-`.
-    fn read_text(&mut self, file: &str, what: &'static str) -> Result<SharedText, Diagnostics> {
+    fn read_text(&mut self, file: &str, what: &'static str) -> Result<SharedText> {
         if file == "-" {
             return self.read_stdin(what);
         }
-        let path = self.app.here.join(file);
-        match read_file(&path, self.app.config.max_file_bytes.value) {
+        let path = self.project.here.join(file);
+        match read_file(&path, self.project.config.max_file_bytes.value) {
             Ok(Some(text)) => Ok(text),
             Ok(None) => Err(not_found_error(file, &path)),
             Err(error) => Err(unreadable_error(file, &error)),
         }
     }
 
-    fn read_stdin(&mut self, what: &'static str) -> Result<SharedText, Diagnostics> {
+    fn read_stdin(&mut self, what: &'static str) -> Result<SharedText> {
         if let Some(first) = self.stdin.replace(what) {
             return Err(usage_error(format!(
                 "standard input is read for {first}; it cannot be read for {what} too"
             ))
             .into());
         }
-        let limit = self.app.config.max_file_bytes.value;
+        let limit = self.project.config.max_file_bytes.value;
         let mut bytes = Vec::new();
         let read = std::io::stdin().lock().take(limit.saturating_add(1)).read_to_end(&mut bytes);
         read.map_err(|error| {
@@ -538,16 +531,16 @@ impl InputReader<'_> {
     }
 }
 
-pub(crate) fn not_found_error(file: &str, path: &Path) -> Diagnostics {
+pub(crate) fn not_found_error(file: &str, path: &Path) -> Error {
     Diagnostic::error(Code::InputNotFound, format!("`{file}` is not there")).searched([path.display()]).into()
 }
 
 /// Returns the error for an input that cannot be used.
-pub fn unreadable_error(file: &str, error: &SourceError) -> Diagnostics {
+pub fn unreadable_error(file: &str, error: &SourceError) -> Error {
     Diagnostic::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}")).into()
 }
 
-pub(crate) fn parse_pair<'i>(flag: &str, item: &'i str) -> Result<(&'i str, &'i str), Diagnostics> {
+pub(crate) fn parse_pair<'i>(flag: &str, item: &'i str) -> Result<(&'i str, &'i str)> {
     match item.split_once('=') {
         Some((key, value)) if is_name(key) => Ok((key, value)),
         Some((key, _)) => Err(usage_error(format!("--{flag}: `{key}` is not a name")).into()),
@@ -609,11 +602,11 @@ fn bad_lines_error(lines: &str) -> Diagnostic {
 }
 
 /// Opens the named file, or standard input for `-`.
-pub fn open_input(app: &Project, file: &str) -> Result<Box<dyn BufRead>, Diagnostics> {
+pub fn open_input(project: &Project, file: &str) -> Result<Box<dyn BufRead>> {
     if file == "-" {
         return Ok(Box::new(BufReader::new(io::stdin())));
     }
-    let path = app.here.join(file);
+    let path = project.here.join(file);
     match open_file(&path) {
         Ok(Some(found)) => Ok(Box::new(BufReader::new(found))),
         Ok(None) => Err(not_found_error(file, &path)),

@@ -8,7 +8,7 @@ pub mod tokens;
 
 use std::io::Write;
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::format::ModelApi;
 use callsheet_core::prompt::Section;
 use callsheet_core::render::{RenderedText, render, render_parts};
@@ -18,6 +18,7 @@ use callsheet_core::{
 };
 use callsheet_run::PrefetchedSources;
 
+use crate::error::Result;
 use crate::project::Project;
 use inputs::{ComposeInput, PreparedInput, RequestFile};
 use record::PromptInputs;
@@ -91,7 +92,7 @@ impl Composition {
 
 impl Project {
     /// Composes a prompt.
-    pub fn compose(&self, input: &ComposeInput, purpose: Purpose) -> Result<Composition, Diagnostics> {
+    pub fn compose(&self, input: &ComposeInput, purpose: Purpose) -> Result<Composition> {
         let file = RequestFile::read(self, input)?;
         self.compose_request(input, file, purpose)
     }
@@ -105,7 +106,7 @@ impl Project {
         file: RequestFile,
         out: &mut dyn Write,
         report: impl FnOnce(&[Diagnostic]),
-    ) -> Result<ComposedPrompt, Diagnostics> {
+    ) -> Result<ComposedPrompt> {
         let (prepared, options) = self.prepare_input(input, file, Purpose::Print)?;
         let mut written = Ok(());
         let mut take = |part: &str| {
@@ -127,7 +128,7 @@ impl Project {
         input: &ComposeInput,
         file: RequestFile,
         purpose: Purpose,
-    ) -> Result<Composition, Diagnostics> {
+    ) -> Result<Composition> {
         let (prepared, options) = self.prepare_input(input, file, purpose)?;
         compose_input(self, prepared, options, purpose)
     }
@@ -137,7 +138,7 @@ impl Project {
         input: &ComposeInput,
         file: RequestFile,
         purpose: Purpose,
-    ) -> Result<(PreparedInput, ComposeOptions), Diagnostics> {
+    ) -> Result<(PreparedInput, ComposeOptions)> {
         let prepared = PreparedInput::new(self, input, file)?;
         let mode = secrets::choose_mode(self, input.secrets, purpose)?;
         Ok((prepared, ComposeOptions { mode, budget: input.budget, api: input.api }))
@@ -153,12 +154,12 @@ pub(crate) struct ComposeOptions {
 }
 
 pub(crate) fn compose_input(
-    app: &Project,
+    project: &Project,
     input: PreparedInput,
     options: ComposeOptions,
     purpose: Purpose,
-) -> Result<Composition, Diagnostics> {
-    compose_parts(app, input, options, purpose, None)
+) -> Result<Composition> {
+    compose_parts(project, input, options, purpose, None)
 }
 
 /// Receives the text of a prompt in parts.
@@ -166,22 +167,22 @@ type TakePart<'t> = &'t mut dyn FnMut(&str);
 
 /// Composes a prompt. Passes its text to `take` instead of returning it, if nothing needs the whole text.
 fn compose_parts(
-    app: &Project,
+    project: &Project,
     mut input: PreparedInput,
     options: ComposeOptions,
     purpose: Purpose,
     take: Option<TakePart<'_>>,
-) -> Result<Composition, Diagnostics> {
+) -> Result<Composition> {
     // Nothing is done about secrets that are allowed and neither declared, reported nor recorded.
     let is_scanned =
         options.mode != SecretMode::Allow || purpose != Purpose::Print || !input.request.secret.is_empty();
-    let rules = if is_scanned { Some(secrets::load_rules(app)?) } else { None };
+    let rules = if is_scanned { Some(secrets::load_rules(project)?) } else { None };
     let gate = rules.as_ref().map(|rules| Gate::new(rules, options.mode));
     if let (Some(gate), Some(rules)) = (&gate, &rules) {
         gate.scan_request(&mut input.request);
         gate.mark_clean(secrets::find_clean_texts(rules, &input.texts));
     }
-    let disk = app.disk(input.session);
+    let disk = project.disk(input.session);
     let inner: &dyn Sources = match &input.replay {
         Some(snapshot) => snapshot,
         None => &disk,
@@ -201,14 +202,14 @@ fn compose_parts(
     let take = take.filter(|_| gate.is_none() && options.budget.is_none());
     let RenderedComposition { request, composed, rendered, size, steps, tokens } =
         render_input(input.request, sources, options, purpose, take).map_err(|failure| match &gate {
-            Some(gate) => gate.mask_diagnostics(failure),
+            Some(gate) => failure.map_diagnostics(|diag| gate.mask_diagnostic(diag)),
             None => failure,
         })?;
-    app.announce_override("recipe", "recipes", &composed.prompt.recipe);
+    project.announce_override("recipe", "recipes", &composed.prompt.recipe);
     if let Some(phase) = &request.phase {
-        app.announce_override("contract", "contracts", phase);
+        project.announce_override("contract", "contracts", phase);
     }
-    app.announce_templates();
+    project.announce_templates();
     let (passed, found) = match &gate {
         Some(gate) => gate.judge(&request, &composed.prompt, &rendered)?,
         None => (GateReport { mode: options.mode, ..GateReport::default() }, Vec::new()),
@@ -264,7 +265,7 @@ fn render_input(
     options: ComposeOptions,
     purpose: Purpose,
     take: Option<TakePart<'_>>,
-) -> Result<RenderedComposition, Diagnostics> {
+) -> Result<RenderedComposition> {
     let api = options.api;
     let measure = |composed: &ComposedPrompt, text: &str| {
         (text.len(), composed.agent.max_chars.map_or(0, |_| text.chars().count()))

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::recipe::DocumentKind;
 use callsheet_core::request::{Request, RequestDocument};
 use callsheet_core::text::glob::Glob;
@@ -14,7 +14,7 @@ use callsheet_core::{DocumentDetail, Listing, SharedText, SourceError, SourceId,
 use callsheet_run::{FileBody, PackLimits, PackOptions, PackProgress, PackedTree, WantedContent};
 
 use super::inputs::GLOB_MARKS;
-use crate::error::usage_error;
+use crate::error::{Error, Result, usage_error};
 use crate::paths::path_below;
 use crate::project::Project;
 
@@ -31,8 +31,8 @@ pub(crate) struct PathSelection {
 
 impl PathSelection {
     /// Parses an argument. Returns `None` for a plain path outside the project.
-    pub(crate) fn new(app: &Project, written: &str) -> Result<Option<Self>, Diagnostics> {
-        let is_there = app.here.join(written).symlink_metadata().is_ok();
+    pub(crate) fn new(project: &Project, written: &str) -> Result<Option<Self>> {
+        let is_there = project.here.join(written).symlink_metadata().is_ok();
         let magic = written.find(GLOB_MARKS).filter(|_| !is_there);
         let fixed = magic.map_or(written.len(), |magic| written[..magic].rfind('/').map_or(0, |at| at + 1));
         let (folder, glob) = written.split_at(fixed);
@@ -40,7 +40,7 @@ impl PathSelection {
         let pattern = pattern.map_err(|error| {
             usage_error(format!("`{written}` is not a pattern that can be matched: {error}"))
         })?;
-        match path_below(&app.here.join(folder), &app.dir) {
+        match path_below(&project.here.join(folder), &project.dir) {
             Some(at) => Ok(Some(Self { written: written.into(), at, pattern })),
             None if pattern.is_some() => Err(outside_error(written)),
             None => Ok(None),
@@ -68,7 +68,7 @@ impl PathSelection {
     }
 }
 
-pub(crate) fn outside_error(written: &str) -> Diagnostics {
+pub(crate) fn outside_error(written: &str) -> Error {
     let message =
         format!("`{written}` lies outside the project: only a directory inside of it can be packed");
     usage_error(message).hint("name single files, or choose another project with `-C`").into()
@@ -101,7 +101,7 @@ impl DetailChoice {
 }
 
 impl DetailChoices {
-    pub(crate) fn new(app: &Project, flags: &[String]) -> Result<Self, Diagnostics> {
+    pub(crate) fn new(project: &Project, flags: &[String]) -> Result<Self> {
         let choice = |written: &String| {
             let (path, level) = written.rsplit_once('=').unwrap_or((written, ""));
             let detail = match level {
@@ -111,12 +111,12 @@ impl DetailChoices {
                 _ => {
                     let message =
                         format!("--detail takes PATH=full, PATH=outline or PATH=path, not `{written}`");
-                    return Err(Diagnostics::from(usage_error(message)));
+                    return Err(Error::from(usage_error(message)));
                 }
             };
             let name =
                 || Path::new(path).file_name().map_or(path.into(), |name| name.to_string_lossy().into());
-            let paths = PathSelection::new(app, path)?.ok_or_else(name);
+            let paths = PathSelection::new(project, path)?.ok_or_else(name);
             Ok(DetailChoice { written: written.clone(), paths, detail, used: Cell::new(false) })
         };
         flags.iter().map(choice).collect::<Result<_, _>>().map(Self)
@@ -177,11 +177,11 @@ impl GatheredDocuments {
     /// Adds all files at `paths`, in byte order. Reads texts only if the prompt shows them.
     pub(crate) fn add_tree(
         &mut self,
-        app: &Project,
+        project: &Project,
         paths: &PathSelection,
         (details, carries_texts): (&DetailChoices, bool),
         request: &mut Request,
-    ) -> Result<Vec<Diagnostic>, Diagnostics> {
+    ) -> Result<Vec<Diagnostic>> {
         let met = Cell::new(0_usize);
         let want = |below: &str| {
             met.set(met.get() + 1);
@@ -194,9 +194,9 @@ impl GatheredDocuments {
             }
         };
         let dir = SourceId::new(SourceRoot::Project, &paths.at).map_err(|_| outside_error(&paths.written))?;
-        let packed = self.pack_tree(app, paths, &dir, &want)?;
+        let packed = self.pack_tree(project, paths, &dir, &want)?;
         let packed = packed.filter(|packed| !packed.files.is_empty());
-        let Some(packed) = packed else { return Err(nothing_found_error(app, paths, met.get())) };
+        let Some(packed) = packed else { return Err(nothing_found_error(project, paths, met.get())) };
         let diagnostics = omission_warnings(paths, &packed);
         let mut texts = Vec::with_capacity(packed.files.len());
         for file in packed.files {
@@ -220,19 +220,19 @@ impl GatheredDocuments {
 
     fn pack_tree(
         &self,
-        app: &Project,
+        project: &Project,
         paths: &PathSelection,
         dir: &SourceId,
         want: &dyn Fn(&str) -> WantedContent,
-    ) -> Result<Option<PackedTree>, Diagnostics> {
+    ) -> Result<Option<PackedTree>> {
         let progress = &self.progress;
         let packing = PackOptions { want, limits: PackLimits::default(), threads: None, progress };
         let seen = Arc::clone(progress);
-        let shown = app.observer.show_progress(Box::new(move || {
+        let shown = project.observer.show_progress(Box::new(move || {
             let megabytes = seen.bytes.load(Ordering::Relaxed) / 1_000_000;
             format!("packing: {} files, {megabytes} MB", seen.files.load(Ordering::Relaxed))
         }));
-        let packed = app.disk(None).pack(dir, &packing);
+        let packed = project.disk(None).pack(dir, &packing);
         drop(shown);
         packed.map_err(|error| match error {
             SourceError::Outside => outside_error(&paths.written),
@@ -244,14 +244,14 @@ impl GatheredDocuments {
     }
 }
 
-fn nothing_found_error(app: &Project, paths: &PathSelection, met: usize) -> Diagnostics {
+fn nothing_found_error(project: &Project, paths: &PathSelection, met: usize) -> Error {
     let written = &paths.written;
     let message = if paths.is_pattern() {
         format!("`{written}` matches none of {met} files")
     } else {
         format!("`{written}` holds no file")
     };
-    let folder = if paths.at == "." { app.dir.clone() } else { app.dir.join(&paths.at) };
+    let folder = if paths.at == "." { project.dir.clone() } else { project.dir.join(&paths.at) };
     Diagnostic::error(Code::InputNotFound, message)
         .searched([folder.display()])
         .hint("hidden names and what `.gitignore` rules out do not count; a file named outright does")

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read as _;
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::format::ModelApi;
 use callsheet_core::record::{Digest, Id, MadeBy, RecordBundle, Run, SealedText, build_record};
 use callsheet_core::render::{RenderedText, render};
@@ -13,6 +13,7 @@ use callsheet_run::read_user_name;
 use callsheet_store::{new_id, now};
 
 use crate::compose::Composition;
+use crate::error::Result;
 use crate::project::Project;
 use callsheet_run::host_name;
 
@@ -32,9 +33,10 @@ fn ledger_error(why: impl ToString) -> Diagnostic {
 
 impl PromptInputs {
     /// Creates a new run for the prompt.
-    pub(crate) fn new_run(&self, app: &Project, composed: &ComposedPrompt) -> Result<Run, Diagnostics> {
+    pub(crate) fn new_run(&self, project: &Project, composed: &ComposedPrompt) -> Result<Run> {
         let id = new_id().ok_or_else(|| ledger_error("an id could not be made"))?;
-        Run::new(id, &now(), &self.request, &composed.prompt.recipe)?.with_project(app.project_name()?)
+        let run = Run::new(id, &now(), &self.request, &composed.prompt.recipe)?;
+        Ok(run.with_project(project.project_name()?)?)
     }
 
     /// Builds the ledger records of the prompt.
@@ -43,7 +45,7 @@ impl PromptInputs {
         run: Run,
         (composed, rendered): (&ComposedPrompt, &RenderedText),
         diagnostics: &[Diagnostic],
-    ) -> Result<RecordBundle, Diagnostics> {
+    ) -> Result<RecordBundle> {
         let mut kept = if self.request.secret.is_empty() {
             let made = (composed, rendered, self.api);
             build_record(run, &self.request, &self.snapshot, made, diagnostics).map_err(ledger_error)?
@@ -62,7 +64,7 @@ impl PromptInputs {
         run: Run,
         delivered: &RenderedText,
         diagnostics: &[Diagnostic],
-    ) -> Result<RecordBundle, Diagnostics> {
+    ) -> Result<RecordBundle> {
         let mut key = [0; 32];
         let random = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut key));
         random.map_err(|error| ledger_error(format!("no random key can be had: {error}")))?;
@@ -81,7 +83,7 @@ impl PromptInputs {
 
 impl Project {
     /// Records a prompt in the ledger as a run that is not started, and returns the run's id.
-    pub fn record(&self, composition: &Composition) -> Result<Id, Diagnostics> {
+    pub fn record(&self, composition: &Composition) -> Result<Id> {
         let Some(inputs) = &composition.inputs else {
             return Err(ledger_error("the prompt was not composed to be recorded").into());
         };

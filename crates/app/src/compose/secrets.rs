@@ -13,17 +13,13 @@ use callsheet_core::{SharedText, SlotValues, SourceError, SourceId};
 use crate::compose::Purpose;
 use crate::compose::inputs::open_input;
 use crate::compose::inputs::{parse_pair, unreadable_error};
-use crate::error::usage_error;
+use crate::error::{Result, usage_error};
 use crate::project::Project;
 use crate::project::config::stricter_mode;
 
 /// Returns the mode of the flag, else of the configuration; else warns, or refuses if the prompt is recorded.
-pub fn choose_mode(
-    app: &Project,
-    said: Option<SecretMode>,
-    then: Purpose,
-) -> Result<SecretMode, Diagnostics> {
-    let mode = match (said.or(app.config.secrets.value), then) {
+pub fn choose_mode(project: &Project, said: Option<SecretMode>, then: Purpose) -> Result<SecretMode> {
+    let mode = match (said.or(project.config.secrets.value), then) {
         (Some(SecretMode::Warn), Purpose::Record) if said.is_some() => {
             return Err(usage_error("a secret is not recorded with a warning")
                 .hint("`--secrets redact`, or `allow`")
@@ -32,27 +28,27 @@ pub fn choose_mode(
         (None | Some(SecretMode::Warn), Purpose::Record) => SecretMode::Refuse,
         (mode, _) => mode.unwrap_or_default(),
     };
-    Ok(app.config.hard.secrets.map_or(mode, |hard| stricter_mode(mode, hard)))
+    Ok(project.config.hard.secrets.map_or(mode, |hard| stricter_mode(mode, hard)))
 }
 
 /// Loads the rules of the project and the user, and the shipped ones.
-pub(crate) fn load_rules(app: &Project) -> Result<SecretRules, Diagnostics> {
-    SecretRules::load(&app.disk(None), &app.config.layout())
+pub(crate) fn load_rules(project: &Project) -> Result<SecretRules> {
+    Ok(SecretRules::load(&project.disk(None), &project.config.layout())?)
 }
 
 /// Refuses secrets in texts that are recorded unchanged: a command with another argument would be another
 /// command. Each text comes with its description.
 pub(crate) fn refuse_secrets(
-    app: &Project,
+    project: &Project,
     said: Option<SecretMode>,
     texts: &[(String, &str)],
-) -> Result<(), Diagnostics> {
+) -> Result<()> {
     if texts.is_empty()
-        || said.map_or_else(|| choose_mode(app, None, Purpose::Record), Ok)? == SecretMode::Allow
+        || said.map_or_else(|| choose_mode(project, None, Purpose::Record), Ok)? == SecretMode::Allow
     {
         return Ok(());
     }
-    let rules = load_rules(app)?;
+    let rules = load_rules(project)?;
     let mut diags = Vec::new();
     for (place, text) in texts {
         for hit in rules.scan(text) {
@@ -62,7 +58,7 @@ pub(crate) fn refuse_secrets(
             diags.push(Diagnostic::error(Code::SecretFound, message).hint(hint));
         }
     }
-    if diags.is_empty() { Ok(()) } else { Err(Diagnostics(diags)) }
+    if diags.is_empty() { Ok(()) } else { Err(Diagnostics(diags).into()) }
 }
 
 /// Returns the words of the programs to start, each with its description.
@@ -113,7 +109,7 @@ pub(crate) fn find_clean_texts(
 
 /// Returns the value of an environment variable. Its name may appear on a command line, which other users can
 /// see; its value must not.
-pub(crate) fn read_variable(name: &str) -> Result<SharedText, Diagnostics> {
+pub(crate) fn read_variable(name: &str) -> Result<SharedText> {
     match std::env::var(name) {
         Ok(value) => Ok(value.into()),
         Err(std::env::VarError::NotPresent) => Err(Diagnostic::error(
@@ -128,17 +124,13 @@ pub(crate) fn read_variable(name: &str) -> Result<SharedText, Diagnostics> {
 }
 
 /// Reads values that are marked as secret from files and from the environment.
-pub fn read_secret_values(
-    app: &Project,
-    files: &[String],
-    variables: &[String],
-) -> Result<SlotValues, Diagnostics> {
+pub fn read_secret_values(project: &Project, files: &[String], variables: &[String]) -> Result<SlotValues> {
     let mut given = SlotValues::default();
     for item in files {
         let (key, path) = parse_pair("set_secret", item)?;
-        let limit = app.config.max_file_bytes.value;
+        let limit = project.config.max_file_bytes.value;
         let mut text = String::new();
-        open_input(app, path)?
+        open_input(project, path)?
             .take(limit.saturating_add(1))
             .read_to_string(&mut text)
             .map_err(|error| unreadable_error(path, &SourceError::Unreadable(error.to_string())))?;

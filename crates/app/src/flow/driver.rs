@@ -8,7 +8,7 @@ use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
 use callsheet_core::Library;
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::flow::{
     DocumentChanges, DocumentFilter, DriverPresence, FlowAction, FlowDecision, FlowEvent, FlowState,
     FlowStatus, Lane, WaitReason, apply_event, collect_reviews, diff_documents, needs_changelog,
@@ -21,6 +21,7 @@ use callsheet_store::Ledger;
 use serde_json::{Value, json};
 
 use crate::diagnostics::mask_diagnostic;
+use crate::error::{Error, Result};
 use crate::project::Project;
 use crate::project::person::refuse_below_guard;
 use crate::project::state::RunDir;
@@ -36,7 +37,7 @@ pub(super) enum LaneMessage {
     /// The lane ended with this event.
     Ended { event: FlowEvent, diagnostics: Vec<Diagnostic> },
     /// The lane could not be started, or its results could not be read.
-    Failed { lane: String, failure: Diagnostics },
+    Failed { lane: String, failure: Error },
 }
 
 /// Poll interval for stop requests.
@@ -49,7 +50,7 @@ const SHOW: Duration = Duration::from_millis(200);
 /// Records the events of a flow and performs its actions.
 #[derive(Debug)]
 pub(super) struct FlowDriver<'a> {
-    app: &'a Project,
+    project: &'a Project,
     id: Id,
     plan: FlowOptions,
     state: FlowState,
@@ -78,12 +79,12 @@ pub(super) struct FlowDriver<'a> {
 
 impl<'a> FlowDriver<'a> {
     pub(super) fn new(
-        app: &'a Project,
+        project: &'a Project,
         ledger: Ledger,
         known: RecordedFlow,
         interrupt: InterruptFlag,
-    ) -> Result<Self, Diagnostics> {
-        let folder = FlowFolder::new(app, &known.plan);
+    ) -> Result<Self> {
+        let folder = FlowFolder::new(project, &known.plan);
         let (mut lane_runs, mut evidence) = (BTreeMap::new(), BTreeMap::new());
         for event in &known.events {
             match event {
@@ -97,7 +98,7 @@ impl<'a> FlowDriver<'a> {
             }
         }
         Ok(Self {
-            app,
+            project,
             run_dir: RunDir::from_run(&known.id)?,
             id: known.id,
             plan: known.plan,
@@ -134,17 +135,13 @@ impl<'a> FlowDriver<'a> {
     }
 
     /// Records an event and returns the resulting actions.
-    pub(super) fn apply_event(
-        &mut self,
-        event: FlowEvent,
-        by: DecidedBy,
-    ) -> Result<Vec<FlowAction>, Diagnostics> {
+    pub(super) fn apply_event(&mut self, event: FlowEvent, by: DecidedBy) -> Result<Vec<FlowAction>> {
         let happened = self.record_event(event, by);
         self.lost |= happened.is_err();
         happened
     }
 
-    fn record_event(&mut self, event: FlowEvent, by: DecidedBy) -> Result<Vec<FlowAction>, Diagnostics> {
+    fn record_event(&mut self, event: FlowEvent, by: DecidedBy) -> Result<Vec<FlowAction>> {
         let detail = json!(event);
         let record = FlowRecord { by, phase: self.state.phase.clone(), event: event.clone() };
         let seq = self.ledger.append(None, Some(&self.id), &record::Event::FlowRecord(record))?;
@@ -159,21 +156,21 @@ impl<'a> FlowDriver<'a> {
     }
 
     /// Reports an event to the observer.
-    fn report_event(&self, seq: u64, mut event: Value) -> Result<(), Diagnostics> {
+    fn report_event(&self, seq: u64, mut event: Value) -> Result<()> {
         if !self.silent {
             // The start options are in the ledger; here they would hide the rest.
             if let Some(event) = event.as_object_mut() {
                 event.remove("more");
             }
             let line = json!({ "seq": seq, "flow": self.id, "phase": self.state.phase, "event": event["event"], "data": event });
-            self.app.observer.flow_event(&line)?;
+            self.project.observer.flow_event(&line)?;
         }
         Ok(())
     }
 
     /// Carries out `actions` and the actions that result from them, until only a person can continue the
     /// flow.
-    pub(super) fn drive(&mut self, actions: Vec<FlowAction>) -> Result<(), Diagnostics> {
+    pub(super) fn drive(&mut self, actions: Vec<FlowAction>) -> Result<()> {
         thread::scope(|scope| {
             let (send, receive) = mpsc::channel();
             let mut running: BTreeMap<String, Arc<RunStopper>> = BTreeMap::new();
@@ -193,7 +190,7 @@ impl<'a> FlowDriver<'a> {
         send: &Sender<LaneMessage>,
         receive: &Receiver<LaneMessage>,
         running: &mut BTreeMap<String, Arc<RunStopper>>,
-    ) -> Result<(), Diagnostics>
+    ) -> Result<()>
     where
         'a: 'scope,
     {
@@ -207,8 +204,8 @@ impl<'a> FlowDriver<'a> {
                         let stopper = Arc::new(RunStopper::new(&InterruptFlag::default()));
                         running.insert(lane.id.clone(), Arc::clone(&stopper));
                         let job = self.lane_job(entry, &phase, lane, worktree)?;
-                        let (app, send) = (self.app, send.clone());
-                        scope.spawn(move || job.run(app, &send, &stopper));
+                        let (project, send) = (self.project, send.clone());
+                        scope.spawn(move || job.run(project, &send, &stopper));
                         Ok(Vec::new())
                     }
                     action => self.perform_action(action),
@@ -241,7 +238,7 @@ impl<'a> FlowDriver<'a> {
                         running.remove(lane);
                         self.remove_lane(lane);
                     }
-                    self.app.observer.diagnostics(&diagnostics);
+                    self.project.observer.diagnostics(&diagnostics);
                     // A lane that ended because the flow stops is run again when the flow resumes.
                     if !stopping {
                         self.check_documents(DecidedBy::Flow)?;
@@ -263,16 +260,16 @@ impl<'a> FlowDriver<'a> {
     }
 
     /// Records that the flow is stopped or that an action failed, after the last lane has ended.
-    pub(super) fn record_pause(&mut self, failures: Vec<String>, stopping: bool) -> Result<(), Diagnostics> {
+    pub(super) fn record_pause(&mut self, failures: Vec<String>, stopping: bool) -> Result<()> {
         if self.state.has_ended() || (failures.is_empty() && !stopping) {
-            failures.iter().for_each(|why| self.app.observer.status(why));
+            failures.iter().for_each(|why| self.project.observer.status(why));
             return Ok(());
         }
         // Changes so far are the agents'; later ones are a person's.
         self.check_documents(DecidedBy::Flow)?;
         let entry = self.state.entry;
         let (event, by) = match stopping {
-            true => (FlowEvent::Stopped, self.app.caller()),
+            true => (FlowEvent::Stopped, self.project.caller()),
             false => (FlowEvent::Failed { entry, why: failures }, DecidedBy::Flow),
         };
         self.apply_event(event, by)?;
@@ -280,27 +277,27 @@ impl<'a> FlowDriver<'a> {
         Ok(())
     }
 
-    pub(super) fn perform_action(&mut self, action: FlowAction) -> Result<Vec<FlowAction>, Diagnostics> {
+    pub(super) fn perform_action(&mut self, action: FlowAction) -> Result<Vec<FlowAction>> {
         match action {
             FlowAction::Enter { entry, keep, .. } => return self.enter_phase(entry, keep),
             FlowAction::Merge { entry, lane } => return self.merge_lane(entry, lane),
             // They are written when the phase is entered.
             FlowAction::Write { phase, changes } => self.changes.push((phase, changes)),
             FlowAction::Finish { done } => self.finish_flow(done)?,
-            FlowAction::Ignore { why } => self.app.observer.note(&why),
+            FlowAction::Ignore { why } => self.project.observer.note(&why),
             FlowAction::Run { .. } | FlowAction::Ask { .. } | FlowAction::Stop => {}
         }
         Ok(Vec::new())
     }
 
     /// Records the differences since the last look at the documents.
-    pub(super) fn check_documents(&mut self, by: DecidedBy) -> Result<(), Diagnostics> {
+    pub(super) fn check_documents(&mut self, by: DecidedBy) -> Result<()> {
         let changed = self.changed_documents();
         self.record_document_changes(changed, DriverPresence::Driven, by)
     }
 
     /// Fails if documents differ from the approved ones.
-    pub(super) fn check_approved(&mut self) -> Result<(), Diagnostics> {
+    pub(super) fn check_approved(&mut self) -> Result<()> {
         self.check_documents(DecidedBy::Flow)?;
         if self.state.strayed.is_empty() { Ok(()) } else { Err(strayed_error(&self.state)) }
     }
@@ -328,7 +325,7 @@ impl<'a> FlowDriver<'a> {
         changed: DocumentChanges,
         meanwhile: DriverPresence,
         by: DecidedBy,
-    ) -> Result<(), Diagnostics> {
+    ) -> Result<()> {
         if self.state.documents.is_none() || !changed.is_empty() {
             self.apply_event(FlowEvent::Documents { changed, meanwhile }, by)?;
         }
@@ -338,7 +335,7 @@ impl<'a> FlowDriver<'a> {
     /// Records the document changes since the flow was last driven. Changes that the agents' guards saw after
     /// the last process of their agents ended are the agents'; later ones are a person's. If a guard saw
     /// nothing, the author is unknown.
-    fn record_unattended_changes(&mut self) -> Result<(), Diagnostics> {
+    fn record_unattended_changes(&mut self) -> Result<()> {
         let mut looks = Vec::new();
         for run in self.state.running_lanes().filter_map(|(_, run)| Id::parse(run?)) {
             let run_dir = RunDir::from_run(&run)?;
@@ -356,7 +353,7 @@ impl<'a> FlowDriver<'a> {
             |path: &String, what: &Option<String>| looks.iter().any(|seen| seen.get(path) == what.as_ref());
         let (agents, persons) = changed.into_iter().partition(|(path, what)| was_seen(path, what));
         self.record_document_changes(agents, DriverPresence::Driven, DecidedBy::Flow)?;
-        self.record_document_changes(persons, DriverPresence::LeftAlone, self.app.caller())
+        self.record_document_changes(persons, DriverPresence::LeftAlone, self.project.caller())
     }
 
     pub(super) fn remove_lane(&self, lane: &str) {
@@ -366,14 +363,14 @@ impl<'a> FlowDriver<'a> {
     }
 
     /// Determines the lanes of the phase and archives the files of an earlier round.
-    fn enter_phase(&mut self, entry: u32, keep: bool) -> Result<Vec<FlowAction>, Diagnostics> {
-        self.folder.create(self.app)?;
+    fn enter_phase(&mut self, entry: u32, keep: bool) -> Result<Vec<FlowAction>> {
+        self.folder.create(self.project)?;
         for (phase, words) in &self.changes {
             self.folder.note_changes(&self.plan.definition, phase, words)?;
         }
-        let disk = self.app.disk(Some(self.folder.path.clone()));
+        let disk = self.project.disk(Some(self.folder.path.clone()));
         let library = Library::new(&disk);
-        let layout = self.app.config.layout();
+        let layout = self.project.config.layout();
         let mut files = collect_reviews(&self.plan.definition, &self.state, &library)?;
         if let Some(file) =
             self.plan.definition.request.as_ref().filter(|file| !self.folder.path.join(file).exists())
@@ -384,9 +381,9 @@ impl<'a> FlowDriver<'a> {
         self.folder.write(&files)?;
         self.check_approved()?;
         // The files just written are not in the earlier listing.
-        let disk = self.app.disk(Some(self.folder.path.clone()));
+        let disk = self.project.disk(Some(self.folder.path.clone()));
         let library = Library::new(&disk);
-        let shared = || find_shared_names(&self.app.dir);
+        let shared = || find_shared_names(&self.project.dir);
         let prepared = prepare_phase(&self.plan.definition, &self.state, &shared, &library, &layout)?;
         if prepared.groups.iter().all(|group| group.lanes.is_empty()) {
             return Err(Diagnostic::error(Code::FlowRefused, "there is nothing to do").into());
@@ -404,7 +401,7 @@ impl<'a> FlowDriver<'a> {
         );
         let aside = self.folder.archive_files(&stale, &callsheet_core::flow::archive_folder(entry))?;
         let mut groups = prepared.groups;
-        if !Git::open(&self.app.dir).is_ok_and(|git| git.is_some_and(|git| git.head().is_ok())) {
+        if !Git::open(&self.project.dir).is_ok_and(|git| git.is_some_and(|git| git.head().is_ok())) {
             // Worktrees need git; lanes that own different files can share one checkout.
             groups.iter_mut().for_each(|group| group.worktrees = false);
         }
@@ -419,13 +416,7 @@ impl<'a> FlowDriver<'a> {
         Ok(actions)
     }
 
-    pub(super) fn lane_job(
-        &self,
-        entry: u32,
-        phase: &str,
-        lane: Lane,
-        worktree: bool,
-    ) -> Result<LaneJob, Diagnostics> {
+    pub(super) fn lane_job(&self, entry: u32, phase: &str, lane: Lane, worktree: bool) -> Result<LaneJob> {
         let phase = self.plan.definition.phase(phase).cloned();
         let phase = phase.ok_or_else(|| Diagnostic::error(Code::FlowBad, "the flow has no such phase"))?;
         let progress = Arc::new(RunProgress::new(format!("{} {}", phase.name, lane.id)));
@@ -467,12 +458,12 @@ impl<'a> FlowDriver<'a> {
         })
     }
 
-    fn merge_lane(&mut self, entry: u32, lane: String) -> Result<Vec<FlowAction>, Diagnostics> {
-        let conflicts = worktrees::merge_worktree(self.app, &self.id, entry, &lane)?;
+    fn merge_lane(&mut self, entry: u32, lane: String) -> Result<Vec<FlowAction>> {
+        let conflicts = worktrees::merge_worktree(self.project, &self.id, entry, &lane)?;
         self.apply_event(FlowEvent::Merged { entry, lane, conflicts }, DecidedBy::Flow)
     }
 
-    fn finish_flow(&mut self, done: bool) -> Result<(), Diagnostics> {
+    fn finish_flow(&mut self, done: bool) -> Result<()> {
         self.try_write_state(true);
         if done && self.plan.definition.archive {
             self.folder.archive()?;
@@ -483,12 +474,12 @@ impl<'a> FlowDriver<'a> {
     /// Writes the state file if nothing depends on it: a failure is only a note.
     pub(super) fn try_write_state(&mut self, now: bool) {
         if let Err(failure) = self.write_state(now) {
-            self.app.observer.note(&failure.to_string());
+            self.project.observer.note(&failure.to_string());
         }
     }
 
     /// Writes the session's state file for readers of its folder.
-    fn write_state(&mut self, now: bool) -> Result<(), Diagnostics> {
+    fn write_state(&mut self, now: bool) -> Result<()> {
         let late = self.shown.is_none_or(|shown| shown.elapsed() >= SHOW);
         if self.folder.can_show_state() && (now || late) {
             self.shown = Some(Instant::now());
@@ -499,14 +490,14 @@ impl<'a> FlowDriver<'a> {
 
     /// Resumes the flow with decisions that may not have been carried out. An interrupted run gets a new
     /// prompt from the current documents, or the very same prompt.
-    pub(super) fn resume(&mut self, same_prompt: bool) -> Result<Vec<FlowAction>, Diagnostics> {
+    pub(super) fn resume(&mut self, same_prompt: bool) -> Result<Vec<FlowAction>> {
         self.same_prompt = same_prompt;
         if self.state.has_ended() {
             return Ok(vec![FlowAction::Finish { done: self.state.at == FlowStatus::Done }]);
         }
         // While a flow waits or is left alone, a person may edit its documents.
         match refuse_below_guard() {
-            Ok(()) if self.state.is_paused() => self.check_documents(self.app.caller())?,
+            Ok(()) if self.state.is_paused() => self.check_documents(self.project.caller())?,
             Ok(()) => self.record_unattended_changes()?,
             Err(_) => {}
         }
@@ -518,11 +509,11 @@ impl<'a> FlowDriver<'a> {
         if !cleared.is_empty() {
             return Ok(cleared);
         }
-        self.apply_event(FlowEvent::Resumed, self.app.caller())
+        self.apply_event(FlowEvent::Resumed, self.project.caller())
     }
 
     /// Lets lanes continue whose changes outside their scope have been approved since.
-    fn clear_lanes(&mut self) -> Result<Vec<FlowAction>, Diagnostics> {
+    fn clear_lanes(&mut self) -> Result<Vec<FlowAction>> {
         let entry = self.state.entry;
         let waits = |why: &WaitReason| match why {
             WaitReason::Evidence { lane, lacks } if lacks.iter().any(|word| word == "clean") => {
@@ -547,7 +538,7 @@ impl<'a> FlowDriver<'a> {
             let job = self.lane_job(entry, &self.state.phase, lane.lane.clone(), worktree)?;
             self.remove_lane(&id);
             let account = self.ledger.run_summary(run)?;
-            if job.is_clean(self.app, &account)? {
+            if job.is_clean(self.project, &account)? {
                 evidence.insert("clean".into());
                 lanes.insert(id, evidence);
             }
@@ -560,37 +551,33 @@ impl<'a> FlowDriver<'a> {
     }
 
     /// Continues as a person decided, with the documents as the person left them.
-    pub(super) fn decide(
-        &mut self,
-        decision: FlowDecision,
-        by: DecidedBy,
-    ) -> Result<Vec<FlowAction>, Diagnostics> {
+    pub(super) fn decide(&mut self, decision: FlowDecision, by: DecidedBy) -> Result<Vec<FlowAction>> {
         self.check_documents(by)?;
         self.apply_event(FlowEvent::Decided { decision }, by)
     }
 
     /// Stops a flow without running lanes.
-    pub(super) fn stop(&mut self) -> Result<(), Diagnostics> {
+    pub(super) fn stop(&mut self) -> Result<()> {
         self.silent = true;
         if !self.state.is_paused() {
             self.record_unattended_changes()?;
         }
-        self.apply_event(FlowEvent::Stopped, self.app.caller()).map(drop)
+        self.apply_event(FlowEvent::Stopped, self.project.caller()).map(drop)
     }
 }
 
 /// Renders failures as lines for a person. They are recorded, so they must not contain secrets.
-pub(super) fn render_failures(Diagnostics(diags): &Diagnostics) -> Vec<String> {
+pub(super) fn render_failures(error: &Error) -> Vec<String> {
     let line = |diag: &Diagnostic| {
         let text = mask_addresses(&mask_diagnostic(diag).to_string());
         let parts = text.lines().map(|line| line.trim_start_matches([' ', '=']).trim_end());
         parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
     };
-    diags.iter().map(line).collect()
+    error.diagnostics().iter().map(line).collect()
 }
 
 /// Reports documents that differ from the approved ones.
-fn strayed_error(state: &FlowState) -> Diagnostics {
+fn strayed_error(state: &FlowState) -> Error {
     let paths: Vec<&str> = state.strayed.keys().map(String::as_str).collect();
     let message = format!("documents are not as they were approved: {}", paths.join(", "));
     let hint = "restore them and resume the flow, or accept them with `callsheet flow decide approve`";

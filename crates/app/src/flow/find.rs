@@ -1,50 +1,51 @@
 //! Finds flows in the ledger.
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::preferences::Preference;
 use callsheet_store::{Ledger, ProjectFilter};
 
 use super::RecordedFlow;
+use crate::error::{Error, Result};
 use crate::ledger::{imported_error, other_project_error};
 use crate::project::Project;
 use crate::session::new_preferences;
 
-pub(super) fn already_driven_error(name: &str) -> Diagnostics {
+pub(super) fn already_driven_error(name: &str) -> Error {
     let error =
         Diagnostic::error(Code::RunRefused, format!("the flow `{name}` is driven by another process"));
     error.hint("`callsheet flow stop` stops it").into()
 }
 
-pub(super) fn not_found_error() -> Diagnostics {
+pub(super) fn not_found_error() -> Error {
     Diagnostic::error(Code::TaskNotFound, "there is no such flow")
         .hint("`callsheet flow list` lists them")
         .into()
 }
 
 /// Returns the preferences that agents of this project's flows proposed and that are not stored yet.
-pub(crate) fn find_proposed(app: &Project, ledger: &mut Ledger) -> Result<Vec<Preference>, Diagnostics> {
-    let project = app.project_filter(ledger)?;
-    let flows = read_all(app, ledger)?
+pub(crate) fn find_proposed(project: &Project, ledger: &mut Ledger) -> Result<Vec<Preference>> {
+    let filter = project.project_filter(ledger)?;
+    let flows = read_all(project, ledger)?
         .into_iter()
-        .filter(|known| !known.imported && is_in_project(known, project.as_ref()));
+        .filter(|known| !known.imported && is_in_project(known, filter.as_ref()));
     let mut proposed: Vec<Preference> = Vec::new();
     for preference in flows.flat_map(|known| known.state.proposed) {
         if !proposed.contains(&preference) {
             proposed.push(preference);
         }
     }
-    Ok(new_preferences(app, &proposed))
+    Ok(new_preferences(project, &proposed))
 }
 
 /// Returns every flow of the ledger, oldest first.
-pub fn read_all(app: &Project, ledger: &mut Ledger) -> Result<Vec<RecordedFlow>, Diagnostics> {
+pub fn read_all(project: &Project, ledger: &mut Ledger) -> Result<Vec<RecordedFlow>> {
     let ids = ledger.flows()?;
     let mut all = Vec::new();
     for id in ids {
         match RecordedFlow::read(ledger, &id) {
             Ok(known) => all.extend(known),
             // An unreadable flow must not hide the others.
-            Err(Diagnostics(diags)) => app.observer.diagnostics(&diags),
+            Err(error) => project.observer.diagnostics(error.diagnostics()),
         }
     }
     Ok(all)
@@ -57,17 +58,13 @@ pub fn is_in_project(known: &RecordedFlow, project: Option<&ProjectFilter>) -> b
 }
 
 /// Finds the flow for a command that continues it: it must belong to this project and must not be imported.
-pub(crate) fn find_own(
-    app: &Project,
-    ledger: &mut Ledger,
-    name: Option<&str>,
-) -> Result<RecordedFlow, Diagnostics> {
-    let known = find_recorded(app, ledger, name)?;
+pub(crate) fn find_own(project: &Project, ledger: &mut Ledger, name: Option<&str>) -> Result<RecordedFlow> {
+    let known = find_recorded(project, ledger, name)?;
     let what = format!("the flow `{}`", known.plan.name);
     if known.imported {
         return Err(imported_error(&what));
     }
-    match app.project_filter(ledger)? {
+    match project.project_filter(ledger)? {
         Some(project) if !is_in_project(&known, Some(&project)) => {
             Err(other_project_error(&what, known.plan.project.as_deref(), &project.name))
         }
@@ -77,15 +74,11 @@ pub(crate) fn find_own(
 
 /// Finds the named flow, by its folder within this project or by its id among all flows. Without a name,
 /// finds the newest open flow, or else the newest.
-pub fn find_recorded(
-    app: &Project,
-    ledger: &mut Ledger,
-    name: Option<&str>,
-) -> Result<RecordedFlow, Diagnostics> {
-    let project = app.project_filter(ledger)?;
-    let mut flows = read_all(app, ledger)?;
+pub fn find_recorded(project: &Project, ledger: &mut Ledger, name: Option<&str>) -> Result<RecordedFlow> {
+    let filter = project.project_filter(ledger)?;
+    let mut flows = read_all(project, ledger)?;
     let Some(name) = name else {
-        flows.retain(|known| !known.imported && is_in_project(known, project.as_ref()));
+        flows.retain(|known| !known.imported && is_in_project(known, filter.as_ref()));
         let open = flows.iter().rposition(|known| !known.state.has_ended());
         let newest = open.or_else(|| flows.len().checked_sub(1));
         return newest.map(|at| flows.swap_remove(at)).ok_or_else(not_found_error);
@@ -93,7 +86,7 @@ pub fn find_recorded(
     let mut fits: Vec<RecordedFlow> = flows
         .into_iter()
         .filter(|known| {
-            let named = known.plan.name == name && is_in_project(known, project.as_ref());
+            let named = known.plan.name == name && is_in_project(known, filter.as_ref());
             named || known.id.as_str().starts_with(name)
         })
         .collect();

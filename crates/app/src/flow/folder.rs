@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::flow::{
     CONTEXT, Flow, FlowState, FolderKind as Kind, SessionLabels, add_changes, build_session_state,
     render_session_context,
@@ -16,6 +16,7 @@ use callsheet_run::WritableFolder;
 use callsheet_store::now;
 
 use super::FlowOptions;
+use crate::error::Result;
 use crate::project::Project;
 use crate::session::open_folder;
 
@@ -33,39 +34,39 @@ pub(crate) struct FlowFolder {
 }
 
 impl FlowFolder {
-    pub(crate) fn new(app: &Project, plan: &FlowOptions) -> Self {
+    pub(crate) fn new(project: &Project, plan: &FlowOptions) -> Self {
         let relative = plan.folder();
-        let path = app.dir.join(&relative);
+        let path = project.dir.join(&relative);
         let archived = archive_path(&path);
         let path = if !path.exists() && archived.exists() { archived } else { path };
         Self { path, relative, kind: plan.definition.folder }
     }
 
     /// Creates the folder if it is missing, without following links.
-    pub(crate) fn create(&self, app: &Project) -> Result<(), Diagnostics> {
-        open_folder(&app.dir)?.create_folder(&self.relative, 0o700).map_err(Into::into)
+    pub(crate) fn create(&self, project: &Project) -> Result<()> {
+        Ok(open_folder(&project.dir)?.create_folder(&self.relative, 0o700)?)
     }
 
-    fn open_folder(&self) -> Result<WritableFolder, Diagnostics> {
+    fn open_folder(&self) -> Result<WritableFolder> {
         open_folder(&self.path)
     }
 
-    pub(crate) fn write(&self, files: &BTreeMap<String, String>) -> Result<(), Diagnostics> {
+    pub(crate) fn write(&self, files: &BTreeMap<String, String>) -> Result<()> {
         if files.is_empty() {
             return Ok(());
         }
         let changes = SessionChanges { write: files.clone(), remove: Vec::new() };
-        self.open_folder()?.apply(&changes).map_err(Into::into)
+        Ok(self.open_folder()?.apply(&changes)?)
     }
 
     /// Adds a person's requested changes to a phase. The same request is not added twice.
-    pub(crate) fn note_changes(&self, flow: &Flow, phase: &str, changes: &str) -> Result<(), Diagnostics> {
+    pub(crate) fn note_changes(&self, flow: &Flow, phase: &str, changes: &str) -> Result<()> {
         let add = |text: &str| (add_changes(flow, phase, text, changes), ());
-        self.open_folder()?.update(&flow.changes, u64::MAX, add).map_err(Into::into)
+        Ok(self.open_folder()?.update(&flow.changes, u64::MAX, add)?)
     }
 
     /// Returns the text of a file, or an empty text if the file is missing.
-    pub(crate) fn read(&self, file: &str) -> Result<String, Diagnostics> {
+    pub(crate) fn read(&self, file: &str) -> Result<String> {
         let text = self.open_folder()?.read(file, u64::MAX);
         text.map(Option::unwrap_or_default).map_err(|error| {
             Diagnostic::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}")).into()
@@ -111,7 +112,7 @@ impl FlowFolder {
     }
 
     /// Moves the files that match `patterns` to the folder `aside`. Returns all files in `aside`.
-    pub(crate) fn archive_files(&self, patterns: &[String], aside: &str) -> Result<Vec<String>, Diagnostics> {
+    pub(crate) fn archive_files(&self, patterns: &[String], aside: &str) -> Result<Vec<String>> {
         let to = self.path.join(aside);
         for file in self.matching_files(patterns) {
             let moved = self.open_folder()?.rename(&file, &format!("{aside}/{file}"));
@@ -121,7 +122,7 @@ impl FlowFolder {
     }
 
     /// Copies the documents to a lane's worktree. Returns their folder there.
-    pub(crate) fn copy_to(&self, worktree: &Path) -> Result<PathBuf, Diagnostics> {
+    pub(crate) fn copy_to(&self, worktree: &Path) -> Result<PathBuf> {
         let (from, to) = (self.open_folder()?, open_folder(worktree)?);
         // A process that was killed while copying leaves the temporary file that was to replace a document.
         let is_left = |file: &&String| {
@@ -144,7 +145,7 @@ impl FlowFolder {
     }
 
     /// Copies a lane's own documents back from its worktree.
-    pub(crate) fn take_from(&self, worktree: &Path, patterns: &[String]) -> Result<(), Diagnostics> {
+    pub(crate) fn take_from(&self, worktree: &Path, patterns: &[String]) -> Result<()> {
         let there = Self { path: worktree.join(&self.relative), ..self.clone() };
         let mut write = BTreeMap::new();
         for file in there.matching_files(patterns) {
@@ -164,19 +165,14 @@ impl FlowFolder {
     }
 
     /// Returns the name and text of the file with which a session describes itself to every agent in it.
-    pub(crate) fn context_file(&self) -> Result<Option<(String, String)>, Diagnostics> {
+    pub(crate) fn context_file(&self) -> Result<Option<(String, String)>> {
         if self.kind != Kind::Sessions {
             return Ok(None);
         }
         Ok(Some((CONTEXT.to_owned(), render_session_context(&self.relative)?)))
     }
 
-    pub(crate) fn write_state(
-        &self,
-        plan: &FlowOptions,
-        state: &FlowState,
-        last_event: &str,
-    ) -> Result<(), Diagnostics> {
+    pub(crate) fn write_state(&self, plan: &FlowOptions, state: &FlowState, last_event: &str) -> Result<()> {
         let updated_at = now();
         let session = SessionLabels {
             feature_dir: &self.relative,
@@ -194,7 +190,7 @@ impl FlowFolder {
     }
 
     /// Moves the folder of a finished flow to the archive.
-    pub(crate) fn archive(&mut self) -> Result<(), Diagnostics> {
+    pub(crate) fn archive(&mut self) -> Result<()> {
         let to = archive_path(&self.path);
         let name = self.path.file_name().and_then(|name| name.to_str());
         let (Some(name), Some(above)) = (name, self.path.parent()) else { return Ok(()) };

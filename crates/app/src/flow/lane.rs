@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::flow::{
     DocumentDigests, DocumentFilter, FindingFiles, FindingNumbering, FlowEvent, FlowState, Lane,
     LaneObservation, LaneSource, Phase, build_request, collect_evidence, diff_documents, find_outputs,
@@ -31,6 +31,7 @@ use super::{FlowFolder, FlowOptions};
 use crate::compose::inputs::PreparedInput;
 use crate::compose::secrets;
 use crate::compose::{ComposeOptions, Purpose, compose_input};
+use crate::error::{Error, Result};
 use crate::project::Project;
 use crate::project::state::RunDir;
 use crate::run::{
@@ -146,10 +147,10 @@ fn text_after_questions(shown: &str) -> String {
 }
 
 impl LaneJob {
-    pub(super) fn run(self, app: &Project, messages: &Sender<LaneMessage>, stopper: &RunStopper) {
+    pub(super) fn run(self, project: &Project, messages: &Sender<LaneMessage>, stopper: &RunStopper) {
         let lane = self.lane.id.clone();
         let entry = self.state.entry;
-        let lane_done = panic::catch_unwind(AssertUnwindSafe(|| self.run_lane(app, messages, stopper)));
+        let lane_done = panic::catch_unwind(AssertUnwindSafe(|| self.run_lane(project, messages, stopper)));
         let told_last = match lane_done.unwrap_or_else(|_| Err(panic_error())) {
             Ok(outcome) => {
                 let (event, diagnostics) = outcome.into_event(entry, lane);
@@ -163,27 +164,27 @@ impl LaneJob {
 
     fn run_lane(
         &self,
-        app: &Project,
+        project: &Project,
         messages: &Sender<LaneMessage>,
         stopper: &RunStopper,
-    ) -> Result<LaneOutcome, Diagnostics> {
-        let mut ledger = app.write_ledger()?;
-        let place = self.worktree_path(app)?;
+    ) -> Result<LaneOutcome> {
+        let mut ledger = project.write_ledger()?;
+        let place = self.worktree_path(project)?;
         if let Some(run) = self.recorded_run(&mut ledger)?.cloned()
             && RunDir::from_run(&run)?.pane().as_ref().is_some_and(is_pane_alive)
         {
             // The agent continues in its terminal, even if callsheet ended.
             self.announce(messages, &run)?;
-            return self.wait_for_terminal(app, &mut ledger, &run, place.as_ref(), stopper);
+            return self.wait_for_terminal(project, &mut ledger, &run, place.as_ref(), stopper);
         }
-        if let Some(account) = self.ended_run(app, &mut ledger)? {
+        if let Some(account) = self.ended_run(project, &mut ledger)? {
             self.announce(messages, &account.run.id)?;
-            let account = run_pending_checks(app, &mut ledger, account, stopper, &self.progress)?;
-            return self.collect_outcome(app, &account, place.as_ref());
+            let account = run_pending_checks(project, &mut ledger, account, stopper, &self.progress)?;
+            return self.collect_outcome(project, &account, place.as_ref());
         }
-        let ready = self.prepare_run(app, &mut ledger, place.as_ref(), false)?;
+        let ready = self.prepare_run(project, &mut ledger, place.as_ref(), false)?;
         self.announce(messages, ready.id())?;
-        let (account, mut ledger) = ready.execute_with(app, ledger, stopper, &self.progress, None)?;
+        let (account, mut ledger) = ready.execute_with(project, ledger, stopper, &self.progress, None)?;
         if let Some(exit) = account.exit.as_ref().filter(|exit| exit.ended == EndReason::Unstarted) {
             let why = exit.why.clone().unwrap_or_default();
             let message = format!("`{}` could not be started: {why}", self.lane.id);
@@ -191,69 +192,74 @@ impl LaneJob {
         }
         if account.exit.is_none() {
             let run = account.run.id.clone();
-            return self.wait_for_terminal(app, &mut ledger, &run, place.as_ref(), stopper);
+            return self.wait_for_terminal(project, &mut ledger, &run, place.as_ref(), stopper);
         }
-        self.collect_outcome(app, &account, place.as_ref())
+        self.collect_outcome(project, &account, place.as_ref())
     }
 
     /// Prepares the run of a lane whose agent the caller runs.
-    pub(super) fn prepare_external(&self, app: &Project) -> Result<PreparedRun, Diagnostics> {
-        let place = self.worktree_path(app)?;
-        self.prepare_run(app, &mut app.write_ledger()?, place.as_ref(), true)
+    pub(super) fn prepare_external(&self, project: &Project) -> Result<PreparedRun> {
+        let place = self.worktree_path(project)?;
+        self.prepare_run(project, &mut project.write_ledger()?, place.as_ref(), true)
     }
 
     /// Returns the result of the lane's earlier run, if it had ended by itself. It is not run again.
-    pub(super) fn earlier_outcome(&self, app: &Project) -> Result<Option<LaneOutcome>, Diagnostics> {
-        let mut ledger = app.write_ledger()?;
-        let Some(summary) = self.ended_run(app, &mut ledger)? else { return Ok(None) };
-        self.complete_outcome(app, &mut ledger, summary).map(Some)
+    pub(super) fn earlier_outcome(&self, project: &Project) -> Result<Option<LaneOutcome>> {
+        let mut ledger = project.write_ledger()?;
+        let Some(summary) = self.ended_run(project, &mut ledger)? else { return Ok(None) };
+        self.complete_outcome(project, &mut ledger, summary).map(Some)
     }
 
     /// Returns the result of a run whose agent the caller ran.
-    pub(super) fn external_outcome(&self, app: &Project, run: &Id) -> Result<LaneOutcome, Diagnostics> {
-        let mut ledger = app.write_ledger()?;
+    pub(super) fn external_outcome(&self, project: &Project, run: &Id) -> Result<LaneOutcome> {
+        let mut ledger = project.write_ledger()?;
         let summary = ledger.run_summary(run)?;
         if !summary.is_complete() {
             let message = format!("run {run} of `{}` has not ended", self.lane.id);
             return Err(Diagnostic::error(Code::RunRefused, message).into());
         }
-        self.complete_outcome(app, &mut ledger, summary)
+        self.complete_outcome(project, &mut ledger, summary)
     }
 
     fn complete_outcome(
         &self,
-        app: &Project,
+        project: &Project,
         ledger: &mut Ledger,
         summary: RunSummary,
-    ) -> Result<LaneOutcome, Diagnostics> {
+    ) -> Result<LaneOutcome> {
         let stopper = RunStopper::new(&InterruptFlag::default());
-        let summary = run_pending_checks(app, ledger, summary, &stopper, &self.progress)?;
-        self.collect_outcome(app, &summary, self.worktree_path(app)?.as_ref())
+        let summary = run_pending_checks(project, ledger, summary, &stopper, &self.progress)?;
+        self.collect_outcome(project, &summary, self.worktree_path(project)?.as_ref())
     }
 
     /// Waits for an agent in a terminal. It has ended well if its process ended, or if all its outputs exist
     /// and its pane is idle. While a person is attached, the person answers its questions there.
     fn wait_for_terminal(
         &self,
-        app: &Project,
+        project: &Project,
         ledger: &mut Ledger,
         run: &Id,
         place: Option<&PathBuf>,
         stopper: &RunStopper,
-    ) -> Result<LaneOutcome, Diagnostics> {
+    ) -> Result<LaneOutcome> {
         let Some(mut watch) = TerminalWatch::find(run)? else {
-            recover(app, ledger, run, EndReason::Lost, "its terminal is gone")?;
-            return self.collect_outcome(app, &ledger.run_summary(run)?, place);
+            recover(project, ledger, run, EndReason::Lost, "its terminal is gone")?;
+            return self.collect_outcome(project, &ledger.run_summary(run)?, place);
         };
         let mut dialog = TerminalQuestions::default();
-        app.observer.status(&format!("{} {}: `{}`", self.phase.name, self.lane.id, watch.attach_command()));
+        project.observer.status(&format!(
+            "{} {}: `{}`",
+            self.phase.name,
+            self.lane.id,
+            watch.attach_command()
+        ));
         let (begun, stop) = (Instant::now(), stopper.stop_flag());
         let deadline = self.plan.run.timeout_ms.map(Duration::from_millis);
         let exit = loop {
             let known = ledger.run_summary(run)?;
             if known.is_complete() {
                 // A person stopped the run.
-                return self.collect_outcome(app, &known, place);
+                return self.collect_outcome(project, &known, place);
             }
             let state = watch.poll_state();
             if !dialog.open.is_empty() {
@@ -270,13 +276,13 @@ impl LaneJob {
                 break Exit::new(EndReason::Timeout, None);
             }
             if state == TerminalState::Idle {
-                let seen = terminal_summary(app, ledger, run, watch.shown())?;
+                let seen = terminal_summary(project, ledger, run, watch.shown())?;
                 let LaneOutcome { evidence, mut submissions, .. } =
-                    self.collect_outcome(app, &seen, place)?;
+                    self.collect_outcome(project, &seen, place)?;
                 let new = dialog.take_new_questions(&mut submissions.questions, watch.shown());
                 if !new.is_empty() {
                     let asks = new.join("; ");
-                    app.observer.status(&format!(
+                    project.observer.status(&format!(
                         "`{}` asks: {asks}: `{}`",
                         self.lane.id,
                         watch.attach_command()
@@ -294,16 +300,16 @@ impl LaneJob {
         };
         let shown = watch.text();
         watch.close()?;
-        complete(app, ledger, run, exit, Some(&shown))?;
+        complete(project, ledger, run, exit, Some(&shown))?;
         let account = ledger.run_summary(run)?;
-        let account = run_pending_checks(app, ledger, account, stopper, &self.progress)?;
-        let mut outcome = self.collect_outcome(app, &account, place)?;
+        let account = run_pending_checks(project, ledger, account, stopper, &self.progress)?;
+        let mut outcome = self.collect_outcome(project, &account, place)?;
         outcome.submissions.questions.retain(|question| !dialog.answered.contains(question));
         Ok(outcome)
     }
 
     /// Announces the run, and waits until it is recorded.
-    fn announce(&self, messages: &Sender<LaneMessage>, run: &Id) -> Result<(), Diagnostics> {
+    fn announce(&self, messages: &Sender<LaneMessage>, run: &Id) -> Result<()> {
         let (go, wait) = mpsc::sync_channel(1);
         let (entry, lane) = (self.state.entry, self.lane.id.clone());
         let is_sent = messages.send(LaneMessage::Ready { entry, lane, run: run.to_string(), go }).is_ok();
@@ -325,15 +331,15 @@ impl LaneJob {
     }
 
     /// Returns the lane's earlier run, if this ledger recorded it itself.
-    fn recorded_run(&self, ledger: &mut Ledger) -> Result<Option<&Id>, Diagnostics> {
+    fn recorded_run(&self, ledger: &mut Ledger) -> Result<Option<&Id>> {
         let Some(run) = self.before.last() else { return Ok(None) };
         Ok(is_recorded(ledger, run)?.then_some(run))
     }
 
     /// Returns the lane's run that had ended before this process started. It is not run again.
-    fn ended_run(&self, app: &Project, ledger: &mut Ledger) -> Result<Option<RunSummary>, Diagnostics> {
+    fn ended_run(&self, project: &Project, ledger: &mut Ledger) -> Result<Option<RunSummary>> {
         let Some(run) = self.recorded_run(ledger)? else { return Ok(None) };
-        recover(app, ledger, run, EndReason::Lost, "its callsheet died")?;
+        recover(project, ledger, run, EndReason::Lost, "its callsheet died")?;
         let account = ledger.run_summary(run)?;
         let by_itself = |ended| {
             matches!(ended, EndReason::Exited | EndReason::Signaled | EndReason::Timeout | EndReason::Cost)
@@ -343,24 +349,24 @@ impl LaneJob {
     }
 
     /// Restores the request of an interrupted run, if the next run must get the same prompt.
-    fn previous_request(&self, ledger: &mut Ledger) -> Result<Option<(Request, Snapshot)>, Diagnostics> {
+    fn previous_request(&self, ledger: &mut Ledger) -> Result<Option<(Request, Snapshot)>> {
         let Some(run) = self.recorded_run(ledger)?.filter(|_| self.same_prompt) else { return Ok(None) };
         let composed = ledger.prompt_record(run)?;
         let both = |blob: &mut dyn FnMut(Digest) -> Option<SharedText>| {
             Ok((restore_request(&composed, blob)?, restore_snapshot(&composed, blob)?))
         };
-        ledger.with_blobs(both).map(Some).map_err(Into::into)
+        Ok(Some(ledger.with_blobs(both)?))
     }
 
     fn prepare_run(
         &self,
-        app: &Project,
+        project: &Project,
         ledger: &mut Ledger,
         place: Option<&PathBuf>,
         external: bool,
-    ) -> Result<PreparedRun, Diagnostics> {
+    ) -> Result<PreparedRun> {
         self.folder.archive_files(&self.phase.stale_lane_files(&self.lane), &self.archive_folder())?;
-        let (disk, layout) = (app.disk(Some(self.folder.path.clone())), app.config.layout());
+        let (disk, layout) = (project.disk(Some(self.folder.path.clone())), project.config.layout());
         let library = Library::new(&disk);
         let agent = self.plan.agent(&self.phase)?;
         let (mut request, replay) = match self.previous_request(ledger)? {
@@ -384,9 +390,9 @@ impl LaneJob {
             replay,
             diagnostics: Vec::new(),
         };
-        let mode = secrets::choose_mode(app, None, Purpose::Record)?;
+        let mode = secrets::choose_mode(project, None, Purpose::Record)?;
         let finished =
-            compose_input(app, input, ComposeOptions { mode, budget: None, api: None }, Purpose::Record)?;
+            compose_input(project, input, ComposeOptions { mode, budget: None, api: None }, Purpose::Record)?;
         let session = match place {
             Some(worktree) => self.folder.copy_to(worktree)?,
             None => self.folder.path.clone(),
@@ -414,14 +420,14 @@ impl LaneJob {
         };
         let setup = RunSetup {
             options,
-            env: app.config.env.value.clone(),
+            env: project.config.env.value.clone(),
             place: place.map_or(RunLocation::Project, |path| RunLocation::At(path.clone())),
             // The server accepts submissions for the flow, wherever the lane works.
             session: Some(if by_tool { self.folder.path.clone() } else { session }),
             watched: Some(self.folder.path.clone()),
             scope: Some(Scope {
                 write: writable_globs(&self.phase, &self.lane, &self.folder.relative),
-                exclude: app.config.exclude.value.clone(),
+                exclude: project.config.exclude.value.clone(),
             }),
             tasks: self.tasks(),
             own: self.folder.own_paths(),
@@ -433,7 +439,7 @@ impl LaneJob {
             external,
             ..RunSetup::default()
         };
-        app.prepare(finished, setup)
+        project.prepare(finished, setup)
     }
 
     /// Returns the tasks whose status the reply must report.
@@ -450,7 +456,7 @@ impl LaneJob {
         &self,
         library: &callsheet_core::DynLibrary<'_>,
         layout: &callsheet_core::library::layout::Layout,
-    ) -> Result<bool, Diagnostics> {
+    ) -> Result<bool> {
         let Some(contract) = &self.phase.contract else { return Ok(false) };
         Ok(find_contract(library, contract, layout)?.1.submission.is_some())
     }
@@ -458,27 +464,27 @@ impl LaneJob {
     /// Collects the results of the run and derives its evidence.
     fn collect_outcome(
         &self,
-        app: &Project,
+        project: &Project,
         account: &RunSummary,
         place: Option<&PathBuf>,
-    ) -> Result<LaneOutcome, Diagnostics> {
+    ) -> Result<LaneOutcome> {
         if let Some(worktree) = place {
             self.folder.take_from(worktree, &self.phase.stale_lane_files(&self.lane))?;
         }
         let outcome = account.reply().map(|reply| reply.outcome).unwrap_or_default();
         let is_severe = self.write_report(account, outcome)?;
-        self.write_fixes(app, account)?;
-        let mut submissions = self.collect_submissions(app, account)?;
+        self.write_fixes(project, account)?;
+        let mut submissions = self.collect_submissions(project, account)?;
         submissions.questions.extend(account.reply().into_iter().flat_map(|reply| reply.questions.clone()));
         let mut diagnostics = Vec::new();
-        let (disk, layout) = (app.disk(Some(self.folder.path.clone())), app.config.layout());
+        let (disk, layout) = (project.disk(Some(self.folder.path.clone())), project.config.layout());
         let library = Library::new(&disk);
         let mut facts = account.facts(0);
         if account.has_reported_failure() {
             facts.ended = None;
         }
         let files = find_outputs(&self.phase, &self.lane, &library)?;
-        let flow_changed = self.changed_paths(app, account, &self.flow_runs)?;
+        let flow_changed = self.changed_paths(project, account, &self.flow_runs)?;
         let seen = LaneObservation {
             outcome,
             facts: &facts,
@@ -488,7 +494,7 @@ impl LaneJob {
             is_severe,
         };
         let mut evidence = collect_evidence(&self.phase, &seen, &library, &layout);
-        let refused_plan = Diagnostics(find_plan_errors(&self.phase, &library, &layout));
+        let refused_plan = find_plan_errors(&self.phase, &library, &layout);
         submissions.refused.extend(refusal_reasons(&refused_plan, None));
         let mut seen = BTreeSet::new();
         submissions.refused.retain(|reason| seen.insert(reason.clone()));
@@ -506,7 +512,7 @@ impl LaneJob {
 
     /// Writes the reply to the phase's report file. Returns whether it contains a finding that prevents a
     /// pass.
-    fn write_report(&self, account: &RunSummary, outcome: Reply) -> Result<bool, Diagnostics> {
+    fn write_report(&self, account: &RunSummary, outcome: Reply) -> Result<bool> {
         let Some(report) = &self.phase.report else { return Ok(false) };
         let text = account.reply().map(|reply| reply.text.as_str()).unwrap_or_default();
         if text.trim().is_empty() {
@@ -528,14 +534,14 @@ impl LaneJob {
 
     /// Writes the reported status of each finding and the changes since the lane began. An interrupted run
     /// may have made them.
-    fn write_fixes(&self, app: &Project, account: &RunSummary) -> Result<(), Diagnostics> {
+    fn write_fixes(&self, project: &Project, account: &RunSummary) -> Result<()> {
         let Some(FindingFiles { file, fixes }) = &self.phase.findings else { return Ok(()) };
         if self.phase.phase_request(self.state.again).each.is_some() || self.lane.of.is_empty() {
             return Ok(());
         }
         let text = self.folder.read(file)?;
         let reported = |id: &str| account.reply()?.tasks.get(id).map(|status| status.name());
-        let changed = self.changed_paths(app, account, &self.before)?;
+        let changed = self.changed_paths(project, account, &self.before)?;
         let own = format!("{}/", self.folder.relative);
         let changed = changed.into_iter().filter(|path| !path.starts_with(&own)).collect();
         let fixes_text = format_fixes(&text, &self.lane.of, &reported, changed);
@@ -545,16 +551,16 @@ impl LaneJob {
     /// Returns the paths changed by this run and by the runs in `before`.
     fn changed_paths(
         &self,
-        app: &Project,
+        project: &Project,
         account: &RunSummary,
         before: &[Id],
-    ) -> Result<BTreeSet<String>, Diagnostics> {
+    ) -> Result<BTreeSet<String>> {
         let mut changed: BTreeSet<String> = account.facts(0).changed.into_iter().collect();
         let before: Vec<&Id> = before.iter().filter(|run| **run != account.run.id).collect();
         if before.is_empty() {
             return Ok(changed);
         }
-        let mut ledger = app.read_ledger()?;
+        let mut ledger = project.read_ledger()?;
         for run in before {
             if is_recorded(&mut ledger, run)? {
                 changed.extend(ledger.run_summary(run)?.facts(0).changed);
@@ -564,13 +570,13 @@ impl LaneJob {
     }
 
     /// Returns whether none of the run's changes waits for a person's approval.
-    pub(super) fn is_clean(&self, app: &Project, account: &RunSummary) -> Result<bool, Diagnostics> {
+    pub(super) fn is_clean(&self, project: &Project, account: &RunSummary) -> Result<bool> {
         let facts = account.facts(0);
         let accepted = facts.violations.iter().all(|violation| violation.decision.is_accepted());
         if !accepted || !facts.unseen.is_empty() {
             return Ok(false);
         }
-        let place = self.worktree_path(app)?;
+        let place = self.worktree_path(project)?;
         Ok(place.is_none_or(|worktree| self.strayed_documents(&worktree).is_empty()))
     }
 
@@ -588,11 +594,7 @@ impl LaneJob {
 
     /// Collects the submissions made with tools, or else the files waiting in the session, each with its
     /// verdict.
-    fn collect_submissions(
-        &self,
-        app: &Project,
-        account: &RunSummary,
-    ) -> Result<RunSubmissions, Diagnostics> {
+    fn collect_submissions(&self, project: &Project, account: &RunSummary) -> Result<RunSubmissions> {
         let mut submissions = RunSubmissions::default();
         for record in account.reply().into_iter().flat_map(|reply| &reply.submitted) {
             submissions.refused.clone_from(&record.refused);
@@ -606,7 +608,7 @@ impl LaneJob {
         if !submissions.accepted.is_empty() || !submissions.refused.is_empty() {
             return Ok(submissions);
         }
-        let mut session = SessionDir::open(app, Some(&self.folder.path))?;
+        let mut session = SessionDir::open(project, Some(&self.folder.path))?;
         session.proposes = !self.plan.terminal;
         let own = (!self.alone).then(|| self.phase.stale_lane_files(&self.lane));
         let is_own = |path: &str| own.as_ref().is_none_or(|own| own.iter().any(|own| own == path));
@@ -633,7 +635,7 @@ impl LaneJob {
                     accepted.into_iter().for_each(|(verdict, done)| submissions.add(tool, verdict, done));
                     submissions.refused.extend(refused);
                 }
-                Err(failure) => submissions.refused.extend(refusal_reasons(&failure, None)),
+                Err(failure) => submissions.refused.extend(refusal_reasons(failure.diagnostics(), None)),
             }
             // A whole plan contains its parts.
             if Some(tool) == self.phase.contract.as_deref() && !submissions.accepted.is_empty() {
@@ -643,19 +645,19 @@ impl LaneJob {
         Ok(submissions)
     }
 
-    fn worktree_path(&self, app: &Project) -> Result<Option<PathBuf>, Diagnostics> {
-        let make = || make_worktree(app, &self.flow, self.state.entry, &self.lane.id);
+    fn worktree_path(&self, project: &Project) -> Result<Option<PathBuf>> {
+        let make = || make_worktree(project, &self.flow, self.state.entry, &self.lane.id);
         self.worktree.then(make).transpose()
     }
 }
 
-fn panic_error() -> Diagnostics {
+fn panic_error() -> Error {
     Diagnostic::error(Code::OutputFailed, "callsheet itself failed; what it printed says where").into()
 }
 
 /// Returns whether this ledger recorded the run itself. A run that was announced but not recorded started
 /// nothing.
-fn is_recorded(ledger: &mut Ledger, run: &Id) -> Result<bool, Diagnostics> {
+fn is_recorded(ledger: &mut Ledger, run: &Id) -> Result<bool> {
     match ledger.find(run.as_str()) {
         Err(LedgerError::NoRun(_)) => Ok(false),
         found => Ok(!found?.imported),

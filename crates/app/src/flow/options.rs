@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use crate::error::Result;
+
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::flow::{Flow, Phase};
 use callsheet_core::record::RunOptions;
 use serde::{Deserialize, Serialize};
@@ -54,7 +56,7 @@ impl FlowOptions {
     }
 
     /// Returns the agent of a phase.
-    pub fn agent(&self, phase: &Phase) -> Result<String, Diagnostics> {
+    pub fn agent(&self, phase: &Phase) -> Result<String> {
         let named = self.named_agent(phase).map(|(agent, _)| agent.to_owned());
         let named = named.or_else(|| (!self.run.program.is_empty()).then(|| "command".to_owned()));
         named.ok_or_else(|| {

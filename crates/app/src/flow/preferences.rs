@@ -7,6 +7,7 @@ use callsheet_core::library::lookup::list_roles;
 use callsheet_core::library::preferences::{Preference, extension_path, list_bullets, remove_bullet};
 use callsheet_core::{SourceId, SourceRoot, Sources as _};
 
+use crate::error::Result;
 use crate::flow::find::find_proposed;
 use crate::project::Project;
 use crate::project::person::{refuse_agent, refuse_below_guard};
@@ -19,7 +20,7 @@ impl Project {
     }
 
     /// Returns the preferences by role, or those of one role.
-    pub fn list_preferences(&self, only: Option<&str>) -> Result<BTreeMap<String, Vec<String>>, Diagnostics> {
+    pub fn list_preferences(&self, only: Option<&str>) -> Result<BTreeMap<String, Vec<String>>> {
         let (disk, layout) = (self.disk(None), self.config.layout());
         let mut known = list_roles(&disk, &layout);
         if let Some(only) = only {
@@ -43,7 +44,7 @@ impl Project {
     }
 
     /// Adds a preference. Returns what is new, which is nothing if the role has it already.
-    pub fn add_preference(&self, role: &str, text: &str) -> Result<Vec<String>, Diagnostics> {
+    pub fn add_preference(&self, role: &str, text: &str) -> Result<Vec<String>> {
         refuse_below_guard()?;
         let preference = check_preference(self, role, text)?;
         Ok(self.store_preferences(&[preference])?.remove(role).unwrap_or_default())
@@ -56,7 +57,7 @@ impl Project {
         role: Option<&str>,
         text: Option<&str>,
         yes: bool,
-    ) -> Result<BTreeMap<String, Vec<String>>, Diagnostics> {
+    ) -> Result<BTreeMap<String, Vec<String>>> {
         refuse_below_guard()?;
         if let Some(role) = role {
             check_preference(self, role, "x")?;
@@ -76,7 +77,7 @@ impl Project {
     }
 
     /// Removes a preference, and returns it as it was written; `None` if the role has none that says so.
-    pub fn remove_preference(&self, role: &str, text: &str) -> Result<Option<String>, Diagnostics> {
+    pub fn remove_preference(&self, role: &str, text: &str) -> Result<Option<String>> {
         refuse_below_guard()?;
         check_preference(self, role, text)?;
         let path = extension_path(&self.config.layout(), role);
@@ -87,14 +88,14 @@ impl Project {
         Ok(open_folder(&self.dir)?.update(&path, self.config.max_file_bytes.value, remove)?)
     }
 
-    fn store_preferences(&self, new: &[Preference]) -> Result<BTreeMap<String, Vec<String>>, Diagnostics> {
+    fn store_preferences(&self, new: &[Preference]) -> Result<BTreeMap<String, Vec<String>>> {
         add_preferences(&self.dir, &self.config.layout(), self.config.max_file_bytes.value, new)
     }
 }
 
 /// Returns the preference if it has no problems.
-fn check_preference(app: &Project, role: &str, text: &str) -> Result<Preference, Diagnostics> {
+fn check_preference(project: &Project, role: &str, text: &str) -> Result<Preference> {
     let preference = Preference { role: role.to_owned(), bullet: text.to_owned() };
-    let problems = preference.find_problems(&list_roles(&app.disk(None), &app.config.layout()));
-    if problems.is_empty() { Ok(preference) } else { Err(Diagnostics(problems)) }
+    let problems = preference.find_problems(&list_roles(&project.disk(None), &project.config.layout()));
+    if problems.is_empty() { Ok(preference) } else { Err(Diagnostics(problems).into()) }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use crate::error::Result;
+
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::flow::{FlowAction, FlowEvent, FlowState, FlowStatus, apply_event};
 use callsheet_core::record::{DecidedBy, FlowRecord, Id};
 use callsheet_store::Ledger;
@@ -33,7 +35,7 @@ pub struct RecordedFlow {
 
 impl RecordedFlow {
     /// Reads a flow from its records alone.
-    pub fn read(ledger: &mut Ledger, id: &Id) -> Result<Option<Self>, Diagnostics> {
+    pub fn read(ledger: &mut Ledger, id: &Id) -> Result<Option<Self>> {
         let (mut events, mut times) = (Vec::new(), (String::new(), String::new()));
         let mut imported = false;
         let mut deciders = Vec::new();

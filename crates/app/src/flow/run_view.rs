@@ -1,10 +1,10 @@
 //! Reads all facts about one recorded run.
 
-use callsheet_core::diag::Diagnostics;
 use callsheet_core::flow::FlowEvent;
 use callsheet_core::record::{Composed, Id, RunSummary};
 use callsheet_store::{Ledger, RunRow};
 
+use crate::error::Result;
 use crate::flow::RecordedFlow;
 
 /// A recorded run.
@@ -24,7 +24,7 @@ pub struct RunView {
 
 impl RunView {
     /// Reads a run of the ledger.
-    pub fn read(ledger: &mut Ledger, row: RunRow) -> Result<Self, Diagnostics> {
+    pub fn read(ledger: &mut Ledger, row: RunRow) -> Result<Self> {
         let composed = ledger.prompt_record(&row.run.id)?;
         let records = ledger.records_of(&row.run.id)?.len();
         let summary = ledger.run_summary(&row.run.id)?;
@@ -33,7 +33,7 @@ impl RunView {
     }
 }
 
-fn find_refusals(ledger: &mut Ledger, summary: &RunSummary) -> Result<Vec<String>, Diagnostics> {
+fn find_refusals(ledger: &mut Ledger, summary: &RunSummary) -> Result<Vec<String>> {
     let of_run = summary.submitted.last().map(|last| last.refused.clone()).unwrap_or_default();
     let flow = summary.launch.as_ref().and_then(|launch| Id::parse(launch.flow.get("flow")?));
     let Some(flow) = flow else { return Ok(of_run) };

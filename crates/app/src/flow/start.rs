@@ -11,7 +11,7 @@ use callsheet_store::new_id;
 
 use super::{FlowOptions, RecordedFlow, choose_name};
 use crate::compose::secrets;
-use crate::error::usage_error;
+use crate::error::{Error, Result, usage_error};
 use crate::project::Project;
 use crate::project::duration::HumanDuration;
 use crate::run::checks::merge_checks;
@@ -58,26 +58,26 @@ pub struct FlowStart {
 
 /// Checks the options of a new flow, and returns the flow with its first event. Nothing is recorded yet.
 pub(super) fn prepare_start(
-    app: &Project,
+    project: &Project,
     args: &FlowStart,
     starts_agents: bool,
-) -> Result<(RecordedFlow, FlowEvent), Diagnostics> {
+) -> Result<(RecordedFlow, FlowEvent)> {
     if args.request.trim().is_empty() {
         return Err(usage_error("there is nothing to be done in the request").into());
     }
-    app.require_trust()?;
-    let (disk, layout) = (app.disk(None), app.config.layout());
+    project.require_trust()?;
+    let (disk, layout) = (project.disk(None), project.config.layout());
     let library = Library::new(&disk);
     let (_, definition) = find_flow(&library, &args.name, &layout)?;
-    app.warn_unapplied();
-    app.announce_override("flow", "flows", &args.name);
+    project.warn_unapplied();
+    project.announce_override("flow", "flows", &args.name);
     let phases: BTreeSet<&str> = definition.phase.iter().map(|phase| phase.name.as_str()).collect();
     let known = |name: &str| {
         let wrong = || usage_error(format!("the flow `{}` has no phase `{name}`", args.name));
         let all: Vec<&str> = phases.iter().copied().collect();
         let error =
             || wrong().suggest(name, all.iter().copied()).hint(format!("its phases: {}", all.join(", ")));
-        if phases.contains(name) { Ok(()) } else { Err(Diagnostics::from(error())) }
+        if phases.contains(name) { Ok(()) } else { Err(Error::from(error())) }
     };
     let folded = |named: &str| {
         let (agent, model) =
@@ -97,8 +97,8 @@ pub(super) fn prepare_start(
     if args.max_cost.is_some_and(|cost| !cost.is_finite() || cost <= 0.0) {
         return Err(usage_error("--max-cost has to be above 0").into());
     }
-    let home = app.config.flow_folder(definition.folder).trim_end_matches('/').to_owned();
-    let folder = app.dir.join(&home);
+    let home = project.config.flow_folder(definition.folder).trim_end_matches('/').to_owned();
+    let folder = project.dir.join(&home);
     let is_taken = |name: &str| folder.join(name).exists() || folder.join("archive").join(name).exists();
     let name = match &args.id {
         Some(id) if !callsheet_core::is_name(id) || id == "archive" => {
@@ -122,24 +122,24 @@ pub(super) fn prepare_start(
             .agent
             .as_deref()
             .map(folded)
-            .or_else(|| app.config.agent.value.clone().filter(|_| args.program.is_empty())),
+            .or_else(|| project.config.agent.value.clone().filter(|_| args.program.is_empty())),
         agents,
         run: RunOptions {
-            program: app.resolve_typed_program(&args.program),
-            checks: merge_checks(app, &args.checks)?,
-            permit: args.permit.unwrap_or(app.config.permit.value),
+            program: project.resolve_typed_program(&args.program),
+            checks: merge_checks(project, &args.checks)?,
+            permit: args.permit.unwrap_or(project.config.permit.value),
             model: args.model.clone(),
-            timeout_ms: args.timeout.or(app.config.timeout.value).map(HumanDuration::millis),
+            timeout_ms: args.timeout.or(project.config.timeout.value).map(HumanDuration::millis),
             share: args.share,
             ..RunOptions::default()
         },
-        project: Some(app.project_name()?),
+        project: Some(project.project_name()?),
         terminal: args.terminal,
         by_file: args.by_file,
     };
     let mut texts = secrets::program_words(&plan.run.program, &plan.run.checks);
     texts.push(("the request".into(), &args.request));
-    secrets::refuse_secrets(app, None, &texts)?;
+    secrets::refuse_secrets(project, None, &texts)?;
     // Report all missing programs before anything starts.
     let wanted =
         plan.definition.phase.iter().filter(|phase| !phase.optional || args.with.contains(&phase.name));
@@ -158,12 +158,12 @@ pub(super) fn prepare_start(
         programs.clear();
     }
     let mut missing: Vec<Diagnostic> =
-        programs.iter().filter_map(|name| missing_agent_program(name, &app.dir)).collect();
-    missing.extend(missing_check_programs(&plan.run.checks, &app.dir));
+        programs.iter().filter_map(|name| missing_agent_program(name, &project.dir)).collect();
+    missing.extend(missing_check_programs(&plan.run.checks, &project.dir));
     if !missing.is_empty() {
-        return Err(Diagnostics(missing));
+        return Err(Diagnostics(missing).into());
     }
-    let max_cost = args.max_cost.or(app.config.max_cost.value).map(|cost| (cost * 1e6).round() as u64);
+    let max_cost = args.max_cost.or(project.config.max_cost.value).map(|cost| (cost * 1e6).round() as u64);
     let settings = FlowSettings {
         jobs: args.jobs.max(1),
         with: args.with.iter().cloned().collect(),

@@ -45,7 +45,7 @@ pub(super) fn decision_word(decision: &FlowDecision, state: &FlowState) -> &'sta
 }
 
 /// Returns the status of a flow as JSON. `driven` says whether a process drives it.
-pub fn status_json(app: &Project, known: &RecordedFlow, driven: bool) -> Value {
+pub fn status_json(project: &Project, known: &RecordedFlow, driven: bool) -> Value {
     let state = &known.state;
     let running: Vec<Value> =
         state.running_lanes().map(|(lane, run)| json!({ "lane": lane.id, "run": run })).collect();
@@ -67,7 +67,7 @@ pub fn status_json(app: &Project, known: &RecordedFlow, driven: bool) -> Value {
         "waits_for": wait_reasons(state),
         "questions": state.questions(),
         "refused": state.refused,
-        "proposed": new_preferences(app, &state.proposed),
+        "proposed": new_preferences(project, &state.proposed),
         "decisions": decisions,
         "cost_usd": state.cost as f64 / 1e6,
         "runs": known.runs(),

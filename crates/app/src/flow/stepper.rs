@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::flow::{FlowAction, FlowEvent, FlowState, Lane};
 use callsheet_core::record::{DecidedBy, Id};
 
@@ -10,6 +10,7 @@ use super::RecordedFlow;
 use super::driver::render_failures;
 use super::lane::{LaneJob, LaneOutcome};
 use super::steps::{FlowBegin, OpenFlow, read_flow};
+use crate::error::Result;
 use crate::project::Project;
 use crate::run::{InterruptFlag, PreparedRun};
 
@@ -38,7 +39,7 @@ pub struct FlowLane {
 
 impl Project {
     /// Starts, resumes or decides a flow and lets the caller run its agents.
-    pub fn step_flow(&self, begin: FlowBegin<'_>) -> Result<FlowStepper<'_>, Diagnostics> {
+    pub fn step_flow(&self, begin: FlowBegin<'_>) -> Result<FlowStepper<'_>> {
         let (open, actions) = OpenFlow::begin(self, begin, false, &InterruptFlag::default())?;
         let (running, failures) = (BTreeMap::new(), Vec::new());
         Ok(FlowStepper { project: self, open, queue: actions.into(), running, failures })
@@ -53,7 +54,7 @@ impl FlowStepper<'_> {
 
     /// Returns the next lane to run. `None` if running lanes must finish first, a person must decide, or the
     /// flow has ended.
-    pub fn next_lane(&mut self) -> Result<Option<FlowLane>, Diagnostics> {
+    pub fn next_lane(&mut self) -> Result<Option<FlowLane>> {
         while let Some(action) = self.queue.pop_front() {
             let done = match action {
                 FlowAction::Run { entry, phase, lane, worktree } => {
@@ -80,7 +81,7 @@ impl FlowStepper<'_> {
     }
 
     /// Judges a lane by the records of its run, which must have ended.
-    pub fn finish_lane(&mut self, run: &Id) -> Result<(), Diagnostics> {
+    pub fn finish_lane(&mut self, run: &Id) -> Result<()> {
         let unknown =
             || Diagnostic::error(Code::RunRefused, format!("run {run} is not a running lane of this flow"));
         let job = self.running.get(run).ok_or_else(unknown)?;
@@ -91,7 +92,7 @@ impl FlowStepper<'_> {
     }
 
     /// Lets other processes drive the flow, and returns it as it is recorded.
-    pub fn close(self) -> Result<RecordedFlow, Diagnostics> {
+    pub fn close(self) -> Result<RecordedFlow> {
         let (project, id) = (self.project, self.open.id.clone());
         self.open.close();
         read_flow(project, &id)
@@ -103,7 +104,7 @@ impl FlowStepper<'_> {
         phase: &str,
         lane: Lane,
         worktree: bool,
-    ) -> Result<Option<FlowLane>, Diagnostics> {
+    ) -> Result<Option<FlowLane>> {
         let job = self.open.driver.lane_job(entry, phase, lane, worktree)?;
         let lane = job.lane.id.clone();
         if let Some(outcome) = job.earlier_outcome(self.project)? {
@@ -120,7 +121,7 @@ impl FlowStepper<'_> {
         Ok(Some(FlowLane { phase: phase.to_owned(), lane, run }))
     }
 
-    fn end_lane(&mut self, entry: u32, lane: String, outcome: LaneOutcome) -> Result<(), Diagnostics> {
+    fn end_lane(&mut self, entry: u32, lane: String, outcome: LaneOutcome) -> Result<()> {
         self.open.driver.remove_lane(&lane);
         let (event, diagnostics) = outcome.into_event(entry, lane);
         self.project.observer.diagnostics(&diagnostics);

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::thread;
 use std::time::Duration;
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::flow::{FlowAction, FlowDecision, FlowEvent};
 use callsheet_core::record::{DecidedBy, Id};
 use callsheet_core::request::scope::Scope;
@@ -15,7 +15,7 @@ use super::find::{already_driven_error, find_own, not_found_error, read_all};
 use super::start::{FlowStart, prepare_start};
 use super::{RecordedFlow, report_leftovers};
 use crate::compose::secrets;
-use crate::error::usage_error;
+use crate::error::{Error, Result, usage_error};
 use crate::project::Project;
 use crate::project::person::{refuse_agent, refuse_below_guard};
 use crate::project::state::RunDir;
@@ -69,11 +69,7 @@ pub enum FlowBegin<'b> {
 
 impl Project {
     /// Starts a flow and drives it until it ends or needs a person.
-    pub fn start_flow(
-        &self,
-        start: &FlowStart,
-        interrupt: &InterruptFlag,
-    ) -> Result<FlowReport, Diagnostics> {
+    pub fn start_flow(&self, start: &FlowStart, interrupt: &InterruptFlag) -> Result<FlowReport> {
         drive(self, FlowBegin::Start(start), interrupt)
     }
 
@@ -83,7 +79,7 @@ impl Project {
         flow: Option<&str>,
         same_prompt: bool,
         interrupt: &InterruptFlag,
-    ) -> Result<FlowReport, Diagnostics> {
+    ) -> Result<FlowReport> {
         drive(self, FlowBegin::Resume { flow, same_prompt }, interrupt)
     }
 
@@ -94,12 +90,12 @@ impl Project {
         choice: &FlowChoice,
         yes: bool,
         interrupt: &InterruptFlag,
-    ) -> Result<FlowReport, Diagnostics> {
+    ) -> Result<FlowReport> {
         drive(self, FlowBegin::Decide { flow, choice, yes }, interrupt)
     }
 
     /// Stops a flow with its running lanes, and returns its id. It can be resumed.
-    pub fn stop_flow(&self, flow: Option<&str>) -> Result<Id, Diagnostics> {
+    pub fn stop_flow(&self, flow: Option<&str>) -> Result<Id> {
         stop(self, flow)
     }
 }
@@ -121,7 +117,7 @@ impl<'p> OpenFlow<'p> {
         begin: FlowBegin<'_>,
         starts_agents: bool,
         interrupt: &InterruptFlag,
-    ) -> Result<(Self, Vec<FlowAction>), Diagnostics> {
+    ) -> Result<(Self, Vec<FlowAction>)> {
         let (ledger, known, step) = match begin {
             FlowBegin::Start(start) => {
                 let (known, started) = prepare_start(project, start, starts_agents)?;
@@ -157,7 +153,7 @@ impl<'p> OpenFlow<'p> {
         mut ledger: Ledger,
         known: RecordedFlow,
         interrupt: &InterruptFlag,
-    ) -> Result<Self, Diagnostics> {
+    ) -> Result<Self> {
         let run_dir = RunDir::from_run(&known.id)?;
         let lock = run_dir.try_lock()?.ok_or_else(|| already_driven_error(&known.plan.name))?;
         // Another process may have driven the flow until just now.
@@ -190,11 +186,11 @@ enum FirstStep {
 }
 
 fn prepare_decision(
-    app: &Project,
+    project: &Project,
     flow: Option<&str>,
     choice: &FlowChoice,
     yes: bool,
-) -> Result<(Ledger, RecordedFlow, FirstStep), Diagnostics> {
+) -> Result<(Ledger, RecordedFlow, FirstStep)> {
     let refused = |message: String| Diagnostic::error(Code::RunRefused, message);
     refuse_below_guard()?;
     refuse_agent("an agent cannot decide about what it did")?;
@@ -209,9 +205,9 @@ fn prepare_decision(
         }
         FlowChoice::Changes(text) | FlowChoice::Answer(text) => FlowDecision::Changes(text.clone()),
     };
-    let mut ledger = app.write_ledger()?;
-    app.refuse_below_ledger_guard(&mut ledger)?;
-    let known = find_own(app, &mut ledger, flow)?;
+    let mut ledger = project.write_ledger()?;
+    project.refuse_below_ledger_guard(&mut ledger)?;
+    let known = find_own(project, &mut ledger, flow)?;
     if known.state.has_ended() {
         let message =
             format!("the flow `{}` has ended: it is {}", known.plan.name, known.state.condition().name());
@@ -221,22 +217,22 @@ fn prepare_decision(
         let message = format!("the flow `{}` asks nothing", known.plan.name);
         return Err(refused(message).hint("`callsheet flow status` says what it waits for").into());
     }
-    let by = app.require_person(yes)?;
+    let by = project.require_person(yes)?;
     // Rejecting ends the flow and starts no program, so it needs no trust.
     if decision != FlowDecision::Reject {
-        app.require_trust()?;
+        project.require_trust()?;
     }
     if let FlowDecision::Changes(text) = &decision {
-        secrets::refuse_secrets(app, None, &[("the changes".into(), text)])?;
+        secrets::refuse_secrets(project, None, &[("the changes".into(), text)])?;
     }
     Ok((ledger, known, FirstStep::Decide(decision, by)))
 }
 
 /// Performs the actions of a flow and their consequences, until it ends or needs a person.
-fn drive(app: &Project, begin: FlowBegin<'_>, interrupt: &InterruptFlag) -> Result<FlowReport, Diagnostics> {
-    let (mut open, actions) = OpenFlow::begin(app, begin, true, interrupt)?;
+fn drive(project: &Project, begin: FlowBegin<'_>, interrupt: &InterruptFlag) -> Result<FlowReport> {
+    let (mut open, actions) = OpenFlow::begin(project, begin, true, interrupt)?;
     let lanes = open.driver.lanes();
-    let shown = app.observer.show_progress(Box::new(move || match lanes.lock() {
+    let shown = project.observer.show_progress(Box::new(move || match lanes.lock() {
         Ok(lanes) => lanes.values().map(|lane| lane.render_line()).collect::<Vec<_>>().join("  |  "),
         Err(_) => String::new(),
     }));
@@ -245,26 +241,26 @@ fn drive(app: &Project, begin: FlowBegin<'_>, interrupt: &InterruptFlag) -> Resu
     let id = open.id.clone();
     open.close();
     driven?;
-    let flow = read_flow(app, &id)?;
+    let flow = read_flow(project, &id)?;
     Ok(FlowReport { flow, interrupted: interrupt.is_set() })
 }
 
 /// Reads a flow from the ledger.
-pub(super) fn read_flow(app: &Project, id: &Id) -> Result<RecordedFlow, Diagnostics> {
-    RecordedFlow::read(&mut app.read_ledger()?, id)?.ok_or_else(not_found_error)
+pub(super) fn read_flow(project: &Project, id: &Id) -> Result<RecordedFlow> {
+    RecordedFlow::read(&mut project.read_ledger()?, id)?.ok_or_else(not_found_error)
 }
 
-fn stop(app: &Project, flow: Option<&str>) -> Result<Id, Diagnostics> {
-    let mut ledger = app.write_ledger()?;
-    let known = find_own(app, &mut ledger, flow)?;
-    let refused = |message: String| Diagnostics::from(Diagnostic::error(Code::RunRefused, message));
+fn stop(project: &Project, flow: Option<&str>) -> Result<Id> {
+    let mut ledger = project.write_ledger()?;
+    let known = find_own(project, &mut ledger, flow)?;
+    let refused = |message: String| Error::from(Diagnostic::error(Code::RunRefused, message));
     let run_dir = RunDir::from_run(&known.id)?;
     if !is_driven(&known.id) {
         let id = known.id.clone();
         if !known.state.stopped && !known.state.has_ended() {
             let _lock = run_dir.try_lock()?.ok_or_else(|| already_driven_error(&known.plan.name))?;
             let known = RecordedFlow::read(&mut ledger, &id)?.unwrap_or(known);
-            FlowDriver::new(app, ledger, known, InterruptFlag::default())?.stop()?;
+            FlowDriver::new(project, ledger, known, InterruptFlag::default())?.stop()?;
         }
         return Ok(id);
     }

@@ -2,34 +2,30 @@
 
 use std::path::{Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics, escape_invisible};
+use callsheet_core::diag::{Code, Diagnostic, escape_invisible};
 use callsheet_core::record::Id;
 use callsheet_run::{Git, ensure_lane_worktree, find_lane_leftovers, merge_lane};
 
+use crate::error::Result;
 use crate::project::Project;
 use crate::project::state::{create_private_folder, path_error, state_dir};
 use crate::run::project_in;
 
 /// Returns the project in a worktree of this lane.
-pub(super) fn make_worktree(
-    app: &Project,
-    flow: &Id,
-    entry: u32,
-    lane: &str,
-) -> Result<PathBuf, Diagnostics> {
-    let (git, home) = lanes_home(app, flow)?;
+pub(super) fn make_worktree(project: &Project, flow: &Id, entry: u32, lane: &str) -> Result<PathBuf> {
+    let (git, home) = lanes_home(project, flow)?;
     let name = worktree_name(flow, entry, lane);
     let made = ensure_lane_worktree(&git, &lock_path(&home), &home, &name)?;
-    Ok(project_in(app, &git, &made.path))
+    Ok(project_in(project, &git, &made.path))
 }
 
 /// Returns the repository and the directory of the worktrees of a flow's lanes.
-fn lanes_home(app: &Project, flow: &Id) -> Result<(Git, PathBuf), Diagnostics> {
+fn lanes_home(project: &Project, flow: &Id) -> Result<(Git, PathBuf)> {
     let none = || Diagnostic::error(Code::GitFailed, "there is no git repository, so there are no worktrees");
-    let git = Git::open(&app.dir)?.ok_or_else(none)?;
+    let git = Git::open(&project.dir)?.ok_or_else(none)?;
     let home = state_dir()?.join("lanes").join(flow.as_str());
     create_private_folder(&home)?;
-    let home = home.canonicalize().map_err(|error| path_error(&home, &error))?;
+    let home = home.canonicalize().map_err(|error| path_error(&home, error))?;
     Ok((git, home))
 }
 
@@ -39,8 +35,8 @@ fn lock_path(home: &Path) -> PathBuf {
 }
 
 /// Reports the worktrees and branches that ended flows left. They do not hinder new flows.
-pub(crate) fn report_leftovers(app: &Project, open: &[String]) -> Result<(), Diagnostics> {
-    let Ok(Some(git)) = Git::open(&app.dir) else { return Ok(()) };
+pub(crate) fn report_leftovers(project: &Project, open: &[String]) -> Result<()> {
+    let Ok(Some(git)) = Git::open(&project.dir) else { return Ok(()) };
     let lanes = state_dir()?.join("lanes");
     let lanes = lanes.canonicalize().unwrap_or(lanes);
     let left = find_lane_leftovers(&git, &lanes, open)?;
@@ -48,7 +44,7 @@ pub(crate) fn report_leftovers(app: &Project, open: &[String]) -> Result<(), Dia
         let (count, path) =
             (left.worktrees.len(), escape_invisible(&path.display().to_string()).into_owned());
         let line = format!("worktrees that flows have left: {count}, such as `{path}`");
-        app.observer.status(&format!("{line}; `git worktree remove --force PATH` removes one"));
+        project.observer.status(&format!("{line}; `git worktree remove --force PATH` removes one"));
     }
     if let Some(branch) = left.branches.first() {
         let line = format!(
@@ -56,7 +52,9 @@ pub(crate) fn report_leftovers(app: &Project, open: &[String]) -> Result<(), Dia
             left.branches.len(),
             escape_invisible(branch)
         );
-        app.observer.status(&format!("{line}; `git worktree prune`, then `git branch -D NAME` removes one"));
+        project
+            .observer
+            .status(&format!("{line}; `git worktree prune`, then `git branch -D NAME` removes one"));
     }
     Ok(())
 }
@@ -68,14 +66,9 @@ fn worktree_name(flow: &Id, entry: u32, lane: &str) -> String {
 }
 
 /// Merges the changes of a lane into the project. Returns the conflicting paths.
-pub(super) fn merge_worktree(
-    app: &Project,
-    flow: &Id,
-    entry: u32,
-    lane: &str,
-) -> Result<Vec<String>, Diagnostics> {
-    let (git, home) = lanes_home(app, flow)?;
+pub(super) fn merge_worktree(project: &Project, flow: &Id, entry: u32, lane: &str) -> Result<Vec<String>> {
+    let (git, home) = lanes_home(project, flow)?;
     let name = worktree_name(flow, entry, lane);
     let made = ensure_lane_worktree(&git, &lock_path(&home), &home, &name)?;
-    merge_lane(&git, &home, &name, &made.path).map_err(Into::into)
+    Ok(merge_lane(&git, &home, &name, &made.path)?)
 }

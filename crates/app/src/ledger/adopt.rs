@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::flow::FlowEvent;
 use callsheet_core::record::{Event, FlowRecord, Id, LaunchRecord, RunOptions};
 use callsheet_store::{Head, Ledger, LedgerProblemKind, OpenMode};
@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::known_ledger::{KnownEntry, KnownLedger};
 use super::{LedgerTrust, check_head, judge_ledger, read_timeouts};
+use crate::error::Result;
 use crate::project::Project;
 use crate::project::person::refuse_below_guard;
 
@@ -47,7 +48,7 @@ pub struct LedgerContents {
 
 impl Project {
     /// Opens the ledger of the project for a decision about it, even if it is foreign.
-    pub fn inspect_ledger(&self) -> Result<LedgerAdoption, Diagnostics> {
+    pub fn inspect_ledger(&self) -> Result<LedgerAdoption> {
         let none = || Diagnostic::error(Code::LedgerNotThere, "there is no ledger to adopt");
         let place = self.prepare_ledger_url(OpenMode::Write)?.ok_or_else(none)?;
         let known = KnownLedger::from_url(&place)?;
@@ -61,10 +62,7 @@ impl Project {
     }
 
     /// Forgets the ledger of the project, which is gone, if `agree` finds that a person wants that.
-    pub fn forget_lost_ledger(
-        &self,
-        agree: impl FnOnce(&KnownEntry) -> Result<(), Diagnostics>,
-    ) -> Result<KnownEntry, Diagnostics> {
+    pub fn forget_lost_ledger(&self, agree: impl FnOnce(&KnownEntry) -> Result<()>) -> Result<KnownEntry> {
         let known = KnownLedger::from_url(&self.require_ledger_url()?)?;
         let entry = known.entry().ok_or_else(|| {
             Diagnostic::error(Code::LedgerNotThere, format!("no ledger is known at {}", known.shown()))
@@ -84,12 +82,8 @@ impl LedgerAdoption {
     }
 
     /// Makes the ledger known, if `agree` finds that a person wants that.
-    pub fn adopt(
-        &mut self,
-        app: &Project,
-        agree: impl FnOnce(&Id) -> Result<(), Diagnostics>,
-    ) -> Result<(), Diagnostics> {
-        app.refuse_below_ledger_guard(&mut self.ledger)?;
+    pub fn adopt(&mut self, project: &Project, agree: impl FnOnce(&Id) -> Result<()>) -> Result<()> {
+        project.refuse_below_ledger_guard(&mut self.ledger)?;
         refuse_below_guard()?;
         agree(&self.id)?;
         let held = self.known.lock()?;
@@ -113,7 +107,7 @@ impl KnownLedger {
 }
 
 impl LedgerContents {
-    fn read(ledger: &mut Ledger) -> Result<Self, Diagnostics> {
+    fn read(ledger: &mut Ledger) -> Result<Self> {
         let checked = ledger.verify_all(false)?;
         let is_damage = |result| result == LedgerProblemKind::Damaged;
         let mut contents = Self {

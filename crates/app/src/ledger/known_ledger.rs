@@ -8,12 +8,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::record::{Digest, Id};
 use callsheet_run::read_own_text;
 use callsheet_store::{Head, Ledger, LedgerUrl};
 use serde::{Deserialize, Serialize};
 
+use crate::error::Result;
 use crate::project::state::{create_private_folder, directory_key, hold_lock, replace_private, state_dir};
 
 /// Stored facts of a known ledger.
@@ -40,7 +41,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 impl KnownLedger {
     /// Returns the ledger at a location, known or not.
-    pub fn from_url(place: &LedgerUrl) -> Result<Self, Diagnostics> {
+    pub fn from_url(place: &LedgerUrl) -> Result<Self> {
         let (key, shown, file) = match place {
             LedgerUrl::Sqlite(path) => {
                 let path = resolve_links(path);
@@ -59,7 +60,7 @@ impl KnownLedger {
     }
 
     /// Returns all known ledgers.
-    pub fn list() -> Result<Vec<Self>, Diagnostics> {
+    pub fn list() -> Result<Vec<Self>> {
         let found = fs::read_dir(state_dir()?.join("ledgers")).into_iter().flatten().flatten();
         let mut all: Vec<Self> = found
             .filter_map(|found| {
@@ -97,17 +98,17 @@ impl KnownLedger {
     }
 
     /// Acquires the lock for creating or registering the ledger.
-    pub fn lock(&self) -> Result<File, Diagnostics> {
+    pub fn lock(&self) -> Result<File> {
         self.hold_lock("lock")
     }
 
-    fn hold_lock(&self, name: &str) -> Result<File, Diagnostics> {
+    fn hold_lock(&self, name: &str) -> Result<File> {
         create_private_folder(&self.folder)?;
         hold_lock(&self.folder.join(name))
     }
 
     /// Registers the ledger that is there now, with its current head.
-    pub(crate) fn register(&self, ledger: &mut Ledger) -> Result<KnownEntry, Diagnostics> {
+    pub(crate) fn register(&self, ledger: &mut Ledger) -> Result<KnownEntry> {
         let none = || Diagnostic::error(Code::LedgerFailed, "the ledger has no id");
         let id = ledger.id()?.ok_or_else(none)?;
         let entry = KnownEntry { id, place: self.shown.clone(), inode: self.inode() };
@@ -132,7 +133,7 @@ impl KnownLedger {
     }
 
     /// Stores a head that is further than the stored one, even if several processes do so at once.
-    fn keep_head(&self, head: Head) -> Result<(), Diagnostics> {
+    fn keep_head(&self, head: Head) -> Result<()> {
         let held = self.hold_lock("head-lock")?;
         if self.entry().is_some() && self.head().is_none_or(|kept| kept.seq < head.seq) {
             let Head { seq, chain } = head;

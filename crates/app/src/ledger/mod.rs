@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics, Severity};
+use callsheet_core::diag::{Code, Diagnostic, Severity};
 use callsheet_core::record::Run;
 use callsheet_run::{Git, WritableFolder, find_temporary_file_system};
 use callsheet_store::{
@@ -16,7 +16,7 @@ use callsheet_store::{
     RunRow,
 };
 
-use crate::error::usage_error;
+use crate::error::{Error, Result, usage_error};
 use crate::ledger::known_ledger::KnownLedger;
 use crate::project::Project;
 use crate::project::duration::HumanDuration;
@@ -52,11 +52,11 @@ impl Project {
 
     /// Returns the URL of the selected ledger; `None` if the project has no id yet. A URL from a cloned
     /// repository requires trust: otherwise its author could send the prompts anywhere.
-    pub fn ledger_url(&self) -> Result<Option<LedgerUrl>, Diagnostics> {
+    pub fn ledger_url(&self) -> Result<Option<LedgerUrl>> {
         self.resolve_ledger_url(false)
     }
 
-    fn resolve_ledger_url(&self, create: bool) -> Result<Option<LedgerUrl>, Diagnostics> {
+    fn resolve_ledger_url(&self, create: bool) -> Result<Option<LedgerUrl>> {
         if let Some(url) = &self.ledger {
             return parse_url(url, &self.here).map(Some);
         }
@@ -77,28 +77,28 @@ impl Project {
     }
 
     /// Returns the URL of the ledger, and creates an id for a project without one.
-    pub fn require_ledger_url(&self) -> Result<LedgerUrl, Diagnostics> {
+    pub fn require_ledger_url(&self) -> Result<LedgerUrl> {
         self.resolve_ledger_url(true)?
             .ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "the project has no id").into())
     }
 
     /// Opens an existing ledger for reading.
-    pub fn read_ledger(&self) -> Result<Ledger, Diagnostics> {
+    pub fn read_ledger(&self) -> Result<Ledger> {
         self.open_ledger(OpenMode::Read)
     }
 
     /// Opens an existing ledger, to append to it or to start the programs that it names.
-    pub fn write_ledger(&self) -> Result<Ledger, Diagnostics> {
+    pub fn write_ledger(&self) -> Result<Ledger> {
         self.open_ledger(OpenMode::Write)
     }
 
     /// Opens a ledger for appending, and creates it if it does not exist.
-    pub fn create_ledger(&self) -> Result<Ledger, Diagnostics> {
+    pub fn create_ledger(&self) -> Result<Ledger> {
         self.open_ledger(OpenMode::Create)
     }
 
     /// Returns the URL of the ledger, after the migration of the project's old ledger.
-    pub(crate) fn prepare_ledger_url(&self, wanted: OpenMode) -> Result<Option<LedgerUrl>, Diagnostics> {
+    pub(crate) fn prepare_ledger_url(&self, wanted: OpenMode) -> Result<Option<LedgerUrl>> {
         let create = wanted == OpenMode::Create;
         let old = self.dir.join(FILE);
         // A folder that is a link leads to the ledger of another project.
@@ -149,7 +149,7 @@ impl Project {
         folder.is_none() || dirs.iter().any(is_below)
     }
 
-    fn open_ledger(&self, wanted: OpenMode) -> Result<Ledger, Diagnostics> {
+    fn open_ledger(&self, wanted: OpenMode) -> Result<Ledger> {
         let create = wanted == OpenMode::Create;
         let Some(place) = self.prepare_ledger_url(wanted)? else {
             let error = Diagnostic::error(Code::LedgerNotThere, "this project has no ledger yet");
@@ -163,7 +163,7 @@ impl Project {
             Ok(known) => known,
             // Without a state directory no ledger is known; an explicitly named ledger can still be used.
             Err(_) if !self.is_own_ledger() && wanted != OpenMode::Write => {
-                return Ledger::connect(&place, wanted, patience).map_err(Into::into);
+                return Ok(Ledger::connect(&place, wanted, patience)?);
             }
             Err(error) => return Err(error),
         };
@@ -174,13 +174,12 @@ impl Project {
             check_file_exists(&known)?;
         }
         let mut ledger = Ledger::connect(&place, wanted, patience).map_err(|error| {
-            let Diagnostics(diags) = error.into();
             let is_own = self.is_own_ledger() && wanted != OpenMode::Read;
             let hint = |diag: Diagnostic| match diag.code {
                 Code::LedgerFailed if is_own => diag.hint(STATE_HINT),
                 _ => diag,
             };
-            Diagnostics(diags.into_iter().map(hint).collect())
+            Error::from(error).map_diagnostics(hint)
         })?;
         let standing = judge_ledger(&known, &mut ledger)?;
         if is_new && create {
@@ -198,9 +197,9 @@ impl Project {
             (LedgerTrust::Known, _) => check_head(&known, &mut ledger)?,
             (LedgerTrust::Empty, OpenMode::Read) => {}
             (LedgerTrust::Empty, _) => {
-                if let Err(Diagnostics(diags)) = known.register(&mut ledger) {
+                if let Err(error) = known.register(&mut ledger) {
                     let warning = |diag: Diagnostic| Diagnostic { severity: Severity::Warning, ..diag };
-                    self.observer.diagnostics(&diags.into_iter().map(warning).collect::<Vec<_>>());
+                    self.observer.diagnostics(error.map_diagnostics(warning).diagnostics());
                 }
             }
             (LedgerTrust::Foreign(why), OpenMode::Read) => {
@@ -222,14 +221,14 @@ impl Project {
     }
 
     /// Returns the kept head of the ledger.
-    pub(crate) fn kept_head(&self) -> Result<KeptHead, Diagnostics> {
+    pub(crate) fn kept_head(&self) -> Result<KeptHead> {
         let Some(place) = self.ledger_url()? else { return Ok(KeptHead::Unknown) };
         let known = KnownLedger::from_url(&place).ok().filter(|known| known.entry().is_some());
         Ok(known.map_or(KeptHead::Unknown, |known| known.head().map_or(KeptHead::Gone, KeptHead::Head)))
     }
 
     /// Forgets the ledger, which makes it foreign.
-    pub fn forget_ledger(&self) -> Result<(), Diagnostics> {
+    pub fn forget_ledger(&self) -> Result<()> {
         if let Some(place) = self.ledger_url()? {
             KnownLedger::from_url(&place)?.forget();
         }
@@ -242,10 +241,11 @@ impl Project {
     }
 
     /// Copies the ledger that an earlier version kept in the project, and archives the old file.
-    fn migrate_old_ledger(&self, old: &Path, place: &LedgerUrl) -> Result<(), Diagnostics> {
+    fn migrate_old_ledger(&self, old: &Path, place: &LedgerUrl) -> Result<()> {
         let LedgerUrl::Sqlite(new) = place else { return Ok(()) };
         let io = |error: std::io::Error| {
-            Diagnostics::from(Diagnostic::error(Code::LedgerFailed, format!("`{}`: {error}", old.display())))
+            let message = format!("`{}`: {error}", old.display());
+            Error::new(Diagnostic::error(Code::LedgerFailed, message), error)
         };
         let own = state_dir().and_then(|state| {
             create_private_folder(&state)?;
@@ -288,7 +288,7 @@ impl Project {
     }
 
     /// Returns the filter for the runs of the command; `None` selects every project.
-    pub fn project_filter(&self, ledger: &Ledger) -> Result<Option<ProjectFilter>, Diagnostics> {
+    pub fn project_filter(&self, ledger: &Ledger) -> Result<Option<ProjectFilter>> {
         if self.all_projects || self.is_own_ledger() {
             return Ok(None);
         }
@@ -305,7 +305,7 @@ impl Project {
     }
 
     /// Returns the key that locks tasks of this project.
-    pub(crate) fn task_key(&self, run: &Run) -> Result<String, Diagnostics> {
+    pub(crate) fn task_key(&self, run: &Run) -> Result<String> {
         let place = self.require_ledger_url()?;
         let shown = KnownLedger::from_url(&place)?.shown().to_owned();
         let project = run.project.as_deref().filter(|_| !self.is_own_ledger()).unwrap_or_default();
@@ -313,14 +313,14 @@ impl Project {
     }
 
     /// Finds the named run in any project; `last` is the last run of this project.
-    pub fn find_run(&self, ledger: &mut Ledger, name: &str) -> Result<RunRow, Diagnostics> {
+    pub fn find_run(&self, ledger: &mut Ledger, name: &str) -> Result<RunRow> {
         let among = RunFilter { project: self.project_filter(ledger)?, own: true, ..RunFilter::default() };
-        ledger.find_among(name, &among).map_err(Into::into)
+        Ok(ledger.find_among(name, &among)?)
     }
 
     /// Finds the run for a command that continues it: it must belong to this project and must not be
     /// imported.
-    pub fn find_own_run(&self, ledger: &mut Ledger, name: &str) -> Result<RunRow, Diagnostics> {
+    pub fn find_own_run(&self, ledger: &mut Ledger, name: &str) -> Result<RunRow> {
         let row = self.find_run(ledger, name)?;
         if row.imported {
             return Err(imported_error(&format!("run {}", row.run.id)));
@@ -333,12 +333,12 @@ impl Project {
     }
 }
 
-pub(crate) fn imported_error(what: &str) -> Diagnostics {
+pub(crate) fn imported_error(what: &str) -> Error {
     let message = format!("{what} came from an export of another ledger: nothing that it names is started");
     Diagnostic::error(Code::LedgerForeign, message).hint("`callsheet run` starts a run of your own").into()
 }
 
-pub(crate) fn other_project_error(what: &str, project: Option<&str>, own: &str) -> Diagnostics {
+pub(crate) fn other_project_error(what: &str, project: Option<&str>, own: &str) -> Error {
     let project = project.map_or_else(|| "no project".into(), |project| format!("the project `{project}`"));
     let message = format!("{what} belongs to {project}, and this one is `{own}`");
     Diagnostic::error(Code::RunRefused, message).hint("--all-projects goes on with it").into()
@@ -353,7 +353,7 @@ pub fn short_lived_diag(path: &Path) -> Option<Diagnostic> {
 }
 
 /// Copies a ledger, and verifies that the copy is identical.
-fn copy_verified(old: &Path, fresh: &Path) -> Result<(), Diagnostics> {
+fn copy_verified(old: &Path, fresh: &Path) -> Result<()> {
     let checked = |ledger: &mut Ledger| ledger.verify_all(false);
     let mut source = Ledger::read(&LedgerUrl::Sqlite(old.to_owned()))?;
     let before = checked(&mut source)?;
@@ -383,7 +383,7 @@ fn archive_old_ledger(project: &Path) -> Option<PathBuf> {
 }
 
 /// Refuses a ledger that git tracks: it came with the repository, no matter who made it.
-fn refuse_tracked(path: &Path) -> Result<(), Diagnostics> {
+fn refuse_tracked(path: &Path) -> Result<()> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
     let Ok(folder) = folder.canonicalize() else { return Ok(()) };
     let Ok(Some(found)) = Git::open_with_common(&folder) else { return Ok(()) };
@@ -399,7 +399,7 @@ fn refuse_tracked(path: &Path) -> Result<(), Diagnostics> {
 }
 
 /// Reports a known ledger whose file is missing or empty as damaged. No new ledger replaces it.
-fn check_file_exists(known: &KnownLedger) -> Result<(), Diagnostics> {
+fn check_file_exists(known: &KnownLedger) -> Result<()> {
     let Some(file) = known.file() else { return Ok(()) };
     let what = match file.symlink_metadata() {
         Ok(found) if found.len() > 0 => return Ok(()),
@@ -410,7 +410,7 @@ fn check_file_exists(known: &KnownLedger) -> Result<(), Diagnostics> {
     Err(lost_ledger_error(format!("the ledger at {} {what}{head}", known.shown())))
 }
 
-fn lost_ledger_error(message: String) -> Diagnostics {
+fn lost_ledger_error(message: String) -> Error {
     Diagnostic::error(Code::LedgerDamaged, message)
         .hint("bring it back from a backup; or `callsheet ledger forget` makes room for a new one")
         .into()
@@ -437,7 +437,7 @@ pub(crate) fn check_head(known: &KnownLedger, ledger: &mut Ledger) -> Result<(),
 }
 
 /// Checks whether this user knows the ledger at a place.
-pub(crate) fn judge_ledger(known: &KnownLedger, ledger: &mut Ledger) -> Result<LedgerTrust, Diagnostics> {
+pub(crate) fn judge_ledger(known: &KnownLedger, ledger: &mut Ledger) -> Result<LedgerTrust> {
     let id = ledger.id()?;
     Ok(match known.entry() {
         Some(entry) if id.as_ref() != Some(&entry.id) => {
@@ -453,21 +453,21 @@ pub(crate) fn judge_ledger(known: &KnownLedger, ledger: &mut Ledger) -> Result<L
     })
 }
 
-fn foreign_ledger_error(known: &KnownLedger, why: &str) -> Diagnostics {
+fn foreign_ledger_error(known: &KnownLedger, why: &str) -> Error {
     let message = format!("the ledger at {} is foreign: {why}", known.shown());
     let hint = "`callsheet ledger adopt` shows what is in it and asks you; until then it can be read";
     Diagnostic::error(Code::LedgerForeign, message).hint(hint).into()
 }
 
 /// Returns the timeouts for the ledger: the defaults, or CALLSHEET_LEDGER_TIMEOUT if that is shorter.
-pub(crate) fn read_timeouts() -> Result<LedgerTimeouts, Diagnostics> {
+pub(crate) fn read_timeouts() -> Result<LedgerTimeouts> {
     let Ok(text) = std::env::var("CALLSHEET_LEDGER_TIMEOUT") else { return Ok(LedgerTimeouts::default()) };
     let parsed: Result<HumanDuration, String> = text.parse();
     let bad = |why| Diagnostic::error(Code::ConfigBad, format!("CALLSHEET_LEDGER_TIMEOUT: {why}"));
     Ok(LedgerTimeouts::at_most(parsed.map_err(bad)?.0))
 }
 
-fn parse_url(url: &str, base: &Path) -> Result<LedgerUrl, Diagnostics> {
+fn parse_url(url: &str, base: &Path) -> Result<LedgerUrl> {
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
         return Ok(LedgerUrl::Postgres(url.into()));
     }

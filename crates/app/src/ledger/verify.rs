@@ -1,13 +1,13 @@
 //! Verifies recorded prompts, the chain of records and the heads that were kept.
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::record::Digest;
 use callsheet_store::{Head, LedgerProblem, LedgerProblemKind, VerifyReport, read_export};
 
 use super::{HEAD_GONE, KeptHead};
 use crate::compose::inputs::open_input;
 use crate::compose::secrets::read_secret_values;
-use crate::error::usage_error;
+use crate::error::{Result, usage_error};
 use crate::project::Project;
 
 /// What to verify.
@@ -31,7 +31,7 @@ pub struct VerifyOptions {
 
 impl Project {
     /// Composes recorded prompts again from what was kept, and compares every byte. Reports every problem.
-    pub fn verify(&self, options: &VerifyOptions) -> Result<VerifyReport, Diagnostics> {
+    pub fn verify(&self, options: &VerifyOptions) -> Result<VerifyReport> {
         let wanted = options.head.as_deref().map(parse_head).transpose()?;
         let ledger = match &options.file {
             Some(file) => read_export(&mut *open_input(self, file)?)?,
@@ -72,7 +72,7 @@ impl Project {
     }
 }
 
-fn parse_head(text: &str) -> Result<Head, Diagnostics> {
+fn parse_head(text: &str) -> Result<Head> {
     let parsed = text
         .split_once(':')
         .and_then(|(seq, chain)| Some(Head { seq: seq.parse().ok()?, chain: Digest::parse(chain)? }));

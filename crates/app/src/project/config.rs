@@ -20,6 +20,7 @@ use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots, read_file};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::error::Result;
 use crate::project::duration::HumanDuration;
 use crate::project::trust::TrustRequest;
 
@@ -243,7 +244,7 @@ const MAX_BYTES: u64 = 64 * 1024;
 impl Config {
     /// Loads and merges the configuration. `trusted` says whether the user has agreed to the project's
     /// requests. Without a project, only the user's settings apply.
-    pub fn load(project: Option<&Path>, user: Option<&Path>, trusted: bool) -> Result<Self, Diagnostics> {
+    pub fn load(project: Option<&Path>, user: Option<&Path>, trusted: bool) -> Result<Self> {
         // The configuration of a cloned repository may be a link to anywhere, and an error quotes it: like
         // every other file of the project, it is never read from outside of the project.
         let roots = Roots { project: project.map(Path::to_owned), ..Roots::default() };
@@ -575,10 +576,7 @@ fn merge_maps<T: Clone>(
     ConfigSetting { value, from }
 }
 
-fn parse_file(
-    found: Result<Option<SharedText>, SourceError>,
-    shown: &str,
-) -> Result<Option<ConfigFile>, Diagnostics> {
+fn parse_file(found: Result<Option<SharedText>, SourceError>, shown: &str) -> Result<Option<ConfigFile>> {
     let text = found
         .map_err(|error| Diagnostic::error(Code::ConfigBad, format!("`{shown}` cannot be used: {error}")))?;
     let codes = ReadErrorCodes { bad: Code::ConfigBad, unknown: Code::ConfigBad };
@@ -609,7 +607,7 @@ fn collect_trust_requests(file: &ConfigFile) -> Vec<TrustRequest> {
 }
 
 /// Refuses paths that leave the project: the configuration of a cloned repository must not point out of it.
-fn check_confined(file: &ConfigFile, shown: &str) -> Result<(), Diagnostics> {
+fn check_confined(file: &ConfigFile, shown: &str) -> Result<()> {
     let layout = &file.layout;
     let folders = [&layout.changes, &layout.sessions].into_iter().flatten();
     let paths = layout.templates.iter().flatten().chain(&layout.prompts).chain(&layout.project_context);
@@ -621,11 +619,11 @@ fn check_confined(file: &ConfigFile, shown: &str) -> Result<(), Diagnostics> {
             Some(Diagnostic::error(Code::ConfigBad, message))
         })
         .collect();
-    if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong)) }
+    if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong).into()) }
 }
 
 /// Refuses limits that no run can keep: they are mistakes, not a way to stop all runs.
-fn check_limits(file: &ConfigFile, shown: &str) -> Result<(), Diagnostics> {
+fn check_limits(file: &ConfigFile, shown: &str) -> Result<()> {
     let hard = &file.hard;
     let is_bad_cost = |cost: &Option<f64>| cost.is_some_and(|cost| !cost.is_finite() || cost <= 0.0);
     let wrong: Vec<Diagnostic> = [
@@ -638,10 +636,10 @@ fn check_limits(file: &ConfigFile, shown: &str) -> Result<(), Diagnostics> {
     .filter(|(_, is_wrong)| *is_wrong)
     .map(|(key, _)| Diagnostic::error(Code::ConfigBad, format!("`{shown}`: `{key}` has to be above 0")))
     .collect();
-    if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong)) }
+    if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong).into()) }
 }
 
-fn read_environment() -> Result<ConfigFile, Diagnostics> {
+fn read_environment() -> Result<ConfigFile> {
     let var = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let max_file_bytes = match var("CALLSHEET_MAX_FILE_BYTES") {
         None => None,
@@ -707,7 +705,7 @@ mod tests {
                 Err(failure) => {
                     let message = failure.to_string();
                     assert!(!is_fine && message.contains(PROJECT_FILE), "{limit}: {message}");
-                    assert_eq!(crate::error::exit_code(&failure), 3, "{limit}");
+                    assert_eq!(failure.exit_code(), 3, "{limit}");
                 }
             }
         }

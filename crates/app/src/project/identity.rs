@@ -5,13 +5,14 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::record::{Id, is_project_name, project_from_url};
 use callsheet_core::{SourceId, SourceRoot, Sources as _};
 use callsheet_run::{Disk, Git, Roots, WritableFolder, read_own_text};
 use callsheet_store::new_id;
 use serde::{Deserialize, Serialize};
 
+use crate::error::Result;
 use crate::project::Project;
 use crate::project::state::{create_private_folder, directory_key, hold_lock, replace_private, state_dir};
 
@@ -46,15 +47,15 @@ fn inode(path: &Path) -> u64 {
     path.metadata().map_or(0, |found| found.ino())
 }
 
-fn find_by_path(path: &Path) -> Result<Option<KnownDirectory>, Diagnostics> {
+fn find_by_path(path: &Path) -> Result<Option<KnownDirectory>> {
     Ok(read_place(&state_dir()?.join("places").join(directory_key(path))))
 }
 
-fn find_by_id(id: &Id) -> Result<Option<KnownDirectory>, Diagnostics> {
+fn find_by_id(id: &Id) -> Result<Option<KnownDirectory>> {
     Ok(read_place(&project_folder(id)?.join("place")))
 }
 
-fn project_folder(id: &Id) -> Result<PathBuf, Diagnostics> {
+fn project_folder(id: &Id) -> Result<PathBuf> {
     Ok(state_dir()?.join("projects").join(id.as_str()))
 }
 
@@ -81,7 +82,7 @@ fn write_id(common: &Path, id: &Id) {
 }
 
 /// Acquires the lock for looking up and writing places.
-fn lock_places() -> Result<File, Diagnostics> {
+fn lock_places() -> Result<File> {
     let folder = state_dir()?.join("places");
     create_private_folder(&folder)?;
     hold_lock(&folder.join("lock"))
@@ -98,7 +99,7 @@ enum GitProjectId {
     CopyOf(String),
 }
 
-fn read_git_id(common: &Path) -> Result<GitProjectId, Diagnostics> {
+fn read_git_id(common: &Path) -> Result<GitProjectId> {
     let written = read_written_id(common);
     let moved = match &written {
         // The former place does not hold the id any more.
@@ -130,7 +131,7 @@ fn read_git_id(common: &Path) -> Result<GitProjectId, Diagnostics> {
 impl ProjectHome {
     /// Finds the project that contains `project`, a real path. Creates an id for a project without one if
     /// `create` is set.
-    pub(crate) fn find(project: &Path, create: bool) -> Result<Self, Diagnostics> {
+    pub(crate) fn find(project: &Path, create: bool) -> Result<Self> {
         let project = &project.canonicalize().unwrap_or_else(|_| project.to_owned());
         let found = Git::open_with_common(project).ok().flatten();
         let below = found.as_ref().and_then(|found| project.strip_prefix(found.git.top()).ok());
@@ -158,7 +159,7 @@ impl ProjectHome {
         Ok(home)
     }
 
-    fn resolve(&mut self, project: &Path, create: bool) -> Result<(), Diagnostics> {
+    fn resolve(&mut self, project: &Path, create: bool) -> Result<()> {
         let common = self.common.clone();
         let common = common.as_deref();
         let says = common.map_or(Ok(GitProjectId::Nothing), read_git_id)?;
@@ -226,7 +227,7 @@ impl ProjectHome {
 
     /// Returns the path of the project's own ledger. A project below the top of its worktree has a separate
     /// ledger.
-    pub(crate) fn ledger_path(&self) -> Result<Option<PathBuf>, Diagnostics> {
+    pub(crate) fn ledger_path(&self) -> Result<Option<PathBuf>> {
         let Some(id) = &self.id else { return Ok(None) };
         let mut folder = project_folder(id)?;
         if !self.below.as_os_str().is_empty() {
@@ -237,8 +238,8 @@ impl ProjectHome {
 
     /// Returns the project's name: from its configuration, else from the URL of its origin, else from its
     /// folder.
-    pub(crate) fn name(&self, app: &Project) -> String {
-        if let Some(name) = &app.config.project {
+    pub(crate) fn name(&self, project: &Project) -> String {
+        if let Some(name) = &project.config.project {
             return name.clone();
         }
         let origin = self.git.as_ref().and_then(|git| project_from_url(&git.origin_url()?));
@@ -247,7 +248,7 @@ impl ProjectHome {
             let is_git = |common: &&PathBuf| common.file_name().is_some_and(|name| name == ".git");
             let main = self.common.as_ref().filter(is_git).and_then(|common| common.parent());
             let top = self.git.as_ref().map(Git::top);
-            let dir = main.or(top).unwrap_or(&app.dir);
+            let dir = main.or(top).unwrap_or(&project.dir);
             dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
         };
         let mut name = origin.unwrap_or_else(folder);
@@ -260,7 +261,7 @@ impl ProjectHome {
 
 impl Project {
     /// Returns the project of the command. Creates an id for a project without one if `create` is set.
-    pub(crate) fn find_home(&self, create: bool) -> Result<ProjectHome, Diagnostics> {
+    pub(crate) fn find_home(&self, create: bool) -> Result<ProjectHome> {
         if let Some(home) = self.home.get()
             && (home.id.is_some() || !create)
         {
@@ -276,7 +277,7 @@ impl Project {
     }
 
     /// Returns the name of the project in its runs.
-    pub fn project_name(&self) -> Result<String, Diagnostics> {
+    pub fn project_name(&self) -> Result<String> {
         if let Some(name) = self.name.get() {
             return Ok(name.clone());
         }
@@ -286,7 +287,7 @@ impl Project {
 }
 
 /// Stores the id of a directory, and if `own` is set, the directory of the id.
-fn store_directory(id: &Id, path: &Path, own: bool) -> Result<(), Diagnostics> {
+fn store_directory(id: &Id, path: &Path, own: bool) -> Result<()> {
     let place =
         KnownDirectory { id: id.clone(), path: path.to_string_lossy().into_owned(), inode: inode(path) };
     let text = serde_json::to_string(&place).unwrap_or_default();

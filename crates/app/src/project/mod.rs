@@ -12,10 +12,11 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::{SharedText, SourceId};
 use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
 
+use crate::error::Result;
 use crate::observer::{Observer, SilentObserver};
 use crate::paths::relative_path;
 use config::Config;
@@ -114,12 +115,12 @@ impl Project {
     }
 
     /// Opens the project in a directory, with its configured ledger.
-    pub fn open(dir: impl Into<PathBuf>) -> Result<Self, Diagnostics> {
+    pub fn open(dir: impl Into<PathBuf>) -> Result<Self> {
         Self::open_with(ProjectOptions { dir: Some(dir.into()), ..ProjectOptions::default() })
     }
 
     /// Opens a project.
-    pub fn open_with(options: ProjectOptions) -> Result<Self, Diagnostics> {
+    pub fn open_with(options: ProjectOptions) -> Result<Self> {
         let here = match &options.here {
             Some(here) => here.clone(),
             None => env::current_dir().map_err(|error| {
@@ -135,8 +136,8 @@ impl Project {
         };
         let (user, observer) = (user_dir(), Arc::clone(&options.observer));
         let config = match Config::load(Some(&dir), user.as_deref(), false) {
-            Err(Diagnostics(diags)) if options.config_optional => {
-                observer.diagnostics(&diags);
+            Err(error) if options.config_optional => {
+                observer.diagnostics(error.diagnostics());
                 Config::load(None, user.as_deref(), false)?
             }
             config => config?,
@@ -166,7 +167,7 @@ impl Project {
     }
 
     /// Opens another project for the same caller.
-    pub(crate) fn open_other(&self, dir: &str) -> Result<Self, Diagnostics> {
+    pub(crate) fn open_other(&self, dir: &str) -> Result<Self> {
         Self::open_with(ProjectOptions {
             here: Some(self.here.clone()),
             dir: Some(dir.into()),
@@ -209,7 +210,7 @@ impl Project {
     }
 }
 
-pub(crate) fn resolve_directory(path: &Path, shown: &Path) -> Result<PathBuf, Diagnostics> {
+pub(crate) fn resolve_directory(path: &Path, shown: &Path) -> Result<PathBuf> {
     match path.canonicalize() {
         Ok(path) if path.is_dir() => Ok(path),
         _ => {

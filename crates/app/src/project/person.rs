@@ -5,17 +5,18 @@
 
 use std::io::IsTerminal as _;
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::record::{DecidedBy, Id};
 use callsheet_run::{find_runs_above, is_below_guard, state_home};
 use callsheet_store::Ledger;
 
+use crate::error::{Error, Result};
 use crate::project::Project;
 use crate::project::state::create_private_folder;
 
 impl Project {
     /// Returns how a person decides here: at a terminal, or with `--yes`. Refuses a process below a guard.
-    pub fn require_person(&self, yes: bool) -> Result<DecidedBy, Diagnostics> {
+    pub fn require_person(&self, yes: bool) -> Result<DecidedBy> {
         refuse_below_guard()?;
         match (is_at_terminal(), yes) {
             (true, _) => Ok(DecidedBy::Terminal),
@@ -29,7 +30,7 @@ impl Project {
 
     /// Refuses a process below the guard of a run of this ledger, whichever state directory either of them
     /// has.
-    pub fn refuse_below_ledger_guard(&self, ledger: &mut Ledger) -> Result<(), Diagnostics> {
+    pub fn refuse_below_ledger_guard(&self, ledger: &mut Ledger) -> Result<()> {
         let own = find_runs_above()
             .iter()
             .filter_map(|run| Id::parse(run))
@@ -44,7 +45,7 @@ impl Project {
 }
 
 /// Refuses a process below a guard of the same state directory.
-pub fn refuse_below_guard() -> Result<(), Diagnostics> {
+pub fn refuse_below_guard() -> Result<()> {
     if !is_below_guard(None) {
         return Ok(());
     }
@@ -54,14 +55,14 @@ pub fn refuse_below_guard() -> Result<(), Diagnostics> {
 }
 
 /// Refuses a process in the environment of a run.
-pub(crate) fn refuse_agent(why: &str) -> Result<(), Diagnostics> {
+pub(crate) fn refuse_agent(why: &str) -> Result<()> {
     match std::env::var_os("CALLSHEET_RUN").is_some_and(|run| !run.is_empty()) {
         true => Err(Diagnostic::error(Code::RunRefused, why).into()),
         false => Ok(()),
     }
 }
 
-fn below_guard_error() -> Diagnostics {
+fn below_guard_error() -> Error {
     let message = "a process that callsheet guards, such as an agent, cannot decide for a person";
     let hint = "run the same command in a terminal of your own";
     Diagnostic::error(Code::PersonBelowGuard, message).hint(hint).into()

@@ -8,7 +8,9 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use crate::error::{Error, Result};
+
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::record::{Digest, Id, sha256};
 use callsheet_run::{
     LOCK_PATIENCE, ProcessTrace, WorktreeSnapshot, lock_file, open_file, open_private, read_last_documents,
@@ -16,31 +18,30 @@ use callsheet_run::{
 };
 
 /// Returns `$XDG_STATE_HOME/callsheet`.
-pub(crate) fn state_dir() -> Result<PathBuf, Diagnostics> {
-    state_home().ok_or_else(|| state_dir_error("HOME is not set"))
+pub(crate) fn state_dir() -> Result<PathBuf> {
+    Ok(state_home().ok_or_else(|| state_dir_diagnostic("HOME is not set"))?)
 }
 
 /// Returns the error for a path that cannot be used.
-pub fn path_error(path: &Path, error: &io::Error) -> Diagnostics {
-    state_dir_error(&format!("`{}`: {error}", path.display()))
+pub fn path_error(path: &Path, error: io::Error) -> Error {
+    Error::new(state_dir_diagnostic(&format!("`{}`: {error}", path.display())), error)
 }
 
-/// Returns the common error for a state directory that cannot be written.
-fn state_dir_error(why: &str) -> Diagnostics {
+/// Returns the diagnostic for a state directory that cannot be written.
+fn state_dir_diagnostic(why: &str) -> Diagnostic {
     Diagnostic::error(Code::LedgerFailed, format!("the state directory of callsheet cannot be used: {why}"))
         .hint(STATE_HINT)
         .hint(
             "`run`, `retry`, `continue` and flows need one also with --ledger: for locks, and for what `stop` and \
              `recover` have to know of a run",
         )
-        .into()
 }
 
 /// Hint for a state directory that cannot be written.
 pub(crate) const STATE_HINT: &str =
     "set XDG_STATE_HOME to a directory that you can write, or name a place for the ledger with --ledger";
 
-pub(crate) fn create_private_folder(path: &Path) -> Result<(), Diagnostics> {
+pub(crate) fn create_private_folder(path: &Path) -> Result<()> {
     if path.is_dir() {
         return Ok(());
     }
@@ -53,37 +54,37 @@ pub(crate) fn create_private_folder(path: &Path) -> Result<(), Diagnostics> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     };
-    made.map_err(|error| path_error(path, &error))
+    made.map_err(|error| path_error(path, error))
 }
 
 /// Holds a file as a lock until the returned file is dropped.
-pub(crate) fn hold_lock(path: &Path) -> Result<File, Diagnostics> {
+pub(crate) fn hold_lock(path: &Path) -> Result<File> {
     lock_file(path, LOCK_PATIENCE).map_err(|error| {
         let hint = "another callsheet works on the same thing: wait for it, or end it";
         let message = format!("`{}`: {error}", path.display());
         match error.kind() {
             io::ErrorKind::TimedOut => Diagnostic::error(Code::LedgerLocked, message).hint(hint).into(),
-            _ => path_error(path, &error),
+            _ => path_error(path, error),
         }
     })
 }
 
-pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Diagnostics> {
+pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
     let write = || {
         let mut file = open_private(path)?;
         file.set_len(0)?;
         io::Write::write_all(&mut file, text.as_bytes())
     };
-    write().map_err(|error| path_error(path, &error))
+    write().map_err(|error| path_error(path, error))
 }
 
 /// Writes a private file in one step: readers see the old text or the new one.
-pub(crate) fn replace_private(path: &Path, text: &str) -> Result<(), Diagnostics> {
+pub(crate) fn replace_private(path: &Path, text: &str) -> Result<()> {
     let number = std::process::id();
     let thread = std::thread::current().id();
     let fresh = path.with_extension(format!("{number}-{thread:?}.new"));
     write_private(&fresh, text)?;
-    fs::rename(&fresh, path).map_err(|error| path_error(path, &error))
+    fs::rename(&fresh, path).map_err(|error| path_error(path, error))
 }
 
 /// Returns a name for data that belongs to one directory.
@@ -95,7 +96,7 @@ pub(crate) fn directory_key(dir: &Path) -> String {
 
 /// Locks a task: while the returned file lives, no other process on this machine decides whether the task
 /// runs again.
-pub(crate) fn lock_task(project: &str, task: &str) -> Result<File, Diagnostics> {
+pub(crate) fn lock_task(project: &str, task: &str) -> Result<File> {
     let folder = state_dir()?.join("tasks");
     create_private_folder(&folder)?;
     let path = folder.join(directory_key(Path::new(&format!("{project}\n{task}"))));
@@ -103,7 +104,7 @@ pub(crate) fn lock_task(project: &str, task: &str) -> Result<File, Diagnostics> 
 }
 
 /// Returns the runs of this machine, of all projects, whose records are incomplete.
-pub fn unfinished_runs() -> Result<Vec<Id>, Diagnostics> {
+pub fn unfinished_runs() -> Result<Vec<Id>> {
     let folders = fs::read_dir(state_dir()?.join("runs")).into_iter().flatten().flatten();
     let mut runs: Vec<Id> = folders.filter_map(|folder| Id::parse(folder.file_name().to_str()?)).collect();
     runs.sort();
@@ -121,7 +122,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 impl RunDir {
     /// Returns the directory of a run in the user's state directory.
-    pub fn from_run(run: &Id) -> Result<Self, Diagnostics> {
+    pub fn from_run(run: &Id) -> Result<Self> {
         Ok(Self::from_state_dir(&state_dir()?, run))
     }
 
@@ -137,14 +138,14 @@ impl RunDir {
 
     /// Acquires the run lock, which is held while the returned file lives. Returns `None` if another process
     /// holds it.
-    pub(crate) fn try_lock(&self) -> Result<Option<File>, Diagnostics> {
+    pub(crate) fn try_lock(&self) -> Result<Option<File>> {
         create_private_folder(&self.dir)?;
         let path = self.dir.join("lock");
-        let lock = open_private(&path).map_err(|error| path_error(&path, &error))?;
+        let lock = open_private(&path).map_err(|error| path_error(&path, error))?;
         match lock.try_lock() {
             Ok(()) => Ok(Some(lock)),
             Err(fs::TryLockError::WouldBlock) => Ok(None),
-            Err(fs::TryLockError::Error(error)) => Err(path_error(&path, &error)),
+            Err(fs::TryLockError::Error(error)) => Err(path_error(&path, error)),
         }
     }
 
@@ -155,7 +156,7 @@ impl RunDir {
     }
 
     /// Asks the driving process to end the run.
-    pub fn request_stop(&self) -> Result<(), Diagnostics> {
+    pub fn request_stop(&self) -> Result<()> {
         write_private(&self.dir.join("stop"), "")
     }
 
@@ -170,7 +171,7 @@ impl RunDir {
     }
 
     /// Stores the worktree's snapshot for the process that must finish the run.
-    pub(crate) fn store_snapshot(&self, before: &WorktreeSnapshot) -> Result<(), Diagnostics> {
+    pub(crate) fn store_snapshot(&self, before: &WorktreeSnapshot) -> Result<()> {
         let text = serde_json::to_string(before).unwrap_or_default();
         write_private(&self.dir.join("before.json"), &text)
     }
@@ -181,7 +182,7 @@ impl RunDir {
     }
 
     /// Stores the pane in which the agent continues after its line was typed: the server's name and the pane.
-    pub(crate) fn store_pane(&self, server: &str, pane: &str) -> Result<(), Diagnostics> {
+    pub(crate) fn store_pane(&self, server: &str, pane: &str) -> Result<()> {
         write_private(&self.dir.join("pane"), &format!("{server}\n{pane}"))
     }
 

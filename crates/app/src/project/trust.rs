@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics, escape_invisible};
+use callsheet_core::diag::{Code, Diagnostic, escape_invisible};
 use callsheet_core::flow::find_flow;
 use callsheet_core::record::sha256;
 use callsheet_core::{
@@ -13,6 +13,7 @@ use callsheet_core::{
 };
 use callsheet_run::read_own_text;
 
+use crate::error::{Error, Result};
 use crate::project::Project;
 use crate::project::person::refuse_below_guard;
 use crate::project::state::{create_private_folder, directory_key, state_dir, write_private};
@@ -49,7 +50,7 @@ pub fn fingerprint(wishes: &[TrustRequest]) -> String {
     sha256(&[parts.concat().as_bytes()]).to_string()
 }
 
-fn trust_file(project: &Path) -> Result<PathBuf, Diagnostics> {
+fn trust_file(project: &Path) -> Result<PathBuf> {
     Ok(state_dir()?.join("trust").join(directory_key(project)))
 }
 
@@ -61,7 +62,7 @@ pub fn is_trusted(project: &Path, wishes: &[TrustRequest]) -> bool {
 
 impl Project {
     /// Returns all requests of the project's files that only the user can allow.
-    pub fn trust_requests(&self) -> Result<Vec<TrustRequest>, Diagnostics> {
+    pub fn trust_requests(&self) -> Result<Vec<TrustRequest>> {
         let mut wishes = self.config.trust_requests.clone();
         wishes.extend(agent_requests(self)?);
         wishes.extend(evidence_requests(self)?);
@@ -122,7 +123,7 @@ impl Project {
 
     /// Requires the user's consent to the project's requests. Asks a person at a terminal; passes if there is
     /// no blocking request or the user has agreed.
-    pub(crate) fn require_trust(&self) -> Result<(), Diagnostics> {
+    pub(crate) fn require_trust(&self) -> Result<()> {
         let wishes = self.trust_requests()?;
         if !wishes.iter().any(|wish| wish.blocks) || is_trusted(&self.dir, &wishes) {
             return Ok(());
@@ -134,12 +135,12 @@ impl Project {
     }
 
     /// Requires trust only if the project's contracts or flows need less evidence than the shipped ones.
-    pub fn require_evidence_trust(&self) -> Result<(), Diagnostics> {
+    pub fn require_evidence_trust(&self) -> Result<()> {
         if evidence_requests(self)?.is_empty() { Ok(()) } else { self.require_trust() }
     }
 
     /// Records the user's consent to these requests.
-    pub fn trust(&self, wishes: &[TrustRequest]) -> Result<(), Diagnostics> {
+    pub fn trust(&self, wishes: &[TrustRequest]) -> Result<()> {
         let place = trust_file(&self.dir)?;
         if let Some(folder) = place.parent() {
             create_private_folder(folder)?;
@@ -148,21 +149,21 @@ impl Project {
     }
 
     /// Revokes trust. Returns whether there was any.
-    pub fn distrust(&self) -> Result<bool, Diagnostics> {
+    pub fn distrust(&self) -> Result<bool> {
         Ok(fs::remove_file(trust_file(&self.dir)?).is_ok())
     }
 }
 
 /// Returns the error for requests without consent.
-pub fn trust_required_error(wishes: &[TrustRequest]) -> Diagnostics {
+pub fn trust_required_error(wishes: &[TrustRequest]) -> Error {
     let shown: Vec<&str> = wishes.iter().map(|wish| wish.shown.as_str()).collect();
     let message = format!("this project's files ask for what only you can allow: {}", shown.join("; "));
     Diagnostic::error(Code::TrustRequired, message).hint("look at them, then say `callsheet trust`").into()
 }
 
 /// Returns requests for the project's own agents, each of which starts a program.
-fn agent_requests(app: &Project) -> Result<Vec<TrustRequest>, Diagnostics> {
-    let (disk, layout) = (app.disk_for_trust(), app.config.layout());
+fn agent_requests(project: &Project) -> Result<Vec<TrustRequest>> {
+    let (disk, layout) = (project.disk_for_trust(), project.config.layout());
     let mut wishes = Vec::new();
     for name in list_names(&disk, "agents", &layout) {
         let places = candidates(&format!("agents/{name}.toml"), &layout);
@@ -182,12 +183,12 @@ fn agent_requests(app: &Project) -> Result<Vec<TrustRequest>, Diagnostics> {
 
 /// Returns requests for the project's own flows and contracts that need less evidence than the shipped ones
 /// of the same name.
-fn evidence_requests(app: &Project) -> Result<Vec<TrustRequest>, Diagnostics> {
-    let layout = app.config.layout();
-    let disk = app.disk_for_trust();
+fn evidence_requests(project: &Project) -> Result<Vec<TrustRequest>> {
+    let layout = project.config.layout();
+    let disk = project.disk_for_trust();
     let (own, shipped) = (Library::new(&disk), Library::new(&Builtin));
     let mut wishes = Vec::new();
-    let mut wish = |kind: &str, name: &str, id: &SourceId, less: Vec<String>| -> Result<(), Diagnostics> {
+    let mut wish = |kind: &str, name: &str, id: &SourceId, less: Vec<String>| -> Result<()> {
         if less.is_empty() {
             return Ok(());
         }

@@ -6,22 +6,22 @@ use callsheet_core::diag::Diagnostics;
 use callsheet_core::request::fact::CheckSpec;
 use callsheet_core::{is_name, split_words};
 
-use crate::error::usage_error;
+use crate::error::{Result, usage_error};
 use crate::project::Project;
 use crate::project::duration::HumanDuration;
 
 /// Returns the configured checks and the given ones; a given check replaces a configured one of the same
 /// name.
-pub(crate) fn merge_checks(app: &Project, given: &[String]) -> Result<Vec<CheckSpec>, Diagnostics> {
+pub(crate) fn merge_checks(project: &Project, given: &[String]) -> Result<Vec<CheckSpec>> {
     let mut wrong = Vec::new();
     let mut all: Vec<CheckSpec> = Vec::new();
-    let configured = app.config.checks.value.iter();
+    let configured = project.config.checks.value.iter();
     let configured =
-        configured.map(|(name, check)| (name.as_str(), check.command(), check.timeout(), &app.dir));
+        configured.map(|(name, check)| (name.as_str(), check.command(), check.timeout(), &project.dir));
     let mut pairs: Vec<(&str, &str, Option<HumanDuration>, &PathBuf)> = configured.collect();
     for item in given {
         match item.split_once('=') {
-            Some((name, command)) => pairs.push((name, command, None, &app.here)),
+            Some((name, command)) => pairs.push((name, command, None, &project.here)),
             None => wrong.push(usage_error(format!("--check takes NAME=CMD, not `{item}`"))),
         }
     }
@@ -33,7 +33,7 @@ pub(crate) fn merge_checks(app: &Project, given: &[String]) -> Result<Vec<CheckS
             }
             Ok(argv) => {
                 all.retain(|known| known.name != name);
-                let argv = app.resolve_typed_check(here, argv);
+                let argv = project.resolve_typed_check(here, argv);
                 all.push(CheckSpec {
                     name: name.into(),
                     argv,
@@ -43,5 +43,5 @@ pub(crate) fn merge_checks(app: &Project, given: &[String]) -> Result<Vec<CheckS
             Err(diag) => wrong.push(diag),
         }
     }
-    if wrong.is_empty() { Ok(all) } else { Err(Diagnostics(wrong)) }
+    if wrong.is_empty() { Ok(all) } else { Err(Diagnostics(wrong).into()) }
 }

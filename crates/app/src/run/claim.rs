@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::record::Id;
 use callsheet_core::request::fact::{
     ChangeKind, ChangedFile, Violation, ViolationReason, WorktreeObservation,
@@ -16,6 +16,7 @@ use callsheet_core::request::scope::Scope;
 use callsheet_run::{ProcessStamp, ProcessTrace, find_runs_above, is_below_guard, read_boot_id, read_file};
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Error, Result};
 use crate::project::state::{
     RunDir, create_private_folder, hold_lock, path_error, replace_private, state_dir,
 };
@@ -87,11 +88,11 @@ struct ClaimedCheckout {
 
 impl ClaimedCheckout {
     /// Returns the checkout that contains `dir`, and the folder of `dir` below its top.
-    fn find(dir: &Path) -> Result<(Self, String), Diagnostics> {
-        let real = dir.canonicalize().map_err(|error| path_error(dir, &error))?;
+    fn find(dir: &Path) -> Result<(Self, String)> {
+        let real = dir.canonicalize().map_err(|error| path_error(dir, error))?;
         let top = real.ancestors().find(|dir| dir.join(".git").symlink_metadata().is_ok());
         let path = top.unwrap_or(&real).to_owned();
-        let meta = fs::metadata(&path).map_err(|error| path_error(&path, &error))?;
+        let meta = fs::metadata(&path).map_err(|error| path_error(&path, error))?;
         let below = real.strip_prefix(&path).map(|below| below.display().to_string()).unwrap_or_default();
         let folder = if below.is_empty() { below } else { format!("{below}/") };
         Ok((Self { device: meta.dev(), inode: meta.ino(), path, is_worktree: top.is_some() }, folder))
@@ -154,7 +155,7 @@ impl ClaimHolder {
 }
 
 /// Claims the checkout of a run or flow. Refuses if another one works there, unless both agree to share it.
-pub(crate) fn claim_checkout(request: &ClaimRequest<'_>) -> Result<CheckoutClaim, Diagnostics> {
+pub(crate) fn claim_checkout(request: &ClaimRequest<'_>) -> Result<CheckoutClaim> {
     let (checkout, folder) = ClaimedCheckout::find(request.dir)?;
     let mut own = ClaimHolder {
         id: request.id.to_string(),
@@ -214,7 +215,7 @@ fn guarding_runs() -> Vec<String> {
     if runs.is_empty() && is_below_guard(None) { vec![UNKNOWN_RUN.to_owned()] } else { runs }
 }
 
-fn claim_refused_error(holder: &ClaimHolder, is_flow: bool) -> Diagnostics {
+fn claim_refused_error(holder: &ClaimHolder, is_flow: bool) -> Error {
     let what = if holder.is_flow() { "flow" } else { "run" };
     let (id, path) = (&holder.id, holder.checkout.path.display());
     let error = Diagnostic::error(Code::RunRefused, format!("{what} {id} works in `{path}`"));
@@ -232,7 +233,7 @@ fn claim_refused_error(holder: &ClaimHolder, is_flow: bool) -> Diagnostics {
 
 impl CheckoutClaim {
     /// Binds the claim to the lifetime of another process.
-    pub(crate) fn hand_over(mut self, pid: i32) -> Result<(), Diagnostics> {
+    pub(crate) fn hand_over(mut self, pid: i32) -> Result<()> {
         self.is_handed_over = true;
         change_claims(|holders| {
             if let Some(own) = holders.iter_mut().find(|holder| holder.id == self.id) {
@@ -279,7 +280,7 @@ pub(crate) struct SharedCheckout {
 }
 
 impl SharedCheckout {
-    pub(crate) fn find(id: &Id) -> Result<Self, Diagnostics> {
+    pub(crate) fn find(id: &Id) -> Result<Self> {
         let own = read_claims()?.into_iter().find(|holder| holder.id == id.as_str());
         let (folder, overlaps, mut beside) =
             own.map(|own| (own.folder, own.overlaps, own.beside)).unwrap_or_default();
@@ -339,7 +340,7 @@ fn rebase_path(to: &str, from: &str, path: &str) -> String {
     }
 }
 
-fn claims_file() -> Result<PathBuf, Diagnostics> {
+fn claims_file() -> Result<PathBuf> {
     let state = state_dir()?;
     create_private_folder(&state)?;
     Ok(state.join("claims.json"))
@@ -348,12 +349,12 @@ fn claims_file() -> Result<PathBuf, Diagnostics> {
 /// Size limit of the claims file.
 const MAX_CLAIMS: u64 = 16 << 20;
 
-fn read_claims() -> Result<Vec<ClaimHolder>, Diagnostics> {
+fn read_claims() -> Result<Vec<ClaimHolder>> {
     let path = claims_file()?;
     let unreadable = |why: String| {
         let message = format!("`{}` cannot be read: {why}", path.display());
         let hint = "remove the file if no run is going on";
-        Diagnostics::from(Diagnostic::error(Code::OutputFailed, message).hint(hint))
+        Error::from(Diagnostic::error(Code::OutputFailed, message).hint(hint))
     };
     match read_file(&path, MAX_CLAIMS).map_err(|error| unreadable(error.to_string()))? {
         Some(text) => serde_json::from_str(&text).map_err(|error| unreadable(error.to_string())),
@@ -362,9 +363,7 @@ fn read_claims() -> Result<Vec<ClaimHolder>, Diagnostics> {
 }
 
 /// Changes the claims under a lock, on which other processes wait.
-fn change_claims(
-    work: impl FnOnce(&mut Vec<ClaimHolder>) -> Result<(), Diagnostics>,
-) -> Result<(), Diagnostics> {
+fn change_claims(work: impl FnOnce(&mut Vec<ClaimHolder>) -> Result<()>) -> Result<()> {
     let path = claims_file()?;
     let _lock = hold_lock(&path.with_extension("lock"))?;
     let mut holders = read_claims()?;

@@ -1,12 +1,13 @@
 //! Records what a person decides about a change that a run made.
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::record::{Decided, DecidedBy, Event, Id};
 use callsheet_core::request::fact::ViolationDecision;
 use serde::Serialize;
 use serde_json::json;
 
 use crate::compose::secrets::refuse_secrets;
+use crate::error::Result;
 use crate::project::Project;
 use crate::project::person::{refuse_agent, refuse_below_guard};
 
@@ -55,7 +56,7 @@ impl Project {
         decision: ChangeDecision,
         because: Option<&str>,
         yes: bool,
-    ) -> Result<DecidedChange, Diagnostics> {
+    ) -> Result<DecidedChange> {
         refuse_below_guard()?;
         refuse_agent("an agent cannot decide about what it did")?;
         let mut ledger = self.write_ledger()?;

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use callsheet_core::SourceRoot;
-use callsheet_core::diag::{Code, Diagnostics};
+use callsheet_core::diag::Code;
 use callsheet_core::secrets::{mask_address, mask_address_in};
 use callsheet_run::{find_own_program, find_temporary_file_system};
 use callsheet_store::{Ledger, LedgerUrl};
@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::installed_agents::{InstalledAgent, find_program, list_agents, read_version, run_program};
+use crate::error::Result;
 use crate::project::Project;
 use crate::project::state::state_dir;
 
@@ -60,7 +61,7 @@ impl DoctorFinding {
 
 impl Project {
     /// Checks programs, folders, the ledger and the agents of this machine.
-    pub fn examine(&self) -> Result<Vec<DoctorFinding>, Diagnostics> {
+    pub fn examine(&self) -> Result<Vec<DoctorFinding>> {
         let progress = self.observer.show_progress(Box::new(|| "looking".into()));
         let mut found = vec![
             check_program("git", "--version", Bad, "install git: what a run changed is read from it"),
@@ -77,9 +78,9 @@ impl Project {
     }
 }
 
-fn check_agent(app: &Project, agent: &InstalledAgent) -> Option<DoctorFinding> {
+fn check_agent(project: &Project, agent: &InstalledAgent) -> Option<DoctorFinding> {
     let program = agent.agent.start.as_ref()?.program.as_ref()?;
-    let is_wanted = app.config.agent.value.as_ref() == Some(&agent.name);
+    let is_wanted = project.config.agent.value.as_ref() == Some(&agent.name);
     let finding = |state, detail, todo: String| DoctorFinding::new(&agent.name, state, detail, todo);
     let missing = if is_wanted { Bad } else { Absent };
     Some(match (&agent.path, &agent.version) {
@@ -109,9 +110,9 @@ fn check_program(name: &str, flag: &str, otherwise: DoctorState, todo: &str) -> 
 
 /// Checks who can write `.callsheet`: other users with write access could change prompts and the commands of
 /// checks.
-fn check_folder(app: &Project) -> DoctorFinding {
-    let shown = app.path_from_here(".callsheet");
-    let (state, detail, todo) = match app.dir.join(".callsheet").metadata() {
+fn check_folder(project: &Project) -> DoctorFinding {
+    let shown = project.path_from_here(".callsheet");
+    let (state, detail, todo) = match project.dir.join(".callsheet").metadata() {
         Err(_) => (Absent, format!("there is no {shown}"), "`callsheet init` makes it"),
         Ok(meta) if meta.permissions().mode() & 0o022 != 0 => {
             (Bad, format!("others can write {shown}"), "take that from them: chmod go-w .callsheet")
@@ -146,44 +147,44 @@ fn check_sqlite() -> DoctorFinding {
 }
 
 /// Opens the ledger that runs are recorded in, reads its head, and checks that it is writable.
-fn check_ledger(app: &Project) -> DoctorFinding {
-    let shown = match app.ledger_url() {
+fn check_ledger(project: &Project) -> DoctorFinding {
+    let shown = match project.ledger_url() {
         Ok(Some(LedgerUrl::Sqlite(path))) => format!("SQLite, {}: ", path.display()),
         Ok(Some(LedgerUrl::Postgres(address))) => format!("PostgreSQL, {}: ", mask_address(&address)),
         Ok(Some(LedgerUrl::Memory) | None) | Err(_) => String::new(),
     };
-    let tried = app.write_ledger().and_then(|mut ledger| {
+    let tried = project.write_ledger().and_then(|mut ledger| {
         let head = ledger.head()?;
         ledger.check_write()?;
         Ok(head.seq)
     });
     let (state, detail, todo) = match tried {
         Ok(records) => (Good, format!("{records} records, can be read and written"), String::new()),
-        Err(Diagnostics(diags)) if diags.iter().all(|diag| diag.code == Code::LedgerNotThere) => {
+        Err(error) if error.is_only(Code::LedgerNotThere) => {
             (Absent, "not made yet".into(), "the first `callsheet run` makes it".into())
         }
-        Err(Diagnostics(diags)) => {
-            let diag = diags.into_iter().next();
+        Err(error) => {
+            let diag = error.diagnostics().first();
             let usual =
                 || "check the ledger's address and permissions, or name another one with --ledger".into();
-            let todo = diag.as_ref().and_then(|diag| diag.hints.first().cloned()).unwrap_or_else(usual);
-            (Bad, diag.map(|diag| diag.message).unwrap_or_default(), todo)
+            let todo = diag.and_then(|diag| diag.hints.first().cloned()).unwrap_or_else(usual);
+            (Bad, diag.map(|diag| diag.message.clone()).unwrap_or_default(), todo)
         }
     };
     // The passwords of the known ledger addresses must not be shown.
-    let addresses = app.ledger.iter().chain(&app.config.ledger.value);
+    let addresses = project.ledger.iter().chain(&project.config.ledger.value);
     let detail = addresses.fold(format!("{shown}{detail}"), |text, address| mask_address_in(&text, address));
     DoctorFinding::new("ledger", state, detail, todo)
 }
 
 /// Starts callsheet's own MCP server as an agent would, and checks that it answers.
-fn check_mcp(app: &Project) -> DoctorFinding {
+fn check_mcp(project: &Project) -> DoctorFinding {
     let hello = json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize",
         "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "doctor", "version": "1" } },
     });
     let own = find_own_program().ok().and_then(|own| own.to_str().map(str::to_owned));
-    let argv = own.map(|own| vec![own, "--project".into(), app.dir.display().to_string(), "mcp".into()]);
+    let argv = own.map(|own| vec![own, "--project".into(), project.dir.display().to_string(), "mcp".into()]);
     let answer = argv.and_then(|argv| run_program(argv, &format!("{hello}\n")));
     let server = answer.and_then(|(_, lines)| {
         let answer: Value = serde_json::from_str(lines.first()?).ok()?;

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::record::{Id, RunSummary};
 use callsheet_core::request::fact::EndReason;
 use callsheet_run::{ProcessTrace, grace_period, host_name};
@@ -11,6 +11,7 @@ use callsheet_store::{Ledger, LedgerError, RunRow};
 
 use super::finish::recover;
 use super::terminal::{close_pane, is_driven, is_pane_alive};
+use crate::error::Result;
 use crate::project::Project;
 use crate::project::state::{RunDir, unfinished_runs};
 
@@ -30,7 +31,7 @@ pub struct RecoverReport {
 
 impl Project {
     /// Stops the agent of a run with all its child processes, and returns the summary of the run.
-    pub fn stop_run(&self, name: &str) -> Result<RunSummary, Diagnostics> {
+    pub fn stop_run(&self, name: &str) -> Result<RunSummary> {
         let mut ledger = self.write_ledger()?;
         let id = self.find_own_run(&mut ledger, name)?.run.id;
         let refused = |message: String| Diagnostic::error(Code::RunRefused, message);
@@ -65,7 +66,7 @@ impl Project {
 
     /// Completes the records of the named run, or of every run of this project on this machine, whose
     /// callsheet died.
-    pub fn recover_runs(&self, name: Option<&str>) -> Result<RecoverReport, Diagnostics> {
+    pub fn recover_runs(&self, name: Option<&str>) -> Result<RecoverReport> {
         let mut ledger = self.write_ledger()?;
         let runs = match name {
             Some(name) => vec![self.find_own_run(&mut ledger, name)?.run.id],
@@ -87,9 +88,9 @@ impl Project {
             match recover(self, &mut ledger, &run, EndReason::Lost, why) {
                 Ok(summary) => report.recovered.extend(summary),
                 // Processes of this run are alive, which does not prevent the recovery of the others.
-                Err(failure) if failure.0.iter().all(|diag| diag.code == Code::RunRefused) => {
+                Err(failure) if failure.is_only(Code::RunRefused) => {
                     report.running.push(run);
-                    report.refused.extend(failure.0);
+                    report.refused.extend(failure.into_diagnostics().0);
                 }
                 Err(failure) => return Err(failure),
             }
@@ -98,7 +99,7 @@ impl Project {
     }
 
     /// Returns the unfinished runs that this ledger knows and that belong to this project.
-    fn find_unfinished_runs(&self, ledger: &mut Ledger) -> Result<Vec<Id>, Diagnostics> {
+    fn find_unfinished_runs(&self, ledger: &mut Ledger) -> Result<Vec<Id>> {
         let project = self.project_filter(ledger)?;
         let is_own =
             |row: &RunRow| !row.imported && project.as_ref().is_none_or(|project| project.is_match(&row.run));

@@ -24,8 +24,9 @@ use super::notes::{MOST_LINE, RedactionRules};
 use super::terminal::close_server;
 use super::{RunProgress, RunStopper, is_pane_alive, remove_files};
 use crate::compose::secrets;
+use crate::error::{Error, Result};
 use crate::project::Project;
-use crate::project::state::RunDir;
+use crate::project::state::{RunDir, path_error};
 use crate::run::claim::{SharedCheckout, release_claim};
 use crate::run::spool::TextSpool;
 
@@ -33,7 +34,7 @@ use crate::run::spool::TextSpool;
 /// retention may remove the run as soon as its last record is written.
 #[expect(clippy::too_many_arguments, reason = "all that is known at the end of a run")]
 pub(super) fn finish(
-    app: &Project,
+    project: &Project,
     ledger: &mut Ledger,
     run: &Id,
     exit: Exit,
@@ -42,12 +43,12 @@ pub(super) fn finish(
     before: &WorktreeSnapshot,
     checking: &CheckContext<'_>,
     redactor: &mut SecretRedactor<'_>,
-) -> Result<RunSummary, Diagnostics> {
+) -> Result<RunSummary> {
     let mut append = |event: &Event| ledger.append(Some(run), None, event);
     append(&Event::Exit(exit.clone()))?;
     let account = ledger.run_summary(run)?;
     let Some(launch) = account.launch.clone() else { return Ok(account) };
-    record_reply(app, ledger, &account, &launch, stdout, Some(prompt), Some(&mut *redactor))?;
+    record_reply(project, ledger, &account, &launch, stdout, Some(prompt), Some(&mut *redactor))?;
     let mut found = observe_changes(run, &launch, Some(before))?;
     found.checks = if exit.ended == EndReason::Unstarted {
         pending_results(&launch.options.checks, "nothing was started", None)
@@ -62,11 +63,7 @@ pub(super) fn finish(
 
 /// Diffs the worktree against the snapshot and marks the changes that another run in the same checkout may
 /// have made.
-fn observe_changes(
-    run: &Id,
-    launch: &LaunchRecord,
-    before: Option<&WorktreeSnapshot>,
-) -> Result<Observed, Diagnostics> {
+fn observe_changes(run: &Id, launch: &LaunchRecord, before: Option<&WorktreeSnapshot>) -> Result<Observed> {
     let mut found = Observed::default();
     let Some(before) = before else {
         let unseen = UnseenPath::new(".", "it is not known what the worktree was like before the run");
@@ -84,7 +81,7 @@ fn observe_changes(
 }
 
 /// Records the observations, which are the last record of a run.
-fn record_observation(ledger: &mut Ledger, run: &Id, observed: Observed) -> Result<RunSummary, Diagnostics> {
+fn record_observation(ledger: &mut Ledger, run: &Id, observed: Observed) -> Result<RunSummary> {
     let mut account = ledger.run_summary(run)?;
     ledger.append(Some(run), None, &Event::Observed(observed.clone()))?;
     account.observed = Some(observed);
@@ -149,12 +146,12 @@ fn run_checks(launch: &LaunchRecord, checking: &CheckContext<'_>) -> Vec<CheckRu
 /// Runs the checks of a run that are still pending because its callsheet died or was stopped, and records the
 /// results.
 pub(crate) fn run_pending_checks(
-    app: &Project,
+    project: &Project,
     ledger: &mut Ledger,
     account: RunSummary,
     stopper: &RunStopper,
     progress: &RunProgress,
-) -> Result<RunSummary, Diagnostics> {
+) -> Result<RunSummary> {
     let (Some(launch), Some(seen)) = (&account.launch, &account.observed) else { return Ok(account) };
     let ran = |check: &&CheckSpec| {
         let is_it = |run: &&CheckRun| run.name == check.name && run.result != CheckResult::Pending;
@@ -165,14 +162,14 @@ pub(crate) fn run_pending_checks(
     if open.is_empty() {
         return Ok(account);
     }
-    let clean = RedactionRules { rules: secrets::load_rules(app)?, values: Vec::new() };
+    let clean = RedactionRules { rules: secrets::load_rules(project)?, values: Vec::new() };
     let mut redactor = clean.redactor();
     let mut rest = launch.clone();
     rest.options.checks = open;
     let run_dir = RunDir::from_run(&account.run.id)?;
     let run_lock = run_dir.try_lock()?;
     let trace = ProcessTrace::create(account.run.id.as_str(), run_dir.dir())
-        .map_err(|error| crate::project::state::path_error(run_dir.dir(), &error))?;
+        .map_err(|error| path_error(run_dir.dir(), error))?;
     // The run's time is over; its checks get their own.
     let checking = CheckContext { stopper, progress, trace: &trace, begun: Instant::now() };
     let mut rest = run_checks(&rest, &checking).into_iter();
@@ -200,29 +197,30 @@ const MOST_SECRET: usize = 64 << 10;
 
 /// Records the agent's reply.
 fn record_reply(
-    app: &Project,
+    project: &Project,
     ledger: &mut Ledger,
     account: &RunSummary,
     launch: &LaunchRecord,
     stdout: StreamText<Vec<u8>>,
     prompt: Option<&str>,
     redactor: Option<&mut SecretRedactor<'_>>,
-) -> Result<(), Diagnostics> {
-    let replied = read_reply(app, account, launch, stdout, prompt, redactor)?;
-    ledger.append(Some(&account.run.id), None, &Event::Replied(replied)).map(drop).map_err(Into::into)
+) -> Result<()> {
+    let replied = read_reply(project, account, launch, stdout, prompt, redactor)?;
+    ledger.append(Some(&account.run.id), None, &Event::Replied(replied))?;
+    Ok(())
 }
 
 /// Reads the claims of a reply, which are kept beside the facts. Judges the text as it is and redacts the
 /// kept text.
 fn read_reply(
-    app: &Project,
+    project: &Project,
     account: &RunSummary,
     launch: &LaunchRecord,
     stdout: StreamText<Vec<u8>>,
     prompt: Option<&str>,
     redactor: Option<&mut SecretRedactor<'_>>,
-) -> Result<Replied, Diagnostics> {
-    let (disk, layout) = (app.disk(None), app.config.layout());
+) -> Result<Replied> {
+    let (disk, layout) = (project.disk(None), project.config.layout());
     let library = Library::new(&disk);
     // A flow names the contract of its phase.
     let name = match launch.flow.is_empty() {
@@ -235,7 +233,7 @@ fn read_reply(
             Err(Diagnostics(diags)) if diags.iter().all(|diag| diag.code == Code::ContractNotFound) => {
                 Contract::default()
             }
-            Err(failure) => return Err(failure),
+            Err(failure) => return Err(failure.into()),
         },
         None => Contract::default(),
     };
@@ -249,23 +247,23 @@ fn read_reply(
 
 /// Returns the summary of a run that continues in a terminal, with the text of its pane as its reply.
 pub(crate) fn terminal_summary(
-    app: &Project,
+    project: &Project,
     ledger: &mut Ledger,
     run: &Id,
     shown: &str,
-) -> Result<RunSummary, Diagnostics> {
+) -> Result<RunSummary> {
     let mut account = ledger.run_summary(run)?;
     let Some(launch) = account.launch.clone() else { return Ok(account) };
     let prompt = ledger.prompt(run).ok();
-    let clean = RedactionRules { rules: secrets::load_rules(app)?, values: Vec::new() };
+    let clean = RedactionRules { rules: secrets::load_rules(project)?, values: Vec::new() };
     let mut redactor = clean.redactor();
     let stdout = read_shown_text(run, shown)?;
-    let said = read_reply(app, &account, &launch, stdout, prompt.as_deref(), Some(&mut redactor))?;
+    let said = read_reply(project, &account, &launch, stdout, prompt.as_deref(), Some(&mut redactor))?;
     account.replied = Some(said);
     Ok(account)
 }
 
-fn read_shown_text(run: &Id, shown: &str) -> Result<StreamText<Vec<u8>>, Diagnostics> {
+fn read_shown_text(run: &Id, shown: &str) -> Result<StreamText<Vec<u8>>> {
     let mut reader =
         StreamReader::new(&OutputSpec::default(), &mut TextSpool::factory(RunDir::from_run(run)?.dir()));
     reader.take(shown.as_bytes());
@@ -335,11 +333,7 @@ fn keep_end(mut text: String, most: usize) -> (String, bool) {
 
 /// Reads a run's output from the ledger. Truncated or redacted records are not the agent's exact words, so
 /// nothing good in them is believed.
-fn read_recorded_output(
-    ledger: &mut Ledger,
-    run: &Id,
-    format: &OutputSpec,
-) -> Result<StreamText<Vec<u8>>, Diagnostics> {
+fn read_recorded_output(ledger: &mut Ledger, run: &Id, format: &OutputSpec) -> Result<StreamText<Vec<u8>>> {
     let mut reader = StreamReader::new(format, &mut TextSpool::factory(RunDir::from_run(run)?.dir()));
     let mut missing = None;
     ledger.for_each_output(run, LogStream::Stdout, &mut |output| match output {
@@ -362,7 +356,7 @@ fn read_recorded_output(
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Refuses to complete a run whose processes live: its changes are not final yet.
-fn living_processes_error(run: &Id, left: &[LivingProcess]) -> Diagnostics {
+fn living_processes_error(run: &Id, left: &[LivingProcess]) -> Error {
     let processes: Vec<String> = left.iter().take(MAX_SHOWN).map(ToString::to_string).collect();
     let more = if left.len() > MAX_SHOWN { ", …" } else { "" };
     let message = format!("processes of run {run} live: {}{more}", processes.join(", "));
@@ -376,24 +370,24 @@ const MAX_SHOWN: usize = 10;
 /// but its changes can still be seen. Returns `None` if the run is complete already or another process drives
 /// it.
 pub(crate) fn recover(
-    app: &Project,
+    project: &Project,
     ledger: &mut Ledger,
     run: &Id,
     ended: EndReason,
     why: &str,
-) -> Result<Option<RunSummary>, Diagnostics> {
+) -> Result<Option<RunSummary>> {
     let exit = Exit { why: Some(why.to_owned()), ..Exit::new(ended, None) };
-    complete(app, ledger, run, exit, None)
+    complete(project, ledger, run, exit, None)
 }
 
 /// Completes the records of a run with a known exit and, if it ran in a terminal, the text shown there.
 pub fn complete(
-    app: &Project,
+    project: &Project,
     ledger: &mut Ledger,
     run: &Id,
     exit: Exit,
     shown: Option<&str>,
-) -> Result<Option<RunSummary>, Diagnostics> {
+) -> Result<Option<RunSummary>> {
     let run_dir = RunDir::from_run(run)?;
     let Some(lock) = run_dir.try_lock()? else { return Ok(None) };
     // Read under the lock: another process may have completed the run.
@@ -418,7 +412,7 @@ pub fn complete(
     if !left.is_empty() {
         return Err(living_processes_error(run, &left));
     }
-    let (disk, layout) = (app.disk(None), app.config.layout());
+    let (disk, layout) = (project.disk(None), project.config.layout());
     let name = if launch.options.program.is_empty() {
         known.run.agent.as_deref().unwrap_or("command")
     } else {
@@ -431,14 +425,14 @@ pub fn complete(
     }
     if known.replied.is_none() {
         let prompt = ledger.prompt(run).ok();
-        let clean = RedactionRules { rules: secrets::load_rules(app)?, values: Vec::new() };
+        let clean = RedactionRules { rules: secrets::load_rules(project)?, values: Vec::new() };
         let mut redactor = clean.redactor();
         // The ledger holds redacted text already.
         let (stdout, redactor) = match shown {
             Some(shown) => (read_shown_text(run, shown)?, Some(&mut redactor)),
             None => (read_recorded_output(ledger, run, &agent.output)?, None),
         };
-        record_reply(app, ledger, &known, &launch, stdout, prompt.as_deref(), redactor)?;
+        record_reply(project, ledger, &known, &launch, stdout, prompt.as_deref(), redactor)?;
     }
     let mut found = observe_changes(run, &launch, run_dir.snapshot().as_ref())?;
     found.checks = pending_results(&launch.options.checks, &why, None);

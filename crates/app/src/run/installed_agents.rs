@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use callsheet_core::diag::Diagnostics;
 use callsheet_core::library::agent::Agent;
 use callsheet_core::{Library, SourceId, SourceRoot, find_agent, list_names};
 use callsheet_run::{OutputStream, ProcessEvent, ProcessJob, ProcessLimits, run_process};
 
+use crate::error::Result;
 use crate::project::Project;
 
 /// Some CLIs take seconds to print their version.
@@ -31,8 +31,8 @@ pub struct InstalledAgent {
 }
 
 /// Returns every agent. A program that a project defines is not started to ask for its version.
-pub fn list_agents(app: &Project) -> Result<Vec<InstalledAgent>, Diagnostics> {
-    let (disk, layout) = (app.disk(None), app.config.layout());
+pub fn list_agents(project: &Project) -> Result<Vec<InstalledAgent>> {
+    let (disk, layout) = (project.disk(None), project.config.layout());
     let library = Library::new(&disk);
     let mut all = Vec::new();
     for name in list_names(&disk, "agents", &layout) {

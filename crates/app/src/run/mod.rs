@@ -33,7 +33,7 @@ use callsheet_core::delivery::receipt::{AgentReport, DeliveryReceipt, ReceiptWat
 use callsheet_core::delivery::{
     Delivery, DeliveryAction, DeliveryContext, McpServerCommand, by_file_line, plan_delivery,
 };
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::agent::{Agent, DeliveryMethod};
 use callsheet_core::record::{Event, Exit, Id, LaunchRecord, Run, RunOptions, RunSummary, SubmissionRecord};
 use callsheet_core::reply::StreamReader;
@@ -52,7 +52,7 @@ use serde_json::{Value, json};
 
 use crate::compose::Composition;
 use crate::compose::secrets;
-use crate::error::INTERRUPTED;
+use crate::error::{Error, INTERRUPTED, Result};
 use crate::project::config::HardLimits;
 use crate::project::state::{RunDir, create_private_folder, directory_key, path_error, state_dir};
 use crate::project::{Project, ProjectOptions};
@@ -154,21 +154,17 @@ pub struct PreparedRun {
 
 impl Project {
     /// Plans the run of a composed prompt. Nothing is started or recorded.
-    pub fn prepare(
-        &self,
-        composition: Composition,
-        setup: impl Into<RunSetup>,
-    ) -> Result<PreparedRun, Diagnostics> {
+    pub fn prepare(&self, composition: Composition, setup: impl Into<RunSetup>) -> Result<PreparedRun> {
         PreparedRun::new(self, composition, setup.into())
     }
 }
 
 impl PreparedRun {
-    fn new(app: &Project, finished: Composition, mut setup: RunSetup) -> Result<Self, Diagnostics> {
-        app.require_trust()?;
-        apply_limits(&mut setup.options, &app.config.hard);
+    fn new(project: &Project, finished: Composition, mut setup: RunSetup) -> Result<Self> {
+        project.require_trust()?;
+        apply_limits(&mut setup.options, &project.config.hard);
         secrets::refuse_secrets(
-            app,
+            project,
             Some(finished.gate_report.mode),
             &secrets::program_words(&setup.options.program, &setup.options.checks),
         )?;
@@ -177,9 +173,9 @@ impl PreparedRun {
             .as_ref()
             .ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "nothing was made to be recorded"))?;
         let request = &made.request;
-        let mut run = made.new_run(app, &finished.composed)?;
+        let mut run = made.new_run(project, &finished.composed)?;
         run.parent.clone_from(&setup.parent);
-        let (disk, layout) = (app.disk(None), app.config.layout());
+        let (disk, layout) = (project.disk(None), project.config.layout());
         let library = Library::new(&disk);
         let name = match (setup.options.program.is_empty(), request.agent.as_deref()) {
             (false, _) => "command",
@@ -191,7 +187,7 @@ impl PreparedRun {
         if let RunLocation::Fresh = setup.place {
             setup.place = RunLocation::Own(format!("run-{}", run.id));
         }
-        let (dir, own_worktree) = resolve_location(app, &setup.place, setup.dry)?;
+        let (dir, own_worktree) = resolve_location(project, &setup.place, setup.dry)?;
         let folder = run_folder(&dir, &run.id);
         let prompt = &finished.rendered.text;
         let (shown, folder_shown) = (path_to_utf8(&dir)?, path_to_utf8(&folder)?);
@@ -203,16 +199,16 @@ impl PreparedRun {
             command: setup.options.program.clone(),
             model: setup.options.model.clone(),
             session: Some(run.id.to_string()),
-            mcp: if request.mcp { Some(mcp_server_command(app, &setup, &run)?) } else { None },
+            mcp: if request.mcp { Some(mcp_server_command(project, &setup, &run)?) } else { None },
             scope: restrict_scope(
                 setup.scope.clone().unwrap_or_else(|| finished.composed.scope.clone()),
-                &app.config.hard,
+                &project.config.hard,
             ),
             permit: setup.options.permit,
             env: build_environment(
                 &setup,
                 &run,
-                request.session.as_deref().map(|session| app.dir.join(session)),
+                request.session.as_deref().map(|session| project.dir.join(session)),
             ),
             at_paths: existing_at_paths(prompt, &dir),
             pane: setup.pane.clone(),
@@ -226,7 +222,7 @@ impl PreparedRun {
             plan_delivery(&agent, prompt, &context)?
         };
         // A dry run does not create the worktree, which would contain the project's files.
-        let looked_at = if dir.is_dir() { &dir } else { &app.dir };
+        let looked_at = if dir.is_dir() { &dir } else { &project.dir };
         check_programs(&delivery.acts, &setup.options.checks, looked_at)?;
         if setup.scope.is_none() {
             let warnings = path_warnings(&context.scope, &request.read_first, looked_at).into_iter();
@@ -239,12 +235,12 @@ impl PreparedRun {
             let (scope, share) = (&context.scope, setup.options.share);
             Some(claim_checkout(&ClaimRequest { id: &run.id, flow, dir: &dir, scope, share })?)
         };
-        let mut own = own_files(app, &dir, &delivery.acts, prompt)?;
+        let mut own = own_files(project, &dir, &delivery.acts, prompt)?;
         own.paths.extend(setup.own.iter().cloned());
         let kept = fingerprints_file(&dir)?;
         setup.fingerprints.load(&kept);
         // A dry run does not create the worktree.
-        let looked = if setup.dry && !dir.exists() { &app.dir } else { &dir };
+        let looked = if setup.dry && !dir.exists() { &project.dir } else { &dir };
         let before = WorktreeSnapshot::take(looked, &own, &setup.fingerprints)?;
         let unchecked = before
             .size_limit_reason()
@@ -331,7 +327,7 @@ impl PreparedRun {
     }
 
     /// Records the run, starts and watches the agent, and records the result.
-    pub fn execute(self, project: &Project, stopper: &RunStopper) -> Result<RunReport, Diagnostics> {
+    pub fn execute(self, project: &Project, stopper: &RunStopper) -> Result<RunReport> {
         self.report(project, stopper, None)
     }
 
@@ -342,7 +338,7 @@ impl PreparedRun {
         project: &Project,
         stopper: &RunStopper,
         mut agent: impl FnMut(&mut ExternalOutput<'_>) -> ExternalEnd,
-    ) -> Result<RunReport, Diagnostics> {
+    ) -> Result<RunReport> {
         self.report(project, stopper, Some(&mut agent))
     }
 
@@ -351,7 +347,7 @@ impl PreparedRun {
         project: &Project,
         stopper: &RunStopper,
         external: Option<ExternalAgent<'_>>,
-    ) -> Result<RunReport, Diagnostics> {
+    ) -> Result<RunReport> {
         let ledger = project.create_ledger()?;
         project.observer.diagnostics(&self.diagnostics().cloned().collect::<Vec<_>>());
         project.observer.status(&format!("run {}", self.id()));
@@ -367,19 +363,19 @@ impl PreparedRun {
     /// Like [`execute`](Self::execute), with a ledger and a progress of the caller.
     pub(crate) fn execute_with(
         mut self,
-        app: &Project,
+        project: &Project,
         mut ledger: Ledger,
         stopper: &RunStopper,
         progress: &Arc<RunProgress>,
         external: Option<ExternalAgent<'_>>,
-    ) -> Result<(RunSummary, Ledger), Diagnostics> {
+    ) -> Result<(RunSummary, Ledger)> {
         let run_dir = RunDir::from_run(&self.run.id)?;
         let run_lock = run_dir.try_lock()?;
         run_dir.store_snapshot(&self.before)?;
         let id = self.run.id.clone();
         set_guarded_run(id.as_str());
         let trace = ProcessTrace::create(id.as_str(), run_dir.dir())
-            .map_err(|error| path_error(run_dir.dir(), &error))?;
+            .map_err(|error| path_error(run_dir.dir(), error))?;
         self.launch.tracking = Some(trace.method().to_owned());
         if let Err(failure) = self.record(&mut ledger) {
             trace.remove_cgroup_dir();
@@ -392,7 +388,8 @@ impl PreparedRun {
             made.request.secret.iter().filter_map(value).collect::<Vec<_>>()
         });
         let stop = stopper.stop_flag();
-        let clean = RedactionRules { rules: secrets::load_rules(app)?, values: values.unwrap_or_default() };
+        let clean =
+            RedactionRules { rules: secrets::load_rules(project)?, values: values.unwrap_or_default() };
         let notes = NoteRecorder::start(ledger, &id, clean.clone(), stop.clone());
         if self.actions().iter().any(|act| matches!(act, DeliveryAction::Write { .. })) {
             write_gitignore(&self.place)?;
@@ -420,7 +417,7 @@ impl PreparedRun {
                 role: self.run.role.clone(),
                 // Only the guard of a terminal records submissions itself.
                 recorder: if self.actions().iter().any(|act| matches!(act, DeliveryAction::Open { .. })) {
-                    recorder_settings(app)
+                    recorder_settings(project)
                 } else {
                     Value::Null
                 },
@@ -497,7 +494,7 @@ impl PreparedRun {
             remove_written(&self.place, self.actions(), self.prompt(), &id);
             let account = stopper.run_stoppable(&run_dir, || {
                 finish(
-                    app,
+                    project,
                     &mut ledger,
                     &id,
                     exit,
@@ -508,7 +505,7 @@ impl PreparedRun {
                     &mut clean.redactor(),
                 )
             })?;
-            if app.is_ledger_within(&[&self.place, &app.dir]) {
+            if project.is_ledger_within(&[&self.place, &project.dir]) {
                 ledger.check_whole()?;
             }
             // If this fails, the next run reads the files again.
@@ -522,7 +519,7 @@ impl PreparedRun {
         Ok((account, ledger))
     }
 
-    fn record(&self, ledger: &mut Ledger) -> Result<(), Diagnostics> {
+    fn record(&self, ledger: &mut Ledger) -> Result<()> {
         let Some(made) = &self.finished.inputs else { return Ok(()) };
         let diagnostics: Vec<Diagnostic> = self.diagnostics().cloned().collect();
         let mut kept = made.build_record(
@@ -531,16 +528,18 @@ impl PreparedRun {
             &diagnostics,
         )?;
         kept.composed.launch = Some(self.launch.clone());
-        ledger.record_prompt(&kept).map(drop).map_err(Into::into)
+        ledger.record_prompt(&kept)?;
+        Ok(())
     }
 }
 
 /// Returns the ledger settings with which the guard of a terminal records a submission. They travel over a
 /// socket, because they can contain a password.
-fn recorder_settings(app: &Project) -> Value {
-    let named = app.ledger.clone();
-    let configured = app.config.ledger.value.clone().filter(|_| app.config.ledger.from == "environment");
-    let (here, project) = (app.here.display().to_string(), app.dir.display().to_string());
+fn recorder_settings(project: &Project) -> Value {
+    let named = project.ledger.clone();
+    let configured =
+        project.config.ledger.value.clone().filter(|_| project.config.ledger.from == "environment");
+    let (here, project) = (project.here.display().to_string(), project.dir.display().to_string());
     json!({ "here": here, "project": project, "ledger": named.or(configured) })
 }
 
@@ -548,7 +547,7 @@ fn recorder_settings(app: &Project) -> Value {
 pub fn record_submission(gate: &SubmissionGate, accepted: &SubmissionRecord) -> Result<(), SubmissionError> {
     let text = |name: &str| gate.recorder[name].as_str().map(str::to_owned);
     let record = || {
-        let app = Project::open_with(ProjectOptions {
+        let project = Project::open_with(ProjectOptions {
             here: Some(PathBuf::from(text("here").unwrap_or_default())),
             dir: Some(PathBuf::from(text("project").unwrap_or_default())),
             ledger: text("ledger"),
@@ -558,10 +557,11 @@ pub fn record_submission(gate: &SubmissionGate, accepted: &SubmissionRecord) -> 
         let id = Id::parse(&gate.run)
             .ok_or_else(|| Diagnostic::error(Code::RunNotFound, format!("`{}` is not a run", gate.run)))?;
         let event = Event::SubmissionRecord(accepted.clone());
-        app.write_ledger()?.append(Some(&id), None, &event).map(drop).map_err(Into::into)
+        project.write_ledger()?.append(Some(&id), None, &event)?;
+        Ok(())
     };
     // The agent reads the error, so it must not contain a password.
-    record().map_err(|failure: Diagnostics| {
+    record().map_err(|failure: Error| {
         let masked = mask_addresses(&failure.to_string());
         SubmissionError::Refused(mask_address_in(&masked, &text("ledger").unwrap_or_default()))
     })
@@ -596,7 +596,7 @@ fn no_agent_error() -> Diagnostic {
         .hint("name one with --agent, or give a program after `--`; `callsheet agents` lists them")
 }
 
-fn path_to_utf8(path: &Path) -> Result<String, Diagnostics> {
+fn path_to_utf8(path: &Path) -> Result<String> {
     let shown = path.to_str().map(str::to_owned);
     let odd = || Diagnostic::error(Code::DeliverRefused, format!("`{}` is not UTF-8", path.display()));
     shown.ok_or_else(|| odd().into())
@@ -607,47 +607,41 @@ pub(crate) fn split_list(list: &str) -> Vec<String> {
 }
 
 /// Returns the folder in which the agent works, and whether it is a separate worktree.
-fn resolve_location(app: &Project, place: &RunLocation, dry: bool) -> Result<(PathBuf, bool), Diagnostics> {
+fn resolve_location(project: &Project, place: &RunLocation, dry: bool) -> Result<(PathBuf, bool)> {
     match place {
-        RunLocation::Project | RunLocation::Fresh => Ok((app.dir.clone(), false)),
+        RunLocation::Project | RunLocation::Fresh => Ok((project.dir.clone(), false)),
         RunLocation::At(dir) => Ok((dir.clone(), true)),
         RunLocation::Own(task) => {
-            let git = Git::open(&app.dir)?.ok_or_else(|| {
+            let git = Git::open(&project.dir)?.ok_or_else(|| {
                 let message =
-                    format!("`{}` is in no git repository, so there are no worktrees", app.dir.display());
+                    format!("`{}` is in no git repository, so there are no worktrees", project.dir.display());
                 Diagnostic::error(Code::GitFailed, message).hint("run `git init`, or leave out --worktree")
             })?;
-            let project =
-                app.dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            let home = state_dir()?.join("worktrees").join(format!("{project}-{}", directory_key(&app.dir)));
+            let name = project.dir.file_name().unwrap_or_default().to_string_lossy();
+            let home = state_dir()?.join("worktrees").join(format!("{name}-{}", directory_key(&project.dir)));
             let made = if dry {
                 find_worktree_path(&git, &home, task)
             } else {
                 create_private_folder(&home)?;
-                let home = home.canonicalize().map_err(|error| path_error(&home, &error))?;
+                let home = home.canonicalize().map_err(|error| path_error(&home, error))?;
                 ensure_worktree(&git, &home, task).map(|made| made.path)
             };
             let made = made?;
-            Ok((project_in(app, &git, &made), true))
+            Ok((project_in(project, &git, &made), true))
         }
     }
 }
 
 /// Returns the project inside a worktree of its repository. The project may be a subfolder of the repository.
-pub(crate) fn project_in(app: &Project, git: &Git, worktree: &Path) -> PathBuf {
+pub(crate) fn project_in(project: &Project, git: &Git, worktree: &Path) -> PathBuf {
     let top = git.top().canonicalize().unwrap_or_else(|_| git.top().to_owned());
-    let below = app.dir.canonicalize().ok().and_then(|dir| Some(dir.strip_prefix(top).ok()?.to_owned()));
+    let below = project.dir.canonicalize().ok().and_then(|dir| Some(dir.strip_prefix(top).ok()?.to_owned()));
     worktree.join(below.unwrap_or_default())
 }
 
 /// Returns the files that callsheet itself writes while an agent works. Every other change counts as the
 /// agent's.
-fn own_files(
-    app: &Project,
-    dir: &Path,
-    acts: &[DeliveryAction],
-    prompt: &str,
-) -> Result<OwnFiles, Diagnostics> {
+fn own_files(project: &Project, dir: &Path, acts: &[DeliveryAction], prompt: &str) -> Result<OwnFiles> {
     let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut own = OwnFiles::default();
     let below = canonical(dir);
@@ -657,7 +651,7 @@ fn own_files(
         own.written.push((below.join(path.strip_prefix(dir).unwrap_or(path)), text.into_bytes()));
     }
     own.paths.push(canonical(&state_dir()?).join(""));
-    if let Some(LedgerUrl::Sqlite(path)) = app.ledger_url()? {
+    if let Some(LedgerUrl::Sqlite(path)) = project.ledger_url()? {
         let folder = path.parent().map(canonical).unwrap_or_default();
         path.file_name().into_iter().for_each(|name| own.add_database(&folder.join(name)));
     }
@@ -673,7 +667,7 @@ fn written_files<'a>(acts: &'a [DeliveryAction], prompt: &'a str) -> impl Iterat
 }
 
 /// Returns the file that stores the fingerprints of a worktree.
-fn fingerprints_file(dir: &Path) -> Result<PathBuf, Diagnostics> {
+fn fingerprints_file(dir: &Path) -> Result<PathBuf> {
     Ok(state_dir()?.join("prints").join(directory_key(dir)))
 }
 
@@ -690,9 +684,8 @@ const RULES: &str = ".callsheet/runs/.gitignore";
 const RULES_TEXT: &[u8] = b"*\n";
 
 /// Keeps the files written for an agent out of its commits, even if it adds everything.
-fn write_gitignore(place: &Path) -> Result<(), Diagnostics> {
-    let written = open_folder(place)?.write(RULES, RULES_TEXT, 0o600);
-    written.map_err(Into::into)
+fn write_gitignore(place: &Path) -> Result<()> {
+    Ok(open_folder(place)?.write(RULES, RULES_TEXT, 0o600)?)
 }
 
 /// Removes the files written for the agent, which are in the ledger too. Files that the agent changed or
@@ -736,11 +729,11 @@ fn build_environment(setup: &RunSetup, run: &Run, session: Option<PathBuf>) -> B
 }
 
 /// Returns the command of the MCP server for this run only.
-fn mcp_server_command(app: &Project, setup: &RunSetup, run: &Run) -> Result<McpServerCommand, Diagnostics> {
+fn mcp_server_command(project: &Project, setup: &RunSetup, run: &Run) -> Result<McpServerCommand> {
     let program =
         find_own_program().map_err(|error| Diagnostic::error(Code::RunNotStarted, error.to_string()))?;
     let mut args: Vec<String> =
-        vec!["-C".into(), path_to_utf8(&app.dir)?, "mcp".into(), "--run".into(), run.id.to_string()];
+        vec!["-C".into(), path_to_utf8(&project.dir)?, "mcp".into(), "--run".into(), run.id.to_string()];
     args.extend(["--state".into(), path_to_utf8(&state_dir()?)?]);
     if let Some(session) = &setup.session {
         args.extend(["--session".into(), path_to_utf8(session)?]);

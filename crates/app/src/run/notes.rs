@@ -6,8 +6,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::error::Result;
+
 use callsheet_core::delivery::receipt::DeliveryReceipt;
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::record::{self, Delivered, Event, Id, OUTPUT_BYTES, Output};
 use callsheet_core::secrets::{SecretRedactor, SecretRules};
 use callsheet_run::{OutputStream, StopFlag};
@@ -87,7 +89,7 @@ impl NoteRecorder {
     }
 
     /// Waits until every note is written.
-    pub(super) fn finish(mut self) -> Result<Ledger, Diagnostics> {
+    pub(super) fn finish(mut self) -> Result<Ledger> {
         drop(self.send.take());
         let joined = self.writer.take().and_then(|writer| writer.join().ok());
         let (ledger, writer) =

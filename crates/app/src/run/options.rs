@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use callsheet_core::diag::Diagnostics;
 use callsheet_core::library::agent::{DeliveryMethod, PermissionLevel};
 use callsheet_core::record::{Id, RunOptions};
 use callsheet_core::request::Profile;
@@ -12,7 +11,7 @@ use callsheet_core::request::scope::Scope;
 use callsheet_run::FingerprintCache;
 
 use super::checks::merge_checks;
-use crate::error::usage_error;
+use crate::error::{Result, usage_error};
 use crate::project::Project;
 use crate::project::config::{HardLimits, lower_limit, stricter_permit};
 use crate::project::duration::HumanDuration;
@@ -108,7 +107,7 @@ pub struct RunOverrides {
 
 impl RunOverrides {
     /// Completes the options by the configuration.
-    pub fn complete(&self, project: &Project) -> Result<RunSetup, Diagnostics> {
+    pub fn complete(&self, project: &Project) -> Result<RunSetup> {
         let config = &project.config;
         project.warn_unapplied();
         if self.max_cost_usd.or(config.max_cost.value).is_some_and(|cost| !cost.is_finite() || cost <= 0.0) {

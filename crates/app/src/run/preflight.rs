@@ -12,13 +12,10 @@ use callsheet_core::request::scope::Scope;
 use callsheet_run::{MissingProgram, find_env_program, find_program};
 
 use crate::compose::inputs::{GLOB_MARKS, warn_missing_files};
+use crate::error::Result;
 
 /// Checks that every program of these actions and checks can be started. Reports all missing ones together.
-pub(super) fn check_programs(
-    acts: &[DeliveryAction],
-    checks: &[CheckSpec],
-    place: &Path,
-) -> Result<(), Diagnostics> {
+pub(super) fn check_programs(acts: &[DeliveryAction], checks: &[CheckSpec], place: &Path) -> Result<()> {
     let mut missing = Vec::new();
     for act in acts {
         if let DeliveryAction::Spawn { argv, env, cwd, .. } | DeliveryAction::Open { argv, env, cwd } = act {
@@ -30,7 +27,7 @@ pub(super) fn check_programs(
         missing.extend(find_missing_program("tmux", &BTreeMap::new(), place).map(tmux_missing_error));
     }
     missing.extend(missing_check_programs(checks, place));
-    if missing.is_empty() { Ok(()) } else { Err(Diagnostics(missing)) }
+    if missing.is_empty() { Ok(()) } else { Err(Diagnostics(missing).into()) }
 }
 
 /// Returns an error for every check whose program cannot be started in `place`.

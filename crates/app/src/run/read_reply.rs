@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::io::{ErrorKind, Read};
 
-use callsheet_core::diag::Diagnostics;
 use callsheet_core::library::agent::OutputSpec;
 use callsheet_core::library::contract::Contract;
 use callsheet_core::reply::{Reply, ReplyContext, StreamReader, StreamText, read_text};
@@ -12,7 +11,7 @@ use callsheet_run::read_file;
 
 use super::spool::TextSpool;
 use crate::compose::inputs::{not_found_error, unreadable_error};
-use crate::error::usage_error;
+use crate::error::{Result, usage_error};
 use crate::project::Project;
 
 /// Well above any prompt.
@@ -44,7 +43,7 @@ pub struct ReplyReader {
 
 impl Project {
     /// Returns the reader of a reply; `None` if the contract requires a submission instead.
-    pub fn open_reply(&self, question: &ReplyQuestion) -> Result<Option<ReplyReader>, Diagnostics> {
+    pub fn open_reply(&self, question: &ReplyQuestion) -> Result<Option<ReplyReader>> {
         let (disk, layout) = (self.disk(None), self.config.layout());
         let library = Library::new(&disk);
         let (_, contract) = find_contract(&library, &question.contract, &layout)?;
@@ -73,7 +72,7 @@ impl Project {
 
 impl ReplyReader {
     /// Reads the agent's output to its end.
-    pub fn read(&self, input: &mut dyn Read) -> Result<Reply<'static>, Diagnostics> {
+    pub fn read(&self, input: &mut dyn Read) -> Result<Reply<'static>> {
         let unreadable = |error| unreadable_error("standard input", &error);
         let mut reader = StreamReader::new(&self.output, &mut TextSpool::factory(&std::env::temp_dir()));
         let (mut buffer, mut size) = (vec![0; 64 << 10], 0);
@@ -98,12 +97,12 @@ impl ReplyReader {
     }
 }
 
-fn read_prompt(app: &Project, file: &str) -> Result<SharedText, Diagnostics> {
+fn read_prompt(project: &Project, file: &str) -> Result<SharedText> {
     if file == "-" {
         let message = "standard input is read for the reply; it cannot be read for --prompt too";
         return Err(usage_error(message).into());
     }
-    let path = app.here.join(file);
+    let path = project.here.join(file);
     match read_file(&path, MOST_PROMPT) {
         Ok(Some(text)) => Ok(text),
         Ok(None) => Err(not_found_error(file, &path)),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::record::{LaunchRecord, RunSummary, restore_request};
 use callsheet_core::secrets::{SecretMode, find_missing_values};
 use callsheet_core::{Request, RunFacts, SlotValues};
@@ -14,6 +14,7 @@ use super::options::{RunLocation, RunOverrides, RunSetup};
 use super::tasks::{TaskRuns, find_task};
 use crate::compose::inputs::PreparedInput;
 use crate::compose::{ComposeOptions, Composition, Purpose, compose_input, secrets};
+use crate::error::Result;
 use crate::project::state::lock_task;
 use crate::project::{Project, resolve_directory};
 
@@ -41,7 +42,7 @@ pub struct RerunOptions {
 impl Project {
     /// Plans a new run of a task, with the facts of the earlier run `name` in its prompt. Refuses while a run of the task is
     /// running, and if nothing has changed since.
-    pub fn prepare_rerun(&self, name: &str, options: &RerunOptions) -> Result<PreparedRun, Diagnostics> {
+    pub fn prepare_rerun(&self, name: &str, options: &RerunOptions) -> Result<PreparedRun> {
         let mut ledger = self.write_ledger()?;
         let row = self.find_own_run(&mut ledger, name)?;
         let held = lock_task(&self.task_key(&row.run)?, &find_task(self, &mut ledger, &row)?.name)?;
@@ -84,12 +85,12 @@ fn refused_error(message: impl Into<String>) -> Diagnostic {
 
 /// Returns the parent's request as it was, and the facts for the next prompt.
 fn restore_parent_request(
-    app: &Project,
+    project: &Project,
     ledger: &mut Ledger,
     options: &RerunOptions,
     parent: &RunSummary,
     task: &TaskRuns,
-) -> Result<(Request, RunFacts), Diagnostics> {
+) -> Result<(Request, RunFacts)> {
     let composed = ledger.prompt_record(&parent.run.id)?;
     let mut request = ledger.with_blobs(|blob| restore_request(&composed, blob))?;
     let given = &options.values;
@@ -110,7 +111,7 @@ fn restore_parent_request(
     }
     let attempts = task.runs.iter().filter(|run| run.launch.is_some()).count();
     let facts = parent.facts(attempts);
-    Ok((request, if app.config.digest_output.value { facts } else { strip_output(facts) }))
+    Ok((request, if project.config.digest_output.value { facts } else { strip_output(facts) }))
 }
 
 fn strip_output(mut facts: RunFacts) -> RunFacts {
@@ -129,15 +130,15 @@ fn has_same_facts(told: &Option<RunFacts>, facts: &RunFacts) -> bool {
 /// Checks whether the parent's request still composes the parent's prompt, that is, whether its sources are
 /// unchanged.
 fn is_prompt_unchanged(
-    app: &Project,
+    project: &Project,
     ledger: &mut Ledger,
     options: &RerunOptions,
     parent: &RunSummary,
     request: &Request,
     told: Option<RunFacts>,
-) -> Result<bool, Diagnostics> {
+) -> Result<bool> {
     let before = Request { previous: told, ..request.clone() };
-    let finished = compose_rerun(app, before, options)?;
+    let finished = compose_rerun(project, before, options)?;
     let Some(made) = &finished.inputs else { return Ok(false) };
     if !made.request.secret.is_empty() {
         // The ledger has only the HMAC of a delivered secret value, so the prompts cannot be compared.
@@ -147,15 +148,11 @@ fn is_prompt_unchanged(
     Ok(finished.rendered.text == was)
 }
 
-fn compose_rerun(
-    app: &Project,
-    request: Request,
-    options: &RerunOptions,
-) -> Result<Composition, Diagnostics> {
+fn compose_rerun(project: &Project, request: Request, options: &RerunOptions) -> Result<Composition> {
     let session = request
         .session
         .as_ref()
-        .map(|dir| resolve_directory(&app.dir.join(dir), dir.as_ref()))
+        .map(|dir| resolve_directory(&project.dir.join(dir), dir.as_ref()))
         .transpose()?;
     let order = PreparedInput {
         request,
@@ -165,23 +162,23 @@ fn compose_rerun(
         replay: None,
         diagnostics: Vec::new(),
     };
-    let mode = secrets::choose_mode(app, options.secrets, Purpose::Record)?;
-    compose_input(app, order, ComposeOptions { mode, budget: None, api: None }, Purpose::Record)
+    let mode = secrets::choose_mode(project, options.secrets, Purpose::Record)?;
+    compose_input(project, order, ComposeOptions { mode, budget: None, api: None }, Purpose::Record)
 }
 
 /// Returns the parent's run options, overridden by the options given now.
-fn merge_options(app: &Project, rerun: &RerunOptions, parent: &RunSummary) -> Result<RunSetup, Diagnostics> {
+fn merge_options(project: &Project, rerun: &RerunOptions, parent: &RunSummary) -> Result<RunSetup> {
     let LaunchRecord { options: before, own_worktree, worktree, .. } =
         parent.launch.clone().unwrap_or_default();
     let given = &rerun.overrides;
-    let mut setup = given.complete(app)?;
+    let mut setup = given.complete(project)?;
     setup.parent = Some(parent.run.id.clone());
     setup.dry = rerun.dry;
     let options = &mut setup.options;
     options.program = if rerun.program.is_empty() && rerun.agent.is_none() {
         before.program
     } else {
-        app.resolve_typed_program(&rerun.program)
+        project.resolve_typed_program(&rerun.program)
     };
     if given.model.is_none() && rerun.agent.is_none() {
         options.model = before.model;

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::request::fact::EndReason;
 use callsheet_run::{StopFlag, take_interrupts};
 
+use crate::error::Result;
 use crate::project::state::RunDir;
 
 /// Flag that is set when a person interrupts this process. A second interrupt ends the process and every git
@@ -18,9 +19,9 @@ pub struct InterruptFlag(Arc<AtomicBool>);
 
 impl InterruptFlag {
     /// Sets the flag at the next SIGINT or SIGTERM of this process.
-    pub fn listen() -> Result<Self, Diagnostics> {
-        let set = take_interrupts();
-        Ok(Self(set.map_err(|error| Diagnostic::error(Code::OutputFailed, format!("signals: {error}")))?))
+    pub fn listen() -> Result<Self> {
+        let failed = |error| Diagnostic::error(Code::OutputFailed, format!("signals: {error}"));
+        Ok(Self(take_interrupts().map_err(failed)?))
     }
 
     pub(crate) fn is_set(&self) -> bool {

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::record::task_status::{TaskCheckout, TaskReason, TaskStatus, derive_task_status};
 use callsheet_core::record::{Id, RunSummary};
 use callsheet_run::{Git, host_name};
 use callsheet_store::{Ledger, RunFilter, RunRow};
 
 use super::{is_driven, is_pane_alive};
+use crate::error::Result;
 use crate::project::Project;
 use crate::project::state::RunDir;
 
@@ -23,7 +24,7 @@ pub struct TaskRuns {
 
 impl TaskRuns {
     /// Returns one of its runs.
-    pub fn find_run(&self, id: &Id) -> Result<&RunSummary, Diagnostics> {
+    pub fn find_run(&self, id: &Id) -> Result<&RunSummary> {
         let gone = || Diagnostic::error(Code::RunNotFound, format!("run {id} is not there any more")).into();
         self.runs.iter().find(|run| run.run.id == *id).ok_or_else(gone)
     }
@@ -49,7 +50,7 @@ impl TaskRuns {
 
 impl Project {
     /// Returns a task by its name or by one of its runs.
-    pub fn find_task(&self, name: &str) -> Result<TaskRuns, Diagnostics> {
+    pub fn find_task(&self, name: &str) -> Result<TaskRuns> {
         let mut ledger = self.read_ledger()?;
         let project = self.project_filter(&ledger)?;
         let filter =
@@ -67,7 +68,7 @@ impl Project {
     }
 
     /// Returns the tasks of the newest runs, at most `limit`, the newest first.
-    pub fn newest_tasks(&self, limit: usize) -> Result<Vec<TaskRuns>, Diagnostics> {
+    pub fn newest_tasks(&self, limit: usize) -> Result<Vec<TaskRuns>> {
         newest_tasks(self, &mut self.read_ledger()?, limit)
     }
 }
@@ -81,10 +82,10 @@ pub fn is_lost(run: &RunSummary) -> bool {
 
 /// Returns the task of a run, with all its runs. A run without a task belongs to the runs from which it was
 /// made.
-pub(super) fn find_task(app: &Project, ledger: &mut Ledger, row: &RunRow) -> Result<TaskRuns, Diagnostics> {
+pub(super) fn find_task(project: &Project, ledger: &mut Ledger, row: &RunRow) -> Result<TaskRuns> {
     let run = &row.run;
     // Another project may have a task of the same name.
-    let project = app.sibling_filter(run);
+    let project = project.sibling_filter(run);
     let filter = RunFilter {
         project,
         own: !row.imported,
@@ -106,9 +107,9 @@ pub(super) fn find_task(app: &Project, ledger: &mut Ledger, row: &RunRow) -> Res
     Ok(TaskRuns { name, runs: read_summaries(ledger, &rows)? })
 }
 
-fn newest_tasks(app: &Project, ledger: &mut Ledger, limit: usize) -> Result<Vec<TaskRuns>, Diagnostics> {
+fn newest_tasks(project: &Project, ledger: &mut Ledger, limit: usize) -> Result<Vec<TaskRuns>> {
     let filter = RunFilter {
-        project: app.project_filter(ledger)?,
+        project: project.project_filter(ledger)?,
         own: true,
         limit: usize::MAX,
         ..RunFilter::default()
@@ -155,8 +156,8 @@ fn find_root<'r>(run: &'r Id, parent: impl Fn(&Id) -> Option<&'r Id>) -> &'r Id 
     root
 }
 
-fn read_summaries(ledger: &mut Ledger, rows: &[RunRow]) -> Result<Vec<RunSummary>, Diagnostics> {
-    rows.iter().map(|row| ledger.run_summary(&row.run.id).map_err(Into::into)).collect()
+fn read_summaries(ledger: &mut Ledger, rows: &[RunRow]) -> Result<Vec<RunSummary>> {
+    rows.iter().map(|row| Ok(ledger.run_summary(&row.run.id)?)).collect()
 }
 
 /// Returns the root of the runs from which `run` was made, with all its descendants.

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::record::Id;
 use callsheet_run::{Tmux, TmuxPane, TmuxServer, grace_period, read_terminal_exit_code};
 
 use super::tmux_server_name;
+use crate::error::{Error, Result};
 use crate::project::state::RunDir;
 
 fn open_tmux(server: &str) -> Tmux {
@@ -27,7 +28,7 @@ pub(super) fn pane_pid(server: &str, pane: &str) -> Option<i32> {
 }
 
 /// Ends the agent in a pane that callsheet opened.
-pub(super) fn close_pane((server, pane): &(String, String)) -> Result<(), Diagnostics> {
+pub(super) fn close_pane((server, pane): &(String, String)) -> Result<()> {
     let refused = |message: String| Diagnostic::error(Code::RunRefused, message);
     if server.is_empty() {
         let message = format!("it works in a pane of yours, {pane}");
@@ -35,7 +36,9 @@ pub(super) fn close_pane((server, pane): &(String, String)) -> Result<(), Diagno
     }
     let tmux = open_tmux(server);
     match tmux.find_pane(pane) {
-        Ok(pane) => tmux.close(&pane, grace_period()).map_err(|error| refused(error.to_string()).into()),
+        Ok(pane) => {
+            tmux.close(&pane, grace_period()).map_err(|error| Error::new(refused(error.to_string()), error))
+        }
         // The pane is closed already.
         Err(_) => Ok(()),
     }
@@ -67,7 +70,7 @@ pub(crate) struct TerminalWatch {
 
 impl TerminalWatch {
     /// Finds the pane of a run, if it has one.
-    pub(crate) fn find(run: &Id) -> Result<Option<Self>, Diagnostics> {
+    pub(crate) fn find(run: &Id) -> Result<Option<Self>> {
         let run_dir = RunDir::from_run(run)?;
         let Some((server, pane)) = run_dir.pane() else { return Ok(None) };
         let tmux = open_tmux(&server);
@@ -108,7 +111,7 @@ impl TerminalWatch {
     }
 
     /// Ends the agent.
-    pub(crate) fn close(self) -> Result<(), Diagnostics> {
+    pub(crate) fn close(self) -> Result<()> {
         close_pane(&(self.server, self.pane.to_string()))
     }
 }

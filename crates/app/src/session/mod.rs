@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::diagnostics::{join_lines, mask_diagnostic};
+use crate::error::Result;
 use crate::project::{Project, resolve_directory};
 use crate::session::write::check_stays_inside;
 
@@ -65,23 +66,26 @@ pub(crate) struct FileSubmissions {
 
 impl SessionDir {
     /// Opens the session at `dir`, or the project as a session.
-    pub fn open(app: &Project, dir: Option<&Path>) -> Result<Self, Diagnostics> {
+    pub fn open(project: &Project, dir: Option<&Path>) -> Result<Self> {
         let dir = match dir {
             Some(dir) => {
-                let path = app.session_path(dir);
+                let path = project.session_path(dir);
                 let real = resolve_directory(&path, dir)?;
-                check_stays_inside(&app.dir, &path, &real)?;
+                check_stays_inside(&project.dir, &path, &real)?;
                 real
             }
-            None => app.dir.clone(),
+            None => project.dir.clone(),
         };
-        let roots =
-            Roots { user: app.user.clone(), project: Some(app.dir.clone()), session: Some(dir.clone()) };
-        let max_file_bytes = app.config.max_file_bytes.value;
+        let roots = Roots {
+            user: project.user.clone(),
+            project: Some(project.dir.clone()),
+            session: Some(dir.clone()),
+        };
+        let max_file_bytes = project.config.max_file_bytes.value;
         Ok(Self {
-            layout: app.config.layout(),
+            layout: project.config.layout(),
             disk: Disk::new(&roots, max_file_bytes),
-            project: app.dir.clone(),
+            project: project.dir.clone(),
             dir,
             max_file_bytes,
             proposes: false,
@@ -89,13 +93,13 @@ impl SessionDir {
     }
 
     /// Submits `data` under the contract `tool`: writes its files and remembers its preferences.
-    pub fn submit(&self, tool: &str, data: &Value) -> Result<SubmissionResult, Diagnostics> {
+    pub fn submit(&self, tool: &str, data: &Value) -> Result<SubmissionResult> {
         self.carry_out(self.judge(tool, data)?)
     }
 
     /// Submits the files that agents wrote for the contract `tool`. Writes nothing unless all of them are
     /// valid.
-    pub fn submit_files(&self, tool: &str) -> Result<Vec<SubmissionResult>, Diagnostics> {
+    pub fn submit_files(&self, tool: &str) -> Result<Vec<SubmissionResult>> {
         let files = find_waiting_files(&self.disk, &self.layout, tool)?;
         if files.is_empty() {
             let message = format!("there is no file in the session that hands in `{tool}`");
@@ -108,14 +112,14 @@ impl SessionDir {
         for (path, named) in files {
             match self.judge_file(tool, &path, &named) {
                 Ok((submitted, _)) => all.push(submitted),
-                Err(Diagnostics(diags)) => wrong.extend(diags.into_iter().map(|mut diag| {
+                Err(error) => wrong.extend(error.into_diagnostics().0.into_iter().map(|mut diag| {
                     diag.looked.insert(0, format!("session:{path}"));
                     diag
                 })),
             }
         }
         if !wrong.is_empty() {
-            return Err(Diagnostics(wrong));
+            return Err(Diagnostics(wrong).into());
         }
         all.into_iter().map(|submitted| self.carry_out(submitted)).collect()
     }
@@ -125,7 +129,7 @@ impl SessionDir {
         &self,
         tool: &str,
         wanted: &dyn Fn(&str) -> bool,
-    ) -> Result<FileSubmissions, Diagnostics> {
+    ) -> Result<FileSubmissions> {
         let mut handed_in = FileSubmissions::default();
         for (path, named) in
             find_waiting_files(&self.disk, &self.layout, tool)?.into_iter().filter(|(path, _)| wanted(path))
@@ -135,7 +139,7 @@ impl SessionDir {
                     let verdict = data["verdict"].as_str().map(str::to_owned);
                     handed_in.accepted.push((verdict, self.carry_out(submitted)?));
                 }
-                Err(failure) => handed_in.refused.extend(refusal_reasons(&failure, Some(&path))),
+                Err(failure) => handed_in.refused.extend(refusal_reasons(failure.diagnostics(), Some(&path))),
             }
         }
         Ok(handed_in)
@@ -147,7 +151,7 @@ impl SessionDir {
         tool: &str,
         path: &str,
         named: &serde_json::Map<String, Value>,
-    ) -> Result<(AcceptedSubmission, Value), Diagnostics> {
+    ) -> Result<(AcceptedSubmission, Value)> {
         let unreadable =
             |why: String| Diagnostic::error(Code::InputUnreadable, format!("`{path}` cannot be used: {why}"));
         let id = SourceId::new(SourceRoot::Session, path).map_err(|error| unreadable(error.to_string()))?;
@@ -174,13 +178,12 @@ impl SessionDir {
         Ok((self.judge(tool, &data)?, data))
     }
 
-    fn judge(&self, tool: &str, data: &Value) -> Result<AcceptedSubmission, Diagnostics> {
-        submission::submit_with_shared_names(&self.disk, &self.layout, tool, data, &|| {
-            find_shared_names(&self.project)
-        })
+    fn judge(&self, tool: &str, data: &Value) -> Result<AcceptedSubmission> {
+        let shared_names = || find_shared_names(&self.project);
+        Ok(submission::submit_with_shared_names(&self.disk, &self.layout, tool, data, &shared_names)?)
     }
 
-    fn carry_out(&self, submitted: AcceptedSubmission) -> Result<SubmissionResult, Diagnostics> {
+    fn carry_out(&self, submitted: AcceptedSubmission) -> Result<SubmissionResult> {
         let AcceptedSubmission { changes, preferences, questions } = submitted;
         let folder = open_folder(&self.dir)?;
         folder.apply(&changes)?;
@@ -194,7 +197,7 @@ impl SessionDir {
 
 /// Renders the reasons of a refusal, each with its place. They are recorded, so they must not contain
 /// secrets.
-pub fn refusal_reasons(Diagnostics(diags): &Diagnostics, file: Option<&str>) -> Vec<String> {
+pub fn refusal_reasons(diags: &[Diagnostic], file: Option<&str>) -> Vec<String> {
     let reason = |diag: &Diagnostic| {
         let diag = mask_diagnostic(diag);
         let place = diag.place.as_ref().map(|place| {
@@ -223,7 +226,7 @@ pub(crate) fn add_preferences(
     layout: &Layout,
     limit: u64,
     preferences: &[Preference],
-) -> Result<BTreeMap<String, Vec<String>>, Diagnostics> {
+) -> Result<BTreeMap<String, Vec<String>>> {
     let mut by_role: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for Preference { role, bullet } in preferences {
         by_role.entry(role).or_default().push(bullet);
@@ -238,8 +241,8 @@ pub(crate) fn add_preferences(
 }
 
 /// Returns the preferences that their roles do not have yet.
-pub fn new_preferences(app: &Project, preferences: &[Preference]) -> Vec<Preference> {
-    let (disk, layout) = (app.disk(None), app.config.layout());
+pub fn new_preferences(project: &Project, preferences: &[Preference]) -> Vec<Preference> {
+    let (disk, layout) = (project.disk(None), project.config.layout());
     let is_new = |preference: &&Preference| {
         let id =
             SourceId::new(SourceRoot::Project, &preferences::extension_path(&layout, &preference.role)).ok();
@@ -250,7 +253,7 @@ pub fn new_preferences(app: &Project, preferences: &[Preference]) -> Vec<Prefere
 }
 
 /// Opens a directory for writing below it.
-pub fn open_folder(dir: &Path) -> Result<WritableFolder, Diagnostics> {
+pub fn open_folder(dir: &Path) -> Result<WritableFolder> {
     WritableFolder::open(dir).map_err(|error| {
         Diagnostic::error(Code::InputNotFound, format!("`{}` cannot be opened: {error}", dir.display()))
             .into()
@@ -444,6 +447,9 @@ mod tests {
     fn session_without_file_is_refused() {
         let fixture = SessionFixture::new();
         let failure = fixture.session().submit_files("submit_review").unwrap_err();
-        assert_eq!(failure.0[0].message, "there is no file in the session that hands in `submit_review`");
+        assert_eq!(
+            failure.diagnostics()[0].message,
+            "there is no file in the session that hands in `submit_review`"
+        );
     }
 }

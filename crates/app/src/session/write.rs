@@ -6,10 +6,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use callsheet_core::SourceError;
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_run::open_file;
 use tempfile::NamedTempFile;
 
+use crate::error::{Error, Result};
 use crate::session::open_folder;
 
 /// Mode of a new file for a person, before the umask: a prompt can be for its reader alone.
@@ -18,7 +19,7 @@ const PRIVATE: u32 = 0o600;
 /// Resolves the output file that a person named; `None` is stdout. Stdout has other names too, which may lead
 /// to a file that other processes write to: it must not be replaced. Refuses a FIFO, a device or a directory
 /// before anything is written.
-pub fn resolve_output(here: &Path, out: Option<&Path>) -> Result<Option<PathBuf>, Diagnostics> {
+pub fn resolve_output(here: &Path, out: Option<&Path>) -> Result<Option<PathBuf>> {
     let is_stdout = |out: &Path| STDOUT_NAMES.iter().any(|name| out == Path::new(name));
     let Some(out) = out.filter(|out| !is_stdout(out)).map(|out| here.join(out)) else { return Ok(None) };
     match open_file(&out) {
@@ -36,10 +37,10 @@ const STDOUT_NAMES: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd
 /// Writes `bytes` to the path that a person named. A link still leads to its file, a file keeps its mode, and
 /// only the owner can read a new file. A path in the project stays there, because the project's links are not
 /// the person's.
-pub fn write_out(project: &Path, path: &Path, bytes: &[u8]) -> Result<(), Diagnostics> {
+pub fn write_out(project: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
     let target = resolve_links(path);
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let real = folder.canonicalize().map_err(|error| write_error(path, &error))?;
+    let real = folder.canonicalize().map_err(|error| write_error(path, error))?;
     let target = real.join(target.file_name().unwrap_or_default());
     let below = target.strip_prefix(project).ok().and_then(Path::to_str);
     if let Some(below) = below {
@@ -48,7 +49,7 @@ pub fn write_out(project: &Path, path: &Path, bytes: &[u8]) -> Result<(), Diagno
             Ok(_) => project.replace(below, bytes),
             Err(_) => project.write(below, bytes, PRIVATE),
         };
-        return written.map_err(Into::into);
+        return Ok(written?);
     }
     check_stays_inside(project, path, &target)?;
     let write = || -> io::Result<()> {
@@ -59,12 +60,12 @@ pub fn write_out(project: &Path, path: &Path, bytes: &[u8]) -> Result<(), Diagno
         file.persist(&target)?;
         Ok(())
     };
-    write().map_err(|error| write_error(path, &error))
+    write().map_err(|error| write_error(path, error))
 }
 
 /// Checks that a path in the project does not lead out of it: the project's links are not those of the person
 /// who named the path.
-pub fn check_stays_inside(project: &Path, path: &Path, real: &Path) -> Result<(), Diagnostics> {
+pub fn check_stays_inside(project: &Path, path: &Path, real: &Path) -> Result<()> {
     if !path.starts_with(project) || real.starts_with(project) {
         return Ok(());
     }
@@ -75,8 +76,8 @@ pub fn check_stays_inside(project: &Path, path: &Path, real: &Path) -> Result<()
 
 /// Writes a new file of the project, with the folders above it. Follows no link, because a cloned repository
 /// may hold links to anywhere.
-pub fn write_new(project: &Path, path: &str, bytes: &[u8]) -> Result<(), Diagnostics> {
-    open_folder(project)?.create(path, bytes).map_err(Into::into)
+pub fn write_new(project: &Path, path: &str, bytes: &[u8]) -> Result<()> {
+    Ok(open_folder(project)?.create(path, bytes)?)
 }
 
 /// Writes a new file in the folder of `target`, so that it can replace `target` in one step.
@@ -101,7 +102,7 @@ fn resolve_links(path: &Path) -> PathBuf {
     end
 }
 
-fn write_error(path: &Path, error: &io::Error) -> Diagnostics {
-    Diagnostic::error(Code::OutputFailed, format!("`{}` could not be written: {error}", path.display()))
-        .into()
+fn write_error(path: &Path, error: io::Error) -> Error {
+    let message = format!("`{}` could not be written: {error}", path.display());
+    Error::new(Diagnostic::error(Code::OutputFailed, message), error)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use callsheet_core::diag::{Diagnostics, Severity};
+use callsheet_core::diag::Severity;
 use callsheet_lint::fuzz::{FuzzFinding, FuzzOptions, FuzzReport, FuzzSubject, fuzz};
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::context::CommandContext;
 use crate::pages::findings_page;
 use crate::templates::find_template_or_recipe;
 use callsheet::diagnostics::diagnostic_json;
-use callsheet::error::{CommandResult, FINDING, usage_error};
+use callsheet::error::{CommandResult, FINDING, Result, usage_error};
 
 const EXAMPLES: &str = "Examples:
   callsheet fuzz system/BASE-plan
@@ -71,7 +71,7 @@ fn finding_json(finding: &FuzzFinding) -> Value {
     object
 }
 
-fn run_fuzz(app: &CommandContext, args: &Args) -> Result<FuzzReport, Diagnostics> {
+fn run_fuzz(app: &CommandContext, args: &Args) -> Result<FuzzReport> {
     let options = FuzzOptions {
         seed: args.seed,
         cases: args.cases,
@@ -99,5 +99,5 @@ fn run_fuzz(app: &CommandContext, args: &Args) -> Result<FuzzReport, Diagnostics
         counts[1].store(total, Ordering::Relaxed);
     });
     drop(progress);
-    report
+    Ok(report?)
 }

@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
-use callsheet_core::diag::Diagnostics;
 use callsheet_core::library::lookup::list_roles;
 use callsheet_core::record::Id;
 use callsheet_core::submission::list_tools;
 
 use crate::context::CommandContext;
-use callsheet::error::{CommandResult, usage_error};
+use callsheet::error::{CommandResult, Result, usage_error};
 use callsheet::project::state::RunDir;
 use callsheet::session::SessionDir;
 use callsheet_mcp::{SessionServer, SubmittingRun, serve};
@@ -84,7 +83,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
 }
 
 /// Returns the submitting run for a full run id.
-fn build_submitting_run(run: &str, serve: &ServeArgs) -> Result<SubmittingRun, Diagnostics> {
+fn build_submitting_run(run: &str, serve: &ServeArgs) -> Result<SubmittingRun> {
     let id = Id::parse(run).ok_or_else(|| usage_error(format!("`{run}` is not the whole id of a run")))?;
     let run_dir = serve
         .state
@@ -93,7 +92,7 @@ fn build_submitting_run(run: &str, serve: &ServeArgs) -> Result<SubmittingRun, D
     Ok(SubmittingRun { run_dir, id, role: serve.role.clone() })
 }
 
-fn check_role(session: &SessionDir, role: Option<&str>) -> Result<(), Diagnostics> {
+fn check_role(session: &SessionDir, role: Option<&str>) -> Result<()> {
     let Some(role) = role else { return Ok(()) };
     let known = list_roles(&session.disk, &session.layout);
     if known.iter().any(|known| known == role) {

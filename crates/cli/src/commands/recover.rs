@@ -31,5 +31,5 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     };
     let recovered_json = || recovered.iter().map(result_json).collect::<Vec<_>>();
     app.print.print_output(|| json!({ "recovered": recovered_json(), "running": running }), page)?;
-    if refused.is_empty() { Ok(0) } else { Err(Diagnostics(refused)) }
+    if refused.is_empty() { Ok(0) } else { Err(Diagnostics(refused).into()) }
 }

@@ -2,9 +2,8 @@
 //! prompt.
 
 use callsheet::compose::secrets;
-use callsheet::error::{CommandResult, usage_error};
+use callsheet::error::{CommandResult, Result, usage_error};
 use callsheet::run::rerun::RerunOptions;
-use callsheet_core::diag::Diagnostics;
 
 use crate::args::ModeArg;
 use crate::context::CommandContext;
@@ -83,7 +82,7 @@ fn rerun(app: &CommandContext, args: &RerunArgs, options: &RerunOptions) -> Comm
 }
 
 impl RerunArgs {
-    fn to_options(&self, app: &CommandContext, program: &[String]) -> Result<RerunOptions, Diagnostics> {
+    fn to_options(&self, app: &CommandContext, program: &[String]) -> Result<RerunOptions> {
         Ok(RerunOptions {
             agent: self.agent.clone(),
             program: program.to_vec(),

@@ -1,6 +1,6 @@
 //! `callsheet trust`: records or revokes consent to everything that a project's files would execute or leak.
 
-use callsheet_core::diag::{Code, Diagnostics, escape_invisible};
+use callsheet_core::diag::{Code, escape_invisible};
 use callsheet_core::record::DecidedBy;
 use serde_json::json;
 
@@ -39,7 +39,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         let agreed = match app.require_person(args.yes) {
             Ok(DecidedBy::Terminal) if !args.yes => !app.print.json && ask_consent(&app.print, &wishes)?,
             Ok(_) => true,
-            Err(Diagnostics(diags)) if diags.iter().all(|diag| diag.code == Code::PersonRequired) => false,
+            Err(error) if error.is_only(Code::PersonRequired) => false,
             Err(failure) => return Err(failure),
         };
         if !agreed {

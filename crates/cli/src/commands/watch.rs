@@ -3,13 +3,13 @@
 use std::thread;
 use std::time::Duration;
 
-use callsheet_core::diag::{Code, Diagnostics};
+use callsheet_core::diag::Code;
 use callsheet_core::record::watch_events;
 use callsheet_store::{Ledger, StoredRecord};
 use serde_json::{Value, json};
 
 use crate::context::CommandContext;
-use callsheet::error::CommandResult;
+use callsheet::error::{CommandResult, Result};
 
 /// Print events as they happen, one JSON object per line, until interrupted
 ///
@@ -50,7 +50,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
 }
 
 /// Returns the events of a record, each with the record's number.
-fn read_events(record: &StoredRecord) -> Result<Vec<Value>, Diagnostics> {
+fn read_events(record: &StoredRecord) -> Result<Vec<Value>> {
     let told = match record.event()? {
         Some(event) => watch_events(&event),
         None => vec![("record.emptied", json!({ "kind": record.kind }))],
@@ -64,11 +64,11 @@ fn read_events(record: &StoredRecord) -> Result<Vec<Value>, Diagnostics> {
 }
 
 /// Waits for the ledger, and returns it with whether it existed from the start.
-fn wait_for_ledger(app: &CommandContext) -> Result<(Ledger, bool), Diagnostics> {
+fn wait_for_ledger(app: &CommandContext) -> Result<(Ledger, bool)> {
     let mut was_there = true;
     loop {
         match app.read_ledger() {
-            Err(Diagnostics(diags)) if diags.iter().all(|diag| diag.code == Code::LedgerNotThere) => {
+            Err(error) if error.is_only(Code::LedgerNotThere) => {
                 thread::sleep(PAUSE);
             }
             opened => return Ok((opened?, was_there)),

@@ -1,11 +1,12 @@
 //! Renders a prompt with the origin of every line, and the reason for every absent input.
 
+use callsheet::error::Result;
 use std::collections::BTreeMap;
 
 use callsheet::compose::Composition;
 use callsheet::compose::tokens::{TokenSummary, degradation_line};
 use callsheet::diagnostics::diagnostic_json;
-use callsheet_core::diag::{Diagnostics, escape_invisible};
+use callsheet_core::diag::escape_invisible;
 use callsheet_core::library::template::read_version;
 use callsheet_core::prompt::{OriginTable, Piece};
 use callsheet_core::record::sha256;
@@ -47,7 +48,7 @@ pub(crate) fn print_explanation(
     print: &OutputPrinter,
     composition: &Composition,
     summary: &TokenSummary,
-) -> Result<(), Diagnostics> {
+) -> Result<()> {
     let (composed, steps) = (&composition.composed, &composition.degradations);
     let mut page = String::new();
     write_lines(print, &composition.rendered, shown_text(composition), &composed.prompt.origins, &mut page)?;
@@ -133,7 +134,7 @@ fn write_lines(
     text: &str,
     origins: &OriginTable,
     page: &mut String,
-) -> Result<(), Diagnostics> {
+) -> Result<()> {
     let mut numbers = LineNumbers::default();
     let mut last: Vec<u32> = Vec::new();
     let mut first_line = true;
@@ -181,7 +182,7 @@ fn write_lines(
 const PART: usize = 256 << 10;
 
 /// Prints and clears the page once it has grown long.
-fn flush_page(print: &OutputPrinter, page: &mut String) -> Result<(), Diagnostics> {
+fn flush_page(print: &OutputPrinter, page: &mut String) -> Result<()> {
     if page.len() >= PART {
         print.write_data(page.as_bytes())?;
         page.clear();

@@ -1,7 +1,7 @@
 //! `callsheet ledger adopt` and `forget`, each after a person's agreement.
 
-use callsheet::error::{CommandResult, usage_error};
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics, escape_invisible};
+use callsheet::error::{CommandResult, Result, usage_error};
+use callsheet_core::diag::{Code, Diagnostic, escape_invisible};
 use callsheet_core::record::Id;
 use serde_json::json;
 
@@ -38,12 +38,7 @@ pub(crate) fn forget(app: &CommandContext, yes: Option<&str>) -> CommandResult {
 
 /// Requires a person's agreement to `what` for the ledger with this id: typed at a terminal, or given by
 /// naming the id.
-fn require_agreement(
-    app: &CommandContext,
-    what: &str,
-    id: &Id,
-    yes: Option<&str>,
-) -> Result<(), Diagnostics> {
+fn require_agreement(app: &CommandContext, what: &str, id: &Id, yes: Option<&str>) -> Result<()> {
     match yes {
         Some(yes) if yes == id.as_str() => return Ok(()),
         Some(yes) => {
