@@ -35,11 +35,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     for time in args.since.iter().chain(&args.until) {
-        let digits = time.bytes().take(4).all(|byte| byte.is_ascii_digit());
-        if time.len() < 4
-            || !digits
-            || !time.bytes().all(|byte| byte.is_ascii_digit() || b"-:T.Z".contains(&byte))
-        {
+        if !is_time(time) {
             return Err(usage_error(format!("`{time}` is not a time such as 2026-01-31T12:00")).into());
         }
     }
@@ -67,4 +63,28 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         || json!({ "runs": rows.iter().map(run_json).collect::<Vec<_>>() }),
         || runs_page(&app.print, &rows),
     )
+}
+
+/// Checks whether a text is a time in UTC, or the beginning of one from the year on.
+fn is_time(text: &str) -> bool {
+    const FORM: &[u8] = b"0000-00-00T00:00:00.000000";
+    let text = text.strip_suffix('Z').unwrap_or(text).as_bytes();
+    let fits = |(byte, form): (&u8, &u8)| byte == form || *form == b'0' && byte.is_ascii_digit();
+    (4..=FORM.len()).contains(&text.len()) && text.iter().zip(FORM).all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_time;
+
+    #[test]
+    fn times_begin_with_year() {
+        for time in ["2026", "2026-01-31", "2026-01-31T12:00", "2026-01-31T12:00:00.5Z", "9999-12-31"] {
+            assert!(is_time(time), "{time}");
+        }
+        for other in ["", "202", "2026----", "2026:01", "2026-01-31 12:00", "yesterday", "2026-01-31T12:00ZZ"]
+        {
+            assert!(!is_time(other), "{other}");
+        }
+    }
 }
