@@ -1,7 +1,10 @@
 //! Composes a prompt from its input: scans for secrets, fits a budget, renders, and keeps the inputs of a record.
 
+mod input_items;
+pub mod input_reader;
 pub mod inputs;
 pub mod pack;
+pub(crate) mod read_first;
 pub mod record;
 pub mod secrets;
 pub mod tokens;
@@ -17,12 +20,12 @@ use callsheet_core::{
     ComposedPrompt, Degradation, FittedPrompt, Request, SourceRecorder, Sources, compose, fit,
 };
 use callsheet_run::PrefetchedSources;
+use record::PromptInputs;
+use tokens::{TokenCounter, TokenSummary};
 
 use crate::error::Result;
 use crate::project::Project;
 use inputs::{ComposeInput, PreparedInput, RequestFile};
-use record::PromptInputs;
-use tokens::{TokenCounter, TokenSummary};
 
 /// A composed prompt in its delivered form, with all its diagnostics.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use callsheet_core::text::glob::Glob;
 use callsheet_core::{DocumentDetail, Listing, SharedText, SourceError, SourceId, SourceRoot};
 use callsheet_run::{FileBody, PackLimits, PackOptions, PackProgress, PackedTree, WantedContent};
 
-use super::inputs::GLOB_MARKS;
+use super::read_first::GLOB_MARKS;
 use crate::error::{Error, Result, usage_error};
 use crate::paths::path_below;
 use crate::project::Project;

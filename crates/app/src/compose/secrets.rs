@@ -11,11 +11,10 @@ use callsheet_core::secrets::{SecretMode, SecretRules};
 use callsheet_core::{SharedText, SlotValues, SourceError, SourceId};
 
 use crate::compose::Purpose;
-use crate::compose::inputs::open_input;
-use crate::compose::inputs::{parse_pair, unreadable_error};
+use crate::compose::input_reader::{open_input, parse_pair, unreadable_error};
 use crate::error::{Result, usage_error};
 use crate::project::Project;
-use crate::project::config::stricter_mode;
+use crate::project::config_merge::stricter_mode;
 
 /// Returns the mode of the flag, else of the configuration; else warns, or refuses if the prompt is recorded.
 pub fn choose_mode(project: &Project, said: Option<SecretMode>, then: Purpose) -> Result<SecretMode> {

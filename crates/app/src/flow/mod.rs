@@ -1,9 +1,15 @@
 //! Flows: started, driven or stepped, decided, and read from their records.
 
 mod driver;
+mod driver_documents;
+mod driver_phase;
+mod driver_resume;
 pub mod find;
 pub mod folder;
 pub mod lane;
+mod lane_outcome;
+mod lane_prompt;
+mod lane_terminal;
 pub mod options;
 pub mod preferences;
 mod recorded;

@@ -8,7 +8,8 @@ use callsheet_core::record::{DecidedBy, Id};
 
 use super::RecordedFlow;
 use super::driver::render_failures;
-use super::lane::{LaneJob, LaneOutcome};
+use super::lane::LaneJob;
+use super::lane_outcome::LaneOutcome;
 use super::steps::{FlowBegin, OpenFlow, read_flow};
 use crate::error::Result;
 use crate::project::Project;

@@ -5,7 +5,7 @@ use callsheet_core::record::Digest;
 use callsheet_store::{Head, LedgerProblem, LedgerProblemKind, VerifyReport, read_export};
 
 use super::{HEAD_GONE, KeptHead};
-use crate::compose::inputs::open_input;
+use crate::compose::input_reader::open_input;
 use crate::compose::secrets::read_secret_values;
 use crate::error::{Result, usage_error};
 use crate::project::Project;

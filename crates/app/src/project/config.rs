@@ -7,110 +7,25 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::flow::FolderKind;
 use callsheet_core::library::agent::PermissionLevel;
 use callsheet_core::library::layout::Layout;
 use callsheet_core::record::is_project_name;
 use callsheet_core::secrets::{SecretMode, mask_address};
-use callsheet_core::{
-    FileFormat, ReadErrorCodes, SharedText, SourceError, SourceId, SourceRoot, Sources as _, read_data,
-};
+use callsheet_core::{SourceId, SourceRoot, Sources as _};
 use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots, read_file};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
+use super::config_file::{
+    CheckEntry, ConfigFile, HardLimits, collect_trust_requests, parse_file, read_environment,
+};
+use super::config_merge::{
+    ConfigMerge, PROJECT_FILE, USER_FILE, add_globs, first_option, first_setting, harden, merge_maps,
+    project_file_label, stricter_mode, stricter_permit,
+};
 use crate::error::Result;
 use crate::project::duration::HumanDuration;
 use crate::project::trust::TrustRequest;
-
-/// The contents of `.callsheet/config.toml` and of the user's `config.toml`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(title = "Config")]
-pub struct ConfigFile {
-    /// What the project is called in its runs. Taken from a project's configuration alone.
-    pub project: Option<String>,
-    /// The recipe to follow where none is asked for.
-    pub recipe: Option<String>,
-    /// The agent that reads the prompts.
-    pub agent: Option<String>,
-    /// The role where none is asked for.
-    pub role: Option<String>,
-    /// Where runs are recorded: a file, or postgres://… Not taken from a project's configuration.
-    pub ledger: Option<String>,
-    /// What to do with a secret that is found. A project's file can only say `refuse` or `redact`.
-    pub secrets: Option<SecretMode>,
-    /// Globs of what agents may write where a task does not say.
-    pub write: Option<Vec<String>>,
-    /// Globs of what agents must never touch.
-    pub exclude: Option<Vec<String>>,
-    /// What agents may do without asking: ask, edit or all.
-    pub permit: Option<PermissionLevel>,
-    /// How long a run may take, such as `30m`.
-    pub timeout: Option<HumanDuration>,
-    /// How much a run may cost, in dollars.
-    pub max_cost: Option<f64>,
-    /// What is run in the worktree after an agent, by name.
-    pub checks: BTreeMap<String, CheckEntry>,
-    /// Variables that are added to an agent's environment.
-    pub env: BTreeMap<String, String>,
-    /// The largest file that is read, in bytes.
-    pub max_file_bytes: Option<u64>,
-    /// Whether the next prompt has the last lines that a failed check printed [default: true].
-    pub digest_output: Option<bool>,
-    /// Where a project that has its own folders keeps things.
-    pub layout: LayoutFile,
-    /// What nothing goes beyond: no trusted project, no variable, no flag. In the user's own file alone.
-    pub hard: HardLimits,
-}
-
-/// Limits that nothing goes beyond.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct HardLimits {
-    /// The most that agents may do without asking.
-    pub permit: Option<PermissionLevel>,
-    /// The longest time that a run may take.
-    pub timeout: Option<HumanDuration>,
-    /// The most that a run may cost, in dollars.
-    pub max_cost: Option<f64>,
-    /// The largest file that is read, in bytes.
-    pub max_file_bytes: Option<u64>,
-    /// Globs of what agents must never touch, whatever else is excluded.
-    pub exclude: Vec<String>,
-    /// The least that becomes of a secret that is found.
-    pub secrets: Option<SecretMode>,
-}
-
-/// Returns the stricter of two permissions.
-pub(crate) fn stricter_permit(one: PermissionLevel, other: PermissionLevel) -> PermissionLevel {
-    let rank = |permit| match permit {
-        PermissionLevel::Ask => 0,
-        PermissionLevel::Edit => 1,
-        PermissionLevel::All => 2,
-    };
-    if rank(one) <= rank(other) { one } else { other }
-}
-
-/// Returns the stricter of two secret modes.
-pub(crate) fn stricter_mode(one: SecretMode, other: SecretMode) -> SecretMode {
-    let rank = |mode| match mode {
-        SecretMode::Refuse => 0,
-        SecretMode::Redact => 1,
-        SecretMode::Warn => 2,
-        SecretMode::Allow => 3,
-    };
-    if rank(one) <= rank(other) { one } else { other }
-}
-
-/// Returns the lower of two limits; `None` means no limit.
-pub(crate) fn lower_limit<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(if other < one { other } else { one }),
-        (one, other) => one.or(other),
-    }
-}
 
 /// A setting of the project's file that is not applied.
 #[derive(Clone, Debug)]
@@ -121,58 +36,6 @@ pub struct UnappliedSetting {
     pub value: serde_json::Value,
     /// The reason why it is not applied.
     pub why: String,
-}
-
-/// Folders and files of the project that are elsewhere than usual, relative to it.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct LayoutFile {
-    /// Template folders, the first wins.
-    pub templates: Option<Vec<String>>,
-    /// The folder of extensions, with `agents/` and `commands/` below it.
-    pub prompts: Option<String>,
-    /// The file behind `PROJECT_CONTEXT`.
-    pub project_context: Option<String>,
-    /// The folder of changes, with one folder for each.
-    pub changes: Option<String>,
-    /// The folder of sessions, with one folder for each.
-    pub sessions: Option<String>,
-}
-
-/// A check: a command that is split into words as a shell would, and run without one.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum CheckEntry {
-    /// A command line.
-    Command(String),
-    /// A command line with a time limit.
-    Full(FullCheck),
-}
-
-/// A check with a time limit.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FullCheck {
-    command: String,
-    /// How long it may take, such as `10m`.
-    timeout: Option<HumanDuration>,
-}
-
-impl CheckEntry {
-    /// Returns the command line.
-    pub fn command(&self) -> &str {
-        match self {
-            Self::Command(command) | Self::Full(FullCheck { command, .. }) => command,
-        }
-    }
-
-    /// Returns the time limit.
-    pub fn timeout(&self) -> Option<HumanDuration> {
-        match self {
-            Self::Command(_) => None,
-            Self::Full(check) => check.timeout,
-        }
-    }
 }
 
 /// A setting and its origin.
@@ -234,9 +97,6 @@ pub struct Config {
     /// The folder of sessions.
     pub sessions: ConfigSetting<String>,
 }
-
-pub(crate) const PROJECT_FILE: &str = ".callsheet/config.toml";
-const USER_FILE: &str = "config.toml";
 
 /// Far above the size of any hand-written configuration.
 const MAX_BYTES: u64 = 64 * 1024;
@@ -417,267 +277,6 @@ impl Config {
             ("layout.sessions", self.sessions.value.clone().into(), &self.sessions.from),
         ]
     }
-}
-
-/// The three sources of a setting, and the trust requests and unapplied settings of their merge.
-struct ConfigMerge {
-    environment: ConfigFile,
-    of_project: ConfigFile,
-    of_user: ConfigFile,
-    trusted: bool,
-    wishes: Vec<TrustRequest>,
-    unapplied: Vec<UnappliedSetting>,
-}
-
-fn project_file_label() -> String {
-    format!("project:{PROJECT_FILE}")
-}
-
-impl ConfigMerge {
-    /// Merges a setting that is ordered from strict to loose. Without `usual`, an absent value means no
-    /// limit.
-    fn merge_limit<T: Copy + PartialEq>(
-        &mut self,
-        key: &'static str,
-        pick: impl Fn(&ConfigFile) -> Option<T>,
-        usual: Option<T>,
-        stricter: fn(T, T) -> T,
-        show: fn(&T) -> serde_json::Value,
-    ) -> ConfigSetting<Option<T>> {
-        let from_project = |value| ConfigSetting { value: Some(value), from: project_file_label() };
-        if let Some(value) = pick(&self.environment) {
-            return ConfigSetting { value: Some(value), from: "environment".into() };
-        }
-        let yours = match pick(&self.of_user) {
-            Some(value) => ConfigSetting { value: Some(value), from: format!("user:{USER_FILE}") },
-            None => ConfigSetting { value: usual, from: "default".into() },
-        };
-        match (pick(&self.of_project), yours.value) {
-            (None, _) => yours,
-            (Some(value), None) => from_project(value),
-            (Some(value), Some(own)) if stricter(value, own) == value => from_project(value),
-            (Some(value), Some(own)) => {
-                let loosens = format!("`{key}` to {}; yours is {}", show(&value), show(&own));
-                self.note_loosened(key, show(&value), loosens);
-                if self.trusted { from_project(value) } else { yours }
-            }
-        }
-    }
-
-    fn note_loosened(&mut self, key: &'static str, value: serde_json::Value, what: String) {
-        let why = format!("it would loosen {what}; `callsheet trust` applies it");
-        self.wishes.push(TrustRequest::new_looser(format!("loosen {what}")));
-        if !self.trusted {
-            self.unapplied.push(UnappliedSetting { key, value, why });
-        }
-    }
-
-    /// Merges `write`. The project decides if its user has no setting.
-    fn merge_write(&mut self) -> ConfigSetting<Vec<String>> {
-        let from_user = |value| ConfigSetting { value, from: format!("user:{USER_FILE}") };
-        let from_project = |value| ConfigSetting { value, from: project_file_label() };
-        match (self.of_project.write.clone(), self.of_user.write.clone()) {
-            (None, None) => ConfigSetting { value: Vec::new(), from: "default".into() },
-            (None, Some(own)) => from_user(own),
-            (Some(write), None) => from_project(write),
-            (Some(write), Some(own)) if write == own => from_project(write),
-            (Some(write), Some(own)) => {
-                let what = format!("`write` to {}; yours is {}", write.join(", "), own.join(", "));
-                self.note_loosened("write", write.clone().into(), what);
-                if self.trusted { from_project(write) } else { from_user(own) }
-            }
-        }
-    }
-
-    /// Merges `exclude`. The globs of user and project add up, until the project is trusted with its own.
-    fn merge_exclude(&mut self) -> ConfigSetting<Vec<String>> {
-        let own = self.of_user.exclude.clone();
-        let mut setting = match self.of_project.exclude.clone() {
-            Some(value) => ConfigSetting { value, from: project_file_label() },
-            None => ConfigSetting { value: Vec::new(), from: "default".into() },
-        };
-        let Some(own) = own else { return setting };
-        if self.of_project.exclude.is_some() {
-            let dropped: Vec<&str> =
-                own.iter().filter(|glob| !setting.value.contains(glob)).map(String::as_str).collect();
-            if !dropped.is_empty() {
-                let what = format!("`exclude` to this alone, without your {}", dropped.join(", "));
-                self.note_loosened("exclude", setting.value.clone().into(), what);
-            }
-        }
-        if !self.trusted || self.of_project.exclude.is_none() {
-            add_globs(&mut setting, &own, &format!("user:{USER_FILE}"));
-        }
-        setting
-    }
-}
-
-/// Adds the missing globs.
-fn add_globs(setting: &mut ConfigSetting<Vec<String>>, globs: &[String], from: &str) {
-    let new: Vec<String> = globs.iter().filter(|glob| !setting.value.contains(glob)).cloned().collect();
-    if !new.is_empty() || (setting.from == "default" && !globs.is_empty()) {
-        let before = setting.from.as_str();
-        setting.from = if before == "default" { from.to_owned() } else { format!("{before}, {from}") };
-        setting.value.extend(new);
-    }
-}
-
-/// Replaces a value that exceeds the hard limit with the limit.
-fn harden<T: Copy + PartialEq>(
-    setting: &mut ConfigSetting<Option<T>>,
-    hard: Option<T>,
-    stricter: fn(T, T) -> T,
-    from: &str,
-) {
-    let Some(hard) = hard else { return };
-    let value = setting.value.map_or(hard, |value| stricter(value, hard));
-    if setting.value != Some(value) {
-        *setting = ConfigSetting { value: Some(value), from: from.into() };
-    }
-}
-
-impl<T> ConfigSetting<Option<T>> {
-    fn with_default(self, usual: T) -> ConfigSetting<T> {
-        ConfigSetting { value: self.value.unwrap_or(usual), from: self.from }
-    }
-}
-
-fn first_setting<T>(
-    layers: &[(String, ConfigFile)],
-    pick: impl Fn(&ConfigFile) -> Option<T>,
-    usual: T,
-) -> ConfigSetting<T> {
-    let found =
-        layers.iter().find_map(|(from, file)| Some(ConfigSetting { value: pick(file)?, from: from.clone() }));
-    found.unwrap_or_else(|| ConfigSetting { value: usual, from: "default".into() })
-}
-
-fn first_option<T>(
-    layers: &[(String, ConfigFile)],
-    pick: impl Fn(&ConfigFile) -> Option<T>,
-) -> ConfigSetting<Option<T>> {
-    first_setting(layers, |file| pick(file).map(Some), None)
-}
-
-/// Merges the maps of all layers; the first layer wins for a name in several.
-fn merge_maps<T: Clone>(
-    layers: &[(String, ConfigFile)],
-    pick: impl Fn(&ConfigFile) -> &BTreeMap<String, T>,
-) -> ConfigSetting<BTreeMap<String, T>> {
-    let mut value = BTreeMap::new();
-    let mut from = Vec::new();
-    for (layer, file) in layers.iter().filter(|(_, file)| !pick(file).is_empty()) {
-        from.push(layer.as_str());
-        for (name, entry) in pick(file) {
-            value.entry(name.clone()).or_insert_with(|| entry.clone());
-        }
-    }
-    let from = if from.is_empty() { "default".into() } else { from.join(", ") };
-    ConfigSetting { value, from }
-}
-
-fn parse_file(found: Result<Option<SharedText>, SourceError>, shown: &str) -> Result<Option<ConfigFile>> {
-    let text = found
-        .map_err(|error| Diagnostic::error(Code::ConfigBad, format!("`{shown}` cannot be used: {error}")))?;
-    let codes = ReadErrorCodes { bad: Code::ConfigBad, unknown: Code::ConfigBad };
-    text.map(|text| {
-        let file: ConfigFile = read_data(shown, &text, FileFormat::Toml, codes)?;
-        check_confined(&file, shown)?;
-        check_limits(&file, shown)?;
-        Ok(file)
-    })
-    .transpose()
-}
-
-/// Returns the trust requests of a project's file: everything that it would execute or leak.
-fn collect_trust_requests(file: &ConfigFile) -> Vec<TrustRequest> {
-    let mut wishes = Vec::new();
-    for (name, check) in &file.checks {
-        wishes.push(TrustRequest::new(format!("run the check `{name}`: {}", check.command())));
-    }
-    for (name, value) in &file.env {
-        wishes.push(TrustRequest::new(format!("set the variable {name} to `{value}`")));
-    }
-    wishes.extend(file.ledger.as_ref().map(|url| TrustRequest {
-        shown: format!("record runs in {}", mask_address(url)),
-        whole: format!("ledger {url}"),
-        blocks: true,
-    }));
-    wishes
-}
-
-/// Refuses paths that leave the project: the configuration of a cloned repository must not point out of it.
-fn check_confined(file: &ConfigFile, shown: &str) -> Result<()> {
-    let layout = &file.layout;
-    let folders = [&layout.changes, &layout.sessions].into_iter().flatten();
-    let paths = layout.templates.iter().flatten().chain(&layout.prompts).chain(&layout.project_context);
-    let paths = paths.chain(folders);
-    let wrong: Vec<Diagnostic> = paths
-        .filter_map(|path| {
-            let why = callsheet_core::SourceId::new(callsheet_core::SourceRoot::Project, path).err()?;
-            let message = format!("`{shown}`: `{path}` cannot lie in the project: {why}");
-            Some(Diagnostic::error(Code::ConfigBad, message))
-        })
-        .collect();
-    if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong).into()) }
-}
-
-/// Refuses limits that no run can keep: they are mistakes, not a way to stop all runs.
-fn check_limits(file: &ConfigFile, shown: &str) -> Result<()> {
-    let hard = &file.hard;
-    let is_bad_cost = |cost: &Option<f64>| cost.is_some_and(|cost| !cost.is_finite() || cost <= 0.0);
-    let wrong: Vec<Diagnostic> = [
-        ("max_cost", is_bad_cost(&file.max_cost)),
-        ("hard.max_cost", is_bad_cost(&hard.max_cost)),
-        ("max_file_bytes", file.max_file_bytes == Some(0)),
-        ("hard.max_file_bytes", hard.max_file_bytes == Some(0)),
-    ]
-    .into_iter()
-    .filter(|(_, is_wrong)| *is_wrong)
-    .map(|(key, _)| Diagnostic::error(Code::ConfigBad, format!("`{shown}`: `{key}` has to be above 0")))
-    .collect();
-    if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong).into()) }
-}
-
-fn read_environment() -> Result<ConfigFile> {
-    let var = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let max_file_bytes = match var("CALLSHEET_MAX_FILE_BYTES") {
-        None => None,
-        Some(text) => Some(text.parse().map_err(|_| {
-            Diagnostic::error(Code::ConfigBad, format!("CALLSHEET_MAX_FILE_BYTES is `{text}`, not a number"))
-        })?),
-    };
-    let secrets = match var("CALLSHEET_SECRETS").as_deref() {
-        None => None,
-        Some("warn") => Some(SecretMode::Warn),
-        Some("refuse") => Some(SecretMode::Refuse),
-        Some("redact") => Some(SecretMode::Redact),
-        Some("allow") => Some(SecretMode::Allow),
-        Some(text) => {
-            let message = format!("CALLSHEET_SECRETS is `{text}`, not warn, refuse, redact or allow");
-            return Err(Diagnostic::error(Code::ConfigBad, message).into());
-        }
-    };
-    let file = ConfigFile {
-        secrets,
-        recipe: var("CALLSHEET_RECIPE"),
-        agent: var("CALLSHEET_AGENT"),
-        role: var("CALLSHEET_ROLE"),
-        ledger: var("CALLSHEET_LEDGER"),
-        max_file_bytes,
-        timeout: var("CALLSHEET_TIMEOUT")
-            .map(|text| text.parse())
-            .transpose()
-            .map_err(|why: String| Diagnostic::error(Code::ConfigBad, format!("CALLSHEET_TIMEOUT: {why}")))?,
-        ..ConfigFile::default()
-    };
-    let file = ConfigFile {
-        layout: LayoutFile { project_context: var("CALLSHEET_PROJECT_CONTEXT"), ..LayoutFile::default() },
-        ..file
-    };
-    check_confined(&file, "environment")?;
-    check_limits(&file, "environment")?;
-    Ok(file)
 }
 
 #[cfg(test)]

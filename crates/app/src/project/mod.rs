@@ -1,6 +1,8 @@
 //! A project: its directory, configuration, ledger and sources.
 
 pub mod config;
+pub mod config_file;
+pub(crate) mod config_merge;
 pub mod duration;
 pub mod identity;
 pub mod person;

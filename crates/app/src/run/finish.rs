@@ -22,7 +22,8 @@ use callsheet_store::Ledger;
 
 use super::notes::{MOST_LINE, RedactionRules};
 use super::terminal::close_server;
-use super::{RunProgress, RunStopper, is_pane_alive, remove_files};
+use super::written_files::remove_files;
+use super::{RunProgress, RunStopper, is_pane_alive};
 use crate::compose::secrets;
 use crate::error::{Error, Result};
 use crate::project::Project;

@@ -13,7 +13,8 @@ use callsheet_run::FingerprintCache;
 use super::checks::merge_checks;
 use crate::error::{Result, usage_error};
 use crate::project::Project;
-use crate::project::config::{HardLimits, lower_limit, stricter_permit};
+use crate::project::config_file::HardLimits;
+use crate::project::config_merge::{lower_limit, stricter_permit};
 use crate::project::duration::HumanDuration;
 
 /// The run of a prompt: its options, and where and for whom the agent works.

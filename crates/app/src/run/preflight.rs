@@ -11,7 +11,7 @@ use callsheet_core::request::fact::CheckSpec;
 use callsheet_core::request::scope::Scope;
 use callsheet_run::{MissingProgram, find_env_program, find_program};
 
-use crate::compose::inputs::{GLOB_MARKS, warn_missing_files};
+use crate::compose::read_first::{GLOB_MARKS, warn_missing_files};
 use crate::error::Result;
 
 /// Checks that every program of these actions and checks can be started. Reports all missing ones together.

@@ -7,7 +7,6 @@ use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::record::Id;
 use callsheet_run::{Tmux, TmuxPane, TmuxServer, grace_period, read_terminal_exit_code};
 
-use super::tmux_server_name;
 use crate::error::{Error, Result};
 use crate::project::state::RunDir;
 
@@ -114,6 +113,11 @@ impl TerminalWatch {
     pub(crate) fn close(self) -> Result<()> {
         close_pane(&(self.server, self.pane.to_string()))
     }
+}
+
+/// Returns the name of the tmux server of a run whose pane callsheet opens.
+pub(super) fn tmux_server_name(run: &Id) -> String {
+    format!("callsheet-{run}")
 }
 
 /// Closes the tmux server of a run, with all its panes.

@@ -4,7 +4,7 @@ use callsheet_store::ImportReport;
 use serde_json::json;
 
 use crate::context::CommandContext;
-use callsheet::compose::inputs::open_input;
+use callsheet::compose::input_reader::open_input;
 use callsheet::error::CommandResult;
 
 /// Add what an export holds to the ledger

@@ -10,7 +10,7 @@ use schemars::schema_for;
 
 use crate::print::OutputPrinter;
 use callsheet::error::CommandResult;
-use callsheet::project::config::ConfigFile;
+use callsheet::project::config_file::ConfigFile;
 
 /// Print a JSON Schema
 #[derive(Debug, clap::Args)]

@@ -1,0 +1,250 @@
+//! Plans a run: agent, directory, delivery, checks and limits, all known before a process starts.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use callsheet_core::delivery::{Delivery, DeliveryAction, DeliveryContext, by_file_line, plan_delivery};
+use callsheet_core::diag::{Code, Diagnostic};
+use callsheet_core::library::agent::{Agent, DeliveryMethod};
+use callsheet_core::record::{Id, LaunchRecord, Run, RunOptions};
+use callsheet_core::request::scope::Scope;
+use callsheet_core::{Library, find_agent};
+use callsheet_run::{FingerprintCache, ProcessLimits, WorktreeSnapshot, existing_at_paths, host_name};
+
+use super::agent_environment::{build_environment, mcp_server_command, path_to_utf8};
+use super::location::resolve_location;
+use super::options::apply_limits;
+use super::options::{RunLocation, RunSetup};
+use super::preflight::{check_programs, path_warnings};
+use super::split_list;
+use super::written_files::{fingerprints_file, own_files, run_folder};
+use crate::compose::Composition;
+use crate::compose::secrets;
+use crate::error::Result;
+use crate::project::Project;
+use crate::project::config_file::HardLimits;
+use crate::run::claim::{CheckoutClaim, ClaimRequest, claim_checkout};
+
+/// Returns `scope` with the globs that the hard limits always exclude.
+fn restrict_scope(mut scope: Scope, hard: &HardLimits) -> Scope {
+    let new = hard.exclude.iter().filter(|glob| !scope.exclude.contains(glob)).cloned();
+    let new: Vec<String> = new.collect();
+    scope.exclude.extend(new);
+    scope
+}
+
+/// Fully planned run that is not started yet.
+#[derive(Debug)]
+pub struct PreparedRun {
+    pub(super) finished: Composition,
+    pub(super) run: Run,
+    pub(super) agent: Agent,
+    pub(super) delivery: Delivery,
+    pub(super) delivery_context: DeliveryContext,
+    /// The record of the start.
+    pub launch: LaunchRecord,
+    pub(super) before: WorktreeSnapshot,
+    pub(super) fingerprints: (Arc<FingerprintCache>, PathBuf),
+    /// Directory in which the agent works. Files for it are written below.
+    pub(super) place: PathBuf,
+    pub(super) limits: ProcessLimits,
+    /// Session that the agent submits to.
+    pub(super) session: Option<PathBuf>,
+    /// Documents of the flow that the run belongs to.
+    pub(super) watched: Option<PathBuf>,
+    /// Lock that is held until the run is recorded.
+    pub held: Option<File>,
+    /// Claim of the checkout; `None` in a dry run.
+    pub(super) claim: Option<CheckoutClaim>,
+}
+
+impl Project {
+    /// Plans the run of a composed prompt. Nothing is started or recorded.
+    pub fn prepare(&self, composition: Composition, setup: impl Into<RunSetup>) -> Result<PreparedRun> {
+        PreparedRun::new(self, composition, setup.into())
+    }
+}
+
+impl PreparedRun {
+    pub(super) fn new(project: &Project, finished: Composition, mut setup: RunSetup) -> Result<Self> {
+        project.require_trust()?;
+        apply_limits(&mut setup.options, &project.config.hard);
+        secrets::refuse_secrets(
+            project,
+            Some(finished.gate_report.mode),
+            &secrets::program_words(&setup.options.program, &setup.options.checks),
+        )?;
+        let made = finished
+            .inputs
+            .as_ref()
+            .ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "nothing was made to be recorded"))?;
+        let request = &made.request;
+        let mut run = made.new_run(project, &finished.composed)?;
+        run.parent.clone_from(&setup.parent);
+        let (disk, layout) = (project.disk(None), project.config.layout());
+        let library = Library::new(&disk);
+        let name = match (setup.options.program.is_empty(), request.agent.as_deref()) {
+            (false, _) => "command",
+            (true, Some(name)) if name != "base" => name,
+            (true, _) if setup.external => "command",
+            (true, _) => return Err(no_agent_error().into()),
+        };
+        let (_, agent) = find_agent(&library, name, &layout)?;
+        if let RunLocation::Fresh = setup.place {
+            setup.place = RunLocation::Own(format!("run-{}", run.id));
+        }
+        let (dir, own_worktree) = resolve_location(project, &setup.place, setup.dry)?;
+        let folder = run_folder(&dir, &run.id);
+        let prompt = &finished.rendered.text;
+        let (shown, folder_shown) = (path_to_utf8(&dir)?, path_to_utf8(&folder)?);
+        let context = DeliveryContext {
+            by: setup.options.by,
+            by_file: by_file_line(&library, &layout, &format!("{folder_shown}/prompt.md"))?,
+            folder: folder_shown,
+            worktree: shown,
+            command: setup.options.program.clone(),
+            model: setup.options.model.clone(),
+            session: Some(run.id.to_string()),
+            mcp: if request.mcp { Some(mcp_server_command(project, &setup, &run)?) } else { None },
+            scope: restrict_scope(
+                setup.scope.clone().unwrap_or_else(|| finished.composed.scope.clone()),
+                &project.config.hard,
+            ),
+            permit: setup.options.permit,
+            env: build_environment(
+                &setup,
+                &run,
+                request.session.as_deref().map(|session| project.dir.join(session)),
+            ),
+            at_paths: existing_at_paths(prompt, &dir),
+            pane: setup.pane.clone(),
+            single_coder: setup.options.single_coder,
+            ..DeliveryContext::default()
+        };
+        let mut delivery = if setup.external {
+            // The caller delivers the prompt.
+            Delivery { by: DeliveryMethod::Stdin, acts: Vec::new(), diagnostics: Vec::new() }
+        } else {
+            plan_delivery(&agent, prompt, &context)?
+        };
+        // A dry run does not create the worktree, which would contain the project's files.
+        let looked_at = if dir.is_dir() { &dir } else { &project.dir };
+        check_programs(&delivery.acts, &setup.options.checks, looked_at)?;
+        if setup.scope.is_none() {
+            let warnings = path_warnings(&context.scope, &request.read_first, looked_at).into_iter();
+            delivery.diagnostics.extend(warnings.filter(|warning| !finished.diagnostics.contains(warning)));
+        }
+        let claim = if setup.dry {
+            None
+        } else {
+            let flow = setup.flow.get("flow").map(String::as_str);
+            let (scope, share) = (&context.scope, setup.options.share);
+            Some(claim_checkout(&ClaimRequest { id: &run.id, flow, dir: &dir, scope, share })?)
+        };
+        let mut own = own_files(project, &dir, &delivery.acts, prompt)?;
+        own.paths.extend(setup.own.iter().cloned());
+        let kept = fingerprints_file(&dir)?;
+        setup.fingerprints.load(&kept);
+        // A dry run does not create the worktree.
+        let looked = if setup.dry && !dir.exists() { &project.dir } else { &dir };
+        let before = WorktreeSnapshot::take(looked, &own, &setup.fingerprints)?;
+        let unchecked = before
+            .size_limit_reason()
+            .filter(|_| context.scope != Scope::default() && !setup.options.no_scope);
+        if let Some(why) = unchecked {
+            return Err(unobservable_error(&dir, why).into());
+        }
+        let named = || request.values.get("tasks").map(|tasks| split_list(tasks)).unwrap_or_default();
+        let tasks = setup.tasks.clone().unwrap_or_else(named);
+        let deadline = setup.options.timeout_ms.map(Duration::from_millis);
+        let launch = LaunchRecord {
+            options: RunOptions { by: (!setup.external).then_some(delivery.by), ..setup.options },
+            host: host_name(),
+            worktree: context.worktree.clone(),
+            own_worktree,
+            session: context.session.clone(),
+            scope: context.scope.clone(),
+            env: setup.env.into_keys().collect(),
+            tasks,
+            head: before.head().map(str::to_owned),
+            dirty: before.is_dirty(),
+            tracking: None,
+            flow: setup.flow,
+        };
+        let limits = ProcessLimits { deadline, ..ProcessLimits::default() };
+        let session = setup.session.map(|session| session.canonicalize().unwrap_or(session));
+        let held = None;
+        let place = dir;
+        let prints = (setup.fingerprints, kept);
+        Ok(Self {
+            finished,
+            run,
+            agent,
+            delivery,
+            delivery_context: context,
+            launch,
+            before,
+            fingerprints: prints,
+            place,
+            limits,
+            session,
+            watched: setup.watched,
+            held,
+            claim,
+        })
+    }
+
+    /// Returns the name of the agent or of the program that replaces it.
+    pub(crate) fn agent_name(&self) -> &str {
+        match self.launch.options.program.first() {
+            Some(program) => program,
+            None => &self.agent.name,
+        }
+    }
+
+    /// Returns the id of the run.
+    pub fn id(&self) -> &Id {
+        &self.run.id
+    }
+
+    /// Returns the diagnostics of the prompt and of its delivery.
+    pub fn diagnostics(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.finished.diagnostics.iter().chain(&self.delivery.diagnostics)
+    }
+
+    /// Returns the actions that deliver the prompt.
+    pub fn actions(&self) -> &[DeliveryAction] {
+        &self.delivery.acts
+    }
+
+    /// Returns the prompt.
+    pub fn prompt(&self) -> &str {
+        &self.finished.rendered.text
+    }
+
+    /// Returns the directory that the agent works in.
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// Returns the directory of the agent's session, if it has one.
+    pub fn session(&self) -> Option<&Path> {
+        self.session.as_deref()
+    }
+}
+
+fn no_agent_error() -> Diagnostic {
+    Diagnostic::error(Code::UsageBad, "it is not said which agent is to be started")
+        .hint("name one with --agent, or give a program after `--`; `callsheet agents` lists them")
+}
+
+fn unobservable_error(dir: &Path, why: &str) -> Diagnostic {
+    let message = format!(
+        "`{}` is in no git repository, and {why}: what a run changes there cannot be compared with its scope",
+        dir.display()
+    );
+    Diagnostic::error(Code::RunRefused, message)
+        .hint("run `git init`, or add --no-scope to run without that check")
+}
