@@ -257,6 +257,7 @@ impl<'c> Composer<'c> {
             ("task.write", task.is_some_and(|task| !task.write.is_empty())),
             ("task.exclude", task.is_some_and(|task| !task.exclude.is_empty())),
             ("task.depth", task.is_some_and(|task| task.depth.is_some() || task.max_depth.is_some())),
+            ("task.max_steps", task.is_some_and(|task| task.max_steps.is_some())),
         ];
         for (what, _) in given.into_iter().filter(|(what, given)| *given && !self.shown.contains(what)) {
             let message = format!("`{what}` is given, but the recipe `{}` does not show it", self.file.name);

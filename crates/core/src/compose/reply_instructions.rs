@@ -22,7 +22,7 @@ use crate::source::origin::{OriginKind, Trust};
 use crate::text::SharedText;
 use crate::text::name::is_name;
 
-/// The name of the submission server in the name of a tool.
+/// The name of the MCP server; agents show it in the names of its tools.
 pub(crate) const SERVER: &str = "callsheet";
 
 /// Returns rows for the contracts that the recipe names, or else for the contract of the phase. A phase

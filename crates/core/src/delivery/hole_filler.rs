@@ -8,11 +8,9 @@ use alloc::vec::Vec;
 use serde_json::{Map, Value};
 
 use super::{DeliveryAction, DeliveryContext, DeliveryText, refused_error};
+use crate::compose::reply_instructions::SERVER;
 use crate::diag::{Code, Diagnostic};
 use crate::library::agent::{Agent, AgentArgument, ArgHole, ArgSpec, DeliveryMethod};
-
-/// The name of the MCP server; agents show it in the names of its tools.
-const SERVER: &str = "callsheet";
 
 pub(super) struct HoleFiller<'a> {
     pub(super) agent: &'a Agent,

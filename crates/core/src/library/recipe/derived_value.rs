@@ -93,7 +93,7 @@ derived_values! {
     /// The number of the next review round.
     ReviewRound { inputs: [], shows: [], rows: [("round", ["round"])] }
     /// The execution rules that fit the task's depth.
-    Depth { inputs: [], shows: ["task.depth"], rows: [
+    Depth { inputs: [], shows: ["task.depth", "task.max_steps"], rows: [
         ("execution-focus", []),
         ("plan-structure-guide", ["max_steps"]),
         ("controlled-splitting", ["current_depth", "max_depth"])
