@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use rmcp::model::RequestId;
+use serde::de::IgnoredAny;
 
 /// The id of a message, as far as it has a valid one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,26 +42,8 @@ impl GivenId {
 
 /// Checks whether `word` is a JSON number of any size.
 fn is_number(word: &[u8]) -> bool {
-    let digits = |word: &[u8]| word.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let rest = word.strip_prefix(b"-").unwrap_or(word);
-    let whole = digits(rest);
-    if whole == 0 || whole > 1 && rest[0] == b'0' {
-        return false;
-    }
-    let mut rest = &rest[whole..];
-    if let Some(fraction) = rest.strip_prefix(b".") {
-        let count = digits(fraction);
-        if count == 0 {
-            return false;
-        }
-        rest = &fraction[count..];
-    }
-    if let Some(exponent) = rest.strip_prefix(b"e").or_else(|| rest.strip_prefix(b"E")) {
-        let exponent =
-            exponent.strip_prefix(b"+").or_else(|| exponent.strip_prefix(b"-")).unwrap_or(exponent);
-        return digits(exponent) > 0 && digits(exponent) == exponent.len();
-    }
-    rest.is_empty()
+    let begins = word.first().is_some_and(|byte| *byte == b'-' || byte.is_ascii_digit());
+    begins && serde_json::from_slice::<IgnoredAny>(word).is_ok()
 }
 
 /// Scanner that finds the `id` in the outermost object of a message, without keeping the message.
