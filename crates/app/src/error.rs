@@ -146,6 +146,11 @@ pub fn usage_error(message: impl Into<String>) -> Diagnostic {
     Diagnostic::error(Code::UsageBad, message)
 }
 
+/// Returns the error for an input that cannot be used.
+pub fn unreadable_error(input: impl fmt::Display, why: impl fmt::Display) -> Error {
+    Diagnostic::error(Code::InputUnreadable, format!("`{input}` cannot be used: {why}")).into()
+}
+
 #[cfg(test)]
 mod tests {
     use std::error::Error as _;

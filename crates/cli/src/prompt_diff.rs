@@ -18,8 +18,8 @@ pub(crate) struct DiffSide {
 }
 
 impl DiffSide {
-    pub(crate) fn new(app: &Project, ledger: &mut Ledger, name: &str) -> Result<Self> {
-        let run = app.find_run(ledger, name)?.run.id;
+    pub(crate) fn new(project: &Project, ledger: &mut Ledger, name: &str) -> Result<Self> {
+        let run = project.find_run(ledger, name)?.run.id;
         let composed = ledger.prompt_record(&run)?;
         let (text, placed) = ledger.with_blobs(|blob| locate_parts(&composed, blob))?;
         let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();

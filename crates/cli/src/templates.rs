@@ -8,8 +8,8 @@ use callsheet_core::{SharedText, SourceId, SourceRoot, Sources, candidates, list
 use callsheet_lint::catalog::{TemplateSummary, list_templates};
 
 /// Finds an existing template: its file and the source that wins.
-pub(crate) fn find_template(app: &Project, name: &str) -> Result<TemplateSummary> {
-    let mut all = list_templates(&app.disk(None), &app.config.layout());
+pub(crate) fn find_template(project: &Project, name: &str) -> Result<TemplateSummary> {
+    let mut all = list_templates(&project.disk(None), &project.config.layout());
     let wanted = strip_name(name);
     let position = |path: &str| all.iter().position(|template| template.path == path);
     // A name without a folder is searched in the library's folders, and an agent's phase falls back to BASE.
@@ -21,7 +21,7 @@ pub(crate) fn find_template(app: &Project, name: &str) -> Result<TemplateSummary
     if let Some(at) = found {
         let found = all.swap_remove(at);
         if found.path != wanted {
-            app.observer.note(&format!("no `{wanted}`; `{}` is used", found.path));
+            project.observer.note(&format!("no `{wanted}`; `{}` is used", found.path));
         }
         return Ok(found);
     }
@@ -29,7 +29,7 @@ pub(crate) fn find_template(app: &Project, name: &str) -> Result<TemplateSummary
         Code::TemplateNotFound,
         format!("TemplateNotFound: there is no template `{wanted}`"),
     )
-    .searched(candidates(&format!("templates/{wanted}.md"), &app.config.layout()))
+    .searched(candidates(&format!("templates/{wanted}.md"), &project.config.layout()))
     .suggest(wanted, all.iter().map(|template| template.path.as_str()))
     .hint("`callsheet templates list` lists them")
     .into())
@@ -41,29 +41,29 @@ fn strip_name(name: &str) -> &str {
     name.strip_suffix(".md").unwrap_or(name)
 }
 
-pub(crate) fn read_text(app: &Project, id: &SourceId) -> Result<Option<SharedText>> {
-    app.disk(None).text(id).map_err(|error| {
+pub(crate) fn read_text(project: &Project, id: &SourceId) -> Result<Option<SharedText>> {
+    project.disk(None).text(id).map_err(|error| {
         Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}")).into()
     })
 }
 
 /// Returns every place where a template is searched, with its state, also for a name that does not exist: the user can put a
 /// file in one of these places. The state of the winner is `wins`.
-pub(crate) fn list_places(app: &Project, name: &str) -> Result<Vec<(SourceId, &'static str)>> {
-    let known = find_template(app, name);
+pub(crate) fn list_places(project: &Project, name: &str) -> Result<Vec<(SourceId, &'static str)>> {
+    let known = find_template(project, name);
     // If a phase of an agent falls back to BASE, show the places of its own file.
     let is_own =
         |known: &&TemplateSummary| !strip_name(name).starts_with("system/") || known.path == strip_name(name);
     let file = known.as_ref().ok().filter(is_own).map(|known| known.file.clone());
     let file = file.unwrap_or_else(|| format!("templates/{}.md", strip_name(name)));
-    let places = candidates(&file, &app.config.layout());
+    let places = candidates(&file, &project.config.layout());
     if places.is_empty() {
         known?;
     }
     let mut has_winner = false;
     let mut rows = Vec::new();
     for id in places {
-        let there = read_text(app, &id).map_or(true, |text| text.is_some());
+        let there = read_text(project, &id).map_or(true, |text| text.is_some());
         let state = match (there, has_winner) {
             (false, _) => "not there",
             (true, false) => "wins",
@@ -76,28 +76,28 @@ pub(crate) fn list_places(app: &Project, name: &str) -> Result<Vec<(SourceId, &'
 }
 
 /// Copies a template into the project. Returns its new path, relative to the caller's directory.
-pub(crate) fn eject_template(app: &Project, name: &str) -> Result<String> {
-    let template = find_template(app, name)?;
-    let mut places = candidates(&template.file, &app.config.layout()).into_iter();
+pub(crate) fn eject_template(project: &Project, name: &str) -> Result<String> {
+    let template = find_template(project, name)?;
+    let mut places = candidates(&template.file, &project.config.layout()).into_iter();
     let Some(target) = places.find(|id| id.root() == SourceRoot::Project) else {
         let message = format!("`{}` is controlled by the pipeline and cannot be overridden", template.path);
         return Err(Diagnostic::error(Code::OverrideRefused, message).into());
     };
-    let path = app.dir.join(target.path());
+    let path = project.dir.join(target.path());
     if path.symlink_metadata().is_ok() {
         let message = format!("`{target}` is there already; nothing is overwritten");
         return Err(Diagnostic::error(Code::OverrideRefused, message)
             .hint("look at it with `callsheet templates diff`")
             .into());
     }
-    let text = read_text(app, &template.source)?.unwrap_or_default();
-    write_new(&app.dir, target.path(), text.as_bytes())?;
-    Ok(app.path_from_here(target.path()))
+    let text = read_text(project, &template.source)?.unwrap_or_default();
+    write_new(&project.dir, target.path(), text.as_bytes())?;
+    Ok(project.path_from_here(target.path()))
 }
 
 /// Finds a template by its exact name; `None` if the name is that of a recipe.
-pub(crate) fn find_template_or_recipe(app: &Project, name: &str) -> Result<Option<TemplateSummary>> {
-    let (disk, layout) = (app.disk(None), app.config.layout());
+pub(crate) fn find_template_or_recipe(project: &Project, name: &str) -> Result<Option<TemplateSummary>> {
+    let (disk, layout) = (project.disk(None), project.config.layout());
     let recipes = list_names(&disk, "recipes", &layout);
     if recipes.iter().any(|recipe| recipe == name) {
         return Ok(None);

@@ -1,6 +1,6 @@
 //! Offers the session's files as read-only resources.
 
-use callsheet::error::{Error, Result};
+use callsheet::error::{Error, Result, unreadable_error};
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::{ListingLimits, SourceId, SourceRoot, Sources as _};
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents};
@@ -30,10 +30,6 @@ pub(super) fn read(session: &SessionDir, uri: &str) -> Result<ReadResourceResult
         session.disk.text(&id).map_err(|error| unreadable_error(&path, &error))?.ok_or_else(not_there)?;
     let contents = ResourceContents::text(text.as_str(), uri).with_mime_type(mime_type(&path));
     Ok(ReadResourceResult::new(vec![contents]))
-}
-
-fn unreadable_error(path: &str, error: &dyn std::fmt::Display) -> Error {
-    Diagnostic::error(Code::InputUnreadable, format!("`{path}` cannot be used: {error}")).into()
 }
 
 fn mime_type(path: &str) -> &'static str {

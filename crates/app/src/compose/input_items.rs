@@ -5,8 +5,7 @@ use callsheet_core::library::recipe::{DocumentKind, FilePolicy};
 use callsheet_core::request::{ContextBlock, Request, RequestDocument, Task, read_tools};
 use callsheet_core::{PromptFormat, Sources, candidates, read_recipe};
 
-use super::input_reader::InputReader;
-use super::input_reader::{not_found_error, parse_pair};
+use super::input_reader::{InputReader, not_found_error, parse_pair};
 use super::inputs::{ComposeInput, InputItem, InputKind};
 use crate::compose::pack::{DetailChoices, GatheredDocuments, PathSelection, outside_error};
 use crate::compose::secrets;

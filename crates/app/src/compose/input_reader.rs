@@ -10,7 +10,7 @@ use callsheet_run::open_file;
 use callsheet_run::read_file;
 
 use super::inputs::ComposeInput;
-use crate::error::{Error, Result, usage_error};
+use crate::error::{Error, Result, unreadable_error, usage_error};
 use crate::paths::{canonicalize_or_keep, path_below, relative_path};
 use crate::project::{Project, resolve_directory};
 
@@ -104,11 +104,6 @@ impl InputReader<'_> {
 
 pub(crate) fn not_found_error(file: &str, path: &Path) -> Error {
     Diagnostic::error(Code::InputNotFound, format!("`{file}` is not there")).searched([path.display()]).into()
-}
-
-/// Returns the error for an input that cannot be used.
-pub fn unreadable_error(file: &str, error: &SourceError) -> Error {
-    Diagnostic::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}")).into()
 }
 
 pub(crate) fn parse_pair<'i>(flag: &str, item: &'i str) -> Result<(&'i str, &'i str)> {

@@ -11,8 +11,8 @@ use callsheet_core::secrets::{SecretMode, SecretRules};
 use callsheet_core::{SharedText, SlotValues, SourceError, SourceId};
 
 use crate::compose::Purpose;
-use crate::compose::input_reader::{open_input, parse_pair, unreadable_error};
-use crate::error::{Result, usage_error};
+use crate::compose::input_reader::{open_input, parse_pair};
+use crate::error::{Result, unreadable_error, usage_error};
 use crate::project::Project;
 use crate::project::config_merge::stricter_mode;
 

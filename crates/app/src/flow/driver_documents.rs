@@ -10,8 +10,7 @@ use callsheet_core::flow::{
 };
 use callsheet_core::record::{DecidedBy, Id};
 
-use super::driver::FlowDriver;
-use super::driver::LOOK;
+use super::driver::{FlowDriver, LOOK};
 use crate::error::{Error, Result};
 use crate::project::state::RunDir;
 use crate::run::is_pane_alive;

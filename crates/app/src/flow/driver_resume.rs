@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use callsheet_core::flow::{FlowAction, FlowDecision, FlowEvent, FlowStatus, WaitReason};
 use callsheet_core::record::DecidedBy;
 
-use super::driver::FlowDriver;
-use super::driver::render_failures;
+use super::driver::{FlowDriver, render_failures};
 use super::driver_documents::strayed_error;
 use crate::error::Result;
 use crate::project::person::refuse_below_guard;

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::flow::{
     CONTEXT, Flow, FlowState, FolderKind as Kind, SessionLabels, add_changes, build_session_state,
     render_session_context,
@@ -16,7 +15,7 @@ use callsheet_run::WritableFolder;
 use callsheet_store::now;
 
 use super::FlowOptions;
-use crate::error::Result;
+use crate::error::{Result, unreadable_error};
 use crate::project::Project;
 use crate::session::open_folder;
 
@@ -67,10 +66,8 @@ impl FlowFolder {
 
     /// Returns the text of a file, or an empty text if the file is missing.
     pub(crate) fn read(&self, file: &str) -> Result<String> {
-        let text = self.open_folder()?.read(file, u64::MAX);
-        text.map(Option::unwrap_or_default).map_err(|error| {
-            Diagnostic::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}")).into()
-        })
+        let text = self.open_folder()?.read(file, u64::MAX).map_err(|error| unreadable_error(file, error))?;
+        Ok(text.unwrap_or_default())
     }
 
     /// Returns every file below the folder, relative to it, without the archived ones.
@@ -152,9 +149,7 @@ impl FlowFolder {
             // A link could lead anywhere.
             let is_file = there.path.join(&file).symlink_metadata().is_ok_and(|meta| meta.is_file());
             let text = if is_file { there.open_folder()?.read(&file, u64::MAX) } else { Ok(None) };
-            let text = text.map_err(|error| {
-                Diagnostic::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}"))
-            })?;
+            let text = text.map_err(|error| unreadable_error(&file, error))?;
             write.extend(text.map(|text| (file, text)));
         }
         self.write(&write)

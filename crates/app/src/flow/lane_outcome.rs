@@ -15,8 +15,7 @@ use callsheet_core::reply::Outcome as Reply;
 use callsheet_core::submission;
 use callsheet_run::DocumentReader;
 
-use super::lane::LaneJob;
-use super::lane::is_recorded;
+use super::lane::{LaneJob, is_recorded};
 use crate::error::Result;
 use crate::project::Project;
 use crate::session::{FileSubmissions, SessionDir, SubmissionResult, refusal_reasons};

@@ -13,8 +13,7 @@ use callsheet_store::Ledger;
 
 use super::lane::LaneJob;
 use crate::compose::inputs::PreparedInput;
-use crate::compose::secrets;
-use crate::compose::{ComposeOptions, Purpose, compose_input};
+use crate::compose::{ComposeOptions, Purpose, compose_input, secrets};
 use crate::error::Result;
 use crate::project::Project;
 use crate::run::{PreparedRun, RunLocation, RunSetup};

@@ -21,7 +21,7 @@ use super::config_file::{
 };
 use super::config_merge::{
     ConfigMerge, PROJECT_FILE, USER_FILE, add_globs, first_option, first_setting, harden, merge_maps,
-    project_file_label, stricter_mode, stricter_permit,
+    project_file_label, stricter_mode,
 };
 use crate::error::Result;
 use crate::project::duration::HumanDuration;
@@ -142,7 +142,7 @@ impl Config {
             "permit",
             |file| file.permit,
             Some(PermissionLevel::Edit),
-            stricter_permit,
+            PermissionLevel::min,
             |permit| permit.name().into(),
         );
         let mut timeout = merge.merge_limit(
@@ -173,7 +173,7 @@ impl Config {
         if secrets.value.is_some() {
             harden(&mut secrets, hard.secrets, stricter_mode, &beyond);
         }
-        harden(&mut permit, hard.permit, stricter_permit, &beyond);
+        harden(&mut permit, hard.permit, PermissionLevel::min, &beyond);
         harden(&mut timeout, hard.timeout, HumanDuration::min, &beyond);
         harden(&mut max_cost, hard.max_cost, f64::min, &beyond);
         harden(&mut max_file_bytes, hard.max_file_bytes, u64::min, &beyond);

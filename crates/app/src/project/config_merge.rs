@@ -2,22 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use callsheet_core::library::agent::PermissionLevel;
 use callsheet_core::secrets::SecretMode;
 
 use super::config::{ConfigSetting, UnappliedSetting};
 use super::config_file::ConfigFile;
 use crate::project::trust::TrustRequest;
-
-/// Returns the stricter of two permissions.
-pub(crate) fn stricter_permit(one: PermissionLevel, other: PermissionLevel) -> PermissionLevel {
-    let rank = |permit| match permit {
-        PermissionLevel::Ask => 0,
-        PermissionLevel::Edit => 1,
-        PermissionLevel::All => 2,
-    };
-    if rank(one) <= rank(other) { one } else { other }
-}
 
 /// Returns the stricter of two secret modes.
 pub(crate) fn stricter_mode(one: SecretMode, other: SecretMode) -> SecretMode {

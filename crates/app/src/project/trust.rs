@@ -13,7 +13,7 @@ use callsheet_core::{
 };
 use callsheet_run::read_own_text;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unreadable_error};
 use crate::project::Project;
 use crate::project::person::refuse_below_guard;
 use crate::project::state::{create_private_folder, directory_key, state_dir, write_private};
@@ -168,9 +168,7 @@ fn agent_requests(project: &Project) -> Result<Vec<TrustRequest>> {
     for name in list_names(&disk, "agents", &layout) {
         let places = candidates(&format!("agents/{name}.toml"), &layout);
         for id in places.iter().filter(|id: &&SourceId| id.root() == SourceRoot::Project) {
-            let text = disk.text(id).map_err(|error| {
-                Diagnostic::error(Code::InputUnreadable, format!("`{id}` cannot be used: {error}"))
-            })?;
+            let text = disk.text(id).map_err(|error| unreadable_error(id, error))?;
             wishes.extend(text.map(|text| TrustRequest {
                 shown: format!("start the agent `{name}` as `{id}` says"),
                 whole: format!("agent {name} {id}\n{text}"),
@@ -192,9 +190,7 @@ fn evidence_requests(project: &Project) -> Result<Vec<TrustRequest>> {
         if less.is_empty() {
             return Ok(());
         }
-        let text = disk.text(id).map_err(|error| {
-            Diagnostic::error(Code::InputUnreadable, format!("`{id}` cannot be used: {error}"))
-        })?;
+        let text = disk.text(id).map_err(|error| unreadable_error(id, error))?;
         wishes.push(TrustRequest {
             shown: format!("use the {kind} of `{id}`, which needs less evidence: {}", less.join("; ")),
             whole: format!("{kind} {name} {id}\n{}", text.unwrap_or_default()),

@@ -17,16 +17,14 @@ use callsheet_store::Ledger;
 use serde_json::Value;
 
 use super::RunReport;
-use super::external::{ExternalAgent, drive_external};
-use super::external::{ExternalEnd, ExternalOutput};
+use super::external::{ExternalAgent, ExternalEnd, ExternalOutput, drive_external};
 use super::finish::{CheckContext, finish};
 use super::notes::{NoteRecorder, RedactionRules, RunNote};
 use super::prepared::PreparedRun;
 use super::progress::RunProgress;
 use super::stop::RunStopper;
 use super::submissions::recorder_settings;
-use super::terminal::pane_pid;
-use super::terminal::tmux_server_name;
+use super::terminal::{pane_pid, tmux_server_name};
 use super::written_files::{remove_written, write_gitignore};
 use crate::compose::secrets;
 use crate::error::Result;

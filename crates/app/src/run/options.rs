@@ -14,7 +14,7 @@ use super::checks::merge_checks;
 use crate::error::{Result, usage_error};
 use crate::project::Project;
 use crate::project::config_file::HardLimits;
-use crate::project::config_merge::{lower_limit, stricter_permit};
+use crate::project::config_merge::lower_limit;
 use crate::project::duration::HumanDuration;
 
 /// The run of a prompt: its options, and where and for whom the agent works.
@@ -60,7 +60,7 @@ impl From<RunOptions> for RunSetup {
 
 /// Applies the user's hard limits, which no option exceeds.
 pub(super) fn apply_limits(options: &mut RunOptions, hard: &HardLimits) {
-    options.permit = hard.permit.map_or(options.permit, |permit| stricter_permit(options.permit, permit));
+    options.permit = hard.permit.map_or(options.permit, |permit| options.permit.min(permit));
     options.timeout_ms = lower_limit(options.timeout_ms, hard.timeout.map(HumanDuration::millis));
     options.max_cost_usd = lower_limit(options.max_cost_usd, hard.max_cost);
 }

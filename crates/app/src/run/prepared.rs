@@ -15,13 +15,11 @@ use callsheet_run::{FingerprintCache, ProcessLimits, WorktreeSnapshot, existing_
 
 use super::agent_environment::{build_environment, mcp_server_command, path_to_utf8};
 use super::location::resolve_location;
-use super::options::apply_limits;
-use super::options::{RunLocation, RunSetup};
+use super::options::{RunLocation, RunSetup, apply_limits};
 use super::preflight::{check_programs, path_warnings};
 use super::split_list;
 use super::written_files::{fingerprints_file, own_files, run_folder};
-use crate::compose::Composition;
-use crate::compose::secrets;
+use crate::compose::{Composition, secrets};
 use crate::error::Result;
 use crate::project::Project;
 use crate::project::config_file::HardLimits;

@@ -10,8 +10,8 @@ use callsheet_core::{Library, SharedText, SourceError, find_agent, find_contract
 use callsheet_run::read_file;
 
 use super::spool::TextSpool;
-use crate::compose::input_reader::{not_found_error, unreadable_error};
-use crate::error::{Result, usage_error};
+use crate::compose::input_reader::not_found_error;
+use crate::error::{Result, unreadable_error, usage_error};
 use crate::project::Project;
 
 /// Well above any prompt.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::diagnostics::{join_lines, mask_diagnostic};
-use crate::error::Result;
+use crate::error::{Result, unreadable_error};
 use crate::project::{Project, resolve_directory};
 use crate::session::write::check_stays_inside;
 
@@ -152,10 +152,8 @@ impl SessionDir {
         path: &str,
         named: &serde_json::Map<String, Value>,
     ) -> Result<(AcceptedSubmission, Value)> {
-        let unreadable =
-            |why: String| Diagnostic::error(Code::InputUnreadable, format!("`{path}` cannot be used: {why}"));
-        let id = SourceId::new(SourceRoot::Session, path).map_err(|error| unreadable(error.to_string()))?;
-        let text = self.disk.text(&id).map_err(|error| unreadable(error.to_string()))?;
+        let id = SourceId::new(SourceRoot::Session, path).map_err(|error| unreadable_error(path, error))?;
+        let text = self.disk.text(&id).map_err(|error| unreadable_error(path, error))?;
         // An empty file has no data, which is enough if no field is required.
         let mut data = match read_yaml(path, &text.unwrap_or_default())? {
             Value::Null => json!({}),
