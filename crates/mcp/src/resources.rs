@@ -13,7 +13,7 @@ const SCHEME: &str = "session:///";
 const LIMITS: ListingLimits = ListingLimits { depth: 16, entries: 1000, ignored: false };
 
 pub(super) fn list(session: &SessionDir) -> Result<Vec<Resource>> {
-    let root = SourceId::new(SourceRoot::Session, ".").map_err(|error| unreadable_error(".", &error))?;
+    let root = SourceId::new(SourceRoot::Session, ".").map_err(|error| unreadable_error(".", error))?;
     let listing = session.disk.list(&root, LIMITS).map_err(|error| unreadable_error(".", &error))?;
     let files = listing.unwrap_or_default().entries.into_iter().filter(|entry| !entry.dir);
     let resource = |path: String| Resource::new(to_uri(&path), path.clone()).with_mime_type(mime_type(&path));
@@ -25,7 +25,7 @@ pub(super) fn read(session: &SessionDir, uri: &str) -> Result<ReadResourceResult
         Diagnostic::error(Code::InputNotFound, format!("there is no resource `{uri}`")).into()
     };
     let path = uri.strip_prefix(SCHEME).and_then(decode_path).ok_or_else(not_there)?;
-    let id = SourceId::new(SourceRoot::Session, &path).map_err(|error| unreadable_error(&path, &error))?;
+    let id = SourceId::new(SourceRoot::Session, &path).map_err(|error| unreadable_error(&path, error))?;
     let text =
         session.disk.text(&id).map_err(|error| unreadable_error(&path, &error))?.ok_or_else(not_there)?;
     let contents = ResourceContents::text(text.as_str(), uri).with_mime_type(mime_type(&path));

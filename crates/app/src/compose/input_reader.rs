@@ -87,9 +87,7 @@ impl InputReader<'_> {
         let limit = self.project.config.max_file_bytes.value;
         let mut bytes = Vec::new();
         let read = std::io::stdin().lock().take(limit.saturating_add(1)).read_to_end(&mut bytes);
-        read.map_err(|error| {
-            unreadable_error("standard input", &SourceError::Unreadable(error.to_string()))
-        })?;
+        read.map_err(|error| unreadable_error("standard input", SourceError::Unreadable(error.to_string())))?;
         if bytes.len() as u64 > limit {
             let error = SourceError::TooLarge { size: bytes.len() as u64, limit };
             return Err(unreadable_error("standard input", &error));

@@ -132,7 +132,7 @@ pub fn read_secret_values(project: &Project, files: &[String], variables: &[Stri
         open_input(project, path)?
             .take(limit.saturating_add(1))
             .read_to_string(&mut text)
-            .map_err(|error| unreadable_error(path, &SourceError::Unreadable(error.to_string())))?;
+            .map_err(|error| unreadable_error(path, SourceError::Unreadable(error.to_string())))?;
         if text.len() as u64 > limit {
             return Err(unreadable_error(path, &SourceError::TooLarge { size: text.len() as u64, limit }));
         }
