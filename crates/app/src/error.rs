@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use callsheet_core::diag::exit::INTERNAL;
+pub use callsheet_core::diag::exit::{AGENT, FINDING, INTERRUPTED, LIMIT, SCOPE, USAGE};
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_run::{GitError, PerformError, StartError, TerminalError, WriteError};
 use callsheet_store::LedgerError;
@@ -120,28 +122,7 @@ impl From<TerminalError> for Error {
 /// Result of a command: an exit code or an error.
 pub type CommandResult = Result<u8>;
 
-/// Invalid command-line arguments.
-pub const USAGE: u8 = 2;
-
-/// Negative finding: nothing failed, but the answer is no.
-pub const FINDING: u8 = 1;
-
-/// The agent's changes are outside its scope.
-pub(crate) const SCOPE: u8 = 5;
-
-/// The agent failed.
-pub const AGENT: u8 = 6;
-
-/// A time or cost limit was reached.
-pub const LIMIT: u8 = 7;
-
-/// A failure without a diagnostic.
-const INTERNAL: u8 = 70;
-
-/// A person interrupted the command.
-pub const INTERRUPTED: u8 = 130;
-
-/// Returns the diagnostic for arguments that make no sense.
+/// Returns the diagnostic for invalid arguments.
 pub fn usage_error(message: impl Into<String>) -> Diagnostic {
     Diagnostic::error(Code::UsageBad, message)
 }

@@ -3,6 +3,8 @@
 //! A diagnostic never sends raw characters to a terminal: [`visible`] escapes every control or invisible
 //! character of a message or an excerpt.
 
+pub mod exit;
+
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;

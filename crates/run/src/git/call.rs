@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use callsheet_core::diag::exit::INTERRUPTED;
 use rustix::process::kill_process_group;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -28,9 +29,6 @@ const HURRIED: Duration = Duration::from_secs(5);
 
 /// How often a call checks whether a person wants this process to end.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// The exit code of a process that was interrupted twice.
-const INTERRUPTED: i32 = 130;
 
 /// The limit of git's output, in bytes.
 const MOST_OUTPUT: u64 = 1 << 30;
@@ -74,7 +72,7 @@ fn watch_signals() -> io::Result<()> {
                 }
                 Some(_) => {
                     let _held = kill_all();
-                    exit(INTERRUPTED);
+                    exit(INTERRUPTED.into());
                 }
                 None => {
                     let _held = kill_all();
