@@ -1,4 +1,4 @@
-//! Installs the pinned CLIs, once per machine, and keeps them between builds.
+//! Installs the pinned CLIs and mdBook, once per machine, and keeps them between builds.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -60,6 +60,44 @@ pub fn npm_package(package: &str, version: &str) -> Result<PathBuf, String> {
     let home = cache_dir()?.join(format!("{name}-{version}"));
     install_once(&name, &home, &format!("{package}@{version}"), |_| Ok(()))?;
     Ok(home)
+}
+
+/// mdBook, which makes a site of the documentation. The site needs its search, and no server.
+const MDBOOK: (&str, &str) = ("mdbook", "0.5.4");
+
+/// Returns mdBook of the pinned version. Builds it with cargo if it is not yet in the cache. The error says why
+/// that failed.
+pub fn mdbook() -> Result<PathBuf, String> {
+    let (name, version) = MDBOOK;
+    let cache = cache_dir()?;
+    let home = cache.join(format!("{name}-{version}"));
+    let program = home.join("bin").join(name);
+    if program.exists() {
+        return Ok(program);
+    }
+    let attempt = |error: io::Error| format!("{}: {error}", cache.display());
+    fs::create_dir_all(&cache).map_err(attempt)?;
+    let lock = File::create(cache.join(format!("{name}.lock"))).map_err(attempt)?;
+    lock.lock().map_err(attempt)?;
+    if program.exists() {
+        return Ok(program);
+    }
+    let fresh = tempfile::Builder::new().prefix("new-").tempdir_in(&cache).map_err(attempt)?;
+    let build = tempfile::Builder::new().prefix("new-").tempdir_in(&cache).map_err(attempt)?;
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let flags = ["--locked", "--quiet", "--no-default-features", "--features", "search", "--root"];
+    let mut command = Command::new(cargo);
+    command.args(["install", name, "--version", version]).args(flags).arg(fresh.path());
+    run_command(command.current_dir(&cache).env("CARGO_TARGET_DIR", build.path()))?;
+    let said = run_command(Command::new(fresh.path().join("bin").join(name)).arg("--version"))?;
+    if !said.contains(version) {
+        return Err(format!("{name} {version} calls itself {said:?}"));
+    }
+    if home.exists() {
+        fs::remove_dir_all(&home).map_err(attempt)?;
+    }
+    fs::rename(fresh.path(), &home).map_err(attempt)?;
+    Ok(program)
 }
 
 static FAILED: Mutex<BTreeMap<&'static str, String>> = Mutex::new(BTreeMap::new());

@@ -23,6 +23,7 @@
 //! * [`TestProject`] is a project and a home for callsheet itself; [`CommandOutput`] is the result of a command.
 //! * [`on_loopback`] runs a test in a network that nothing can leave.
 //! * [`as_user`] runs a test as a user who may not read every file.
+//! * [`mdbook`] is the program that makes a site of the documentation.
 //! * [`Postgres`] is a database server for one test.
 //!
 //! A test reports a missing feature of the machine in a line that begins with `NOT TESTED` (see
@@ -46,7 +47,7 @@ mod server;
 mod user;
 
 pub use cli::{Cli, Launch, McpServer, Permit, Via};
-pub use install::npm_package;
+pub use install::{mdbook, npm_package};
 pub use lacking::{not_tested, report_missing};
 pub use loopback::{is_isolated, on_loopback};
 pub use output::CommandOutput;

@@ -1,6 +1,6 @@
 //! Installs the agent CLIs and packages that other tests need, before those tests start.
 
-use callsheet_testing::{Cli, report_missing};
+use callsheet_testing::{Cli, mdbook, report_missing};
 
 #[test]
 fn agent_clis_are_installed() {
@@ -10,5 +10,12 @@ fn agent_clis_are_installed() {
         .collect();
     if !failed.is_empty() {
         report_missing(&failed.join("; "));
+    }
+}
+
+#[test]
+fn mdbook_is_installed() {
+    if let Err(why) = mdbook() {
+        report_missing(&format!("mdbook: {why}"));
     }
 }
