@@ -52,3 +52,9 @@ pub use run::{ExternalEnd, ExternalOutput, InterruptFlag, PreparedRun, RunReport
 pub fn guard_if_asked() {
     callsheet_run::guard_if_asked_with(run::record_submission);
 }
+
+/// The pages of the documentation with Rust in them, which is compiled and run.
+#[cfg(doctest)]
+mod pages {
+    #![doc = include_str!("../../../docs/library.md")]
+}
