@@ -115,7 +115,8 @@ fn growth(report: &mut Report, rounds: usize) {
         let times = race(&mut contenders, rounds.min(10));
         let exponent = (times[2] / times[0]).ln() / (sizes[2] as f64 / sizes[0] as f64).ln();
         let shown = piece.replace('\n', "\\n");
-        let row = Row::new(&format!("growth with open tags, `{shown}` 8,000 to 512,000 times"));
+        let fence = if shown.contains('`') { ("`` ", " ``") } else { ("`", "`") };
+        let row = Row::new(&format!("growth with open tags, {}{shown}{} 8,000 to 512,000 times", fence.0, fence.1));
         report.add(row.exponent("exponent of the time", exponent, 1.15));
     }
 }

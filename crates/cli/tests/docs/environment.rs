@@ -51,8 +51,9 @@ const DEBUG: [(&str, &str); 3] = [
     ("CALLSHEET_TEST_WITHOUT_CGROUP", "no cgroup for a run"),
 ];
 
-/// Words in upper case that are no variables, in files that read the environment.
-const OTHERS: [&str; 0] = [];
+/// Words in upper case that are not variables to read, in files that read the environment: words of git, and a
+/// variable that callsheet sets for it.
+const OTHERS: [&str; 4] = ["AUTHOR", "COMMITTER", "HEAD", "LC_ALL"];
 
 fn is_variable_name(word: &str) -> bool {
     let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
@@ -75,7 +76,7 @@ fn names_in_source(text: &str) -> BTreeSet<String> {
     }
     // A prefix stands for all variables that begin with it.
     if reads && code.contains("b\"GIT_\"") {
-        names.remove("GIT_");
+        names.retain(|name| !name.starts_with("GIT_"));
         names.insert("GIT_*".to_owned());
     }
     names

@@ -258,9 +258,10 @@ fn file_blocks_are_read_by_program() {
     for block in all_blocks() {
         let (path, whole) = match find_runner(&block) {
             Ok(BlockRunner::File(path)) => (path, block.text.clone()),
-            Ok(BlockRunner::Frontmatter) => {
-                (".callsheet/templates/rules/page.md".to_owned(), format!("---\n{}---\nText.\n", block.text))
-            }
+            Ok(BlockRunner::Frontmatter) => (
+                ".callsheet/templates/identity/page.md".to_owned(),
+                format!("---\n{}---\nText.\n", block.text),
+            ),
             _ => continue,
         };
         let (is_good, said) = read_file(&path, &whole);
