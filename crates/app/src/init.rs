@@ -4,11 +4,15 @@ use callsheet_core::FILES;
 
 use crate::error::Result;
 use crate::project::Project;
+use crate::proposed_checks::{ProposedCheck, find_checks, propose};
 use crate::session::open_folder;
 use crate::session::write::write_new;
 
 /// Pattern that keeps the ledger and SQLite's files beside it out of the repository.
 const IGNORE: &str = "/.callsheet/ledger.db*";
+
+/// The file that takes the proposed checks.
+const CONFIG: &str = "/config.toml";
 
 /// Result of setting up a project. The paths are relative to the project.
 #[derive(Debug, Default)]
@@ -19,12 +23,14 @@ pub struct InitReport {
     pub kept: Vec<String>,
     /// Whether the ledger was added to `.gitignore`.
     pub ignored: bool,
+    /// Checks that fit the project. A new configuration has them as comments.
+    pub checks: Vec<ProposedCheck>,
 }
 
 impl Project {
     /// Writes the files of a new project that do not exist yet.
     pub fn init(&self) -> Result<InitReport> {
-        let mut report = InitReport::default();
+        let mut report = InitReport { checks: find_checks(&self.dir)?, ..InitReport::default() };
         for (path, text) in FILES {
             let Some(path) = path.strip_prefix("init/") else { continue };
             let path = format!(".callsheet/{path}");
@@ -32,6 +38,7 @@ impl Project {
                 report.kept.push(path);
                 continue;
             }
+            let text = if path.ends_with(CONFIG) { propose(text, &report.checks) } else { text.to_string() };
             write_new(&self.dir, &path, text.as_bytes())?;
             report.written.push(path);
         }

@@ -28,6 +28,7 @@ pub mod ledger;
 pub mod observer;
 pub mod paths;
 pub mod project;
+pub mod proposed_checks;
 pub mod run;
 pub mod session;
 pub mod transfer;

@@ -13,15 +13,17 @@ use clap::{ArgMatches, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands;
 
-/// Composes, explains and checks the prompts of AI coding agents
+/// Composes, delivers and records the prompts of AI coding agents
 ///
-/// Every prompt is made from a request, a recipe and sources, and every byte of it can be traced to
-/// where it came from. Nothing is sent anywhere.
+/// `run` gives an agent one task, `flow` takes a change through all of its phases. Both record the
+/// prompt, the changes that the agent really made, and the results of your checks. Every prompt is made
+/// from a request, a recipe and sources, and every byte of it can be traced to where it came from.
+/// callsheet itself sends nothing anywhere.
 #[derive(Debug, Parser)]
 #[command(
     name = "callsheet",
     version,
-    after_help = "Start with:\n  callsheet compose -p plan \"Add login\"\n  callsheet explain -p plan \"Add login\""
+    after_help = "Start with:\n  callsheet demo\n  callsheet init\n  callsheet run -a claude \"Fix the login timeout\"\n  callsheet flow start sdd -a claude \"Add login\"\n  callsheet explain -p plan \"Add login\""
 )]
 pub(crate) struct CliArgs {
     #[command(flatten)]
@@ -65,7 +67,11 @@ pub(crate) enum ColorMode {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
+    Demo(commands::demo::Args),
     /// Write .callsheet/ with an explained configuration; nothing is overwritten
+    ///
+    /// Looks at Cargo.toml, package.json, pyproject.toml, pytest.ini, setup.cfg, go.mod and Makefile, and proposes checks in
+    /// the configuration, as comments: they run the project's own code, and need your trust.
     Init,
     Compose(commands::compose::Args),
     Explain(commands::explain::Args),

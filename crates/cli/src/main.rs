@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod context;
+mod demo;
 mod mcp_install;
 mod pages;
 mod print;
@@ -22,6 +23,10 @@ use crate::context::CommandContext;
 fn main() -> ExitCode {
     // callsheet runs itself as the guard between it and every agent.
     callsheet::guard_if_asked();
+    // The agent of the demo is this program, too.
+    if let Some(code) = demo::act_if_asked() {
+        return code;
+    }
     let mut command = CliArgs::command();
     let parsed = command.try_get_matches_from_mut(std::env::args_os());
     // Leak the clap `Command`: dropping it takes longer than parsing.
@@ -42,6 +47,7 @@ fn dispatch(
     print: &Arc<print::OutputPrinter>,
 ) -> callsheet::error::CommandResult {
     match &cli.command {
+        CliCommand::Demo(args) => return commands::demo::run(print, args),
         CliCommand::Completions(args) => return commands::completions::run(print, args),
         CliCommand::Man(args) => return commands::man::run(print, args),
         CliCommand::Schema(args) => return commands::schema::run(print, args),
@@ -81,6 +87,8 @@ fn dispatch(
         CliCommand::Agents => commands::agents::run(&app),
         CliCommand::Doctor => commands::doctor::run(&app),
         CliCommand::Config(args) => commands::config::run(&app, args),
-        CliCommand::Completions(_) | CliCommand::Man(_) | CliCommand::Schema(_) => Ok(0),
+        CliCommand::Demo(_) | CliCommand::Completions(_) | CliCommand::Man(_) | CliCommand::Schema(_) => {
+            Ok(0)
+        }
     }
 }

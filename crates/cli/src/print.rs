@@ -163,6 +163,11 @@ impl OutputPrinter {
         }
     }
 
+    /// Returns whether the user asked for nothing but errors.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.least >= Severity::Error
+    }
+
     /// Returns whether the user asked for verbose output.
     pub(crate) fn is_verbose(&self) -> bool {
         self.least <= Severity::Note && !self.json

@@ -33,7 +33,7 @@ pub use git::{CommonDir, Git, GitError, take_interrupts};
 pub use perform::{PerformError, PerformOptions, PerformOutcome, TerminalOptions, delivered_text, perform};
 pub use process::ancestry::{ProcessStamp, find_runs_above, is_below_guard, set_guarded_run, state_home};
 pub use process::checks::run_check;
-pub use process::environment::{PRIVATE_VARIABLES, grace_period};
+pub use process::environment::{PRIVATE_VARIABLES, grace_period, new_command};
 pub use process::guard::{
     RecordSubmission, guard_if_asked, guard_if_asked_with, read_last_documents, read_terminal_exit_code,
 };

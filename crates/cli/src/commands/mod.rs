@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod compose;
 pub(crate) mod config;
 pub(crate) mod decide;
+pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod explain;

@@ -5,9 +5,11 @@
 mod agents;
 mod budget;
 mod compose;
+mod demo;
 mod errors;
 mod explain;
 mod fuzz;
+mod init_checks;
 mod ledger;
 mod ledger_views;
 mod mcp_install;

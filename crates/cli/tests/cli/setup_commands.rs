@@ -26,6 +26,7 @@ fn init_writes_once_and_overwrites_nothing() {
         project.run(["--json", "init"]).json(),
         json!({
             "written": [], "kept": [".callsheet/README.md", ".callsheet/config.toml"], "ignored": false,
+            "checks": [],
         })
     );
     project.write(".gitignore", "target");

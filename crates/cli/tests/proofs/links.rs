@@ -338,10 +338,11 @@ const WRITERS: [&str; 16] = [
     "symlink(",
 ];
 
-const ALLOWED: [(&str, &str); 19] = [
+const ALLOWED: [(&str, &str); 20] = [
     ("app/src/transfer.rs", "a file that a person names"),
     ("app/src/ledger/known_ledger.rs", "the user's state directory"),
     ("app/src/ledger/mod.rs", "the ledger's own folder"),
+    ("cli/src/demo/folder.rs", "a new folder that a person names"),
     ("cli/src/mcp_install.rs", "the folder of a client's own configuration, in the user's home"),
     ("app/src/run/spool.rs", "the user's state directory"),
     ("app/src/project/state.rs", "the user's state directory"),

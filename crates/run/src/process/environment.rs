@@ -8,7 +8,7 @@ use std::time::Duration;
 pub const PRIVATE_VARIABLES: [&str; 1] = ["CALLSHEET_LEDGER"];
 
 /// Returns a command in our environment, without the [private variables](PRIVATE_VARIABLES).
-pub(crate) fn new_command(name: impl AsRef<OsStr>) -> Command {
+pub fn new_command(name: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(name);
     for variable in PRIVATE_VARIABLES {
         command.env_remove(variable);

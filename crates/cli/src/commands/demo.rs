@@ -1,0 +1,96 @@
+//! `callsheet demo`: shows the work of callsheet in a throw-away repository, with a scripted agent.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use callsheet::error::{CommandResult, INTERRUPTED};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use serde_json::{Value, json};
+
+use crate::demo::{DemoFolder, DemoOutput, DemoScript, DemoStep};
+use crate::print::{OutputPrinter, TextStyle};
+
+/// Show the work of callsheet in a throw-away repository, without a model
+///
+/// A scripted agent stands in for a model: it reads its prompts and acts on them. The commands are real, and so are their
+/// outputs. Your configuration, your state and your projects are neither read nor changed. Needs git.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Create the demo in DIR, which must be empty or new, and keep it
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+}
+
+pub(crate) fn run(print: &OutputPrinter, args: &Args) -> CommandResult {
+    let script = DemoScript::parse()?;
+    let interrupted = callsheet_run::take_interrupts()
+        .map_err(|error| Diagnostic::error(Code::OutputFailed, format!("signals: {error}")))?;
+    let folder = DemoFolder::create(args.keep.as_deref())?;
+    print_text(print, &script.intro)?;
+    let (mut steps, mut title, mut number) = (Vec::new(), "", 0);
+    for step in &script.steps {
+        if let Some(new) = &step.title {
+            (title, number) = (new, number + 1);
+            print_text(
+                print,
+                &format!("\n{}\n", print.paint(TextStyle::Bold, &format!("{number}. {title}"))),
+            )?;
+        }
+        let command = step.command_line();
+        print_text(print, &format!("$ {}\n", print.paint(TextStyle::Cyan, &command)))?;
+        let output = folder.run(&step.command)?;
+        if interrupted.load(Ordering::SeqCst) {
+            return Ok(INTERRUPTED);
+        }
+        if output.exit_code != Some(step.exit_code) {
+            return Err(report_failure(step, &output, folder));
+        }
+        print_text(print, &step.shorten(&output.out))?;
+        if step.exit_code != 0 {
+            print_text(print, &format!("  (exit code {})\n", step.exit_code))?;
+        }
+        steps.push(json!({
+            "title": title, "command": command, "exit_code": output.exit_code, "output": output.out,
+        }));
+    }
+    print_text(print, &format!("\n{}", script.outro))?;
+    let kept = args.keep.is_some().then(|| (way_back(&folder), folder.keep()));
+    match kept {
+        Some((way_back, path)) => finish(print, steps, &way_back, json!(path)),
+        None => finish(print, steps, "", Value::Null),
+    }
+}
+
+fn finish(print: &OutputPrinter, steps: Vec<Value>, way_back: &str, directory: Value) -> CommandResult {
+    print.print_output(|| json!({ "steps": steps, "directory": directory }), || way_back.to_owned())
+}
+
+/// Prints text for people, as soon as it exists.
+fn print_text(print: &OutputPrinter, text: &str) -> Result<(), Diagnostics> {
+    if print.json { Ok(()) } else { print.write_data(text.as_bytes()) }
+}
+
+/// Returns the commands that lead to the kept project.
+fn way_back(folder: &DemoFolder) -> String {
+    let variables = folder.variables().map(|(name, path)| format!("{name}='{}'", path.display()));
+    format!(
+        "\nThe demo is kept. Its configuration and its records are beside the project, not in your home:\n  \
+         cd '{}'\n  export {}\n  callsheet log\n",
+        folder.project().display(),
+        variables.join(" "),
+    )
+}
+
+/// Reports an unexpected exit code. Keeps the folder, so that the cause can be found.
+fn report_failure(step: &DemoStep, output: &DemoOutput, folder: DemoFolder) -> Diagnostics {
+    let code = output.exit_code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
+    let message = format!(
+        "the demo failed at `{}`: {code} instead of exit code {}\n{}{}",
+        step.command_line(),
+        step.exit_code,
+        output.out,
+        output.err,
+    );
+    let hint = format!("its files are kept in {}", folder.keep().display());
+    Diagnostic::error(Code::OutputFailed, message.trim_end()).hint(hint).into()
+}
