@@ -45,12 +45,12 @@ pub(crate) fn run(print: &OutputPrinter, args: &Args) -> CommandResult {
         if output.exit_code != Some(step.exit_code) {
             return Err(report_failure(step, &output, folder));
         }
-        print_text(print, &step.shorten(&output.out))?;
+        print_text(print, &step.shorten(output.result()))?;
         if step.exit_code != 0 {
             print_text(print, &format!("  (exit code {})\n", step.exit_code))?;
         }
         steps.push(json!({
-            "title": title, "command": command, "exit_code": output.exit_code, "output": output.out,
+            "title": title, "command": command, "exit_code": output.exit_code, "output": output.result(),
         }));
     }
     print_text(print, &format!("\n{}", script.outro))?;

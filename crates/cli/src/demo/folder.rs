@@ -54,6 +54,13 @@ pub(crate) struct DemoOutput {
     pub(crate) err: String,
 }
 
+impl DemoOutput {
+    /// Returns the result that the command printed: its data, else its status.
+    pub(crate) fn result(&self) -> &str {
+        if self.out.is_empty() { &self.err } else { &self.out }
+    }
+}
+
 impl DemoFolder {
     /// Creates the project in a folder that is empty or does not exist; without one, in a temporary folder.
     pub(crate) fn create(keep: Option<&Path>) -> Result<Self, Diagnostics> {

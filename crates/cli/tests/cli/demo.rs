@@ -48,7 +48,8 @@ fn demo_works_offline_in_empty_home() {
             ]
         );
         for line in [
-            "a scripted agent stands in",
+            "a scripted agent stands in for a model",
+            "  reject: NOTES.md\n",
             "  Done. The check passes, and I changed nothing else.",
             "  - `whitespace`: failed. The last lines that it printed:",
             "  - `NOTES.md`: outside the write scope, approval rejected",
