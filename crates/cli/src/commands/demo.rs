@@ -1,13 +1,13 @@
 //! `callsheet demo`: shows the work of callsheet in a throw-away repository, with a scripted agent.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use callsheet::error::{CommandResult, INTERRUPTED};
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use serde_json::{Value, json};
 
-use crate::demo::{DemoFolder, DemoOutput, DemoScript, DemoStep};
+use crate::demo::{DemoFolder, DemoOutput, DemoScript, DemoStep, quote_word};
 use crate::print::{OutputPrinter, TextStyle};
 
 /// Show the work of callsheet in a throw-away repository, without a model
@@ -72,11 +72,12 @@ fn print_text(print: &OutputPrinter, text: &str) -> Result<(), Diagnostics> {
 
 /// Returns the commands that lead to the kept project.
 fn way_back(folder: &DemoFolder) -> String {
-    let variables = folder.variables().map(|(name, path)| format!("{name}='{}'", path.display()));
+    let quote = |path: &Path| quote_word(&path.display().to_string());
+    let variables = folder.variables().map(|(name, path)| format!("{name}={}", quote(&path)));
     format!(
         "\nThe demo is kept. Its configuration and its records are beside the project, not in your home:\n  \
-         cd '{}'\n  export {}\n  callsheet log\n",
-        folder.project().display(),
+         cd {}\n  export {}\n  callsheet log\n",
+        quote(&folder.project()),
         variables.join(" "),
     )
 }

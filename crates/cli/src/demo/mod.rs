@@ -8,4 +8,4 @@ mod script;
 
 pub(crate) use agent::act_if_asked;
 pub(crate) use folder::{DemoFolder, DemoOutput};
-pub(crate) use script::{DemoScript, DemoStep};
+pub(crate) use script::{DemoScript, DemoStep, quote_word};

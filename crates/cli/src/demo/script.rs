@@ -54,7 +54,7 @@ impl DemoScript {
 impl DemoStep {
     /// Returns the command as a person types it in a shell.
     pub(crate) fn command_line(&self) -> String {
-        self.command.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
+        self.command.iter().map(|word| quote_word(word)).collect::<Vec<_>>().join(" ")
     }
 
     /// Returns the excerpts of an output, with marks in the place of omitted text.
@@ -98,7 +98,7 @@ fn push_line(shown: &mut String, line: &str) {
 }
 
 /// Quotes a word for a POSIX shell if it needs that.
-fn quote(word: &str) -> String {
+pub(crate) fn quote_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@+,=%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
