@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use callsheet_core::diag::Diagnostics;
 use serde_json::Value;
 
+use crate::error::Result;
 use crate::session::open_folder;
 
 /// Most bytes of a file that is searched for scripts or targets.
@@ -34,7 +34,7 @@ impl ProposedCheck {
 }
 
 /// Returns the checks that the files at the top of a project suggest. A file that cannot be read suggests none.
-pub(crate) fn find_checks(project: &Path) -> Result<Vec<ProposedCheck>, Diagnostics> {
+pub(crate) fn find_checks(project: &Path) -> Result<Vec<ProposedCheck>> {
     let has = |path: &str| project.join(path).symlink_metadata().is_ok_and(|meta| meta.is_file());
     let folder = open_folder(project)?;
     let read = |path: &str| folder.read(path, MOST_BYTES).ok().flatten().unwrap_or_default();

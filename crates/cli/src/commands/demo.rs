@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use callsheet::Result;
 use callsheet::error::{CommandResult, INTERRUPTED};
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use serde_json::{Value, json};
 
 use crate::demo::{DemoFolder, DemoOutput, DemoScript, DemoStep, quote_word};
@@ -66,7 +67,7 @@ fn finish(print: &OutputPrinter, steps: Vec<Value>, way_back: &str, directory: V
 }
 
 /// Prints text for people, as soon as it exists.
-fn print_text(print: &OutputPrinter, text: &str) -> Result<(), Diagnostics> {
+fn print_text(print: &OutputPrinter, text: &str) -> Result<()> {
     if print.json { Ok(()) } else { print.write_data(text.as_bytes()) }
 }
 
@@ -83,7 +84,7 @@ fn way_back(folder: &DemoFolder) -> String {
 }
 
 /// Reports an unexpected exit code. Keeps the folder, so that the cause can be found.
-fn report_failure(step: &DemoStep, output: &DemoOutput, folder: DemoFolder) -> Diagnostics {
+fn report_failure(step: &DemoStep, output: &DemoOutput, folder: DemoFolder) -> callsheet::Error {
     let code = output.exit_code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
     let message = format!(
         "the demo failed at `{}`: {code} instead of exit code {}\n{}{}",

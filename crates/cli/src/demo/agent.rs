@@ -7,7 +7,8 @@ use std::env;
 use std::io;
 use std::process::ExitCode;
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet::Result;
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_run::WritableFolder;
 use serde::Deserialize;
 
@@ -57,7 +58,7 @@ pub(crate) fn act_if_asked() -> Option<ExitCode> {
 }
 
 impl AgentCall {
-    fn read() -> Result<Self, Diagnostics> {
+    fn read() -> Result<Self> {
         let fail = |error: io::Error| Diagnostic::error(Code::InputUnreadable, error.to_string());
         let replies = toml::from_str(REPLIES).map_err(|error| fail(io::Error::other(error)))?;
         let prompt = io::read_to_string(io::stdin()).map_err(fail)?;
@@ -66,7 +67,7 @@ impl AgentCall {
     }
 
     /// Carries out the request of the prompt, which names two things in backticks, and returns the answer.
-    fn act(&self) -> Result<String, Diagnostics> {
+    fn act(&self) -> Result<String> {
         let mut named = find_request(&self.prompt).split('`').skip(1).step_by(2);
         let (Some(first), Some(second)) = (named.next(), named.next()) else {
             return Err(Diagnostic::error(Code::RequestBad, "the prompt names no two things").into());
@@ -80,7 +81,7 @@ impl AgentCall {
 
     /// Adds a line to a file, with whitespace at its end unless the prompt names it, and writes a file of notes
     /// unless the prompt says that it is outside of the scope.
-    fn add_line(&self, line: &str, path: &str) -> Result<String, Diagnostics> {
+    fn add_line(&self, line: &str, path: &str) -> Result<String> {
         let mut lines: Vec<String> = self.read_text(path)?.lines().map(String::from).collect();
         if !lines.iter().any(|known| known.trim_end() == line) {
             lines.push(format!("{line}  "));
@@ -99,7 +100,7 @@ impl AgentCall {
     }
 
     /// Writes a page with the first line of a file, or adds the lines that the review in the prompt misses.
-    fn write_page(&self, source: &str, page: &str) -> Result<String, Diagnostics> {
+    fn write_page(&self, source: &str, page: &str) -> Result<String> {
         let finding = self.replies.finding.replace("{page}", page);
         let (before, after) = finding.split_once("{line}").unwrap_or((&finding, ""));
         let found = |line| str::strip_suffix(str::strip_prefix(line, before)?, after);
@@ -114,7 +115,7 @@ impl AgentCall {
     }
 
     /// Compares a page with its source, and answers with a verdict.
-    fn review_page(&self, source: &str, page: &str) -> Result<String, Diagnostics> {
+    fn review_page(&self, source: &str, page: &str) -> Result<String> {
         let (source, text) = (self.read_text(source)?, self.read_text(page)?);
         let is_missing = |line: &&str| !text.lines().any(|entry| entry.strip_prefix("- ") == Some(*line));
         let fill = |line: &str| self.replies.finding.replace("{page}", page).replace("{line}", line);
@@ -128,7 +129,7 @@ impl AgentCall {
     }
 
     /// Returns the text of a file; an empty text if it does not exist.
-    fn read_text(&self, path: &str) -> Result<String, Diagnostics> {
+    fn read_text(&self, path: &str) -> Result<String> {
         let text = self.folder.read(path, MOST_BYTES);
         let text =
             text.map_err(|error| Diagnostic::error(Code::InputUnreadable, format!("{path}: {error}")))?;

@@ -5,8 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use callsheet::Result;
 use callsheet::error::usage_error;
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_run::{WritableFolder, new_command};
 use tempfile::TempDir;
 
@@ -63,7 +64,7 @@ impl DemoOutput {
 
 impl DemoFolder {
     /// Creates the project in a folder that is empty or does not exist; without one, in a temporary folder.
-    pub(crate) fn create(keep: Option<&Path>) -> Result<Self, Diagnostics> {
+    pub(crate) fn create(keep: Option<&Path>) -> Result<Self> {
         let (path, temporary) = match keep {
             Some(path) => (create_empty(path)?, None),
             None => {
@@ -87,7 +88,7 @@ impl DemoFolder {
         Ok(folder)
     }
 
-    fn write_files(&self) -> Result<(), Diagnostics> {
+    fn write_files(&self) -> Result<()> {
         let folder = WritableFolder::open(&self.path).map_err(|error| folder_error(&self.path, &error))?;
         for (path, text) in FILES {
             folder.create(&format!("project/{path}"), text.as_bytes())?;
@@ -98,7 +99,7 @@ impl DemoFolder {
     }
 
     /// Returns the file of the scripted agent, which is this program.
-    fn agent_file(&self) -> Result<String, Diagnostics> {
+    fn agent_file(&self) -> Result<String> {
         let bad = |message: String| Diagnostic::error(Code::AgentBad, format!("the demo's agent: {message}"));
         let mut file: toml_edit::DocumentMut =
             AGENT.parse().map_err(|error: toml_edit::TomlError| bad(error.to_string()))?;
@@ -110,7 +111,7 @@ impl DemoFolder {
     }
 
     /// Runs a command in the project. `callsheet` is this program.
-    pub(crate) fn run(&self, command: &[impl AsRef<str>]) -> Result<DemoOutput, Diagnostics> {
+    pub(crate) fn run(&self, command: &[impl AsRef<str>]) -> Result<DemoOutput> {
         let mut words = command.iter().map(AsRef::as_ref);
         let name = words.next().unwrap_or_default();
         let output = self.command(name).args(words).output();
@@ -153,7 +154,7 @@ impl DemoFolder {
 }
 
 /// Creates a folder, or checks that it is empty.
-fn create_empty(path: &Path) -> Result<PathBuf, Diagnostics> {
+fn create_empty(path: &Path) -> Result<PathBuf> {
     match path.read_dir() {
         Ok(mut entries) => {
             if entries.next().is_some() {

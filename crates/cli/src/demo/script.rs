@@ -1,6 +1,7 @@
 //! The script of the demo as data: titles, commands, and the parts of the outputs that people see.
 
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet::Result;
+use callsheet_core::diag::{Code, Diagnostic};
 use serde::Deserialize;
 
 const SCRIPT: &str = include_str!("../../demo/script.toml");
@@ -45,7 +46,7 @@ pub(crate) struct DemoExcerpt {
 }
 
 impl DemoScript {
-    pub(crate) fn parse() -> Result<Self, Diagnostics> {
+    pub(crate) fn parse() -> Result<Self> {
         toml::from_str(SCRIPT)
             .map_err(|error| Diagnostic::error(Code::ConfigBad, format!("the demo's script: {error}")).into())
     }
