@@ -1,7 +1,7 @@
 //! An orchestrator in one file: composes with templates of its own, records, runs an agent, retries it with the facts of the
 //! first run, and drives the flow `sdd`.
 //!
-//! `cargo run -p callsheet-cli --example orchestrator -- PROJECT AGENT`: `AGENT` is a program that gets each prompt on its standard
+//! `cargo run -p callsheet --example orchestrator -- PROJECT AGENT`: `AGENT` is a program that gets each prompt on its standard
 //! input and works in the project.
 
 #![expect(clippy::print_stdout, clippy::expect_used, reason = "an example")]

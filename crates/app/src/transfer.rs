@@ -95,6 +95,6 @@ impl Project {
 }
 
 fn write_error(error: io::Error) -> Error {
-    let message = format!("the export could not be written: {error}");
+    let message = format!("cannot write the export: {error}");
     Error::new(Diagnostic::error(Code::OutputFailed, message), error)
 }

@@ -107,18 +107,18 @@ impl OutputPrinter {
 
 /// Asks the person at the terminal to trust the files of the project.
 pub(crate) fn ask_consent(print: &OutputPrinter, requests: &[TrustRequest]) -> Result<bool> {
-    print.print_status("The files of this project ask for this:");
+    print.print_status("This project's files ask to:");
     for request in requests {
         print.print_status(&format!("  {}", escape_invisible(&request.shown)));
     }
-    read_yes(print, "Do you trust them?")
+    read_yes(print, "Trust this project?")
 }
 
-/// Asks the person at the terminal a question. Only the whole word `yes` agrees.
+/// Asks the person at the terminal a question. Only `y` and `yes` agree.
 pub(crate) fn read_yes(print: &OutputPrinter, question: &str) -> Result<bool> {
-    print.print_status(&format!("{question} Type yes:"));
+    print.print_status(&format!("{question} [y/N]"));
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
     read.map_err(|error| Diagnostic::error(Code::InputUnreadable, format!("standard input: {error}")))?;
-    Ok(answer.trim() == "yes")
+    Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))
 }

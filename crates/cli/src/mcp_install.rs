@@ -68,7 +68,7 @@ pub(crate) fn install(
                 false => (now.to_owned(), false),
             });
             if !changed? {
-                return Err(bad_file_error(&shown, &"it was changed meanwhile"));
+                return Err(bad_file_error(&shown, &"it was changed in the meantime"));
             }
         }
         None if written => {
@@ -85,16 +85,16 @@ pub(crate) fn install(
     }
     app.print.print_page(&diff)?;
     app.print.print_status(&match (old == new, written) {
-        (true, _) => format!("{shown} has it already"),
+        (true, _) => format!("{shown} already has it"),
         (false, true) => format!("written to {shown}"),
-        (false, false) => format!("nothing was written; --write writes this to {shown}"),
+        (false, false) => format!("nothing was written; add `--write` to write this to {shown}"),
     });
     Ok(0)
 }
 
 fn bad_file_error(file: &str, why: &dyn std::fmt::Display) -> Error {
     let message = format!("`{file}` cannot be used: {why}");
-    Diagnostic::error(Code::ConfigBad, message).hint("it was left as it is").into()
+    Diagnostic::error(Code::ConfigBad, message).hint("the file was not changed").into()
 }
 
 /// Returns the arguments that start the server. A file in the user's home names the project; a file in the
@@ -124,7 +124,7 @@ impl McpClient {
             let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
             let home = set(variable).or_else(|| Some(set("HOME")?.join(folder)));
             let home = home.ok_or_else(|| {
-                Diagnostic::error(Code::ConfigBad, format!("neither {variable} nor HOME is set"))
+                Diagnostic::error(Code::ConfigBad, format!("{variable} and HOME are not set"))
             })?;
             let file = home.join(file);
             let shown = file.display().to_string();
@@ -160,9 +160,9 @@ impl McpClient {
         } else {
             serde_json::from_str(old).map_err(|error| error.to_string())?
         };
-        let whole = all.as_object_mut().ok_or("it is no JSON object")?;
+        let whole = all.as_object_mut().ok_or("expected a JSON object")?;
         let servers = whole.entry("mcpServers").or_insert_with(|| json!({}));
-        let servers = servers.as_object_mut().ok_or("`mcpServers` is no JSON object")?;
+        let servers = servers.as_object_mut().ok_or("`mcpServers` is not a JSON object")?;
         servers.insert(NAME.into(), entry.into());
         serde_json::to_string_pretty(&all).map(|text| text + "\n").map_err(|error| error.to_string())
     }
@@ -176,7 +176,7 @@ fn with_toml_entry(old: &str, arguments: &[String]) -> Result<String, String> {
         table.set_implicit(true);
         Item::Table(table)
     });
-    let servers = servers.as_table_like_mut().ok_or("`mcp_servers` is no table")?;
+    let servers = servers.as_table_like_mut().ok_or("`mcp_servers` is not a table")?;
     let mut entry = Table::new();
     entry.insert("command", value(NAME));
     entry.insert("args", value(arguments.iter().collect::<Array>()));

@@ -337,8 +337,8 @@ fn color_diagnostic(diag: &Diagnostic, colour: bool) -> String {
         Severity::Warning => TextStyle::Yellow,
         Severity::Note => TextStyle::Cyan,
     };
-    let (head, rest) = text.split_once(']').unwrap_or((&text, ""));
-    format!("{}]{rest}", paint_text(paint, head))
+    let (head, rest) = text.split_at(text.find(']').map_or(0, |at| at + 1));
+    format!("{}{rest}", paint_text(paint, head))
 }
 
 /// Standard output, whose reader may stop early: a broken pipe is not an error.

@@ -21,18 +21,15 @@ pub(crate) fn find_template(project: &Project, name: &str) -> Result<TemplateSum
     if let Some(at) = found {
         let found = all.swap_remove(at);
         if found.path != wanted {
-            project.observer.note(&format!("no `{wanted}`; `{}` is used", found.path));
+            project.observer.note(&format!("no `{wanted}`; using `{}`", found.path));
         }
         return Ok(found);
     }
-    Err(Diagnostic::error(
-        Code::TemplateNotFound,
-        format!("TemplateNotFound: there is no template `{wanted}`"),
-    )
-    .searched(candidates(&format!("templates/{wanted}.md"), &project.config.layout()))
-    .suggest(wanted, all.iter().map(|template| template.path.as_str()))
-    .hint("`callsheet templates list` lists them")
-    .into())
+    Err(Diagnostic::error(Code::TemplateNotFound, format!("no template `{wanted}`"))
+        .searched(candidates(&format!("templates/{wanted}.md"), &project.config.layout()))
+        .suggest(wanted, all.iter().map(|template| template.path.as_str()))
+        .hint("run `callsheet templates list` to list templates")
+        .into())
 }
 
 /// Strips the optional `templates/` prefix and `.md` suffix.
@@ -80,12 +77,12 @@ pub(crate) fn eject_template(project: &Project, name: &str) -> Result<String> {
     let template = find_template(project, name)?;
     let mut places = candidates(&template.file, &project.config.layout()).into_iter();
     let Some(target) = places.find(|id| id.root() == SourceRoot::Project) else {
-        let message = format!("`{}` is controlled by the pipeline and cannot be overridden", template.path);
+        let message = format!("`{}` cannot be overridden", template.path);
         return Err(Diagnostic::error(Code::OverrideRefused, message).into());
     };
     let path = project.dir.join(target.path());
     if path.symlink_metadata().is_ok() {
-        let message = format!("`{target}` is there already; nothing is overwritten");
+        let message = format!("`{target}` already exists; it was not overwritten");
         return Err(Diagnostic::error(Code::OverrideRefused, message)
             .hint("look at it with `callsheet templates diff`")
             .into());
@@ -109,11 +106,11 @@ pub(crate) fn find_template_or_recipe(project: &Project, name: &str) -> Result<O
         return template.problem.clone().map_or(Ok(Some(template)), |problem| Err(problem.into()));
     }
     let known = recipes.iter().chain(all.iter().map(|template| &template.path));
-    let message = format!("TemplateNotFound: there is no template or recipe `{wanted}`");
+    let message = format!("no template or recipe `{wanted}`");
     let places = [format!("templates/{wanted}.md"), format!("recipes/{wanted}.toml")];
     Err(Diagnostic::error(Code::TemplateNotFound, message)
         .searched(places.iter().flat_map(|place| candidates(place, &layout)))
         .suggest(wanted, known.map(String::as_str))
-        .hint(format!("`callsheet templates list` lists templates; recipes: {}", recipes.join(", ")))
+        .hint(format!("run `callsheet templates list` to list templates; recipes: {}", recipes.join(", ")))
         .into())
 }

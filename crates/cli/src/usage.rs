@@ -30,7 +30,7 @@ pub(crate) fn report_usage_error(error: &clap::Error) -> ExitCode {
 fn to_diagnostic(error: &clap::Error) -> Diagnostic {
     let bare = [ErrorKind::MissingSubcommand, ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand];
     if bare.contains(&error.kind()) {
-        return usage_error("a command is missing").hint("`callsheet --help` lists them");
+        return usage_error("no command given").hint("run `callsheet --help` to list commands");
     }
     let page = error.render().to_string();
     let mut parts = page.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));

@@ -62,3 +62,8 @@ pub use text::name::is_name;
 
 /// Changes only when the same request and sources begin to give other bytes.
 pub const ENGINE_VERSION: u32 = 2;
+
+#[cfg(doctest)]
+mod pages {
+    #![doc = include_str!("../README.md")]
+}

@@ -164,7 +164,7 @@ fn altered_prompt_uses_fallback_delivery() {
         let line = "Read and follow the instructions in /work/run-1/prompt.md\n";
         assert_eq!(stdin(&delivery), &DeliveryText::Text(line.into()));
         let why = format!(
-            "warning[deliver/otherwise]: the prompt goes by file: {} would put files where the prompt says `@README.md`",
+            "warning[DeliverOtherwise]: the prompt is delivered by file: {} would replace `@README.md` in the prompt with files",
             find_shipped_agent(name).name
         );
         assert_eq!(delivery.diagnostics[0].to_string(), why);
@@ -221,9 +221,9 @@ fn all_refusals_are_reported_together() {
             "`-x` cannot be the name of a model",
             "`a b` cannot be the name of a session",
             "`here` is not an absolute path",
-            "`x\0` has a character that no argument can have",
-            "`A=B` cannot be the name of a variable",
-            "Claude Code does not take a prompt by argument",
+            "`x\0` contains a character that an argument cannot contain",
+            "invalid variable name `A=B`",
+            "Claude Code does not accept a prompt by argument",
         ]
     );
     let nothing = DeliveryContext { command: Vec::new(), ..full_context() };

@@ -766,31 +766,31 @@ fn m16_implementing_needs_valid_plan() {
         |flow, phase, files: &[(&str, &str)]| prepare_groups(flow, phase, false, files).unwrap_err();
     assert_eq!(
         refused("staged", "implementing", &[]),
-        "error[include/not-found]: `04_planning/execution_plan.yaml` is not there\n  \
+        "error[IncludeNotFound]: file not found: `04_planning/execution_plan.yaml`\n  \
          = looked in session:04_planning/execution_plan.yaml"
     );
     let files = plan_files(["src/**", "src/b.rs", "src/c.rs"]);
     assert_eq!(
         refused("staged", "implementing", &borrow_files(&files)),
-        "error[submission/bad]: sub-plans 1 and 2 run at once in `g1`, and both may write the same file: \
+        "error[SubmissionBad]: sub-plans 1 and 2 run at once in `g1`, and both may write the same file: \
          `04_planning/plan_1.md:7` is `src/**`, `04_planning/plan_2.md:7` is `src/b.rs`\n  \
          = hint: merge the two sub-plans, or move what both touch into a serial integration step\n\
-         error[submission/bad]: sub-plans 1 and 3 may write the same file, and the conflict map does not name it with both: \
+         error[SubmissionBad]: sub-plans 1 and 3 may write the same file, and the conflict map does not name it with both: \
          `04_planning/plan_1.md:7` is `src/**`, `04_planning/plan_3.md:7` is `src/c.rs`\n  \
          = hint: give it a row with both sub-plans and its one owner"
     );
     assert_eq!(
         refused("sdd", "implement", &[]),
-        "error[include/not-found]: `tasks.md` is not there\n  = looked in session:tasks.md"
+        "error[IncludeNotFound]: file not found: `tasks.md`\n  = looked in session:tasks.md"
     );
     assert_eq!(
         refused("sdd", "implement", &[("tasks.md", "Nothing.")]),
-        "error[flow/refused]: `tasks.md` has no task\n  \
+        "error[FlowRefused]: `tasks.md` has no task\n  \
          = hint: a task begins `- [ ] 1.1 …`, or is YAML in a code fence with `id: 1.1`"
     );
     assert_eq!(
         refused("sdd", "implement", &[("tasks.md", "```yaml\nid: ../x\n```\n")]),
-        "error[flow/refused]: `tasks.md` has a task `../x`, which is no id\n  \
+        "error[FlowRefused]: `tasks.md` has a task with the invalid id `../x`\n  \
          = hint: an id is a name, or names with dots between them, such as `1.1`"
     );
 }

@@ -133,7 +133,7 @@ fn every_diagnostic_code_has_case() {
     let check = collect_codes("../../lint/tests/check", |file| file.starts_with("expect."));
     let shown: BTreeSet<&str> = golden.iter().chain(&check).map(String::as_str).collect();
     let wanted: BTreeSet<&str> =
-        Code::ALL.iter().filter(|code| !COMMAND_LINE.contains(code)).map(|code| code.as_str()).collect();
+        Code::ALL.iter().filter(|code| !COMMAND_LINE.contains(code)).map(|code| code.name()).collect();
     assert_eq!(shown, wanted, "left: the codes that cases show; right: the codes that there are");
 }
 

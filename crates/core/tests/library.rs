@@ -352,7 +352,7 @@ fn check_reports_changed_library_files() {
         ),
         (
             check_changed(variant, without("unit: gaps")),
-            "template/unit: `project:.callsheet/templates/system/CODEX-challenge.md` lacks units of `builtin:templates/system/BASE-challenge.md`: `gaps`\n",
+            "template/unit: `project:.callsheet/templates/system/CODEX-challenge.md` lacks clauses of `builtin:templates/system/BASE-challenge.md`: `gaps`\n",
         ),
         (
             check_changed(variant, |text| {
@@ -360,29 +360,29 @@ fn check_reports_changed_library_files() {
                 let start = text[..end].rfind("\n- ").unwrap() + 3;
                 format!("{}{}", &text[..start], &text[end + 1..])
             }),
-            "template/unit: the unit `severity` is empty\n",
+            "template/unit: the clause `severity` is empty\n",
         ),
         (
             check_changed(variant, replaced("that is a HIGH finding.", "that is a finding.")),
-            "template/unit: the unit `whole-plan` is changed: `builtin:templates/system/BASE-challenge.md` words it otherwise\n",
+            "template/unit: the clause `whole-plan` differs from `builtin:templates/system/BASE-challenge.md`\n",
         ),
         (
             check_changed(variant, replaced("## Context\n", "## Context\n\nMore. <!-- unit: more -->\n")),
-            "template/unit: the unit `more` is extra: `builtin:templates/system/BASE-challenge.md` has none of that name\n",
+            "template/unit: the clause `more` is extra: `builtin:templates/system/BASE-challenge.md` does not have it\n",
         ),
         (
             check_changed(
                 "templates/agents/coder.md",
                 replaced("shared:coder-discipline", "shared:coder-disciplin"),
             ),
-            "fragment/not-found: there is no fragment `coder-disciplin`\n",
+            "fragment/not-found: fragment not found: `coder-disciplin`\n",
         ),
         (
             check_changed(
                 "templates/agents/coder.md",
                 replaced("Take one task", "Call `submit_task` and take one task"),
             ),
-            "tool/unknown: there is no tool `submit_task`\n",
+            "tool/unknown: unknown tool `submit_task`\n",
         ),
         (
             check_changed(plan, replaced("# Identity\n", "# Identity\n\n{{AUDIENCE}}\n")),
@@ -390,7 +390,7 @@ fn check_reports_changed_library_files() {
         ),
         (
             check_changed(plan, replaced("# Identity\n", "# Identity\n\n<review>PASS</review>\n")),
-            "marker/alone: a complete `<review>` marker stands alone\n",
+            "marker/alone: a complete `<review>` marker is alone on its line\n",
         ),
     ];
     for (found, expected) in cases {

@@ -165,7 +165,7 @@ fn m16_valid_hand_written_plan_passes() {
 #[test]
 fn m16_plan_errors_have_line_numbers() {
     let good = Session::hand_written;
-    let bad = |what: &str| format!("error[submission/bad]: {what}");
+    let bad = |what: &str| format!("error[SubmissionBad]: {what}");
     let at = |what: &str, file: &str, line: usize, column: usize, shown: &str, marked: &str| {
         let pad = " ".repeat(line.to_string().len());
         let before = " ".repeat(shown.find(marked).unwrap());
@@ -181,13 +181,13 @@ fn m16_plan_errors_have_line_numbers() {
     let cases = [
         (
             good().without("tasks_2.md").without("plan.md"),
-            "error[include/not-found]: `04_planning/tasks_2.md` is not there\n  = looked in session:04_planning/tasks_2.md\n\
-             error[include/not-found]: `04_planning/plan.md` is not there\n  = looked in session:04_planning/plan.md"
+            "error[IncludeNotFound]: file not found: `04_planning/tasks_2.md`\n  = looked in session:04_planning/tasks_2.md\n\
+             error[IncludeNotFound]: file not found: `04_planning/plan.md`\n  = looked in session:04_planning/plan.md"
                 .to_owned(),
         ),
         (
             good().without("plan_2.md"),
-            "error[include/not-found]: `04_planning/plan_2.md` is not there\n  = looked in session:04_planning/plan_2.md"
+            "error[IncludeNotFound]: file not found: `04_planning/plan_2.md`\n  = looked in session:04_planning/plan_2.md"
                 .to_owned(),
         ),
         (
@@ -268,20 +268,20 @@ fn m16_plan_errors_have_line_numbers() {
         ),
         (
             good().with("plan_2.md", "src/two/**", "src/**"),
-            "error[submission/bad]: sub-plans 1 and 2 run at once in `lanes`, and both may write the same file: \
+            "error[SubmissionBad]: sub-plans 1 and 2 run at once in `lanes`, and both may write the same file: \
              `04_planning/plan_1.md:9` is `src/one/**`, `04_planning/plan_2.md:9` is `src/**`\n  \
              = hint: merge the two sub-plans, or move what both touch into a serial integration step\n\
-             error[submission/bad]: sub-plans 1 and 2 run at once in `lanes`, and both may write the same file: \
+             error[SubmissionBad]: sub-plans 1 and 2 run at once in `lanes`, and both may write the same file: \
              `04_planning/plan_1.md:10` is `src/lib.rs`, `04_planning/plan_2.md:9` is `src/**`\n  \
              = hint: merge the two sub-plans, or move what both touch into a serial integration step\n\
-             error[submission/bad]: sub-plans 2 and 3 may write the same file, and the conflict map does not name it with both: \
+             error[SubmissionBad]: sub-plans 2 and 3 may write the same file, and the conflict map does not name it with both: \
              `04_planning/plan_2.md:9` is `src/**`, `04_planning/plan_3.md:5` is `src/lib.rs`\n  \
              = hint: give it a row with both sub-plans and its one owner"
                 .to_owned(),
         ),
         (
             good().with("plan.md", "| `src/lib.rs` | 1, 3 | 3 |\n", ""),
-            "error[submission/bad]: sub-plans 1 and 3 may write the same file, and the conflict map does not name it with both: \
+            "error[SubmissionBad]: sub-plans 1 and 3 may write the same file, and the conflict map does not name it with both: \
              `04_planning/plan_1.md:10` is `src/lib.rs`, `04_planning/plan_3.md:5` is `src/lib.rs`\n  \
              = hint: give it a row with both sub-plans and its one owner"
                 .to_owned(),
@@ -353,7 +353,7 @@ fn m16_plan_errors_have_line_numbers() {
         let refused = session.list_errors();
         if expected == "YAML" {
             // An unreadable file does not hide other errors.
-            let first = "error[submission/bad]: the file cannot be read: ";
+            let first = "error[SubmissionBad]: cannot read the file: ";
             let last = bad("`04_planning/plan.md` has no section `## Phase 2`");
             assert!(refused.starts_with(first) && refused.ends_with(&last), "{refused}");
             continue;
@@ -381,7 +381,7 @@ fn m16_unplanned_sub_plan_is_refused() {
     };
     assert_eq!(
         compose(&request, &Session::hand_written()).unwrap_err().to_string(),
-        "error[request/bad]: the execution plan has no sub-plan 4\n  = hint: its sub-plans: 1, 2, 3"
+        "error[RequestBad]: the execution plan has no sub-plan 4\n  = hint: its sub-plans: 1, 2, 3"
     );
 }
 
@@ -399,12 +399,12 @@ fn m16_written_plan_can_be_resubmitted() {
     let mut alone = Session(BTreeMap::new());
     assert_eq!(
         alone.submit_data("submit_execution_plan", ORDER).unwrap_err(),
-        "error[submission/bad]: there is no overview: `04_planning/plan.md` is not in the session\n  \
-         = hint: write it, or hand it in as `plan_overview`, `phase_1`, `phase_2`, `phase_3`\n\
-         error[submission/bad]: `groups[1].plans[1].file` names sub-plan 1, which was not handed in\n\
-         error[submission/bad]: `groups[1].plans[2].file` names sub-plan 2, which was not handed in\n\
-         error[submission/bad]: `groups[2].plans[1].file` names sub-plan 3, which was not handed in\n\
-         error[submission/bad]: `doc_files[1]` is `docs/a.md`, which no sub-plan owns\n  \
+        "error[SubmissionBad]: there is no overview: `04_planning/plan.md` is not in the session\n  \
+         = hint: write it, or submit it as `plan_overview`, `phase_1`, `phase_2`, `phase_3`\n\
+         error[SubmissionBad]: `groups[1].plans[1].file` names sub-plan 1, which was not handed in\n\
+         error[SubmissionBad]: `groups[1].plans[2].file` names sub-plan 2, which was not handed in\n\
+         error[SubmissionBad]: `groups[2].plans[1].file` names sub-plan 3, which was not handed in\n\
+         error[SubmissionBad]: `doc_files[1]` is `docs/a.md`, which no sub-plan owns\n  \
          = hint: add it to the `owned_files` of the sub-plan that writes it"
     );
 }

@@ -102,16 +102,16 @@ fn invalid_role_or_bullet_is_refused() {
     assert_eq!(said("coder", "- **Always** use {{braces}}"), "");
     assert_eq!(
         said("../../evil", "x"),
-        "error[preference/bad]: there is no role `../../evil`\n  = hint: roles that exist: coder, reviewer\n"
+        "error[PreferenceBad]: unknown role `../../evil`\n  = hint: known roles: coder, reviewer\n"
     );
     assert_eq!(
         said("codr", "- "),
-        "error[preference/bad]: the preference is blank\nerror[preference/bad]: there is no role `codr`\n  \
-         = hint: did you mean `coder`?\n  = hint: roles that exist: coder, reviewer\n"
+        "error[PreferenceBad]: the preference is blank\nerror[PreferenceBad]: unknown role `codr`\n  \
+         = hint: did you mean `coder`?\n  = hint: known roles: coder, reviewer\n"
     );
     assert_eq!(
         said("coder", "a [[placeholder:x]] \u{1b}[2J"),
-        "error[preference/bad]: the preference contains an invisible character\n\
-         error[preference/bad]: the preference contains `[[placeholder:`, which would be a slot\n"
+        "error[PreferenceBad]: the preference contains an invisible character\n\
+         error[PreferenceBad]: the preference contains `[[placeholder:`, which would be a slot\n"
     );
 }

@@ -296,10 +296,10 @@ fn contract_with_unknown_words_is_refused() {
     let id = SourceId::new(SourceRoot::Project, "contracts/own.toml").unwrap();
     assert_eq!(
         read_contract(&id, &text.into()).unwrap_err().to_string(),
-        "error[contract/bad]: project:contracts/own.toml: nothing reads `PASSED` as a verdict\n  \
+        "error[ContractBad]: project:contracts/own.toml: nothing reads `PASSED` as a verdict\n  \
            = hint: did you mean `PASS`?\n  \
            = hint: what is read is PASS, NEEDS_REVISION, NEEDS_CHANGES, REJECTED, MAJOR_ISSUES\n\
-         error[contract/bad]: project:contracts/own.toml: nothing reads `DONE` as a status\n  \
+         error[ContractBad]: project:contracts/own.toml: nothing reads `DONE` as a status\n  \
            = hint: what is read is COMPLETED, FAILED"
     );
 }

@@ -154,12 +154,12 @@ fn b2_identity_uses_template_search() {
     builder.set_identity("greter", SlotValues::default());
     assert_eq!(
         builder.build().unwrap_err().to_string(),
-        "error[template/not-found]: TemplateNotFound: no template for the section `role`
+        "error[TemplateNotFound]: no template for section `role`
   = looked in project:.callsheet/templates/identity/greter.md
   =           user:templates/identity/greter.md
   =           builtin:templates/identity/greter.md
   = hint: did you mean `greeter`?
-  = hint: roles that exist: auditor, greeter"
+  = hint: known roles: auditor, greeter"
     );
 }
 
@@ -197,8 +197,8 @@ fn b3_b4_failed_source_is_warning() {
     assert_eq!(
         list_warnings(&builder),
         [
-            "warning[source/unreadable]: the layer of the memory stays empty: no connection",
-            "warning[source/unreadable]: the layer of the rules stays empty: timed out",
+            "warning[SourceUnreadable]: the layer memory stays empty: no connection",
+            "warning[SourceUnreadable]: the layer rules stays empty: timed out",
         ]
     );
 
@@ -260,8 +260,8 @@ fn b5_invalid_block_name_is_refused() {
     builder.add_context("two words", "x");
     assert_eq!(
         builder.build().unwrap_err().to_string(),
-        "error[request/bad-name]: `two words` cannot be the name of a context block
-  = hint: a name begins with a letter or digit and holds only letters, digits, `_` and `-`"
+        "error[RequestBadName]: `two words` cannot be the name of a context block
+  = hint: a name begins with a letter or digit and contains only letters, digits, `_` and `-`"
     );
 }
 
@@ -324,29 +324,29 @@ fn b8_rendering_reports_template_errors() {
     let said = |name: &str| builder.render_template(name, SlotValues::default()).unwrap_err().to_string();
     assert_eq!(
         said("note"),
-        "error[slot/unfilled]: nothing fills `who`
+        "error[SlotUnfilled]: nothing fills `who`
   ┌─ builtin:templates/shared/note.md:1:14
 1 │ A note of {{ who }}.
   │              ^^^
-  = hint: give it with `--set who=…`, or let `--missing empty` leave it out"
+  = hint: add `--set who=…`, or leave it out with `--missing empty`"
     );
     assert_eq!(
         said("depth/nobody"),
-        "error[template/not-found]: TemplateNotFound: no template for the section `depth/nobody`
+        "error[TemplateNotFound]: no template for section `depth/nobody`
   = looked in project:.callsheet/templates/depth/nobody.md
   =           user:templates/depth/nobody.md
   =           builtin:templates/depth/nobody.md"
     );
     assert_eq!(
         said("own"),
-        "error[slot/unfilled]: nothing fills `role`
+        "error[SlotUnfilled]: nothing fills `role`
   ┌─ builtin:templates/shared/own.md:1:3
 1 │ {{role}}{{project_documents}}
   │   ^^^^
-  = hint: give it with `--set role=…`, or let `--missing empty` leave it out"
+  = hint: add `--set role=…`, or leave it out with `--missing empty`"
     );
     assert_eq!(builder.render_template("own", slot_values([("role", "x")])).unwrap(), "x");
-    assert_eq!(said("../note"), "error[request/bad-name]: `../note` cannot be the name of a template");
+    assert_eq!(said("../note"), "error[RequestBadName]: invalid template name `../note`");
 }
 
 #[test]
@@ -363,11 +363,11 @@ fn b8_missing_variable_depends_on_strictness() {
     builder.set_identity("greeter", SlotValues::default());
     assert_eq!(
         builder.build().unwrap_err().to_string(),
-        "error[slot/unfilled]: nothing fills `name`
+        "error[SlotUnfilled]: nothing fills `name`
   ┌─ builtin:templates/identity/greeter.md:4:11
 4 │ You are {{name}}.
   │           ^^^^
-  = hint: give it with `--set name=…`, or let `--missing empty` leave it out"
+  = hint: add `--set name=…`, or leave it out with `--missing empty`"
     );
     assert_eq!(
         builder.render_template("note", slot_values([("who", "{{when}}")])).unwrap(),
@@ -378,7 +378,7 @@ fn b8_missing_variable_depends_on_strictness() {
     assert_eq!(builder.build_task_prompt().unwrap(), "You are .");
     assert_eq!(
         list_warnings(&builder),
-        ["warning[slot/unfilled]: nothing fills `name`
+        ["warning[SlotUnfilled]: nothing fills `name`
   ┌─ builtin:templates/identity/greeter.md:4:11
 4 │ You are {{name}}.
   │           ^^^^"]
@@ -432,8 +432,8 @@ fn b9_task_depth_selects_execution_rules() {
     builder.add_context_section("task_depth", [("depth", json!(-1)), ("max_steps", json!("many"))]);
     assert_eq!(
         builder.build().unwrap_err().to_string(),
-        "error[depth/bad]: `depth` of `task_depth` is -1, not a whole number of zero or more
-error[depth/bad]: `max_steps` of `task_depth` is \"many\", not a whole number of zero or more"
+        "error[DepthBad]: invalid `depth` of `task_depth`: -1: expected a whole number of 0 or more
+error[DepthBad]: invalid `max_steps` of `task_depth`: \"many\": expected a whole number of 0 or more"
     );
 }
 
@@ -480,12 +480,12 @@ fn u1_invalid_json_reports_every_field() {
         [
             "`instructions` is missing",
             "`system_prompt` is of type null, not string",
-            "there is no key `instruction`",
+            "unknown key `instruction`",
             "`tools` is of type object, not array",
             "`context[1].content` is missing",
             "`context[1].type` is `image`, not one of file, artifact, thought",
             "`context[1].name` is of type number, not string",
-            "there is no key `context[1].contents`",
+            "unknown key `context[1].contents`",
             "`context[2]` is of type string, not object",
         ]
     );
@@ -606,11 +606,11 @@ fn u2_invalid_xml_character_names_item() {
     };
     assert_eq!(
         prompt.to_xml().unwrap_err().to_string(),
-        "error[xml/character]: document image.png: U+0000 at offset 2 cannot stand in XML
+        "error[XmlCharacter]: document image.png: XML cannot represent U+0000 at offset 2
   ┌─ document image.png:1:3
 1 │ ab\\u{0}c
   │   ^^^^^
-  = hint: leave the file out, or render as JSON"
+  = hint: omit the file, or add `--format json`"
     );
 }
 
@@ -658,7 +658,7 @@ fn u3_t1_agent_template_beats_base() {
     assert_eq!(load("claude"), own("Claude."));
     assert_eq!(load("codex"), own("Codex, of this project."));
     assert_eq!(load("base"), own("Base {{PROJECT_CONTEXT}}."));
-    let note = "note[template/fallback]: no `templates/system/GEMINI-plan.md`; \
+    let note = "note[TemplateFallback]: no `templates/system/GEMINI-plan.md`; \
                 `builtin:templates/system/BASE-plan.md` is used";
     assert_eq!(load("GEMINI"), ("Base {{PROJECT_CONTEXT}}.".to_owned(), note.to_owned()));
 }
@@ -693,7 +693,7 @@ fn u6_missing_template_lists_searched_places() {
     };
     assert_eq!(
         said("claude", "paln"),
-        "error[template/not-found]: TemplateNotFound: no template for the phase `paln`
+        "error[TemplateNotFound]: no template for phase `paln`
   = looked in project:.callsheet/templates/system/CLAUDE-paln.md
   =           user:templates/system/CLAUDE-paln.md
   =           builtin:templates/system/CLAUDE-paln.md
@@ -701,17 +701,17 @@ fn u6_missing_template_lists_searched_places() {
   =           user:templates/system/BASE-paln.md
   =           builtin:templates/system/BASE-paln.md
   = hint: did you mean `plan`?
-  = hint: phases that exist: plan, review"
+  = hint: known phases: plan, review"
     );
     assert_eq!(
         said("claude", "review"),
-        "error[source/unreadable]: `project:.callsheet/templates/system/CLAUDE-review.md` cannot be used: \
+        "error[SourceUnreadable]: `project:.callsheet/templates/system/CLAUDE-review.md` cannot be used: \
          it is a directory, not a regular file"
     );
     assert_eq!(
         said("../claude", "plan"),
-        "error[request/bad-name]: `../claude` cannot be the agent
-  = hint: a name begins with a letter or digit and holds only letters, digits, `_` and `-`"
+        "error[RequestBadName]: `../claude` cannot be the agent
+  = hint: a name begins with a letter or digit and contains only letters, digits, `_` and `-`"
     );
 }
 
@@ -729,15 +729,15 @@ fn t4_variables_are_injected_once() {
     assert_eq!(
         warnings,
         [
-            "warning[slot/unfilled]: nothing fills `PROJECT_CONTEXT`
+            "warning[SlotUnfilled]: nothing fills `PROJECT_CONTEXT`
   ┌─ template:2:3
 2 │ {{PROJECT_CONTEXT}} {{ TASKS }}{{SKELETON}} {{SKELETON}}
   │   ^^^^^^^^^^^^^^^",
-            "warning[slot/unfilled]: nothing fills `SKELETON`
+            "warning[SlotUnfilled]: nothing fills `SKELETON`
   ┌─ template:2:34
 2 │ {{PROJECT_CONTEXT}} {{ TASKS }}{{SKELETON}} {{SKELETON}}
   │                                  ^^^^^^^^",
-            "warning[fragment/not-found]: the fragment `note` is left as it is
+            "warning[FragmentNotFound]: the fragment `note` is not expanded
   ┌─ template:3:16
 3 │ \\{{TASKS}} {{> note}}
   │                ^^^^",

@@ -128,9 +128,9 @@ fn unfilled_slots_are_reported() {
     let failure = callsheet_core::read_contract(&id, &wrong.as_str().into()).unwrap_err();
     assert_eq!(
         failure.to_string(),
-        "error[contract/bad]: project:x.toml: nothing fills `summry`\n\
-         error[contract/bad]: project:x.toml: nothing fills `> issue`\n\
-         error[contract/bad]: project:x.toml: nothing fills `role`"
+        "error[ContractBad]: project:x.toml: nothing fills `summry`\n\
+         error[ContractBad]: project:x.toml: nothing fills `> issue`\n\
+         error[ContractBad]: project:x.toml: nothing fills `role`"
     );
 }
 

@@ -86,14 +86,14 @@ pub(super) fn get(
     let Some((template, mut asked)) = found.and_then(|template| Some((template, request_for(template)?)))
     else {
         let known = || templates.iter().filter(|template| request_for(template).is_some());
-        let wrong = Diagnostic::error(Code::TemplateNotFound, format!("there is no prompt `{name}`"));
+        let wrong = Diagnostic::error(Code::TemplateNotFound, format!("unknown prompt `{name}`"));
         return Err(wrong.suggest(name, known().map(|template| template.path.as_str())).into());
     };
     let derived = read_derived(server, asked.recipe.as_deref().unwrap_or_default());
     let inputs = derived_inputs(template, &derived);
     for (key, value) in arguments {
         let Value::String(text) = value else {
-            let message = format!("the argument `{key}` is no text");
+            let message = format!("the argument `{key}` must be a string");
             return Err(Diagnostic::error(Code::RequestBad, message).into());
         };
         let text = SharedText::from(text.as_str());
@@ -107,7 +107,7 @@ pub(super) fn get(
             let wrong =
                 Diagnostic::error(Code::RequestUnknownKey, format!("`{name}` has no argument `{key}`"));
             let all: Vec<&str> = known.clone().collect();
-            let wrong = wrong.suggest(key, known).hint(format!("arguments that exist: {}", all.join(", ")));
+            let wrong = wrong.suggest(key, known).hint(format!("known arguments: {}", all.join(", ")));
             return Err(wrong.into());
         }
     }

@@ -21,9 +21,8 @@ pub(super) fn list(session: &SessionDir) -> Result<Vec<Resource>> {
 }
 
 pub(super) fn read(session: &SessionDir, uri: &str) -> Result<ReadResourceResult> {
-    let not_there = || -> Error {
-        Diagnostic::error(Code::InputNotFound, format!("there is no resource `{uri}`")).into()
-    };
+    let not_there =
+        || -> Error { Diagnostic::error(Code::InputNotFound, format!("unknown resource `{uri}`")).into() };
     let path = uri.strip_prefix(SCHEME).and_then(decode_path).ok_or_else(not_there)?;
     let id = SourceId::new(SourceRoot::Session, &path).map_err(|error| unreadable_error(&path, error))?;
     let text =

@@ -50,8 +50,8 @@ impl SubmittingRun {
     /// guard does not agree.
     fn submit(&self, session: &SessionDir, tool: &str, data: &Value) -> Result<Value> {
         let refused = |why: SubmissionError| -> Error {
-            let message = format!("run {} accepts no submission from here: {why}", self.id);
-            let hint = "only the agent of a run submits for it, and only until it ends";
+            let message = format!("run {} accepts no submission from this process: {why}", self.id);
+            let hint = "only the agent of a run can submit for it, until the run ends";
             Diagnostic::error(Code::RunRefused, message).hint(hint).into()
         };
         let request = SubmissionRequest {
@@ -129,10 +129,9 @@ impl ServerHandler for SessionServer {
     ) -> Result<CallToolResponse, ErrorData> {
         if !self.tools.iter().any(|(name, _)| *name == request.name) {
             let names: Vec<&str> = self.tools.iter().map(|(name, _)| name.as_str()).collect();
-            let wrong =
-                Diagnostic::error(Code::SubmissionBad, format!("there is no tool `{}`", request.name))
-                    .suggest(&request.name, names.iter().copied())
-                    .hint(format!("tools that exist: {}", names.join(", ")));
+            let wrong = Diagnostic::error(Code::SubmissionBad, format!("unknown tool `{}`", request.name))
+                .suggest(&request.name, names.iter().copied())
+                .hint(format!("known tools: {}", names.join(", ")));
             return Err(invalid_params(&wrong.into()));
         }
         let data = Value::Object(request.arguments.unwrap_or_default());
@@ -195,10 +194,10 @@ impl ServerHandler for SessionServer {
     ) -> Result<CustomResult, ErrorData> {
         let method = request.method;
         Err(if METHODS.contains(&method.as_str()) {
-            let message = format!("the parameters of `{method}` do not have the right form");
+            let message = format!("invalid parameters for `{method}`");
             ErrorData::new(ErrorCode::INVALID_PARAMS, message, None)
         } else {
-            ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method `{method}`"), None)
+            ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method `{method}`"), None)
         })
     }
 }

@@ -183,13 +183,11 @@ fn refuse_line(line: &[u8], id: GivenId, error: &serde_json::Error) -> Option<Me
         Ok(_) => Some(MessageRefusal {
             id,
             code: ErrorCode::INVALID_REQUEST,
-            why: format!("this is no request: {error}"),
+            why: format!("invalid request: {error}"),
         }),
-        Err(error) => Some(MessageRefusal {
-            id,
-            code: ErrorCode::PARSE_ERROR,
-            why: format!("this is no JSON: {error}"),
-        }),
+        Err(error) => {
+            Some(MessageRefusal { id, code: ErrorCode::PARSE_ERROR, why: format!("invalid JSON: {error}") })
+        }
     }
 }
 

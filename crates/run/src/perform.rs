@@ -182,7 +182,7 @@ fn find_pane(tmux: &Tmux, named: Option<&str>, opened: Option<&TmuxPane>) -> Res
     match (named, opened) {
         (Some(name), _) => tmux.find_pane(name),
         (None, Some(pane)) => Ok(pane.clone()),
-        (None, None) => Err(TerminalError::Tmux("there is no pane".into())),
+        (None, None) => Err(TerminalError::Tmux("no pane".into())),
     }
 }
 

@@ -10,20 +10,20 @@ impl From<LedgerError> for Diagnostics {
         let diag = |code| Diagnostic::error(code, message);
         match error {
             LedgerError::NotThere(_) => {
-                diag(Code::LedgerNotThere).hint("`callsheet compose --record` makes one").into()
+                diag(Code::LedgerNotThere).hint("`callsheet run` or `callsheet compose --record` creates one").into()
             }
             LedgerError::Locked => diag(Code::LedgerLocked)
-                .hint("another process writes to it and does not end: wait for it, or end it")
+                .hint("wait for the other process, or end it")
                 .into(),
             LedgerError::NoAnswer(_) => diag(Code::LedgerNoAnswer)
-                .hint("look whether the server runs and can be reached; if something was being recorded, `callsheet log` tells whether it was")
+                .hint("check that the server is running and reachable; if a command was recording, run `callsheet log` to see whether it did")
                 .into(),
             LedgerError::Damaged(_) => {
-                diag(Code::LedgerDamaged).hint("`callsheet verify --all --read-data` finds all damage").into()
+                diag(Code::LedgerDamaged).hint("run `callsheet verify --all --read-data` to find all damage").into()
             }
-            LedgerError::Newer { .. } => diag(Code::LedgerNewer).hint("use the newer callsheet").into(),
+            LedgerError::Newer { .. } => diag(Code::LedgerNewer).hint("update callsheet").into(),
             LedgerError::Failed(_) => diag(Code::LedgerFailed).into(),
-            LedgerError::NoRun(_) => diag(Code::RunNotFound).hint("`callsheet log` lists the runs").into(),
+            LedgerError::NoRun(_) => diag(Code::RunNotFound).hint("run `callsheet log` to list runs").into(),
             LedgerError::ManyRuns(_, ids) => diag(Code::RunAmbiguous).searched(ids).into(),
         }
     }

@@ -8,27 +8,25 @@ use callsheet_core::record::Id;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerError {
     /// There is no ledger at this location.
-    #[error("there is no ledger at {0}")]
+    #[error("no ledger at {0}")]
     NotThere(String),
     /// Another process holds the write lock for longer than we wait.
-    #[error("the ledger is locked: somebody else is writing to it")]
+    #[error("the ledger is locked: another process is writing to it")]
     Locked,
     /// The server did not answer within this time.
-    #[error("the server of the ledger did not answer within {0:?}")]
+    #[error("the ledger's server did not answer within {0:?}")]
     NoAnswer(Duration),
     /// Stored data is not as it was written.
     #[error("the ledger is damaged: {0}")]
     Damaged(String),
     /// A newer version of callsheet wrote schema `found`; this one knows schemas up to `known`.
-    #[error(
-        "the ledger has schema {found}, and this callsheet knows schemas up to {known}: a newer one wrote to it"
-    )]
+    #[error("the ledger has schema {found}; this callsheet supports schemas up to {known}")]
     Newer { found: i64, known: i64 },
     /// The ledger could not be opened, read or written: no space, no connection, no permission.
     #[error("{0}")]
     Failed(String),
     /// No run has this id.
-    #[error("no run is called `{0}`")]
+    #[error("no run `{0}`")]
     NoRun(String),
     /// Several runs have an id that begins with this text.
     #[error("several runs have an id that begins with `{0}`")]

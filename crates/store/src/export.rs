@@ -116,7 +116,7 @@ impl ExportWriter<'_> {
 }
 
 fn write_failure(error: &io::Error) -> LedgerError {
-    LedgerError::Failed(format!("the export could not be written: {error}"))
+    LedgerError::Failed(format!("cannot write the export: {error}"))
 }
 
 /// Writes an export.
@@ -222,7 +222,7 @@ fn import_all(ledger: &mut Ledger, file: &mut dyn BufRead, mark: bool) -> Result
     let mut lines = ExportReader { file, hash: Sha256::new(), number: 0 };
     let Ok(Some(ExportLine::CallsheetExport { version, all, seq, chain })) = lines.read_line(MOST_FIRST)
     else {
-        return Err(LedgerError::damaged("this is no export of callsheet"));
+        return Err(LedgerError::damaged("not an export of callsheet"));
     };
     if version > VERSION {
         return Err(LedgerError::Newer { found: version.into(), known: VERSION.into() });

@@ -250,7 +250,7 @@ impl Ledger {
                 LedgerError::Damaged(what) => what,
                 error => error.to_string(),
             };
-            LedgerError::damaged(format!("`{}` was changed while it was in use: {why}", path.display()))
+            LedgerError::damaged(format!("`{}` was changed during use: {why}", path.display()))
         };
         let seen = watched
             .check()
@@ -405,7 +405,7 @@ impl Ledger {
         let size = row.int(&format!("{place}: size"))?;
         let (bytes, packed) = (row.bytes(&format!("{place}: zstd"))?, row.int(&format!("{place}: packed"))?);
         let size = u64::try_from(size).ok().filter(|size| *size <= MOST_READ);
-        let size = size.ok_or_else(|| wrong("its size is no size"))?;
+        let size = size.ok_or_else(|| wrong("its size is invalid"))?;
         let text = decompress_text(&place, &bytes, packed, size)?;
         if text.len() as u64 != size {
             return Err(wrong("it has another size"));
@@ -457,10 +457,7 @@ fn check_follows(db: &mut DatabaseConnection, last: Option<&Head>) -> Result<(),
     if head.seq >= last.seq && found == Some(last.chain) {
         return Ok(());
     }
-    Err(LedgerError::damaged(format!(
-        "its records do not lead to record {} any more, which was kept",
-        last.seq
-    )))
+    Err(LedgerError::damaged(format!("its records no longer lead to the known record {}", last.seq)))
 }
 
 /// Checks that the whole database can be read, and that its records follow each other up to its head.

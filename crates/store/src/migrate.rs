@@ -63,7 +63,7 @@ pub(crate) fn migrate(db: &mut DatabaseConnection) -> Result<(), LedgerError> {
                 db.execute("INSERT INTO head (one, seq, chain) VALUES (1, 0, $1)", &row)?;
             }
             if (done.len() as i64) < PROJECTS {
-                let id = new_id().ok_or_else(|| LedgerError::Failed("an id could not be made".into()))?;
+                let id = new_id().ok_or_else(|| LedgerError::Failed("cannot generate an id".into()))?;
                 db.execute("INSERT INTO identity (one, id) VALUES (1, $1)", &[SqlParam::Text(id.as_str())])?;
             }
             Ok(())

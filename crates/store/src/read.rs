@@ -208,7 +208,7 @@ impl Ledger {
         let rows = self.db.query(sql, &[])?;
         let id = |mut row: SqlRow| {
             let text = row.text("records.flow")?;
-            Id::parse(&text).ok_or_else(|| LedgerError::damaged(format!("`{text}` is not the id of a flow")))
+            Id::parse(&text).ok_or_else(|| LedgerError::damaged(format!("`{text}` is not a flow id")))
         };
         rows.into_iter().map(id).collect()
     }

@@ -35,7 +35,7 @@ impl InputReader<'_> {
             request.format = Some(PromptFormat::Json);
         }
         if input.api.is_some() && request.format != Some(PromptFormat::Json) {
-            return Err(usage_error("--api needs --format json").into());
+            return Err(usage_error("`--api` requires `--format json`").into());
         }
         request.missing = input.missing.or(request.missing);
         Ok(())
@@ -208,7 +208,7 @@ impl InputReader<'_> {
         let name = inside.or_else(own).unwrap_or_else(|| file.into());
         // A recipe that lists paths shows nothing of the file, and the composer reports that.
         if self.carries_texts(request) {
-            let message = format!("`{file}` lies outside the project: the prompt calls it `{name}`");
+            let message = format!("`{file}` is outside the project; the prompt names it `{name}`");
             self.diagnostics.push(Diagnostic::warning(Code::InputOutside, message));
         }
         let document =
@@ -245,5 +245,5 @@ fn parse_line_range(lines: &str) -> Option<[usize; 2]> {
 }
 
 fn bad_lines_error(lines: &str) -> Diagnostic {
-    usage_error(format!("--embed takes PATH or PATH:L1-L2, and `{lines}` are no lines"))
+    usage_error(format!("invalid line range `{lines}` for `--embed`: expected PATH or PATH:L1-L2"))
 }

@@ -36,7 +36,7 @@ impl InputReader<'_> {
         let folder = if path.ends_with('/') { "/" } else { "" };
         match path_below(&self.project.here.join(path), &self.project.dir) {
             Some(path) => Ok(path + folder),
-            None => Err(usage_error(format!("`{path}` lies outside the project")).into()),
+            None => Err(usage_error(format!("`{path}` is outside the project")).into()),
         }
     }
 
@@ -55,7 +55,7 @@ impl InputReader<'_> {
         let session = resolve_directory(&path, &dir)?;
         let project = canonicalize_or_keep(&self.project.dir);
         if input.session.is_none() && !session.starts_with(&project) {
-            let message = format!("the session `{}` lies outside the project", dir.display());
+            let message = format!("the session `{}` is outside the project", dir.display());
             let hint = "`--session` may name any directory";
             return Err(Diagnostic::error(Code::RequestBad, message).hint(hint).into());
         }
@@ -80,7 +80,7 @@ impl InputReader<'_> {
     fn read_stdin(&mut self, what: &'static str) -> Result<SharedText> {
         if let Some(first) = self.stdin.replace(what) {
             return Err(usage_error(format!(
-                "standard input is read for {first}; it cannot be read for {what} too"
+                "stdin is already used for {first}; it cannot be used for {what} too"
             ))
             .into());
         }
@@ -101,14 +101,16 @@ impl InputReader<'_> {
 }
 
 pub(crate) fn not_found_error(file: &str, path: &Path) -> Error {
-    Diagnostic::error(Code::InputNotFound, format!("`{file}` is not there")).searched([path.display()]).into()
+    Diagnostic::error(Code::InputNotFound, format!("file not found: `{file}`"))
+        .searched([path.display()])
+        .into()
 }
 
 pub(crate) fn parse_pair<'i>(flag: &str, item: &'i str) -> Result<(&'i str, &'i str)> {
     match item.split_once('=') {
         Some((key, value)) if is_name(key) => Ok((key, value)),
-        Some((key, _)) => Err(usage_error(format!("--{flag}: `{key}` is not a name")).into()),
-        None => Err(usage_error(format!("--{flag} takes KEY=VALUE, not `{item}`")).into()),
+        Some((key, _)) => Err(usage_error(format!("--{flag}: invalid name `{key}`")).into()),
+        None => Err(usage_error(format!("invalid value `{item}` for `--{flag}`: expected KEY=VALUE")).into()),
     }
 }
 

@@ -37,9 +37,7 @@ impl PathSelection {
         let fixed = magic.map_or(written.len(), |magic| written[..magic].rfind('/').map_or(0, |at| at + 1));
         let (folder, glob) = written.split_at(fixed);
         let pattern = magic.map(|_| Glob::parse(glob)).transpose();
-        let pattern = pattern.map_err(|error| {
-            usage_error(format!("`{written}` is not a pattern that can be matched: {error}"))
-        })?;
+        let pattern = pattern.map_err(|error| usage_error(format!("invalid glob `{written}`: {error}")))?;
         match path_below(&project.here.join(folder), &project.dir) {
             Some(at) => Ok(Some(Self { written: written.into(), at, pattern })),
             None if pattern.is_some() => Err(outside_error(written)),
@@ -70,8 +68,8 @@ impl PathSelection {
 
 pub(crate) fn outside_error(written: &str) -> Error {
     let message =
-        format!("`{written}` lies outside the project: only a directory inside of it can be packed");
-    usage_error(message).hint("name single files, or choose another project with `-C`").into()
+        format!("`{written}` is outside the project; only directories inside the project can be packed");
+    usage_error(message).hint("name single files, or choose another project with `-C DIR`").into()
 }
 
 /// Detail of each file, as chosen with `--detail`.
@@ -109,8 +107,9 @@ impl DetailChoices {
                 "outline" => DocumentDetail::Outline,
                 "path" => DocumentDetail::Path,
                 _ => {
-                    let message =
-                        format!("--detail takes PATH=full, PATH=outline or PATH=path, not `{written}`");
+                    let message = format!(
+                        "invalid value `{written}` for `--detail`: expected PATH=full, PATH=outline or PATH=path"
+                    );
                     return Err(Error::from(usage_error(message)));
                 }
             };
@@ -142,7 +141,7 @@ impl DetailChoices {
             document.detail = self.find_detail(name).or(document.detail);
         }
         for choice in self.0.iter().filter(|choice| !choice.used.get()) {
-            let message = format!("`--detail {}`: no document has such a path", choice.written);
+            let message = format!("`--detail {}` matches no document", choice.written);
             diagnostics.push(Diagnostic::warning(Code::DetailUnused, message));
         }
     }
@@ -237,7 +236,7 @@ impl GatheredDocuments {
         packed.map_err(|error| match error {
             SourceError::Outside => outside_error(&paths.written),
             error => {
-                let message = format!("`{}` cannot be packed: {error}", paths.written);
+                let message = format!("cannot pack `{}`: {error}", paths.written);
                 Diagnostic::error(Code::InputUnreadable, message).into()
             }
         })
@@ -247,14 +246,14 @@ impl GatheredDocuments {
 fn nothing_found_error(project: &Project, paths: &PathSelection, met: usize) -> Error {
     let written = &paths.written;
     let message = if paths.is_pattern() {
-        format!("`{written}` matches none of {met} files")
+        format!("`{written}` matches no file ({met} files searched)")
     } else {
-        format!("`{written}` holds no file")
+        format!("`{written}` contains no file")
     };
     let folder = if paths.at == "." { project.dir.clone() } else { project.dir.join(&paths.at) };
     Diagnostic::error(Code::InputNotFound, message)
         .searched([folder.display()])
-        .hint("hidden names and what `.gitignore` rules out do not count; a file named outright does")
+        .hint("hidden and gitignored files are skipped; name a file directly to include it")
         .into()
 }
 
@@ -262,7 +261,7 @@ fn nothing_found_error(project: &Project, paths: &PathSelection, met: usize) -> 
 fn omission_warnings(paths: &PathSelection, packed: &PackedTree) -> Vec<Diagnostic> {
     let written = &paths.written;
     let counts = [
-        (packed.listing.left_out, "a name that is not UTF-8", "names that are not UTF-8"),
+        (packed.listing.left_out, "a file name that is not UTF-8", "file names that are not UTF-8"),
         (
             packed.listing.not_entered,
             "a directory that cannot be opened",
@@ -271,7 +270,7 @@ fn omission_warnings(paths: &PathSelection, packed: &PackedTree) -> Vec<Diagnost
     ];
     let warning = |(count, one, more): (usize, &str, &str)| {
         let what = if count == 1 { one.into() } else { format!("{count} {more}") };
-        Diagnostic::warning(Code::InputLeftOut, format!("`{written}` holds {what}: left out"))
+        Diagnostic::warning(Code::InputLeftOut, format!("`{written}` contains {what}; skipped"))
     };
     counts.into_iter().filter(|(count, ..)| *count > 0).map(warning).collect()
 }

@@ -20,13 +20,13 @@ pub(crate) fn warn_missing_files(read_first: &[String], place: &Path) -> Vec<Dia
     };
     let missing: Vec<&String> = read_first.iter().filter(is_missing).collect();
     let warning = |path: &&String| {
-        let lacks = if path.contains(GLOB_MARKS) { "no file matches it" } else { "there is no such file" };
-        let message = format!("the agent is to read `{path}` first, and {lacks}");
+        let lacks = if path.contains(GLOB_MARKS) { "no file matches" } else { "the file does not exist" };
+        let message = format!("cannot use `--read-first {path}`: {lacks}");
         Diagnostic::warning(Code::InputNotFound, message).searched([format!("project:{path}")])
     };
     let mut warnings: Vec<Diagnostic> = missing.iter().take(MOST_MISSING).map(warning).collect();
     if let Some(more) = missing.len().checked_sub(MOST_MISSING).filter(|more| *more > 0) {
-        let message = format!("the agent is to read {more} more files first that are not there");
+        let message = format!("{more} more files of `--read-first` do not exist");
         warnings.push(Diagnostic::warning(Code::InputNotFound, message));
     }
     warnings

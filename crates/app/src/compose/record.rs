@@ -34,7 +34,7 @@ fn ledger_error(why: impl ToString) -> Diagnostic {
 impl PromptInputs {
     /// Creates a new run for the prompt.
     pub(crate) fn new_run(&self, project: &Project, composed: &ComposedPrompt) -> Result<Run> {
-        let id = new_id().ok_or_else(|| ledger_error("an id could not be made"))?;
+        let id = new_id().ok_or_else(|| ledger_error("cannot generate an id"))?;
         let run = Run::new(id, &now(), &self.request, &composed.prompt.recipe)?;
         Ok(run.with_project(project.project_name()?)?)
     }
@@ -67,7 +67,7 @@ impl PromptInputs {
     ) -> Result<RecordBundle> {
         let mut key = [0; 32];
         let random = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut key));
-        random.map_err(|error| ledger_error(format!("no random key can be had: {error}")))?;
+        random.map_err(|error| ledger_error(format!("cannot generate a random key: {error}")))?;
         let keyed = HmacKey::new(key);
         let request = seal(&self.request, &keyed);
         let composed = compose(&request, &self.snapshot)?;
@@ -85,7 +85,7 @@ impl Project {
     /// Records a prompt in the ledger as a run that is not started, and returns the run's id.
     pub fn record(&self, composition: &Composition) -> Result<Id> {
         let Some(inputs) = &composition.inputs else {
-            return Err(ledger_error("the prompt was not composed to be recorded").into());
+            return Err(ledger_error("this prompt was composed without recording").into());
         };
         let run = inputs.new_run(self, &composition.composed)?;
         let id = run.id.clone();

@@ -20,8 +20,8 @@ use crate::project::config_merge::stricter_mode;
 pub fn choose_mode(project: &Project, said: Option<SecretMode>, then: Purpose) -> Result<SecretMode> {
     let mode = match (said.or(project.config.secrets.value), then) {
         (Some(SecretMode::Warn), Purpose::Record) if said.is_some() => {
-            return Err(usage_error("a secret is not recorded with a warning")
-                .hint("`--secrets redact`, or `allow`")
+            return Err(usage_error("a secret is never recorded with only a warning")
+                .hint("add `--secrets redact` or `--secrets allow`")
                 .into());
         }
         (None | Some(SecretMode::Warn), Purpose::Record) => SecretMode::Refuse,
@@ -52,8 +52,7 @@ pub(crate) fn refuse_secrets(
     for (place, text) in texts {
         for hit in rules.scan(text) {
             let message = format!("{} ({}) in {place}", rules.describe(hit.rule), hit.rule);
-            let hint = "it would be recorded: let it be read from a file or from the environment; \
-                        `CALLSHEET_SECRETS=allow` lets it through";
+            let hint = "it would be recorded; read it from a file or the environment instead, or set `CALLSHEET_SECRETS=allow`";
             diags.push(Diagnostic::error(Code::SecretFound, message).hint(hint));
         }
     }

@@ -89,7 +89,8 @@ impl FlowDriver<'_> {
 /// Reports documents that differ from the approved ones.
 pub(super) fn strayed_error(state: &FlowState) -> Error {
     let paths: Vec<&str> = state.strayed.keys().map(String::as_str).collect();
-    let message = format!("documents are not as they were approved: {}", paths.join(", "));
-    let hint = "restore them and resume the flow, or accept them with `callsheet flow decide approve`";
+    let message = format!("approved documents changed: {}", paths.join(", "));
+    let hint =
+        "restore them and run `callsheet flow resume`, or accept them with `callsheet flow decide approve`";
     Diagnostic::error(Code::FlowRefused, message).hint(hint).into()
 }

@@ -11,14 +11,13 @@ use crate::project::Project;
 use crate::session::new_preferences;
 
 pub(super) fn already_driven_error(name: &str) -> Error {
-    let error =
-        Diagnostic::error(Code::RunRefused, format!("the flow `{name}` is driven by another process"));
-    error.hint("`callsheet flow stop` stops it").into()
+    let error = Diagnostic::error(Code::RunRefused, format!("another process is driving the flow `{name}`"));
+    error.hint("stop it with `callsheet flow stop`").into()
 }
 
 pub(super) fn not_found_error() -> Error {
-    Diagnostic::error(Code::TaskNotFound, "there is no such flow")
-        .hint("`callsheet flow list` lists them")
+    Diagnostic::error(Code::TaskNotFound, "no such flow")
+        .hint("run `callsheet flow list` to list flows")
         .into()
 }
 
@@ -95,7 +94,7 @@ pub fn find_recorded(project: &Project, ledger: &mut Ledger, name: Option<&str>)
         1 => Ok(fits.remove(0)),
         _ => {
             let ids = fits.iter().map(|known| known.id.to_string());
-            Err(Diagnostic::error(Code::RunAmbiguous, format!("several flows are called `{name}`"))
+            Err(Diagnostic::error(Code::RunAmbiguous, format!("several flows are named `{name}`"))
                 .searched(ids)
                 .into())
         }

@@ -91,7 +91,7 @@ impl LaneJob {
         let (account, mut ledger) = ready.execute_with(project, ledger, stopper, &self.progress, None)?;
         if let Some(exit) = account.exit.as_ref().filter(|exit| exit.ended == EndReason::Unstarted) {
             let why = exit.why.clone().unwrap_or_default();
-            let message = format!("`{}` could not be started: {why}", self.lane.id);
+            let message = format!("cannot start `{}`: {why}", self.lane.id);
             return Err(Diagnostic::error(Code::RunNotStarted, message).into());
         }
         if account.exit.is_none() {
@@ -119,7 +119,7 @@ impl LaneJob {
         let mut ledger = project.write_ledger()?;
         let summary = ledger.run_summary(run)?;
         if !summary.is_complete() {
-            let message = format!("run {run} of `{}` has not ended", self.lane.id);
+            let message = format!("run {run} of `{}` is still running", self.lane.id);
             return Err(Diagnostic::error(Code::RunRefused, message).into());
         }
         self.complete_outcome(project, &mut ledger, summary)
@@ -145,8 +145,8 @@ impl LaneJob {
         if is_sent && wait.recv() == Ok(true) {
             return Ok(());
         }
-        let message = format!("`{}` was not started: documents are not as they were approved", self.lane.id);
-        let hint = "restore them and resume the flow, or accept them with `callsheet flow decide approve`";
+        let message = format!("`{}` was not started: approved documents changed", self.lane.id);
+        let hint = "restore them and run `callsheet flow resume`, or accept them with `callsheet flow decide approve`";
         Err(Diagnostic::error(Code::FlowRefused, message).hint(hint).into())
     }
 
@@ -159,7 +159,7 @@ impl LaneJob {
     /// Returns the lane's run that had ended before this process started. It is not run again.
     fn ended_run(&self, project: &Project, ledger: &mut Ledger) -> Result<Option<RunSummary>> {
         let Some(run) = self.recorded_run(ledger)? else { return Ok(None) };
-        recover(project, ledger, run, EndReason::Lost, "its callsheet died")?;
+        recover(project, ledger, run, EndReason::Lost, "callsheet was killed")?;
         let account = ledger.run_summary(run)?;
         let by_itself = |ended| {
             matches!(ended, EndReason::Exited | EndReason::Signaled | EndReason::Timeout | EndReason::Cost)
@@ -175,7 +175,7 @@ impl LaneJob {
 }
 
 fn panic_error() -> Error {
-    Diagnostic::error(Code::OutputFailed, "callsheet itself failed; what it printed says where").into()
+    Diagnostic::error(Code::OutputFailed, "callsheet failed; see its output").into()
 }
 
 /// Returns whether this ledger recorded the run itself. A run that was announced but not recorded started

@@ -101,7 +101,7 @@ impl LaneJob {
         if !strayed.is_empty() {
             evidence.remove("clean");
             let message =
-                format!("`{}` changed documents that are not its own: {}", self.lane.id, strayed.join(", "));
+                format!("`{}` changed documents of other phases: {}", self.lane.id, strayed.join(", "));
             diagnostics.push(Diagnostic::warning(Code::FlowRefused, message));
         }
         let cost = account.exit.as_ref().and_then(|exit| exit.report.cost_usd).unwrap_or(0.0);

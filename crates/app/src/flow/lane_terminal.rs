@@ -119,7 +119,7 @@ impl LaneJob {
                 let is_done = has_submitted(&self.phase, &self.lane, &evidence);
                 if is_open && !watch.is_attended() || !is_open && (is_done || !submissions.refused.is_empty())
                 {
-                    let why = Some("its work is there, and its terminal is idle".to_owned());
+                    let why = Some("its work is complete and its terminal is idle".to_owned());
                     break Exit { why, ..Exit::new(EndReason::Exited, Some(0)) };
                 }
             }

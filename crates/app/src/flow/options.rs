@@ -60,11 +60,9 @@ impl FlowOptions {
         let named = self.named_agent(phase).map(|(agent, _)| agent.to_owned());
         let named = named.or_else(|| (!self.run.program.is_empty()).then(|| "command".to_owned()));
         named.ok_or_else(|| {
-            let message = format!("it is not said which agent does `{}`", phase.name);
-            let hint = format!(
-                "name one with --agent or --agent-for {}=NAME, or give a program after `--`",
-                phase.name
-            );
+            let message = format!("no agent specified for `{}`", phase.name);
+            let hint =
+                format!("add `--agent NAME` or `--agent-for {}=NAME`, or a program after `--`", phase.name);
             Diagnostic::error(Code::UsageBad, message).hint(hint).into()
         })
     }

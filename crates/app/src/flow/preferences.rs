@@ -62,7 +62,7 @@ impl Project {
         if let Some(role) = role {
             check_preference(self, role, "x")?;
         }
-        refuse_agent("an agent cannot approve what it proposed")?;
+        refuse_agent("an agent cannot approve its own proposal")?;
         let mut ledger = self.write_ledger()?;
         self.refuse_below_ledger_guard(&mut ledger)?;
         let mut proposed = find_proposed(self, &mut ledger)?;

@@ -53,7 +53,7 @@ impl RecordedFlow {
         }
         let Some(FlowEvent::Started { more, .. }) = events.first() else { return Ok(None) };
         let damaged = |error: serde_json::Error| {
-            Diagnostic::error(Code::LedgerDamaged, format!("flow {id} cannot be read: {error}"))
+            Diagnostic::error(Code::LedgerDamaged, format!("cannot read flow {id}: {error}"))
         };
         let plan: FlowOptions = serde_json::from_value(more.clone()).map_err(damaged)?;
         let (mut state, mut changes, mut decisions) = (FlowState::default(), Vec::new(), Vec::new());

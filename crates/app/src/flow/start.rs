@@ -63,7 +63,7 @@ pub(super) fn prepare_start(
     starts_agents: bool,
 ) -> Result<(RecordedFlow, FlowEvent)> {
     if args.request.trim().is_empty() {
-        return Err(usage_error("there is nothing to be done in the request").into());
+        return Err(usage_error("the request is empty").into());
     }
     project.require_trust()?;
     let (disk, layout) = (project.disk(None), project.config.layout());
@@ -87,27 +87,27 @@ pub(super) fn prepare_start(
     };
     let mut agents = BTreeMap::new();
     for item in &args.agent_for {
-        let (phase, agent) = item
-            .split_once('=')
-            .ok_or_else(|| usage_error(format!("--agent-for takes PHASE=NAME, not `{item}`")))?;
+        let (phase, agent) = item.split_once('=').ok_or_else(|| {
+            usage_error(format!("invalid value `{item}` for `--agent-for`: expected PHASE=NAME"))
+        })?;
         known(phase)?;
         agents.insert(phase.to_owned(), folded(agent));
     }
     args.with.iter().try_for_each(|phase| known(phase))?;
     if args.max_cost.is_some_and(|cost| !cost.is_finite() || cost <= 0.0) {
-        return Err(usage_error("--max-cost has to be above 0").into());
+        return Err(usage_error("`--max-cost` must be greater than 0").into());
     }
     let home = project.config.flow_folder(definition.folder).trim_end_matches('/').to_owned();
     let folder = project.dir.join(&home);
     let is_taken = |name: &str| folder.join(name).exists() || folder.join("archive").join(name).exists();
     let name = match &args.id {
         Some(id) if !callsheet_core::is_name(id) || id == "archive" => {
-            return Err(usage_error(format!("`{id}` cannot be the name of a folder")).into());
+            return Err(usage_error(format!("`{id}` is not a valid folder name")).into());
         }
         Some(id) if is_taken(id) => {
-            let message = format!("there is a flow `{id}` already");
+            let message = format!("a flow named `{id}` already exists");
             return Err(Diagnostic::error(Code::RunRefused, message)
-                .hint("`callsheet flow resume` goes on with one")
+                .hint("continue it with `callsheet flow resume`")
                 .into());
         }
         Some(id) => id.clone(),
@@ -170,7 +170,7 @@ pub(super) fn prepare_start(
         single_coder: args.single_coder,
         max_cost,
     };
-    let id = new_id().ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "an id could not be made"))?;
+    let id = new_id().ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "cannot generate an id"))?;
     let more = serde_json::to_value(&plan)
         .map_err(|error| Diagnostic::error(Code::OutputFailed, error.to_string()))?;
     let started = FlowEvent::Started { request: args.request.clone(), settings, more };

@@ -11,23 +11,22 @@ use crate::session::new_preferences;
 pub fn wait_reasons(state: &FlowState) -> Vec<String> {
     let begins = if state.at == FlowStatus::Entering { "begin" } else { "go on" };
     let reason = |why: &WaitReason| match why {
-        WaitReason::Decision => format!("`{}` is for a person to decide", state.phase),
-        WaitReason::Evidence { lane, lacks } => format!("`{lane}` has no evidence for {}", lacks.join(", ")),
+        WaitReason::Decision => format!("`{}` needs a decision", state.phase),
+        WaitReason::Evidence { lane, lacks } => format!("`{lane}` lacks evidence for {}", lacks.join(", ")),
         WaitReason::Submission { lane, says } => {
-            format!("`{lane}` submits what is refused: {}", says.join("; "))
+            format!("the submission of `{lane}` was refused: {}", says.join("; "))
         }
         WaitReason::Question { lane, asks } => format!("`{lane}` asks: {}", asks.join("; ")),
-        WaitReason::Conflicts { lane, paths } => format!("`{lane}` cannot be merged: {}", paths.join(", ")),
-        WaitReason::Limit { phase } => format!("`{phase}` was entered as often as it may be"),
+        WaitReason::Conflicts { lane, paths } => format!("cannot merge `{lane}`: {}", paths.join(", ")),
+        WaitReason::Limit { phase } => format!("phase `{phase}` reached its limit of rounds"),
         WaitReason::Refused { says } => format!("`{}` cannot begin: {}", state.phase, says.join("; ")),
-        WaitReason::Cost => "as much was spent as may be".to_owned(),
+        WaitReason::Cost => "the cost limit was reached".to_owned(),
         WaitReason::Documents { paths, cut: true } => format!(
-            "documents changed while nobody drove the flow, by a person or by the agent that was cut: {}; \
-             `callsheet flow decide approve` goes on with them",
+            "documents changed while the flow was not running, by a person or by the interrupted agent: {}; accept them with `callsheet flow decide approve`",
             paths.join(", ")
         ),
         WaitReason::Documents { paths, cut: false } => {
-            format!("`{}` changed documents that are not its own: {}", state.phase, paths.join(", "))
+            format!("`{}` changed documents of other phases: {}", state.phase, paths.join(", "))
         }
         WaitReason::Failed { says } => format!("`{}` cannot {begins}: {}", state.phase, says.join("; ")),
     };

@@ -193,15 +193,15 @@ fn prepare_decision(
 ) -> Result<(Ledger, RecordedFlow, FirstStep)> {
     let refused = |message: String| Diagnostic::error(Code::RunRefused, message);
     refuse_below_guard()?;
-    refuse_agent("an agent cannot decide about what it did")?;
+    refuse_agent("an agent cannot decide about its own work")?;
     let decision = match choice {
         FlowChoice::Approve => FlowDecision::Approve,
         FlowChoice::Reject => FlowDecision::Reject,
         FlowChoice::Changes(text) if text.trim().is_empty() => {
-            return Err(usage_error("say what has to be changed").into());
+            return Err(usage_error("describe the changes").into());
         }
         FlowChoice::Answer(text) if text.trim().is_empty() => {
-            return Err(usage_error("say what the answer is").into());
+            return Err(usage_error("give the answer").into());
         }
         FlowChoice::Changes(text) | FlowChoice::Answer(text) => FlowDecision::Changes(text.clone()),
     };
@@ -209,13 +209,12 @@ fn prepare_decision(
     project.refuse_below_ledger_guard(&mut ledger)?;
     let known = find_own(project, &mut ledger, flow)?;
     if known.state.has_ended() {
-        let message =
-            format!("the flow `{}` has ended: it is {}", known.plan.name, known.state.condition().name());
+        let message = format!("the flow `{}` has ended: {}", known.plan.name, known.state.condition().name());
         return Err(refused(message).into());
     }
     if matches!(choice, FlowChoice::Answer(_)) && known.state.questions().is_empty() {
-        let message = format!("the flow `{}` asks nothing", known.plan.name);
-        return Err(refused(message).hint("`callsheet flow status` says what it waits for").into());
+        let message = format!("the flow `{}` has no open question", known.plan.name);
+        return Err(refused(message).hint("run `callsheet flow status` to see what it waits for").into());
     }
     let by = project.require_person(yes)?;
     // Rejecting ends the flow and starts no program, so it needs no trust.
@@ -271,5 +270,5 @@ fn stop(project: &Project, flow: Option<&str>) -> Result<Id> {
         }
         thread::sleep(Duration::from_millis(50));
     }
-    Err(refused(format!("the flow `{}` was told to stop, and has not yet", known.plan.name)))
+    Err(refused(format!("the flow `{}` is stopping", known.plan.name)))
 }

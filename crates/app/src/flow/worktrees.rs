@@ -21,7 +21,7 @@ pub(super) fn make_worktree(project: &Project, flow: &Id, entry: u32, lane: &str
 
 /// Returns the repository and the directory of the worktrees of a flow's lanes.
 fn lanes_home(project: &Project, flow: &Id) -> Result<(Git, PathBuf)> {
-    let none = || Diagnostic::error(Code::GitFailed, "there is no git repository, so there are no worktrees");
+    let none = || Diagnostic::error(Code::GitFailed, "worktrees need a git repository");
     let git = Git::open(&project.dir)?.ok_or_else(none)?;
     let home = state_dir()?.join("lanes").join(flow.as_str());
     create_private_folder(&home)?;
@@ -43,18 +43,17 @@ pub(crate) fn report_leftovers(project: &Project, open: &[String]) -> Result<()>
     if let Some(path) = left.worktrees.first() {
         let (count, path) =
             (left.worktrees.len(), escape_invisible(&path.display().to_string()).into_owned());
-        let line = format!("worktrees that flows have left: {count}, such as `{path}`");
-        project.observer.status(&format!("{line}; `git worktree remove --force PATH` removes one"));
+        let noun = if count == 1 { "worktree" } else { "worktrees" };
+        let line = format!("flows left {count} {noun}, such as `{path}`");
+        project.observer.status(&format!("{line}; remove one with `git worktree remove --force PATH`"));
     }
     if let Some(branch) = left.branches.first() {
-        let line = format!(
-            "branches that flows have left: {}, such as `{}`",
-            left.branches.len(),
-            escape_invisible(branch)
-        );
+        let count = left.branches.len();
+        let noun = if count == 1 { "branch" } else { "branches" };
+        let line = format!("flows left {count} {noun}, such as `{}`", escape_invisible(branch));
         project
             .observer
-            .status(&format!("{line}; `git worktree prune`, then `git branch -D NAME` removes one"));
+            .status(&format!("{line}; remove one with `git worktree prune`, then `git branch -D NAME`"));
     }
     Ok(())
 }

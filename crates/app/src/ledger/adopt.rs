@@ -49,7 +49,7 @@ pub struct LedgerContents {
 impl Project {
     /// Opens the ledger of the project for a decision about it, even if it is foreign.
     pub fn inspect_ledger(&self) -> Result<LedgerAdoption> {
-        let none = || Diagnostic::error(Code::LedgerNotThere, "there is no ledger to adopt");
+        let none = || Diagnostic::error(Code::LedgerNotThere, "no ledger to adopt");
         let place = self.prepare_ledger_url(OpenMode::Write)?.ok_or_else(none)?;
         let known = KnownLedger::from_url(&place)?;
         let mut ledger = Ledger::connect(&place, OpenMode::Write, read_timeouts()?)?;
@@ -65,8 +65,8 @@ impl Project {
     pub fn forget_lost_ledger(&self, agree: impl FnOnce(&KnownEntry) -> Result<()>) -> Result<KnownEntry> {
         let known = KnownLedger::from_url(&self.require_ledger_url()?)?;
         let entry = known.entry().ok_or_else(|| {
-            Diagnostic::error(Code::LedgerNotThere, format!("no ledger is known at {}", known.shown()))
-                .hint("`callsheet ledger list` lists those that are")
+            Diagnostic::error(Code::LedgerNotThere, format!("unknown ledger: {}", known.shown()))
+                .hint("run `callsheet ledger list` to list known ledgers")
         })?;
         refuse_below_guard()?;
         agree(&entry)?;

@@ -153,8 +153,8 @@ impl Project {
         let create = wanted == OpenMode::Create;
         let Some(place) = self.prepare_ledger_url(wanted)? else {
             let error = Diagnostic::error(Code::LedgerNotThere, "this project has no ledger yet");
-            let error = error.hint("`callsheet compose --record` makes one");
-            let moved = "if the project was moved here: `callsheet ledger list` shows the ledgers that you know, and --ledger FILE opens one";
+            let error = error.hint("`callsheet run` or `callsheet compose --record` creates one");
+            let moved = "if the project was moved here, run `callsheet ledger list` and open its ledger with `--ledger FILE`";
             let has_others = KnownLedger::list().is_ok_and(|all| !all.is_empty());
             return Err(if has_others { error.hint(moved) } else { error }.into());
         };
@@ -188,7 +188,7 @@ impl Project {
         match (standing, wanted) {
             (LedgerTrust::Known, OpenMode::Read) => {
                 if let Err(error) = check_head(&known, &mut ledger) {
-                    let hint = "`callsheet verify --all` tells more";
+                    let hint = "run `callsheet verify --all` for details";
                     self.observer.diagnostics(&[
                         Diagnostic::warning(Code::LedgerDamaged, error.to_string()).hint(hint)
                     ]);
@@ -252,7 +252,7 @@ impl Project {
             Ok(state.metadata().map_err(io)?.uid())
         });
         if own? != old.metadata().map_err(io)?.uid() {
-            let message = format!("`{}` belongs to another user and is not used", old.display());
+            let message = format!("`{}` belongs to another user; ignored", old.display());
             self.observer.diagnostics(&[Diagnostic::warning(Code::LedgerForeign, message)]);
             return Ok(());
         }
@@ -280,7 +280,7 @@ impl Project {
             None => "the old file stays where it is".into(),
         };
         self.observer.status(&format!(
-            "the ledger was copied from {} to {}; {aside}; type `callsheet ledger adopt` to go on with it",
+            "the ledger was copied from {} to {}; {aside}; run `callsheet ledger adopt` to use it",
             old.display(),
             new.display()
         ));
@@ -334,21 +334,23 @@ impl Project {
 }
 
 pub(crate) fn imported_error(what: &str) -> Error {
-    let message = format!("{what} came from an export of another ledger: nothing that it names is started");
-    Diagnostic::error(Code::LedgerForeign, message).hint("`callsheet run` starts a run of your own").into()
+    let message = format!("{what} was imported from another ledger; it cannot be started");
+    Diagnostic::error(Code::LedgerForeign, message)
+        .hint("start a run of your own with `callsheet run`")
+        .into()
 }
 
 pub(crate) fn other_project_error(what: &str, project: Option<&str>, own: &str) -> Error {
     let project = project.map_or_else(|| "no project".into(), |project| format!("the project `{project}`"));
     let message = format!("{what} belongs to {project}, and this one is `{own}`");
-    Diagnostic::error(Code::RunRefused, message).hint("--all-projects goes on with it").into()
+    Diagnostic::error(Code::RunRefused, message).hint("add `--all-projects` to continue with it").into()
 }
 
 /// Returns a warning if the ledger is on a temporary file system.
 pub fn short_lived_diag(path: &Path) -> Option<Diagnostic> {
     let kind = find_temporary_file_system(path.parent().unwrap_or(path))?;
-    let message = format!("{} is on {kind}: it does not outlive a restart or its container", path.display());
-    let hint = "put it on a disk: set XDG_STATE_HOME, or name a place with --ledger";
+    let message = format!("{} is on {kind}; it is lost on restart or with its container", path.display());
+    let hint = "set XDG_STATE_HOME to a directory on disk, or add `--ledger FILE`";
     Some(Diagnostic::warning(Code::LedgerShortLived, message).hint(hint))
 }
 
@@ -362,7 +364,7 @@ fn copy_verified(old: &Path, fresh: &Path) -> Result<()> {
     if before == checked(&mut copy)? {
         return Ok(());
     }
-    let message = format!("`{}` could not be copied: the copy is not the same", old.display());
+    let message = format!("cannot copy `{}`: the copy differs", old.display());
     Err(Diagnostic::error(Code::LedgerFailed, message).into())
 }
 
@@ -392,9 +394,8 @@ fn refuse_tracked(path: &Path) -> Result<()> {
     if !tracked {
         return Ok(());
     }
-    let message =
-        format!("git tracks `{}`: a ledger that came with a repository is not opened", path.display());
-    let hint = "`callsheet run` makes a ledger of your own outside of the repository; `git rm --cached` ends tracking";
+    let message = format!("git tracks `{}`: a ledger from a repository is not opened", path.display());
+    let hint = "`callsheet run` creates your own ledger outside the repository; stop tracking the file with `git rm --cached`";
     Err(Diagnostic::error(Code::LedgerTracked, message).hint(hint).into())
 }
 
@@ -412,13 +413,12 @@ fn check_file_exists(known: &KnownLedger) -> Result<()> {
 
 fn lost_ledger_error(message: String) -> Error {
     Diagnostic::error(Code::LedgerDamaged, message)
-        .hint("bring it back from a backup; or `callsheet ledger forget` makes room for a new one")
+        .hint("restore it from a backup, or run `callsheet ledger forget` to start a new one")
         .into()
 }
 
 /// Problem text for a known ledger whose kept head is missing from the state directory.
-pub(crate) const HEAD_GONE: &str = "the head that was kept of it is gone from the state directory, so that nothing proves that its \
-     last records are still there; `callsheet ledger adopt` keeps the present one";
+pub(crate) const HEAD_GONE: &str = "the state directory lost the ledger's last known head, so missing records cannot be detected; run `callsheet ledger adopt` to keep the present head";
 
 /// Checks that the ledger contains its kept head.
 pub(crate) fn check_head(known: &KnownLedger, ledger: &mut Ledger) -> Result<(), LedgerError> {
@@ -430,10 +430,7 @@ pub(crate) fn check_head(known: &KnownLedger, ledger: &mut Ledger) -> Result<(),
     if ledger.has_link(&head)? && ledger.head()?.seq >= head.seq {
         return Ok(());
     }
-    Err(LedgerError::Damaged(format!(
-        "it does not lead to the head that was kept: {}:{}",
-        head.seq, head.chain
-    )))
+    Err(LedgerError::Damaged(format!("it does not lead to its last known head {}:{}", head.seq, head.chain)))
 }
 
 /// Checks whether this user knows the ledger at a place.
@@ -441,21 +438,18 @@ pub(crate) fn judge_ledger(known: &KnownLedger, ledger: &mut Ledger) -> Result<L
     let id = ledger.id()?;
     Ok(match known.entry() {
         Some(entry) if id.as_ref() != Some(&entry.id) => {
-            return Err(lost_ledger_error(format!(
-                "another ledger lies at {} than the one that is known",
-                known.shown()
-            )));
+            return Err(lost_ledger_error(format!("the ledger at {} is not the known one", known.shown())));
         }
         Some(entry) if entry.inode != known.inode() => LedgerTrust::Foreign("its file was replaced"),
         Some(_) => LedgerTrust::Known,
         None if ledger.is_empty()? => LedgerTrust::Empty,
-        None => LedgerTrust::Foreign("it was made elsewhere"),
+        None => LedgerTrust::Foreign("it was created elsewhere"),
     })
 }
 
 fn foreign_ledger_error(known: &KnownLedger, why: &str) -> Error {
     let message = format!("the ledger at {} is foreign: {why}", known.shown());
-    let hint = "`callsheet ledger adopt` shows what is in it and asks you; until then it can be read";
+    let hint = "run `callsheet ledger adopt` to review and accept it; until then it is read-only";
     Diagnostic::error(Code::LedgerForeign, message).hint(hint).into()
 }
 
@@ -475,12 +469,12 @@ fn parse_url(url: &str, base: &Path) -> Result<LedgerUrl> {
     if path.is_empty() || path.contains("://") {
         // Only the scheme is shown: the rest may contain a password.
         let scheme = path.split("://").next().unwrap_or_default();
-        let error = usage_error(format!("`{scheme}` is no kind of ledger"));
+        let error = usage_error(format!("unsupported ledger URL scheme `{scheme}`"));
         return Err(error.hint("a ledger is a file, or postgres://USER@HOST/DATABASE").into());
     }
     if has_options(path) || path.starts_with("postgres:") || path.starts_with("postgresql:") {
         // The URL is not shown: it may contain a password, in any spelling.
-        let error = usage_error("a ledger is not named by options such as `host=… password=…`");
+        let error = usage_error("a ledger URL cannot be a list of options such as `host=… password=…`");
         let hint = "a ledger is a file, or postgres://USER:PASSWORD@HOST:PORT/DATABASE; a file of such a name is ./NAME";
         return Err(error.hint(hint).into());
     }

@@ -65,7 +65,7 @@ impl Project {
         for wanted in wanted.into_iter().chain(kept) {
             if !ledger.has_link(&wanted)? {
                 let place = format!("head {}:{}", wanted.seq, wanted.chain);
-                add_damage(place, "it does not lead to this head any more");
+                add_damage(place, "the ledger no longer leads to this head");
             }
         }
         Ok(report)

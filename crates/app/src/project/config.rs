@@ -116,9 +116,9 @@ impl Config {
             parse_file(of_user, &format!("user:{USER_FILE}"))?,
         );
         if of_project.as_ref().is_some_and(|file| file.hard != HardLimits::default()) {
-            let message = format!("`{}`: `[hard]` is not a project's to say", project_file_label());
-            let hint =
-                "write it into your own `config.toml`; `callsheet config show` says which settings hold";
+            let message =
+                format!("`{}`: only the user's configuration can set `[hard]`", project_file_label());
+            let hint = "move it to your own `config.toml`; run `callsheet config show` to see the effective settings";
             return Err(Diagnostic::error(Code::ConfigBad, message).hint(hint).into());
         }
         let hard = of_user.as_ref().map(|file| file.hard.clone()).unwrap_or_default();
@@ -190,7 +190,7 @@ impl Config {
         let of_project = layers.iter().find(|(from, _)| from.starts_with("project:"));
         let project = of_project.and_then(|(_, file)| file.project.clone());
         if project.as_ref().is_some_and(|name| !is_project_name(name)) {
-            let message = format!("`project:{PROJECT_FILE}`: `project` has to be a name of one line");
+            let message = format!("`project:{PROJECT_FILE}`: `project` must be a name on one line");
             return Err(Diagnostic::error(Code::ConfigBad, message).into());
         }
         Ok(Self {

@@ -166,7 +166,7 @@ fn check_confined(file: &ConfigFile, shown: &str) -> Result<()> {
     let wrong: Vec<Diagnostic> = paths
         .filter_map(|path| {
             let why = callsheet_core::SourceId::new(callsheet_core::SourceRoot::Project, path).err()?;
-            let message = format!("`{shown}`: `{path}` cannot lie in the project: {why}");
+            let message = format!("`{shown}`: invalid project path `{path}`: {why}");
             Some(Diagnostic::error(Code::ConfigBad, message))
         })
         .collect();
@@ -185,7 +185,7 @@ fn check_limits(file: &ConfigFile, shown: &str) -> Result<()> {
     ]
     .into_iter()
     .filter(|(_, is_wrong)| *is_wrong)
-    .map(|(key, _)| Diagnostic::error(Code::ConfigBad, format!("`{shown}`: `{key}` has to be above 0")))
+    .map(|(key, _)| Diagnostic::error(Code::ConfigBad, format!("`{shown}`: `{key}` must be greater than 0")))
     .collect();
     if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong).into()) }
 }
@@ -195,7 +195,10 @@ pub(super) fn read_environment() -> Result<ConfigFile> {
     let max_file_bytes = match var("CALLSHEET_MAX_FILE_BYTES") {
         None => None,
         Some(text) => Some(text.parse().map_err(|_| {
-            Diagnostic::error(Code::ConfigBad, format!("CALLSHEET_MAX_FILE_BYTES is `{text}`, not a number"))
+            Diagnostic::error(
+                Code::ConfigBad,
+                format!("invalid CALLSHEET_MAX_FILE_BYTES `{text}`: expected a number"),
+            )
         })?),
     };
     let secrets = match var("CALLSHEET_SECRETS").as_deref() {
@@ -205,7 +208,8 @@ pub(super) fn read_environment() -> Result<ConfigFile> {
         Some("redact") => Some(SecretMode::Redact),
         Some("allow") => Some(SecretMode::Allow),
         Some(text) => {
-            let message = format!("CALLSHEET_SECRETS is `{text}`, not warn, refuse, redact or allow");
+            let message =
+                format!("invalid CALLSHEET_SECRETS `{text}`: expected warn, refuse, redact or allow");
             return Err(Diagnostic::error(Code::ConfigBad, message).into());
         }
     };

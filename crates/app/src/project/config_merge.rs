@@ -77,7 +77,7 @@ impl ConfigMerge {
     }
 
     fn note_loosened(&mut self, key: &'static str, value: serde_json::Value, what: String) {
-        let why = format!("it would loosen {what}; `callsheet trust` applies it");
+        let why = format!("it would loosen {what}; apply it with `callsheet trust`");
         self.wishes.push(TrustRequest::new_looser(format!("loosen {what}")));
         if !self.trusted {
             self.unapplied.push(UnappliedSetting { key, value, why });

@@ -38,7 +38,8 @@ impl FromStr for HumanDuration {
         };
         let number = digits.parse::<u64>().ok().filter(|number| *number > 0 && seconds > 0);
         let seconds = number.and_then(|number| number.checked_mul(seconds));
-        let seconds = seconds.ok_or_else(|| format!("`{text}` is no time; write 90s, 30m or 2h"))?;
+        let seconds = seconds
+            .ok_or_else(|| format!("invalid duration `{text}`: expected a value such as 90s, 30m or 2h"))?;
         Ok(Self(Duration::from_secs(seconds)))
     }
 }
@@ -80,7 +81,7 @@ mod tests {
         for bad in ["", "0", "0s", "-1s", "1.5h", "5 m", "m", "1w", "99999999999999999999"] {
             assert_eq!(
                 bad.parse::<HumanDuration>(),
-                Err(format!("`{bad}` is no time; write 90s, 30m or 2h"))
+                Err(format!("invalid duration `{bad}`: expected a value such as 90s, 30m or 2h"))
             );
         }
     }

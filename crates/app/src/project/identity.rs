@@ -168,7 +168,7 @@ impl ProjectHome {
         let kept = find_by_path(project)?;
         let is_same = kept.as_ref().is_some_and(|kept| kept.inode == inode(project));
         let warn = |message: String| {
-            let hint = "its ledger stays the same; `callsheet ledger path` shows it";
+            let hint = "the ledger stays the same; run `callsheet ledger path` to see it";
             Diagnostic::warning(Code::LedgerProject, message).hint(hint)
         };
         let id = match (kept.map(|kept| kept.id), says) {
@@ -183,7 +183,7 @@ impl ProjectHome {
             (Some(kept), GitProjectId::CopyOf(_) | GitProjectId::Nothing) => Some(kept),
             (None, GitProjectId::Kept(id) | GitProjectId::Written(id)) => Some(id),
             (None, GitProjectId::CopyOf(path)) => {
-                let message = format!("this is a copy of the project at {path}: it has a ledger of its own");
+                let message = format!("this project is a copy of {path}; it has its own ledger");
                 self.diagnostics.extend(create.then(|| Diagnostic::note(Code::LedgerProject, message)));
                 None
             }
@@ -191,9 +191,9 @@ impl ProjectHome {
         };
         let id = match id {
             Some(id) => Some(id),
-            None if create => Some(
-                new_id().ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "an id could not be made"))?,
-            ),
+            None if create => {
+                Some(new_id().ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "cannot generate an id"))?)
+            }
             None => None,
         };
         if let (Some(id), Some(common)) = (&id, common) {

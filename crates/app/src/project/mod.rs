@@ -126,10 +126,7 @@ impl Project {
         let here = match &options.here {
             Some(here) => here.clone(),
             None => env::current_dir().map_err(|error| {
-                Diagnostic::error(
-                    Code::InputNotFound,
-                    format!("the current directory cannot be found: {error}"),
-                )
+                Diagnostic::error(Code::InputNotFound, format!("cannot find the current directory: {error}"))
             })?,
         };
         let dir = match &options.dir {

@@ -22,7 +22,7 @@ impl Project {
             (true, _) => Ok(DecidedBy::Terminal),
             (false, true) => Ok(DecidedBy::Yes),
             (false, false) => {
-                let error = Diagnostic::error(Code::PersonRequired, "a person must decide this");
+                let error = Diagnostic::error(Code::PersonRequired, "this decision needs a person");
                 Err(error.hint("run the same command at a terminal, or add `--yes`").into())
             }
         }

@@ -29,7 +29,7 @@ pub fn path_error(path: &Path, error: io::Error) -> Error {
 
 /// Returns the diagnostic for a state directory that cannot be written.
 fn state_dir_diagnostic(why: &str) -> Diagnostic {
-    Diagnostic::error(Code::LedgerFailed, format!("the state directory of callsheet cannot be used: {why}"))
+    Diagnostic::error(Code::LedgerFailed, format!("cannot use the state directory: {why}"))
         .hint(STATE_HINT)
         .hint(
             "`run`, `retry`, `continue` and flows need one also with --ledger: for locks, and for what `stop` and \
@@ -60,7 +60,7 @@ pub(crate) fn create_private_folder(path: &Path) -> Result<()> {
 /// Holds a file as a lock until the returned file is dropped.
 pub(crate) fn hold_lock(path: &Path) -> Result<File> {
     lock_file(path, LOCK_PATIENCE).map_err(|error| {
-        let hint = "another callsheet works on the same thing: wait for it, or end it";
+        let hint = "another callsheet process is using it; wait for it or end it";
         let message = format!("`{}`: {error}", path.display());
         match error.kind() {
             io::ErrorKind::TimedOut => Diagnostic::error(Code::LedgerLocked, message).hint(hint).into(),

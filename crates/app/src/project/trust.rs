@@ -80,8 +80,7 @@ impl Project {
         let keys: Vec<String> = self.config.unapplied.iter().map(|it| format!("`{}`", it.key)).collect();
         if !keys.is_empty() {
             self.observer.status(&format!(
-                "note: this project's {} would loosen your own configuration and is not applied; `callsheet config show` \
-                 says more, `callsheet trust` applies it",
+                "note: this project's {} would loosen your configuration and is not applied; run `callsheet config show` for details, `callsheet trust` to apply it",
                 keys.join(", ")
             ));
         }
@@ -157,8 +156,8 @@ impl Project {
 /// Returns the error for requests without consent.
 pub fn trust_required_error(wishes: &[TrustRequest]) -> Error {
     let shown: Vec<&str> = wishes.iter().map(|wish| wish.shown.as_str()).collect();
-    let message = format!("this project's files ask for what only you can allow: {}", shown.join("; "));
-    Diagnostic::error(Code::TrustRequired, message).hint("look at them, then say `callsheet trust`").into()
+    let message = format!("this project's files need your trust to: {}", shown.join("; "));
+    Diagnostic::error(Code::TrustRequired, message).hint("review them, then run `callsheet trust`").into()
 }
 
 /// Returns requests for the project's own agents, each of which starts a program.

@@ -22,12 +22,13 @@ pub(crate) fn merge_checks(project: &Project, given: &[String]) -> Result<Vec<Ch
     for item in given {
         match item.split_once('=') {
             Some((name, command)) => pairs.push((name, command, None, &project.here)),
-            None => wrong.push(usage_error(format!("--check takes NAME=CMD, not `{item}`"))),
+            None => wrong
+                .push(usage_error(format!("invalid value `{item}` for `--check`: expected NAME=COMMAND"))),
         }
     }
     for (name, command, timeout, here) in pairs {
         match split_words(command) {
-            _ if !is_name(name) => wrong.push(usage_error(format!("`{name}` cannot be the name of a check"))),
+            _ if !is_name(name) => wrong.push(usage_error(format!("invalid check name `{name}`"))),
             Ok(argv) if argv.is_empty() => {
                 wrong.push(usage_error(format!("the check `{name}` has no command")))
             }

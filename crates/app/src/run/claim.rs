@@ -218,17 +218,15 @@ fn guarding_runs() -> Vec<String> {
 fn claim_refused_error(holder: &ClaimHolder, is_flow: bool) -> Error {
     let what = if holder.is_flow() { "flow" } else { "run" };
     let (id, path) = (&holder.id, holder.checkout.path.display());
-    let error = Diagnostic::error(Code::RunRefused, format!("{what} {id} works in `{path}`"));
+    let error = Diagnostic::error(Code::RunRefused, format!("{what} {id} is working in `{path}`"));
     let stop = if holder.is_flow() { "callsheet flow stop" } else { "callsheet stop" };
-    let error = error.hint(format!("wait for it, or end it with `{stop} {id}`"));
+    let error = error.hint(format!("wait for it, or stop it with `{stop} {id}`"));
     if is_flow {
-        let share = "`--share` at `flow start` lets several flows work here";
-        return error.hint(format!("{share}, and then no change can be attributed to one of them")).into();
+        let share = "add `--share` to `flow start` to run several flows here";
+        return error.hint(format!("{share} without attributing changes to one of them")).into();
     }
-    let own = "`--worktree` gives this run a worktree of its own";
-    error
-        .hint(format!("{own}; `--share` runs it here, and then no change can be attributed to one of both"))
-        .into()
+    let own = "add `--worktree` to use a separate worktree";
+    error.hint(format!("{own}, or `--share` to run here without attributing changes to one run")).into()
 }
 
 impl CheckoutClaim {
@@ -353,7 +351,7 @@ fn read_claims() -> Result<Vec<ClaimHolder>> {
     let path = claims_file()?;
     let unreadable = |why: String| {
         let message = format!("`{}` cannot be read: {why}", path.display());
-        let hint = "remove the file if no run is going on";
+        let hint = "remove the file if no run is active";
         Error::from(Diagnostic::error(Code::OutputFailed, message).hint(hint))
     };
     match read_file(&path, MAX_CLAIMS).map_err(|error| unreadable(error.to_string()))? {

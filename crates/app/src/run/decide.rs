@@ -58,7 +58,7 @@ impl Project {
         yes: bool,
     ) -> Result<DecidedChange> {
         refuse_below_guard()?;
-        refuse_agent("an agent cannot decide about what it did")?;
+        refuse_agent("an agent cannot decide about its own work")?;
         let mut ledger = self.write_ledger()?;
         self.refuse_below_ledger_guard(&mut ledger)?;
         let run = self.find_own_run(&mut ledger, run)?.run.id;
@@ -68,8 +68,8 @@ impl Project {
         let mine = decision == ChangeDecision::Mine;
         if !(violation || mine && account.has_observed_change(path)) {
             let message = match mine {
-                true => format!("run {run} did not see a change of `{path}`"),
-                false => format!("run {run} did not change `{path}` against its scope"),
+                true => format!("run {run} did not change `{path}`"),
+                false => format!("run {run} did not change `{path}` outside its scope"),
             };
             let error = Diagnostic::error(Code::ViolationNotFound, message);
             return Err(error.searched(violations.iter().map(|violation| &violation.path)).into());
@@ -78,7 +78,7 @@ impl Project {
         if decided != ViolationDecision::Pending {
             let message = format!("`{path}` is {} already", decided.name());
             let error = Diagnostic::error(Code::RunRefused, message);
-            return Err(error.hint("a decision is made once").into());
+            return Err(error.hint("a decision cannot be changed").into());
         }
         let mut detail = json!({ "violation": violation });
         if let Some(because) = because {

@@ -64,8 +64,13 @@ impl Project {
     pub fn examine(&self) -> Result<Vec<DoctorFinding>> {
         let progress = self.observer.show_progress(Box::new(|| "looking".into()));
         let mut found = vec![
-            check_program("git", "--version", Bad, "install git: what a run changed is read from it"),
-            check_program("tmux", "-V", Absent, "install tmux to have agents work in a terminal"),
+            check_program(
+                "git",
+                "--version",
+                Bad,
+                "install git; callsheet reads the changes of a run from it",
+            ),
+            check_program("tmux", "-V", Absent, "install tmux to run agents in a terminal"),
             check_folder(self),
             check_sqlite(),
             check_ledger(self),
@@ -86,12 +91,12 @@ fn check_agent(project: &Project, agent: &InstalledAgent) -> Option<DoctorFindin
     Some(match (&agent.path, &agent.version) {
         (Some(path), Some(version)) => finding(Good, format!("{version} ({})", path.display()), "".into()),
         (Some(path), None) if agent.source.root() == SourceRoot::Project => {
-            let todo = "it is not asked for its version: the project says how";
+            let todo = "version unknown: the project defines its command, and is not trusted";
             finding(Good, path.display().to_string(), todo.into())
         }
         (Some(path), None) => {
-            let detail = format!("{} does not tell its version", path.display());
-            finding(missing, detail, format!("start `{program}` by hand and see what it says"))
+            let detail = format!("{} does not report its version", path.display());
+            finding(missing, detail, format!("run `{program}` by hand to see why"))
         }
         (None, _) if is_wanted => {
             let todo = format!("install {}, or name another agent in the configuration", agent.agent.name);
@@ -115,9 +120,9 @@ fn check_folder(project: &Project) -> DoctorFinding {
     let (state, detail, todo) = match project.dir.join(".callsheet").metadata() {
         Err(_) => (Absent, format!("there is no {shown}"), "`callsheet init` makes it"),
         Ok(meta) if meta.permissions().mode() & 0o022 != 0 => {
-            (Bad, format!("others can write {shown}"), "take that from them: chmod go-w .callsheet")
+            (Bad, format!("other users can write to {shown}"), "run `chmod go-w .callsheet`")
         }
-        Ok(_) => (Good, format!("{shown} is written by its owner alone"), ""),
+        Ok(_) => (Good, format!("only its owner can write to {shown}"), ""),
     };
     DoctorFinding::new("folder", state, detail, todo)
 }
@@ -127,8 +132,8 @@ fn check_state_dir() -> Option<DoctorFinding> {
     let dir = state_dir().ok()?;
     let kind = find_temporary_file_system(&dir)?;
     let detail =
-        format!("{} is on {kind}: ledgers in it do not outlive a restart or its container", dir.display());
-    let todo = "put it on a disk: set XDG_STATE_HOME, or name a place with --ledger";
+        format!("{} is on {kind}; ledgers there are lost on restart or with the container", dir.display());
+    let todo = "set XDG_STATE_HOME to a directory on disk, or add `--ledger FILE`";
     Some(DoctorFinding::new("state", Absent, detail, todo))
 }
 
@@ -140,8 +145,8 @@ fn check_sqlite() -> DoctorFinding {
     });
     let version = callsheet_store::sqlite_version();
     let (state, detail, todo) = match tried {
-        Ok(_) => (Good, format!("{version}, a ledger can be made and read"), ""),
-        Err(why) => (Bad, format!("{version}: {why}"), "see whether TMPDIR can be written and has room"),
+        Ok(_) => (Good, format!("{version}, can create and read a ledger"), ""),
+        Err(why) => (Bad, format!("{version}: {why}"), "check that TMPDIR is writable and has free space"),
     };
     DoctorFinding::new("sqlite", state, detail, todo)
 }
@@ -161,7 +166,7 @@ fn check_ledger(project: &Project) -> DoctorFinding {
     let (state, detail, todo) = match tried {
         Ok(records) => (Good, format!("{records} records, can be read and written"), String::new()),
         Err(error) if error.is_only(Code::LedgerNotThere) => {
-            (Absent, "not made yet".into(), "the first `callsheet run` makes it".into())
+            (Absent, "not created yet".into(), "the first `callsheet run` creates it".into())
         }
         Err(error) => {
             let diag = error.diagnostics().first();
@@ -193,7 +198,7 @@ fn check_mcp(project: &Project) -> DoctorFinding {
     match server {
         Some(name) => DoctorFinding::new("mcp", Good, format!("`{name}` answers"), ""),
         None => {
-            DoctorFinding::new("mcp", Bad, "our own server does not answer", "see what `callsheet mcp` says")
+            DoctorFinding::new("mcp", Bad, "the MCP server does not answer", "run `callsheet mcp` to see why")
         }
     }
 }

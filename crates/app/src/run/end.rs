@@ -39,7 +39,7 @@ impl Project {
         let launch = summary.launch.clone().filter(|_| !summary.is_complete());
         let launch = launch.ok_or_else(|| refused(format!("run {id} is not running")))?;
         if launch.host != host_name() {
-            return Err(refused(format!("run {id} runs on another machine: {}", launch.host)).into());
+            return Err(refused(format!("run {id} is running on another machine: {}", launch.host)).into());
         }
         let run_dir = RunDir::from_run(&id)?;
         if let Some(pane) = run_dir.pane() {
@@ -54,12 +54,12 @@ impl Project {
             }
         } else {
             ProcessTrace::open(id.as_str(), run_dir.dir()).terminate(grace_period());
-            recover(self, &mut ledger, &id, EndReason::Lost, "its callsheet died")?;
+            recover(self, &mut ledger, &id, EndReason::Lost, "callsheet was killed")?;
         }
         let summary = ledger.run_summary(&id)?;
         if summary.exit.is_none() {
-            let hint = "its callsheet was told, and ends it as soon as it can";
-            return Err(refused(format!("run {id} has not ended yet")).hint(hint).into());
+            let hint = "its callsheet process is stopping it";
+            return Err(refused(format!("run {id} is still stopping")).hint(hint).into());
         }
         Ok(summary)
     }
@@ -81,9 +81,9 @@ impl Project {
                 continue;
             }
             let why = match (pane, lives) {
-                (None, _) => "its callsheet died",
+                (None, _) => "callsheet was killed",
                 (Some(_), false) => "its terminal is closed",
-                (Some(_), true) => "nobody watches its terminal",
+                (Some(_), true) => "no callsheet process watches its terminal",
             };
             match recover(self, &mut ledger, &run, EndReason::Lost, why) {
                 Ok(summary) => report.recovered.extend(summary),

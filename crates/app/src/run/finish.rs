@@ -33,7 +33,7 @@ use crate::run::spool::TextSpool;
 
 /// Records the end of a run, the agent's reply and the observations. Returns the whole summary, because
 /// retention may remove the run as soon as its last record is written.
-#[expect(clippy::too_many_arguments, reason = "all that is known at the end of a run")]
+#[expect(clippy::too_many_arguments, reason = "the facts at the end of a run")]
 pub(super) fn finish(
     project: &Project,
     ledger: &mut Ledger,
@@ -52,7 +52,7 @@ pub(super) fn finish(
     record_reply(project, ledger, &account, &launch, stdout, Some(prompt), Some(&mut *redactor))?;
     let mut found = observe_changes(run, &launch, Some(before))?;
     found.checks = if exit.ended == EndReason::Unstarted {
-        pending_results(&launch.options.checks, "nothing was started", None)
+        pending_results(&launch.options.checks, "the agent was not started", None)
     } else {
         run_checks(&launch, checking)
     };
@@ -67,7 +67,7 @@ pub(super) fn finish(
 fn observe_changes(run: &Id, launch: &LaunchRecord, before: Option<&WorktreeSnapshot>) -> Result<Observed> {
     let mut found = Observed::default();
     let Some(before) = before else {
-        let unseen = UnseenPath::new(".", "it is not known what the worktree was like before the run");
+        let unseen = UnseenPath::new(".", "the state of the worktree before the run is unknown");
         found.worktree =
             Some(fact::WorktreeObservation { unseen: vec![unseen], ..fact::WorktreeObservation::default() });
         return Ok(found);
@@ -123,7 +123,7 @@ fn run_checks(launch: &LaunchRecord, checking: &CheckContext<'_>) -> Vec<CheckRu
     let mut done = Vec::new();
     for (index, check) in launch.options.checks.iter().enumerate() {
         if stop.is_stopped() {
-            done.extend(pending_results(&launch.options.checks[index..], "the run was ended", None));
+            done.extend(pending_results(&launch.options.checks[index..], "the run was stopped", None));
             break;
         }
         let left = launch
@@ -131,7 +131,7 @@ fn run_checks(launch: &LaunchRecord, checking: &CheckContext<'_>) -> Vec<CheckRu
             .timeout_ms
             .map(|most| Duration::from_millis(most).saturating_sub(checking.begun.elapsed()));
         if left.is_some_and(|left| left.is_zero()) {
-            let why = "the time of the run was over";
+            let why = "the run timed out";
             done.extend(pending_results(&launch.options.checks[index..], why, Some(EndReason::Timeout)));
             break;
         }
@@ -341,7 +341,7 @@ fn read_recorded_output(ledger: &mut Ledger, run: &Id, format: &OutputSpec) -> R
         Some(output) => {
             reader.take(output.text.as_bytes());
             if output.cut {
-                missing = Some("the ledger has part of the output alone");
+                missing = Some("the ledger has only part of the output");
             } else if output.text.contains(PLACEHOLDER) {
                 missing.get_or_insert("the ledger has the output without its secrets");
             }
@@ -360,8 +360,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 fn living_processes_error(run: &Id, left: &[LivingProcess]) -> Error {
     let processes: Vec<String> = left.iter().take(MAX_SHOWN).map(ToString::to_string).collect();
     let more = if left.len() > MAX_SHOWN { ", …" } else { "" };
-    let message = format!("processes of run {run} live: {}{more}", processes.join(", "));
-    Diagnostic::error(Code::RunRefused, message).hint(format!("`callsheet stop {run}` ends them")).into()
+    let message = format!("processes of run {run} are still running: {}{more}", processes.join(", "));
+    Diagnostic::error(Code::RunRefused, message).hint(format!("stop them with `callsheet stop {run}`")).into()
 }
 
 /// Most processes that an error lists.
@@ -420,7 +420,7 @@ pub fn complete(
         "command"
     };
     let agent = find_agent(&Library::new(&disk), name, &layout).map(|(_, agent)| agent).unwrap_or_default();
-    let why = exit.why.clone().unwrap_or_else(|| "nobody was there".into());
+    let why = exit.why.clone().unwrap_or_else(|| "callsheet was not running".into());
     if known.exit.is_none() {
         ledger.append(Some(run), None, &Event::Exit(exit))?;
     }

@@ -18,8 +18,8 @@ pub(super) fn resolve_location(project: &Project, place: &RunLocation, dry: bool
         RunLocation::Own(task) => {
             let git = Git::open(&project.dir)?.ok_or_else(|| {
                 let message =
-                    format!("`{}` is in no git repository, so there are no worktrees", project.dir.display());
-                Diagnostic::error(Code::GitFailed, message).hint("run `git init`, or leave out --worktree")
+                    format!("`{}` is not in a git repository; worktrees need one", project.dir.display());
+                Diagnostic::error(Code::GitFailed, message).hint("run `git init`, or remove `--worktree`")
             })?;
             let name = project.dir.file_name().unwrap_or_default().to_string_lossy();
             let home = state_dir()?.join("worktrees").join(format!("{name}-{}", directory_key(&project.dir)));

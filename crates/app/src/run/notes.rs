@@ -93,7 +93,7 @@ impl NoteRecorder {
         drop(self.send.take());
         let joined = self.writer.take().and_then(|writer| writer.join().ok());
         let (ledger, writer) =
-            joined.ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "records could not be written"))?;
+            joined.ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "cannot write records"))?;
         match writer.failed {
             Some(error) => Err(error.into()),
             None => Ok(ledger),

@@ -112,7 +112,7 @@ impl RunOverrides {
         let config = &project.config;
         project.warn_unapplied();
         if self.max_cost_usd.or(config.max_cost.value).is_some_and(|cost| !cost.is_finite() || cost <= 0.0) {
-            return Err(usage_error("--max-cost has to be above 0").into());
+            return Err(usage_error("`--max-cost` must be greater than 0").into());
         }
         let options = RunOptions {
             by: self.by,

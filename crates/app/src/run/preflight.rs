@@ -37,8 +37,8 @@ pub(crate) fn missing_check_programs(checks: &[CheckSpec], place: &Path) -> Vec<
         let behind = find_env_program(check.argv.iter().map(String::as_str));
         let find = |name| Some((name, find_missing_program(name, &BTreeMap::new(), place)?));
         let (name, missing) = find(first).or_else(|| find(behind?))?;
-        let what = format!("the check `{}` cannot be run", check.name);
-        let hint = "if the agent is to write the program, start it through another one: `sh -c './PROGRAM'`";
+        let what = format!("cannot run the check `{}`", check.name);
+        let hint = "if the agent will write this program, start it through a shell: `sh -c './PROGRAM'`";
         Some(program_not_found_error(&what, name, missing).hint(hint))
     };
     checks.iter().filter_map(check).collect()
@@ -52,13 +52,13 @@ pub(crate) fn missing_agent_program(name: &str, place: &Path) -> Option<Diagnost
 fn agent_program_error(argv: &[String], env: &BTreeMap<String, String>, cwd: &Path) -> Option<Diagnostic> {
     let name = argv.first().map_or("", String::as_str);
     let missing = find_missing_program(name, env, cwd)?;
-    let hint = "`callsheet doctor` says what is installed";
-    Some(program_not_found_error("the agent cannot be started", name, missing).hint(hint))
+    let hint = "run `callsheet doctor` to see what is installed";
+    Some(program_not_found_error("cannot start the agent", name, missing).hint(hint))
 }
 
 fn tmux_missing_error(missing: MissingProgram) -> Diagnostic {
-    program_not_found_error("there is no terminal for the agent", "tmux", missing)
-        .hint("install tmux, or leave out --terminal")
+    program_not_found_error("cannot open a terminal for the agent", "tmux", missing)
+        .hint("install tmux, or remove `--terminal`")
 }
 
 fn find_missing_program(name: &str, env: &BTreeMap<String, String>, cwd: &Path) -> Option<MissingProgram> {
@@ -67,7 +67,7 @@ fn find_missing_program(name: &str, env: &BTreeMap<String, String>, cwd: &Path) 
 }
 
 fn program_not_found_error(what: &str, name: &str, missing: MissingProgram) -> Diagnostic {
-    let why = missing.why.unwrap_or_else(|| format!("there is no program `{name}`"));
+    let why = missing.why.unwrap_or_else(|| format!("program not found: `{name}`"));
     let looked = missing.looked.iter().map(|path| path.display());
     Diagnostic::error(Code::ProgramNotFound, format!("{what}: {why}")).searched(looked)
 }
@@ -89,7 +89,7 @@ pub(super) fn path_warnings(scope: &Scope, read_first: &[String], place: &Path) 
 
 fn unmatched_reason(glob: &str, place: &Path) -> Option<String> {
     if glob.starts_with('/') {
-        return Some("is absolute, so it matches nothing in the project".into());
+        return Some("is absolute and matches nothing in the project".into());
     }
     let fixed = glob.split(GLOB_MARKS).next().unwrap_or_default();
     // The last name can be a file that the agent creates.
@@ -127,7 +127,7 @@ mod tests {
             let why = format!("begins with the directory `{named}`, which does not exist");
             assert_eq!(unmatched_reason(bad, dir.path()), Some(why), "{bad}");
         }
-        let why = "is absolute, so it matches nothing in the project";
+        let why = "is absolute and matches nothing in the project";
         assert_eq!(unmatched_reason("/src/**", dir.path()).as_deref(), Some(why));
     }
 }

@@ -234,15 +234,15 @@ impl PreparedRun {
 }
 
 fn no_agent_error() -> Diagnostic {
-    Diagnostic::error(Code::UsageBad, "it is not said which agent is to be started")
-        .hint("name one with --agent, or give a program after `--`; `callsheet agents` lists them")
+    Diagnostic::error(Code::UsageBad, "no agent specified")
+        .hint("add `--agent NAME`, or a program after `--`; run `callsheet agents` to list agents")
 }
 
 fn unobservable_error(dir: &Path, why: &str) -> Diagnostic {
     let message = format!(
-        "`{}` is in no git repository, and {why}: what a run changes there cannot be compared with its scope",
+        "`{}` is not in a git repository, and {why}: changes cannot be compared with the scope",
         dir.display()
     );
     Diagnostic::error(Code::RunRefused, message)
-        .hint("run `git init`, or add --no-scope to run without that check")
+        .hint("run `git init`, or add `--no-scope` to skip the comparison")
 }

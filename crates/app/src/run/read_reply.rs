@@ -60,10 +60,9 @@ impl Project {
         let tasks: Vec<String> = question.tasks.iter().map(|id| id.trim().to_owned()).collect();
         let is_twice = |id: &String| tasks.iter().filter(|other| *other == id).count() > 1;
         if let Some(id) = tasks.iter().find(|id| id.is_empty() || is_twice(id)) {
-            let wrong =
-                if id.is_empty() { "an id is empty".into() } else { format!("`{id}` is named twice") };
+            let wrong = if id.is_empty() { "empty id".into() } else { format!("`{id}` is listed twice") };
             let error = usage_error(format!("--tasks: {wrong}"));
-            return Err(error.hint("ids have commas between: --tasks 1.1,1.2").into());
+            return Err(error.hint("separate ids with commas: `--tasks 1.1,1.2`").into());
         }
         let prompt = question.prompt.as_ref().map(|file| read_prompt(self, file)).transpose()?;
         Ok(Some(ReplyReader { contract, output, tasks, prompt }))
@@ -99,7 +98,7 @@ impl ReplyReader {
 
 fn read_prompt(project: &Project, file: &str) -> Result<SharedText> {
     if file == "-" {
-        let message = "standard input is read for the reply; it cannot be read for --prompt too";
+        let message = "stdin is already used for the reply; it cannot be used for `--prompt` too";
         return Err(usage_error(message).into());
     }
     let path = project.here.join(file);

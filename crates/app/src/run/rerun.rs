@@ -49,13 +49,15 @@ impl Project {
         let task = find_task(self, &mut ledger, &row)?;
         let parent = task.find_run(&row.run.id)?;
         if parent.launch.is_none() {
-            let message = format!("run {} was composed and never started", row.run.id);
-            return Err(refused_error(message).hint("`callsheet run` starts one").into());
+            let message = format!("run {} was composed but never started", row.run.id);
+            return Err(refused_error(message).hint("start one with `callsheet run`").into());
         }
         if let Some(running) = task.runs.iter().find(|run| !run.is_complete()) {
-            let message = format!("run {} of this task is running", running.run.id);
+            let message = format!("run {} of this task is still running", running.run.id);
             return Err(refused_error(message)
-                .hint("wait, `callsheet stop` it, or `callsheet recover` if its callsheet died")
+                .hint(
+                    "wait, stop it with `callsheet stop`, or run `callsheet recover` if callsheet was killed",
+                )
                 .into());
         }
         let (mut request, facts) = restore_parent_request(self, &mut ledger, options, parent, &task)?;
@@ -65,10 +67,9 @@ impl Project {
             && has_same_facts(&known_facts, &facts)
             && is_prompt_unchanged(self, &mut ledger, options, parent, &request, known_facts)?
         {
-            let message =
-                format!("nothing has changed since run {}: the same prompt, the same facts", row.run.id);
+            let message = format!("nothing changed since run {}: same prompt, same facts", row.run.id);
             return Err(refused_error(message)
-                .hint("`callsheet continue` adds something; --force runs it all the same")
+                .hint("add instructions with `callsheet continue`, or run it again with `--force`")
                 .into());
         }
         let run_options = merge_options(self, options, parent)?;
@@ -96,9 +97,9 @@ fn restore_parent_request(
     let given = &options.values;
     let missing = find_missing_values(&request, given);
     if !missing.is_empty() {
-        let message = format!("the values of {} were delivered and are not kept", missing.join(", "));
+        let message = format!("the secret values of {} are not stored", missing.join(", "));
         return Err(Diagnostic::error(Code::VerifySecret, message)
-            .hint("give them with --set-secret or --set-secret-env")
+            .hint("give them with `--set-secret` or `--set-secret-env`")
             .into());
     }
     for key in request.secret.clone() {

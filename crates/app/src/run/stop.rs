@@ -88,8 +88,8 @@ impl RunStopper {
         match self.why.load(Ordering::SeqCst) {
             HERE => (EndReason::Stopped, Some("interrupted".into())),
             ELSEWHERE => (EndReason::Stopped, Some("asked for by `callsheet stop`".into())),
-            COST => (EndReason::Cost, Some("it had cost more than it may".into())),
-            _ => (EndReason::Stopped, Some("the ledger could not be written".into())),
+            COST => (EndReason::Cost, Some("over the cost limit".into())),
+            _ => (EndReason::Stopped, Some("cannot write to the ledger".into())),
         }
     }
 

@@ -33,7 +33,7 @@ pub fn record_submission(gate: &SubmissionGate, accepted: &SubmissionRecord) -> 
             ..ProjectOptions::default()
         })?;
         let id = Id::parse(&gate.run)
-            .ok_or_else(|| Diagnostic::error(Code::RunNotFound, format!("`{}` is not a run", gate.run)))?;
+            .ok_or_else(|| Diagnostic::error(Code::RunNotFound, format!("`{}` is not a run id", gate.run)))?;
         let event = Event::SubmissionRecord(accepted.clone());
         project.write_ledger()?.append(Some(&id), None, &event)?;
         Ok(())

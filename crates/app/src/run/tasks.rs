@@ -25,7 +25,7 @@ pub struct TaskRuns {
 impl TaskRuns {
     /// Returns one of its runs.
     pub fn find_run(&self, id: &Id) -> Result<&RunSummary> {
-        let gone = || Diagnostic::error(Code::RunNotFound, format!("run {id} is not there any more")).into();
+        let gone = || Diagnostic::error(Code::RunNotFound, format!("run {id} no longer exists")).into();
         self.runs.iter().find(|run| run.run.id == *id).ok_or_else(gone)
     }
 
@@ -59,9 +59,9 @@ impl Project {
         let row = match of_task {
             Some(row) => row,
             None => self.find_run(&mut ledger, name).map_err(|_| {
-                let message = format!("there is no task and no run `{name}`");
+                let message = format!("no task or run named `{name}`");
                 Diagnostic::error(Code::TaskNotFound, message)
-                    .hint("`callsheet status` lists tasks, `callsheet log` runs")
+                    .hint("run `callsheet status` to list tasks, `callsheet log` to list runs")
             })?,
         };
         find_task(self, &mut ledger, &row)

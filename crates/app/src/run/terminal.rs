@@ -30,8 +30,8 @@ pub(super) fn pane_pid(server: &str, pane: &str) -> Option<i32> {
 pub(super) fn close_pane((server, pane): &(String, String)) -> Result<()> {
     let refused = |message: String| Diagnostic::error(Code::RunRefused, message);
     if server.is_empty() {
-        let message = format!("it works in a pane of yours, {pane}");
-        return Err(refused(message).hint("end it there, then say `callsheet recover RUN`").into());
+        let message = format!("it works in your own pane {pane}");
+        return Err(refused(message).hint("end it there, then run `callsheet recover RUN`").into());
     }
     let tmux = open_tmux(server);
     match tmux.find_pane(pane) {

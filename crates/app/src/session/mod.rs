@@ -102,7 +102,7 @@ impl SessionDir {
     pub fn submit_files(&self, tool: &str) -> Result<Vec<SubmissionResult>> {
         let files = find_waiting_files(&self.disk, &self.layout, tool)?;
         if files.is_empty() {
-            let message = format!("there is no file in the session that hands in `{tool}`");
+            let message = format!("the session has no file for `{tool}`");
             return Err(Diagnostic::error(Code::InputNotFound, message)
                 .searched([self.dir.display()])
                 .into());
@@ -168,7 +168,7 @@ impl SessionDir {
                 }
                 Some(given) if given == value => {}
                 Some(given) => {
-                    let message = format!("`{field}` is {given}, and the name of the file says {value}");
+                    let message = format!("`{field}` is {given}, but the file name says {value}");
                     return Err(Diagnostic::error(Code::SubmissionBad, message).into());
                 }
             }
@@ -428,13 +428,13 @@ mod tests {
         ]
         .map(|field| {
             format!(
-                "error[submission/bad]: `{field}` is missing\n  = looked in session:04_planning/plan_3.yaml"
+                "error[SubmissionBad]: `{field}` is missing\n  = looked in session:04_planning/plan_3.yaml"
             )
         });
         assert_eq!(
             failure,
             format!(
-                "error[submission/bad]: `index` is 3, and the name of the file says 2\n  = looked in session:04_planning/plan_2.yaml\n{}",
+                "error[SubmissionBad]: `index` is 3, but the file name says 2\n  = looked in session:04_planning/plan_2.yaml\n{}",
                 missing.join("\n")
             )
         );
@@ -445,9 +445,6 @@ mod tests {
     fn session_without_file_is_refused() {
         let fixture = SessionFixture::new();
         let failure = fixture.session().submit_files("submit_review").unwrap_err();
-        assert_eq!(
-            failure.diagnostics()[0].message,
-            "there is no file in the session that hands in `submit_review`"
-        );
+        assert_eq!(failure.diagnostics()[0].message, "the session has no file for `submit_review`");
     }
 }

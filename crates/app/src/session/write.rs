@@ -25,7 +25,7 @@ pub fn resolve_output(here: &Path, out: Option<&Path>) -> Result<Option<PathBuf>
     match open_file(&out) {
         Err(error @ SourceError::NotAFile(_)) => {
             let message = format!("`{}` cannot be used: {error}", out.display());
-            let hint = "leave out --out and redirect standard output";
+            let hint = "remove `--out` and redirect stdout";
             Err(Diagnostic::error(Code::SourceUnreadable, message).hint(hint).into())
         }
         _ => Ok(Some(out)),
@@ -69,8 +69,8 @@ pub fn check_stays_inside(project: &Path, path: &Path, real: &Path) -> Result<()
     if !path.starts_with(project) || real.starts_with(project) {
         return Ok(());
     }
-    let message = format!("`{}` could not be written: it leads out of the project", path.display());
-    let hint = format!("name `{}` itself if you mean that", real.display());
+    let message = format!("cannot write `{}`: it leads out of the project", path.display());
+    let hint = format!("name `{}` directly if you mean that file", real.display());
     Err(Diagnostic::error(Code::OutputFailed, message).hint(hint).into())
 }
 
@@ -103,6 +103,6 @@ fn resolve_links(path: &Path) -> PathBuf {
 }
 
 fn write_error(path: &Path, error: io::Error) -> Error {
-    let message = format!("`{}` could not be written: {error}", path.display());
+    let message = format!("cannot write `{}`: {error}", path.display());
     Error::new(Diagnostic::error(Code::OutputFailed, message), error)
 }

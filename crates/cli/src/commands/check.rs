@@ -5,7 +5,7 @@ use callsheet_lint::check::check;
 use serde_json::json;
 
 use crate::context::CommandContext;
-use crate::pages::findings_page;
+use crate::pages::{count_line, findings_page};
 use callsheet::diagnostics::diagnostic_json;
 use callsheet::error::{CommandResult, FINDING};
 
@@ -20,6 +20,6 @@ pub(crate) fn run(app: &CommandContext) -> CommandResult {
         || findings_page(&app.print, &report.problems),
     )?;
     let warnings = report.problems.len() - errors;
-    app.print.print_status(&format!("{} files checked: {errors} errors, {warnings} warnings", report.files));
+    app.print.print_status(&count_line(report.files, "file", errors, warnings));
     Ok(if errors > 0 { FINDING } else { 0 })
 }

@@ -52,7 +52,8 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     }
     app.print.print_status(&format!("{}: {}", decision.name(), args.path));
     if let Some(flow) = done.flow.filter(|_| decision != ChangeDecision::Reject) {
-        app.print.print_status(&format!("`callsheet flow resume {flow}` goes on if its flow waits for this"));
+        app.print
+            .print_status(&format!("if a flow waits for this decision, run `callsheet flow resume {flow}`"));
     }
     Ok(0)
 }

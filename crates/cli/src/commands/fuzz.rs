@@ -8,7 +8,7 @@ use callsheet_lint::fuzz::{FuzzFinding, FuzzOptions, FuzzReport, FuzzSubject, fu
 use serde_json::{Value, json};
 
 use crate::context::CommandContext;
-use crate::pages::findings_page;
+use crate::pages::{count_line, findings_page};
 use crate::templates::find_template_or_recipe;
 use callsheet::diagnostics::diagnostic_json;
 use callsheet::error::{CommandResult, FINDING, Result, usage_error};
@@ -60,7 +60,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         || findings_page(&app.print, report.findings.iter().map(|finding| &finding.diag)),
     )?;
     let warnings = report.findings.len() - errors;
-    app.print.print_status(&format!("{} values tried: {errors} errors, {warnings} warnings", report.tried));
+    app.print.print_status(&count_line(report.tried, "value", errors, warnings));
     Ok(if errors > 0 { FINDING } else { 0 })
 }
 

@@ -30,10 +30,10 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let policy = RetentionPolicy { days: args.keep_days, last: args.keep_last };
     let swept = app.sweep(policy, args.dry_run)?;
     if swept.clock_is_wrong {
-        let hint = "set the clock, or use --keep-last without --keep-days";
+        let hint = "set the clock, or use `--keep-last` without `--keep-days`";
         app.print.print_diagnostics([&Diagnostic::warning(
             Code::ClockWrong,
-            format!("the clock says {}, which cannot be right: no run is removed because of its age", now()),
+            format!("the clock says {}, which cannot be right; no run was removed by age", now()),
         )
         .hint(hint)]);
     }
@@ -58,11 +58,11 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let (runs, unfinished) = (swept.runs.len(), swept.unfinished.len());
     if unfinished > 0 {
         app.print.print_status(&format!(
-            "runs that stay because they or their flows have not ended: {unfinished} (`callsheet recover` ends those whose callsheet died)"
+            "unfinished runs kept: {unfinished} (run `callsheet recover` if callsheet was killed)"
         ));
     }
     app.print.print_status(&match args.dry_run {
-        true => format!("runs that would be removed: {runs}"),
+        true => format!("would remove runs: {runs}"),
         false => format!("removed: runs {runs}, payloads {records}, texts {blobs} ({bytes} bytes)"),
     });
     Ok(0)

@@ -36,7 +36,10 @@ pub(crate) struct Args {
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     for time in args.since.iter().chain(&args.until) {
         if !is_time(time) {
-            return Err(usage_error(format!("`{time}` is not a time such as 2026-01-31T12:00")).into());
+            return Err(usage_error(format!(
+                "invalid time `{time}`: expected a value such as 2026-01-31T12:00"
+            ))
+            .into());
         }
     }
     let mut ledger = app.read_ledger()?;
@@ -75,16 +78,14 @@ fn is_time(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_time;
-
     #[test]
     fn times_begin_with_year() {
         for time in ["2026", "2026-01-31", "2026-01-31T12:00", "2026-01-31T12:00:00.5Z", "9999-12-31"] {
-            assert!(is_time(time), "{time}");
+            assert!(super::is_time(time), "{time}");
         }
         for other in ["", "202", "2026----", "2026:01", "2026-01-31 12:00", "yesterday", "2026-01-31T12:00ZZ"]
         {
-            assert!(!is_time(other), "{other}");
+            assert!(!super::is_time(other), "{other}");
         }
     }
 }

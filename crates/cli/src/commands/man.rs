@@ -22,7 +22,7 @@ pub(crate) fn run(print: &OutputPrinter, args: &Args) -> CommandResult {
         Some(name) => {
             let found = root.find_subcommand(name).cloned();
             let known: Vec<&str> = root.get_subcommands().map(clap::Command::get_name).collect();
-            found.ok_or_else(|| usage_error(format!("there is no command `{name}`")).suggest(name, known))?
+            found.ok_or_else(|| usage_error(format!("unknown command `{name}`")).suggest(name, known))?
         }
     };
     let mut page = Vec::new();

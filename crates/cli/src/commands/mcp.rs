@@ -84,7 +84,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
 
 /// Returns the submitting run for a full run id.
 fn build_submitting_run(run: &str, serve: &ServeArgs) -> Result<SubmittingRun> {
-    let id = Id::parse(run).ok_or_else(|| usage_error(format!("`{run}` is not the whole id of a run")))?;
+    let id = Id::parse(run).ok_or_else(|| usage_error(format!("`{run}` is not a full run id")))?;
     let run_dir = serve
         .state
         .as_ref()
@@ -98,7 +98,7 @@ fn check_role(session: &SessionDir, role: Option<&str>) -> Result<()> {
     if known.iter().any(|known| known == role) {
         return Ok(());
     }
-    let wrong = usage_error(format!("there is no role `{role}`"));
+    let wrong = usage_error(format!("unknown role `{role}`"));
     let wrong = wrong.suggest(role, known.iter().map(String::as_str));
-    Err(wrong.hint(format!("roles that exist: {}", known.join(", "))).into())
+    Err(wrong.hint(format!("known roles: {}", known.join(", "))).into())
 }

@@ -57,7 +57,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         PrefsCommand::Add(PreferenceArgs { role, text }) => {
             let (added, file) = (app.add_preference(role, text)?, app.preference_file(role));
             app.print.print_status(&match added.is_empty() {
-                true => format!("{file} says so already"),
+                true => format!("{file} already has it"),
                 false => format!("added to {file}"),
             });
             app.print.print_output(|| json!({ "added": added }), String::new)
@@ -65,7 +65,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         PrefsCommand::Approve { role, text, yes } => {
             let added = app.approve_preferences(role.as_deref(), text.as_deref(), *yes)?;
             if added.is_empty() {
-                app.print.print_status("nothing of that kind is proposed");
+                app.print.print_status("no such preference was proposed");
             }
             app.print.print_output(|| json!({ "added": added }), || preferences_page(&added))?;
             Ok(if added.is_empty() { FINDING } else { 0 })

@@ -57,7 +57,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     };
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
-        app.print.print_status("the reply is read from standard input");
+        app.print.print_status("reading the reply from stdin");
     }
     let reply = reader.read(&mut stdin.lock())?;
     if app.print.json {

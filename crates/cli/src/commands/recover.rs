@@ -27,7 +27,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         let recovered = recovered.iter().map(|summary| result_page(&app.print, summary));
         let page: String =
             recovered.chain(running.iter().map(|run| format!("run {run}  running\n"))).collect();
-        if page.is_empty() { "no run was left unfinished\n".into() } else { page }
+        if page.is_empty() { "no unfinished runs\n".into() } else { page }
     };
     let recovered_json = || recovered.iter().map(result_json).collect::<Vec<_>>();
     app.print.print_output(|| json!({ "recovered": recovered_json(), "running": running }), page)?;

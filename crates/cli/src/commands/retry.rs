@@ -70,7 +70,9 @@ pub(crate) fn retry(app: &CommandContext, args: &RetryArgs) -> CommandResult {
 
 pub(crate) fn continue_run(app: &CommandContext, args: &ContinueArgs) -> CommandResult {
     if args.text.trim().is_empty() {
-        return Err(usage_error("there is nothing to add").hint("`callsheet retry` adds nothing").into());
+        return Err(usage_error("no instructions given")
+            .hint("to run again without new instructions, use `callsheet retry`")
+            .into());
     }
     let options = args.again.to_options(app, &args.program)?;
     rerun(app, &args.again, &RerunOptions { text: Some(args.text.clone()), force: true, ..options })

@@ -53,7 +53,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
 fn run_line(run: &RunSummary) -> String {
     let started = run.run.started.get(..19).unwrap_or_default();
     let how = match &run.exit {
-        _ if is_lost(run) => "its callsheet died: `callsheet recover`".into(),
+        _ if is_lost(run) => "callsheet was killed; run `callsheet recover`".into(),
         Some(exit) => exit.ended.name().to_owned(),
         None => String::new(),
     };

@@ -33,7 +33,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     if args.revoke {
         refuse_below_guard()?;
         let had = app.distrust()?;
-        app.print.print_status(if had { "trust is taken back" } else { "there was no trust to take back" });
+        app.print.print_status(if had { "trust revoked" } else { "this project was not trusted" });
         trusted = false;
     } else if !args.show && !trusted && !wishes.is_empty() {
         let agreed = match app.require_person(args.yes) {
@@ -50,7 +50,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     }
     let asked_for: Vec<&String> = wishes.iter().map(|wish| &wish.shown).collect();
     let head = match (wishes.is_empty(), trusted) {
-        (true, _) => "this project's files ask for nothing that needs trust",
+        (true, _) => "nothing in this project needs trust",
         (false, true) => "trusted:",
         (false, false) => "not trusted:",
     };

@@ -50,7 +50,7 @@ pub(crate) fn diff_page(print: &OutputPrinter, sections: &[SectionChanges<'_>]) 
 fn explain_change(change: &LineChange) -> String {
     let label = change.origin.as_deref().unwrap_or_default();
     match change.why {
-        "engine" => "what callsheet itself puts around it changed".into(),
+        "engine" => "callsheet's own text around it changed".into(),
         "changed" => format!("because {label} changed"),
         "new" => format!("because {label} is new"),
         "gone" => format!("because {label} is gone"),

@@ -19,7 +19,7 @@ pub(crate) fn status_page(
 ) -> String {
     let state = &known.state;
     let word = match state.condition() {
-        FlowCondition::Running if !driven => "left alone: `callsheet flow resume`",
+        FlowCondition::Running if !driven => "not running; continue with `callsheet flow resume`",
         condition => condition.name(),
     };
     let paint = match &state.at {

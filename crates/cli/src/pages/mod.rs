@@ -35,6 +35,13 @@ fn profile_line(profile: &Profile) -> String {
     bound.fold(profile.name.clone(), |line, part| line + &part)
 }
 
+/// Renders the end of a command that searched for problems: how much it examined, and the numbers of its findings.
+pub(crate) fn count_line(examined: usize, what: &str, errors: usize, warnings: usize) -> String {
+    let count = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
+    let (examined, errors) = (count(examined, what), count(errors, "error"));
+    format!("{examined} checked: {errors}, {}", count(warnings, "warning"))
+}
+
 /// Renders diagnostics that are the result of a command.
 pub(crate) fn findings_page<'d>(
     print: &OutputPrinter,

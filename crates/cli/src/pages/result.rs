@@ -24,7 +24,7 @@ pub(crate) fn result_page(print: &OutputPrinter, account: &RunSummary) -> String
     page += &format!("run {}  {}\n", account.run.id, print.paint(paint, &head));
     let mut row = |name: &str, text: String| page += &format!("  {name:<10} {text}\n");
     let receipts: Vec<&str> = account.receipts.iter().map(|receipt| receipt.name()).collect();
-    row("delivered", if receipts.is_empty() { "nothing shows it".into() } else { receipts.join(", ") });
+    row("delivered", if receipts.is_empty() { "not delivered".into() } else { receipts.join(", ") });
     if let Some(reply) = account.reply() {
         row("reply", reply.outcome.name().to_owned());
     }
@@ -67,7 +67,7 @@ pub(crate) fn result_page(print: &OutputPrinter, account: &RunSummary) -> String
     }
     let is_pending = account.violations().iter().any(|violation| !violation.decision.is_accepted());
     if is_pending && attribution(account) == "checkout" {
-        row("note", "an edit of yours looks the same: `callsheet decide RUN PATH --mine`".into());
+        row("note", "if you made this change: `callsheet decide RUN PATH --mine`".into());
     }
     match account.checks_outcome() {
         ChecksOutcome::None => row("checks", "none".into()),

@@ -62,7 +62,7 @@ pub(crate) fn run_page(print: &OutputPrinter, view: &RunView) -> String {
         ("project", run.project.as_deref()),
         ("host", composed.made_by.as_ref().map(|made_by| made_by.host.as_str())),
         ("user", composed.made_by.as_ref().map(|made_by| made_by.user.as_str())),
-        ("imported", row.imported.then_some("from an export of another ledger")),
+        ("imported", row.imported.then_some("imported from another ledger")),
     ];
     for (name, value) in maybe {
         if let Some(value) = value {

@@ -34,7 +34,7 @@ pub(crate) fn report_page(print: &OutputPrinter, report: &VerifyReport) -> Strin
     page += &format!("prompts composed again, the same bytes: {same}\n");
     for (what, runs) in [
         ("need a secret value", sealed.len()),
-        ("were made by another version of the engine", other_engines.len()),
+        ("were composed by another engine version", other_engines.len()),
     ] {
         if runs > 0 {
             page += &format!("prompts that {what}: {runs}\n");

@@ -81,8 +81,8 @@ fn doctor_reports_missing_programs_with_fixes() {
             "good    git         git version 2.47.3\n\
                   good    tmux        tmux 3.3a\n\
                   absent  folder      there is no .callsheet\n                    `callsheet init` makes it\n\
-                  good    sqlite      SQLITE, a ledger can be made and read\n\
-                  absent  ledger      not made yet\n                    the first `callsheet run` makes it\n\
+                  good    sqlite      SQLITE, can create and read a ledger\n\
+                  absent  ledger      not created yet\n                    the first `callsheet run` creates it\n\
                   good    mcp         `callsheet` answers\n\
                   good    claude      2.1.197 (Claude Code) (BIN/claude)\n\
                   absent  codex       `codex` is not installed\n\
@@ -99,17 +99,17 @@ fn doctor_reports_missing_programs_with_fixes() {
     let found = run_with_programs(&poor, &[("claude", "exit 3")], &["--json", "doctor"]);
     assert_eq!(found.code, Some(1));
     let rows = [
-        row("git", "bad", "`git` is not installed", "install git: what a run changed is read from it"),
-        row("tmux", "absent", "`tmux` is not installed", "install tmux to have agents work in a terminal"),
-        row("folder", "bad", "others can write .callsheet", "take that from them: chmod go-w .callsheet"),
-        row("sqlite", "good", &format!("{}, a ledger can be made and read", rusqlite::version()), ""),
-        row("mcp", "good", "`callsheet` answers", ""),
         row(
-            "claude",
-            "absent",
-            "BIN/claude does not tell its version",
-            "start `claude` by hand and see what it says",
+            "git",
+            "bad",
+            "`git` is not installed",
+            "install git; callsheet reads the changes of a run from it",
         ),
+        row("tmux", "absent", "`tmux` is not installed", "install tmux to run agents in a terminal"),
+        row("folder", "bad", "other users can write to .callsheet", "run `chmod go-w .callsheet`"),
+        row("sqlite", "good", &format!("{}, can create and read a ledger", rusqlite::version()), ""),
+        row("mcp", "good", "`callsheet` answers", ""),
+        row("claude", "absent", "BIN/claude does not report its version", "run `claude` by hand to see why"),
         row(
             "codex",
             "bad",
@@ -132,5 +132,5 @@ fn doctor_tests_sqlite() {
     let sqlite =
         output.json().as_array().unwrap().iter().find(|row| row["name"] == "sqlite").unwrap().clone();
     assert_eq!((output.code, &sqlite["state"]), (Some(1), &json!("bad")), "{sqlite}");
-    assert_eq!(sqlite["todo"], "see whether TMPDIR can be written and has room");
+    assert_eq!(sqlite["todo"], "check that TMPDIR is writable and has free space");
 }

@@ -202,7 +202,7 @@ fn explain_shows_every_degradation() {
     1 │ Go
 
 Not in this prompt
-  project:a.rs: it does not fit into the budget (shown by its path)
+  project:a.rs: over the budget (shown by its path)
 
 Steps to fit into the budget
   a.rs (context, may): full → outline, 575 → 391 tokens
@@ -219,6 +219,6 @@ the model takes 272000 tokens
     assert_eq!(output.out(), wanted);
     assert_eq!(
         output.err(),
-        "warning[budget/stepped]: to fit into 70 tokens, 1 of 2 blocks stepped down: 1 to a path\n  = hint: `explain` lists every step\n"
+        "warning[BudgetStepped]: to fit 70 tokens, 1 of 2 blocks were reduced: 1 to a path\n  = hint: run `callsheet explain` to see every step\n"
     );
 }

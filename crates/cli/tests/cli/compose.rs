@@ -108,7 +108,7 @@ fn t1_verbose_reports_template_fallback() {
     assert_eq!(
         output.err(),
         "note: `templates/system/BASE-plan.md` is this project's own, project:.callsheet/templates/system/BASE-plan.md\n\
-         note[template/fallback]: no `templates/system/CLAUDE-plan.md`; \
+         note[TemplateFallback]: no `templates/system/CLAUDE-plan.md`; \
          `project:.callsheet/templates/system/BASE-plan.md` is used\n"
     );
 }
@@ -186,7 +186,7 @@ fn outside_file_is_shown_by_name() {
     let output = project.run(["compose", "-p", "archive", "x", "-f", "../notes.txt"]);
     assert_eq!(parse_parts(&output.out()).1, [("file".into(), "notes.txt".into(), "outside".into())]);
     assert!(
-        output.err().starts_with("warning[input/outside]: `../notes.txt` lies outside the project"),
+        output.err().starts_with("warning[InputOutside]: `../notes.txt` is outside the project"),
         "{}",
         output.err()
     );
@@ -254,7 +254,7 @@ fn m2_missing_include_is_reported() {
     assert_eq!((output.code, output.out().as_str()), (Some(3), ""));
     assert_eq!(
         output.err(),
-        "error[include/not-found]: the include `a/b.md` is not there\n  \
+        "error[IncludeNotFound]: include not found: `a/b.md`\n  \
          ┌─ project:.callsheet/templates/agents/coder.md:3:1\n\
          3 │ [[include:[[placeholder:plan_file]]]]\n  \
          │ ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n  \
@@ -324,7 +324,7 @@ fn stdin_is_read_for_one_input() {
     assert_eq!((twice.code, twice.out().as_str()), (Some(2), ""));
     assert_eq!(
         twice.err(),
-        "error[usage/bad]: standard input is read for the task; it cannot be read for --set-file too\n"
+        "error[UsageBad]: stdin is already used for the task; it cannot be used for --set-file too\n"
     );
 }
 
@@ -353,7 +353,7 @@ fn b6_tools_appear_only_in_json() {
     assert_eq!(text.out(), "I am.\n\n---\n\nWhy?");
     assert_eq!(
         text.err(),
-        "warning[tools/not-shown]: tools are not shown: only JSON can carry them\n  = hint: use `--format json`\n"
+        "warning[ToolsNotShown]: tools are omitted: only JSON can hold them\n  = hint: use `--format json`\n"
     );
     let body =
         |api: &str, agent: &str| project.run(base.iter().copied().chain(["--api", api, "-a", agent])).json();

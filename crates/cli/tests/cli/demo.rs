@@ -138,7 +138,7 @@ fn kept_demo_can_be_continued() {
         (
             Some(2),
             String::new(),
-            "error[usage/bad]: `../kept` is not empty\n  = hint: name an empty or a new directory\n"
+            "error[UsageBad]: `../kept` is not empty\n  = hint: name an empty or a new directory\n"
         )
     );
 }
@@ -155,7 +155,7 @@ fn failed_step_keeps_folder() {
     assert_eq!(
         output.err(),
         format!(
-            "error[output/failed]: the demo failed at `git clean -f NOTES.md`: exit code 9 instead of exit code 0\n  \
+            "error[OutputFailed]: the demo failed at `git clean -f NOTES.md`: exit code 9 instead of exit code 0\n  \
              = hint: its files are kept in {}\n",
             project.beside("tmp").join(&kept[0]).display()
         )

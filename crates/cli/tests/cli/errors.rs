@@ -14,14 +14,14 @@ fn u6_unknown_phase_lists_searched_places() {
     let output = TestProject::new().run(["compose", "-p", "invalid-phase", "-a", "claude", "x"]);
     assert_eq!(
         expect_refusal(&output, 3),
-        "error[template/not-found]: TemplateNotFound: no template for the section `role`\n  \
+        "error[TemplateNotFound]: no template for section `role`\n  \
          = looked in project:.callsheet/templates/system/CLAUDE-invalid-phase.md\n  \
          =           user:templates/system/CLAUDE-invalid-phase.md\n  \
          =           builtin:templates/system/CLAUDE-invalid-phase.md\n  \
          =           project:.callsheet/templates/system/BASE-invalid-phase.md\n  \
          =           user:templates/system/BASE-invalid-phase.md\n  \
          =           builtin:templates/system/BASE-invalid-phase.md\n  \
-         = hint: phases that exist: archive, challenge, implement, plan, review\n"
+         = hint: known phases: archive, challenge, implement, plan, review\n"
     );
 }
 
@@ -34,9 +34,9 @@ fn json_error_is_one_object() {
     let one = serde_json::json!({
         "code": "template/not-found",
         "severity": "error",
-        "message": "TemplateNotFound: no template for the section `role`",
+        "message": "no template for section `role`",
         "places": places,
-        "hint": "did you mean `plan`?; phases that exist: archive, challenge, implement, plan, review",
+        "hint": "did you mean `plan`?; known phases: archive, challenge, implement, plan, review",
     });
     let mut all = one.clone();
     all["all"] = serde_json::json!([one]);
@@ -76,7 +76,7 @@ fn json_usage_error_is_one_object() {
             "unrecognized subcommand 'compse'",
             "some similar subcommands exist: 'mcp', 'completions', 'compose'; Usage: callsheet [OPTIONS] <COMMAND>",
         ),
-        (&["--json"], "a command is missing", "`callsheet --help` lists them"),
+        (&["--json"], "no command given", "run `callsheet --help` to list commands"),
     ];
     for (args, message, hint) in cases {
         let output = project.run(args);
@@ -106,11 +106,11 @@ fn only_near_misspellings_get_suggestions() {
         assert_eq!(
             expect_refusal(&project.run(["compose", "-r", given, "x"]), 3),
             format!(
-                "error[recipe/not-found]: there is no `recipes/{given}.toml`\n  \
+                "error[RecipeNotFound]: no `recipes/{given}.toml`\n  \
                  = looked in project:.callsheet/recipes/{given}.toml\n  \
                  =           user:recipes/{given}.toml\n  \
                  =           builtin:recipes/{given}.toml\n\
-                 {suggestion}  = hint: recipes that exist: layers, role, run, staged, unified\n"
+                 {suggestion}  = hint: known recipes: layers, role, run, staged, unified\n"
             )
         );
     }
@@ -124,15 +124,15 @@ fn invalid_xml_characters_report_offset() {
     project.write("fffe.txt", "x\u{fffe}");
     let output = project
         .run(["compose", "-q", "-p", "archive", "x", "-f", "nul.txt", "-f", "bell.txt", "-f", "fffe.txt"]);
-    let hint = "  = hint: leave the file out, or render as JSON\n";
+    let hint = "  = hint: omit the file, or add `--format json`\n";
     assert_eq!(
         expect_refusal(&output, 3),
         format!(
-            "error[xml/character]: project:nul.txt: U+0000 at offset 2 cannot stand in XML\n  ┌─ project:nul.txt:1:3\n\
+            "error[XmlCharacter]: project:nul.txt: XML cannot represent U+0000 at offset 2\n  ┌─ project:nul.txt:1:3\n\
              1 │ ab\\u{{0}}c\n  │   ^^^^^\n{hint}\
-             error[xml/character]: project:bell.txt: U+0007 at offset 2 cannot stand in XML\n  ┌─ project:bell.txt:1:2\n\
+             error[XmlCharacter]: project:bell.txt: XML cannot represent U+0007 at offset 2\n  ┌─ project:bell.txt:1:2\n\
              1 │ é\\u{{7}}\n  │  ^^^^^\n{hint}\
-             error[xml/character]: project:fffe.txt: U+FFFE at offset 1 cannot stand in XML\n  ┌─ project:fffe.txt:1:2\n\
+             error[XmlCharacter]: project:fffe.txt: XML cannot represent U+FFFE at offset 1\n  ┌─ project:fffe.txt:1:2\n\
              1 │ x\u{fffe}\n  │  ^\n{hint}"
         )
     );
@@ -145,7 +145,7 @@ fn invalid_utf8_reports_offset() {
     let output = project.run(["compose", "-q", "-p", "archive", "x", "-f", "latin.txt"]);
     assert_eq!(
         expect_refusal(&output, 3),
-        "error[source/unreadable]: `project:latin.txt` cannot be used: byte 0xE9 at offset 3 is not UTF-8\n"
+        "error[SourceUnreadable]: `project:latin.txt` cannot be used: byte 0xE9 at offset 3 is not UTF-8\n"
     );
 }
 
@@ -172,14 +172,14 @@ fn missing_file_exits_with_4() {
         let looked = project.path().join("no.txt");
         assert_eq!(
             expect_refusal(&output, 4),
-            format!("error[input/not-found]: `no.txt` is not there\n  = looked in {}\n", looked.display())
+            format!("error[InputNotFound]: file not found: `no.txt`\n  = looked in {}\n", looked.display())
         );
     }
     let session = project.run(["compose", "--session", "no", "--role", "coder"]);
     assert_eq!(
         expect_refusal(&session, 4),
         format!(
-            "error[input/not-found]: `no` is not a directory\n  = looked in {}\n",
+            "error[InputNotFound]: `no` is not a directory\n  = looked in {}\n",
             project.path().join("no").display()
         )
     );
@@ -192,15 +192,15 @@ fn all_unfilled_slots_are_reported() {
     let output = project.run(["compose", "-r", "layers", "--role", "me", "x", "-s", "on=1"]);
     let error = |name: &str, column: usize, line: &str, pad: &str, suggestion: &str| {
         format!(
-            "error[slot/unfilled]: nothing fills `{name}`\n  ┌─ project:.callsheet/templates/identity/me.md:1:{column}\n\
+            "error[SlotUnfilled]: nothing fills `{name}`\n  ┌─ project:.callsheet/templates/identity/me.md:1:{column}\n\
              1 │ {line}\n  │ {pad}^^^\n{suggestion}  \
-             = hint: give it with `--set {name}=…`, or let `--missing empty` leave it out\n"
+             = hint: add `--set {name}=…`, or leave it out with `--missing empty`\n"
         )
     };
     let line = "{{one}} {{two}}";
-    let second = "error[slot/unfilled]: nothing fills `one`\n  ┌─ project:.callsheet/templates/identity/me.md:2:3\n\
+    let second = "error[SlotUnfilled]: nothing fills `one`\n  ┌─ project:.callsheet/templates/identity/me.md:2:3\n\
                   2 │ {{one}}\n  │   ^^^\n  = hint: did you mean `on`?\n  \
-                  = hint: give it with `--set one=…`, or let `--missing empty` leave it out\n";
+                  = hint: add `--set one=…`, or leave it out with `--missing empty`\n";
     assert_eq!(
         expect_refusal(&output, 3),
         error("one", 3, line, "  ", "  = hint: did you mean `on`?\n")
@@ -222,7 +222,7 @@ fn path_like_names_are_refused() {
                 &format!("{flag}{}{bad}", if flag.len() > 2 { "=" } else { "" }),
             ]);
             let err = expect_refusal(&output, 2);
-            let first = format!("error[request/bad-name]: `{bad}` cannot be the {what}\n");
+            let first = format!("error[RequestBadName]: `{bad}` cannot be the {what}\n");
             // clap itself refuses a short option without a value.
             assert!(err.starts_with(&first) || (bad.is_empty() && err.starts_with("error: ")), "{err}");
         }
@@ -236,9 +236,9 @@ fn control_characters_in_errors_are_escaped() {
     let output = project.run(["compose", "-r", "layers", "--role", "me", "x"]);
     assert_eq!(
         expect_refusal(&output, 3),
-        "error[slot/unfilled]: nothing fills `x`\n  ┌─ project:.callsheet/templates/identity/me.md:1:8\n\
+        "error[SlotUnfilled]: nothing fills `x`\n  ┌─ project:.callsheet/templates/identity/me.md:1:8\n\
          1 │ \\u{1b}[31m{{x}}\\u{202e}\\u{9b}0m\n  │             ^\n  \
-         = hint: give it with `--set x=…`, or let `--missing empty` leave it out\n"
+         = hint: add `--set x=…`, or leave it out with `--missing empty`\n"
     );
 }
 
@@ -251,8 +251,8 @@ fn all_unknown_request_keys_are_reported() {
     assert_eq!(
         heads,
         [
-            "error[request/unknown-key]: there is no key `instrctions`",
-            "error[request/unknown-key]: there is no key `task.wrte`"
+            "error[RequestUnknownKey]: unknown key `instrctions`",
+            "error[RequestUnknownKey]: unknown key `task.wrte`"
         ]
     );
 }
@@ -266,7 +266,7 @@ fn full_disk_is_named_error() {
     ] {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let output = project.command().args(args).stdout(full).output().unwrap();
-        let error = "error[output/failed]: standard output: No space left on device (os error 28)\n";
+        let error = "error[OutputFailed]: standard output: No space left on device (os error 28)\n";
         assert_eq!(
             (output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()),
             (Some(70), error)

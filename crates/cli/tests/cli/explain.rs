@@ -117,13 +117,13 @@ fn page_shows_line_numbers_and_absences() {
          ── engine (ours)\n      │ </file>\n      │ \n      │ ---\n      │ \n\
          ── request instructions (person)\n    1 │ Go\n\
          \nNot in this prompt\n  \
-         section preferences: nothing was given for it\n  \
-         project:.callsheet/memory/profile.md: the optional file is not there\n  \
-         project:agentd/project.md: the optional file is not there\n  \
+         section preferences: not given\n  \
+         project:.callsheet/memory/profile.md: the optional file does not exist\n  \
+         project:agentd/project.md: the optional file does not exist\n  \
          project:CLAUDE.md: the agent loads it by itself (Claude Code)\n  \
-         project:AGENTS.md: the optional file is not there\n  \
-         section rules: nothing was given for it\n  \
-         section context: nothing was given for it\n\nTokens\n   tokens     bytes\n       10        13  role\n       16        39  project\n        2         2  task\n       30        68  in all\nestimated for claude-sonnet-4-5: o200k_base × 1.18, the ratio that was measured for models before Opus 4.7\nthe model takes 200000 tokens\n"
+         project:AGENTS.md: the optional file does not exist\n  \
+         section rules: not given\n  \
+         section context: not given\n\nTokens\n   tokens     bytes\n       10        13  role\n       16        39  project\n        2         2  task\n       30        68  in all\nestimated for claude-sonnet-4-5: o200k_base × 1.18, the ratio that was measured for models before Opus 4.7\nthe model takes 200000 tokens\n"
     );
 }
 

@@ -10,7 +10,7 @@ fn create_project(path: &str, text: &str) -> TestProject {
 }
 
 fn clean(tried: usize) -> CommandOutput {
-    let err = format!("{tried} values tried: 0 errors, 0 warnings\n");
+    let err = format!("{tried} values checked: 0 errors, 0 warnings\n");
     CommandOutput::new(0, "", err)
 }
 
@@ -27,9 +27,9 @@ fn every_construct_around_slot_is_checked() {
         )
     };
     let escapes =
-        |slot: &str, what: &str| format!("error[fuzz/escapes]: a value of `{slot}` can end the {what} opens");
+        |slot: &str, what: &str| format!("error[FuzzEscapes]: a value of `{slot}` can end the {what} opens");
     let dangles = |slot: &str, what: &str| {
-        format!("warning[fuzz/dangling]: without a value of `{slot}` a {what} has nothing in it")
+        format!("warning[FuzzDangling]: without a value of `{slot}` a {what} is empty")
     };
     let (blank, line) = ("\"\\n\"", "<x y='{{c}}' {{d}}>");
     let wanted = [
@@ -46,7 +46,7 @@ fn every_construct_around_slot_is_checked() {
     ];
     let output = project.run(["fuzz", "identity/open", "--cases", "0"]);
     assert_eq!(output.out(), wanted.concat());
-    assert_eq!((output.code, output.err().as_str()), (Some(1), "456 values tried: 7 errors, 3 warnings\n"));
+    assert_eq!((output.code, output.err().as_str()), (Some(1), "456 values checked: 7 errors, 3 warnings\n"));
 }
 
 #[test]
@@ -66,19 +66,19 @@ fn recipe_is_tried_with_every_template() {
     project.write(".callsheet/own/good.md", "Do it.\n");
     project.write(".callsheet/own/bad.md", "<!-- {{instructions}} -->\n\nDo it.\n");
     let output = project.run(["fuzz", "own", "--cases", "50"]);
-    let found = "error[fuzz/escapes]: a value of `instructions` can end the comment that `<!--` opens\n  \
+    let found = "error[FuzzEscapes]: a value of `instructions` can end the comment that `<!--` opens\n  \
                  ┌─ project:.callsheet/own/bad.md:1:6\n\
                  1 │ <!-- {{instructions}} -->\n  │      ^^^^^^^^^^^^^^^^\n  = hint: tried: \"-->\"\n";
-    let err = "163 values tried: 1 errors, 0 warnings\n";
+    let err = "163 values checked: 1 error, 0 warnings\n";
     assert_eq!(output, CommandOutput::new(1, found, err));
     assert_eq!(project.run(["fuzz", "own", "--cases", "50", "--role", "good"]), clean(56 + 50));
     let output = project.run(["fuzz", "own", "--role", "god"]);
     assert_eq!((output.code, output.out().as_str()), (Some(3), ""));
     assert_eq!(
         output.err(),
-        "error[template/not-found]: TemplateNotFound: no template for the section `role`\n  \
+        "error[TemplateNotFound]: no template for section `role`\n  \
          = looked in project:.callsheet/own/god.md\n  =           user:own/god.md\n  \
-         =           builtin:own/god.md\n  = hint: did you mean `good`?\n  = hint: roles that exist: bad, good\n"
+         =           builtin:own/god.md\n  = hint: did you mean `good`?\n  = hint: known roles: bad, good\n"
     );
 }
 
@@ -97,19 +97,19 @@ fn unknown_name_lists_searched_places() {
     assert_eq!((output.code, output.out().as_str()), (Some(3), ""));
     assert_eq!(
         output.err(),
-        "error[template/not-found]: TemplateNotFound: there is no template or recipe `unifed`\n  \
+        "error[TemplateNotFound]: no template or recipe `unifed`\n  \
          = looked in project:.callsheet/templates/unifed.md\n  =           user:templates/unifed.md\n  \
          =           builtin:templates/unifed.md\n  =           project:.callsheet/recipes/unifed.toml\n  \
          =           user:recipes/unifed.toml\n  =           builtin:recipes/unifed.toml\n  \
          = hint: did you mean `unified`?\n  \
-         = hint: `callsheet templates list` lists templates; recipes: layers, run, staged, unified\n"
+         = hint: run `callsheet templates list` to list templates; recipes: layers, run, staged, unified\n"
     );
 }
 
 #[test]
 fn recipe_options_are_refused_for_templates() {
     let output = TestProject::new().run(["fuzz", "identity/supervisor", "--role", "x"]);
-    let err = "error[usage/bad]: `identity/supervisor` is a template: --role, --phase and --command are for recipes\n";
+    let err = "error[UsageBad]: `identity/supervisor` is a template: --role, --phase and --command are for recipes\n";
     assert_eq!(output, CommandOutput::new(2, "", err));
 }
 

@@ -111,7 +111,7 @@ fn compose_without_record_writes_nothing() {
     assert_eq!(project.run(["compose", "-p", "plan", "x"]).code, Some(0));
     assert!(!project.path().join(".callsheet").exists());
     let nothing = project.run(["log"]);
-    let expected = "error[ledger/not-there]: this project has no ledger yet\n  = hint: `callsheet compose --record` makes one\n";
+    let expected = "error[LedgerNotThere]: this project has no ledger yet\n  = hint: `callsheet run` or `callsheet compose --record` creates one\n";
     assert_eq!((nothing.code, nothing.err().as_str()), (Some(4), expected));
     assert_eq!(fs::read_dir(project.home()).unwrap().count(), 0);
 }
@@ -160,7 +160,7 @@ fn symlinked_ledger_is_refused() {
     symlink(&outside, project.path().join(".callsheet")).unwrap();
     let refused = project.run(["-q", "compose", "-p", "plan", "--record", "x"]);
     let expected =
-        "error[config/bad]: `project:.callsheet/config.toml` cannot be used: it leads out of its root\n";
+        "error[ConfigBad]: `project:.callsheet/config.toml` cannot be used: it leads outside its root\n";
     assert_eq!((refused.code, refused.out().as_str(), refused.err().as_str()), (Some(3), "", expected));
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 }
@@ -175,8 +175,8 @@ fn ledger_from_project_needs_trust() {
         (
             Some(10),
             "",
-            "error[trust/required]: this project's files ask for what only you can allow: record runs in \
-             postgres://evil.example/x\n  = hint: look at them, then say `callsheet trust`\n"
+            "error[TrustRequired]: this project's files need your trust to: record runs in \
+             postgres://evil.example/x\n  = hint: review them, then run `callsheet trust`\n"
         )
     );
     let record = ["-q", "compose", "-p", "plan", "--record", "x"];
@@ -196,7 +196,7 @@ fn ledger_from_project_needs_trust() {
         (odd.code, odd.err().as_str()),
         (
             Some(2),
-            "error[usage/bad]: `mysql` is no kind of ledger\n  = hint: a ledger is a file, or postgres://USER@HOST/DATABASE\n"
+            "error[UsageBad]: unsupported ledger URL scheme `mysql`\n  = hint: a ledger is a file, or postgres://USER@HOST/DATABASE\n"
         )
     );
     fs::write(config.join("config.toml"), "ledger = \"postgres://me:secret@host/db\"\n").unwrap();
@@ -234,9 +234,9 @@ fn verify_exit_code_names_problem() {
     let other = record_changed(&mut ledger, |kept| kept.composed.engine = 70_000);
     let told = project.run(["verify", &other]);
     let expected = format!(
-        "error[verify/engine]: run {other}: it was made by version 70000 of the engine, which is newer than this one ({}): its \
+        "error[VerifyEngine]: run {other}: it was made by version 70000 of the engine, which is newer than this one ({}): its \
          texts and its SHA-256 are right, it was not composed again; the callsheet that made it can compose it again\n\
-         prompts composed again, the same bytes: 0\nprompts that were made by another version of the engine: 1\n\
+         prompts composed again, the same bytes: 0\nprompts that were composed by another engine version: 1\n\
          records in order: 1\nhead 2:{}\n",
         callsheet_core::ENGINE_VERSION,
         ledger.head().unwrap().chain
@@ -248,7 +248,7 @@ fn verify_exit_code_names_problem() {
     });
     let told = project.run(["verify", &differs]);
     let expected = format!(
-        "error[verify/mismatch]: run {differs}: run phase: the request says something else\n\
+        "error[VerifyMismatch]: run {differs}: run phase: the request says something else\n\
          prompts composed again, the same bytes: 0\nrecords in order: 1\nhead 3:{}\n",
         ledger.head().unwrap().chain
     );
@@ -260,7 +260,7 @@ fn verify_exit_code_names_problem() {
     raw.execute_batch("DELETE FROM records WHERE seq = 3; DELETE FROM runs WHERE seq = 3; UPDATE head SET seq = 2, chain = (SELECT chain FROM records WHERE seq = 2)").unwrap();
     let told = project.run(["verify", "--head", &head_of(&now)]);
     let expected = format!(
-        "error[ledger/damaged]: head {}: it does not lead to this head any more\nprompts composed again, the same bytes: 0\n",
+        "error[LedgerDamaged]: head {}: the ledger no longer leads to this head\nprompts composed again, the same bytes: 0\n",
         head_of(&now)
     );
     assert_eq!((told.code, told.out()), (Some(8), expected));
@@ -269,7 +269,7 @@ fn verify_exit_code_names_problem() {
     assert_eq!(told["problems"][0]["code"], "ledger/damaged");
     assert_eq!(project.run(["verify", "--all"]).code, Some(8));
     let bad = project.run(["verify", "--head", "x"]);
-    assert_eq!((bad.code, bad.err().as_str()), (Some(2), "error[usage/bad]: `x` is not SEQ:CHAIN\n"));
+    assert_eq!((bad.code, bad.err().as_str()), (Some(2), "error[UsageBad]: `x` is not SEQ:CHAIN\n"));
     assert_eq!(project.run(["verify"]).code, Some(2));
 }
 
@@ -356,7 +356,7 @@ fn ledger_moves_to_postgres() {
     drop(server);
     let gone = project.run([&there[..], &["log"]].concat());
     assert_eq!(gone.code, Some(8), "{}", gone.err());
-    assert!(gone.err().starts_with("error[ledger/failed]: PostgreSQL: "), "{}", gone.err());
+    assert!(gone.err().starts_with("error[LedgerFailed]: PostgreSQL: "), "{}", gone.err());
 }
 
 #[test]

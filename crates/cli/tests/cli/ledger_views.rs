@@ -62,7 +62,7 @@ fn log_lists_newest_first() {
     let odd = project.run(["log", "--since", "yesterday"]);
     assert_eq!(
         (odd.code, odd.err().as_str()),
-        (Some(2), "error[usage/bad]: `yesterday` is not a time such as 2026-01-31T12:00\n")
+        (Some(2), "error[UsageBad]: invalid time `yesterday`: expected a value such as 2026-01-31T12:00\n")
     );
 }
 
@@ -116,15 +116,12 @@ fn show_prints_prompt_origins_and_records() {
     let none = project.run(["show", "ffff"]);
     assert_eq!(
         (none.code, none.err().as_str()),
-        (
-            Some(4),
-            "error[run/not-found]: no run is called `ffff`\n  = hint: `callsheet log` lists the runs\n"
-        )
+        (Some(4), "error[RunNotFound]: no run `ffff`\n  = hint: run `callsheet log` to list runs\n")
     );
     let alike = first.bytes().zip(second.bytes()).take_while(|(a, b)| a == b).count();
     let many = project.run(["show", &first[..alike]]);
     let output = format!(
-        "error[run/ambiguous]: several runs have an id that begins with `{}`\n  = looked in {first}\n  =           {second}\n",
+        "error[RunAmbiguous]: several runs have an id that begins with `{}`\n  = looked in {first}\n  =           {second}\n",
         &first[..alike]
     );
     assert_eq!((many.code, many.err()), (Some(4), output));
@@ -212,8 +209,8 @@ fn export_is_verified_and_imported_elsewhere() {
     elsewhere.write("bad.jsonl", &bad);
     let refused = elsewhere.run(["verify", "--file", "bad.jsonl"]);
     let why = format!(
-        "error[ledger/damaged]: the ledger is damaged: line {line} of the export: blob {}: its text has another SHA-256\n  \
-         = hint: `callsheet verify --all --read-data` finds all damage\n",
+        "error[LedgerDamaged]: the ledger is damaged: line {line} of the export: blob {}: its text has another SHA-256\n  \
+         = hint: run `callsheet verify --all --read-data` to find all damage\n",
         text["blob"]["sha256"].as_str().unwrap()
     );
     assert_eq!((refused.code, refused.err()), (Some(8), why));
@@ -237,10 +234,7 @@ fn gc_lists_removed_runs() {
     let (project, first, second) = record_two_runs();
     let dry = project.run(["gc", "--keep-last", "1", "--dry-run"]);
     let output = (dry.code, dry.out(), dry.err());
-    assert_eq!(
-        output,
-        (Some(0), format!("would remove {first}\n"), "runs that would be removed: 1\n".into())
-    );
+    assert_eq!(output, (Some(0), format!("would remove {first}\n"), "would remove runs: 1\n".into()));
     let done = project.run(["--json", "gc", "--keep-last", "1"]).json();
     assert_eq!(
         (&done["runs"], &done["records"], &done["blobs"], &done["seq"]),

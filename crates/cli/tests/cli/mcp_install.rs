@@ -18,7 +18,7 @@ fn install_without_write_only_shows_change() {
          \"session\",\n+        \"--role\",\n+        \"coder\"\n+      ]\n+    }}\n+  }}\n+}}\n"
     );
     assert_eq!((output.code, output.out()), (Some(0), expected));
-    assert_eq!(output.err(), format!("nothing was written; --write writes this to {file}\n"));
+    assert_eq!(output.err(), format!("nothing was written; add `--write` to write this to {file}\n"));
     assert!(!project.path().join(".mcp.json").exists());
 }
 
@@ -77,8 +77,8 @@ fn invalid_file_is_left_unchanged() {
     assert_eq!(
         output.err(),
         format!(
-            "error[config/bad]: `{file}` cannot be used: key must be a string at line 1 column 3\n  \
-             = hint: it was left as it is\n"
+            "error[ConfigBad]: `{file}` cannot be used: key must be a string at line 1 column 3\n  \
+             = hint: the file was not changed\n"
         )
     );
     assert_eq!(project.read(".mcp.json"), "{ // mine\n}");
@@ -90,7 +90,7 @@ fn unknown_role_is_refused() {
     assert_eq!((output.code, output.out().as_str()), (Some(2), ""));
     assert_eq!(
         output.err(),
-        "error[usage/bad]: there is no role `reviwer`\n  = hint: did you mean `reviewer`?\n  = hint: roles that \
-         exist: architect, code-researcher, coder, designer, planner, product-manager, reviewer, web-researcher\n"
+        "error[UsageBad]: unknown role `reviwer`\n  = hint: did you mean `reviewer`?\n  = hint: known \
+         roles: architect, code-researcher, coder, designer, planner, product-manager, reviewer, web-researcher\n"
     );
 }

@@ -65,9 +65,9 @@ fn malformed_or_large_message_is_answered() {
         all,
         [
             error(Some(7), -32600, "the message is larger than 4194304 bytes"),
-            error(Some(8), -32601, "there is no method `unheard/of`"),
-            error(Some(9), -32602, "the parameters of `tools/call` do not have the right form"),
-            error(None, -32700, "this is no JSON: key must be a string at line 1 column 3"),
+            error(Some(8), -32601, "unknown method `unheard/of`"),
+            error(Some(9), -32602, "invalid parameters for `tools/call`"),
+            error(None, -32700, "invalid JSON: key must be a string at line 1 column 3"),
         ]
     );
 }

@@ -98,8 +98,8 @@ fn symlink_outside_project_is_not_written() {
     fs::create_dir(&outside).unwrap();
     let refused = |code: i32, err: String| CommandOutput::new(code, "", err);
     symlink(&outside, project.path().join(".callsheet")).unwrap();
-    let config = "`project:.callsheet/config.toml` cannot be used: it leads out of its root";
-    assert_eq!(project.run(["init"]), refused(3, format!("error[config/bad]: {config}\n")));
+    let config = "`project:.callsheet/config.toml` cannot be used: it leads outside its root";
+    assert_eq!(project.run(["init"]), refused(3, format!("error[ConfigBad]: {config}\n")));
     fs::remove_file(project.path().join(".callsheet")).unwrap();
     fs::create_dir(project.path().join(".callsheet")).unwrap();
     symlink(&outside, project.path().join(".callsheet/templates")).unwrap();
@@ -109,7 +109,7 @@ fn symlink_outside_project_is_not_written() {
         refused(
             70,
             format!(
-                "error[output/failed]: `{path}` cannot be written: a part of it is a symbolic link or no folder\n"
+                "error[OutputFailed]: cannot write `{path}`: a part of it is a symbolic link or not a folder\n"
             )
         )
     );
@@ -124,7 +124,7 @@ fn config_symlink_outside_project_is_refused() {
     fs::create_dir(project.path().join(".callsheet")).unwrap();
     symlink(&outside, project.path().join(".callsheet/config.toml")).unwrap();
     let err =
-        "error[config/bad]: `project:.callsheet/config.toml` cannot be used: it leads out of its root\n";
+        "error[ConfigBad]: `project:.callsheet/config.toml` cannot be used: it leads outside its root\n";
     assert_eq!(project.run(["check"]), CommandOutput::new(3, "", err));
 }
 

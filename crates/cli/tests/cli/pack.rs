@@ -172,7 +172,7 @@ fn binary_files_are_listed_and_counted() {
          <file path=\"tree/logo.png\">[Binary, 6 bytes: the content is left out]</file>",
     );
     expected.stderr =
-        "warning[document/left-out]: 4 documents go in by their paths alone: 2 binary, 1 too large, \
+        "warning[DocumentLeftOut]: 4 documents are listed by path only: 2 binary, 1 too large, \
                     1 symbolic link\n"
             .into();
     assert_eq!(output, expected);
@@ -188,7 +188,8 @@ fn non_utf8_name_is_a_warning() {
         return;
     }
     let mut expected = expected_files(&[("tree/a.txt", "a")]);
-    expected.stderr = "warning[input/left-out]: `tree` holds a name that is not UTF-8: left out\n".into();
+    expected.stderr =
+        "warning[InputLeftOut]: `tree` contains a file name that is not UTF-8; skipped\n".into();
     assert_eq!(compose_plan(&project, &["-f", "tree"]), expected);
 }
 
@@ -196,22 +197,21 @@ fn non_utf8_name_is_a_warning() {
 fn pattern_without_match_is_an_error() {
     let project = create_project(&TREE);
     fs::create_dir(project.path().join("empty")).unwrap();
-    let hint =
-        "  = hint: hidden names and what `.gitignore` rules out do not count; a file named outright does";
+    let hint = "  = hint: hidden and gitignored files are skipped; name a file directly to include it";
     let root = project.path().display();
     let cases = [
-        ("src/*.py", "`src/*.py` matches none of 4 files", "/src"),
-        ("*.py", "`*.py` matches none of 4 files", ""),
-        ("nowhere/*", "`nowhere/*` matches none of 0 files", "/nowhere"),
-        ("empty", "`empty` holds no file", "/empty"),
+        ("src/*.py", "`src/*.py` matches no file (4 files searched)", "/src"),
+        ("*.py", "`*.py` matches no file (4 files searched)", ""),
+        ("nowhere/*", "`nowhere/*` matches no file (0 files searched)", "/nowhere"),
+        ("empty", "`empty` contains no file", "/empty"),
     ];
     for (path, message, looked) in cases {
-        let error = format!("error[input/not-found]: {message}\n  = looked in {root}{looked}\n{hint}");
+        let error = format!("error[InputNotFound]: {message}\n  = looked in {root}{looked}\n{hint}");
         assert_eq!(compose_plan(&project, &["-f", path]), expected_failure(4, &error), "{path}");
     }
-    let error = format!("error[input/not-found]: `nowhere` is not there\n  = looked in {root}/nowhere");
+    let error = format!("error[InputNotFound]: file not found: `nowhere`\n  = looked in {root}/nowhere");
     assert_eq!(compose_plan(&project, &["-f", "nowhere"]), expected_failure(4, &error));
-    let error = "error[usage/bad]: `src/[` is not a pattern that can be matched: a `[` is not closed";
+    let error = "error[UsageBad]: invalid glob `src/[`: unclosed `[`";
     assert_eq!(compose_plan(&project, &["-f", "src/["]), expected_failure(2, error));
 }
 
@@ -224,8 +224,8 @@ fn directory_outside_project_is_refused() {
     symlink("../outside", project.path().join("out")).unwrap();
     for path in [outside.to_str().unwrap(), "../outside", "out", "../outside/*"] {
         let error = format!(
-            "error[usage/bad]: `{path}` lies outside the project: only a directory inside of it can be packed\n  \
-             = hint: name single files, or choose another project with `-C`"
+            "error[UsageBad]: `{path}` is outside the project; only directories inside the project can be packed\n  \
+             = hint: name single files, or choose another project with `-C DIR`"
         );
         assert_eq!(compose_plan(&project, &["-f", path]), expected_failure(2, &error));
     }
@@ -286,7 +286,7 @@ fn detail_applies_to_all_documents() {
         .concat(),
     );
     expected.stderr = format!(
-        "warning[input/outside]: `{}` lies outside the project: the prompt calls it `notes.md`\n",
+        "warning[InputOutside]: `{}` is outside the project; the prompt names it `notes.md`\n",
         outside.display()
     )
     .into();
@@ -297,14 +297,15 @@ fn detail_applies_to_all_documents() {
 fn unused_detail_warns_invalid_detail_fails() {
     let project = create_project(&[("a.md", "# A\n")]);
     let mut expected = expected_files(&[("a.md", "# A\n")]);
-    expected.stderr = "warning[detail/unused]: `--detail b.md=path`: no document has such a path\n\
-                    warning[detail/unused]: `--detail *.rs=outline`: no document has such a path\n"
+    expected.stderr = "warning[DetailUnused]: `--detail b.md=path` matches no document\n\
+                    warning[DetailUnused]: `--detail *.rs=outline` matches no document\n"
         .into();
     let flags = ["-f", "a.md", "--detail", "b.md=path", "--detail", "*.rs=outline", "--detail", "a.md=full"];
     assert_eq!(compose_plan(&project, &flags), expected);
     for bad in ["a.md", "a.md=", "a.md=half", "outline"] {
-        let error =
-            format!("error[usage/bad]: --detail takes PATH=full, PATH=outline or PATH=path, not `{bad}`");
+        let error = format!(
+            "error[UsageBad]: invalid value `{bad}` for `--detail`: expected PATH=full, PATH=outline or PATH=path"
+        );
         assert_eq!(compose_plan(&project, &["-f", "a.md", "--detail", bad]), expected_failure(2, &error));
     }
 }

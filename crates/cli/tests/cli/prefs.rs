@@ -38,7 +38,7 @@ fn m6_preference_enters_prompts_until_removed() {
     );
     assert_eq!(
         project.run(["prefs", "add", "coder", "+ JUST"]),
-        quiet(0, &format!("{FILE} says so already\n"))
+        quiet(0, &format!("{FILE} already has it\n"))
     );
     assert_eq!(project.run(["prefs", "list"]).out(), "coder: Small commits\ndesigner: **Bold** colours\n");
     assert_eq!(
@@ -76,9 +76,8 @@ fn unknown_roles_and_paths_are_refused() {
         "architect, code-researcher, coder, designer, planner, product-manager, reviewer, web-researcher";
     for role in ["../../evil", "codr", "/etc/x", "."] {
         let hint = if role == "codr" { "  = hint: did you mean `coder`?\n" } else { "" };
-        let expected = format!(
-            "error[preference/bad]: there is no role `{role}`\n{hint}  = hint: roles that exist: {roles}\n"
-        );
+        let expected =
+            format!("error[PreferenceBad]: unknown role `{role}`\n{hint}  = hint: known roles: {roles}\n");
         assert_eq!(project.run(["prefs", "add", role, "x"]), quiet(2, &expected));
         assert_eq!(project.run(["prefs", "remove", role, "x"]), quiet(2, &expected));
     }
@@ -94,9 +93,9 @@ fn symlinked_folder_is_not_followed() {
     project.write(".callsheet/config.toml", "");
     std::os::unix::fs::symlink(&outside, project.path().join(".callsheet/prompts")).unwrap();
     let output = project.run(["prefs", "add", "coder", "x"]);
-    let why = "a part of it is a symbolic link or no folder";
+    let why = "a part of it is a symbolic link or not a folder";
     let place = ".callsheet/prompts/agents";
-    assert_eq!(output, quiet(70, &format!("error[output/failed]: `{place}` cannot be written: {why}\n")));
+    assert_eq!(output, quiet(70, &format!("error[OutputFailed]: cannot write `{place}`: {why}\n")));
     assert_eq!(std::fs::read_dir(outside).unwrap().count(), 0);
 }
 

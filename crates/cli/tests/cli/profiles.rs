@@ -88,11 +88,14 @@ fn c9_embedded_lines_enter_prompt() {
     };
     assert_eq!(
         wrong("src/a.rs:3-2"),
-        (Some(2), "error[usage/bad]: --embed takes PATH or PATH:L1-L2, and `3-2` are no lines\n".into())
+        (
+            Some(2),
+            "error[UsageBad]: invalid line range `3-2` for `--embed`: expected PATH or PATH:L1-L2\n".into()
+        )
     );
     assert_eq!(
         wrong("src/a.rs:3-4"),
-        (Some(2), "error[request/bad]: `src/a.rs:3-4`: the file has 3 lines\n".into())
+        (Some(2), "error[RequestBad]: `src/a.rs:3-4`: the file has 3 lines\n".into())
     );
     assert_eq!(wrong("src/b.rs").0, Some(4));
 }
@@ -141,7 +144,7 @@ fn b2_t1_templates_found_by_name() {
     let base = expect_success(project.run(["templates", "show", "system/BASE-plan"])).out();
     let claude = expect_success(project.run(["-v", "templates", "show", "system/CLAUDE-plan"]));
     assert_eq!(claude.out(), base);
-    assert_eq!(claude.err(), "no `system/CLAUDE-plan`; `system/BASE-plan` is used\n");
+    assert_eq!(claude.err(), "no `system/CLAUDE-plan`; using `system/BASE-plan`\n");
     assert_eq!(project.run(["templates", "show", "system/CLAUDE-nothing"]).code, Some(3));
 
     project.write(".callsheet/config.toml", "[layout]\ntemplates = [\"src/prompts\"]\n");
@@ -158,7 +161,7 @@ fn template_alone_adds_agent() {
     let composed = expect_success(project.run(["-v", "compose", "-p", "plan", "-a", "qwen", "Go"]));
     assert!(composed.out().contains("<system_prompt>You are Qwen.</system_prompt>"), "{}", composed.out());
     assert!(
-        composed.err().contains("nothing is known of the agent `qwen` but its system templates"),
+        composed.err().contains("the agent `qwen` has system templates but no definition"),
         "{}",
         composed.err()
     );
@@ -179,7 +182,7 @@ fn c3_missing_read_first_path_warns() {
         "@src/b.rs",
         "Go",
     ]));
-    let told = "warning[input/not-found]: the agent is to read `@src/b.rs` first, and there is no such file\n  = looked in project:@src/b.rs\n";
+    let told = "warning[InputNotFound]: cannot use `--read-first @src/b.rs`: the file does not exist\n  = looked in project:@src/b.rs\n";
     assert_eq!(output.err(), told);
 }
 
@@ -191,16 +194,16 @@ fn b6_invalid_tools_are_refused() {
     project.write("tools.json", tools);
     let output = project.run(["compose", "-r", "layers", "--tools", "tools.json", "--format", "json", "Go"]);
     let why = [
-        "it is no object",
+        "expected an object",
         "it has no `name`",
-        "`name` is no text",
-        "`input_schema` is no JSON Schema",
-        "`function` is no object",
-        "`description` is no text",
+        "`name` is not a string",
+        "`input_schema` is not a JSON Schema",
+        "`function` is not an object",
+        "`description` is not a string",
     ];
     let lines = why.iter().zip(2..).map(|(why, at)| {
         format!(
-            "error[request/bad]: tools[{at}] is no definition of a tool: {why}\n  = hint: a tool has a `name`, and its \
+            "error[RequestBad]: tools[{at}] is not a tool definition: {why}\n  = hint: a tool has a `name`, and its \
              arguments as a JSON Schema in `input_schema` or `parameters`\n"
         )
     });

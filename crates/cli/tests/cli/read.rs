@@ -25,7 +25,11 @@ fn t6_exit_code_follows_outcome() {
     );
     assert_eq!(
         read(&["-p", "archive"], "Done."),
-        expected_output(1, "incomplete\nproblem[task_missing]: nothing is said of task `archive`\n", "")
+        expected_output(
+            1,
+            "incomplete\nproblem[task_missing]: the reply does not report task `archive`\n",
+            ""
+        )
     );
     assert_eq!(
         read(&["-p", "plan"], "<review>NEEDS_REVISION</review>"),
@@ -35,7 +39,7 @@ fn t6_exit_code_follows_outcome() {
         read(&["-p", "implement", "--tasks", "1.1, 1.2"], done),
         expected_output(
             1,
-            "incomplete\n  1.1: COMPLETED\nproblem[task_missing]: nothing is said of task `1.2`\n",
+            "incomplete\n  1.1: COMPLETED\nproblem[task_missing]: the reply does not report task `1.2`\n",
             ""
         )
     );
@@ -112,7 +116,7 @@ fn t6_stream_format_follows_agent() {
     assert_eq!(
         wrong.err().lines().next(),
         Some(
-            "error[agent/bad]: `output.format` is `xml`, not one of text, claude-stream-json, codex-jsonl, \
+            "error[AgentBad]: `output.format` is `xml`, not one of text, claude-stream-json, codex-jsonl, \
              copilot-jsonl, gemini-stream-json, opencode-json"
         )
     );
@@ -170,10 +174,10 @@ fn bad_stream_rules_are_refused() {
     let project = TestProject::new();
     let many = format!("errors = [{}]\nevents = []", "\"/a\",".repeat(201));
     for (rules, expected) in [
-        ("events = [{ types = [\"a\"], txt = \"/b\" }]", "there is no key `output.stream.events[0].txt`"),
+        ("events = [{ types = [\"a\"], txt = \"/b\" }]", "unknown key `output.stream.events[0].txt`"),
         ("events = [{ types = [\"a\"], when = { \"/b\" = \"c\" } }]", "is of type string, not"),
         ("events = [{ types = [\"a\"], begins = \"often\" }]", "is `often`, not one of once, first"),
-        ("events = [{ types = [\"a\"], text = \"b\" }]", "`b` is no place in an event of a stream"),
+        ("events = [{ types = [\"a\"], text = \"b\" }]", "`b` is not a JSON pointer"),
         ("events = [{ types = [\"a*b\"] }]", "`a*b` has a `*` inside"),
         ("events = [{ text = \"/b\" }]", "an event of `output.stream` has no `types`"),
         (&many, "`output.stream` has more than 200 places or 400 words"),
@@ -229,31 +233,31 @@ fn usage_errors_show_expected_arguments() {
         read(&["-p", "reveiw"]),
         (
             Some(3),
-            "error[contract/not-found]: there is no `contracts/reveiw.toml`\n  \
+            "error[ContractNotFound]: no `contracts/reveiw.toml`\n  \
                = looked in project:.callsheet/contracts/reveiw.toml\n  \
                =           user:contracts/reveiw.toml\n  \
                =           builtin:contracts/reveiw.toml\n  \
                = hint: did you mean `review`?\n  \
-               = hint: contracts that exist: archive, challenge, fix, implement, plan, research_dispatch_code, \
+               = hint: known contracts: archive, challenge, fix, implement, plan, research_dispatch_code, \
                  research_dispatch_web, review, run, submit_architecture, submit_done, submit_execution_plan, submit_plan, \
                  submit_pm_done, submit_research_done, submit_review, submit_subplan\n"
                 .into()
         )
     );
-    let hint = "  = hint: ids have commas between: --tasks 1.1,1.2\n";
+    let hint = "  = hint: separate ids with commas: `--tasks 1.1,1.2`\n";
     assert_eq!(
         read(&["-p", "implement", "--tasks", "1.1,,1.2"]),
-        (Some(2), format!("error[usage/bad]: --tasks: an id is empty\n{hint}"))
+        (Some(2), format!("error[UsageBad]: --tasks: empty id\n{hint}"))
     );
     assert_eq!(
         read(&["-p", "implement", "--tasks", "1.1,1.2,1.1"]),
-        (Some(2), format!("error[usage/bad]: --tasks: `1.1` is named twice\n{hint}"))
+        (Some(2), format!("error[UsageBad]: --tasks: `1.1` is listed twice\n{hint}"))
     );
     assert_eq!(
         read(&["-p", "plan", "--prompt", "-"]),
         (
             Some(2),
-            "error[usage/bad]: standard input is read for the reply; it cannot be read for --prompt too\n"
+            "error[UsageBad]: stdin is already used for the reply; it cannot be used for `--prompt` too\n"
                 .into()
         )
     );
@@ -262,7 +266,7 @@ fn usage_errors_show_expected_arguments() {
         read(&["-p", "plan", "--prompt", "none.md"]),
         (
             Some(4),
-            format!("error[input/not-found]: `none.md` is not there\n  = looked in {}\n", missing.display())
+            format!("error[InputNotFound]: file not found: `none.md`\n  = looked in {}\n", missing.display())
         )
     );
     assert_eq!(read(&["-p", "plan", "-a", "cluade"]).0, Some(3));
@@ -278,7 +282,7 @@ fn control_characters_in_reply_are_escaped() {
         "incomplete\n  \\u{1b}]0;x\\u{7}: COMPLETED\n\
          problem[task_unasked] at 1:1: task `\\u{1b}]0;x\\u{7}` was not asked for\n\
          problem[broken_marker] at 3:3: this may be a verdict, and nobody can read it\n\
-         problem[task_missing]: nothing is said of task `1.1`\n"
+         problem[task_missing]: the reply does not report task `1.1`\n"
     );
 }
 
@@ -325,13 +329,13 @@ fn m9_submitted_file_is_checked() {
             1,
             "",
             &format!(
-                "error[submission/bad]: `verdict` is `maybe`, not one of pass, fail\n{place}\
-                 error[submission/bad]: `summary` is missing\n{place}\
-                 error[submission/bad]: `findings[1].issue` is a number; expected a string\n{place}  = hint: put it in quotes\n\
-                 error[submission/bad]: `findings[1].severity` is missing\n{place}\
-                 error[submission/bad]: `findings[1].recommendation` is missing\n{place}\
-                 error[submission/bad]: there is no field `sumary`\n{place}  = hint: did you mean `summary`?\n  \
-                 = hint: fields that exist: verdict, summary, findings, commit_message, role, preferences, questions\n"
+                "error[SubmissionBad]: `verdict` is `maybe`, not one of pass, fail\n{place}\
+                 error[SubmissionBad]: `summary` is missing\n{place}\
+                 error[SubmissionBad]: `findings[1].issue` is a number; expected a string\n{place}  = hint: quote it\n\
+                 error[SubmissionBad]: `findings[1].severity` is missing\n{place}\
+                 error[SubmissionBad]: `findings[1].recommendation` is missing\n{place}\
+                 error[SubmissionBad]: unknown field `sumary`\n{place}  = hint: did you mean `summary`?\n  \
+                 = hint: known fields: verdict, summary, findings, commit_message, role, preferences, questions\n"
             )
         )
     );

@@ -20,7 +20,7 @@ fn request_on_stdin_names_project() {
     let output = project.run_with(&["compose", "--request", "-"], request);
     assert_eq!(output, printed("I am there.\n\n---\n\nGo."));
     let twice = project.run_with(&["compose", "--request", "-", "-"], request);
-    let err = "error[usage/bad]: standard input is read for --request; it cannot be read for the task too\n";
+    let err = "error[UsageBad]: stdin is already used for --request; it cannot be used for the task too\n";
     assert_eq!(twice, CommandOutput::new(2, "", err));
 }
 
@@ -81,7 +81,7 @@ fn path_recipe_warns_once_outside_project() {
     let without = project.run(["compose", "-r", "run", "Go.", "--write", "a"]);
     let output = project.run(["compose", "-r", "run", "Go.", "--write", "a", "-f", "../notes.txt"]);
     let warning =
-        "warning[document/not-shown]: `notes.txt` is left out: this recipe lists paths, and it has none\n";
+        "warning[DocumentNotShown]: `notes.txt` is omitted: this recipe lists paths, and it has none\n";
     assert_eq!((output.code, output.out(), output.err()), (Some(0), without.out(), warning.into()));
 }
 
@@ -100,7 +100,7 @@ fn request_session_must_be_inside_project() {
     assert_eq!(asked("inside"), printed("from inside"));
     for session in ["../outside", "link", "inside/../../outside"] {
         let err = format!(
-            "error[request/bad]: the session `{session}` lies outside the project\n  \
+            "error[RequestBad]: the session `{session}` is outside the project\n  \
              = hint: `--session` may name any directory\n"
         );
         assert_eq!(asked(session), CommandOutput::new(2, "", err));

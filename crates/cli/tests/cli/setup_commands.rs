@@ -123,15 +123,15 @@ fn all_configuration_errors_are_reported() {
     assert_eq!(output.code, Some(3));
     assert_eq!(
         heads,
-        ["error[config/bad]: there is no key `agnet`", "error[config/bad]: there is no key `layout.promts`"]
+        ["error[ConfigBad]: unknown key `agnet`", "error[ConfigBad]: unknown key `layout.promts`"]
     );
     project
         .write(".callsheet/config.toml", "[layout]\nprompts = \"../x\"\nproject_context = \"/etc/passwd\"\n");
     let output = project.run(["compose", "x"]);
     assert_eq!(
         output.err(),
-        "error[config/bad]: `project:.callsheet/config.toml`: `../x` cannot lie in the project: it contains `..`\n\
-         error[config/bad]: `project:.callsheet/config.toml`: `/etc/passwd` cannot lie in the project: it is absolute\n"
+        "error[ConfigBad]: `project:.callsheet/config.toml`: invalid project path `../x`: it contains `..`\n\
+         error[ConfigBad]: `project:.callsheet/config.toml`: invalid project path `/etc/passwd`: it is absolute\n"
     );
 }
 
@@ -171,7 +171,7 @@ fn templates_are_shown_ejected_and_compared() {
         (again.code, again.err().as_str()),
         (
             Some(3),
-            "error[override/refused]: `project:.callsheet/templates/identity/supervisor.md` is there already; nothing is overwritten\n  = hint: look at it with `callsheet templates diff`\n"
+            "error[OverrideRefused]: `project:.callsheet/templates/identity/supervisor.md` already exists; it was not overwritten\n  = hint: look at it with `callsheet templates diff`\n"
         )
     );
     project.write(".callsheet/templates/identity/supervisor.md", format!("{}One more.\n", shown.out()));
@@ -190,21 +190,18 @@ fn templates_are_shown_ejected_and_compared() {
         (missing.code, missing.err().as_str()),
         (
             Some(3),
-            "error[template/not-found]: TemplateNotFound: there is no template `identity/supervisr`\n  \
+            "error[TemplateNotFound]: no template `identity/supervisr`\n  \
              = looked in project:.callsheet/templates/identity/supervisr.md\n  \
              =           user:templates/identity/supervisr.md\n  \
              =           builtin:templates/identity/supervisr.md\n  \
              = hint: did you mean `identity/supervisor`?\n  \
-             = hint: `callsheet templates list` lists them\n"
+             = hint: run `callsheet templates list` to list templates\n"
         )
     );
     let context = project.run(["templates", "eject", "context"]);
     assert_eq!(
         (context.code, context.err().as_str()),
-        (
-            Some(3),
-            "error[override/refused]: `context` is controlled by the pipeline and cannot be overridden\n"
-        )
+        (Some(3), "error[OverrideRefused]: `context` cannot be overridden\n")
     );
 }
 
@@ -217,8 +214,8 @@ fn invalid_template_name_is_reported() {
         (
             Some(3),
             "",
-            "error[template/not-found]: TemplateNotFound: there is no template `../../x`\n  \
-             = hint: `callsheet templates list` lists them\n"
+            "error[TemplateNotFound]: no template `../../x`\n  \
+             = hint: run `callsheet templates list` to list templates\n"
         )
     );
     assert_eq!(project.run(["templates", "show", "../../x"]), output);
@@ -333,6 +330,6 @@ fn completions_and_manual_pages_are_printed() {
     let wrong = project.run(["man", "compos"]);
     assert_eq!(
         (wrong.code, wrong.err().as_str()),
-        (Some(2), "error[usage/bad]: there is no command `compos`\n  = hint: did you mean `compose`?\n")
+        (Some(2), "error[UsageBad]: unknown command `compos`\n  = hint: did you mean `compose`?\n")
     );
 }

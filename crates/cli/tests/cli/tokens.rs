@@ -81,7 +81,7 @@ fn explain_ends_with_counts() {
     let page = project.run(["explain"].iter().chain(&args)).out();
     let counted = project.run(["compose", "--count"].iter().chain(&args)).out();
     let wanted = "── request instructions (person)\n    1 │ Say hello.\n\nNot in this prompt\n\
-                  \x20 section context: nothing was given for it\n\nTokens\n";
+                  \x20 section context: not given\n\nTokens\n";
     assert_eq!(page, format!("{wanted}{counted}"));
     let explained = project.run(["explain", "--json"].iter().chain(&args)).json();
     let mut counted = project.run(["compose", "--json", "--count"].iter().chain(&args)).json();
@@ -98,7 +98,7 @@ fn prompt_over_agent_limit_warns() {
     let over = |has: &str, limit: &str| {
         let hint = "give fewer files, show less of them with `--detail`, or set a `--budget`";
         format!(
-            "warning[prompt/over-limit]: the prompt has {has}; Tiny takes at most {limit}\n  = hint: {hint}\n"
+            "warning[PromptOverLimit]: the prompt has {has}; Tiny accepts at most {limit}\n  = hint: {hint}\n"
         )
     };
     assert_eq!(warned("123456789012").err(), "");
@@ -118,7 +118,7 @@ fn shipped_agents_have_real_limits() {
     };
     for (agent, most) in [("codex", 1_048_576), ("claude", 10_000_000), ("gemini", 8_388_608)] {
         assert_eq!(code(agent, most), "");
-        assert_eq!(code(agent, most + 1), "warning[prompt/over-limit]");
+        assert_eq!(code(agent, most + 1), "warning[PromptOverLimit]");
     }
 }
 
@@ -130,7 +130,7 @@ fn counted_prompt_over_window_warns() {
         "name = \"Tiny\"\n[[tokens]]\nencoding = \"cl100k_base\"\ncontext_window = 3\n",
     );
     let words = "one two three four";
-    let warning = "warning[prompt/over-window]: the prompt has 4 tokens; the model takes at most 3\n  = hint: `--budget 3` makes it fit\n";
+    let warning = "warning[PromptOverWindow]: the prompt has 4 tokens; the model accepts at most 3\n  = hint: `--budget 3` makes it fit\n";
     let err = |args: &[&str]| project.run(args.iter().chain(&["-r", "small", "-a", "tiny", words])).err();
     assert_eq!(err(&["compose"]), "");
     assert_eq!(err(&["compose", "--count"]), warning);

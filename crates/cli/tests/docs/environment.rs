@@ -51,9 +51,9 @@ const DEBUG: [(&str, &str); 3] = [
     ("CALLSHEET_TEST_WITHOUT_CGROUP", "no cgroup for a run"),
 ];
 
-/// Words in upper case that are not variables to read, in files that read the environment: words of git, and a
-/// variable that callsheet sets for it.
-const OTHERS: [&str; 4] = ["AUTHOR", "COMMITTER", "HEAD", "LC_ALL"];
+/// Words in upper case that are not variables to read, in files that read the environment: words of git, and
+/// variables that callsheet sets for it.
+const OTHERS: [&str; 5] = ["AUTHOR", "COMMITTER", "GIT_CONFIG_NOSYSTEM", "HEAD", "LC_ALL"];
 
 fn is_variable_name(word: &str) -> bool {
     let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';

@@ -8,6 +8,7 @@
 mod environment;
 mod links;
 mod pages;
+mod picture;
 mod reference;
 mod snippets;
 

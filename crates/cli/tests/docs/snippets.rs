@@ -75,10 +75,20 @@ fn doctested_pages() -> Vec<String> {
     let libraries = tracked_files().into_iter().filter(|path| path.ends_with("/src/lib.rs"));
     let mut pages = Vec::new();
     for library in libraries {
-        let text = fs::read_to_string(root().join(library)).unwrap();
+        let text = fs::read_to_string(root().join(&library)).unwrap();
         let Some((_, rest)) = text.split_once("#[cfg(doctest)]") else { continue };
-        let names = rest.split("include_str!(\"../../../").skip(1).filter_map(|rest| rest.split_once('"'));
-        pages.extend(names.map(|(name, _)| name.to_owned()));
+        let names = rest.split("include_str!(\"").skip(1).filter_map(|rest| rest.split_once('"'));
+        pages.extend(names.map(|(name, _)| {
+            let mut path = PathBuf::from(&library);
+            path.pop();
+            for part in name.split('/') {
+                match part {
+                    ".." => assert!(path.pop(), "{name}"),
+                    part => path.push(part),
+                }
+            }
+            path.display().to_string()
+        }));
     }
     pages
 }

@@ -29,7 +29,7 @@ fn changed_approved_document_makes_flow_wait() {
         let project = FlowProject::new("quick.sh");
         assert_eq!(run_straying(&project, phase, stray).code, Some(1), "{stray}");
         let status = project.read_status();
-        let reason = format!("`{phase}` changed documents that are not its own: {path}");
+        let reason = format!("`{phase}` changed documents of other phases: {path}");
         assert_eq!((&status["state"], &status["phase"]), (&json!("waiting"), &json!(phase)), "{stray}");
         // A link that leads out of the scope also lacks `clean`, so the reason is the last one.
         assert_eq!(status["waits_for"].as_array().unwrap().last(), Some(&json!(reason)), "{stray}");
@@ -121,7 +121,7 @@ fn changes_of_killed_agent_are_checked() {
     fs::remove_file(project.meet_dir().join("wait")).unwrap();
     assert_eq!(project.run(["--json", "-q", "flow", "resume"]).code, Some(1));
     let reasons = project.read_status()["waits_for"].as_array().unwrap().clone();
-    let reason = json!("`implement` changed documents that are not its own: proposal.md");
+    let reason = json!("`implement` changed documents of other phases: proposal.md");
     assert!(reasons.contains(&reason), "{reasons:?}");
 }
 
@@ -141,8 +141,8 @@ fn unattributed_changes_need_approval() {
         assert_eq!(resume().code, Some(1));
         let reasons = project.read_status()["waits_for"].as_array().unwrap().clone();
         let reason = json!(
-            "documents changed while nobody drove the flow, by a person or by the agent that was cut: tasks.md; \
-             `callsheet flow decide approve` goes on with them"
+            "documents changed while the flow was not running, by a person or by the interrupted agent: tasks.md; \
+             accept them with `callsheet flow decide approve`"
         );
         assert!(reasons.contains(&reason), "{reasons:?}");
         assert!(!reasons.iter().any(|why| why.as_str().unwrap().contains('␊')), "{reasons:?}");

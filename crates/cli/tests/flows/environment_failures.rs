@@ -80,7 +80,7 @@ fn missing_include_makes_flow_wait() {
     assert_waits_for(&project, "nowhere.md");
     fs::remove_file(&template).unwrap();
     project.run(["--json", "-q", "flow", "resume"]);
-    assert_waits_for(&project, "`completing` is for a person to decide");
+    assert_waits_for(&project, "`completing` needs a decision");
 }
 
 /// Runs in its own mount namespace, in which the folder is a full file system.

@@ -66,7 +66,7 @@ const BREAKS: [Break; 8] = [
             fs::rename(project.path().join(FOLDER), away_path(project)).unwrap();
             write(project, FOLDER, "");
         },
-        says: "no folder",
+        says: "not a folder",
         repair: restore_folder,
     },
     Break {
@@ -85,7 +85,7 @@ const BREAKS: [Break; 8] = [
             fs::remove_dir_all(project.path().join(".callsheet/changes")).unwrap();
             write(project, ".callsheet/changes", "");
         },
-        says: "no folder",
+        says: "not a folder",
         repair: |project| {
             fs::remove_file(project.path().join(".callsheet/changes")).unwrap();
             fs::create_dir(project.path().join(".callsheet/changes")).unwrap();
@@ -95,7 +95,7 @@ const BREAKS: [Break; 8] = [
     Break {
         name: "an agent that is gone",
         does: |project| fs::rename(project.agent(), away_path(project)).unwrap(),
-        says: "cannot be started",
+        says: "cannot start",
         repair: |project| fs::rename(away_path(project), project.agent()).unwrap(),
     },
     Break {
@@ -297,7 +297,7 @@ fn merge_conflict_asks_person() {
     let status = project.read_status();
     assert_eq!(
         (&status["state"], &status["phase"], &status["waits_for"]),
-        (&json!("waiting"), &json!("implementing"), &json!(["`2` cannot be merged: src/p2/part.txt"]))
+        (&json!("waiting"), &json!("implementing"), &json!(["cannot merge `2`: src/p2/part.txt"]))
     );
     assert_eq!(fs::read_to_string(&part).unwrap(), "mine\n");
     assert!(["1", "3"].iter().all(|lane| project.path().join(format!("src/p{lane}/part.txt")).exists()));

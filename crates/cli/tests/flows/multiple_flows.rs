@@ -47,12 +47,9 @@ fn ten_successive_sessions_have_own_lanes() {
             "{status}"
         );
         assert_eq!(read_parts(&project), ["part 1\n", "part 2\n", "part 3\n"]);
-        let left: Vec<&str> = err.lines().filter(|line| line.contains("that flows have left")).collect();
+        let left: Vec<&str> = err.lines().filter(|line| line.starts_with("flows left ")).collect();
         let count = 3 * (number - 1);
-        let told = [
-            format!("worktrees that flows have left: {count},"),
-            format!("branches that flows have left: {count},"),
-        ];
+        let told = [format!("flows left {count} worktrees,"), format!("flows left {count} branches,")];
         let told: &[String] = if count == 0 { &[] } else { &told };
         assert_eq!(left.len(), told.len(), "{err}");
         assert!(left.iter().zip(told).all(|(line, told)| line.starts_with(told)), "{err}");
@@ -117,8 +114,8 @@ fn recreated_project_is_new() {
     let output = start_session(&project, "first");
     let err = output.err();
     assert_eq!(output.code, Some(1), "{err}");
-    assert!(err.contains("worktrees that flows have left: 3, such as "), "{err}");
-    assert!(!err.contains("branches that flows have left"), "{err}");
+    assert!(err.contains("flows left 3 worktrees, such as "), "{err}");
+    assert!(!err.contains(" branches, such as "), "{err}");
     assert_eq!(read_parts(&project), ["part 1\n", "part 2\n", "part 3\n"]);
     let flow = project.read_status()["flow"].as_str().unwrap().to_owned();
     assert!(list_branches(&project).iter().all(|branch| branch.contains(&flow)));

@@ -18,7 +18,7 @@ fn t6_pass_with_failed_checks_waits() {
     let project = FlowProject::new("sdd.sh");
     let stopped = project.run(project.start_args("sdd", &["--check", "tests=false"]));
     assert_eq!(stopped.code, Some(1));
-    let reason = "`1.1` has no evidence for checks-or-none";
+    let reason = "`1.1` lacks evidence for checks-or-none";
     assert_eq!(waiting_state(&project), (json!("waiting"), json!("implement"), json!([reason])));
 }
 
@@ -41,7 +41,7 @@ fn u4_round_limit_asks_person() {
     let start =
         ["--json", "-q", "flow", "start", "sdd", "Add a login to the site", "--", agent.to_str().unwrap()];
     assert_eq!(project.run(start).code, Some(1));
-    let reason = "`plan` was entered as often as it may be";
+    let reason = "phase `plan` reached its limit of rounds";
     assert_eq!(waiting_state(&project), (json!("waiting"), json!("plan"), json!([reason])));
     let mut by_agent = project.command_with(&["flow", "decide", "--yes", "approve"]);
     assert_eq!(run_command(by_agent.env("CALLSHEET_RUN", "x")).code, Some(9));
@@ -62,7 +62,7 @@ fn m16_straying_lane_is_not_merged() {
     let (state, phase, why) = waiting_state(&project);
     assert_eq!(
         (state, phase, why),
-        (json!("waiting"), json!("implementing"), json!(["`2` has no evidence for clean"]))
+        (json!("waiting"), json!("implementing"), json!(["`2` lacks evidence for clean"]))
     );
     let merged: Vec<bool> =
         (1..=3).map(|number| project.path().join(format!("src/p{number}/part.txt")).exists()).collect();

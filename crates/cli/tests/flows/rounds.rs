@@ -65,7 +65,7 @@ fn reasons() -> Vec<String> {
         format!("{ARCHITECTURE}: `components` has 0 entries; expected at least 1"),
     ];
     all.extend(missing);
-    all.insert(3, format!("{ARCHITECTURE}: `data_models` is a number; expected a string; put it in quotes"));
+    all.insert(3, format!("{ARCHITECTURE}: `data_models` is a number; expected a string; quote it"));
     all
 }
 
@@ -96,7 +96,7 @@ fn m9_refused_submission_returns_to_agent() {
 fn m9_third_refusal_asks_person() {
     let project = create_project_with_bad_architecture(3);
     assert_eq!(project.run(project.start_args("staged", &["--jobs", "3"])).code, Some(1));
-    let reason = format!("`all` submits what is refused: {}", reasons().join("; "));
+    let reason = format!("the submission of `all` was refused: {}", reasons().join("; "));
     assert_eq!(waiting_state(&project), (json!("waiting"), json!("architecting"), json!([reason])));
     assert_eq!(ended_runs(&project, "architecting").len(), 3);
     let status = project.run(["flow", "status"]).out();
@@ -130,7 +130,7 @@ fn m15_fix_round_answers_every_finding() {
     fs::write(project.agent(), text).unwrap();
     fs::set_permissions(project.agent(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     assert_eq!(project.run(project.start_args("staged", &["--jobs", "3"])).code, Some(1));
-    let reason = "`all` has no evidence for reply.complete";
+    let reason = "`all` lacks evidence for reply.complete";
     assert_eq!(waiting_state(&project), (json!("waiting"), json!("fixing"), json!([reason])));
 }
 
@@ -214,7 +214,7 @@ fn t3_archive_can_fail() {
             assert_eq!(fs::read_to_string(report).unwrap(), format!("Archived.\n\n{marker}\n"));
             continue;
         }
-        let reason = "`all` has no evidence for reply.complete";
+        let reason = "`all` lacks evidence for reply.complete";
         assert_eq!(waiting_state(&project), (json!("waiting"), json!("archive"), json!([reason])));
         assert_eq!(project.read_status()["folder"], CHANGE);
     }
@@ -223,7 +223,7 @@ fn t3_archive_can_fail() {
 /// If the project has a changelog, an archive is done only if a run of the flow changed it.
 #[test]
 fn t3_archive_needs_changelog_entry() {
-    let reason = json!(["`all` has no evidence for changelog-or-none"]);
+    let reason = json!(["`all` lacks evidence for changelog-or-none"]);
     for (name, phase, act, done) in [
         ("CHANGELOG.md", "archive", "true", false),
         ("Changelog", "archive", "true", false),
@@ -329,7 +329,7 @@ fn t5_session_agents_get_their_answers() {
     };
     asks("research", "code-auth");
     asks("completing", "all");
-    let decision = json!(["`completing` is for a person to decide"]);
+    let decision = json!(["`completing` needs a decision"]);
     assert_eq!(waiting_state(&project), (json!("waiting"), json!("completing"), decision));
 }
 
@@ -357,7 +357,10 @@ fn m9_refused_submission_blocks_complete_phase() {
             1 => assert_eq!(phase, "completing", "{why}"),
             _ => {
                 assert_eq!(phase, "product_management");
-                assert!(why[0].as_str().unwrap().starts_with("`all` submits what is refused: 01_"), "{why}");
+                assert!(
+                    why[0].as_str().unwrap().starts_with("the submission of `all` was refused: 01_"),
+                    "{why}"
+                );
             }
         }
     }
@@ -446,7 +449,7 @@ fn approved_violation_lets_flow_continue() {
     let project = FlowProject::new("staged.sh");
     let start = project.start_args("staged", &["--jobs", "3"]);
     assert_eq!(run_command(project.command_with(&start).env("STRAYS", "2")).code, Some(1));
-    let clean = (json!("waiting"), json!("implementing"), json!(["`2` has no evidence for clean"]));
+    let clean = (json!("waiting"), json!("implementing"), json!(["`2` lacks evidence for clean"]));
     assert_eq!(waiting_state(&project), clean);
     assert_eq!(project.run(RESUME).code, Some(1));
     assert_eq!(waiting_state(&project), clean);

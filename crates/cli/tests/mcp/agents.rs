@@ -27,7 +27,7 @@ fn submit_review(cli: Cli) {
     };
     let ran = room.run(cli, &Launch { mcp: Some(server), ..Launch::new("Review it.") }).unwrap();
     assert_eq!((ran.code, ran.out().trim_end()), (Some(0), "handed in"), "{}", ran.err());
-    let refused = "`findings` is missing: it is required where `verdict` is `fail`";
+    let refused = "`findings` is missing; it is required if `verdict` is `fail`";
     assert!(ran.turns()[1].body.to_string().contains(refused), "{:?}", ran.turns()[1]);
     let read = |file: &str| fs::read_to_string(session.join("07_review").join(file)).unwrap();
     assert_eq!(

@@ -128,16 +128,12 @@ fn header_bombs_stay_within_limits() {
     ];
     for (name, yaml) in bombs {
         let project = create_project_with_identity(format!("---\n{yaml}---\nbody\n"));
-        group.check(name, &project, &LAYERS, (3, "error[front/bad]"), BOMB);
+        group.check(name, &project, &LAYERS, (3, "error[FrontBad]"), BOMB);
         // `check` and `templates list` read the header too, and every other file besides.
         group.check(name, &project, &["check"], (1, ""), CHECKED);
     }
     for (name, text, end) in [
-        (
-            "a header that is only opened",
-            format!("---\n{}", "a\n".repeat(5_000_000)),
-            (3, "error[front/bad]"),
-        ),
+        ("a header that is only opened", format!("---\n{}", "a\n".repeat(5_000_000)), (3, "error[FrontBad]")),
         ("a long line behind the fence", format!("---{}x", " ".repeat(10_000_000)), (0, "")),
         ("fences only", "---\n".repeat(1_000_000), (0, "")),
     ] {
@@ -155,9 +151,9 @@ fn request_bombs_stay_within_limits() {
         (0..number).map(pair).collect::<Vec<_>>().join(separator)
     };
     let number = if crate::is_long() { 1_000_000 } else { 200_000 };
-    let bad = "error[request/bad]";
-    let unknown = "error[request/unknown-key]";
-    let large = "error[prompt/too-large]";
+    let bad = "error[RequestBad]";
+    let unknown = "error[RequestUnknownKey]";
+    let large = "error[PromptTooLarge]";
     let objects = vec!["{\"a\":0}"; 300_000].join(",");
     let cases: [(&str, String, End, Limits); 30] = [
         ("brackets.json", "[".repeat(deep), (2, bad), BOMB),
@@ -178,25 +174,25 @@ fn request_bombs_stay_within_limits() {
         (
             "names.json",
             format!("{{\"values\":{{{}}}}}", pairs(100_000, ",", |at| format!("\"!{at}\":\"\""))),
-            (2, "error[request/bad-name]"),
+            (2, "error[RequestBadName]"),
             HUGE,
         ),
         (
             "values.json",
             format!("{{\"values\":{{{}}}}}", pairs(number, ",", |at| format!("\"k{at}\":\"\""))),
-            (0, "warning[scope/open]"),
+            (0, "warning[ScopeOpen]"),
             HUGE,
         ),
         (
             "paths.json",
             format!("{{\"read_first\":[{}]}}", pairs(number, ",", |at| format!("\"p{}/f{at}\"", at % 1000))),
-            (0, "warning[input/not-found]"),
+            (0, "warning[InputNotFound]"),
             HUGE,
         ),
         (
             "folders.json",
             format!("{{\"read_first\":[{}]}}", pairs(number, ",", |at| format!("\"p{at}/f\""))),
-            (0, "warning[input/not-found]"),
+            (0, "warning[InputNotFound]"),
             HUGE,
         ),
         (
@@ -232,7 +228,7 @@ fn request_bombs_stay_within_limits() {
                 "{{\"documents\":[{}]}}",
                 pairs(number / 4, ",", |at| format!("{{\"name\":\"d{at}\",\"content\":\"x\"}}"))
             ),
-            (0, "warning[document/not-shown]"),
+            (0, "warning[DocumentNotShown]"),
             HUGE,
         ),
         (
@@ -241,7 +237,7 @@ fn request_bombs_stay_within_limits() {
                 "{{\"recipe\":\"unified\",\"phase\":\"plan\",\"documents\":[{}]}}",
                 pairs(number / 4, ",", |at| format!("{{\"path\":\"d{at}\"}}"))
             ),
-            (4, "error[document/not-found]"),
+            (4, "error[DocumentNotFound]"),
             HUGE,
         ),
         (
@@ -271,7 +267,7 @@ fn request_bombs_stay_within_limits() {
                 "{{\"context\":[{{\"name\":\"task_depth\",\"data\":{{{}}}}}]}}",
                 pairs(100_000, ",", |at| format!("\"k{at}\":0"))
             ),
-            (2, "error[depth/bad]"),
+            (2, "error[DepthBad]"),
             HUGE,
         ),
         (
@@ -287,7 +283,7 @@ fn request_bombs_stay_within_limits() {
                 "{{\"context\":[{}]}}",
                 pairs(number / 5, ",", |at| format!("{{\"name\":\"c{at}\",\"text\":\"</c{at}>\"}}"))
             ),
-            (0, "warning[scope/open]"),
+            (0, "warning[ScopeOpen]"),
             HUGE,
         ),
         (
@@ -328,10 +324,10 @@ fn data_file_bombs_stay_within_limits() {
     let project = CanaryProject::new();
     let own = ["compose", "-r", "own", "--title", "x", "x"];
     for (name, recipe, output) in [
-        ("too long", derives(50_000), "error[recipe/bad]"),
-        ("values in values in values", derives(1_200), "error[fragment/too-deep]"),
-        ("depth", format!("section = {}", "[".repeat(60_000)), "error[recipe/bad]"),
-        ("keys", "a.".repeat(30_000) + "a = 1", "error[recipe/bad]"),
+        ("too long", derives(50_000), "error[RecipeBad]"),
+        ("values in values in values", derives(1_200), "error[FragmentTooDeep]"),
+        ("depth", format!("section = {}", "[".repeat(60_000)), "error[RecipeBad]"),
+        ("keys", "a.".repeat(30_000) + "a = 1", "error[RecipeBad]"),
     ] {
         project.write(".callsheet/recipes/own.toml", recipe);
         group.check(name, &project, &own, (3, output), BOMB);
@@ -342,7 +338,7 @@ fn data_file_bombs_stay_within_limits() {
         [("long", "# \n".repeat(1_000_000)), ("deep", format!("loads = {}", "[".repeat(60_000)))]
     {
         project.write(".callsheet/agents/mine.toml", agent);
-        group.check(name, &project, &["compose", "-a", "mine", "x"], (3, "error[agent/bad]"), BOMB);
+        group.check(name, &project, &["compose", "-a", "mine", "x"], (3, "error[AgentBad]"), BOMB);
     }
     let project = CanaryProject::new();
     for (name, config) in [
@@ -351,7 +347,7 @@ fn data_file_bombs_stay_within_limits() {
         ("keys", (0..5_000).fold(String::new(), |all, at| all + &format!("key-{at} = 1\n"))),
     ] {
         project.write(".callsheet/config.toml", config);
-        group.check(name, &project, &["config", "show"], (3, "error[config/bad]"), BOMB);
+        group.check(name, &project, &["config", "show"], (3, "error[ConfigBad]"), BOMB);
     }
     group.print_worst();
 }
@@ -368,13 +364,13 @@ fn multiplying_fragments_stay_within_limits() {
         project.write(&format!(".callsheet/templates/shared/f{levels}.md"), leaf);
         project
     };
-    let large = (3, "error[prompt/too-large]");
+    let large = (3, "error[PromptTooLarge]");
     let limits = HUGE;
     group.check("30 levels of 30", &fan(30, 30, "x"), &LAYERS, large, limits);
     group.check("30 levels of 30, of nothing", &fan(30, 30, ""), &LAYERS, large, limits);
     group.check("a long text, often", &fan(3, 30, &"x".repeat(1_000_000)), &LAYERS, large, limits);
     group.check("a hundred thousand of one", &fan(1, 100_000, "x"), &LAYERS, (0, ""), limits);
-    let deep = (3, "error[fragment/too-deep]");
+    let deep = (3, "error[FragmentTooDeep]");
     group.check("a thousand levels", &fan(1_000, 1, "x"), &LAYERS, deep, BOMB);
     group.check("a thousand levels, checked", &fan(1_000, 1, "x"), &["check"], (1, ""), limits);
     if crate::is_long() {
@@ -400,29 +396,29 @@ fn endless_templates_stay_within_limits() {
         "a million slots",
         &create_project_with_identity(&slots),
         &set,
-        (3, "error[prompt/too-large]"),
+        (3, "error[PromptTooLarge]"),
         limits,
     );
     let many = create_project_with_identity("{{a}} ".repeat(300_000));
     group.check("many slots", &many, &set, (0, ""), limits);
     let tagged = ["compose", "-r", "layers", "-s", "a=</a>", "x"];
-    group.check("many slots on a line that need tags", &many, &tagged, (0, "warning[text/fenced]"), limits);
+    group.check("many slots on a line that need tags", &many, &tagged, (0, "warning[TextFenced]"), limits);
     let project = create_project_with_identity(
         (0..200_000).fold(String::new(), |all, at| all + &format!("{{{{s{at}}}}} ")),
     );
-    group.check("slots that nothing fills", &project, &LAYERS, (3, "error[slot/unfilled]"), limits);
+    group.check("slots that nothing fills", &project, &LAYERS, (3, "error[SlotUnfilled]"), limits);
     group.check(
         "the same, left empty",
         &project,
         &["compose", "-r", "layers", "--missing", "empty", "x"],
-        (0, "warning[slot/unfilled]"),
+        (0, "warning[SlotUnfilled]"),
         limits,
     );
     group.check("the same, checked", &project, &["check"], (1, ""), limits);
     let project = create_project_with_identity(
         (0..50_000).fold(String::new(), |all, at| all + &format!("{{{{> f{at}}}}} ")),
     );
-    group.check("fragments that are not there", &project, &LAYERS, (3, "error[fragment/not-found]"), limits);
+    group.check("fragments that are not there", &project, &LAYERS, (3, "error[FragmentNotFound]"), limits);
     group.check("the same, checked", &project, &["check"], (1, ""), limits);
     for (name, text) in [
         ("openers", "{{".repeat(4_000_000)),
@@ -443,18 +439,18 @@ fn endless_templates_stay_within_limits() {
     };
     let own = ["compose", "-r", "staged", "--role", "own", "x"];
     for (name, text, end) in [
-        ("includes of one long file", "[[include:long.md]]\n".repeat(50_000), (3, "error[prompt/too-large]")),
+        ("includes of one long file", "[[include:long.md]]\n".repeat(50_000), (3, "error[PromptTooLarge]")),
         (
             "includes that are not there",
             (0..30_000).fold(String::new(), |all, at| all + &format!("[[include:{at}]]")),
-            (3, "error[include/not-found]"),
+            (3, "error[IncludeNotFound]"),
         ),
         ("openers", "[[".repeat(4_000_000), (0, "")),
         ("includes that are not closed", "[[include:".repeat(800_000), (0, "")),
         (
             "includes of placeholders",
             "[[include:[[placeholder:a]]".repeat(200_000),
-            (3, "error[slot/unfilled]"),
+            (3, "error[SlotUnfilled]"),
         ),
     ] {
         group.check(name, &staged(text), &own, end, limits);
@@ -468,7 +464,7 @@ fn huge_files_stay_within_limits() {
     let project = CanaryProject::new();
     File::create(project.path().join("sparse.md")).unwrap().set_len(1 << 30).unwrap();
     project.write(".callsheet/templates/agents/own.md", "[[include:sparse.md]]");
-    let too_large = (3, "error[source/unreadable]");
+    let too_large = (3, "error[SourceUnreadable]");
     group.check(
         "an include of a gigabyte",
         &project,
@@ -490,14 +486,14 @@ fn huge_files_stay_within_limits() {
             flag,
             &project,
             &["compose", "-p", "plan", flag, "x"],
-            (3, "error[input/unreadable]"),
+            (3, "error[InputUnreadable]"),
             BOMB,
         );
     }
     let mut endless = Command::new("bash");
     endless.args(["-c", "yes | \"$0\" compose -", env!("CARGO_BIN_EXE_callsheet")]);
     endless.current_dir(project.path()).env("PATH", std::env::var("PATH").unwrap());
-    group.judge("standard input without end", &measure(&endless), (3, "error[input/unreadable]"), BOMB);
+    group.judge("standard input without end", &measure(&endless), (3, "error[InputUnreadable]"), BOMB);
     // A file of 100 MB in one line, with a limit that allows it.
     let project = create_project_with_identity("{{a}}");
     project.write("line.txt", "x".repeat(100_000_000));
@@ -518,7 +514,7 @@ fn huge_files_stay_within_limits() {
         "tags",
         &project,
         &["compose", "-r", "layers", "-f", "tags.txt", "x"],
-        (0, "warning[text/fenced]"),
+        (0, "warning[TextFenced]"),
         HUGE,
     );
     project.write("marks.txt", "# \r-\r=\n".repeat(1_000_000));
@@ -533,7 +529,7 @@ fn huge_files_stay_within_limits() {
         "marks",
         &project,
         &["compose", "-r", "run", "--context-file", "a=marks.txt", "x"],
-        (0, "warning[scope/open]"),
+        (0, "warning[ScopeOpen]"),
         HUGE,
     );
     group.print_worst();
@@ -554,7 +550,7 @@ fn many_files_stay_within_limits() {
         "a tree of very many files",
         &project,
         &["compose", "-p", "plan", "x"],
-        (0, "warning[slot/unfilled]"),
+        (0, "warning[SlotUnfilled]"),
         HUGE,
     );
     group.print_worst();

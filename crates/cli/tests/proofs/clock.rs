@@ -147,7 +147,7 @@ fn commands_survive_any_clock() {
         let swept = clocks.run(at, &["gc", "--keep-days", "30"]);
         assert_eq!((swept.code, swept.out().as_str()), (Some(0), ""), "at {seconds}");
         assert!(
-            swept.err().starts_with("warning[clock/wrong]: the clock says "),
+            swept.err().starts_with("warning[ClockWrong]: the clock says "),
             "at {seconds}: {}",
             swept.err()
         );

@@ -199,7 +199,7 @@ fn agent_decides_nothing() {
         assert_refused(&project, name);
     }
     let adopted = fs::read_to_string(project.beside("t/adopt.out")).unwrap();
-    assert!(adopted.contains("person/below-guard"), "{adopted}");
+    assert!(adopted.contains("error[PersonBelowGuard]"), "{adopted}");
     for (number, decision) in LEDGER_DECISIONS.iter().enumerate() {
         let read = |name: &str| fs::read_to_string(project.beside(&format!("t/{name}.{number}"))).unwrap();
         let (rc, err) = (read("rc.other-home"), read("err.other-home"));

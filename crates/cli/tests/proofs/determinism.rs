@@ -196,7 +196,7 @@ fn create_places() -> Vec<Place> {
     if single.is_ok_and(|status| status.success()) {
         places.push(place("one processor", plain(), run_through("taskset", &["-c", "0"])));
     } else {
-        crate::not_tested("prompts on one processor: there is no `taskset` here");
+        crate::not_tested("prompts on one processor: no `taskset` here");
     }
     places
 }

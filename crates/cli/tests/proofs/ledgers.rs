@@ -427,8 +427,8 @@ fn changed_project_id_is_reported_once() {
     let id = fs::read_to_string(project.path().join(".git/callsheet-id")).unwrap();
     fs::remove_file(project.path().join(".git/callsheet-id")).unwrap();
     let told = project.run(["log"]);
-    let expected = "warning[ledger/project]: the id of this project was removed in its git directory\n  \
-                    = hint: its ledger stays the same; `callsheet ledger path` shows it\n";
+    let expected = "warning[LedgerProject]: the id of this project was removed in its git directory\n  \
+                    = hint: the ledger stays the same; run `callsheet ledger path` to see it\n";
     assert_eq!((told.code, told.err().as_str()), (Some(0), expected));
     assert_eq!(fs::read_to_string(project.path().join(".git/callsheet-id")).unwrap(), id);
     assert_eq!(project.run(["log"]).err(), "");
@@ -504,7 +504,7 @@ fn ledger_in_project_is_watched() {
         let script = format!("{agent}; echo said; sleep 30; touch {}", mark.display());
         let ended = project.run(["--json", "-q", "run", "x", "--", "sh", "-c", &script]);
         assert_eq!(ended.code, Some(8), "{agent}: {}", ended.err());
-        assert!(ended.err().contains("ledger/damaged"), "{agent}: {}", ended.err());
+        assert!(ended.err().contains("error[LedgerDamaged]"), "{agent}: {}", ended.err());
         assert!(!mark.exists(), "{agent}: the agent was ended");
     }
     // Also for agents that print nothing more, or end at once.
@@ -519,7 +519,7 @@ fn ledger_in_project_is_watched() {
             assert_eq!(run("true").code, Some(0));
             let ended = run(&format!("{agent}{more}"));
             assert_eq!(ended.code, Some(8), "{agent}{more}: {}", ended.err());
-            assert!(ended.err().contains("ledger/damaged"), "{agent}{more}: {}", ended.err());
+            assert!(ended.err().contains("error[LedgerDamaged]"), "{agent}{more}: {}", ended.err());
             assert!(ended.took < Duration::from_secs(35), "{agent}{more}: {:?}", ended.took);
             assert!(!project.beside("went-on").exists(), "{agent}{more}: the agent was ended");
         }
@@ -581,11 +581,15 @@ fn missing_kept_head_is_damage() {
         }
         let verified = project.run(["verify", "--all"]);
         assert_eq!(verified.code, Some(8), "{name}: {}", verified.out());
-        assert!(verified.out().contains("the head that was kept of it is gone"), "{}", verified.out());
+        assert!(
+            verified.out().contains("the state directory lost the ledger's last known head"),
+            "{}",
+            verified.out()
+        );
         assert_eq!(project.run(["verify", "last"]).code, Some(8), "{name}");
         let log = project.run(["log"]);
         assert_eq!(log.code, Some(0), "{name}: {}", log.err());
-        assert!(log.err().contains("warning[ledger/damaged]"), "{}", log.err());
+        assert!(log.err().contains("warning[LedgerDamaged]"), "{}", log.err());
         assert_eq!(project.run(["-q", "compose", "--record", "three"]).code, Some(8), "{name}");
         assert_eq!(project.run(["-q", "run", "x", "--", "true"]).code, Some(8), "{name}");
         // A person who wants it in this state says so.
@@ -782,7 +786,7 @@ fn earlier_ledger_is_copied_and_archived() {
     let log = project.run(["log"]);
     let new = project.ledger_path();
     let expected = format!(
-        "the ledger was copied from {} to {}; the old file is {}.moved now; type `callsheet ledger adopt` to go on with it\n",
+        "the ledger was copied from {} to {}; the old file is {}.moved now; run `callsheet ledger adopt` to use it\n",
         old.display(),
         new.display(),
         old.display()
@@ -825,7 +829,10 @@ fn unwritable_home_suggests_other_place() {
             let output = run(act, home);
             let err = output.err();
             assert_eq!(output.code, Some(8), "{act:?} {home:?}: {err}");
-            assert!(err.contains("error[ledger/failed]: the state directory"), "{act:?} {home:?}: {err}");
+            assert!(
+                err.contains("error[LedgerFailed]: cannot use the state directory"),
+                "{act:?} {home:?}: {err}"
+            );
             assert!(err.contains("--ledger") && err.contains("XDG_STATE_HOME"), "{act:?} {home:?}: {err}");
             assert!(err.contains("`recover` have to know of a run"), "{act:?} {home:?}: {err}");
         }
@@ -865,7 +872,7 @@ fn short_lived_state_directory_is_reported() {
         return crate::not_tested("a state directory in memory: there is no /dev/shm");
     };
     let run = |args: &[&str]| run_command(project.command().env("XDG_STATE_HOME", memory.path()).args(args));
-    let warning = "warning[ledger/short-lived]: ";
+    let warning = "warning[LedgerShortLived]: ";
     let first = run(&["compose", "--record", "x"]);
     assert_eq!(first.code, Some(0));
     assert!(first.err().contains(warning) && first.err().contains("tmpfs"), "{}", first.err());

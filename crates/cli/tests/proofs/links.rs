@@ -168,7 +168,7 @@ fn writes_do_not_follow_outside_links() {
 fn linked_ledger_is_not_migrated() {
     // A configuration outside of the project is an error; `flow list` and `flow status` go on after it.
     let outside =
-        "error[config/bad]: `project:.callsheet/config.toml` cannot be used: it leads out of its root\n";
+        "error[ConfigBad]: `project:.callsheet/config.toml` cannot be used: it leads outside its root\n";
     for (folder, link, error) in [
         ("outside/theirs", Some("../outside/theirs"), outside),
         ("outside/theirs", None, outside),
@@ -290,7 +290,7 @@ fn project_replaced_by_link_is_refused() {
     fs::rename(&path, project.beside("moved")).unwrap();
     symlink(project.beside("outside"), &path).unwrap();
     let error = WritableFolder::open(&path).map(|_| ()).unwrap_err().to_string();
-    assert_eq!(error, "a part of it is a symbolic link or no folder");
+    assert_eq!(error, "a part of it is a symbolic link or not a folder");
 }
 
 /// Returns the lines of all sources except tests, with their files.

@@ -333,7 +333,7 @@ fn hostile_paths_lead_nowhere() {
             }
             for (place, name) in OUTRIGHT.iter().filter(|_| !path.contains('\0')) {
                 let output = name(&scene, path);
-                let told = output.err().contains("warning[input/outside]");
+                let told = output.err().contains("warning[InputOutside]");
                 if told {
                     assert!(["-f", "--artifact"].contains(place), "{place}: {path:?}");
                 } else {
@@ -371,7 +371,7 @@ fn harmless_paths_are_read() {
     let hard = CONFINED[0].1(&scene, "links/hard").unwrap();
     assert_eq!((hard.code, hard.out()), (Some(0), format!("got: {INSIDE}")));
     let outright = OUTRIGHT[0].1(&scene, "../outside/canary.md");
-    assert!(has_leak(&outright) && outright.err().contains("warning[input/outside]"), "{outright:?}");
+    assert!(has_leak(&outright) && outright.err().contains("warning[InputOutside]"), "{outright:?}");
     #[cfg(target_os = "linux")]
     assert!(scene.watch.has_seen_access());
 }
@@ -389,20 +389,20 @@ fn non_files_are_refused_at_once() {
     for path in SPECIAL.into_iter().filter(|path| scene.project.path().join(path).symlink_metadata().is_ok())
     {
         for (place, name) in &CONFINED[..4] {
-            refused(format!("{place}: {path}"), name(&scene, path).unwrap(), "error[source/unreadable]");
+            refused(format!("{place}: {path}"), name(&scene, path).unwrap(), "error[SourceUnreadable]");
         }
         for (flag, name) in &OUTRIGHT[..2] {
             // Inside the project the path is a source, outside it is an explicitly named file.
             let output = name(&scene, path);
-            let named = output.err().starts_with("error[input/unreadable]");
-            let error = if named { "error[input/unreadable]" } else { "error[source/unreadable]" };
+            let named = output.err().starts_with("error[InputUnreadable]");
+            let error = if named { "error[InputUnreadable]" } else { "error[SourceUnreadable]" };
             refused(format!("{flag}: {path}"), output, error);
         }
     }
     for flag in ["--set-file=a=", "--context-file=a=", "--request=", "--tools="] {
         for path in ["links/fifo", "links/zero", "/dev/zero", "/dev/tty"] {
             let output = scene.project.run(["compose", "-p", "plan", "x", &format!("{flag}{path}")]);
-            refused(format!("{flag}{path}"), output, "error[input/unreadable]");
+            refused(format!("{flag}{path}"), output, "error[InputUnreadable]");
         }
     }
     crate::print_measurement(&format!(

@@ -321,7 +321,7 @@ fn postgres_reader_can_read_ledger() {
     for url in [&url, &reader] {
         let output = bound.run(url, &["log"]);
         assert_eq!(output.code, Some(4), "{}", output.err());
-        assert!(output.err().starts_with("error[ledger/not-there]: "), "{}", output.err());
+        assert!(output.err().starts_with("error[LedgerNotThere]: "), "{}", output.err());
     }
     let made = client.query("SELECT 1 FROM pg_namespace WHERE nspname = 'callsheet'", &[]).unwrap();
     assert!(made.is_empty());

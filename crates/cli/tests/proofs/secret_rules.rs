@@ -93,11 +93,8 @@ fn rules_over_limit_are_refused() {
             rule("a", "\"aa\"", "", &format!("a{}", "b".repeat(2100))),
             "`a` has a pattern of more than 2048 bytes",
         ),
-        (rule("a", "\"aa\"", "", "(?:a{1000}){1000}"), "`a` has a pattern that is none: "),
-        (
-            rule("a", "\"aa\"", "before = 8", "[ab]*a[ab]{40}c"),
-            "`a` has a pattern that is none: it is too large",
-        ),
+        (rule("a", "\"aa\"", "", "(?:a{1000}){1000}"), "`a` has an invalid pattern: "),
+        (rule("a", "\"aa\"", "before = 8", "[ab]*a[ab]{40}c"), "`a` has an invalid pattern: it is too large"),
         (
             rule("a", "\"aa\"", "lines = { opens = '[ab]*a[ab]{40}c', goes_on = 'x' }", "aab"),
             "it is too large",

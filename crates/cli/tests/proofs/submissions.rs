@@ -114,7 +114,7 @@ fn is_accepted(answer: &str) -> bool {
 }
 
 fn is_refused(answer: &str) -> bool {
-    answer.contains("run/refused")
+    answer.contains("error[RunRefused]")
 }
 
 fn read_reviews(project: &CanaryProject) -> Vec<String> {

@@ -178,6 +178,7 @@ fn commands(hostile: &str) -> Vec<Vec<String>> {
         vec!["fuzz".into(), "identity/fine".into()],
         vec!["config".into(), "show".into()],
         vec!["init".into()],
+        vec!["demo".into(), "--keep".into(), with("/dev/null/")],
         vec!["man".into(), hostile.into()],
         vec!["schema".into(), hostile.into()],
         vec!["completions".into(), hostile.into()],

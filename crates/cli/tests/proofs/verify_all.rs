@@ -87,7 +87,7 @@ fn sealed_prompt_needs_only_its_values() {
     let shown = text.out();
     for run in [&used, &both] {
         let line = format!(
-            "error[verify/secret]: run {run}: needs_secret: it was delivered with values that are not kept: one\n"
+            "error[VerifySecret]: run {run}: needs_secret: it was delivered with values that are not kept: one\n"
         );
         assert!(shown.contains(&line), "{shown}");
     }

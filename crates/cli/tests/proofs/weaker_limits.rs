@@ -196,8 +196,8 @@ fn ignored_looser_value_blocks_nothing() {
     let launch = &serde_json::from_str::<Value>(&output.out()).unwrap()["launch"];
     assert_eq!((&launch["permit"], &launch["timeout_ms"]), (&json!("ask"), &json!(3_600_000)));
     let output = project.run(["run", "--dry-run", "x", "--", "true"]);
-    let note = "note: this project's `secrets`, `permit`, `timeout` would loosen your own configuration and is not applied; \
-                `callsheet config show` says more, `callsheet trust` applies it\n";
+    let note = "note: this project's `secrets`, `permit`, `timeout` would loosen your configuration and is not applied; \
+                run `callsheet config show` for details, `callsheet trust` to apply it\n";
     assert!(output.err().contains(note), "{}", output.err());
 }
 
@@ -251,7 +251,7 @@ fn project_cannot_set_hard_limits() {
     assert_eq!(output.code, Some(3));
     assert!(
         output.err().starts_with(
-            "error[config/bad]: `project:.callsheet/config.toml`: `[hard]` is not a project's to say\n"
+            "error[ConfigBad]: `project:.callsheet/config.toml`: only the user's configuration can set `[hard]`\n"
         ),
         "{}",
         output.err()

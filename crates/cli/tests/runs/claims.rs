@@ -177,7 +177,7 @@ fn flow_holds_claim_for_lanes() {
     // The lanes belong to the flow and are not refused: the flow continues until it needs a person.
     release(&project);
     let waits = wait_for_end(driving);
-    assert!(waits.code == Some(1) && !waits.err().contains("run/refused"), "{waits:?}");
+    assert!(waits.code == Some(1) && !waits.err().contains("RunRefused"), "{waits:?}");
     // While the flow waits, nothing works in the checkout. Its runs are not tasks.
     project.run(["-q", "run", "--task-id", "T-9", "x", "--", "true"]).expect_code(0);
     assert_eq!(project.run(["status"]).expect_code(0).out(), "T-9  ready  (nothing_changed)\n");

@@ -51,7 +51,7 @@ fn killed_at_agent_start_is_recovered() {
     assert_eq!(
         lost,
         json!({
-            "status": "failed", "ended": "lost", "why": "its callsheet died", "exit_code": null, "checks": ["pending"],
+            "status": "failed", "ended": "lost", "why": "callsheet was killed", "exit_code": null, "checks": ["pending"],
             "changed": [], "violations": [], "receipts": receipts,
         })
     );
@@ -76,7 +76,7 @@ fn killed_during_output_is_recovered() {
     assert_eq!(
         run_until_killed(&project, &[], &words),
         json!({
-            "status": "failed", "ended": "lost", "why": "its callsheet died", "exit_code": null, "checks": [],
+            "status": "failed", "ended": "lost", "why": "callsheet was killed", "exit_code": null, "checks": [],
             "changed": ["out.txt", "src/new.txt"], "violations": ["out.txt"], "receipts": ["spawned"],
         })
     );
@@ -231,7 +231,7 @@ fn killed_after_last_record_adds_nothing() {
     let kinds = project.record_kinds(&run);
     let desk = project.beside("home/.local/state/callsheet/runs").join(&run);
     fs::create_dir_all(&desk).unwrap();
-    assert_eq!(project.run(["recover"]).expect_code(0).out(), "no run was left unfinished\n");
+    assert_eq!(project.run(["recover"]).expect_code(0).out(), "no unfinished runs\n");
     assert_eq!(project.record_kinds(&run), kinds);
     assert_eq!(project.show(&run)["result"]["checks"][0]["result"], "passed");
     assert!(!desk.exists());

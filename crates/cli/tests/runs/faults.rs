@@ -180,7 +180,7 @@ fn unstartable_program_reports_reason() {
     let cwd = project.path().display();
     assert_eq!(
         output.json()["why"],
-        format!("`odd` cannot be started in `{cwd}`: Exec format error (os error 8)").as_str()
+        format!("cannot start `odd` in `{cwd}`: Exec format error (os error 8)").as_str()
     );
 }
 
@@ -327,7 +327,7 @@ fn run_timeout_covers_checks() {
     let checked = &late.json()["checks"][0];
     assert_eq!(
         (&checked["output"], &checked["ended"]),
-        (&"not run: the time of the run was over".into(), &"timeout".into())
+        (&"not run: the run timed out".into(), &"timeout".into())
     );
     assert!(!project.path().join("checked.txt").exists());
     // Each check gets the remaining time: the first one takes all of it.

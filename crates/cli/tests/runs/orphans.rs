@@ -118,6 +118,6 @@ fn killed_callsheet_leaves_no_orphans() {
     project.assert_no_process_left();
     // A person who wants to stop the run learns how it ended.
     let stop = project.run(["--json", "stop", "last"]).expect_code(0).json();
-    assert_eq!((&stop["ended"], &stop["why"]), (&"lost".into(), &"its callsheet died".into()));
+    assert_eq!((&stop["ended"], &stop["why"]), (&"lost".into(), &"callsheet was killed".into()));
     project.assert_all_runs_finished();
 }

@@ -126,15 +126,15 @@ fn terminal_asks_for_trust() {
     project.write(".callsheet/config.toml", "[checks]\nbuild = \"touch built\"\n");
     project.commit();
     let args = ["run", "--write", "**", "Do it.", "--", fake_agent(), "read"];
-    let question = "The files of this project ask for this:\n  run the check `build`: touch built\n\
-                    Do you trust them? Type yes:\n";
-    for answer in ["no", "y", "", "Yes please"] {
+    let question =
+        "This project's files ask to:\n  run the check `build`: touch built\nTrust this project? [y/N]\n";
+    for answer in ["no", "n", "", "yes please"] {
         let terminal = Terminal::open(&project, 200, &args);
         terminal.wait_for_screen(question);
         terminal.send_keys(&["-l", "--", answer]);
         terminal.send_keys(&["Enter"]);
-        let refused = "error[trust/required]: this project's files ask for what only you can allow: run the check \
-                       `build`: touch built\n  = hint: look at them, then say `callsheet trust`\nit exits with 10\n";
+        let refused = "error[TrustRequired]: this project's files need your trust to: run the check \
+                       `build`: touch built\n  = hint: review them, then run `callsheet trust`\nit exits with 10\n";
         assert_eq!(terminal.wait_for_end(), format!("{question}{answer}\n{refused}"));
         assert!(!project.path().join("built").exists() && !project.ledger().exists());
     }
@@ -142,10 +142,10 @@ fn terminal_asks_for_trust() {
         let terminal = Terminal::open(&project, 200, &args);
         if asked {
             terminal.wait_for_screen(question);
-            terminal.send_keys(&["yes", "Enter"]);
+            terminal.send_keys(&["y", "Enter"]);
         }
         let screen = terminal.wait_for_end();
-        let ran = screen.strip_prefix(&format!("{question}yes\n")).filter(|_| asked).unwrap_or(&screen);
+        let ran = screen.strip_prefix(&format!("{question}y\n")).filter(|_| asked).unwrap_or(&screen);
         assert_eq!(
             ran,
             "run ID\nrun ID  completed: exit code 0\n  delivered  spawned\n  reply      none\n  changed    nothing\n  \

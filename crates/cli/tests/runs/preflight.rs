@@ -28,7 +28,7 @@ fn missing_programs_fail_before_start() {
     let at = |path: &str| project.path().join(path).display().to_string();
     let mark = project.beside("started").display().to_string();
     let agent = [fake_agent(), "write", &mark];
-    let none = |name: &str| format!("there is no program `{name}`");
+    let none = |name: &str| format!("program not found: `{name}`");
     let orphan = format!(
         "`{}` needs `/no/such/interpreter`, which cannot be started",
         project.beside("bin/orphan").display()
@@ -51,7 +51,7 @@ fn missing_programs_fail_before_start() {
         let run = project.run([&["-q", "run", "--check", &check, "x", "--"], &agent[..]].concat());
         assert_eq!(
             list_errors(&run, 4),
-            [format!("error[program/not-found]: the check `t` cannot be run: {why}")]
+            [format!("error[ProgramNotFound]: cannot run the check `t`: {why}")]
         );
         let dry =
             project.run([&["-q", "run", "--dry-run", "--check", &check, "x", "--"], &agent[..]].concat());
@@ -107,8 +107,7 @@ fn missing_programs_fail_before_start() {
         let errors = list_errors(&run, 4);
         assert_eq!(errors.len(), 1, "{errors:?}");
         assert!(
-            errors[0]
-                .starts_with("error[program/not-found]: the agent cannot be started: there is no program `"),
+            errors[0].starts_with("error[ProgramNotFound]: cannot start the agent: program not found: `"),
             "{errors:?}"
         );
     }
@@ -157,10 +156,10 @@ fn nonexistent_paths_cause_warnings() {
         lines
     };
     let expected = [
-        "warning[input/not-found]: the agent is to read `docs/*.md` first, and no file matches it",
-        "warning[input/not-found]: the agent is to read `docs/none.md` first, and there is no such file",
-        "warning[scope/nowhere]: the write glob `/abs/**` is absolute, so it matches nothing in the project",
-        "warning[scope/nowhere]: the write glob `srx/**` begins with the directory `srx`, which does not exist",
+        "warning[InputNotFound]: cannot use `--read-first docs/*.md`: no file matches",
+        "warning[InputNotFound]: cannot use `--read-first docs/none.md`: the file does not exist",
+        "warning[ScopeNowhere]: the write glob `/abs/**` is absolute and matches nothing in the project",
+        "warning[ScopeNowhere]: the write glob `srx/**` begins with the directory `srx`, which does not exist",
     ];
     let run = [&["run"], &flags[..], &read, &["Do it.", "--", "true"]].concat();
     let dry = project.run([&["run", "--dry-run"], &run[1..]].concat()).expect_code(0);

@@ -91,7 +91,7 @@ impl RunProject {
     /// Asserts that every run is recorded to its end, that the chain is valid, and that no process is left.
     pub(crate) fn assert_all_runs_finished(&self) {
         let recovered = self.run(["recover"]);
-        assert_eq!((recovered.code, recovered.out().as_str()), (Some(0), "no run was left unfinished\n"));
+        assert_eq!((recovered.code, recovered.out().as_str()), (Some(0), "no unfinished runs\n"));
         // A prompt with values that are not recorded cannot be composed again, which is not damage.
         let verified = self.run(["verify", "--all", "--read-data"]);
         assert!(matches!(verified.code, Some(0 | 12)), "{verified:?}");

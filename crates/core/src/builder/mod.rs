@@ -136,7 +136,7 @@ impl<S: Sources> PromptBuilder<S> {
         match got {
             Ok(texts) => texts.into_iter().map(Into::into).filter(|text| !text.trim().is_empty()).collect(),
             Err(error) => {
-                let message = format!("the layer of the {what} stays empty: {error}");
+                let message = format!("the layer {what} stays empty: {error}");
                 self.warnings.insert(what, Diagnostic::warning(Code::SourceUnreadable, message));
                 Vec::new()
             }
@@ -246,7 +246,7 @@ impl<S: Sources> PromptBuilder<S> {
     pub fn fill_template(&self, name: &str, variables: SlotValues) -> Result<InjectedTemplate, Diagnostics> {
         let paths = template_paths(name);
         if paths.is_empty() {
-            let message = format!("`{name}` cannot be the name of a template");
+            let message = format!("invalid template name `{name}`");
             return Err(Diagnostic::error(Code::RequestBadName, message).into());
         }
         let Request { recipe, missing, layout, .. } = &self.request;

@@ -57,7 +57,7 @@ pub fn load_system_template(
     let own = format!("templates/system/{}-{phase}.md", agent.to_ascii_uppercase());
     for path in [own.clone(), format!("templates/system/BASE-{phase}.md")] {
         if let Some((source, text)) = library.read_body(&path, layout)? {
-            let note = || Diagnostic::note(Code::TemplateFallback, format!("no `{own}`; `{source}` is used"));
+            let note = || Diagnostic::note(Code::TemplateFallback, format!("no `{own}`; using `{source}`"));
             return Ok(SystemTemplate { fallback: (path != own).then(note), text, source });
         }
         let new: Vec<SourceId> =
@@ -70,10 +70,10 @@ pub fn load_system_template(
         .filter_map(|name| name.strip_prefix("BASE-"))
         .filter(|phase| is_phase_name(phase))
         .collect();
-    let message = format!("TemplateNotFound: no template for the phase `{phase}`");
+    let message = format!("no template for phase `{phase}`");
     let error = Diagnostic::error(Code::TemplateNotFound, message).searched(looked);
     let error = error.suggest(phase, phases.iter().copied());
-    Err(error.hint(format!("phases that exist: {}", phases.join(", "))).into())
+    Err(error.hint(format!("known phases: {}", phases.join(", "))).into())
 }
 
 /// A template's text with its variables filled in, and a warning for each missing value.
@@ -124,7 +124,7 @@ pub fn inject_variables(template: &str, values: &SlotValues) -> InjectedTemplate
             TemplateNode::Fragment(span) => {
                 let name = span.slice(template);
                 injected.text.push_str(&format!("{{{{> {name}}}}}"));
-                (Code::FragmentNotFound, format!("the fragment `{name}` is left as it is"), span)
+                (Code::FragmentNotFound, format!("the fragment `{name}` is not expanded"), span)
             }
             TemplateNode::Include(_) => continue,
         };

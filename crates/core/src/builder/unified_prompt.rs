@@ -101,7 +101,7 @@ impl UnifiedPrompt {
     pub fn from_xml(xml: &str) -> Result<Self, Diagnostics> {
         let bad = |message: String| Diagnostic::error(Code::PromptBad, message);
         let document =
-            roxmltree::Document::parse(xml).map_err(|error| bad(format!("it is no XML: {error}")))?;
+            roxmltree::Document::parse(xml).map_err(|error| bad(format!("invalid XML: {error}")))?;
         let parts = document.root_element().children().filter(Node::is_element);
         let mut unified = Self::default();
         let mut instructions = None;
@@ -114,11 +114,11 @@ impl UnifiedPrompt {
                 "context" => {
                     for item in part.children().filter(Node::is_element) {
                         unified.context.push(ContextItem::from_xml(item).ok_or_else(|| {
-                            bad(format!("`<{}>` is no item of the context", item.tag_name().name()))
+                            bad(format!("unexpected element `<{}>` in `<context>`", item.tag_name().name()))
                         })?);
                     }
                 }
-                other => return Err(bad(format!("`<{other}>` is no part of a prompt")).into()),
+                other => return Err(bad(format!("unexpected element `<{other}>` in `<prompt>`")).into()),
             }
         }
         unified.instructions = instructions.ok_or_else(|| bad("`<instructions>` is missing".into()))?;

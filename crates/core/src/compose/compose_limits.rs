@@ -60,12 +60,12 @@ impl ComposeLimits {
             return Ok(());
         }
         self.is_full = true;
-        Err(Diagnostic::error(Code::PromptTooLarge, over).hint("no agent reads as much"))
+        Err(Diagnostic::error(Code::PromptTooLarge, over).hint("no agent can read a prompt of this size"))
     }
 }
 
 /// Returns the error for fragments that are nested too deep.
 pub fn depth_error() -> Diagnostic {
-    let message = format!("fragments stand in each other more than {MAX_DEPTH} levels deep");
+    let message = format!("fragments are nested more than {MAX_DEPTH} levels deep");
     Diagnostic::error(Code::FragmentTooDeep, message)
 }

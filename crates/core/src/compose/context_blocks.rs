@@ -60,8 +60,9 @@ impl<'c> Composer<'c> {
             match parse_whole_number(value) {
                 Some(number) => *place = number,
                 None => {
-                    let message =
-                        format!("`{key}` of `task_depth` is {value}, not a whole number of zero or more");
+                    let message = format!(
+                        "invalid `{key}` of `task_depth`: {value}: expected a whole number of 0 or more"
+                    );
                     self.errors.push(Diagnostic::error(Code::DepthBad, message));
                 }
             }

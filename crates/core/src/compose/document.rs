@@ -95,7 +95,7 @@ impl Composer<'_> {
                 if document.path.is_none() {
                     push_diagnostic(&mut self.diagnostics, Code::DocumentNotShown, || {
                         let why = "this recipe lists paths, and it has none";
-                        Diagnostic::warning(Code::DocumentNotShown, format!("`{label}` is left out: {why}"))
+                        Diagnostic::warning(Code::DocumentNotShown, format!("`{label}` is omitted: {why}"))
                     });
                     let what = label.to_string();
                     self.omitted.push(OmittedInput::new(what, OmissionReason::NotShown, ""));
@@ -182,14 +182,14 @@ impl Composer<'_> {
         let path = document.path.as_deref().unwrap_or_default();
         let found = SourceId::new(SourceRoot::Project, path)
             .map_err(|why| {
-                Diagnostic::error(Code::RequestBad, format!("the document `{path}` cannot be read: {why}"))
+                Diagnostic::error(Code::RequestBad, format!("cannot read the document `{path}`: {why}"))
             })
             .and_then(|id| lookup::read_source(&self.library.sources, &id).map(|text| (id, text)));
         match found {
             Ok((id, Some(text))) => Some(self.source_origin(&id, &text)),
             Ok((id, None)) => {
                 push_diagnostic(&mut self.errors, Code::DocumentNotFound, || {
-                    let message = format!("the document `{path}` is not there");
+                    let message = format!("document not found: `{path}`");
                     Diagnostic::error(Code::DocumentNotFound, message).searched([id])
                 });
                 None
@@ -295,8 +295,8 @@ fn count_lines(text: &str) -> usize {
 
 fn without_text_warning(left_out: &BTreeMap<NoTextReason, usize>) -> Diagnostic {
     let all: usize = left_out.values().sum();
-    let documents = if all == 1 { "document goes in by its path" } else { "documents go in by their paths" };
+    let documents = if all == 1 { "document is listed by path" } else { "documents are listed by path" };
     let each: Vec<String> = left_out.iter().map(|(why, count)| format!("{count} {}", why.words())).collect();
-    let message = format!("{all} {documents} alone: {}", each.join(", "));
+    let message = format!("{all} {documents} only: {}", each.join(", "));
     Diagnostic::warning(Code::DocumentLeftOut, message)
 }

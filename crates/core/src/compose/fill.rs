@@ -14,7 +14,7 @@ use crate::library::lookup::{self, fragment_path, list_names};
 use crate::library::omission::{OmissionReason, OmittedInput};
 use crate::library::recipe::MissingPolicy;
 use crate::library::recipe::RecipeFile;
-use crate::library::recipe::{DeriveSpec, MissingSlotRule, RequestField, RowWording};
+use crate::library::recipe::{DeriveSpec, DerivedValue, MissingSlotRule, RequestField, RowWording};
 use crate::library::template::{IncludeNode, Template, TemplateNode, TemplateNotation, TextRange};
 use crate::prompt::{Block, Piece, SuppliedText};
 use crate::source::origin::{OriginKind, Trust};
@@ -197,6 +197,17 @@ impl<'c> Composer<'c> {
         self.chain.iter().map(|open| open.id.to_string()).collect()
     }
 
+    /// Returns the inputs that would fill a slot.
+    fn filling_hint(&self, name: &str) -> String {
+        let is_context = |spec: &DeriveSpec| spec.from == DerivedValue::ProjectContext;
+        if self.recipe.derive.get(name).is_some_and(is_context) {
+            let file = &self.request.layout.project_context;
+            format!("describe the project in `{file}` (`layout.project_context`), or add `--set {name}=…`")
+        } else {
+            format!("add `--set {name}=…`")
+        }
+    }
+
     fn report_unfilled(&mut self, template: &Template, span: TextRange) -> Option<Block> {
         let name = span.slice(&template.text);
         let policy = self.request.missing.unwrap_or(match &self.recipe.missing {
@@ -211,17 +222,18 @@ impl<'c> Composer<'c> {
                 span.start..span.end,
             )
         };
+        let hint = self.filling_hint(name);
         if policy == MissingPolicy::Error {
             let known = self.request.values.keys().map(SharedText::as_str);
             let known = known.chain(self.recipe.derive.keys().map(String::as_str));
             // A value that can be derived, but lacks its input, already has the right name.
             let known = known.filter(|known| *known != name);
-            let hint = format!("give it with `--set {name}=…`, or let `--missing empty` leave it out");
+            let hint = format!("{hint}, or leave it out with `--missing empty`");
             let error = || diag(Diagnostic::error).suggest(name, known).hint(hint);
             push_diagnostic(&mut self.errors, Code::SlotUnfilled, error);
             return None;
         }
-        push_diagnostic(&mut self.diagnostics, Code::SlotUnfilled, || diag(Diagnostic::warning));
+        push_diagnostic(&mut self.diagnostics, Code::SlotUnfilled, || diag(Diagnostic::warning).hint(hint));
         match &self.recipe.missing {
             MissingSlotRule::Notice(notice)
                 if policy == MissingPolicy::Notice && notice.slots.iter().any(|slot| slot == name) =>
@@ -378,7 +390,7 @@ impl<'c> Composer<'c> {
                 let (sources, layout) = (&self.library.sources, &self.request.layout);
                 push_diagnostic(&mut self.errors, Code::FragmentNotFound, || {
                     let names = list_names(sources, "templates/shared", layout);
-                    error(format!("there is no fragment `{name}`"))
+                    error(format!("fragment not found: `{name}`"))
                         .searched(lookup::candidates(&fragment_path(name), layout))
                         .suggest(name, names.iter().map(String::as_str))
                 });
@@ -448,10 +460,10 @@ impl<'c> Composer<'c> {
         let id = match SourceId::new(SourceRoot::Session, whole.trim()) {
             Ok(id) => id,
             Err(why) => {
-                let message = format!("`{whole}` cannot be included: {why}");
+                let message = format!("cannot include `{whole}`: {why}");
                 push_diagnostic(&mut self.errors, Code::IncludeBadPath, || {
                     here(Diagnostic::error(Code::IncludeBadPath, message))
-                        .hint("an include lies inside the session directory")
+                        .hint("an include must be inside the session directory")
                 });
                 return;
             }
@@ -470,7 +482,7 @@ impl<'c> Composer<'c> {
                 self.omitted.push(OmittedInput::new(id.to_string(), OmissionReason::NotThere, ""));
             }
             Ok(None) => {
-                let message = format!("the include `{}` is not there", id.path());
+                let message = format!("include not found: `{}`", id.path());
                 push_diagnostic(&mut self.errors, Code::IncludeNotFound, || {
                     here(Diagnostic::error(Code::IncludeNotFound, message).searched([&id]))
                 });

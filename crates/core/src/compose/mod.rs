@@ -180,9 +180,8 @@ impl<'c> Composer<'c> {
                 {
                     let name = name.to_ascii_lowercase();
                     self.agent.name.clone_from(&name);
-                    let message = format!("nothing is known of the agent `{name}` but its system templates");
-                    let hint =
-                        format!("what it loads, and how it is started, `agents/{name}.toml` would say");
+                    let message = format!("the agent `{name}` has system templates but no definition");
+                    let hint = format!("define how it is started in `agents/{name}.toml`");
                     self.diagnostics.push(Diagnostic::note(Code::AgentNotFound, message).hint(hint));
                 }
                 Err(failure) => return Err(failure),
@@ -260,7 +259,7 @@ impl<'c> Composer<'c> {
             ("task.max_steps", task.is_some_and(|task| task.max_steps.is_some())),
         ];
         for (what, _) in given.into_iter().filter(|(what, given)| *given && !self.shown.contains(what)) {
-            let message = format!("`{what}` is given, but the recipe `{}` does not show it", self.file.name);
+            let message = format!("`{what}` has no effect: the recipe `{}` does not use it", self.file.name);
             self.diagnostics.push(Diagnostic::warning(Code::RequestNotShown, message));
             self.omitted.push(OmittedInput::new(what, OmissionReason::NotShown, ""));
         }
@@ -271,7 +270,7 @@ impl<'c> Composer<'c> {
         let Some(given) = self.request.values.get("max_tokens") else { return Ok(None) };
         let most = given.parse().ok().filter(|most| *most > 0);
         most.map(Some).ok_or_else(|| {
-            let message = format!("the value `max_tokens` is `{given}`, which is no number of tokens");
+            let message = format!("invalid value `{given}` for `max_tokens`: expected a number of tokens");
             Diagnostic::error(Code::RequestBad, message)
         })
     }
@@ -386,10 +385,8 @@ impl<'c> Composer<'c> {
             wanted.extend(block.value.as_ref().map(|value| format!("`{value}`")));
         }
         wanted.dedup();
-        let error = Diagnostic::error(
-            Code::RequestIncomplete,
-            format!("the section `{}` has nothing in it, and a prompt makes no sense without", spec.name),
-        );
+        let error =
+            Diagnostic::error(Code::RequestIncomplete, format!("required section `{}` is empty", spec.name));
         // Without a hint, everything wanted is given, and blank.
         if wanted.is_empty() { error } else { error.hint(format!("give {}", wanted.join(" or "))) }
     }
@@ -443,7 +440,7 @@ impl<'c> Composer<'c> {
                 }
                 Ok(Some(template)) => {
                     if let Some(first) = first.filter(|first| *first != path) {
-                        let note = format!("no `{first}`; `{}` is used", template.id);
+                        let note = format!("no `{first}`; using `{}`", template.id);
                         self.diagnostics.push(Diagnostic::note(Code::TemplateFallback, note));
                     }
                     let mut block = Block { name: section.name.as_str().into(), ..Block::default() };
@@ -471,7 +468,7 @@ impl<'c> Composer<'c> {
                 places.push(place);
             }
         }
-        let message = format!("TemplateNotFound: no template for the section `{}`", section.name);
+        let message = format!("no template for section `{}`", section.name);
         let mut error = Diagnostic::error(Code::TemplateNotFound, message).searched(places);
         // The last pattern is the most general one: the names that match it are the valid choices.
         let Some((dir, file)) = patterns.last().and_then(|last| last.rsplit_once('/')) else { return error };
@@ -489,7 +486,7 @@ impl<'c> Composer<'c> {
                 error = error.suggest(given, fitting.iter().copied());
             }
             let name = word.trim_matches(['{', '}']);
-            error = error.hint(format!("{name}s that exist: {}", fitting.join(", ")));
+            error = error.hint(format!("known {name}s: {}", fitting.join(", ")));
         }
         error
     }
@@ -515,7 +512,7 @@ impl<'c> Composer<'c> {
         });
         let kept: usize = blocks.iter().map(Block::len).sum();
         let cut = total - kept;
-        let message = format!("the section `{}` is cut: {cut} of {total} bytes are left out", spec.name);
+        let message = format!("section `{}` is truncated: {cut} of {total} bytes omitted", spec.name);
         self.diagnostics.push(Diagnostic::warning(Code::SectionCut, message));
         self.omitted.push(OmittedInput::new(
             format!("section {}", spec.name),

@@ -13,7 +13,7 @@ const OPERATORS: &str = "|&;<>()$`\n";
 /// Splits `line` into words at whitespace. Removes quotes and backslashes; expands nothing.
 pub fn split_words(line: &str) -> Result<Vec<String>, Diagnostic> {
     let bad = |why: String| {
-        let hint = "no shell is started; put what needs one into a script, or call `sh -c` yourself";
+        let hint = "callsheet starts no shell; use a script or `sh -c`";
         Diagnostic::error(Code::UsageBad, format!("the command `{line}` {why}")).hint(hint)
     };
     let mut words = Vec::new();
@@ -28,7 +28,7 @@ pub fn split_words(line: &str) -> Result<Vec<String>, Diagnostic> {
                     match chars.next() {
                         Some('\'') => break,
                         Some(c) => word.push(c),
-                        None => return Err(bad("has a quote that is not closed".into())),
+                        None => return Err(bad("has an unclosed quote".into())),
                     }
                 }
             }

@@ -24,7 +24,7 @@ pub(super) struct HoleFiller<'a> {
 impl HoleFiller<'_> {
     pub(super) fn build_argv(&mut self, by: DeliveryMethod) -> Result<Vec<String>, Diagnostic> {
         let agent = self.agent;
-        let Some(start) = &agent.start else { return Err(refused_error("it cannot be started")) };
+        let Some(start) = &agent.start else { return Err(refused_error("cannot start it")) };
         let mut argv: Vec<String> = match &start.program {
             Some(program) => [program.clone()].into(),
             None => self.context.command.clone(),
@@ -84,7 +84,7 @@ impl HoleFiller<'_> {
             values.into_iter().partition(|value| !spec.suffix.contains(')') || !value.contains(['(', ')']));
         for value in unfit {
             let message = format!(
-                "{} cannot be told about `{value}`; what it changes is looked at afterwards",
+                "{} has no setting for `{value}`; its changes are checked after the run",
                 self.agent.name
             );
             self.diagnostics.push(Diagnostic::warning(Code::DeliverOtherwise, message));

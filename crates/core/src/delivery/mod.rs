@@ -186,7 +186,9 @@ fn find_refusals(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Vec<Diag
         };
         if let Some(value) = value.as_ref().filter(odd) {
             let message = format!("`{value}` cannot be the name of a {what}");
-            wrong.push(refused_error(message).hint("it begins with a letter or digit and has no blanks"));
+            wrong.push(
+                refused_error(message).hint("it must begin with a letter or digit and contain no whitespace"),
+            );
         }
     }
     for path in [&how.worktree, &how.folder].into_iter().filter(|path| !path.starts_with('/')) {
@@ -196,13 +198,13 @@ fn find_refusals(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Vec<Diag
     let words = how.command.iter().chain(how.env.keys()).chain(how.env.values()).chain(globs);
     let mcp = how.mcp.iter().flat_map(|mcp| [&mcp.command].into_iter().chain(&mcp.args));
     for word in words.chain(mcp).filter(|word| word.contains('\0')) {
-        wrong.push(refused_error(format!("`{word}` has a character that no argument can have")));
+        wrong.push(refused_error(format!("`{word}` contains a character that an argument cannot contain")));
     }
     for name in how.env.keys().filter(|name| name.is_empty() || name.contains('=')) {
-        wrong.push(refused_error(format!("`{name}` cannot be the name of a variable")));
+        wrong.push(refused_error(format!("invalid variable name `{name}`")));
     }
     match &agent.start {
-        None => wrong.push(refused_error(format!("nothing is known about how {} is started", agent.name))),
+        None => wrong.push(refused_error(format!("{} has no start command", agent.name))),
         Some(start) if start.program.is_none() && how.command.is_empty() => {
             wrong.push(
                 refused_error(format!("{} needs a command line", agent.name)).hint("give it after `--`"),
@@ -225,10 +227,12 @@ fn choose_method(
         Some(by) if takes.by.contains(&by) => by,
         Some(by) => {
             let ways: Vec<&str> = takes.by.iter().map(|by| by.name()).collect();
-            let message = format!("{} does not take a prompt by {}", agent.name, by.name());
-            return Err(refused_error(message).hint(format!("ways that it takes: {}", ways.join(", "))));
+            let message = format!("{} does not accept a prompt by {}", agent.name, by.name());
+            return Err(refused_error(message).hint(format!("accepted: {}", ways.join(", "))));
         }
-        None => *takes.by.first().ok_or_else(|| refused_error(format!("{} takes no prompts", agent.name)))?,
+        None => {
+            *takes.by.first().ok_or_else(|| refused_error(format!("{} accepts no prompts", agent.name)))?
+        }
     };
     let mut before = String::new();
     let mut reasons = Vec::new();
@@ -236,7 +240,7 @@ fn choose_method(
         if takes.expands_at_paths && !how.at_paths.is_empty() {
             let paths: Vec<String> = how.at_paths.iter().map(|path| format!("`@{path}`")).collect();
             reasons.push(format!(
-                "{} would put files where the prompt says {}",
+                "{} would replace {} in the prompt with files",
                 agent.name,
                 paths.join(", ")
             ));
@@ -244,7 +248,7 @@ fn choose_method(
         if takes.commands.iter().any(|command| prompt.starts_with(command.as_str())) {
             match &takes.defused_by {
                 Some(defused) => before.clone_from(defused),
-                None => reasons.push(format!("{} would take the prompt for a command", agent.name)),
+                None => reasons.push(format!("{} would read the prompt as a command", agent.name)),
             }
         }
         reasons.extend(
@@ -257,11 +261,10 @@ fn choose_method(
     if wanted == DeliveryMethod::Argument {
         let most = takes.max_argument_bytes.unwrap_or(MAX_ARGUMENT_BYTES);
         if prompt.len() + before.len() > most {
-            reasons
-                .push(format!("an argument has at most {most} bytes, and the prompt has {}", prompt.len()));
+            reasons.push(format!("an argument is limited to {most} bytes; the prompt has {}", prompt.len()));
         }
         if prompt.contains('\0') || (prompt.starts_with('-') && before.is_empty()) {
-            reasons.push("the prompt cannot be an argument".to_string());
+            reasons.push("the prompt cannot be passed as an argument".to_string());
         }
     }
     if matches!(wanted, DeliveryMethod::File | DeliveryMethod::Terminal) || !reasons.is_empty() {
@@ -270,7 +273,7 @@ fn choose_method(
     if reasons.is_empty() {
         if !before.is_empty() {
             let message = format!(
-                "a line end stands before the prompt: else {} would take it for a command",
+                "a newline was added before the prompt; otherwise {} would read it as a command",
                 agent.name
             );
             diagnostics.push(Diagnostic::warning(Code::DeliverOtherwise, message));
@@ -279,10 +282,12 @@ fn choose_method(
     }
     let reason = reasons.join("; ");
     if !takes.by.contains(&DeliveryMethod::File) {
-        return Err(refused_error(reason).hint(format!("{} takes no prompt by file", agent.name)));
+        return Err(refused_error(reason).hint(format!("{} does not accept a prompt by file", agent.name)));
     }
-    diagnostics
-        .push(Diagnostic::warning(Code::DeliverOtherwise, format!("the prompt goes by file: {reason}")));
+    diagnostics.push(Diagnostic::warning(
+        Code::DeliverOtherwise,
+        format!("the prompt is delivered by file: {reason}"),
+    ));
     Ok((DeliveryMethod::File, String::new()))
 }
 
@@ -293,11 +298,11 @@ const MAX_ARGUMENT_BYTES: usize = 131_071;
 fn check_one_line(line: &str) -> Result<(), Diagnostic> {
     let odd = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
     if line.trim().is_empty() || line.contains(odd) {
-        let message = format!("`{line}` is not one line that can be typed");
+        let message = format!("`{line}` cannot be typed as one line");
         return Err(refused_error(message).hint("keep runs in a folder whose path has no control characters"));
     }
     if line.starts_with(['/', '!', '#', '-', '@', ' ']) {
-        return Err(refused_error(format!("`{line}` could be taken for a command")));
+        return Err(refused_error(format!("`{line}` could be read as a command")));
     }
     Ok(())
 }

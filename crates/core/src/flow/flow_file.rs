@@ -98,10 +98,10 @@ impl FlowProblems<'_> {
             let name = &phase.name;
             if !is_name(name) || TransitionTarget::RESERVED.contains(&name.as_str()) {
                 let hint = format!("{NAME_HINT}; {} are taken", TransitionTarget::RESERVED.join(", "));
-                self.push_error(format_args!("`{name}` cannot be the name of a phase"), &hint);
+                self.push_error(format_args!("invalid phase name `{name}`"), &hint);
             }
             if !names.insert(name.as_str()) {
-                self.push_error(format_args!("there are two phases `{name}`"), "each name is used once");
+                self.push_error(format_args!("duplicate phase `{name}`"), "names must be unique");
             }
         }
         flow.phase.iter().for_each(|phase| self.check_phase(phase, &names));
@@ -129,7 +129,7 @@ impl FlowProblems<'_> {
         let answers = phase.findings.iter().flat_map(|findings| [&findings.file, &findings.fixes]);
         answers.for_each(|path| self.check_path(name, path));
         if let Some(role) = phase.role.as_ref().filter(|role| !is_name(role)) {
-            self.push_error(format_args!("`{role}` cannot be the role of `{name}`"), NAME_HINT);
+            self.push_error(format_args!("invalid role `{role}` of `{name}`"), NAME_HINT);
         }
         let collected =
             phase.collect.iter().flat_map(|collect| [&collect.from, &collect.all, &collect.failed]);
@@ -138,7 +138,7 @@ impl FlowProblems<'_> {
         let paths = phase.inputs.iter().chain(again).chain(written).chain(collected);
         paths.for_each(|path| self.check_path(name, path));
         if phase.limit == Some(0) {
-            self.push_error(format_args!("`{name}` may never be entered"), "a `limit` is at least 1");
+            self.push_error(format_args!("`{name}` can never be entered"), "a `limit` is at least 1");
         }
         let has_reviewers = phase.ask.each == Some(LaneSource::Reviewers);
         if has_reviewers == phase.reviewer.is_empty() {
@@ -147,7 +147,7 @@ impl FlowProblems<'_> {
             self.push_error(message, "give both, or none");
         }
         for reviewer in phase.reviewer.iter().filter(|reviewer| !is_name(&reviewer.name)) {
-            self.push_error(format_args!("`{}` cannot be the name of a reviewer", reviewer.name), NAME_HINT);
+            self.push_error(format_args!("invalid reviewer name `{}`", reviewer.name), NAME_HINT);
         }
         self.check_transitions(phase, names);
     }
@@ -155,9 +155,9 @@ impl FlowProblems<'_> {
     fn check_transitions(&mut self, phase: &Phase, names: &BTreeSet<&str>) {
         let name = &phase.name;
         if phase.on.is_empty() {
-            self.push_error(format_args!("nothing leads out of `{name}`"), "give a `[[phase.on]]`");
+            self.push_error(format_args!("`{name}` has no transition"), "give a `[[phase.on]]`");
         } else if phase.approval_target() == TransitionTarget::Person {
-            let message = format_args!("`{name}` does not say what follows when a person approves");
+            let message = format_args!("`{name}` has no transition for a person's approval");
             self.push_error(message, "give `approve`, a phase or `done`");
         }
         let targets = phase.on.iter().map(|on| &on.to).chain(&phase.approve);
@@ -188,7 +188,7 @@ impl FlowProblems<'_> {
     }
 
     fn push_unknown_phase(&mut self, name: &str, to: &str, names: &BTreeSet<&str>, besides: &[&str]) {
-        let message = format!("{}: `{name}` leads to `{to}`, which is no phase", self.id);
+        let message = format!("{}: `{name}` leads to the unknown phase `{to}`", self.id);
         let known = names.iter().chain(besides).copied();
         let all: Vec<&str> = known.clone().collect();
         let error = Diagnostic::error(Code::FlowBad, message).suggest(to, known);
@@ -199,15 +199,15 @@ impl FlowProblems<'_> {
         let name = &phase.name;
         let given = [&ask.phase, &ask.role, &ask.command];
         if given.iter().filter(|given| given.is_some()).count() != 1 {
-            let message = format_args!("`{name}` asks for none or more than one template");
+            let message = format_args!("`{name}` must ask for exactly one template");
             self.push_error(message, "an `ask` has one of `phase`, `role` and `command`");
         }
         let is_fine = |word: &str| is_name(&word.replace("{type}", "x"));
         for word in given.into_iter().flatten().filter(|word| !is_fine(word)) {
-            self.push_error(format_args!("`{name}` asks for `{word}`, which is no name"), NAME_HINT);
+            self.push_error(format_args!("`{name}` asks for the invalid name `{word}`"), NAME_HINT);
         }
         for key in ask.values.keys().filter(|key| !is_name(key)) {
-            self.push_error(format_args!("`{key}` cannot be the key of a value of `{name}`"), NAME_HINT);
+            self.push_error(format_args!("invalid value key `{key}` of `{name}`"), NAME_HINT);
         }
         let mut known = alloc::vec!["request"];
         known.extend(phase.findings.iter().map(|_| "findings"));
@@ -228,7 +228,7 @@ impl FlowProblems<'_> {
 
     fn check_path(&mut self, name: &str, path: &str) {
         if !is_path(path) {
-            let message = format_args!("`{name}`: `{path}` is no path inside the flow's folder");
+            let message = format_args!("`{name}`: `{path}` is not a path inside the flow's folder");
             self.push_error(message, "paths are relative to that folder");
         }
     }

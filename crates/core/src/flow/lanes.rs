@@ -42,7 +42,7 @@ pub fn prepare_phase(
     layout: &Layout,
 ) -> Result<PreparedPhase, Diagnostics> {
     let phase = flow.phase(&state.phase).ok_or_else(|| {
-        Diagnostic::error(Code::FlowBad, format!("the flow has no phase `{}` any more", state.phase))
+        Diagnostic::error(Code::FlowBad, format!("the flow no longer has the phase `{}`", state.phase))
     })?;
     let again = match &phase.again {
         Some(again) => read_session_text(library, &again.file)?.is_some(),
@@ -107,13 +107,13 @@ fn read_session_text(
     path: &str,
 ) -> Result<Option<crate::text::SharedText>, Diagnostics> {
     let id = SourceId::new(SourceRoot::Session, path)
-        .map_err(|why| Diagnostic::error(Code::FlowBad, format!("`{path}` is no path: {why}")))?;
+        .map_err(|why| Diagnostic::error(Code::FlowBad, format!("invalid path `{path}`: {why}")))?;
     Ok(read_source(&library.sources, &id)?)
 }
 
 fn task_lanes(as_one: bool, library: &DynLibrary<'_>) -> Result<Vec<Lane>, Diagnostics> {
     let text = read_session_text(library, TASKS)?.ok_or_else(|| {
-        Diagnostic::error(Code::IncludeNotFound, format!("`{TASKS}` is not there"))
+        Diagnostic::error(Code::IncludeNotFound, format!("file not found: `{TASKS}`"))
             .searched(SourceId::new(SourceRoot::Session, TASKS).ok())
     })?;
     let mut seen = BTreeSet::new();
@@ -123,7 +123,7 @@ fn task_lanes(as_one: bool, library: &DynLibrary<'_>) -> Result<Vec<Lane>, Diagn
     let is_bad = |id: &&String| !id.split('.').all(is_name);
     if let Some(bad) = ids.iter().find(is_bad) {
         let error =
-            Diagnostic::error(Code::FlowRefused, format!("`{TASKS}` has a task `{bad}`, which is no id"));
+            Diagnostic::error(Code::FlowRefused, format!("`{TASKS}` has a task with the invalid id `{bad}`"));
         return Err(error.hint("an id is a name, or names with dots between them, such as `1.1`").into());
     }
     if ids.is_empty() {
@@ -195,7 +195,7 @@ pub(super) fn topic_lanes(
     let Ok(dir) = SourceId::new(SourceRoot::Session, RESEARCH) else { return Ok(Vec::new()) };
     let limits = ListingLimits { depth: 2, entries: 10_000, ignored: true };
     let listing = library.sources.list(&dir, limits).map_err(|error| {
-        Diagnostic::error(Code::SourceUnreadable, format!("`{dir}` cannot be listed: {error}"))
+        Diagnostic::error(Code::SourceUnreadable, format!("cannot list `{dir}`: {error}"))
     })?;
     let entries = listing.unwrap_or_default().entries;
     let files: BTreeSet<&str> = entries.iter().filter(|entry| !entry.dir).map(|e| e.path.as_str()).collect();

@@ -132,7 +132,7 @@ pub(super) fn find_matching(
     let Ok(dir) = dir else { return Ok(BTreeSet::new()) };
     let limits = ListingLimits { depth: 8, entries: 10_000, ignored: true };
     let listing = library.sources.list(&dir, limits).map_err(|error| {
-        Diagnostic::error(Code::SourceUnreadable, format!("`{dir}` cannot be listed: {error}"))
+        Diagnostic::error(Code::SourceUnreadable, format!("cannot list `{dir}`: {error}"))
     })?;
     let glob = Glob::new(input);
     let files = listing.unwrap_or_default().entries.into_iter().filter(|entry| !entry.dir);

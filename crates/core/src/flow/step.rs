@@ -52,7 +52,7 @@ impl<'f> FlowMachine<'f> {
         match (&self.state.at, event) {
             (FlowStatus::New, FlowEvent::Started { .. }) => {}
             (FlowStatus::New, _) => return Err("the flow has not started".into()),
-            (_, FlowEvent::Started { .. }) => return Err("the flow has started already".into()),
+            (_, FlowEvent::Started { .. }) => return Err("the flow has already started".into()),
             (FlowStatus::Done | FlowStatus::Rejected, _) => return Err("the flow has ended".into()),
             (_, FlowEvent::Resumed | FlowEvent::Decided { .. } | FlowEvent::Documents { .. }) => {}
             _ if self.state.stopped => return Err("the flow is stopped".into()),
@@ -114,7 +114,7 @@ impl<'f> FlowMachine<'f> {
                 self.ensure_current(*entry)?;
                 self.state.failed.clone_from(why);
                 if why.is_empty() {
-                    self.state.failed.push("it is not known why".into());
+                    self.state.failed.push("the reason is unknown".into());
                 }
                 self.actions.push(FlowAction::Ask {
                     phase: self.state.phase.clone(),
@@ -134,13 +134,13 @@ impl<'f> FlowMachine<'f> {
 
     fn current_phase(&self) -> Result<&'f Phase, String> {
         let name = &self.state.phase;
-        self.flow.phase(name).ok_or_else(|| format!("the flow has no phase `{name}` any more"))
+        self.flow.phase(name).ok_or_else(|| format!("the flow no longer has the phase `{name}`"))
     }
 
     fn ensure_entering(&self, entry: u32) -> EventResult {
         self.ensure_current(entry)?;
         if self.state.at != FlowStatus::Entering {
-            return Err(format!("`{}` is entered already", self.state.phase));
+            return Err(format!("`{}` was already entered", self.state.phase));
         }
         Ok(())
     }
@@ -173,7 +173,7 @@ impl<'f> FlowMachine<'f> {
         let mut seen = BTreeSet::new();
         if let Some(twice) = groups.iter().flat_map(|group| &group.lanes).find(|lane| !seen.insert(&lane.id))
         {
-            return Err(format!("there are two lanes `{}`", twice.id));
+            return Err(format!("duplicate lane `{}`", twice.id));
         }
         if seen.is_empty() {
             let says = alloc::vec!["there is nothing to do".to_string()];

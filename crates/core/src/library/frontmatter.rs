@@ -242,10 +242,8 @@ fn read_header(
         .map_err(|error| {
             let at =
                 start + error.location().map_or(0, |place| byte_offset(yaml, place.line(), place.column()));
-            let bad = Diagnostic::error(
-                Code::FrontBad,
-                format!("the frontmatter cannot be read: {}", describe_error(&error)),
-            );
+            let bad =
+                Diagnostic::error(Code::FrontBad, format!("invalid frontmatter: {}", describe_error(&error)));
             let bad = bad.at(id, text, at..at + 1);
             match &error {
                 Error::SerdeUnknownField { field, expected, .. } => {
@@ -312,11 +310,11 @@ pub(crate) fn read_yaml(yaml: &str, most_nodes: usize) -> Result<Value, (String,
 fn describe_error(error: &Error) -> String {
     let fixed = match error {
         Error::Eof { .. } => "it ends too early",
-        Error::MultipleDocuments { .. } => "it holds more than one document",
-        Error::Unexpected { expected: "mapping start", .. } => "a mapping is wanted here: `key: value`",
-        Error::Unexpected { expected: "sequence start", .. } => "a list is wanted here",
-        Error::Unexpected { .. } | Error::NullIntoString { .. } => "a text is wanted here",
-        Error::InvalidScalar { ty: "boolean" | "bool", .. } => "`true` or `false` is wanted here",
+        Error::MultipleDocuments { .. } => "it contains more than one document",
+        Error::Unexpected { expected: "mapping start", .. } => "expected a mapping: `key: value`",
+        Error::Unexpected { expected: "sequence start", .. } => "expected a list",
+        Error::Unexpected { .. } | Error::NullIntoString { .. } => "expected a string",
+        Error::InvalidScalar { ty: "boolean" | "bool", .. } => "expected `true` or `false`",
         Error::SerdeInvalidType { .. } => VARIABLE,
         Error::MergeKeyNotAllowed { .. } => "`<<` is not allowed",
         Error::UnsupportedTag { .. } | Error::TaggedScalarCannotDeserializeIntoString { .. } => {
@@ -324,17 +322,17 @@ fn describe_error(error: &Error) -> String {
         }
         Error::Budget { breach: BudgetBreach::Anchors { .. } | BudgetBreach::Aliases { .. }, .. }
         | Error::UnknownAnchor { .. } => "anchors and aliases are not allowed",
-        Error::Budget { .. } => "it is too deep or has too much in it",
+        Error::Budget { .. } => "it is nested too deep or too large",
         Error::DuplicateMappingKey { key: Some(key), .. } => {
-            return format!("the key `{key}` is there twice");
+            return format!("duplicate key `{key}`");
         }
-        Error::DuplicateMappingKey { .. } => "a key is there twice",
+        Error::DuplicateMappingKey { .. } => "duplicate key",
         Error::SerdeUnknownField { field, .. } => return format!("a variable has no key `{field}`"),
         Error::SerdeMissingField { field, .. } => return format!("a variable needs a `{field}`"),
         Error::ExternalMessage { msg, .. } => {
-            return msg.lines().next().unwrap_or("it is no YAML").to_owned();
+            return msg.lines().next().unwrap_or("invalid YAML").to_owned();
         }
-        _ => "it is no YAML of the kind that is wanted here",
+        _ => "unsupported YAML",
     };
     fixed.to_owned()
 }

@@ -50,15 +50,15 @@ impl OmissionReason {
     /// Returns the reason in words.
     pub const fn words(self) -> &'static str {
         match self {
-            Self::Empty => "nothing was given for it",
-            Self::NotThere => "the optional file is not there",
+            Self::Empty => "not given",
+            Self::NotThere => "the optional file does not exist",
             Self::Shadowed => "an override won",
             Self::LoadedByAgent => "the agent loads it by itself",
-            Self::Cut => "a limit left it out",
+            Self::Cut => "over a limit",
             Self::Outlined => "only its outline is shown",
             Self::PathOnly => "only its path is shown",
-            Self::Budget => "it does not fit into the budget",
-            Self::NotShown => "this recipe or format does not show it",
+            Self::Budget => "over the budget",
+            Self::NotShown => "this recipe or format does not use it",
         }
     }
 }

@@ -58,9 +58,9 @@ impl Preference {
             bad("the preference contains `[[placeholder:`, which would be a slot".into());
         }
         if !is_name(&self.role) || !roles.contains(&self.role) {
-            let diag = Diagnostic::error(Code::PreferenceBad, format!("there is no role `{}`", self.role));
+            let diag = Diagnostic::error(Code::PreferenceBad, format!("unknown role `{}`", self.role));
             let diag = diag.suggest(&self.role, roles.iter().map(String::as_str));
-            wrong.push(diag.hint(format!("roles that exist: {}", roles.join(", "))));
+            wrong.push(diag.hint(format!("known roles: {}", roles.join(", "))));
         }
         wrong
     }

@@ -48,10 +48,10 @@ pub(crate) fn find_file(
     let path = format!("{folder}/{name}.toml");
     library.read_file(&path, layout)?.ok_or_else(|| {
         let known = list_names(&library.sources, folder, layout);
-        Diagnostic::error(not_found, format!("there is no `{path}`"))
+        Diagnostic::error(not_found, format!("no `{path}`"))
             .searched(lookup::candidates(&path, layout))
             .suggest(name, known.iter().map(String::as_str))
-            .hint(format!("{folder} that exist: {}", known.join(", ")))
+            .hint(format!("known {folder}: {}", known.join(", ")))
             .into()
     })
 }
@@ -98,7 +98,7 @@ pub fn read_data<T: DataFile>(
             return Err(diags);
         }
     }
-    let message = message.lines().next().unwrap_or("it cannot be read").to_string();
+    let message = message.lines().next().unwrap_or("cannot read it").to_string();
     let is_unknown = cfg!(not(feature = "schema")) && message.starts_with("unknown field");
     let code = if is_unknown { codes.unknown } else { codes.bad };
     Err(Diagnostic::error(code, message).at(name, text, span).into())

@@ -54,7 +54,7 @@ impl SchemaMismatches {
             match path.last() {
                 Some(PathStep::Key(key)) if !known.is_empty() => error
                     .suggest(key, known.iter().map(String::as_str))
-                    .hint(format!("keys that exist: {}", known.join(", "))),
+                    .hint(format!("known keys: {}", known.join(", "))),
                 _ => error,
             }
         });
@@ -121,7 +121,7 @@ fn find_mismatches(
             (None, _, Some(known)) => wrong.push(|| {
                 let mut known: Vec<String> = known.keys().cloned().collect();
                 known.sort();
-                let message = format!("there is no key `{}`", ValuePath(path));
+                let message = format!("unknown key `{}`", ValuePath(path));
                 SchemaMismatch { path: path.clone(), message, known }
             }),
             (None, _, None) => {}

@@ -23,7 +23,7 @@ pub fn read_yaml(name: &str, text: &SharedText) -> Result<Value, Diagnostic> {
     let yaml = text.strip_prefix('\u{feff}').unwrap_or(text);
     frontmatter::read_yaml(yaml, 100_000).map_err(|(message, at)| {
         let at = text.len() - yaml.len() + at;
-        let message = format!("the file cannot be read: {message}");
+        let message = format!("cannot read the file: {message}");
         Diagnostic::error(Code::SubmissionBad, message).at(name, text, at..at + 1)
     })
 }

@@ -92,7 +92,7 @@ pub enum RecordError {
     #[error("`{0}` is not an id")]
     Id(String),
     /// No event has this kind.
-    #[error("`{0}` is no kind of record")]
+    #[error("unknown record kind `{0}`")]
     Kind(String),
     /// The JSON is malformed, or not of this kind of record.
     #[error("{0}")]

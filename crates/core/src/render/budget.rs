@@ -84,9 +84,10 @@ pub fn fit(
     // then unknown, but a larger prompt may still fit.
     let musts = everything(DetailLevel::Out).map_or(0, |least| count(&least.rendered.text));
     if musts > budget {
-        let message = format!("what must be in this prompt has {musts} tokens; the budget is {budget}");
+        let message =
+            format!("the required parts of this prompt have {musts} tokens; the budget is {budget}");
         let error = Diagnostic::error(Code::BudgetMusts, message);
-        return Err(error.hint("`compose --count` shows how many each section has").into());
+        return Err(error.hint("run `callsheet compose --count` to see the tokens of each section").into());
     }
     let (outline, path) = (everything(DetailLevel::Outline)?, everything(DetailLevel::Path)?);
     let mut ladder = DegradationLadder::new(units, [&whole, &outline, &path], &mut count);
@@ -265,11 +266,11 @@ impl<'l> DegradationLadder<'l> {
         let kinds: Vec<String> =
             kinds.iter().filter(|(all, _)| *all > 0).map(|(all, words)| format!("{all} {words}")).collect();
         let message = format!(
-            "to fit into {budget} tokens, {all} of {} blocks stepped down: {}",
+            "to fit {budget} tokens, {all} of {} blocks were reduced: {}",
             self.units.len(),
             kinds.join(", "),
         );
-        Diagnostic::warning(Code::BudgetStepped, message).hint("`explain` lists every step")
+        Diagnostic::warning(Code::BudgetStepped, message).hint("run `callsheet explain` to see every step")
     }
 
     fn detail_levels(&self) -> impl Iterator<Item = (&DegradableUnit, DetailLevel)> {

@@ -133,11 +133,11 @@ fn write_body(prompt: &Prompt, api: ModelApi, writer: &mut PromptWriter<'_>) -> 
     };
     let user: Vec<&Section> = prompt.sections.iter().filter(|section| section.part != Part::System).collect();
     if user.is_empty() {
-        return Err(incomplete("the body would have no message of the user", "give a task or context"));
+        return Err(incomplete("the body would have no user message", "give a task or context"));
     }
     let tools = convert_tools(prompt, api)?;
     if let (Some(model), true) = (&prompt.model, prompt.api.is_some_and(|own| own != api)) {
-        let message = format!("the agent's model `{model}` is none of this API's");
+        let message = format!("this API does not have the agent's model `{model}`");
         return Err(incomplete(&message, "name one with `--set model=…`"));
     }
     let model = || {

@@ -271,10 +271,10 @@ fn write_fenced(
             };
             let why = match reason {
                 Some(FenceReason::Used(line) | FenceReason::Inside(line)) => {
-                    format!("it contains `{}`, which this format uses itself", shown(line))
+                    format!("it contains `{}`, which the format uses", shown(line))
                 }
                 Some(FenceReason::Doubt(line)) => {
-                    format!("its line `{}` could pass for structure or hide it", shown(line))
+                    format!("its line `{}` could imitate or hide structure", shown(line))
                 }
                 Some(FenceReason::LeavesLine { .. }) => {
                     "it has its place in one line, and leaves it".to_string()
@@ -285,7 +285,7 @@ fn write_fenced(
             };
             let place = match form {
                 GuardForm::Code if guard::is_enclosed(block, supplied, origins) => {
-                    "in a code block".to_string()
+                    "into a code block".to_string()
                 }
                 GuardForm::Code => {
                     format!("between <{}> tags in a code block", guard::tag_name(block, supplied, origins))
@@ -293,7 +293,7 @@ fn write_fenced(
                 _ => format!("between <{}> tags", guard::tag_name(block, supplied, origins)),
             };
             let even_there = if held { "" } else { ", and can do so even there" };
-            let message = format!("the text of `{name}` stands {place}: {why}{even_there}");
+            let message = format!("the text of `{name}` was put {place}: {why}{even_there}");
             let line = match reason {
                 Some(FenceReason::Used(line) | FenceReason::Inside(line) | FenceReason::Doubt(line)) => {
                     line.clone()
@@ -355,7 +355,7 @@ fn write_document(
         let shown = &text[line];
         let shown = &shown[..shown.floor_char_boundary(LONGEST_SHOWN)];
         let message = format!(
-            "`{}` stands in a code block: its line `{shown}` could pass for structure or hide it",
+            "`{}` was put into a code block: its line `{shown}` could imitate or hide structure",
             label()
         );
         push_diagnostic(&mut writer.diagnostics, Code::TextFenced, || warning(message));
@@ -366,8 +366,7 @@ fn write_document(
         return;
     }
     if tag != kind.name() {
-        let message =
-            format!("`{}` stands between <{tag}> tags: it contains <{}> itself", label(), kind.name());
+        let message = format!("`{}` was put between <{tag}> tags: it contains <{}>", label(), kind.name());
         push_diagnostic(&mut writer.diagnostics, Code::TextFenced, || warning(message));
     }
     element(writer);

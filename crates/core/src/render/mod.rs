@@ -151,7 +151,7 @@ impl<'p> PromptWriter<'p> {
         }
         if format != PromptFormat::Json && !prompt.tools.is_empty() {
             let warning =
-                Diagnostic::warning(Code::ToolsNotShown, "tools are not shown: only JSON can carry them");
+                Diagnostic::warning(Code::ToolsNotShown, "tools are omitted: only JSON can hold them");
             self.diagnostics.push(warning.hint("use `--format json`"));
         }
         Ok(())

@@ -54,17 +54,17 @@ fn refuse_misfits(prompt: &Prompt) -> Result<(), Diagnostics> {
         let origin = &prompt.origins[piece.origin];
         let offset = piece.start + at;
         let message =
-            format!("{}: U+{:04X} at offset {offset} cannot stand in XML", origin.label(), c as u32);
+            format!("{}: XML cannot represent U+{:04X} at offset {offset}", origin.label(), c as u32);
         push_diagnostic(&mut wrong, Code::XmlCharacter, || {
             Diagnostic::error(Code::XmlCharacter, message)
                 .at(origin.label(), &origin.text, offset..offset + c.len_utf8())
-                .hint("leave the file out, or render as JSON")
+                .hint("omit the file, or add `--format json`")
         });
     }
     for name in context_names(prompt) {
         let Some((_, c)) = encode::find_xml_misfit(name) else { continue };
         push_diagnostic(&mut wrong, Code::XmlCharacter, || {
-            let message = format!("the name `{name}`: U+{:04X} cannot stand in XML", c as u32);
+            let message = format!("the name `{name}`: XML cannot represent U+{:04X}", c as u32);
             Diagnostic::error(Code::XmlCharacter, message).hint("render as JSON")
         });
     }

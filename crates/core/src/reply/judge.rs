@@ -269,7 +269,7 @@ fn report_foreign_verdicts(said: &ReplyClaims<'_>, legal: &[ContractChoice], pro
     for (at, word) in said.verdicts.iter().filter(|(_, word)| !is_legal(*word, legal)) {
         let allowed: Vec<&str> = legal.iter().map(|choice| choice.name.as_str()).collect();
         let allowed = if allowed.is_empty() { "it asks for none".into() } else { allowed.join(", ") };
-        let message = || format!("`{}` is no verdict of this contract: {allowed}", format_word(*word));
+        let message = || format!("`{}` is not a verdict of this contract: {allowed}", format_word(*word));
         problems.add(ProblemCode::ForeignVerdict, Some(*at), message);
     }
 }
@@ -352,7 +352,7 @@ fn judge_tasks(
         let (count, completed) = times.entry(id).or_insert((0, true));
         *count += 1;
         if *count == 2 {
-            let message = || format!("the status of task `{}` is given more than once", shorten(id));
+            let message = || format!("task `{}` is reported more than once", shorten(id));
             problems.add(ProblemCode::TaskRepeated, Some(*at), message);
         }
         if *count == 1 && !is_asked {
@@ -364,7 +364,7 @@ fn judge_tasks(
                 *completed = false;
                 let known: Vec<&str> =
                     asked.contract.task_status.iter().map(|choice| choice.name.as_str()).collect();
-                let message = || format!("`{}` is no status of a task: {}", shorten(word), known.join(", "));
+                let message = || format!("`{}` is not a task status: {}", shorten(word), known.join(", "));
                 problems.add(ProblemCode::ForeignStatus, Some(*at), message);
             }
             Ok(Status::Completed) if doubt.covers(*at) => *completed = false,
@@ -384,7 +384,7 @@ fn judge_tasks(
             Some((count, completed)) => complete &= *count == 1 && *completed,
             None => {
                 complete = false;
-                let message = || format!("nothing is said of task `{}`", shorten(id));
+                let message = || format!("the reply does not report task `{}`", shorten(id));
                 problems.add(ProblemCode::TaskMissing, None, message);
             }
         }

@@ -244,7 +244,7 @@ impl Request {
             } else if document.path.is_none() && document.name.is_none() {
                 bad(alloc::format!("documents[{at}] has no `path`, so it needs a `name`"));
             } else if document.lines.is_some_and(|[first, last]| first == 0 || last < first) {
-                bad(alloc::format!("documents[{at}].lines are no lines: they are counted from 1"));
+                bad(alloc::format!("invalid documents[{at}].lines: lines are counted from 1"));
             } else if document.content.is_some() && document.left_out.is_some() {
                 bad(alloc::format!("documents[{at}] has both `content` and `left_out`"));
             }
@@ -302,7 +302,7 @@ pub fn check_tools(tools: &[Value]) -> Result<(), Diagnostics> {
         return Err(too_many_tools());
     }
     for (at, why) in tools.iter().enumerate().filter_map(|(at, tool)| Some((at, find_tool_problem(tool)?))) {
-        let message = alloc::format!("tools[{at}] is no definition of a tool: {why}");
+        let message = alloc::format!("tools[{at}] is not a tool definition: {why}");
         let hint =
             "a tool has a `name`, and its arguments as a JSON Schema in `input_schema` or `parameters`";
         push_diagnostic(&mut wrong, Code::RequestBad, || {
@@ -315,21 +315,21 @@ pub fn check_tools(tools: &[Value]) -> Result<(), Diagnostics> {
 /// Returns why a value is not the definition of a tool; `None` if it is one. The definitions of the usual
 /// APIs all count: the name of the schema differs, and some put the definition below `function`.
 fn find_tool_problem(tool: &Value) -> Option<String> {
-    let Value::Object(outer) = tool else { return Some("it is no object".into()) };
+    let Value::Object(outer) = tool else { return Some("expected an object".into()) };
     let of = match outer.get("function") {
         Some(Value::Object(inner)) => inner,
-        Some(_) => return Some("`function` is no object".into()),
+        Some(_) => return Some("`function` is not an object".into()),
         None => outer,
     };
     match of.get("name") {
         Some(Value::String(name)) if !name.trim().is_empty() => {}
-        Some(_) => return Some("`name` is no text".into()),
+        Some(_) => return Some("`name` is not a string".into()),
         None => return Some("it has no `name`".into()),
     }
     if of.get("description").is_some_and(|words| !words.is_string()) {
-        return Some("`description` is no text".into());
+        return Some("`description` is not a string".into());
     }
     let schemas = ["input_schema", "inputSchema", "parameters", "parametersJsonSchema"];
     let bad = schemas.into_iter().find(|name| of.get(*name).is_some_and(|schema| !schema.is_object()))?;
-    Some(alloc::format!("`{bad}` is no JSON Schema"))
+    Some(alloc::format!("`{bad}` is not a JSON Schema"))
 }

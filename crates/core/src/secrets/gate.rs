@@ -244,7 +244,7 @@ impl<'r> Gate<'r> {
                 message.push_str(&format!(": replaced by `{placeholder}`"))
             }
             (SecretMode::Redact, None) if catch.fixed => {
-                message.push_str(": it cannot be replaced in a name or path")
+                message.push_str(": a name or path cannot be redacted")
             }
             (SecretMode::Allow, _) => message.push_str(": let through"),
             _ => {}
@@ -278,7 +278,7 @@ impl<'r> Gate<'r> {
                 "`--secrets redact` puts placeholders there, `--secrets allow` lets them through; a value that must go \
                  in is given with `--set-secret`",
             ),
-            (SecretMode::Redact, Severity::Error) => Some("take it out where it comes from"),
+            (SecretMode::Redact, Severity::Error) => Some("remove it at its source"),
             (SecretMode::Redact | SecretMode::Allow, _) => None,
         }
     }

@@ -163,7 +163,7 @@ fn compile(patterns: &[&str]) -> Result<Regex, String> {
     let built = Regex::builder().syntax(syntax()).configure(config).build_many(patterns);
     built.map_err(|error| {
         let why = error.syntax_error().map_or_else(|| error.to_string(), ToString::to_string);
-        why.lines().last().unwrap_or("it cannot be read").trim_start_matches("error: ").to_string()
+        why.lines().last().unwrap_or("cannot read it").trim_start_matches("error: ").to_string()
     })
 }
 
@@ -344,7 +344,7 @@ fn list_rule_files(
     let limits = ListingLimits { depth: 1, entries: 1000, ignored: true };
     let Ok(dir) = SourceId::new(root, folder) else { return Ok(Vec::new()) };
     let listing = sources.list(&dir, limits).map_err(|error| {
-        Diagnostic::error(Code::SourceUnreadable, format!("`{dir}` cannot be listed: {error}"))
+        Diagnostic::error(Code::SourceUnreadable, format!("cannot list `{dir}`: {error}"))
     })?;
     let entries = listing.into_iter().flat_map(|listing| listing.entries);
     let names = entries.filter(|entry| !entry.dir && entry.path.ends_with(".toml"));
@@ -358,8 +358,8 @@ fn find_duplicates(files: &[(&SourceId, RuleFile)]) -> Vec<Diagnostic> {
     for (id, file) in files {
         for rule in &file.rule {
             if let Some(by) = taken.insert(&rule.id, id) {
-                let message = format!("{id}: there is a rule `{}` in `{by}` already", rule.id);
-                wrong.push(Diagnostic::error(Code::SecretsBad, message).hint("call it something else"));
+                let message = format!("{id}: rule `{}` already exists in `{by}`", rule.id);
+                wrong.push(Diagnostic::error(Code::SecretsBad, message).hint("choose another id"));
             }
         }
     }
@@ -386,7 +386,7 @@ pub(crate) fn find_problems(id: &SourceId, file: &RuleFile) -> Vec<Diagnostic> {
     for rule in &file.rule {
         let name = &rule.id;
         if !is_name(name) {
-            wrong.push(bad(format!("`{name}` cannot be the id of a rule")).hint(NAME_HINT));
+            wrong.push(bad(format!("invalid rule id `{name}`")).hint(NAME_HINT));
         }
         if rule.literals.is_empty() || rule.literals.iter().any(|literal| literal.len() < 2) {
             let hint = "every match begins with one of `literals`, or a few bytes before it";
@@ -404,14 +404,14 @@ pub(crate) fn find_problems(id: &SourceId, file: &RuleFile) -> Vec<Diagnostic> {
         for (pattern, anchored) in lines.chain([(&rule.pattern, rule.anchored())]) {
             if pattern.len() > MOST_PATTERN {
                 let message = format!("`{name}` has a pattern of more than {MOST_PATTERN} bytes");
-                wrong.push(bad(message).hint("make several rules of it"));
+                wrong.push(bad(message).hint("split it into several rules"));
                 continue;
             }
             match compile(&[pattern]).and_then(|regex| {
                 PatternAutomaton::new(pattern, anchored).map_err(|why| why.to_string())?;
                 Ok(regex)
             }) {
-                Err(why) => wrong.push(bad(format!("`{name}` has a pattern that is none: {why}"))),
+                Err(why) => wrong.push(bad(format!("`{name}` has an invalid pattern: {why}"))),
                 Ok(regex) if pattern == &rule.pattern && regex.is_match("") => {
                     wrong.push(bad(format!("`{name}` has a pattern that matches an empty text")));
                 }
@@ -421,12 +421,12 @@ pub(crate) fn find_problems(id: &SourceId, file: &RuleFile) -> Vec<Diagnostic> {
     }
     for pattern in &file.allow {
         if let Err(why) = compile(&[pattern]) {
-            wrong.push(bad(format!("`allow` has a pattern that is none: {why}")));
+            wrong.push(bad(format!("`allow` has an invalid pattern: {why}")));
         }
     }
     if id.root() == SourceRoot::Project && !file.allow.is_empty() {
-        let message = format!("{id}: a project cannot say by itself what is no secret");
-        let hint = "`allow` can stand in your own `secrets/` folder; a project's files only add rules";
+        let message = format!("{id}: a project cannot declare text as not secret");
+        let hint = "put `allow` into your own `secrets/` folder; a project's files can only add rules";
         wrong.push(Diagnostic::error(Code::TrustRequired, message).hint(hint));
     }
     wrong

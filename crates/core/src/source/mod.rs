@@ -150,13 +150,13 @@ impl<'de> Deserialize<'de> for SourceId {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     /// The path leads out of its root, for example through a symbolic link.
-    #[error("it leads out of its root")]
+    #[error("it leads outside its root")]
     Outside,
     /// A directory, FIFO, device or socket instead of a file; the word names it.
     #[error("it is a {0}, not a regular file")]
     NotAFile(&'static str),
     /// The file is larger than the limit.
-    #[error("it has {size} bytes, the limit is {limit}")]
+    #[error("it has {size} bytes; the limit is {limit}")]
     TooLarge {
         /// The size of the file in bytes.
         size: u64,

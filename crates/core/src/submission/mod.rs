@@ -170,7 +170,7 @@ impl SubmissionContext<'_> {
         match SourceId::new(SourceRoot::Session, &path) {
             Ok(id) if id.path() == path => changes.write.insert(path, text),
             _ => {
-                let message = format!("`{path}` cannot be the path of a file in the session");
+                let message = format!("`{path}` is not a valid path in the session");
                 return Err(Diagnostic::error(Code::ContractBad, message).into());
             }
         };
@@ -190,7 +190,7 @@ impl SubmissionContext<'_> {
         for pattern in submission.needs.iter().filter(is_known) {
             let path = fill_path(pattern, data);
             if !self.has_file(&path)? {
-                let message = format!("`{path}` is not in the session, and has to be there before");
+                let message = format!("`{path}` must be in the session first");
                 wrong.push(Diagnostic::error(Code::SubmissionBad, message));
             }
         }

@@ -137,7 +137,7 @@ impl SubmissionContext<'_> {
             if !named.contains(number) {
                 // It is a sub-plan of the previous plan; its files are removed.
                 if !earlier.contains(number) {
-                    let message = format!("`{file}` was handed in, and no group has it");
+                    let message = format!("`{file}` was submitted, but no group has it");
                     let diag = Diagnostic::error(Code::SubmissionBad, message);
                     wrong.push(diag.hint(format!("put it into a group, or remove `{file}`")));
                 }
@@ -193,7 +193,7 @@ impl SubmissionContext<'_> {
             return Ok(markdown::parse_overview(file, &text, wrong));
         }
         let message = format!("there is no overview: `{file}` is not in the session");
-        let hint = format!("write it, or hand it in as {}", OVERVIEW.map(|it| format!("`{it}`")).join(", "));
+        let hint = format!("write it, or submit it as {}", OVERVIEW.map(|it| format!("`{it}`")).join(", "));
         wrong.push(Diagnostic::error(Code::SubmissionBad, message).hint(hint));
         Ok(None)
     }

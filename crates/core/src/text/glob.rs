@@ -43,10 +43,10 @@ enum GlobToken {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GlobError {
     /// A class of characters has no end.
-    #[error("a `[` is not closed")]
+    #[error("unclosed `[`")]
     UnclosedClass,
     /// Alternatives have no end, or no beginning.
-    #[error("a `{{` or `}}` stands alone")]
+    #[error("unmatched `{{` or `}}`")]
     LoneBrace,
     /// There is nothing to escape.
     #[error("it ends in a backslash")]

@@ -2,7 +2,7 @@
 
 /// The hint for a text that is not a name.
 pub(crate) const NAME_HINT: &str =
-    "a name begins with a letter or digit and holds only letters, digits, `_` and `-`";
+    "a name begins with a letter or digit and contains only letters, digits, `_` and `-`";
 
 /// Checks whether `text` is a name: `[A-Za-z0-9][A-Za-z0-9_-]*`.
 pub fn is_name(text: &str) -> bool {

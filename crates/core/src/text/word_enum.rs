@@ -5,7 +5,7 @@
 macro_rules! word_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$note:meta])* $variant:ident $word:literal,)* }) => {
         $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ::serde::Serialize, ::serde::Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ::serde::Serialize)]
         pub enum $name {
             $($(#[$note])* #[serde(rename = $word)] $variant,)*
         }
@@ -17,6 +17,15 @@ macro_rules! word_enum {
             /// Returns the word of the variant, as it is written in data.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
+            }
+        }
+
+        // The derived reader also accepts a map such as `{"PASS": null}`, which the schema does not.
+        impl<'de> ::serde::Deserialize<'de> for $name {
+            fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let word = <alloc::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+                let found = Self::ALL.iter().copied().find(|variant| variant.name() == word);
+                found.ok_or_else(|| ::serde::de::Error::unknown_variant(&word, &[$($word,)*]))
             }
         }
     };

@@ -231,7 +231,7 @@ struct CatalogWalkState {
 
 impl CatalogWalk<'_> {
     fn push_unlisted(&mut self, id: &SourceId, why: &str) {
-        let message = format!("`{id}` cannot be listed: {why}");
+        let message = format!("cannot list `{id}`: {why}");
         self.problems.push((id.clone(), Diagnostic::error(Code::SourceUnreadable, message)));
     }
 
@@ -242,7 +242,7 @@ impl CatalogWalk<'_> {
             Err(error) => return self.push_unlisted(dir, &error.to_string()),
         };
         if way.levels == 0 {
-            return self.push_unlisted(dir, "the folders go too deep");
+            return self.push_unlisted(dir, "the folders are nested too deep");
         }
         if listing.left_out > 0 {
             self.push_unlisted(dir, "it has too many entries, or names that are not UTF-8");

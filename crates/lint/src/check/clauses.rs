@@ -31,25 +31,25 @@ pub(super) fn check(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut 
         match find_clause(&own, name) {
             None => missing.push(format!("`{name}`")),
             Some(found) if clause_words(&own, found).is_empty() => {
-                push_error(problems, &own, found, format!("the unit `{name}` is empty"));
+                push_error(problems, &own, found, format!("the clause `{name}` is empty"));
             }
             Some(found) => {
                 let changed = clause_words(&own, found) != clause_words(&base, clause);
                 let declared = own.front.differs.iter().any(|known| known == name);
                 if changed && !declared {
-                    let message = format!("the unit `{name}` is changed: `{}` words it otherwise", base.id);
+                    let message = format!("the clause `{name}` differs from `{}`", base.id);
                     push_undeclared(problems, &own, found, message);
                 } else if declared && !changed {
                     let message =
-                        format!("`differs` names the unit `{name}`, which says what `{}` says", base.id);
+                        format!("`differs` names the clause `{name}`, which equals that of `{}`", base.id);
                     push_error(problems, &own, found, message);
                 }
             }
         }
     }
     if !missing.is_empty() {
-        let message = format!("`{}` lacks units of `{}`: {}", own.id, base.id, missing.join(", "));
-        let hint = "say each of them, with its mark `<!-- unit: NAME -->` at the end";
+        let message = format!("`{}` lacks clauses of `{}`: {}", own.id, base.id, missing.join(", "));
+        let hint = "add each of them, and end it with its mark `<!-- unit: NAME -->`";
         problems.add(&own.id, Diagnostic::error(Code::TemplateUnit, message).hint(hint));
     }
     for clause in &own.clauses {
@@ -59,12 +59,12 @@ pub(super) fn check(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut 
                 problems,
                 &own,
                 clause,
-                format!("the unit `{name}` is extra: `{}` has none of that name", base.id),
+                format!("the clause `{name}` is extra: `{}` does not have it", base.id),
             );
         }
     }
     for name in own.front.differs.iter().filter(|name| find_clause(&own, name).is_none()) {
-        let message = format!("`{}`: `differs` names a unit `{name}`, which it does not have", own.id);
+        let message = format!("`{}`: `differs` names the unknown clause `{name}`", own.id);
         problems.add(&own.id, Diagnostic::error(Code::TemplateUnit, message));
     }
 }
@@ -74,7 +74,7 @@ fn check_duplicates(template: &Template, problems: &mut LintProblems) {
     for (at, clause) in template.clauses.iter().enumerate() {
         let name = clause.id.slice(&template.text);
         if template.clauses[..at].iter().any(|before| before.id.slice(&template.text) == name) {
-            push_error(problems, template, clause, format!("there are two units `{name}`"));
+            push_error(problems, template, clause, format!("duplicate clause `{name}`"));
         }
     }
 }
@@ -95,7 +95,7 @@ fn push_error(problems: &mut LintProblems, template: &Template, clause: &Clause,
 
 /// Adds a difference that is fine once it is declared.
 fn push_undeclared(problems: &mut LintProblems, template: &Template, clause: &Clause, message: String) {
-    let hint = "name what differs on purpose in `differs` of the frontmatter";
+    let hint = "list intended differences in `differs` of the frontmatter";
     problems.add(&template.id, clause_error(template, clause, message).hint(hint));
 }
 

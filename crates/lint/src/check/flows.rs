@@ -53,8 +53,8 @@ impl<'c> FlowCheck<'c> {
     }
 
     fn add_missing(&mut self, code: Code, path: &str, at: usize, keys: &[&str]) {
-        let error = Diagnostic::error(code, format!("there is no `{path}`"))
-            .searched(self.catalog.candidate_places(path));
+        let error =
+            Diagnostic::error(code, format!("no `{path}`")).searched(self.catalog.candidate_places(path));
         let error = suggest_path(self.catalog, error, path);
         self.add(error, at, keys);
     }
@@ -106,7 +106,7 @@ impl<'c> FlowCheck<'c> {
         let field = [("phase", &ask.phase), ("role", &ask.role), ("command", &ask.command)];
         let field = field.into_iter().find(|(_, given)| given.is_some()).map_or("phase", |(field, _)| field);
         for paths in missing {
-            let message = format!("TemplateNotFound: there is no `{}`", paths.join("` or `"));
+            let message = format!("no `{}`", paths.join("` or `"));
             let error = missing_template_error(self.catalog, message, &paths);
             self.add(error, at, &[keys, &[field]].concat());
         }
@@ -129,10 +129,10 @@ impl<'c> FlowCheck<'c> {
             let unsaid: Vec<String> =
                 words.iter().filter(|word| !said(word)).map(|word| format!("`{word}`")).collect();
             if !unsaid.is_empty() {
-                let message = format!("`{}` does not say where {} leads", phase.name, unsaid.join(", "));
+                let message = format!("`{}` has no transition for {}", phase.name, unsaid.join(", "));
                 let error = Diagnostic::error(Code::FlowVerdict, message);
                 self.add(
-                    error.hint("add a `[[phase.on]]` that needs it; `person` asks somebody"),
+                    error.hint("add a `[[phase.on]]` that needs it; `to = \"person\"` asks a person"),
                     at,
                     &["name"],
                 );

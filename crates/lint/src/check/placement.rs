@@ -15,7 +15,7 @@ use callsheet_core::library::recipe::RequestField;
 use callsheet_core::source::{ListingLimits, SourceId, SourceRoot, Sources};
 use callsheet_core::text::name::is_name;
 
-const NAMES: &str = "a name begins with a letter or digit and holds only letters, digits, `_` and `-`";
+const NAMES: &str = "a name begins with a letter or digit and contains only letters, digits, `_` and `-`";
 
 /// Returns the problem with the name or the folder of a file.
 pub(super) fn check_placement(catalog: &SourceCatalog, file: &CatalogFile) -> Option<Diagnostic> {
@@ -36,8 +36,8 @@ fn check_data_name(file: &CatalogFile, home: &str, code: Code) -> Option<Diagnos
     if folder_of(&file.path) == home && file.stem(".toml").is_some_and(is_name) {
         return None;
     }
-    let message = format!("`{}` can never be asked for", file.id);
-    Some(Diagnostic::error(code, message).hint(format!("it has to be `{home}/NAME.toml`")).hint(NAMES))
+    let message = format!("no request can name `{}`", file.id);
+    Some(Diagnostic::error(code, message).hint(format!("move it to `{home}/NAME.toml`")).hint(NAMES))
 }
 
 /// Returns the diagnostic for a file that is never used. In the user's library it is a warning: that serves
@@ -57,7 +57,7 @@ fn unreached_diagnostic(catalog: &SourceCatalog, file: &CatalogFile) -> Diagnost
     here.sort_unstable();
     here.dedup();
     if !here.is_empty() {
-        let message = format!("no request can lead to `{}`", file.id);
+        let message = format!("no request can reach `{}`", file.id);
         let names: Vec<String> = here.iter().map(|path| format!("`{}`", own_name(path))).collect();
         let error = unreachable_diagnostic(&file.id, message);
         let error = error.hint(format!("in `{home}` recipes look for {}", names.join(", ")));
@@ -89,15 +89,10 @@ fn check_skeleton(catalog: &SourceCatalog, file: &CatalogFile) -> Option<Diagnos
     if stem.is_some_and(of_phase) {
         return None;
     }
-    let error = unreachable_diagnostic(&file.id, format!("no phase leads to `{}`", file.id));
+    let error = unreachable_diagnostic(&file.id, format!("no phase can reach `{}`", file.id));
     let given = stem.and_then(|stem| stem.split('-').next()).unwrap_or_default();
     let error = error.suggest(given, phases.iter().copied());
-    Some(
-        error.hint(format!(
-            "it has to be `skeletons/PHASE-NAME.md`; phases that exist: {}",
-            phases.join(", ")
-        )),
-    )
+    Some(error.hint(format!("name it `skeletons/PHASE-NAME.md`; known phases: {}", phases.join(", "))))
 }
 
 /// Returns the names that the slots of an extension can use, or the reason why no prompt ever holds it.
@@ -112,10 +107,10 @@ pub(super) fn find_extension_slots<'c>(
         _ if name == Some("context") => return Err(refused_extension_error(&file.id)),
         _ => {
             let error =
-                unreachable_diagnostic(&file.id, format!("no role and no command leads to `{}`", file.id));
+                unreachable_diagnostic(&file.id, format!("no role or command can reach `{}`", file.id));
             return Err(error
                 .suggest(home, ["agents", "commands"])
-                .hint("it has to be `agents/ROLE.md` or `commands/COMMAND.md`"));
+                .hint("name it `agents/ROLE.md` or `commands/COMMAND.md`"));
         }
     };
     let names = catalog.reach.extensible.get(&field);
@@ -126,11 +121,9 @@ pub(super) fn find_extension_slots<'c>(
         return Err(refused_extension_error(&file.id));
     }
     let names: Vec<&str> = names.into_iter().flat_map(|names| names.keys().map(String::as_str)).collect();
-    let error = unreachable_diagnostic(&file.id, format!("no template takes `{}`", file.id));
+    let error = unreachable_diagnostic(&file.id, format!("no template uses `{}`", file.id));
     let given = name.unwrap_or_default().to_string();
-    Err(error
-        .suggest(&given, names.iter().copied())
-        .hint(format!("{plural} that exist: {}", names.join(", "))))
+    Err(error.suggest(&given, names.iter().copied()).hint(format!("known {plural}: {}", names.join(", "))))
 }
 
 /// Returns folders that are never searched and whose names resemble one that is.
@@ -158,7 +151,7 @@ pub(super) fn find_misnamed_folders(
                 continue;
             }
             if let Some(near) = find_closest(&entry.path, known.iter().copied()) {
-                let message = format!("nothing is looked for in `{id}`");
+                let message = format!("callsheet reads nothing in `{id}`");
                 let warning = Diagnostic::warning(Code::TemplateUnreachable, message);
                 misnamed.push((id, warning.hint(format!("did you mean `{near}`?"))));
             }

@@ -42,7 +42,7 @@ impl RecipeCheck<'_> {
         let Some(agent) = self.recipe.recipe.defaults.get(&RequestField::Agent) else { return };
         if !is_agent(&self.catalog.agents, agent, false) {
             let path = format!("agents/{agent}.toml");
-            let error = Diagnostic::error(Code::AgentNotFound, format!("there is no `{path}`"))
+            let error = Diagnostic::error(Code::AgentNotFound, format!("no `{path}`"))
                 .searched(self.catalog.candidate_places(&path))
                 .suggest(agent, self.catalog.agents.iter().map(String::as_str));
             self.add(error, self.recipe.value_range(&["defaults", "agent"]));
@@ -60,17 +60,14 @@ impl RecipeCheck<'_> {
         };
         if !template.as_slice().iter().any(exists) {
             let written: Vec<String> = template.as_slice().iter().map(|path| format!("`{path}`")).collect();
-            let message = format!("TemplateNotFound: there is no {}", written.join(" or "));
+            let message = format!("no {}", written.join(" or "));
             self.add(missing_template_error(self.catalog, message, template.as_slice()), spot);
             return;
         }
         let defaults = &self.recipe.recipe.defaults;
         let given = |field: RequestField| defaults.get(&field).map(String::as_str);
         if let Some(usual) = find_missing_paths(self.catalog, block, given) {
-            let message = format!(
-                "TemplateNotFound: there is no `{}`, which the defaults ask for",
-                usual.join("` or `")
-            );
+            let message = format!("no `{}`, which the defaults need", usual.join("` or `"));
             self.add(missing_template_error(self.catalog, message, &usual), spot);
         }
     }

@@ -87,7 +87,7 @@ fn check_undeclared_slots(template: &Template, provided: &BTreeSet<String>, prob
 }
 
 fn with_count(error: Diagnostic, times: usize) -> Diagnostic {
-    if times > 1 { error.hint(format!("it stands in {times} places")) } else { error }
+    if times > 1 { error.hint(format!("it occurs {times} times")) } else { error }
 }
 
 /// Returns the name of each slot once, with its first position and its number of occurrences.
@@ -125,7 +125,7 @@ pub(super) fn missing_fragment_error(catalog: &SourceCatalog, name: &str) -> Opt
     if catalog.files.winner(&path).is_some() {
         return None;
     }
-    let error = Diagnostic::error(Code::FragmentNotFound, format!("there is no fragment `{name}`"));
+    let error = Diagnostic::error(Code::FragmentNotFound, format!("fragment not found: `{name}`"));
     let error = error.searched(catalog.candidate_places(&path));
     let (prefix, own) =
         name.rsplit_once('/').map_or((String::new(), name), |(up, own)| (format!("{up}/"), own));
@@ -140,10 +140,9 @@ fn check_includes(template: &Template, problems: &mut LintProblems) {
         let (at, [TemplateNode::Text(path)]) = (include.at, include.path.as_slice()) else { continue };
         let path = path.slice(&template.text);
         if let Err(why) = SourceId::new(SourceRoot::Session, path) {
-            let error =
-                Diagnostic::error(Code::IncludeBadPath, format!("`{path}` cannot be included: {why}"))
-                    .at(&template.id, &template.text, at.start..at.end)
-                    .hint("an include lies inside the session directory");
+            let error = Diagnostic::error(Code::IncludeBadPath, format!("cannot include `{path}`: {why}"))
+                .at(&template.id, &template.text, at.start..at.end)
+                .hint("an include must be inside the session directory");
             problems.add(&template.id, error);
         }
     }

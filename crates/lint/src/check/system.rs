@@ -19,7 +19,7 @@ const PARTS: [&str; 4] = ["# Identity", "## Core Principles", "## Context", "## 
 pub(super) fn check_file_name(catalog: &SourceCatalog, file: &CatalogFile) -> Option<Diagnostic> {
     let name = file.path.strip_prefix("templates/system/")?;
     let error = |why: String| {
-        let message = format!("`{}` is not called `[AGENT]-[PHASE].md`: {why}", file.id);
+        let message = format!("`{}` is not named `[AGENT]-[PHASE].md`: {why}", file.id);
         Some(Diagnostic::error(Code::SystemMisnamed, message))
     };
     if name.contains('/') {
@@ -52,7 +52,7 @@ pub(super) fn check_file_name(catalog: &SourceCatalog, file: &CatalogFile) -> Op
         format!("the phase `{phase}` is not in lower case")
     };
     let right = format!("{}-{}.md", agent.to_ascii_uppercase(), phase.to_ascii_lowercase());
-    error(wrong).map(|error| error.hint(format!("call it `{right}`")))
+    error(wrong).map(|error| error.hint(format!("rename it to `{right}`")))
 }
 
 /// A heading of a text, and whether it has text below it up to the next one.

@@ -25,7 +25,7 @@ pub(super) fn check(id: &SourceId, text: &SharedText, problems: &mut LintProblem
             text[hidden.clone()].chars().map(|c| format!("U+{:04X}", u32::from(c))).collect();
         let rest =
             if points.len() > SHOWN { format!(" and {} more", points.len() - SHOWN) } else { String::new() };
-        let message = format!("{}{rest} cannot be seen", points[..points.len().min(SHOWN)].join(" "));
+        let message = format!("{}{rest} is invisible", points[..points.len().min(SHOWN)].join(" "));
         problems.add(id, Diagnostic::error(Code::TextInvisible, message).at(id, text, hidden));
     }
 }
@@ -111,7 +111,7 @@ pub(super) fn check_markers_in(
         let place = lines[next].start..lines[next + count - 1].end;
         let error = Diagnostic::error(
             Code::MarkerAlone,
-            format!("a complete `<{name}>` marker stands alone"),
+            format!("a complete `<{name}>` marker is alone on its line"),
         )
         .at(id, text, place)
         .hint("an agent that repeats this text would seem to have answered: put the marker into a sentence");

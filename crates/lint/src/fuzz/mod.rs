@@ -225,7 +225,7 @@ impl FuzzRun<'_> {
                     Code::FuzzEngine,
                     format!("a value of `{name}` breaks a promise: {what}"),
                 );
-                let diag = diag.hint("this is callsheet's fault, not yours: please report it");
+                let diag = diag.hint("this is a bug in callsheet: please report it");
                 return self.report_finding(with_place(diag, place), trial, value);
             }
         };
@@ -254,7 +254,7 @@ impl FuzzRun<'_> {
             // An empty block or row is left out entirely.
             let is_left = blocks.any(|block| block.text(&prompt.origins) == left);
             if let Some(what) = find_dangling(&slot.block, &slot.range, &slot.around).filter(|_| is_left) {
-                let message = format!("without a value of `{name}` a {what} has nothing in it");
+                let message = format!("without a value of `{name}` a {what} is empty");
                 self.report_finding(
                     with_place(Diagnostic::warning(Code::FuzzDangling, message), slot.place.as_ref()),
                     trial,

@@ -70,8 +70,8 @@ fn broken_composers_are_found() {
             "what was seen while composing does not give the same prompt again",
         ),
         (
-            |_, _, _| Err(Diagnostic::error(Code::FragmentNotFound, "there is no fragment `x`").into()),
-            "it makes composing fail: fragment/not-found: there is no fragment `x`",
+            |_, _, _| Err(Diagnostic::error(Code::FragmentNotFound, "fragment not found: `x`").into()),
+            "it makes composing fail: fragment/not-found: fragment not found: `x`",
         ),
     ];
     for (compose, what) in cases {

@@ -63,7 +63,7 @@ impl DocumentReader {
             return format!("link: {}", target.display());
         }
         if !meta.is_file() {
-            return "no regular file".into();
+            return "not a regular file".into();
         }
         let stamp = file_stamp(&meta);
         let digest = match self.known.get(&stamp) {
@@ -96,7 +96,7 @@ fn read_digest(path: &Path, meta: &Metadata) -> io::Result<String> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let file = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)?;
     if !file.metadata()?.is_file() {
-        return Ok("no regular file".into());
+        return Ok("not a regular file".into());
     }
     Ok(hash_contents(file.take(MOST_BYTES))?.to_string())
 }

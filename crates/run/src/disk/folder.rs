@@ -23,7 +23,7 @@ use super::read::{self, PathBase};
 
 /// A failed write: the file and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{path}` cannot be written: {why}")]
+#[error("cannot write `{path}`: {why}")]
 pub struct WriteError {
     /// The file, relative to the directory.
     pub path: String,
@@ -61,7 +61,7 @@ impl WritableFolder {
                 Component::Normal(name) if path.is_absolute() => {
                     openat(&dir, name, flags | STEP, Mode::empty()).map_err(fail)?
                 }
-                _ => return Err(io::Error::other("it is no real path")),
+                _ => return Err(io::Error::other("it is not a canonical path")),
             };
         }
         let dir = openat(&dir, ".", flags | OFlags::RDONLY, Mode::empty()).map_err(fail)?;
@@ -119,7 +119,7 @@ impl WritableFolder {
                 self.remove_link(path)?;
                 StagedFile::stage(self, path, None, &mut copy)?.commit()
             }
-            _ => Err(WriteError { path: other.to_owned(), why: "it is no regular file".into() }),
+            _ => Err(WriteError { path: other.to_owned(), why: "it is not a regular file".into() }),
         }
     }
 
@@ -245,7 +245,7 @@ impl WritableFolder {
             if part == ".." || part.is_empty() {
                 return Err(WriteError {
                     path: folder.to_owned(),
-                    why: "it leads out of its root".to_owned(),
+                    why: "it leads outside its root".to_owned(),
                 });
             }
             holder = match openat(&holder, part, flags, Mode::empty()) {
@@ -363,7 +363,7 @@ const STEP: OFlags = OFlags::RDONLY;
 const USUAL: u32 = 0o777;
 const PRIVATE: u32 = 0o700;
 
-const LED_AWAY: &str = "a part of it is a symbolic link or no folder";
+const LED_AWAY: &str = "a part of it is a symbolic link or not a folder";
 
 fn split_path(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or((".", path))
@@ -373,7 +373,7 @@ fn split_path(path: &str) -> (&str, &str) {
 fn check_replaceable(holder: &OwnedFd, name: &str, path: &str) -> Result<Option<Mode>, WriteError> {
     let refuse = |why: &str| Err(WriteError { path: path.to_owned(), why: why.to_owned() });
     if matches!(name, "" | "." | "..") {
-        return refuse("it is no name of a file");
+        return refuse("it is not a file name");
     }
     match statat(holder, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => Ok(None),
@@ -382,7 +382,7 @@ fn check_replaceable(holder: &OwnedFd, name: &str, path: &str) -> Result<Option<
             FileType::RegularFile => Ok(Some(Mode::from_raw_mode(stat.st_mode & 0o777))),
             FileType::Symlink => refuse("it is a symbolic link"),
             FileType::Directory => refuse("it is a directory"),
-            _ => refuse("it is no regular file"),
+            _ => refuse("it is not a regular file"),
         },
     }
 }

@@ -224,7 +224,7 @@ pub(crate) fn source_error(error: &io::Error) -> SourceError {
         // cap-std's error for a path that leaves its directory: the only denial without an error number,
         // because it does not come from the system.
         None if error.kind() == io::ErrorKind::PermissionDenied => SourceError::Outside,
-        Some(Errno::LOOP) => SourceError::Unreadable("its symbolic links go in a circle".to_owned()),
+        Some(Errno::LOOP) => SourceError::Unreadable("its symbolic links form a loop".to_owned()),
         _ => SourceError::Unreadable(error.to_string()),
     }
 }

@@ -123,7 +123,7 @@ pub(super) fn run_command(mut command: Command, input: Vec<u8>, limit: Duration)
     GOING_ON.lock().unwrap_or_else(PoisonError::into_inner).remove(&child.id());
     ended.map_err(|error| match error.kind() {
         io::ErrorKind::TimedOut => {
-            io::Error::new(error.kind(), format!("it did not end within {} seconds", limit.as_secs_f32()))
+            io::Error::new(error.kind(), format!("it did not finish within {} seconds", limit.as_secs_f32()))
         }
         io::ErrorKind::Interrupted => {
             GIVEN_UP.store(true, Ordering::SeqCst);
@@ -234,7 +234,7 @@ mod tests {
             let begun = Instant::now();
             let error =
                 run_command(shell_command(&script), Vec::new(), Duration::from_millis(300)).unwrap_err();
-            assert_eq!(error.to_string(), "it did not end within 0.3 seconds", "{script}");
+            assert_eq!(error.to_string(), "it did not finish within 0.3 seconds", "{script}");
             assert!(begun.elapsed() < Duration::from_secs(30), "{script}");
             let waited = Instant::now();
             while !find_command_lines(&mark).is_empty() {

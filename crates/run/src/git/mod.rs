@@ -384,7 +384,7 @@ impl Git {
         }
         let said = lossy_text(&output.stderr);
         let fatal = said.lines().find(|line| line.starts_with("fatal: "));
-        let why = fatal.or(said.lines().last()).unwrap_or("it failed without a word");
+        let why = fatal.or(said.lines().last()).unwrap_or("it failed without a message");
         Err(GitError::new(args.first().copied().unwrap_or_default(), why))
     }
 
@@ -618,7 +618,7 @@ fn refuse_irregular(what: &str, path: &Path) -> Result<(), GitError> {
 /// Refuses irregular files that settings include.
 fn refuse_irregular_included(what: &str, configs: impl Iterator<Item = PathBuf>) -> Result<(), GitError> {
     find_irregular_included(configs).map_or(Ok(()), |(path, kind)| {
-        let why = format!("`{}`, which the settings include, is {kind}", path.display());
+        let why = format!("the included settings file `{}` is {kind}", path.display());
         Err(GitError::new(what, why))
     })
 }

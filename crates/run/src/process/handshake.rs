@@ -56,7 +56,7 @@ pub(crate) fn find_guard_program(named: Option<&Path>) -> Result<PathBuf, StartE
         Some(program) => Ok(program.to_owned()),
         None if BECOMES_GUARD.load(Ordering::SeqCst) => Ok(find_own_program()?),
         None => find_program(GUARD_PROGRAM, std::env::var_os("PATH").as_deref(), Path::new("/"))
-            .map_err(|_| StartError::NoGuard(format!("there is no program for the guard: {HINT}"))),
+            .map_err(|_| StartError::NoGuard(format!("no program for the guard: {HINT}"))),
     }
 }
 

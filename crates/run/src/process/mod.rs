@@ -393,7 +393,7 @@ impl RunningProcess<'_> {
                 Ok(ThreadMessage::News(GuardMessage::Failed { why, missing })) => {
                     let _ = guard.wait();
                     let program = self.job.argv.first().map_or("", String::as_str);
-                    let why = format!("`{program}` cannot be started in `{}`: {why}", self.job.cwd.display());
+                    let why = format!("cannot start `{program}` in `{}`: {why}", self.job.cwd.display());
                     return Err(if missing { StartError::NotFound(why) } else { StartError::Other(why) });
                 }
                 Err(RecvTimeoutError::Timeout) => {}

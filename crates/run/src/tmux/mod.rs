@@ -42,7 +42,7 @@ pub enum TerminalError {
         screen: String,
     },
     /// A person scrolls in the pane.
-    #[error("somebody scrolls in the pane: leave copy mode first")]
+    #[error("the pane is in copy mode; leave it first")]
     Scrolled,
     /// The agent shows a dialog.
     #[error("the agent shows a dialog ({name}): {todo}")]
@@ -53,13 +53,13 @@ pub enum TerminalError {
         todo: String,
     },
     /// The agent did not become ready in time.
-    #[error("the agent does not take a line; it shows:\n{screen}")]
+    #[error("the agent does not accept a line; its screen shows:\n{screen}")]
     NotReady {
         /// The text of the pane.
         screen: String,
     },
     /// The line was pasted, but is not visible.
-    #[error("the line is not to be seen; the agent shows:\n{screen}")]
+    #[error("the typed line is not visible; the agent shows:\n{screen}")]
     NotTyped {
         /// The text of the pane.
         screen: String,
@@ -127,7 +127,7 @@ impl Tmux {
     ) -> Result<TmuxPane, TerminalError> {
         let cwd = to_utf8(cwd)?;
         if argv.first().is_none_or(|program| program.starts_with('-') || program.contains('=')) {
-            return Err(TerminalError::Tmux("this is no program".into()));
+            return Err(TerminalError::Tmux("not a program".into()));
         }
         let session = format!("callsheet-{}-{}", std::process::id(), OPENED.fetch_add(1, Ordering::SeqCst));
         let mut args = vec!["new-session", "-d", "-s", &session, "-P", "-F", "#{pane_id}"];
@@ -212,14 +212,14 @@ impl Tmux {
     /// Returns the id of the first process of a pane.
     pub fn read_pane_pid(&self, pane: &TmuxPane) -> Result<i32, TerminalError> {
         let raw = self.run(&["display-message", "-p", "-t", &pane.0, "#{pane_pid}"], "")?;
-        raw.trim().parse().map_err(|_| TerminalError::Tmux("there is no such pane".into()))
+        raw.trim().parse().map_err(|_| TerminalError::Tmux("no such pane".into()))
     }
 
     /// Finds an existing pane by the name that a person gives.
     pub fn find_pane(&self, target: &str) -> Result<TmuxPane, TerminalError> {
         // A target with another first character is relative to the position of some client.
         if !target.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '%' | '=' | '_')) {
-            return Err(TerminalError::Tmux(format!("there is no pane `{target}`")));
+            return Err(TerminalError::Tmux(format!("no pane `{target}`")));
         }
         let id = self.run(&["display-message", "-p", "-t", target, "#{pane_id}"], "")?;
         let id = id.trim();
@@ -227,7 +227,7 @@ impl Tmux {
         if is_id {
             Ok(TmuxPane(id.to_owned()))
         } else {
-            Err(TerminalError::Tmux(format!("there is no pane `{target}`")))
+            Err(TerminalError::Tmux(format!("no pane `{target}`")))
         }
     }
 
@@ -407,7 +407,7 @@ impl Tmux {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
         let said = String::from_utf8_lossy(&output.stderr);
-        Err(TerminalError::Tmux(said.lines().next().unwrap_or("it failed without a word").to_owned()))
+        Err(TerminalError::Tmux(said.lines().next().unwrap_or("it failed without a message").to_owned()))
     }
 }
 
@@ -429,7 +429,7 @@ fn send_request(control: &UnixStream, order: &SpawnRequest) -> io::Result<Result
     Ok(match receive(BufReader::new(control))? {
         GuardMessage::Failed { why, .. } => {
             let program = order.argv.first().map_or("", String::as_str);
-            Err(TerminalError::Tmux(format!("`{program}` cannot be started in `{}`: {why}", order.cwd)))
+            Err(TerminalError::Tmux(format!("cannot start `{program}` in `{}`: {why}", order.cwd)))
         }
         _ => Ok(()),
     })

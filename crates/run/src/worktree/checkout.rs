@@ -115,7 +115,7 @@ impl CheckoutSnapshot {
                     .iter()
                     .any(|name| irregular_kind(&git.top().join(OsStr::from_bytes(name))).is_some());
                 if odd {
-                    Err(index_error(io::Error::other("a file that git reads is none")))
+                    Err(index_error(io::Error::other("a file that git reads is not a regular file")))
                 } else {
                     git.diff_raw(&[], head)
                 }
@@ -277,11 +277,11 @@ impl RepositoryTree<'_> {
         }
         let odd = |why: &str| GitError::new("submodule", format!("`{}`: {why}", submodule.to_text()));
         if depth == 0 {
-            return Err(odd("submodules are too deep in each other"));
+            return Err(odd("submodules are nested too deep"));
         }
         let real = |path: &Path| path.canonicalize().ok();
         let inside = Git::open(&dir)?.filter(|inside| real(inside.top()) == real(&dir));
-        let inside = inside.ok_or_else(|| odd("it is no repository"))?;
+        let inside = inside.ok_or_else(|| odd("not a repository"))?;
         let head = inside.head()?;
         let fresh = tempfile::tempdir().map_err(index_error)?;
         let index = fresh.path().join("index");

@@ -72,8 +72,7 @@ pub(crate) fn ensure_worktree_from(
         return Ok(Worktree { path, branch, fresh: false });
     }
     if path.symlink_metadata().is_ok() {
-        let why =
-            format!("`{shown}` is there, but is no worktree of the branch `{branch}`; it is left as it is");
+        let why = format!("`{shown}` exists, but is not a worktree of branch `{branch}`; it was not changed");
         return Err(GitError::new("worktree", why));
     }
     let failed = |error: io::Error| GitError::new("worktree", format!("`{}`: {error}", home.display()));
@@ -103,7 +102,7 @@ pub(crate) fn ensure_worktree_from(
 /// Writes the files of the commit with the user's own filters alone, which is why git does not write them
 /// with the rest.
 fn check_out(git: &Git, path: &Path) -> Result<(), GitError> {
-    let odd = || GitError::new("worktree", format!("`{}` is no worktree", path.display()));
+    let odd = || GitError::new("worktree", format!("`{}` is not a worktree", path.display()));
     let made = Git::open(path)?.filter(|made| made.is_of_same_repository(git)).ok_or_else(odd)?;
     let head = made.head()?.ok_or_else(odd)?;
     made.run_checked(&["read-tree", "--reset", "-u", &head], "").map(drop)

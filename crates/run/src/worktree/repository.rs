@@ -124,7 +124,7 @@ impl RepositoryFiles {
         depth: usize,
     ) {
         if depth > MOST_DEPTH {
-            self.unseen.push((shown.to_owned(), "repositories are too deep in each other".to_owned()));
+            self.unseen.push((shown.to_owned(), "repositories are nested too deep".to_owned()));
             return;
         }
         for file in ["config", "config.worktree", "commondir", "gitdir", "shallow", "objects/info/alternates"]
@@ -177,7 +177,7 @@ impl RepositoryFiles {
         meet: &mut dyn FnMut(&mut Self, &str, &Path),
     ) {
         if depth > MOST_DEPTH {
-            self.unseen.push((shown.to_owned(), "folders are too deep in each other".to_owned()));
+            self.unseen.push((shown.to_owned(), "folders are nested too deep".to_owned()));
             return;
         }
         for (name, kind) in self.list_entries(folder, shown, is_wanted) {

@@ -351,7 +351,7 @@ impl<'a> JobQueue<'a> {
             return Err(self.stop(format!("there are more than {} files", limits.files)));
         }
         if number.is_multiple_of(256) && self.begun.elapsed() > limits.time {
-            return Err(self.stop(format!("looking took more than {} seconds", limits.time.as_secs())));
+            return Err(self.stop(format!("the survey took more than {} seconds", limits.time.as_secs())));
         }
         Ok(())
     }
@@ -460,7 +460,7 @@ impl SurveyWalk<'_> {
             }
             let is_ignored = level.is_ignored || self.stack.ignores(&self.path, true);
             if depth >= MOST_DEPTH {
-                let why = format!("more than {MOST_DEPTH} folders are in each other");
+                let why = format!("folders are nested more than {MOST_DEPTH} levels deep");
                 self.found.push_unseen(&self.path, why);
                 continue;
             }
@@ -538,7 +538,7 @@ impl SurveyWalk<'_> {
         let opened = opened.filter(|opened| fstat(opened).is_ok_and(|stat| file_id(&stat) == above.id));
         above.handle = opened.map(Arc::new);
         if above.handle.is_none() {
-            self.found.record_cut(&self.path, "a folder was moved while it was looked at".to_owned());
+            self.found.record_cut(&self.path, "a folder was moved during the survey".to_owned());
         }
         above.handle.is_some()
     }

@@ -72,7 +72,7 @@ impl<'de> Deserialize<'de> for WorktreePath {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         let Some(digits) = text.strip_prefix('\0') else { return Ok(Self::new(text.as_bytes())) };
-        let bytes = parse_hex(digits).ok_or_else(|| serde::de::Error::custom("it is no path"))?;
+        let bytes = parse_hex(digits).ok_or_else(|| serde::de::Error::custom("not a path"))?;
         Ok(Self(bytes.into()))
     }
 }

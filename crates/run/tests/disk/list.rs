@@ -179,7 +179,7 @@ fn unusable_rules_are_error() {
     };
     assert_eq!(
         with_rules(&|project| project.link("../../outside/secret", "sub/.gitignore")),
-        unusable("it leads out of its root")
+        unusable("it leads outside its root")
     );
     assert_eq!(
         with_rules(&|project| project.create_fifo("project/sub/.gitignore")),

@@ -273,7 +273,7 @@ fn circular_links_are_error() {
     project.link("b", "a");
     project.link("a", "b");
     for path in ["a", "b/c"] {
-        let circle = "its symbolic links go in a circle";
+        let circle = "its symbolic links form a loop";
         assert_eq!(project.text(path), unreadable(circle), "{path}");
         assert_eq!(project.list(path, ALL), unreadable(circle), "{path}");
     }

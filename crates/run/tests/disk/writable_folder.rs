@@ -65,23 +65,23 @@ fn one_refused_change_applies_none() {
     let nothing = |_: &Path| {};
     assert_eq!(
         refused(&|dir| symlink(outside.path(), dir.join("sub")).unwrap(), &two("sub/kept.md")),
-        "`sub` cannot be written: a part of it is a symbolic link or no folder"
+        "cannot write `sub`: a part of it is a symbolic link or not a folder"
     );
     let link = |dir: &Path| symlink(outside.path().join("kept.md"), dir.join("link.md")).unwrap();
-    assert_eq!(refused(&link, &two("link.md")), "`link.md` cannot be written: it is a symbolic link");
+    assert_eq!(refused(&link, &two("link.md")), "cannot write `link.md`: it is a symbolic link");
     assert_eq!(
         refused(&link, &changes(&[("a.md", "new")], &["link.md"])),
-        "`link.md` cannot be written: it is a symbolic link"
+        "cannot write `link.md`: it is a symbolic link"
     );
     assert_eq!(
         refused(&|dir| fs::create_dir(dir.join("z")).unwrap(), &two("z")),
-        "`z` cannot be written: it is a directory"
+        "cannot write `z`: it is a directory"
     );
-    assert_eq!(refused(&nothing, &two("../x.md")), "`..` cannot be written: it leads out of its root");
-    assert_eq!(refused(&nothing, &two("/etc/x.md")), "`/etc` cannot be written: it leads out of its root");
+    assert_eq!(refused(&nothing, &two("../x.md")), "cannot write `..`: it leads outside its root");
+    assert_eq!(refused(&nothing, &two("/etc/x.md")), "cannot write `/etc`: it leads outside its root");
     assert_eq!(
         refused(&nothing, &two("a.md/x.md")),
-        "`a.md` cannot be written: a part of it is a symbolic link or no folder"
+        "cannot write `a.md`: a part of it is a symbolic link or not a folder"
     );
     assert_eq!(read_files(outside.path()), files(&[("kept.md", "kept")]));
 }

@@ -53,7 +53,7 @@ fn embedder_without_dispatch_starts_twice() {
 #[test]
 fn unnamed_guard_is_not_embedder() {
     let none = run_embedder(&[("PATH", "/nowhere")]);
-    assert_eq!((none.output, none.starts), (format!("there is no program for the guard: {HINT}\n"), 1));
+    assert_eq!((none.output, none.starts), (format!("no program for the guard: {HINT}\n"), 1));
 }
 
 #[test]

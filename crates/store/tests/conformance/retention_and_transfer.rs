@@ -253,7 +253,7 @@ pub(crate) fn rolled_back_chain_refuses_records(engine: &LedgerEngine) {
         "DELETE FROM records WHERE seq > 8; UPDATE head SET seq = 8, chain = (SELECT chain FROM records WHERE seq = 8)"
     ));
     let is_damaged = |result: Result<u64, LedgerError>, seq: u64| {
-        let why = format!("its records do not lead to record {seq} any more, which was kept");
+        let why = format!("its records no longer lead to the known record {seq}");
         matches!(result, Err(LedgerError::Damaged(said)) if said.ends_with(&why))
     };
     assert!(is_damaged(ledger.append(Some(&run), None, &exit), 12));

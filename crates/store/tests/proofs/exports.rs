@@ -246,7 +246,7 @@ fn overlong_line_is_not_read_fully() {
     let mut reader = BufReader::new(Endless(0));
     assert_eq!(
         read_export(&mut reader).unwrap_err(),
-        LedgerError::Damaged("this is no export of callsheet".into())
+        LedgerError::Damaged("not an export of callsheet".into())
     );
     assert!(reader.get_ref().0 <= 64 << 10);
 }

@@ -66,7 +66,7 @@ fn silent_server_times_out() {
     let (address, _) = start_proxy(None, 0);
     let refused = connect(&format!("postgres://me@{address}/shop")).unwrap_err();
     assert_eq!(refused, LedgerError::NoAnswer(SHORT));
-    assert_eq!(refused.to_string(), "the server of the ledger did not answer within 1s");
+    assert_eq!(refused.to_string(), "the ledger's server did not answer within 1s");
 }
 
 /// Whichever byte the answers end at, the caller gets an error and the ledger stays intact. A lost transaction

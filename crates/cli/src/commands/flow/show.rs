@@ -34,7 +34,7 @@ pub(crate) fn print_report(app: &CommandContext, report: &FlowReport) -> Command
             _ => {}
         }
         if !new_preferences(app, &known.state.proposed).is_empty() {
-            app.print.print_status("`callsheet prefs approve` stores what was proposed");
+            app.print.print_status("store the proposed preferences with `callsheet prefs approve`");
         }
     }
     Ok(match known.state.condition() {

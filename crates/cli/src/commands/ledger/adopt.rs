@@ -20,7 +20,7 @@ pub(crate) fn adopt(app: &CommandContext, yes: Option<&str>) -> CommandResult {
     if app.print.json {
         return app.print.print_value(&adoption_json(&found));
     }
-    app.print.print_status(if found.is_known { "it is known already" } else { "adopted" });
+    app.print.print_status(if found.is_known { "the ledger is already known" } else { "adopted" });
     Ok(0)
 }
 
@@ -43,13 +43,13 @@ fn require_agreement(app: &CommandContext, what: &str, id: &Id, yes: Option<&str
         Some(yes) if yes == id.as_str() => return Ok(()),
         Some(yes) => {
             let error = usage_error(format!("the ledger's id is not `{yes}`"));
-            return Err(error.hint("`callsheet ledger adopt` shows it").into());
+            return Err(error.hint("run `callsheet ledger adopt` to see it").into());
         }
         None => {}
     }
     if app.print.can_ask() && read_yes(&app.print, what)? {
         return Ok(());
     }
-    let hint = format!("agree at a terminal, or with --yes {id}");
-    Err(Diagnostic::error(Code::LedgerForeign, "a person has to agree to this ledger").hint(hint).into())
+    let hint = format!("accept it at a terminal, or add `--yes {id}`");
+    Err(Diagnostic::error(Code::LedgerForeign, "a person must accept this ledger").hint(hint).into())
 }

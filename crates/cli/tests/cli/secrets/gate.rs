@@ -36,7 +36,7 @@ fn prompt(notes: &str) -> String {
 
 fn expected_diagnostic(severity: &str, more: &str, hint: &str) -> String {
     format!(
-        "{severity}[secret/found]: a token of GitHub (github-token){more}\n  ┌─ project:notes.txt:2:8\n2 │ login: {STARS}\n  │        {}\n{hint}",
+        "{severity}[SecretFound]: a token of GitHub (github-token){more}\n  ┌─ project:notes.txt:2:8\n2 │ login: {STARS}\n  │        {}\n{hint}",
         STARS.replace('*', "^"),
     )
 }
@@ -109,14 +109,14 @@ fn secret_across_two_pieces_is_found() {
     let run = |mode: &str| project.run(["compose", "--secrets", mode, "-p", "plan", "--set", &value, "Go."]);
     let output = |severity: &str, more: &str| {
         format!(
-            "{severity}[secret/found]: a token of GitHub (github-token){more}: it is in the finished prompt only, where these \
+            "{severity}[SecretFound]: a token of GitHub (github-token){more}: it is in the finished prompt only, where these \
              meet: project:.callsheet/templates/system/BASE-plan.md, value rest\n  ┌─ prompt:1:36\n1 │ \
              <prompt><system_prompt>Log in with {STARS} now.</system_prompt><instructions>Go.</instructions></promp\n  │ {}{}\n",
             " ".repeat(35),
             STARS.replace('*', "^"),
         )
     };
-    let hint = "  = hint: take it out where it comes from\n";
+    let hint = "  = hint: remove it at its source\n";
     assert_eq!(run("redact"), CommandOutput::new(9, "", output("error", "") + hint));
     assert_eq!(run("refuse").code, Some(9));
     let whole = format!(
@@ -132,9 +132,9 @@ fn secret_in_file_name_is_refused() {
     let name = format!("{}.txt", token());
     project.write(&name, "text");
     let refused = project.run(["compose", "--secrets", "redact", "-p", "plan", "-f", &name, "Go."]);
-    let message = "a token of GitHub (github-token): it cannot be replaced in a name or path";
+    let message = "a token of GitHub (github-token): a name or path cannot be redacted";
     let err = format!(
-        "error[secret/found]: {message}\n  ┌─ request documents[0].path:1:1\n1 │ {STARS}.txt\n  │ {}\n",
+        "error[SecretFound]: {message}\n  ┌─ request documents[0].path:1:1\n1 │ {STARS}.txt\n  │ {}\n",
         STARS.replace('*', "^")
     );
     assert_eq!((refused.code, refused.err().split("  = hint").next()), (Some(9), Some(err.as_str())));
@@ -160,7 +160,7 @@ fn project_can_only_tighten_mode() {
         run_command(project.command().args(["compose", "-q"]).args(ASK).env("CALLSHEET_SECRETS", "allow"));
     assert_eq!(by_variable, CommandOutput::new(0, prompt(&token()), ""));
     let wrong = run_command(project.command().args(["compose"]).args(ASK).env("CALLSHEET_SECRETS", "never"));
-    let err = "error[config/bad]: CALLSHEET_SECRETS is `never`, not warn, refuse, redact or allow\n";
+    let err = "error[ConfigBad]: invalid CALLSHEET_SECRETS `never`: expected warn, refuse, redact or allow\n";
     assert_eq!(wrong, CommandOutput::new(3, "", err));
     fs::remove_file(project.path().join(".callsheet/config.toml")).unwrap();
     fs::write(user.join("config.toml"), "secrets = \"allow\"\n").unwrap();
@@ -179,8 +179,8 @@ fn project_rules_only_add() {
     let wanted = prompt("[secret:github-token:2]").replace("Go.", "[secret:order-code:1]");
     assert_eq!(project.run(ask), CommandOutput::new(0, wanted, ""));
     project.write(".callsheet/secrets/providers.toml", "allow = ['.']\n");
-    let err = "error[trust/required]: project:.callsheet/secrets/providers.toml: a project cannot say by itself what is no secret\n  = \
-               hint: `allow` can stand in your own `secrets/` folder; a project's files only add rules\n";
+    let err = "error[TrustRequired]: project:.callsheet/secrets/providers.toml: a project cannot declare text as not secret\n  = \
+               hint: put `allow` into your own `secrets/` folder; a project's files can only add rules\n";
     assert_eq!(project.run(ask), CommandOutput::new(10, "", err));
 }
 
@@ -213,12 +213,12 @@ fn marked_value_appears_only_in_prompt() {
         (Some(whole(STARS).as_str()), "")
     );
     let unset = project.run(["compose", "--set-secret-env", "login=LOGIN", "-p", "plan", "Go."]);
-    let err = "error[input/not-found]: the environment variable `LOGIN` is not set\n";
+    let err = "error[InputNotFound]: the environment variable `LOGIN` is not set\n";
     assert_eq!(unset, CommandOutput::new(4, "", err));
     project
         .write("request.toml", "secret = [\"login\", \"model\"]\nphase = \"plan\"\ninstructions = \"Go.\"\n");
-    let err = "error[request/bad]: `login` cannot be marked as secret: there is no such value\n\
-               error[request/bad]: `model` cannot be marked as secret: it becomes a field of request bodies\n";
+    let err = "error[RequestBad]: `login` cannot be marked as secret: there is no such value\n\
+               error[RequestBad]: `model` cannot be marked as secret: it becomes a field of request bodies\n";
     let refused = project.run(["compose", "--request", "request.toml"]);
     assert_eq!(refused, CommandOutput::new(2, "", err));
 }

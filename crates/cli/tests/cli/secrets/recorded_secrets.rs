@@ -74,7 +74,7 @@ fn refused_secret_writes_nothing() {
     assert!(!project.ledger().exists());
     let warned = ["compose", "-p", "plan", "-f", "notes.md", "--record", "--secrets", "warn", "Add login"];
     let output = project.run(warned);
-    let told = "error[usage/bad]: a secret is not recorded with a warning\n  = hint: `--secrets redact`, or `allow`\n";
+    let told = "error[UsageBad]: a secret is never recorded with only a warning\n  = hint: add `--secrets redact` or `--secrets allow`\n";
     assert_eq!((output.code, output.out().as_str(), output.err().as_str()), (Some(2), "", told));
     let allowed = project.run([
         "-q",

@@ -119,7 +119,7 @@ fn derive_rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Ve
         DerivedValue::Write => {
             let globs = c.scope().write.clone();
             if globs.is_empty() {
-                let message = "no write scope was given: everything but the excludes may be written";
+                let message = "no write scope given: the agent may write everything except the excludes";
                 c.diagnostics.push(
                     Diagnostic::warning(Code::ScopeOpen, message).hint("narrow it with `--write GLOB`"),
                 );
@@ -244,10 +244,8 @@ fn tree_rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Vec<
     let listing = match c.library.sources.list(&root, limits) {
         Ok(listing) => listing?,
         Err(error) => {
-            c.diagnostics.push(Diagnostic::warning(
-                Code::SourceUnreadable,
-                format!("`{root}` cannot be listed: {error}"),
-            ));
+            c.diagnostics
+                .push(Diagnostic::warning(Code::SourceUnreadable, format!("cannot list `{root}`: {error}")));
             return None;
         }
     };
@@ -266,7 +264,12 @@ fn tree_rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Vec<
     for (kind, count) in left_out.into_iter().filter(|(_, count)| *count > 0) {
         make.trust = Trust::Ours;
         rows.push(make.row(c, kind, [("count", count.to_string().into())]));
-        let detail = if kind == "rest" { "entries over the limit" } else { "folders not entered" };
+        let detail = match (kind, count) {
+            ("rest", 1) => "entry over the limit",
+            ("rest", _) => "entries over the limit",
+            (_, 1) => "folder not entered",
+            _ => "folders not entered",
+        };
         c.omitted.push(OmittedInput::new(
             format!("derived {name}"),
             OmissionReason::Cut,

@@ -28,7 +28,7 @@ fn parse_plan_number(c: &mut Composer<'_>) -> Result<Option<u64>, Diagnostics> {
     let Some(given) = use_value(c, "plan") else { return Ok(None) };
     let number = given.parse().ok().filter(|number| *number > 0);
     number.map(Some).ok_or_else(|| {
-        let message = format!("the value `plan` is `{given}`, which is no number of a sub-plan");
+        let message = format!("invalid value `{given}` for `plan`: expected the number of a sub-plan");
         Diagnostic::error(Code::RequestBad, message).hint("sub-plans are numbered from 1").into()
     })
 }

@@ -105,7 +105,7 @@ fn normalize_path<'p>(c: &mut Composer<'_>, path: &'p String) -> Option<Cow<'p, 
         }
         Err(why) => {
             push_diagnostic(&mut c.errors, Code::RequestBad, || {
-                let message = format!("`{path}` cannot be read first: {why}");
+                let message = format!("cannot read `{path}` first: {why}");
                 Diagnostic::error(Code::RequestBad, message).hint("paths are relative to the worktree")
             });
             None

@@ -42,7 +42,7 @@ pub(super) fn read_required(c: &mut Composer<'_>, name: &str, path: &str) -> Opt
 fn session_file_id(c: &mut Composer<'_>, path: &str) -> Option<SourceId> {
     let id = SourceId::new(SourceRoot::Session, path);
     if let Err(why) = &id {
-        let message = format!("`{path}` cannot be read: {why}");
+        let message = format!("cannot read `{path}`: {why}");
         c.errors.push(Diagnostic::error(Code::IncludeBadPath, message));
     }
     id.ok()
@@ -61,8 +61,7 @@ fn list_folder(c: &mut Composer<'_>, folder: &str, depth: usize) -> Listing {
             listing.unwrap_or_default()
         }
         Err(error) => {
-            c.errors
-                .push(Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be listed: {error}")));
+            c.errors.push(Diagnostic::error(Code::SourceUnreadable, format!("cannot list `{id}`: {error}")));
             Listing::default()
         }
     }
@@ -125,7 +124,7 @@ pub(super) fn finding_rows(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow> 
         let looked = [FIX_REQUEST, "07_review/review.md"];
         let looked: Vec<SourceId> =
             looked.into_iter().filter_map(|path| SourceId::new(SourceRoot::Session, path).ok()).collect();
-        let message = "there are no findings: neither a fix request nor a review that failed";
+        let message = "no findings: no fix request and no failed review";
         c.errors.push(Diagnostic::error(Code::IncludeNotFound, message).searched(looked));
     }
     rows
@@ -144,7 +143,7 @@ pub(super) fn review_round_rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<
     let state = lookup::read_source(&c.library.sources, &id).map_err(|error| c.errors.push(error)).ok()??;
     let state: Result<Value, _> = serde_json::from_str(&state);
     let state = state.map_err(|error| {
-        let message = format!("`state.json` is no JSON: {error}");
+        let message = format!("`state.json` is not valid JSON: {error}");
         c.diagnostics.push(Diagnostic::warning(Code::SourceUnreadable, message).searched([&id]));
     });
     let state = state.ok()?;

@@ -47,7 +47,7 @@ pub(super) fn task_list_rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<Der
     }
     if !unknown.is_empty() || seen.is_empty() {
         let message = match unknown.is_empty() {
-            true => "the value `tasks` picks no task".into(),
+            true => "the value `tasks` selects no task".into(),
             false => format!("`tasks.md` has no task {}", quote_ids(&unknown)),
         };
         let known: Vec<&str> = tasks.iter().map(|task| &text[task.id.clone()]).collect();

@@ -20,7 +20,7 @@ pub(crate) fn find_problems(agent: &Agent) -> Vec<AgentProblem> {
     let start = agent.start.iter();
     for program in start.clone().filter_map(|start| start.program.as_ref()) {
         if program.trim().is_empty() || program.starts_with('-') || program.contains(char::is_control) {
-            bad(format!("`{program}` cannot be a program"), "give its name, or its path");
+            bad(format!("invalid program `{program}`"), "give its name, or its path");
         }
     }
     let headless = start.flat_map(|start| &start.args).map(|arg| ("start.args", arg));
@@ -34,7 +34,7 @@ pub(crate) fn find_problems(agent: &Agent) -> Vec<AgentProblem> {
     }
     for (name, value) in &agent.files {
         if !is_name(name) {
-            bad(format!("`{name}` cannot be the name of a file"), NAME_HINT);
+            bad(format!("invalid file name `{name}`"), NAME_HINT);
         }
         visit_holes(value, &mut |spec| match spec {
             Ok(spec) => check_argument(agent, "files", &spec, &mut bad),
@@ -70,7 +70,7 @@ fn check_argument(agent: &Agent, place: &str, spec: &ArgSpec, bad: &mut impl FnM
         bad(format!("`{place}`: an argument has a hole and a file"), "it can have one of them");
     }
     if !value && spec.words.is_empty() {
-        bad(format!("`{place}`: an argument has nothing in it"), "give `words`, a `hole` or a `file`");
+        bad(format!("`{place}`: an argument is empty"), "give `words`, a `hole` or a `file`");
     }
     if !value && (spec.json || !spec.prefix.is_empty() || !spec.suffix.is_empty()) {
         bad(format!("`{place}`: an argument has a form but no value"), "give a `hole` or a `file`");
@@ -84,7 +84,7 @@ fn check_terminal(terminal: &TerminalSpec, bad: &mut impl FnMut(String, &'static
     let blank = |words: &[String]| words.is_empty() || words.iter().any(|word| word.trim().is_empty());
     if blank(&terminal.ready) || terminal.composer.trim().is_empty() {
         bad(
-            "`terminal`: nothing on the screen tells that it is ready".to_string(),
+            "`terminal`: no screen text shows that the agent is ready".to_string(),
             "give `ready` and `composer`",
         );
     }
@@ -106,7 +106,7 @@ fn check_patterns(agent: &Agent, bad: &mut impl FnMut(String, &'static str)) {
         all.into_iter().flatten().chain(of_transcript).flat_map(|EventPattern(places)| places.keys());
     let pointers = [&events.session, &events.input_tokens, &events.output_tokens, &events.cost_usd];
     for place in places.chain(pointers.into_iter().flatten()).filter(|place| !place.starts_with('/')) {
-        bad(format!("`{place}` is no place in an event"), "it begins with a slash, as `/type` does");
+        bad(format!("`{place}` is not a JSON pointer"), "a pointer begins with a slash, such as `/type`");
     }
     if let Some(transcript) = &agent.transcript {
         for path in [&transcript.home, &transcript.folder] {

@@ -107,7 +107,7 @@ impl Agent {
         let mut warnings = Vec::new();
         let mut compare = |has: usize, limit: Option<usize>, unit: &str| {
             if let Some(limit) = limit.filter(|limit| has > *limit) {
-                let message = format!("the prompt has {has} {unit}; {} takes at most {limit}", self.name);
+                let message = format!("the prompt has {has} {unit}; {} accepts at most {limit}", self.name);
                 let hint = "give fewer files, show less of them with `--detail`, or set a `--budget`";
                 warnings.push(Diagnostic::warning(Code::PromptOverLimit, message).hint(hint));
             }
@@ -159,7 +159,7 @@ impl TokenizerSpec {
     pub fn check_window(&self, tokens: usize) -> Option<Diagnostic> {
         let window = self.context_window.filter(|window| tokens > *window)?;
         let about = if self.is_estimate() { "about " } else { "" };
-        let message = format!("the prompt has {about}{tokens} tokens; the model takes at most {window}");
+        let message = format!("the prompt has {about}{tokens} tokens; the model accepts at most {window}");
         let hint = format!("`--budget {window}` makes it fit");
         Some(Diagnostic::warning(Code::PromptOverWindow, message).hint(hint))
     }

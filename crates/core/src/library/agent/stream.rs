@@ -222,8 +222,8 @@ impl StreamSpec {
         for place in &places {
             let mut steps = place.split('/').skip(1);
             if !place.starts_with('/') || steps.any(|step| step.is_empty() || step == "*") {
-                let message = format!("`{place}` is no place in an event of a stream");
-                found.push((message, "it begins with a slash, as `/type` does"));
+                let message = format!("`{place}` is not a JSON pointer");
+                found.push((message, "a pointer begins with a slash, such as `/type`"));
             }
         }
         let tests = |test: &ValueTest| match test {

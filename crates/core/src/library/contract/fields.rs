@@ -70,7 +70,7 @@ impl FieldChecker<'_> {
         for name in given.keys().filter(|name| known().all(|known| known != name.as_str())) {
             let all: Vec<&str> = known().collect();
             let diag = unknown_field(at, name).suggest(name, known());
-            self.push_error(diag.hint(format!("fields that exist: {}", all.join(", "))));
+            self.push_error(diag.hint(format!("known fields: {}", all.join(", "))));
         }
         data
     }
@@ -92,7 +92,7 @@ impl FieldChecker<'_> {
                 }
                 let why: Vec<String> =
                     conditions.iter().map(|(name, value)| format!("`{name}` is `{value}`")).collect();
-                self.push_message(format!("`{at}` is missing: it is required where {}", why.join(" and ")));
+                self.push_message(format!("`{at}` is missing; it is required if {}", why.join(" and ")));
             }
         }
         true
@@ -144,7 +144,7 @@ impl FieldChecker<'_> {
                 format!("`{at}` is {}; expected a string", type_name(value)),
             );
             let is_scalar = value.is_boolean() || value.is_number();
-            self.push_error(if is_scalar { diag.hint("put it in quotes") } else { diag });
+            self.push_error(if is_scalar { diag.hint("quote it") } else { diag });
             return None;
         };
         let trimmed = trim_blank_lines(text);
@@ -162,7 +162,7 @@ impl FieldChecker<'_> {
             return Some(text.into());
         }
         let kind = if is("a-b") && is("a_b") { "name" } else { "slug" };
-        let message = format!("`{at}` is `{}`, which is no {kind}", shorten(text));
+        let message = format!("`{at}` is `{}`; expected a {kind}", shorten(text));
         self.push_error(Diagnostic::error(Code::SubmissionBad, message).hint(hint));
         None
     }
@@ -287,7 +287,7 @@ pub(crate) fn normalize_project_glob(text: &str) -> Result<String, ProjectGlobEr
 }
 
 fn unknown_field(at: &str, name: &str) -> Diagnostic {
-    Diagnostic::error(Code::SubmissionBad, format!("there is no field `{}`", join_place(at, name)))
+    Diagnostic::error(Code::SubmissionBad, format!("unknown field `{}`", join_place(at, name)))
 }
 
 fn join_place(at: &str, name: &str) -> String {

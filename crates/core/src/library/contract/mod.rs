@@ -268,7 +268,7 @@ fn collect_field_weakenings(
     for field in shipped {
         let name = alloc::format!("{above}{}", field.name);
         let Some(mine) = own.iter().find(|mine| mine.name == field.name) else {
-            less.push(alloc::format!("there is no field `{name}`"));
+            less.push(alloc::format!("no field `{name}`"));
             continue;
         };
         let always = mine.required == FieldRequirement::Always(true);

@@ -167,7 +167,8 @@ impl SubmissionContext<'_> {
         if text.is_none() {
             let looked = SourceId::new(SourceRoot::Session, file).ok();
             wrong.push(
-                Diagnostic::error(Code::IncludeNotFound, format!("`{file}` is not there")).searched(looked),
+                Diagnostic::error(Code::IncludeNotFound, format!("file not found: `{file}`"))
+                    .searched(looked),
             );
         }
         Ok(text)
