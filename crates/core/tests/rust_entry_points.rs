@@ -659,7 +659,7 @@ fn u3_t1_agent_template_beats_base() {
     assert_eq!(load("codex"), own("Codex, of this project."));
     assert_eq!(load("base"), own("Base {{PROJECT_CONTEXT}}."));
     let note = "note[TemplateFallback]: no `templates/system/GEMINI-plan.md`; \
-                `builtin:templates/system/BASE-plan.md` is used";
+                using `builtin:templates/system/BASE-plan.md`";
     assert_eq!(load("GEMINI"), ("Base {{PROJECT_CONTEXT}}.".to_owned(), note.to_owned()));
 }
 

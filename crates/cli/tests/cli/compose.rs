@@ -109,7 +109,7 @@ fn t1_verbose_reports_template_fallback() {
         output.err(),
         "note: `templates/system/BASE-plan.md` is this project's own, project:.callsheet/templates/system/BASE-plan.md\n\
          note[TemplateFallback]: no `templates/system/CLAUDE-plan.md`; \
-         `project:.callsheet/templates/system/BASE-plan.md` is used\n"
+         using `project:.callsheet/templates/system/BASE-plan.md`\n"
     );
 }
 
