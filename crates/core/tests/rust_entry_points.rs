@@ -381,7 +381,8 @@ fn b8_missing_variable_depends_on_strictness() {
         ["warning[SlotUnfilled]: nothing fills `name`
   ┌─ builtin:templates/identity/greeter.md:4:11
 4 │ You are {{name}}.
-  │           ^^^^"]
+  │           ^^^^
+  = hint: add `--set name=…`"]
     );
     assert_eq!(builder.render_template("note", SlotValues::default()).unwrap(), " today .");
 }

@@ -75,17 +75,3 @@ fn is_time(text: &str) -> bool {
     let fits = |(byte, form): (&u8, &u8)| byte == form || *form == b'0' && byte.is_ascii_digit();
     (4..=FORM.len()).contains(&text.len()) && text.iter().zip(FORM).all(fits)
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn times_begin_with_year() {
-        for time in ["2026", "2026-01-31", "2026-01-31T12:00", "2026-01-31T12:00:00.5Z", "9999-12-31"] {
-            assert!(super::is_time(time), "{time}");
-        }
-        for other in ["", "202", "2026----", "2026:01", "2026-01-31 12:00", "yesterday", "2026-01-31T12:00ZZ"]
-        {
-            assert!(!super::is_time(other), "{other}");
-        }
-    }
-}

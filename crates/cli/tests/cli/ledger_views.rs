@@ -59,11 +59,15 @@ fn log_lists_newest_first() {
     assert_eq!(ids(&["--task", "T-1", "-a", "claude", "-p", "plan"]), [json!(first)]);
     assert_eq!(ids(&["--limit", "1"]), [json!(second)]);
     assert_eq!(ids(&["--until", "2001"]), Vec::<Value>::new());
-    let odd = project.run(["log", "--since", "yesterday"]);
-    assert_eq!(
-        (odd.code, odd.err().as_str()),
-        (Some(2), "error[UsageBad]: invalid time `yesterday`: expected a value such as 2026-01-31T12:00\n")
-    );
+    for time in ["2026", "2026-01-31", "2026-01-31T12:00", "2026-01-31T12:00:00.5Z", "9999-12-31"] {
+        assert_eq!(project.run(["log", "--since", time]).code, Some(0), "{time}");
+    }
+    for odd in ["yesterday", "", "202", "2026----", "2026:01", "2026-01-31 12:00", "2026-01-31T12:00ZZ"] {
+        let output = project.run(["log", "--since", odd]);
+        let error =
+            format!("error[UsageBad]: invalid time `{odd}`: expected a value such as 2026-01-31T12:00\n");
+        assert_eq!((output.code, output.err()), (Some(2), error));
+    }
 }
 
 #[test]

@@ -155,7 +155,7 @@ fn submission_for_other_run_is_refused() {
     ];
     for (number, attempt) in attempts.iter().enumerate() {
         let answer = one.run_script(&project, number, attempt);
-        let no_tool = answer.contains("there is no tool");
+        let no_tool = answer.contains("unknown tool");
         assert!((is_refused(&answer) || no_tool) && !is_accepted(&answer), "{attempt}: {answer}");
         tried += 1;
     }

@@ -23,7 +23,7 @@ pub(super) fn check(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut 
             continue;
         }
         if !tools.contains(&words) {
-            let error = Diagnostic::error(Code::ToolUnknown, format!("there is no tool `{words}`"));
+            let error = Diagnostic::error(Code::ToolUnknown, format!("unknown tool `{words}`"));
             let error = error.at(&file.id, text, start..start + words.len());
             problems.add(&file.id, error.suggest(words, tools.iter().copied()));
         }
