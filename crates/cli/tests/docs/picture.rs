@@ -19,11 +19,12 @@ const COLOURS: [(&str, &str); 4] =
 /// Runs the demo in a tmux window and returns the screen with its escape sequences.
 fn show_demo() -> String {
     let project = TestProject::new();
+    let sockets = project.beside("");
     let command = project.command();
     let tmux = || {
         let mut tmux = Command::new("tmux");
         tmux.args(["-L", "picture"]).current_dir(project.path()).env_clear();
-        tmux.env("LANG", "C.UTF-8").env("TERM", "xterm");
+        tmux.env("LANG", "C.UTF-8").env("TERM", "xterm").env("TMUX_TMPDIR", &sockets);
         tmux.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         tmux
     };
