@@ -27,24 +27,17 @@ impl Cli {
             return Err(why.clone());
         }
         let package = format!("{}@{}", self.package(), self.version());
-        let installed = install_once(self.name(), &self.home()?, &package, |fresh| self.check(fresh));
+        let installed = install_once(self.name(), &self.home()?, |fresh| {
+            npm_install(&package, fresh)?;
+            if let Some(script) = self.install_script() {
+                run_command(Command::new("node").arg(fresh.join("node_modules").join(script)))?;
+            }
+            check_version(&fresh.join("node_modules/.bin").join(self.name()), fresh, self.version())
+        });
         if let Err(why) = &installed {
             failed.insert(self.name(), why.clone());
         }
         installed.map(|()| program)
-    }
-
-    /// Completes a fresh installation, and checks that the program prints its version.
-    fn check(self, fresh: &Path) -> Result<(), String> {
-        if let Some(script) = self.install_script() {
-            run_command(Command::new("node").arg(fresh.join("node_modules").join(script)))?;
-        }
-        let program = fresh.join("node_modules/.bin").join(self.name());
-        let said = run_command(Command::new(&program).arg("--version").env("HOME", fresh))?;
-        if !said.contains(self.version()) {
-            return Err(format!("{}@{} calls itself {said:?}", self.package(), self.version()));
-        }
-        Ok(())
     }
 
     /// Returns the directory of the installation, which may not exist yet.
@@ -58,7 +51,7 @@ impl Cli {
 pub fn npm_package(package: &str, version: &str) -> Result<PathBuf, String> {
     let name = format!("npm{}", package.replace(['@', '/'], "-"));
     let home = cache_dir()?.join(format!("{name}-{version}"));
-    install_once(&name, &home, &format!("{package}@{version}"), |_| Ok(()))?;
+    install_once(&name, &home, |fresh| npm_install(&format!("{package}@{version}"), fresh))?;
     Ok(home)
 }
 
@@ -69,35 +62,20 @@ const MDBOOK: (&str, &str) = ("mdbook", "0.5.4");
 /// that failed.
 pub fn mdbook() -> Result<PathBuf, String> {
     let (name, version) = MDBOOK;
-    let cache = cache_dir()?;
-    let home = cache.join(format!("{name}-{version}"));
-    let program = home.join("bin").join(name);
-    if program.exists() {
-        return Ok(program);
-    }
-    let attempt = |error: io::Error| format!("{}: {error}", cache.display());
-    fs::create_dir_all(&cache).map_err(attempt)?;
-    let lock = File::create(cache.join(format!("{name}.lock"))).map_err(attempt)?;
-    lock.lock().map_err(attempt)?;
-    if program.exists() {
-        return Ok(program);
-    }
-    let fresh = tempfile::Builder::new().prefix("new-").tempdir_in(&cache).map_err(attempt)?;
-    let build = tempfile::Builder::new().prefix("new-").tempdir_in(&cache).map_err(attempt)?;
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let flags = ["--locked", "--quiet", "--no-default-features", "--features", "search", "--root"];
-    let mut command = Command::new(cargo);
-    command.args(["install", name, "--version", version]).args(flags).arg(fresh.path());
-    run_command(command.current_dir(&cache).env("CARGO_TARGET_DIR", build.path()))?;
-    let said = run_command(Command::new(fresh.path().join("bin").join(name)).arg("--version"))?;
-    if !said.contains(version) {
-        return Err(format!("{name} {version} calls itself {said:?}"));
-    }
-    if home.exists() {
-        fs::remove_dir_all(&home).map_err(attempt)?;
-    }
-    fs::rename(fresh.path(), &home).map_err(attempt)?;
-    Ok(program)
+    let home = cache_dir()?.join(format!("{name}-{version}"));
+    install_once(name, &home, |fresh| {
+        let build = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        // The site is small: optimising mdBook takes longer than it saves.
+        let flags =
+            ["--debug", "--locked", "--quiet", "--no-default-features", "--features", "search", "--root"];
+        let mut command = Command::new(cargo);
+        command.args(["install", name, "--version", version]).args(flags).arg(fresh);
+        // Outside the workspace, whose configuration is not for mdBook.
+        run_command(command.current_dir(build.path()).env("CARGO_TARGET_DIR", build.path()))?;
+        check_version(&fresh.join("bin").join(name), fresh, version)
+    })?;
+    Ok(home.join("bin").join(name))
 }
 
 static FAILED: Mutex<BTreeMap<&'static str, String>> = Mutex::new(BTreeMap::new());
@@ -111,13 +89,11 @@ fn cache_dir() -> Result<PathBuf, String> {
         .ok_or_else(|| "none of CALLSHEET_TEST_CACHE, XDG_CACHE_HOME and HOME is set".to_owned())
 }
 
-/// Installs a package into `home`, unless it is there: into a new directory beside it, which gets its final
-/// name only after `check`.
+/// Runs `install` on a new directory, which becomes `home` only if that succeeded. Does nothing if `home` exists.
 fn install_once(
     name: &str,
     home: &Path,
-    package: &str,
-    check: impl FnOnce(&Path) -> Result<(), String>,
+    install: impl FnOnce(&Path) -> Result<(), String>,
 ) -> Result<(), String> {
     let cache = cache_dir()?;
     let attempt = |error: io::Error| format!("{}: {error}", cache.display());
@@ -129,10 +105,24 @@ fn install_once(
         return Ok(());
     }
     let fresh = tempfile::Builder::new().prefix("new-").tempdir_in(&cache).map_err(attempt)?;
-    let flags = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-save", "--prefix"];
-    run_command(Command::new("npm").args(flags).arg(fresh.path()).arg(package))?;
-    check(fresh.path())?;
+    install(fresh.path())?;
     fs::rename(fresh.path(), home).map_err(|error| format!("{}: {error}", home.display()))
+}
+
+/// Installs a package with npm into a directory. Scripts of packages do not run.
+fn npm_install(package: &str, directory: &Path) -> Result<(), String> {
+    let flags = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-save", "--prefix"];
+    run_command(Command::new("npm").args(flags).arg(directory).arg(package)).map(drop)
+}
+
+/// Checks that an installed program prints its version.
+fn check_version(program: &Path, home: &Path, version: &str) -> Result<(), String> {
+    let said = run_command(Command::new(program).arg("--version").env("HOME", home))?;
+    if said.contains(version) {
+        Ok(())
+    } else {
+        Err(format!("{} calls itself {said:?}, not {version}", program.display()))
+    }
 }
 
 fn run_command(command: &mut Command) -> Result<String, String> {
