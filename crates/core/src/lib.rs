@@ -1,7 +1,7 @@
 //! callsheet-core: composes the prompts of AI coding agents.
 //!
 //! A [`Request`] says what a prompt is for, a recipe says which sections it has, [`Sources`] hold the
-//! texts. [`compose`] makes a [`Prompt`] of them, every byte of which has an [`Origin`](source::origin::Origin);
+//! texts. [`compose()`] makes a [`Prompt`] of them, every byte of which has an [`Origin`](source::origin::Origin);
 //! [`render`](render::render) writes it as Markdown, XML or JSON.
 //!
 //! Each folder is one stage, and imports only the stages before it: text, diag, source, library, request, prompt, compose,

@@ -9,7 +9,7 @@ use jiff::civil::{self, DateTime};
 use uuid::{ContextV7, Timestamp, Uuid};
 
 /// Returns the current time in UTC: `2026-01-31T12:00:00.000000Z`. Two such texts compare as the times do: a
-/// year has four digits, and a time before the year 0 or after 9999 becomes [`FIRST`] or [`LAST`].
+/// year has four digits, and a time before the year 0 or after 9999 becomes the nearest time of these.
 pub fn now() -> String {
     let (seconds, micros) = since_1970(SystemTime::now());
     format_time(seconds, micros)

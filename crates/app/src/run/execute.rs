@@ -42,7 +42,7 @@ impl PreparedRun {
     }
 
     /// Records a run whose agent the caller drives, such as an SDK or an HTTP call. The caller must have planned it as
-    /// [external](RunSetup::external).
+    /// [external](super::RunSetup::external).
     pub fn execute_external(
         self,
         project: &Project,

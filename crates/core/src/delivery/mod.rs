@@ -49,7 +49,7 @@ pub struct DeliveryContext {
     pub scope: Scope,
     pub permit: PermissionLevel,
     pub env: BTreeMap<String, String>,
-    /// The [`at_paths`] of the prompt that exist.
+    /// The paths of [`find_at_paths`] that exist.
     pub at_paths: Vec<String>,
     /// An existing tmux pane.
     pub pane: Option<String>,

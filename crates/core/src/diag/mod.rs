@@ -1,6 +1,6 @@
 //! Diagnostics: one type for every problem, with a stable code, a place and a hint.
 //!
-//! A diagnostic never sends raw characters to a terminal: [`visible`] escapes every control or invisible
+//! A diagnostic never sends raw characters to a terminal: [`escape_invisible`] escapes every control or invisible
 //! character of a message or an excerpt.
 
 pub mod exit;
@@ -219,7 +219,7 @@ pub struct Diagnostic {
 /// The most diagnostics of one kind that are listed; the others are counted.
 pub const MOST_PER_KIND: usize = 100;
 
-/// Adds the diagnostic of `make`, unless an equal one is there already. If there are [`MOST`] of its kind,
+/// Adds the diagnostic of `make`, unless an equal one is there already. If there are [`MOST_PER_KIND`] of its kind,
 /// the last of them counts it.
 pub(crate) fn push_diagnostic(
     diagnostics: &mut Vec<Diagnostic>,

@@ -3,7 +3,7 @@
 //! Every function takes its arguments in one order: flow, state, phase, lane, its own ones, library, layout.
 //!
 //! A flow file defines the request, inputs and outputs of every phase, and which evidence leads where.
-//! [`step`] takes a state and an event, and returns the next state and the actions to perform. This module
+//! `step` takes a state and an event, and returns the next state and the actions to perform. This module
 //! never starts an agent, writes a file or asks a person: the driver of a flow performs the actions. Folding
 //! the recorded events again results in the same state.
 

@@ -97,7 +97,7 @@ struct FrontmatterFields {
     variables: Option<Vec<Spanned<VariableDeclaration>>>,
 }
 
-/// The keys of [`FrontmatterFields`].
+/// The keys of `FrontmatterFields`.
 pub const KEYS: [&str; 12] = [
     "name",
     "description",

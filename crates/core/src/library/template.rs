@@ -3,7 +3,7 @@
 //! A template is parsed once into [`TemplateNode`]s that point into its source. Filling a hole copies the
 //! value; **a value is never parsed again**, so nothing an agent wrote can open a second hole.
 //!
-//! This module knows nothing of sections, phases or files; see [`compose`](crate::compose).
+//! This module knows nothing of sections, phases or files; see [`compose`](mod@crate::compose).
 
 use alloc::boxed::Box;
 use alloc::string::String;

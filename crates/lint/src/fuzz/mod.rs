@@ -1,7 +1,7 @@
 //! Fuzzing: hostile values in every slot of a template, or in all inputs of a recipe.
 //!
 //! Two parties are responsible for the result: the author of a template for the constructs that it opens
-//! around a slot ([`around`]), callsheet for the rest ([`engine`]). Only the seed makes anything random.
+//! around a slot (`markup`), callsheet for the rest (`engine`). Only the seed makes anything random.
 
 mod engine;
 mod inputs;

@@ -153,7 +153,7 @@ impl Git {
         Ok(Some(git))
     }
 
-    /// Like [`Git::at`], with the directory that all worktrees of the repository share. Also checks whether
+    /// Like [`Git::open`], with the directory that all worktrees of the repository share. Also checks whether
     /// that directory names this worktree, because a `.git` file can lead to any repository.
     pub fn open_with_common(dir: &Path) -> Result<Option<CommonDir>, GitError> {
         let Some(git) = Self::open(dir)? else { return Ok(None) };

@@ -204,7 +204,7 @@ impl FingerprintCache {
         Ok(contents)
     }
 
-    /// Adds the digests that an earlier process [kept](Self::keep). If they cannot be read, they are computed
+    /// Adds the digests that an earlier process [saved](Self::save). If they cannot be read, they are computed
     /// again.
     pub fn load(&self, path: &Path) {
         let Some(bytes) = read_own_bytes(path) else { return };
