@@ -32,7 +32,7 @@ impl Cli {
             if let Some(script) = self.install_script() {
                 run_command(Command::new("node").arg(fresh.join("node_modules").join(script)))?;
             }
-            check_version(&fresh.join("node_modules/.bin").join(self.name()), fresh, self.version())
+            check_version(&package, &fresh.join("node_modules/.bin").join(self.name()), fresh, self.version())
         });
         if let Err(why) = &installed {
             failed.insert(self.name(), why.clone());
@@ -73,7 +73,7 @@ pub fn mdbook() -> Result<PathBuf, String> {
         command.args(["install", name, "--version", version]).args(flags).arg(fresh);
         // Outside the workspace, whose configuration is not for mdBook.
         run_command(command.current_dir(build.path()).env("CARGO_TARGET_DIR", build.path()))?;
-        check_version(&fresh.join("bin").join(name), fresh, version)
+        check_version(&format!("{name} {version}"), &fresh.join("bin").join(name), fresh, version)
     })?;
     Ok(home.join("bin").join(name))
 }
@@ -116,13 +116,9 @@ fn npm_install(package: &str, directory: &Path) -> Result<(), String> {
 }
 
 /// Checks that an installed program prints its version.
-fn check_version(program: &Path, home: &Path, version: &str) -> Result<(), String> {
+fn check_version(package: &str, program: &Path, home: &Path, version: &str) -> Result<(), String> {
     let said = run_command(Command::new(program).arg("--version").env("HOME", home))?;
-    if said.contains(version) {
-        Ok(())
-    } else {
-        Err(format!("{} calls itself {said:?}, not {version}", program.display()))
-    }
+    if said.contains(version) { Ok(()) } else { Err(format!("{package} calls itself {said:?}")) }
 }
 
 fn run_command(command: &mut Command) -> Result<String, String> {
