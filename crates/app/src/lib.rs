@@ -22,15 +22,19 @@
 pub mod compose;
 pub mod diagnostics;
 pub mod error;
+pub mod events;
 pub mod flow;
 pub mod init;
 pub mod ledger;
 pub mod observer;
+pub mod output;
 pub mod paths;
 pub mod project;
+pub mod prompt_diff;
 pub mod proposed_checks;
 pub mod run;
 pub mod session;
+pub mod templates;
 pub mod transfer;
 
 pub use callsheet_core::diag::Diagnostics;

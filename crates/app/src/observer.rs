@@ -4,9 +4,9 @@ use std::any::Any;
 use std::fmt::Debug;
 
 use callsheet_core::diag::Diagnostic;
-use serde_json::Value;
 
 use crate::error::Result;
+use crate::events::EventOutput;
 use crate::project::trust::TrustRequest;
 
 /// Receives diagnostics, status lines, progress and events while a use case runs. Every method has a default that ignores its
@@ -32,8 +32,13 @@ pub trait Observer: Debug + Send + Sync {
         false
     }
 
+    /// Returns whether events are wanted.
+    fn wants_events(&self) -> bool {
+        false
+    }
+
     /// Receives an event of a flow after it was recorded.
-    fn flow_event(&self, event: &Value) -> Result<()> {
+    fn event(&self, event: &EventOutput) -> Result<()> {
         let _ = event;
         Ok(())
     }

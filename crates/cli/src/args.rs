@@ -93,6 +93,7 @@ pub(crate) enum CliCommand {
     Watch(commands::watch::Args),
     Gc(commands::gc::Args),
     Read(commands::read::Args),
+    Render(commands::render::Args),
     /// Find every problem of the project's and the built-in files in one go
     ///
     /// Exits with 1 when there are errors.

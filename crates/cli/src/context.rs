@@ -6,12 +6,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use callsheet::compose::inputs::{ComposeInput, RequestFile};
+use callsheet::events::EventOutput;
 use callsheet::observer::Observer;
 use callsheet::project::person::refuse_below_guard;
 use callsheet::project::trust::TrustRequest;
 use callsheet::project::{Project, ProjectOptions};
 use callsheet_core::diag::{Code, Diagnostic, escape_invisible};
-use serde_json::Value;
 
 use crate::args::GlobalArgs;
 use crate::print::{OutputPrinter, ProgressLine};
@@ -39,6 +39,13 @@ impl CommandContext {
             ..ProjectOptions::default()
         })?;
         Ok(Self { project, print: Arc::clone(print) })
+    }
+
+    /// Returns the context with the sources of a JSON file instead of the project's own.
+    pub(crate) fn with_sources(&self, path: Option<&str>) -> Result<Self> {
+        let project =
+            path.map_or_else(|| Ok(self.project.clone()), |path| self.project.with_sources(path))?;
+        Ok(Self { project, print: Arc::clone(&self.print) })
     }
 
     /// Reads the request file, and returns it with the context for the project that it names, else this one.
@@ -74,11 +81,12 @@ impl Observer for OutputPrinter {
         self.is_verbose()
     }
 
-    fn flow_event(&self, event: &Value) -> Result<()> {
-        if self.json {
-            self.print_stream_value(event)?;
-        }
-        Ok(())
+    fn wants_events(&self) -> bool {
+        self.json
+    }
+
+    fn event(&self, event: &EventOutput) -> Result<()> {
+        self.print_stream_line(event).map(drop)
     }
 
     fn hide_address(&self, address: &str) {

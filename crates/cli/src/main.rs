@@ -7,9 +7,7 @@ mod demo;
 mod mcp_install;
 mod pages;
 mod print;
-mod prompt_diff;
 mod run_args;
-mod templates;
 mod usage;
 
 use std::process::ExitCode;
@@ -37,6 +35,7 @@ fn main() -> ExitCode {
         Err(error) => return usage::report_usage_error(&error),
     };
     let print = Arc::new(print::OutputPrinter::new(&cli.global));
+    usage::hint_at_program_flag(&print);
     let result = dispatch(&cli, &matches, &print);
     ExitCode::from(result.unwrap_or_else(|failure| print.print_failure(&failure)))
 }
@@ -79,6 +78,7 @@ fn dispatch(
         CliCommand::Watch(args) => commands::watch::run(&app, args),
         CliCommand::Gc(args) => commands::gc::run(&app, args),
         CliCommand::Read(args) => commands::read::run(&app, args),
+        CliCommand::Render(args) => commands::render::run(&app, args),
         CliCommand::Check => commands::check::run(&app),
         CliCommand::Fuzz(args) => commands::fuzz::run(&app, args),
         CliCommand::Templates(args) => commands::templates::run(&app, args),

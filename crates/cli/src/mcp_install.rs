@@ -13,6 +13,7 @@ use toml_edit::{Array, DocumentMut, Item, Table, value};
 
 use crate::context::CommandContext;
 use callsheet::error::{CommandResult, Error, Result};
+use callsheet::output::McpInstallOutput;
 use callsheet::paths::relative_path;
 use callsheet::project::state;
 use callsheet::session::write::write_out;
@@ -81,7 +82,7 @@ pub(crate) fn install(
         None => {}
     }
     if app.print.json {
-        return app.print.print_value(&json!({ "file": shown, "change": diff, "written": written }));
+        return app.print.print_json(&McpInstallOutput { file: shown, diff, written });
     }
     app.print.print_page(&diff)?;
     app.print.print_status(&match (old == new, written) {

@@ -10,9 +10,9 @@ use std::time::Duration;
 use callsheet_core::diag::{Code, Diagnostic, Severity, is_invisible};
 use callsheet_core::secrets::{mask_address_in, mask_addresses};
 use serde::Serialize;
-use serde_json::{Value, json};
 
-use callsheet::diagnostics::{diagnostic_json, mask_diagnostic};
+use callsheet::diagnostics::mask_diagnostic;
+use callsheet::output::{DocumentOutput, ErrorOutput, to_document, to_json};
 
 use crate::args::{ColorMode, GlobalArgs};
 use callsheet::error::{CommandResult, Error, Result};
@@ -116,20 +116,32 @@ impl OutputPrinter {
         PipeTolerantWriter(io::stdout().lock())
     }
 
-    /// Prints a JSON value as data, followed by a newline.
-    pub(crate) fn print_value(&self, value: &Value) -> CommandResult {
-        let text = serde_json::to_string_pretty(value)
-            .map_err(|error| Diagnostic::error(Code::OutputFailed, error.to_string()))?;
-        self.print_page(&(escape_invisible(text) + "\n"))
-    }
-
-    /// Prints a JSON value for programs, or a page for people. Only the printed one is built.
-    pub(crate) fn print_output(
+    /// Prints an output for programs, or a page for people. Only the printed one is built.
+    pub(crate) fn print_output<T: DocumentOutput>(
         &self,
-        value: impl FnOnce() -> Value,
+        output: impl FnOnce() -> T,
         page: impl FnOnce() -> String,
     ) -> CommandResult {
-        if self.json { self.print_value(&value()) } else { self.print_page(&page()) }
+        if self.json { self.print_json(&output()) } else { self.print_page(&page()) }
+    }
+
+    /// Prints an output for programs.
+    pub(crate) fn print_json<T: DocumentOutput>(&self, output: &T) -> CommandResult {
+        self.print_value(&to_document(output))
+    }
+
+    /// Prints JSON and a newline: indented at a terminal, else as one line.
+    pub(crate) fn print_value(&self, value: &impl Serialize) -> CommandResult {
+        let stdout = io::stdout().lock();
+        let is_indented = stdout.is_terminal();
+        let mut out = VisibleWriter(BufWriter::new(stdout));
+        let written = match is_indented {
+            true => serde_json::to_writer_pretty(&mut out, value),
+            false => serde_json::to_writer(&mut out, value),
+        };
+        let written = written.map_err(io::Error::from);
+        check_write(written.and_then(|()| out.0.write_all(b"\n")).and_then(|()| out.0.flush()))?;
+        Ok(0)
     }
 
     /// Prints a page as data, exactly as it is.
@@ -138,16 +150,9 @@ impl OutputPrinter {
         Ok(0)
     }
 
-    /// Prints a JSON value that is too large to hold as text.
-    pub(crate) fn print_long_value(&self, value: &impl Serialize) -> Result<()> {
-        let mut out = VisibleWriter(BufWriter::new(io::stdout().lock()));
-        let written = serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from);
-        check_write(written.and_then(|()| out.0.write_all(b"\n")).and_then(|()| out.0.flush()))
-    }
-
-    /// Prints a JSON value as one line of a stream. Returns whether the reader is still there.
-    pub(crate) fn print_stream_value(&self, value: &Value) -> Result<bool> {
-        match write_message(escape_invisible(value.to_string()).as_bytes()) {
+    /// Prints an output as one line of a stream. Returns whether the reader is still there.
+    pub(crate) fn print_stream_line<T: DocumentOutput>(&self, output: &T) -> Result<bool> {
+        match write_message(escape_invisible(to_json(output).to_string()).as_bytes()) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
             Err(error) => {
@@ -197,9 +202,7 @@ impl OutputPrinter {
 
     pub(crate) fn print_failure(&self, failure: &Error) -> u8 {
         if self.json {
-            let mut object = failure.diagnostics().first().map_or_else(|| json!({}), diagnostic_json);
-            object["all"] = failure.diagnostics().iter().map(diagnostic_json).collect();
-            self.write_stderr(&escape_invisible(object.to_string()));
+            self.write_stderr(&escape_invisible(to_json(&ErrorOutput::from(failure)).to_string()));
         } else {
             for diag in failure.diagnostics() {
                 self.write_stderr(&self.render_diagnostic(diag, self.colour_err));

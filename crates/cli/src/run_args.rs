@@ -1,14 +1,14 @@
 //! The flags of commands that start an agent, and the output of these commands.
 
-use callsheet::diagnostics::diagnostic_json;
-use callsheet::error::CommandResult;
+use callsheet::error::{CommandResult, usage_error};
+use callsheet::events::{EventOutput, follow_run};
+use callsheet::output::{RunPlanOutput, RunResultOutput};
 use callsheet::project::duration::HumanDuration;
 use callsheet::run::options::RunOverrides;
-use callsheet::run::{InterruptFlag, PreparedRun, RunStopper, result_json};
+use callsheet::run::{InterruptFlag, PreparedRun, RunReport, RunStopper};
 use callsheet_core::delivery::DeliveryAction;
 use callsheet_core::diag::escape_invisible;
 use callsheet_core::library::agent::DeliveryMethod;
-use serde_json::json;
 
 use crate::args::PermitArg;
 use crate::context::CommandContext;
@@ -51,6 +51,9 @@ pub(crate) struct RunArgs {
     /// One agent does the whole plan
     #[arg(long)]
     pub(crate) single_coder: bool,
+    /// With --json: print the events of the run while it works, one object per line, before its result
+    #[arg(long)]
+    pub(crate) events: bool,
     /// Attach the agent to the server to which it hands things in
     #[arg(long)]
     pub(crate) mcp: bool,
@@ -76,20 +79,31 @@ impl RunArgs {
 }
 
 /// Executes a prepared run and prints its result.
-pub(crate) fn drive(app: &CommandContext, ready: PreparedRun) -> CommandResult {
-    let report = ready.execute(app, &RunStopper::new(&InterruptFlag::listen()?))?;
+pub(crate) fn drive(app: &CommandContext, args: &RunArgs, ready: PreparedRun) -> CommandResult {
+    let stopper = RunStopper::new(&InterruptFlag::listen()?);
+    if !args.events {
+        return print_report(app, &ready.execute(app, &stopper)?);
+    }
+    if !app.print.json {
+        return Err(usage_error("`--events` needs `--json`").into());
+    }
+    let run = ready.id().clone();
+    let print = |event: &EventOutput| app.print.print_stream_line(event).map(drop);
+    let report = follow_run(app, &run, print, || ready.execute(app, &stopper))??;
+    app.print.print_stream_line(&RunResultOutput::from(&report.summary))?;
+    Ok(report.exit_code())
+}
+
+fn print_report(app: &CommandContext, report: &RunReport) -> CommandResult {
     let summary = &report.summary;
-    app.print.print_output(|| result_json(summary), || result_page(&app.print, summary))?;
+    app.print.print_output(|| RunResultOutput::from(summary), || result_page(&app.print, summary))?;
     Ok(report.exit_code())
 }
 
 pub(crate) fn print_dry_run(app: &CommandContext, ready: &PreparedRun) -> CommandResult {
     app.print.print_diagnostics(ready.diagnostics());
     if app.print.json {
-        let warnings: Vec<_> = ready.diagnostics().map(diagnostic_json).collect();
-        return app.print.print_value(&json!({
-            "acts": ready.actions(), "prompt": ready.prompt(), "launch": ready.launch, "warnings": warnings,
-        }));
+        return app.print.print_json(&RunPlanOutput::from(ready));
     }
     let mut page = String::new();
     for act in ready.actions() {

@@ -26,6 +26,14 @@ pub(crate) fn report_usage_error(error: &clap::Error) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
+/// Says that `--json` behind `--` is an argument of the started program.
+pub(crate) fn hint_at_program_flag(print: &OutputPrinter) {
+    let mut words = std::env::args_os().skip_while(|word| word != OsStr::new("--")).skip(1);
+    if !print.json && words.any(|word| word == OsStr::new("--json")) {
+        print.print_status("`--json` after `--` is for the program; callsheet's own goes before `--`");
+    }
+}
+
 /// Splits the parser's page: the error comes first, then tips and the usage.
 fn to_diagnostic(error: &clap::Error) -> Diagnostic {
     let bare = [ErrorKind::MissingSubcommand, ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand];

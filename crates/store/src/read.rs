@@ -189,6 +189,13 @@ impl Ledger {
         records_of(&mut self.db, run, None)
     }
 
+    /// Returns the time at which the end of a run was recorded.
+    pub fn ended_at(&mut self, run: &Id) -> Result<Option<String>, LedgerError> {
+        let sql = "SELECT at FROM records WHERE run = $1 AND kind = 'exit' ORDER BY seq LIMIT 1";
+        let rows = self.db.query(sql, &[SqlParam::Text(run.as_str())])?;
+        rows.into_iter().next().map(|mut row| row.text("records.at")).transpose()
+    }
+
     /// Summarizes the records of a run, without reading its whole output.
     pub fn run_summary(&mut self, run: &Id) -> Result<RunSummary, LedgerError> {
         let rows = self.db.query(

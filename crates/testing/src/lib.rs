@@ -31,6 +31,7 @@
 //! [`report_missing`]).
 
 mod cli;
+mod documents;
 mod http;
 mod install;
 mod lacking;

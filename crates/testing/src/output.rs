@@ -70,6 +70,17 @@ impl CommandOutput {
         serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
+    /// Returns the settings that `config show` printed, by their keys.
+    ///
+    /// # Panics
+    ///
+    /// If it is not JSON.
+    pub fn settings(&self) -> Value {
+        let json = self.json();
+        let items = json["items"].as_array().into_iter().flatten();
+        items.map(|item| (item["key"].as_str().unwrap_or_default().to_owned(), item.clone())).collect()
+    }
+
     /// Returns the lines of its standard output that are JSON.
     pub fn lines_json(&self) -> Vec<Value> {
         self.out().lines().filter_map(|line| serde_json::from_str(line).ok()).collect()

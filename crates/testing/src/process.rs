@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::documents::check_documents;
 use crate::output::CommandOutput;
 use crate::server::Request;
 
@@ -33,7 +34,9 @@ pub fn run_command(command: &mut Command) -> CommandOutput {
 ///
 /// If it does not end within the limit.
 pub fn run_for_bytes(command: &mut Command) -> CommandOutput {
-    collect_output(spawn_piped(command, Stdio::null()).unwrap())
+    let output = collect_output(spawn_piped(command, Stdio::null()).unwrap());
+    check_documents(command, &output);
+    output
 }
 
 /// Runs a command with this standard input to its end.
@@ -44,7 +47,9 @@ pub fn run_for_bytes(command: &mut Command) -> CommandOutput {
 pub fn run_with_input(command: &mut Command, input: &[u8]) -> CommandOutput {
     let mut child = spawn_piped(command, Stdio::piped()).unwrap();
     spawn_writer(&mut child, input);
-    wait_for_end(child)
+    let output = wait_for_end(child);
+    check_documents(command, &output);
+    output
 }
 
 /// Waits for the end of a started command, and for the end of its streams.

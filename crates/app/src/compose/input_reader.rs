@@ -126,3 +126,8 @@ pub fn open_input(project: &Project, file: &str) -> Result<Box<dyn BufRead>> {
         Err(error) => Err(unreadable_error(file, &error)),
     }
 }
+
+/// Reads the named file, or standard input for `-`, which nothing else reads.
+pub fn read_input(project: &Project, file: &str) -> Result<SharedText> {
+    InputReader { project, diagnostics: Vec::new(), stdin: None }.read_text(file, "a document")
+}

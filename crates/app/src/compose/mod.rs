@@ -7,6 +7,7 @@ pub mod pack;
 pub(crate) mod read_first;
 pub mod record;
 pub mod secrets;
+pub mod sources_file;
 pub mod tokens;
 
 use std::io::Write;
@@ -60,6 +61,12 @@ pub enum Purpose {
 }
 
 impl Composition {
+    /// Returns the text of the prompt without secrets. A mask has the same length in bytes as the text that it covers, so all
+    /// ranges stay valid.
+    pub fn shown_text(&self) -> &str {
+        self.masked.as_ref().unwrap_or(&self.rendered.text)
+    }
+
     /// Returns the text that an agent gets.
     pub fn text(&self) -> &str {
         &self.rendered.text

@@ -12,7 +12,8 @@ use callsheet_core::diag::{Diagnostic, escape_invisible};
 use callsheet_core::library::agent::{TokenEncoding, TokenizerSpec};
 use callsheet_core::render::RenderedText;
 use callsheet_core::{ComposedPrompt, Degradation};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use tiktoken::CoreBpe;
 
 use self::parts::CountedParts;
@@ -27,7 +28,7 @@ pub fn preload() {
 }
 
 /// Token counter for one agent and model.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TokenCounter(TokenizerSpec);
 
 /// Counts the tokens of a text by the default vocabulary.
@@ -67,22 +68,51 @@ impl TokenCounter {
 }
 
 /// The tokens of a finished prompt.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TokenSummary {
+    /// The vocabulary.
+    pub encoding: TokenEncoding,
+    /// `exact`, or how the number was estimated.
+    pub method: String,
+    /// Whether the numbers are estimates.
+    pub estimated: bool,
+    /// The model.
+    pub model: Option<String>,
+    /// The tokens of the whole prompt.
+    pub total: usize,
+    /// The bytes of the whole prompt.
+    pub bytes: usize,
+    /// The characters of the whole prompt.
+    pub characters: usize,
+    /// The sections in the order of the recipe. Counts do not add up across cuts, and text between sections belongs to none
+    /// of them, so their sum is near the total but not equal to it.
+    pub sections: Vec<SectionTokens>,
+    /// The tokens that the model takes.
+    pub context_window: Option<usize>,
+    /// The limits of the agent.
+    pub limits: PromptLimits,
+    #[serde(skip)]
     counter: TokenCounter,
-    model: Option<String>,
-    total: TokenShare,
-    characters: usize,
-    /// Name and share of each section, in the order of the recipe. Counts do not add up across cuts, and text
-    /// between sections belongs to none of them, so their sum is near the total but not equal to it.
-    sections: Vec<(String, TokenShare)>,
-    limits: Value,
 }
 
-#[derive(Debug)]
-struct TokenShare {
-    tokens: usize,
-    bytes: usize,
+/// The tokens of a section.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SectionTokens {
+    /// The name of the section.
+    pub section: String,
+    /// Its tokens.
+    pub tokens: usize,
+    /// Its bytes.
+    pub bytes: usize,
+}
+
+/// The limits of an agent.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PromptLimits {
+    /// The most bytes of a prompt.
+    pub max_bytes: Option<usize>,
+    /// The most characters of a prompt.
+    pub max_chars: Option<usize>,
 }
 
 impl TokenSummary {
@@ -96,64 +126,48 @@ impl TokenSummary {
         let exactly = |text: &str| counter.count_exactly(text);
         let counted = CountedParts::new(&rendered.text, &exactly);
         let tokens = counter.0.scale_tokens(counted.total());
-        let share = |range: Range<usize>| TokenShare {
+        let share = |section: String, range: Range<usize>| SectionTokens {
+            section,
             bytes: range.len(),
             tokens: counter.0.scale_tokens(counted.count_within(&rendered.text, range, &exactly)),
         };
+        let method = if counter.0.method.is_empty() { "exact" } else { &counter.0.method };
         Self {
+            encoding: counter.0.encoding,
+            method: method.to_owned(),
+            estimated: counter.0.is_estimate(),
             model: composed.prompt.model.clone(),
-            total: TokenShare { tokens, bytes: rendered.text.len() },
+            total: tokens,
+            bytes: rendered.text.len(),
             characters: rendered.text.chars().count(),
-            sections: sections.into_iter().map(|(name, range)| (name, share(range))).collect(),
-            limits: json!({ "max_bytes": composed.agent.max_bytes, "max_chars": composed.agent.max_chars }),
+            sections: sections.into_iter().map(|(name, range)| share(name, range)).collect(),
+            context_window: counter.0.context_window,
+            limits: PromptLimits { max_bytes: composed.agent.max_bytes, max_chars: composed.agent.max_chars },
             counter,
         }
     }
 
     /// Returns a warning if the prompt exceeds the model's context window.
     pub(crate) fn window_warning(&self) -> Option<Diagnostic> {
-        self.counter.window_warning(self.total.tokens)
-    }
-
-    fn method(&self) -> &str {
-        if self.counter.0.method.is_empty() { "exact" } else { &self.counter.0.method }
-    }
-
-    /// Returns the counts as JSON.
-    pub fn to_json(&self) -> Value {
-        let share = |name: &str, share: &TokenShare| json!({ "name": name, "tokens": share.tokens, "bytes": share.bytes });
-        json!({
-            "encoding": self.counter.0.encoding,
-            "method": self.method(),
-            "estimated": self.counter.0.is_estimate(),
-            "model": self.model,
-            "total": self.total.tokens,
-            "bytes": self.total.bytes,
-            "characters": self.characters,
-            "sections": self.sections.iter().map(|(name, of)| share(name, of)).collect::<Vec<_>>(),
-            "context_window": self.counter.0.context_window,
-            "limits": self.limits,
-        })
+        self.counter.window_warning(self.total)
     }
 
     /// Formats the summary as a table for people.
     pub fn to_table(&self) -> String {
-        let row =
-            |share: &TokenShare, name: &str| format!("{:>9} {:>9}  {name}\n", share.tokens, share.bytes);
+        let row = |tokens: usize, bytes: usize, name: &str| format!("{tokens:>9} {bytes:>9}  {name}\n");
         let mut table = format!("{:>9} {:>9}\n", "tokens", "bytes");
-        for (name, share) in &self.sections {
-            table.push_str(&row(share, name));
+        for SectionTokens { section, tokens, bytes } in &self.sections {
+            table.push_str(&row(*tokens, *bytes, section));
         }
-        table.push_str(&row(&self.total, "in all"));
-        let encoding = self.counter.0.encoding.name();
+        table.push_str(&row(self.total, self.bytes, "in all"));
         let model =
             self.model.as_ref().map(|model| format!(" for {}", escape_invisible(model))).unwrap_or_default();
-        table.push_str(&if self.counter.0.is_estimate() {
-            format!("estimated{model}: {}\n", escape_invisible(self.method()))
+        table.push_str(&if self.estimated {
+            format!("estimated{model}: {}\n", escape_invisible(&self.method))
         } else {
-            format!("exact{model}: {encoding}\n")
+            format!("exact{model}: {}\n", self.encoding.name())
         });
-        if let Some(window) = self.counter.0.context_window {
+        if let Some(window) = self.context_window {
             table.push_str(&format!("the model takes {window} tokens\n"));
         }
         table

@@ -13,11 +13,11 @@ use callsheet_core::record::{self, DecidedBy, FlowRecord, Id};
 use callsheet_core::secrets::mask_addresses;
 use callsheet_run::{DocumentReader, FingerprintCache};
 use callsheet_store::Ledger;
-use serde_json::{Value, json};
 
 use super::{FlowFolder, FlowOptions, RecordedFlow};
 use crate::diagnostics::mask_diagnostic;
 use crate::error::{Error, Result};
+use crate::events::EventOutput;
 use crate::project::Project;
 use crate::project::state::RunDir;
 use crate::run::{InterruptFlag, RunProgress, RunStopper};
@@ -133,28 +133,27 @@ impl<'a> FlowDriver<'a> {
     }
 
     fn record_event(&mut self, event: FlowEvent, by: DecidedBy) -> Result<Vec<FlowAction>> {
-        let detail = json!(event);
         let record = FlowRecord { by, phase: self.state.phase.clone(), event: event.clone() };
         let seq = self.ledger.append(None, Some(&self.id), &record::Event::FlowRecord(record))?;
         let (state, actions) = apply_event(&self.plan.definition, std::mem::take(&mut self.state), &event);
         self.state = state;
+        self.last_event = event.name().to_owned();
         if let FlowEvent::LaneStarted { entry, lane, run } = event {
             add_run(&mut self.lane_runs, entry, &lane, &run);
         }
-        self.last_event = detail["event"].as_str().unwrap_or_default().to_owned();
-        self.report_event(seq, detail)?;
+        self.report_event(seq)?;
         Ok(actions)
     }
 
-    /// Reports an event to the observer.
-    fn report_event(&self, seq: u64, mut event: Value) -> Result<()> {
-        if !self.silent {
-            // The start options are in the ledger; here they would hide the rest.
-            if let Some(event) = event.as_object_mut() {
-                event.remove("more");
+    /// Reports the events of a record to the observer.
+    fn report_event(&mut self, seq: u64) -> Result<()> {
+        if self.silent || !self.project.observer.wants_events() {
+            return Ok(());
+        }
+        for record in self.ledger.records_after(seq - 1, 1)? {
+            for event in EventOutput::from_record(&record)? {
+                self.project.observer.event(&event)?;
             }
-            let line = json!({ "seq": seq, "flow": self.id, "phase": self.state.phase, "event": event["event"], "data": event });
-            self.project.observer.flow_event(&line)?;
         }
         Ok(())
     }

@@ -23,5 +23,5 @@ pub mod worktrees;
 pub(crate) use folder::{FlowFolder, choose_name};
 pub use options::FlowOptions;
 pub use recorded::RecordedFlow;
-pub use status::{status_json, wait_reasons};
+pub use status::{explain_wait, wait_reasons};
 pub(crate) use worktrees::report_leftovers;

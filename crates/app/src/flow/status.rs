@@ -1,16 +1,16 @@
-//! Renders the status of a flow as JSON and as text.
+//! Says in words why a flow waits, and what a person decided.
 
 use callsheet_core::flow::{FlowDecision, FlowState, FlowStatus, WaitReason};
-use serde_json::{Value, json};
-
-use super::RecordedFlow;
-use crate::project::Project;
-use crate::session::new_preferences;
 
 /// Explains why the flow waits for a person.
 pub fn wait_reasons(state: &FlowState) -> Vec<String> {
+    state.wait_reasons().iter().map(|reason| explain_wait(state, reason)).collect()
+}
+
+/// Explains one of the reasons why the flow waits.
+pub fn explain_wait(state: &FlowState, reason: &WaitReason) -> String {
     let begins = if state.at == FlowStatus::Entering { "begin" } else { "go on" };
-    let reason = |why: &WaitReason| match why {
+    match reason {
         WaitReason::Decision => format!("`{}` needs a decision", state.phase),
         WaitReason::Evidence { lane, lacks } => format!("`{lane}` lacks evidence for {}", lacks.join(", ")),
         WaitReason::Submission { lane, says } => {
@@ -29,8 +29,7 @@ pub fn wait_reasons(state: &FlowState) -> Vec<String> {
             format!("`{}` changed documents of other phases: {}", state.phase, paths.join(", "))
         }
         WaitReason::Failed { says } => format!("`{}` cannot {begins}: {}", state.phase, says.join("; ")),
-    };
-    state.wait_reasons().iter().map(reason).collect()
+    }
 }
 
 /// Returns the word for a person's decision in a state.
@@ -41,36 +40,4 @@ pub(super) fn decision_word(decision: &FlowDecision, state: &FlowState) -> &'sta
         FlowDecision::Changes(_) if !state.questions().is_empty() => "answer",
         FlowDecision::Changes(_) => "changes",
     }
-}
-
-/// Returns the status of a flow as JSON. `driven` says whether a process drives it.
-pub fn status_json(project: &Project, known: &RecordedFlow, driven: bool) -> Value {
-    let state = &known.state;
-    let running: Vec<Value> =
-        state.running_lanes().map(|(lane, run)| json!({ "lane": lane.id, "run": run })).collect();
-    let decisions: Vec<Value> = known
-        .decisions
-        .iter()
-        .map(|(decision, by, at)| json!({ "decision": decision, "by": by, "at": at }))
-        .collect();
-    json!({
-        "flow": known.id,
-        "name": known.plan.flow,
-        "folder": known.folder(),
-        "request": state.request,
-        "state": state.condition(),
-        "phase": state.phase,
-        "round": state.round(),
-        "running": running,
-        "driven": driven,
-        "waits_for": wait_reasons(state),
-        "questions": state.questions(),
-        "refused": state.refused,
-        "proposed": new_preferences(project, &state.proposed),
-        "decisions": decisions,
-        "cost_usd": state.cost as f64 / 1e6,
-        "runs": known.runs(),
-        "started": known.times.0,
-        "last": known.times.1,
-    })
 }

@@ -6,7 +6,9 @@ use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::flow::FlowEvent;
 use callsheet_core::record::{Event, FlowRecord, Id, LaunchRecord, RunOptions};
 use callsheet_store::{Head, Ledger, LedgerProblemKind, OpenMode};
+use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::Serialize;
 
 use super::known_ledger::{KnownEntry, KnownLedger};
 use super::{LedgerTrust, check_head, judge_ledger, read_timeouts};
@@ -25,6 +27,35 @@ pub struct LedgerAdoption {
     pub contents: LedgerContents,
     known: KnownLedger,
     ledger: Ledger,
+}
+
+/// Whether a ledger is known and there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LedgerState {
+    /// Known, and gone.
+    Gone,
+    /// Known, and another file is in its place.
+    Replaced,
+    /// Known, and there.
+    Known,
+    /// Neither known nor there.
+    None,
+    /// There, and not known.
+    Unknown,
+}
+
+impl LedgerState {
+    /// Returns the state as a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Gone => "gone",
+            Self::Replaced => "replaced",
+            Self::Known => "known",
+            Self::None => "none",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 /// Summary of a ledger's contents.
@@ -95,13 +126,13 @@ impl LedgerAdoption {
 
 impl KnownLedger {
     /// Returns the state of the ledger's place, as far as it is visible without opening the ledger.
-    pub fn state(&self) -> &'static str {
+    pub fn state(&self) -> LedgerState {
         match (self.entry(), self.file(), self.inode()) {
-            (Some(_), Some(_), None) => "gone",
-            (Some(entry), Some(_), inode) if entry.inode != inode => "replaced",
-            (Some(_), ..) => "known",
-            (None, Some(_), None) => "none",
-            (None, ..) => "unknown",
+            (Some(_), Some(_), None) => LedgerState::Gone,
+            (Some(entry), Some(_), inode) if entry.inode != inode => LedgerState::Replaced,
+            (Some(_), ..) => LedgerState::Known,
+            (None, Some(_), None) => LedgerState::None,
+            (None, ..) => LedgerState::Unknown,
         }
     }
 }

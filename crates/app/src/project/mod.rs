@@ -45,6 +45,8 @@ pub struct Project {
     pub observer: Arc<dyn Observer>,
     /// Texts that take the place of files.
     pub texts: Arc<BTreeMap<SourceId, SharedText>>,
+    /// Whether these texts replace all templates, recipes and other sources of the project and the user.
+    pub(crate) texts_only: bool,
     /// Facts about the project's directory.
     home: OnceLock<ProjectHome>,
     name: OnceLock<String>,
@@ -151,6 +153,7 @@ impl Project {
             all_projects: options.all_projects,
             observer,
             texts: options.texts,
+            texts_only: false,
             home: OnceLock::new(),
             name: OnceLock::new(),
         };
@@ -193,10 +196,22 @@ impl Project {
         }
     }
 
+    /// Returns the project with these texts instead of all templates, recipes and other sources of the project and the user.
+    #[must_use]
+    pub fn with_texts_only(&self, texts: BTreeMap<SourceId, SharedText>) -> Self {
+        Self { texts: Arc::new(texts), texts_only: true, ..self.clone() }
+    }
+
     /// Returns the project's sources, with `session` as the root of includes.
     pub fn disk(&self, session: Option<PathBuf>) -> Disk {
         let roots = Roots { user: self.user.clone(), project: Some(self.dir.clone()), session };
-        Disk::new(&roots, self.config.max_file_bytes.value).with_texts(Arc::clone(&self.texts))
+        let disk = Disk::new(&roots, self.config.max_file_bytes.value).with_texts(Arc::clone(&self.texts));
+        if !self.texts_only {
+            return disk;
+        }
+        let layout = self.config.layout();
+        let folders = [".callsheet".to_owned(), layout.prompts, layout.project_context];
+        disk.without_folders(folders.into_iter().chain(layout.templates).collect())
     }
 }
 

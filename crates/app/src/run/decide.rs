@@ -3,6 +3,7 @@
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::record::{Decided, DecidedBy, Event, Id};
 use callsheet_core::request::fact::ViolationDecision;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
@@ -12,7 +13,7 @@ use crate::project::Project;
 use crate::project::person::{refuse_agent, refuse_below_guard};
 
 /// What a person says about a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeDecision {
     /// The change outside of the scope stays.

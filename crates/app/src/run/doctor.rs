@@ -7,6 +7,7 @@ use callsheet_core::diag::Code;
 use callsheet_core::secrets::{mask_address, mask_address_in};
 use callsheet_run::{find_own_program, find_temporary_file_system};
 use callsheet_store::{Ledger, LedgerUrl};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -16,7 +17,7 @@ use crate::project::Project;
 use crate::project::state::state_dir;
 
 /// The state of one checked item.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoctorFinding {
     /// The item.
     pub name: String,
@@ -29,7 +30,7 @@ pub struct DoctorFinding {
 }
 
 /// Whether runs can use an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DoctorState {
     /// It works.

@@ -41,7 +41,7 @@ pub use options::{RunLocation, RunSetup};
 pub(crate) use preflight::{missing_agent_program, missing_check_programs};
 pub use prepared::PreparedRun;
 pub(crate) use progress::RunProgress;
-pub use result::{exit_code, result_json};
+pub use result::exit_code;
 pub use stop::{InterruptFlag, RunStopper};
 pub use submissions::record_submission;
 pub use terminal::is_driven;

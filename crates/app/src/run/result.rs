@@ -1,8 +1,9 @@
-//! Renders the result of a run for people and for programs.
+//! Judges the result of a run: its exit code, and whose changes it saw.
 
 use callsheet_core::record::{ChecksOutcome, RunStatus, RunSummary};
 use callsheet_core::request::fact::{CheckRun, EndReason};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::error::{AGENT, FINDING, INTERRUPTED, LIMIT, SCOPE};
 
@@ -36,53 +37,31 @@ fn is_late(check: &CheckRun) -> bool {
     check.ended == Some(EndReason::Timeout)
 }
 
-/// Returns to whom the changes of a run can be attributed. In its own worktree, all changes are the agent's;
-/// in a checkout that people use or that other runs share, a change can be theirs.
-pub fn attribution(account: &RunSummary) -> &'static str {
+/// To whom the changes of a run can be attributed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ChangeAttribution {
+    /// To this run, or to another one that worked in the same checkout.
+    Shared,
+    /// To this run alone: it had a worktree of its own.
+    Worktree,
+    /// To this run, or to a person who used the checkout.
+    Checkout,
+}
+
+/// Returns to whom the changes of a run can be attributed.
+pub fn attribution(account: &RunSummary) -> ChangeAttribution {
     let shared = account.observed.as_ref().is_some_and(|observed| !observed.shared_with.is_empty());
     let own = account.launch.as_ref().is_some_and(|launch| launch.own_worktree);
     match (shared, own) {
-        (true, _) => "shared",
-        (false, true) => "worktree",
-        (false, false) => "checkout",
+        (true, _) => ChangeAttribution::Shared,
+        (false, true) => ChangeAttribution::Worktree,
+        (false, false) => ChangeAttribution::Checkout,
     }
 }
 
-/// Returns one object, which is the same for every command that ends with a run.
-pub fn result_json(account: &RunSummary) -> Value {
-    let exit = account.exit.as_ref();
-    let seen = account.observed.as_ref().and_then(|observed| observed.worktree.as_ref());
-    let checks = account.observed.as_ref().map(|observed| &observed.checks);
-    let launch = account.launch.as_ref();
-    json!({
-        "run": account.run.id,
-        "parent": account.run.parent,
-        "task": account.run.task,
-        "status": account.status(),
-        "ended": exit.map(|exit| exit.ended),
-        "why": exit.and_then(|exit| exit.why.clone()),
-        "exit_code": exit.and_then(|exit| exit.code),
-        "signal": exit.and_then(|exit| exit.signal),
-        "duration_ms": exit.and_then(|exit| exit.duration_ms),
-        "told": exit.map(|exit| &exit.report),
-        "checked": account.checks_outcome(),
-        "checks": checks.cloned().unwrap_or_default(),
-        "changed": seen.map(|seen| seen.changed.clone()).unwrap_or_default(),
-        "violations": account.violations(),
-        "attribution": attribution(account),
-        "shared_with": account.observed.as_ref().map(|observed| observed.shared_with.clone()).unwrap_or_default(),
-        "uncertain": account.observed.as_ref().map(|observed| observed.uncertain.clone()).unwrap_or_default(),
-        "unseen": seen.map(|seen| seen.unseen.clone()).unwrap_or_default(),
-        "commits": seen.map(|seen| seen.commits.clone()).unwrap_or_default(),
-        "elsewhere": seen.map(|seen| seen.elsewhere.clone()).unwrap_or_default(),
-        "head_before": seen.and_then(|seen| seen.head_before.clone()),
-        "head_after": seen.and_then(|seen| seen.head_after.clone()),
-        "reply": account.reply(),
-        "receipts": account.receipts,
-        "worktree": launch.map(|launch| &launch.worktree),
-        "tracking": launch.and_then(|launch| launch.tracking.clone()),
-        "scope": launch.map(|launch| &launch.scope),
-        "no_scope": launch.is_some_and(|launch| launch.options.no_scope),
-        "prompt_sha256": account.prompt_sha256,
-    })
+/// Converts dollars to millionths of a dollar.
+pub fn micro_dollars(dollars: f64) -> u64 {
+    // A cost is finite and not negative; the conversion saturates.
+    (dollars * 1e6).round() as u64
 }

@@ -1,7 +1,7 @@
 //! `callsheet agents`: lists the supported agents and the installed programs.
 
+use callsheet::output::{AgentOutput, ListOutput};
 use callsheet_core::diag::escape_invisible;
-use serde_json::{Value, json};
 
 use crate::context::CommandContext;
 use callsheet::error::CommandResult;
@@ -11,7 +11,10 @@ pub(crate) fn run(app: &CommandContext) -> CommandResult {
     let progress = app.observer.show_progress(Box::new(|| "asking the agents for their versions".into()));
     let all = list_agents(app)?;
     drop(progress);
-    app.print.print_output(|| all.iter().map(agent_json).collect(), || all.iter().map(agent_line).collect())
+    app.print.print_output(
+        || all.iter().map(AgentOutput::from).collect::<ListOutput<_>>(),
+        || all.iter().map(agent_line).collect(),
+    )
 }
 
 fn agent_line(found: &InstalledAgent) -> String {
@@ -25,16 +28,4 @@ fn agent_line(found: &InstalledAgent) -> String {
     };
     let [id, name, state] = [&found.name, &found.agent.name, &state].map(|text| escape_invisible(text));
     format!("{id:9}  {name:13}  {state}\n")
-}
-
-fn agent_json(found: &InstalledAgent) -> Value {
-    json!({
-        "agent": found.name,
-        "name": found.agent.name,
-        "source": found.source,
-        "program": found.agent.start.as_ref().and_then(|start| start.program.as_ref()),
-        "path": found.path.as_ref().map(|path| path.display().to_string()),
-        "version": found.version,
-        "prompt_by": found.agent.prompt.by,
-    })
 }

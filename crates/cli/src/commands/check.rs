@@ -2,23 +2,16 @@
 
 use callsheet_core::diag::Severity;
 use callsheet_lint::check::check;
-use serde_json::json;
 
 use crate::context::CommandContext;
 use crate::pages::{count_line, findings_page};
-use callsheet::diagnostics::diagnostic_json;
 use callsheet::error::{CommandResult, FINDING};
+use callsheet::output::LintOutput;
 
 pub(crate) fn run(app: &CommandContext) -> CommandResult {
     let report = check(&app.disk(None), &app.config.layout());
     let errors = report.problems.iter().filter(|problem| problem.severity == Severity::Error).count();
-    app.print.print_output(
-        || {
-            let problems: Vec<_> = report.problems.iter().map(diagnostic_json).collect();
-            json!({ "files": report.files, "errors": errors, "problems": problems })
-        },
-        || findings_page(&app.print, &report.problems),
-    )?;
+    app.print.print_output(|| LintOutput::from(&report), || findings_page(&app.print, &report.problems))?;
     let warnings = report.problems.len() - errors;
     app.print.print_status(&count_line(report.files, "file", errors, warnings));
     Ok(if errors > 0 { FINDING } else { 0 })

@@ -4,12 +4,12 @@ use std::mem;
 use std::path::PathBuf;
 
 use callsheet::compose::{Composition, Purpose, tokens};
-use callsheet::diagnostics::diagnostic_json;
+use callsheet::diagnostics::diagnostic_outputs;
 use callsheet::error::CommandResult;
+use callsheet::output::{PromptOutput, TokenCountOutput};
 use callsheet::session::write::{resolve_output, write_out};
 use callsheet_core::diag::Diagnostic;
 use clap::ArgMatches;
-use serde_json::json;
 
 use crate::args::ComposeArgs;
 use crate::context::CommandContext;
@@ -32,6 +32,10 @@ pub(crate) struct Args {
     /// Print how many tokens the prompt has, by section and in all, instead of the prompt
     #[arg(long, conflicts_with = "out")]
     count: bool,
+    /// Take templates, recipes and other sources from a JSON file, see `callsheet schema sources`, instead of the project's and
+    /// your own files; - reads standard input
+    #[arg(long, value_name = "FILE")]
+    sources: Option<String>,
     /// Record the prompt and everything that it was made of in the ledger; the run's id goes to standard error
     #[arg(long, conflicts_with = "count")]
     record: bool,
@@ -39,7 +43,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(app: &CommandContext, args: &Args, given: Option<&ArgMatches>) -> CommandResult {
     let input = args.compose_args.to_input(given);
-    let (ref app, file) = app.read_request(&input)?;
+    let (app, file) = app.read_request(&input)?;
+    let app = &app.with_sources(args.sources.as_deref())?;
     let out = resolve_output(&app.here, args.out.as_deref())?;
     if !args.record && out.is_none() && !args.count && !app.print.json && input.budget.is_none() {
         let report = |diagnostics: &[Diagnostic]| app.print.print_masked_diagnostics(diagnostics);
@@ -61,36 +66,22 @@ pub(crate) fn run(app: &CommandContext, args: &Args, given: Option<&ArgMatches>)
     if let Some(run) = &run {
         app.print.print_status(&format!("run {run}"));
     }
-    let Composition { composed, rendered, diagnostics, gate_report, .. } = composition;
     if let Some(out) = &out {
-        write_out(&app.dir, out, rendered.text.as_bytes())?;
+        write_out(&app.dir, out, composition.rendered.text.as_bytes())?;
     }
     if app.print.json {
-        let mut object = json!({
-            "recipe": composed.prompt.recipe,
-            "format": composed.prompt.format,
-            "text": rendered.text,
-            "secrets": gate_report,
-            "warnings": diagnostics.iter().map(diagnostic_json).collect::<Vec<_>>(),
-        });
-        if let Some(run) = &run {
-            object["run"] = json!(run);
-        }
-        return app.print.print_value(&object);
+        return app.print.print_json(&PromptOutput::new(&composition, run));
     }
     if out.is_none() {
-        app.print.print_page(&rendered.text)?;
+        app.print.print_page(&composition.rendered.text)?;
     }
     Ok(0)
 }
 
-fn count(app: &CommandContext, mut finished: Composition) -> CommandResult {
-    let summary = finished.count_tokens();
-    app.print.print_masked_diagnostics(&finished.diagnostics);
-    let count_json = || {
-        let mut object = summary.to_json();
-        object["warnings"] = finished.diagnostics.iter().map(diagnostic_json).collect();
-        object
-    };
-    app.print.print_output(count_json, || summary.to_table())
+fn count(app: &CommandContext, mut composition: Composition) -> CommandResult {
+    let tokens = composition.count_tokens();
+    app.print.print_masked_diagnostics(&composition.diagnostics);
+    let table = tokens.to_table();
+    let diagnostics = || diagnostic_outputs(&composition.diagnostics);
+    app.print.print_output(|| TokenCountOutput { tokens, diagnostics: diagnostics() }, || table)
 }

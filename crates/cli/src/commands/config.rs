@@ -1,7 +1,7 @@
 //! `callsheet config show`: prints every setting and its origin.
 
+use callsheet::output::{ConfigOutput, ListOutput};
 use callsheet_core::diag::escape_invisible;
-use serde_json::{Map, Value, json};
 
 use crate::context::CommandContext;
 use callsheet::error::CommandResult;
@@ -23,15 +23,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let ConfigCommand::Show = args.command;
     let rows = app.config.rows();
     if app.print.json {
-        let mut map: Map<String, Value> = rows
-            .into_iter()
-            .map(|(key, value, from)| (key.to_string(), json!({ "value": value, "from": from })))
-            .collect();
-        for it in &app.config.unapplied {
-            let not_applied = json!({ "value": it.value, "from": "project", "why": it.why });
-            map.entry(it.key).or_insert_with(|| json!({}))["not_applied"] = not_applied;
-        }
-        return app.print.print_value(&map.into());
+        return app.print.print_json(&ConfigOutput::list(app).into_iter().collect::<ListOutput<_>>());
     }
     let mut page = String::new();
     for (key, value, from) in rows {

@@ -2,9 +2,9 @@
 //! it.
 
 use callsheet::error::CommandResult;
+use callsheet::output::DecisionOutput;
 use callsheet::run::decide::ChangeDecision;
 use clap::ArgGroup;
-use serde_json::json;
 
 use crate::context::CommandContext;
 
@@ -46,9 +46,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     };
     let done = app.decide_change(&args.run, &args.path, decision, args.because.as_deref(), args.yes)?;
     if app.print.json {
-        return app.print.print_value(&json!({
-            "run": done.run, "path": args.path, "decision": decision, "by": done.by, "seq": done.seq,
-        }));
+        return app.print.print_json(&DecisionOutput::new(&done, &args.path, decision));
     }
     app.print.print_status(&format!("{}: {}", decision.name(), args.path));
     if let Some(flow) = done.flow.filter(|_| decision != ChangeDecision::Reject) {

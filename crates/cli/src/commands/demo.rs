@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use callsheet::Result;
 use callsheet::error::{CommandResult, INTERRUPTED};
+use callsheet::output::{DemoReportOutput, DemoStepOutput};
 use callsheet_core::diag::{Code, Diagnostic};
-use serde_json::{Value, json};
 
 use crate::demo::{DemoFolder, DemoOutput, DemoScript, DemoStep, quote_word};
 use crate::print::{OutputPrinter, TextStyle};
@@ -50,20 +50,17 @@ pub(crate) fn run(print: &OutputPrinter, args: &Args) -> CommandResult {
         if step.exit_code != 0 {
             print_text(print, &format!("  (exit code {})\n", step.exit_code))?;
         }
-        steps.push(json!({
-            "title": title, "command": command, "exit_code": output.exit_code, "output": output.result(),
-        }));
+        steps.push(DemoStepOutput {
+            title: title.to_owned(),
+            command,
+            exit_code: output.exit_code,
+            output: output.result().to_owned(),
+        });
     }
     print_text(print, &format!("\n{}", script.outro))?;
     let kept = args.keep.is_some().then(|| (way_back(&folder), folder.keep()));
-    match kept {
-        Some((way_back, path)) => finish(print, steps, &way_back, json!(path)),
-        None => finish(print, steps, "", Value::Null),
-    }
-}
-
-fn finish(print: &OutputPrinter, steps: Vec<Value>, way_back: &str, directory: Value) -> CommandResult {
-    print.print_output(|| json!({ "steps": steps, "directory": directory }), || way_back.to_owned())
+    let (way_back, directory) = kept.unzip();
+    print.print_output(|| DemoReportOutput::new(steps, directory.as_deref()), || way_back.unwrap_or_default())
 }
 
 /// Prints text for people, as soon as it exists.

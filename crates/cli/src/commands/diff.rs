@@ -1,10 +1,11 @@
 //! `callsheet diff`: shows the changes from one recorded prompt to another, and their causes.
 
 use callsheet::error::CommandResult;
+use callsheet::output::PromptDiffOutput;
 
 use crate::context::CommandContext;
-use crate::pages::diff::{diff_json, diff_page};
-use crate::prompt_diff::{DiffSide, compare_sections};
+use crate::pages::diff::diff_page;
+use callsheet::prompt_diff::{DiffSide, compare_sections};
 
 /// Compare the prompts of two recorded runs, section by section, with the origin of each change
 #[derive(Debug, clap::Args)]
@@ -20,7 +21,8 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let from = DiffSide::new(app, &mut ledger, &args.from)?;
     let to = DiffSide::new(app, &mut ledger, &args.to)?;
     let sections = compare_sections(&from, &to);
-    app.print.print_output(|| diff_json(&from, &to, &sections), || diff_page(&app.print, &sections))?;
+    app.print
+        .print_output(|| PromptDiffOutput::new(&from, &to, &sections), || diff_page(&app.print, &sections))?;
     if sections.is_empty() {
         app.print.print_status("the same bytes");
     }

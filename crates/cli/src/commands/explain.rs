@@ -1,34 +1,42 @@
 //! `callsheet explain`: shows the prompt with the origin of every line, and the reason for every absent
 //! input.
 
-use callsheet::compose::Purpose;
+use callsheet::compose::{Purpose, tokens};
 use callsheet::error::CommandResult;
+use callsheet::output::ExplanationOutput;
 use clap::ArgMatches;
 
 use crate::args::ComposeArgs;
 use crate::context::CommandContext;
-use crate::pages::explain::{explanation_json, print_explanation};
+use crate::pages::explain::print_explanation;
 
 /// Show where each line of a prompt comes from, and why what is absent is absent
 ///
 /// Takes the same options as compose. With --json: `text`, `origins` (byte ranges that cover the text
-/// without a gap, each with its source), `sources` (files with version and hash), `absent`, `tokens`, `secrets`
+/// without a gap, each with its source), `sources` (files with version and hash), `absent`, `secrets`, `tokens`
 /// and, with --budget, `steps`. Secrets are masked, byte for byte.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     ask: ComposeArgs,
+    /// Count the tokens of the prompt, by section and in all
+    #[arg(long)]
+    tokens: bool,
 }
 
 pub(crate) fn run(app: &CommandContext, args: &Args, given: Option<&ArgMatches>) -> CommandResult {
     let input = args.ask.to_input(given);
     let (ref app, file) = app.read_request(&input)?;
+    let wants_tokens = args.tokens || input.budget.is_some();
+    if wants_tokens {
+        tokens::preload();
+    }
     let mut composition = app.compose_request(&input, file, Purpose::Show)?;
-    let summary = composition.count_tokens();
+    let summary = wants_tokens.then(|| composition.count_tokens());
     app.print.print_masked_diagnostics(&composition.diagnostics);
     if app.print.json {
-        return app.print.print_value(&explanation_json(&composition, &summary));
+        return app.print.print_json(&ExplanationOutput::new(&composition, summary));
     }
-    print_explanation(&app.print, &composition, &summary)?;
+    print_explanation(&app.print, &composition, summary.as_ref())?;
     Ok(0)
 }

@@ -5,13 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use callsheet_core::diag::Severity;
 use callsheet_lint::fuzz::{FuzzFinding, FuzzOptions, FuzzReport, FuzzSubject, fuzz};
-use serde_json::{Value, json};
 
 use crate::context::CommandContext;
 use crate::pages::{count_line, findings_page};
-use crate::templates::find_template_or_recipe;
-use callsheet::diagnostics::diagnostic_json;
 use callsheet::error::{CommandResult, FINDING, Result, usage_error};
+use callsheet::output::FuzzOutput;
+use callsheet::templates::find_template_or_recipe;
 
 const EXAMPLES: &str = "Examples:
   callsheet fuzz system/BASE-plan
@@ -48,27 +47,12 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let is_error = |finding: &&FuzzFinding| finding.diag.severity == Severity::Error;
     let errors = report.findings.iter().filter(is_error).count();
     app.print.print_output(
-        || {
-            json!({
-                "name": args.name,
-                "seed": args.seed,
-                "tried": report.tried,
-                "errors": errors,
-                "findings": report.findings.iter().map(finding_json).collect::<Vec<_>>(),
-            })
-        },
+        || FuzzOutput::new(&args.name, args.seed, &report),
         || findings_page(&app.print, report.findings.iter().map(|finding| &finding.diag)),
     )?;
     let warnings = report.findings.len() - errors;
     app.print.print_status(&count_line(report.tried, "value", errors, warnings));
     Ok(if errors > 0 { FINDING } else { 0 })
-}
-
-fn finding_json(finding: &FuzzFinding) -> Value {
-    let mut object = diagnostic_json(&finding.diag);
-    object["input"] = finding.input.as_str().into();
-    object["value"] = finding.value.as_str().into();
-    object
 }
 
 fn run_fuzz(app: &CommandContext, args: &Args) -> Result<FuzzReport> {

@@ -1,8 +1,8 @@
 //! `callsheet gc`: removes old runs from the ledger by a retention policy.
 
+use callsheet::output::SweepOutput;
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_store::{RetentionPolicy, SweepReport, now};
-use serde_json::json;
 
 use crate::context::CommandContext;
 use callsheet::error::CommandResult;
@@ -38,19 +38,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         .hint(hint)]);
     }
     if app.print.json {
-        let mut object = json!({
-            "runs": swept.runs,
-            "unfinished": swept.unfinished,
-            "clock_is_wrong": swept.clock_is_wrong,
-            "dry_run": args.dry_run,
-        });
-        if !args.dry_run {
-            object["records"] = swept.records.into();
-            object["blobs"] = swept.blobs.into();
-            object["bytes"] = swept.bytes.into();
-            object["seq"] = json!(swept.seq);
-        }
-        return app.print.print_value(&object);
+        return app.print.print_json(&SweepOutput::new(&swept, args.dry_run));
     }
     let verb = if args.dry_run { "would remove" } else { "removed" };
     app.print.print_page(&swept.runs.iter().map(|run| format!("{verb} {run}\n")).collect::<String>())?;

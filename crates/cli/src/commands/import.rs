@@ -1,7 +1,7 @@
 //! `callsheet import`: adds an export to the ledger.
 
+use callsheet::output::ImportOutput;
 use callsheet_store::ImportReport;
-use serde_json::json;
 
 use crate::context::CommandContext;
 use callsheet::compose::input_reader::open_input;
@@ -20,10 +20,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let mut file = open_input(app, &args.file)?;
-    let ImportReport { runs, records, known, same_chain } = app.import(&mut *file)?;
+    let report = app.import(&mut *file)?;
+    let ImportReport { runs, records, known, same_chain } = report;
     let chain = if same_chain { ", with the same chain" } else { "" };
     app.print.print_output(
-        || json!({ "runs": runs, "records": records, "known": known, "same_chain": same_chain }),
+        || ImportOutput::from(&report),
         || format!("added: runs {runs}, records {records}{chain}; known already: {known}\n"),
     )?;
     if same_chain {

@@ -2,7 +2,7 @@
 
 use callsheet::error::CommandResult;
 use callsheet::init::InitReport;
-use serde_json::{Value, json};
+use callsheet::output::InitOutput;
 
 use crate::context::CommandContext;
 
@@ -12,7 +12,7 @@ const CONFIG: &str = ".callsheet/config.toml";
 pub(crate) fn run(app: &CommandContext) -> CommandResult {
     let report = app.init()?;
     if app.print.json {
-        return app.print.print_value(&report_json(app, &report));
+        return app.print.print_json(&InitOutput::new(app, &report));
     }
     if app.print.is_quiet() {
         return Ok(0);
@@ -26,19 +26,6 @@ pub(crate) fn run(app: &CommandContext) -> CommandResult {
     app.print.print_status(&format!("  callsheet flow start sdd -a claude{flag} \"Add login\""));
     app.print.print_status("  callsheet agents  # lists the agents, and which of them are installed");
     Ok(0)
-}
-
-fn report_json(app: &CommandContext, report: &InitReport) -> Value {
-    let paths = |paths: &[String]| -> Value { paths.iter().map(|path| app.path_from_here(path)).collect() };
-    let checks = report.checks.iter();
-    let checks =
-        checks.map(|check| json!({ "name": check.name, "command": check.command, "file": check.file }));
-    json!({
-        "written": paths(&report.written),
-        "kept": paths(&report.kept),
-        "ignored": report.ignored,
-        "checks": checks.collect::<Value>(),
-    })
 }
 
 fn report_page(app: &CommandContext, report: &InitReport) -> String {

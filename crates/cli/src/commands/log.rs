@@ -1,11 +1,11 @@
 //! `callsheet log`: lists the recorded runs, newest first.
 
-use callsheet::error::{CommandResult, usage_error};
-use callsheet_store::{RunFilter, RunRow};
-use serde_json::json;
+use callsheet::error::{CommandResult, Result, usage_error};
+use callsheet::output::{ListOutput, RunItemOutput};
+use callsheet_store::RunFilter;
 
 use crate::context::CommandContext;
-use crate::pages::log::{row_json, runs_page};
+use crate::pages::log::runs_page;
 
 /// List recorded runs, the newest first
 #[derive(Debug, clap::Args)]
@@ -55,17 +55,11 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         limit: args.limit,
     };
     let rows = ledger.runs(&filter)?;
-    let run_json = |row: &RunRow| {
-        let mut object = row_json(row);
-        // The sources of a run that an older version recorded may be gone.
-        let composed = ledger.prompt_record(&row.run.id).ok();
-        object["profile"] = json!(composed.and_then(|composed| composed.profile));
-        object
-    };
-    app.print.print_output(
-        || json!({ "runs": rows.iter().map(run_json).collect::<Vec<_>>() }),
-        || runs_page(&app.print, &rows),
-    )
+    if !app.print.json {
+        return app.print.print_page(&runs_page(&app.print, &rows));
+    }
+    let items = rows.iter().map(|row| RunItemOutput::read(&mut ledger, row));
+    app.print.print_json(&items.collect::<Result<ListOutput<_>>>()?)
 }
 
 /// Checks whether a text is a time in UTC, or the beginning of one from the year on.

@@ -23,6 +23,7 @@ pub(crate) mod mcp;
 pub(crate) mod prefs;
 pub(crate) mod read;
 pub(crate) mod recover;
+pub(crate) mod render;
 pub(crate) mod retry;
 pub(crate) mod run;
 pub(crate) mod schema;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use callsheet::error::{CommandResult, FINDING};
+use callsheet::output::{ListOutput, PreferenceChangeOutput, PreferenceOutput};
 use callsheet_core::diag::escape_invisible;
-use serde_json::json;
 
 use crate::context::CommandContext;
 
@@ -52,7 +52,10 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     match &args.command {
         PrefsCommand::List { role } => {
             let all = app.list_preferences(role.as_deref())?;
-            app.print.print_output(|| json!(all), || preferences_page(&all))
+            app.print.print_output(
+                || PreferenceOutput::list(&all).into_iter().collect::<ListOutput<_>>(),
+                || preferences_page(&all),
+            )
         }
         PrefsCommand::Add(PreferenceArgs { role, text }) => {
             let (added, file) = (app.add_preference(role, text)?, app.preference_file(role));
@@ -60,14 +63,18 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
                 true => format!("{file} already has it"),
                 false => format!("added to {file}"),
             });
-            app.print.print_output(|| json!({ "added": added }), String::new)
+            let added = added.into_iter().map(|text| PreferenceOutput { role: role.clone(), text }).collect();
+            app.print.print_output(|| PreferenceChangeOutput { added, removed: Vec::new() }, String::new)
         }
         PrefsCommand::Approve { role, text, yes } => {
             let added = app.approve_preferences(role.as_deref(), text.as_deref(), *yes)?;
             if added.is_empty() {
                 app.print.print_status("no such preference was proposed");
             }
-            app.print.print_output(|| json!({ "added": added }), || preferences_page(&added))?;
+            app.print.print_output(
+                || PreferenceChangeOutput { added: PreferenceOutput::list(&added), removed: Vec::new() },
+                || preferences_page(&added),
+            )?;
             Ok(if added.is_empty() { FINDING } else { 0 })
         }
         PrefsCommand::Remove(PreferenceArgs { role, text }) => {
@@ -76,7 +83,11 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
                 Some(_) => format!("removed from {file}"),
                 None => format!("{file} has no such preference"),
             });
-            app.print.print_output(|| json!({ "removed": removed }), String::new)?;
+            let gone = removed.clone().map(|text| PreferenceOutput { role: role.clone(), text });
+            app.print.print_output(
+                || PreferenceChangeOutput { added: Vec::new(), removed: gone.into_iter().collect() },
+                String::new,
+            )?;
             Ok(if removed.is_some() { 0 } else { FINDING })
         }
     }

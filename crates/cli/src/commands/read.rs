@@ -4,10 +4,10 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use callsheet::error::{CommandResult, FINDING};
+use callsheet::output::{ListOutput, ReplyOutput, SubmissionOutput};
 use callsheet::run::read_reply::ReplyQuestion;
 use callsheet::session::SessionDir;
 use clap::ArgGroup;
-use serde_json::json;
 
 use crate::context::CommandContext;
 use crate::pages::reply::{reply_page, submission_page};
@@ -53,7 +53,10 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let question = ReplyQuestion { contract, agent, tasks, prompt };
     let Some(reader) = app.open_reply(&question)? else {
         let all = SessionDir::open(app, args.session.as_deref())?.submit_files(&question.contract)?;
-        return app.print.print_output(|| json!(all), || all.iter().map(submission_page).collect());
+        return app.print.print_output(
+            || all.iter().map(SubmissionOutput::from).collect::<ListOutput<_>>(),
+            || all.iter().map(submission_page).collect(),
+        );
     };
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
@@ -61,7 +64,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     }
     let reply = reader.read(&mut stdin.lock())?;
     if app.print.json {
-        app.print.print_long_value(&reply)?;
+        app.print.print_json(&ReplyOutput::from(&reply))?;
     } else {
         app.print.print_page(&reply_page(&app.print, &reply))?;
     }

@@ -2,9 +2,8 @@
 
 use callsheet::Diagnostics;
 use callsheet::error::CommandResult;
+use callsheet::output::RecoveryOutput;
 use callsheet::run::end::RecoverReport;
-use callsheet::run::result_json;
-use serde_json::json;
 
 use crate::context::CommandContext;
 use crate::pages::result::result_page;
@@ -22,14 +21,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
-    let RecoverReport { recovered, running, refused } = app.recover_runs(args.run.as_deref())?;
+    let report = app.recover_runs(args.run.as_deref())?;
+    let RecoverReport { recovered, running, refused } = &report;
     let page = || {
         let recovered = recovered.iter().map(|summary| result_page(&app.print, summary));
         let page: String =
             recovered.chain(running.iter().map(|run| format!("run {run}  running\n"))).collect();
         if page.is_empty() { "no unfinished runs\n".into() } else { page }
     };
-    let recovered_json = || recovered.iter().map(result_json).collect::<Vec<_>>();
-    app.print.print_output(|| json!({ "recovered": recovered_json(), "running": running }), page)?;
-    if refused.is_empty() { Ok(0) } else { Err(Diagnostics(refused).into()) }
+    app.print.print_output(|| RecoveryOutput::from(&report), page)?;
+    if refused.is_empty() { Ok(0) } else { Err(Diagnostics(refused.clone()).into()) }
 }

@@ -1,53 +1,28 @@
-//! `callsheet schema NAME`: prints the JSON Schema of a file that people or programs write for callsheet.
+//! `callsheet schema NAME`: prints the JSON Schema of an input or output.
 
-use callsheet_core::flow::Flow;
-use callsheet_core::library::agent::Agent;
-use callsheet_core::library::contract::Contract;
-use callsheet_core::library::recipe::Recipe;
-use callsheet_core::secrets::RuleFile;
-use callsheet_core::{Request, UnifiedPrompt};
-use schemars::schema_for;
+use callsheet::error::CommandResult;
+use callsheet::output::{DocumentSchema, INPUTS, OUTPUTS};
+use clap::builder::{PossibleValue, PossibleValuesParser};
 
 use crate::print::OutputPrinter;
-use callsheet::error::CommandResult;
-use callsheet::project::config_file::ConfigFile;
 
-/// Print a JSON Schema
+/// Print the JSON Schema of an input or output
+///
+/// The first key of every object that a command prints with --json names its schema: `callsheet/run-result/1` is
+/// `callsheet schema run-result`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    name: SchemaName,
+    /// The name of an input or output
+    #[arg(value_parser = PossibleValuesParser::new(schema_names()))]
+    name: String,
 }
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum SchemaName {
-    /// What --request reads
-    Request,
-    /// recipes/NAME.toml
-    Recipe,
-    /// What --format json prints
-    UnifiedPrompt,
-    /// config.toml
-    Config,
-    /// agents/NAME.toml
-    Agent,
-    /// contracts/NAME.toml
-    Contract,
-    /// flows/NAME.toml
-    Flow,
-    /// secrets/NAME.toml
-    Secrets,
+fn schema_names() -> Vec<PossibleValue> {
+    let value = |known: &DocumentSchema| PossibleValue::new(known.name).help(known.about);
+    INPUTS.iter().chain(OUTPUTS).map(value).collect()
 }
 
 pub(crate) fn run(print: &OutputPrinter, args: &Args) -> CommandResult {
-    let schema = match args.name {
-        SchemaName::Request => schema_for!(Request),
-        SchemaName::Recipe => schema_for!(Recipe),
-        SchemaName::UnifiedPrompt => schema_for!(UnifiedPrompt),
-        SchemaName::Config => schema_for!(ConfigFile),
-        SchemaName::Agent => schema_for!(Agent),
-        SchemaName::Contract => schema_for!(Contract),
-        SchemaName::Flow => schema_for!(Flow),
-        SchemaName::Secrets => schema_for!(RuleFile),
-    };
-    print.print_value(&schema.into())
+    let schema = DocumentSchema::find(&args.name).map(DocumentSchema::schema);
+    print.print_value(&schema)
 }

@@ -1,15 +1,15 @@
 //! `callsheet show`: prints one recorded run.
 
-use callsheet::error::CommandResult;
+use callsheet::error::{CommandResult, Result};
 use callsheet::flow::run_view::RunView;
+use callsheet::output::{
+    ListOutput, RecordOutput, RunLogOutput, RunOriginsOutput, RunOutput, RunPromptOutput,
+};
 use callsheet_core::record::{LogStream, locate_parts, restore_request};
 use clap::ValueEnum;
-use serde_json::{Value, json};
 
 use crate::context::CommandContext;
-use crate::pages::show::{
-    log_json, log_page, origins_json, origins_page, record_json, records_page, run_json, run_page,
-};
+use crate::pages::show::{log_page, origins_page, records_page, run_page};
 
 /// Show a recorded run
 #[derive(Debug, clap::Args)]
@@ -59,7 +59,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let (print, id) = (&app.print, &row.run.id);
     if let Some(stream) = args.stream.map(StreamArg::to_stream) {
         let log = ledger.log(id, stream, args.since, args.tail)?;
-        print.print_output(|| log_json(id, stream, &log, args.since), || log_page(&log))?;
+        print.print_output(|| RunLogOutput::new(id, stream, &log, args.since), || log_page(&log))?;
         if log.cut {
             print.print_status("more was printed than is kept");
         }
@@ -68,30 +68,29 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     if args.records {
         let records = ledger.records_of(id)?;
         if print.json {
-            let records = records.iter().map(record_json).collect::<Result<Vec<Value>, _>>()?;
-            return print.print_value(&json!({ "run": id, "records": records }));
+            let items = records.iter().map(RecordOutput::new);
+            return print.print_json(&items.collect::<Result<ListOutput<_>>>()?);
         }
         return print.print_page(&records_page(&records));
     }
     if args.prompt {
         let text = ledger.prompt(id)?;
-        if print.json {
-            return print.print_value(&json!({ "run": id, "text": text }));
-        }
-        return print.print_page(&text);
+        let output = || RunPromptOutput { run: id.clone(), text: text.clone() };
+        return print.print_output(output, || text.clone());
     }
     if args.origins {
         let composed = ledger.prompt_record(id)?;
         let (text, placed) = ledger.with_blobs(|blob| locate_parts(&composed, blob))?;
         return print.print_output(
-            || origins_json(&composed, &text, &placed),
+            || RunOriginsOutput::new(&composed, &text, &placed),
             || origins_page(print, &composed, &text, &placed),
         );
     }
     let view = RunView::read(&mut ledger, row)?;
     if print.json {
         let request = ledger.with_blobs(|blob| restore_request(&view.composed, blob))?;
-        return print.print_value(&run_json(&view, &request));
+        let ended_at = ledger.ended_at(&view.row.run.id)?;
+        return print.print_json(&RunOutput::new(&view, request, ended_at));
     }
     print.print_page(&run_page(print, &view))
 }

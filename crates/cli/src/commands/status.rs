@@ -1,11 +1,11 @@
 //! `callsheet status`: prints the status of tasks, derived from the facts of their runs.
 
 use callsheet::error::CommandResult;
+use callsheet::output::{ListOutput, TaskOutput};
 use callsheet::run::tasks::{TaskRuns, is_lost};
 use callsheet_core::diag::escape_invisible;
 use callsheet_core::record::RunSummary;
 use callsheet_core::record::task_status::{TaskReason, TaskStatus};
-use serde_json::{Value, json};
 
 use crate::context::CommandContext;
 use crate::print::TextStyle;
@@ -44,7 +44,11 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         format!("{name}  {status}{why}\n{runs}")
     };
     app.print.print_output(
-        || json!({ "tasks": rows().map(task_json).collect::<Vec<_>>() }),
+        || {
+            rows()
+                .map(|(task, (status, reasons))| TaskOutput::new(task, *status, reasons))
+                .collect::<ListOutput<_>>()
+        },
         || rows().map(task_page).collect(),
     )
 }
@@ -59,15 +63,4 @@ fn run_line(run: &RunSummary) -> String {
     };
     let line = format!("  {}  {started}  {}  {how}", run.run.id, run.status().name());
     format!("{}\n", line.trim_end())
-}
-
-fn task_json((task, (status, reasons)): (&TaskRuns, &(TaskStatus, Vec<TaskReason>))) -> Value {
-    let runs = task.runs.iter().map(|run| {
-        json!({
-            "run": run.run.id, "parent": run.run.parent, "status": run.status(), "started": run.run.started,
-            "ended": run.exit.as_ref().map(|exit| exit.ended), "checked": run.checks_outcome(),
-            "violations": run.violations(), "lost": is_lost(run),
-        })
-    });
-    json!({ "task": task.name, "status": status, "reasons": reasons, "runs": runs.collect::<Vec<_>>() })
 }

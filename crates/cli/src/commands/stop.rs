@@ -1,7 +1,7 @@
 //! `callsheet stop`: stops a run from another process.
 
 use callsheet::error::CommandResult;
-use callsheet::run::result_json;
+use callsheet::output::RunResultOutput;
 
 use crate::context::CommandContext;
 use crate::pages::result::result_page;
@@ -16,5 +16,5 @@ pub(crate) struct Args {
 
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let summary = app.stop_run(&args.run)?;
-    app.print.print_output(|| result_json(&summary), || result_page(&app.print, &summary))
+    app.print.print_output(|| RunResultOutput::from(&summary), || result_page(&app.print, &summary))
 }

@@ -1,15 +1,19 @@
 //! `callsheet templates`: lists, shows, locates, ejects and compares templates.
 
 use callsheet::error::{CommandResult, FINDING};
+use callsheet::output::{
+    ListOutput, TemplateDiffOutput, TemplateOutput, TemplatePlacesOutput, TemplateTextOutput, WrittenOutput,
+};
+use callsheet::templates::{
+    PlaceState, TemplatePlace, eject_template, find_template, list_places, read_text,
+};
 use callsheet_core::diag::escape_invisible;
 use callsheet_core::{SharedText, SourceId, SourceRoot};
 use callsheet_lint::catalog::list_templates;
-use serde_json::{Value, json};
 use similar::TextDiff;
 
 use crate::context::CommandContext;
-use crate::pages::templates::{diff_page, template_json, templates_page};
-use crate::templates::{eject_template, find_template, list_places, read_text};
+use crate::pages::templates::{diff_page, templates_page};
 
 /// List, show, find, eject and compare templates
 #[derive(Debug, clap::Args)]
@@ -50,27 +54,28 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
 
 fn list(app: &CommandContext) -> CommandResult {
     let all = list_templates(&app.disk(None), &app.config.layout());
-    app.print.print_output(|| all.iter().map(template_json).collect(), || templates_page(&app.print, &all))
+    app.print.print_output(
+        || all.iter().map(TemplateOutput::from).collect::<ListOutput<_>>(),
+        || templates_page(&app.print, &all),
+    )
 }
 
 fn show(app: &CommandContext, name: &str) -> CommandResult {
     let template = find_template(app, name)?;
     let text = read_text(app, &template.source)?.unwrap_or_default();
-    if app.print.json {
-        let mut object = template_json(&template);
-        object["text"] = text.as_str().into();
-        return app.print.print_value(&object);
-    }
-    app.print.print_page(&text)
+    let output = || TemplateTextOutput { template: (&template).into(), text: text.to_string() };
+    app.print.print_output(output, || text.to_string())
 }
 
 fn locate(app: &CommandContext, name: &str) -> CommandResult {
     let places = list_places(app, name)?;
-    let winner = places.iter().find(|(_, state)| *state == "wins").map(|(id, _)| id);
-    let place_json = |(id, state): &(SourceId, &str)| json!({ "source": id, "state": state });
-    let line = |(id, state): &(SourceId, &str)| format!("{state:9}  {}\n", escape_invisible(&id.to_string()));
+    let winner =
+        places.iter().find(|place| place.state == PlaceState::Wins).map(|place| place.source.clone());
+    let line = |place: &TemplatePlace| {
+        format!("{:9}  {}\n", place.state.words(), escape_invisible(&place.source.to_string()))
+    };
     app.print.print_output(
-        || json!({ "winner": winner, "places": places.iter().map(place_json).collect::<Vec<Value>>() }),
+        || TemplatePlacesOutput { winner: winner.clone(), items: places.clone() },
         || places.iter().map(line).collect(),
     )?;
     Ok(if winner.is_some() { 0 } else { FINDING })
@@ -78,7 +83,8 @@ fn locate(app: &CommandContext, name: &str) -> CommandResult {
 
 fn eject(app: &CommandContext, name: &str) -> CommandResult {
     let shown = eject_template(app, name)?;
-    app.print.print_output(|| json!({ "written": shown }), || format!("wrote {}\n", escape_invisible(&shown)))
+    let page = format!("wrote {}\n", escape_invisible(&shown));
+    app.print.print_output(|| WrittenOutput { written: vec![shown] }, || page)
 }
 
 fn diff(app: &CommandContext, name: &str) -> CommandResult {
@@ -94,7 +100,7 @@ fn diff(app: &CommandContext, name: &str) -> CommandResult {
     let diff = TextDiff::from_lines(shipped.as_str(), own.as_str());
     let page = diff.unified_diff().header(&from, &to).to_string();
     app.print.print_output(
-        || json!({ "from": from, "to": to, "same": exit == 0, "diff": page }),
+        || TemplateDiffOutput { from, to, same: exit == 0, diff: page.clone() },
         || diff_page(&app.print, &page),
     )?;
     Ok(exit)

@@ -1,8 +1,8 @@
 //! `callsheet trust`: records or revokes consent to everything that a project's files would execute or leak.
 
+use callsheet::output::TrustOutput;
 use callsheet_core::diag::{Code, escape_invisible};
 use callsheet_core::record::DecidedBy;
-use serde_json::json;
 
 use crate::context::{CommandContext, ask_consent};
 use callsheet::error::CommandResult;
@@ -48,15 +48,14 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         app.trust(&wishes)?;
         trusted = true;
     }
-    let asked_for: Vec<&String> = wishes.iter().map(|wish| &wish.shown).collect();
     let head = match (wishes.is_empty(), trusted) {
         (true, _) => "nothing in this project needs trust",
         (false, true) => "trusted:",
         (false, false) => "not trusted:",
     };
-    let lines = asked_for.iter().map(|wish| format!("  {}\n", escape_invisible(wish)));
+    let lines = wishes.iter().map(|wish| format!("  {}\n", escape_invisible(&wish.shown)));
     app.print.print_output(
-        || json!({ "trusted": trusted || wishes.is_empty(), "asks_for": asked_for }),
+        || TrustOutput::new(&wishes, trusted),
         || format!("{head}\n{}", lines.collect::<String>()),
     )
 }

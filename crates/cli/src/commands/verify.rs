@@ -2,9 +2,10 @@
 
 use callsheet::error::CommandResult;
 use callsheet::ledger::verify::{VerifyOptions, problem_code};
+use callsheet::output::VerificationOutput;
 
 use crate::context::CommandContext;
-use crate::pages::verify::{report_json, report_page};
+use crate::pages::verify::report_page;
 
 /// Compose recorded prompts again from what was kept, and compare every byte
 ///
@@ -47,6 +48,6 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         set_secret: args.set_secret.clone(),
         set_secret_env: args.set_secret_env.clone(),
     })?;
-    app.print.print_output(|| report_json(&report), || report_page(&app.print, &report))?;
+    app.print.print_output(|| VerificationOutput::from(&report), || report_page(&app.print, &report))?;
     Ok(report.worst().map_or(0, |worst| problem_code(worst).exit_code()))
 }

@@ -5,53 +5,23 @@ use std::collections::BTreeMap;
 
 use callsheet::compose::Composition;
 use callsheet::compose::tokens::{TokenSummary, degradation_line};
-use callsheet::diagnostics::diagnostic_json;
 use callsheet_core::diag::escape_invisible;
-use callsheet_core::library::template::read_version;
 use callsheet_core::prompt::{OriginTable, Piece};
-use callsheet_core::record::sha256;
-use callsheet_core::render::{RenderedRange, RenderedText, TextEncoding};
-use callsheet_core::source::origin::{Origin, OriginKind, Trust};
-use callsheet_core::{SharedText, SourceId};
-use serde_json::{Map, Value, json};
+use callsheet_core::render::{RenderedText, TextEncoding};
+use callsheet_core::source::origin::{Origin, Trust};
 
 use super::{heading, line_ranges, profile_line};
 use crate::print::{OutputPrinter, TextStyle};
-
-/// Returns the text of the prompt without secrets. A mask has the same length in bytes as the text that it covers, so all
-/// ranges stay valid.
-fn shown_text(composition: &Composition) -> &str {
-    composition.masked.as_ref().unwrap_or(&composition.rendered.text)
-}
-
-/// Describes a prompt and its origins as JSON.
-pub(crate) fn explanation_json(composition: &Composition, summary: &TokenSummary) -> Value {
-    let Composition { composed, rendered, diagnostics, .. } = composition;
-    let origins = &composed.prompt.origins;
-    json!({
-        "recipe": composed.prompt.recipe,
-        "format": composed.prompt.format,
-        "text": shown_text(composition),
-        "origins": rendered.spans.iter().map(|span| span_json(span, origins)).collect::<Vec<_>>(),
-        "sources": sources_json(origins),
-        "profile": composed.profile,
-        "absent": composed.omitted,
-        "steps": composition.degradations,
-        "tokens": summary.to_json(),
-        "secrets": composition.gate_report,
-        "warnings": diagnostics.iter().map(diagnostic_json).collect::<Vec<_>>(),
-    })
-}
 
 /// Prints a prompt with its origins. A long page is printed in parts.
 pub(crate) fn print_explanation(
     print: &OutputPrinter,
     composition: &Composition,
-    summary: &TokenSummary,
+    summary: Option<&TokenSummary>,
 ) -> Result<()> {
     let (composed, steps) = (&composition.composed, &composition.degradations);
     let mut page = String::new();
-    write_lines(print, &composition.rendered, shown_text(composition), &composed.prompt.origins, &mut page)?;
+    write_lines(print, &composition.rendered, composition.shown_text(), &composed.prompt.origins, &mut page)?;
     if !composed.omitted.is_empty() {
         page += &heading(print, "Not in this prompt");
     }
@@ -68,62 +38,11 @@ pub(crate) fn print_explanation(
         page += &heading(print, "Profile");
         page += &format!("  {}\n", escape_invisible(&profile_line(profile)));
     }
-    page += &heading(print, "Tokens");
-    page += &summary.to_table();
+    if let Some(summary) = summary {
+        page += &heading(print, "Tokens");
+        page += &summary.to_table();
+    }
     print.write_data(page.as_bytes())
-}
-
-/// Lists the source files of the prompt, each with its hash and the version from its header.
-fn sources_json(origins: &OriginTable) -> Vec<Value> {
-    let mut seen = BTreeMap::new();
-    for origin in origins {
-        if let OriginKind::Source(id) = &origin.from {
-            seen.entry(id).or_insert(&origin.text);
-        }
-    }
-    let entry = |(id, text): (&SourceId, &SharedText)| {
-        let mut entry = json!({ "source": id, "sha256": sha256(&[text.as_bytes()]) });
-        if let Some(version) = read_version(id, text) {
-            entry["version"] = version.into();
-        }
-        entry
-    };
-    seen.into_iter().map(entry).collect()
-}
-
-fn span_json(span: &RenderedRange, origins: &OriginTable) -> Value {
-    let mut object = Map::new();
-    let mut put = |key: &str, value: Value| object.insert(key.into(), value);
-    put("start", span.start.into());
-    put("end", span.end.into());
-    put("encoding", json!(span.encoding));
-    let Some(piece) = span.piece else {
-        put("kind", "engine".into());
-        put("trust", json!(Trust::Ours));
-        return object.into();
-    };
-    let origin = &origins[piece.origin];
-    let (kind, name, source) = match &origin.from {
-        OriginKind::Source(id) => ("source", None, Some(id)),
-        OriginKind::Value(name) => ("value", Some(name.to_string()), None),
-        OriginKind::Request(field) => ("request", Some(field.to_string()), None),
-        OriginKind::Document(name) => ("document", Some(name.to_string()), None),
-        OriginKind::DocumentName(at) => ("request", Some(format!("documents[{at}].name")), None),
-        OriginKind::Default(of) => ("default", Some(of.name.to_string()), Some(&of.source)),
-        OriginKind::Derived(of) => ("derived", Some(format!("{}.{}", of.name, of.field)), None),
-        OriginKind::Engine => ("engine", None, None),
-    };
-    put("kind", kind.into());
-    if let Some(name) = name {
-        put("name", name.into());
-    }
-    if let Some(source) = source {
-        put("source", json!(source));
-    }
-    put("source_start", piece.start.into());
-    put("source_end", piece.end.into());
-    put("trust", json!(origin.trust));
-    object.into()
 }
 
 /// Writes the prompt line by line, below headings that name the origin of the lines. A line from a single

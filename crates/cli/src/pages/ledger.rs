@@ -3,35 +3,15 @@
 use callsheet::ledger::adopt::LedgerAdoption;
 use callsheet::ledger::known_ledger::KnownLedger;
 use callsheet_core::diag::escape_invisible;
-use serde_json::{Value, json};
 
 /// Maximum number of programs on the page.
 const MOST_PROGRAMS: usize = 30;
 
-/// Describes a known ledger as JSON.
-pub(crate) fn known_json(known: &KnownLedger) -> Option<Value> {
-    let entry = known.entry()?;
-    Some(json!({
-        "id": entry.id, "place": entry.place, "state": known.state(),
-        "head": known.head().map(|head| json!({ "seq": head.seq, "chain": head.chain })),
-    }))
-}
-
 /// Renders a known ledger as one line.
 pub(crate) fn known_line(known: &KnownLedger) -> Option<String> {
     let entry = known.entry()?;
-    let (state, records) = (known.state(), known.head().map_or(0, |head| head.seq));
+    let (state, records) = (known.state().name(), known.head().map_or(0, |head| head.seq));
     Some(format!("{}  {state:8} {records:>8} records  {}\n", entry.id, escape_invisible(&entry.place)))
-}
-
-/// Describes the ledger that is to be adopted as JSON.
-pub(crate) fn adoption_json(found: &LedgerAdoption) -> Value {
-    let contents = &found.contents;
-    json!({
-        "id": found.id, "place": found.place(), "runs": contents.runs, "flows": contents.flows,
-        "programs": contents.programs, "first": contents.first, "last": contents.last,
-        "head": { "seq": contents.head.seq, "chain": contents.head.chain }, "damage": contents.damage,
-    })
 }
 
 /// Renders the ledger that is to be adopted.

@@ -2,7 +2,6 @@
 
 use callsheet_core::diag::escape_invisible;
 use callsheet_store::RunRow;
-use serde_json::{Value, json};
 
 use crate::print::{OutputPrinter, TextStyle};
 
@@ -37,19 +36,4 @@ fn row_cells(row: &RunRow) -> [String; 8] {
         text(row.ended.as_deref()),
         text(row.verdict.as_deref()),
     ]
-}
-
-/// Describes a run as JSON: its task, agent, phase and role, its end, and its verdict.
-pub(crate) fn row_json(row: &RunRow) -> Value {
-    let mut object = json!({ "id": row.run.id, "seq": row.seq });
-    let run = json!(row.run);
-    for key in ["parent", "task", "agent", "phase", "role", "recipe", "started", "project"] {
-        object[key] = run[key].clone();
-    }
-    object["ended"] = json!(row.ended);
-    object["verdict"] = json!(row.verdict);
-    if row.imported {
-        object["imported"] = json!(true);
-    }
-    object
 }

@@ -1,6 +1,8 @@
 //! Renders the result of a run.
 
-use callsheet::run::result::{attribution, exit_code};
+use callsheet::run::result::{
+    exit_code, {ChangeAttribution, attribution},
+};
 use callsheet_core::diag::escape_invisible;
 use callsheet_core::record::{ChecksOutcome, RunSummary};
 use callsheet_core::request::fact::EndReason;
@@ -66,7 +68,7 @@ pub(crate) fn result_page(print: &OutputPrinter, account: &RunSummary) -> String
         );
     }
     let is_pending = account.violations().iter().any(|violation| !violation.decision.is_accepted());
-    if is_pending && attribution(account) == "checkout" {
+    if is_pending && attribution(account) == ChangeAttribution::Checkout {
         row("note", "if you made this change: `callsheet decide RUN PATH --mine`".into());
     }
     match account.checks_outcome() {

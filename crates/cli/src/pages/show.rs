@@ -1,44 +1,13 @@
 //! Renders a recorded run, its records, its output and its prompt with origins.
 
 use callsheet::flow::run_view::RunView;
-use callsheet::run::result_json;
-use callsheet_core::Request;
 use callsheet_core::diag::escape_invisible;
-use callsheet_core::record::{Composed, Id, LogStream, OriginRange};
-use callsheet_store::{LedgerError, LogExcerpt, LogLine, StoredRecord};
-use serde_json::{Value, json};
+use callsheet_core::record::{Composed, OriginRange};
+use callsheet_store::{LogExcerpt, StoredRecord};
 
-use super::log::row_json;
 use super::result::result_page;
 use super::{heading, line_ranges, profile_line};
 use crate::print::{OutputPrinter, TextStyle};
-
-/// Describes a run as JSON, with its request.
-pub(crate) fn run_json(view: &RunView, request: &Request) -> Value {
-    let RunView { row, composed, summary, records, refused } = view;
-    let mut object = row_json(row);
-    object["host"] = json!(composed.made_by.as_ref().map(|made_by| &made_by.host));
-    object["user"] = json!(composed.made_by.as_ref().map(|made_by| &made_by.user));
-    object["engine"] = composed.engine.into();
-    object["profile"] = json!(composed.profile);
-    object["request"] = json!(request);
-    object["sources"] = json!(composed.snapshot.texts);
-    object["prompt"] = json!({
-        "sha256": composed.output.sha256,
-        "bytes": composed.output.bytes,
-        "format": composed.output.format,
-        "api": composed.api,
-    });
-    object["warnings"] = json!(composed.warnings);
-    object["records"] = json!(records);
-    if summary.launch.is_some() {
-        object["launch"] = json!(summary.launch);
-        object["result"] = result_json(summary);
-    }
-    object["refused"] = json!(refused);
-    object["decisions"] = json!(summary.decisions());
-    object
-}
 
 /// Renders a run.
 pub(crate) fn run_page(print: &OutputPrinter, view: &RunView) -> String {
@@ -106,59 +75,9 @@ pub(crate) fn records_page(records: &[StoredRecord]) -> String {
     records.iter().map(line).collect()
 }
 
-/// Describes a record as JSON, with its payload in `data`.
-pub(crate) fn record_json(record: &StoredRecord) -> Result<Value, LedgerError> {
-    let wrong = |error| LedgerError::Damaged(format!("record {}: {error}", record.seq));
-    let data: Option<Value> =
-        record.payload.as_deref().map(serde_json::from_str).transpose().map_err(wrong)?;
-    Ok(json!({
-        "seq": record.seq,
-        "at": record.at,
-        "kind": record.kind,
-        "run": record.run,
-        "flow": record.flow,
-        "data": data,
-        "payload_sha256": record.payload_sha256,
-        "chain": record.chain,
-    }))
-}
-
-/// Describes lines of a run's output as JSON.
-pub(crate) fn log_json(run: &Id, stream: LogStream, log: &LogExcerpt, since: u64) -> Value {
-    let first = log.lines.first().map_or(since, |line| line.number);
-    let line =
-        |line: &LogLine| json!({ "line": line.number, "at": line.at, "stream": stream, "data": line.data });
-    json!({
-        "run": run,
-        "lines": log.lines.iter().map(line).collect::<Vec<_>>(),
-        "total_lines": log.total,
-        "has_more": first > since,
-        "cut": log.cut,
-    })
-}
-
 /// Renders lines of a run's output, which may contain control characters.
 pub(crate) fn log_page(log: &LogExcerpt) -> String {
     log.lines.iter().map(|line| format!("{}\n", escape_invisible(&line.data))).collect()
-}
-
-/// Describes a recorded prompt and its origins as JSON.
-pub(crate) fn origins_json(composed: &Composed, text: &str, placed: &[OriginRange]) -> Value {
-    let origin_json = |span: &OriginRange| {
-        let mut object = json!({ "start": span.start, "end": span.end });
-        match span.origin.and_then(|number| composed.output.origins.get(number as usize)) {
-            None => object["label"] = "engine".into(),
-            Some(origin) => {
-                object["label"] = origin.label().into();
-                object["trust"] = json!(origin.trust);
-                object["version"] = origin.version.as_str().into();
-                object["line"] = json!(span.line);
-            }
-        }
-        object
-    };
-    let origins: Vec<Value> = placed.iter().map(origin_json).collect();
-    json!({ "run": composed.run.id, "text": text, "origins": origins })
 }
 
 /// Renders a recorded prompt, below headings that name the origins of its lines.

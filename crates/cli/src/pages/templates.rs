@@ -4,19 +4,8 @@ use callsheet::compose::tokens::count_tokens;
 use callsheet_core::SourceRoot;
 use callsheet_core::diag::escape_invisible;
 use callsheet_lint::catalog::TemplateSummary;
-use serde_json::{Value, json};
 
 use crate::print::{OutputPrinter, TextStyle};
-
-/// Describes a template as JSON, with the problem that makes it unusable, if any.
-pub(crate) fn template_json(template: &TemplateSummary) -> Value {
-    let mut object = json!(template);
-    object["tokens"] = count_tokens(&template.words).into();
-    if let Some(problem) = &template.problem {
-        object["problem"] = problem.message.as_str().into();
-    }
-    object
-}
 
 /// Renders templates as a list.
 pub(crate) fn templates_page(print: &OutputPrinter, all: &[TemplateSummary]) -> String {

@@ -43,7 +43,7 @@ fn agents_lists_installed_versions() {
     );
     let json = run_with_programs(&project, &[], &["--json", "agents"]).json();
     assert_eq!(
-        json[0],
+        json["items"][0],
         json!({
             "agent": "claude", "name": "Claude Code", "source": "builtin:agents/claude.toml", "program": "claude",
             "path": "BIN/claude", "version": "2.1.197 (Claude Code)", "prompt_by": ["stdin", "file", "terminal"],
@@ -65,8 +65,9 @@ fn project_agent_program_is_not_started() {
     }
 }
 
-fn row(name: &str, state: &str, detail: &str, todo: &str) -> Value {
-    json!({ "name": name, "state": state, "detail": detail, "todo": todo })
+fn row(name: &str, state: &str, detail: &str, hint: &str) -> Value {
+    let hints: Vec<&str> = Some(hint).filter(|hint| !hint.is_empty()).into_iter().collect();
+    json!({ "name": name, "state": state, "detail": detail, "hints": hints })
 }
 
 #[test]
@@ -117,7 +118,7 @@ fn doctor_reports_missing_programs_with_fixes() {
             "install Codex, or name another agent in the configuration",
         ),
     ];
-    let mut all = found.json().as_array().unwrap().clone();
+    let mut all = found.json()["items"].as_array().unwrap().clone();
     let ledger = all.remove(4);
     assert_eq!((&ledger["name"], &ledger["state"]), (&json!("ledger"), &json!("absent")));
     assert_eq!(all[..7], rows);
@@ -129,8 +130,13 @@ fn doctor_tests_sqlite() {
     let nowhere = project.path().join("nowhere");
     let mut doctor = project.command();
     let output = run_command(doctor.args(["--json", "doctor"]).env("TMPDIR", &nowhere));
-    let sqlite =
-        output.json().as_array().unwrap().iter().find(|row| row["name"] == "sqlite").unwrap().clone();
+    let sqlite = output.json()["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["name"] == "sqlite")
+        .unwrap()
+        .clone();
     assert_eq!((output.code, &sqlite["state"]), (Some(1), &json!("bad")), "{sqlite}");
-    assert_eq!(sqlite["todo"], "check that TMPDIR is writable and has free space");
+    assert_eq!(sqlite["hints"], json!(["check that TMPDIR is writable and has free space"]));
 }

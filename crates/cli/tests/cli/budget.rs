@@ -84,7 +84,7 @@ fn render_budget(project: &TestProject, recipe: &str, agent: &str, budget: usize
         assert_eq!((composed.out().as_str(), composed.err().as_str()), (text, ""), "{recipe} {budget}");
     }
     let steps = explained["steps"].as_array().unwrap();
-    let budget_has_a_say = |absent: &&Value| absent["why"] == "budget";
+    let budget_has_a_say = |absent: &&Value| absent["reason"]["code"] == "budget";
     let absent = explained["absent"].as_array().unwrap().iter().filter(budget_has_a_say).count();
     let mut stepped: Vec<&str> = steps.iter().map(|step| step["what"].as_str().unwrap()).collect();
     stepped.sort_unstable();
@@ -94,7 +94,8 @@ fn render_budget(project: &TestProject, recipe: &str, agent: &str, budget: usize
         stepped.len(),
         "{recipe} {budget}: all that stepped down, and nothing else, is told of"
     );
-    let warned = explained["warnings"].as_array().unwrap().iter().any(|one| one["code"] == "budget/stepped");
+    let warned =
+        explained["diagnostics"].as_array().unwrap().iter().any(|one| one["code"] == "budget/stepped");
     assert_eq!(warned, !steps.is_empty(), "{recipe} {budget}");
     let mut page = format!("budget {budget}: {tokens} tokens, {} bytes\n", text.len());
     for step in steps {

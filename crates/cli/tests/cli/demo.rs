@@ -71,7 +71,7 @@ fn demo_json_has_all_steps() {
     assert_eq!((output.code, output.err()), (Some(0), String::new()));
     let demo = output.json();
     assert_eq!(demo["directory"], Value::Null);
-    let steps = demo["steps"].as_array().unwrap();
+    let steps = demo["items"].as_array().unwrap();
     let commands = steps.iter().map(|step| {
         let words: Vec<&str> = step["command"].as_str().unwrap().split(' ').take(2).collect();
         (words.join(" "), step["exit_code"].as_i64().unwrap())
@@ -119,7 +119,7 @@ fn kept_demo_can_be_continued() {
     assert_eq!(list_names(&project.home()), [""; 0]);
     let log = run_kept(&project, &["log", "--json"]);
     let log_json = log.json();
-    let runs = log_json["runs"].as_array().unwrap();
+    let runs = log_json["items"].as_array().unwrap();
     let verdicts: Vec<&Value> = runs.iter().map(|run| &run["verdict"]).collect();
     let (pass, changes, none) = (json!("PASS"), json!("NEEDS_CHANGES"), Value::Null);
     assert_eq!(verdicts, [&pass, &none, &changes, &none, &none, &none], "{}", log.out());

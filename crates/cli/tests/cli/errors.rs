@@ -31,25 +31,27 @@ fn json_error_is_one_object() {
     let object: serde_json::Value = serde_json::from_str(&expect_refusal(&output, 3)).unwrap();
     let places = ["project:.callsheet/templates", "user:templates", "builtin:templates"]
         .map(|root| format!("{root}/system/BASE-pln.md"));
-    let one = serde_json::json!({
+    let wanted = serde_json::json!({
+        "schema": "callsheet/error/1",
         "code": "template/not-found",
         "severity": "error",
         "message": "no template for section `role`",
-        "places": places,
-        "hint": "did you mean `plan`?; known phases: archive, challenge, implement, plan, review",
+        "place": null,
+        "looked_in": places,
+        "hints": ["did you mean `plan`?", "known phases: archive, challenge, implement, plan, review"],
+        "more": 0,
+        "others": [],
+        "exit_code": 3,
     });
-    let mut all = one.clone();
-    all["all"] = serde_json::json!([one]);
-    assert_eq!(object, all);
+    assert_eq!(object, wanted);
 }
 
-fn usage_error_json(message: &str, hint: &str) -> serde_json::Value {
-    let one = serde_json::json!({
-        "code": "usage/bad", "severity": "error", "message": message, "places": [], "hint": hint,
-    });
-    let mut all = one.clone();
-    all["all"] = serde_json::json!([one]);
-    all
+fn usage_error_json(message: &str, hints: &str) -> serde_json::Value {
+    let hints: Vec<&str> = hints.split("; ").filter(|hint| !hint.is_empty()).collect();
+    serde_json::json!({
+        "schema": "callsheet/error/1", "code": "usage/bad", "severity": "error", "message": message, "place": null,
+        "looked_in": [], "hints": hints, "more": 0, "others": [], "exit_code": 2,
+    })
 }
 
 #[test]

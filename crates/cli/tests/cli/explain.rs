@@ -104,8 +104,19 @@ fn page_shows_line_numbers_and_absences() {
         .write(".callsheet/templates/identity/me.md", "---\nname: me\nvariables: [v]\n---\nOne\nTwo {{v}}\n");
     project.write("CLAUDE.md", "claude");
     project.write("README.md", "A shop.\n");
-    let output =
-        project.run(["explain", "-r", "layers", "--role", "me", "-a", "claude", "-s", "v=\u{1b}[31m", "Go"]);
+    let output = project.run([
+        "explain",
+        "--tokens",
+        "-r",
+        "layers",
+        "--role",
+        "me",
+        "-a",
+        "claude",
+        "-s",
+        "v=\u{1b}[31m",
+        "Go",
+    ]);
     assert_eq!(output.err(), "");
     assert_eq!(
         output.out(),

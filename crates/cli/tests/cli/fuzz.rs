@@ -118,16 +118,19 @@ fn json_is_whole_and_seed_deterministic() {
     let project = create_project("templates/identity/one.md", "<!-- {{a}} -->\n");
     let output = project.run(["fuzz", "identity/one", "--json", "--seed", "7", "--cases", "20"]);
     let wanted = json!({
-        "name": "identity/one",
+        "schema": "callsheet/fuzz-report/1",
+        "subject": "identity/one",
         "seed": 7,
-        "tried": 77,
-        "errors": 1,
+        "tried_count": 77,
+        "error_count": 1,
         "findings": [{
             "code": "fuzz/escapes",
             "severity": "error",
             "message": "a value of `a` can end the comment that `<!--` opens",
-            "places": ["project:.callsheet/templates/identity/one.md:1:6"],
-            "hint": "tried: \"-->\"",
+            "place": { "file": "project:.callsheet/templates/identity/one.md", "line": 1, "column": 6 },
+            "looked_in": [],
+            "hints": ["tried: \"-->\""],
+            "more": 0,
             "input": "a",
             "value": "-->",
         }],

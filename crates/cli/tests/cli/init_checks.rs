@@ -71,9 +71,9 @@ fn init_proposes_checks_of_project() {
         assert_eq!(output.json()["checks"], checks_json(checks), "{files:?}");
         // A proposal is a comment, and a check as soon as it is none.
         let config = project.read(".callsheet/config.toml");
-        assert_eq!(project.run(["--json", "config", "show"]).json()["checks"]["value"], json!({}));
+        assert_eq!(project.run(["--json", "config", "show"]).settings()["checks"]["value"], json!({}));
         project.write(".callsheet/config.toml", uncomment(&config));
-        let shown = project.run(["--json", "config", "show"]).json()["checks"]["value"].clone();
+        let shown = project.run(["--json", "config", "show"]).settings()["checks"]["value"].clone();
         let wanted: Value = match checks {
             [] => json!({ "tests": "cargo test", "lint": "cargo clippy -- -D warnings" }),
             checks => checks.iter().map(|[name, command, _]| ((*name).to_owned(), json!(command))).collect(),

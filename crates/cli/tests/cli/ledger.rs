@@ -97,7 +97,7 @@ fn c1_recorded_prompts_verify_elsewhere() {
     assert_eq!(verified.code, Some(0), "{}", verified.out());
     let verified = verified.json();
     assert_eq!(
-        (&verified["runs"], &verified["records"], &verified["problems"]),
+        (&verified["run_count"], &verified["record_count"], &verified["problems"]),
         (&json!(count), &json!(count), &json!([]))
     );
     for (run_id, text) in prompts.iter().step_by(29) {
@@ -306,11 +306,10 @@ fn check_eight_writers(project: &TestProject, ledger: &[&str]) {
     assert_eq!(seqs, (1..=8 * EACH as u64).collect::<Vec<_>>());
     assert!(lines.iter().all(|line| line["event"] == "record.composed"));
     let verified = project.run([ledger, &["--json", "verify", "--all"]].concat());
-    assert_eq!((verified.code, &verified.json()["records"]), (Some(0), &json!(8 * EACH)));
+    assert_eq!((verified.code, &verified.json()["record_count"]), (Some(0), &json!(8 * EACH)));
     // The last head is kept, regardless of the process that appended it.
     let known = project.run(["--json", "ledger", "list"]).json();
-    let heads: Vec<&Value> =
-        known["ledgers"].as_array().unwrap().iter().map(|known| &known["head"]).collect();
+    let heads: Vec<&Value> = known["items"].as_array().unwrap().iter().map(|known| &known["head"]).collect();
     assert!(heads.contains(&&verified.json()["head"]), "{heads:?}");
 }
 
@@ -380,6 +379,6 @@ fn killed_recorder_leaves_valid_ledger() {
     }
     let verified: CommandOutput = project.run(["--json", "verify", "--all", "--read-data"]);
     assert_eq!(verified.code, Some(0), "{}", verified.out());
-    assert!(verified.json()["runs"].as_u64().unwrap() > told);
+    assert!(verified.json()["run_count"].as_u64().unwrap() > told);
     assert!(project.ledger().is_file());
 }

@@ -37,23 +37,24 @@ fn record_two_runs() -> (TestProject, String, String) {
 fn log_lists_newest_first() {
     let (project, first, second) = record_two_runs();
     let all = project.run(["--json", "log"]).json();
-    let started = |at: usize| all["runs"][at]["started"].as_str().unwrap()[..19].to_owned();
+    let started = |at: usize| all["items"][at]["started_at"].as_str().unwrap()[..19].to_owned();
     let head = "RUN                                   STARTED              AGENT   PHASE  TASK  RECIPE   ENDED   VERDICT";
     let line_of = |run: &str, at: usize, rest: &str| format!("{run}  {}  claude  plan   {rest}", started(at));
     let (new, old) =
         (line_of(&second, 0, "T-2   unified  exited  PASS"), line_of(&first, 1, "T-1   unified  -       -"));
     assert_eq!(project.run(["log"]).out(), format!("{head}\n{new}\n{old}\n"));
     assert_eq!(
-        all["runs"][0],
+        all["items"][0],
         json!({
-            "id": second, "seq": 2, "parent": null, "task": "T-2", "agent": "claude", "phase": "plan", "role": null,
-            "recipe": "unified", "started": all["runs"][0]["started"], "ended": "exited", "verdict": "PASS",
-            "project": "project", "profile": null,
+            "run": second, "seq": 2, "parent": null, "task": "T-2", "agent": "claude", "phase": "plan", "role": null,
+            "recipe": "unified", "project": "project", "profile": null, "status": "completed",
+            "started_at": all["items"][0]["started_at"], "ended_at": all["items"][0]["ended_at"], "end": "exited",
+            "verdict": "PASS", "imported": false,
         })
     );
     let ids = |args: &[&str]| -> Vec<Value> {
         let found = project.run([&["--json", "log"], args].concat()).json();
-        found["runs"].as_array().unwrap().iter().map(|run| run["id"].clone()).collect()
+        found["items"].as_array().unwrap().iter().map(|run| run["run"].clone()).collect()
     };
     assert_eq!(ids(&["--verdict", "PASS"]), [json!(second)]);
     assert_eq!(ids(&["--task", "T-1", "-a", "claude", "-p", "plan"]), [json!(first)]);
@@ -92,14 +93,14 @@ fn show_prints_prompt_origins_and_records() {
     assert_eq!(shown["sources"]["project:.callsheet/recipes/unified.toml"], Value::Null);
     let origins = project.run(["--json", "show", "last", "--origins"]).json();
     let spans = origins["origins"].as_array().unwrap();
-    let plan = spans.iter().find(|span| span["label"] == "project:docs/plan.md").unwrap();
+    let plan = spans.iter().find(|span| span["source"] == "project:docs/plan.md").unwrap();
     let range = plan["start"].as_u64().unwrap() as usize..plan["end"].as_u64().unwrap() as usize;
     assert_eq!(&composed.out()[range], "Plan with more care.\n");
     let page = project.run(["show", "last", "--origins"]).out();
     assert_eq!(page.lines().filter(|line| !line.starts_with("──")).count(), composed.out().lines().count());
     let records = project.run(["--json", "show", "last", "--records"]).json();
     let kinds: Vec<&Value> =
-        records["records"].as_array().unwrap().iter().map(|record| &record["kind"]).collect();
+        records["items"].as_array().unwrap().iter().map(|record| &record["kind"]).collect();
     assert_eq!(kinds, ["composed", "output", "output", "exit", "replied"]);
     // Control characters in an agent's output are escaped before they reach a terminal.
     assert_eq!(project.run(["show", "last", "--stream", "stdout"]).out(), "one\n\\u{1b}[31mtwo\nthree\n");
@@ -108,8 +109,8 @@ fn show_prints_prompt_origins_and_records() {
         project.run(["--json", "show", "last", "--stream", "stdout", "--since", "2", "--tail", "1"]).json();
     assert_eq!(
         (
-            &lines["lines"][0]["line"],
-            &lines["lines"][0]["data"],
+            &lines["items"][0]["line"],
+            &lines["items"][0]["text"],
             &lines["total_lines"],
             &lines["has_more"],
             &lines["cut"]
@@ -165,7 +166,7 @@ fn c9_diff_names_cause_of_change() {
     };
     let added = of("context").unwrap()["changes"].as_array().unwrap().last().cloned().unwrap();
     assert_eq!(
-        (&added["op"], &added["origin"], &added["why"]),
+        (&added["op"], &added["origin"], &added["reason"]["code"]),
         (&json!("insert"), &json!("project:docs/more.md"), &json!("new"))
     );
     let same = project.run(["diff", &first, &first]);
@@ -187,7 +188,7 @@ fn diff_shows_changed_separators() {
         project.write(".callsheet/recipes/two.toml", recipe(separator));
         let output = project.run(["compose", "--record", "-r", "two", "--context", "note=One.", "Two."]);
         assert_eq!(output.code, Some(0), "{}", output.err());
-        runs.push(project.run(["--json", "log"]).json()["runs"][0]["id"].as_str().unwrap().to_owned());
+        runs.push(project.run(["--json", "log"]).json()["items"][0]["run"].as_str().unwrap().to_owned());
     }
     let told = project.run(["diff", &runs[0], &runs[1]]).out();
     let lines: Vec<&str> = told.lines().collect();
@@ -205,7 +206,7 @@ fn export_is_verified_and_imported_elsewhere() {
     let elsewhere = TestProject::new();
     elsewhere.write("one.jsonl", project.read("one.jsonl"));
     let proved = elsewhere.run(["--json", "verify", "--file", "one.jsonl"]);
-    assert_eq!((proved.code, &proved.json()["runs"]), (Some(0), &json!(1)));
+    assert_eq!((proved.code, &proved.json()["run_count"]), (Some(0), &json!(1)));
     assert!(!elsewhere.path().join(".callsheet").exists(), "no ledger is needed");
     let bad = project.read("one.jsonl").replacen("Plan with care", "Plan with cars", 1);
     let (line, text) = (1..).zip(bad.lines()).find(|(_, line)| line.contains("Plan with cars")).unwrap();
@@ -241,7 +242,7 @@ fn gc_lists_removed_runs() {
     assert_eq!(output, (Some(0), format!("would remove {first}\n"), "would remove runs: 1\n".into()));
     let done = project.run(["--json", "gc", "--keep-last", "1"]).json();
     assert_eq!(
-        (&done["runs"], &done["records"], &done["blobs"], &done["seq"]),
+        (&done["runs"], &done["record_count"], &done["blob_count"], &done["seq"]),
         (&json!([first]), &json!(1), &json!(1), &json!(7))
     );
     assert_eq!(project.run(["show", &first]).code, Some(4));

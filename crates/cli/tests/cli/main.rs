@@ -10,6 +10,7 @@ mod errors;
 mod explain;
 mod fuzz;
 mod init_checks;
+mod json;
 mod ledger;
 mod ledger_views;
 mod mcp_install;

@@ -35,7 +35,7 @@ fn existing_settings_are_kept() {
     assert_eq!(text, serde_json::to_string_pretty(&expected).unwrap() + "\n");
     // A second install changes nothing.
     let again = project.run(["--json", "mcp", "install", "--client", "gemini", "--write"]);
-    assert_eq!((again.json()["change"].clone(), again.json()["written"].clone()), (json!(""), json!(false)));
+    assert_eq!((again.json()["diff"].clone(), again.json()["written"].clone()), (json!(""), json!(false)));
 }
 
 #[test]

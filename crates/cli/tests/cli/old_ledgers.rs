@@ -21,10 +21,10 @@ fn render_ledger(project: &TestProject, ledger: &str) -> String {
         output
     };
     let mut shown = String::new();
-    for run in ask(&["--json", "log", "--limit", "1000"]).json()["runs"].as_array().unwrap().iter().rev() {
-        let id = run["id"].as_str().unwrap();
+    for run in ask(&["--json", "log", "--limit", "1000"]).json()["items"].as_array().unwrap().iter().rev() {
+        let id = run["run"].as_str().unwrap();
         let columns =
-            ["recipe", "agent", "phase", "task", "ended", "verdict"].map(|key| text_or_dash(&run[key]));
+            ["recipe", "agent", "phase", "task", "end", "verdict"].map(|key| text_or_dash(&run[key]));
         let prompt = ask(&["show", id, "--prompt"]).out();
         let run = ask(&["--json", "show", id]).json();
         assert!(ask(&["show", id]).out().contains(id));
@@ -33,8 +33,9 @@ fn render_ledger(project: &TestProject, ledger: &str) -> String {
         let records = &run["records"];
         writeln!(shown, "{} prompt={digest} records={records}", columns.join(" ")).unwrap();
     }
-    for flow in ask(&["--json", "flow", "list"]).json()["flows"].as_array().unwrap() {
-        let columns = ["name", "folder", "request", "state", "phase"].map(|key| text_or_dash(&flow[key]));
+    for flow in ask(&["--json", "flow", "list"]).json()["items"].as_array().unwrap() {
+        let columns =
+            ["definition", "folder", "request", "state", "phase"].map(|key| text_or_dash(&flow[key]));
         let runs = flow["runs"].as_array().unwrap().len();
         writeln!(shown, "flow {} runs={runs}", columns.join(" ")).unwrap();
     }

@@ -344,11 +344,11 @@ fn explain_lists_omitted_files() {
     ]);
     assert_eq!((output.code, output.err().as_str()), (Some(0), ""));
     let expected = json!([
-        {"what": "section preferences", "why": "empty"},
-        {"what": "project:tree/a.md", "why": "outlined", "detail": "1 of 2 lines are left out"},
-        {"what": "project:tree/b.md", "why": "path_only"},
-        {"what": "project:tree/c", "why": "path_only", "detail": "binary, 1 bytes"},
-        {"what": "builtin:templates/system/BASE-plan.md", "why": "shadowed",
+        {"what": "section preferences", "reason": {"code": "empty", "message": "not given"}, "detail": null},
+        {"what": "project:tree/a.md", "reason": {"code": "outlined", "message": "only its outline is shown"}, "detail": "1 of 2 lines are left out"},
+        {"what": "project:tree/b.md", "reason": {"code": "path_only", "message": "only its path is shown"}, "detail": null},
+        {"what": "project:tree/c", "reason": {"code": "path_only", "message": "only its path is shown"}, "detail": "binary, 1 bytes"},
+        {"what": "builtin:templates/system/BASE-plan.md", "reason": {"code": "shadowed", "message": "an override won"},
          "detail": "by project:.callsheet/templates/system/BASE-plan.md"},
     ]);
     assert_eq!(output.json()["absent"], expected);

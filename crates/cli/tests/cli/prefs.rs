@@ -42,8 +42,8 @@ fn m6_preference_enters_prompts_until_removed() {
     );
     assert_eq!(project.run(["prefs", "list"]).out(), "coder: Small commits\ndesigner: **Bold** colours\n");
     assert_eq!(
-        project.run(["prefs", "list", "--json"]).json(),
-        json!({ "coder": ["Small commits"], "designer": ["**Bold** colours"] })
+        project.run(["prefs", "list", "--json"]).json()["items"],
+        json!([{ "role": "coder", "text": "Small commits" }, { "role": "designer", "text": "**Bold** colours" }])
     );
     assert_eq!(project.run(["prefs", "list", "coder"]).out(), "coder: Small commits\n");
 
@@ -64,9 +64,10 @@ fn m6_preference_enters_prompts_until_removed() {
 fn leading_bullet_is_not_an_option() {
     let project = TestProject::new();
     let output = project.run(["prefs", "add", "coder", "- Small commits", "--json"]);
-    assert_eq!((output.code, output.json()), (Some(0), json!({ "added": ["Small commits"] })));
+    let preference = json!([{ "role": "coder", "text": "Small commits" }]);
+    assert_eq!((output.code, &output.json()["added"]), (Some(0), &preference));
     let output = project.run(["prefs", "remove", "--json", "coder", "-  small commits"]);
-    assert_eq!((output.code, output.json()), (Some(0), json!({ "removed": "Small commits" })));
+    assert_eq!((output.code, &output.json()["removed"]), (Some(0), &preference));
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn c2_profile_binds_agent_and_permission() {
     let page = expect_success(project.run(["show", "last"])).out();
     assert!(page.lines().any(|shown| shown == format!("profile:  {line}")), "{page}");
     let log = expect_success(project.run(["--json", "log"])).json();
-    assert_eq!(log["runs"][0]["profile"], profile);
+    assert_eq!(log["items"][0]["profile"], profile);
 
     // An agent named on the command line takes precedence.
     expect_success(project.run(with(&["compose", "--record", "-a", "codex"])));
@@ -125,7 +125,10 @@ fn b3_loaded_files_depend_on_version() {
                 .json();
         let absent = explained["absent"].as_array().unwrap().clone();
         let found = absent.iter().find(|absent| absent["what"] == "project:AGENTS.md");
-        (found.map(|absent| absent["why"].clone()), explained["text"].as_str().unwrap().contains("Indent"))
+        (
+            found.map(|absent| absent["reason"]["code"].clone()),
+            explained["text"].as_str().unwrap().contains("Indent"),
+        )
     };
     let by_itself = (Some(json!("loaded_by_agent")), false);
     assert_eq!(loads("claude"), by_itself);

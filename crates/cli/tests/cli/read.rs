@@ -64,14 +64,17 @@ fn t6_json_contains_whole_reply() {
     assert_eq!(
         read.json(),
         json!({
+            "schema": "callsheet/reply/1",
             "verdict": null,
             "outcome": "incomplete",
             "tasks": { "1.1": "FAILED" },
+            "questions": [],
             "text": "<task_status id=\"1.1\">FAILED</task_status>\n\nI cannot say <review>PASS</review>\n",
             "problems": [{
                 "code": "inline_marker",
                 "message": "`<review>PASS</review>` is not all that its paragraph holds, so it does not count",
-                "place": { "line": 4, "column": 14 },
+                "place": { "file": "reply", "line": 4, "column": 14 },
+                "more": 0,
             }],
         })
     );
@@ -81,7 +84,7 @@ fn t6_json_contains_whole_reply() {
         (
             Some(1),
             json!({
-                "verdict": "REJECTED", "outcome": "rejected", "tasks": {},
+                "schema": "callsheet/reply/1", "verdict": "REJECTED", "outcome": "rejected", "tasks": {}, "questions": [],
                 "text": "<review>REJECTED</review>", "problems": [],
             })
         )
@@ -351,18 +354,18 @@ fn m9_pm_file_may_be_empty() {
     let read = || project.run(["--json", "read", "--contract", "submit_pm_done", "--session", "s"]);
     let done = "s/01_product_management/done";
     for (text, preferences) in [
-        ("", serde_json::json!({})),
+        ("", serde_json::json!([])),
         (
             "preferences:\n- {target_role: coder, bullet: Return errors}\n",
-            serde_json::json!({ "coder": ["Return errors"] }),
+            serde_json::json!([{ "role": "coder", "text": "Return errors" }]),
         ),
         // An empty submission is valid.
-        ("\n", serde_json::json!({})),
+        ("\n", serde_json::json!([])),
     ] {
         project.write(done, text);
         let output = read();
         assert_eq!((output.code, output.err().as_str()), (Some(0), ""), "{text:?}");
-        assert_eq!(output.json()[0]["preferences"], preferences, "{text:?}");
+        assert_eq!(output.json()["items"][0]["preferences"], preferences, "{text:?}");
         assert_eq!(project.read(done), "", "{text:?}");
     }
     project.write(done, "finished\n");

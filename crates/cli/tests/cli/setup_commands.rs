@@ -25,7 +25,7 @@ fn init_writes_once_and_overwrites_nothing() {
     assert_eq!(
         project.run(["--json", "init"]).json(),
         json!({
-            "written": [], "kept": [".callsheet/README.md", ".callsheet/config.toml"], "ignored": false,
+            "schema": "callsheet/init/1", "written": [], "kept": [".callsheet/README.md", ".callsheet/config.toml"], "ignored": false,
             "checks": [],
         })
     );
@@ -38,7 +38,7 @@ fn init_writes_once_and_overwrites_nothing() {
 fn initial_configuration_can_be_uncommented() {
     let project = TestProject::new();
     project.run(["init"]);
-    let before = project.run(["--json", "config", "show"]).json();
+    let before = project.run(["--json", "config", "show"]).settings();
     let commented = project.read(".callsheet/config.toml");
     let settings: String = commented
         .lines()
@@ -54,7 +54,11 @@ fn initial_configuration_can_be_uncommented() {
     assert_eq!(after.code, Some(0), "{settings}{}", after.err());
     for (key, value) in before.as_object().unwrap() {
         assert_eq!(value["from"], "default", "{key}");
-        assert_eq!(after.json()[key]["from"], "project:.callsheet/config.toml", "{key} is not in the file");
+        assert_eq!(
+            after.settings()[key]["from"],
+            "project:.callsheet/config.toml",
+            "{key} is not in the file"
+        );
     }
 }
 
@@ -226,7 +230,8 @@ fn unusable_template_reports_reason_in_json() {
     let project = TestProject::new();
     project.write(".callsheet/templates/identity/me.md", b"caf\xe9");
     let all = project.run(["--json", "templates", "list"]).json();
-    let mine = all.as_array().unwrap().iter().find(|template| template["path"] == "identity/me").unwrap();
+    let mine =
+        all["items"].as_array().unwrap().iter().find(|template| template["path"] == "identity/me").unwrap();
     assert_eq!(
         mine,
         &json!({
@@ -234,9 +239,23 @@ fn unusable_template_reports_reason_in_json() {
             "file": "templates/identity/me.md",
             "source": "project:.callsheet/templates/identity/me.md",
             "shadowed": [],
+            "name": null,
+            "description": null,
+            "category": null,
+            "version": null,
+            "agent": null,
+            "phase": null,
             "tokens": 0,
             "variables": [],
-            "problem": "`project:.callsheet/templates/identity/me.md` cannot be used: byte 0xE9 at offset 3 is not UTF-8",
+            "problem": {
+                "code": "source/unreadable",
+                "severity": "error",
+                "message": "`project:.callsheet/templates/identity/me.md` cannot be used: byte 0xE9 at offset 3 is not UTF-8",
+                "place": null,
+                "looked_in": [],
+                "hints": [],
+                "more": 0,
+            },
         })
     );
 }
@@ -249,8 +268,12 @@ fn t7_template_list_contains_metadata() {
         "---\nname: mine\ncategory: system\nversion: 3\n---\n{{b}} {{ a }} {{b}} {{PROJECT_CONTEXT}} {{ no.name }}",
     );
     let all = project.run(["--json", "templates", "list"]).json();
-    let mine =
-        all.as_array().unwrap().iter().find(|template| template["path"] == "system/CLAUDE-plan").unwrap();
+    let mine = all["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|template| template["path"] == "system/CLAUDE-plan")
+        .unwrap();
     assert_eq!(
         mine,
         &json!({
@@ -260,11 +283,13 @@ fn t7_template_list_contains_metadata() {
             "shadowed": [],
             "tokens": 5,
             "name": "mine",
+            "description": null,
             "category": "system",
             "version": "3",
             "agent": "CLAUDE",
             "phase": "plan",
             "variables": ["b", "a", "PROJECT_CONTEXT"],
+            "problem": null,
         })
     );
 }

@@ -53,6 +53,7 @@ fn estimate_names_its_method() {
     let counted =
         project.run(["compose", "--json", "-r", "small", "-a", "claude", "--count", "Say hello."]).json();
     let wanted = json!({
+        "schema": "callsheet/token-count/1",
         "encoding": "o200k_base",
         "method": "o200k_base × 1.18, the ratio that was measured for models before Opus 4.7",
         "estimated": true,
@@ -60,10 +61,10 @@ fn estimate_names_its_method() {
         "total": 4,
         "bytes": 10,
         "characters": 10,
-        "sections": [{ "name": "task", "tokens": 4, "bytes": 10 }],
+        "sections": [{ "section": "task", "tokens": 4, "bytes": 10 }],
         "context_window": 200_000,
         "limits": { "max_bytes": 10_000_000, "max_chars": null },
-        "warnings": [],
+        "diagnostics": [],
     });
     assert_eq!(counted, wanted);
     let counted = project.run(["compose", "--json", "-r", "small", "--count", "Grüße, 世界"]).json();
@@ -78,14 +79,16 @@ fn estimate_names_its_method() {
 fn explain_ends_with_counts() {
     let project = create_project();
     let args = ["-r", "small", "-a", "codex", "Say hello."];
-    let page = project.run(["explain"].iter().chain(&args)).out();
+    let page = project.run(["explain", "--tokens"].iter().chain(&args)).out();
     let counted = project.run(["compose", "--count"].iter().chain(&args)).out();
     let wanted = "── request instructions (person)\n    1 │ Say hello.\n\nNot in this prompt\n\
                   \x20 section context: not given\n\nTokens\n";
     assert_eq!(page, format!("{wanted}{counted}"));
-    let explained = project.run(["explain", "--json"].iter().chain(&args)).json();
+    let explained = project.run(["explain", "--json", "--tokens"].iter().chain(&args)).json();
     let mut counted = project.run(["compose", "--json", "--count"].iter().chain(&args)).json();
-    counted.as_object_mut().unwrap().remove("warnings");
+    for key in ["schema", "diagnostics"] {
+        counted.as_object_mut().unwrap().remove(key);
+    }
     assert_eq!(explained["tokens"], counted);
     assert_eq!(explained["steps"], json!([]));
 }
@@ -134,7 +137,8 @@ fn counted_prompt_over_window_warns() {
     let err = |args: &[&str]| project.run(args.iter().chain(&["-r", "small", "-a", "tiny", words])).err();
     assert_eq!(err(&["compose"]), "");
     assert_eq!(err(&["compose", "--count"]), warning);
-    assert_eq!(err(&["explain"]), warning);
+    assert_eq!(err(&["explain"]), "");
+    assert_eq!(err(&["explain", "--tokens"]), warning);
     assert_eq!(err(&["compose", "--budget", "9"]), warning);
     assert_eq!(err(&["explain", "--budget", "9"]), warning);
 }

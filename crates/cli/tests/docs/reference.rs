@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
+use callsheet::output::{DocumentSchema, INPUTS, OUTPUTS, schema_id};
 use callsheet::project::config::Config;
 use callsheet_core::diag::Code;
 use callsheet_core::diag::exit::EXIT_CODES;
-use callsheet_testing::TestProject;
+use callsheet_core::record::EventName;
+use callsheet_testing::{TestProject, run_command};
 use serde_json::Value;
 
 use crate::pages::{compare_page, read_page};
@@ -25,7 +27,7 @@ fn template_list_is_generated() {
     let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let mut table =
         String::from("\n## The shipped ones\n\n| template | is | tokens | variables |\n|---|---|--:|---|\n");
-    for template in list.as_array().unwrap() {
+    for template in list["items"].as_array().unwrap() {
         let variables = template["variables"].as_array().unwrap().iter();
         let variables: Vec<String> = variables.map(|name| format!("`{}`", name.as_str().unwrap())).collect();
         let text = |key: &str| template[key].as_str().unwrap_or_else(|| panic!("{template} has no {key}"));
@@ -98,9 +100,8 @@ fn command_line_reference_is_generated() {
 fn diagnostics_list_is_generated() {
     let mut page = String::from(
         "# Errors and exit codes\n\n\
-         Every diagnostic has a stable code, a place, every place that was looked in, and a hint. With `--json` an\n\
-         error is one object on standard error: `code`, `message`, `places`, `hint`, and in `all` every error of the\n\
-         same run in the same form.\n\n\
+         Every diagnostic has a stable code, a place, every place that was searched, and a hint. With `--json` an error is\n\
+         [one object](json.md) on standard error.\n\n\
          ## Exit codes\n\n| exit code | meaning |\n|--:|---|\n",
     );
     for (code, meaning) in EXIT_CODES {
@@ -108,10 +109,15 @@ fn diagnostics_list_is_generated() {
     }
     page.push_str(
         "\n## Diagnostics\n\nThe exit code is that of the first error; warnings and notes change none.\n\n\
-         | code | exit code | meaning |\n|---|--:|---|\n",
+         | code | is shown as | exit code | meaning |\n|---|---|--:|---|\n",
     );
     for code in Code::ALL {
-        page.push_str(&format!("| `{code}` | {} | {} |\n", code.exit_code(), code.meaning()));
+        page.push_str(&format!(
+            "| `{code}` | `{}` | {} | {} |\n",
+            code.name(),
+            code.exit_code(),
+            code.meaning()
+        ));
     }
     compare_page("docs/errors.md", &page);
 }
@@ -256,9 +262,9 @@ fn try_in_project(key: &str) -> &'static str {
 
 fn read_config(project: &TestProject, variable: Option<(&str, &str)>) -> Value {
     let mut command = project.command();
-    let output = command.args(["config", "show", "--json"]).envs(variable).output().unwrap();
-    assert!(output.status.success(), "{variable:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    let output = run_command(command.args(["config", "show", "--json"]).envs(variable));
+    assert_eq!(output.code, Some(0), "{variable:?}");
+    output.settings()
 }
 
 /// Tries the variable that has the name of a key, and returns it if it sets the key.
@@ -318,4 +324,28 @@ fn configuration_reference_is_generated() {
         ));
     }
     compare_page("docs/configuration.md", &page);
+}
+
+#[test]
+fn json_reference_is_generated() {
+    let text = read_page("docs/json.md");
+    let (before, _) = text.split_once("\n## Schemas\n").unwrap();
+    let row = |known: &DocumentSchema| format!("| `{}` | {} |\n", schema_id(known.name), known.about);
+    let inputs: String = INPUTS.iter().map(row).collect();
+    let outputs: String = OUTPUTS.iter().map(row).collect();
+    let schema = OUTPUTS.iter().find(|known| known.name == "event").unwrap().schema();
+    let names = schema.pointer("/$defs/EventName/oneOf").unwrap().as_array().unwrap();
+    assert_eq!(names.len(), EventName::ALL.len());
+    let events: String = names
+        .iter()
+        .map(|name| {
+            format!("| `{}` | {} |\n", name["const"].as_str().unwrap(), name["description"].as_str().unwrap())
+        })
+        .collect();
+    let page = format!(
+        "{before}\n## Schemas\n\n`callsheet schema NAME` prints a schema; `run-result` is the name of `callsheet/run-result/1`.\n\n\
+         | input | is read by |\n|---|---|\n{inputs}\n| output | is printed by |\n|---|---|\n{outputs}\n\
+         ## Events\n\n| event | means |\n|---|---|\n{events}"
+    );
+    compare_page("docs/json.md", &page);
 }

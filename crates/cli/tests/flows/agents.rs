@@ -58,9 +58,9 @@ fn run_lines(command: &mut Command, code: i32) -> Vec<Value> {
 
 /// Returns the phase entry, the lane and the verdict of every lane that ended.
 fn summarize_lanes(lines: &[Value]) -> Vec<String> {
-    let ended = lines.iter().filter(|line| line["event"] == "lane_ended");
+    let ended = lines.iter().filter(|line| line["event"] == "flow.lane_ended");
     let word = |line: &Value| {
-        let words = line["data"]["evidence"].as_array().unwrap().iter().filter_map(Value::as_str);
+        let words = line["data"]["detail"]["evidence"].as_array().unwrap().iter().filter_map(Value::as_str);
         words
             .filter(|word| word.starts_with("reply.") || word.starts_with("submission."))
             .collect::<Vec<_>>()
@@ -68,7 +68,12 @@ fn summarize_lanes(lines: &[Value]) -> Vec<String> {
     };
     ended
         .map(|line| {
-            format!("{} {} {}", line["data"]["entry"], line["data"]["lane"].as_str().unwrap(), word(line))
+            format!(
+                "{} {} {}",
+                line["data"]["detail"]["entry"],
+                line["data"]["detail"]["lane"].as_str().unwrap(),
+                word(line)
+            )
         })
         .collect()
 }
@@ -349,7 +354,7 @@ fn m7_session_in_terminals_finishes() {
                 let show = ["--json", "show", run.as_str().unwrap()];
                 let shown = callsheet_command(&room, &clis, &show).output().unwrap();
                 let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
-                let (ended, code) = (&shown["result"]["ended"], &shown["result"]["exit_code"]);
+                let (ended, code) = (&shown["result"]["end"], &shown["result"]["exit_code"]);
                 assert_eq!((ended, code), (&json!("exited"), &json!(0)), "{shown}");
                 format!("{} {}", shown["phase"].as_str().unwrap(), shown["agent"].as_str().unwrap())
             })

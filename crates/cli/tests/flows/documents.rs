@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use callsheet_testing::{CommandOutput, run_command};
 use serde_json::{Value, json};
 
-use crate::project::{FlowProject, wait_for_file};
+use crate::project::{FlowProject, messages, wait_for_file};
 
 fn run_straying(project: &FlowProject, phase: &str, stray: &str) -> CommandOutput {
     let start = project.start_args("sdd", &[]);
@@ -32,7 +32,7 @@ fn changed_approved_document_makes_flow_wait() {
         let reason = format!("`{phase}` changed documents of other phases: {path}");
         assert_eq!((&status["state"], &status["phase"]), (&json!("waiting"), &json!(phase)), "{stray}");
         // A link that leads out of the scope also lacks `clean`, so the reason is the last one.
-        assert_eq!(status["waits_for"].as_array().unwrap().last(), Some(&json!(reason)), "{stray}");
+        assert_eq!(status["waits_for"].as_array().unwrap().last().unwrap()["message"], reason, "{stray}");
         // Resuming is not a decision.
         assert_eq!(project.run(["-q", "flow", "resume"]).code, Some(1), "{stray}");
         assert_eq!(project.read_status()["waits_for"], status["waits_for"], "{stray}");
@@ -41,8 +41,7 @@ fn changed_approved_document_makes_flow_wait() {
 
 /// Returns the document changes in the ledger: who changed which documents.
 fn recorded_changes(project: &FlowProject) -> Vec<(String, Vec<String>)> {
-    let events =
-        project.read_events().into_iter().filter(|event| event["data"]["detail"]["event"] == "documents");
+    let events = project.read_events().into_iter().filter(|event| event["event"] == "flow.documents");
     let told = |event: Value| {
         let changed = event["data"]["detail"]["changed"].as_object().unwrap().keys().cloned().collect();
         (event["data"]["by"].as_str().unwrap().to_owned(), changed)
@@ -61,9 +60,10 @@ fn person_may_edit_while_flow_waits() {
     let by_person: Vec<(String, Vec<String>)> =
         recorded_changes(&project).into_iter().filter(|(by, _)| by != "flow").collect();
     assert_eq!(by_person, [("yes".to_owned(), vec!["tasks.md".to_owned()])]);
-    let tasks = project.read_events().into_iter().filter(|event| {
-        event["data"]["what"] == "implement" && event["data"]["detail"]["event"] == "lane_ended"
-    });
+    let tasks = project
+        .read_events()
+        .into_iter()
+        .filter(|event| event["data"]["phase"] == "implement" && event["event"] == "flow.lane_ended");
     assert_eq!(tasks.count(), 2);
 }
 
@@ -98,9 +98,10 @@ fn m8_edits_after_kill_are_used() {
         recorded_changes(&project).into_iter().filter(|(by, _)| by != "flow").collect();
     assert_eq!(by_person.len(), 1, "{by_person:?}");
     assert_eq!(by_person[0].1, ["proposal.md"]);
-    let asked = project.read_events().into_iter().filter(|event| {
-        event["data"]["what"] == "implement" && event["data"]["detail"]["event"] == "lane_ended"
-    });
+    let asked = project
+        .read_events()
+        .into_iter()
+        .filter(|event| event["data"]["phase"] == "implement" && event["event"] == "flow.lane_ended");
     let asked: Vec<String> =
         asked.map(|event| event["data"]["detail"]["run"].as_str().unwrap().to_owned()).collect();
     assert!(asked.iter().all(|run| project.read_prompt(run).contains("With a logout.")));
@@ -120,7 +121,7 @@ fn changes_of_killed_agent_are_checked() {
     kill_at_work(&project, false);
     fs::remove_file(project.meet_dir().join("wait")).unwrap();
     assert_eq!(project.run(["--json", "-q", "flow", "resume"]).code, Some(1));
-    let reasons = project.read_status()["waits_for"].as_array().unwrap().clone();
+    let reasons = messages(&project.read_status()["waits_for"]).as_array().unwrap().clone();
     let reason = json!("`implement` changed documents of other phases: proposal.md");
     assert!(reasons.contains(&reason), "{reasons:?}");
 }
@@ -139,7 +140,7 @@ fn unattributed_changes_need_approval() {
     let resume = || project.run(["--json", "-q", "flow", "resume"]);
     for _ in 0..2 {
         assert_eq!(resume().code, Some(1));
-        let reasons = project.read_status()["waits_for"].as_array().unwrap().clone();
+        let reasons = messages(&project.read_status()["waits_for"]).as_array().unwrap().clone();
         let reason = json!(
             "documents changed while the flow was not running, by a person or by the interrupted agent: tasks.md; \
              accept them with `callsheet flow decide approve`"
@@ -171,9 +172,8 @@ fn m1_only_flow_writes_session_context() {
     assert_eq!(fs::read_to_string(&file).unwrap(), context);
     let mut seen = Vec::new();
     for event in project.read_events() {
-        let Some(run) = event["data"]["detail"]["run"]
-            .as_str()
-            .filter(|_| event["data"]["detail"]["event"] == "lane_started")
+        let Some(run) =
+            event["data"]["detail"]["run"].as_str().filter(|_| event["event"] == "flow.lane_started")
         else {
             continue;
         };

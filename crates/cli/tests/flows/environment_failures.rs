@@ -12,7 +12,7 @@ use crate::project::{FlowProject, wait_for_file};
 #[track_caller]
 fn assert_waits_for(project: &FlowProject, part: &str) {
     let status = project.read_status();
-    let reason = status["waits_for"][0].as_str().unwrap_or_default();
+    let reason = status["waits_for"][0]["message"].as_str().unwrap_or_default();
     assert!(status["state"] == "waiting" && reason.contains(part), "{part}: {status}");
 }
 

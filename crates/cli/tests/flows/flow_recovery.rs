@@ -137,7 +137,7 @@ fn repaired_flow_continues_after_any_failure() {
         assert_exit(&decided, 1, name);
         let waits = |how: &str| {
             let status = project.read_status();
-            let reason = status["waits_for"][0].as_str().unwrap_or_default();
+            let reason = status["waits_for"][0]["message"].as_str().unwrap_or_default();
             assert_eq!(status["state"], "waiting", "{name}, {how}: {status}");
             assert!(reason.contains(says), "{name}, {how}: {status}");
         };
@@ -147,7 +147,7 @@ fn repaired_flow_continues_after_any_failure() {
         assert_exit(&project.run(["--json", "-q", "flow", "decide", "--yes", "approve"]), 1, name);
         waits("approve");
         let listed = project.run_json(&["--json", "flow", "list"]);
-        assert_eq!(listed["flows"][0]["waits_for"], project.read_status()["waits_for"], "{name}");
+        assert_eq!(listed["items"][0]["waits_for"], project.read_status()["waits_for"], "{name}");
         // The broken flow can be stopped, and a stopped flow can be stopped again, resumed or rejected.
         for _ in 0..2 {
             assert_exit(&project.run(["--json", "flow", "stop"]), 0, name);
@@ -252,7 +252,7 @@ fn removed_task_makes_flow_wait() {
             assert_exit(&project.run(["--json", "-q", "flow", "resume"]), 1, "resume");
             let status = project.read_status();
             assert_eq!((&status["state"], &status["phase"]), (&json!("waiting"), &json!("implement")));
-            assert!(status["waits_for"][0].as_str().unwrap().contains("1.2"), "{status}");
+            assert!(status["waits_for"][0]["message"].as_str().unwrap().contains("1.2"), "{status}");
         }
         let on: &[&str] = if repaired {
             fs::write(&tasks, &before).unwrap();
@@ -276,7 +276,7 @@ fn blocked_lanes_make_flow_wait() {
     assert_exit(&project.run(project.start_args("staged", &["--jobs", "3"])), 1, "start");
     let status = project.read_status();
     assert_eq!((&status["state"], &status["phase"]), (&json!("waiting"), &json!("implementing")));
-    assert!(status["waits_for"][0].as_str().unwrap().contains("lanes"), "{status}");
+    assert!(status["waits_for"][0]["message"].as_str().unwrap().contains("lanes"), "{status}");
     fs::remove_file(&lanes).unwrap();
     assert_exit(&project.run(["--json", "-q", "flow", "resume"]), 1, "resume");
     assert_eq!(project.read_status()["phase"], "completing");
@@ -297,7 +297,13 @@ fn merge_conflict_asks_person() {
     let status = project.read_status();
     assert_eq!(
         (&status["state"], &status["phase"], &status["waits_for"]),
-        (&json!("waiting"), &json!("implementing"), &json!(["cannot merge `2`: src/p2/part.txt"]))
+        (
+            &json!("waiting"),
+            &json!("implementing"),
+            &json!([{
+                "code": "conflicts", "message": "cannot merge `2`: src/p2/part.txt", "lane": "2", "details": ["src/p2/part.txt"],
+            }])
+        )
     );
     assert_eq!(fs::read_to_string(&part).unwrap(), "mine\n");
     assert!(["1", "3"].iter().all(|lane| project.path().join(format!("src/p{lane}/part.txt")).exists()));
@@ -382,8 +388,9 @@ fn agent_reporting_failure_has_not_succeeded() {
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
         let start = ["--json", "-q", "flow", "start", "sdd", "Add a login", "--agent", "claude"];
         run_command(project.command_with(&start).env("PATH", path));
-        let ended = project.read_events().into_iter().map(|event| event["data"]["detail"].clone());
-        let first = ended.into_iter().find(|detail| detail["event"] == "lane_ended").unwrap();
+        let mut events = project.read_events().into_iter();
+        let first =
+            events.find(|event| event["event"] == "flow.lane_ended").unwrap()["data"]["detail"].clone();
         let has = |word: &str| first["evidence"].as_array().unwrap().contains(&json!(word));
         assert_eq!(has("exit"), !lacks, "{first}");
         assert!(has("file.tasks.md"), "{first}");

@@ -122,8 +122,9 @@ fn m8_killed_lane_gets_chosen_prompt() {
         let runs: Vec<String> = project
             .read_events()
             .iter()
+            .filter(|event| event["event"] == "flow.lane_started")
             .map(|event| &event["data"]["detail"])
-            .filter(|detail| detail["event"] == "lane_started" && detail["lane"] == "1.1")
+            .filter(|detail| detail["lane"] == "1.1")
             .map(|detail| detail["run"].as_str().unwrap().to_owned())
             .collect();
         assert_eq!(runs.len(), 2);

@@ -5,12 +5,12 @@ use std::fs;
 use callsheet_testing::{run_command, wait_until};
 use serde_json::{Value, json};
 
-use crate::project::FlowProject;
+use crate::project::{FlowProject, messages};
 
 /// Returns the state of a flow, its phase, and the reasons why it waits.
 fn waiting_state(project: &FlowProject) -> (Value, Value, Value) {
     let status = project.read_status();
-    (status["state"].clone(), status["phase"].clone(), status["waits_for"].clone())
+    (status["state"].clone(), status["phase"].clone(), messages(&status["waits_for"]))
 }
 
 #[test]
@@ -73,9 +73,10 @@ fn m16_straying_lane_is_not_merged() {
 fn m14_single_coder_does_whole_plan() {
     let project = FlowProject::new("staged.sh");
     assert_eq!(project.run(project.start_args("staged", &["--single-coder"])).code, Some(1));
-    let coders = project.read_events().into_iter().filter(|event| {
-        event["data"]["what"] == "implementing" && event["data"]["detail"]["event"] == "lane_started"
-    });
+    let coders = project
+        .read_events()
+        .into_iter()
+        .filter(|event| event["data"]["phase"] == "implementing" && event["event"] == "flow.lane_started");
     assert_eq!(coders.count(), 1);
     assert_eq!(project.read_status()["phase"], "completing");
 }

@@ -69,7 +69,7 @@ impl FlowProject {
         let mut runs: BTreeMap<(u64, String), Vec<String>> = BTreeMap::new();
         for event in &events {
             let detail = &event["data"]["detail"];
-            if detail["event"] == "lane_started" {
+            if event["event"] == "flow.lane_started" {
                 let key = (detail["entry"].as_u64().unwrap(), detail["lane"].as_str().unwrap().to_owned());
                 let (runs, run) = (runs.entry(key).or_default(), detail["run"].as_str().unwrap().to_owned());
                 if !runs.contains(&run) {
@@ -79,7 +79,7 @@ impl FlowProject {
         }
         for (lane, runs) in runs {
             for run in &runs[..runs.len() - 1] {
-                let ended = |event: &&Value| event["run"] == **run && event["data"]["ended"] == "exited";
+                let ended = |event: &&Value| event["run"] == **run && event["data"]["end"] == "exited";
                 assert_eq!(events.iter().find(ended), None, "{lane:?} was run again: {runs:?}");
             }
         }
@@ -180,8 +180,8 @@ impl FlowProject {
         let status = self.read_status();
         let mut prompts = Vec::new();
         for event in self.read_events().iter().filter(|event| !event["flow"].is_null()) {
-            let (phase, detail) = (&event["data"]["what"], &event["data"]["detail"]);
-            if detail["event"] == "lane_ended" {
+            let (phase, detail) = (&event["data"]["phase"], &event["data"]["detail"]);
+            if event["event"] == "flow.lane_ended" {
                 let prompt = self.read_prompt(detail["run"].as_str().unwrap());
                 let lane = detail["lane"].as_str().unwrap().to_owned();
                 let entry = detail["entry"].as_u64().unwrap();
@@ -265,4 +265,9 @@ fn read_files(root: &Path) -> BTreeMap<String, String> {
         }
     }
     files
+}
+
+/// Returns the messages of reasons.
+pub(crate) fn messages(reasons: &Value) -> Value {
+    reasons.as_array().unwrap().iter().map(|reason| reason["message"].clone()).collect()
 }

@@ -7,7 +7,7 @@ use std::fs;
 use callsheet_testing::run_command;
 use serde_json::{Value, json};
 
-use crate::project::FlowProject;
+use crate::project::{FlowProject, messages};
 
 const RESUME: [&str; 4] = ["--json", "-q", "flow", "resume"];
 const SESSION: &str = ".callsheet/sessions/add-a-login-to-the-site";
@@ -22,13 +22,13 @@ fn ended_runs(project: &FlowProject, phase: &str) -> Vec<String> {
     let ended = project
         .read_events()
         .into_iter()
-        .filter(|event| event["data"]["what"] == phase && event["data"]["detail"]["event"] == "lane_ended");
+        .filter(|event| event["data"]["phase"] == phase && event["event"] == "flow.lane_ended");
     ended.map(|event| event["data"]["detail"]["run"].as_str().unwrap().to_owned()).collect()
 }
 
 fn waiting_state(project: &FlowProject) -> (Value, Value, Value) {
     let status = project.read_status();
-    (status["state"].clone(), status["phase"].clone(), status["waits_for"].clone())
+    (status["state"].clone(), status["phase"].clone(), messages(&status["waits_for"]))
 }
 
 /// Makes the agent run these lines before all others.
@@ -76,13 +76,13 @@ fn m9_refused_submission_returns_to_agent() {
     assert_eq!(project.read_status()["phase"], "completing");
     let runs = ended_runs(&project, "architecting");
     assert_eq!(runs.len(), 2);
-    let shown = |run: &str| project.run_json(&["--json", "show", run])["refused"].clone();
+    let shown = |run: &str| messages(&project.run_json(&["--json", "show", run])["refused"]);
     assert_eq!((shown(&runs[0]), shown(&runs[1])), (json!(reasons()), json!([])));
     let page = project.run(["show", &runs[0]]).out();
     let told: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("refused:  ")).collect();
     assert_eq!(told, reasons());
     let watched = project.read_events().into_iter().find(|event| {
-        event["data"]["detail"]["run"] == runs[0].as_str() && event["data"]["detail"]["event"] == "lane_ended"
+        event["data"]["detail"]["run"] == runs[0].as_str() && event["event"] == "flow.lane_ended"
     });
     assert_eq!(watched.unwrap()["data"]["detail"]["refused"], json!(reasons()));
     let second = project.read_prompt(&runs[1]);
@@ -383,7 +383,7 @@ fn m9_plan_overlap_is_reported_once() {
         ),
     );
     assert_eq!(project.run(project.start_args("staged", &[])).code, Some(1));
-    let refused = project.read_status()["refused"]["all"].clone();
+    let refused = messages(&project.read_status()["refused"][0]["reasons"]);
     let refused: Vec<&str> = refused.as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert_eq!(refused.len(), 1, "{refused:?}");
     assert!(refused[0].starts_with("sub-plans 1 and 2 run at once in `g`"), "{refused:?}");
@@ -397,10 +397,8 @@ fn every_phase_gets_its_environment() {
         project.run(project.start_args(flow, &["--jobs", "3"]));
         let status = project.read_status();
         let mut seen = BTreeSet::new();
-        for event in
-            project.read_events().iter().filter(|event| event["data"]["detail"]["event"] == "lane_ended")
-        {
-            let (phase, detail) = (event["data"]["what"].as_str().unwrap(), &event["data"]["detail"]);
+        for event in project.read_events().iter().filter(|event| event["event"] == "flow.lane_ended") {
+            let (phase, detail) = (event["data"]["phase"].as_str().unwrap(), &event["data"]["detail"]);
             let run = detail["run"].as_str().unwrap();
             let text = fs::read_to_string(project.meet_dir().join(format!("env.{run}"))).unwrap();
             let env: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
@@ -440,7 +438,7 @@ fn every_phase_gets_its_environment() {
         assert_eq!(seen, expected);
         let log =
             project.run_json(&["--json", "log", "--phase", if flow == "sdd" { "review" } else { "fixing" }]);
-        assert_eq!(log["runs"].as_array().map(Vec::len), Some(if flow == "sdd" { 2 } else { 1 }), "{log}");
+        assert_eq!(log["items"].as_array().map(Vec::len), Some(if flow == "sdd" { 2 } else { 1 }), "{log}");
     }
 }
 
@@ -453,9 +451,11 @@ fn approved_violation_lets_flow_continue() {
     assert_eq!(waiting_state(&project), clean);
     assert_eq!(project.run(RESUME).code, Some(1));
     assert_eq!(waiting_state(&project), clean);
-    let lanes = project.read_events().into_iter().map(|event| event["data"]["detail"].clone());
-    let ended = lanes.into_iter().find(|detail| detail["event"] == "lane_ended" && detail["lane"] == "2");
-    let run = ended.unwrap()["run"].as_str().unwrap().to_owned();
+    let ended = project
+        .read_events()
+        .into_iter()
+        .find(|event| event["event"] == "flow.lane_ended" && event["data"]["detail"]["lane"] == "2");
+    let run = ended.unwrap()["data"]["detail"]["run"].as_str().unwrap().to_owned();
     assert_eq!(project.run(["decide", &run, "stray.txt", "--approve", "--yes"]).code, Some(0));
     assert_eq!(project.run(RESUME).code, Some(1));
     assert_eq!(project.read_status()["phase"], "completing");
@@ -484,7 +484,8 @@ fn m6_approved_preferences_are_stored() {
          - {target_role: planner, bullet: Small steps}\\n' >> \"$CALLSHEET_SESSION/02_architecting/architecture.yaml\"; fi",
     );
     assert_eq!(project.run(project.start_args("staged", &["--jobs", "3"])).code, Some(1));
-    let both = json!([{ "role": "coder", "bullet": "Return errors" }, { "role": "planner", "bullet": "Small steps" }]);
+    let both =
+        json!([{ "role": "coder", "text": "Return errors" }, { "role": "planner", "text": "Small steps" }]);
     assert_eq!(project.read_status()["proposed"], both);
     let file = |role: &str| project.path().join(format!(".callsheet/prompts/agents/{role}.md"));
     assert!(!file("coder").exists() && !file("planner").exists());
@@ -493,9 +494,9 @@ fn m6_approved_preferences_are_stored() {
     let mut by_agent = project.command_with(&["prefs", "approve", "--yes"]);
     assert_eq!(run_command(by_agent.env("CALLSHEET_RUN", "x")).code, Some(9));
     let approved = project.run_json(&["--json", "prefs", "approve", "--yes", "coder"]);
-    assert_eq!(approved, json!({ "added": { "coder": ["Return errors"] } }));
+    assert_eq!(approved["added"], json!([{ "role": "coder", "text": "Return errors" }]));
     assert_eq!(fs::read_to_string(file("coder")).unwrap(), "## Approved Preferences\n\n- Return errors\n");
-    assert_eq!(project.read_status()["proposed"], json!([{ "role": "planner", "bullet": "Small steps" }]));
+    assert_eq!(project.read_status()["proposed"], json!([{ "role": "planner", "text": "Small steps" }]));
     assert_eq!(project.run(["prefs", "approve", "--yes", "coder"]).code, Some(1));
     assert_eq!(project.run(["prefs", "approve", "--yes"]).code, Some(0));
     assert_eq!(project.read_status()["proposed"], json!([]));

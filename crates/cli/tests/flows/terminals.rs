@@ -71,8 +71,8 @@ fn m7_session_finishes_in_terminals() {
         assert!(told.contains(&format!("`tmux -L callsheet-{run} attach`")), "{told}");
         let shown = project.run_json(&["--json", "show", run]);
         let result = &shown["result"];
-        assert_eq!((&result["ended"], &result["exit_code"]), (&json!("exited"), &json!(0)), "{shown}");
-        assert_eq!(result["checked"], "passed", "{shown}");
+        assert_eq!((&result["end"], &result["exit_code"]), (&json!("exited"), &json!(0)), "{shown}");
+        assert_eq!(result["checks_outcome"], "passed", "{shown}");
         let phase = shown["phase"].as_str().unwrap();
         let lines = fs::read_to_string(project.meet_dir().join(format!("lines.{phase}"))).unwrap();
         let line = format!("/.callsheet/runs/{run}/prompt.md");

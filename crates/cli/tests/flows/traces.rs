@@ -15,7 +15,7 @@ fn render_trace(project: &FlowProject) -> String {
     let mut trace = String::new();
     let events = project.read_events();
     // The order in which the documents of lanes are seen depends on timing.
-    let is_told = |event: &&Value| event["data"]["detail"]["event"] != "documents";
+    let is_told = |event: &&Value| event["event"] != "flow.documents";
     let mut of_flow: Vec<&Value> =
         events.iter().filter(|event| !event["flow"].is_null()).filter(is_told).collect();
     // Concurrent lanes record their events in any order: sort them by lane.
@@ -31,16 +31,14 @@ fn render_trace(project: &FlowProject) -> String {
         });
     for event in of_flow {
         let mut detail = event["data"]["detail"].clone();
-        if let Some(detail) = detail.as_object_mut() {
-            detail.remove("more");
-            if let Some(Value::String(run)) = detail.get_mut("run") {
-                if !runs.contains(run) {
-                    runs.push(run.clone());
-                }
-                *run = format!("run {}", runs.iter().position(|known| known == run).unwrap() + 1);
+        if let Some(Value::String(run)) = detail.get_mut("run") {
+            if !runs.contains(run) {
+                runs.push(run.clone());
             }
+            *run = format!("run {}", runs.iter().position(|known| known == run).unwrap() + 1);
         }
-        trace += &format!("{}: {detail}\n", event["data"]["what"].as_str().unwrap());
+        let (phase, name) = (event["data"]["phase"].as_str().unwrap(), event["event"].as_str().unwrap());
+        trace += &format!("{phase}: {name} {detail}\n");
     }
     for (at, run) in runs.iter().enumerate() {
         let of_run = |event: &&Value| event["run"].as_str() == Some(run);
@@ -118,10 +116,9 @@ fn m12_m13_m15_replanned_session_trace() {
 fn m15_second_review_sees_first_findings() {
     let project = FlowProject::new("sdd.sh");
     assert_eq!(project.run(project.start_args("sdd", &[])).code, Some(0));
-    let ended =
-        project.read_events().into_iter().filter(|event| event["data"]["detail"]["event"] == "lane_ended");
+    let ended = project.read_events().into_iter().filter(|event| event["event"] == "flow.lane_ended");
     let reviews: Vec<String> = ended
-        .filter(|event| event["data"]["what"] == "review")
+        .filter(|event| event["data"]["phase"] == "review")
         .map(|event| project.read_prompt(event["data"]["detail"]["run"].as_str().unwrap()))
         .collect();
     let findings = "<artifact name=\"REVIEW.md\"><![CDATA[R1.1 Finding: the form has no label.\n\n<review>NEEDS_CHANGES</review>\n]]></artifact>\

@@ -247,7 +247,7 @@ fn incomplete_recovered_output_is_doubtful() {
         assert_eq!(run_command(&mut run).code, None, "{name}");
         let recovered = run_command(command(&project).args(["--json", "recover"]));
         let told: Value = serde_json::from_slice(&recovered.stdout).unwrap();
-        let reply = &told["recovered"][0]["reply"];
+        let reply = &told["items"][0]["reply"];
         assert_eq!(reply["outcome"], outcome, "{name}: {told}");
         assert_eq!(
             problem_codes(reply).contains(&"output_incomplete"),

@@ -850,7 +850,10 @@ fn foreign_git_environment_is_ignored() {
     let told = parse_result(&output);
     assert_eq!(
         told["changed"],
-        serde_json::json!([{ "path": "new.txt", "change": "untracked" }, { "path": "src/a.txt", "change": "modified" }]),
+        serde_json::json!([
+            { "path": "new.txt", "change": "untracked", "from": null },
+            { "path": "src/a.txt", "change": "modified", "from": null },
+        ]),
     );
     let head = |at: &str| git(&project, project.path(), &["rev-parse", at]).trim().to_owned();
     assert_eq!(

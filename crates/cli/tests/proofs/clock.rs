@@ -93,7 +93,7 @@ impl Clocks {
         let listed: serde_json::Value =
             serde_json::from_str(&self.run_successfully(None, &["--json", "log", "--limit", "1000"]))
                 .unwrap();
-        listed["runs"].as_array().unwrap().iter().rev().cloned().collect()
+        listed["items"].as_array().unwrap().iter().rev().cloned().collect()
     }
 }
 
@@ -154,7 +154,7 @@ fn commands_survive_any_clock() {
     }
     let runs = clocks.list_runs();
     assert_eq!(runs.len(), 1 + 2 * CLOCKS.len());
-    let times: Vec<&str> = runs[1..].iter().map(|run| run["started"].as_str().unwrap()).collect();
+    let times: Vec<&str> = runs[1..].iter().map(|run| run["started_at"].as_str().unwrap()).collect();
     assert!(times.iter().all(|time| time.len() == "2026-01-31T12:00:00.000000Z".len()), "{times:?}");
     // Microseconds advance while the second stays the same, and may start again.
     assert!(times.windows(2).all(|two| two[0][..19] <= two[1][..19]), "{times:?}");

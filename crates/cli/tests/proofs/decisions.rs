@@ -191,7 +191,7 @@ fn agent_decides_nothing() {
     let script = project.beside("t/agent.sh").display().to_string();
     let ledger = json(&project.run(["--json", "ledger", "path"]));
     let mut started = command(&project, &run);
-    started.env("LEDGER", ledger["place"].as_str().unwrap()).env("ID", ledger["id"].as_str().unwrap());
+    started.env("LEDGER", ledger["place"].as_str().unwrap()).env("ID", ledger["ledger"].as_str().unwrap());
     started.args(["--json", "-q", "run", "x", "--", "sh", &script]);
     let ran = run_command(&mut started);
     assert_eq!(ran.code, Some(0), "{} {}", ran.out(), ran.err());
@@ -269,7 +269,7 @@ fn pane_decides_nothing() {
     assert_undecided(&project, &run);
     let typed = json(&ran)["run"].as_str().unwrap().to_owned();
     let stopped = run_command(command(&project, &run).args(["--json", "stop", &typed]));
-    assert_eq!(json(&stopped)["ended"], "stopped", "{}", stopped.err());
+    assert_eq!(json(&stopped)["end"], "stopped", "{}", stopped.err());
 }
 
 #[test]

@@ -56,7 +56,7 @@ impl CanaryProject {
 
     /// Returns the number of runs that `log` lists.
     fn count_runs(&self, dir: &Path, more: &[&str]) -> usize {
-        self.run_json(dir, &[more, &["log"]].concat())["runs"].as_array().unwrap().len()
+        self.run_json(dir, &[more, &["log"]].concat())["items"].as_array().unwrap().len()
     }
 
     /// Creates a ledger that starts a program in whichever way a command continues it.
@@ -255,7 +255,7 @@ fn same_task_id_is_per_project() {
     let tasks = |all: &[&str]| {
         let status =
             project.run_json(project.path(), &[&["--ledger", "../both.db"], all, &["status"]].concat());
-        let tasks = status["tasks"].as_array().unwrap();
+        let tasks = status["items"].as_array().unwrap();
         tasks.iter().map(|task| task["runs"].as_array().unwrap().len()).collect::<Vec<_>>()
     };
     assert_eq!((tasks(&[]), tasks(&["--all-projects"])), (vec![1], vec![1, 1]));
@@ -331,12 +331,12 @@ fn replaced_known_ledger_is_detected() {
         // No new ledger took its place, and none does before a person wants it.
         assert_eq!(project.run(["verify", "--all"]).code, Some(8), "{name}");
         assert_eq!(project.run(["ledger", "forget"]).code, Some(10));
-        let id = project.run_json(project.path(), &["ledger", "list"])["ledgers"]
+        let id = project.run_json(project.path(), &["ledger", "list"])["items"]
             .as_array()
             .unwrap()
             .iter()
             .find(|known| known["place"] == ledger.display().to_string())
-            .unwrap()["id"]
+            .unwrap()["ledger"]
             .as_str()
             .unwrap()
             .to_owned();
@@ -357,7 +357,7 @@ fn file_replacing_known_ledger_is_foreign() {
     fs::copy(&ledger, &copy).unwrap();
     let program = format!("touch {}; exit 1", project.beside(STARTED).display());
     let copied = copy.to_str().unwrap();
-    let id = project.run_json(project.path(), &["ledger", "list"])["ledgers"][0]["id"]
+    let id = project.run_json(project.path(), &["ledger", "list"])["items"][0]["ledger"]
         .as_str()
         .unwrap()
         .to_owned();
@@ -554,7 +554,7 @@ fn ledger_in_project_is_fully_verified() {
             let _ = fs::remove_file(project.path().join(format!("inside.db{end}")));
         }
         fs::write(project.path().join("inside.db"), &whole).unwrap();
-        let id = project.run_json(project.path(), &["ledger", "list"])["ledgers"][0]["id"]
+        let id = project.run_json(project.path(), &["ledger", "list"])["items"][0]["ledger"]
             .as_str()
             .unwrap()
             .to_owned();
@@ -593,7 +593,7 @@ fn missing_kept_head_is_damage() {
         assert_eq!(project.run(["-q", "compose", "--record", "three"]).code, Some(8), "{name}");
         assert_eq!(project.run(["-q", "run", "x", "--", "true"]).code, Some(8), "{name}");
         // A person who wants it in this state says so.
-        let id = project.run_json(project.path(), &["ledger", "list"])["ledgers"][0]["id"]
+        let id = project.run_json(project.path(), &["ledger", "list"])["items"][0]["ledger"]
             .as_str()
             .unwrap()
             .to_owned();
@@ -628,7 +628,7 @@ fn projects_sharing_server_see_own_runs() {
         |args: &[&str]| run_command(project.command().env("HOME", project.beside("else")).args(args));
     assert_eq!(elsewhere(&["-q", "compose", "--record", "x"]).code, Some(10));
     assert_eq!(elsewhere(&["log"]).code, Some(0));
-    let id = project.run_json(project.path(), &["ledger", "list"])["ledgers"][0]["id"]
+    let id = project.run_json(project.path(), &["ledger", "list"])["items"][0]["ledger"]
         .as_str()
         .unwrap()
         .to_owned();
@@ -679,8 +679,8 @@ fn assert_projects_share_ledger(project: &CanaryProject, is_server: bool) {
     assert!(project.count_runs(project.path(), &["--all-projects"]) > 1);
     assert_eq!(project.run_json(project.path(), &["show", "last"])["project"], "project");
     let status = project.run_json(project.path(), &["status", "T-1"]);
-    assert_eq!(status["tasks"][0]["runs"].as_array().unwrap().len(), 1);
-    assert_eq!(project.run_json(project.path(), &["flow", "list"])["flows"], serde_json::json!([]));
+    assert_eq!(status["items"][0]["runs"].as_array().unwrap().len(), 1);
+    assert_eq!(project.run_json(project.path(), &["flow", "list"])["items"], serde_json::json!([]));
     for (act, code) in [
         (&["retry", "last", "--force"][..], 6),
         (&["retry", &theirs, "--force"], 9),
@@ -721,9 +721,9 @@ fn imported_runs_start_nothing() {
     let file = evil.display().to_string();
     let list = project.run_json(project.path(), &["--ledger", &file, "log"]);
     let runs: Vec<String> =
-        list["runs"].as_array().unwrap().iter().map(|run| run["id"].as_str().unwrap().to_owned()).collect();
+        list["items"].as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap().to_owned()).collect();
     let flows = project.run_json(project.path(), &["--ledger", &file, "flow", "list"]);
-    let flow = flows["flows"][0]["flow"].as_str().unwrap().to_owned();
+    let flow = flows["items"][0]["flow"].as_str().unwrap().to_owned();
     assert_eq!(project.run(["--ledger", &file, "export", "--all", "--out", "all"]).code, Some(0));
     assert_eq!(project.run(["--ledger", &file, "export", &runs[0], "--out", "one"]).code, Some(0));
     let acts = |name: &str| {
@@ -767,7 +767,7 @@ fn imported_runs_start_nothing() {
     assert_eq!(project.run(["verify", "--all"]).code, Some(0));
     // The last run, the task and the flow are the ledger's own.
     assert_eq!(
-        project.run_json(project.path(), &["status", "T-1"])["tasks"][0]["runs"].as_array().unwrap().len(),
+        project.run_json(project.path(), &["status", "T-1"])["items"][0]["runs"].as_array().unwrap().len(),
         1
     );
     assert_eq!(project.run(["-q", "retry", "last", "--force"]).code, Some(6));

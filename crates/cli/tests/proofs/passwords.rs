@@ -198,7 +198,8 @@ fn doctor_checks_configured_ledger() {
             output.err()
         );
         let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        let row = rows.as_array().unwrap().iter().find(|row| row["name"] == "ledger").unwrap().clone();
+        let row =
+            rows["items"].as_array().unwrap().iter().find(|row| row["name"] == "ledger").unwrap().clone();
         let text = |name: &str| row[name].as_str().unwrap().to_owned();
         (output.code, text("state"), text("detail"))
     };

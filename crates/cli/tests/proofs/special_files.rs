@@ -75,7 +75,7 @@ fn arguments_naming_non_files_are_refused() {
     assert_eq!(done.code, Some(3), "{}", done.err());
     drop(reader);
     let log: serde_json::Value = serde_json::from_str(&project.run(["--json", "log"]).out()).unwrap();
-    assert_eq!(log["runs"].as_array().unwrap().len(), 1);
+    assert_eq!(log["items"].as_array().unwrap().len(), 1);
 }
 
 #[test]

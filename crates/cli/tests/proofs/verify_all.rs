@@ -79,10 +79,10 @@ fn sealed_prompt_needs_only_its_values() {
     assert_eq!(needs(&used, &["--set-secret-env", "one=TWO"]), (Some(1), json!([])));
     assert_eq!(needs(&unused, &["--set-secret-env", "two=ONE"]), (Some(1), json!([])));
     let (code, told) = run_json(&project, &["verify", "--all"]);
-    assert_eq!((code, &told["runs"], &told["same"]), (Some(12), &json!(4), &json!(2)));
+    assert_eq!((code, &told["run_count"], &told["same_count"]), (Some(12), &json!(4), &json!(2)));
     assert_eq!(told["sealed"], json!([one(&used)[0], one(&both)[0]]));
     let (code, told) = run_json(&project, &[&["verify", "--all"], &ONE[..]].concat());
-    assert_eq!((code, &told["same"]), (Some(0), &json!(4)));
+    assert_eq!((code, &told["same_count"]), (Some(0), &json!(4)));
     let text = run(&project, &["verify", "--all"]);
     let shown = text.out();
     for run in [&used, &both] {
@@ -150,7 +150,7 @@ fn worst_finding_sets_exit_code() {
         assert_eq!(code, Some(wanted), "{kinds:?}: {told}");
         let count = kinds.len() - usize::from(is("damaged")) + 2;
         assert_eq!(
-            (&told["runs"], &told["same"], &told["records"]),
+            (&told["run_count"], &told["same_count"], &told["record_count"]),
             (&json!(count), &json!(2), &json!(count))
         );
         let engines: Vec<Value> =

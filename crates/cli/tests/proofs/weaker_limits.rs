@@ -143,7 +143,7 @@ fn expected_settings(user: &Says, project: &Says, hard: &Says, trusted: bool) ->
 fn shown_settings(project: &CanaryProject) -> Value {
     let output = project.run(["config", "show", "--json"]);
     assert_eq!(output.code, Some(0), "{}", output.err());
-    let all: Value = serde_json::from_str(&output.out()).unwrap();
+    let all = output.settings();
     let mut picked = json!({});
     for key in ["permit", "secrets", "timeout", "max_cost", "max_file_bytes", "exclude", "write"] {
         picked[key] = all[key]["value"].clone();
@@ -226,7 +226,7 @@ fn flags_win_within_hard_limits() {
         (
             launch["permit"].clone(),
             launch["timeout_ms"].clone(),
-            launch["max_cost_usd"].clone(),
+            launch["max_cost_microusd"].clone(),
             launch["scope"]["exclude"].clone(),
         )
     };
@@ -234,10 +234,10 @@ fn flags_win_within_hard_limits() {
         "home/.config/callsheet/config.toml",
         "permit = \"ask\"\ntimeout = \"1h\"\nmax_cost = 1.0\n",
     );
-    assert_eq!(launch(&project), (json!("all"), json!(9 * 3_600_000), json!(9.0), json!([])));
+    assert_eq!(launch(&project), (json!("all"), json!(9 * 3_600_000), json!(9_000_000), json!([])));
     let hard = "[hard]\npermit = \"edit\"\ntimeout = \"2h\"\nmax_cost = 3.0\nexclude = [\"k/**\"]\nsecrets = \"refuse\"\n";
     project.write_beside("home/.config/callsheet/config.toml", hard);
-    assert_eq!(launch(&project), (json!("edit"), json!(2 * 3_600_000), json!(3.0), json!(["k/**"])));
+    assert_eq!(launch(&project), (json!("edit"), json!(2 * 3_600_000), json!(3_000_000), json!(["k/**"])));
     let token = format!("gh{}_{}", "p", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
     let output = project.run(["compose", "-q", "--secrets", "allow", &token]);
     assert_eq!(output.code, Some(9), "{} {}", output.out(), output.err());

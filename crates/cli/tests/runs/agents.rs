@@ -109,7 +109,7 @@ fn assert_files_not_inserted(cli: Cli) {
 /// Returns the whole result with the values that differ in every run masked.
 fn mask_result(output: &CommandOutput, project: &RunProject) -> Value {
     let mut result = output.json();
-    for key in ["run", "parent", "duration_ms", "head_before", "head_after", "prompt_sha256", "told"] {
+    for key in ["run", "parent", "duration_ms", "head_before", "head_after", "prompt_sha256", "usage"] {
         assert!(key == "parent" || !result[key].is_null(), "{key}");
         result[key] = json!("…");
     }
@@ -162,7 +162,7 @@ fn assert_facts_reach_prompt(cli: Cli) {
     let ran = run_callsheet(&project, &room, cli, &run_args(cli, &flags), "MARK").expect_code(5);
     let check = |name: &str, word: &str, result: &str, code: i32| {
         json!({
-            "name": name, "argv": [word], "result": result, "ended": "exited", "exit_code": code, "duration_ms": "…",
+            "name": name, "argv": [word], "result": result, "end": "exited", "exit_code": code, "duration_ms": "…",
             "output": "",
         })
     };
@@ -175,12 +175,12 @@ fn assert_facts_reach_prompt(cli: Cli) {
     assert_eq!(
         result,
         json!({
-            "run": "…", "parent": "…", "task": "T-1", "status": "completed", "ended": "exited", "why": null, "exit_code": 0,
-            "signal": null, "duration_ms": "…", "told": "…", "checked": "failed",
+            "schema": "callsheet/run-result/1", "run": "…", "parent": "…", "task": "T-1", "status": "completed", "end": "exited", "reason": null, "exit_code": 0,
+            "signal": null, "duration_ms": "…", "usage": "…", "checks_outcome": "failed",
             "checks": [check("good", "true", "passed", 0), check("bad", "false", "failed", 1)],
             "changed": [
-                { "path": "out.txt", "change": "untracked" },
-                { "path": "src/in.txt", "change": "untracked" },
+                { "path": "out.txt", "change": "untracked", "from": null },
+                { "path": "src/in.txt", "change": "untracked", "from": null },
             ],
             "violations": [{ "path": "out.txt", "reason": "outside_write", "decision": "pending" }],
             "attribution": "checkout", "shared_with": [], "uncertain": [], "tracking": ran.json()["tracking"],

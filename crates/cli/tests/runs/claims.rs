@@ -24,7 +24,7 @@ fn release(project: &RunProject) {
 /// Returns the exit code, the diagnostic code and the hints of the error.
 fn parse_refusal(output: &CommandOutput) -> (Option<i32>, String, String) {
     let error = output.error_json();
-    (output.code, error["code"].as_str().unwrap().to_owned(), error["hint"].to_string())
+    (output.code, error["code"].as_str().unwrap().to_owned(), error["hints"].to_string())
 }
 
 /// Runs the command in another directory.
@@ -33,7 +33,7 @@ fn run_in(project: &RunProject, dir: &Path, args: &[&str]) -> CommandOutput {
 }
 
 fn count_runs(project: &RunProject) -> usize {
-    project.run(["--json", "log"]).expect_code(0).json()["runs"].as_array().unwrap().len()
+    project.run(["--json", "log"]).expect_code(0).json()["items"].as_array().unwrap().len()
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn second_run_in_checkout_is_refused() {
     std::os::unix::fs::symlink(project.path(), project.beside("link")).unwrap();
     std::os::unix::fs::symlink(project.path().join("part"), project.beside("deep")).unwrap();
     let first = start_working(&project, &["--task-id", "T-1"]);
-    let id = project.run(["--json", "log", "--limit", "1"]).expect_code(0).json()["runs"][0]["id"]
+    let id = project.run(["--json", "log", "--limit", "1"]).expect_code(0).json()["items"][0]["run"]
         .as_str()
         .unwrap()
         .to_owned();
@@ -133,11 +133,12 @@ fn shared_checkout_makes_changes_uncertain() {
     {
         assert_eq!(output.code, Some(5), "{output:?}");
         assert_eq!(paths(output, "violations"), [json!("other.txt")]);
-        let result = output.json();
+        let mut result = output.json();
         assert_eq!(
             (&result["uncertain"], &result["shared_with"], &result["attribution"]),
             (&uncertain, &json!([other.run_id()]), &json!("shared"))
         );
+        result.as_object_mut().unwrap().remove("schema");
         assert_eq!(project.show(&output.run_id())["result"], result);
     }
     project.assert_all_runs_finished();
@@ -148,7 +149,7 @@ fn claim_of_dead_process_is_released() {
     let project = RunProject::new();
     let mut first = start_working(&project, &[]);
     let id =
-        project.run(["--json", "log"]).expect_code(0).json()["runs"][0]["id"].as_str().unwrap().to_owned();
+        project.run(["--json", "log"]).expect_code(0).json()["items"][0]["run"].as_str().unwrap().to_owned();
     first.kill().unwrap();
     wait_for_end(first);
     project.assert_no_process_left();
@@ -156,8 +157,8 @@ fn claim_of_dead_process_is_released() {
     let next = project.run_agent(&["--write", "src/**"], &["write", "src/next.txt"]).expect_code(0);
     assert_eq!(next.json()["shared_with"], json!([]));
     let told = project.run(["--json", "recover"]).expect_code(0).json();
-    assert_eq!(told["recovered"][0]["shared_with"], json!([next.run_id()]));
-    assert_eq!(told["recovered"][0]["run"], id.as_str());
+    assert_eq!(told["items"][0]["shared_with"], json!([next.run_id()]));
+    assert_eq!(told["items"][0]["run"], id.as_str());
     project.assert_all_runs_finished();
 }
 

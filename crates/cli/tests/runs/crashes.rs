@@ -18,12 +18,12 @@ fn recover(project: &RunProject) -> Value {
     project.assert_no_process_left();
     let told = project.run(["--json", "recover"]).expect_code(0).json();
     project.assert_all_runs_finished();
-    let [run] = told["recovered"].as_array().unwrap().as_slice() else { panic!("{told}") };
+    let [run] = told["items"].as_array().unwrap().as_slice() else { panic!("{told}") };
     let names = |key: &str, of: &str| -> Vec<Value> {
         run[key].as_array().unwrap().iter().map(|item| item[of].clone()).collect()
     };
     json!({
-        "status": run["status"], "ended": run["ended"], "why": run["why"], "exit_code": run["exit_code"],
+        "status": run["status"], "end": run["end"], "reason": run["reason"]["message"], "exit_code": run["exit_code"],
         "checks": names("checks", "result"), "changed": names("changed", "path"),
         "violations": names("violations", "path"), "receipts": run["receipts"],
     })
@@ -36,7 +36,7 @@ fn run_until_killed(project: &RunProject, flags: &[&str], words: &[&str]) -> Val
     // Until it is recovered it does not count as a run that ended well.
     let status = project.run(["--json", "status"]).expect_code(0).json();
     assert_eq!(
-        (&status["tasks"][0]["status"], &status["tasks"][0]["runs"][0]["lost"]),
+        (&status["items"][0]["status"], &status["items"][0]["runs"][0]["lost"]),
         (&json!("running"), &json!(true))
     );
     recover(project)
@@ -51,7 +51,7 @@ fn killed_at_agent_start_is_recovered() {
     assert_eq!(
         lost,
         json!({
-            "status": "failed", "ended": "lost", "why": "callsheet was killed", "exit_code": null, "checks": ["pending"],
+            "status": "failed", "end": "lost", "reason": "callsheet was killed", "exit_code": null, "checks": ["pending"],
             "changed": [], "violations": [], "receipts": receipts,
         })
     );
@@ -76,14 +76,14 @@ fn killed_during_output_is_recovered() {
     assert_eq!(
         run_until_killed(&project, &[], &words),
         json!({
-            "status": "failed", "ended": "lost", "why": "callsheet was killed", "exit_code": null, "checks": [],
+            "status": "failed", "end": "lost", "reason": "callsheet was killed", "exit_code": null, "checks": [],
             "changed": ["out.txt", "src/new.txt"], "violations": ["out.txt"], "receipts": ["spawned"],
         })
     );
     assert_eq!(project.run(["show", "last", "--stream", "stdout"]).expect_code(0).out(), "I begin.\n");
     // The next prompt contains the facts that are still visible.
-    let next = project.run(["--json", "-q", "retry", "last", "--dry-run"]).expect_code(0).json()["prompt"]
-        .to_string();
+    let next =
+        project.run(["--json", "-q", "retry", "last", "--dry-run"]).expect_code(0).json()["text"].to_string();
     assert!(
         next.contains("Nobody saw how it ended.") && next.contains("`out.txt`: outside the write scope"),
         "{next}"
@@ -97,7 +97,7 @@ fn killed_in_check_keeps_agent_exit() {
     assert_eq!(
         run_until_killed(&project, &["--check", &check, "--check", "d=true"], &["write", "src/new.txt"]),
         json!({
-            "status": "completed", "ended": "exited", "why": null, "exit_code": 0, "checks": ["pending", "pending"],
+            "status": "completed", "end": "exited", "reason": null, "exit_code": 0, "checks": ["pending", "pending"],
             "changed": ["src/new.txt"], "violations": [], "receipts": ["spawned"],
         })
     );
@@ -107,7 +107,7 @@ fn killed_in_check_keeps_agent_exit() {
 fn killed_with_guard_is_recovered() {
     let project = RunProject::new();
     let lost = run_until_killed(&project, &[], &["sleep", "300", "kill-ours", "kill-guard", "exit", "0"]);
-    assert_eq!((&lost["ended"], &lost["receipts"]), (&json!("lost"), &json!(["spawned"])));
+    assert_eq!((&lost["end"], &lost["receipts"]), (&json!("lost"), &json!(["spawned"])));
 }
 
 /// A git that kills its caller at the n-th call: before the run is recorded, and after the agent's end.
@@ -148,7 +148,7 @@ fn killed_at_git_call_loses_nothing() {
         let told = recover(&project);
         assert_eq!((&told["checks"], &told["changed"]), (&json!(["pending"]), &json!(["new.txt"])));
         assert_eq!(
-            (&told["status"], &told["ended"], &told["exit_code"]),
+            (&told["status"], &told["end"], &told["exit_code"]),
             (&json!("completed"), &json!("exited"), &json!(0))
         );
         kept += 1;
@@ -168,10 +168,7 @@ fn killed_before_terminal_is_recovered() {
     assert_eq!(run_command(&mut command).code, None);
     fs::remove_file(project.beside("bin/tmux")).unwrap();
     let lost = recover(&project);
-    assert_eq!(
-        (&lost["ended"], &lost["receipts"], &lost["changed"]),
-        (&json!("lost"), &json!([]), &json!([]))
-    );
+    assert_eq!((&lost["end"], &lost["receipts"], &lost["changed"]), (&json!("lost"), &json!([]), &json!([])));
 }
 
 /// At any moment at all.
@@ -207,14 +204,14 @@ fn killed_at_random_moment_is_recovered() {
         if before.code == Some(4) {
             continue;
         }
-        let runs = before.expect_code(0).json()["runs"].as_array().unwrap().len();
+        let runs = before.expect_code(0).json()["items"].as_array().unwrap().len();
         let told = project.run(["--json", "recover"]).expect_code(0).json();
-        let recovered = told["recovered"].as_array().unwrap();
+        let recovered = told["items"].as_array().unwrap();
         assert!(recovered.len() <= 1 && runs - known <= 1, "{told}");
         // If a run reported its own end, `recover` does not report another one.
         assert!(output.out().is_empty() || recovered.is_empty(), "{output:?} {told}");
         for run in recovered {
-            assert!(run["ended"] == "lost" || run["ended"] == "exited", "{run}");
+            assert!(run["end"] == "lost" || run["end"] == "exited", "{run}");
             assert_eq!(run["checks"][0]["result"], "pending");
         }
         known = runs;
@@ -245,10 +242,7 @@ fn recover_leaves_active_runs_alone() {
     let running = project.start_agent(&[], &["say", "one", "wait-for", &go]);
     wait_until("it runs", || project.run(["show", "last", "--stream", "stdout"]).out() == "one\n");
     let told = project.run(["--json", "recover"]).expect_code(0).json();
-    assert_eq!(
-        (told["recovered"].as_array().unwrap().len(), told["running"].as_array().unwrap().len()),
-        (0, 1)
-    );
+    assert_eq!((told["items"].as_array().unwrap().len(), told["running"].as_array().unwrap().len()), (0, 1));
     fs::write(go, "").unwrap();
     wait_for_end(running).expect_code(0);
     project.assert_all_runs_finished();

@@ -115,7 +115,7 @@ fn killed_callsheet_leaves_nothing_behind() {
         assert_eq!(ran.code, None, "{way}");
         daemon.wait_for_end();
         let told = project.run(["--json", "recover"]).expect_code(0).json();
-        assert_eq!((&told["recovered"][0]["ended"], &told["running"]), (&json!("lost"), &json!([])), "{way}");
+        assert_eq!((&told["items"][0]["end"], &told["running"]), (&json!("lost"), &json!([])), "{way}");
         project.assert_all_runs_finished();
     }
 }
@@ -133,7 +133,7 @@ fn surviving_processes_block_recovery() {
         let rest = "echo before > before.txt; kill -STOP $ours; kill -9 $PPID $ours; exit 0";
         let ran = run_agent(&project, cgroup, &["--check", "c=true"], &daemon_agent(&project, way, rest));
         assert_eq!(ran.code, None, "{way}");
-        let run = project.run(["--json", "log"]).expect_code(0).json()["runs"][0]["id"]
+        let run = project.run(["--json", "log"]).expect_code(0).json()["items"][0]["run"]
             .as_str()
             .unwrap()
             .to_owned();
@@ -149,7 +149,7 @@ fn surviving_processes_block_recovery() {
             assert_eq!(refused.error(), (Some(9), "run/refused".into()), "{way}");
             assert!(refused.err().contains(&format!("callsheet stop {run}")), "{refused:?}");
             assert!(refused.err().contains(&daemon.pid().unwrap().to_string()), "{refused:?}");
-            assert_eq!(refused.json(), json!({ "recovered": [], "running": [run] }));
+            assert_eq!(refused.json()["running"], json!([run]));
         }
         assert_eq!(project.record_kinds(&run), kinds, "nothing was recorded");
         assert!(daemon.is_alive());
@@ -159,7 +159,7 @@ fn surviving_processes_block_recovery() {
         let stopped = project.run(["--json", "stop", &run]).expect_code(0).json();
         daemon.wait_for_end();
         assert_eq!(
-            (&stopped["ended"], &stopped["changed"][0]["path"], &stopped["checks"][0]["result"]),
+            (&stopped["end"], &stopped["changed"][0]["path"], &stopped["checks"][0]["result"]),
             (&json!("lost"), &json!("before.txt"), &json!("pending"))
         );
         project.assert_all_runs_finished();
@@ -262,7 +262,7 @@ fn disappearing_server_ends_agent() {
     // When the server is back, the run is completed with the facts that are still visible.
     server.resume().unwrap();
     let told = project.run(["--json", "--ledger", &url, "recover"]).expect_code(0).json();
-    let run = &told["recovered"][0];
-    assert_eq!((&run["ended"], &run["changed"][0]["path"]), (&json!("lost"), &json!("out.txt")), "{told}");
+    let run = &told["items"][0];
+    assert_eq!((&run["end"], &run["changed"][0]["path"]), (&json!("lost"), &json!("out.txt")), "{told}");
     assert_eq!(project.run(["--ledger", &url, "verify", "--all"]).code, Some(0));
 }

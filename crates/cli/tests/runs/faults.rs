@@ -14,7 +14,7 @@ fn assert_recorded(project: &RunProject, output: &CommandOutput) -> String {
     let line = summarize(output);
     project.assert_all_runs_finished();
     let status = project.run(["--json", "status"]).expect_code(0).json();
-    assert_ne!(status["tasks"][0]["status"], "done", "{line}");
+    assert_ne!(status["items"][0]["status"], "done", "{line}");
     line
 }
 
@@ -132,7 +132,7 @@ fn unread_stdin_does_not_block_run() {
 #[test]
 fn any_output_is_kept_or_counted() {
     let stream = |project: &RunProject, stream: &str| {
-        project.run(["--json", "show", "last", "--stream", stream]).expect_code(0).json()["lines"].take()
+        project.run(["--json", "show", "last", "--stream", stream]).expect_code(0).json()["items"].take()
     };
     // If a line is too long for a record, its beginning is kept.
     let project = RunProject::new();
@@ -143,7 +143,7 @@ fn any_output_is_kept_or_counted() {
     assert_eq!(reply["problems"][0]["code"], "too_long");
     let lines = stream(&project, "stdout");
     let texts: Vec<&str> =
-        lines.as_array().unwrap().iter().map(|line| line["data"].as_str().unwrap()).collect();
+        lines.as_array().unwrap().iter().map(|line| line["text"].as_str().unwrap()).collect();
     assert_eq!(texts.last(), Some(&"the end"));
     let left_out: Vec<&&str> = texts.iter().filter(|text| text.ends_with(" bytes left out]")).collect();
     assert_eq!(left_out.len(), 1, "{left_out:?}");
@@ -154,7 +154,7 @@ fn any_output_is_kept_or_counted() {
     assert_eq!(assert_recorded(&project, &output), format!("0 completed: exited 0{SPAWNED}"));
     let lines = stream(&project, "stdout");
     let texts: Vec<&str> =
-        lines.as_array().unwrap().iter().map(|line| line["data"].as_str().unwrap()).collect();
+        lines.as_array().unwrap().iter().map(|line| line["text"].as_str().unwrap()).collect();
     assert_eq!(texts, ["a\u{fffd}b", "\u{1b}[2J\0", "é"]);
 
     let project = RunProject::new();
@@ -179,7 +179,7 @@ fn unstartable_program_reports_reason() {
     assert_eq!(assert_recorded(&project, &output), "6 failed: unstarted | checks c:pending");
     let cwd = project.path().display();
     assert_eq!(
-        output.json()["why"],
+        output.json()["reason"]["message"],
         format!("cannot start `odd` in `{cwd}`: Exec format error (os error 8)").as_str()
     );
 }
@@ -206,7 +206,7 @@ fn agent_reporting_failure_has_failed() {
         command.args(["--json", "-q", "run", "-a", "claude", "Do it."]).args(flags);
         let output = run_command(&mut command);
         assert_eq!(assert_recorded(&project, &output), expected, "{text}");
-        assert_eq!(output.json()["told"]["cost_usd"], 0.5);
+        assert_eq!(output.json()["usage"]["cost_microusd"], 500_000);
     }
 }
 
@@ -326,7 +326,7 @@ fn run_timeout_covers_checks() {
     );
     let checked = &late.json()["checks"][0];
     assert_eq!(
-        (&checked["output"], &checked["ended"]),
+        (&checked["output"], &checked["end"]),
         (&"not run: the run timed out".into(), &"timeout".into())
     );
     assert!(!project.path().join("checked.txt").exists());
@@ -346,7 +346,7 @@ fn run_timeout_covers_checks() {
     );
     project.run(["trust", "--yes"]).expect_code(0);
     let own = project.run_agent(&["--timeout", "60s"], &["exit", "0"]);
-    assert_eq!(own.json()["checks"][0]["ended"], "timeout");
+    assert_eq!(own.json()["checks"][0]["end"], "timeout");
     assert_eq!(own.code, Some(7));
     assert!(own.json()["checks"][0]["duration_ms"].as_u64().unwrap() < 30_000);
 }
@@ -472,7 +472,7 @@ fn broken_ledger_ends_agent() {
     assert_eq!(broken.error().0, Some(8), "{broken:?}");
     project.assert_no_process_left();
     let recovered = project.run(["--json", "recover"]).expect_code(0).json();
-    assert_eq!(recovered["recovered"][0]["ended"], "lost");
+    assert_eq!(recovered["items"][0]["end"], "lost");
     project.assert_all_runs_finished();
 }
 
@@ -493,7 +493,7 @@ fn locked_ledger_ends_agent() {
     holder.execute_batch("rollback").unwrap();
     project.assert_no_process_left();
     let recovered = project.run(["--json", "recover"]).expect_code(0).json();
-    assert_eq!(recovered["recovered"][0]["ended"], "lost");
+    assert_eq!(recovered["items"][0]["end"], "lost");
     project.assert_all_runs_finished();
 }
 

@@ -211,7 +211,7 @@ fn c5_person_decides_once() {
         }
     }
     let status = project.run(["--json", "status"]).expect_code(0).json();
-    let decisions: Vec<_> = status["tasks"][0]["runs"][0]["violations"]
+    let decisions: Vec<_> = status["items"][0]["runs"][0]["violations"]
         .as_array()
         .unwrap()
         .iter()

@@ -299,7 +299,7 @@ fn c2_environment_reflects_request() {
         let told = told.unwrap();
         assert_eq!(code, Some(0), "{name}");
         let session = project.path().join(name).display().to_string();
-        let run = project.show("last")["id"].clone();
+        let run = project.show("last")["run"].clone();
         assert_eq!(
             told["env"],
             serde_json::json!([

@@ -36,7 +36,7 @@ fn stop_ends_whole_process_tree() {
         let running = project.start_agent(&["--check", "c=true"], &words);
         wait_until_up(&project);
         let stop = project.run(["--json", "stop", "last"]).expect_code(0);
-        assert_eq!(stop.json()["why"], "asked for by `callsheet stop`");
+        assert_eq!(stop.json()["reason"]["message"], "asked for by `callsheet stop`");
         project.assert_no_process_left();
         let output = wait_for_end(running);
         assert_eq!(summarize(&output), expected);
@@ -60,7 +60,7 @@ fn interrupts_end_whole_process_tree() {
             "130 cancelled: stopped by 15 | checks c:pending | receipts spawned",
             "{signal}"
         );
-        assert_eq!(output.json()["why"], "interrupted");
+        assert_eq!(output.json()["reason"]["message"], "interrupted");
         project.assert_all_runs_finished();
     }
     // A second signal ends the wait for an agent that does not end.
@@ -76,7 +76,7 @@ fn interrupts_end_whole_process_tree() {
     assert_eq!(wait_for_end(running).code, Some(130));
     project.assert_no_process_left();
     let told = project.run(["--json", "recover"]).expect_code(0).json();
-    assert_eq!(told["recovered"][0]["ended"], "lost");
+    assert_eq!(told["items"][0]["end"], "lost");
     project.assert_all_runs_finished();
 }
 
@@ -118,6 +118,6 @@ fn killed_callsheet_leaves_no_orphans() {
     project.assert_no_process_left();
     // A person who wants to stop the run learns how it ended.
     let stop = project.run(["--json", "stop", "last"]).expect_code(0).json();
-    assert_eq!((&stop["ended"], &stop["why"]), (&"lost".into(), &"callsheet was killed".into()));
+    assert_eq!((&stop["end"], &stop["reason"]["message"]), (&"lost".into(), &"callsheet was killed".into()));
     project.assert_all_runs_finished();
 }

@@ -122,7 +122,7 @@ fn missing_programs_fail_before_start() {
         assert_eq!(list_errors(&run, 4).len(), 1, "{again:?}");
     }
     assert!(!project.beside("started").exists());
-    assert_eq!(project.run(["--json", "log"]).expect_code(0).json()["runs"].as_array().unwrap().len(), 1);
+    assert_eq!(project.run(["--json", "log"]).expect_code(0).json()["items"].as_array().unwrap().len(), 1);
 }
 
 /// A check is searched in the place where it runs: in the worktree.

@@ -95,8 +95,8 @@ impl RunProject {
         // A prompt with values that are not recorded cannot be composed again, which is not damage.
         let verified = self.run(["verify", "--all", "--read-data"]);
         assert!(matches!(verified.code, Some(0 | 12)), "{verified:?}");
-        for row in self.run(["--json", "log"]).expect_code(0).json()["runs"].as_array().unwrap() {
-            let run = row["id"].as_str().unwrap();
+        for row in self.run(["--json", "log"]).expect_code(0).json()["items"].as_array().unwrap() {
+            let run = row["run"].as_str().unwrap();
             let kinds = self.record_kinds(run);
             let count = |kind: &str| kinds.iter().filter(|known| *known == kind).count();
             assert_eq!((count("exit"), count("observed")), (1, 1), "{run}: {kinds:?}");
@@ -144,9 +144,9 @@ pub(crate) fn summarize(output: &CommandOutput) -> String {
         checks.map(|check| format!("{}:{}", text(&check["name"]), text(&check["result"]))).collect();
     let receipts: Vec<String> = result["receipts"].as_array().unwrap().iter().map(text).collect();
     let how = match (&result["exit_code"], &result["signal"]) {
-        (Value::Null, Value::Null) => text(&result["ended"]),
-        (code, Value::Null) => format!("{} {code}", text(&result["ended"])),
-        (_, signal) => format!("{} by {signal}", text(&result["ended"])),
+        (Value::Null, Value::Null) => text(&result["end"]),
+        (code, Value::Null) => format!("{} {code}", text(&result["end"])),
+        (_, signal) => format!("{} by {signal}", text(&result["end"])),
     };
     let mut line = format!("{} {}: {how}", output.code.unwrap_or(-1), text(&result["status"]));
     for (name, part) in [

@@ -67,7 +67,7 @@ fn m14_submission_counts_once_in_time() {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     running.stdin.take().unwrap().write_all(b"Do it.").unwrap();
     wait_until("it runs", || project.run(["show", "last", "--stream", "stdout"]).out() == "up\n");
-    let run = project.show("last")["id"].as_str().unwrap().to_owned();
+    let run = project.show("last")["run"].as_str().unwrap().to_owned();
     let read = |name: &str| fs::read_to_string(project.beside(name)).unwrap();
     let first = parse_answers(&read("first.out"));
     assert_eq!(first[0]["isError"], false, "{first:?}");

@@ -81,7 +81,7 @@ fn assert_delivers_once(cli: Cli) {
         let ran = run_command(&mut command_with_answers(&project, &room, cli, "nothing")).expect_code(0);
         let (run, result) = (ran.run_id(), ran.json());
         assert_eq!(
-            (&result["status"], &result["ended"], &result["receipts"]),
+            (&result["status"], &result["end"], &result["receipts"]),
             (&json!("running"), &json!(null), &json!(["spawned"]))
         );
         let file = project.path().join(".callsheet/runs").join(&run).join("prompt.md");
@@ -90,12 +90,12 @@ fn assert_delivers_once(cli: Cli) {
         assert_eq!(fs::read_to_string(&file).unwrap(), project.prompt(&run));
         // The agent continues to work, and is not considered lost.
         let status = project.run(["--json", "status", &run]).expect_code(0).json();
-        let task = &status["tasks"][0];
+        let task = &status["items"][0];
         assert_eq!((&task["status"], &task["runs"][0]["lost"]), (&json!("running"), &json!(false)));
         assert_eq!(project.run(["recover"]).expect_code(0).out(), format!("run {run}  running\n"));
         assert_eq!(project.run(["--json", "retry", &run]).error(), (Some(9), "run/refused".into()));
         let stopped = project.run(["--json", "stop", &run]).expect_code(0).json();
-        assert_eq!((&stopped["status"], &stopped["ended"]), (&json!("cancelled"), &json!("stopped")));
+        assert_eq!((&stopped["status"], &stopped["end"]), (&json!("cancelled"), &json!("stopped")));
         project.assert_all_runs_finished();
         assert!(!file.exists());
     }
@@ -123,8 +123,8 @@ fn assert_reports_dialog(cli: Cli, dialog: &str) {
     let project = RunProject::new();
     let ran = run_command(&mut command_with_answers(&project, &room, cli, dialog)).expect_code(6);
     let result = ran.json();
-    assert_eq!((&result["status"], &result["ended"]), (&json!("failed"), &json!("unstarted")));
-    let why = result["why"].as_str().unwrap();
+    assert_eq!((&result["status"], &result["end"]), (&json!("failed"), &json!("unstarted")));
+    let why = result["reason"]["message"].as_str().unwrap();
     assert!(why.contains(dialog), "{dialog}: {why}");
     assert!(room.mock.requests().iter().all(|request| !request.answer.starts_with("step ")));
     let settings = fs::read_to_string(room.home().join(".codex/config.toml")).unwrap_or_default();
@@ -201,7 +201,7 @@ fn abandoned_terminal_is_closed() {
     running.kill().unwrap();
     running.wait().unwrap();
     let told = project.run(["--json", "recover"]).expect_code(0).json();
-    assert_eq!(told["recovered"][0]["ended"], "lost");
+    assert_eq!(told["items"][0]["end"], "lost");
     project.assert_all_runs_finished();
 }
 
@@ -216,8 +216,8 @@ fn ended_program_output_is_reported() {
     let mut command = project.command();
     command.args(["--json", "-q", "run", "-a", "claude", "--terminal", "Do it."]);
     let ran = run_command(command.env("TERM", "xterm-256color")).expect_code(6).json();
-    assert_eq!(ran["ended"], "unstarted");
-    assert!(ran["why"].as_str().unwrap().contains("no licence"), "{ran}");
+    assert_eq!(ran["end"], "unstarted");
+    assert!(ran["reason"]["message"].as_str().unwrap().contains("no licence"), "{ran}");
     project.assert_all_runs_finished();
 }
 
@@ -268,7 +268,7 @@ fn m7_own_pane_is_not_closed() {
                 .args(["--json", "-q", "run", "-a", "copilot", "Do it."])
                 .arg(format!("--pane={wrong}")),
         );
-        assert_eq!((ran.code, &ran.json()["ended"]), (Some(6), &json!("unstarted")), "{wrong}");
+        assert_eq!((ran.code, &ran.json()["end"]), (Some(6), &json!("unstarted")), "{wrong}");
     }
     let ran = run(pane.trim()).expect_code(0);
     let file = project.path().join(".callsheet/runs").join(ran.run_id()).join("prompt.md");
@@ -285,7 +285,7 @@ fn m7_own_pane_is_not_closed() {
     tmux(&["kill-server"]);
     let told = project.run(["--json", "recover"]).expect_code(0).json();
     assert_eq!(
-        (&told["recovered"][0]["ended"], &told["recovered"][0]["why"]),
+        (&told["items"][0]["end"], &told["items"][0]["reason"]["message"]),
         (&json!("lost"), &json!("its terminal is closed"))
     );
     project.run(["-q", "run", "x", "--", "true"]).expect_code(0);

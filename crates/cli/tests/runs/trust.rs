@@ -104,7 +104,10 @@ fn trust_covers_one_project_entirely() {
     project.write(file, &text);
     project.run(["-q", "trust", "--yes"]).expect_code(0);
     let ran = project.run_agent(&[], &["exit", "0"]).expect_code(0);
-    assert_eq!((ran.json()["checked"].as_str(), project.beside("pwned").exists()), (Some("passed"), true));
+    assert_eq!(
+        (ran.json()["checks_outcome"].as_str(), project.beside("pwned").exists()),
+        (Some("passed"), true)
+    );
     // A copy of the project is another project.
     let copy = project.beside("copy");
     let mut clone = std::process::Command::new("cp");

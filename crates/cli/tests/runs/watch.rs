@@ -53,7 +53,7 @@ fn event_names(told: &[Value], run: &str) -> Vec<String> {
     of_run
         .map(|event| {
             let data = &event["data"];
-            let detail = ["stage", "receipt", "text", "status", "check", "path", "decision"]
+            let detail = ["stage", "receipt", "text", "status", "result", "name", "path", "decision"]
                 .iter()
                 .filter_map(|key| data[key].as_str())
                 .collect::<Vec<_>>()
@@ -126,10 +126,56 @@ fn c7_violation_and_decision_are_reported() {
         of("scope_violation.created"),
         [&json!({ "path": "out.txt", "reason": "outside_write", "decision": "pending" })]
     );
-    assert_eq!(of("scope_violation.decided"), [&json!({ "path": "out.txt", "decision": "approve" })]);
-    assert_eq!(of("run.finished"), [&json!({ "changed": [{ "path": "out.txt", "change": "untracked" }] })]);
+    assert_eq!(
+        of("scope_violation.decided"),
+        [&json!({ "path": "out.txt", "reason": null, "decision": "approved" })]
+    );
+    assert_eq!(
+        of("run.finished"),
+        [&json!({ "changed": [{ "path": "out.txt", "change": "untracked", "from": null }] })]
+    );
     assert_eq!(of("run.output").iter().map(|data| data["cut"].clone()).collect::<Vec<_>>(), [json!(true)]);
-    assert_eq!(of("check.status_changed")[0]["status"], "failed");
+    assert_eq!(of("check.status_changed")[0]["result"], "failed");
+}
+
+/// A follower that was interrupted between two events of one record goes on with the second one.
+#[test]
+fn watch_continues_behind_any_event() {
+    let project = RunProject::new();
+    let flags = ["--write", "src/**", "--check", "c=false", "--check", "d=true"];
+    project.run_agent(&flags, &["say", "one", "write", "out.txt", "write", "more.txt"]).expect_code(5);
+    let last = last_record(&project);
+    let events =
+        |since: &str, count: usize| Watcher::new(&project, &["--since", since]).read_up_to(last, count);
+    let all = Watcher::new(&project, &["--since", "0"]).read_up_to(last, 5);
+    assert_eq!(all.last().unwrap()["event"], "run.finished");
+    let of_last = |events: &[Value]| events.iter().filter(|event| event["seq"] == last).count();
+    for (at, event) in all.iter().enumerate().filter(|(at, _)| at + 1 < all.len()) {
+        let rest = &all[at + 1..];
+        let since = format!("{}.{}", event["seq"], event["index"]);
+        assert_eq!(events(&since, of_last(rest)), rest, "{since}");
+    }
+    for wrong in ["x", "1.", ".1", "1.x", "-1", "1.2.3"] {
+        assert_eq!(project.run(["watch", "--since", wrong]).code, Some(2), "{wrong}");
+    }
+}
+
+/// The stream of a run and `watch` print the same lines.
+#[test]
+fn run_streams_its_events() {
+    let project = RunProject::new();
+    let script = ["say", "one", "sleep", "300", "say", "two", "write", "out.txt"];
+    let ran = project.run_agent(&["--events", "--write", "src/**", "--check", "c=true"], &script);
+    assert_eq!(ran.code, Some(5), "{ran:?}");
+    let mut lines = ran.lines_json();
+    let result = lines.pop().unwrap();
+    assert_eq!(result["schema"], "callsheet/run-result/1");
+    assert!(lines.iter().all(|event| event["run"] == result["run"]), "{lines:?}");
+    let last = last_record(&project);
+    let watched = Watcher::new(&project, &["--since", "0"]).read_up_to(last, 3);
+    assert_eq!(lines, watched);
+    let refused = project.run(["run", "--events", "Go.", "--", "true"]);
+    assert_eq!((refused.code, refused.out().as_str()), (Some(2), ""));
 }
 
 /// The same on a ledger that machines share: a run, a crash, the result of `recover`, and every event of both
@@ -164,15 +210,15 @@ fn c7_postgres_watch_prints_same_events() {
     assert_eq!(crashed.code, None);
     project.assert_no_process_left();
     let told = run(&["recover"]).expect_code(0).json();
+    assert_eq!((told["items"].as_array().unwrap().len(), &told["items"][0]["end"]), (1, &json!("lost")));
     assert_eq!(
-        (told["recovered"].as_array().unwrap().len(), &told["recovered"][0]["ended"]),
-        (1, &json!("lost"))
+        run(&["recover"]).expect_code(0).json(),
+        json!({ "schema": "callsheet/recovery/1", "items": [], "running": [] })
     );
-    assert_eq!(run(&["recover"]).expect_code(0).json(), json!({ "recovered": [], "running": [] }));
     run(&["verify", "--all", "--read-data"]).expect_code(0);
-    let second = told["recovered"][0]["run"].as_str().unwrap();
+    let second = told["items"][0]["run"].as_str().unwrap();
     let records =
-        |id: &str| run(&["show", id, "--records"]).expect_code(0).json()["records"].as_array().unwrap().len();
+        |id: &str| run(&["show", id, "--records"]).expect_code(0).json()["items"].as_array().unwrap().len();
     let last = u64::try_from(records(&first) + records(second)).unwrap();
     let mut command = on(project.command());
     command.args(["watch", "--since", "0"]);

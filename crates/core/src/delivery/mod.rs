@@ -68,6 +68,7 @@ pub struct McpServerCommand {
 
 /// One step of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "act", rename_all = "lowercase")]
 pub enum DeliveryAction {
     /// Writes a file that only its owner can read.
@@ -84,6 +85,7 @@ pub enum DeliveryAction {
 
 /// A text to write: the prompt, which is not repeated here, or something short.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum DeliveryText {
     /// The prompt, after a prefix.

@@ -12,7 +12,6 @@ use crate::text::json_weight::json_weight;
 use crate::text::word_enum::word_enum;
 
 word_enum! {
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     DeliveryReceipt {
         /// The agent's process exists.
         Spawned "spawned",

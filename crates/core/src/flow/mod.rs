@@ -69,7 +69,6 @@ pub struct Flow {
 
 word_enum! {
     #[derive(Default)]
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     FolderKind {
         #[default]
         Changes "changes",

@@ -138,6 +138,26 @@ pub enum FlowEvent {
     Resumed,
 }
 
+impl FlowEvent {
+    /// Returns the name of the event.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Started { .. } => "started",
+            Self::Entered { .. } => "entered",
+            Self::Refused { .. } => "refused",
+            Self::LaneStarted { .. } => "lane_started",
+            Self::LaneEnded { .. } => "lane_ended",
+            Self::Cleared { .. } => "cleared",
+            Self::Merged { .. } => "merged",
+            Self::Documents { .. } => "documents",
+            Self::Failed { .. } => "failed",
+            Self::Decided { .. } => "decided",
+            Self::Stopped => "stopped",
+            Self::Resumed => "resumed",
+        }
+    }
+}
+
 /// State of the flow's driver since the last check of the documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -2,17 +2,16 @@
 
 use alloc::string::String;
 
-use serde::Serialize;
+use crate::text::word_enum::word_enum;
 
 /// An input that a prompt omits, and the reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OmittedInput {
     /// The input: a section, a file or a value.
     pub what: String,
     /// The reason.
     pub why: OmissionReason,
     /// More about the reason, such as the file that won; may be empty.
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
 }
 
@@ -22,28 +21,28 @@ impl OmittedInput {
     }
 }
 
-/// The reason why an input is omitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OmissionReason {
-    /// Nothing was given for it.
-    Empty,
-    /// The optional file does not exist.
-    NotThere,
-    /// An override won.
-    Shadowed,
-    /// The agent loads it by itself.
-    LoadedByAgent,
-    /// A cap or a limit removed it.
-    Cut,
-    /// Only its outline was requested.
-    Outlined,
-    /// Only its path was requested, or it has no text to show.
-    PathOnly,
-    /// It did not fit into the budget, or not all of it.
-    Budget,
-    /// This recipe or format does not show such inputs.
-    NotShown,
+word_enum! {
+    /// The reason why an input is omitted.
+    OmissionReason {
+        /// Nothing was given for it.
+        Empty "empty",
+        /// The optional file does not exist.
+        NotThere "not_there",
+        /// An override won.
+        Shadowed "shadowed",
+        /// The agent loads it by itself.
+        LoadedByAgent "loaded_by_agent",
+        /// A cap or a limit removed it.
+        Cut "cut",
+        /// Only its outline was requested.
+        Outlined "outlined",
+        /// Only its path was requested, or it has no text to show.
+        PathOnly "path_only",
+        /// It did not fit into the budget, or not all of it.
+        Budget "budget",
+        /// This recipe or format does not show such inputs.
+        NotShown "not_shown",
+    }
 }
 
 impl OmissionReason {

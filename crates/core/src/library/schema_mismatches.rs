@@ -144,7 +144,9 @@ fn resolve_forms<'v>(schema: &'v Value, root: &'v Value) -> Vec<&'v Value> {
             .pointer(target)
             .map_or_else(|| alloc::vec![schema], |schema| resolve_forms(schema, root));
     }
-    match schema.get("anyOf").and_then(Value::as_array) {
+    // Beside the properties of an object, alternatives only restrict their combinations.
+    let forms = schema.get("anyOf").filter(|_| schema.get("properties").is_none());
+    match forms.and_then(Value::as_array) {
         Some(any) => any.iter().flat_map(|form| resolve_forms(form, root)).collect(),
         None => alloc::vec![schema],
     }

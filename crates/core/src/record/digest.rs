@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
 use crate::text::hex::{from_hex, to_hex};
+use crate::text::string_schema::string_schema;
 
 /// SHA-256 digest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +46,8 @@ impl fmt::Debug for Digest {
         fmt::Display::fmt(self, f)
     }
 }
+
+string_schema!(Digest);
 
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

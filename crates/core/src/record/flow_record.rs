@@ -3,7 +3,6 @@
 use alloc::string::{String, ToString};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::{Decided, DecidedBy, Event, RecordError};
 use crate::flow::FlowEvent;
@@ -18,15 +17,6 @@ pub struct FlowRecord {
     pub phase: String,
     /// The event.
     pub event: FlowEvent,
-}
-
-impl FlowRecord {
-    /// Returns the record as subscribers get it.
-    pub(super) fn watched(&self) -> Value {
-        let what = if self.phase.is_empty() { "flow" } else { &self.phase };
-        let detail = json!(self.event);
-        json!({ "by": self.by, "what": what, "decision": detail["event"], "detail": detail })
-    }
 }
 
 impl Event {

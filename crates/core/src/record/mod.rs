@@ -40,7 +40,7 @@ pub use replay::{
 pub use reply::{RecordedReply, Replied};
 pub use run::is_record_time;
 pub use summary::{ChecksOutcome, RunStatus, RunSummary};
-pub use watch_events::watch_events;
+pub use watch_events::{ChangedFileData, EventData, EventName, StartStage, watch_events};
 
 use crate::delivery::receipt::{AgentReport, DeliveryReceipt};
 use crate::diag::Diagnostics;
@@ -53,6 +53,7 @@ use crate::secrets::GateReport;
 use crate::source::SourceId;
 use crate::source::origin::Trust;
 use crate::text::SharedText;
+use crate::text::string_schema::string_schema;
 use crate::text::word_enum::word_enum;
 
 /// Identifies a run or a flow: a UUID in its usual spelling.
@@ -76,6 +77,8 @@ impl Id {
         &self.0
     }
 }
+
+string_schema!(Id);
 
 impl TryFrom<String> for Id {
     type Error = RecordError;

@@ -65,6 +65,7 @@ impl Exit {
 
 /// Overall result of the checks. No checks is not a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ChecksOutcome {
     /// There are no checks.
@@ -157,12 +158,8 @@ impl RunSummary {
     /// Returns a person's decision about a path. Only the first decision counts.
     pub fn decision(&self, path: &str) -> ViolationDecision {
         let of_person = |decided: &&Decided| decided.by.is_person() && decided.what == path;
-        match self.decided.iter().find(of_person).map(|decided| decided.decision.as_str()) {
-            Some("approve") => ViolationDecision::Approved,
-            Some("reject") => ViolationDecision::Rejected,
-            Some("mine") => ViolationDecision::Mine,
-            _ => ViolationDecision::Pending,
-        }
+        let word = self.decided.iter().find(of_person).map(|decided| decided.decision.as_str());
+        ViolationDecision::from_word(word.unwrap_or_default())
     }
 
     /// Returns every decision about this run, in order.

@@ -52,6 +52,24 @@ word_enum! {
     }
 }
 
+impl TaskReason {
+    /// Returns the reason in words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::ScopeViolationPending => "a change outside the scope waits for a decision",
+            Self::ScopeViolationRejected => "a change outside the scope was rejected",
+            Self::Unseen => "some files could not be observed",
+            Self::ChecksPending => "a check did not finish, or was not run",
+            Self::ChecksFailed => "a check failed",
+            Self::Unchecked => "the work is checked out, and no check was configured",
+            Self::MergePending => "the work is in a commit that is not checked out in the project",
+            Self::RunFailed => "the last run failed",
+            Self::Uncommitted => "the worktree has uncommitted changes",
+            Self::NothingChanged => "no run has changed anything",
+        }
+    }
+}
+
 /// Query with a worktree, the commit before the first run, and the contents in question.
 pub type ContentsQuery<'c> = dyn FnMut(Option<&str>, Option<&str>, &ContentIds) -> bool + 'c;
 

@@ -43,6 +43,7 @@ pub struct FittedPrompt {
 
 /// One block, degraded by one step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Degradation {
     /// The name of the block: a document's label, or a block of a section.
     pub what: String,

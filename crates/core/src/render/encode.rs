@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// The encoding of a range of the rendered text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum TextEncoding {
     /// As it is.

@@ -61,7 +61,6 @@ impl NoTextReason {
 word_enum! {
     /// How much of a block is shown, from all to nothing.
     #[derive(Default)]
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     DetailLevel {
         #[default]
         Full "full",

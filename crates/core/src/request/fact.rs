@@ -22,6 +22,7 @@ pub struct RunFacts {
     pub exit_code: Option<i32>,
     /// The number of runs of the task so far.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = 4_294_967_295_u32)))]
     pub attempts: Option<u32>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckSummary>,
@@ -41,7 +42,6 @@ pub struct RunFacts {
 
 word_enum! {
     /// The reason why a run ended.
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     EndReason {
         /// The process could not be started.
         Unstarted "unstarted",
@@ -85,7 +85,6 @@ impl CheckSummary {
 const OUTPUT_LINES: usize = 20;
 
 word_enum! {
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     CheckResult {
         Passed "passed",
         Failed "failed",
@@ -108,7 +107,6 @@ pub struct ChangedFile {
 }
 
 word_enum! {
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     ChangeKind {
         Added "added",
         Modified "modified",
@@ -271,7 +269,6 @@ pub struct Violation {
 }
 
 word_enum! {
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     ViolationReason {
         OutsideWrite "outside_write",
         Excluded "excluded",
@@ -282,7 +279,6 @@ word_enum! {
 
 word_enum! {
     #[derive(Default)]
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     ViolationDecision {
         #[default]
         Pending "pending",
@@ -294,6 +290,16 @@ word_enum! {
 }
 
 impl ViolationDecision {
+    /// Returns the state after a person's decision, which a record names by a verb.
+    pub(crate) fn from_word(decision: &str) -> Self {
+        match decision {
+            "approve" => Self::Approved,
+            "reject" => Self::Rejected,
+            "mine" => Self::Mine,
+            _ => Self::Pending,
+        }
+    }
+
     /// Returns whether the change no longer counts against the run.
     pub const fn is_accepted(self) -> bool {
         matches!(self, Self::Approved | Self::Mine)

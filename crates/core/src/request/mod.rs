@@ -31,12 +31,16 @@ use crate::request::values::SlotValues;
 use crate::text::SharedText;
 use crate::text::json_weight::json_weight;
 use crate::text::name::{NAME_HINT, is_name};
+use crate::text::word_enum::word_enum;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "schema", schemars(title = "Request"))]
 pub struct Request {
+    /// The name of the schema that the request was written for. It is not kept.
+    #[serde(skip_serializing)]
+    pub schema: Option<RequestSchema>,
     /// The recipe to follow: layers, unified, staged, run, or a project's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recipe: Option<String>,
@@ -111,10 +115,22 @@ pub struct Request {
     pub layout: Layout,
 }
 
+word_enum! {
+    /// The name of the schema of a request.
+    RequestSchema {
+        /// The first version.
+        V1 "callsheet/request/1",
+    }
+}
+
 /// A named block of context: text as given, or data shown as a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", schemars(extend("oneOf" = [
+    { "required": ["text"], "properties": { "text": { "type": "string" } } },
+    { "required": ["data"], "properties": { "data": { "type": "object" } } },
+])))]
 pub struct ContextBlock {
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -127,6 +143,19 @@ pub struct ContextBlock {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", schemars(extend(
+    "anyOf" = [
+        { "required": ["path"], "properties": { "path": { "type": "string" } } },
+        {
+            "required": ["content", "name"],
+            "properties": { "content": { "type": "string" }, "name": { "type": "string" } },
+        },
+    ],
+    "not" = {
+        "required": ["content", "left_out"],
+        "properties": { "content": { "type": "string" }, "left_out": { "not": { "type": "null" } } },
+    },
+)))]
 pub struct RequestDocument {
     #[serde(rename = "type", default)]
     pub kind: DocumentKind,
@@ -183,10 +212,13 @@ pub struct Task {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = 4_294_967_295_u32)))]
     pub depth: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = 4_294_967_295_u32)))]
     pub max_depth: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = 4_294_967_295_u32)))]
     pub max_steps: Option<u32>,
 }
 

@@ -31,7 +31,6 @@ use crate::text::word_enum::word_enum;
 word_enum! {
     /// The treatment of a secret that is found.
     #[derive(Default)]
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     SecretMode {
         /// Includes the secret, with a warning. Then nothing may be stored.
         #[default]

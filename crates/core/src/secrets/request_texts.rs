@@ -60,6 +60,7 @@ impl RequestWalker<'_> {
 
     fn visit_request(&mut self, request: &mut Request) {
         let Request {
+            schema: _,
             recipe,
             agent,
             agent_version,

@@ -46,6 +46,8 @@ pub struct SourceId {
     path: Arc<str>,
 }
 
+crate::text::string_schema::string_schema!(SourceId);
+
 /// The reason why a path cannot be an address inside a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPath {

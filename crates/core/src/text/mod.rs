@@ -5,6 +5,7 @@ pub mod glob;
 pub mod hex;
 pub(crate) mod json_weight;
 pub mod name;
+pub(crate) mod string_schema;
 pub(crate) mod word_enum;
 
 use alloc::borrow::Cow;
@@ -17,6 +18,8 @@ use core::hash::{Hash, Hasher};
 use core::ops::{Deref, Range};
 
 use serde::{Deserialize, Serialize, Serializer};
+
+use string_schema::string_schema;
 
 /// An immutable text that is cheap to clone. It keeps its bytes: no newline is ever changed.
 #[derive(Clone, Deserialize)]
@@ -162,15 +165,4 @@ impl Serialize for SharedText {
     }
 }
 
-#[cfg(feature = "schema")]
-impl schemars::JsonSchema for SharedText {
-    fn schema_name() -> Cow<'static, str> {
-        String::schema_name()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        String::json_schema(generator)
-    }
-}
+string_schema!(SharedText);

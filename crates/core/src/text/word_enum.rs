@@ -6,6 +6,7 @@ macro_rules! word_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$note:meta])* $variant:ident $word:literal,)* }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ::serde::Serialize)]
+        #[cfg_attr(feature = "schema", derive(::schemars::JsonSchema))]
         pub enum $name {
             $($(#[$note])* #[serde(rename = $word)] $variant,)*
         }

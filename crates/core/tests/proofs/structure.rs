@@ -29,6 +29,7 @@ const TAME: &str = "xyzzy";
 fn full_request(recipe: &str) -> Request {
     let text = || SharedText::from(TAME);
     Request {
+        schema: None,
         recipe: Some(recipe.into()),
         agent: None,
         agent_version: None,

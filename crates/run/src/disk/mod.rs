@@ -56,6 +56,8 @@ pub struct Disk {
     session: Option<OpenedRoot>,
     max_file_bytes: u64,
     texts: Arc<BTreeMap<SourceId, SharedText>>,
+    /// Folders of the project that count as absent.
+    hidden: Vec<String>,
 }
 
 impl Disk {
@@ -68,6 +70,7 @@ impl Disk {
             session: roots.session.as_deref().map(open_root),
             max_file_bytes,
             texts: Arc::default(),
+            hidden: Vec::new(),
         }
     }
 
@@ -75,6 +78,20 @@ impl Disk {
     #[must_use]
     pub fn with_texts(self, texts: Arc<BTreeMap<SourceId, SharedText>>) -> Self {
         Self { texts, ..self }
+    }
+
+    /// Returns the same sources without the user's files and without these folders of the project.
+    #[must_use]
+    pub fn without_folders(self, hidden: Vec<String>) -> Self {
+        Self { user: Ok(None), hidden, ..self }
+    }
+
+    fn is_hidden(&self, id: &SourceId) -> bool {
+        let is_below = |folder: &String| {
+            let rest = id.path().strip_prefix(folder.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        id.root() == SourceRoot::Project && self.hidden.iter().any(is_below)
     }
 
     fn root_dir(&self, root: SourceRoot) -> Result<Option<&Dir>, SourceError> {
@@ -108,6 +125,9 @@ impl Sources for Disk {
         if id.root() == SourceRoot::Builtin {
             return Builtin.text(id);
         }
+        if self.is_hidden(id) {
+            return Ok(None);
+        }
         match self.root_dir(id.root())? {
             Some(dir) => read::read_text(PathBase::Within(dir), Path::new(id.path()), self.max_file_bytes),
             None => Ok(None),
@@ -117,6 +137,9 @@ impl Sources for Disk {
     fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
         if dir.root() == SourceRoot::Builtin {
             return Builtin.list(dir, limits);
+        }
+        if self.is_hidden(dir) {
+            return Ok(None);
         }
         match self.root_dir(dir.root())? {
             Some(root) => list::list_dir(root, Path::new(dir.path()), limits),

@@ -4,15 +4,15 @@ use std::thread;
 use std::time::Duration;
 
 use callsheet::error::{CommandResult, FINDING, INTERRUPTED};
+use callsheet::flow::RecordedFlow;
 use callsheet::flow::find::{find_recorded, is_in_project, read_all};
 use callsheet::flow::steps::FlowReport;
-use callsheet::flow::{RecordedFlow, status_json};
+use callsheet::output::{FlowGraphOutput, FlowOutput, ListOutput, to_json};
 use callsheet::run::is_driven;
 use callsheet::session::new_preferences;
 use callsheet_core::diag::escape_invisible;
 use callsheet_core::flow::{FlowCondition, draw_graph, find_flow};
 use callsheet_core::{Library, list_names};
-use serde_json::json;
 
 use crate::context::CommandContext;
 use crate::pages::flow_status::{flow_line, status_page};
@@ -21,7 +21,7 @@ use crate::pages::flow_status::{flow_line, status_page};
 pub(crate) fn print_report(app: &CommandContext, report: &FlowReport) -> CommandResult {
     let known = &report.flow;
     if app.print.json {
-        app.print.print_stream_value(&status_json(app, known, false))?;
+        app.print.print_stream_line(&FlowOutput::new(app, known, false))?;
     } else {
         app.print.print_page(&status_page(&app.print, app, known, true))?;
         match known.state.condition() {
@@ -51,14 +51,15 @@ pub(crate) fn print_status(app: &CommandContext, flow: Option<&str>, watch: bool
     loop {
         let known = find_recorded(app, &mut ledger, flow)?;
         let driven = is_driven(&known.id);
-        let value = app.print.json.then(|| status_json(app, &known, driven));
-        let page = match &value {
-            Some(value) => value.to_string(),
+        let output = app.print.json.then(|| FlowOutput::new(app, &known, driven));
+        let page = match &output {
+            Some(output) => to_json(output).to_string(),
             None => status_page(&app.print, app, &known, driven),
         };
         if page != last {
-            match &value {
-                Some(value) => drop(app.print.print_stream_value(value)?),
+            match &output {
+                Some(output) if watch => drop(app.print.print_stream_line(output)?),
+                Some(output) => drop(app.print.print_json(output)?),
                 None => drop(app.print.print_page(&page)?),
             }
             last = page;
@@ -77,9 +78,9 @@ pub(crate) fn list(app: &CommandContext) -> CommandResult {
     let mut flows = read_all(app, &mut ledger)?;
     flows.retain(|known| is_in_project(known, project.as_ref()));
     flows.reverse();
-    let flow_json = |known: &RecordedFlow| status_json(app, known, is_driven(&known.id));
+    let output = |known: &RecordedFlow| FlowOutput::new(app, known, is_driven(&known.id));
     app.print.print_output(
-        || json!({ "flows": flows.iter().map(flow_json).collect::<Vec<_>>() }),
+        || flows.iter().map(output).collect::<ListOutput<_>>(),
         || flows.iter().map(flow_line).collect(),
     )
 }
@@ -89,13 +90,14 @@ pub(crate) fn print_graph(app: &CommandContext, name: Option<&str>) -> CommandRe
     let (disk, layout) = (app.disk(None), app.config.layout());
     let is_file =
         name.is_some_and(|name| list_names(&disk, "flows", &layout).iter().any(|known| known == name));
-    let text = if let Some(name) = name.filter(|_| is_file) {
-        draw_graph(&find_flow(&Library::new(&disk), name, &layout)?.1, None)
+    let (definition, flow, mermaid) = if let Some(name) = name.filter(|_| is_file) {
+        (name.to_owned(), None, draw_graph(&find_flow(&Library::new(&disk), name, &layout)?.1, None))
     } else {
         let known = find_recorded(app, &mut app.read_ledger()?, name)?;
-        draw_graph(&known.plan.definition, Some(&known.state))
+        let mermaid = draw_graph(&known.plan.definition, Some(&known.state));
+        (known.plan.flow, Some(known.id), mermaid)
     };
     // The check names in a project's flow may contain control characters.
-    let shown: String = text.lines().map(|line| format!("{}\n", escape_invisible(line))).collect();
-    app.print.print_page(&shown)
+    let shown = || mermaid.lines().map(|line| format!("{}\n", escape_invisible(line))).collect();
+    app.print.print_output(|| FlowGraphOutput { definition, flow, mermaid: mermaid.clone() }, shown)
 }

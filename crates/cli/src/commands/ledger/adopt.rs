@@ -1,12 +1,12 @@
 //! `callsheet ledger adopt` and `forget`, each after a person's agreement.
 
 use callsheet::error::{CommandResult, Result, usage_error};
+use callsheet::output::{AdoptionOutput, ForgottenOutput};
 use callsheet_core::diag::{Code, Diagnostic, escape_invisible};
 use callsheet_core::record::Id;
-use serde_json::json;
 
 use crate::context::{CommandContext, read_yes};
-use crate::pages::ledger::{adoption_json, adoption_page};
+use crate::pages::ledger::adoption_page;
 
 pub(crate) fn adopt(app: &CommandContext, yes: Option<&str>) -> CommandResult {
     let mut found = app.inspect_ledger()?;
@@ -18,7 +18,7 @@ pub(crate) fn adopt(app: &CommandContext, yes: Option<&str>) -> CommandResult {
         found.adopt(app, |id| require_agreement(app, what, id, yes))?;
     }
     if app.print.json {
-        return app.print.print_value(&adoption_json(&found));
+        return app.print.print_json(&AdoptionOutput::from(&found));
     }
     app.print.print_status(if found.is_known { "the ledger is already known" } else { "adopted" });
     Ok(0)
@@ -30,7 +30,7 @@ pub(crate) fn forget(app: &CommandContext, yes: Option<&str>) -> CommandResult {
         require_agreement(app, &what, &entry.id, yes)
     })?;
     if app.print.json {
-        return app.print.print_value(&json!({ "forgotten": entry.id, "place": entry.place }));
+        return app.print.print_json(&ForgottenOutput::from(&entry));
     }
     app.print.print_status(&format!("forgotten: {}", escape_invisible(&entry.place)));
     Ok(0)

@@ -2,15 +2,16 @@
 
 mod adopt;
 
+use callsheet::diagnostics::diagnostic_outputs;
 use callsheet::error::CommandResult;
 use callsheet::ledger::known_ledger::KnownLedger;
 use callsheet::ledger::short_lived_diag;
+use callsheet::output::{LedgerOutput, ListOutput};
 use callsheet_core::diag::escape_invisible;
 use callsheet_store::LedgerUrl;
-use serde_json::json;
 
 use crate::context::CommandContext;
-use crate::pages::ledger::{known_json, known_line};
+use crate::pages::ledger::known_line;
 use adopt::{adopt, forget};
 
 /// Show where the ledger is, which ledgers you know, and adopt one that was made elsewhere
@@ -66,10 +67,11 @@ fn print_path(app: &CommandContext) -> CommandResult {
         _ => None,
     };
     if app.print.json {
-        return app.print.print_value(&json!({
-            "place": known.shown(), "state": known.state(), "id": known.entry().map(|entry| entry.id),
-            "project": app.project_name()?, "warnings": warning.iter().map(|diag| &diag.message).collect::<Vec<_>>(),
-        }));
+        return app.print.print_json(&LedgerOutput {
+            project: Some(app.project_name()?),
+            diagnostics: diagnostic_outputs(warning.iter()),
+            ..LedgerOutput::new(&known)
+        });
     }
     app.print.print_diagnostics(warning.iter());
     app.print.print_page(&format!("{}\n", escape_invisible(known.shown())))
@@ -78,7 +80,12 @@ fn print_path(app: &CommandContext) -> CommandResult {
 fn list(app: &CommandContext) -> CommandResult {
     let all = KnownLedger::list()?;
     app.print.print_output(
-        || json!({ "ledgers": all.iter().filter_map(known_json).collect::<Vec<_>>() }),
+        || {
+            all.iter()
+                .filter(|known| known.entry().is_some())
+                .map(LedgerOutput::new)
+                .collect::<ListOutput<_>>()
+        },
         || all.iter().filter_map(known_line).collect(),
     )
 }

@@ -69,7 +69,8 @@ fn json_lists_found_secrets() {
     let project = create_project();
     let secrets =
         |mode: &str| run(&project, &["compose", "--json", "--secrets", mode]).json()["secrets"].take();
-    let found = json!({ "rule": "github-token", "place": "project:notes.txt:2:8" });
+    let place = json!({ "file": "project:notes.txt", "line": 2, "column": 8 });
+    let found = json!({ "rule": "github-token", "place": place, "placeholder": null });
     assert_eq!(secrets("allow"), json!({ "mode": "allow", "found": [found] }));
     let mut redacted = found;
     redacted["placeholder"] = "[secret:github-token:1]".into();

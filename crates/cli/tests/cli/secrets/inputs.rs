@@ -143,10 +143,11 @@ fn join_secrets(planted: &[Planted]) -> (String, BTreeMap<usize, usize>) {
 fn list_found(refusal: &Value, lines: &BTreeMap<usize, usize>) -> Vec<usize> {
     let place = |error: &Value| -> Option<usize> {
         assert_eq!(error["code"], "secret/found", "{error}");
-        let line = error["places"][0].as_str()?.rsplit(':').nth(1)?.parse::<usize>().ok()?;
+        let line = error["place"]["line"].as_u64().and_then(|line| usize::try_from(line).ok())?;
         Some(*lines.range(..=line).next_back()?.1)
     };
-    let mut found: Vec<usize> = refusal["all"].as_array().unwrap().iter().filter_map(place).collect();
+    let mut found: Vec<usize> =
+        std::iter::once(refusal).chain(refusal["others"].as_array().unwrap()).filter_map(place).collect();
     found.dedup();
     found
 }

@@ -90,7 +90,7 @@ fn refused_secret_writes_nothing() {
     ]);
     assert_eq!(allowed.code, Some(0), "{}", allowed.err());
     let records = project.run(["--json", "show", "last", "--records"]).json();
-    let composed = &records["records"][0];
+    let composed = &records["items"][0];
     let passed = &composed["data"]["secrets"];
     assert_eq!(passed["mode"], "allow", "{composed}");
     assert_eq!(passed["found"].as_array().map(Vec::len), Some(1), "{passed}");

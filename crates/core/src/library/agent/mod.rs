@@ -168,7 +168,6 @@ impl TokenizerSpec {
 word_enum! {
     /// A published vocabulary for counting tokens.
     #[derive(Default)]
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     TokenEncoding {
         Cl100kBase "cl100k_base",
         #[default]

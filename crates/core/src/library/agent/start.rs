@@ -80,7 +80,6 @@ pub enum ArgHole {
 word_enum! {
     /// The actions that an agent may perform without asking.
     #[derive(Default)]
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     PermissionLevel {
         /// The actions that the agent allows by itself.
         #[default]
@@ -94,7 +93,6 @@ word_enum! {
 
 word_enum! {
     /// The way in which a prompt reaches an agent.
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     DeliveryMethod {
         /// On its standard input.
         Stdin "stdin",

@@ -168,7 +168,6 @@ fn newline() -> String {
 }
 
 word_enum! {
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     FieldType {
         /// A text that is not blank.
         Text "text",

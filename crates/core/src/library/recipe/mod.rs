@@ -137,7 +137,6 @@ pub struct SectionSpec {
 word_enum! {
     /// The priority of a section if not all sections fit.
     #[derive(Default)]
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     SectionPriority {
         /// The section is shown whole, or no prompt is composed.
         #[default]
@@ -242,7 +241,6 @@ pub enum RowWording {
 
 word_enum! {
     #[derive(Default)]
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     DocumentKind {
         #[default]
         File "file",

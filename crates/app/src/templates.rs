@@ -1,14 +1,48 @@
 //! Finds templates by the names that people type.
 
-use callsheet::error::Result;
-use callsheet::project::Project;
-use callsheet::session::write::write_new;
+use crate::error::Result;
+use crate::project::Project;
+use crate::session::write::write_new;
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::{SharedText, SourceId, SourceRoot, Sources, candidates, list_names};
 use callsheet_lint::catalog::{TemplateSummary, list_templates};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A place in which a template is searched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TemplatePlace {
+    /// The place.
+    pub source: SourceId,
+    /// Whether it has the template.
+    pub state: PlaceState,
+}
+
+/// Whether a place has a template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PlaceState {
+    /// It does not.
+    NotThere,
+    /// It does, and wins.
+    Wins,
+    /// It does, and an earlier place wins.
+    Shadowed,
+}
+
+impl PlaceState {
+    /// Returns the state in words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::NotThere => "not there",
+            Self::Wins => "wins",
+            Self::Shadowed => "shadowed",
+        }
+    }
+}
 
 /// Finds an existing template: its file and the source that wins.
-pub(crate) fn find_template(project: &Project, name: &str) -> Result<TemplateSummary> {
+pub fn find_template(project: &Project, name: &str) -> Result<TemplateSummary> {
     let mut all = list_templates(&project.disk(None), &project.config.layout());
     let wanted = strip_name(name);
     let position = |path: &str| all.iter().position(|template| template.path == path);
@@ -38,15 +72,16 @@ fn strip_name(name: &str) -> &str {
     name.strip_suffix(".md").unwrap_or(name)
 }
 
-pub(crate) fn read_text(project: &Project, id: &SourceId) -> Result<Option<SharedText>> {
+/// Reads the text of a source; `None` if it does not exist.
+pub fn read_text(project: &Project, id: &SourceId) -> Result<Option<SharedText>> {
     project.disk(None).text(id).map_err(|error| {
         Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}")).into()
     })
 }
 
 /// Returns every place where a template is searched, with its state, also for a name that does not exist: the user can put a
-/// file in one of these places. The state of the winner is `wins`.
-pub(crate) fn list_places(project: &Project, name: &str) -> Result<Vec<(SourceId, &'static str)>> {
+/// file in one of these places.
+pub fn list_places(project: &Project, name: &str) -> Result<Vec<TemplatePlace>> {
     let known = find_template(project, name);
     // If a phase of an agent falls back to BASE, show the places of its own file.
     let is_own =
@@ -62,18 +97,18 @@ pub(crate) fn list_places(project: &Project, name: &str) -> Result<Vec<(SourceId
     for id in places {
         let there = read_text(project, &id).map_or(true, |text| text.is_some());
         let state = match (there, has_winner) {
-            (false, _) => "not there",
-            (true, false) => "wins",
-            (true, true) => "shadowed",
+            (false, _) => PlaceState::NotThere,
+            (true, false) => PlaceState::Wins,
+            (true, true) => PlaceState::Shadowed,
         };
         has_winner |= there;
-        rows.push((id, state));
+        rows.push(TemplatePlace { source: id, state });
     }
     Ok(rows)
 }
 
 /// Copies a template into the project. Returns its new path, relative to the caller's directory.
-pub(crate) fn eject_template(project: &Project, name: &str) -> Result<String> {
+pub fn eject_template(project: &Project, name: &str) -> Result<String> {
     let template = find_template(project, name)?;
     let mut places = candidates(&template.file, &project.config.layout()).into_iter();
     let Some(target) = places.find(|id| id.root() == SourceRoot::Project) else {
@@ -93,7 +128,7 @@ pub(crate) fn eject_template(project: &Project, name: &str) -> Result<String> {
 }
 
 /// Finds a template by its exact name; `None` if the name is that of a recipe.
-pub(crate) fn find_template_or_recipe(project: &Project, name: &str) -> Result<Option<TemplateSummary>> {
+pub fn find_template_or_recipe(project: &Project, name: &str) -> Result<Option<TemplateSummary>> {
     let (disk, layout) = (project.disk(None), project.config.layout());
     let recipes = list_names(&disk, "recipes", &layout);
     if recipes.iter().any(|recipe| recipe == name) {

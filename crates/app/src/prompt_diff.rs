@@ -1,24 +1,28 @@
 //! Compares two recorded prompts, section by section, and finds the cause of each change.
 
-use callsheet::error::Result;
+use crate::error::Result;
 use std::collections::BTreeMap;
 
-use callsheet::project::Project;
+use crate::project::Project;
 use callsheet_core::record::{Composed, OriginNote, OriginRange, TextAssembly, locate_parts};
 use callsheet_store::Ledger;
 use similar::{ChangeTag, TextDiff};
 
 /// A recorded prompt, reassembled.
-pub(crate) struct DiffSide {
-    pub(crate) composed: Composed,
-    pub(crate) text: String,
+#[derive(Debug)]
+pub struct DiffSide {
+    /// The record of the prompt.
+    pub composed: Composed,
+    /// The text of the prompt.
+    pub text: String,
     placed: Vec<OriginRange>,
     /// The versions of each origin in the prompt, by label.
     versions: BTreeMap<String, Vec<String>>,
 }
 
 impl DiffSide {
-    pub(crate) fn new(project: &Project, ledger: &mut Ledger, name: &str) -> Result<Self> {
+    /// Reads the prompt of a run.
+    pub fn new(project: &Project, ledger: &mut Ledger, name: &str) -> Result<Self> {
         let run = project.find_run(ledger, name)?.run.id;
         let composed = ledger.prompt_record(&run)?;
         let (text, placed) = ledger.with_blobs(|blob| locate_parts(&composed, blob))?;
@@ -51,18 +55,37 @@ impl DiffSide {
 }
 
 /// A line that only one of the two prompts has.
-pub(crate) struct LineChange {
-    pub(crate) insert: bool,
-    pub(crate) line: String,
-    pub(crate) origin: Option<String>,
-    pub(crate) why: &'static str,
+#[derive(Debug)]
+pub struct LineChange {
+    /// Whether only the second prompt has it.
+    pub insert: bool,
+    /// The line.
+    pub line: String,
+    /// The label of its origin.
+    pub origin: Option<String>,
+    /// The cause as a word.
+    pub why: &'static str,
+}
+
+impl LineChange {
+    /// Says why the line changed.
+    pub fn explain(&self) -> String {
+        let label = self.origin.as_deref().unwrap_or_default();
+        match self.why {
+            "engine" => "callsheet's own text around it changed".into(),
+            "changed" => format!("because {label} changed"),
+            "new" => format!("because {label} is new"),
+            "gone" => format!("because {label} is gone"),
+            _ => format!("{label} is the same, but is shown elsewhere or in another part"),
+        }
+    }
 }
 
 /// A section, and the lines that differ in it.
-pub(crate) type SectionChanges<'s> = (&'s str, Vec<LineChange>);
+pub type SectionChanges<'s> = (&'s str, Vec<LineChange>);
 
 /// Returns the sections that differ.
-pub(crate) fn compare_sections<'s>(from: &'s DiffSide, to: &'s DiffSide) -> Vec<SectionChanges<'s>> {
+pub fn compare_sections<'s>(from: &'s DiffSide, to: &'s DiffSide) -> Vec<SectionChanges<'s>> {
     let mut names: Vec<&String> = from.output().sections.iter().map(|(name, ..)| name).collect();
     let new = to.output().sections.iter().map(|(name, ..)| name).filter(|name| from.section(name).is_none());
     names.extend(new);

@@ -1,0 +1,44 @@
+//! `callsheet render`: writes a prompt that is given as data in another format.
+
+use callsheet::compose::input_reader::read_input;
+use callsheet::error::CommandResult;
+use callsheet_core::library::format::PromptFormat;
+use callsheet_core::render::render;
+use callsheet_core::{Prompt, UnifiedPrompt};
+
+use crate::args::{ApiArg, FormatArg};
+use crate::context::CommandContext;
+
+const EXAMPLES: &str = "Examples:
+  callsheet compose -p plan --format json \"Add login\" | callsheet render - --format xml
+  callsheet render prompt.json --api anthropic --model claude-opus-4-6";
+
+/// Write a prompt that is given as JSON as XML, as Markdown or as the body of a request to a model
+///
+/// Reads what `--format json` prints, see `callsheet schema unified-prompt`. Prints exactly the bytes, and adds nothing, not
+/// even a newline.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The prompt; - reads standard input
+    file: String,
+    /// The format of the text
+    #[arg(long, value_name = "FORMAT", required_unless_present = "api")]
+    format: Option<FormatArg>,
+    /// The body of a request to this API instead
+    #[arg(long, value_name = "API", conflicts_with = "format")]
+    api: Option<ApiArg>,
+    /// The model of the request
+    #[arg(long, value_name = "NAME", requires = "api")]
+    model: Option<String>,
+}
+
+pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
+    let unified = UnifiedPrompt::from_json(&read_input(app, &args.file)?)?;
+    let mut prompt = Prompt::from(&unified);
+    prompt.model.clone_from(&args.model);
+    let format = args.format.map_or(PromptFormat::Json, |format| format.0);
+    let rendered = render(&prompt, format, args.api.map(|api| api.0))?;
+    app.print.print_diagnostics(&rendered.diagnostics);
+    app.print.print_page(&rendered.text)
+}
