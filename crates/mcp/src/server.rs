@@ -1,5 +1,7 @@
 //! Implements the MCP server of a session: its tools, prompts and resources, and its answers.
 
+use std::sync::Arc;
+
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::contract::Contract;
 use callsheet_core::library::lookup::list_roles;
@@ -15,13 +17,14 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
 use rmcp::{ErrorData, ServerHandler};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::transport::StdioTransport;
 use super::{prompts, resources};
 use callsheet::error::{CommandResult, Error, Result};
+use callsheet::output::{DocumentOutput, DocumentSchema, SubmissionOutput, to_json};
 use callsheet::project::state::RunDir;
-use callsheet::session::{SessionDir, refusal_reasons};
+use callsheet::session::{SessionDir, SubmissionResult, refusal_reasons};
 
 /// A session and the permissions of its client.
 #[derive(Debug)]
@@ -111,11 +114,13 @@ impl ServerHandler for SessionServer {
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let roles = list_roles(&self.session.disk, &self.session.layout);
+        let output = Arc::new(output_schema());
         let tools = self.tools.iter().filter_map(|(name, contract)| {
             let Value::Object(schema) = build_schema(contract.submission.as_ref()?, &roles) else {
                 return None;
             };
-            Some(Tool::new(name.clone(), contract.description.clone(), schema))
+            let tool = Tool::new(name.clone(), contract.description.clone(), schema);
+            Some(tool.with_raw_output_schema(Arc::clone(&output)))
         });
         Ok(ListToolsResult::with_all_items(tools.collect()))
     }
@@ -140,7 +145,11 @@ impl ServerHandler for SessionServer {
             None => self.session.submit(&request.name, &data).map(|done| json!(done)),
         };
         let result = match taken {
-            Ok(done) => CallToolResult::structured(done),
+            // An earlier version may have accepted it, without a field of today.
+            Ok(done) => {
+                let done: SubmissionResult = serde_json::from_value(done).unwrap_or_default();
+                CallToolResult::structured(to_json(&SubmissionOutput::from(&done)))
+            }
             Err(failure) => CallToolResult::error(vec![ContentBlock::text(failure.to_string())]),
         };
         Ok(result.into())
@@ -200,6 +209,16 @@ impl ServerHandler for SessionServer {
             ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method `{method}`"), None)
         })
     }
+}
+
+/// Returns the schema of the results of tools. Some clients know only their own dialect of JSON Schema, and refuse a schema that names
+/// another one.
+fn output_schema() -> Map<String, Value> {
+    let schema = DocumentSchema::find(SubmissionOutput::NAME).map(DocumentSchema::schema);
+    let mut schema = schema.and_then(|schema| schema.as_object().cloned()).unwrap_or_default();
+    schema.shift_remove("$schema");
+    schema.shift_remove("$id");
+    schema
 }
 
 /// The supported methods with parameters.

@@ -222,6 +222,7 @@ outputs! {
     RunPlanOutput, "run-plan", "`run`, `retry` and `continue` with `--dry-run`";
     RunPromptOutput, "run-prompt", "`show --prompt`";
     RunResultOutput, "run-result", "`run`, `retry`, `continue` and `stop`";
+    SubmissionOutput, "submission", "the tools of `mcp`";
     ListOutput<SubmissionOutput>, "submission-list", "`read` of a contract with a submission";
     SweepOutput, "sweep", "`gc`";
     ListOutput<TaskOutput>, "task-list", "`status`";
