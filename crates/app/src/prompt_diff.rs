@@ -93,7 +93,8 @@ pub fn compare_sections<'s>(from: &'s DiffSide, to: &'s DiffSide) -> Vec<Section
         names.into_iter().map(|name| (name.as_str(), compare_section(name, from, to))).collect();
     sections.retain(|(_, changes)| !changes.is_empty());
     if sections.is_empty() && from.text != to.text {
-        sections.push(("between the sections", diff_lines((0, &from.text, from), (0, &to.text, to))));
+        let changes = diff_lines((0, &from.text, from), (0, &to.text, to));
+        sections.extend((!changes.is_empty()).then_some(("between the sections", changes)));
     }
     sections
 }
@@ -105,6 +106,25 @@ fn compare_section(name: &str, from: &DiffSide, to: &DiffSide) -> Vec<LineChange
     diff_lines((old_start, old, from), (new_start, new, to))
 }
 
+/// The lines of a section without their ends: a last line without a line end is the same line as one with it.
+struct SectionLines<'s> {
+    lines: Vec<&'s str>,
+    /// The offset of each line in the prompt.
+    starts: Vec<usize>,
+}
+
+impl<'s> SectionLines<'s> {
+    fn new(mut start: usize, text: &'s str) -> Self {
+        let mut found = Self { lines: Vec::new(), starts: Vec::new() };
+        for line in text.split_inclusive('\n') {
+            found.lines.push(line.strip_suffix('\n').unwrap_or(line));
+            found.starts.push(start);
+            start += line.len();
+        }
+        found
+    }
+}
+
 fn diff_lines(
     (old_start, old, from): (usize, &str, &DiffSide),
     (new_start, new, to): (usize, &str, &DiffSide),
@@ -112,20 +132,15 @@ fn diff_lines(
     if old == new {
         return Vec::new();
     }
-    let (mut old_at, mut new_at) = (old_start, new_start);
+    let (old, new) = (SectionLines::new(old_start, old), SectionLines::new(new_start, new));
     let mut changes = Vec::new();
-    for change in TextDiff::from_lines(old, new).iter_all_changes() {
-        let line = change.value();
-        let (insert, side, other, at) = match change.tag() {
-            ChangeTag::Equal => {
-                old_at += line.len();
-                new_at += line.len();
-                continue;
-            }
-            ChangeTag::Delete => (false, from, to, &mut old_at),
-            ChangeTag::Insert => (true, to, from, &mut new_at),
+    for change in TextDiff::from_slices(&old.lines, &new.lines).iter_all_changes() {
+        let (insert, side, other, at) = match (change.tag(), change.old_index(), change.new_index()) {
+            (ChangeTag::Delete, Some(index), _) => (false, from, to, old.starts[index]),
+            (ChangeTag::Insert, _, Some(index)) => (true, to, from, new.starts[index]),
+            _ => continue,
         };
-        let text = line.trim_end_matches('\n');
+        let text = change.value();
         let why = |origin: &OriginNote| {
             let label = origin.label();
             match (side.versions.get(&label), other.versions.get(&label)) {
@@ -136,10 +151,9 @@ fn diff_lines(
             }
         };
         // A line may have several origins; an unchanged origin is blamed last.
-        let causes: Vec<_> = side.origins(*at, *at + text.len()).into_iter().map(why).collect();
+        let causes: Vec<_> = side.origins(at, at + text.len()).into_iter().map(why).collect();
         let cause = causes.iter().find(|(_, why)| *why != "moved").or(causes.first());
         let (origin, why) = cause.cloned().unwrap_or((None, "engine"));
-        *at += line.len();
         changes.push(LineChange { insert, line: text.to_owned(), origin, why });
     }
     changes

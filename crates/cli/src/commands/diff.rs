@@ -24,7 +24,12 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     app.print
         .print_output(|| PromptDiffOutput::new(&from, &to, &sections), || diff_page(&app.print, &sections))?;
     if sections.is_empty() {
-        app.print.print_status("the same bytes");
+        let is_same = from.text == to.text;
+        app.print.print_status(if is_same {
+            "the same bytes"
+        } else {
+            "the same lines, with other line ends"
+        });
     }
     Ok(0)
 }

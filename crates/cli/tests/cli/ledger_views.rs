@@ -173,6 +173,34 @@ fn c9_diff_names_cause_of_change() {
     assert_eq!((same.code, same.out().as_str(), same.err().as_str()), (Some(0), "", "the same bytes\n"));
 }
 
+/// A line whose line end changed is the same line.
+#[test]
+fn diff_shows_changed_lines_only() {
+    let project = TestProject::new();
+    let mut runs = Vec::new();
+    for text in ["One\nTwo", "One\nTwo\nThree", "One\nTwo\nThree\n"] {
+        let output = project.run([
+            "-q",
+            "--json",
+            "compose",
+            "--record",
+            "-r",
+            "layers",
+            "--context",
+            &format!("note={text}"),
+            "Go.",
+        ]);
+        runs.push(output.expect_code(0).run_id());
+    }
+    let changes = |from: usize, to: usize| {
+        let told = project.run(["diff", &runs[from], &runs[to]]).out();
+        told.lines().filter(|line| line.starts_with(['+', '-'])).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(changes(0, 1), ["+ Three"]);
+    assert_eq!(changes(1, 0), ["- Three"]);
+    assert!(changes(1, 2).iter().all(|line| !line.ends_with("Three")), "{:?}", changes(1, 2));
+}
+
 /// A change outside all sections is shown too.
 #[test]
 fn diff_shows_changed_separators() {
