@@ -212,7 +212,8 @@ pub(crate) struct ComposeArgs {
     /// What to do with a slot that nothing fills [default: the recipe's policy]
     #[arg(long, value_name = "POLICY")]
     pub(crate) missing: Option<MissingArg>,
-    /// What to do with a secret that is found in the request or in a source [default: the configured one; else warn]
+    /// The treatment of a secret in the request or in a source [default: the configured one; else `warn` if the prompt is only
+    /// printed, `refuse` if it is recorded, as by `run` and `--record`]
     #[arg(long, value_name = "MODE")]
     pub(crate) secrets: Option<ModeArg>,
 }
@@ -312,8 +313,8 @@ values! { PermitArg of PermissionLevel {
 }}
 
 values! { ModeArg of SecretMode {
-    Warn "warn" "Let it in, with a warning",
+    Warn "warn" "Let it into a prompt that is only printed, with a warning",
     Refuse "refuse" "Compose nothing",
-    Redact "redact" "Put a placeholder in its place",
-    Allow "allow" "Let it in, and keep that it was let in",
+    Redact "redact" "Replace it by a placeholder",
+    Allow "allow" "Let it in, and record that it was let in",
 }}

@@ -45,7 +45,7 @@ use missing_engine::pg;
 #[cfg(not(feature = "sqlite"))]
 use missing_engine::sqlite;
 pub use pg::postgres_location;
-pub use read::{LogExcerpt, LogLine, ProjectFilter, RunFilter, RunRow, StoredRecord};
+pub use read::{LogExcerpt, LogLine, ProjectFilter, RunFilter, RunRow, StoredRecord, omission_line};
 pub use retention::{RetentionPolicy, SweepReport};
 #[cfg(feature = "sqlite")]
 pub use sqlite::sqlite_version;

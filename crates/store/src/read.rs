@@ -137,6 +137,20 @@ pub struct LogExcerpt {
     pub total: u64,
     /// Whether more was printed than is kept.
     pub cut: bool,
+    /// Number of bytes that were left out as a whole.
+    pub left_out: u64,
+    /// Number of lines whose end is missing.
+    pub cut_lines: u64,
+}
+
+/// Returns the line that stands for output that is not kept.
+pub fn omission_line(bytes: u64) -> String {
+    format!("[{bytes} bytes left out]\n")
+}
+
+/// Returns the number of bytes that a line of [`omission_line`] stands for.
+fn left_out_bytes(output: &Output) -> Option<u64> {
+    output.text.strip_prefix('[')?.strip_suffix(" bytes left out]\n")?.parse().ok()
 }
 
 impl Ledger {
@@ -249,7 +263,7 @@ impl Ledger {
         since: u64,
         tail: Option<usize>,
     ) -> Result<LogExcerpt, LedgerError> {
-        let mut log = LogExcerpt { lines: Vec::new(), total: 0, cut: false };
+        let mut log = LogExcerpt { lines: Vec::new(), total: 0, cut: false, left_out: 0, cut_lines: 0 };
         let mut add = |at: &str, first: u64, text: &str| {
             let lines = text.split_inclusive('\n').zip(first..);
             for (line, number) in lines {
@@ -260,12 +274,16 @@ impl Ledger {
                 }
             }
         };
-        let mut cut = false;
+        let (mut left_out, mut cut_lines) = (0, 0);
         for record in self.records_of(run)? {
             match record.event()? {
                 Some(Event::Output(output)) if output.stream == stream => {
                     add(&record.at, output.line, &output.text);
-                    cut |= output.cut;
+                    match Some(&output).filter(|output| output.cut).map(left_out_bytes) {
+                        Some(Some(bytes)) => left_out += bytes,
+                        Some(None) => cut_lines += 1,
+                        None => {}
+                    }
                 }
                 Some(Event::Composed(_)) if stream == LogStream::Meta => {
                     add(&record.at, 1, &self.prompt(run)?)
@@ -273,7 +291,7 @@ impl Ledger {
                 _ => {}
             }
         }
-        log.cut = cut;
+        (log.cut, log.left_out, log.cut_lines) = (left_out > 0 || cut_lines > 0, left_out, cut_lines);
         let skip = tail.map_or(0, |tail| log.lines.len().saturating_sub(tail));
         log.lines.drain(..skip);
         Ok(log)
@@ -487,7 +505,7 @@ fn parse_record(mut row: SqlRow) -> Result<StoredRecord, LedgerError> {
     let payload = match (zipped, packed) {
         (None, None) => None,
         (Some(zipped), Some(packed)) => Some(decompress_text(&place("payload"), &zipped, packed, MOST_READ)?),
-        _ => return Err(LedgerError::damaged(format!("{} is not there", place("payload")))),
+        _ => return Err(LedgerError::damaged(format!("{} is missing", place("payload")))),
     };
     let (payload_sha256, chain) = (row.digest(&place("payload_sha256"))?, row.digest(&place("chain"))?);
     Ok(StoredRecord { seq, run, flow, kind, at, payload, payload_sha256, chain })

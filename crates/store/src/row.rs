@@ -63,7 +63,7 @@ impl SqlRow {
     }
 
     pub(crate) fn bytes(&mut self, column: &str) -> Result<Vec<u8>, LedgerError> {
-        self.maybe_bytes(column)?.ok_or_else(|| LedgerError::damaged(format!("{column} is not there")))
+        self.maybe_bytes(column)?.ok_or_else(|| LedgerError::damaged(format!("{column} is missing")))
     }
 
     pub(crate) fn maybe_bytes(&mut self, column: &str) -> Result<Option<Vec<u8>>, LedgerError> {

@@ -571,6 +571,10 @@ pub struct RunLogOutput {
     pub has_more: bool,
     /// Whether the agent printed more than is kept.
     pub cut: bool,
+    /// The number of bytes that were left out as a whole.
+    pub left_out_bytes: u64,
+    /// The number of lines whose end is missing.
+    pub cut_lines: u64,
 }
 
 /// A line that an agent printed.
@@ -599,6 +603,8 @@ impl RunLogOutput {
             total_lines: log.total,
             has_more: log.lines.first().map_or(since, |line| line.number) > since,
             cut: log.cut,
+            left_out_bytes: log.left_out,
+            cut_lines: log.cut_lines,
         }
     }
 }

@@ -119,7 +119,7 @@ fn check_program(name: &str, flag: &str, otherwise: DoctorState, todo: &str) -> 
 fn check_folder(project: &Project) -> DoctorFinding {
     let shown = project.path_from_here(".callsheet");
     let (state, detail, todo) = match project.dir.join(".callsheet").metadata() {
-        Err(_) => (Absent, format!("there is no {shown}"), "`callsheet init` makes it"),
+        Err(_) => (Absent, format!("no folder {shown}"), "run `callsheet init` to create it"),
         Ok(meta) if meta.permissions().mode() & 0o022 != 0 => {
             (Bad, format!("other users can write to {shown}"), "run `chmod go-w .callsheet`")
         }

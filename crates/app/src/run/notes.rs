@@ -13,7 +13,7 @@ use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::record::{self, Delivered, Event, Id, OUTPUT_BYTES, Output};
 use callsheet_core::secrets::{SecretRedactor, SecretRules};
 use callsheet_run::{OutputStream, StopFlag};
-use callsheet_store::{Ledger, LedgerError};
+use callsheet_store::{Ledger, LedgerError, omission_line};
 
 pub(super) enum RunNote {
     /// Receipt with its evidence.
@@ -222,7 +222,7 @@ impl NoteWriter {
     fn append_omission(&mut self, ledger: &mut Ledger, stream: OutputStream, bytes: u64) {
         let count = &mut self.counts[stream as usize];
         *count += 1;
-        let text = format!("[{bytes} bytes left out]\n").into();
+        let text = omission_line(bytes).into();
         let output = Output { stream: log_stream(stream), line: *count, text, cut: true };
         self.append(ledger, &Event::Output(output));
     }

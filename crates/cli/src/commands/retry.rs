@@ -55,7 +55,8 @@ struct RerunArgs {
     /// The same, read from the environment variable NAME
     #[arg(long, value_name = "KEY=NAME")]
     set_secret_env: Vec<String>,
-    /// What to do with a secret that is found [default: the configured one; else refuse]
+    /// The treatment of a secret in the new prompt [default: the configured one; else `refuse`; `warn` does not record, so it is
+    /// refused here]
     #[arg(long, value_name = "MODE")]
     secrets: Option<ModeArg>,
     /// Print what would be done, and do nothing

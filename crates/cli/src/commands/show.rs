@@ -61,7 +61,10 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         let log = ledger.log(id, stream, args.since, args.tail)?;
         print.print_output(|| RunLogOutput::new(id, stream, &log, args.since), || log_page(&log))?;
         if log.cut {
-            print.print_status("more was printed than is kept");
+            print.print_status(&format!(
+                "not kept: {} bytes at the places marked `bytes left out`, and the ends of {} lines over 64 KiB",
+                log.left_out, log.cut_lines
+            ));
         }
         return Ok(0);
     }

@@ -81,7 +81,7 @@ fn doctor_reports_missing_programs_with_fixes() {
             0,
             "good    git         git version 2.47.3\n\
                   good    tmux        tmux 3.3a\n\
-                  absent  folder      there is no .callsheet\n                    `callsheet init` makes it\n\
+                  absent  folder      no folder .callsheet\n                    run `callsheet init` to create it\n\
                   good    sqlite      SQLITE, can create and read a ledger\n\
                   absent  ledger      not created yet\n                    the first `callsheet run` creates it\n\
                   good    mcp         `callsheet` answers\n\
