@@ -53,11 +53,6 @@ impl EventOutput {
         };
         Ok(told.into_iter().enumerate().map(event).collect())
     }
-
-    /// Returns the position of the event.
-    pub const fn position(&self) -> EventPosition {
-        EventPosition { seq: self.seq, index: Some(self.index) }
-    }
 }
 
 /// A position between two events: behind a record, or behind an event of it.

@@ -1,12 +1,13 @@
 //! Compares two recorded prompts, section by section, and finds the cause of each change.
 
-use crate::error::Result;
 use std::collections::BTreeMap;
 
-use crate::project::Project;
 use callsheet_core::record::{Composed, OriginNote, OriginRange, TextAssembly, locate_parts};
 use callsheet_store::Ledger;
 use similar::{ChangeTag, TextDiff};
+
+use crate::error::Result;
+use crate::project::Project;
 
 /// A recorded prompt, reassembled.
 #[derive(Debug)]
@@ -63,20 +64,48 @@ pub struct LineChange {
     pub line: String,
     /// The label of its origin.
     pub origin: Option<String>,
-    /// The cause as a word.
-    pub why: &'static str,
+    /// The cause.
+    pub cause: ChangeCause,
+}
+
+/// Why a line is in only one of two prompts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeCause {
+    /// callsheet's own text changed.
+    Engine,
+    /// The origin has another version.
+    Changed,
+    /// The first prompt does not have the origin.
+    New,
+    /// The second prompt does not have the origin.
+    Gone,
+    /// The origin is the same; it is shown elsewhere.
+    Moved,
+}
+
+impl ChangeCause {
+    /// Returns the word for it in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Engine => "engine",
+            Self::Changed => "changed",
+            Self::New => "new",
+            Self::Gone => "gone",
+            Self::Moved => "moved",
+        }
+    }
 }
 
 impl LineChange {
     /// Says why the line changed.
     pub fn explain(&self) -> String {
         let label = self.origin.as_deref().unwrap_or_default();
-        match self.why {
-            "engine" => "callsheet's own text around it changed".into(),
-            "changed" => format!("because {label} changed"),
-            "new" => format!("because {label} is new"),
-            "gone" => format!("because {label} is gone"),
-            _ => format!("{label} is the same, but is shown elsewhere or in another part"),
+        match self.cause {
+            ChangeCause::Engine => "callsheet's own text around it changed".into(),
+            ChangeCause::Changed => format!("because {label} changed"),
+            ChangeCause::New => format!("because {label} is new"),
+            ChangeCause::Gone => format!("because {label} is gone"),
+            ChangeCause::Moved => format!("{label} is the same, but is shown elsewhere or in another part"),
         }
     }
 }
@@ -141,20 +170,20 @@ fn diff_lines(
             _ => continue,
         };
         let text = change.value();
-        let why = |origin: &OriginNote| {
+        let cause = |origin: &OriginNote| {
             let label = origin.label();
             match (side.versions.get(&label), other.versions.get(&label)) {
-                (_, None) if insert => (Some(label), "new"),
-                (_, None) => (Some(label), "gone"),
-                (own, others) if own != others => (Some(label), "changed"),
-                _ => (Some(label), "moved"),
+                (_, None) if insert => (Some(label), ChangeCause::New),
+                (_, None) => (Some(label), ChangeCause::Gone),
+                (own, others) if own != others => (Some(label), ChangeCause::Changed),
+                _ => (Some(label), ChangeCause::Moved),
             }
         };
         // A line may have several origins; an unchanged origin is blamed last.
-        let causes: Vec<_> = side.origins(at, at + text.len()).into_iter().map(why).collect();
-        let cause = causes.iter().find(|(_, why)| *why != "moved").or(causes.first());
-        let (origin, why) = cause.cloned().unwrap_or((None, "engine"));
-        changes.push(LineChange { insert, line: text.to_owned(), origin, why });
+        let causes: Vec<_> = side.origins(at, at + text.len()).into_iter().map(cause).collect();
+        let first = causes.iter().find(|(_, cause)| *cause != ChangeCause::Moved).or(causes.first());
+        let (origin, cause) = first.cloned().unwrap_or((None, ChangeCause::Engine));
+        changes.push(LineChange { insert, line: text.to_owned(), origin, cause });
     }
     changes
 }

@@ -42,10 +42,8 @@ impl CommandContext {
     }
 
     /// Returns the context with the sources of a JSON file instead of the project's own.
-    pub(crate) fn with_sources(&self, path: Option<&str>) -> Result<Self> {
-        let project =
-            path.map_or_else(|| Ok(self.project.clone()), |path| self.project.with_sources(path))?;
-        Ok(Self { project, print: Arc::clone(&self.print) })
+    pub(crate) fn with_sources(self, path: &str) -> Result<Self> {
+        Ok(Self { project: self.project.with_sources(path)?, print: self.print })
     }
 
     /// Reads the request file, and returns it with the context for the project that it names, else this one.

@@ -12,7 +12,7 @@ use callsheet_core::secrets::{mask_address_in, mask_addresses};
 use serde::Serialize;
 
 use callsheet::diagnostics::mask_diagnostic;
-use callsheet::output::{DocumentOutput, ErrorOutput, to_document, to_json};
+use callsheet::output::{DocumentOutput, ErrorOutput, to_document, to_line};
 
 use crate::args::{ColorMode, GlobalArgs};
 use callsheet::error::{CommandResult, Error, Result};
@@ -152,7 +152,7 @@ impl OutputPrinter {
 
     /// Prints an output as one line of a stream. Returns whether the reader is still there.
     pub(crate) fn print_stream_line<T: DocumentOutput>(&self, output: &T) -> Result<bool> {
-        match write_message(escape_invisible(to_json(output).to_string()).as_bytes()) {
+        match write_message(escape_invisible(to_line(output)).as_bytes()) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
             Err(error) => {
@@ -202,7 +202,7 @@ impl OutputPrinter {
 
     pub(crate) fn print_failure(&self, failure: &Error) -> u8 {
         if self.json {
-            self.write_stderr(&escape_invisible(to_json(&ErrorOutput::from(failure)).to_string()));
+            self.write_stderr(&escape_invisible(to_line(&ErrorOutput::from(failure))));
         } else {
             for diag in failure.diagnostics() {
                 self.write_stderr(&self.render_diagnostic(diag, self.colour_err));

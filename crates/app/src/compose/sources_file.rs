@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use callsheet_core::diag::{Code, Diagnostic};
-use callsheet_core::{SharedText, SourceId};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::{FileFormat, ReadErrorCodes, SharedText, SourceId, read_data};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -34,13 +34,18 @@ impl Project {
     /// Returns the project with the sources of a JSON file instead of its own files and the user's. The built-in ones stay.
     pub fn with_sources(&self, path: &str) -> Result<Self> {
         let text = read_input(self, path)?;
-        let wrong = |why: String| Diagnostic::error(Code::RequestBad, format!("`{path}`: {why}"));
-        let file: SourcesFile = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        let codes = ReadErrorCodes { bad: Code::RequestBad, unknown: Code::RequestBad };
+        let file: SourcesFile = read_data(path, &text, FileFormat::Json, codes)?;
+        let mut diagnostics = Diagnostics(Vec::new());
         let mut texts = BTreeMap::new();
         for (name, text) in file.sources {
-            let id: SourceId = name.parse().map_err(|error| wrong(format!("`{name}`: {error}")))?;
-            texts.insert(id, SharedText::from(text));
+            match name.parse::<SourceId>() {
+                Ok(id) => drop(texts.insert(id, SharedText::from(text))),
+                Err(error) => diagnostics
+                    .0
+                    .push(Diagnostic::error(Code::RequestBad, format!("`{path}`: `{name}`: {error}"))),
+            }
         }
-        Ok(self.with_texts_only(texts))
+        if diagnostics.0.is_empty() { Ok(self.with_texts_only(texts)) } else { Err(diagnostics.into()) }
     }
 }

@@ -18,6 +18,7 @@ use callsheet_run::DocumentReader;
 use super::lane::{LaneJob, is_recorded};
 use crate::error::Result;
 use crate::project::Project;
+use crate::run::result::micro_dollars;
 use crate::session::{FileSubmissions, SessionDir, SubmissionResult, refusal_reasons};
 
 /// Submissions of a run.
@@ -104,8 +105,7 @@ impl LaneJob {
                 format!("`{}` changed documents of other phases: {}", self.lane.id, strayed.join(", "));
             diagnostics.push(Diagnostic::warning(Code::FlowRefused, message));
         }
-        let cost = account.exit.as_ref().and_then(|exit| exit.report.cost_usd).unwrap_or(0.0);
-        let cost = (cost.max(0.0) * 1e6).round() as u64;
+        let cost = account.exit.as_ref().and_then(|exit| exit.report.cost_usd).map_or(0, micro_dollars);
         Ok(LaneOutcome { run: account.run.id.clone(), evidence, cost, submissions, diagnostics })
     }
 

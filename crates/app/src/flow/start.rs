@@ -15,6 +15,7 @@ use crate::error::{Error, Result, usage_error};
 use crate::project::Project;
 use crate::project::duration::HumanDuration;
 use crate::run::checks::merge_checks;
+use crate::run::result::micro_dollars;
 use crate::run::{missing_agent_program, missing_check_programs};
 
 /// How to start a flow.
@@ -163,7 +164,7 @@ pub(super) fn prepare_start(
     if !missing.is_empty() {
         return Err(Diagnostics(missing).into());
     }
-    let max_cost = args.max_cost.or(project.config.max_cost.value).map(|cost| (cost * 1e6).round() as u64);
+    let max_cost = args.max_cost.or(project.config.max_cost.value).map(micro_dollars);
     let settings = FlowSettings {
         jobs: args.jobs.max(1),
         with: args.with.iter().cloned().collect(),

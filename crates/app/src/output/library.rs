@@ -1,7 +1,6 @@
 //! Templates, and the problems of templates and recipes.
 
 use callsheet_core::SourceId;
-use callsheet_core::diag::Severity;
 use callsheet_lint::catalog::TemplateSummary;
 use callsheet_lint::check::LintReport;
 use callsheet_lint::fuzz::{FuzzFinding, FuzzReport};
@@ -117,10 +116,9 @@ pub struct LintOutput {
 
 impl From<&LintReport> for LintOutput {
     fn from(report: &LintReport) -> Self {
-        let errors = report.problems.iter().filter(|problem| problem.severity == Severity::Error);
         Self {
             file_count: report.files,
-            error_count: errors.count(),
+            error_count: report.error_count(),
             problems: diagnostic_outputs(&report.problems),
         }
     }
@@ -161,12 +159,11 @@ impl FuzzOutput {
             input: finding.input.clone(),
             value: finding.value.to_string(),
         };
-        let errors = report.findings.iter().filter(|finding| finding.diag.severity == Severity::Error);
         Self {
             subject: subject.to_owned(),
             seed,
             tried_count: report.tried,
-            error_count: errors.count(),
+            error_count: report.error_count(),
             findings: report.findings.iter().map(finding).collect(),
         }
     }

@@ -10,6 +10,9 @@ mod project;
 mod prompt;
 mod reply;
 mod run;
+mod run_launch;
+mod run_log;
+mod run_result;
 mod task;
 
 use callsheet_core::diag::{Code, Diagnostic};
@@ -48,18 +51,16 @@ pub use prompt::{
     TokenCountOutput,
 };
 pub use reply::{ReplyOutput, SubmissionOutput};
-pub use run::{
-    DecisionOutput, RecordOutput, RecoveryOutput, RunItemOutput, RunLogOutput, RunOutput, RunPlanOutput,
-    RunResultOutput,
-};
+pub use run::{DecisionOutput, RunItemOutput, RunOutput};
+pub use run_launch::RunPlanOutput;
+pub use run_log::{RecordOutput, RunLogOutput};
+pub use run_result::{RecoveryOutput, RunResultOutput};
 pub use task::TaskOutput;
 
 /// An object that a command prints with `--json`.
 pub trait DocumentOutput: Serialize + JsonSchema {
     /// The name of its schema, as `callsheet schema` takes it.
     const NAME: &'static str;
-    /// When it is printed.
-    const ABOUT: &'static str;
 }
 
 /// A list of outputs.
@@ -122,6 +123,12 @@ pub fn schema_id(name: &str) -> String {
     format!("callsheet/{name}/1")
 }
 
+/// Returns an output as one line of JSON.
+pub fn to_line<T: DocumentOutput>(output: &T) -> String {
+    // Maps with text keys are all that an output holds.
+    serde_json::to_string(&to_document(output)).unwrap_or_default()
+}
+
 /// Returns an output as JSON.
 pub fn to_json<T: DocumentOutput>(output: &T) -> Value {
     // Maps with text keys are all that an output holds.
@@ -177,7 +184,6 @@ macro_rules! outputs {
     ($($type:ty, $name:literal, $about:literal;)*) => {
         $(impl DocumentOutput for $type {
             const NAME: &'static str = $name;
-            const ABOUT: &'static str = $about;
         })*
 
         /// Every output, in order of the names.

@@ -425,7 +425,7 @@ impl PromptDiffOutput {
             op: if change.insert { LineChangeWord::Insert } else { LineChangeWord::Delete },
             line: change.line.clone(),
             origin: change.origin.clone(),
-            reason: ReasonOutput::new(change.why, change.explain()),
+            reason: ReasonOutput::new(change.cause.name(), change.explain()),
         };
         let section = |(name, changes): &SectionChanges<'_>| SectionDiffOutput {
             section: (*name).to_owned(),

@@ -62,6 +62,6 @@ pub fn attribution(account: &RunSummary) -> ChangeAttribution {
 
 /// Converts dollars to millionths of a dollar.
 pub fn micro_dollars(dollars: f64) -> u64 {
-    // A cost is finite and not negative; the conversion saturates.
+    // The conversion takes what is no number, or negative, as nothing, and saturates.
     (dollars * 1e6).round() as u64
 }

@@ -43,8 +43,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(app: &CommandContext, args: &Args, given: Option<&ArgMatches>) -> CommandResult {
     let input = args.compose_args.to_input(given);
-    let (app, file) = app.read_request(&input)?;
-    let app = &app.with_sources(args.sources.as_deref())?;
+    let (mut app, file) = app.read_request(&input)?;
+    if let Some(path) = &args.sources {
+        app = app.with_sources(path)?;
+    }
+    let app = &app;
     let out = resolve_output(&app.here, args.out.as_deref())?;
     if !args.record && out.is_none() && !args.count && !app.print.json && input.budget.is_none() {
         let report = |diagnostics: &[Diagnostic]| app.print.print_masked_diagnostics(diagnostics);

@@ -21,12 +21,11 @@ enum ConfigCommand {
 
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let ConfigCommand::Show = args.command;
-    let rows = app.config.rows();
     if app.print.json {
         return app.print.print_json(&ConfigOutput::list(app).into_iter().collect::<ListOutput<_>>());
     }
     let mut page = String::new();
-    for (key, value, from) in rows {
+    for (key, value, from) in app.config.rows() {
         let value = if value.is_null() { "(not set)".into() } else { value.to_string() };
         page += &format!("{key} = {}  # {from}\n", escape_invisible(&value));
         for it in app.config.unapplied.iter().filter(|it| it.key == key) {

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use callsheet_core::diag::Severity;
-use callsheet_lint::fuzz::{FuzzFinding, FuzzOptions, FuzzReport, FuzzSubject, fuzz};
+use callsheet_lint::fuzz::{FuzzOptions, FuzzReport, FuzzSubject, fuzz};
 
 use crate::context::CommandContext;
 use crate::pages::{count_line, findings_page};
@@ -44,8 +43,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let report = run_fuzz(app, args)?;
-    let is_error = |finding: &&FuzzFinding| finding.diag.severity == Severity::Error;
-    let errors = report.findings.iter().filter(is_error).count();
+    let errors = report.error_count();
     app.print.print_output(
         || FuzzOutput::new(&args.name, args.seed, &report),
         || findings_page(&app.print, report.findings.iter().map(|finding| &finding.diag)),

@@ -55,8 +55,8 @@ struct RerunArgs {
     /// The same, read from the environment variable NAME
     #[arg(long, value_name = "KEY=NAME")]
     set_secret_env: Vec<String>,
-    /// The treatment of a secret in the new prompt [default: the configured one; else `refuse`; `warn` does not record, so it is
-    /// refused here]
+    /// The treatment of a secret in the new prompt [default: the configured one; else `refuse`]. A run is recorded, so
+    /// `warn` is an error
     #[arg(long, value_name = "MODE")]
     secrets: Option<ModeArg>,
     /// Print what would be done, and do nothing

@@ -1,8 +1,11 @@
 //! `callsheet schema NAME`: prints the JSON Schema of an input or output.
 
+use std::sync::LazyLock;
+
 use callsheet::error::CommandResult;
 use callsheet::output::{DocumentSchema, INPUTS, OUTPUTS};
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 
 use crate::print::OutputPrinter;
 
@@ -13,16 +16,26 @@ use crate::print::OutputPrinter;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The name of an input or output
-    #[arg(value_parser = PossibleValuesParser::new(schema_names()))]
-    name: String,
+    name: SchemaName,
 }
 
-fn schema_names() -> Vec<PossibleValue> {
-    let value = |known: &DocumentSchema| PossibleValue::new(known.name).help(known.about);
-    INPUTS.iter().chain(OUTPUTS).map(value).collect()
+/// A schema, chosen by its name.
+#[derive(Clone, Copy, Debug)]
+struct SchemaName(&'static DocumentSchema);
+
+static NAMES: LazyLock<Vec<SchemaName>> =
+    LazyLock::new(|| INPUTS.iter().chain(OUTPUTS).map(SchemaName).collect());
+
+impl ValueEnum for SchemaName {
+    fn value_variants<'a>() -> &'a [Self] {
+        &NAMES
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.name).help(self.0.about))
+    }
 }
 
 pub(crate) fn run(print: &OutputPrinter, args: &Args) -> CommandResult {
-    let schema = DocumentSchema::find(&args.name).map(DocumentSchema::schema);
-    print.print_value(&schema)
+    print.print_value(&args.name.0.schema())
 }

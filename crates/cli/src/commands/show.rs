@@ -5,10 +5,11 @@ use callsheet::flow::run_view::RunView;
 use callsheet::output::{
     ListOutput, RecordOutput, RunLogOutput, RunOriginsOutput, RunOutput, RunPromptOutput,
 };
-use callsheet_core::record::{LogStream, locate_parts, restore_request};
+use callsheet_core::record::{LogStream, OUTPUT_BYTES, locate_parts, restore_request};
 use clap::ValueEnum;
 
 use crate::context::CommandContext;
+use crate::pages::counted;
 use crate::pages::show::{log_page, origins_page, records_page, run_page};
 
 /// Show a recorded run
@@ -61,9 +62,11 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         let log = ledger.log(id, stream, args.since, args.tail)?;
         print.print_output(|| RunLogOutput::new(id, stream, &log, args.since), || log_page(&log))?;
         if log.cut {
+            let bytes = counted(log.left_out as usize, "byte");
+            let lines = counted(log.cut_lines as usize, "line");
             print.print_status(&format!(
-                "not kept: {} bytes at the places marked `bytes left out`, and the ends of {} lines over 64 KiB",
-                log.left_out, log.cut_lines
+                "not kept: {bytes} at the places marked `bytes left out`, and the end of {lines} over {} KiB",
+                OUTPUT_BYTES >> 10
             ));
         }
         return Ok(0);

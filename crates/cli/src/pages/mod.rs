@@ -37,9 +37,13 @@ fn profile_line(profile: &Profile) -> String {
 
 /// Renders the end of a command that searched for problems: how much it examined, and the numbers of its findings.
 pub(crate) fn count_line(examined: usize, what: &str, errors: usize, warnings: usize) -> String {
-    let count = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
-    let (examined, errors) = (count(examined, what), count(errors, "error"));
-    format!("{examined} checked: {errors}, {}", count(warnings, "warning"))
+    let (examined, errors) = (counted(examined, what), counted(errors, "error"));
+    format!("{examined} checked: {errors}, {}", counted(warnings, "warning"))
+}
+
+/// Renders a number of things: `1 file`, `2 files`.
+pub(crate) fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Renders diagnostics that are the result of a command.

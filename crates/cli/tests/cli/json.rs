@@ -123,6 +123,14 @@ fn sources_replace_files() {
         project.write("wrong.json", wrong);
         assert_eq!(with("wrong.json").code, Some(2), "{wrong}");
     }
+    // All mistakes of one kind at once.
+    project.write("wrong.json", r#"{"sources":{"nowhere:x":"y","project:../x":"y"}}"#);
+    let errors = with("wrong.json");
+    assert!(
+        errors.err().contains("`nowhere:x`") && errors.err().contains("`project:../x`"),
+        "{}",
+        errors.err()
+    );
     assert_eq!(with("none.json").code, Some(4));
 }
 

@@ -22,7 +22,7 @@ use core::cmp::Reverse;
 use crate::catalog::{
     CatalogFile, CatalogFileKind, PathPattern, SourceCatalog, folder_of, own_name, unreadable_error,
 };
-use callsheet_core::diag::{Code, Diagnostic, Diagnostics, MOST_PER_KIND, find_closest};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, MOST_PER_KIND, Severity, find_closest};
 use callsheet_core::library::layout::Layout;
 use callsheet_core::library::recipe::{BlockSpec, RequestField};
 use callsheet_core::library::template::Template;
@@ -38,6 +38,13 @@ pub struct LintReport {
     pub problems: Vec<Diagnostic>,
     /// The number of files that were checked.
     pub files: usize,
+}
+
+impl LintReport {
+    /// Returns the number of errors among the problems.
+    pub fn error_count(&self) -> usize {
+        self.problems.iter().filter(|problem| problem.severity == Severity::Error).count()
+    }
 }
 
 /// Checks every recipe, agent, flow, template, skeleton and extension of the project, the user and the

@@ -78,6 +78,13 @@ pub struct FuzzReport {
     pub findings: Vec<FuzzFinding>,
 }
 
+impl FuzzReport {
+    /// Returns the number of errors among the findings.
+    pub fn error_count(&self) -> usize {
+        self.findings.iter().filter(|finding| finding.diag.severity == Severity::Error).count()
+    }
+}
+
 /// Tries hostile values on `subject`. Calls `watch` with the number of values tried so far and their total.
 pub fn fuzz(
     sources: &dyn Sources,

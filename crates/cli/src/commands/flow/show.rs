@@ -7,7 +7,7 @@ use callsheet::error::{CommandResult, FINDING, INTERRUPTED};
 use callsheet::flow::RecordedFlow;
 use callsheet::flow::find::{find_recorded, is_in_project, read_all};
 use callsheet::flow::steps::FlowReport;
-use callsheet::output::{FlowGraphOutput, FlowOutput, ListOutput, to_json};
+use callsheet::output::{FlowGraphOutput, FlowOutput, ListOutput, to_line};
 use callsheet::run::is_driven;
 use callsheet::session::new_preferences;
 use callsheet_core::diag::escape_invisible;
@@ -53,7 +53,7 @@ pub(crate) fn print_status(app: &CommandContext, flow: Option<&str>, watch: bool
         let driven = is_driven(&known.id);
         let output = app.print.json.then(|| FlowOutput::new(app, &known, driven));
         let page = match &output {
-            Some(output) => to_json(output).to_string(),
+            Some(output) => to_line(output),
             None => status_page(&app.print, app, &known, driven),
         };
         if page != last {
