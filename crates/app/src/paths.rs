@@ -45,3 +45,18 @@ pub fn relative_path(from: &Path, to: &Path) -> String {
 fn join_slashes(path: &Path) -> String {
     path.components().map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")
 }
+
+/// Returns a word for a shell.
+pub fn shell_word(word: &str) -> String {
+    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "-_./=:,@%+".contains(sign);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Returns a path as the last argument of a command line: a path is never taken as a flag.
+pub fn path_words(path: &str) -> String {
+    let word = shell_word(path);
+    if path.starts_with('-') { format!("-- {word}") } else { word }
+}

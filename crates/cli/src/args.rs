@@ -82,6 +82,8 @@ pub(crate) enum CliCommand {
     Status(commands::status::Args),
     Recover(commands::recover::Args),
     Decide(commands::decide::Args),
+    Revert(commands::restore::RevertArgs),
+    Apply(commands::restore::ApplyArgs),
     Flow(commands::flow::Args),
     Ledger(commands::ledger::Args),
     Log(commands::log::Args),

@@ -5,6 +5,7 @@ mod commands;
 mod context;
 mod demo;
 mod mcp_install;
+mod pager;
 mod pages;
 mod print;
 mod run_args;
@@ -66,6 +67,8 @@ fn dispatch(
         CliCommand::Status(args) => commands::status::run(&app, args),
         CliCommand::Recover(args) => commands::recover::run(&app, args),
         CliCommand::Decide(args) => commands::decide::run(&app, args),
+        CliCommand::Revert(args) => commands::restore::revert(&app, args),
+        CliCommand::Apply(args) => commands::restore::apply(&app, args),
         CliCommand::Flow(args) => commands::flow::run(&app, args),
         CliCommand::Trust(args) => commands::trust::run(&app, args),
         CliCommand::Ledger(args) => commands::ledger::run(&app, args),

@@ -5,14 +5,14 @@ use callsheet::events::{EventOutput, follow_run};
 use callsheet::output::{RunPlanOutput, RunResultOutput};
 use callsheet::project::duration::HumanDuration;
 use callsheet::run::options::RunOverrides;
-use callsheet::run::{InterruptFlag, PreparedRun, RunReport, RunStopper};
+use callsheet::run::{InterruptFlag, PreparedRun, RunStopper};
 use callsheet_core::delivery::DeliveryAction;
 use callsheet_core::diag::escape_invisible;
 use callsheet_core::library::agent::DeliveryMethod;
 
 use crate::args::PermitArg;
 use crate::context::CommandContext;
-use crate::pages::result::result_page;
+use crate::pages::result::print_result;
 
 /// How an agent is started. Shared by all commands that start one.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -54,6 +54,9 @@ pub(crate) struct RunArgs {
     /// With --json: print the events of the run while it works, one object per line, before its result
     #[arg(long)]
     pub(crate) events: bool,
+    /// Show the whole reply and the whole output of failed checks, instead of their last lines
+    #[arg(long)]
+    pub(crate) full: bool,
     /// Attach the agent to the server to which it hands things in
     #[arg(long)]
     pub(crate) mcp: bool,
@@ -82,7 +85,9 @@ impl RunArgs {
 pub(crate) fn drive(app: &CommandContext, args: &RunArgs, ready: PreparedRun) -> CommandResult {
     let stopper = RunStopper::new(&InterruptFlag::listen()?);
     if !args.events {
-        return print_report(app, &ready.execute(app, &stopper)?);
+        let report = ready.execute(app, &stopper)?;
+        print_result(app, &report.summary, args.full)?;
+        return Ok(report.exit_code());
     }
     if !app.print.json {
         return Err(usage_error("`--events` needs `--json`").into());
@@ -91,12 +96,6 @@ pub(crate) fn drive(app: &CommandContext, args: &RunArgs, ready: PreparedRun) ->
     let print = |event: &EventOutput| app.print.print_stream_line(event).map(drop);
     let report = follow_run(app, &run, print, || ready.execute(app, &stopper))??;
     app.print.print_stream_line(&RunResultOutput::from(&report.summary))?;
-    Ok(report.exit_code())
-}
-
-fn print_report(app: &CommandContext, report: &RunReport) -> CommandResult {
-    let summary = &report.summary;
-    app.print.print_output(|| RunResultOutput::from(summary), || result_page(&app.print, summary))?;
     Ok(report.exit_code())
 }
 

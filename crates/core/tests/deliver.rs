@@ -366,8 +366,13 @@ fn receipts_follow_stream_evidence() {
     use DeliveryReceipt::{Accepted, Acting, Echoed};
     let prompt = "Review the change.";
     let session = Some("00000000-0000-4000-8000-000000000000".to_owned());
-    let tokens =
-        AgentReport { session, input_tokens: Some(20), output_tokens: Some(10), cost_usd: None, ended: true };
+    let tokens = AgentReport {
+        session,
+        input_tokens: Some(20),
+        output_tokens: Some(10),
+        ended: true,
+        ..AgentReport::default()
+    };
     let (claude, told) = receipts("claude", "tool", prompt);
     assert_eq!(claude, [(1, Accepted), (3, Acting)]);
     assert_eq!(told, AgentReport { cost_usd: Some(0.000_280_000_000_000_000_03), ..tokens.clone() });

@@ -18,7 +18,7 @@ mod transcript;
 mod worktree;
 
 pub use disk::documents::DocumentReader;
-pub use disk::folder::{WritableFolder, WriteError};
+pub use disk::folder::{FoundFile, WritableFolder, WriteError};
 pub use disk::list::MAX_LEFT_OUT;
 pub use disk::lock::{LOCK_PATIENCE, lock_file, open_private};
 pub use disk::pack::{
@@ -49,6 +49,7 @@ pub use process::{
 };
 pub use tmux::{TerminalError, Tmux, TmuxPane, TmuxServer};
 pub use transcript::{existing_at_paths, transcript_has_prompt};
+pub use worktree::contents::{FileContents, VersionContents};
 pub use worktree::lanes::{LaneLeftovers, ensure_lane_worktree, find_lane_leftovers, merge_lane};
 pub use worktree::snapshot::{FingerprintCache, OwnFiles, WorktreeSnapshot};
 pub use worktree::{Worktree, ensure_worktree, find_worktree_path};

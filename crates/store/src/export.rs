@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Write};
 
-use callsheet_core::record::{Composed, Digest, Event, Id, list_blobs, sha256};
+use callsheet_core::record::{Composed, Digest, Event, Id, sha256};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -180,8 +180,12 @@ fn write_record(
 fn list_scope_blobs(ledger: &mut Ledger, scope: &ExportScope) -> Result<BTreeSet<Digest>, LedgerError> {
     match scope {
         ExportScope::Run(run) => {
-            let composed = ledger.prompt_record(run)?;
-            list_blobs(&composed).map_err(|lost| LedgerError::damaged(format!("run {run}: {lost}")))
+            let mut needed = BTreeSet::new();
+            for record in ledger.records_of(run)? {
+                let damaged = |lost| LedgerError::damaged(format!("record {}: {lost}", record.seq));
+                needed.extend(record.event()?.map(|event| event.texts()).transpose().map_err(damaged)?);
+            }
+            Ok(needed.into_iter().flatten().collect())
         }
         ExportScope::All => {
             let rows = ledger.db.query("SELECT sha256 FROM blobs", &[])?;
@@ -450,9 +454,11 @@ impl ExportChecker {
             if record.run.as_ref() != Some(&composed.run.id) {
                 return Err(format!("{place} is about another run than it says"));
             }
-            self.needed.extend(list_blobs(composed).map_err(|lost| format!("{place}: {lost}"))?);
         } else if !self.all && self.last.seq == 0 {
             return Err(format!("{place} is not that of a prompt"));
+        }
+        if let Some(event) = event {
+            self.needed.extend(event.texts().map_err(|lost| format!("{place}: {lost}"))?);
         }
         self.run.clone_from(&record.run);
         self.last = Head { seq: record.seq, chain: record.chain };

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use callsheet_core::record::{ChainLink, Composed, Digest, Event, Id, RecordBundle, list_blobs, sha256};
+use callsheet_core::record::{ChainLink, Composed, Digest, Event, Id, RecordBundle, sha256};
 use callsheet_core::{SharedText, SlotValues};
 
 use crate::clock::now;
@@ -281,24 +281,36 @@ impl Ledger {
     /// Stores a prompt: its texts, its run and its record, all of them or none. Returns the record's number.
     /// Refuses a prompt without its texts.
     pub fn record_prompt(&mut self, kept: &RecordBundle) -> Result<u64, LedgerError> {
-        let needed = list_blobs(&kept.composed).map_err(|lost| LedgerError::Failed(lost.to_string()))?;
-        let others: Vec<Digest> =
-            needed.into_iter().filter(|digest| !kept.blobs.contains_key(digest)).collect();
-        let known = if others.is_empty() { BTreeSet::new() } else { self.db.find_known_blobs(&others)? };
-        if let Some(missing) = others.iter().find(|digest| !known.contains(digest)) {
-            return Err(LedgerError::Failed(format!(
-                "the prompt needs blob {missing}, which is not with it"
-            )));
-        }
         let event = Event::Composed(kept.composed.clone());
-        self.put_record(Some(&kept.composed.run.id), None, &event, &kept.blobs)
+        self.record_with_texts(&kept.composed.run.id, &event, &kept.blobs)
     }
 
-    /// Appends an event of a run or a flow. Returns the record's number. A prompt needs its texts and is
-    /// refused: [`Self::record_prompt`] stores both.
+    /// Stores an event of a run with the texts that it refers to, all of them or none. Returns the record's number. Refuses an
+    /// event without its texts.
+    pub fn record_with_texts(
+        &mut self,
+        run: &Id,
+        event: &Event,
+        texts: &BTreeMap<Digest, SharedText>,
+    ) -> Result<u64, LedgerError> {
+        let needed = event.texts().map_err(|lost| LedgerError::Failed(lost.to_string()))?;
+        let others: Vec<Digest> = needed.into_iter().filter(|digest| !texts.contains_key(digest)).collect();
+        let known = if others.is_empty() { BTreeSet::new() } else { self.db.find_known_blobs(&others)? };
+        if let Some(missing) = others.iter().find(|digest| !known.contains(digest)) {
+            let kind = event.kind();
+            return Err(LedgerError::Failed(format!(
+                "the record `{kind}` needs blob {missing}, which is not with it"
+            )));
+        }
+        self.put_record(Some(run), None, event, texts)
+    }
+
+    /// Appends an event of a run or a flow. Returns the record's number. An event that needs texts is
+    /// refused: [`Self::record_with_texts`] stores both.
     pub fn append(&mut self, run: Option<&Id>, flow: Option<&Id>, event: &Event) -> Result<u64, LedgerError> {
-        if matches!(event, Event::Composed(_)) {
-            return Err(LedgerError::Failed("a prompt is recorded with its texts, not appended".into()));
+        if matches!(event, Event::Composed(_) | Event::ChangedContents(_)) {
+            let kind = event.kind();
+            return Err(LedgerError::Failed(format!("a record `{kind}` is recorded with its texts")));
         }
         self.put_record(run, flow, event, &BTreeMap::new())
     }

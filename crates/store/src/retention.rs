@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use callsheet_core::flow;
-use callsheet_core::record::{Digest, Event, Id, LaunchRecord, Removed, list_blobs};
+use callsheet_core::record::{Digest, Event, Id, LaunchRecord, Removed};
 use serde_json::Value;
 
 use crate::clock::{days_after, days_before, is_possible, now};
@@ -244,9 +244,9 @@ fn retention_rule(retention: RetentionPolicy) -> String {
 fn find_needed_blobs(db: &mut DatabaseConnection) -> Result<BTreeSet<Digest>, LedgerError> {
     let mut needed = BTreeSet::new();
     for_each_record(db, None, |_, record| {
-        if let Some(Event::Composed(composed)) = record.event()? {
+        if let Some(event) = record.event()? {
             let damaged = |lost| LedgerError::damaged(format!("record {}: {lost}", record.seq));
-            needed.extend(list_blobs(&composed).map_err(damaged)?);
+            needed.extend(event.texts().map_err(damaged)?);
         }
         Ok(())
     })?;

@@ -102,10 +102,8 @@ impl Ledger {
                 let before = self.link_before(record.seq)?;
                 check_link(&record, before.as_ref(), &mut checked);
                 checked.records += 1;
-                if let Some(Some(Event::Composed(composed))) =
-                    checked.record_damage(&record_place(record.seq), record.event())?
-                {
-                    self.verify_prompt(&composed, &mut checked)?;
+                if let Some(Some(event)) = checked.record_damage(&record_place(record.seq), record.event())? {
+                    self.verify_texts(record.seq, &event, &mut checked)?;
                 }
             }
         }
@@ -147,8 +145,8 @@ impl Ledger {
                 last = Head { seq: record.seq, chain: record.chain };
                 checked.records += 1;
                 if let Some(event) = checked.record_damage(&record_place(record.seq), record.event())? {
-                    if let Some(Event::Composed(composed)) = &event {
-                        self.verify_prompt(composed, &mut checked)?;
+                    if let Some(event) = &event {
+                        self.verify_texts(record.seq, event, &mut checked)?;
                     }
                     walk.add_record(&record, event, &mut checked);
                 }
@@ -190,6 +188,29 @@ impl Ledger {
     /// Returns whether the chain still contains a link that was kept elsewhere.
     pub fn has_link(&mut self, head: &Head) -> Result<bool, LedgerError> {
         Ok(self.link_before(head.seq + 1)? == Some(head.chain))
+    }
+
+    /// Verifies the texts that a record refers to.
+    fn verify_texts(
+        &mut self,
+        seq: u64,
+        event: &Event,
+        checked: &mut VerifyReport,
+    ) -> Result<(), LedgerError> {
+        match event {
+            Event::Composed(composed) => self.verify_prompt(composed, checked)?,
+            Event::ChangedContents(changed) => {
+                let place = record_place(seq);
+                for digest in changed.texts() {
+                    let blob = self.blob(digest);
+                    if checked.record_damage(&place, blob)? == Some(None) {
+                        checked.add_damage(place.as_str(), format!("blob {digest} is gone"));
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     fn verify_prompt(
@@ -397,6 +418,7 @@ impl ExpectedRuns {
             Some(
                 Event::Delivered(_)
                 | Event::Output(_)
+                | Event::ChangedContents(_)
                 | Event::Observed(_)
                 | Event::SubmissionRecord(_)
                 | Event::Decided(_)

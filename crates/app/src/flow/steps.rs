@@ -162,7 +162,13 @@ impl<'p> OpenFlow<'p> {
         let (id, scope) = (known.id.clone(), Scope::default());
         let flow = Some(id.as_str());
         let share = known.plan.run.share;
-        let claim = claim_checkout(&ClaimRequest { id: &id, flow, dir: &project.dir, scope: &scope, share })?;
+        let claim = claim_checkout(&ClaimRequest {
+            id: &id,
+            flow,
+            dir: &project.dir,
+            scope: &scope,
+            share: Some(share),
+        })?;
         let driver = FlowDriver::new(project, ledger, known, interrupt.clone())?;
         Ok(Self { driver, id, run_dir, _claim: claim, _lock: lock })
     }

@@ -3,6 +3,7 @@
 //! An output is an object whose first key is `schema`, such as `callsheet/run-result/1`. Lists are in `items`. A missing value
 //! is `null`. Times are RFC 3339 and their keys end in `at`; durations are in milliseconds, costs in millionths of a dollar.
 
+mod changes;
 mod flow;
 mod ledger;
 mod library;
@@ -34,6 +35,7 @@ use crate::error::Error;
 use crate::events::EventOutput;
 use crate::project::config_file::ConfigFile;
 
+pub use changes::{ChangesOutput, RestoreOutput};
 pub use flow::{FlowGraphOutput, FlowOutput, WaitReasonOutput};
 pub use ledger::{
     AdoptionOutput, ForgottenOutput, HeadOutput, ImportOutput, LedgerOutput, SweepOutput, VerificationOutput,
@@ -196,6 +198,7 @@ macro_rules! outputs {
 outputs! {
     AdoptionOutput, "adoption", "`ledger adopt`";
     ListOutput<AgentOutput>, "agent-list", "`agents`";
+    ChangesOutput, "changes", "`show --diff`, `diff --code`";
     ListOutput<ConfigOutput>, "config-list", "`config show`";
     DecisionOutput, "decision", "`decide`";
     DemoReportOutput, "demo", "`demo`";
@@ -221,6 +224,7 @@ outputs! {
     ListOutput<RecordOutput>, "record-list", "`show --records`";
     RecoveryOutput, "recovery", "`recover`";
     ReplyOutput<'_>, "reply", "`read`";
+    RestoreOutput, "restore", "`revert` and `apply`";
     RunOutput, "run", "`show`";
     ListOutput<RunItemOutput>, "run-list", "`log`";
     RunLogOutput, "run-log", "`show --stream`";

@@ -1,7 +1,8 @@
 //! The result of a run.
 
 use callsheet_core::delivery::receipt::{AgentReport, DeliveryReceipt};
-use callsheet_core::record::{ChangedFileData, ChecksOutcome, Digest, Id, RunStatus, RunSummary};
+use callsheet_core::library::agent::ToolCall;
+use callsheet_core::record::{ChangedFileData, ChecksOutcome, Digest, Id, RunOutcome, RunStatus, RunSummary};
 use callsheet_core::request::fact::{CheckResult, CheckRun, EndReason, MovedRef, UnseenPath, Violation};
 use callsheet_core::request::scope::Scope;
 use schemars::JsonSchema;
@@ -10,6 +11,7 @@ use serde::Serialize;
 use super::reply::RecordedReplyOutput;
 use crate::diagnostics::ReasonOutput;
 use crate::run::end::RecoverReport;
+use crate::run::next_steps::{NextStep, next_steps};
 use crate::run::result::{ChangeAttribution, attribution, micro_dollars};
 
 /// The result of a run.
@@ -21,6 +23,8 @@ pub struct RunResultOutput {
     pub parent: Option<Id>,
     /// The task.
     pub task: Option<String>,
+    /// What a person has to know first.
+    pub outcome: RunOutcome,
     /// The status of its process.
     pub status: RunStatus,
     /// Why it ended.
@@ -73,6 +77,8 @@ pub struct RunResultOutput {
     pub no_scope: bool,
     /// The SHA-256 of the prompt.
     pub prompt_sha256: Digest,
+    /// The commands that a person can type next.
+    pub next: Vec<NextStep>,
 }
 
 /// A check that was run.
@@ -110,10 +116,14 @@ pub struct UsageOutput {
     pub input_tokens: Option<u64>,
     /// The tokens of the output.
     pub output_tokens: Option<u64>,
+    /// The tokens of the input that were read from a cache.
+    pub cached_tokens: Option<u64>,
     /// The cost in millionths of a dollar.
     pub cost_microusd: Option<u64>,
     /// Whether it reported that it is done.
     pub done: bool,
+    /// The tool calls that were not allowed.
+    pub denied: Vec<ToolCall>,
 }
 
 impl From<&AgentReport> for UsageOutput {
@@ -124,6 +134,8 @@ impl From<&AgentReport> for UsageOutput {
             output_tokens: report.output_tokens,
             cost_microusd: report.cost_usd.map(micro_dollars),
             done: report.ended,
+            cached_tokens: report.cached_tokens,
+            denied: report.denied.clone(),
         }
     }
 }
@@ -180,6 +192,7 @@ impl From<&RunSummary> for RunResultOutput {
             run: summary.run.id.clone(),
             parent: summary.run.parent.clone(),
             task: summary.run.task.clone(),
+            outcome: summary.outcome(),
             status: summary.status(),
             end: exit.map(|exit| exit.ended),
             reason: exit.and_then(|exit| Some(ReasonOutput::new(exit.ended.name(), exit.why.clone()?))),
@@ -206,6 +219,7 @@ impl From<&RunSummary> for RunResultOutput {
             scope: launch.map(|launch| launch.scope.clone()),
             no_scope: launch.is_some_and(|launch| launch.options.no_scope),
             prompt_sha256: summary.prompt_sha256,
+            next: next_steps(summary),
         }
     }
 }

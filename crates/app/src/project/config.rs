@@ -86,6 +86,8 @@ pub struct Config {
     pub max_file_bytes: ConfigSetting<u64>,
     /// Whether the output of checks is in the facts of a retry.
     pub digest_output: ConfigSetting<bool>,
+    /// Whether the contents of changed files are kept.
+    pub keep_changes: ConfigSetting<bool>,
     /// Folders of templates.
     pub templates: ConfigSetting<Vec<String>>,
     /// The folder of prompts.
@@ -162,6 +164,13 @@ impl Config {
             u64::min,
             |bytes| (*bytes).into(),
         );
+        let keep_changes = merge.merge_limit(
+            "keep_changes",
+            |file| file.keep_changes,
+            Some(true),
+            |one, other| one || other,
+            |keep| (*keep).into(),
+        );
         let write = merge.merge_write();
         let mut exclude = merge.merge_exclude();
         let ConfigMerge { environment, wishes: looser, unapplied, .. } = merge;
@@ -212,6 +221,7 @@ impl Config {
             hard,
             max_file_bytes: max_file_bytes.with_default(DEFAULT_MAX_FILE_BYTES),
             digest_output: first_setting(&layers, |file| file.digest_output, true),
+            keep_changes: keep_changes.with_default(true),
             templates: first_setting(&layers, |file| file.layout.templates.clone(), usual.templates),
             prompts: first_setting(&layers, |file| file.layout.prompts.clone(), usual.prompts),
             project_context: first_setting(
@@ -270,6 +280,7 @@ impl Config {
             ("env", self.env.value.keys().cloned().collect::<Vec<_>>().into(), &self.env.from),
             ("max_file_bytes", self.max_file_bytes.value.into(), &self.max_file_bytes.from),
             ("digest_output", self.digest_output.value.into(), &self.digest_output.from),
+            ("keep_changes", self.keep_changes.value.into(), &self.keep_changes.from),
             ("layout.templates", self.templates.value.clone().into(), &self.templates.from),
             ("layout.prompts", self.prompts.value.clone().into(), &self.prompts.from),
             ("layout.project_context", self.project_context.value.clone().into(), &self.project_context.from),

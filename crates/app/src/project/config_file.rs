@@ -48,6 +48,9 @@ pub struct ConfigFile {
     pub max_file_bytes: Option<u64>,
     /// Whether the next prompt has the last lines that a failed check printed [default: true].
     pub digest_output: Option<bool>,
+    /// Whether the ledger keeps the contents of changed files, so that changes can be shown, reverted and applied later
+    /// [default: true]. `false` in a project's file needs your trust.
+    pub keep_changes: Option<bool>,
     /// Where a project that has its own folders keeps things.
     pub layout: LayoutFile,
     /// What nothing goes beyond: no trusted project, no variable, no flag. In the user's own file alone.

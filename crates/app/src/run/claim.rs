@@ -31,8 +31,8 @@ pub(crate) struct ClaimRequest<'c> {
     /// Directory in which the agent works.
     pub dir: &'c Path,
     pub scope: &'c Scope,
-    /// Whether other runs may work there too.
-    pub share: bool,
+    /// Whether other runs may work there too; `None` if that cannot be asked for.
+    pub share: Option<bool>,
 }
 
 /// Claim of this process. Dropping it ends the claim.
@@ -185,8 +185,8 @@ pub(crate) fn claim_checkout(request: &ClaimRequest<'_>) -> Result<CheckoutClaim
             let is_same_flow = own.flow.is_some() && holder.flow == own.flow;
             let agreed =
                 |overlap: &OverlappingRun| overlap.id == own.id || Some(&overlap.id) == own.flow.as_ref();
-            if !is_same_flow && !request.share && !holder.overlaps.iter().any(agreed) {
-                return Err(claim_refused_error(holder, request.flow.is_some()));
+            if !is_same_flow && request.share != Some(true) && !holder.overlaps.iter().any(agreed) {
+                return Err(claim_refused_error(holder, request));
             }
         }
         for (holder, alive) in there.iter_mut().zip(alive) {
@@ -215,13 +215,16 @@ fn guarding_runs() -> Vec<String> {
     if runs.is_empty() && is_below_guard(None) { vec![UNKNOWN_RUN.to_owned()] } else { runs }
 }
 
-fn claim_refused_error(holder: &ClaimHolder, is_flow: bool) -> Error {
+fn claim_refused_error(holder: &ClaimHolder, request: &ClaimRequest<'_>) -> Error {
     let what = if holder.is_flow() { "flow" } else { "run" };
     let (id, path) = (&holder.id, holder.checkout.path.display());
     let error = Diagnostic::error(Code::RunRefused, format!("{what} {id} is working in `{path}`"));
     let stop = if holder.is_flow() { "callsheet flow stop" } else { "callsheet stop" };
     let error = error.hint(format!("wait for it, or stop it with `{stop} {id}`"));
-    if is_flow {
+    if request.share.is_none() {
+        return error.into();
+    }
+    if request.flow.is_some() {
         let share = "add `--share` to `flow start` to run several flows here";
         return error.hint(format!("{share} without attributing changes to one of them")).into();
     }

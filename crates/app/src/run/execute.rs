@@ -30,6 +30,7 @@ use crate::compose::secrets;
 use crate::error::Result;
 use crate::project::Project;
 use crate::project::state::{RunDir, path_error};
+use crate::run::changes::copies_dir;
 use crate::run::spool::TextSpool;
 
 /// How long an agent in a terminal may take until it accepts a line.
@@ -82,6 +83,10 @@ impl PreparedRun {
         let run_dir = RunDir::from_run(&self.run.id)?;
         let run_lock = run_dir.try_lock()?;
         run_dir.store_snapshot(&self.before)?;
+        if project.config.keep_changes.value {
+            let copies = copies_dir(&run_dir);
+            self.before.copy_uncommitted(&copies).map_err(|error| path_error(&copies, error))?;
+        }
         let id = self.run.id.clone();
         set_guarded_run(id.as_str());
         let trace = ProcessTrace::create(id.as_str(), run_dir.dir())
@@ -149,7 +154,7 @@ impl PreparedRun {
                     } else {
                         Vec::new()
                     };
-                    progress.set_event(&text, &watch.report);
+                    progress.set_event(&text, watch.last_call.as_ref(), &watch.report);
                     for receipt in proven {
                         notes.send(RunNote::Proven(receipt, text.clone()));
                     }

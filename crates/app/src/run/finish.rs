@@ -28,6 +28,7 @@ use crate::compose::secrets;
 use crate::error::{Error, Result};
 use crate::project::Project;
 use crate::project::state::{RunDir, path_error};
+use crate::run::changes::record_contents;
 use crate::run::claim::{SharedCheckout, release_claim};
 use crate::run::spool::TextSpool;
 
@@ -51,6 +52,9 @@ pub(super) fn finish(
     let Some(launch) = account.launch.clone() else { return Ok(account) };
     record_reply(project, ledger, &account, &launch, stdout, Some(prompt), Some(&mut *redactor))?;
     let mut found = observe_changes(run, &launch, Some(before))?;
+    if let Some(seen) = found.worktree.as_ref().filter(|_| project.config.keep_changes.value) {
+        record_contents(ledger, run, before, &seen.changed, redactor)?;
+    }
     found.checks = if exit.ended == EndReason::Unstarted {
         pending_results(&launch.options.checks, "the agent was not started", None)
     } else {
@@ -435,7 +439,16 @@ pub fn complete(
         };
         record_reply(project, ledger, &known, &launch, stdout, prompt.as_deref(), redactor)?;
     }
-    let mut found = observe_changes(run, &launch, run_dir.snapshot().as_ref())?;
+    let before = run_dir.snapshot();
+    let mut found = observe_changes(run, &launch, before.as_ref())?;
+    // A secret value of the request is known only to the process that died: any file may contain it.
+    let keeps = project.config.keep_changes.value
+        && known.changed.is_none()
+        && ledger.prompt_record(run)?.sealed.is_none();
+    if let (Some(before), Some(seen), true) = (&before, &found.worktree, keeps) {
+        let clean = RedactionRules { rules: secrets::load_rules(project)?, values: Vec::new() };
+        record_contents(ledger, run, before, &seen.changed, &mut clean.redactor())?;
+    }
     found.checks = pending_results(&launch.options.checks, &why, None);
     let whole = record_observation(ledger, run, found)?;
     release_claim(run.as_str());

@@ -4,6 +4,7 @@
 //! they happen ([`notes`]), and callsheet itself observes the result ([`mod@finish`]).
 
 mod agent_environment;
+pub mod changes;
 pub mod checks;
 pub mod claim;
 pub mod decide;
@@ -14,6 +15,7 @@ pub mod external;
 pub mod finish;
 pub mod installed_agents;
 mod location;
+pub mod next_steps;
 pub mod notes;
 pub mod options;
 pub mod preflight;

@@ -139,7 +139,7 @@ impl PreparedRun {
         } else {
             let flow = setup.flow.get("flow").map(String::as_str);
             let (scope, share) = (&context.scope, setup.options.share);
-            Some(claim_checkout(&ClaimRequest { id: &run.id, flow, dir: &dir, scope, share })?)
+            Some(claim_checkout(&ClaimRequest { id: &run.id, flow, dir: &dir, scope, share: Some(share) })?)
         };
         let mut own = own_files(project, &dir, &delivery.acts, prompt)?;
         own.paths.extend(setup.own.iter().cloned());

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use callsheet_core::delivery::receipt::AgentReport;
 use callsheet_core::diag::escape_invisible;
-use serde_json::Value;
+use callsheet_core::library::agent::ToolCall;
 
 #[derive(Debug)]
 pub(crate) struct RunProgress {
@@ -22,10 +22,23 @@ impl RunProgress {
         Self { name: name.into(), begun: Instant::now(), seen: Mutex::default() }
     }
 
-    pub(crate) fn set_event(&self, line: &str, report: &AgentReport) {
-        let Some(event) = summarize_line(line) else { return };
+    /// Shows the agent's last tool call, or the last line of an agent that prints text. Events in JSON are for programs.
+    pub(crate) fn set_event(&self, line: &str, call: Option<&ToolCall>, report: &AgentReport) {
+        let line = line.trim();
+        let shown = match call {
+            Some(call) => call
+                .detail
+                .as_ref()
+                .map_or_else(|| call.tool.clone(), |detail| format!("{}: {detail}", call.tool)),
+            None if line.is_empty() || line.starts_with('{') => String::new(),
+            None => line.to_owned(),
+        };
+        let shown = shown.lines().next().unwrap_or_default();
         if let Ok(mut seen) = self.seen.lock() {
-            *seen = (event, report.clone());
+            if !shown.is_empty() {
+                seen.0 = escape_invisible(shown).chars().take(MOST_CHARS).collect();
+            }
+            seen.1.clone_from(report);
         }
     }
 
@@ -54,24 +67,4 @@ impl RunProgress {
         }
         line
     }
-}
-
-/// Summarizes a line: the kind of a JSON event, or the beginning of a text.
-fn summarize_line(line: &str) -> Option<String> {
-    let line = line.trim();
-    let value: Option<Value> = line.starts_with('{').then(|| serde_json::from_str(line).ok()).flatten();
-    let words = match &value {
-        Some(value) => {
-            let word = |key: &str| value.get(key).and_then(Value::as_str);
-            let item = value.pointer("/item/type").and_then(Value::as_str);
-            [word("type"), word("subtype"), item, word("tool_name")]
-                .into_iter()
-                .flatten()
-                .collect::<Vec<_>>()
-                .join(" ")
-        }
-        None => line.chars().take(MOST_CHARS).collect(),
-    };
-    let words: String = escape_invisible(&words).chars().take(MOST_CHARS).collect();
-    (!words.is_empty()).then_some(words)
 }

@@ -1,40 +1,22 @@
 //! Judges the result of a run: its exit code, and whose changes it saw.
 
-use callsheet_core::record::{ChecksOutcome, RunStatus, RunSummary};
-use callsheet_core::request::fact::{CheckRun, EndReason};
+use callsheet_core::record::{RunOutcome, RunSummary};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::{AGENT, FINDING, INTERRUPTED, LIMIT, SCOPE};
 
-/// Returns the exit code of the first case that applies.
-pub fn exit_code(account: &RunSummary) -> u8 {
-    let ended = account.exit.as_ref().map(|exit| exit.ended);
-    let pending = account.violations().iter().any(|violation| !violation.decision.is_accepted());
-    let seen = account.observed.as_ref().and_then(|observed| observed.worktree.as_ref());
-    let unseen = seen.is_some_and(|seen| seen.newly_unseen().next().is_some());
-    let outcome = account.reply().map(|reply| reply.outcome).unwrap_or_default();
-    match (ended, account.status()) {
-        // The agent continues in a terminal.
-        (None, _) => 0,
-        (Some(EndReason::Stopped), _) => INTERRUPTED,
-        (Some(EndReason::Timeout | EndReason::Cost), _) => LIMIT,
-        _ if account.observed.iter().flat_map(|observed| &observed.checks).any(is_late) => LIMIT,
-        (_, RunStatus::Failed) => AGENT,
-        _ if account.has_reported_failure() => AGENT,
-        _ if pending || unseen => SCOPE,
-        _ if matches!(account.checks_outcome(), ChecksOutcome::Failed | ChecksOutcome::Pending)
-            || !outcome.is_good() =>
-        {
-            FINDING
-        }
-        _ => 0,
+/// Returns the exit code of the outcome of a run.
+pub fn exit_code(summary: &RunSummary) -> u8 {
+    match summary.outcome() {
+        // The agent of a run without an end continues in a terminal.
+        RunOutcome::Composed | RunOutcome::Running | RunOutcome::Succeeded | RunOutcome::NothingChanged => 0,
+        RunOutcome::NeedsReview | RunOutcome::FailedChecks => FINDING,
+        RunOutcome::OutOfScope => SCOPE,
+        RunOutcome::AgentFailed | RunOutcome::Lost => AGENT,
+        RunOutcome::TimedOut | RunOutcome::OverCost => LIMIT,
+        RunOutcome::Stopped => INTERRUPTED,
     }
-}
-
-/// Returns whether the time limit of the run or of the check itself ended the check.
-fn is_late(check: &CheckRun) -> bool {
-    check.ended == Some(EndReason::Timeout)
 }
 
 /// To whom the changes of a run can be attributed.

@@ -3,6 +3,7 @@
 
 use callsheet::error::CommandResult;
 use callsheet::output::DecisionOutput;
+use callsheet::paths::path_words;
 use callsheet::run::decide::ChangeDecision;
 use clap::ArgGroup;
 
@@ -49,6 +50,13 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         return app.print.print_json(&DecisionOutput::new(&done, &args.path, decision));
     }
     app.print.print_status(&format!("{}: {}", decision.name(), args.path));
+    if decision == ChangeDecision::Reject {
+        let path = path_words(&args.path);
+        app.print.print_status(&format!(
+            "the file stays as it is; run `callsheet revert {} {path}` to take it back",
+            done.run
+        ));
+    }
     if let Some(flow) = done.flow.filter(|_| decision != ChangeDecision::Reject) {
         app.print
             .print_status(&format!("if a flow waits for this decision, run `callsheet flow resume {flow}`"));

@@ -2,22 +2,39 @@
 
 use callsheet::error::CommandResult;
 use callsheet::output::PromptDiffOutput;
+use callsheet::run::changes::diff_runs;
 
 use crate::context::CommandContext;
 use crate::pages::diff::diff_page;
+use crate::pages::patch::print_patch;
 use callsheet::prompt_diff::{DiffSide, compare_sections};
 
 /// Compare the prompts of two recorded runs, section by section, with the origin of each change
+///
+/// With --code: compare the files that they left, as a patch.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A run's id, the beginning of one, last, or last~N for earlier ones
     from: String,
     /// The run to compare it with
     to: String,
+    /// Compare the files that the runs left, instead of their prompts
+    #[arg(long)]
+    code: bool,
 }
 
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let mut ledger = app.read_ledger()?;
+    if args.code {
+        let from = app.run_changes(&mut ledger, &args.from)?;
+        let to = app.run_changes(&mut ledger, &args.to)?;
+        return print_patch(
+            app,
+            &to.summary.run.id,
+            Some(&from.summary.run.id),
+            &diff_runs(&from.kept, &to.kept),
+        );
+    }
     let from = DiffSide::new(app, &mut ledger, &args.from)?;
     let to = DiffSide::new(app, &mut ledger, &args.to)?;
     let sections = compare_sections(&from, &to);

@@ -24,6 +24,7 @@ pub(crate) mod prefs;
 pub(crate) mod read;
 pub(crate) mod recover;
 pub(crate) mod render;
+pub(crate) mod restore;
 pub(crate) mod retry;
 pub(crate) mod run;
 pub(crate) mod schema;

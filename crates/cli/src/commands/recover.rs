@@ -6,7 +6,7 @@ use callsheet::output::RecoveryOutput;
 use callsheet::run::end::RecoverReport;
 
 use crate::context::CommandContext;
-use crate::pages::result::result_page;
+use crate::pages::result::print_result;
 
 /// Complete the records of runs whose callsheet died
 ///
@@ -23,12 +23,15 @@ pub(crate) struct Args {
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let report = app.recover_runs(args.run.as_deref())?;
     let RecoverReport { recovered, running, refused } = &report;
-    let page = || {
-        let recovered = recovered.iter().map(|summary| result_page(&app.print, summary));
-        let page: String =
-            recovered.chain(running.iter().map(|run| format!("run {run}  running\n"))).collect();
-        if page.is_empty() { "no unfinished runs\n".into() } else { page }
-    };
-    app.print.print_output(|| RecoveryOutput::from(&report), page)?;
+    if app.print.json {
+        app.print.print_json(&RecoveryOutput::from(&report))?;
+    } else {
+        for summary in recovered {
+            print_result(app, summary, false)?;
+        }
+        let running: String = running.iter().map(|run| format!("run {run}  running\n")).collect();
+        let is_empty = recovered.is_empty() && running.is_empty();
+        app.print.print_page(if is_empty { "no unfinished runs\n" } else { &running })?;
+    }
     if refused.is_empty() { Ok(0) } else { Err(Diagnostics(refused.clone()).into()) }
 }

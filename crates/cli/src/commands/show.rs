@@ -5,11 +5,13 @@ use callsheet::flow::run_view::RunView;
 use callsheet::output::{
     ListOutput, RecordOutput, RunLogOutput, RunOriginsOutput, RunOutput, RunPromptOutput,
 };
+use callsheet::run::changes::diff_files;
 use callsheet_core::record::{LogStream, OUTPUT_BYTES, locate_parts, restore_request};
 use clap::ValueEnum;
 
 use crate::context::CommandContext;
 use crate::pages::counted;
+use crate::pages::patch::print_patch;
 use crate::pages::show::{log_page, origins_page, records_page, run_page};
 
 /// Show a recorded run
@@ -26,6 +28,12 @@ pub(crate) struct Args {
     /// Print the run's records
     #[arg(long, conflicts_with = "stream")]
     records: bool,
+    /// Print the changes of the files, of all or of one, as a patch that `git apply` takes
+    #[arg(long, value_name = "PATH", num_args = 0..=1, conflicts_with_all = ["prompt", "origins", "records", "stream"])]
+    diff: Option<Option<String>>,
+    /// Show the whole reply and the whole output of failed checks, instead of their last lines
+    #[arg(long)]
+    full: bool,
     /// Print what the agent printed; the prompt is meta
     #[arg(long, value_name = "STREAM")]
     stream: Option<StreamArg>,
@@ -71,6 +79,11 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         }
         return Ok(0);
     }
+    if let Some(path) = &args.diff {
+        let mut changes = app.run_changes(&mut ledger, id.as_str())?;
+        changes.keep_only(path.as_slice())?;
+        return print_patch(app, id, None, &diff_files(&changes.kept));
+    }
     if args.records {
         let records = ledger.records_of(id)?;
         if print.json {
@@ -98,5 +111,6 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         let ended_at = ledger.ended_at(&view.row.run.id)?;
         return print.print_json(&RunOutput::new(&view, request, ended_at));
     }
-    print.print_page(&run_page(print, &view))
+    let details = app.result_details(&view.summary)?;
+    print.print_page(&run_page(print, &view, &details, args.full))
 }

@@ -1,10 +1,9 @@
 //! `callsheet stop`: stops a run from another process.
 
 use callsheet::error::CommandResult;
-use callsheet::output::RunResultOutput;
 
 use crate::context::CommandContext;
-use crate::pages::result::result_page;
+use crate::pages::result::print_result;
 
 /// Stop a running agent and all its child processes (SIGTERM, then SIGKILL), also if its callsheet died
 #[derive(Debug, clap::Args)]
@@ -15,6 +14,5 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
-    let summary = app.stop_run(&args.run)?;
-    app.print.print_output(|| RunResultOutput::from(&summary), || result_page(&app.print, &summary))
+    print_result(app, &app.stop_run(&args.run)?, false)
 }

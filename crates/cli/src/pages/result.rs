@@ -1,83 +1,254 @@
-//! Renders the result of a run.
+//! Renders the result of a run: its outcome, why, and what to type next.
 
-use callsheet::run::result::{
-    exit_code, {ChangeAttribution, attribution},
-};
+use std::fmt::Write as _;
+
+use callsheet::error::CommandResult;
+use callsheet::output::RunResultOutput;
+use callsheet::paths::shell_word;
+use callsheet::run::changes::FileDiff;
+use callsheet::run::next_steps::{ResultDetails, next_steps};
+use callsheet::run::result::{ChangeAttribution, attribution, exit_code};
 use callsheet_core::diag::escape_invisible;
-use callsheet_core::record::{ChecksOutcome, RunSummary};
-use callsheet_core::request::fact::EndReason;
+use callsheet_core::library::agent::ToolCall;
+use callsheet_core::record::{ChecksOutcome, Exit, RunOutcome, RunSummary};
+use callsheet_core::request::fact::{ChangedFile, CheckResult, CheckRun, EndReason};
 
+use super::counted;
+use crate::context::CommandContext;
 use crate::print::{OutputPrinter, TextStyle};
 
+/// The lines of a reply and of a failed check that a page shows without `--full`.
+const FEW_LINES: usize = 6;
+
+/// Prints the result of a run.
+pub(crate) fn print_result(app: &CommandContext, summary: &RunSummary, is_full: bool) -> CommandResult {
+    if app.print.json {
+        return app.print.print_json(&RunResultOutput::from(summary));
+    }
+    app.print.print_page(&result_page(&app.print, summary, &app.result_details(summary)?, is_full))
+}
+
 /// Renders the result of a run.
-pub(crate) fn result_page(print: &OutputPrinter, account: &RunSummary) -> String {
-    let mut page = String::new();
-    let status = account.status();
-    let paint = if exit_code(account) == 0 { TextStyle::Green } else { TextStyle::Red };
-    let mut head = status.name().to_owned();
-    if let Some(exit) = &account.exit {
-        head += &match (exit.ended, exit.code, exit.signal) {
-            (EndReason::Exited, Some(code), _) => format!(": exit code {code}"),
-            (_, _, Some(signal)) => format!(": {}, signal {signal}", exit.ended.name()),
-            _ => format!(": {}", exit.ended.name()),
+pub(crate) fn result_page(
+    print: &OutputPrinter,
+    summary: &RunSummary,
+    details: &ResultDetails,
+    is_full: bool,
+) -> String {
+    let mut page =
+        ResultPage { print, text: String::new(), most: if is_full { usize::MAX } else { FEW_LINES } };
+    page.headline(summary);
+    page.delivery(summary);
+    if let Some(exit) = &summary.exit {
+        page.usage(exit);
+    }
+    page.changes(summary, details);
+    page.checks(summary);
+    page.reply(summary);
+    for call in summary.exit.iter().flat_map(|exit| &exit.report.denied) {
+        page.row("denied", &call_line(call));
+    }
+    page.lines("stderr", details.errors.iter().map(String::as_str));
+    page.next(summary);
+    page.text
+}
+
+struct ResultPage<'p> {
+    print: &'p OutputPrinter,
+    text: String,
+    /// The most lines of a text.
+    most: usize,
+}
+
+impl ResultPage<'_> {
+    fn row(&mut self, name: &str, text: &str) {
+        let _ = writeln!(self.text, "  {name:<10} {}", escape_invisible(text));
+    }
+
+    /// Shows lines below a name, each after a bar.
+    fn lines<'l>(&mut self, name: &str, lines: impl Iterator<Item = &'l str>) {
+        for (at, line) in lines.enumerate() {
+            self.row(if at == 0 { name } else { "" }, &format!("│ {line}"));
+        }
+    }
+
+    fn headline(&mut self, summary: &RunSummary) {
+        let outcome = summary.outcome();
+        let paint = match exit_code(summary) {
+            0 if outcome == RunOutcome::NothingChanged => TextStyle::Yellow,
+            0 => TextStyle::Green,
+            _ => TextStyle::Red,
         };
-        head += &exit.why.as_ref().map(|why| format!(" ({})", escape_invisible(why))).unwrap_or_default();
+        let mut head = self.print.paint(paint, outcome.words()).into_owned();
+        if let Some(exit) = &summary.exit {
+            head += &end_words(outcome, exit);
+        }
+        let _ = writeln!(self.text, "run {}  {head}", summary.run.id);
     }
-    page += &format!("run {}  {}\n", account.run.id, print.paint(paint, &head));
-    let mut row = |name: &str, text: String| page += &format!("  {name:<10} {text}\n");
-    let receipts: Vec<&str> = account.receipts.iter().map(|receipt| receipt.name()).collect();
-    row("delivered", if receipts.is_empty() { "not delivered".into() } else { receipts.join(", ") });
-    if let Some(reply) = account.reply() {
-        row("reply", reply.outcome.name().to_owned());
+
+    fn delivery(&mut self, summary: &RunSummary) {
+        let receipts: Vec<&str> = summary.receipts.iter().map(|receipt| receipt.name()).collect();
+        let receipts = if receipts.is_empty() { "not delivered".into() } else { receipts.join(", ") };
+        self.row("delivered", &receipts);
+        if let Some(launch) = summary.launch.as_ref().filter(|launch| launch.own_worktree) {
+            self.row("worktree", &launch.worktree);
+        }
     }
-    let Some(observed) = &account.observed else { return page };
-    match &observed.worktree {
-        None => row("changed", "not known".into()),
-        Some(seen) if seen.changed.is_empty() => row("changed", "nothing".into()),
-        Some(seen) => {
-            for file in &seen.changed {
-                row("changed", format!("{} ({})", escape_invisible(&file.path), file.change.name()));
+
+    fn usage(&mut self, exit: &Exit) {
+        let report = &exit.report;
+        let mut parts = Vec::new();
+        parts.extend(exit.duration_ms.map(duration_words));
+        let cached = report.cached_tokens.filter(|count| *count > 0).map(|count| format!(", {count} cached"));
+        if let Some(tokens) = report.input_tokens {
+            parts.push(format!("{tokens} tokens in{}", cached.unwrap_or_default()));
+        }
+        parts.extend(report.output_tokens.map(|tokens| format!("{tokens} out")));
+        parts.extend(report.cost_usd.map(|cost| format!("${cost:.2}")));
+        if !parts.is_empty() {
+            self.row("took", &parts.join(", "));
+        }
+    }
+
+    fn changes(&mut self, summary: &RunSummary, details: &ResultDetails) {
+        let Some(observed) = &summary.observed else { return };
+        match &observed.worktree {
+            None => self.row("changed", "not known"),
+            Some(seen) if seen.changed.is_empty() => self.row("changed", "nothing"),
+            Some(seen) => {
+                self.row("changed", &total_line(seen.changed.len(), &details.diffs));
+                for file in &seen.changed {
+                    self.row("", &change_line(file, &details.diffs));
+                }
+            }
+        }
+        for unseen in observed.worktree.iter().flat_map(|seen| &seen.unseen) {
+            let before = if unseen.before { ", as before" } else { "" };
+            self.row("unseen", &format!("{} ({}{before})", unseen.path, unseen.why));
+        }
+        for moved in observed.worktree.iter().flat_map(|seen| &seen.commits) {
+            let to = moved.to.as_deref().map_or("gone", |to| to.get(..12).unwrap_or(to));
+            let elsewhere = if moved.elsewhere { ", of another worktree" } else { "" };
+            self.row("commits", &format!("{} {to} ({} new{elsewhere})", moved.name, moved.new));
+        }
+        for file in observed.worktree.iter().flat_map(|seen| &seen.elsewhere) {
+            self.row("elsewhere", &format!("{} ({}, in the main checkout)", file.path, file.change.name()));
+        }
+        for violation in summary.violations() {
+            self.row("violation", &format!("{} ({})", violation.path, violation.decision.name()));
+        }
+        for path in &observed.uncertain {
+            self.row("uncertain", &format!("{path}: run {} may write it", observed.shared_with.join(" or ")));
+        }
+        let is_pending = summary.violations().iter().any(|violation| !violation.decision.is_accepted());
+        if is_pending && attribution(summary) == ChangeAttribution::Checkout {
+            let run = &summary.run.id;
+            self.row(
+                "note",
+                &format!("if you made the change yourself: `callsheet decide {run} PATH --mine`"),
+            );
+        }
+    }
+
+    fn checks(&mut self, summary: &RunSummary) {
+        let Some(observed) = &summary.observed else { return };
+        if summary.checks_outcome() == ChecksOutcome::None {
+            self.row("checks", "none");
+            return;
+        }
+        for check in &observed.checks {
+            self.row("check", &check_line(check));
+            if check.result != CheckResult::Passed {
+                let lines: Vec<&str> = check.output.trim_end().lines().collect();
+                let start = lines.len().saturating_sub(self.most);
+                self.lines("", lines[start..].iter().copied());
             }
         }
     }
-    for unseen in observed.worktree.iter().flat_map(|seen| &seen.unseen) {
-        let before = if unseen.before { ", as before" } else { "" };
-        row(
-            "unseen",
-            format!("{} ({}{before})", escape_invisible(&unseen.path), escape_invisible(&unseen.why)),
-        );
+
+    fn reply(&mut self, summary: &RunSummary) {
+        let Some(reply) = summary.reply() else { return };
+        self.row("reply", reply.outcome.name());
+        for problem in &reply.problems {
+            self.row("", &problem.message);
+        }
+        for question in &reply.questions {
+            self.row("question", question);
+        }
+        let lines: Vec<&str> = reply.text.trim().lines().collect();
+        let start = lines.len().saturating_sub(self.most);
+        if start > 0 {
+            let left = counted(start, "line");
+            self.row("said", &format!("… ({left} before these: `callsheet show {} --full`)", summary.run.id));
+        }
+        self.lines(if start > 0 { "" } else { "said" }, lines[start..].iter().copied());
     }
-    for moved in observed.worktree.iter().flat_map(|seen| &seen.commits) {
-        let to = moved.to.as_deref().map_or("gone", |to| to.get(..12).unwrap_or(to));
-        let elsewhere = if moved.elsewhere { ", of another worktree" } else { "" };
-        row("commits", format!("{} {to} ({} new{elsewhere})", escape_invisible(&moved.name), moved.new));
-    }
-    for file in observed.worktree.iter().flat_map(|seen| &seen.elsewhere) {
-        row(
-            "elsewhere",
-            format!("{} ({}, in the main checkout)", escape_invisible(&file.path), file.change.name()),
-        );
-    }
-    for violation in account.violations() {
-        row("violation", format!("{} ({})", escape_invisible(&violation.path), violation.decision.name()));
-    }
-    for path in &observed.uncertain {
-        row(
-            "uncertain",
-            format!("{}: run {} may write it", escape_invisible(path), observed.shared_with.join(" or ")),
-        );
-    }
-    let is_pending = account.violations().iter().any(|violation| !violation.decision.is_accepted());
-    if is_pending && attribution(account) == ChangeAttribution::Checkout {
-        row("note", "if you made this change: `callsheet decide RUN PATH --mine`".into());
-    }
-    match account.checks_outcome() {
-        ChecksOutcome::None => row("checks", "none".into()),
-        _ => {
-            for check in &observed.checks {
-                row("check", format!("{} {}", escape_invisible(&check.name), check.result.name()));
-            }
+
+    fn next(&mut self, summary: &RunSummary) {
+        let steps = next_steps(summary);
+        let width = steps.iter().map(|step| step.command.chars().count()).max().unwrap_or(0);
+        if !steps.is_empty() {
+            let _ = writeln!(self.text, "next:");
+        }
+        for step in steps {
+            let purpose = self.print.paint(TextStyle::Dim, &step.purpose).into_owned();
+            let _ = writeln!(self.text, "  {:<width$}  {purpose}", escape_invisible(&step.command));
         }
     }
-    page
+}
+
+/// Says more about the end of an agent than the outcome does.
+fn end_words(outcome: RunOutcome, exit: &Exit) -> String {
+    let mut words = match (exit.ended, exit.code, exit.signal) {
+        (EndReason::Exited, Some(0), _) if outcome != RunOutcome::AgentFailed => String::new(),
+        (EndReason::Exited, Some(code), _) => format!(": exit code {code}"),
+        (_, _, Some(signal)) => format!(": {}, signal {signal}", exit.ended.name()),
+        _ => format!(": {}", exit.ended.name()),
+    };
+    words += &exit.why.as_ref().map(|why| format!(" ({})", escape_invisible(why))).unwrap_or_default();
+    words
+}
+
+fn check_line(check: &CheckRun) -> String {
+    let mut line = format!("{} {}", check.name, check.result.name());
+    if check.result != CheckResult::Passed {
+        let command: Vec<String> = check.argv.iter().map(|word| shell_word(word)).collect();
+        line += &format!(": `{}`", command.join(" "));
+        line += &check.exit_code.map(|code| format!(", exit code {code}")).unwrap_or_default();
+    }
+    if check.duration_ms > 0 {
+        line += &format!(" ({})", duration_words(check.duration_ms));
+    }
+    line
+}
+
+fn call_line(call: &ToolCall) -> String {
+    call.detail.as_ref().map_or_else(|| call.tool.clone(), |detail| format!("{}: {detail}", call.tool))
+}
+
+fn total_line(files: usize, diffs: &[FileDiff]) -> String {
+    if diffs.is_empty() {
+        return counted(files, "file");
+    }
+    let counts = diffs.iter().filter_map(FileDiff::line_counts);
+    let (added, removed) =
+        counts.fold((0, 0), |(added, removed), (more, less)| (added + more, removed + less));
+    format!("{}, +{added} -{removed}", counted(files, "file"))
+}
+
+fn change_line(file: &ChangedFile, diffs: &[FileDiff]) -> String {
+    let counts = diffs.iter().find(|diff| diff.path == file.path).and_then(FileDiff::line_counts);
+    let counts = counts.map(|(added, removed)| format!(", +{added} -{removed}")).unwrap_or_default();
+    let from = file.from.as_ref().map(|from| format!(" from {from}")).unwrap_or_default();
+    format!("{} ({}{from}{counts})", file.path, file.change.name())
+}
+
+/// Renders a duration: `320 ms`, `12 s`, `3 min 4 s`, `2 h 5 min`.
+pub(crate) fn duration_words(ms: u64) -> String {
+    match ms / 1000 {
+        0 => format!("{ms} ms"),
+        seconds @ 1..60 => format!("{seconds} s"),
+        seconds @ 60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        seconds => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
 }

@@ -1,6 +1,7 @@
 //! Renders a recorded run, its records, its output and its prompt with origins.
 
 use callsheet::flow::run_view::RunView;
+use callsheet::run::next_steps::ResultDetails;
 use callsheet_core::diag::escape_invisible;
 use callsheet_core::record::{Composed, OriginRange};
 use callsheet_store::{LogExcerpt, StoredRecord};
@@ -10,7 +11,12 @@ use super::{heading, line_ranges, profile_line};
 use crate::print::{OutputPrinter, TextStyle};
 
 /// Renders a run.
-pub(crate) fn run_page(print: &OutputPrinter, view: &RunView) -> String {
+pub(crate) fn run_page(
+    print: &OutputPrinter,
+    view: &RunView,
+    details: &ResultDetails,
+    is_full: bool,
+) -> String {
     let RunView { row, composed, summary, records, refused } = view;
     let mut page = String::new();
     let mut field = |name: &str, value: &str| {
@@ -49,7 +55,7 @@ pub(crate) fn run_page(print: &OutputPrinter, view: &RunView) -> String {
     }
     refused.iter().for_each(|reason| field("refused", reason));
     if summary.launch.is_some() {
-        page += &format!("\n{}", result_page(print, summary));
+        page += &format!("\n{}", result_page(print, summary, details, is_full));
     }
     page += &heading(print, "Made of");
     for origin in &composed.output.origins {

@@ -19,11 +19,16 @@ fn list_names(folder: &Path) -> Vec<String> {
     names.collect()
 }
 
-/// Returns the lines of the outputs that are evidence, without ids.
+/// Returns the lines of the outputs that are evidence, without ids and durations.
 fn evidence(out: &str) -> Vec<&str> {
     let starts = ["violation ", "check ", "changed ", "(exit code ", "document ", "phase ", "prompts "];
     let lines = out.lines().filter_map(|line| line.strip_prefix("  ")).map(str::trim_start);
-    lines.filter(|line| starts.iter().any(|start| line.starts_with(start))).collect()
+    let lines = lines.filter(|line| starts.iter().any(|start| line.starts_with(start)));
+    lines
+        .map(|line| {
+            line.strip_suffix(" ms)").and_then(|line| line.rsplit_once(" (")).map_or(line, |(line, _)| line)
+        })
+        .collect()
 }
 
 #[test]
@@ -35,12 +40,11 @@ fn demo_works_offline_in_empty_home() {
         assert_eq!(
             evidence(&output.out()),
             [
-                "changed    NOTES.md (untracked)",
-                "changed    src/greetings.txt (modified)",
+                "changed    2 files, +2 -0",
                 "violation  NOTES.md (pending)",
-                "check      whitespace failed",
+                "check      whitespace failed: `git diff --check`, exit code 2",
                 "(exit code 5)",
-                "changed    src/greetings.txt (modified)",
+                "changed    1 file, +1 -1",
                 "check      whitespace passed",
                 "document list-every-line-of-src-greetings-txt-in  done",
                 "phase      review, round 2",

@@ -92,6 +92,7 @@ fn config_shows_origin_of_settings() {
          env = []  # default\n\
          max_file_bytes = 16777216  # default\n\
          digest_output = true  # default\n\
+         keep_changes = true  # default\n\
          layout.templates = [\".callsheet/templates\"]  # default\n\
          layout.prompts = \".callsheet/prompts\"  # default\n\
          layout.project_context = \"agentd/project.md\"  # default\n\

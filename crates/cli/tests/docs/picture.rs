@@ -44,7 +44,7 @@ fn show_demo() -> String {
     screen
 }
 
-/// Replaces every run id by the same one.
+/// Replaces every run id and every duration by the same one.
 fn hide_ids(line: &str) -> String {
     let is_id = |text: &str| {
         let dashes = [8, 13, 18, 23];
@@ -52,7 +52,17 @@ fn hide_ids(line: &str) -> String {
             .enumerate()
             .all(|(at, byte)| if dashes.contains(&at) { byte == b'-' } else { byte.is_ascii_hexdigit() })
     };
-    let mut hidden = line.to_owned();
+    let words: Vec<&str> = line.split(' ').collect();
+    let is_unit = |word: &&&str| matches!(word.trim_end_matches([')', ',']), "ms" | "s");
+    let hide = |(at, word): (usize, &&str)| match words.get(at + 1).filter(is_unit) {
+        Some(_) if word.trim_start_matches('(').bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("{}100", if word.starts_with('(') { "(" } else { "" })
+        }
+        _ if at > 0 && is_unit(&word) => word.replace('m', "").replace('s', "ms"),
+        _ => (*word).to_owned(),
+    };
+    let line = &words.iter().enumerate().map(hide).collect::<Vec<_>>().join(" ");
+    let mut hidden = line.clone();
     for at in 0..line.len() {
         if line.get(at..at + 36).is_some_and(is_id) {
             hidden.replace_range(at..at + 36, "01a1ec17-ab84-773d-96bd-2066ac8cc8c4");

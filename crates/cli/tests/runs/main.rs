@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod agents;
+mod changes;
 mod claims;
 mod crashes;
 mod failure_table;

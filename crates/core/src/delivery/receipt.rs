@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::library::agent::{Agent, EventPattern};
+use crate::library::agent::{Agent, EventPattern, ToolCall, ToolPattern};
 use crate::text::json_weight::json_weight;
 use crate::text::word_enum::word_enum;
 
@@ -37,13 +37,22 @@ pub struct AgentReport {
     /// The tokens of the output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
+    /// The tokens of the input that were read from a cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cached_tokens: Option<u64>,
     /// The cost in dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
     /// Whether the agent reported that it is done.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub ended: bool,
+    /// The tool calls that were not allowed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub denied: Vec<ToolCall>,
 }
+
+/// The most calls of a run that are reported as not allowed.
+const MOST_DENIED: usize = 20;
 
 /// The longest line that is examined: long enough to echo a prompt; a longer line proves nothing.
 const MAX_LINE: usize = 32 * 1024 * 1024;
@@ -69,13 +78,15 @@ pub struct ReceiptWatcher<'a> {
     seen: BTreeSet<DeliveryReceipt>,
     /// The values that the events have reported so far.
     pub report: AgentReport,
+    /// The last tool call that the events have reported.
+    pub last_call: Option<ToolCall>,
 }
 
 impl<'a> ReceiptWatcher<'a> {
     /// Creates a watcher for the delivery of `prompt` to `agent`.
     pub fn new(agent: &'a Agent, prompt: &'a str) -> Self {
         let (line, seen, report) = (String::new(), BTreeSet::new(), AgentReport::default());
-        Self { agent, prompt, line, skipping: false, seen, report }
+        Self { agent, prompt, line, skipping: false, seen, report, last_call: None }
     }
 
     /// Reads the next piece of standard output; `is_partial` is set if its line continues. Returns the newly
@@ -105,7 +116,14 @@ impl<'a> ReceiptWatcher<'a> {
         self.report.input_tokens = number(&events.input_tokens).or(self.report.input_tokens);
         self.report.output_tokens = number(&events.output_tokens).or(self.report.output_tokens);
         self.report.cost_usd = first(&events.cost_usd).and_then(Value::as_f64).or(self.report.cost_usd);
+        self.report.cached_tokens = number(&events.cached_tokens).or(self.report.cached_tokens);
         self.report.ended |= fits(&events.ended);
+        let calls = |patterns: &[ToolPattern]| -> Vec<ToolCall> {
+            patterns.iter().flat_map(|pattern| pattern.find_calls(&event)).collect()
+        };
+        self.last_call = calls(&events.tools).pop().or(self.last_call.take());
+        let left = MOST_DENIED - self.report.denied.len().min(MOST_DENIED);
+        self.report.denied.extend(calls(&events.denied).into_iter().take(left));
         let echoed = || fits(&events.echoed) && self.is_echo(&event);
         let proven = [
             (DeliveryReceipt::Accepted, fits(&events.accepted)),

@@ -8,6 +8,7 @@ pub mod task_status;
 
 mod bundle;
 mod chain;
+mod changed;
 mod digest;
 mod flow_record;
 mod launch;
@@ -19,7 +20,7 @@ mod run;
 mod summary;
 mod watch_events;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -29,6 +30,7 @@ use serde_json::Value;
 
 pub use bundle::{RecordBundle, SnapshotManifest, build_record};
 pub use chain::ChainLink;
+pub use changed::{ChangedContents, FileChange, FileMode, FileVersion, OmittedContents};
 pub use digest::{Digest, sha256};
 pub use flow_record::FlowRecord;
 pub use launch::{LaunchRecord, RunOptions};
@@ -39,7 +41,7 @@ pub use replay::{
 };
 pub use reply::{RecordedReply, Replied};
 pub use run::is_record_time;
-pub use summary::{ChecksOutcome, RunStatus, RunSummary};
+pub use summary::{ChecksOutcome, RunOutcome, RunStatus, RunSummary};
 pub use watch_events::{ChangedFileData, EventData, EventName, StartStage, watch_events};
 
 use crate::delivery::receipt::{AgentReport, DeliveryReceipt};
@@ -196,6 +198,7 @@ events! {
     Delivered "delivered" "The prompt went to the agent, and how far that is known.",
     Output "output" "Lines that the agent printed.",
     Exit "exit" "The run is over.",
+    ChangedContents "changed" "What the changed files contained before and after.",
     Observed "observed" "What was found afterwards: checks, changed files, violations.",
     Replied "replied" "What the agent says of its work.",
     SubmissionRecord "submitted" "The agent submitted something by a tool, and it was accepted or refused.",
@@ -203,6 +206,17 @@ events! {
     FlowRecord "flow" "An event in the life of a flow.",
     Removed "removed" "What retention took away.",
     Imported "imported" "The run or flow came from an export of another ledger.",
+}
+
+impl Event {
+    /// Returns the digests of the texts that the record refers to.
+    pub fn texts(&self) -> Result<BTreeSet<Digest>, ReplayError> {
+        match self {
+            Self::Composed(composed) => list_blobs(composed),
+            Self::ChangedContents(changed) => Ok(changed.texts()),
+            _ => Ok(BTreeSet::new()),
+        }
+    }
 }
 
 /// Record of a composed prompt.

@@ -6,10 +6,14 @@ use alloc::vec::Vec;
 use serde::Serialize;
 
 use super::{
-    Decided, Delivered, Event, Exit, LaunchRecord, Observed, RecordedReply, Replied, Run, SubmissionRecord,
+    ChangedContents, Decided, Delivered, Event, Exit, LaunchRecord, Observed, RecordedReply, Replied, Run,
+    SubmissionRecord,
 };
 use crate::delivery::receipt::DeliveryReceipt;
-use crate::request::fact::{CheckResult, CheckSummary, EndReason, RunFacts, Violation, ViolationDecision};
+use crate::reply::Outcome;
+use crate::request::fact::{
+    ChangeKind, CheckResult, CheckRun, CheckSummary, EndReason, RunFacts, Violation, ViolationDecision,
+};
 use crate::text::word_enum::word_enum;
 
 /// Summary of a run.
@@ -25,6 +29,8 @@ pub struct RunSummary {
     pub receipts: Vec<DeliveryReceipt>,
     /// End of the process.
     pub exit: Option<Exit>,
+    /// Contents of the changed files; `None` if they were not kept.
+    pub changed: Option<ChangedContents>,
     /// Observations after the run.
     pub observed: Option<Observed>,
     /// Reply of the agent.
@@ -49,6 +55,56 @@ word_enum! {
         Failed "failed",
         /// A person stopped it.
         Cancelled "cancelled",
+    }
+}
+
+word_enum! {
+    /// Outcome of a run: what a person has to know first.
+    RunOutcome {
+        /// The prompt was only composed.
+        Composed "composed",
+        /// The run has not ended.
+        Running "running",
+        /// Everything that can be seen is good.
+        Succeeded "succeeded",
+        /// Everything that can be seen is good, but no file changed.
+        NothingChanged "nothing_changed",
+        /// The agent's reply asks for a person.
+        NeedsReview "needs_review",
+        /// A check failed or did not run.
+        FailedChecks "failed_checks",
+        /// A change outside of the scope waits for a person's decision, or some changes could not be seen.
+        OutOfScope "out_of_scope",
+        /// The agent failed, by its exit code or by its own report.
+        AgentFailed "agent_failed",
+        /// A time limit ended the run or a check.
+        TimedOut "timed_out",
+        /// The cost limit ended the run.
+        OverCost "over_cost",
+        /// A person stopped the run.
+        Stopped "stopped",
+        /// The end of the run was not observed.
+        Lost "lost",
+    }
+}
+
+impl RunOutcome {
+    /// Returns the words for people.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Composed => "composed only",
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::NothingChanged => "nothing changed",
+            Self::NeedsReview => "needs review",
+            Self::FailedChecks => "failed checks",
+            Self::OutOfScope => "out of scope",
+            Self::AgentFailed => "agent failed",
+            Self::TimedOut => "timed out",
+            Self::OverCost => "over its cost limit",
+            Self::Stopped => "stopped",
+            Self::Lost => "lost",
+        }
     }
 }
 
@@ -91,6 +147,7 @@ impl RunSummary {
                         launch: composed.launch,
                         receipts: Vec::new(),
                         exit: None,
+                        changed: None,
                         observed: None,
                         replied: None,
                         imported: false,
@@ -102,6 +159,7 @@ impl RunSummary {
                     account.receipts.push(receipt);
                 }
                 (Event::Exit(exit), Some(account)) => account.exit = Some(exit),
+                (Event::ChangedContents(changed), Some(account)) => account.changed = Some(changed),
                 (Event::Observed(observed), Some(account)) => account.observed = Some(observed),
                 (Event::Replied(replied), Some(account)) => account.replied = Some(replied),
                 (Event::SubmissionRecord(submitted), Some(account)) => account.submitted.push(submitted),
@@ -119,6 +177,38 @@ impl RunSummary {
             (_, Some(exit)) => exit.status(),
             (Some(_), None) => RunStatus::Running,
             (None, None) => RunStatus::Composed,
+        }
+    }
+
+    /// Returns the outcome: the first of these that applies, from the worst on.
+    pub fn outcome(&self) -> RunOutcome {
+        let Some(exit) = &self.exit else {
+            return if self.launch.is_some() { RunOutcome::Running } else { RunOutcome::Composed };
+        };
+        let observed = self.observed.as_ref();
+        let seen = observed.and_then(|observed| observed.worktree.as_ref());
+        let is_late = |check: &CheckRun| check.ended == Some(EndReason::Timeout);
+        let pending = self.violations().iter().any(|violation| !violation.decision.is_accepted());
+        let unseen = seen.is_some_and(|seen| seen.newly_unseen().next().is_some());
+        let reply = self.reply().map(|reply| reply.outcome).unwrap_or_default();
+        let is_unchanged = seen.is_some_and(|seen| {
+            seen.commits.is_empty() && seen.changed.iter().all(|file| file.change == ChangeKind::Ignored)
+        });
+        match exit.ended {
+            EndReason::Stopped => RunOutcome::Stopped,
+            EndReason::Timeout => RunOutcome::TimedOut,
+            EndReason::Cost => RunOutcome::OverCost,
+            _ if observed.is_some_and(|observed| observed.checks.iter().any(is_late)) => RunOutcome::TimedOut,
+            EndReason::Lost => RunOutcome::Lost,
+            _ if exit.status() == RunStatus::Failed || self.has_reported_failure() => RunOutcome::AgentFailed,
+            _ if pending || unseen => RunOutcome::OutOfScope,
+            _ if matches!(self.checks_outcome(), ChecksOutcome::Failed | ChecksOutcome::Pending) => {
+                RunOutcome::FailedChecks
+            }
+            _ if !reply.is_good() => RunOutcome::NeedsReview,
+            // A review changes nothing, and says so.
+            _ if is_unchanged && reply == Outcome::None => RunOutcome::NothingChanged,
+            _ => RunOutcome::Succeeded,
         }
     }
 

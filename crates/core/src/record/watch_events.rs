@@ -56,6 +56,8 @@ word_enum! {
         FlowStopped "flow.stopped",
         /// A person resumed a flow.
         FlowResumed "flow.resumed",
+        /// The contents of changed files were kept.
+        RecordChanged "record.changed",
         /// A prompt was recorded without a run.
         RecordComposed "record.composed",
         /// The reply of an agent was recorded.
@@ -129,6 +131,11 @@ pub enum EventData {
         text: SharedText,
         /// Whether the line was truncated.
         cut: bool,
+    },
+    /// Files whose contents before and after a run are kept.
+    Kept {
+        /// The paths.
+        paths: Vec<String>,
     },
     /// A check.
     Check {
@@ -291,6 +298,10 @@ pub fn watch_events(event: &Event) -> Vec<(EventName, EventData)> {
                 message: why.clone(),
             };
             alloc::vec![(EventName::RunStatusChanged, data)]
+        }
+        Event::ChangedContents(changed) => {
+            let paths = changed.files.iter().map(|file| file.path.clone()).collect();
+            alloc::vec![(EventName::RecordChanged, EventData::Kept { paths })]
         }
         Event::Replied(replied) => {
             alloc::vec![(EventName::RecordReplied, EventData::Reply { verdict: replied.verdict.clone() })]

@@ -4,17 +4,19 @@
 //! even one that replaces a folder meanwhile, and it overwrites only regular files. Everything that is
 //! written into a project is written here.
 
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 
 use callsheet_core::SourceError;
+use callsheet_core::record::{Digest, FileMode, sha256};
 use callsheet_core::submission::SessionChanges;
 use cap_std::fs::Dir;
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, fchmod, fsync, linkat, mkdirat, openat, readlinkat, renameat,
-    statat, symlinkat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, fchmod, fstat, fsync, linkat, mkdirat, openat, readlinkat,
+    renameat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -36,6 +38,20 @@ pub struct WriteError {
 pub struct WritableFolder {
     dir: Dir,
 }
+
+/// A file or a link as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundFile {
+    /// The kind of the file.
+    pub mode: FileMode,
+    /// The SHA-256 of its contents, or of the target of a link; `None` if the file is too large to be read.
+    pub sha256: Option<Digest>,
+    /// The contents, or the target of a link; `None` if they are larger than the limit.
+    pub bytes: Option<Vec<u8>>,
+}
+
+/// Larger files are not read.
+const MOST_HASHED: u64 = 1 << 30;
 
 /// A file with its new contents, next to the file that it replaces.
 struct StagedFile {
@@ -177,6 +193,111 @@ impl WritableFolder {
     pub fn read(&self, path: &str, limit: u64) -> Result<Option<String>, SourceError> {
         let text = read::read_text(PathBase::Within(&self.dir), Path::new(path), limit)?;
         Ok(text.map(|text| text.to_string()))
+    }
+
+    /// Examines a file or a link, without following links; `None` if there is none. Contents over `limit` are only hashed.
+    pub fn look(&self, path: &str, limit: u64) -> Result<Option<FoundFile>, WriteError> {
+        let (folder, name) = split_path(path);
+        let fail = |error| write_error(path, error);
+        let refuse = |why: &str| WriteError { path: path.to_owned(), why: why.to_owned() };
+        let holder = match self.open_dir(folder, None) {
+            Ok(Some(holder)) => holder,
+            Ok(None) => return Ok(None),
+            // Something else than a folder is there, so that the file is not.
+            Err(error) if error.why == LED_AWAY => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let stat = match statat(&holder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(fail(error)),
+        };
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Symlink => {
+                let target = readlinkat(&holder, name, Vec::new()).map_err(fail)?.into_bytes();
+                let sha256 = Some(sha256(&[&target]));
+                Ok(Some(FoundFile { mode: FileMode::Link, sha256, bytes: Some(target) }))
+            }
+            FileType::RegularFile => {
+                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                let file = File::from(openat(&holder, name, flags, Mode::empty()).map_err(fail)?);
+                let failed = |error: io::Error| refuse(&error.to_string());
+                let metadata = file.metadata().map_err(failed)?;
+                if !metadata.is_file() {
+                    return Err(refuse("it is not a regular file"));
+                }
+                let mode = if stat.st_mode & 0o100 == 0 { FileMode::Plain } else { FileMode::Executable };
+                if metadata.len() > MOST_HASHED {
+                    return Ok(Some(FoundFile { mode, sha256: None, bytes: None }));
+                }
+                if metadata.len() > limit {
+                    let sha256 = Some(read::hash_contents(file.take(MOST_HASHED)).map_err(failed)?);
+                    return Ok(Some(FoundFile { mode, sha256, bytes: None }));
+                }
+                let mut bytes = Vec::new();
+                file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
+                if bytes.len() as u64 > limit {
+                    return Err(refuse("it grew while it was read"));
+                }
+                Ok(Some(FoundFile { mode, sha256: Some(sha256(&[&bytes])), bytes: Some(bytes) }))
+            }
+            FileType::Directory => Ok(None),
+            _ => Err(refuse("it is not a regular file")),
+        }
+    }
+
+    /// Returns a file below a folder that is not among `known`; `None` if there is none, or no folder.
+    pub fn find_file_below(&self, folder: &str, known: &BTreeSet<&str>) -> Option<String> {
+        let is_folder = self.dir.symlink_metadata(folder).is_ok_and(|metadata| metadata.is_dir());
+        for entry in self.dir.read_dir(folder).ok().filter(|_| is_folder)? {
+            let entry = entry.ok()?;
+            let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
+            let found = match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                true => self.find_file_below(&path, known),
+                false => (!known.contains(path.as_str())).then_some(path),
+            };
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// Writes files and links with the given modes and contents, and removes those without any. Removes folders that become
+    /// empty.
+    pub fn put_files(&self, files: &[(String, Option<(FileMode, &[u8])>)]) -> Result<(), WriteError> {
+        for (path, _) in files.iter().filter(|(_, file)| file.is_none()) {
+            self.remove(path)?;
+            let mut folder = split_path(path).0;
+            while folder != "." {
+                self.remove_empty(folder)?;
+                folder = split_path(folder).0;
+            }
+        }
+        for (path, file) in files {
+            match file {
+                None => {}
+                Some((FileMode::Link, target)) => {
+                    let target = std::ffi::CString::new(*target).map_err(|_| WriteError {
+                        path: path.clone(),
+                        why: "its target has a zero byte".into(),
+                    })?;
+                    StagedFile::replace_with_link(self, path, &target)?;
+                }
+                Some((mode, bytes)) => {
+                    self.remove_link(path)?;
+                    let mut write = |file: &mut File| {
+                        let now = fstat(&*file)?.st_mode & 0o777;
+                        let readable = (now & 0o444) >> 2;
+                        let new = if *mode == FileMode::Executable { now | readable } else { now & !0o111 };
+                        fchmod(&*file, Mode::from_raw_mode(new))?;
+                        file.write_all(bytes)
+                    };
+                    StagedFile::stage(self, path, None, &mut write)?.commit()?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Carries out all changes, or none as far as a file system can promise that: everything is written and

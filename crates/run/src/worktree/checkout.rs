@@ -21,7 +21,7 @@ use super::repository::{IndexSnapshot, RepositoryFiles};
 use super::survey::{FileClass, FileSurvey, SurveyEntry};
 use super::worktree_path::WorktreePath;
 use crate::disk::read::PathBase as ReadFrom;
-use crate::git::{Git, GitError, irregular_kind, lossy_text, read_linked_git_dir};
+use crate::git::{Git, GitError, irregular_kind, lossy_text, parse_raw_diff, read_linked_git_dir};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CheckoutSnapshot {
@@ -36,6 +36,9 @@ pub(super) struct CheckoutSnapshot {
     pub(super) submodules: BTreeMap<WorktreePath, String>,
     /// Tracked files that did not exist.
     absent: Vec<WorktreePath>,
+    /// Tracked files whose contents the commit does not have, in byte order; `None` if they are not known.
+    #[serde(default)]
+    pub(super) uncommitted: Option<Vec<WorktreePath>>,
     /// The stamp of the index, if a later change shows in it.
     stamp: Option<FileStamp>,
     /// A copy of the index without flags. Without it, every file is read to find the dirty ones.
@@ -77,8 +80,20 @@ impl CheckoutSnapshot {
         let submodules = read_heads(git.top(), &index.submodules);
         let copy = Some(Arc::new(folder));
         let absent = Vec::new();
-        let (is_dirty, is_unsure) = (false, false);
-        Ok(Self { git, index, refs, repository, is_dirty, is_unsure, submodules, absent, stamp, copy })
+        let (is_dirty, is_unsure, uncommitted) = (false, false, None);
+        Ok(Self {
+            git,
+            index,
+            refs,
+            repository,
+            is_dirty,
+            is_unsure,
+            submodules,
+            absent,
+            uncommitted,
+            stamp,
+            copy,
+        })
     }
 
     /// Returns the paths that git tracks, in byte order, also if the index was not kept.
@@ -129,11 +144,17 @@ impl CheckoutSnapshot {
         };
         self.absent = tracked.iter().filter(missing).cloned().collect();
         let tree = RepositoryTree { git: &self.git, prefix: b"", survey: &survey, left_out: &self.index };
-        let is_dirty =
-            raw.unwrap_or_else(|_| Err(index_error(io::Error::other("a thread failed")))).and_then(|raw| {
-                let listed = (&tracked[..], &self.index.submodules[..]);
-                tree.has_differences(listed, &raw, ComparisonBase::Index, MOST_NESTED)
-            });
+        let raw = raw.unwrap_or_else(|_| Err(index_error(io::Error::other("a thread failed"))));
+        self.uncommitted = raw.as_ref().ok().map(|raw| {
+            let mut paths: Vec<WorktreePath> =
+                parse_raw_diff(raw).iter().map(|change| WorktreePath::new(change.path)).collect();
+            paths.sort_unstable();
+            paths
+        });
+        let is_dirty = raw.and_then(|raw| {
+            let listed = (&tracked[..], &self.index.submodules[..]);
+            tree.has_differences(listed, &raw, ComparisonBase::Index, MOST_NESTED)
+        });
         self.is_unsure = is_dirty.is_err();
         self.is_dirty = is_dirty.unwrap_or(true);
         Ok(survey)

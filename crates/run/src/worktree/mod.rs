@@ -4,6 +4,7 @@
 mod checkout;
 mod commits;
 mod compare;
+pub(crate) mod contents;
 mod external_links;
 pub(crate) mod fingerprint;
 mod ignore_rules;

@@ -35,14 +35,14 @@ use crate::git::{Git, GitError};
 /// A worktree as it was before a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct WorktreeSnapshot {
-    top: PathBuf,
+    pub(super) top: PathBuf,
     /// The folder that scopes refer to, below the top; with a slash at its end, or empty.
-    folder: String,
+    pub(super) folder: String,
     own: OwnPaths,
     rules: IgnoreRules,
-    survey: FileSurvey,
+    pub(super) survey: FileSurvey,
     links: ExternalLinks,
-    checkout: Option<CheckoutSnapshot>,
+    pub(super) checkout: Option<CheckoutSnapshot>,
     #[serde(default)]
     modules: NestedRepositories,
     main: Option<MainCheckout>,

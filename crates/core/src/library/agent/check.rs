@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::library::agent::{
     Agent, AgentArgument, ArgHole, ArgSpec, DeliveryMethod, EventPattern, StreamSpec, TerminalSpec,
+    ToolPattern,
 };
 use crate::text::name::{NAME_HINT, is_name};
 
@@ -104,8 +105,17 @@ fn check_patterns(agent: &Agent, bad: &mut impl FnMut(String, &'static str)) {
     let all = [&events.accepted, &events.echoed, &events.acting, &events.ended];
     let places =
         all.into_iter().flatten().chain(of_transcript).flat_map(|EventPattern(places)| places.keys());
-    let pointers = [&events.session, &events.input_tokens, &events.output_tokens, &events.cost_usd];
-    for place in places.chain(pointers.into_iter().flatten()).filter(|place| !place.starts_with('/')) {
+    let pointers = [
+        &events.session,
+        &events.input_tokens,
+        &events.output_tokens,
+        &events.cached_tokens,
+        &events.cost_usd,
+    ];
+    let tools = events.tools.iter().chain(&events.denied).flat_map(ToolPattern::places);
+    for place in
+        places.chain(pointers.into_iter().flatten()).chain(tools).filter(|place| !place.starts_with('/'))
+    {
         bad(format!("`{place}` is not a JSON pointer"), "a pointer begins with a slash, such as `/type`");
     }
     if let Some(transcript) = &agent.transcript {

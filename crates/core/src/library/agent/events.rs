@@ -53,8 +53,78 @@ pub struct EventPatterns {
     pub input_tokens: Vec<String>,
     /// The places of the output token count.
     pub output_tokens: Vec<String>,
+    /// The places of the number of input tokens that were read from a cache.
+    pub cached_tokens: Vec<String>,
     /// The places of the cost so far, in dollars.
     pub cost_usd: Vec<String>,
+    /// Events in which the agent calls a tool.
+    pub tools: Vec<ToolPattern>,
+    /// Events that report tool calls which were not allowed.
+    pub denied: Vec<ToolPattern>,
+}
+
+/// An event that reports tool calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct ToolPattern {
+    /// The event.
+    pub when: Option<EventPattern>,
+    /// The place of a list of calls; without it, the event is one call.
+    pub each: Option<String>,
+    /// The calls in the list.
+    pub item: Option<EventPattern>,
+    /// The place of the tool's name in a call, or the name itself.
+    pub name: String,
+    /// The places of what it is called with, such as a command or a path; the first text counts.
+    pub detail: Vec<String>,
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ToolCall {
+    /// The name of the tool.
+    pub tool: String,
+    /// What it is called with, such as a command or a path.
+    #[serde(default)]
+    pub detail: Option<String>,
+}
+
+/// The most characters of a name or a detail.
+const MOST_CHARS: usize = 500;
+
+impl ToolPattern {
+    /// Returns the calls that an event reports.
+    pub fn find_calls(&self, event: &Value) -> Vec<ToolCall> {
+        if self.when.as_ref().is_some_and(|when| !when.matches(event)) {
+            return Vec::new();
+        }
+        let list = self.each.as_ref().map(|each| event.pointer(each).and_then(Value::as_array));
+        let items = match &list {
+            None => core::slice::from_ref(event),
+            Some(None) => &[],
+            Some(Some(items)) => &items[..],
+        };
+        let cut = |text: &str| text.chars().take(MOST_CHARS).collect::<String>();
+        let call = |item: &Value| {
+            let tool = match self.name.starts_with('/') {
+                true => item.pointer(&self.name)?.as_str()?,
+                false => &self.name,
+            };
+            let detail = self.detail.iter().find_map(|place| item.pointer(place)?.as_str());
+            Some(ToolCall { tool: cut(tool), detail: detail.map(cut) })
+        };
+        let is_call = |item: &&Value| self.item.as_ref().is_none_or(|pattern| pattern.matches(item));
+        items.iter().filter(is_call).filter_map(call).collect()
+    }
+
+    /// Returns all places.
+    pub(super) fn places(&self) -> impl Iterator<Item = &String> {
+        let patterns = self.when.iter().chain(&self.item).flat_map(|EventPattern(places)| places.keys());
+        patterns.chain(&self.each).chain(&self.detail)
+    }
 }
 
 /// The transcript file of an agent: a line of JSON for each event, the session's id in the file name.

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use check::find_problems;
-pub use events::{EventPattern, EventPatterns, TranscriptSpec};
+pub use events::{EventPattern, EventPatterns, ToolCall, ToolPattern, TranscriptSpec};
 pub(crate) use read::has_system_template;
 pub use read::{find_agent, read_agent, resolve_agent_name};
 pub use start::{
