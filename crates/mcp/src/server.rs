@@ -10,10 +10,10 @@ use callsheet_core::secrets::SecretMode;
 use callsheet_core::submission::build_schema;
 use callsheet_run::{SubmissionError, SubmissionPermission, SubmissionRequest, ask_guard};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
-    ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-    ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
+    ContentBlock, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse,
+    Implementation, ListPromptsResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
 use rmcp::{ErrorData, ServerHandler};
@@ -194,6 +194,15 @@ impl ServerHandler for SessionServer {
         }
     }
 
+    /// Refuses completions, which the server does not offer. The library would answer with an empty list.
+    async fn complete(
+        &self,
+        _: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Err(unknown_method("completion/complete"))
+    }
+
     /// Answers requests that no other handler accepts: an unknown method, or a known one with malformed
     /// parameters.
     async fn on_custom_request(
@@ -206,7 +215,7 @@ impl ServerHandler for SessionServer {
             let message = format!("invalid parameters for `{method}`");
             ErrorData::new(ErrorCode::INVALID_PARAMS, message, None)
         } else {
-            ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method `{method}`"), None)
+            unknown_method(&method)
         })
     }
 }
@@ -222,9 +231,20 @@ fn output_schema() -> Map<String, Value> {
 }
 
 /// The supported methods with parameters.
-const METHODS: [&str; 6] =
-    ["tools/call", "tools/list", "prompts/get", "prompts/list", "resources/read", "resources/list"];
+const METHODS: [&str; 7] = [
+    "initialize",
+    "tools/call",
+    "tools/list",
+    "prompts/get",
+    "prompts/list",
+    "resources/read",
+    "resources/list",
+];
 
 fn invalid_params(failure: &Error) -> ErrorData {
     ErrorData::new(ErrorCode::INVALID_PARAMS, failure.to_string(), None)
+}
+
+fn unknown_method(method: &str) -> ErrorData {
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method `{method}`"), None)
 }

@@ -125,12 +125,12 @@ struct MessageRefusal {
 }
 
 impl MessageRefusal {
-    /// Renders the refusal as JSON. It repeats the bytes of the given id; an invalid id becomes `null`, as
-    /// JSON-RPC requires.
+    /// Renders the refusal as JSON. It repeats the bytes of the given id. Without a valid one it has no id: JSON-RPC
+    /// has a `null` there, and clients of the protocol refuse such a message.
     fn to_json(&self) -> Vec<u8> {
-        let id = self.id.echo().unwrap_or(b"null");
+        let id = self.id.echo().map(|id| [br#""id":"#, id, b","].concat()).unwrap_or_default();
         let error = json!({ "code": self.code.0, "message": self.why }).to_string();
-        [br#"{"jsonrpc":"2.0","id":"#, id, br#","error":"#, error.as_bytes(), b"}"].concat()
+        [br#"{"jsonrpc":"2.0","#, id.as_slice(), br#""error":"#, error.as_bytes(), b"}"].concat()
     }
 }
 

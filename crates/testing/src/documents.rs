@@ -25,7 +25,7 @@ const OWN_FORMATS: [&str; 5] = ["schema", "export", "man", "completions", "mcp"]
 /// If a document does not fit its schema, or has none.
 pub(crate) fn check_documents(command: &Command, output: &CommandOutput) {
     let program = command.get_program();
-    if !program.to_string_lossy().ends_with("/callsheet") {
+    if !is_callsheet(program) {
         return;
     }
     let args: Vec<&OsStr> = command.get_args().take_while(|arg| *arg != "--").collect();
@@ -43,6 +43,11 @@ pub(crate) fn check_documents(command: &Command, output: &CommandOutput) {
             }
         }
     }
+}
+
+/// Checks whether a program is callsheet, by its name.
+pub(crate) fn is_callsheet(program: &OsStr) -> bool {
+    program.to_string_lossy().ends_with("/callsheet")
 }
 
 fn check_document(program: &OsStr, name: &str, document: &Value) {

@@ -21,6 +21,8 @@
 //! * [`Room`] is a home, a project and a mock. [`Room::run`] starts a CLI in it; [`Room::env`] is for tests
 //!   in which another program starts the CLI, or in which it is not headless.
 //! * [`TestProject`] is a project and a home for callsheet itself; [`CommandOutput`] is the result of a command.
+//! * [`check_mcp_session`] checks the answers of callsheet's MCP server; the commands of a [`TestProject`] and the CLIs
+//!   of a [`Room`] are checked without a call.
 //! * [`on_loopback`] runs a test in a network that nothing can leave.
 //! * [`as_user`] runs a test as a user who may not read every file.
 //! * [`mdbook`] is the program that makes a site of the documentation.
@@ -36,6 +38,7 @@ mod http;
 mod install;
 mod lacking;
 mod loopback;
+mod mcp_session;
 mod output;
 mod postgres;
 mod process;
@@ -51,6 +54,7 @@ pub use cli::{Cli, Launch, McpServer, Permit, Via};
 pub use install::{mdbook, npm_package};
 pub use lacking::{not_tested, report_missing};
 pub use loopback::{is_isolated, on_loopback};
+pub use mcp_session::{McpAnswer, check_mcp_session, check_recorded_sessions};
 pub use output::CommandOutput;
 pub use postgres::{Paused, Postgres};
 pub use process::{Ran, run_command, run_for_bytes, run_with_input, wait_for_end, wait_until};

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::documents::check_documents;
+use crate::mcp_session::{McpAnswer, check_answers};
 use crate::output::CommandOutput;
 use crate::server::Request;
 
@@ -49,6 +50,7 @@ pub fn run_with_input(command: &mut Command, input: &[u8]) -> CommandOutput {
     spawn_writer(&mut child, input);
     let output = wait_for_end(child);
     check_documents(command, &output);
+    check_answers(command, input, &output);
     output
 }
 
@@ -96,6 +98,8 @@ pub struct Ran {
     pub timed_out: bool,
     /// The requests that the mock received in the meantime.
     pub requests: Vec<Request>,
+    /// The answers of callsheet's MCP server, which fit their revisions.
+    pub answers: Vec<McpAnswer>,
 }
 
 impl Deref for Ran {
@@ -128,7 +132,7 @@ pub(crate) fn run_in_group(command: &mut Command, input: &[u8], deadline: Durati
     let code = child.wait()?.code();
     let (stdout, stderr) = (stdout.recv().unwrap_or_default(), stderr.recv().unwrap_or_default());
     let output = CommandOutput { code, stdout, stderr, took: started.elapsed() };
-    Ok(Ran { output, timed_out, requests: Vec::new() })
+    Ok(Ran { output, timed_out, requests: Vec::new(), answers: Vec::new() })
 }
 
 fn spawn_piped(command: &mut Command, stdin: Stdio) -> io::Result<Child> {

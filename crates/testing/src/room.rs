@@ -10,6 +10,8 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use crate::cli::{Cli, Launch};
+use crate::documents::is_callsheet;
+use crate::mcp_session::check_recorded_sessions;
 use crate::process::{self, Ran};
 use crate::script::Script;
 use crate::server::Mock;
@@ -71,16 +73,23 @@ impl Room {
         Ok(env)
     }
 
-    /// Starts an installed CLI in the project and waits until it exits.
+    /// Starts an installed CLI in the project and waits until it exits. Fails if an answer of callsheet's MCP server
+    /// does not fit its revision.
     pub fn run(&self, cli: Cli, launch: &Launch<'_>) -> io::Result<Ran> {
         let program = cli.program().map_err(io::Error::other)?;
         let env = self.env(cli)?;
-        let (args, input) = cli.build_arguments(launch, &self.home())?;
+        let recorded = tempfile::tempdir_in(self.path())?;
+        let mut launch = launch.clone();
+        launch.mcp = launch.mcp.map(|server| {
+            if is_callsheet(server.command.as_ref()) { server.recorded_in(recorded.path()) } else { server }
+        });
+        let (args, input) = cli.build_arguments(&launch, &self.home())?;
         let mut command = Command::new(program);
         command.args(args).env_clear().envs(env).current_dir(self.project());
         let before = self.mock.requests().len();
         let mut ran = process::run_in_group(&mut command, input, launch.deadline)?;
         ran.requests = self.mock.requests().split_off(before);
+        ran.answers = check_recorded_sessions(recorded.path())?;
         Ok(ran)
     }
 }

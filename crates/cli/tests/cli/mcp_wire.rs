@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 fn send_lines(project: &TestProject, lines: &[String]) -> Vec<Value> {
     let hello = json!({
         "jsonrpc": "2.0", "id": 0, "method": "initialize",
-        "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
+        "params": { "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
     });
     let mut input =
         format!("{hello}\n{}\n", json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
@@ -60,14 +60,14 @@ fn malformed_or_large_message_is_answered() {
         String::new(),
     ];
     let all = send_lines(&project, &lines);
-    let error = |id: Option<u64>, code: i64, message: &str| json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } });
+    let error = |code: i64, message: &str| json!({ "code": code, "message": message });
     assert_eq!(
         all,
         [
-            error(Some(7), -32600, "the message is larger than 4194304 bytes"),
-            error(Some(8), -32601, "unknown method `unheard/of`"),
-            error(Some(9), -32602, "invalid parameters for `tools/call`"),
-            error(None, -32700, "invalid JSON: key must be a string at line 1 column 3"),
+            json!({ "jsonrpc": "2.0", "id": 7, "error": error(-32600, "the message is larger than 4194304 bytes") }),
+            json!({ "jsonrpc": "2.0", "id": 8, "error": error(-32601, "unknown method `unheard/of`") }),
+            json!({ "jsonrpc": "2.0", "id": 9, "error": error(-32602, "invalid parameters for `tools/call`") }),
+            json!({ "jsonrpc": "2.0", "error": error(-32700, "invalid JSON: key must be a string at line 1 column 3") }),
         ]
     );
 }
@@ -77,7 +77,7 @@ fn malformed_or_large_message_is_answered() {
 fn send_raw_lines(project: &TestProject, lines: &[&[u8]]) -> Vec<String> {
     let hello = json!({
         "jsonrpc": "2.0", "id": "hello", "method": "initialize",
-        "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
+        "params": { "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
     });
     let begun = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
     let mut input = format!("{hello}\n{begun}\n").into_bytes();
@@ -125,7 +125,8 @@ fn valid_ids_are_returned_unchanged() {
     }
 }
 
-/// Every malformed line gets an answer, and so does the request after it, which has no line end.
+/// Every malformed line gets an answer, without an id if the line has none that is valid. So does the request after
+/// it, which has no line end.
 #[test]
 fn request_after_malformed_line_is_answered() {
     let project = TestProject::new();
@@ -137,7 +138,7 @@ fn request_after_malformed_line_is_answered() {
     let large =
         format!(r#"{{"jsonrpc":"2.0","id":2.5,"method":"ping","params":{{"a":"{}"}}}}"#, "x".repeat(5 << 20));
     let request = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
-    let invalid = |line: String| (line.into_bytes(), -32600, "null");
+    let invalid = |line: String| (line.into_bytes(), -32600, "");
     let cases: Vec<(Vec<u8>, i64, &str)> = vec![
         invalid(request("null")),
         invalid(request("true")),
@@ -156,13 +157,13 @@ fn request_after_malformed_line_is_answered() {
         (br#"{"id":3.5,"method":"ping"}"#.to_vec(), -32600, "3.5"),
         (br#"{"jsonrpc":"2.0","id":4,"method":5}"#.to_vec(), -32600, "4"),
         (br#"{"jsonrpc":"2.0","id":1,"id":5,"method":"ping"}"#.to_vec(), -32600, "5"),
-        (br#"{"jsonrpc":"2.0","\u0069d":null,"method":"ping"}"#.to_vec(), -32600, "null"),
+        (br#"{"jsonrpc":"2.0","\u0069d":null,"method":"ping"}"#.to_vec(), -32600, ""),
         (b"{\"jsonrpc\":\"2.0\",\"id\":6,\"method\":\"pi\xffng\"}".to_vec(), -32700, "6"),
-        (b"\xff\xfe".to_vec(), -32700, "null"),
-        (b"{ no json".to_vec(), -32700, "null"),
-        (request("01").into_bytes(), -32700, "null"),
-        (request("1. 5").into_bytes(), -32700, "null"),
-        (request("NaN").into_bytes(), -32700, "null"),
+        (b"\xff\xfe".to_vec(), -32700, ""),
+        (b"{ no json".to_vec(), -32700, ""),
+        (request("01").into_bytes(), -32700, ""),
+        (request("1. 5").into_bytes(), -32700, ""),
+        (request("NaN").into_bytes(), -32700, ""),
         (request("1").replace('}', "").into_bytes(), -32700, "1"),
         (deep.into_bytes(), -32700, "1"),
         (large.into_bytes(), -32600, "2.5"),
@@ -174,7 +175,8 @@ fn request_after_malformed_line_is_answered() {
         let (next, answers): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|answer| answer.contains("\"next\""));
         assert_eq!((next.len(), answers.len()), (1, 1), "{shown}");
-        let wanted = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":""#);
+        let id = if id.is_empty() { String::new() } else { format!("\"id\":{id},") };
+        let wanted = format!(r#"{{"jsonrpc":"2.0",{id}"error":{{"code":{code},"message":""#);
         assert!(answers[0].starts_with(&wanted), "{shown}: {}", answers[0]);
     }
     // Notifications get no answer, even if they are invalid or are the first message.

@@ -27,6 +27,9 @@ fn submit_review(cli: Cli) {
     };
     let ran = room.run(cli, &Launch { mcp: Some(server), ..Launch::new("Review it.") }).unwrap();
     assert_eq!((ran.code, ran.out().trim_end()), (Some(0), "handed in"), "{}", ran.err());
+    let calls = ran.answers.iter().filter(|answer| answer.kind == "CallToolResult");
+    let failed: Vec<_> = calls.map(|answer| answer.message["result"]["isError"].clone()).collect();
+    assert_eq!(failed, [true, false], "{:?}", ran.answers);
     let refused = "`findings` is missing; it is required if `verdict` is `fail`";
     assert!(ran.turns()[1].body.to_string().contains(refused), "{:?}", ran.turns()[1]);
     let read = |file: &str| fs::read_to_string(session.join("07_review").join(file)).unwrap();

@@ -1,14 +1,14 @@
-// A session of the official SDK with `callsheet mcp`: argv is the SDK's folder, the program, the project.
-// Prints everything that was answered as one JSON object.
-const [sdk, program, project] = process.argv.slice(2);
+// A session of the official SDK with `callsheet mcp`: argv is the SDK's folder, the project, and the command that starts
+// callsheet. Prints everything that was answered as one JSON object.
+const [sdk, project, command, ...words] = process.argv.slice(2);
 const from = (path) => import(`${sdk}/node_modules/@modelcontextprotocol/sdk/dist/esm/${path}`);
 const { Client } = await from("client/index.js");
 const { StdioClientTransport } = await from("client/stdio.js");
 
 async function connect(...more) {
   const client = new Client({ name: "test", version: "1" });
-  const args = ["mcp", "--session", "session", ...more];
-  await client.connect(new StdioClientTransport({ command: program, args, cwd: project, stderr: "inherit" }));
+  const args = [...words, "mcp", "--session", "session", ...more];
+  await client.connect(new StdioClientTransport({ command, args, cwd: project, stderr: "inherit" }));
   return client;
 }
 

@@ -1,10 +1,11 @@
 //! The official TypeScript SDK as a client of the server.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
 
-use callsheet_testing::{npm_package, report_missing};
+use callsheet_testing::{McpServer, check_recorded_sessions, npm_package, report_missing};
 use serde_json::Value;
 
 const SDK: (&str, &str) = ("@modelcontextprotocol/sdk", "1.32.2");
@@ -40,12 +41,31 @@ fn official_client_gets_answers_and_errors() {
     let dir = project.path().join("session");
     fs::create_dir(&dir).unwrap();
     let callsheet = env!("CARGO_BIN_EXE_callsheet");
+    let recorded = tempfile::tempdir().unwrap();
+    let server = McpServer { command: callsheet.to_owned(), args: Vec::new(), env: Vec::new() };
+    let server = server.recorded_in(recorded.path());
     let mut client = Command::new("node");
-    client.arg(fixture_path("client.mjs")).args([&sdk, Path::new(callsheet), project.path()]);
+    client.arg(fixture_path("client.mjs")).args([&sdk, project.path()]).arg(server.command).args(server.args);
     client.env_clear().env("PATH", env::var("PATH").unwrap()).env("HOME", project.path().join("home"));
     let output = client.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let answers = check_recorded_sessions(recorded.path()).unwrap();
+    let mut kinds = BTreeMap::new();
+    for answer in &answers {
+        *kinds.entry((answer.revision, answer.kind.as_str())).or_insert(0) += 1;
+    }
+    let expected = [
+        ("CallToolResult", 15),
+        ("Error", 6),
+        ("GetPromptResult", 1),
+        ("InitializeResult", 2),
+        ("ListPromptsResult", 1),
+        ("ListResourcesResult", 1),
+        ("ListToolsResult", 2),
+        ("ReadResourceResult", 1),
+    ];
+    assert_eq!(kinds, expected.map(|(kind, count)| (("2025-11-25", kind), count)).into());
 
     // The text of a prompt is that of `compose`, and the catalog owns the list of templates.
     let compose = |arguments: &[&str]| {

@@ -6,7 +6,8 @@ use std::io::Write as _;
 use std::process::Stdio;
 
 use callsheet_testing::{
-    Cli, Room, Script, Step, on_loopback, run_command, run_with_input, wait_for_end, wait_until,
+    Cli, Room, Script, Step, check_mcp_session, on_loopback, run_command, run_with_input, wait_for_end,
+    wait_until,
 };
 use serde_json::{Value, json};
 
@@ -16,7 +17,7 @@ use crate::project::RunProject;
 fn messages(calls: &[(&str, Value)]) -> String {
     let hello = json!({
         "jsonrpc": "2.0", "id": 0, "method": "initialize",
-        "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
+        "params": { "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
     });
     let mut input =
         format!("{hello}\n{}\n", json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
@@ -69,6 +70,10 @@ fn m14_submission_counts_once_in_time() {
     wait_until("it runs", || project.run(["show", "last", "--stream", "stdout"]).out() == "up\n");
     let run = project.show("last")["run"].as_str().unwrap().to_owned();
     let read = |name: &str| fs::read_to_string(project.beside(name)).unwrap();
+    for name in ["first", "again", "other"] {
+        let output = read(&format!("{name}.out"));
+        check_mcp_session(read(name).as_bytes(), output.as_bytes()).unwrap();
+    }
     let first = parse_answers(&read("first.out"));
     assert_eq!(first[0]["isError"], false, "{first:?}");
     assert_eq!(parse_answers(&read("again.out")), [first[0].clone(), first[0].clone()]);
