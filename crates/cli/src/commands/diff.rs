@@ -10,9 +10,9 @@ use callsheet::prompt_diff::{DiffSide, compare_sections};
 /// Compare the prompts of two recorded runs, section by section, with the origin of each change
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A run's id, the beginning of one, last, or last~N for earlier ones
+    /// The run: its id, the beginning of its id, last, or last~N for an earlier one
     from: String,
-    /// The run to compare it with
+    /// The other run
     to: String,
 }
 
