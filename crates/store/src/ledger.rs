@@ -286,9 +286,7 @@ impl Ledger {
             needed.into_iter().filter(|digest| !kept.blobs.contains_key(digest)).collect();
         let known = if others.is_empty() { BTreeSet::new() } else { self.db.find_known_blobs(&others)? };
         if let Some(missing) = others.iter().find(|digest| !known.contains(digest)) {
-            return Err(LedgerError::Failed(format!(
-                "the prompt needs blob {missing}, which is not with it"
-            )));
+            return Err(LedgerError::Failed(format!("the prompt needs blob {missing}, which was not given")));
         }
         let event = Event::Composed(kept.composed.clone());
         self.put_record(Some(&kept.composed.run.id), None, &event, &kept.blobs)
@@ -480,7 +478,7 @@ fn check_pages(db: &mut DatabaseConnection) -> Result<(), LedgerError> {
             let link =
                 ChainLink { seq, run: run.as_deref(), flow: flow.as_deref(), kind: &kind, at: &at, payload };
             if seq != last.seq + 1 || link.link_after(&last.chain) != chain {
-                return Err(LedgerError::damaged(format!("record {} is not what it was", last.seq + 1)));
+                return Err(LedgerError::damaged(format!("record {} was changed", last.seq + 1)));
             }
             last = Head { seq, chain };
         }
@@ -514,9 +512,7 @@ pub(crate) fn compress_text(
 ) -> Result<Vec<u8>, LedgerError> {
     if bytes.len() > MOST_TEXT {
         let size = bytes.len();
-        return Err(LedgerError::Failed(format!(
-            "a text of {size} bytes is not kept; {MOST_TEXT} is the most"
-        )));
+        return Err(LedgerError::Failed(format!("a text has {size} bytes; the limit is {MOST_TEXT}")));
     }
     zip.compress(bytes).map_err(|error| LedgerError::Failed(format!("zstd: {error}")))
 }
@@ -542,7 +538,7 @@ pub(crate) fn decompress_text(
     let mut text = Vec::new();
     let unzip = zstd::stream::read::Decoder::new(bytes);
     let unpacked = unzip.and_then(|unzip| unzip.take(most + 1).read_to_end(&mut text));
-    unpacked.map_err(|error| damaged(format!("it cannot be unpacked: {error}")))?;
+    unpacked.map_err(|error| damaged(format!("cannot unpack it: {error}")))?;
     String::from_utf8(text).map_err(|_| damaged("it is not UTF-8".into()))
 }
 

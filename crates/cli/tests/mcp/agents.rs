@@ -14,7 +14,7 @@ fn submit_review(cli: Cli) {
         &[&tool],
         json!({ "verdict": "fail", "summary": "\"It\" ends.\n\nAt once.", "findings": findings }),
     );
-    let script = Script::new().on("Review it.", [first, second, Step::text("handed in")]);
+    let script = Script::new().on("Review it.", [first, second, Step::text("submitted")]);
     let room = Room::new(script).unwrap();
     let session = room.project().join("session");
     fs::create_dir(&session).unwrap();
@@ -26,7 +26,7 @@ fn submit_review(cli: Cli) {
         env: Vec::new(),
     };
     let ran = room.run(cli, &Launch { mcp: Some(server), ..Launch::new("Review it.") }).unwrap();
-    assert_eq!((ran.code, ran.out().trim_end()), (Some(0), "handed in"), "{}", ran.err());
+    assert_eq!((ran.code, ran.out().trim_end()), (Some(0), "submitted"), "{}", ran.err());
     let refused = "`findings` is missing; it is required if `verdict` is `fail`";
     assert!(ran.turns()[1].body.to_string().contains(refused), "{:?}", ran.turns()[1]);
     let read = |file: &str| fs::read_to_string(session.join("07_review").join(file)).unwrap();

@@ -160,7 +160,7 @@ fn guard_process() -> io::Result<()> {
 fn save_last_documents(gate: &SubmissionGate) {
     let Some(folder) = &gate.watched else { return };
     let found = DocumentReader::default().read(folder, &|_| true);
-    // Without it nothing is known, and the person is asked.
+    // Without it the state is unknown, and callsheet asks the person.
     if let Ok(text) = serde_json::to_string(&found) {
         let new = gate.dir.join(format!("{DOCUMENTS}.new"));
         let _ = fs::write(&new, text).and_then(|()| fs::rename(&new, gate.dir.join(DOCUMENTS)));
