@@ -87,7 +87,7 @@ pub type RecordSubmission = fn(&SubmissionGate, &SubmissionRecord) -> Result<(),
 ///
 /// A program in another language names the `callsheet` binary as its guard instead.
 pub fn guard_if_asked() {
-    guard_if_asked_with(|_, _| Err(SubmissionError::Refused("it cannot be recorded".into())));
+    guard_if_asked_with(|_, _| Err(SubmissionError::Refused("this guard cannot record submissions".into())));
 }
 
 /// Does the same as [`guard_if_asked`]; the guard of a terminal records submissions with `record`.
