@@ -217,7 +217,7 @@ fn long_texts_survive_export_and_import() {
     };
     let refused = ledger.append(Some(&run.composed.run.id), None, &Event::Decided(decided)).unwrap_err();
     assert!(
-        matches!(&refused, LedgerError::Failed(why) if why.ends_with("268435456 is the most")),
+        matches!(&refused, LedgerError::Failed(why) if why.ends_with("the limit is 268435456")),
         "{refused:?}"
     );
 }
