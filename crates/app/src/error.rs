@@ -127,9 +127,9 @@ pub fn usage_error(message: impl Into<String>) -> Diagnostic {
     Diagnostic::error(Code::UsageBad, message)
 }
 
-/// Returns the error for an input that cannot be used.
+/// Returns the error for an input that cannot be read.
 pub fn unreadable_error(input: impl fmt::Display, why: impl fmt::Display) -> Error {
-    Diagnostic::error(Code::InputUnreadable, format!("`{input}` cannot be used: {why}")).into()
+    Diagnostic::error(Code::InputUnreadable, format!("cannot read `{input}`: {why}")).into()
 }
 
 #[cfg(test)]

@@ -105,7 +105,9 @@ impl LineChange {
             ChangeCause::Changed => format!("because {label} changed"),
             ChangeCause::New => format!("because {label} is new"),
             ChangeCause::Gone => format!("because {label} is gone"),
-            ChangeCause::Moved => format!("{label} is the same, but is shown elsewhere or in another part"),
+            ChangeCause::Moved => {
+                format!("{label} did not change, but it moved or another part of it is shown")
+            }
         }
     }
 }

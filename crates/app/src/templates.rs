@@ -75,7 +75,7 @@ fn strip_name(name: &str) -> &str {
 /// Reads the text of a source; `None` if it does not exist.
 pub fn read_text(project: &Project, id: &SourceId) -> Result<Option<SharedText>> {
     project.disk(None).text(id).map_err(|error| {
-        Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}")).into()
+        Diagnostic::error(Code::SourceUnreadable, format!("cannot read `{id}`: {error}")).into()
     })
 }
 

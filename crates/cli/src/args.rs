@@ -15,10 +15,10 @@ use crate::commands;
 
 /// Composes, delivers and records the prompts of AI coding agents
 ///
-/// `run` gives an agent one task, `flow` takes a change through all of its phases. Both record the
-/// prompt, the changes that the agent really made, and the results of your checks. Every prompt is made
-/// from a request, a recipe and sources, and every byte of it can be traced to where it came from.
-/// callsheet itself sends nothing anywhere.
+/// `run` gives an agent one task; `flow` drives a change through all of its phases. Both record the prompt,
+/// the changes that the agent made, and the results of your checks. callsheet composes every prompt from a
+/// request, a recipe and sources, and can name the source of every byte. It makes no network connections of
+/// its own, except to a PostgreSQL ledger.
 #[derive(Debug, Parser)]
 #[command(
     name = "callsheet",
@@ -34,26 +34,27 @@ pub(crate) struct CliArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct GlobalArgs {
-    /// The project [default: the nearest folder above with .callsheet, else with .git, else this one]
+    /// Use the project in DIR [default: the nearest directory upwards with .callsheet, else with .git, else
+    /// the current one]
     #[arg(short = 'C', long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub(crate) project: Option<PathBuf>,
-    /// The ledger: a file, or postgres://USER@HOST/DATABASE [default: the project's own, in the
+    /// Use this ledger: a file, or postgres://USER@HOST/DATABASE [default: the project's own ledger in the
     /// state directory]
     #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
     pub(crate) ledger: Option<String>,
-    /// Look at the runs and flows of all projects in the ledger, not of this one alone
+    /// Include the runs and flows of all projects in the ledger
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) all_projects: bool,
-    /// Print JSON, errors too
+    /// Print results and errors as JSON
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
-    /// Say nothing but errors
+    /// Print only errors and results
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Global options")]
     pub(crate) quiet: bool,
     /// Also print notes, such as which fallback template was used
     #[arg(short, long, global = true, help_heading = "Global options")]
     pub(crate) verbose: bool,
-    /// When to use colours
+    /// Choose when to use colours
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
     pub(crate) color: ColorMode,
 }
@@ -68,10 +69,11 @@ pub(crate) enum ColorMode {
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
     Demo(commands::demo::Args),
-    /// Write .callsheet/ with an explained configuration; nothing is overwritten
+    /// Create .callsheet/ with a commented configuration; existing files stay as they are
     ///
-    /// Looks at Cargo.toml, package.json, pyproject.toml, pytest.ini, setup.cfg, go.mod and Makefile, and proposes checks in
-    /// the configuration, as comments: they run the project's own code, and need your trust.
+    /// Reads Cargo.toml, package.json, pyproject.toml, pytest.ini, setup.cfg, go.mod and Makefile, and
+    /// proposes checks as comments in the configuration. Checks run the project's own code, so they need your
+    /// trust.
     Init,
     Compose(commands::compose::Args),
     Explain(commands::explain::Args),
@@ -96,19 +98,19 @@ pub(crate) enum CliCommand {
     Gc(commands::gc::Args),
     Read(commands::read::Args),
     Render(commands::render::Args),
-    /// Find every problem of the project's and the built-in files in one go
+    /// Check all templates, recipes, contracts and flows, and report every problem
     ///
-    /// Exits with 1 when there are errors.
+    /// Exits with 1 if there are errors.
     Check,
     Fuzz(commands::fuzz::Args),
     Templates(commands::templates::Args),
     Prefs(commands::prefs::Args),
     Mcp(commands::mcp::Args),
-    /// List the agents that prompts can be delivered to, and which of them are installed
+    /// List the supported agents, and which of them are installed
     Agents,
     /// Check that everything `run` needs is installed, and suggest fixes
     ///
-    /// Exits with 1 when something that is needed is missing.
+    /// Exits with 1 if a required program is missing.
     Doctor,
     Trust(commands::trust::Args),
     Config(commands::config::Args),
@@ -120,102 +122,104 @@ pub(crate) enum CliCommand {
 /// The inputs of a prompt. Shared by all commands that compose.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ComposeArgs {
-    /// The task in words; - reads standard input
+    /// The task; - reads it from standard input
     #[arg(value_name = "TASK")]
     pub(crate) task: Option<String>,
-    /// The task in words, as an option
+    /// The task, as an option
     #[arg(short, long, value_name = "TEXT", conflicts_with = "task")]
     pub(crate) instructions: Option<String>,
-    /// layers, unified, staged, run, or a project's own [default: the configured one; else unified with
-    /// --phase, staged with --command or --session; else run]
+    /// The recipe: layers, unified, staged, run, or one of the project [default: the configured one; else
+    /// unified with --phase, staged with --command or --session, else run]
     #[arg(short, long, value_name = "NAME")]
     pub(crate) recipe: Option<String>,
-    /// claude, codex, gemini, copilot, opencode, …; with @VERSION for one that is not the newest [default: the profile's
-    /// agent; else the configured one; else base]
+    /// The agent: claude, codex, gemini, copilot, opencode, …; add @VERSION for an older version [default:
+    /// the profile's agent; else the configured one; else base]
     #[arg(short, long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
-    /// plan, challenge, implement, review, archive, …
+    /// The phase: plan, challenge, implement, review, archive, …
     #[arg(short, long, value_name = "NAME")]
     pub(crate) phase: Option<String>,
-    /// Identity (layers), agent role (staged), profile (run)
+    /// The role: an identity (recipe layers), an agent role (staged) or a profile (run)
     #[arg(long, value_name = "NAME")]
     pub(crate) role: Option<String>,
-    /// review, review-followup, fix, summary, change (staged)
+    /// The command of the recipe staged: review, review-followup, fix, summary, change
     #[arg(long, value_name = "NAME")]
     pub(crate) command: Option<String>,
-    /// A value for a slot, always literal
+    /// Fill the slot KEY with VALUE, literally
     #[arg(short, long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// A value for a slot, read from a file
+    /// Fill the slot KEY with the contents of a file
     #[arg(long, value_name = "KEY=PATH")]
     pub(crate) set_file: Vec<String>,
-    /// A value that is delivered, but stored and shown as a placeholder only; read from a file, - for standard input
+    /// Fill the slot KEY with a secret from a file; the agent gets it, the ledger and all output get a
+    /// placeholder; - reads standard input
     #[arg(long, value_name = "KEY=PATH")]
     pub(crate) set_secret: Vec<String>,
-    /// The same, read from the environment variable NAME
+    /// Fill the slot KEY with a secret from the environment variable NAME
     #[arg(long, value_name = "KEY=NAME")]
     pub(crate) set_secret_env: Vec<String>,
-    /// A named block of context, always literal
+    /// Add TEXT as the context block NAME, literally
     #[arg(long, value_name = "NAME=TEXT")]
     pub(crate) context: Vec<String>,
-    /// A named block of context, read from a file
+    /// Add the contents of a file as the context block NAME
     #[arg(long, value_name = "NAME=PATH")]
     pub(crate) context_file: Vec<String>,
-    /// A file that the prompt carries, or points at (run); a directory or a glob stands for its files, - for
+    /// Add a file to the prompt, or its path (recipe run); a directory or a glob adds its files, - adds
     /// standard input
     #[arg(short, long, value_name = "PATH")]
     pub(crate) file: Vec<String>,
-    /// How much of the files at PATH goes in: full, outline or path; PATH may be a directory or a glob
+    /// Choose how much of the files at PATH the prompt contains: full, outline or path; PATH may be a
+    /// directory or a glob
     #[arg(long, value_name = "PATH=LEVEL")]
     pub(crate) detail: Vec<String>,
-    /// A file, or the lines from L1 to L2 of it, whose text goes in even where the recipe lists paths (run), if the agent
-    /// can take that; else its path
+    /// Add the text of a file, or its lines L1 to L2, even if the recipe lists only paths (run); if the agent
+    /// does not accept embedded files, add the path
     #[arg(long, value_name = "PATH[:L1-L2]")]
     pub(crate) embed: Vec<String>,
-    /// Something that an earlier run made
+    /// Add a file that an earlier run wrote
     #[arg(long, value_name = "PATH")]
     pub(crate) artifact: Vec<String>,
-    /// Something that was thought before
+    /// Add an earlier thought
     #[arg(long, value_name = "TEXT")]
     pub(crate) thought: Vec<String>,
-    /// A path that the agent should read before it starts
+    /// Tell the agent to read PATH before it starts
     #[arg(long, value_name = "PATH")]
     pub(crate) read_first: Vec<String>,
-    /// Files that the agent may write
+    /// Let the agent write the files that match GLOB
     #[arg(long, value_name = "GLOB")]
     pub(crate) write: Vec<String>,
-    /// Files that the agent must not touch
+    /// Forbid changes of the files that match GLOB
     #[arg(long, value_name = "GLOB")]
     pub(crate) exclude: Vec<String>,
-    /// The task's name where it is kept, such as T-12
+    /// The task's id in your tracker, such as T-12
     #[arg(long, value_name = "ID")]
     pub(crate) task_id: Option<String>,
     /// The task in one line
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
-    /// A JSON array of tool definitions; only JSON output shows them
+    /// Add the tool definitions of a JSON array; only --format json shows them
     #[arg(long, value_name = "FILE")]
     pub(crate) tools: Option<String>,
-    /// Where includes are resolved [default: the project]
+    /// Resolve includes in this directory [default: the project]
     #[arg(long, value_name = "DIR")]
     pub(crate) session: Option<PathBuf>,
-    /// The whole request as TOML or JSON, - for standard input; flags come on top of it
+    /// Read the request from a TOML or JSON file; - reads standard input; flags override or extend it
     #[arg(long, value_name = "FILE")]
     pub(crate) request: Option<String>,
-    /// [default: the recipe's]
+    /// The format of the prompt [default: the recipe's]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<FormatArg>,
-    /// With --format json: the body of a request to this API
+    /// With --format json, print the body of a request to this API
     #[arg(long, value_name = "API")]
     pub(crate) api: Option<ApiArg>,
-    /// The most tokens that the prompt may have: sections that should or may be there give way
+    /// Limit the prompt to this many tokens: sections of lower priority are shortened or omitted
     #[arg(long, value_name = "TOKENS")]
     pub(crate) budget: Option<usize>,
-    /// What to do with a slot that nothing fills [default: the recipe's policy]
+    /// Choose the treatment of a slot without a value [default: the recipe's policy]
     #[arg(long, value_name = "POLICY")]
     pub(crate) missing: Option<MissingArg>,
-    /// The treatment of a secret in the request or in a source [default: the configured one; else `warn` if the prompt is only
-    /// printed, `refuse` if it is recorded, as by `run` and `--record`]
+    /// Choose the treatment of a secret in the request or in a source [default: the configured one; else
+    /// `warn` if the prompt is only printed, `refuse` if it is recorded, as by `run` and `--record`]
     #[arg(long, value_name = "MODE")]
     pub(crate) secrets: Option<ModeArg>,
 }
@@ -291,9 +295,9 @@ macro_rules! values {
 }
 
 values! { FormatArg of PromptFormat {
-    Markdown "markdown" "Sections one after the other",
+    Markdown "markdown" "Sections with headings",
     Xml "xml" "One element per part, byte-exact",
-    Json "json" "The unified prompt as data",
+    Json "json" "The unified prompt as JSON",
 }}
 
 values! { ApiArg of ModelApi {
@@ -305,18 +309,18 @@ values! { ApiArg of ModelApi {
 values! { MissingArg of MissingPolicy {
     Error "error" "Refuse to compose",
     Empty "empty" "Leave it empty, with a warning",
-    Notice "notice" "Put the recipe's notice there, with a warning",
+    Notice "notice" "Insert the recipe's notice, with a warning",
 }}
 
 values! { PermitArg of PermissionLevel {
-    Ask "ask" "What it allows by itself",
-    Edit "edit" "Change files below its worktree",
-    All "all" "Everything",
+    Ask "ask" "Keep the agent's own permissions",
+    Edit "edit" "Allow changes of files in its worktree",
+    All "all" "Allow everything",
 }}
 
 values! { ModeArg of SecretMode {
-    Warn "warn" "Let it into a prompt that is only printed, with a warning",
+    Warn "warn" "Keep it in a prompt that is only printed, with a warning",
     Refuse "refuse" "Compose nothing",
     Redact "redact" "Replace it by a placeholder",
-    Allow "allow" "Let it in, and record that it was let in",
+    Allow "allow" "Keep it, and record that it was kept",
 }}

@@ -94,7 +94,7 @@ pub(crate) fn install(
 }
 
 fn bad_file_error(file: &str, why: &dyn std::fmt::Display) -> Error {
-    let message = format!("`{file}` cannot be used: {why}");
+    let message = format!("cannot update `{file}`: {why}");
     Diagnostic::error(Code::ConfigBad, message).hint("the file was not changed").into()
 }
 

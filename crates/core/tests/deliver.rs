@@ -217,11 +217,11 @@ fn all_refusals_are_reported_together() {
     assert_eq!(
         told,
         [
-            "there is no prompt",
-            "`-x` cannot be the name of a model",
-            "`a b` cannot be the name of a session",
+            "the prompt is empty",
+            "invalid model name `-x`",
+            "invalid session name `a b`",
             "`here` is not an absolute path",
-            "`x\0` contains a character that an argument cannot contain",
+            "`x\0` contains a NUL character, which an argument cannot contain",
             "invalid variable name `A=B`",
             "Claude Code does not accept a prompt by argument",
         ]

@@ -341,7 +341,7 @@ fn only_owner_may_change_document() {
                         continue;
                     }
                     assert_eq!(ended.entry, 3, "{told}");
-                    // After a person accepts or reverts the change, no document strays.
+                    // After a person accepts or reverts the change, no document is disputed.
                     let approve = FlowEvent::Decided { decision: FlowDecision::Approve };
                     let (accepted, _) = apply_event(&flow, ended.clone(), &approve);
                     assert!(
@@ -361,7 +361,7 @@ fn only_owner_may_change_document() {
 }
 
 /// While a flow waits, is stopped or failed, a person makes the changes; while it enters a phase, the flow
-/// makes them or they stray.
+/// makes them, or it asks a person.
 #[test]
 fn change_is_attributed_by_flow_status() {
     let flow = shipped_flow("sdd");
@@ -399,7 +399,7 @@ fn change_is_attributed_by_flow_status() {
     assert!(!apply_event(&flow, first, &edited("proposal.md")).0.strayed.is_empty());
 }
 
-/// Changes while no process of a flow runs are a person's. If it is unknown whether one ran, they stray, and
+/// Changes while no process of a flow runs are a person's. If it is unknown whether one ran, it asks a person, and
 /// the flow names no author.
 #[test]
 fn change_without_driver_is_a_persons() {
@@ -774,10 +774,10 @@ fn m16_implementing_needs_valid_plan() {
         refused("staged", "implementing", &borrow_files(&files)),
         "error[SubmissionBad]: sub-plans 1 and 2 run at once in `g1`, and both may write the same file: \
          `04_planning/plan_1.md:7` is `src/**`, `04_planning/plan_2.md:7` is `src/b.rs`\n  \
-         = hint: merge the two sub-plans, or move what both touch into a serial integration step\n\
-         error[SubmissionBad]: sub-plans 1 and 3 may write the same file, and the conflict map does not name it with both: \
+         = hint: merge the two sub-plans, or move the shared files into a serial integration step\n\
+         error[SubmissionBad]: sub-plans 1 and 3 may write the same file, but no row of the conflict map names both: \
          `04_planning/plan_1.md:7` is `src/**`, `04_planning/plan_3.md:7` is `src/c.rs`\n  \
-         = hint: give it a row with both sub-plans and its one owner"
+         = hint: add a row with the file, both sub-plans and one owner"
     );
     assert_eq!(
         refused("sdd", "implement", &[]),

@@ -386,7 +386,7 @@ fn check_reports_changed_library_files() {
         ),
         (
             check_changed(plan, replaced("# Identity\n", "# Identity\n\n{{AUDIENCE}}\n")),
-            "slot/unknown: nothing declares `AUDIENCE`, and nothing provides it\n",
+            "slot/unknown: slot `AUDIENCE` is neither declared nor filled\n",
         ),
         (
             check_changed(plan, replaced("# Identity\n", "# Identity\n\n<review>PASS</review>\n")),

@@ -201,13 +201,13 @@ fn m16_plan_errors_have_line_numbers() {
         (
             good().with("execution_plan.yaml", "doc_files: [docs/a.md]", "doc_files: []"),
             format!(
-                "{}\n  = hint: name the files that change, each owned by a sub-plan, or say `needs_docs: false`",
-                bad("04_planning/execution_plan.yaml: `needs_docs` is true, and `doc_files` is empty")
+                "{}\n  = hint: name the files that change, each owned by a sub-plan, or set `needs_docs: false`",
+                bad("04_planning/execution_plan.yaml: `needs_docs` is true, but `doc_files` is empty")
             ),
         ),
         (
             good().with("execution_plan.yaml", "needs_docs: true", "needs_docs: false"),
-            bad("04_planning/execution_plan.yaml: `needs_docs` is false, and `doc_files` has entries"),
+            bad("04_planning/execution_plan.yaml: `needs_docs` is false, but `doc_files` has entries"),
         ),
         (
             good().with("execution_plan.yaml", "docs/a.md", "README.md"),
@@ -241,11 +241,11 @@ fn m16_plan_errors_have_line_numbers() {
         ),
         (
             good().with("plan_1.md", "None.", " "),
-            at(&format!("`## Dependencies` says nothing: {runs}"), "plan_1.md", 12, 1, "## Dependencies", "## Dependencies"),
+            at(&format!("section `## Dependencies` is empty: {runs}"), "plan_1.md", 12, 1, "## Dependencies", "## Dependencies"),
         ),
         (
             good().with("plan_1.md", "## Isolation", "## Scope\n\nMore.\n\n## Isolation"),
-            at(&format!("`## Scope` is there a second time: {runs}"), "plan_1.md", 16, 1, "## Scope", "## Scope"),
+            at(&format!("duplicate section `## Scope`: {runs}"), "plan_1.md", 16, 1, "## Scope", "## Scope"),
         ),
         (
             good().with("plan_1.md", "- src/one/**", "src/one/**"),
@@ -258,7 +258,7 @@ fn m16_plan_errors_have_line_numbers() {
         (
             good().with("plan_3.md", "docs/", "../docs/a.md"),
             at(
-                "this is `../docs/a.md`, which is no path inside the project: it contains `..`",
+                "this is `../docs/a.md`, which is not a path inside the project: it contains `..`",
                 "plan_3.md",
                 6,
                 1,
@@ -270,28 +270,28 @@ fn m16_plan_errors_have_line_numbers() {
             good().with("plan_2.md", "src/two/**", "src/**"),
             "error[SubmissionBad]: sub-plans 1 and 2 run at once in `lanes`, and both may write the same file: \
              `04_planning/plan_1.md:9` is `src/one/**`, `04_planning/plan_2.md:9` is `src/**`\n  \
-             = hint: merge the two sub-plans, or move what both touch into a serial integration step\n\
+             = hint: merge the two sub-plans, or move the shared files into a serial integration step\n\
              error[SubmissionBad]: sub-plans 1 and 2 run at once in `lanes`, and both may write the same file: \
              `04_planning/plan_1.md:10` is `src/lib.rs`, `04_planning/plan_2.md:9` is `src/**`\n  \
-             = hint: merge the two sub-plans, or move what both touch into a serial integration step\n\
-             error[SubmissionBad]: sub-plans 2 and 3 may write the same file, and the conflict map does not name it with both: \
+             = hint: merge the two sub-plans, or move the shared files into a serial integration step\n\
+             error[SubmissionBad]: sub-plans 2 and 3 may write the same file, but no row of the conflict map names both: \
              `04_planning/plan_2.md:9` is `src/**`, `04_planning/plan_3.md:5` is `src/lib.rs`\n  \
-             = hint: give it a row with both sub-plans and its one owner"
+             = hint: add a row with the file, both sub-plans and one owner"
                 .to_owned(),
         ),
         (
             good().with("plan.md", "| `src/lib.rs` | 1, 3 | 3 |\n", ""),
-            "error[SubmissionBad]: sub-plans 1 and 3 may write the same file, and the conflict map does not name it with both: \
+            "error[SubmissionBad]: sub-plans 1 and 3 may write the same file, but no row of the conflict map names both: \
              `04_planning/plan_1.md:10` is `src/lib.rs`, `04_planning/plan_3.md:5` is `src/lib.rs`\n  \
-             = hint: give it a row with both sub-plans and its one owner"
+             = hint: add a row with the file, both sub-plans and one owner"
                 .to_owned(),
         ),
         (
             good().with("plan.md", "| 1, 3 | 3 |", "| 1, 3, 9 | 2 |"),
             format!(
                 "{}\n{}",
-                bad("`04_planning/plan.md:19` names sub-plan 9, which was not handed in"),
-                bad("`04_planning/plan.md:19` gives `src/lib.rs` to sub-plan 2, and its owned files do not have it")
+                bad("`04_planning/plan.md:19` names sub-plan 9, which was not submitted"),
+                bad("`04_planning/plan.md:19` gives `src/lib.rs` to sub-plan 2, which does not own it")
             ),
         ),
         (
@@ -300,7 +300,7 @@ fn m16_plan_errors_have_line_numbers() {
         ),
         (
             good().with("plan.md", "| 1, 3 |", "| both |"),
-            at("`both` is no number of a sub-plan", "plan.md", 19, 1, "| `src/lib.rs` | both | 3 |", "| `src/lib.rs` | both | 3 |"),
+            at("`both` is not the number of a sub-plan", "plan.md", 19, 1, "| `src/lib.rs` | both | 3 |", "| `src/lib.rs` | both | 3 |"),
         ),
         (
             good().with("plan.md", "## Phase 2\n\nOne and Two.\n", ""),
@@ -334,7 +334,7 @@ fn m16_plan_errors_have_line_numbers() {
         ),
         (
             good().with("plan.md", "| 3 |\n", "| 3 |\n\n- src/lib.rs: 1\n"),
-            at("the conflict map is a table with the columns `file | lanes | owner`", "plan.md", 21, 1, "- src/lib.rs: 1", "- src/lib.rs: 1"),
+            at("the conflict map must be a table with the columns `file | lanes | owner`", "plan.md", 21, 1, "- src/lib.rs: 1", "- src/lib.rs: 1"),
         ),
         (
             good().with("tasks_2.md", "- [ ] Do two", "# Tasks\n\nDo two"),
@@ -399,11 +399,11 @@ fn m16_written_plan_can_be_resubmitted() {
     let mut alone = Session(BTreeMap::new());
     assert_eq!(
         alone.submit_data("submit_execution_plan", ORDER).unwrap_err(),
-        "error[SubmissionBad]: there is no overview: `04_planning/plan.md` is not in the session\n  \
+        "error[SubmissionBad]: the session has no overview `04_planning/plan.md`\n  \
          = hint: write it, or submit it as `plan_overview`, `phase_1`, `phase_2`, `phase_3`\n\
-         error[SubmissionBad]: `groups[1].plans[1].file` names sub-plan 1, which was not handed in\n\
-         error[SubmissionBad]: `groups[1].plans[2].file` names sub-plan 2, which was not handed in\n\
-         error[SubmissionBad]: `groups[2].plans[1].file` names sub-plan 3, which was not handed in\n\
+         error[SubmissionBad]: `groups[1].plans[1].file` names sub-plan 1, which was not submitted\n\
+         error[SubmissionBad]: `groups[1].plans[2].file` names sub-plan 2, which was not submitted\n\
+         error[SubmissionBad]: `groups[2].plans[1].file` names sub-plan 3, which was not submitted\n\
          error[SubmissionBad]: `doc_files[1]` is `docs/a.md`, which no sub-plan owns\n  \
          = hint: add it to the `owned_files` of the sub-plan that writes it"
     );

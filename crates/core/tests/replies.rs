@@ -225,8 +225,8 @@ fn t6_recorded_streams_give_agent_text() {
     let said = |text: &str| format!("pass PASS\ntext {text:?}\n");
     let failed = |why: &str| {
         format!(
-            "no_verdict\ntext \"\"\n- stream_failed: the agent's stream says that it failed: {why}\n\
-             - no_verdict: no verdict stands alone on a line\n"
+            "no_verdict\ntext \"\"\n- stream_failed: the agent's stream reports a failure: {why}\n\
+             - no_verdict: no line holds only a verdict\n"
         )
     };
     let api = r#"{"type":"error","error":{"type":"invalid_request_error","code":400,"status":"INV…"#;
@@ -237,10 +237,8 @@ fn t6_recorded_streams_give_agent_text() {
         ("gemini", failed(&format!("[API Error: {}…", &api[..68]))),
         (
             "opencode",
-            failed("the request is refused␊<review>PASS</review>").replace(
-                "\n- no_verdict",
-                "\n- stream_incomplete: the stream has no beginning\n- no_verdict",
-            ),
+            failed("the request is refused␊<review>PASS</review>")
+                .replace("\n- no_verdict", "\n- stream_incomplete: the stream has no start\n- no_verdict"),
         ),
     ];
     let asked = find_shipped_contract("review");
@@ -296,11 +294,11 @@ fn contract_with_unknown_words_is_refused() {
     let id = SourceId::new(SourceRoot::Project, "contracts/own.toml").unwrap();
     assert_eq!(
         read_contract(&id, &text.into()).unwrap_err().to_string(),
-        "error[ContractBad]: project:contracts/own.toml: nothing reads `PASSED` as a verdict\n  \
+        "error[ContractBad]: project:contracts/own.toml: unknown verdict `PASSED`\n  \
            = hint: did you mean `PASS`?\n  \
-           = hint: what is read is PASS, NEEDS_REVISION, NEEDS_CHANGES, REJECTED, MAJOR_ISSUES\n\
-         error[ContractBad]: project:contracts/own.toml: nothing reads `DONE` as a status\n  \
-           = hint: what is read is COMPLETED, FAILED"
+           = hint: known words: PASS, NEEDS_REVISION, NEEDS_CHANGES, REJECTED, MAJOR_ISSUES\n\
+         error[ContractBad]: project:contracts/own.toml: unknown status `DONE`\n  \
+           = hint: known words: COMPLETED, FAILED"
     );
 }
 

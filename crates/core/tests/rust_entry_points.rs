@@ -197,8 +197,8 @@ fn b3_b4_failed_source_is_warning() {
     assert_eq!(
         list_warnings(&builder),
         [
-            "warning[SourceUnreadable]: the layer memory stays empty: no connection",
-            "warning[SourceUnreadable]: the layer rules stays empty: timed out",
+            "warning[SourceUnreadable]: layer memory is empty: no connection",
+            "warning[SourceUnreadable]: layer rules is empty: timed out",
         ]
     );
 
@@ -260,7 +260,7 @@ fn b5_invalid_block_name_is_refused() {
     builder.add_context("two words", "x");
     assert_eq!(
         builder.build().unwrap_err().to_string(),
-        "error[RequestBadName]: `two words` cannot be the name of a context block
+        "error[RequestBadName]: invalid context block name `two words`
   = hint: a name begins with a letter or digit and contains only letters, digits, `_` and `-`"
     );
 }
@@ -706,12 +706,12 @@ fn u6_missing_template_lists_searched_places() {
     );
     assert_eq!(
         said("claude", "review"),
-        "error[SourceUnreadable]: `project:.callsheet/templates/system/CLAUDE-review.md` cannot be used: \
+        "error[SourceUnreadable]: cannot read `project:.callsheet/templates/system/CLAUDE-review.md`: \
          it is a directory, not a regular file"
     );
     assert_eq!(
         said("../claude", "plan"),
-        "error[RequestBadName]: `../claude` cannot be the agent
+        "error[RequestBadName]: invalid agent `../claude`
   = hint: a name begins with a letter or digit and contains only letters, digits, `_` and `-`"
     );
 }
@@ -738,7 +738,7 @@ fn t4_variables_are_injected_once() {
   ┌─ template:2:34
 2 │ {{PROJECT_CONTEXT}} {{ TASKS }}{{SKELETON}} {{SKELETON}}
   │                                  ^^^^^^^^",
-            "warning[FragmentNotFound]: the fragment `note` is not expanded
+            "warning[FragmentNotFound]: fragment `note` was not expanded
   ┌─ template:3:16
 3 │ \\{{TASKS}} {{> note}}
   │                ^^^^",

@@ -70,11 +70,11 @@ pub enum PerformError {
     /// A process did not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The terminal could not be used.
+    /// The terminal failed.
     #[error(transparent)]
     Terminal(#[from] TerminalError),
     /// The actions do not start anything.
-    #[error("nothing was to be started")]
+    #[error("the delivery starts no program")]
     Nothing,
 }
 

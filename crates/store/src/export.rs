@@ -158,7 +158,7 @@ fn write_record(
     let gone = || LedgerError::damaged(format!("record {} is gone", seq - 1));
     let before = read_link_before(db, seq)?.ok_or_else(gone)?;
     let id = |text: Option<String>| match text.as_deref().map(Id::parse) {
-        Some(None) => Err(LedgerError::damaged(format!("record {seq}: it is about no run"))),
+        Some(None) => Err(LedgerError::damaged(format!("record {seq} belongs to no run"))),
         Some(id) => Ok(id),
         None => Ok(None),
     };
@@ -288,7 +288,7 @@ fn import_all(ledger: &mut Ledger, file: &mut dyn BufRead, mark: bool) -> Result
         let mut done = importer.done;
         done.same_chain = importer.whole && read_head(db)? == target;
         if importer.whole && !done.same_chain {
-            return Err(LedgerError::damaged("the export's records do not lead to the head that it tells"));
+            return Err(LedgerError::damaged("the export's records do not lead to the head that it names"));
         }
         Ok(done)
     })
@@ -319,12 +319,12 @@ impl ExportReader<'_> {
         let line = serde_json::from_str(&text).map_err(|error| self.line_error(error.to_string()))?;
         let mut same = ComparingWriter(text.strip_suffix('\n').unwrap_or_default().as_bytes());
         if serde_json::to_writer(&mut same, &line).is_err() || !same.0.is_empty() {
-            return Err(self.line_error("an export spells it in another way".into()));
+            return Err(self.line_error("it is not in the form that `export` writes".into()));
         }
         if let ExportLine::End { lines, sha256 } = line
             && (lines + 1 != self.number || sha256 != before)
         {
-            return Err(self.line_error("what stands before it has another SHA-256".into()));
+            return Err(self.line_error("the lines before it have another SHA-256".into()));
         }
         Ok(Some(line))
     }
@@ -334,7 +334,7 @@ impl ExportReader<'_> {
         let rest = self.file.fill_buf().map(<[u8]>::len);
         match rest.map_err(|error| self.line_error(error.to_string()))? {
             0 => Ok(()),
-            _ => Err(self.line_error("there is more after the end".into())),
+            _ => Err(self.line_error("the export continues after its end".into())),
         }
     }
 
@@ -397,18 +397,14 @@ impl TextAssembler {
             piece == *length && piece > 0
         };
         if !lengths.iter().all(is_cut_there) {
-            return Err("a text is cut at another place than an export cuts it".into());
+            return Err("a text is split at the wrong place".into());
         }
         Ok(text)
     }
 
     /// Checks that no pieces precede a line without a text.
     fn expect_no_parts(&self) -> Result<(), String> {
-        if self.lengths.is_empty() {
-            Ok(())
-        } else {
-            Err("pieces stand before it that are of no text".into())
-        }
+        if self.lengths.is_empty() { Ok(()) } else { Err("the pieces before it belong to no text".into()) }
     }
 }
 
@@ -448,14 +444,14 @@ impl ExportChecker {
             return Err(format!("{place} does not follow the record before it"));
         }
         if !self.all && self.last.seq > 0 && record.run != self.run {
-            return Err(format!("{place} is not about the run that the export is of"));
+            return Err(format!("{place} belongs to another run than the export"));
         }
         if let Some(Event::Composed(composed)) = event {
             if record.run.as_ref() != Some(&composed.run.id) {
-                return Err(format!("{place} is about another run than it says"));
+                return Err(format!("{place} names another run than its prompt"));
             }
         } else if !self.all && self.last.seq == 0 {
-            return Err(format!("{place} is not that of a prompt"));
+            return Err(format!("{place} is not the record of a prompt"));
         }
         if let Some(event) = event {
             self.needed.extend(event.texts().map_err(|lost| format!("{place}: {lost}"))?);

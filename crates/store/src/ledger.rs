@@ -299,7 +299,7 @@ impl Ledger {
         if let Some(missing) = others.iter().find(|digest| !known.contains(digest)) {
             let kind = event.kind();
             return Err(LedgerError::Failed(format!(
-                "the record `{kind}` needs blob {missing}, which is not with it"
+                "the record `{kind}` needs blob {missing}, which was not given"
             )));
         }
         self.put_record(Some(run), None, event, texts)
@@ -492,7 +492,7 @@ fn check_pages(db: &mut DatabaseConnection) -> Result<(), LedgerError> {
             let link =
                 ChainLink { seq, run: run.as_deref(), flow: flow.as_deref(), kind: &kind, at: &at, payload };
             if seq != last.seq + 1 || link.link_after(&last.chain) != chain {
-                return Err(LedgerError::damaged(format!("record {} is not what it was", last.seq + 1)));
+                return Err(LedgerError::damaged(format!("record {} was changed", last.seq + 1)));
             }
             last = Head { seq, chain };
         }
@@ -526,9 +526,7 @@ pub(crate) fn compress_text(
 ) -> Result<Vec<u8>, LedgerError> {
     if bytes.len() > MOST_TEXT {
         let size = bytes.len();
-        return Err(LedgerError::Failed(format!(
-            "a text of {size} bytes is not kept; {MOST_TEXT} is the most"
-        )));
+        return Err(LedgerError::Failed(format!("a text has {size} bytes; the limit is {MOST_TEXT}")));
     }
     zip.compress(bytes).map_err(|error| LedgerError::Failed(format!("zstd: {error}")))
 }
@@ -554,7 +552,7 @@ pub(crate) fn decompress_text(
     let mut text = Vec::new();
     let unzip = zstd::stream::read::Decoder::new(bytes);
     let unpacked = unzip.and_then(|unzip| unzip.take(most + 1).read_to_end(&mut text));
-    unpacked.map_err(|error| damaged(format!("it cannot be unpacked: {error}")))?;
+    unpacked.map_err(|error| damaged(format!("cannot unpack it: {error}")))?;
     String::from_utf8(text).map_err(|_| damaged("it is not UTF-8".into()))
 }
 

@@ -36,7 +36,7 @@ pub const fn migrations(engine: DatabaseEngine) -> &'static [SchemaMigration] {
     }
 }
 
-/// Brings the schema up to date. Fails if it cannot be used.
+/// Brings the schema up to date. Fails if a newer version or another program wrote it.
 pub(crate) fn migrate(db: &mut DatabaseConnection) -> Result<(), LedgerError> {
     let known = migrations(db.engine());
     let applied =

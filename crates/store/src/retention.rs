@@ -165,9 +165,9 @@ fn trusted_times<'r>(rows: &'r [RunRow], right: &[bool], now: &'r str) -> Vec<&'
     times.collect()
 }
 
-/// A longer step of time is not believed at once.
+/// A longer step of time does not count at once.
 const STEP_DAYS: u64 = 400;
-/// Days after such a step until it is believed.
+/// Days after such a step until it counts.
 const AFTER_DAYS: u64 = 7;
 
 /// Returns whether the clock cannot be right, judged by the ledger: its time is impossible, or a long step of

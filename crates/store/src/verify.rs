@@ -153,7 +153,7 @@ impl Ledger {
             }
         }
         if last != checked.head {
-            let what = format!("it says {}, the last record is {}", checked.head.seq, last.seq);
+            let what = format!("it names {}, but the last record is {}", checked.head.seq, last.seq);
             checked.add_damage("head", what);
         }
         walk.check_removed(&mut checked);
@@ -281,13 +281,11 @@ impl Ledger {
             match wanted.remove(&found.seq) {
                 Some(row) if row == found => {}
                 Some(row) => {
-                    let what = format!(
-                        "its row does not say what its records say: {}",
-                        find_other_column(&row, &found)
-                    );
+                    let what =
+                        format!("its row differs from its records: {}", find_other_column(&row, &found));
                     checked.add_damage(format!("run {}", row.run.id), what);
                 }
-                None => checked.add_damage(format!("run {}", found.run.id), "no record is about it"),
+                None => checked.add_damage(format!("run {}", found.run.id), "it has no record"),
             }
         }
         for row in wanted.into_values() {
@@ -315,11 +313,10 @@ fn other_engine_message(engine: u32) -> String {
     let own = callsheet_core::ENGINE_VERSION;
     let (age, hint) = match engine < own {
         true => ("older", ""),
-        false => ("newer", "; the callsheet that made it can compose it again"),
+        false => ("newer", "; the version of callsheet that made it can compose it again"),
     };
     format!(
-        "it was made by version {engine} of the engine, which is {age} than this one ({own}): its texts and its SHA-256 are \
-         right, it was not composed again{hint}"
+        "version {engine} of the engine made it, which is {age} than this one ({own}): its texts and its SHA-256 are right, but it was not composed again{hint}"
     )
 }
 
@@ -385,7 +382,7 @@ impl ExpectedRuns {
             None => self.empty.push((record.seq, record.run.clone())),
             Some(Event::Composed(composed)) => {
                 if record.run.as_deref() != Some(composed.run.id.as_str()) {
-                    checked.add_damage(record_place(record.seq), "it is about another run than it says");
+                    checked.add_damage(record_place(record.seq), "it names another run than its prompt");
                 }
                 self.by_id.insert(composed.run.id.to_string(), record.seq);
                 let row = RunRow {

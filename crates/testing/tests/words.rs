@@ -13,8 +13,8 @@ use std::{env, fs};
 
 use sources::{SourceFile, crate_names, crate_sources, files_below, top};
 
-/// Phrases that are not in comments, test names or the prose of docs.
-const BANNED: [&str; 14] = [
+/// Phrases that are not in comments, test names, messages, help texts, init files or the prose of docs.
+const BANNED: &[&str] = &[
     "nobody",
     "somebody",
     "whoever",
@@ -29,7 +29,33 @@ const BANNED: [&str; 14] = [
     "comes to",
     "small letters",
     "handed in",
+    "hand in",
+    "hands in",
+    "hand it in",
+    "stray",
+    "strays",
+    "strayed",
+    "wish",
+    "wishes",
+    "an account of",
+    "it cannot be used",
+    "is believed",
+    "not believed",
+    "becomes of",
+    "keep in mind",
+    "in one go",
+    "go on",
+    "goes on",
+    "worth nothing",
+    "nothing is known",
+    "is not there",
+    "what is to be",
+    "what holds",
+    "where things stand",
 ];
+
+/// Pages that a test generates from messages and help texts. Their blocks are prose too.
+const GENERATED: [&str; 2] = ["cli.md", "errors.md"];
 
 /// The beginnings of words after which "what" begins a clause that takes the place of a noun.
 const AFTER_WHAT: [&str; 32] = [
@@ -98,8 +124,47 @@ fn comments(source: &str) -> String {
     lines.flat_map(|line| [line.trim_start_matches(['/', '!']), " "]).collect()
 }
 
-/// Returns the prose of a Markdown page as one text, without fenced blocks and without table rows that begin with code: those quote
-/// data files and messages.
+/// Returns the string literals of a Rust file that consist of words, without its inline tests.
+fn messages(source: &str) -> Vec<String> {
+    let source = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let mut found = Vec::new();
+    let mut rest = source;
+    while let Some(at) = rest.find(['"', '\'', '/', 'r']) {
+        let (before, here) = rest.split_at(at);
+        let is_new_word = !before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let hashes = here.strip_prefix('r').map(|raw| raw.len() - raw.trim_start_matches('#').len());
+        let quoted = hashes.filter(|_| is_new_word).and_then(|hashes| here[hashes + 1..].strip_prefix('"'));
+        if here.starts_with("//") {
+            rest = here.split_once('\n').map_or("", |(_, rest)| rest);
+        } else if let (Some(raw), Some(hashes)) = (quoted, hashes) {
+            let end = format!("\"{}", "#".repeat(hashes));
+            let (text, after) = raw.split_once(end.as_str()).unwrap();
+            found.push(text.to_owned());
+            rest = after;
+        } else if let Some(text) = here.strip_prefix('"') {
+            let mut is_escaped = false;
+            let end = text.find(|c| {
+                let is_end = c == '"' && !is_escaped;
+                is_escaped = c == '\\' && !is_escaped;
+                is_end
+            });
+            let (text, after) = text.split_at(end.unwrap());
+            found.push(text.replace("\\n", " ").replace("\\\n", " "));
+            rest = &after[1..];
+        } else {
+            // A character, a lifetime, a division or a letter.
+            let quotes = ["'\"'", "'\\\"'", "'\\''", "'/'"];
+            let skipped =
+                quotes.iter().find(|quote| here.starts_with(**quote)).map_or(1, |quote| quote.len());
+            rest = &here[skipped..];
+        }
+    }
+    found.retain(|text| words(text).len() > 1);
+    found
+}
+
+/// Returns the prose of a Markdown page as one text, without fenced blocks and without rows that begin with
+/// code: those quote outputs, prompts and data files.
 fn prose(page: &str) -> String {
     let mut is_fenced = false;
     let lines = page.lines().filter(|line| {
@@ -108,6 +173,11 @@ fn prose(page: &str) -> String {
         !is_fenced && !is_fence && !line.starts_with("| `")
     });
     lines.flat_map(|line| [line, " "]).collect()
+}
+
+/// Returns a page as one text, with the text of its blocks.
+fn unfenced(page: &str) -> String {
+    page.replace("```", " ")
 }
 
 /// Returns the words of a text in lower case.
@@ -120,7 +190,7 @@ fn words(text: &str) -> Vec<String> {
 fn find_banned(text: &str) -> BTreeSet<&'static str> {
     let plain = text.split('`').step_by(2).collect::<Vec<_>>().join(" ");
     let text = format!(" {} ", words(&plain).join(" "));
-    BANNED.into_iter().filter(|phrase| text.contains(&format!(" {phrase} "))).collect()
+    BANNED.iter().copied().filter(|phrase| text.contains(&format!(" {phrase} "))).collect()
 }
 
 /// Counts of habits in a text.
@@ -221,6 +291,16 @@ fn test_names_are_short() {
     assert!(count > 900, "{count}");
 }
 
+/// Returns the Markdown pages that people read.
+fn pages() -> Vec<PathBuf> {
+    let own = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+    let own = own.map(|name| top().join(name)).into_iter();
+    own.chain(crate_names().iter().map(|name| top().join("crates").join(name).join("README.md")))
+        .filter(|path| path.exists())
+        .chain(files_below(&top().join("docs"), "md"))
+        .collect()
+}
+
 #[test]
 fn banned_phrases_are_absent() {
     let mut found = Vec::new();
@@ -228,16 +308,36 @@ fn banned_phrases_are_absent() {
         let text = comments(&fs::read_to_string(&path).unwrap());
         found.extend(find_banned(&text).into_iter().map(|phrase| (path.clone(), phrase)));
     }
-    // Two pages are generated from messages and help texts.
-    let is_written = |path: &PathBuf| !path.ends_with("docs/cli.md") && !path.ends_with("docs/errors.md");
-    let pages = files_below(&top().join("docs"), "md").into_iter().filter(is_written);
-    let own =
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| top().join(name));
-    for path in pages.chain(own) {
-        let text = prose(&fs::read_to_string(&path).unwrap());
+    let is_generated = |path: &PathBuf| GENERATED.iter().any(|name| path.ends_with(name));
+    for path in pages() {
+        let page = fs::read_to_string(&path).unwrap();
+        let text = if is_generated(&path) { unfenced(&page) } else { prose(&page) };
         found.extend(find_banned(&text).into_iter().map(|phrase| (path.clone(), phrase)));
     }
     assert_eq!(found, []);
+}
+
+#[test]
+fn messages_have_no_banned_phrases() {
+    let mut found = Vec::new();
+    let mut count = 0;
+    for file in workspace_sources().iter().filter(|file| !file.below_src.ends_with("tests.rs")) {
+        for message in messages(&file.text) {
+            count += 1;
+            found.extend(find_banned(&message).into_iter().map(|phrase| (phrase, message.clone())));
+        }
+    }
+    assert_eq!(found, []);
+    assert!(count > 1500, "{count}");
+}
+
+#[test]
+fn init_files_have_no_banned_phrases() {
+    let written = ["core/builtin/init/README.md", "core/builtin/init/config.toml", "cli/demo/script.toml"];
+    for path in written {
+        let text = fs::read_to_string(top().join("crates").join(path)).unwrap();
+        assert_eq!(find_banned(&text), BTreeSet::new(), "{path}");
+    }
 }
 
 #[test]
@@ -294,8 +394,29 @@ fn planted_phrases_are_found() {
     let page =
         "What was said.\n```text\nnobody\n```\n| `x` | whoever |\nIt `comes to` an end, somebody\nsays.\n";
     assert_eq!(find_banned(&prose(page)), ["somebody"].into());
+    assert_eq!(find_banned(&unfenced(page)), ["nobody", "somebody", "whoever"].into());
     let mut habits = HabitCounts::default();
     habits.add(&prose(page));
     assert_eq!(habits, HabitCounts { words: 10, what: 1, nobody: 1, tell: 0 });
     assert_eq!(habits.rate(1), 1000);
+}
+
+#[test]
+fn planted_messages_are_found() {
+    let source = r##"
+//! A comment says "one two".
+let quote = ('"', '\'', b'"', "one", 'a');
+error("`{path}` was handed \
+       in by \"others\"");
+hint(r#"it "cannot" be used"#);
+let var = for_each("nothing is\nknown");
+#[cfg(test)]
+mod tests {
+    const PLANTED: &str = "whoever reads this";
+}
+"##;
+    let found = messages(source);
+    assert_eq!(found.len(), 3, "{found:?}");
+    let banned: Vec<BTreeSet<&str>> = found.iter().map(|message| find_banned(message)).collect();
+    assert_eq!(banned, [["handed in"].into(), ["it cannot be used"].into(), ["nothing is known"].into()]);
 }

@@ -80,7 +80,7 @@ impl InputReader<'_> {
     fn read_stdin(&mut self, what: &'static str) -> Result<SharedText> {
         if let Some(first) = self.stdin.replace(what) {
             return Err(usage_error(format!(
-                "stdin is already used for {first}; it cannot be used for {what} too"
+                "stdin is already used for {first}; give {what} in another way"
             ))
             .into());
         }

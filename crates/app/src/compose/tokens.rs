@@ -42,7 +42,7 @@ impl TokenCounter {
         let known = composed.agent.tokenizer_for(composed.prompt.model.as_deref());
         Self(known.cloned().unwrap_or_else(|| TokenizerSpec {
             percent: Some(100),
-            method: "o200k_base as it is, since the model is not known".into(),
+            method: "o200k_base, because the model is unknown".into(),
             ..TokenizerSpec::default()
         }))
     }
@@ -159,7 +159,7 @@ impl TokenSummary {
         for SectionTokens { section, tokens, bytes } in &self.sections {
             table.push_str(&row(*tokens, *bytes, section));
         }
-        table.push_str(&row(self.total, self.bytes, "in all"));
+        table.push_str(&row(self.total, self.bytes, "total"));
         let model =
             self.model.as_ref().map(|model| format!(" for {}", escape_invisible(model))).unwrap_or_default();
         table.push_str(&if self.estimated {
@@ -168,7 +168,7 @@ impl TokenSummary {
             format!("exact{model}: {}\n", self.encoding.name())
         });
         if let Some(window) = self.context_window {
-            table.push_str(&format!("the model takes {window} tokens\n"));
+            table.push_str(&format!("the model accepts {window} tokens\n"));
         }
         table
     }

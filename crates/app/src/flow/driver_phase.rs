@@ -41,7 +41,7 @@ impl FlowDriver<'_> {
         let shared = || find_shared_names(&self.project.dir);
         let prepared = prepare_phase(&self.plan.definition, &self.state, &shared, &library, &layout)?;
         if prepared.groups.iter().all(|group| group.lanes.is_empty()) {
-            return Err(Diagnostic::error(Code::FlowRefused, "there is nothing to do").into());
+            return Err(Diagnostic::error(Code::FlowRefused, "the phase has no lane").into());
         }
         let phase = self.plan.definition.phase(&self.state.phase);
         let mut stale: Vec<String> = match phase {
@@ -73,7 +73,9 @@ impl FlowDriver<'_> {
 
     pub(super) fn lane_job(&self, entry: u32, phase: &str, lane: Lane, worktree: bool) -> Result<LaneJob> {
         let phase = self.plan.definition.phase(phase).cloned();
-        let phase = phase.ok_or_else(|| Diagnostic::error(Code::FlowBad, "the flow has no such phase"))?;
+        let phase = phase.ok_or_else(|| {
+            Diagnostic::error(Code::FlowBad, "the flow no longer has the phase of this lane")
+        })?;
         let progress = Arc::new(RunProgress::new(format!("{} {}", phase.name, lane.id)));
         if let Ok(mut lanes) = self.lanes.lock() {
             lanes.insert(lane.id.clone(), Arc::clone(&progress));

@@ -15,10 +15,12 @@ pub(super) fn already_driven_error(name: &str) -> Error {
     error.hint("stop it with `callsheet flow stop`").into()
 }
 
-pub(super) fn not_found_error() -> Error {
-    Diagnostic::error(Code::TaskNotFound, "no such flow")
-        .hint("run `callsheet flow list` to list flows")
-        .into()
+pub(super) fn not_found_error(name: Option<&str>) -> Error {
+    let (message, hint) = match name {
+        Some(name) => (format!("no flow named `{name}`"), "run `callsheet flow list` to list flows"),
+        None => ("this project has no flow".to_owned(), "start one with `callsheet flow start`"),
+    };
+    Diagnostic::error(Code::TaskNotFound, message).hint(hint).into()
 }
 
 /// Returns the preferences that agents of this project's flows proposed and that are not stored yet.
@@ -80,7 +82,7 @@ pub fn find_recorded(project: &Project, ledger: &mut Ledger, name: Option<&str>)
         flows.retain(|known| !known.imported && is_in_project(known, filter.as_ref()));
         let open = flows.iter().rposition(|known| !known.state.has_ended());
         let newest = open.or_else(|| flows.len().checked_sub(1));
-        return newest.map(|at| flows.swap_remove(at)).ok_or_else(not_found_error);
+        return newest.map(|at| flows.swap_remove(at)).ok_or_else(|| not_found_error(None));
     };
     let mut fits: Vec<RecordedFlow> = flows
         .into_iter()
@@ -90,7 +92,7 @@ pub fn find_recorded(project: &Project, ledger: &mut Ledger, name: Option<&str>)
         })
         .collect();
     match fits.len() {
-        0 => Err(not_found_error()),
+        0 => Err(not_found_error(Some(name))),
         1 => Ok(fits.remove(0)),
         _ => {
             let ids = fits.iter().map(|known| known.id.to_string());

@@ -1,4 +1,4 @@
-//! The preferences that roles keep in mind, one extension file per role. Agents propose; persons decide.
+//! Preferences of roles, one extension file per role. Agents propose; persons decide.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ impl Project {
                 continue;
             };
             let text = disk.text(&id).map_err(|error| {
-                Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}"))
+                Diagnostic::error(Code::SourceUnreadable, format!("cannot read `{id}`: {error}"))
             })?;
             let bullets = text.as_deref().map(list_bullets).unwrap_or_default();
             if !bullets.is_empty() {

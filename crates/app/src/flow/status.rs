@@ -9,7 +9,7 @@ pub fn wait_reasons(state: &FlowState) -> Vec<String> {
 
 /// Explains one of the reasons why the flow waits.
 pub fn explain_wait(state: &FlowState, reason: &WaitReason) -> String {
-    let begins = if state.at == FlowStatus::Entering { "begin" } else { "go on" };
+    let begins = if state.at == FlowStatus::Entering { "begin" } else { "continue" };
     match reason {
         WaitReason::Decision => format!("`{}` needs a decision", state.phase),
         WaitReason::Evidence { lane, lacks } => format!("`{lane}` lacks evidence for {}", lacks.join(", ")),

@@ -252,7 +252,7 @@ fn drive(project: &Project, begin: FlowBegin<'_>, interrupt: &InterruptFlag) -> 
 
 /// Reads a flow from the ledger.
 pub(super) fn read_flow(project: &Project, id: &Id) -> Result<RecordedFlow> {
-    RecordedFlow::read(&mut project.read_ledger()?, id)?.ok_or_else(not_found_error)
+    RecordedFlow::read(&mut project.read_ledger()?, id)?.ok_or_else(|| not_found_error(Some(id.as_str())))
 }
 
 fn stop(project: &Project, flow: Option<&str>) -> Result<Id> {

@@ -38,7 +38,7 @@ pub struct TemplateOutput {
     pub variables: Vec<String>,
     /// The tokens of its own text.
     pub tokens: usize,
-    /// Why it cannot be used.
+    /// The reason why it cannot be read.
     pub problem: Option<DiagnosticOutput>,
 }
 

@@ -96,7 +96,7 @@ impl From<&Error> for ErrorOutput {
         let nothing = || {
             DiagnosticOutput::from(&Diagnostic::error(
                 Code::OutputFailed,
-                "nothing is known about the failure",
+                "the command failed without a message",
             ))
         };
         Self {

@@ -18,35 +18,35 @@ use crate::project::trust::TrustRequest;
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "Config")]
 pub struct ConfigFile {
-    /// What the project is called in its runs. Taken from a project's configuration alone.
+    /// The project's name in its runs. Only the project's own configuration can set it.
     pub project: Option<String>,
-    /// The recipe to follow where none is asked for.
+    /// The default recipe.
     pub recipe: Option<String>,
-    /// The agent that reads the prompts.
+    /// The default agent.
     pub agent: Option<String>,
-    /// The role where none is asked for.
+    /// The default role.
     pub role: Option<String>,
-    /// Where runs are recorded: a file, or postgres://… Taken from a project's configuration only after you trusted it.
+    /// The ledger: a file, or postgres://…
     pub ledger: Option<String>,
-    /// What to do with a secret that is found. A project's file can only be stricter than yours, unless you trusted it.
+    /// The treatment of a secret in a prompt.
     pub secrets: Option<SecretMode>,
-    /// Globs of what agents may write where a task does not say.
+    /// Globs of the files that agents may write, if a task names none.
     pub write: Option<Vec<String>>,
-    /// Globs of what agents must never touch.
+    /// Globs of the files that agents must not change.
     pub exclude: Option<Vec<String>>,
-    /// What agents may do without asking: ask, edit or all.
+    /// The permissions of agents: ask, edit or all.
     pub permit: Option<PermissionLevel>,
-    /// How long a run may take, such as `30m`.
+    /// The time limit of a run, such as `30m`.
     pub timeout: Option<HumanDuration>,
-    /// How much a run may cost, in dollars.
+    /// The cost limit of a run, in dollars.
     pub max_cost: Option<f64>,
-    /// What is run in the worktree after an agent, by name.
+    /// The commands that run in the worktree after each run, by name.
     pub checks: BTreeMap<String, CheckEntry>,
-    /// Variables that are added to an agent's environment.
+    /// Variables for the agent's environment.
     pub env: BTreeMap<String, String>,
-    /// The largest file that is read, in bytes.
+    /// The size limit of a file, in bytes.
     pub max_file_bytes: Option<u64>,
-    /// Whether the next prompt has the last lines that a failed check printed [default: true].
+    /// Whether the prompt of a retry contains the last lines that a failed check printed.
     pub digest_output: Option<bool>,
     /// Whether the ledger keeps the contents of changed files, so that changes can be shown, reverted and applied later
     /// [default: true]. `false` in a project's file needs your trust.
@@ -61,17 +61,17 @@ pub struct ConfigFile {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HardLimits {
-    /// The most that agents may do without asking.
+    /// The highest permissions of agents.
     pub permit: Option<PermissionLevel>,
-    /// The longest time that a run may take.
+    /// The highest time limit of a run.
     pub timeout: Option<HumanDuration>,
-    /// The most that a run may cost, in dollars.
+    /// The highest cost limit of a run, in dollars.
     pub max_cost: Option<f64>,
-    /// The largest file that is read, in bytes.
+    /// The size limit of a file, in bytes.
     pub max_file_bytes: Option<u64>,
-    /// Globs of what agents must never touch, whatever else is excluded.
+    /// Globs of the files that agents must not change, in addition to `exclude`.
     pub exclude: Vec<String>,
-    /// The least that becomes of a secret that is found.
+    /// The least strict treatment of a secret.
     pub secrets: Option<SecretMode>,
 }
 
@@ -132,7 +132,7 @@ pub(super) fn parse_file(
     shown: &str,
 ) -> Result<Option<ConfigFile>> {
     let text = found
-        .map_err(|error| Diagnostic::error(Code::ConfigBad, format!("`{shown}` cannot be used: {error}")))?;
+        .map_err(|error| Diagnostic::error(Code::ConfigBad, format!("cannot read `{shown}`: {error}")))?;
     let codes = ReadErrorCodes { bad: Code::ConfigBad, unknown: Code::ConfigBad };
     text.map(|text| {
         let file: ConfigFile = read_data(shown, &text, FileFormat::Toml, codes)?;

@@ -113,7 +113,7 @@ impl ConfigMerge {
             let dropped: Vec<&str> =
                 own.iter().filter(|glob| !setting.value.contains(glob)).map(String::as_str).collect();
             if !dropped.is_empty() {
-                let what = format!("`exclude` to this alone, without your {}", dropped.join(", "));
+                let what = format!("`exclude`: without your {}", dropped.join(", "));
                 self.note_loosened("exclude", setting.value.clone().into(), what);
             }
         }

@@ -32,14 +32,13 @@ fn state_dir_diagnostic(why: &str) -> Diagnostic {
     Diagnostic::error(Code::LedgerFailed, format!("cannot use the state directory: {why}"))
         .hint(STATE_HINT)
         .hint(
-            "`run`, `retry`, `continue` and flows need one also with --ledger: for locks, and for what `stop` and \
-             `recover` have to know of a run",
+            "`run`, `retry`, `continue` and flows need it for locks and for the files that `stop` and `recover` read, also with `--ledger`",
         )
 }
 
 /// Hint for a state directory that cannot be written.
 pub(crate) const STATE_HINT: &str =
-    "set XDG_STATE_HOME to a directory that you can write, or name a place for the ledger with --ledger";
+    "set XDG_STATE_HOME to a directory that you can write to, or add `--ledger FILE`";
 
 pub(crate) fn create_private_folder(path: &Path) -> Result<()> {
     if path.is_dir() {

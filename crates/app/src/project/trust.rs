@@ -169,7 +169,7 @@ fn agent_requests(project: &Project) -> Result<Vec<TrustRequest>> {
         for id in places.iter().filter(|id: &&SourceId| id.root() == SourceRoot::Project) {
             let text = disk.text(id).map_err(|error| unreadable_error(id, error))?;
             wishes.extend(text.map(|text| TrustRequest {
-                shown: format!("start the agent `{name}` as `{id}` says"),
+                shown: format!("start the agent `{name}` with the command in `{id}`"),
                 whole: format!("agent {name} {id}\n{text}"),
                 blocks: true,
             }));

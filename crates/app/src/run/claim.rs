@@ -353,7 +353,7 @@ const MAX_CLAIMS: u64 = 16 << 20;
 fn read_claims() -> Result<Vec<ClaimHolder>> {
     let path = claims_file()?;
     let unreadable = |why: String| {
-        let message = format!("`{}` cannot be read: {why}", path.display());
+        let message = format!("cannot read `{}`: {why}", path.display());
         let hint = "remove the file if no run is active";
         Error::from(Diagnostic::error(Code::OutputFailed, message).hint(hint))
     };

@@ -77,7 +77,7 @@ impl Project {
         }
         let decided = account.decision(path);
         if decided != ViolationDecision::Pending {
-            let message = format!("`{path}` is {} already", decided.name());
+            let message = format!("`{path}` is already {}", decided.name());
             let error = Diagnostic::error(Code::RunRefused, message);
             return Err(error.hint("a decision cannot be changed").into());
         }

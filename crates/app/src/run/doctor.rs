@@ -172,7 +172,7 @@ fn check_ledger(project: &Project) -> DoctorFinding {
         Err(error) => {
             let diag = error.diagnostics().first();
             let usual =
-                || "check the ledger's address and permissions, or name another one with --ledger".into();
+                || "check the ledger's address and permissions, or name another one with `--ledger`".into();
             let todo = diag.and_then(|diag| diag.hints.first().cloned()).unwrap_or_else(usual);
             (Bad, diag.map(|diag| diag.message.clone()).unwrap_or_default(), todo)
         }

@@ -337,7 +337,7 @@ fn keep_end(mut text: String, most: usize) -> (String, bool) {
 }
 
 /// Reads a run's output from the ledger. Truncated or redacted records are not the agent's exact words, so
-/// nothing good in them is believed.
+/// no good word in them counts.
 fn read_recorded_output(ledger: &mut Ledger, run: &Id, format: &OutputSpec) -> Result<StreamText<Vec<u8>>> {
     let mut reader = StreamReader::new(format, &mut TextSpool::factory(RunDir::from_run(run)?.dir()));
     let mut missing = None;

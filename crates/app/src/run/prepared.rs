@@ -74,10 +74,9 @@ impl PreparedRun {
             Some(finished.gate_report.mode),
             &secrets::program_words(&setup.options.program, &setup.options.checks),
         )?;
-        let made = finished
-            .inputs
-            .as_ref()
-            .ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "nothing was made to be recorded"))?;
+        let made = finished.inputs.as_ref().ok_or_else(|| {
+            Diagnostic::error(Code::LedgerFailed, "this prompt was composed without recording")
+        })?;
         let request = &made.request;
         let mut run = made.new_run(project, &finished.composed)?;
         run.parent.clone_from(&setup.parent);

@@ -98,7 +98,7 @@ impl ReplyReader {
 
 fn read_prompt(project: &Project, file: &str) -> Result<SharedText> {
     if file == "-" {
-        let message = "stdin is already used for the reply; it cannot be used for `--prompt` too";
+        let message = "stdin is already used for the reply; give `--prompt` a file";
         return Err(usage_error(message).into());
     }
     let path = project.here.join(file);

@@ -253,8 +253,7 @@ pub fn new_preferences(project: &Project, preferences: &[Preference]) -> Vec<Pre
 /// Opens a directory for writing below it.
 pub fn open_folder(dir: &Path) -> Result<WritableFolder> {
     WritableFolder::open(dir).map_err(|error| {
-        Diagnostic::error(Code::InputNotFound, format!("`{}` cannot be opened: {error}", dir.display()))
-            .into()
+        Diagnostic::error(Code::InputNotFound, format!("cannot open `{}`: {error}", dir.display())).into()
     })
 }
 

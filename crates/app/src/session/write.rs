@@ -24,7 +24,7 @@ pub fn resolve_output(here: &Path, out: Option<&Path>) -> Result<Option<PathBuf>
     let Some(out) = out.filter(|out| !is_stdout(out)).map(|out| here.join(out)) else { return Ok(None) };
     match open_file(&out) {
         Err(error @ SourceError::NotAFile(_)) => {
-            let message = format!("`{}` cannot be used: {error}", out.display());
+            let message = format!("cannot write `{}`: {error}", out.display());
             let hint = "remove `--out` and redirect stdout";
             Err(Diagnostic::error(Code::SourceUnreadable, message).hint(hint).into())
         }

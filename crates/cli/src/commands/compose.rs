@@ -18,25 +18,25 @@ const EXAMPLES: &str = "Examples:
   callsheet compose -p plan \"Add login\"
   callsheet compose -r run --role coder -f src/login.rs --write 'src/**' \"Fix the timeout\"";
 
-/// Build a prompt and print it
+/// Compose a prompt and print it
 ///
-/// Prints exactly the bytes that an agent would get, and adds nothing, not even a newline. Nothing runs.
+/// Prints exactly the bytes that the agent would get, without an added newline. Starts no agent.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) compose_args: ComposeArgs,
-    /// Write the prompt to a file instead of standard output, which is -
+    /// Write the prompt to a file; - is standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Print how many tokens the prompt has, by section and in all, instead of the prompt
+    /// Print the number of tokens per section and in total, instead of the prompt
     #[arg(long, conflicts_with = "out")]
     count: bool,
-    /// Take templates, recipes and other sources from a JSON file, see `callsheet schema sources`, instead of the project's and
-    /// your own files; - reads standard input
+    /// Read templates, recipes and other sources from a JSON file (`callsheet schema sources`) instead of the
+    /// project's and your own files; - reads standard input
     #[arg(long, value_name = "FILE")]
     sources: Option<String>,
-    /// Record the prompt and everything that it was made of in the ledger; the run's id goes to standard error
+    /// Record the prompt and its sources in the ledger; print the run's id to standard error
     #[arg(long, conflicts_with = "count")]
     record: bool,
 }

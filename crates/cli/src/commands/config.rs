@@ -15,7 +15,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum ConfigCommand {
-    /// Print every setting with where it was set
+    /// Print every setting and its source
     Show,
 }
 

@@ -11,13 +11,13 @@ use callsheet_core::diag::{Code, Diagnostic};
 use crate::demo::{DemoFolder, DemoOutput, DemoScript, DemoStep, quote_word};
 use crate::print::{OutputPrinter, TextStyle};
 
-/// Show the work of callsheet in a throw-away repository, without a model
+/// Run callsheet in a temporary repository, with a scripted agent instead of a model
 ///
-/// A scripted agent stands in for a model: it reads its prompts and acts on them. The commands are real, and so are their
-/// outputs. Your configuration, your state and your projects are neither read nor changed. Needs git.
+/// The scripted agent reads its prompts and acts on them. The commands and their outputs are real. The demo
+/// neither reads nor changes your configuration, your state or your projects. It needs git.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Create the demo in DIR, which must be empty or new, and keep it
+    /// Create the demo in DIR, which must be empty or new, and keep it afterwards
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
 }

@@ -14,9 +14,9 @@ use callsheet::prompt_diff::{DiffSide, compare_sections};
 /// With --code: compare the files that they left, as a patch.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A run's id, the beginning of one, last, or last~N for earlier ones
+    /// The run: its id, the beginning of its id, last, or last~N for an earlier one
     from: String,
-    /// The run to compare it with
+    /// The other run
     to: String,
     /// Compare the files that the runs left, instead of their prompts
     #[arg(long)]

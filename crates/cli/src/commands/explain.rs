@@ -10,16 +10,16 @@ use crate::args::ComposeArgs;
 use crate::context::CommandContext;
 use crate::pages::explain::print_explanation;
 
-/// Show where each line of a prompt comes from, and why what is absent is absent
+/// Show the origin of each line of a prompt, and the reason for each omitted input
 ///
-/// Takes the same options as compose. With --json: `text`, `origins` (byte ranges that cover the text
-/// without a gap, each with its source), `sources` (files with version and hash), `absent`, `secrets`, `tokens`
-/// and, with --budget, `steps`. Secrets are masked, byte for byte.
+/// Takes the same options as compose. With --json, prints `text`, `origins` (byte ranges that cover the text
+/// without a gap, each with its source), `sources` (files with version and hash), `absent`, `secrets`,
+/// `tokens` and, with --budget, `steps`. Masks secrets byte for byte.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     ask: ComposeArgs,
-    /// Count the tokens of the prompt, by section and in all
+    /// Count the tokens of the prompt per section and in total
     #[arg(long)]
     tokens: bool,
 }

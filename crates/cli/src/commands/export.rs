@@ -8,21 +8,21 @@ use callsheet::transfer::ExportContents;
 
 use crate::context::CommandContext;
 
-/// Write recorded runs with everything that they need into one file, one JSON object per line
+/// Write recorded runs and their sources to one file, one JSON object per line
 ///
-/// `verify --file` proves it on any machine, `import` adds it to another ledger.
+/// `verify --file` checks the file on any machine; `import` adds it to another ledger.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A run's id, the beginning of one, last, or last~N for earlier ones
+    /// The run: its id, the beginning of its id, last, or last~N for an earlier one
     #[arg(required_unless_present = "all")]
     run: Option<String>,
-    /// The whole ledger
+    /// Export the whole ledger
     #[arg(long, conflicts_with = "run")]
     all: bool,
-    /// Write to a file, which only its owner can read, instead of standard output
+    /// Write to a file that only its owner can read, instead of standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// The prompt's digest and what it was made of as an in-toto statement instead; without any text
+    /// Write the digests of the prompt and its sources as an in-toto statement, without any text
     #[arg(long, conflicts_with = "all")]
     in_toto: bool,
 }

@@ -15,28 +15,28 @@ const EXAMPLES: &str = "Examples:
   callsheet fuzz system/BASE-plan
   callsheet fuzz staged --role coder";
 
-/// Fill a template or a recipe with hostile values and report what they break
+/// Fill a template or a recipe with hostile values, and report the ones that break it
 ///
-/// Exits with 1 when there are errors.
+/// Exits with 1 if there are errors.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// A template, such as system/BASE-plan, or a recipe, such as run
     #[arg(value_name = "TEMPLATE|RECIPE")]
     name: String,
-    /// The same seed tries the same values
+    /// The seed of the random values
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// How many values are put together at random, after those that are always tried
+    /// The number of random values, tried after the fixed ones
     #[arg(long, value_name = "NUMBER", default_value_t = 1000)]
     cases: usize,
-    /// Of a recipe: only this role
+    /// Try only this role of a recipe
     #[arg(long, value_name = "NAME")]
     role: Option<String>,
-    /// Of a recipe: only this phase
+    /// Try only this phase of a recipe
     #[arg(short, long, value_name = "NAME")]
     phase: Option<String>,
-    /// Of a recipe: only this command
+    /// Try only this command of a recipe
     #[arg(long, value_name = "NAME")]
     command: Option<String>,
 }

@@ -9,19 +9,19 @@ use callsheet::error::CommandResult;
 
 /// Remove old runs of this project from the ledger
 ///
-/// A run stays if either rule keeps it, if it or its flow has not ended, or if a run that stays points at it. Texts that only
-/// removed runs needed go too. The chain stays whole, and a record says what was removed. With a clock that cannot be
-/// right, no run is removed because of its age.
+/// Keeps a run if a rule keeps it, if it or its flow has not ended, or if a kept run points at it. Also
+/// removes the texts that only removed runs need. The chain stays whole, and a record names the removed runs.
+/// If the clock is implausible, removes no run by its age.
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("rule").required(true).multiple(true).args(["keep_days", "keep_last"])))]
 pub(crate) struct Args {
-    /// Keep the runs of the last days
+    /// Keep the runs of the last N days
     #[arg(long, value_name = "N")]
     keep_days: Option<u64>,
-    /// Keep the last runs
+    /// Keep the last N runs
     #[arg(long, value_name = "N")]
     keep_last: Option<usize>,
-    /// Only say which runs would be removed
+    /// Print the runs that would be removed, and remove nothing
     #[arg(long)]
     dry_run: bool,
 }

@@ -7,14 +7,14 @@ use crate::context::CommandContext;
 use callsheet::compose::input_reader::open_input;
 use callsheet::error::CommandResult;
 
-/// Add what an export holds to the ledger
+/// Add the runs of an export to the ledger
 ///
-/// Everything in the file is checked first; where anything is wrong nothing is added. Runs that are there already are
-/// left alone. An empty ledger that gets a whole one has the same numbers and the same chain: so a ledger moves from
+/// Checks the whole file first, and adds nothing if anything is wrong. Skips the runs that the ledger already
+/// has. Importing a whole ledger into an empty one keeps its numbers and its chain: so a ledger moves from
 /// SQLite to PostgreSQL and back.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What `export` wrote; - reads standard input
+    /// A file that `export` wrote; - reads standard input
     file: String,
 }
 
@@ -25,10 +25,10 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let chain = if same_chain { ", with the same chain" } else { "" };
     app.print.print_output(
         || ImportOutput::from(&report),
-        || format!("added: runs {runs}, records {records}{chain}; known already: {known}\n"),
+        || format!("added: runs {runs}, records {records}{chain}; already known: {known}\n"),
     )?;
     if same_chain {
-        app.print.print_note("type `callsheet ledger adopt` to go on with it");
+        app.print.print_note("run `callsheet ledger adopt` to use it");
     }
     Ok(0)
 }

@@ -34,7 +34,7 @@ fn report_page(app: &CommandContext, report: &InitReport) -> String {
         page.push_str(&format!("wrote {}\n", app.path_from_here(path)));
     }
     for path in &report.kept {
-        page.push_str(&format!("kept {}, which was there\n", app.path_from_here(path)));
+        page.push_str(&format!("kept the existing {}\n", app.path_from_here(path)));
     }
     if report.ignored {
         page.push_str(&format!("added the ledger to {}\n", app.path_from_here(".gitignore")));

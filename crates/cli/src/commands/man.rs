@@ -7,7 +7,7 @@ use crate::args::CliArgs;
 use crate::print::OutputPrinter;
 use callsheet::error::{CommandResult, usage_error};
 
-/// Print the manual page of callsheet, or of one command
+/// Print the manual page of callsheet or of one command
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[arg(value_name = "COMMAND")]

@@ -14,7 +14,7 @@ use callsheet_mcp::{SessionServer, SubmittingRun, serve};
 
 use crate::mcp_install::{McpClient, install};
 
-/// Serve a session by the Model Context Protocol on standard input and output
+/// Start an MCP server for a session on standard input and output
 ///
 /// Tools submit the data that contracts require, prompts are the project's templates, resources are the session's files.
 #[derive(Debug, clap::Args)]
@@ -28,10 +28,10 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Args)]
 struct ServeArgs {
-    /// The directory that receives submissions [default: the project]
+    /// Write submissions to this session directory [default: the project]
     #[arg(long, value_name = "DIR")]
     session: Option<PathBuf>,
-    /// The run that submits: its guard must agree, and agrees only with processes below its agent until it ends
+    /// The run that submits: only processes that its agent started can submit, until the run ends
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
     /// The state directory of the process that drives the run: some agents start servers without their own environment
@@ -40,18 +40,18 @@ struct ServeArgs {
     /// No person is there to approve preferences: they are only proposed
     #[arg(long, requires = "run", hide = true)]
     proposes: bool,
-    /// Only the tools that this role may use
+    /// Offer only the tools of this role
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum McpCommand {
-    /// Print the change that attaches a client to this server; nothing is written without --write
+    /// Print the configuration that connects a client to this server; add --write to write it
     Install {
         #[arg(long, value_name = "CLIENT")]
         client: McpClient,
-        /// Write it; everything else in the file stays
+        /// Write the entry to the client's configuration, and keep everything else in the file
         #[arg(long)]
         write: bool,
         #[command(flatten)]

@@ -8,7 +8,7 @@ use callsheet_core::diag::escape_invisible;
 
 use crate::context::CommandContext;
 
-/// List, add and remove the preferences that roles keep in mind
+/// List, add, approve and remove preferences of roles
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -17,16 +17,16 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum PrefsCommand {
-    /// Print every preference, or those of a role
+    /// Print the preferences of all roles, or of one
     List {
-        /// For example coder
+        /// The role, for example coder
         role: Option<String>,
     },
-    /// Add a preference, unless the role has it already
+    /// Add a preference, unless the role already has it
     Add(PreferenceArgs),
-    /// Store what agents of flows proposed: all of it, that for a role, or one preference
+    /// Store the preferences that agents proposed: all, those for one role, or one of them
     Approve {
-        /// For example coder
+        /// The role, for example coder
         role: Option<String>,
         /// The preference, as it was proposed
         #[arg(allow_hyphen_values = true)]
@@ -35,13 +35,13 @@ enum PrefsCommand {
         #[arg(long)]
         yes: bool,
     },
-    /// Remove a preference; exits with 1 when the role has none that says so
+    /// Remove a preference; exits with 1 if the role does not have it
     Remove(PreferenceArgs),
 }
 
 #[derive(Debug, clap::Args)]
 struct PreferenceArgs {
-    /// For example coder
+    /// The role, for example coder
     role: String,
     /// The preference in a sentence
     #[arg(allow_hyphen_values = true)]

@@ -16,33 +16,36 @@ const EXAMPLES: &str = "Examples:
   claude -p < prompt.md | callsheet read -p review --prompt prompt.md
   codex exec --json - < prompt.md | callsheet read -p implement --agent codex --tasks 1.1,1.2 --json";
 
-/// Read an agent's reply from standard input: its verdict, or how its tasks ended
+/// Read an agent's reply from standard input, and print its verdict or the status of its tasks
 ///
-/// Thoughts, code, quotes and echoes of the prompt do not count, a good marker counts only as all that its paragraph holds,
-/// another word counts in any place, and an ambiguous reply is never a pass. Exits with 0 on pass, complete and none, else
-/// with 1. With --json: `verdict`, `outcome`, `tasks`, `text` (without thoughts) and `problems`.
+/// Ignores thoughts, code, quotes and echoes of the prompt. A good marker counts only if it is alone in its
+/// paragraph; any other word counts anywhere; an ambiguous reply is never a pass. Exits with 0 on pass,
+/// complete and none, else with 1. With --json, prints `verdict`, `outcome`, `tasks`, `text` (without
+/// thoughts) and `problems`.
 ///
-/// A contract with a submission (submit_review and so on) is read from the file that an agent without the tool wrote into
-/// the session: callsheet checks it, reports all mistakes at once, and generates the files that others read.
+/// For a contract with a submission, such as submit_review, reads the file that an agent without the tool
+/// wrote into the session. Checks it, reports all mistakes together, and generates the files that other
+/// agents read.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, group = ArgGroup::new("what").args(["contract", "phase"]).required(true))]
 pub(crate) struct Args {
     /// The contract that the reply answers
     #[arg(long, value_name = "NAME")]
     contract: Option<String>,
-    /// The phase that the reply belongs to: the contract of that name
+    /// The phase of the reply, which is also the name of its contract
     #[arg(short, long, value_name = "NAME")]
     phase: Option<String>,
-    /// The agent that replied: its file defines its output format; plain text is always read [default: the configured one]
+    /// The agent that replied, for its output format; plain text is always accepted [default: the configured
+    /// one]
     #[arg(short, long, value_name = "NAME")]
     agent: Option<String>,
-    /// The tasks that were asked for, with commas between
+    /// The ids of the agent's tasks, separated by commas
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     tasks: Vec<String>,
-    /// The prompt that was given: parts of it that the reply repeats do not count
+    /// The prompt of the reply: text that the reply repeats from it does not count
     #[arg(long, value_name = "FILE")]
     prompt: Option<String>,
-    /// Where the files lie that a submission is read from, such as review.yaml; nothing is read from standard input then
+    /// Read a submission, such as review.yaml, from this session directory instead of standard input
     #[arg(long, value_name = "DIR")]
     session: Option<PathBuf>,
 }

@@ -8,14 +8,15 @@ use callsheet::run::end::RecoverReport;
 use crate::context::CommandContext;
 use crate::pages::result::print_result;
 
-/// Complete the records of runs whose callsheet died
+/// Complete the records of runs whose callsheet was killed
 ///
-/// Records everything that is still known: the changes in the worktree, and the agent's words. The end of the run was not
-/// observed, and its checks stay pending. Active runs are left alone. Nothing is recorded while processes of a run live (9):
-/// `callsheet stop` ends them.
+/// Records the changes in the worktree and the agent's output. The end of such a run is unknown, and its
+/// checks stay pending. Skips active runs. Refuses a run whose processes are still running (9): stop them
+/// with `callsheet stop`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// One run, also if it works on in a terminal: its id, the beginning of it, or `last` [default: all of this machine]
+    /// The run, even if it still works in a terminal: its id, the beginning of its id, or `last` [default:
+    /// all runs of this machine]
     #[arg(value_name = "RUN")]
     run: Option<String>,
 }

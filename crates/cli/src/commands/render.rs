@@ -13,19 +13,18 @@ const EXAMPLES: &str = "Examples:
   callsheet compose -p plan --format json \"Add login\" | callsheet render - --format xml
   callsheet render prompt.json --api anthropic --model claude-opus-4-6";
 
-/// Write a prompt that is given as JSON as XML, as Markdown or as the body of a request to a model
+/// Convert a prompt from JSON to XML, Markdown or the body of a request to a model
 ///
-/// Reads what `--format json` prints, see `callsheet schema unified-prompt`. Prints exactly the bytes, and adds nothing, not
-/// even a newline.
+/// Reads the output of `compose --format json` (`callsheet schema unified-prompt`). Adds no newline.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The prompt; - reads standard input
+    /// The prompt as JSON; - reads standard input
     file: String,
-    /// The format of the text
+    /// The format of the output
     #[arg(long, value_name = "FORMAT", required_unless_present = "api")]
     format: Option<FormatArg>,
-    /// The body of a request to this API instead
+    /// Print the body of a request to this API
     #[arg(long, value_name = "API", conflicts_with = "format")]
     api: Option<ApiArg>,
     /// The model of the request

@@ -5,10 +5,10 @@ use callsheet::error::CommandResult;
 use crate::context::CommandContext;
 use crate::pages::result::print_result;
 
-/// Stop a running agent and all its child processes (SIGTERM, then SIGKILL), also if its callsheet died
+/// Stop a running agent and all its child processes (SIGTERM, then SIGKILL), even if its callsheet was killed
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A run: its id, the beginning of it, or `last`
+    /// The run: its id, the beginning of its id, or `last`
     #[arg(value_name = "RUN")]
     run: String,
 }

@@ -15,7 +15,7 @@ use similar::TextDiff;
 use crate::context::CommandContext;
 use crate::pages::templates::{diff_page, templates_page};
 
-/// List, show, find, eject and compare templates
+/// List, show, find, copy and compare templates
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -24,21 +24,21 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum TemplatesCommand {
-    /// List every template with the tokens of its own text and its variables
+    /// List every template with its number of tokens and its variables
     List,
-    /// Print a template as it is
+    /// Print a template, unfilled
     Show(TemplateNameArg),
-    /// Print every place that is searched, and the winner
+    /// Print every place where a template is searched, and the file that is used
     Where(TemplateNameArg),
-    /// Copy a template into the project, to be changed there; nothing is overwritten
+    /// Copy a template into the project, where you can change it; an existing file stays as it is
     Eject(TemplateNameArg),
-    /// Compare the template that wins with the built-in one; exits with 1 when they differ
+    /// Compare the template in use with the built-in one; exits with 1 if they differ
     Diff(TemplateNameArg),
 }
 
 #[derive(Debug, clap::Args)]
 struct TemplateNameArg {
-    /// For example system/BASE-plan, identity/supervisor, profiles/coder
+    /// The template, for example system/BASE-plan, identity/supervisor, profiles/coder
     name: String,
 }
 

@@ -9,20 +9,20 @@ use callsheet::error::CommandResult;
 use callsheet::project::person::refuse_below_guard;
 use callsheet::project::trust::{is_trusted, trust_required_error};
 
-/// Agree to what this project's files ask for: programs to start, checks, variables, a ledger
+/// Trust this project's files to start programs, run checks, set variables or choose a ledger
 ///
-/// Shows all of it and asks. What you agree to is exactly this: when one of the files changes, you are asked again. It is
-/// kept in your own state directory, so that no repository can bring it along. An agent cannot agree for you, nor can any
-/// other process below a guard.
+/// Shows all requests and asks you. Your consent covers exactly these requests: if one of them changes,
+/// callsheet asks again. It is stored in your state directory, where no repository can reach it. No agent,
+/// and no other process below a guard, can consent for you.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Agree without being asked
+    /// Trust the project without asking
     #[arg(long)]
     yes: bool,
-    /// Show what is asked for, and whether you agreed; nothing is changed
+    /// Show the requests, and whether you trust them; change nothing
     #[arg(long, conflicts_with_all = ["yes", "revoke"])]
     show: bool,
-    /// Take it back
+    /// Revoke your trust
     #[arg(long, conflicts_with = "yes")]
     revoke: bool,
 }

@@ -7,33 +7,33 @@ use callsheet::output::VerificationOutput;
 use crate::context::CommandContext;
 use crate::pages::verify::report_page;
 
-/// Compose recorded prompts again from what was kept, and compare every byte
+/// Compose recorded prompts again from their recorded sources, and compare every byte
 ///
-/// Everything is verified, whatever is found on the way. Exits with 8 if something in the ledger was changed or is gone,
-/// else with 1 if a prompt differs, else with 12 if a secret value is needed to verify one, else with 11 if another
-/// version of the engine made one.
+/// Reports all problems, not only the first. Exits with 8 if a record was changed or is missing, else with 1
+/// if a prompt differs, else with 12 if a prompt needs a secret value, else with 11 if another version of the
+/// engine composed a prompt.
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("what").required(true).multiple(true).args(["run", "all", "file", "head"])))]
 pub(crate) struct Args {
-    /// Runs by their ids, the beginnings of them, or last
+    /// The runs: their ids, the beginnings of their ids, or last
     #[arg(conflicts_with_all = ["all", "file"])]
     run: Vec<String>,
-    /// Every run, and the chain of all records
+    /// Verify every run, and the chain of all records
     #[arg(long, conflicts_with = "file")]
     all: bool,
-    /// An export instead of a ledger; - reads standard input
+    /// Verify an export instead of the ledger; - reads standard input
     #[arg(long, value_name = "FILE")]
     file: Option<String>,
-    /// With --all or --file: every text that is kept too, and the database itself
+    /// With --all or --file, also verify every stored text and the database itself
     #[arg(long)]
     read_data: bool,
-    /// A head that was told before: the ledger must still lead to it
+    /// Verify that the ledger still contains this head, which an earlier `verify` printed
     #[arg(long, value_name = "SEQ:CHAIN", conflicts_with = "file")]
     head: Option<String>,
-    /// A value that was marked as secret, read from a file; - reads standard input
+    /// Give the secret value KEY from a file; - reads standard input
     #[arg(long, value_name = "KEY=PATH")]
     set_secret: Vec<String>,
-    /// The same, read from the environment variable NAME
+    /// Give the secret value KEY from the environment variable NAME
     #[arg(long, value_name = "KEY=NAME")]
     set_secret_env: Vec<String>,
 }

@@ -7,12 +7,13 @@ use crate::context::CommandContext;
 
 /// Print events as they happen, one JSON object per line, until interrupted
 ///
-/// Prints every record of the ledger once, in the order of its number, whichever process appends it: `run.started`
+/// Prints every record of the ledger once, in order, whichever process appends it: `run.started`
 /// (composed, delivered), `run.output`, `run.status_changed`, `check.status_changed`, `scope_violation.created`,
 /// `scope_violation.decided`, `run.finished`, and `record.KIND` for any other record.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Begin after this record, or after this event of it; 0 begins with the first record [default: only new records]
+    /// Start after this record, or after this event of it; 0 starts with the first record [default: new
+    /// records only]
     #[arg(long, value_name = "SEQ[.INDEX]")]
     since: Option<String>,
 }

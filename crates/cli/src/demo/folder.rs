@@ -116,8 +116,8 @@ impl DemoFolder {
         let name = words.next().unwrap_or_default();
         let output = self.command(name).args(words).output();
         let output = output.map_err(|error| {
-            Diagnostic::error(Code::ProgramNotFound, format!("`{name}` cannot be started: {error}"))
-                .hint("the demo needs git, and nothing else")
+            Diagnostic::error(Code::ProgramNotFound, format!("cannot start `{name}`: {error}"))
+                .hint("the demo needs only git: install it")
         })?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ok(DemoOutput {

@@ -213,9 +213,9 @@ Tokens
    tokens     bytes
        54       185  context
         1         2  task
-       55       189  in all
+       55       189  total
 exact for gpt-5.5: o200k_base
-the model takes 272000 tokens
+the model accepts 272000 tokens
 ";
     assert_eq!(output.out(), wanted);
     assert_eq!(

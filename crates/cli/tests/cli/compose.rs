@@ -324,7 +324,7 @@ fn stdin_is_read_for_one_input() {
     assert_eq!((twice.code, twice.out().as_str()), (Some(2), ""));
     assert_eq!(
         twice.err(),
-        "error[UsageBad]: stdin is already used for the task; it cannot be used for --set-file too\n"
+        "error[UsageBad]: stdin is already used for the task; give --set-file in another way\n"
     );
 }
 

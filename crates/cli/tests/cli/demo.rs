@@ -171,7 +171,7 @@ fn demo_without_git_leaves_nothing() {
     let project = demo_project();
     let output = run_command(project.command().arg("demo").env("PATH", project.beside("bin")));
     assert_eq!(output.code, Some(4), "{}", output.err());
-    assert!(output.err().ends_with("  = hint: the demo needs git, and nothing else\n"), "{}", output.err());
+    assert!(output.err().ends_with("  = hint: the demo needs only git: install it\n"), "{}", output.err());
     assert_eq!(list_names(&project.beside("tmp")), [""; 0]);
 }
 

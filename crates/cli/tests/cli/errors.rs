@@ -147,7 +147,7 @@ fn invalid_utf8_reports_offset() {
     let output = project.run(["compose", "-q", "-p", "archive", "x", "-f", "latin.txt"]);
     assert_eq!(
         expect_refusal(&output, 3),
-        "error[SourceUnreadable]: `project:latin.txt` cannot be used: byte 0xE9 at offset 3 is not UTF-8\n"
+        "error[SourceUnreadable]: cannot read `project:latin.txt`: byte 0xE9 at offset 3 is not UTF-8\n"
     );
 }
 
@@ -161,7 +161,7 @@ fn non_regular_file_is_refused() {
     for (path, kind) in kinds {
         let output = project.run(["compose", "-q", "-p", "archive", "x", "-f", path]);
         let err = expect_refusal(&output, 3);
-        assert!(err.ends_with(&format!("cannot be used: it is a {kind}, not a regular file\n")), "{err}");
+        assert!(err.ends_with(&format!(": it is a {kind}, not a regular file\n")), "{err}");
     }
 }
 
@@ -224,7 +224,7 @@ fn path_like_names_are_refused() {
                 &format!("{flag}{}{bad}", if flag.len() > 2 { "=" } else { "" }),
             ]);
             let err = expect_refusal(&output, 2);
-            let first = format!("error[RequestBadName]: `{bad}` cannot be the {what}\n");
+            let first = format!("error[RequestBadName]: invalid {what} `{bad}`\n");
             // clap itself refuses a short option without a value.
             assert!(err.starts_with(&first) || (bad.is_empty() && err.starts_with("error: ")), "{err}");
         }

@@ -134,7 +134,7 @@ fn page_shows_line_numbers_and_absences() {
          project:CLAUDE.md: the agent loads it by itself (Claude Code)\n  \
          project:AGENTS.md: the optional file does not exist\n  \
          section rules: not given\n  \
-         section context: not given\n\nTokens\n   tokens     bytes\n       10        13  role\n       16        39  project\n        2         2  task\n       30        68  in all\nestimated for claude-sonnet-4-5: o200k_base × 1.18, the ratio that was measured for models before Opus 4.7\nthe model takes 200000 tokens\n"
+         section context: not given\n\nTokens\n   tokens     bytes\n       10        13  role\n       16        39  project\n        2         2  task\n       30        68  total\nestimated for claude-sonnet-4-5: o200k_base × 1.18, the ratio that was measured for models before Opus 4.7\nthe model accepts 200000 tokens\n"
     );
 }
 

@@ -107,7 +107,7 @@ fn init_leads_to_runs_and_flows() {
     let again = project.run(["init"]);
     assert_eq!(
         again.out(),
-        "kept .callsheet/README.md, which was there\nkept .callsheet/config.toml, which was there\n"
+        "kept the existing .callsheet/README.md\nkept the existing .callsheet/config.toml\n"
     );
     assert_eq!(project.read(".callsheet/config.toml"), before);
 }

@@ -160,7 +160,7 @@ fn symlinked_ledger_is_refused() {
     symlink(&outside, project.path().join(".callsheet")).unwrap();
     let refused = project.run(["-q", "compose", "-p", "plan", "--record", "x"]);
     let expected =
-        "error[ConfigBad]: `project:.callsheet/config.toml` cannot be used: it leads outside its root\n";
+        "error[ConfigBad]: cannot read `project:.callsheet/config.toml`: it leads outside its root\n";
     assert_eq!((refused.code, refused.out().as_str(), refused.err().as_str()), (Some(3), "", expected));
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 }
@@ -234,8 +234,8 @@ fn verify_exit_code_names_problem() {
     let other = record_changed(&mut ledger, |kept| kept.composed.engine = 70_000);
     let told = project.run(["verify", &other]);
     let expected = format!(
-        "error[VerifyEngine]: run {other}: it was made by version 70000 of the engine, which is newer than this one ({}): its \
-         texts and its SHA-256 are right, it was not composed again; the callsheet that made it can compose it again\n\
+        "error[VerifyEngine]: run {other}: version 70000 of the engine made it, which is newer than this one ({}): its \
+         texts and its SHA-256 are right, but it was not composed again; the version of callsheet that made it can compose it again\n\
          prompts composed again, the same bytes: 0\nprompts that were composed by another engine version: 1\n\
          records in order: 1\nhead 2:{}\n",
         callsheet_core::ENGINE_VERSION,
@@ -248,7 +248,7 @@ fn verify_exit_code_names_problem() {
     });
     let told = project.run(["verify", &differs]);
     let expected = format!(
-        "error[VerifyMismatch]: run {differs}: run phase: the request says something else\n\
+        "error[VerifyMismatch]: run {differs}: run phase: it differs from the request\n\
          prompts composed again, the same bytes: 0\nrecords in order: 1\nhead 3:{}\n",
         ledger.head().unwrap().chain
     );
@@ -341,7 +341,7 @@ fn ledger_moves_to_postgres() {
     let imported = project.run([&there[..], &["import", "all.jsonl"]].concat());
     assert_eq!(
         (imported.code, imported.out().as_str()),
-        (Some(0), "added: runs 2, records 2, with the same chain; known already: 0\n")
+        (Some(0), "added: runs 2, records 2, with the same chain; already known: 0\n")
     );
     for id in &ids {
         assert_eq!(prompt(&there, id), prompt(&[], id));

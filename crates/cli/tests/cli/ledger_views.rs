@@ -248,7 +248,7 @@ fn export_is_verified_and_imported_elsewhere() {
     );
     assert_eq!((refused.code, refused.err()), (Some(8), why));
     let taken = elsewhere.run(["import", "one.jsonl"]);
-    assert_eq!((taken.code, taken.out().as_str()), (Some(0), "added: runs 1, records 1; known already: 0\n"));
+    assert_eq!((taken.code, taken.out().as_str()), (Some(0), "added: runs 1, records 1; already known: 0\n"));
     assert_eq!(
         elsewhere.run(["show", &first, "--prompt"]).out(),
         project.run(["show", &first, "--prompt"]).out()

@@ -77,7 +77,7 @@ fn invalid_file_is_left_unchanged() {
     assert_eq!(
         output.err(),
         format!(
-            "error[ConfigBad]: `{file}` cannot be used: key must be a string at line 1 column 3\n  \
+            "error[ConfigBad]: cannot update `{file}`: key must be a string at line 1 column 3\n  \
              = hint: the file was not changed\n"
         )
     );

@@ -98,7 +98,7 @@ fn symlink_outside_project_is_not_written() {
     fs::create_dir(&outside).unwrap();
     let refused = |code: i32, err: String| CommandOutput::new(code, "", err);
     symlink(&outside, project.path().join(".callsheet")).unwrap();
-    let config = "`project:.callsheet/config.toml` cannot be used: it leads outside its root";
+    let config = "cannot read `project:.callsheet/config.toml`: it leads outside its root";
     assert_eq!(project.run(["init"]), refused(3, format!("error[ConfigBad]: {config}\n")));
     fs::remove_file(project.path().join(".callsheet")).unwrap();
     fs::create_dir(project.path().join(".callsheet")).unwrap();
@@ -123,8 +123,7 @@ fn config_symlink_outside_project_is_refused() {
     fs::write(&outside, "password: hunter2").unwrap();
     fs::create_dir(project.path().join(".callsheet")).unwrap();
     symlink(&outside, project.path().join(".callsheet/config.toml")).unwrap();
-    let err =
-        "error[ConfigBad]: `project:.callsheet/config.toml` cannot be used: it leads outside its root\n";
+    let err = "error[ConfigBad]: cannot read `project:.callsheet/config.toml`: it leads outside its root\n";
     assert_eq!(project.run(["check"]), CommandOutput::new(3, "", err));
 }
 

@@ -48,8 +48,8 @@ fn t6_exit_code_follows_outcome() {
         expected_output(
             1,
             "no_verdict\n\
-             problem[inline_marker] at 1:14: `<review>PASS</review>` is not all that its paragraph holds, so it does not count\n\
-             problem[no_verdict]: no verdict stands alone on a line\n",
+             problem[inline_marker] at 1:14: `<review>PASS</review>` shares its paragraph with other text, so it does not count\n\
+             problem[no_verdict]: no line holds only a verdict\n",
             ""
         )
     );
@@ -72,7 +72,7 @@ fn t6_json_contains_whole_reply() {
             "text": "<task_status id=\"1.1\">FAILED</task_status>\n\nI cannot say <review>PASS</review>\n",
             "problems": [{
                 "code": "inline_marker",
-                "message": "`<review>PASS</review>` is not all that its paragraph holds, so it does not count",
+                "message": "`<review>PASS</review>` shares its paragraph with other text, so it does not count",
                 "place": { "file": "reply", "line": 4, "column": 14 },
                 "more": 0,
             }],
@@ -202,7 +202,7 @@ fn t6_echoed_prompt_is_not_counted() {
         project.run_with(&["read", "-p", "review", "--prompt", "prompt.md"], prompt.as_bytes()),
         expected_output(
             1,
-            "no_verdict\nproblem[no_verdict]: no verdict stands alone on a line; markers in code, quotes and echoes: 1\n",
+            "no_verdict\nproblem[no_verdict]: no line holds only a verdict; markers in code, quotes and echoes: 1\n",
             ""
         )
     );
@@ -258,11 +258,7 @@ fn usage_errors_show_expected_arguments() {
     );
     assert_eq!(
         read(&["-p", "plan", "--prompt", "-"]),
-        (
-            Some(2),
-            "error[UsageBad]: stdin is already used for the reply; it cannot be used for `--prompt` too\n"
-                .into()
-        )
+        (Some(2), "error[UsageBad]: stdin is already used for the reply; give `--prompt` a file\n".into())
     );
     let missing = project.path().join("none.md");
     assert_eq!(
@@ -283,8 +279,8 @@ fn control_characters_in_reply_are_escaped() {
     assert_eq!(
         read.out(),
         "incomplete\n  \\u{1b}]0;x\\u{7}: COMPLETED\n\
-         problem[task_unasked] at 1:1: task `\\u{1b}]0;x\\u{7}` was not asked for\n\
-         problem[broken_marker] at 3:3: this may be a verdict, and nobody can read it\n\
+         problem[task_unasked] at 1:1: unexpected status of task `\\u{1b}]0;x\\u{7}`, which is not a task of this run\n\
+         problem[broken_marker] at 3:3: this may be a verdict, but it is unreadable\n\
          problem[task_missing]: the reply does not report task `1.1`\n"
     );
 }
@@ -298,8 +294,8 @@ fn reply_limit_is_64_mebibytes() {
         expected_output(0, "pass\n", "")
     );
     let too_long = "no_verdict\n\
-         problem[too_long]: the agent said more than 64 MiB, and only those are judged\n\
-         problem[no_verdict]: no verdict stands alone on a line\n";
+         problem[too_long]: the agent's text is longer than 64 MiB; only the first 64 MiB are judged\n\
+         problem[no_verdict]: no line holds only a verdict\n";
     assert_eq!(
         project.run_with(&["read", "-p", "review"], &reply(100_000_000)),
         expected_output(1, too_long, "")

@@ -20,7 +20,7 @@ fn request_on_stdin_names_project() {
     let output = project.run_with(&["compose", "--request", "-"], request);
     assert_eq!(output, printed("I am there.\n\n---\n\nGo."));
     let twice = project.run_with(&["compose", "--request", "-", "-"], request);
-    let err = "error[UsageBad]: stdin is already used for --request; it cannot be used for the task too\n";
+    let err = "error[UsageBad]: stdin is already used for --request; give the task in another way\n";
     assert_eq!(twice, CommandOutput::new(2, "", err));
 }
 
@@ -80,8 +80,7 @@ fn path_recipe_warns_once_outside_project() {
     std::fs::write(project.path().parent().unwrap().join("notes.txt"), "outside").unwrap();
     let without = project.run(["compose", "-r", "run", "Go.", "--write", "a"]);
     let output = project.run(["compose", "-r", "run", "Go.", "--write", "a", "-f", "../notes.txt"]);
-    let warning =
-        "warning[DocumentNotShown]: `notes.txt` is omitted: this recipe lists paths, and it has none\n";
+    let warning = "warning[DocumentNotShown]: `notes.txt` is omitted: the recipe lists documents by path, and this one has no path\n";
     assert_eq!((output.code, output.out(), output.err()), (Some(0), without.out(), warning.into()));
 }
 

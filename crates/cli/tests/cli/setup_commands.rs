@@ -19,7 +19,7 @@ fn init_writes_once_and_overwrites_nothing() {
     let second = project.run(["init"]);
     assert_eq!(
         second.out(),
-        "kept .callsheet/README.md, which was there\nkept .callsheet/config.toml, which was there\n"
+        "kept the existing .callsheet/README.md\nkept the existing .callsheet/config.toml\n"
     );
     assert_eq!(project.read(".callsheet/config.toml"), "agent = \"claude\"\n");
     assert_eq!(
@@ -251,7 +251,7 @@ fn unusable_template_reports_reason_in_json() {
             "problem": {
                 "code": "source/unreadable",
                 "severity": "error",
-                "message": "`project:.callsheet/templates/identity/me.md` cannot be used: byte 0xE9 at offset 3 is not UTF-8",
+                "message": "cannot read `project:.callsheet/templates/identity/me.md`: byte 0xE9 at offset 3 is not UTF-8",
                 "place": null,
                 "looked_in": [],
                 "hints": [],

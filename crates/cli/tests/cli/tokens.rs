@@ -20,8 +20,8 @@ fn known_vocabulary_is_counted_exactly() {
     project.write("a.txt", "hello world\n");
     let output =
         project.run(["compose", "-r", "small", "-a", "codex", "-f", "a.txt", "--count", "Say hello."]);
-    let table = "   tokens     bytes\n        3        10  task\n       13        39  context\n       16        51  in all\n\
-                 exact for gpt-5.5: o200k_base\nthe model takes 272000 tokens\n";
+    let table = "   tokens     bytes\n        3        10  task\n       13        39  context\n       16        51  total\n\
+                 exact for gpt-5.5: o200k_base\nthe model accepts 272000 tokens\n";
     assert_eq!((output.code, output.out().as_str(), output.err().as_str()), (Some(0), table, ""));
     let prompt = project.run(["compose", "-r", "small", "-a", "codex", "-f", "a.txt", "Say hello."]).out();
     assert_eq!(prompt, "Say hello.\n\n<file path=\"a.txt\">\nhello world\n</file>");
@@ -70,8 +70,8 @@ fn estimate_names_its_method() {
     let counted = project.run(["compose", "--json", "-r", "small", "--count", "Grüße, 世界"]).json();
     assert_eq!((&counted["bytes"], &counted["characters"]), (&json!(15), &json!(9)));
     let output = project.run(["compose", "-r", "small", "--count", "Say hello."]);
-    let table = "   tokens     bytes\n        3        10  task\n        3        10  in all\n\
-                 estimated: o200k_base as it is, since the model is not known\n";
+    let table = "   tokens     bytes\n        3        10  task\n        3        10  total\n\
+                 estimated: o200k_base, because the model is unknown\n";
     assert_eq!(output.out(), table);
 }
 
@@ -99,7 +99,7 @@ fn prompt_over_agent_limit_warns() {
     project.write(".callsheet/agents/tiny.toml", "name = \"Tiny\"\nmax_bytes = 20\nmax_chars = 12\n");
     let warned = |task: &str| project.run(["compose", "-r", "small", "-a", "tiny", task]);
     let over = |has: &str, limit: &str| {
-        let hint = "give fewer files, show less of them with `--detail`, or set a `--budget`";
+        let hint = "name fewer files, show less of them with `--detail`, or add a `--budget`";
         format!(
             "warning[PromptOverLimit]: the prompt has {has}; Tiny accepts at most {limit}\n  = hint: {hint}\n"
         )
@@ -133,7 +133,7 @@ fn counted_prompt_over_window_warns() {
         "name = \"Tiny\"\n[[tokens]]\nencoding = \"cl100k_base\"\ncontext_window = 3\n",
     );
     let words = "one two three four";
-    let warning = "warning[PromptOverWindow]: the prompt has 4 tokens; the model accepts at most 3\n  = hint: `--budget 3` makes it fit\n";
+    let warning = "warning[PromptOverWindow]: the prompt has 4 tokens; the model accepts at most 3\n  = hint: add `--budget 3` to shorten it\n";
     let err = |args: &[&str]| project.run(args.iter().chain(&["-r", "small", "-a", "tiny", words])).err();
     assert_eq!(err(&["compose"]), "");
     assert_eq!(err(&["compose", "--count"]), warning);

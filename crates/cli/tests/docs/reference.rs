@@ -71,7 +71,7 @@ fn collect_commands(command: &[String], found: &mut Vec<(Vec<String>, String)>) 
 #[test]
 fn command_line_reference_is_generated() {
     let mut page = String::from(
-        "# The command line\n\nThis page is what `--help` prints, for every command; a test keeps it so. Exit codes are in\n\
+        "# The command line\n\nThe output of `--help` for every command, written by a test. Exit codes are in\n\
          [errors.md](errors.md).\n",
     );
     let mut commands = Vec::new();
@@ -242,7 +242,7 @@ fn sample_values(key: &str) -> [&'static str; 2] {
     }
 }
 
-/// Tries a key in an untrusted project's file, and returns what becomes of it.
+/// Tries a key in an untrusted project's file, and returns its treatment.
 fn try_in_project(key: &str) -> &'static str {
     let project = TestProject::new();
     let [strict, loose] = sample_values(key);

@@ -14,7 +14,7 @@ fn submit_review(cli: Cli) {
         &[&tool],
         json!({ "verdict": "fail", "summary": "\"It\" ends.\n\nAt once.", "findings": findings }),
     );
-    let script = Script::new().on("Review it.", [first, second, Step::text("handed in")]);
+    let script = Script::new().on("Review it.", [first, second, Step::text("submitted")]);
     let room = Room::new(script).unwrap();
     let session = room.project().join("session");
     fs::create_dir(&session).unwrap();
@@ -26,7 +26,7 @@ fn submit_review(cli: Cli) {
         env: Vec::new(),
     };
     let ran = room.run(cli, &Launch { mcp: Some(server), ..Launch::new("Review it.") }).unwrap();
-    assert_eq!((ran.code, ran.out().trim_end()), (Some(0), "handed in"), "{}", ran.err());
+    assert_eq!((ran.code, ran.out().trim_end()), (Some(0), "submitted"), "{}", ran.err());
     let calls = ran.answers.iter().filter(|answer| answer.kind == "CallToolResult");
     let failed: Vec<_> = calls.map(|answer| answer.message["result"]["isError"].clone()).collect();
     assert_eq!(failed, [true, false], "{:?}", ran.answers);

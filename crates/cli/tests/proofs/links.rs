@@ -166,9 +166,9 @@ fn writes_do_not_follow_outside_links() {
 /// Every command answers as in a project without a ledger.
 #[test]
 fn linked_ledger_is_not_migrated() {
-    // A configuration outside of the project is an error; `flow list` and `flow status` go on after it.
+    // A configuration outside of the project is an error; `flow list` and `flow status` continue after it.
     let outside =
-        "error[ConfigBad]: `project:.callsheet/config.toml` cannot be used: it leads outside its root\n";
+        "error[ConfigBad]: cannot read `project:.callsheet/config.toml`: it leads outside its root\n";
     for (folder, link, error) in [
         ("outside/theirs", Some("../outside/theirs"), outside),
         ("outside/theirs", None, outside),

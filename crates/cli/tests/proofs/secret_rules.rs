@@ -87,8 +87,8 @@ fn rules_over_limit_are_refused() {
     let many: String =
         (0..101).map(|number| rule(&format!("r{number}"), "\"key\"", "", "key[0-9]{9}")).collect();
     for (text, wanted) in [
-        (rule("a", "\"aa\"", "window = 1000000", "a+b"), "`a` has a `window` of 1000000; 65536 is the most"),
-        (rule("a", "\"aa\"", "before = 5000", "a+b"), "`a` has a `before` of 5000; 1024 is the most"),
+        (rule("a", "\"aa\"", "window = 1000000", "a+b"), "`a` has a `window` of 1000000; the limit is 65536"),
+        (rule("a", "\"aa\"", "before = 5000", "a+b"), "`a` has a `before` of 5000; the limit is 1024"),
         (
             rule("a", "\"aa\"", "", &format!("a{}", "b".repeat(2100))),
             "`a` has a pattern of more than 2048 bytes",
@@ -99,7 +99,7 @@ fn rules_over_limit_are_refused() {
             rule("a", "\"aa\"", "lines = { opens = '[ab]*a[ab]{40}c', goes_on = 'x' }", "aab"),
             "it is too large",
         ),
-        (many, "there are 101 rules, and at most 100 are read"),
+        (many, "the files of this root have 101 rules; the limit is 100"),
     ] {
         let why = load(&project, &text).unwrap_err();
         assert!(why.contains(wanted), "{why}");

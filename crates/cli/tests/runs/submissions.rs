@@ -105,7 +105,7 @@ fn m14_submission_counts_once_in_time() {
 fn assert_submits_once(cli: Cli) {
     let tool = cli.mcp_tool("submit_review");
     let call = || Step::call(&[&tool], json!({ "verdict": "pass", "summary": "It \"ends\"." }));
-    let script = Script::new().on_marker("MARK", [call(), call(), Step::text("handed in")]);
+    let script = Script::new().on_marker("MARK", [call(), call(), Step::text("submitted")]);
     let room = Room::new(script).unwrap();
     let project = RunProject::in_private_dir();
     project.write("session/x", "");

@@ -115,7 +115,7 @@ fn trust_covers_one_project_entirely() {
     let mut command = project.command();
     command.current_dir(&copy).args(["--json", "-q", "run", "Do it.", "--", fake_agent()]);
     assert_eq!(run_command(&mut command).error(), (Some(10), "trust/required".into()));
-    // With one more wish, callsheet asks about all of them again.
+    // With one more request, callsheet asks about all of them again.
     project.write(
         ".callsheet/agents/mine.toml",
         "name = \"M\"\n[start]\nprogram = \"true\"\n[prompt]\nby = [\"stdin\"]\n",

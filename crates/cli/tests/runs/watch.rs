@@ -138,7 +138,7 @@ fn c7_violation_and_decision_are_reported() {
     assert_eq!(of("check.status_changed")[0]["result"], "failed");
 }
 
-/// A follower that was interrupted between two events of one record goes on with the second one.
+/// A follower that was interrupted between two events of one record continues with the second one.
 #[test]
 fn watch_continues_behind_any_event() {
     let project = RunProject::new();

@@ -136,7 +136,7 @@ impl<S: Sources> PromptBuilder<S> {
         match got {
             Ok(texts) => texts.into_iter().map(Into::into).filter(|text| !text.trim().is_empty()).collect(),
             Err(error) => {
-                let message = format!("the layer {what} stays empty: {error}");
+                let message = format!("layer {what} is empty: {error}");
                 self.warnings.insert(what, Diagnostic::warning(Code::SourceUnreadable, message));
                 Vec::new()
             }

@@ -124,7 +124,7 @@ pub fn inject_variables(template: &str, values: &SlotValues) -> InjectedTemplate
             TemplateNode::Fragment(span) => {
                 let name = span.slice(template);
                 injected.text.push_str(&format!("{{{{> {name}}}}}"));
-                (Code::FragmentNotFound, format!("the fragment `{name}` is not expanded"), span)
+                (Code::FragmentNotFound, format!("fragment `{name}` was not expanded"), span)
             }
             TemplateNode::Include(_) => continue,
         };

@@ -94,7 +94,7 @@ impl Composer<'_> {
             if self.is_path_listed(document) {
                 if document.path.is_none() {
                     push_diagnostic(&mut self.diagnostics, Code::DocumentNotShown, || {
-                        let why = "this recipe lists paths, and it has none";
+                        let why = "the recipe lists documents by path, and this one has no path";
                         Diagnostic::warning(Code::DocumentNotShown, format!("`{label}` is omitted: {why}"))
                     });
                     let what = label.to_string();

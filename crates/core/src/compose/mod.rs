@@ -385,6 +385,10 @@ impl<'c> Composer<'c> {
             wanted.extend(block.value.as_ref().map(|value| format!("`{value}`")));
         }
         wanted.dedup();
+        if wanted.iter().any(|wanted| wanted == "`instructions`") {
+            let hint = "add it to the command, such as `callsheet run \"Fix …\"`";
+            return Diagnostic::error(Code::RequestIncomplete, "no task given").hint(hint);
+        }
         let error =
             Diagnostic::error(Code::RequestIncomplete, format!("required section `{}` is empty", spec.name));
         // Without a hint, everything wanted is given, and blank.

@@ -13,7 +13,7 @@ const OPERATORS: &str = "|&;<>()$`\n";
 /// Splits `line` into words at whitespace. Removes quotes and backslashes; expands nothing.
 pub fn split_words(line: &str) -> Result<Vec<String>, Diagnostic> {
     let bad = |why: String| {
-        let hint = "callsheet starts no shell; use a script or `sh -c`";
+        let hint = "callsheet starts no shell: use a script or `sh -c`";
         Diagnostic::error(Code::UsageBad, format!("the command `{line}` {why}")).hint(hint)
     };
     let mut words = Vec::new();
@@ -40,13 +40,13 @@ pub fn split_words(line: &str) -> Result<Vec<String>, Diagnostic> {
                         Some('\\') => match chars.next() {
                             Some(c @ ('"' | '\\' | '$' | '`')) => word.push(c),
                             Some(c) => word.extend(['\\', c]),
-                            None => return Err(bad("has a quote that is not closed".into())),
+                            None => return Err(bad("has an unclosed quote".into())),
                         },
                         Some(c @ ('$' | '`')) => {
-                            return Err(bad(format!("has a `{c}` that a shell would act upon")));
+                            return Err(bad(format!("contains `{c}`, which needs a shell")));
                         }
                         Some(c) => word.push(c),
-                        None => return Err(bad("has a quote that is not closed".into())),
+                        None => return Err(bad("has an unclosed quote".into())),
                     }
                 }
             }
@@ -55,9 +55,9 @@ pub fn split_words(line: &str) -> Result<Vec<String>, Diagnostic> {
                 None => return Err(bad("ends in a backslash".into())),
             },
             c if OPERATORS.contains(c) => {
-                return Err(bad(format!("has a `{}` that a shell would act upon", c.escape_default())));
+                return Err(bad(format!("contains `{}`, which needs a shell", c.escape_default())));
             }
-            '#' if word.is_none() => return Err(bad("has a `#` that a shell would act upon".into())),
+            '#' if word.is_none() => return Err(bad("contains `#`, which needs a shell".into())),
             c => word.get_or_insert_default().push(c),
         }
     }

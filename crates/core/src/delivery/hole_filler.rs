@@ -24,7 +24,7 @@ pub(super) struct HoleFiller<'a> {
 impl HoleFiller<'_> {
     pub(super) fn build_argv(&mut self, by: DeliveryMethod) -> Result<Vec<String>, Diagnostic> {
         let agent = self.agent;
-        let Some(start) = &agent.start else { return Err(refused_error("cannot start it")) };
+        let Some(start) = &agent.start else { return Err(refused_error("the agent has no start command")) };
         let mut argv: Vec<String> = match &start.program {
             Some(program) => [program.clone()].into(),
             None => self.context.command.clone(),

@@ -178,7 +178,7 @@ fn refused_error(message: impl Into<String>) -> Diagnostic {
 fn find_refusals(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Vec<Diagnostic> {
     let mut wrong = Vec::new();
     if prompt.trim().is_empty() {
-        wrong.push(refused_error("there is no prompt"));
+        wrong.push(refused_error("the prompt is empty"));
     }
     for (what, value) in [("model", &how.model), ("session", &how.session), ("session", &how.resume)] {
         // A value is an argument of its own after its flag: with a dash it could pass for the next flag.
@@ -187,9 +187,10 @@ fn find_refusals(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Vec<Diag
                 || value.contains(|c: char| c.is_control() || c.is_whitespace())
         };
         if let Some(value) = value.as_ref().filter(odd) {
-            let message = format!("`{value}` cannot be the name of a {what}");
+            let message = format!("invalid {what} name `{value}`");
             wrong.push(
-                refused_error(message).hint("it must begin with a letter or digit and contain no whitespace"),
+                refused_error(message)
+                    .hint("a name begins with a letter or digit and contains no whitespace"),
             );
         }
     }
@@ -200,7 +201,9 @@ fn find_refusals(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Vec<Diag
     let words = how.command.iter().chain(how.env.keys()).chain(how.env.values()).chain(globs);
     let mcp = how.mcp.iter().flat_map(|mcp| [&mcp.command].into_iter().chain(&mcp.args));
     for word in words.chain(mcp).filter(|word| word.contains('\0')) {
-        wrong.push(refused_error(format!("`{word}` contains a character that an argument cannot contain")));
+        wrong.push(refused_error(format!(
+            "`{word}` contains a NUL character, which an argument cannot contain"
+        )));
     }
     for name in how.env.keys().filter(|name| name.is_empty() || name.contains('=')) {
         wrong.push(refused_error(format!("invalid variable name `{name}`")));
@@ -266,7 +269,10 @@ fn choose_method(
             reasons.push(format!("an argument is limited to {most} bytes; the prompt has {}", prompt.len()));
         }
         if prompt.contains('\0') || (prompt.starts_with('-') && before.is_empty()) {
-            reasons.push("the prompt cannot be passed as an argument".to_string());
+            reasons.push(
+                "the prompt begins with `-` or contains a NUL character, so it cannot be an argument"
+                    .to_string(),
+            );
         }
     }
     if matches!(wanted, DeliveryMethod::File | DeliveryMethod::Terminal) || !reasons.is_empty() {
@@ -304,7 +310,7 @@ fn check_one_line(line: &str) -> Result<(), Diagnostic> {
         return Err(refused_error(message).hint("keep runs in a folder whose path has no control characters"));
     }
     if line.starts_with(['/', '!', '#', '-', '@', ' ']) {
-        return Err(refused_error(format!("`{line}` could be read as a command")));
+        return Err(refused_error(format!("the agent could read `{line}` as a command")));
     }
     Ok(())
 }

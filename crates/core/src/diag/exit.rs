@@ -16,7 +16,7 @@ macro_rules! exit_codes {
 
 exit_codes! {
     DONE 0 "done",
-    FINDING 1 "a negative finding: `check` or `fuzz` found errors, `templates diff` a difference, `templates where` no file, `read` nothing good, `doctor` something missing, `prefs` nothing to add or to remove, `verify` a prompt that differs, `run` a failed check or a reply that is not good, `flow` is not at its end; or a submission that its contract does not accept",
+    FINDING 1 "a negative result: `check` or `fuzz` found errors, `templates diff` a difference, `templates where` no file, `read` no good verdict or status, `doctor` something missing, `prefs` nothing to add or remove, `verify` a prompt that differs, `run` a failed check or a reply that is not good; a flow has not ended; or a contract refused a submission",
     USAGE 2 "usage: the command line or the request is invalid",
     SOURCE 3 "a template, recipe, include or configuration is invalid",
     MISSING 4 "a file, directory, program, ledger or run does not exist",
@@ -25,7 +25,7 @@ exit_codes! {
     LIMIT 7 "the time limit or the cost limit ended the agent or a check",
     LEDGER 8 "the ledger is locked, damaged, or cannot be read or written",
     REFUSED 9 "refused: a secret was found, or a person must decide",
-    TRUST 10 "something that a cloned repository or a foreign ledger asks for needs a person's trust",
+    TRUST 10 "a cloned repository or a foreign ledger needs a person's trust",
     ENGINE 11 "`verify`: a prompt was made by another version of the engine",
     SECRET 12 "`verify`: a value that is marked as secret is needed",
     INTERNAL 70 "an error of callsheet itself, or the output could not be written",

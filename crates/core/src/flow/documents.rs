@@ -3,7 +3,7 @@
 //! The driver checks the flow's folder when a phase is entered, when a lane is about to start and when a lane
 //! has ended. A difference from the last check is an event, which the state machine judges. A change by the
 //! owner counts. A change while a person is asked, or while no process of the flow was alive, is the
-//! person's. Every other change strays, and a person is asked about it.
+//! person's. For every other change, callsheet asks a person.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

@@ -2,7 +2,7 @@
 //!
 //! | evidence | condition |
 //! |---|---|
-//! | `reply.WORD` | a verdict that was believed, or `complete`, `incomplete`, `no_verdict` … |
+//! | `reply.WORD` | a verdict that counts, or `complete`, `incomplete`, `no_verdict` … |
 //! | `submission.CONTRACT` | this run submitted it, and it was accepted |
 //! | `file.PATH` | this round wrote the file; in a need it may be a glob |
 //! | `check.NAME` | the check passed |

@@ -89,7 +89,7 @@ impl FlowProblems<'_> {
 
     fn check_flow(&mut self, flow: &Flow) {
         if flow.phase.is_empty() {
-            self.push_error("it has no phase", "a flow has at least one `[[phase]]`");
+            self.push_error("the flow has no phase", "add a `[[phase]]`");
         }
         self.check_path("changes", &flow.changes);
         flow.request.iter().for_each(|file| self.check_path("request", file));
@@ -111,7 +111,7 @@ impl FlowProblems<'_> {
         let name = &phase.name;
         for (what, given) in [("recipe", Some(&phase.recipe)), ("contract", phase.contract.as_ref())] {
             if let Some(given) = given.filter(|given| !is_name(given)) {
-                self.push_error(format_args!("`{given}` cannot be the {what} of `{name}`"), NAME_HINT);
+                self.push_error(format_args!("invalid {what} `{given}` of `{name}`"), NAME_HINT);
             }
         }
         self.check_request(phase, &phase.ask);
@@ -119,11 +119,8 @@ impl FlowProblems<'_> {
             self.check_request(phase, &again.ask);
             self.check_path(name, &again.file);
             if again.ask.each.is_some_and(|each| phase.ask.each != Some(each)) {
-                let message = format_args!("`{name}` has other lanes again than in the first place");
-                self.push_error(
-                    message,
-                    "`again` has the same `each` as `ask`, or none: then one lane is for all",
-                );
+                let message = format_args!("`again` of `{name}` has other lanes than its `ask`");
+                self.push_error(message, "give `again` the same `each` as `ask`, or none for a single lane");
             }
         }
         let answers = phase.findings.iter().flat_map(|findings| [&findings.file, &findings.fixes]);
@@ -138,13 +135,13 @@ impl FlowProblems<'_> {
         let paths = phase.inputs.iter().chain(again).chain(written).chain(collected);
         paths.for_each(|path| self.check_path(name, path));
         if phase.limit == Some(0) {
-            self.push_error(format_args!("`{name}` can never be entered"), "a `limit` is at least 1");
+            self.push_error(format_args!("`{name}` can never be entered"), "set `limit` to 1 or more");
         }
         let has_reviewers = phase.ask.each == Some(LaneSource::Reviewers);
         if has_reviewers == phase.reviewer.is_empty() {
             let message =
-                format_args!("`{name}` has one of `each = \"reviewers\"` and `[[phase.reviewer]]` alone");
-            self.push_error(message, "give both, or none");
+                format_args!("`{name}` has only one of `each = \"reviewers\"` and `[[phase.reviewer]]`");
+            self.push_error(message, "give both or neither");
         }
         for reviewer in phase.reviewer.iter().filter(|reviewer| !is_name(&reviewer.name)) {
             self.push_error(format_args!("invalid reviewer name `{}`", reviewer.name), NAME_HINT);
@@ -155,10 +152,10 @@ impl FlowProblems<'_> {
     fn check_transitions(&mut self, phase: &Phase, names: &BTreeSet<&str>) {
         let name = &phase.name;
         if phase.on.is_empty() {
-            self.push_error(format_args!("`{name}` has no transition"), "give a `[[phase.on]]`");
+            self.push_error(format_args!("`{name}` has no transition"), "add a `[[phase.on]]`");
         } else if phase.approval_target() == TransitionTarget::Person {
             let message = format_args!("`{name}` has no transition for a person's approval");
-            self.push_error(message, "give `approve`, a phase or `done`");
+            self.push_error(message, "set `approve` to a phase or to `done`");
         }
         let targets = phase.on.iter().map(|on| &on.to).chain(&phase.approve);
         for to in targets
@@ -171,10 +168,7 @@ impl FlowProblems<'_> {
         }
         for on in &phase.on {
             for word in on.needs.iter().filter(|word| parse_need(word).is_none()) {
-                self.push_error(
-                    format_args!("nothing is ever evidence for `{word}`, which `{name}` needs"),
-                    NEEDS,
-                );
+                self.push_error(format_args!("unknown evidence `{word}` in `needs` of `{name}`"), NEEDS);
             }
             // Checks and scopes also pass if nothing was done: neither shows that a phase did its work.
             let shows = |word: &String| {
@@ -182,7 +176,7 @@ impl FlowProblems<'_> {
             };
             if !on.needs.iter().any(shows) {
                 let message = format_args!("`{name}` goes to `{}` without evidence of its own", on.to);
-                self.push_error(message, "say in `needs` what shows that the phase did its work");
+                self.push_error(message, "add evidence to `needs` that the phase did its work");
             }
         }
     }
@@ -192,7 +186,7 @@ impl FlowProblems<'_> {
         let known = names.iter().chain(besides).copied();
         let all: Vec<&str> = known.clone().collect();
         let error = Diagnostic::error(Code::FlowBad, message).suggest(to, known);
-        self.problems.push(error.hint(format!("it can lead to {}", all.join(", "))));
+        self.problems.push(error.hint(format!("known targets: {}", all.join(", "))));
     }
 
     fn check_request(&mut self, phase: &Phase, ask: &PhaseRequest) {
@@ -200,7 +194,7 @@ impl FlowProblems<'_> {
         let given = [&ask.phase, &ask.role, &ask.command];
         if given.iter().filter(|given| given.is_some()).count() != 1 {
             let message = format_args!("`{name}` must ask for exactly one template");
-            self.push_error(message, "an `ask` has one of `phase`, `role` and `command`");
+            self.push_error(message, "give `ask` one of `phase`, `role` and `command`");
         }
         let is_fine = |word: &str| is_name(&word.replace("{type}", "x"));
         for word in given.into_iter().flatten().filter(|word| !is_fine(word)) {
@@ -221,8 +215,8 @@ impl FlowProblems<'_> {
         for hole in texts.chain(ask.role.as_deref()).flat_map(find_slots).filter(|hole| !known.contains(hole))
         {
             let known: Vec<String> = known.iter().map(|hole| format!("`{{{hole}}}`")).collect();
-            let hint = format!("what it can name: {}", known.join(", "));
-            self.push_error(format_args!("nothing fills `{{{hole}}}` in what `{name}` asks"), &hint);
+            let hint = format!("known holes: {}", known.join(", "));
+            self.push_error(format_args!("unknown hole `{{{hole}}}` in `ask` of `{name}`"), &hint);
         }
     }
 

@@ -39,7 +39,7 @@ pub struct SessionLabels<'s> {
 pub fn render_session_context(feature_dir: &str) -> Result<String, Diagnostics> {
     let template =
         Library::new(&Builtin).load_template(CONTROLLED, TemplateNotation::Brackets, &Layout::default())?;
-    let missing = || Diagnostic::error(Code::TemplateNotFound, format!("there is no `{CONTROLLED}`"));
+    let missing = || Diagnostic::error(Code::TemplateNotFound, format!("no template `{CONTROLLED}`"));
     let template = template.ok_or_else(missing)?;
     let mut text = String::new();
     for node in &template.nodes {

@@ -149,7 +149,7 @@ impl<'f> FlowMachine<'f> {
         if entry == self.state.entry {
             return Ok(());
         }
-        Err(format!("entry {entry} is not the one that the flow is in, {}", self.state.entry))
+        Err(format!("entry {entry} is not the current entry {}", self.state.entry))
     }
 
     /// Returns the running lane with this id and run: its index among the running lanes, and among all lanes.
@@ -162,7 +162,7 @@ impl<'f> FlowMachine<'f> {
         };
         let found = self.state.running.iter().position(is_it);
         found.map(|place| (place, self.state.running[place])).ok_or_else(|| match run {
-            Some(run) => format!("run `{run}` is not what lane `{lane}` waits for"),
+            Some(run) => format!("lane `{lane}` does not wait for run `{run}`"),
             None => format!("lane `{lane}` is not about to start"),
         })
     }
@@ -176,7 +176,7 @@ impl<'f> FlowMachine<'f> {
             return Err(format!("duplicate lane `{}`", twice.id));
         }
         if seen.is_empty() {
-            let says = alloc::vec!["there is nothing to do".to_string()];
+            let says = alloc::vec!["the phase has no lane".to_string()];
             self.wait_for_person(alloc::vec![WaitReason::Refused { says }]);
             return Ok(());
         }
@@ -434,7 +434,7 @@ impl<'f> FlowMachine<'f> {
             }
             return self.enter_phase(phase);
         }
-        let says = alloc::vec!["the flow leads nowhere from here".to_string()];
+        let says = alloc::vec!["the flow has no next phase".to_string()];
         self.wait_for_person(alloc::vec![WaitReason::Refused { says }]);
     }
 

@@ -13,7 +13,7 @@ impl Flow {
         let mut less = Vec::new();
         let files = |flow: &Self| (flow.folder, flow.request.clone(), flow.changes.clone(), flow.archive);
         if files(self) != files(shipped) {
-            less.push("what a person asks for, or the documents, are kept elsewhere".into());
+            less.push("requests or documents have other paths".into());
         }
         let mut from = 0;
         for phase in &shipped.phase {
@@ -25,7 +25,7 @@ impl Flow {
                     }));
                     from += at + 1;
                 }
-                None => less.push(format!("there is no phase `{}` in its place", phase.name)),
+                None => less.push(format!("phase `{}` is missing or has moved", phase.name)),
             }
         }
         let first = |flow: &Self| flow.phase.first().map(|phase| phase.name.clone());
@@ -47,19 +47,19 @@ impl Phase {
         let asked = |ask: &PhaseRequest| (ask.phase.clone(), ask.role.clone(), ask.command.clone(), ask.each);
         let again = |phase: &Self| phase.again.as_ref().map(|again| (again.file.clone(), asked(&again.ask)));
         note(self.contract != shipped.contract, "another contract");
-        note(asked(&self.ask) != asked(&shipped.ask), "something else is asked");
-        note(again(self) != again(shipped), "something else is asked again");
-        note(self.optional && !shipped.optional, "it can be left out");
+        note(asked(&self.ask) != asked(&shipped.ask), "`ask` asks for another template");
+        note(again(self) != again(shipped), "`again` asks for another template");
+        note(self.optional && !shipped.optional, "it is optional");
         note(self.limit.unwrap_or(u32::MAX) > shipped.limit.unwrap_or(u32::MAX), "a higher limit");
         note(self.writes != shipped.writes, "other files may be written");
-        note(self.findings != shipped.findings, "findings are answered otherwise");
-        note(self.collect != shipped.collect, "reviews are collected otherwise");
+        note(self.findings != shipped.findings, "findings have other files");
+        note(self.collect != shipped.collect, "reviews are collected in another way");
         note(self.approval_target() != shipped.approval_target(), "a person's approval leads elsewhere");
         note(self.changes_phase() != shipped.changes_phase(), "a person's changes lead elsewhere");
         let keeps = |own: &[String], all: &[String]| all.iter().all(|path| own.contains(path));
         let is_set_aside = keeps(&self.outputs, &shipped.outputs) && self.report == shipped.report;
-        note(!is_set_aside, "outputs of an earlier round are not set aside");
-        note(!keeps(&self.inputs, &shipped.inputs), "less is read");
+        note(!is_set_aside, "outputs of an earlier round are not archived");
+        note(!keeps(&self.inputs, &shipped.inputs), "it reads fewer files");
         let more = |own: &[String]| !keeps(&shipped.outputs, own);
         note(more(&self.outputs) || self.owns != shipped.owns, "other documents may be changed");
         for reviewer in &shipped.reviewer {

@@ -346,7 +346,7 @@ fn build_variable(declared: VariableDeclaration, written: &str) -> Result<Templa
         VariableDeclaration::Full(full) => full,
     };
     if !is_name(&full.name) {
-        return Err(format!("`{}` cannot be the name of a variable", full.name));
+        return Err(format!("invalid variable name `{}`", full.name));
     }
     let default = full.default.map(SharedText::from);
     Ok(TemplateVariable {

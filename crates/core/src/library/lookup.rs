@@ -82,7 +82,7 @@ pub fn is_phase_name(name: &str) -> bool {
 pub(crate) fn read_source(sources: &dyn Sources, id: &SourceId) -> Result<Option<SharedText>, Diagnostic> {
     sources
         .text(id)
-        .map_err(|error| Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}")))
+        .map_err(|error| Diagnostic::error(Code::SourceUnreadable, format!("cannot read `{id}`: {error}")))
 }
 
 /// Templates by path, or fragments by name; `None` if no root has one.

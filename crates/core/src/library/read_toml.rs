@@ -35,7 +35,7 @@ pub(crate) fn check_length(id: &SourceId, text: &SharedText, code: Code) -> Resu
     if text.len() <= MAX_BYTES {
         return Ok(());
     }
-    Err(Diagnostic::error(code, format!("{id}: it has {} bytes, the limit is {MAX_BYTES}", text.len())))
+    Err(Diagnostic::error(code, format!("{id} has {} bytes; the limit is {MAX_BYTES}", text.len())))
 }
 
 pub(crate) fn find_file(
@@ -98,7 +98,7 @@ pub fn read_data<T: DataFile>(
             return Err(diags);
         }
     }
-    let message = message.lines().next().unwrap_or("cannot read it").to_string();
+    let message = message.lines().next().unwrap_or("invalid file").to_string();
     let is_unknown = cfg!(not(feature = "schema")) && message.starts_with("unknown field");
     let code = if is_unknown { codes.unknown } else { codes.bad };
     Err(Diagnostic::error(code, message).at(name, text, span).into())

@@ -55,7 +55,7 @@ impl PromptChecker<'_> {
             self.check_piece(supplied.path, || format!("{}, path", place()));
             let name = supplied.name(block, &self.prompt.origins);
             if !is_name(name) {
-                let message = format!("{}: `{name}` cannot be the name of a tag", place());
+                let message = format!("{}: invalid tag name `{name}`", place());
                 self.report(|| Diagnostic::error(Code::PromptBad, message).hint(NAME_HINT));
             }
         }
@@ -65,7 +65,7 @@ impl PromptChecker<'_> {
         let Some(piece) = piece.filter(|piece| piece.get(&self.prompt.origins).is_none()) else { return };
         let Piece { origin, start, end } = piece;
         let message = match self.prompt.origins.get(origin) {
-            None => format!("{}: there is no origin {origin}", place()),
+            None => format!("{}: unknown origin {origin}", place()),
             Some(origin) => format!(
                 "{}: {start}..{end} is not a range of characters of {}, which has {} bytes",
                 place(),

@@ -103,7 +103,7 @@ pub enum RecordError {
     #[error("{0}")]
     Json(String),
     /// The detail of a decision is not an event of a flow.
-    #[error("it is not an event of a flow: {0}")]
+    #[error("not a flow event: {0}")]
     FlowEvent(String),
     /// A ledger cannot keep the run, or the run contradicts its request.
     #[error(transparent)]
@@ -194,17 +194,17 @@ macro_rules! events {
 }
 
 events! {
-    Composed "composed" "A prompt was composed: what of, and what came out.",
-    Delivered "delivered" "The prompt went to the agent, and how far that is known.",
+    Composed "composed" "A prompt was composed, with its inputs and its text.",
+    Delivered "delivered" "The prompt was delivered to the agent, with the evidence for it.",
     Output "output" "Lines that the agent printed.",
-    Exit "exit" "The run is over.",
-    ChangedContents "changed" "What the changed files contained before and after.",
-    Observed "observed" "What was found afterwards: checks, changed files, violations.",
-    Replied "replied" "What the agent says of its work.",
-    SubmissionRecord "submitted" "The agent submitted something by a tool, and it was accepted or refused.",
-    Decided "decided" "A person decided something.",
-    FlowRecord "flow" "An event in the life of a flow.",
-    Removed "removed" "What retention took away.",
+    Exit "exit" "The run ended.",
+    ChangedContents "changed" "The contents of the changed files, before and after.",
+    Observed "observed" "The checks, changed files and scope violations of the run.",
+    Replied "replied" "The agent's reply: its verdict or the status of its tasks.",
+    SubmissionRecord "submitted" "A submission of the agent through a tool, accepted or refused.",
+    Decided "decided" "A decision of a person.",
+    FlowRecord "flow" "An event of a flow.",
+    Removed "removed" "The data that retention removed.",
     Imported "imported" "The run or flow came from an export of another ledger.",
 }
 

@@ -38,8 +38,8 @@ pub struct ReplayError {
 impl fmt::Display for ReplayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.digest {
-            Some(digest) => write!(f, "{}: blob {digest} is gone or damaged", self.what),
-            None => write!(f, "{}: it cannot be read", self.what),
+            Some(digest) => write!(f, "{}: blob {digest} is missing or damaged", self.what),
+            None => write!(f, "{}: unreadable", self.what),
         }
     }
 }
@@ -77,13 +77,13 @@ pub fn verify(record: &Composed, blob: BlobLookup<'_>) -> Result<ReplayOutcome, 
         };
         let agrees = digest.is_none_or(|digest| digest.short() == origin.version);
         if !agrees || origin.source.is_some() && digest.is_none() {
-            let why = "its text is not the version that the prompt was made of";
+            let why = "its text is not the version that the prompt was composed from";
             return Ok(differs(Some(origin.label()), why));
         }
     }
     let recorded = restore_text(record, blob)?;
     if sha256(&[recorded.as_bytes()]) != record.output.sha256 || recorded.len() != record.output.bytes {
-        let why = format!("its parts do not make the text with the SHA-256 {}", record.output.sha256);
+        let why = format!("its parts do not give the text with the SHA-256 {}", record.output.sha256);
         return Ok(differs(None, why));
     }
     if record.engine != ENGINE_VERSION {
@@ -95,7 +95,7 @@ pub fn verify(record: &Composed, blob: BlobLookup<'_>) -> Result<ReplayOutcome, 
     }
     let request = restore_request(record, blob)?;
     if let Some(field) = find_contradiction(&record.run, &request) {
-        return Ok(differs(Some(field), "the request says something else"));
+        return Ok(differs(Some(field), "it differs from the request"));
     }
     let snapshot = restore_snapshot(record, blob)?;
     let again = compose(&request, &snapshot).and_then(|composed| {
@@ -105,10 +105,10 @@ pub fn verify(record: &Composed, blob: BlobLookup<'_>) -> Result<ReplayOutcome, 
     Ok(match again {
         Err(Diagnostics(diags)) => {
             let first = diags.first().map(ToString::to_string).unwrap_or_default();
-            differs(None, format!("it cannot be composed again: {first}"))
+            differs(None, format!("cannot compose it again: {first}"))
         }
         Ok((composed, _)) if composed.prompt.recipe != record.run.recipe => {
-            differs(Some("run recipe".into()), "the request says something else")
+            differs(Some("run recipe".into()), "it differs from the request")
         }
         Ok((_, text)) if text != recorded => {
             let at = text.bytes().zip(recorded.bytes()).take_while(|(a, b)| a == b).count();
@@ -159,7 +159,7 @@ pub fn verify_sealed(
     Ok(match again {
         Ok(rendered) if was_delivered(&rendered.text) => ReplayOutcome::Same,
         _ if !missing.is_empty() => ReplayOutcome::NeedsSecret(missing),
-        _ => differs(None, "composed with the values, it is not the text that was delivered"),
+        _ => differs(None, "composed with the values, the text differs from the delivered text"),
     })
 }
 

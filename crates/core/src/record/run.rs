@@ -38,7 +38,7 @@ impl Run {
     pub fn with_project(mut self, project: impl Into<String>) -> Result<Self, Diagnostics> {
         let project = project.into();
         if !is_project_name(&project) {
-            let message = format!("`{project}` cannot be the name of a project");
+            let message = format!("invalid project name `{project}`");
             return Err(Diagnostic::error(Code::LedgerProject, message).into());
         }
         self.project = Some(project);
@@ -65,7 +65,7 @@ impl Run {
         self.check_columns()?;
         match find_contradiction(self, request) {
             Some(field) => {
-                let message = format!("the {field} is not that of the request");
+                let message = format!("the {field} differs from the request");
                 Err(Diagnostic::error(Code::RequestBad, message).into())
             }
             None => Ok(()),
@@ -87,12 +87,10 @@ impl Run {
             return refuse(Code::RequestBad, format!("the {name} of a run contains a NUL character"));
         }
         if !is_record_time(&self.started) {
-            return refuse(Code::LedgerFailed, format!("`{}` is not the time of a record", self.started));
+            return refuse(Code::LedgerFailed, format!("invalid record time `{}`", self.started));
         }
         match self.project.as_ref().filter(|project| !is_project_name(project)) {
-            Some(project) => {
-                refuse(Code::LedgerProject, format!("`{project}` cannot be the name of a project"))
-            }
+            Some(project) => refuse(Code::LedgerProject, format!("invalid project name `{project}`")),
             None => Ok(()),
         }
     }

@@ -277,10 +277,10 @@ fn write_fenced(
                     format!("its line `{}` could imitate or hide structure", shown(line))
                 }
                 Some(FenceReason::LeavesLine { .. }) => {
-                    "it has its place in one line, and leaves it".to_string()
+                    "it has several lines, and its slot is inside a line".to_string()
                 }
                 Some(FenceReason::Always) | None => {
-                    "together with what is beside it, it could pass for structure".to_string()
+                    "together with the text beside it, it could imitate structure".to_string()
                 }
             };
             let place = match form {
@@ -292,7 +292,7 @@ fn write_fenced(
                 }
                 _ => format!("between <{}> tags", guard::tag_name(block, supplied, origins)),
             };
-            let even_there = if held { "" } else { ", and can do so even there" };
+            let even_there = if held { "" } else { ", and it could do so even there" };
             let message = format!("the text of `{name}` was put {place}: {why}{even_there}");
             let line = match reason {
                 Some(FenceReason::Used(line) | FenceReason::Inside(line) | FenceReason::Doubt(line)) => {

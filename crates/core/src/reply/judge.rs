@@ -54,7 +54,7 @@ impl<'t> ReplyClaims<'t> {
                 MarkerStanding::Enclosed => match marker(at) {
                     Some(marker) if is_good(&marker) && is_plain(marker.name, marker.attributes) => {
                         let message =
-                            || format!("`{}` stands in something else, so it does not count", shown());
+                            || format!("`{}` is inside another element, so it does not count", shown());
                         problems.add(ProblemCode::InlineMarker, Some(at), message);
                     }
                     Some(marker) => {
@@ -64,12 +64,13 @@ impl<'t> ReplyClaims<'t> {
                     None => said.report_broken(at, BROKEN, problems),
                 },
                 MarkerStanding::Indented => {
-                    let message = || format!("`{}` is indented as code is, so it does not count", shown());
+                    let message = || format!("`{}` is indented like code, so it does not count", shown());
                     problems.add(ProblemCode::IndentedMarker, Some(at), message);
                 }
                 MarkerStanding::Loose(LooseWord::Good) => {
-                    let message =
-                        || format!("`{}` is not all that its paragraph holds, so it does not count", shown());
+                    let message = || {
+                        format!("`{}` shares its paragraph with other text, so it does not count", shown())
+                    };
                     problems.add(ProblemCode::InlineMarker, Some(at), message);
                 }
                 MarkerStanding::Loose(LooseWord::Broken) => said.report_broken(at, BROKEN, problems),
@@ -134,7 +135,7 @@ impl<'t> ReplyClaims<'t> {
     /// Reports every claim that counts although it is not alone in its block.
     fn report_conflicts(&self, problems: &mut ReplyProblems) {
         for at in &self.loose {
-            let message = "a word that is not good counts wherever it stands";
+            let message = "a word that is not good counts anywhere in the reply";
             problems.add(ProblemCode::Conflict, Some(*at), || message.to_string());
         }
     }
@@ -143,9 +144,9 @@ impl<'t> ReplyClaims<'t> {
 /// The maximum number of distinct questions that are kept.
 const MOST_QUESTIONS: usize = 20;
 
-const BROKEN: &str = "a marker is not complete: tag, word and closing tag stand on one line, or on three";
+const BROKEN: &str = "incomplete marker: write tag, word and closing tag on one line, or on three";
 
-const TALKATIVE: &str = "a good marker has no attribute but an `id`, so that it says one thing";
+const TALKATIVE: &str = "a good marker has no attribute except `id`";
 
 /// Returns the id of a marker that has exactly one.
 fn find_id<'t>(marker: &Marker<'t>) -> Option<&'t str> {
@@ -217,7 +218,7 @@ pub(super) fn judge(
     if contract.task_status.is_empty() {
         for (at, id, _) in &said.tasks {
             let message =
-                || format!("the status of task `{}` was not asked for: the contract has none", shorten(id));
+                || format!("unexpected status of task `{}`: the contract has no task status", shorten(id));
             problems.add(ProblemCode::ForeignStatus, Some(*at), message);
         }
         return ReplyJudgement { verdict, outcome, tasks: BTreeMap::new() };
@@ -268,7 +269,7 @@ fn is_legal(said: Result<Verdict, &str>, legal: &[ContractChoice]) -> bool {
 fn report_foreign_verdicts(said: &ReplyClaims<'_>, legal: &[ContractChoice], problems: &mut ReplyProblems) {
     for (at, word) in said.verdicts.iter().filter(|(_, word)| !is_legal(*word, legal)) {
         let allowed: Vec<&str> = legal.iter().map(|choice| choice.name.as_str()).collect();
-        let allowed = if allowed.is_empty() { "it asks for none".into() } else { allowed.join(", ") };
+        let allowed = if allowed.is_empty() { "it has none".into() } else { allowed.join(", ") };
         let message = || format!("`{}` is not a verdict of this contract: {allowed}", format_word(*word));
         problems.add(ProblemCode::ForeignVerdict, Some(*at), message);
     }
@@ -293,11 +294,11 @@ fn judge_verdict(
         all.iter().copied().rev().max_by_key(|(_, word)| (rank(*word), is_legal(*word, legal)))
     else {
         let message = || match (said.verdicts.len(), doubt.quoted) {
-            (0, 0) => "no verdict stands alone on a line".into(),
+            (0, 0) => "no line holds only a verdict".into(),
             (0, quoted) => {
-                format!("no verdict stands alone on a line; markers in code, quotes and echoes: {quoted}")
+                format!("no line holds only a verdict; markers in code, quotes and echoes: {quoted}")
             }
-            _ => "a pass before the end of a thought is not believed".into(),
+            _ => "a pass before the end of a thought does not count".into(),
         };
         report_unreadable(said, problems, ProblemCode::BrokenMarker);
         problems.add(ProblemCode::NoVerdict, None, message);
@@ -320,7 +321,7 @@ fn judge_verdict(
     match worst {
         Ok(Verdict::Pass) if !said.unreadable.is_empty() => (None, Outcome::NoVerdict),
         Ok(Verdict::Pass) if doubt.anywhere => {
-            let message = "a pass is not believed where the reply is broken or the agent failed";
+            let message = "a pass does not count if the reply is broken or the agent failed";
             problems.add(ProblemCode::NoVerdict, None, || message.to_string());
             (None, Outcome::NoVerdict)
         }
@@ -334,7 +335,7 @@ fn judge_verdict(
 /// Reports verdicts that cannot be read.
 fn report_unreadable(said: &ReplyClaims<'_>, problems: &mut ReplyProblems, code: ProblemCode) {
     for at in &said.unreadable {
-        problems.add(code, Some(*at), || "this may be a verdict, and nobody can read it".into());
+        problems.add(code, Some(*at), || "this may be a verdict, but it is unreadable".into());
     }
 }
 
@@ -356,7 +357,8 @@ fn judge_tasks(
             problems.add(ProblemCode::TaskRepeated, Some(*at), message);
         }
         if *count == 1 && !is_asked {
-            let message = || format!("task `{}` was not asked for", shorten(id));
+            let message =
+                || format!("unexpected status of task `{}`, which is not a task of this run", shorten(id));
             problems.add(ProblemCode::TaskUnasked, Some(*at), message);
         }
         match status {

@@ -158,7 +158,7 @@ pub fn read_text<'o>(asked: &ReplyContext<'_>, stream: StreamText<Cow<'o, [u8]>>
     problems.add_stream_doubts(&doubts);
     problems.add_unclosed(&open, unopened);
     if too_large.is_some() {
-        let message = "what begins here has too many lines, signs or levels to be judged";
+        let message = "this block has too many lines, characters or levels to judge";
         problems.add(ProblemCode::TooLarge, too_large, || message.into());
     }
     let said = ReplyClaims::new(&text.whole, &found, &mut problems);

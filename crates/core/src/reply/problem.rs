@@ -57,41 +57,41 @@ macro_rules! problems {
 }
 
 problems! {
-    NoVerdict "no_verdict" "A verdict was asked for, and none counts.",
-    ForeignVerdict "foreign_verdict" "A verdict that the contract does not allow.",
-    Conflict "conflict" "Words that contradict each other, or one that is not good and does not stand alone: the most severe counts.",
-    InlineMarker "inline_marker" "A good marker that is not all that its paragraph, list item or HTML block holds does not count.",
-    IndentedMarker "indented_marker" "A marker that is indented as code is does not count.",
-    BrokenMarker "broken_marker" "A marker begins a line and is not complete, or says more than its word.",
-    ForeignStatus "foreign_status" "What is said of a task is no status that the contract knows.",
-    TaskMissing "task_missing" "Nothing is said of a task that was asked for.",
-    TaskRepeated "task_repeated" "The status of a task is given more than once.",
-    TaskUnasked "task_unasked" "The status of a task that was not asked for.",
-    UnclosedThought "unclosed_thought" "A thought is not closed: everything from there on is cut, what is not good in it counts, and no pass is believed.",
-    UnopenedThought "unopened_thought" "A thought is closed that was not opened: nothing good before it is believed.",
-    UnclosedFence "unclosed_fence" "A code fence is not closed, so that nobody knows what is code.",
-    UnclosedComment "unclosed_comment" "A comment is not closed: everything from there on is hidden.",
-    TooLarge "too_large" "A part of the reply is too large to be judged: nothing good is believed.",
-    StreamFailed "stream_failed" "The agent's own stream says that it failed.",
-    StreamMixed "stream_mixed" "Lines of the stream cannot be read as events.",
-    StreamIncomplete "stream_incomplete" "The stream has no beginning, no end, or more than its end.",
-    StreamConflict "stream_conflict" "The stream says two things.",
-    OutputIncomplete "output_incomplete" "Part of the output was not kept, so it cannot be judged.",
-    TooLong "too_long" "The agent said more than 64 MiB, and what is over is not judged.",
+    NoVerdict "no_verdict" "The contract requires a verdict, and no verdict counts.",
+    ForeignVerdict "foreign_verdict" "The contract does not allow the verdict.",
+    Conflict "conflict" "Two words contradict each other, or a word that is not good shares its line or paragraph: the most severe word counts.",
+    InlineMarker "inline_marker" "A good marker shares its paragraph, list item or HTML block with other text: it does not count.",
+    IndentedMarker "indented_marker" "A marker is indented like code: it does not count.",
+    BrokenMarker "broken_marker" "A marker that begins a line is incomplete, or has extra attributes.",
+    ForeignStatus "foreign_status" "The status of a task is not a word of the contract.",
+    TaskMissing "task_missing" "The reply does not report the status of a task.",
+    TaskRepeated "task_repeated" "The reply reports the status of a task more than once.",
+    TaskUnasked "task_unasked" "The reply reports a task that is not part of the run.",
+    UnclosedThought "unclosed_thought" "A thought is not closed: the text after its start is dropped, a word in it counts only if it is not good, and no pass counts.",
+    UnopenedThought "unopened_thought" "A thought has an end but no start: no good word before its end counts.",
+    UnclosedFence "unclosed_fence" "A code fence is not closed, so code and prose cannot be distinguished.",
+    UnclosedComment "unclosed_comment" "A comment is not closed: it hides the text after its start.",
+    TooLarge "too_large" "A part of the reply is too large to judge: no good word counts.",
+    StreamFailed "stream_failed" "The agent's stream reports a failure.",
+    StreamMixed "stream_mixed" "A line of the stream is not an event.",
+    StreamIncomplete "stream_incomplete" "The stream has no start or no end, or continues after its end.",
+    StreamConflict "stream_conflict" "The stream contradicts itself.",
+    OutputIncomplete "output_incomplete" "Part of the output was not kept, so the reply is judged without it.",
+    TooLong "too_long" "The agent's text is longer than 64 MiB; only the first 64 MiB are judged.",
 }
 
 impl UnclosedBlock {
     const fn problem(self) -> (ProblemCode, &'static str) {
         match self {
             Self::Thought => {
-                (ProblemCode::UnclosedThought, "a thought is not closed: everything from here on is cut")
+                (ProblemCode::UnclosedThought, "a thought is not closed: the text after its start is dropped")
             }
             Self::Fence => (
                 ProblemCode::UnclosedFence,
-                "a code fence is not closed, so that nobody knows what is code and what is not",
+                "a code fence is not closed, so code and prose cannot be distinguished",
             ),
             Self::Comment => {
-                (ProblemCode::UnclosedComment, "a comment is not closed: everything from here on is hidden")
+                (ProblemCode::UnclosedComment, "a comment is not closed: it hides the text after its start")
             }
         }
     }
@@ -120,15 +120,16 @@ impl ReplyProblems {
 
     pub(super) fn add_stream_doubts(&mut self, doubts: &StreamDoubts) {
         if let Some(why) = &doubts.failed {
-            let message = || format!("the agent's stream says that it failed: {}", shorten(why));
+            let message = || format!("the agent's stream reports a failure: {}", shorten(why));
             self.add(ProblemCode::StreamFailed, None, message);
         }
         if let Some((count, line, why)) = doubts.mixed {
-            let message = || format!("lines of the stream that cannot be read: {count}; line {line}: {why}");
+            let message = || format!("unreadable lines in the stream: {count}; line {line}: {why}");
             self.add(ProblemCode::StreamMixed, None, message);
         }
-        let limit =
-            doubts.is_too_long.then_some("the agent said more than 64 MiB, and only those are judged");
+        let limit = doubts
+            .is_too_long
+            .then_some("the agent's text is longer than 64 MiB; only the first 64 MiB are judged");
         for (code, why) in [
             (ProblemCode::StreamIncomplete, doubts.incomplete),
             (ProblemCode::StreamConflict, doubts.conflict),
@@ -147,7 +148,7 @@ impl ReplyProblems {
             self.add(code, Some(*at), || message.to_string());
         }
         if unopened.is_some() {
-            let message = "a thought is closed that was not opened: no pass before it is believed";
+            let message = "a thought has an end but no start: no pass before its end counts";
             self.add(ProblemCode::UnopenedThought, unopened.map(|end| end - 1), || message.to_string());
         }
     }

@@ -239,7 +239,7 @@ impl Request {
         let mut wrong: Vec<Diagnostic> = Vec::new();
         let mut refuse = |what: &str, given: &str| {
             push_diagnostic(&mut wrong, Code::RequestBadName, || {
-                let message = alloc::format!("`{given}` cannot be the {what}");
+                let message = alloc::format!("invalid {what} `{given}`");
                 Diagnostic::error(Code::RequestBadName, message).hint(NAME_HINT)
             });
         };
@@ -249,10 +249,10 @@ impl Request {
             }
         }
         for key in self.values.invalid_keys() {
-            refuse("key of a value", key);
+            refuse("value key", key);
         }
         for block in self.context.iter().filter(|block| !is_name(&block.name)) {
-            refuse("name of a context block", &block.name);
+            refuse("context block name", &block.name);
         }
         let mut bad = |message: String| {
             push_diagnostic(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message));
@@ -260,7 +260,7 @@ impl Request {
         for key in &self.secret {
             let why = match key.as_str() {
                 "model" | "max_tokens" => "it becomes a field of request bodies",
-                key if self.values.get(key).is_none() => "there is no such value",
+                key if self.values.get(key).is_none() => "the request has no such value",
                 _ => continue,
             };
             bad(alloc::format!("`{key}` cannot be marked as secret: {why}"));

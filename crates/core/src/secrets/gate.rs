@@ -250,7 +250,7 @@ impl<'r> Gate<'r> {
         }
         if !catch.parts.is_empty() {
             message.push_str(&format!(
-                ": it is in the finished prompt only, where these meet: {}",
+                ": it arises in the finished prompt, where these texts meet: {}",
                 catch.parts.join(", ")
             ));
         }
@@ -270,12 +270,11 @@ impl<'r> Gate<'r> {
 
     fn hint(&self, severity: Severity) -> Option<&'static str> {
         match (self.mode, severity) {
-            (SecretMode::Warn, _) => {
-                Some("`--secrets redact` puts placeholders there, `--secrets refuse` stops")
-            }
+            (SecretMode::Warn, _) => Some(
+                "add `--secrets redact` to replace it by a placeholder, or `--secrets refuse` to compose nothing",
+            ),
             (SecretMode::Refuse, _) => Some(
-                "`--secrets redact` puts placeholders there, `--secrets allow` lets them through; a value that must go \
-                 in is given with `--set-secret`",
+                "add `--secrets redact` to replace it by a placeholder, or `--secrets allow` to let it through; give a secret that the agent needs with `--set-secret`",
             ),
             (SecretMode::Redact, Severity::Error) => Some("remove it at its source"),
             (SecretMode::Redact | SecretMode::Allow, _) => None,

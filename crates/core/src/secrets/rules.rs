@@ -163,7 +163,7 @@ fn compile(patterns: &[&str]) -> Result<Regex, String> {
     let built = Regex::builder().syntax(syntax()).configure(config).build_many(patterns);
     built.map_err(|error| {
         let why = error.syntax_error().map_or_else(|| error.to_string(), ToString::to_string);
-        why.lines().last().unwrap_or("cannot read it").trim_start_matches("error: ").to_string()
+        why.lines().last().unwrap_or("invalid file").trim_start_matches("error: ").to_string()
     })
 }
 
@@ -265,12 +265,11 @@ impl RuleSet {
             let mut own = read.iter().filter(|(id, _)| id.root() == root);
             let count: usize = own.clone().map(|(_, file)| file.rule.len()).sum();
             if let Some((id, _)) = own.next_back().filter(|_| count > MOST_RULES) {
-                let message = format!("{id}: there are {count} rules, and at most {MOST_RULES} are read");
-                wrong.push(
-                    Diagnostic::error(Code::SecretsBad, message).hint(
-                        "one rule can have many `literals`; leave out those that the shipped rules find",
-                    ),
-                );
+                let message =
+                    format!("{id}: the files of this root have {count} rules; the limit is {MOST_RULES}");
+                wrong.push(Diagnostic::error(Code::SecretsBad, message).hint(
+                    "put several `literals` into one rule, and remove those that the shipped rules find",
+                ));
             }
         }
         if !wrong.is_empty() {
@@ -278,7 +277,7 @@ impl RuleSet {
         }
         let set = Self::new(read.into_iter().map(|(id, file)| (id.root() != SourceRoot::Builtin, file)));
         if set.literals.total_len() > MOST_LITERALS {
-            let message = "the literals of all rules are too much together";
+            let message = "the literals of all rules together exceed the limit";
             return Err(Diagnostic::error(Code::SecretsBad, message).into());
         }
         Ok(set)
@@ -395,8 +394,8 @@ pub(crate) fn find_problems(id: &SourceId, file: &RuleFile) -> Vec<Diagnostic> {
         for (key, value, most) in [("window", rule.window, MOST_WINDOW), ("before", rule.before, MOST_BEFORE)]
         {
             if value > most {
-                let hint = "a secret that is longer than the window is found whole all the same";
-                wrong.push(bad(format!("`{name}` has a `{key}` of {value}; {most} is the most")).hint(hint));
+                let hint = "a secret that is longer than the window is still found whole";
+                wrong.push(bad(format!("`{name}` has a `{key}` of {value}; the limit is {most}")).hint(hint));
             }
         }
         let lines = rule.lines.iter().flat_map(|lines| [&lines.opens, &lines.goes_on]);

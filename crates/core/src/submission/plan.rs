@@ -158,10 +158,7 @@ impl SubmissionContext<'_> {
                 diag
             }));
             if let Some(index) = data.get("index").and_then(Value::as_u64).filter(|index| index != number) {
-                push_error(
-                    wrong,
-                    format!("{file}: `index` is {index}, and the name of the file says {number}"),
-                );
+                push_error(wrong, format!("{file}: `index` is {index}, but the file name says {number}"));
             }
             lanes.insert(*number, parse_subplan(&data, &file, ": "));
             all.push((file, data));
@@ -192,7 +189,7 @@ impl SubmissionContext<'_> {
         if let Some(text) = self.session_text(file)? {
             return Ok(markdown::parse_overview(file, &text, wrong));
         }
-        let message = format!("there is no overview: `{file}` is not in the session");
+        let message = format!("the session has no overview `{file}`");
         let hint = format!("write it, or submit it as {}", OVERVIEW.map(|it| format!("`{it}`")).join(", "));
         wrong.push(Diagnostic::error(Code::SubmissionBad, message).hint(hint));
         Ok(None)
@@ -252,7 +249,7 @@ fn check_overview(
 
 fn push_hidden_error(hides: bool, at: &str, file: &str, wrong: &mut Vec<Diagnostic>) {
     if hides {
-        let message = format!("`{at}`: in `{file}` a text hides the sections below it, or passes for one");
+        let message = format!("`{at}`: in `{file}` a text hides the sections below it, or imitates one");
         let diag = Diagnostic::error(Code::SubmissionBad, message);
         let hint = "close code fences and comments, and leave headings of the first two levels to the fields";
         wrong.push(diag.hint(hint));

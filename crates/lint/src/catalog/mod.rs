@@ -67,7 +67,7 @@ pub struct TemplateSummary {
     /// The part of its own text that an agent sees.
     #[serde(skip)]
     pub words: String,
-    /// Why it cannot be used; it then has no variables and no metadata.
+    /// The reason why it cannot be read; it then has no variables and no metadata.
     #[serde(skip)]
     pub problem: Option<Diagnostic>,
 }
@@ -172,7 +172,7 @@ impl SourceCatalog {
 }
 
 pub(crate) fn unreadable_error(id: &SourceId, error: &SourceError) -> Diagnostic {
-    Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}"))
+    Diagnostic::error(Code::SourceUnreadable, format!("cannot read `{id}`: {error}"))
 }
 
 fn read_recipes(files: &CatalogFiles) -> (Vec<CatalogRecipe>, Vec<(SourceId, Diagnostic)>) {

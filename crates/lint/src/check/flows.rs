@@ -171,7 +171,7 @@ impl<'c> FlowCheck<'c> {
         {
             let error =
                 Diagnostic::error(Code::FlowUnreachable, format!("nothing leads to `{}`", phase.name));
-            self.add(error.hint("let a transition lead to it, or take it out"), at, &["name"]);
+            self.add(error.hint("add a transition to it, or remove it"), at, &["name"]);
         }
     }
 

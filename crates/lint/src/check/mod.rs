@@ -147,7 +147,7 @@ fn check_extension(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut L
     slots::check_unknown_slots(
         &template,
         provided,
-        "the template that takes this text has to declare it",
+        "the template that takes this text must declare it",
         problems,
     );
 }

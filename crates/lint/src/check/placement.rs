@@ -60,7 +60,7 @@ fn unreached_diagnostic(catalog: &SourceCatalog, file: &CatalogFile) -> Diagnost
         let message = format!("no request can reach `{}`", file.id);
         let names: Vec<String> = here.iter().map(|path| format!("`{}`", own_name(path))).collect();
         let error = unreachable_diagnostic(&file.id, message);
-        let error = error.hint(format!("in `{home}` recipes look for {}", names.join(", ")));
+        let error = error.hint(format!("recipes search `{home}` for {}", names.join(", ")));
         let is_named = file.stem(".md").is_none_or(is_name);
         return if is_named { error } else { error.hint(NAMES) };
     }
@@ -69,11 +69,11 @@ fn unreached_diagnostic(catalog: &SourceCatalog, file: &CatalogFile) -> Diagnost
     }
     let mut homes: BTreeSet<&str> = patterns.iter().map(|path| folder_of(path)).collect();
     homes.insert("templates/shared");
-    let error = unreachable_diagnostic(&file.id, format!("no recipe looks for `{}`", file.id));
+    let error = unreachable_diagnostic(&file.id, format!("no recipe searches for `{}`", file.id));
     let homes_listed: Vec<String> = homes.iter().map(|home| format!("`{home}`")).collect();
     let near = find_closest(own_name(home), homes.iter().map(|home| own_name(home)));
     let near = homes.iter().find(|home| near == Some(own_name(home)));
-    suggest_near(error, near).hint(format!("recipes look in {}", homes_listed.join(", ")))
+    suggest_near(error, near).hint(format!("recipes search {}", homes_listed.join(", ")))
 }
 
 /// Checks the name of a skeleton, which begins with its phase.
@@ -166,6 +166,6 @@ fn refused_extension_error(id: &SourceId) -> Diagnostic {
 }
 
 pub(super) fn refused_override_error(id: &SourceId) -> Diagnostic {
-    let message = format!("`{id}`: the pipeline controls `context.md`, so nothing can take its place");
+    let message = format!("`{id}`: the pipeline controls `context.md`, so it cannot be overridden");
     Diagnostic::error(Code::OverrideRefused, message)
 }

@@ -17,7 +17,7 @@ use callsheet_core::library::template::{Template, TemplateNode, TemplateNotation
 use callsheet_core::source::{SourceId, SourceRoot};
 use callsheet_core::text::name::is_name_byte;
 
-const DECLARE: &str = "a slot for values of the request is listed in the frontmatter, under `variables`";
+const DECLARE: &str = "list slots for values of the request in the frontmatter, under `variables`";
 
 pub(super) fn check(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut LintProblems) {
     if let Some(bad) = file.parse_error() {
@@ -64,7 +64,7 @@ pub(super) fn check_unknown_slots(
     let known: Vec<&str> = declared.chain(provided.iter().map(String::as_str)).collect();
     for (name, span, times) in distinct_slots(template) {
         if !known.contains(&name) && problems.has_capacity(&template.id, Code::SlotUnknown, span.start) {
-            let message = format!("nothing declares `{name}`, and nothing provides it");
+            let message = format!("slot `{name}` is neither declared nor filled");
             let error = Diagnostic::error(Code::SlotUnknown, message).at(&template.id, &template.text, span);
             let error = error.suggest(name, known.iter().copied());
             let error = if error.hints.is_empty() { error.hint(remedy) } else { error };

@@ -33,8 +33,7 @@ pub(super) fn check_file_name(catalog: &SourceCatalog, file: &CatalogFile) -> Op
         let file_name = format!("agents/{}.toml", agent.to_ascii_lowercase());
         let known = catalog.agents.iter().map(String::as_str).chain(["base"]);
         // A template is enough to compose for an agent; it may also be a typo.
-        let message =
-            format!("`{}` is for an agent that cannot be started: there is no `{file_name}`", file.id);
+        let message = format!("`{}` is for an agent without a definition: no `{file_name}`", file.id);
         let warning = Diagnostic::warning(Code::SystemMisnamed, message).suggest(agent, known);
         return Some(warning.searched(catalog.candidate_places(&file_name)));
     }

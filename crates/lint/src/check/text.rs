@@ -114,7 +114,7 @@ pub(super) fn check_markers_in(
             format!("a complete `<{name}>` marker is alone on its line"),
         )
         .at(id, text, place)
-        .hint("an agent that repeats this text would seem to have answered: put the marker into a sentence");
+        .hint("an agent that repeats this text would seem to answer: put the marker into a sentence");
         problems.add(id, error);
         next += count;
     }

@@ -76,7 +76,7 @@ impl EngineUnderTest {
         let markdown = (self.render)(&composed.prompt, PromptFormat::Markdown)?;
         let again = (self.compose)(request, recipe, &snapshot);
         if again.as_ref() != Ok(&composed) {
-            let what = "what was seen while composing does not give the same prompt again";
+            let what = "the sources that composing read do not give the same prompt again";
             return Err(CaseFailure::Broken(what.into()));
         }
         let asked = snapshot.texts.into_keys().collect();
@@ -121,10 +121,10 @@ impl EngineUnderTest {
             let rendered = match (self.render)(prompt, format) {
                 Ok(rendered) => rendered,
                 Err(failure) if failure.0.iter().all(|diag| diag.code == Code::XmlCharacter) => continue,
-                Err(_) => return Some(format!("{name} cannot be written")),
+                Err(_) => return Some(format!("cannot write {name}")),
             };
             if format == PromptFormat::Markdown && rendered != made.markdown {
-                return Some("the same prompt is not rendered to the same bytes again".into());
+                return Some("rendering the same prompt again gives other bytes".into());
             }
             if let Some(wrong) = check_spans(prompt, &rendered, format) {
                 return Some(format!("{wrong} in {name}"));
@@ -137,8 +137,10 @@ impl EngineUnderTest {
                 }
             };
             match read {
-                None => return Some(format!("the {name} cannot be read")),
-                Some(read) if !gives_back(&read) => return Some(format!("the {name} does not give it back")),
+                None => return Some(format!("cannot read the {name}")),
+                Some(read) if !gives_back(&read) => {
+                    return Some(format!("the {name} does not contain the value"));
+                }
                 Some(_) => {}
             }
         }
@@ -170,7 +172,7 @@ fn check_sources(control: &ControlCase<'_>, made: &ComposedCase) -> Option<Strin
         |made: &ComposedCase| made.asked.iter().filter(|id| !free(id)).cloned().collect::<BTreeSet<_>>();
     let (now, then) = (texts(made), texts(control.made));
     let other = now.difference(&then).chain(made.listed.difference(&control.made.listed)).next()?;
-    Some(format!("`{other}` is looked at because of it"))
+    Some(format!("it makes composing read `{other}`"))
 }
 
 /// Checks that the prompt equals the plain one except for the value, byte for byte.
@@ -182,7 +184,7 @@ fn check_model(control: &ControlCase<'_>, made: &ComposedCase, value: &str) -> O
         .into_iter()
         .map(|text| text.replace(control.plain, value));
     (!wanted.eq(flatten_texts(&made.composed.prompt)))
-        .then(|| "the prompt is not the plain one with it put in".into())
+        .then(|| "the prompt differs from the plain one in more than the value".into())
 }
 
 fn flatten_texts(prompt: &Prompt) -> Vec<String> {
@@ -210,7 +212,7 @@ fn check_spans(prompt: &Prompt, rendered: &RenderedText, format: PromptFormat) -
         let Some(piece) = span.piece else { continue };
         let written = rendered.text.get(span.start..span.end)?;
         if span.encoding.decode(written).as_deref() != Some(piece.text(&prompt.origins)) {
-            return Some("a text is not what its origin says");
+            return Some("a text differs from its origin");
         }
     }
     if at != rendered.text.len() {

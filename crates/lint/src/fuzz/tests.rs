@@ -52,14 +52,14 @@ fn broken_composers_are_found() {
                 sources.text(&SourceId::new(SourceRoot::Project, "secret").unwrap()).unwrap();
                 (OURS.compose)(request, recipe, sources)
             },
-            "`project:secret` is looked at because of it",
+            "it makes composing read `project:secret`",
         ),
         (
             |request, recipe, sources| {
                 let trimmed = request.instructions.as_ref().map(|text| text.trim().into());
                 (OURS.compose)(&Request { instructions: trimmed, ..request.clone() }, recipe, sources)
             },
-            "the prompt is not the plain one with it put in",
+            "the prompt differs from the plain one in more than the value",
         ),
         (
             |request, recipe, sources| {
@@ -67,7 +67,7 @@ fn broken_composers_are_found() {
                 composed.prompt.recipe = format!("{}", CALLS.fetch_add(1, Ordering::Relaxed));
                 Ok(composed)
             },
-            "what was seen while composing does not give the same prompt again",
+            "the sources that composing read do not give the same prompt again",
         ),
         (
             |_, _, _| Err(Diagnostic::error(Code::FragmentNotFound, "fragment not found: `x`").into()),
@@ -133,7 +133,7 @@ fn broken_renderers_are_found() {
             },
             "run",
             "x",
-            "the same prompt is not rendered to the same bytes again",
+            "rendering the same prompt again gives other bytes",
         ),
         (
             |prompt, format| {
@@ -155,7 +155,7 @@ fn broken_renderers_are_found() {
             |prompt, format| render_replaced(prompt, format, "xyz", "xyy"),
             "run",
             "xyz",
-            "a text is not what its origin says in Markdown",
+            "a text differs from its origin in Markdown",
         ),
         (
             |prompt, format| {
@@ -172,13 +172,13 @@ fn broken_renderers_are_found() {
             |prompt, format| render_replaced(prompt, format, "</prompt>", "</promp >"),
             "run",
             "x",
-            "the Xml cannot be read",
+            "cannot read the Xml",
         ),
         (
             |prompt, format| render_replaced(prompt, format, "\"instructions\":", "\"instructions\" "),
             "run",
             "x",
-            "the Json cannot be read",
+            "cannot read the Json",
         ),
     ];
     for (render, recipe, value, what) in cases {
@@ -194,7 +194,7 @@ fn unwritable_or_altered_format_is_found() {
     };
     assert_eq!(
         find_messages(EngineUnderTest { render: fails, ..OURS }, "run", "x"),
-        expected_message("Xml cannot be written")
+        expected_message("cannot write Xml")
     );
     // The bytes are those of the value, but a reader sees a reference in them.
     let unprotected: Render = |prompt, format| {
@@ -206,7 +206,7 @@ fn unwritable_or_altered_format_is_found() {
         })
     };
     let other = find_messages(EngineUnderTest { render: unprotected, ..OURS }, "unified", "a&amp;b");
-    assert_eq!(other, expected_message("the Xml does not give it back"));
+    assert_eq!(other, expected_message("the Xml does not contain the value"));
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub fn open_file(path: &Path) -> Result<Option<std::fs::File>, SourceError> {
 /// The most bytes of a file that callsheet keeps for itself.
 const MOST_OWN: u64 = 64 * 1024 * 1024;
 
-/// Returns the text of a file that callsheet keeps for itself; `None` if it cannot be used, for whatever
+/// Returns the text of a file that callsheet keeps for itself; `None` if it cannot be read, for whatever
 /// reason.
 pub fn read_own_text(path: &Path) -> Option<String> {
     String::from_utf8(read_own_bytes(path)?).ok()

@@ -226,7 +226,7 @@ impl DirectoryWalk<'_> {
         let path = dir.join(RULES_FILE);
         let unusable = |why: &dyn ToString| {
             let (path, why) = (path.display(), why.to_string());
-            SourceError::Unreadable(format!("its rules in `{path}` cannot be used: {why}"))
+            SourceError::Unreadable(format!("cannot read the ignore rules in `{path}`: {why}"))
         };
         let bytes = PathBase::Within(self.root).read_bytes(&path, MAX_RULES_BYTES);
         if let Some(bytes) = bytes.map_err(|error| unusable(&error))? {

@@ -87,7 +87,7 @@ pub type RecordSubmission = fn(&SubmissionGate, &SubmissionRecord) -> Result<(),
 ///
 /// A program in another language names the `callsheet` binary as its guard instead.
 pub fn guard_if_asked() {
-    guard_if_asked_with(|_, _| Err(SubmissionError::Refused("it cannot be recorded".into())));
+    guard_if_asked_with(|_, _| Err(SubmissionError::Refused("this guard cannot record submissions".into())));
 }
 
 /// Does the same as [`guard_if_asked`]; the guard of a terminal records submissions with `record`.
@@ -160,7 +160,7 @@ fn guard_process() -> io::Result<()> {
 fn save_last_documents(gate: &SubmissionGate) {
     let Some(folder) = &gate.watched else { return };
     let found = DocumentReader::default().read(folder, &|_| true);
-    // Without it nothing is known, and the person is asked.
+    // Without it the state is unknown, and callsheet asks the person.
     if let Ok(text) = serde_json::to_string(&found) {
         let new = gate.dir.join(format!("{DOCUMENTS}.new"));
         let _ = fs::write(&new, text).and_then(|()| fs::rename(&new, gate.dir.join(DOCUMENTS)));

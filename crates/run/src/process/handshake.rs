@@ -49,7 +49,7 @@ fn is_guard_argument() -> bool {
 pub(crate) fn find_guard_program(named: Option<&Path>) -> Result<PathBuf, StartError> {
     if is_guard_argument() || std::env::var_os(STARTED_AS_GUARD).is_some() {
         return Err(StartError::NoGuard(format!(
-            "this process was started as a guard, and starts no other: {HINT}"
+            "this process is a guard and cannot start another one: {HINT}"
         )));
     }
     match named {

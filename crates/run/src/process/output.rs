@@ -52,7 +52,7 @@ impl OutputCollector {
     /// Tells what is left: the last line has no end, and the last records were kept.
     pub(super) fn finish(&mut self, tell: &mut dyn FnMut(ProcessEvent)) {
         if !self.line.is_empty() {
-            // The limit is for what goes on for ever, not for the last words.
+            // The limit is for endless output, not for the last words.
             let mut head_left = if self.is_over() { 0 } else { usize::MAX };
             self.push_record(false, &mut head_left, tell);
         }

@@ -332,7 +332,7 @@ impl Serialize for Fingerprint {
 impl<'de> Deserialize<'de> for Fingerprint {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        Self::parse(&text).ok_or_else(|| serde::de::Error::custom("it is no print"))
+        Self::parse(&text).ok_or_else(|| serde::de::Error::custom("it is not a fingerprint"))
     }
 }
 

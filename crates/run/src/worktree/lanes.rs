@@ -184,7 +184,7 @@ fn parse_changes(raw: &[u8]) -> Vec<LaneChange> {
 
 /// Returns the present contents of the project at a path, as git identifies them. Follows no links.
 fn present_content(git: &Git, path: &str) -> Result<Option<String>, GitError> {
-    let odd = || GitError::new("merge", format!("`{path}` is not reached by folders alone"));
+    let odd = || GitError::new("merge", format!("`{path}` is reached through a link"));
     let mut place = PathBuf::from(git.top());
     let parts: Vec<&str> = path.split('/').collect();
     let (name, folders) = parts.split_last().ok_or_else(odd)?;

@@ -525,7 +525,7 @@ impl SurveyWalk<'_> {
         Ok(FolderLevel { handle: Some(handle), id, folders, start, rules, is_ignored })
     }
 
-    /// Returns to the folder above; `false` if it is not there any more.
+    /// Returns to the folder above; `false` if it no longer exists.
     fn leave_folder(&mut self, ended: Option<FolderLevel>, above: Option<&mut FolderLevel>) -> bool {
         let (Some(ended), Some(above)) = (ended, above) else { return true };
         self.stack.truncate(ended.rules);

@@ -168,7 +168,7 @@ fn only_project_rules_count() {
 #[test]
 fn unusable_rules_are_error() {
     let unusable = |why: &str| {
-        unreadable::<Option<Listing>>(&format!("its rules in `sub/.gitignore` cannot be used: {why}"))
+        unreadable::<Option<Listing>>(&format!("cannot read the ignore rules in `sub/.gitignore`: {why}"))
     };
     let with_rules = |make: &dyn Fn(&DiskProject)| {
         let project = DiskProject::new();

@@ -85,7 +85,7 @@ fn pack_has_files_of_listing() {
     assert_eq!(
         project.pack("."),
         unreadable(
-            "its rules in `sub/.gitignore` cannot be used: it has 2097152 bytes; the limit is 1048576"
+            "cannot read the ignore rules in `sub/.gitignore`: it has 2097152 bytes; the limit is 1048576"
         )
     );
 }

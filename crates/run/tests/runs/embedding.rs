@@ -59,7 +59,7 @@ fn unnamed_guard_is_not_embedder() {
 #[test]
 fn started_as_guard_starts_none() {
     let marked = run_embedder(&[("EMBEDDER_GUARD", AGENT), ("CALLSHEET_GUARD_START", "1")]);
-    let refused = format!("this process was started as a guard, and starts no other: {HINT}\n");
+    let refused = format!("this process is a guard and cannot start another one: {HINT}\n");
     assert_eq!((marked.output, marked.starts), (refused, 1));
 }
 

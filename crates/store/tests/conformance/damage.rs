@@ -117,7 +117,7 @@ fn is_row_named(line: &str, table: &str, key: &Cell, raw: &Raw, ids: &BTreeMap<i
         }
         ("runs", Cell::Int(seq)) => {
             let id = ids.get(seq).is_some_and(|id| line.starts_with(&format!("run {id}: ")));
-            id || line.contains(&format!("of {seq} ")) || line.contains("no record is about it")
+            id || line.contains(&format!("of {seq} ")) || line.contains("it has no record")
         }
         // The next record is tied to this one.
         ("records", Cell::Int(seq)) => {
@@ -179,7 +179,7 @@ pub(crate) fn removed_and_reordered_records_are_found(engine: &LedgerEngine) {
     assert_ne!(kept, head, "ids and times differ");
     let mut raw = Raw::open(&place);
     assert!(raw.run("DELETE FROM records WHERE seq = 11"));
-    assert_eq!(findings(&place), ["head: it says 11, the last record is 10"]);
+    assert_eq!(findings(&place), ["head: it names 11, but the last record is 10"]);
     assert!(raw.run("UPDATE head SET seq = 10, chain = (SELECT chain FROM records WHERE seq = 10)"));
     assert_eq!(findings(&place), Vec::<String>::new());
     assert_eq!(ledger.has_link(&kept), Ok(false));
@@ -203,7 +203,9 @@ pub(crate) fn altered_source_differs_despite_rebuilt_chain(engine: &LedgerEngine
     assert_eq!(checked.worst(), Some(LedgerProblemKind::Differs));
     assert_eq!(
         checked.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        [format!("run {run}: project:docs/plan.md: its text is not the version that the prompt was made of")]
+        [format!(
+            "run {run}: project:docs/plan.md: its text is not the version that the prompt was composed from"
+        )]
     );
     assert!(matches!(ledger.prompt(&run), Err(LedgerError::Damaged(_))));
 
@@ -220,7 +222,7 @@ pub(crate) fn altered_source_differs_despite_rebuilt_chain(engine: &LedgerEngine
     let sha256 = again.composed.output.sha256;
     assert_eq!(
         checked.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        [format!("run {}: its parts do not make the text with the SHA-256 {sha256}", again.composed.run.id)]
+        [format!("run {}: its parts do not give the text with the SHA-256 {sha256}", again.composed.run.id)]
     );
 
     // Another engine is reported, not judged.
@@ -232,8 +234,8 @@ pub(crate) fn altered_source_differs_despite_rebuilt_chain(engine: &LedgerEngine
     assert_eq!(
         checked.problems[0].to_string(),
         format!(
-            "run {}: it was made by version {} of the engine, which is newer than this one ({ENGINE_VERSION}): its texts and its \
-             SHA-256 are right, it was not composed again; the callsheet that made it can compose it again",
+            "run {}: version {} of the engine made it, which is newer than this one ({ENGINE_VERSION}): its texts and its \
+             SHA-256 are right, but it was not composed again; the version of callsheet that made it can compose it again",
             other.composed.run.id,
             ENGINE_VERSION + 1
         )

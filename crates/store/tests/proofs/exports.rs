@@ -217,7 +217,7 @@ fn long_texts_survive_export_and_import() {
     };
     let refused = ledger.append(Some(&run.composed.run.id), None, &Event::Decided(decided)).unwrap_err();
     assert!(
-        matches!(&refused, LedgerError::Failed(why) if why.ends_with("268435456 is the most")),
+        matches!(&refused, LedgerError::Failed(why) if why.ends_with("the limit is 268435456")),
         "{refused:?}"
     );
 }
@@ -274,7 +274,7 @@ fn only_canonical_text_splits_are_accepted() {
             other => panic!("{why}: {other:?}"),
         }
     };
-    let cut = "a text is cut at another place than an export cuts it";
+    let cut = "a text is split at the wrong place";
     // A shorter part, with the rest in the next line.
     let mut shorter = lines.clone();
     shorter[at] = lines[at].replacen("xx", "x", 1);
@@ -289,7 +289,7 @@ fn only_canonical_text_splits_are_accepted() {
     // A part without a text, and an older version.
     let mut nothing = lines.clone();
     nothing.insert(lines.len() - 1, "{\"part\":{\"text\":\"\"}}\n".into());
-    refused(&nothing, "pieces stand before it that are of no text");
+    refused(&nothing, "the pieces before it belong to no text");
     let mut older = lines;
     older[0] = older[0].replacen("\"version\":2", "\"version\":1", 1);
     refused(&older, "version 1 has no parts");

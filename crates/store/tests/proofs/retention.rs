@@ -178,7 +178,7 @@ fn wrong_clock_removes_no_run() {
     }
 }
 
-/// A clock that jumps far ahead is not believed at once, even if runs have its times.
+/// A clock that jumps far ahead does not count at once, even if runs have its times.
 #[test]
 fn long_time_step_is_distrusted() {
     let days = RetentionPolicy { days: Some(30), last: None };

@@ -12,12 +12,12 @@ use decision::DecisionArg;
 use show::{list, print_graph, print_report, print_status};
 use start::FlowStartArgs;
 
-/// Drive a whole change, phase by phase, with the agents that you name
+/// Drive a change through its phases, with the agents that you choose
 ///
-/// Which phase follows which is a data file: `sdd` (plan, challenge, implement, review, archive) and `staged` (architect, planner,
-/// coders, reviewers, summary) ship with callsheet. A phase is left on a verdict and on facts, never on a claim alone; where
-/// evidence is missing, a person is asked. Everything that was decided is in the ledger, so that a flow can be resumed after
-/// whatever happened.
+/// A flow is a data file. callsheet ships `sdd` (plan, challenge, implement, review, archive) and `staged`
+/// (architect, planner, coders, reviewers, summary). A phase ends on a verdict and on facts, never on a claim
+/// alone; if evidence is missing, callsheet asks a person. The ledger holds every event of a flow, so you can
+/// resume it after any interruption.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -37,27 +37,27 @@ impl Args {
 #[expect(clippy::large_enum_variant, reason = "a command line is read once")]
 enum FlowCommand {
     Start(FlowStartArgs),
-    /// Show where flows stand: phase, what runs, round, cost, what is waited for
+    /// Show the phase, the running agents, the round, the cost and the open decisions of a flow
     Status {
         #[command(flatten)]
         which: FlowNameArg,
-        /// Show it again and again until the flow has ended or waits for a person
+        /// Repeat until the flow has ended or waits for a person
         #[arg(long)]
         watch: bool,
     },
-    /// Go on with a flow that was stopped, or whose callsheet died
+    /// Continue a flow that was stopped, or whose callsheet was killed
     Resume {
         #[command(flatten)]
         which: FlowNameArg,
-        /// Ask runs that were cut the very same once more, whatever has changed since
+        /// Give interrupted runs the same prompt again, even if its sources have changed
         #[arg(long)]
         same_prompt: bool,
     },
-    /// Decide what a flow waits for: approve the work as it is, reject it, say what has to be changed, or answer a question
+    /// Decide an open question of a flow: approve the work, reject it, request changes, or answer
     Decide {
         #[arg(value_name = "DECISION")]
         decision: DecisionArg,
-        /// What has to be changed, or the answer
+        /// The changes, or the answer
         #[arg(value_name = "TEXT")]
         text: Option<String>,
         #[command(flatten)]
@@ -66,13 +66,13 @@ enum FlowCommand {
         #[arg(long)]
         yes: bool,
     },
-    /// Stop a flow and what runs in it; it can be resumed
+    /// Stop a flow and its agents; `flow resume` continues it
     Stop(FlowNameArg),
     /// List the flows of this ledger, the newest first
     List,
-    /// Print a flow as a Mermaid diagram; of one that was started, with where it is
+    /// Print a flow as a Mermaid diagram, with the current phase if it was started
     Graph {
-        /// A flow by its name, or one that was started [default: the newest]
+        /// The name of a flow, or a started one [default: the newest]
         #[arg(value_name = "NAME")]
         name: Option<String>,
     },
@@ -80,14 +80,16 @@ enum FlowCommand {
 
 #[derive(Debug, clap::Args)]
 struct FlowNameArg {
-    /// A flow: the name of its folder, or the beginning of its id [default: the newest that has not ended]
+    /// The flow: the name of its folder, or the beginning of its id [default: the newest one that has not
+    /// ended]
     #[arg(value_name = "FLOW")]
     flow: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 struct FlowNameOption {
-    /// A flow: the name of its folder, or the beginning of its id [default: the newest that has not ended]
+    /// The flow: the name of its folder, or the beginning of its id [default: the newest one that has not
+    /// ended]
     #[arg(long, value_name = "FLOW")]
     flow: Option<String>,
 }

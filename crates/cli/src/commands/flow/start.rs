@@ -8,55 +8,55 @@ use crate::args::PermitArg;
 /// Start a flow
 #[derive(Debug, clap::Args)]
 pub(crate) struct FlowStartArgs {
-    /// sdd, staged, or a file in .callsheet/flows/
+    /// The flow: sdd, staged, or a file in .callsheet/flows/
     #[arg(value_name = "NAME")]
     name: String,
-    /// What is to be done, in words
+    /// The change to make
     #[arg(value_name = "REQUEST")]
     request: String,
-    /// Who does every phase
+    /// The agent for every phase
     #[arg(short, long, value_name = "NAME[:MODEL]")]
     agent: Option<String>,
-    /// Who does one phase
+    /// The agent for one phase
     #[arg(long, value_name = "PHASE=NAME[:MODEL]")]
     agent_for: Vec<String>,
-    /// An optional phase that is wanted, such as product_management
+    /// Include an optional phase, such as product_management
     #[arg(long, value_name = "PHASE")]
     with: Vec<String>,
-    /// One coder carries out the whole plan
+    /// Let one coder implement the whole plan
     #[arg(long)]
     single_coder: bool,
-    /// A command that is run in the worktree after each run: evidence for the flow
+    /// Run CMD in the worktree after each run, as evidence for the flow
     #[arg(long, value_name = "NAME=CMD")]
     check: Vec<String>,
-    /// How many lanes run at once
+    /// The maximum number of lanes that run at once
     #[arg(long, value_name = "N", default_value_t = 2)]
     jobs: u32,
-    /// What may be spent before you are asked, in dollars, where agents tell it
+    /// The maximum cost in dollars before callsheet asks you, if the agents report their cost
     #[arg(long, value_name = "USD")]
     max_cost: Option<f64>,
-    /// How long each run may take
+    /// The time limit of each run
     #[arg(long, value_name = "TIME")]
     timeout: Option<HumanDuration>,
-    /// What agents may do without asking [default: the configured one; else edit]
+    /// The permissions of the agents [default: the configured ones; else edit]
     #[arg(long, value_name = "WHAT")]
     permit: Option<PermitArg>,
-    /// The model that agents use [default: their own]
+    /// The model of the agents [default: their own]
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Run each agent in a terminal of tmux; the command to attach to it is printed
+    /// Run each agent in a tmux terminal, and print the command that attaches to it
     #[arg(long, conflicts_with = "program")]
     terminal: bool,
-    /// Let others work in the same checkout: then no change there can be attributed to one of them
+    /// Share the checkout with other runs; changes in it are then attributed to none of them
     #[arg(long)]
     share: bool,
-    /// Agents hand things in by files, also those that could use the server
+    /// Let agents submit by files, even if they support MCP
     #[arg(long)]
     by_file: bool,
-    /// What its folder is called [default: the first words of the request]
+    /// The name of the flow's folder [default: the first words of the request]
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
-    /// A program that plays every agent: it gets each prompt on its standard input
+    /// A program that replaces every agent; it gets each prompt on standard input
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,
 }

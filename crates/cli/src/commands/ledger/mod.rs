@@ -14,10 +14,10 @@ use crate::context::CommandContext;
 use crate::pages::ledger::known_line;
 use adopt::{adopt, forget};
 
-/// Show where the ledger is, which ledgers you know, and adopt one that was made elsewhere
+/// Show, list, adopt and forget ledgers
 ///
-/// A ledger names programs to start. One that this callsheet made is known; any other one is foreign: it can be read, and nothing
-/// is started or recorded from it before you have adopted it.
+/// A ledger names programs to start. A ledger that callsheet created here is known; any other one is foreign:
+/// until you adopt it, callsheet only reads it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -26,21 +26,21 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum LedgerCommand {
-    /// Print where the ledger of this project is
+    /// Print the path or URL of this project's ledger
     Path,
-    /// List the ledgers that you know
+    /// List the known ledgers
     List,
-    /// Show what is in a foreign ledger, and make it known if you agree
+    /// Show the contents of a foreign ledger, and accept it if you agree
     ///
-    /// Also after a ledger was restored from a backup: the head that it has now is kept.
+    /// Also accepts the present head of a ledger that was restored from a backup.
     Adopt {
-        /// Agree without being asked, to the ledger with this id
+        /// Agree without asking, to the ledger with this id
         #[arg(long, value_name = "ID")]
         yes: Option<String>,
     },
-    /// Forget a ledger that is gone, so that a new one can be made in its place; nothing is removed
+    /// Forget a missing ledger, so that callsheet can create a new one; removes nothing
     Forget {
-        /// Agree without being asked, to the ledger with this id
+        /// Agree without asking, to the ledger with this id
         #[arg(long, value_name = "ID")]
         yes: Option<String>,
     },

@@ -41,7 +41,7 @@ fn expected_diagnostic(severity: &str, more: &str, hint: &str) -> String {
     )
 }
 
-const WARN_HINT: &str = "  = hint: `--secrets redact` puts placeholders there, `--secrets refuse` stops\n";
+const WARN_HINT: &str = "  = hint: add `--secrets redact` to replace it by a placeholder, or `--secrets refuse` to compose nothing\n";
 
 #[test]
 fn every_mode_handles_found_secret() {
@@ -49,8 +49,8 @@ fn every_mode_handles_found_secret() {
     let warned = CommandOutput::new(0, prompt(&token()), expected_diagnostic("warning", "", WARN_HINT));
     assert_eq!(run(&project, &["compose"]), warned);
     assert_eq!(run(&project, &["compose", "--secrets", "warn"]), warned);
-    let hint = "  = hint: `--secrets redact` puts placeholders there, `--secrets allow` lets them through; a value that must go in is given \
-                with `--set-secret`\n";
+    let hint = "  = hint: add `--secrets redact` to replace it by a placeholder, or `--secrets allow` to let it through; give a secret \
+                that the agent needs with `--set-secret`\n";
     let refused = CommandOutput::new(9, "", expected_diagnostic("error", "", hint));
     assert_eq!(run(&project, &["compose", "--secrets", "refuse"]), refused);
     let placeholder = "[secret:github-token:1]";
@@ -110,8 +110,8 @@ fn secret_across_two_pieces_is_found() {
     let run = |mode: &str| project.run(["compose", "--secrets", mode, "-p", "plan", "--set", &value, "Go."]);
     let output = |severity: &str, more: &str| {
         format!(
-            "{severity}[SecretFound]: a token of GitHub (github-token){more}: it is in the finished prompt only, where these \
-             meet: project:.callsheet/templates/system/BASE-plan.md, value rest\n  ┌─ prompt:1:36\n1 │ \
+            "{severity}[SecretFound]: a token of GitHub (github-token){more}: it arises in the finished prompt, where these \
+             texts meet: project:.callsheet/templates/system/BASE-plan.md, value rest\n  ┌─ prompt:1:36\n1 │ \
              <prompt><system_prompt>Log in with {STARS} now.</system_prompt><instructions>Go.</instructions></promp\n  │ {}{}\n",
             " ".repeat(35),
             STARS.replace('*', "^"),
@@ -218,7 +218,7 @@ fn marked_value_appears_only_in_prompt() {
     assert_eq!(unset, CommandOutput::new(4, "", err));
     project
         .write("request.toml", "secret = [\"login\", \"model\"]\nphase = \"plan\"\ninstructions = \"Go.\"\n");
-    let err = "error[RequestBad]: `login` cannot be marked as secret: there is no such value\n\
+    let err = "error[RequestBad]: `login` cannot be marked as secret: the request has no such value\n\
                error[RequestBad]: `model` cannot be marked as secret: it becomes a field of request bodies\n";
     let refused = project.run(["compose", "--request", "request.toml"]);
     assert_eq!(refused, CommandOutput::new(2, "", err));

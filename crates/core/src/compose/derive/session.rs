@@ -29,7 +29,7 @@ pub(super) fn read_required(c: &mut Composer<'_>, name: &str, path: &str) -> Opt
     match lookup::read_source(&c.library.sources, &id) {
         Ok(Some(text)) => return Some(c.file_block(name, &id, &text)),
         Ok(None) => {
-            let message = format!("`{path}` is not there");
+            let message = format!("file not found: `{path}`");
             push_diagnostic(&mut c.errors, Code::IncludeNotFound, || {
                 Diagnostic::error(Code::IncludeNotFound, message).searched([&id])
             });

@@ -68,7 +68,7 @@ fn has_prompt_hole(arg: &AgentArgument) -> bool {
 fn check_argument(agent: &Agent, place: &str, spec: &ArgSpec, bad: &mut impl FnMut(String, &'static str)) {
     let value = spec.hole.is_some() || spec.file.is_some();
     if spec.hole.is_some() && spec.file.is_some() {
-        bad(format!("`{place}`: an argument has a hole and a file"), "it can have one of them");
+        bad(format!("`{place}`: an argument has a hole and a file"), "give only one of them");
     }
     if !value && spec.words.is_empty() {
         bad(format!("`{place}`: an argument is empty"), "give `words`, a `hole` or a `file`");
@@ -77,7 +77,7 @@ fn check_argument(agent: &Agent, place: &str, spec: &ArgSpec, bad: &mut impl FnM
         bad(format!("`{place}`: an argument has a form but no value"), "give a `hole` or a `file`");
     }
     if let Some(file) = spec.file.as_ref().filter(|file| !agent.files.contains_key(*file)) {
-        bad(format!("`{place}`: there is no file `{file}`"), "describe it in `[files]`");
+        bad(format!("`{place}`: unknown file `{file}`"), "describe it in `[files]`");
     }
 }
 
@@ -90,12 +90,15 @@ fn check_terminal(terminal: &TerminalSpec, bad: &mut impl FnMut(String, &'static
         );
     }
     for dialog in terminal.dialogs.iter().filter(|dialog| blank(&dialog.shows)) {
-        bad(format!("the dialog `{}` would be seen on every screen", dialog.name), "say what it `shows`");
+        bad(
+            format!("the dialog `{}` matches every screen", dialog.name),
+            "add the text of its screen to `shows`",
+        );
     }
     for line in
         terminal.lines_before(true).filter(|line| line.trim().is_empty() || line.contains(char::is_control))
     {
-        bad(format!("`{line}` is not one line"), "only one line can be typed");
+        bad(format!("`{line}` is not one line"), "give one line without control characters");
     }
 }
 

@@ -108,7 +108,7 @@ impl Agent {
         let mut compare = |has: usize, limit: Option<usize>, unit: &str| {
             if let Some(limit) = limit.filter(|limit| has > *limit) {
                 let message = format!("the prompt has {has} {unit}; {} accepts at most {limit}", self.name);
-                let hint = "give fewer files, show less of them with `--detail`, or set a `--budget`";
+                let hint = "name fewer files, show less of them with `--detail`, or add a `--budget`";
                 warnings.push(Diagnostic::warning(Code::PromptOverLimit, message).hint(hint));
             }
         };
@@ -160,7 +160,7 @@ impl TokenizerSpec {
         let window = self.context_window.filter(|window| tokens > *window)?;
         let about = if self.is_estimate() { "about " } else { "" };
         let message = format!("the prompt has {about}{tokens} tokens; the model accepts at most {window}");
-        let hint = format!("`--budget {window}` makes it fit");
+        let hint = format!("add `--budget {window}` to shorten it");
         Some(Diagnostic::warning(Code::PromptOverWindow, message).hint(hint))
     }
 }

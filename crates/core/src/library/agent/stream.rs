@@ -239,7 +239,7 @@ impl StreamSpec {
         let words: Vec<String> = of_rules.chain(self.good_stops.iter().cloned()).collect();
         for word in words.iter().filter(|word| inner_text(word).contains('*')) {
             let message = format!("`{word}` has a `*` inside");
-            found.push((message, "it can stand at the start or at the end of a word"));
+            found.push((message, "put it at the start or at the end of the word"));
         }
         if self.events.iter().any(|rule| rule.types.is_empty()) {
             let message = "an event of `output.stream` has no `types`".to_string();

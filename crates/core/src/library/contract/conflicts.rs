@@ -32,7 +32,7 @@ fn collect_conflicts(
         {
             let choice = value.as_str().unwrap_or_default();
             let message =
-                format!("`{at}` is `{choice}`, and `{other}` is `{forbidding}`: one of both is wrong");
+                format!("`{at}` is `{choice}`, but `{other}` is `{forbidding}`: change one of them");
             found.push(Diagnostic::error(Code::SubmissionBad, message));
         }
         match value {

@@ -24,7 +24,7 @@ impl SubmissionContext<'_> {
     pub(crate) fn find_submission(&self, name: &str) -> Result<Submission, Diagnostics> {
         let (id, contract) = find_contract(&self.library, name, self.layout)?;
         contract.submission.ok_or_else(|| {
-            Diagnostic::error(Code::SubmissionBad, format!("`{name}` is nothing that is handed in"))
+            Diagnostic::error(Code::SubmissionBad, format!("the contract `{name}` has no submission"))
                 .searched([id])
                 .into()
         })

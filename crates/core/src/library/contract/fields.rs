@@ -264,7 +264,7 @@ const MAX_GLOB: usize = 1000;
 
 /// A text that is no path or glob inside the project, and the reason.
 #[derive(Debug, thiserror::Error)]
-#[error("`{}`, which is no path inside the project: {why}", shorten(text))]
+#[error("`{}`, which is not a path inside the project: {why}", shorten(text))]
 pub(crate) struct ProjectGlobError {
     text: String,
     why: String,
@@ -310,13 +310,9 @@ fn parse_whole_number(value: &Value) -> Option<u64> {
         let number = value.as_f64()?;
         // Above this, an f64 cannot represent every integer.
         let exact = (0.0..9_007_199_254_740_992.0).contains(&number);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "the range was looked at"
-        )]
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range was checked")]
         let whole = number as u64;
-        #[expect(clippy::cast_precision_loss, reason = "the range was looked at")]
+        #[expect(clippy::cast_precision_loss, reason = "the range was checked")]
         let same = whole as f64 == number;
         (exact && same).then_some(whole)
     })

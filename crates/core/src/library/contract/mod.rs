@@ -223,7 +223,7 @@ impl Contract {
             less.push("other verdicts".into());
         }
         if differ(&self.task_status, &shipped.task_status) {
-            less.push("other words for tasks".into());
+            less.push("other task statuses".into());
         }
         if self.tasks != shipped.tasks {
             less.push("other tasks".into());
@@ -233,7 +233,7 @@ impl Contract {
         }
         match (&self.submission, &shipped.submission) {
             (_, None) => {}
-            (None, Some(_)) => less.push("nothing is handed in".into()),
+            (None, Some(_)) => less.push("no submission".into()),
             (Some(own), Some(shipped)) => own.collect_weakenings(shipped, &mut less),
         }
         less
@@ -248,12 +248,12 @@ impl Submission {
             }
         };
         let keeps = |own: &[String], all: &[String]| all.iter().all(|item| own.contains(item));
-        note(!keeps(&shipped.roles, &self.roles), "more roles may hand it in");
-        note(!keeps(&self.needs, &shipped.needs), "fewer files have to be there before");
-        note(!keeps(&self.stale, &shipped.stale), "fewer files are worth nothing after");
+        note(!keeps(&shipped.roles, &self.roles), "more roles may submit it");
+        note(!keeps(&self.needs, &shipped.needs), "it requires fewer files");
+        note(!keeps(&self.stale, &shipped.stale), "it makes fewer files stale");
         let places = |it: &Self| (it.file.clone(), it.suffix.clone(), it.plan.clone());
-        note(places(self) != places(shipped), "it is handed in elsewhere, or by other rules");
-        note(self.write != shipped.write, "other files are made from it");
+        note(places(self) != places(shipped), "it has another file, or other rules");
+        note(self.write != shipped.write, "it writes other files");
         collect_field_weakenings(&self.field, &shipped.field, "", less);
     }
 }
@@ -282,7 +282,7 @@ fn collect_field_weakenings(
             && mine.asks == field.asks
             && (fewer && mine.choices.is_empty() == field.choices.is_empty());
         if !is_as_much {
-            less.push(alloc::format!("the field `{name}` takes more"));
+            less.push(alloc::format!("the field `{name}` accepts more"));
         }
         collect_field_weakenings(&mine.field, &field.field, &alloc::format!("{name}."), less);
     }

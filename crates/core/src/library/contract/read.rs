@@ -30,15 +30,12 @@ pub fn read_contract(id: &SourceId, text: &SharedText) -> Result<Contract, Diagn
         .collect();
     fields.sort_unstable();
     for pair in fields.windows(2).filter(|pair| pair[0] == pair[1]) {
-        wrong.push(Diagnostic::error(
-            Code::ContractBad,
-            format!("{id}: more than one field is `{}`", pair[0]),
-        ));
+        wrong.push(Diagnostic::error(Code::ContractBad, format!("{id}: duplicate field `{}`", pair[0])));
     }
     let mut compare = |what: &str, said: &[ContractChoice], known: Vec<&str>| {
         for word in said.iter().map(|choice| &choice.name).filter(|word| !known.contains(&word.as_str())) {
-            let message = format!("{id}: nothing reads `{word}` as a {what}");
-            let hint = format!("what is read is {}", known.join(", "));
+            let message = format!("{id}: unknown {what} `{word}`");
+            let hint = format!("known words: {}", known.join(", "));
             wrong.push(
                 Diagnostic::error(Code::ContractBad, message).suggest(word, known.iter().copied()).hint(hint),
             );

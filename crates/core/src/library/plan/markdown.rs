@@ -138,11 +138,11 @@ impl<'p> PlanPage<'p> {
             });
         };
         if let Some(second) = all.next() {
-            let message = format!("`## {title}` is there a second time");
+            let message = format!("duplicate section `## {title}`");
             return Err(self.error_at(message, second.heading.clone()));
         }
         if self.text[section.body.clone()].trim().is_empty() {
-            return Err(self.error_at(format!("`## {title}` says nothing"), section.heading.clone()));
+            return Err(self.error_at(format!("section `## {title}` is empty"), section.heading.clone()));
         }
         Ok(section)
     }
@@ -210,7 +210,8 @@ impl<'p> PlanPage<'p> {
             !line.is_hidden && !is_none(words) && (is_path || parse_bullet(line.text).is_some())
         };
         for line in self.section_lines(section).filter(|line| !line.text.contains('|') && is_entry(line)) {
-            let message = format!("the conflict map is a table with the columns `{}`", COLUMNS.join(" | "));
+            let message =
+                format!("the conflict map must be a table with the columns `{}`", COLUMNS.join(" | "));
             wrong.push(self.error_at_line(message, &line));
         }
         let rows = self.section_lines(section).filter(|line| !line.is_hidden && line.text.contains('|'));
@@ -225,7 +226,7 @@ impl<'p> PlanPage<'p> {
                 {
                     continue;
                 }
-                1 => "below the columns stands `|---|---|---|`".to_string(),
+                1 => "expected `|---|---|---|` below the columns".to_string(),
                 _ => match self.parse_conflict(&line, &cells) {
                     Ok(conflict) => {
                         conflicts.push(conflict);
@@ -246,7 +247,7 @@ impl<'p> PlanPage<'p> {
         let number = |word: &str| {
             let bare = word.trim_matches('`');
             let bare = bare.strip_prefix("plan_").and_then(|bare| bare.strip_suffix(".md")).unwrap_or(bare);
-            bare.parse().map_err(|_| format!("`{word}` is no number of a sub-plan"))
+            bare.parse().map_err(|_| format!("`{word}` is not the number of a sub-plan"))
         };
         let words = lanes.split([',', ' ', ';']).filter(|word| !word.is_empty() && *word != "and");
         let lanes = words.map(number).collect::<Result<Vec<u64>, String>>()?;

@@ -104,10 +104,10 @@ impl GlobAlternative {
 
     fn unownable_reason(&self) -> Option<&'static str> {
         if self.leads_out {
-            return Some("it leads out of the project, or around in it");
+            return Some("it is absolute, or contains `..`");
         }
         if self.tokens.first() == Some(&OverlapToken::Char('!')) {
-            return Some("a `!` takes nothing away here");
+            return Some("a leading `!` does not exclude files here");
         }
         // A star alone does not include the folders of git and callsheet: scopes exclude them.
         let parts =
@@ -130,7 +130,7 @@ impl GlobAlternative {
                 PRIVATE.iter().any(|name| can_both_match(&piece, &literal_tokens(name)))
             })
         });
-        is_private.then_some("files of git and of callsheet belong to nobody")
+        is_private.then_some("it matches files of git or callsheet")
     }
 
     fn overlaps(&self, other: &Self) -> bool {

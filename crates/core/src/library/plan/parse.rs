@@ -53,7 +53,7 @@ pub(crate) fn parse_groups(
         let at = format!("groups[{}]", nth + 1);
         let id = text_or_empty(group, "group_id");
         if let Some(first) = groups.iter().find(|known| !id.is_empty() && known.id == id) {
-            push_error(wrong, format!("`{at}.group_id` is `{id}`, which `{}` has already", first.at));
+            push_error(wrong, format!("`{at}.group_id` is `{id}`, which `{}` already has", first.at));
         }
         let mut plans = Vec::new();
         for (nth, plan) in group["plans"].as_array().into_iter().flatten().enumerate() {
@@ -96,7 +96,7 @@ pub(crate) fn parse_subplans(
         let at = format!("subplans[{}]", nth + 1);
         let (Some(index), Some(data)) = (subplan["index"].as_u64(), subplan.as_object()) else { continue };
         if let Some(first) = lanes.get(&index) {
-            push_error(wrong, format!("`{at}.index` is {index}, which `{}` has already", first.at));
+            push_error(wrong, format!("`{at}.index` is {index}, which `{}` already has", first.at));
             continue;
         }
         lanes.insert(index, parse_subplan(data, &at, "."));

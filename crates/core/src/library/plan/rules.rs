@@ -94,13 +94,13 @@ impl ParsedPlan {
         let mut first: BTreeMap<u64, &str> = BTreeMap::new();
         for (at, number) in self.groups.iter().flat_map(|group| &group.plans) {
             if self.are_lanes_known && !lanes.contains_key(number) {
-                push_error(wrong, format!("`{at}` names sub-plan {number}, which was not handed in"));
+                push_error(wrong, format!("`{at}` names sub-plan {number}, which was not submitted"));
             }
             match first.get(number) {
                 Some(first) => {
                     push_error(
                         wrong,
-                        format!("`{at}` names sub-plan {number}, which `{first}` names already"),
+                        format!("`{at}` names sub-plan {number}, which `{first}` already names"),
                     );
                 }
                 None => drop(first.insert(*number, at)),
@@ -116,7 +116,7 @@ impl ParsedPlan {
         if self.are_lanes_known && !gaps.is_empty() {
             push_error(
                 wrong,
-                format!("sub-plans are numbered from 1 without a gap: there is no {}", gaps.join(", ")),
+                format!("sub-plans must be numbered from 1 without a gap; missing: {}", gaps.join(", ")),
             );
         }
     }
@@ -135,11 +135,11 @@ impl ParsedPlan {
         let Some(files) = &self.docs.files else { return };
         match self.docs.needed {
             Some(true) if files.is_empty() => {
-                let hint = "name the files that change, each owned by a sub-plan, or say `needs_docs: false`";
-                push_error_with_hint(wrong, "`needs_docs` is true, and `doc_files` is empty".into(), hint);
+                let hint = "name the files that change, each owned by a sub-plan, or set `needs_docs: false`";
+                push_error_with_hint(wrong, "`needs_docs` is true, but `doc_files` is empty".into(), hint);
             }
             Some(false) if !files.is_empty() => {
-                push_error(wrong, "`needs_docs` is false, and `doc_files` has entries".into());
+                push_error(wrong, "`needs_docs` is false, but `doc_files` has entries".into());
             }
             _ => {}
         }
@@ -188,8 +188,7 @@ impl ParsedPlan {
                              same file: {}, {}",
                             lane.owned[i], other.owned[j],
                         );
-                        let hint =
-                            "merge the two sub-plans, or move what both touch into a serial integration step";
+                        let hint = "merge the two sub-plans, or move the shared files into a serial integration step";
                         push_error_with_hint(wrong, message, hint);
                     }
                 }
@@ -201,7 +200,7 @@ impl ParsedPlan {
                 if let Some((name, at)) = shared {
                     let message = format!(
                         "sub-plans {number} and {other_number} run at once in `{id}`, and both may write the same \
-                         file: by a link sub-plan {number} owns `{name}` too, and {}",
+                         file: through a link sub-plan {number} also owns `{name}`, and {}",
                         other.owned[at],
                     );
                     push_error(wrong, message);
@@ -221,13 +220,12 @@ impl ParsedPlan {
         for (ConflictRow { at, file, lanes, owner }, glob) in conflicts.iter().zip(&files) {
             let named: BTreeSet<u64> = lanes.iter().chain([owner]).copied().collect();
             for number in named.iter().filter(|number| !self.lanes.contains_key(number)) {
-                push_error(wrong, format!("`{at}` names sub-plan {number}, which was not handed in"));
+                push_error(wrong, format!("`{at}` names sub-plan {number}, which was not submitted"));
             }
             let Some(lane) = self.lanes.get(owner) else { continue };
             // A sub-plan without owned files may write any file.
             if !lane.owned.is_empty() && !lane.globs().iter().any(|owned| owned.overlaps(glob)) {
-                let message =
-                    format!("`{at}` gives `{file}` to sub-plan {owner}, and its owned files do not have it");
+                let message = format!("`{at}` gives `{file}` to sub-plan {owner}, which does not own it");
                 push_error(wrong, message);
             }
         }
@@ -252,14 +250,13 @@ impl ParsedPlan {
                     let met = other_globs.iter().enumerate().filter(|(_, b)| a.overlaps(b));
                     for (j, _) in met.filter(|(_, b)| !is_named(a, b)) {
                         let message = format!(
-                            "sub-plans {number} and {other_number} may write the same file, and the conflict map \
-                             does not name it with both: {}, {}",
+                            "sub-plans {number} and {other_number} may write the same file, but no row of the conflict map names both: {}, {}",
                             lane.owned[i], other.owned[j],
                         );
                         push_error_with_hint(
                             wrong,
                             message,
-                            "give it a row with both sub-plans and its one owner",
+                            "add a row with the file, both sub-plans and one owner",
                         );
                     }
                 }

@@ -24,15 +24,15 @@ pub fn read_recipe(id: &SourceId, text: &SharedText) -> Result<Recipe, Diagnosti
         wrong.push(Diagnostic::error(Code::RecipeBad, format!("{id}: {message}")).hint(hint));
     };
     if recipe.section.is_empty() {
-        bad("it has no section".to_string(), "a recipe has at least one `[[section]]`");
+        bad("the recipe has no section".to_string(), "add a `[[section]]`");
     }
     for (field, value) in recipe.defaults.iter().filter(|(_, value)| !is_name(value)) {
         let field = format!("{field:?}").to_lowercase();
-        bad(format!("`{value}` cannot be the default of `{field}`"), NAME_HINT);
+        bad(format!("invalid default `{value}` of `{field}`"), NAME_HINT);
     }
     for (name, spec) in &recipe.derive {
         if !is_name(name) {
-            bad(format!("`{name}` cannot be the name of a derived value"), NAME_HINT);
+            bad(format!("invalid name `{name}` of a derived value"), NAME_HINT);
         }
         let each = match &spec.each {
             None => Vec::new(),
@@ -50,7 +50,7 @@ pub fn read_recipe(id: &SourceId, text: &SharedText) -> Result<Recipe, Diagnosti
     }
     for section in &recipe.section {
         if !is_name(&section.name) {
-            bad(format!("`{}` cannot be the name of a section", section.name), NAME_HINT);
+            bad(format!("invalid section name `{}`", section.name), NAME_HINT);
         }
         if section.heading.as_ref().is_some_and(|heading| find_literal(text, heading).is_none()) {
             bad(format!("the heading of `{}` needs escapes", section.name), "write it in single quotes");
@@ -58,8 +58,11 @@ pub fn read_recipe(id: &SourceId, text: &SharedText) -> Result<Recipe, Diagnosti
         let gives_way = |block: &BlockSpec| block.level.unwrap_or(section.level) != SectionPriority::Must;
         if section.required && section.blocks.iter().any(gives_way) {
             bad(
-                format!("the section `{}` is required, so it cannot give way to others", section.name),
-                "leave out `required` or `level`",
+                format!(
+                    "the required section `{}` has a `level`, which would let the budget remove it",
+                    section.name
+                ),
+                "remove `required` or `level`",
             );
         }
         for (at, block) in section.blocks.iter().enumerate() {
@@ -72,19 +75,15 @@ pub fn read_recipe(id: &SourceId, text: &SharedText) -> Result<Recipe, Diagnosti
             for path in block.template.iter().flat_map(OneOrMore::as_slice) {
                 if let Err(why) = SourceId::new(SourceRoot::Builtin, path) {
                     bad(
-                        format!("the template `{path}` cannot be looked for: {why}"),
-                        "it lies in one of the roots, for example `templates/identity/{role}.md`",
+                        format!("invalid template path `{path}`: {why}"),
+                        "give a path inside the roots, for example `templates/identity/{role}.md`",
                     );
                 }
             }
             if sources.iter().filter(|given| **given).count() != 1 {
                 bad(
-                    format!(
-                        "section `{}`, block {}: it has none or more than one source",
-                        section.name,
-                        at + 1
-                    ),
-                    "a block has exactly one of `template`, `value`, `documents`, `context`",
+                    format!("section `{}`, block {}: expected exactly one source", section.name, at + 1),
+                    "give one of `template`, `value`, `documents`, `context`",
                 );
             }
         }

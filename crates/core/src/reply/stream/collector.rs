@@ -64,14 +64,14 @@ impl EventCollector {
             return Some("the object has no type");
         };
         if self.ended {
-            self.doubts.incomplete.get_or_insert("the stream goes on after its end");
+            self.doubts.incomplete.get_or_insert("the stream continues after its end");
         }
         let rule = spec.events.iter().find(|rule| event.fits(rule, &kind));
         if let Some(rule) = rule {
             self.apply(spec, rule, &mut event);
         }
         if event.is_unreadable {
-            self.doubts.conflict.get_or_insert("a message has a form that cannot be read");
+            self.doubts.conflict.get_or_insert("a message has an unknown form");
         }
         self.is_seen |= event.is_understood;
         let is_marked = if event.is_understood {
@@ -80,7 +80,7 @@ impl EventCollector {
             event.json.is_marked
         };
         if is_marked {
-            self.doubts.conflict.get_or_insert("a marker is in an event that is not known");
+            self.doubts.conflict.get_or_insert("an unknown event contains a marker");
         }
         if rule.is_some_and(|rule| rule.vital)
             && let Some(why) = event.find_error(spec)
@@ -96,13 +96,15 @@ impl EventCollector {
     pub(super) fn finish(mut self, spec: &StreamSpec) -> StreamText<Vec<u8>> {
         let is_one_event = spec.may_be_one_event && self.known == 1 && self.ended;
         if !self.begun && !is_one_event {
-            self.doubts.incomplete.get_or_insert("the stream has no beginning");
+            self.doubts.incomplete.get_or_insert("the stream has no start");
         }
         if !self.ended {
             self.doubts.incomplete.get_or_insert("the stream has no end");
         }
         if !self.pieces.is_empty() {
-            self.doubts.incomplete.get_or_insert("pieces of a message came without the whole");
+            self.doubts
+                .incomplete
+                .get_or_insert("the stream has pieces of a message, but not the whole message");
         }
         self.doubts.is_too_long |= self.text.is_over;
         StreamText::new(self.text, self.doubts)
@@ -138,7 +140,7 @@ impl EventCollector {
     /// Begins a message whose whole text must follow.
     fn begin_pieces(&mut self, id: String) -> Option<&mut Option<Sha256>> {
         if self.pieces.len() == MOST_PIECES && !self.pieces.contains_key(&id) {
-            self.doubts.incomplete.get_or_insert("too many messages are not complete");
+            self.doubts.incomplete.get_or_insert("the stream has too many incomplete messages");
             return None;
         }
         Some(self.pieces.entry(id).or_default())
@@ -223,7 +225,7 @@ impl EventCollector {
                 self.doubts.incomplete.get_or_insert("a step of the stream has no end");
             }
             Some(StepRule::Ends) if !core::mem::take(&mut self.in_step) => {
-                self.doubts.incomplete.get_or_insert("a step of the stream has no beginning");
+                self.doubts.incomplete.get_or_insert("a step of the stream has no start");
             }
             _ => {}
         }
@@ -293,7 +295,7 @@ impl EventCollector {
         let mut whole = Sha256::new();
         event.json.texts.for_each_piece(text.clone(), |piece| whole.update(piece));
         if whole.finalize() != pieces.finalize() {
-            self.doubts.conflict.get_or_insert("a message is not what its pieces said");
+            self.doubts.conflict.get_or_insert("a message differs from its pieces");
         }
     }
 
@@ -309,7 +311,7 @@ impl EventCollector {
             .any(|last| self.text.has_same_bytes(last, &mut event.json.texts, result.clone()));
         if !is_last {
             if self.begun || self.text.len() > 0 {
-                self.doubts.conflict.get_or_insert("the result is not what the last message says");
+                self.doubts.conflict.get_or_insert("the result differs from the last message");
             }
             self.append_text(None, event, result);
         }

@@ -201,7 +201,7 @@ impl JsonReader {
         match self.state {
             JsonState::Done => None,
             JsonState::Wrong(why) => Some(why),
-            _ => Some("the event is cut off"),
+            _ => Some("the event is truncated"),
         }
     }
 
@@ -239,7 +239,7 @@ impl JsonReader {
                 if is_blank => {}
             JsonState::Start => self.fail(NO_OBJECT),
             JsonState::Done if is_blank => {}
-            JsonState::Done => self.fail("more than one value is on the line"),
+            JsonState::Done => self.fail("the line has more than one value"),
             JsonState::FirstItem if byte == b']' => self.close_empty(),
             JsonState::Value | JsonState::FirstItem => self.begin_value(byte),
             JsonState::FirstKey if byte == b'}' => self.close_empty(),
@@ -407,7 +407,7 @@ impl JsonReader {
         let part = self.part;
         let near = self.fields.iter().rev().take_while(|field| part == 0 || field.part == part);
         if near.into_iter().any(|field| field.part == part && field.wanted == index) {
-            return self.fail("a key of the event is given twice");
+            return self.fail("the event has a duplicate key");
         }
         if self.fields.len() == MOST_FIELDS {
             return self.fail("the event has too many parts");

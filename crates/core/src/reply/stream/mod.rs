@@ -2,7 +2,7 @@
 //!
 //! Only the agent's own text is taken: no thoughts, no arguments or results of tools, no text of sub-agents,
 //! no text of an error. A stream that is incomplete or contradicts itself is a [doubt](StreamDoubts): nothing
-//! good in it is believed.
+//! good in it counts.
 
 mod collector;
 mod event;
@@ -249,7 +249,7 @@ impl StreamReader {
             Some(plain) if !is_stream => {
                 let mut text = plain.finish();
                 if self.events.known > 0 || self.events.is_seen {
-                    text.doubts.incomplete = Some("the output is neither a text alone nor a stream");
+                    text.doubts.incomplete = Some("the output is neither plain text nor a stream");
                 }
                 text.doubts.failed = self.events.into_failure();
                 text
@@ -274,7 +274,7 @@ fn whole_characters_len(text: &[u8]) -> usize {
     last.filter(|start| core::str::from_utf8(&text[*start..]).is_err()).unwrap_or(text.len())
 }
 
-const NOT_KEPT: &str = "the agent's text could not be kept until it was judged";
+const NOT_KEPT: &str = "the agent's text could not be stored for judging";
 
 /// An output that is not a stream. Bytes that are not UTF-8 become U+FFFD.
 #[derive(Debug)]
