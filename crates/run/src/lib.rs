@@ -18,7 +18,7 @@ mod transcript;
 mod worktree;
 
 pub use disk::documents::DocumentReader;
-pub use disk::folder::{FoundFile, WritableFolder, WriteError};
+pub use disk::folder::{FileWrite, FoundFile, WritableFolder, WriteError};
 pub use disk::list::MAX_LEFT_OUT;
 pub use disk::lock::{LOCK_PATIENCE, lock_file, open_private};
 pub use disk::pack::{

@@ -61,6 +61,9 @@ struct StagedFile {
     temporary: String,
 }
 
+/// A path, and the mode and contents that its file gets; `None` removes it.
+pub type FileWrite<'w> = (String, Option<(FileMode, &'w [u8])>);
+
 impl WritableFolder {
     /// Opens a directory by its real path: a part of it that is a link now was not one when the path was
     /// resolved.
@@ -265,7 +268,7 @@ impl WritableFolder {
 
     /// Writes files and links with the given modes and contents, and removes those without any. Removes folders that become
     /// empty.
-    pub fn put_files(&self, files: &[(String, Option<(FileMode, &[u8])>)]) -> Result<(), WriteError> {
+    pub fn put_files(&self, files: &[FileWrite<'_>]) -> Result<(), WriteError> {
         for (path, _) in files.iter().filter(|(_, file)| file.is_none()) {
             self.remove(path)?;
             let mut folder = split_path(path).0;
