@@ -1,9 +1,11 @@
 //! Shows a long page at a terminal through the user's pager.
 
 use std::io::{self, IsTerminal as _, Write as _};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use callsheet::error::CommandResult;
+use callsheet_core::split_words;
+use callsheet_run::new_command;
 
 use crate::print::OutputPrinter;
 
@@ -23,9 +25,10 @@ fn is_shown_by_pager(page: &str) -> bool {
     if matches!(pager.trim(), "" | "cat") {
         return false;
     }
-    // A pager is a command line of the user, as for git.
-    let mut command = Command::new("sh");
-    command.args(["-c", &pager]).stdin(Stdio::piped());
+    let Ok(words) = split_words(&pager) else { return false };
+    let Some((program, args)) = words.split_first() else { return false };
+    let mut command = new_command(program);
+    command.args(args).stdin(Stdio::piped());
     if std::env::var_os("LESS").is_none() {
         // Quit if one screen is enough, show colours, leave the page on the screen.
         command.env("LESS", "FRX");
@@ -35,6 +38,5 @@ fn is_shown_by_pager(page: &str) -> bool {
         // A reader that quits early has seen enough.
         let _ = stdin.write_all(page.as_bytes());
     }
-    // A shell reports a program that does not exist by 127.
-    child.wait().is_ok_and(|status| status.code() != Some(127))
+    child.wait().is_ok()
 }

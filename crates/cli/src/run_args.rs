@@ -6,12 +6,11 @@ use callsheet::output::{RunPlanOutput, RunResultOutput};
 use callsheet::project::duration::HumanDuration;
 use callsheet::run::options::RunOverrides;
 use callsheet::run::{InterruptFlag, PreparedRun, RunStopper};
-use callsheet_core::delivery::DeliveryAction;
-use callsheet_core::diag::escape_invisible;
 use callsheet_core::library::agent::DeliveryMethod;
 
 use crate::args::PermitArg;
 use crate::context::CommandContext;
+use crate::pages::plan::plan_page;
 use crate::pages::result::print_result;
 
 /// How an agent is started. Shared by all commands that start one.
@@ -99,29 +98,9 @@ pub(crate) fn drive(app: &CommandContext, args: &RunArgs, ready: PreparedRun) ->
     Ok(report.exit_code())
 }
 
-pub(crate) fn print_dry_run(app: &CommandContext, ready: &PreparedRun) -> CommandResult {
+/// Shows a run before its start.
+pub(crate) fn print_dry_run(app: &CommandContext, mut ready: PreparedRun) -> CommandResult {
+    let plan = RunPlanOutput::new(&mut ready);
     app.print.print_diagnostics(ready.diagnostics());
-    if app.print.json {
-        return app.print.print_json(&RunPlanOutput::from(ready));
-    }
-    let mut page = String::new();
-    for act in ready.actions() {
-        let words =
-            |argv: &[String]| argv.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(" ");
-        page += &match act {
-            DeliveryAction::Write { path, .. } => format!("write {}\n", escape_invisible(path)),
-            DeliveryAction::Spawn { argv, cwd, .. } => {
-                format!("start {} in {}\n", words(argv), escape_invisible(cwd))
-            }
-            DeliveryAction::Open { argv, cwd, .. } => {
-                format!("start in a terminal {} in {}\n", words(argv), escape_invisible(cwd))
-            }
-            DeliveryAction::Await { .. } => "wait until it takes a line\n".into(),
-            DeliveryAction::Type { line, .. } => format!("type {}\n", escape_invisible(line)),
-        };
-    }
-    for check in &ready.launch.options.checks {
-        page += &format!("check {}: {:?}\n", escape_invisible(&check.name), check.argv);
-    }
-    app.print.print_page(&page)
+    app.print.print_output(|| plan.clone(), || plan_page(&plan))
 }

@@ -375,7 +375,8 @@ fn receipts_follow_stream_evidence() {
     };
     let (claude, told) = receipts("claude", "tool", prompt);
     assert_eq!(claude, [(1, Accepted), (3, Acting)]);
-    assert_eq!(told, AgentReport { cost_usd: Some(0.000_280_000_000_000_000_03), ..tokens.clone() });
+    let cost_usd = Some(0.000_280_000_000_000_000_03);
+    assert_eq!(told, AgentReport { cost_usd, cached_tokens: Some(0), ..tokens.clone() });
     assert_eq!(receipts("codex", "tool", prompt), (vec![(3, Accepted), (5, Acting)], tokens.clone()));
     assert_eq!(receipts("gemini", "tool", prompt), (vec![(1, Accepted), (2, Echoed), (5, Acting)], tokens));
     let (copilot, told) = receipts("copilot", "tool", prompt);

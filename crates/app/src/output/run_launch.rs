@@ -10,6 +10,7 @@ use callsheet_core::request::scope::Scope;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::compose::tokens::TokenSummary;
 use crate::diagnostics::{DiagnosticOutput, diagnostic_outputs};
 use crate::run::PreparedRun;
 use crate::run::result::micro_dollars;
@@ -116,15 +117,20 @@ pub struct RunPlanOutput {
     pub actions: Vec<DeliveryAction>,
     /// The prompt.
     pub text: String,
+    /// The size of the prompt.
+    pub tokens: TokenSummary,
     /// How the agent would be started.
     pub launch: LaunchOutput,
     /// Warnings and notes.
     pub diagnostics: Vec<DiagnosticOutput>,
 }
 
-impl From<&PreparedRun> for RunPlanOutput {
-    fn from(ready: &PreparedRun) -> Self {
+impl RunPlanOutput {
+    /// Describes a run before its start. Counts its tokens, which takes the sections out of its prompt.
+    pub fn new(ready: &mut PreparedRun) -> Self {
+        let tokens = ready.count_tokens();
         Self {
+            tokens,
             actions: ready.actions().to_vec(),
             text: ready.prompt().to_owned(),
             launch: (&ready.launch).into(),

@@ -243,8 +243,8 @@ fn read_reply(
         None => Contract::default(),
     };
     let asked = ReplyContext { contract: &contract, tasks: &launch.tasks, prompt };
-    let StreamText { text, doubts } = stdout;
-    let reply = read_text(&asked, StreamText { text: Cow::Owned(text), doubts });
+    let StreamText { text, last_message, doubts } = stdout;
+    let reply = read_text(&asked, StreamText { text: Cow::Owned(text), last_message, doubts });
     let verdict = reply.verdict.map(|verdict| verdict.name().to_owned());
     let recorded = redact_reply(reply, &launch.tasks, redactor);
     Ok(Replied { verdict, reply: RecordedReply { submitted: account.submitted.clone(), ..recorded } })
@@ -283,6 +283,7 @@ fn redact_reply(
     mut redactor: Option<&mut SecretRedactor<'_>>,
 ) -> RecordedReply {
     let Reply { verdict, outcome, tasks, questions, text, problems } = reply;
+    let last_lines = text.last_message_lines();
     let (text, text_cut) = redact_end(&text, redactor.as_deref_mut());
     let mut clean = |text: String| match redactor.as_deref_mut() {
         Some(redactor) => redactor.redact_text(&text).into_owned(),
@@ -293,7 +294,8 @@ fn redact_reply(
     let questions = questions.into_iter().map(&mut clean).collect();
     let problem = |problem: ReplyProblem| ReplyProblem { message: clean(problem.message), ..problem };
     let problems = problems.into_iter().map(problem).collect();
-    RecordedReply { verdict, outcome, tasks, questions, text, text_cut, problems, submitted: Vec::new() }
+    let submitted = Vec::new();
+    RecordedReply { verdict, outcome, tasks, questions, text, text_cut, last_lines, problems, submitted }
 }
 
 /// Returns the end of a reply's text without its secrets, and whether the text is longer.
@@ -352,9 +354,9 @@ fn read_recorded_output(ledger: &mut Ledger, run: &Id, format: &OutputSpec) -> R
         }
         None => missing = Some("output was removed from the ledger"),
     })?;
-    let StreamText { text, doubts } = reader.finish();
+    let StreamText { text, last_message, doubts } = reader.finish();
     let doubts = missing.map(StreamDoubts::from_missing).unwrap_or_default().merge(doubts);
-    Ok(StreamText { text, doubts })
+    Ok(StreamText { text, last_message, doubts })
 }
 
 /// How long the processes of a run get to end by themselves. Their guard ends them.

@@ -43,7 +43,15 @@ pub fn next_steps(summary: &RunSummary) -> Vec<NextStep> {
     let pending = summary.violations().into_iter().filter(|it| it.decision == ViolationDecision::Pending);
     for violation in pending.take(MOST_VIOLATIONS) {
         let path = path_words(&violation.path);
-        add(format!("decide {run} --approve {path}"), "accept the change");
+        // After `--` every word is a path.
+        add(
+            if path.starts_with("--") {
+                format!("decide {run} --approve {path}")
+            } else {
+                format!("decide {run} {path} --approve")
+            },
+            "accept the change",
+        );
         if summary.changed.iter().flat_map(|changed| &changed.files).any(|file| file.path == violation.path) {
             add(format!("revert {run} {path}"), "take the change back");
         }

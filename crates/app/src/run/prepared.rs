@@ -19,6 +19,7 @@ use super::options::{RunLocation, RunSetup, apply_limits};
 use super::preflight::{check_programs, path_warnings};
 use super::split_list;
 use super::written_files::{fingerprints_file, own_files, run_folder};
+use crate::compose::tokens::TokenSummary;
 use crate::compose::{Composition, secrets};
 use crate::error::Result;
 use crate::project::Project;
@@ -219,6 +220,11 @@ impl PreparedRun {
     /// Returns the prompt.
     pub fn prompt(&self) -> &str {
         &self.finished.rendered.text
+    }
+
+    /// Counts the tokens of the prompt. Takes the sections out of it, so that the run can be shown but not started.
+    pub fn count_tokens(&mut self) -> TokenSummary {
+        self.finished.count_tokens()
     }
 
     /// Returns the directory that the agent works in.

@@ -89,10 +89,10 @@ impl ReplyReader {
                 return Err(unreadable(SourceError::TooLarge { size, limit: MOST_BYTES }));
             }
         }
-        let StreamText { text, doubts } = reader.finish();
+        let StreamText { text, last_message, doubts } = reader.finish();
         let asked =
             ReplyContext { contract: &self.contract, tasks: &self.tasks, prompt: self.prompt.as_deref() };
-        Ok(read_text(&asked, StreamText { text: Cow::Owned(text), doubts }))
+        Ok(read_text(&asked, StreamText { text: Cow::Owned(text), last_message, doubts }))
     }
 }
 

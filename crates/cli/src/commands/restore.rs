@@ -70,6 +70,7 @@ fn print_report(app: &CommandContext, report: &RestoreReport, done: &str) -> Com
     }
     let count = report.files.iter().filter(|file| file.written).count();
     let dir = report.dir.display().to_string();
-    app.print.print_status(&format!("{done} {} in {}", counted(count, "file"), escape_invisible(&dir)));
+    let place = if report.dir == app.dir { String::new() } else { format!(" in {}", escape_invisible(&dir)) };
+    app.print.print_status(&format!("{done} {}{place}", counted(count, "file")));
     Ok(0)
 }

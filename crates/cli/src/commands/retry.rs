@@ -81,7 +81,7 @@ pub(crate) fn continue_run(app: &CommandContext, args: &ContinueArgs) -> Command
 
 fn rerun(app: &CommandContext, args: &RerunArgs, options: &RerunOptions) -> CommandResult {
     let ready = app.prepare_rerun(&args.run, options)?;
-    if args.dry_run { print_dry_run(app, &ready) } else { drive(app, &args.run_args, ready) }
+    if args.dry_run { print_dry_run(app, ready) } else { drive(app, &args.run_args, ready) }
 }
 
 impl RerunArgs {

@@ -55,5 +55,5 @@ pub(crate) fn run(app: &CommandContext, args: &Args, given: Option<&ArgMatches>)
         setup.place = composition.task_id().map_or(RunLocation::Fresh, RunLocation::Own);
     }
     let ready = app.prepare(composition, setup)?;
-    if args.dry_run { print_dry_run(app, &ready) } else { drive(app, &args.run_args, ready) }
+    if args.dry_run { print_dry_run(app, ready) } else { drive(app, &args.run_args, ready) }
 }

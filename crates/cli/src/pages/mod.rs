@@ -7,6 +7,7 @@ pub(crate) mod flow_status;
 pub(crate) mod ledger;
 pub(crate) mod log;
 pub(crate) mod patch;
+pub(crate) mod plan;
 pub(crate) mod reply;
 pub(crate) mod result;
 pub(crate) mod show;

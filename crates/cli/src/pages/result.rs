@@ -10,7 +10,7 @@ use callsheet::run::next_steps::{ResultDetails, next_steps};
 use callsheet::run::result::{ChangeAttribution, attribution, exit_code};
 use callsheet_core::diag::escape_invisible;
 use callsheet_core::library::agent::ToolCall;
-use callsheet_core::record::{ChecksOutcome, Exit, RunOutcome, RunSummary};
+use callsheet_core::record::{ChecksOutcome, Exit, Id, RecordedReply, RunOutcome, RunSummary};
 use callsheet_core::request::fact::{ChangedFile, CheckResult, CheckRun, EndReason};
 
 use super::counted;
@@ -81,7 +81,7 @@ impl ResultPage<'_> {
         };
         let mut head = self.print.paint(paint, outcome.words()).into_owned();
         if let Some(exit) = &summary.exit {
-            head += &end_words(outcome, exit);
+            head += &end_words(summary, exit);
         }
         let _ = writeln!(self.text, "run {}  {head}", summary.run.id);
     }
@@ -175,13 +175,24 @@ impl ResultPage<'_> {
         for question in &reply.questions {
             self.row("question", question);
         }
+        self.last_words(reply, &summary.run.id);
+    }
+
+    /// Shows the first lines of the agent's last message, or the last lines of a text without messages.
+    fn last_words(&mut self, reply: &RecordedReply, run: &Id) {
         let lines: Vec<&str> = reply.text.trim().lines().collect();
-        let start = lines.len().saturating_sub(self.most);
-        if start > 0 {
-            let left = counted(start, "line");
-            self.row("said", &format!("… ({left} before these: `callsheet show {} --full`)", summary.run.id));
+        let message = reply.last_lines.filter(|count| (1..=lines.len()).contains(count));
+        let is_all = self.most == usize::MAX;
+        let from = match message {
+            Some(count) if !is_all => lines.len() - count,
+            _ => lines.len().saturating_sub(self.most),
+        };
+        let end = lines.len().min(from.saturating_add(self.most));
+        self.lines("said", lines[from..end].iter().copied());
+        let hidden = lines.len() - (end - from);
+        if hidden > 0 {
+            self.row("", &format!("… {} more: `callsheet show {run} --full`", counted(hidden, "line")));
         }
-        self.lines(if start > 0 { "" } else { "said" }, lines[start..].iter().copied());
     }
 
     fn next(&mut self, summary: &RunSummary) {
@@ -198,15 +209,29 @@ impl ResultPage<'_> {
 }
 
 /// Says more about the end of an agent than the outcome does.
-fn end_words(outcome: RunOutcome, exit: &Exit) -> String {
-    let mut words = match (exit.ended, exit.code, exit.signal) {
-        (EndReason::Exited, Some(0), _) if outcome != RunOutcome::AgentFailed => String::new(),
-        (EndReason::Exited, Some(code), _) => format!(": exit code {code}"),
-        (_, _, Some(signal)) => format!(": {}, signal {signal}", exit.ended.name()),
-        _ => format!(": {}", exit.ended.name()),
+fn end_words(summary: &RunSummary, exit: &Exit) -> String {
+    let options = summary.launch.as_ref().map(|launch| &launch.options);
+    let limit = options.and_then(|options| options.timeout_ms);
+    let most = options.and_then(|options| options.max_cost_usd);
+    let words = match (exit.ended, exit.code, exit.signal) {
+        (EndReason::Timeout, ..) => limit.map(|limit| format!("after {}", duration_words(limit))),
+        (EndReason::Cost, ..) => most.map(|most| {
+            let spent = exit.report.cost_usd.map(|cost| format!(" (spent ${cost:.2})")).unwrap_or_default();
+            format!("${most:.2}{spent}")
+        }),
+        (EndReason::Exited, Some(0), _) if summary.outcome() != RunOutcome::AgentFailed => None,
+        (EndReason::Exited, Some(code), _) => Some(format!("exit code {code}")),
+        (EndReason::Signaled, _, Some(signal)) => Some(format!("signal {signal}")),
+        (EndReason::Unstarted, ..) => Some("it could not be started".to_owned()),
+        _ => None,
     };
-    words += &exit.why.as_ref().map(|why| format!(" ({})", escape_invisible(why))).unwrap_or_default();
-    words
+    let why = exit.why.as_ref().filter(|_| exit.ended != EndReason::Cost);
+    let why = why.map(|why| escape_invisible(why).into_owned());
+    match (words, why) {
+        (Some(words), Some(why)) => format!(": {words} ({why})"),
+        (Some(words), None) | (None, Some(words)) => format!(": {words}"),
+        (None, None) => String::new(),
+    }
 }
 
 fn check_line(check: &CheckRun) -> String {

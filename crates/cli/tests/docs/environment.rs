@@ -7,8 +7,9 @@ use crate::pages::{compare_page, root, tracked_files};
 use crate::reference::setting_variables;
 
 /// The variables that callsheet reads, beside those that set a key of the configuration.
-const READ: [(&str, &str); 15] = [
+const READ: [(&str, &str); 18] = [
     ("CALLSHEET_LEDGER_TIMEOUT", "a shorter time limit for every wait for the ledger, such as `5s`"),
+    ("CALLSHEET_PAGER", "the pager of `show --diff` and `diff --code`; empty or `cat`: no pager"),
     ("CALLSHEET_RUN", "marks a process of a run: such a process cannot decide for a person"),
     ("CLAUDE_CONFIG_DIR", "the folder with the transcripts of Claude Code; default: `~/.claude`"),
     ("CLICOLOR_FORCE", "colours also without a terminal, if it is not empty and `--color` is `auto`"),
@@ -17,7 +18,9 @@ const READ: [(&str, &str); 15] = [
     ("GIT_*", "not passed on to git: these variables point elsewhere, or name programs"),
     ("HOME", "the home folder"),
     ("HOSTNAME", "the name of the machine in records, on systems without `/proc`"),
+    ("LESS", "the options of `less`; default: `FRX`"),
     ("NO_COLOR", "no colours, if it is not empty and `--color` is `auto`"),
+    ("PAGER", "the pager, if `CALLSHEET_PAGER` is not set; default: `less`"),
     ("PATH", "the folders with the programs of agents and checks, and with git and tmux"),
     ("SSH_ASKPASS", "not passed on to git: it names a program"),
     ("TMPDIR", "the folder for temporary files; default: `/tmp`"),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::Command;
 
-use callsheet_testing::{TestProject, report_missing, wait_until};
+use callsheet_testing::{TestProject, mask_page, report_missing, wait_until};
 
 use crate::pages::compare_page;
 
@@ -42,33 +42,6 @@ fn show_demo() -> String {
     drop(tmux().arg("kill-server").status());
     assert!(screen.contains("it exits with 0"), "{screen}");
     screen
-}
-
-/// Replaces every run id and every duration by the same one.
-fn hide_ids(line: &str) -> String {
-    let is_id = |text: &str| {
-        let dashes = [8, 13, 18, 23];
-        text.bytes()
-            .enumerate()
-            .all(|(at, byte)| if dashes.contains(&at) { byte == b'-' } else { byte.is_ascii_hexdigit() })
-    };
-    let words: Vec<&str> = line.split(' ').collect();
-    let is_unit = |word: &&&str| matches!(word.trim_end_matches([')', ',']), "ms" | "s");
-    let hide = |(at, word): (usize, &&str)| match words.get(at + 1).filter(is_unit) {
-        Some(_) if word.trim_start_matches('(').bytes().all(|byte| byte.is_ascii_digit()) => {
-            format!("{}100", if word.starts_with('(') { "(" } else { "" })
-        }
-        _ if at > 0 && is_unit(&word) => word.replace('m', "").replace('s', "ms"),
-        _ => (*word).to_owned(),
-    };
-    let line = &words.iter().enumerate().map(hide).collect::<Vec<_>>().join(" ");
-    let mut hidden = line.clone();
-    for at in 0..line.len() {
-        if line.get(at..at + 36).is_some_and(is_id) {
-            hidden.replace_range(at..at + 36, "01a1ec17-ab84-773d-96bd-2066ac8cc8c4");
-        }
-    }
-    hidden
 }
 
 /// Returns the spans of a line: the style of a text, and the text.
@@ -138,8 +111,9 @@ fn picture_shows_demo() {
     let screen = show_demo();
     let plain = |line: &str| split_line(line).into_iter().map(|(_, text)| text).collect::<String>();
     let lines = screen.lines().skip_while(|line| !plain(line).starts_with(PART.0));
-    let lines =
-        lines.take_while(|line| !plain(line).starts_with(PART.1)).map(|line| hide_ids(line.trim_end()));
+    let lines = lines
+        .take_while(|line| !plain(line).starts_with(PART.1))
+        .map(|line| mask_page(line.trim_end(), "01a1ec17-ab84-773d-96bd-2066ac8cc8c4", "100 ms"));
     let lines: Vec<String> = lines.collect();
     assert!(lines.len() > 20, "{screen}");
     compare_page("docs/demo.svg", &draw(&lines));

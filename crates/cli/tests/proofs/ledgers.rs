@@ -834,7 +834,7 @@ fn unwritable_home_suggests_other_place() {
                 "{act:?} {home:?}: {err}"
             );
             assert!(err.contains("--ledger") && err.contains("XDG_STATE_HOME"), "{act:?} {home:?}: {err}");
-            assert!(err.contains("`recover` have to know of a run"), "{act:?} {home:?}: {err}");
+            assert!(err.contains("`stop` and `recover` read"), "{act:?} {home:?}: {err}");
         }
         let _ = fs::remove_file(project.path().join("named.db"));
         let named = run(&["-q", "--ledger", "named.db", "compose", "--record", "x"], home);

@@ -338,7 +338,7 @@ const WRITERS: [&str; 16] = [
     "symlink(",
 ];
 
-const ALLOWED: [(&str, &str); 20] = [
+const ALLOWED: [(&str, &str); 21] = [
     ("app/src/transfer.rs", "a file that a person names"),
     ("app/src/ledger/known_ledger.rs", "the user's state directory"),
     ("app/src/ledger/mod.rs", "the ledger's own folder"),
@@ -355,6 +355,7 @@ const ALLOWED: [(&str, &str); 20] = [
     ("run/src/worktree/lanes.rs", "the user's state directory"),
     ("run/src/disk/lock.rs", "the user's state directory"),
     ("run/src/worktree/fingerprint.rs", "the user's state directory"),
+    ("run/src/worktree/contents.rs", "the user's state directory"),
     ("run/src/disk/read.rs", "options to read with"),
     ("run/src/process/submission.rs", "the folder of a run in the user's state directory"),
     ("run/src/process/trace.rs", "the folder of a run in the user's state directory, and a control group"),

@@ -169,7 +169,7 @@ fn worst_finding_sets_exit_code() {
         {
             let Some(run) = run else { continue };
             let line = format!(
-                "run {run}: it was made by version {engine} of the engine, which is {age} than this one ({ENGINE_VERSION})"
+                "run {run}: version {engine} of the engine made it, which is {age} than this one ({ENGINE_VERSION})"
             );
             assert!(text.out().contains(&line), "{}", text.out());
             assert_eq!(run_json(&project, &["verify", run]).0, Some(11));

@@ -169,13 +169,20 @@ fn assert_facts_reach_prompt(cli: Cli) {
     let mut result = mask_result(&ran, &project);
     let reply = result["reply"].take();
     let receipts = result["receipts"].take();
+    let next = result["next"].take();
+    let run = ran.json()["run"].as_str().unwrap().to_owned();
+    let commands: Vec<&str> =
+        next.as_array().unwrap().iter().map(|step| step["command"].as_str().unwrap()).collect();
+    for command in ["decide RUN out.txt --approve", "revert RUN out.txt", "show RUN --diff", "retry RUN"] {
+        assert!(commands.contains(&&*format!("callsheet {}", command.replace("RUN", &run))), "{commands:?}");
+    }
     for receipt in ["spawned", "accepted", "echoed", "acting"] {
         assert!(receipts.as_array().unwrap().contains(&json!(receipt)), "{receipts}");
     }
     assert_eq!(
         result,
         json!({
-            "schema": "callsheet/run-result/1", "run": "…", "parent": "…", "task": "T-1", "status": "completed", "end": "exited", "reason": null, "exit_code": 0,
+            "schema": "callsheet/run-result/1", "run": "…", "parent": "…", "task": "T-1", "outcome": "out_of_scope", "status": "completed", "end": "exited", "reason": null, "exit_code": 0,
             "signal": null, "duration_ms": "…", "usage": "…", "checks_outcome": "failed",
             "checks": [check("good", "true", "passed", 0), check("bad", "false", "failed", 1)],
             "changed": [
@@ -185,7 +192,7 @@ fn assert_facts_reach_prompt(cli: Cli) {
             "violations": [{ "path": "out.txt", "reason": "outside_write", "decision": "pending" }],
             "attribution": "checkout", "shared_with": [], "uncertain": [], "tracking": ran.json()["tracking"],
             "unseen": [], "commits": [], "elsewhere": [], "no_scope": false, "head_before": "…", "head_after": "…", "reply": null, "receipts": null, "worktree": "…",
-            "scope": { "write": ["src/**"], "exclude": [] }, "prompt_sha256": "…",
+            "scope": { "write": ["src/**"], "exclude": [] }, "prompt_sha256": "…", "next": null,
         })
     );
     assert_eq!(

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use callsheet_testing::wait_until;
+use callsheet_testing::{mask_page, wait_until};
 
 use crate::project::{RunProject, fake_agent};
 use crate::terminals::has_tmux;
@@ -24,7 +24,7 @@ impl<'w> Terminal<'w> {
         let command = project.command();
         let words = [command.get_program()].into_iter().chain(command.get_args());
         let mut tmux = terminal.tmux();
-        tmux.args(["-f", "/dev/null", "new-session", "-d", "-y", "16", "-x", &columns.to_string()]);
+        tmux.args(["-f", "/dev/null", "new-session", "-d", "-y", "60", "-x", &columns.to_string()]);
         tmux.args(["sh", "-c", "trap : INT; \"$@\"; echo \"it exits with $?\"; sleep 600", "sh"])
             .args(words)
             .args(args);
@@ -50,11 +50,12 @@ impl<'w> Terminal<'w> {
         let output = self.tmux().args(["capture-pane", "-p", "-J"]).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let text = text.replace(&self.project.beside("").display().to_string(), "WORLD/");
-        let lines = text.trim_end().lines().map(|line| match line.strip_prefix("run ") {
-            Some(rest) => format!("run ID{}", rest.get(36..).unwrap_or_default()),
-            None => line.to_owned(),
-        });
-        lines.map(|line| line.trim_end().to_owned() + "\n").collect()
+        let text = mask_page(&text, "ID", "TIME");
+        let hide_size = |line: &str| match line.split_once("│ read ") {
+            Some((before, _)) => format!("{before}│ read BYTES bytes\n"),
+            None => format!("{}\n", line.trim_end()),
+        };
+        text.trim_end().lines().map(hide_size).collect()
     }
 
     /// Waits until the screen shows this text, at any second.
@@ -108,8 +109,10 @@ fn c5_person_sees_progress_and_stops() {
         assert_eq!(
             terminal.wait_for_end(),
             format!(
-                "run ID\nrun ID  cancelled: stopped, signal 15 ({why})\n  delivered  spawned\n  reply      none\n  \
-             changed    nothing\n  checks     none\nit exits with 130\n"
+                "run ID\nrun ID  stopped: {why}\n  delivered  spawned\n  took       TIME\n  \
+             changed    nothing\n  checks     none\n  reply      none\n  said       │ read BYTES bytes\n             \
+             │ a line that is much longer than a narrow terminal\nnext:\n  callsheet retry ID  \
+             run it again with these facts\nit exits with 130\n"
             )
         );
         project.assert_all_runs_finished();
@@ -148,8 +151,9 @@ fn terminal_asks_for_trust() {
         let ran = screen.strip_prefix(&format!("{question}y\n")).filter(|_| asked).unwrap_or(&screen);
         assert_eq!(
             ran,
-            "run ID\nrun ID  completed: exit code 0\n  delivered  spawned\n  reply      none\n  changed    nothing\n  \
-             check      build passed\nit exits with 0\n"
+            "run ID\nrun ID  nothing changed\n  delivered  spawned\n  took       TIME\n  changed    nothing\n  \
+             check      build passed (TIME)\n  reply      none\n  said       │ read BYTES bytes\nnext:\n  \
+             callsheet retry ID  run it again with these facts\nit exits with 0\n"
         );
         fs::remove_file(project.path().join("built")).unwrap();
     }

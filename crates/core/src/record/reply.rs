@@ -39,6 +39,9 @@ pub struct RecordedReply {
     /// Whether the beginning of the text is missing.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub text_cut: bool,
+    /// How many lines at the end of the text are the agent's last message, if its output has messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_lines: Option<usize>,
     /// The problems of the reply in order of place.
     pub problems: Vec<ReplyProblem>,
     /// Submissions that the agent made during the run.

@@ -96,12 +96,22 @@ impl Outcome {
 pub struct ReplyText<'o> {
     whole: Cow<'o, [u8]>,
     cuts: Vec<Range<usize>>,
+    last_message: Option<usize>,
 }
 
 impl ReplyText<'_> {
     /// Returns the remaining pieces, in order.
     pub fn pieces(&self) -> impl Iterator<Item = Cow<'_, str>> {
         self.ranges().map(|range| String::from_utf8_lossy(&self.whole[range]))
+    }
+
+    /// Returns the number of lines of the agent's last message, without the lines that are cut away; `None` if the output has no
+    /// messages.
+    pub fn last_message_lines(&self) -> Option<usize> {
+        let start = self.last_message?;
+        let pieces = self.ranges().map(|range| &self.whole[range.start.max(start).min(range.end)..range.end]);
+        let message: Vec<u8> = pieces.flatten().copied().collect();
+        Some(String::from_utf8_lossy(&message).trim().lines().count())
     }
 
     fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
@@ -145,9 +155,9 @@ pub fn read<'o>(asked: &ReplyContext<'_>, output: &'o [u8], format: &OutputSpec)
 pub fn read_text<'o>(asked: &ReplyContext<'_>, stream: StreamText<Cow<'o, [u8]>>) -> Reply<'o> {
     let tasks = if asked.tasks.is_empty() { &asked.contract.tasks } else { asked.tasks };
     let asked = &ReplyContext { tasks, ..*asked };
-    let StreamText { text: whole, doubts } = stream;
+    let StreamText { text: whole, last_message, doubts } = stream;
     let ReplyScan { cuts, mut found, quoted, open, unopened, too_large } = scan(&whole);
-    let text = ReplyText { whole, cuts };
+    let text = ReplyText { whole, cuts, last_message };
     let before = found.len();
     if let Some(prompt) = asked.prompt.filter(|_| before > 0) {
         remove_echoes(&text, prompt, &mut found);
@@ -173,7 +183,7 @@ pub fn read_text<'o>(asked: &ReplyContext<'_>, stream: StreamText<Cow<'o, [u8]>>
 /// Drops the markers that the reply only repeats from its prompt.
 fn remove_echoes(text: &ReplyText<'_>, prompt: &str, found: &mut Vec<FoundMarker>) {
     let prompt = prompt.as_bytes();
-    let prompt = ReplyText { cuts: scan(prompt).cuts, whole: Cow::Borrowed(prompt) };
+    let prompt = ReplyText { cuts: scan(prompt).cuts, whole: Cow::Borrowed(prompt), last_message: None };
     let prompt = prompt.join_pieces();
     let mut echo = PromptEcho::new(&prompt);
     let kept = text.join_pieces();

@@ -926,8 +926,9 @@ fn reply_ignores_output_chunking() {
                         reader.take(piece);
                         rest = after;
                     }
-                    let StreamText { text, doubts } = reader.finish();
-                    let reply = read_text(&asked, StreamText { text: Cow::Owned(text), doubts });
+                    let StreamText { text, last_message, doubts } = reader.finish();
+                    let reply =
+                        read_text(&asked, StreamText { text: Cow::Owned(text), last_message, doubts });
                     assert_eq!(reply.outcome, whole.outcome, "{}", file.display());
                     assert_eq!(reply.text.to_string(), whole.text.to_string(), "{}", file.display());
                     assert_eq!(reply.problems, whole.problems, "{}", file.display());
@@ -998,8 +999,8 @@ fn failing_sink_is_a_doubt() {
                 let mut reader =
                     StreamReader::new(format_of(agent), &mut || Box::new(LeakySink(Vec::new(), limit)));
                 reader.take(&Changed::new(&lines).bytes());
-                let StreamText { text, doubts } = reader.finish();
-                let reply = read_text(&asked, StreamText { text: Cow::Owned(text), doubts });
+                let StreamText { text, last_message, doubts } = reader.finish();
+                let reply = read_text(&asked, StreamText { text: Cow::Owned(text), last_message, doubts });
                 let is_lost =
                     reply.problems.iter().any(|problem| problem.code == ProblemCode::OutputIncomplete);
                 assert!(is_lost && !reply.outcome.is_good(), "{agent} {limit}: {:?}", reply.problems);

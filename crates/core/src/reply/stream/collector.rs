@@ -107,7 +107,8 @@ impl EventCollector {
                 .get_or_insert("the stream has pieces of a message, but not the whole message");
         }
         self.doubts.is_too_long |= self.text.is_over;
-        StreamText::new(self.text, self.doubts)
+        let last_message = Some(self.last_message.start);
+        StreamText { last_message, ..StreamText::new(self.text, self.doubts) }
     }
 
     /// Returns the failure that the stream reports.

@@ -73,6 +73,8 @@ impl StreamDoubts {
 pub struct StreamText<T> {
     /// The agent's text.
     pub text: T,
+    /// Where the agent's last message begins in the text, if the output is a stream of messages.
+    pub last_message: Option<usize>,
     /// The reasons not to believe the text.
     pub doubts: StreamDoubts,
 }
@@ -87,7 +89,7 @@ impl StreamText<Vec<u8>> {
         if doubts.is_too_long {
             text.truncate(whole_characters_len(&text));
         }
-        Self { text, doubts }
+        Self { text, last_message: None, doubts }
     }
 }
 
@@ -97,14 +99,15 @@ pub(super) fn extract_text<'o>(output: &'o [u8], format: &OutputSpec) -> StreamT
         && let Ok(text) = core::str::from_utf8(output)
     {
         let doubts = StreamDoubts { is_too_long: output.len() > MOST_TEXT, ..StreamDoubts::default() };
-        return StreamText { text: Cow::Borrowed(&output[..text.floor_char_boundary(MOST_TEXT)]), doubts };
+        let text = Cow::Borrowed(&output[..text.floor_char_boundary(MOST_TEXT)]);
+        return StreamText { text, last_message: None, doubts };
     }
     let mut reader = StreamReader::new(format, &mut || Box::new(Vec::new()));
     reader.take(output);
-    let StreamText { text, doubts } = reader.finish();
+    let StreamText { text, last_message, doubts } = reader.finish();
     // Lines that are not a stream are judged as they are, without a copy.
     let text = if text == output { Cow::Borrowed(output) } else { Cow::Owned(text) };
-    StreamText { text, doubts }
+    StreamText { text, last_message, doubts }
 }
 
 /// A reader that extracts the text of an agent from its output while it is printed. The output may be of any
@@ -257,12 +260,13 @@ impl StreamReader {
             _ => {
                 let mixed = noise.first.map(|(line, why)| (noise.count, line, why));
                 let is_lost = self.json.texts.is_lost;
-                let StreamText { text, mut doubts } = self.events.finish(&self.spec.unwrap_or_default());
+                let StreamText { text, last_message, mut doubts } =
+                    self.events.finish(&self.spec.unwrap_or_default());
                 doubts.mixed = mixed;
                 if is_lost {
                     doubts.missing = Some(NOT_KEPT);
                 }
-                StreamText { text, doubts }
+                StreamText { text, last_message, doubts }
             }
         }
     }
