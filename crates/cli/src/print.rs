@@ -216,7 +216,8 @@ impl OutputPrinter {
         let addresses = self.addresses.lock().map(|addresses| addresses.clone()).unwrap_or_default();
         let line =
             addresses.iter().fold(mask_addresses(line), |line, address| mask_address_in(&line, address));
-        let _ = writeln!(io::stderr().lock(), "{line}");
+        // In one piece, so that a person or a test never sees half of it.
+        let _ = io::stderr().lock().write_all(format!("{line}\n").as_bytes());
     }
 
     pub(crate) fn render_diagnostic(&self, diag: &Diagnostic, colour: bool) -> String {
