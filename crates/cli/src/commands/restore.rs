@@ -12,7 +12,7 @@ const REVERT_EXAMPLES: &str = "Examples:
   callsheet revert last
   callsheet revert last src/login.rs";
 
-/// Take back the changes of a run, where it worked
+/// Take back the changes of a run, where it worked, or here if its worktree is gone
 ///
 /// Every file gets the contents and the mode that it had before the run. If a file was edited after the run, callsheet names it
 /// and writes nothing. Commits stay as they are.

@@ -20,6 +20,9 @@ use crate::print::{OutputPrinter, TextStyle};
 /// The lines of a reply and of a failed check that a page shows without `--full`.
 const FEW_LINES: usize = 6;
 
+/// The characters of a line that a page shows without `--full`.
+const LONG_LINE: usize = 200;
+
 /// Prints the result of a run.
 pub(crate) fn print_result(app: &CommandContext, summary: &RunSummary, is_full: bool) -> CommandResult {
     if app.print.json {
@@ -67,7 +70,10 @@ impl ResultPage<'_> {
 
     /// Shows lines below a name, each after a bar.
     fn lines<'l>(&mut self, name: &str, lines: impl Iterator<Item = &'l str>) {
+        let width = if self.most == usize::MAX { usize::MAX } else { LONG_LINE };
         for (at, line) in lines.enumerate() {
+            let end = line.char_indices().nth(width).map(|(end, _)| end);
+            let line = end.map_or_else(|| line.to_owned(), |end| format!("{}…", &line[..end]));
             self.row(if at == 0 { name } else { "" }, &format!("│ {line}"));
         }
     }
@@ -104,7 +110,7 @@ impl ResultPage<'_> {
             parts.push(format!("{tokens} tokens in{}", cached.unwrap_or_default()));
         }
         parts.extend(report.output_tokens.map(|tokens| format!("{tokens} out")));
-        parts.extend(report.cost_usd.map(|cost| format!("${cost:.2}")));
+        parts.extend(report.cost_usd.map(cost_words));
         if !parts.is_empty() {
             self.row("took", &parts.join(", "));
         }
@@ -191,7 +197,7 @@ impl ResultPage<'_> {
         self.lines("said", lines[from..end].iter().copied());
         let hidden = lines.len() - (end - from);
         if hidden > 0 {
-            self.row("", &format!("… {} more: `callsheet show {run} --full`", counted(hidden, "line")));
+            self.row("", &format!("… {}: `callsheet show {run} --full`", counted(hidden, "more line")));
         }
     }
 
@@ -216,8 +222,8 @@ fn end_words(summary: &RunSummary, exit: &Exit) -> String {
     let words = match (exit.ended, exit.code, exit.signal) {
         (EndReason::Timeout, ..) => limit.map(|limit| format!("after {}", duration_words(limit))),
         (EndReason::Cost, ..) => most.map(|most| {
-            let spent = exit.report.cost_usd.map(|cost| format!(" (spent ${cost:.2})")).unwrap_or_default();
-            format!("${most:.2}{spent}")
+            let spent = exit.report.cost_usd.map(|cost| format!(" (spent {})", cost_words(cost)));
+            format!("{}{}", cost_words(most), spent.unwrap_or_default())
         }),
         (EndReason::Exited, Some(0), _) if summary.outcome() != RunOutcome::AgentFailed => None,
         (EndReason::Exited, Some(code), _) => Some(format!("exit code {code}")),
@@ -266,6 +272,11 @@ fn change_line(file: &ChangedFile, diffs: &[FileDiff]) -> String {
     let counts = counts.map(|(added, removed)| format!(", +{added} -{removed}")).unwrap_or_default();
     let from = file.from.as_ref().map(|from| format!(" from {from}")).unwrap_or_default();
     format!("{} ({}{from}{counts})", file.path, file.change.name())
+}
+
+/// Renders a cost: `$1.25`, `$0.0003`.
+pub(crate) fn cost_words(dollars: f64) -> String {
+    if dollars > 0.0 && dollars < 0.01 { format!("${dollars:.4}") } else { format!("${dollars:.2}") }
 }
 
 /// Renders a duration: `320 ms`, `12 s`, `3 min 4 s`, `2 h 5 min`.

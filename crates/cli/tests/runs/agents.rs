@@ -9,12 +9,17 @@ use serde_json::{Value, json};
 use crate::project::RunProject;
 
 fn run_callsheet(project: &RunProject, room: &Room, cli: Cli, args: &[&str], input: &str) -> CommandOutput {
+    run_with_input(cli_command(project, room, cli).args(["--json", "-q"]).args(args), input.as_bytes())
+}
+
+/// Returns a callsheet command that finds the CLI, set up for the mock model.
+pub(crate) fn cli_command(project: &RunProject, room: &Room, cli: Cli) -> Command {
     let mut command: Command = project.command();
     let env = room.env(cli).unwrap();
     let program = cli.program().unwrap();
     let path = format!("{}:{}", program.parent().unwrap().display(), env["PATH"]);
-    command.envs(&env).env("PATH", path).args(["--json", "-q"]).args(args);
-    run_with_input(&mut command, input.as_bytes())
+    command.envs(&env).env("PATH", path);
+    command
 }
 
 /// Returns whether the CLI inserts the contents of files that a prompt names with an `@`. Claude Code and
@@ -23,7 +28,7 @@ fn expands_file_names(cli: Cli) -> bool {
     matches!(cli, Cli::Claude | Cli::Gemini)
 }
 
-fn run_args<'a>(cli: Cli, more: &[&'a str]) -> Vec<&'a str> {
+pub(crate) fn run_args<'a>(cli: Cli, more: &[&'a str]) -> Vec<&'a str> {
     let mut args = vec!["run", "-a", cli.name(), "--timeout", "150s"];
     if cli == Cli::Gemini {
         args.extend(["--model", "gemini-2.5-pro"]);
@@ -127,17 +132,19 @@ fn find_digest(prompt: &str) -> &str {
     prompt[start..end].trim_end()
 }
 
+/// Returns a step in which the model writes a file, by the tool that the CLI has.
+pub(crate) fn write_step(project: &std::path::Path, file: &str) -> Step {
+    let path = project.join(file);
+    Step::call(&["Write", "write_file"], json!({ "file_path": path, "content": "x" }))
+        .or_call(&["create"], json!({ "path": path, "file_text": "x" }))
+        .or_call(&["exec_command"], json!({ "cmd": format!("echo x > {file}") }))
+}
+
 fn assert_facts_reach_prompt(cli: Cli) {
-    let write = |project: &std::path::Path, file: &str| {
-        let path = project.join(file);
-        Step::call(&["Write", "write_file"], json!({ "file_path": path, "content": "x" }))
-            .or_call(&["create"], json!({ "path": path, "file_text": "x" }))
-            .or_call(&["exec_command"], json!({ "cmd": format!("echo x > {file}") }))
-    };
     let project = RunProject::in_private_dir();
     let steps = [
-        write(project.path(), "src/in.txt"),
-        write(project.path(), "out.txt"),
+        write_step(project.path(), "src/in.txt"),
+        write_step(project.path(), "out.txt"),
         Step::text("It is all done.\n\n<review>PASS</review>"),
     ];
     let script = Script::new()

@@ -11,6 +11,7 @@ mod faults;
 mod follow_up_runs;
 mod injections;
 mod orphans;
+mod pages;
 mod person_at_terminal;
 mod preflight;
 mod project;

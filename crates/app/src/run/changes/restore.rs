@@ -48,21 +48,15 @@ pub struct RestoredFile {
 const MOST_FILE: u64 = 1 << 20;
 
 impl Project {
-    /// Takes the changes of a run back, of all files or of those with these paths, where it worked. Writes nothing unless every
-    /// file still is as the run left it.
+    /// Takes the changes of a run back, of all files or of those with these paths, where it worked; in this project if its
+    /// worktree is gone. Writes nothing unless every file still is as the run left it.
     pub fn revert_changes(&self, name: &str, paths: &[String]) -> Result<RestoreReport> {
         let mut ledger = self.read_ledger()?;
         let mut changes = self.run_changes(&mut ledger, name)?;
         changes.keep_only(paths)?;
-        let run = &changes.summary.run.id;
         let launch = changes.summary.launch.as_ref().filter(|_| !changes.summary.imported);
         let worktree = launch.map(|launch| PathBuf::from(&launch.worktree)).filter(|path| path.is_dir());
-        let Some(worktree) = worktree else {
-            let message = format!("the worktree of run {run} is not there");
-            let hint = format!("show its changes with `callsheet show {run} --diff`");
-            return Err(Diagnostic::error(Code::RunRefused, message).hint(hint).into());
-        };
-        restore(&changes, &worktree, RestoreDirection::Back)
+        restore(&changes, worktree.as_ref().unwrap_or(&self.dir), RestoreDirection::Back)
     }
 
     /// Applies the changes of a run to this project, all files or those with these paths. Writes nothing unless every file is

@@ -1,0 +1,187 @@
+//! The page after a run, for every outcome and every agent, from recorded streams.
+
+use std::fs;
+use std::path::Path;
+
+use callsheet_testing::{
+    Cli, CommandOutput, Room, Script, Step, mask_page, on_loopback, run_command, run_with_input,
+};
+
+use crate::agents::{cli_command, run_args, write_step};
+use crate::project::RunProject;
+
+/// An outcome: the stream that the agent prints, what else it does, and the exit code of callsheet.
+struct PageCase {
+    name: &'static str,
+    stream: &'static str,
+    /// The end of the script of the agent.
+    script: &'static str,
+    flags: &'static [&'static str],
+    code: i32,
+}
+
+const CASES: &[PageCase] = &[
+    PageCase {
+        name: "success",
+        stream: "tool",
+        script: "echo done > src/a.txt",
+        flags: &["--check", "done=grep -q done src/a.txt"],
+        code: 0,
+    },
+    PageCase {
+        name: "failing-check",
+        stream: "tool",
+        script: "echo no > src/a.txt",
+        flags: &["--check", "done=grep done src/a.txt README.md"],
+        code: 1,
+    },
+    PageCase {
+        name: "scope-violation",
+        stream: "tool",
+        script: "echo done > src/a.txt; echo out > leaked.txt",
+        flags: &[],
+        code: 5,
+    },
+    PageCase { name: "nothing-changed", stream: "tool", script: "true", flags: &[], code: 0 },
+    PageCase {
+        name: "agent-failed",
+        stream: "error",
+        script: "echo 'cannot reach the model' >&2; exit 1",
+        flags: &[],
+        code: 6,
+    },
+];
+
+/// Runs an agent whose output was recorded, and then does what the script says.
+fn run_case(project: &RunProject, agent: &str, case: &PageCase) -> CommandOutput {
+    let streams = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/streams");
+    let stream = fs::read_to_string(streams.join(agent).join(case.stream).with_extension("jsonl")).unwrap();
+    let stream = project.write_beside("stream.jsonl", stream);
+    let version = "case \"$1\" in --version) echo 99.0.0; exit;; esac";
+    let (stream, end) = (stream.display(), case.script);
+    project.write_program(agent, &format!("#!/bin/sh\n{version}\ncat > /dev/null\ncat {stream}\n{end}\n"));
+    let mut command = project.command();
+    command.args(["run", "-q", "-a", agent, "--write", "src/**", "--task-id", "T-1"]).args(case.flags);
+    run_command(command.arg("Do it."))
+}
+
+/// Types every command that a page offers, and expects that callsheet understands it.
+fn type_next_commands(project: &RunProject, page: &str) {
+    let next = page.lines().skip_while(|line| *line != "next:").skip(1);
+    let commands: Vec<&str> = next.filter_map(|line| line.trim_start().split("  ").next()).collect();
+    assert!(!commands.is_empty(), "{page}");
+    for line in commands {
+        let line = line.strip_prefix("callsheet ").unwrap().replace('…', "more");
+        let mut words = callsheet_core::split_words(&line).unwrap();
+        // There is no person at a terminal to be asked.
+        words.extend((words[0] == "decide").then(|| "--yes".to_owned()));
+        let typed = project.run(&words);
+        assert!(matches!(typed.code, Some(0 | 1 | 5 | 6)), "`{line}`: {typed:?}");
+    }
+}
+
+/// Compares the pages of an agent with its golden file, and types the commands that they offer.
+fn assert_pages(agent: &str) {
+    let mut pages = String::new();
+    for case in CASES {
+        let project = RunProject::new();
+        let ran = run_case(&project, agent, case).expect_code(case.code);
+        pages += &format!("== {}\n{}\n", case.name, mask_page(&ran.out(), "RUN", "TIME"));
+        // `show` has the same page.
+        assert!(project.run(["show", "last"]).out().contains(&ran.out()), "{}", case.name);
+        type_next_commands(&project, &ran.out());
+    }
+    compare_golden(&format!("{agent}.txt"), &pages);
+}
+
+fn compare_golden(name: &str, page: &str) {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runs/pages").join(name);
+    if std::env::var_os("BLESS").is_some() {
+        fs::create_dir_all(golden.parent().unwrap()).unwrap();
+        fs::write(&golden, page).unwrap();
+    }
+    assert_eq!(page, fs::read_to_string(&golden).unwrap_or_default(), "{name}");
+}
+
+/// A case with a real CLI: its name, the files that the model writes, its last step, flags, and the exit code of callsheet.
+type CliCase = (&'static str, &'static [&'static str], fn() -> Step, &'static [&'static str], i32);
+
+/// The first two run always, the others in the long form.
+const CLI_CASES: [CliCase; 5] = [
+    ("failing-check", &["src/in.txt"], last_words, &["--check", "bad=grep absent README.md src/in.txt"], 1),
+    ("agent-failed", &[], refusal, &[], 6),
+    ("success", &["src/in.txt"], last_words, &["--check", "good=true"], 0),
+    ("scope-violation", &["src/in.txt", "leaked.txt"], last_words, &[], 5),
+    ("nothing-changed", &[], last_words, &[], 0),
+];
+
+fn last_words() -> Step {
+    Step::text("The timeout is fixed.\n\nI changed one file.")
+}
+
+fn refusal() -> Step {
+    Step::error(400, "the request is refused")
+}
+
+/// Compares the pages after runs of a real CLI with golden files.
+fn assert_cli_pages(cli: Cli) {
+    let cases = if crate::is_long() { &CLI_CASES[..] } else { &CLI_CASES[..2] };
+    for (name, files, last, flags, code) in cases {
+        let project = RunProject::in_private_dir();
+        let steps = files.iter().map(|file| write_step(project.path(), file)).chain([last()]);
+        let room = Room::new(Script::new().on_marker("MARK", steps)).unwrap();
+        let flags = [&["-q", "--write", "src/**"], *flags].concat();
+        let mut command = cli_command(&project, &room, cli);
+        let ran = run_with_input(command.args(run_args(cli, &flags)), b"MARK").expect_code(*code);
+        // The CLI names its own files in its errors.
+        let program = cli.program().unwrap();
+        let installed = program.ancestors().find(|path| path.ends_with("node_modules")).unwrap();
+        let page = ran.out().replace(&installed.display().to_string(), "node_modules");
+        compare_golden(&format!("{}/{name}.txt", cli.name()), &mask_page(&page, "RUN", "TIME"));
+    }
+}
+
+#[test]
+fn real_claude_pages_match() {
+    on_loopback(&[Cli::Claude], || assert_cli_pages(Cli::Claude));
+}
+
+#[test]
+fn real_codex_pages_match() {
+    on_loopback(&[Cli::Codex], || assert_cli_pages(Cli::Codex));
+}
+
+#[test]
+fn real_gemini_pages_match() {
+    on_loopback(&[Cli::Gemini], || assert_cli_pages(Cli::Gemini));
+}
+
+#[test]
+fn real_copilot_pages_match() {
+    on_loopback(&[Cli::Copilot], || assert_cli_pages(Cli::Copilot));
+}
+
+#[test]
+fn claude_pages_match_golden_file() {
+    assert_pages("claude");
+}
+
+#[test]
+fn codex_pages_match_golden_file() {
+    assert_pages("codex");
+}
+
+#[test]
+fn gemini_pages_match_golden_file() {
+    assert_pages("gemini");
+}
+
+#[test]
+fn copilot_pages_match_golden_file() {
+    assert_pages("copilot");
+}
+
+#[test]
+fn opencode_pages_match_golden_file() {
+    assert_pages("opencode");
+}
