@@ -49,6 +49,6 @@ fn unreadable_flow_record_is_error() {
         let records = ledger.records_of_flow(&flow).unwrap();
         assert_eq!(records[0].flow_record().unwrap(), None);
         let error = records[1].flow_record().unwrap_err().to_string();
-        assert!(error.contains("record 2: it is not an event of a flow"), "{detail}: {error}");
+        assert!(error.contains("record 2: not a flow event"), "{detail}: {error}");
     }
 }

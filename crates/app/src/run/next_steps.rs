@@ -61,7 +61,7 @@ pub fn next_steps(summary: &RunSummary) -> Vec<NextStep> {
     }
     let is_done = matches!(outcome, RunOutcome::Succeeded | RunOutcome::Composed);
     if let Some(flow) = summary.launch.as_ref().and_then(|launch| Id::parse(launch.flow.get("flow")?)) {
-        add(format!("flow resume {flow}"), "go on with the flow");
+        add(format!("flow resume {flow}"), "continue the flow");
         return steps;
     }
     if !is_done && summary.launch.is_some() && !summary.imported {

@@ -105,6 +105,6 @@ fn terminal_needs_guard_that_answers() {
     }
     let server = new_mark("embedder-good");
     let good = run_embedder(&[("EMBEDDER_TMUX", &server), ("EMBEDDER_GUARD", AGENT)]);
-    assert_eq!((&*good.output, good.starts), ("nothing was to be started\n", 1));
+    assert_eq!((&*good.output, good.starts), ("the delivery starts no program\n", 1));
     assert_nothing_left(&server);
 }

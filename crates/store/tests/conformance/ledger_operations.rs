@@ -5,8 +5,9 @@ use callsheet_core::SharedText;
 use callsheet_core::delivery::receipt::DeliveryReceipt;
 use callsheet_core::flow::FlowEvent;
 use callsheet_core::record::{
-    Decided, DecidedBy, Delivered, Digest, Event, Exit, FlowRecord, Id, Imported, LogStream, Observed,
-    Output, RecordedReply, Removed, Replied, SubmissionRecord,
+    ChangedContents, Decided, DecidedBy, Delivered, Digest, Event, Exit, FileChange, FileMode, FileVersion,
+    FlowRecord, Id, Imported, LogStream, Observed, OmittedContents, Output, RecordedReply, Removed, Replied,
+    SubmissionRecord,
 };
 use callsheet_core::request::fact;
 use callsheet_store::{DatabaseEngine, Ledger, LedgerError, LogExcerpt, LogLine, RunFilter, new_id};
@@ -232,7 +233,12 @@ fn every_event_kind_round_trips() {
     let imported = Event::Imported(Imported { seq: 7, chain: Digest::ZERO });
     let resumed = FlowRecord { by: DecidedBy::Flow, phase: "plan".into(), event: FlowEvent::Resumed };
     let flow = Event::FlowRecord(resumed);
-    let all = [events(), vec![Event::Removed(removed), imported, composed, submitted, flow]].concat();
+    let version =
+        FileVersion { mode: FileMode::Plain, sha256: None, omitted: Some(OmittedContents::Unknown) };
+    let file = FileChange { path: "a".into(), before: None, after: Some(version) };
+    let changed = Event::ChangedContents(ChangedContents { files: vec![file] });
+    let all =
+        [events(), vec![Event::Removed(removed), imported, composed, submitted, flow, changed]].concat();
     let mut kinds: Vec<&str> = all.iter().map(Event::kind).collect();
     for event in &all {
         assert_eq!(Event::read(event.kind(), &event.payload().unwrap()).as_ref(), Ok(event));
