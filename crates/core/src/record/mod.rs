@@ -18,6 +18,7 @@ mod replay;
 mod reply;
 mod run;
 mod summary;
+mod task_text;
 mod watch_events;
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -41,7 +42,8 @@ pub use replay::{
 };
 pub use reply::{RecordedReply, Replied};
 pub use run::is_record_time;
-pub use summary::{ChecksOutcome, RunOutcome, RunStatus, RunSummary};
+pub use summary::{ChecksOutcome, RunOutcome, RunStatus, RunSummary, TaskDecision};
+pub use task_text::MOST_TASK_TEXT;
 pub use watch_events::{ChangedFileData, EventData, EventName, StartStage, watch_events};
 
 use crate::delivery::receipt::{AgentReport, DeliveryReceipt};
