@@ -6,6 +6,7 @@ use callsheet::error::CommandResult;
 use callsheet::output::RunResultOutput;
 use callsheet::paths::shell_word;
 use callsheet::run::changes::FileDiff;
+use callsheet::run::cost::cost_words;
 use callsheet::run::next_steps::{ResultDetails, next_steps};
 use callsheet::run::result::{ChangeAttribution, attribution, exit_code};
 use callsheet_core::diag::escape_invisible;
@@ -104,7 +105,7 @@ impl ResultPage<'_> {
             parts.push(format!("{tokens} tokens in{}", cached.unwrap_or_default()));
         }
         parts.extend(report.output_tokens.map(|tokens| format!("{tokens} out")));
-        parts.extend(report.cost_usd.map(|cost| format!("${cost:.2}")));
+        parts.extend(exit.cost().map(cost_words));
         if !parts.is_empty() {
             self.row("took", &parts.join(", "));
         }

@@ -88,6 +88,8 @@ fn config_shows_origin_of_settings() {
          permit = \"edit\"  # default\n\
          timeout = (not set)  # default\n\
          max_cost = (not set)  # default\n\
+         max_cost_per_day = (not set)  # default\n\
+         max_cost_per_flow = (not set)  # default\n\
          checks = {}  # default\n\
          env = []  # default\n\
          max_file_bytes = 16777216  # default\n\

@@ -228,7 +228,7 @@ fn sample_values(key: &str) -> [&'static str; 2] {
         "exclude" => ["[\"a/**\"]", "[\"b/**\"]"],
         "permit" => ["\"ask\"", "\"all\""],
         "timeout" => ["\"1m\"", "\"9h\""],
-        "max_cost" => ["1.0", "2.0"],
+        "max_cost" | "max_cost_per_day" | "max_cost_per_flow" => ["1.0", "2.0"],
         "checks" => ["{ lint = \"true\" }"; 2],
         "env" => ["{ NAME = \"value\" }"; 2],
         "max_file_bytes" => ["1000", "2000"],
