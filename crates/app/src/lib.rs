@@ -19,6 +19,7 @@
 
 #![warn(missing_docs)]
 
+pub mod completion;
 pub mod compose;
 pub mod diagnostics;
 pub mod error;

@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod complete;
 mod context;
 mod demo;
 mod mcp_install;
@@ -24,6 +25,10 @@ fn main() -> ExitCode {
     callsheet::guard_if_asked();
     // The agent of the demo is this program, too.
     if let Some(code) = demo::act_if_asked() {
+        return code;
+    }
+    // The scripts for shells call this program for every word.
+    if let Some(code) = complete::act_if_asked() {
         return code;
     }
     let mut command = CliArgs::command();

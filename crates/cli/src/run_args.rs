@@ -22,7 +22,7 @@ pub(crate) struct RunArgs {
     /// How long the agent and its checks may take together, such as 90s, 30m or 2h
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<HumanDuration>,
-    /// How much it may cost, in dollars, where the agent tells it
+    /// How much it may cost, in dollars; refused if the agent reports no cost and no price of its model is known
     #[arg(long, value_name = "USD")]
     pub(crate) max_cost: Option<f64>,
     /// What it may do without asking [default: the configured one; else edit]

@@ -12,6 +12,7 @@ use callsheet_core::record::Digest;
 
 use crate::error::LedgerError;
 use crate::migrate::SchemaMigration;
+use crate::query::QueryBuilder;
 use crate::row::{SqlParam, SqlRow};
 use crate::sqlite;
 
@@ -38,6 +39,9 @@ pub(crate) trait DatabaseDriver: Send {
 
     fn query(&mut self, sql: &'static str, params: &[SqlParam<'_>]) -> Result<Vec<SqlRow>, LedgerError>;
 
+    /// Runs a query that was built.
+    fn query_built(&mut self, query: &QueryBuilder<'_>) -> Result<Vec<SqlRow>, LedgerError>;
+
     /// Runs statements that have neither parameters nor results.
     fn execute_batch(&mut self, sql: &str) -> Result<(), LedgerError>;
 
@@ -49,7 +53,11 @@ pub(crate) trait DatabaseDriver: Send {
 }
 
 /// Open database.
-pub(crate) struct DatabaseConnection(Box<dyn DatabaseDriver>);
+pub(crate) struct DatabaseConnection {
+    driver: Box<dyn DatabaseDriver>,
+    /// Whether the runs of all projects share one sequence of numbers: the ledger has one owner.
+    pub(crate) numbers_together: bool,
+}
 
 impl fmt::Debug for DatabaseConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -62,19 +70,19 @@ impl Deref for DatabaseConnection {
     type Target = dyn DatabaseDriver;
 
     fn deref(&self) -> &Self::Target {
-        &*self.0
+        &*self.driver
     }
 }
 
 impl DerefMut for DatabaseConnection {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut *self.0
+        &mut *self.driver
     }
 }
 
 impl DatabaseConnection {
     pub(crate) fn new(driver: impl DatabaseDriver + 'static) -> Self {
-        Self(Box::new(driver))
+        Self { driver: Box::new(driver), numbers_together: false }
     }
 
     /// Runs `work` as a whole or not at all, under the write lock.

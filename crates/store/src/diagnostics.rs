@@ -24,7 +24,7 @@ impl From<LedgerError> for Diagnostics {
             LedgerError::Newer { .. } => diag(Code::LedgerNewer).hint("update callsheet").into(),
             LedgerError::Failed(_) => diag(Code::LedgerFailed).into(),
             LedgerError::NoRun(_) => diag(Code::RunNotFound).hint("run `callsheet log` to list runs").into(),
-            LedgerError::ManyRuns(_, ids) => diag(Code::RunAmbiguous).searched(ids).into(),
+            LedgerError::ManyRuns(_, runs) => diag(Code::RunAmbiguous).searched(runs).into(),
         }
     }
 }

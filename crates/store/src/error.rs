@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use callsheet_core::record::Id;
-
 /// Failure of an operation on a ledger.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerError {
@@ -28,9 +26,9 @@ pub enum LedgerError {
     /// No run has this id.
     #[error("no run `{0}`")]
     NoRun(String),
-    /// Several runs have an id that begins with this text.
-    #[error("several runs have an id that begins with `{0}`")]
-    ManyRuns(String, Vec<Id>),
+    /// Several runs have this name, or an id that begins with it. The labels of these runs follow.
+    #[error("`{0}` is the name of several runs, or the beginning of their ids")]
+    ManyRuns(String, Vec<String>),
 }
 
 impl LedgerError {

@@ -11,6 +11,7 @@ use callsheet_core::{SharedText, SlotValues};
 use crate::clock::now;
 use crate::db::{DatabaseConnection, DatabaseEngine};
 use crate::error::LedgerError;
+use crate::facts_table::index_facts;
 use crate::migrate::{check_readable, has_projects, migrate};
 use crate::private_file::{WatchedFile, make_private};
 use crate::read::records_of;
@@ -273,6 +274,11 @@ impl Ledger {
         self
     }
 
+    /// Numbers the runs of all projects in one sequence from now on: for a ledger of one owner, whose project can be renamed.
+    pub fn number_together(&mut self) {
+        self.db.numbers_together = true;
+    }
+
     /// Returns the database engine.
     pub fn engine(&self) -> DatabaseEngine {
         self.db.engine()
@@ -408,24 +414,7 @@ impl Ledger {
     /// Returns a text by its digest, or `None` if it is missing. A text that does not match its digest is
     /// damage.
     pub fn blob(&mut self, digest: Digest) -> Result<Option<SharedText>, LedgerError> {
-        let sql = "SELECT size, zstd, packed FROM blobs WHERE sha256 = $1";
-        let Some(mut row) = self.db.query(sql, &[SqlParam::Bytes(&digest.0)])?.into_iter().next() else {
-            return Ok(None);
-        };
-        let place = format!("blob {digest}");
-        let wrong = |why: &str| LedgerError::damaged(format!("{place}: {why}"));
-        let size = row.int(&format!("{place}: size"))?;
-        let (bytes, packed) = (row.bytes(&format!("{place}: zstd"))?, row.int(&format!("{place}: packed"))?);
-        let size = u64::try_from(size).ok().filter(|size| *size <= MOST_READ);
-        let size = size.ok_or_else(|| wrong("its size is invalid"))?;
-        let text = decompress_text(&place, &bytes, packed, size)?;
-        if text.len() as u64 != size {
-            return Err(wrong("it has another size"));
-        }
-        if sha256(&[text.as_bytes()]) != digest {
-            return Err(wrong("its text has another SHA-256"));
-        }
-        Ok(Some(text.into()))
+        read_blob(&mut self.db, digest)
     }
 
     /// Returns the prompt record of a run.
@@ -438,6 +427,31 @@ impl Ledger {
             _ => Err(LedgerError::damaged(format!("record {}: its payload is gone", record.seq))),
         }
     }
+}
+
+/// Returns a text by its digest, or `None` if it is missing.
+pub(crate) fn read_blob(
+    db: &mut DatabaseConnection,
+    digest: Digest,
+) -> Result<Option<SharedText>, LedgerError> {
+    let sql = "SELECT size, zstd, packed FROM blobs WHERE sha256 = $1";
+    let Some(mut row) = db.query(sql, &[SqlParam::Bytes(&digest.0)])?.into_iter().next() else {
+        return Ok(None);
+    };
+    let place = format!("blob {digest}");
+    let wrong = |why: &str| LedgerError::damaged(format!("{place}: {why}"));
+    let size = row.int(&format!("{place}: size"))?;
+    let (bytes, packed) = (row.bytes(&format!("{place}: zstd"))?, row.int(&format!("{place}: packed"))?);
+    let size = u64::try_from(size).ok().filter(|size| *size <= MOST_READ);
+    let size = size.ok_or_else(|| wrong("its size is invalid"))?;
+    let text = decompress_text(&place, &bytes, packed, size)?;
+    if text.len() as u64 != size {
+        return Err(wrong("it has another size"));
+    }
+    if sha256(&[text.as_bytes()]) != digest {
+        return Err(wrong("its text has another SHA-256"));
+    }
+    Ok(Some(text.into()))
 }
 
 fn read_id(db: &mut DatabaseConnection) -> Result<Option<Id>, LedgerError> {
@@ -635,7 +649,7 @@ pub(crate) fn append_event(
     Ok(head)
 }
 
-/// Updates the list of runs for a record.
+/// Updates the list of runs for a record, and the facts of its run.
 pub(crate) fn index_record(
     db: &mut DatabaseConnection,
     seq: u64,
@@ -643,6 +657,11 @@ pub(crate) fn index_record(
     event: &Event,
 ) -> Result<(), LedgerError> {
     let Some(run) = run else { return Ok(()) };
+    index_run(db, seq, run, event)?;
+    index_facts(db, seq, run, event)
+}
+
+fn index_run(db: &mut DatabaseConnection, seq: u64, run: &Id, event: &Event) -> Result<(), LedgerError> {
     let set = |db: &mut DatabaseConnection, sql, value: &str| {
         db.execute(sql, &[SqlParam::Text(value), SqlParam::Text(run.as_str())]).map(drop)
     };

@@ -18,7 +18,12 @@ mod db;
 mod diagnostics;
 mod error;
 mod export;
+mod facts;
+mod facts_table;
+mod find;
 mod ledger;
+mod list;
+mod list_older;
 mod migrate;
 #[cfg(not(all(feature = "sqlite", feature = "postgres")))]
 mod missing_engine;
@@ -26,6 +31,7 @@ mod missing_engine;
 mod pg;
 mod private_file;
 mod pseudo_fs;
+mod query;
 mod read;
 mod retention;
 mod row;
@@ -33,19 +39,22 @@ mod row;
 mod sqlite;
 mod timeouts;
 mod verify;
+mod verify_facts;
 
 pub use clock::{new_id, now};
 pub use db::DatabaseEngine;
 pub use error::LedgerError;
 pub use export::{ExportScope, ImportReport, export, import, in_toto_statement, read_export};
+pub use facts::StoredFacts;
 pub use ledger::{Head, Ledger, LedgerUrl, OpenMode};
+pub use list::{ProjectFilter, RunColumn, RunFilter, RunRow};
 pub use migrate::{SchemaMigration, migrations};
 #[cfg(not(feature = "postgres"))]
 use missing_engine::pg;
 #[cfg(not(feature = "sqlite"))]
 use missing_engine::sqlite;
 pub use pg::postgres_location;
-pub use read::{LogExcerpt, LogLine, ProjectFilter, RunFilter, RunRow, StoredRecord, omission_line};
+pub use read::{LogExcerpt, LogLine, StoredRecord, omission_line};
 pub use retention::{RetentionPolicy, SweepReport};
 #[cfg(feature = "sqlite")]
 pub use sqlite::sqlite_version;

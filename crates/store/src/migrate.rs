@@ -5,6 +5,7 @@ use callsheet_core::record::sha256;
 use crate::clock::new_id;
 use crate::db::{DatabaseConnection, DatabaseEngine};
 use crate::error::LedgerError;
+use crate::facts_table::{fill_facts, has_old_facts};
 use crate::row::SqlParam;
 
 /// Step of the schema. Its number is its position in the list, from 1.
@@ -19,14 +20,19 @@ pub struct SchemaMigration {
 const SQLITE: &[SchemaMigration] = &[
     SchemaMigration { name: "ledger", sql: include_str!("../migrations/sqlite/0001_ledger.sql") },
     SchemaMigration { name: "projects", sql: include_str!("../migrations/sqlite/0002_projects.sql") },
+    SchemaMigration { name: "facts", sql: include_str!("../migrations/sqlite/0003_facts.sql") },
 ];
 const POSTGRES: &[SchemaMigration] = &[
     SchemaMigration { name: "ledger", sql: include_str!("../migrations/postgres/0001_ledger.sql") },
     SchemaMigration { name: "projects", sql: include_str!("../migrations/postgres/0002_projects.sql") },
+    SchemaMigration { name: "facts", sql: include_str!("../migrations/postgres/0003_facts.sql") },
 ];
 
 /// First schema in which a ledger has an id and its runs have a project.
 const PROJECTS: i64 = 2;
+
+/// First schema with a table of facts.
+const FACTS: i64 = 3;
 
 /// Returns the migrations of an engine, in order.
 pub const fn migrations(engine: DatabaseEngine) -> &'static [SchemaMigration] {
@@ -66,10 +72,14 @@ pub(crate) fn migrate(db: &mut DatabaseConnection) -> Result<(), LedgerError> {
                 let id = new_id().ok_or_else(|| LedgerError::Failed("cannot generate an id".into()))?;
                 db.execute("INSERT INTO identity (one, id) VALUES (1, $1)", &[SqlParam::Text(id.as_str())])?;
             }
-            Ok(())
+            if (done.len() as i64) < FACTS { fill_facts(db) } else { Ok(()) }
         })?;
     }
-    db.check_schema(known)
+    db.check_schema(known)?;
+    if has_old_facts(db)? {
+        db.with_write_lock(fill_facts)?;
+    }
+    Ok(())
 }
 
 /// Checks that a ledger opened for reading has our schema, of this version or an older one.
@@ -85,7 +95,16 @@ pub(crate) fn check_readable(db: &mut DatabaseConnection) -> Result<(), LedgerEr
 
 /// Returns whether runs have a project: a ledger opened for reading may have the schema of an older version.
 pub(crate) fn has_projects(db: &mut DatabaseConnection) -> Result<bool, LedgerError> {
-    Ok(!db.query("SELECT number FROM migrations WHERE number = $1", &[SqlParam::Int(PROJECTS)])?.is_empty())
+    has_migration(db, PROJECTS)
+}
+
+/// Returns whether there is a table of facts.
+pub(crate) fn has_facts(db: &mut DatabaseConnection) -> Result<bool, LedgerError> {
+    has_migration(db, FACTS)
+}
+
+fn has_migration(db: &mut DatabaseConnection, number: i64) -> Result<bool, LedgerError> {
+    Ok(!db.query("SELECT number FROM migrations WHERE number = $1", &[SqlParam::Int(number)])?.is_empty())
 }
 
 type AppliedMigration = (i64, String, String);

@@ -22,6 +22,7 @@ use tokio_postgres::{Client, Config, NoTls, Row, Statement};
 
 use crate::db::{DatabaseConnection, DatabaseDriver, DatabaseEngine, WRITERS};
 use crate::error::LedgerError;
+use crate::query::QueryBuilder;
 use crate::row::{SqlParam, SqlRow, SqlValue};
 use crate::timeouts::LedgerTimeouts;
 
@@ -48,7 +49,7 @@ pub(crate) struct PostgresDatabase {
 /// Open connection.
 struct ServerConnection {
     client: Client,
-    prepared: BTreeMap<&'static str, Statement>,
+    prepared: BTreeMap<String, Statement>,
     /// Task that sends and receives. It works only during a wait.
     task: JoinHandle<()>,
 }
@@ -93,6 +94,11 @@ impl DatabaseDriver for PostgresDatabase {
         rows.iter().map(|row| Ok(SqlRow(values_from_postgres(row)?.into_iter()))).collect()
     }
 
+    fn query_built(&mut self, query: &QueryBuilder<'_>) -> Result<Vec<SqlRow>, LedgerError> {
+        let rows = self.query_rows(query.sql(), &bind_params(query.params()))?;
+        rows.iter().map(|row| Ok(SqlRow(values_from_postgres(row)?.into_iter()))).collect()
+    }
+
     fn find_known_blobs(&mut self, digests: &[Digest]) -> Result<BTreeSet<Digest>, LedgerError> {
         // One query for all of them, because each would be a network round trip.
         let all: Vec<&[u8]> = digests.iter().map(|digest| &digest.0[..]).collect();
@@ -114,11 +120,7 @@ impl DatabaseDriver for PostgresDatabase {
 }
 
 impl PostgresDatabase {
-    fn query_rows(
-        &mut self,
-        sql: &'static str,
-        params: &PostgresParams<'_>,
-    ) -> Result<Vec<Row>, LedgerError> {
+    fn query_rows(&mut self, sql: &str, params: &PostgresParams<'_>) -> Result<Vec<Row>, LedgerError> {
         self.send_request(async |link| {
             let statement = link.prepare(sql).await?;
             link.client.query(&statement, params).await
@@ -188,12 +190,12 @@ impl PostgresDatabase {
 }
 
 impl ServerConnection {
-    async fn prepare(&mut self, sql: &'static str) -> Result<Statement, tokio_postgres::Error> {
+    async fn prepare(&mut self, sql: &str) -> Result<Statement, tokio_postgres::Error> {
         if let Some(statement) = self.prepared.get(sql) {
             return Ok(statement.clone());
         }
         let statement = self.client.prepare(sql).await?;
-        self.prepared.insert(sql, statement.clone());
+        self.prepared.insert(sql.to_owned(), statement.clone());
         Ok(statement)
     }
 }

@@ -1,13 +1,12 @@
-//! Reads lists of runs, records, and the log of a run.
+//! Reads records, and the log of a run.
 
 use callsheet_core::record::{
-    ChainLink, Digest, Event, FlowRecord, Id, LogStream, Output, Run, RunSummary, restore_text,
+    ChainLink, Digest, Event, FlowRecord, Id, LogStream, Output, RunSummary, restore_text,
 };
 
 use crate::db::DatabaseConnection;
 use crate::error::LedgerError;
 use crate::ledger::{Ledger, MOST_READ, decompress_text, to_seq};
-use crate::migrate::has_projects;
 use crate::row::{SqlParam, SqlRow};
 
 /// Record as stored.
@@ -63,60 +62,6 @@ impl StoredRecord {
     }
 }
 
-/// Row of the list of runs. It is derived from records, and `verify` derives it again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunRow {
-    /// Number of the run's first record.
-    pub seq: u64,
-    /// The run.
-    pub run: Run,
-    /// Reason of the end, if the run has ended.
-    pub ended: Option<String>,
-    /// Verdict of the reply, if it has one.
-    pub verdict: Option<String>,
-    /// Whether the run came from an export of another ledger.
-    pub imported: bool,
-}
-
-/// Selects the runs of one project.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ProjectFilter {
-    /// Name of the project.
-    pub name: String,
-    /// Whether runs without a project match too.
-    pub unnamed: bool,
-}
-
-impl ProjectFilter {
-    /// Returns whether the filter selects a run.
-    pub fn is_match(&self, run: &Run) -> bool {
-        run.project.as_ref().map_or(self.unnamed, |project| *project == self.name)
-    }
-}
-
-/// Selects the runs to list, the newest first.
-#[derive(Clone, Debug, Default)]
-pub struct RunFilter {
-    /// `None` selects every project.
-    pub project: Option<ProjectFilter>,
-    /// Excludes runs that came from an export of another ledger.
-    pub own: bool,
-    /// Agent of the run.
-    pub agent: Option<String>,
-    /// Phase of the run.
-    pub phase: Option<String>,
-    /// Task of the run.
-    pub task: Option<String>,
-    /// Verdict of the reply.
-    pub verdict: Option<String>,
-    /// First start time, or its beginning.
-    pub since: Option<String>,
-    /// Last start time, or its beginning.
-    pub until: Option<String>,
-    /// Most runs to return.
-    pub limit: usize,
-}
-
 /// Line of a run's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
@@ -154,50 +99,6 @@ fn left_out_bytes(output: &Output) -> Option<u64> {
 }
 
 impl Ledger {
-    /// Returns the runs that a filter selects, the newest first.
-    pub fn runs(&mut self, filter: &RunFilter) -> Result<Vec<RunRow>, LedgerError> {
-        list_runs(&mut self.db, filter)
-    }
-
-    /// Finds a run by its id, by the beginning of its id, or the `last` one.
-    pub fn find(&mut self, name: &str) -> Result<RunRow, LedgerError> {
-        self.find_among(name, &RunFilter::default())
-    }
-
-    /// Finds a run, with `last` and `last~N` counted among the runs that `among` selects.
-    pub fn find_among(&mut self, name: &str, among: &RunFilter) -> Result<RunRow, LedgerError> {
-        let back = if name == "last" { Some("0") } else { name.strip_prefix("last~") };
-        if let Some(back) = back {
-            let digits = !back.is_empty() && back.bytes().all(|byte| byte.is_ascii_digit());
-            let back: Option<usize> = back.parse().ok().filter(|_| digits);
-            let none = || LedgerError::NoRun(name.into());
-            let back = back.ok_or_else(none)?;
-            let rows = self.runs(&RunFilter { limit: back.saturating_add(1), ..among.clone() })?;
-            return rows.into_iter().nth(back).ok_or_else(none);
-        }
-        let is_prefix = !name.is_empty() && name.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
-        if !is_prefix {
-            return Err(LedgerError::NoRun(name.into()));
-        }
-        let first = name.to_ascii_lowercase();
-        let after = format!("{first}~");
-        let sql = if has_projects(&mut self.db)? {
-            "SELECT seq, id, parent, task, agent, phase, role, recipe, started, ended, verdict, project, imported
-             FROM runs WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 11"
-        } else {
-            "SELECT seq, id, parent, task, agent, phase, role, recipe, started, ended, verdict,
-                    CAST(NULL AS TEXT), CAST(NULL AS BIGINT)
-             FROM runs WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 11"
-        };
-        let rows = self.db.query(sql, &[SqlParam::Text(&first), SqlParam::Text(&after)])?;
-        let mut rows: Vec<RunRow> = rows.into_iter().map(parse_run_row).collect::<Result<_, _>>()?;
-        match rows.len() {
-            0 => Err(LedgerError::NoRun(name.into())),
-            1 => Ok(rows.remove(0)),
-            _ => Err(LedgerError::ManyRuns(name.into(), rows.into_iter().map(|row| row.run.id).collect())),
-        }
-    }
-
     /// Returns the records of a run, in order.
     pub fn records_of(&mut self, run: &Id) -> Result<Vec<StoredRecord>, LedgerError> {
         records_of(&mut self.db, run, None)
@@ -351,58 +252,6 @@ impl Ledger {
     }
 }
 
-pub(crate) fn list_runs(db: &mut DatabaseConnection, filter: &RunFilter) -> Result<Vec<RunRow>, LedgerError> {
-    // A longer text with the same beginning sorts behind it, so a day is before every time of that day.
-    let until = filter.until.as_ref().map(|until| format!("{until}~"));
-    let (project, unnamed) = match &filter.project {
-        Some(project) => (Some(project.name.as_str()), project.unnamed),
-        None => (None, true),
-    };
-    let mut wanted = vec![
-        SqlParam::text_or_null(filter.agent.as_deref()),
-        SqlParam::text_or_null(filter.phase.as_deref()),
-        SqlParam::text_or_null(filter.task.as_deref()),
-        SqlParam::text_or_null(filter.verdict.as_deref()),
-        SqlParam::text_or_null(filter.since.as_deref()),
-        SqlParam::text_or_null(until.as_deref()),
-    ];
-    let limit = SqlParam::Int(i64::try_from(filter.limit).unwrap_or(i64::MAX));
-    if !has_projects(db)? {
-        if !unnamed {
-            return Ok(Vec::new());
-        }
-        wanted.push(limit);
-        let rows = db.query(
-            "SELECT seq, id, parent, task, agent, phase, role, recipe, started, ended, verdict,
-                    CAST(NULL AS TEXT), CAST(NULL AS BIGINT) FROM runs
-             WHERE (CAST($1 AS TEXT) IS NULL OR agent = $1) AND (CAST($2 AS TEXT) IS NULL OR phase = $2)
-               AND (CAST($3 AS TEXT) IS NULL OR task = $3) AND (CAST($4 AS TEXT) IS NULL OR verdict = $4)
-               AND (CAST($5 AS TEXT) IS NULL OR started >= $5) AND (CAST($6 AS TEXT) IS NULL OR started <= $6)
-             ORDER BY seq DESC LIMIT $7",
-            &wanted,
-        )?;
-        return rows.into_iter().map(parse_run_row).collect();
-    }
-    wanted.extend([
-        SqlParam::text_or_null(project),
-        SqlParam::Int(unnamed.into()),
-        SqlParam::Int(filter.own.into()),
-        limit,
-    ]);
-    let rows = db.query(
-        "SELECT seq, id, parent, task, agent, phase, role, recipe, started, ended, verdict, project, imported
-         FROM runs
-         WHERE (CAST($1 AS TEXT) IS NULL OR agent = $1) AND (CAST($2 AS TEXT) IS NULL OR phase = $2)
-           AND (CAST($3 AS TEXT) IS NULL OR task = $3) AND (CAST($4 AS TEXT) IS NULL OR verdict = $4)
-           AND (CAST($5 AS TEXT) IS NULL OR started >= $5) AND (CAST($6 AS TEXT) IS NULL OR started <= $6)
-           AND (CAST($7 AS TEXT) IS NULL OR project = $7 OR (CAST($8 AS BIGINT) = 1 AND project IS NULL))
-           AND (CAST($9 AS BIGINT) = 0 OR imported IS NULL)
-         ORDER BY seq DESC LIMIT $10",
-        &wanted,
-    )?;
-    rows.into_iter().map(parse_run_row).collect()
-}
-
 /// Returns the records of a run, optionally of one kind.
 pub(crate) fn records_of(
     db: &mut DatabaseConnection,
@@ -469,34 +318,7 @@ pub(crate) fn for_each_record(
     }
 }
 
-pub(crate) fn parse_run_row(mut row: SqlRow) -> Result<RunRow, LedgerError> {
-    let seq = to_seq(row.int("runs.seq")?);
-    let place = |column: &str| format!("runs.{column} of {seq}");
-    let id = |text: Option<String>, column| match text.as_deref().map(Id::parse) {
-        None => Ok(None),
-        Some(Some(id)) => Ok(Some(id)),
-        Some(None) => Err(LedgerError::damaged(format!("{} is not an id", place(column)))),
-    };
-    let own = row.text(&place("id"))?;
-    let own = id(Some(own), "id")?.ok_or_else(|| LedgerError::damaged(place("id")))?;
-    let parent = row.maybe_text(&place("parent"))?;
-    let parent = id(parent, "parent")?;
-    let [task, agent, phase, role] =
-        ["task", "agent", "phase", "role"].map(|name| row.maybe_text(&place(name)));
-    let (recipe, started) = (row.text(&place("recipe"))?, row.text(&place("started"))?);
-    let mut run = Run::restore(own, &recipe, &started).with_parent(parent);
-    (run.task, run.agent, run.phase, run.role) = (task?, agent?, phase?, role?);
-    let (ended, verdict) = (row.maybe_text(&place("ended"))?, row.maybe_text(&place("verdict"))?);
-    run.project = row.maybe_text(&place("project"))?;
-    let imported = match row.maybe_int(&place("imported"))? {
-        None => false,
-        Some(1) => true,
-        Some(_) => return Err(LedgerError::damaged(format!("{} is not 1", place("imported")))),
-    };
-    Ok(RunRow { seq, run, ended, verdict, imported })
-}
-
-fn parse_record(mut row: SqlRow) -> Result<StoredRecord, LedgerError> {
+pub(crate) fn parse_record(mut row: SqlRow) -> Result<StoredRecord, LedgerError> {
     let seq = to_seq(row.int("records.seq")?);
     let place = |column: &str| format!("records.{column} of {seq}");
     let (run, flow) = (row.maybe_text(&place("run"))?, row.maybe_text(&place("flow"))?);

@@ -10,9 +10,8 @@ use crate::clock::{days_after, days_before, is_possible, now};
 use crate::db::DatabaseConnection;
 use crate::error::LedgerError;
 use crate::ledger::{Ledger, append_event};
-use crate::read::{
-    ProjectFilter, RunFilter, RunRow, for_each_record, list_runs, records_of, records_of_flow,
-};
+use crate::list::{ProjectFilter, RunFilter, RunRow, list_runs};
+use crate::read::{for_each_record, records_of, records_of_flow};
 use crate::row::SqlParam;
 
 /// Rules for the runs to keep. A run stays if either rule keeps it. An unfinished run and a run of an
@@ -71,6 +70,8 @@ impl Ledger {
                 let run = [SqlParam::Text(run.as_str())];
                 let sql = "UPDATE records SET payload = NULL, packed = NULL WHERE run = $1";
                 swept.records += db.execute(sql, &run)?;
+                let sql = "DELETE FROM run_facts WHERE seq = (SELECT seq FROM runs WHERE id = $1)";
+                db.execute(sql, &run)?;
                 db.execute("DELETE FROM runs WHERE id = $1", &run)?;
             }
             let needed = find_needed_blobs(db)?;

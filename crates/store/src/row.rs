@@ -35,6 +35,11 @@ pub(crate) enum SqlValue {
 pub(crate) struct SqlRow(pub(crate) std::vec::IntoIter<SqlValue>);
 
 impl SqlRow {
+    /// Returns whether all values are read.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.0.len() == 0
+    }
+
     pub(crate) fn int(&mut self, column: &str) -> Result<i64, LedgerError> {
         match self.0.next() {
             Some(SqlValue::Int(number)) => Ok(number),

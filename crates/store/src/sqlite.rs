@@ -13,6 +13,7 @@ use crate::database_file::{DatabaseFile, ReadMethod, choose_method, find_file};
 use crate::db::{DatabaseConnection, DatabaseDriver, DatabaseEngine};
 use crate::error::LedgerError;
 use crate::private_file::make_private;
+use crate::query::QueryBuilder;
 use crate::row::{SqlParam, SqlRow, SqlValue};
 use crate::timeouts::LedgerTimeouts;
 
@@ -136,19 +137,11 @@ impl DatabaseDriver for SqliteDatabase {
     }
 
     fn query(&mut self, sql: &'static str, params: &[SqlParam<'_>]) -> Result<Vec<SqlRow>, LedgerError> {
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let width = statement.column_count();
-        let mut rows = statement.query(rusqlite::params_from_iter(params))?;
-        let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
-            let values: Result<Vec<SqlValue>, _> =
-                (0..width).map(|at| row.get_ref(at).map(value_from_sqlite)).collect();
-            found.push(SqlRow(values?.into_iter()));
-        }
-        match &mut self.file {
-            Some(file) if file.has_changed() => Err(LedgerError::Locked),
-            _ => Ok(found),
-        }
+        self.query_rows(sql, params)
+    }
+
+    fn query_built(&mut self, query: &QueryBuilder<'_>) -> Result<Vec<SqlRow>, LedgerError> {
+        self.query_rows(query.sql(), query.params())
     }
 
     fn execute_batch(&mut self, sql: &str) -> Result<(), LedgerError> {
@@ -168,6 +161,24 @@ impl DatabaseDriver for SqliteDatabase {
             }
         }
         Ok(known)
+    }
+}
+
+impl SqliteDatabase {
+    fn query_rows(&mut self, sql: &str, params: &[SqlParam<'_>]) -> Result<Vec<SqlRow>, LedgerError> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let width = statement.column_count();
+        let mut rows = statement.query(rusqlite::params_from_iter(params))?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let values: Result<Vec<SqlValue>, _> =
+                (0..width).map(|at| row.get_ref(at).map(value_from_sqlite)).collect();
+            found.push(SqlRow(values?.into_iter()));
+        }
+        match &mut self.file {
+            Some(file) if file.has_changed() => Err(LedgerError::Locked),
+            _ => Ok(found),
+        }
     }
 }
 

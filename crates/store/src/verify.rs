@@ -7,8 +7,9 @@ use callsheet_core::record::{Digest, Event, Id, ReplayOutcome, Run, sha256, veri
 
 use crate::error::LedgerError;
 use crate::ledger::{Head, Ledger, read_link_before};
+use crate::list::{RunRow, parse_run_row};
 use crate::migrate::has_projects;
-use crate::read::{PAGE, RunRow, StoredRecord, parse_run_row};
+use crate::read::{PAGE, StoredRecord};
 
 /// Kind of a problem, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,7 +68,7 @@ impl VerifyReport {
         self.problems.iter().map(|problem| problem.result).min()
     }
 
-    fn add_damage(&mut self, place: impl Into<String>, what: impl Into<String>) {
+    pub(crate) fn add_damage(&mut self, place: impl Into<String>, what: impl Into<String>) {
         self.add(LedgerProblemKind::Damaged, place, what);
     }
 
@@ -76,7 +77,7 @@ impl VerifyReport {
     }
 
     /// Records damage as a problem. Any other error ends the verification.
-    fn record_damage<T>(
+    pub(crate) fn record_damage<T>(
         &mut self,
         place: &str,
         done: Result<T, LedgerError>,
@@ -158,6 +159,7 @@ impl Ledger {
         }
         walk.check_removed(&mut checked);
         self.verify_runs(walk.runs, &mut checked)?;
+        self.verify_facts(&mut checked)?;
         if read_data {
             self.verify_blobs(&mut checked)?;
             for line in self.db.integrity_check()? {
@@ -391,6 +393,7 @@ impl ExpectedRuns {
                     ended: None,
                     verdict: None,
                     imported: false,
+                    facts: None,
                 };
                 self.runs.insert(record.seq, row);
             }

@@ -18,7 +18,6 @@ use callsheet_run::DocumentReader;
 use super::lane::{LaneJob, is_recorded};
 use crate::error::Result;
 use crate::project::Project;
-use crate::run::result::micro_dollars;
 use crate::session::{FileSubmissions, SessionDir, SubmissionResult, refusal_reasons};
 
 /// Submissions of a run.
@@ -105,7 +104,7 @@ impl LaneJob {
                 format!("`{}` changed documents of other phases: {}", self.lane.id, strayed.join(", "));
             diagnostics.push(Diagnostic::warning(Code::FlowRefused, message));
         }
-        let cost = account.exit.as_ref().and_then(|exit| exit.report.cost_usd).map_or(0, micro_dollars);
+        let cost = account.exit.as_ref().and_then(|exit| exit.cost()).map_or(0, |cost| cost.microusd);
         Ok(LaneOutcome { run: account.run.id.clone(), evidence, cost, submissions, diagnostics })
     }
 

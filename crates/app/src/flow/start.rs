@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_core::flow::{FlowEvent, FlowSettings, find_flow};
-use callsheet_core::library::agent::PermissionLevel;
+use callsheet_core::flow::{FlowEvent, FlowSettings, Phase, find_flow};
+use callsheet_core::library::agent::{Agent, DeliveryMethod, PermissionLevel};
 use callsheet_core::record::RunOptions;
 use callsheet_core::{Library, resolve_agent_name};
 use callsheet_store::new_id;
@@ -13,8 +13,10 @@ use super::{FlowOptions, RecordedFlow, choose_name};
 use crate::compose::secrets;
 use crate::error::{Error, Result, usage_error};
 use crate::project::Project;
+use crate::project::config_merge::lower_limit;
 use crate::project::duration::HumanDuration;
 use crate::run::checks::merge_checks;
+use crate::run::cost::{CostLimitKind, CostMeter, check_cost_limit};
 use crate::run::result::micro_dollars;
 use crate::run::{missing_agent_program, missing_check_programs};
 
@@ -148,6 +150,7 @@ pub(super) fn prepare_start(
     for phase in wanted {
         let agent = plan.agent(phase)?;
         let (_, agent) = callsheet_core::find_agent(&library, &agent, &layout)?;
+        check_phase_cost(project, args, &plan, phase, &agent)?;
         if plan.run.program.is_empty() {
             programs.extend(agent.start.and_then(|start| start.program));
         }
@@ -164,7 +167,9 @@ pub(super) fn prepare_start(
     if !missing.is_empty() {
         return Err(Diagnostics(missing).into());
     }
-    let max_cost = args.max_cost.or(project.config.max_cost.value).map(micro_dollars);
+    let config = &project.config;
+    let max_cost = args.max_cost.or(config.max_cost_per_flow.value).or(config.max_cost.value);
+    let max_cost = lower_limit(max_cost, config.hard.max_cost_per_flow).map(micro_dollars);
     let settings = FlowSettings {
         jobs: args.jobs.max(1),
         with: args.with.iter().cloned().collect(),
@@ -176,4 +181,18 @@ pub(super) fn prepare_start(
         .map_err(|error| Diagnostic::error(Code::OutputFailed, error.to_string()))?;
     let started = FlowEvent::Started { request: args.request.clone(), settings, more };
     Ok((RecordedFlow::new(id, plan), started))
+}
+
+/// Refuses a cost limit that cannot be checked for the agent of a phase. A configured one is reported when the lane runs.
+fn check_phase_cost(
+    project: &Project,
+    args: &FlowStart,
+    plan: &FlowOptions,
+    phase: &Phase,
+    agent: &Agent,
+) -> Result<()> {
+    let options = RunOptions { model: plan.model(phase), ..plan.run.clone() };
+    let by = if plan.terminal { DeliveryMethod::Terminal } else { DeliveryMethod::Stdin };
+    let meter = CostMeter::new(project, agent, &options)?;
+    check_cost_limit(&meter, agent, by, args.max_cost.map(|_| CostLimitKind::Given)).map(drop)
 }

@@ -216,6 +216,10 @@ impl Project {
                 ledger.expect_head(head);
             }
             ledger.keep_heads(known.head_keeper());
+            if self.is_own_ledger() {
+                // The project may have had other names.
+                ledger.number_together();
+            }
         }
         Ok(ledger)
     }

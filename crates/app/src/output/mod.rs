@@ -20,6 +20,7 @@ use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::flow::Flow;
 use callsheet_core::library::agent::Agent;
 use callsheet_core::library::contract::Contract;
+use callsheet_core::library::prices::PriceFile;
 use callsheet_core::library::recipe::Recipe;
 use callsheet_core::secrets::RuleFile;
 use callsheet_core::{Request, UnifiedPrompt};
@@ -175,6 +176,7 @@ inputs! {
     ConfigFile, "config", "`config.toml`";
     Contract, "contract", "`contracts/NAME.toml`";
     Flow, "flow", "`flows/NAME.toml`";
+    PriceFile, "prices", "`prices/NAME.toml`";
     Recipe, "recipe", "`recipes/NAME.toml`";
     Request, "request", "`--request`";
     RuleFile, "secrets", "`secrets/NAME.toml`";

@@ -1,8 +1,10 @@
 //! The result of a run.
 
-use callsheet_core::delivery::receipt::{AgentReport, DeliveryReceipt};
+use callsheet_core::delivery::receipt::DeliveryReceipt;
 use callsheet_core::library::agent::ToolCall;
-use callsheet_core::record::{ChangedFileData, ChecksOutcome, Digest, Id, RunOutcome, RunStatus, RunSummary};
+use callsheet_core::record::{
+    ChangedFileData, ChecksOutcome, CostEstimate, Digest, Exit, Id, RunOutcome, RunStatus, RunSummary,
+};
 use callsheet_core::request::fact::{CheckResult, CheckRun, EndReason, MovedRef, UnseenPath, Violation};
 use callsheet_core::request::scope::Scope;
 use schemars::JsonSchema;
@@ -12,7 +14,7 @@ use super::reply::RecordedReplyOutput;
 use crate::diagnostics::ReasonOutput;
 use crate::run::end::RecoverReport;
 use crate::run::next_steps::{NextStep, next_steps};
-use crate::run::result::{ChangeAttribution, attribution, micro_dollars};
+use crate::run::result::{ChangeAttribution, attribution};
 
 /// The result of a run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -118,21 +120,37 @@ pub struct UsageOutput {
     pub output_tokens: Option<u64>,
     /// The tokens of the input that were read from a cache.
     pub cached_tokens: Option<u64>,
-    /// The cost in millionths of a dollar.
+    /// All tokens of the input, cached ones included.
+    pub all_input_tokens: Option<u64>,
+    /// The tokens beyond input and output, such as thoughts; they are paid for as output.
+    pub thought_tokens: Option<u64>,
+    /// The model that it named.
+    pub model: Option<String>,
+    /// The cost in millionths of a dollar: as reported, else as estimated.
     pub cost_microusd: Option<u64>,
+    /// Whether the cost was estimated from tokens and a price.
+    pub cost_estimated: bool,
+    /// The estimate.
+    pub estimate: Option<CostEstimate>,
     /// Whether it reported that it is done.
     pub done: bool,
     /// The tool calls that were not allowed.
     pub denied: Vec<ToolCall>,
 }
 
-impl From<&AgentReport> for UsageOutput {
-    fn from(report: &AgentReport) -> Self {
+impl From<&Exit> for UsageOutput {
+    fn from(exit: &Exit) -> Self {
+        let (report, cost) = (&exit.report, exit.cost());
         Self {
             session: report.session.clone(),
             input_tokens: report.input_tokens,
             output_tokens: report.output_tokens,
-            cost_microusd: report.cost_usd.map(micro_dollars),
+            all_input_tokens: report.all_input_tokens,
+            thought_tokens: report.thought_tokens,
+            model: report.model.clone(),
+            cost_microusd: cost.map(|cost| cost.microusd),
+            cost_estimated: cost.is_some_and(|cost| cost.is_estimate),
+            estimate: exit.estimate.clone(),
             done: report.ended,
             cached_tokens: report.cached_tokens,
             denied: report.denied.clone(),
@@ -199,7 +217,7 @@ impl From<&RunSummary> for RunResultOutput {
             exit_code: exit.and_then(|exit| exit.code),
             signal: exit.and_then(|exit| exit.signal),
             duration_ms: exit.and_then(|exit| exit.duration_ms),
-            usage: exit.map(|exit| UsageOutput::from(&exit.report)),
+            usage: exit.map(|exit| UsageOutput::from(exit)),
             checks_outcome: summary.checks_outcome(),
             checks: observed.checks.iter().map(CheckOutput::from).collect(),
             changed: seen.changed.iter().map(ChangedFileData::from).collect(),

@@ -72,6 +72,10 @@ pub struct Config {
     pub timeout: ConfigSetting<Option<HumanDuration>>,
     /// The cost limit of a run in dollars.
     pub max_cost: ConfigSetting<Option<f64>>,
+    /// The cost limit of a day in dollars.
+    pub max_cost_per_day: ConfigSetting<Option<f64>>,
+    /// The cost limit of a flow in dollars.
+    pub max_cost_per_flow: ConfigSetting<Option<f64>>,
     /// Checks by name.
     pub checks: ConfigSetting<BTreeMap<String, CheckEntry>>,
     /// Variables for agents.
@@ -154,8 +158,12 @@ impl Config {
             HumanDuration::min,
             |span| span.to_string().into(),
         );
-        let mut max_cost =
-            merge.merge_limit("max_cost", |file| file.max_cost, None, f64::min, |cost| (*cost).into());
+        let show_cost = |cost: &f64| (*cost).into();
+        let mut max_cost = merge.merge_limit("max_cost", |file| file.max_cost, None, f64::min, show_cost);
+        let mut max_cost_per_day =
+            merge.merge_limit("max_cost_per_day", |file| file.max_cost_per_day, None, f64::min, show_cost);
+        let mut max_cost_per_flow =
+            merge.merge_limit("max_cost_per_flow", |file| file.max_cost_per_flow, None, f64::min, show_cost);
         let usual_bytes = Some(DEFAULT_MAX_FILE_BYTES);
         let mut max_file_bytes = merge.merge_limit(
             "max_file_bytes",
@@ -185,6 +193,8 @@ impl Config {
         harden(&mut permit, hard.permit, PermissionLevel::min, &beyond);
         harden(&mut timeout, hard.timeout, HumanDuration::min, &beyond);
         harden(&mut max_cost, hard.max_cost, f64::min, &beyond);
+        harden(&mut max_cost_per_day, hard.max_cost_per_day, f64::min, &beyond);
+        harden(&mut max_cost_per_flow, hard.max_cost_per_flow, f64::min, &beyond);
         harden(&mut max_file_bytes, hard.max_file_bytes, u64::min, &beyond);
         add_globs(&mut exclude, &hard.exclude, &beyond);
         let layers: Vec<(String, ConfigFile)> = [
@@ -214,6 +224,8 @@ impl Config {
             permit: permit.with_default(PermissionLevel::Edit),
             timeout,
             max_cost,
+            max_cost_per_day,
+            max_cost_per_flow,
             checks: merge_maps(&layers, |file| &file.checks),
             env: merge_maps(&layers, |file| &file.env),
             trust_requests: wished,
@@ -275,6 +287,8 @@ impl Config {
             ("permit", self.permit.value.name().into(), &self.permit.from),
             ("timeout", self.timeout.value.map(|span| span.to_string()).into(), &self.timeout.from),
             ("max_cost", self.max_cost.value.into(), &self.max_cost.from),
+            ("max_cost_per_day", self.max_cost_per_day.value.into(), &self.max_cost_per_day.from),
+            ("max_cost_per_flow", self.max_cost_per_flow.value.into(), &self.max_cost_per_flow.from),
             ("checks", checks.into(), &self.checks.from),
             // The values may be secrets.
             ("env", self.env.value.keys().cloned().collect::<Vec<_>>().into(), &self.env.from),
@@ -305,6 +319,9 @@ mod tests {
             ("max_cost = -1.0", false),
             ("max_cost = nan", false),
             ("max_cost = inf", false),
+            ("max_cost_per_day = 0.0", false),
+            ("max_cost_per_flow = -1.0", false),
+            ("max_cost_per_day = 0.5", true),
             ("max_file_bytes = 0", false),
             ("timeout = \"0s\"", false),
             ("max_cost = 0.5", true),

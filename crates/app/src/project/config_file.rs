@@ -40,6 +40,10 @@ pub struct ConfigFile {
     pub timeout: Option<HumanDuration>,
     /// The cost limit of a run, in dollars.
     pub max_cost: Option<f64>,
+    /// The cost limit of all runs of the project on one day, in dollars; the day is the local one.
+    pub max_cost_per_day: Option<f64>,
+    /// The cost limit of a flow, in dollars, unless `flow start --max-cost` gives one [default: `max_cost`].
+    pub max_cost_per_flow: Option<f64>,
     /// The commands that run in the worktree after each run, by name.
     pub checks: BTreeMap<String, CheckEntry>,
     /// Variables for the agent's environment.
@@ -67,6 +71,10 @@ pub struct HardLimits {
     pub timeout: Option<HumanDuration>,
     /// The highest cost limit of a run, in dollars.
     pub max_cost: Option<f64>,
+    /// The highest cost limit of a day, in dollars.
+    pub max_cost_per_day: Option<f64>,
+    /// The highest cost limit of a flow, in dollars.
+    pub max_cost_per_flow: Option<f64>,
     /// The size limit of a file, in bytes.
     pub max_file_bytes: Option<u64>,
     /// Globs of the files that agents must not change, in addition to `exclude`.
@@ -182,7 +190,11 @@ fn check_limits(file: &ConfigFile, shown: &str) -> Result<()> {
     let is_bad_cost = |cost: &Option<f64>| cost.is_some_and(|cost| !cost.is_finite() || cost <= 0.0);
     let wrong: Vec<Diagnostic> = [
         ("max_cost", is_bad_cost(&file.max_cost)),
+        ("max_cost_per_day", is_bad_cost(&file.max_cost_per_day)),
+        ("max_cost_per_flow", is_bad_cost(&file.max_cost_per_flow)),
         ("hard.max_cost", is_bad_cost(&hard.max_cost)),
+        ("hard.max_cost_per_day", is_bad_cost(&hard.max_cost_per_day)),
+        ("hard.max_cost_per_flow", is_bad_cost(&hard.max_cost_per_flow)),
         ("max_file_bytes", file.max_file_bytes == Some(0)),
         ("hard.max_file_bytes", hard.max_file_bytes == Some(0)),
     ]

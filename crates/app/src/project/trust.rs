@@ -66,6 +66,7 @@ impl Project {
         let mut wishes = self.config.trust_requests.clone();
         wishes.extend(agent_requests(self)?);
         wishes.extend(evidence_requests(self)?);
+        wishes.extend(price_requests(self)?);
         Ok(wishes)
     }
 
@@ -172,6 +173,24 @@ fn agent_requests(project: &Project) -> Result<Vec<TrustRequest>> {
                 shown: format!("start the agent `{name}` with the command in `{id}`"),
                 whole: format!("agent {name} {id}\n{text}"),
                 blocks: true,
+            }));
+        }
+    }
+    Ok(wishes)
+}
+
+/// Returns requests for the project's own prices, which can make a cost limit loose. They do not count until the user agrees.
+fn price_requests(project: &Project) -> Result<Vec<TrustRequest>> {
+    let (disk, layout) = (project.disk_for_trust(), project.config.layout());
+    let mut wishes = Vec::new();
+    for name in list_names(&disk, "prices", &layout) {
+        let places = candidates(&format!("prices/{name}.toml"), &layout);
+        for id in places.iter().filter(|id: &&SourceId| id.root() == SourceRoot::Project) {
+            let text = disk.text(id).map_err(|error| unreadable_error(id, error))?;
+            wishes.extend(text.map(|text| TrustRequest {
+                shown: format!("estimate costs by the prices in `{id}`"),
+                whole: format!("prices {name} {id}\n{text}"),
+                blocks: false,
             }));
         }
     }

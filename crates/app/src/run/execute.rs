@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use callsheet_core::delivery::DeliveryAction;
 use callsheet_core::delivery::receipt::{AgentReport, DeliveryReceipt, ReceiptWatcher};
 use callsheet_core::diag::Diagnostic;
-use callsheet_core::record::{Event, Exit, RunSummary};
+use callsheet_core::record::{Event, Exit, RunCost, RunSummary};
 use callsheet_core::reply::StreamReader;
 use callsheet_core::request::fact::EndReason;
 use callsheet_run::{
@@ -17,6 +17,7 @@ use callsheet_store::Ledger;
 use serde_json::Value;
 
 use super::RunReport;
+use super::cost::cost_words;
 use super::external::{ExternalAgent, ExternalEnd, ExternalOutput, drive_external};
 use super::finish::{CheckContext, finish};
 use super::notes::{NoteRecorder, RedactionRules, RunNote};
@@ -142,7 +143,7 @@ impl PreparedRun {
         };
         let begun = Instant::now();
         let mut submitted = Vec::new();
-        let most = self.launch.options.max_cost_usd;
+        let most = self.launch.options.max_cost_usd.map(RunCost::from_dollars);
         let performed = stopper.run_stoppable(&run_dir, || {
             let mut take = |event| match event {
                 ProcessEvent::Started { pid } => {
@@ -159,8 +160,14 @@ impl PreparedRun {
                         notes.send(RunNote::Proven(receipt, text.clone()));
                     }
                     notes.send(RunNote::Text { stream, text, goes_on });
-                    if most.is_some_and(|most| watch.report.cost_usd.is_some_and(|cost| cost > most)) {
-                        stopper.stop_for_cost();
+                    if let Some((most, cost)) = most.zip(self.meter.cost(&watch.report))
+                        && cost.microusd > most.microusd
+                    {
+                        stopper.stop_for_cost(format!(
+                            "over the cost limit of {} (spent {})",
+                            cost_words(most),
+                            cost_words(cost)
+                        ));
                     }
                 }
                 ProcessEvent::Submitted(accepted) => submitted.push(accepted),
@@ -200,12 +207,13 @@ impl PreparedRun {
             _ => false,
         };
         let report = watch.report.clone();
+        let estimate = self.meter.estimate(&report);
         let mut ledger = notes.finish()?;
         for accepted in submitted {
             ledger.append(Some(&id), None, &Event::SubmissionRecord(accepted))?;
         }
         if !typed {
-            let exit = exit_record(performed, stopper, report);
+            let exit = Exit { estimate, ..exit_record(performed, stopper, report) };
             remove_written(&self.place, self.actions(), self.prompt(), &id);
             let account = stopper.run_stoppable(&run_dir, || {
                 finish(

@@ -7,6 +7,7 @@ mod agent_environment;
 pub mod changes;
 pub mod checks;
 pub mod claim;
+pub mod cost;
 pub mod decide;
 pub mod doctor;
 pub mod end;

@@ -50,6 +50,8 @@ pub struct RunSetup {
     pub flow: BTreeMap<String, String>,
     /// Preferences that the agent submits are only proposed.
     pub proposes: bool,
+    /// A person asked for the cost limit: the run is refused if its cost cannot be known.
+    pub requires_cost: bool,
 }
 
 impl From<RunOptions> for RunSetup {
@@ -127,7 +129,8 @@ impl RunOverrides {
             no_scope: self.no_scope,
         };
         let env = config.env.value.clone();
-        Ok(RunSetup { options, env, pane: self.pane.clone(), ..RunSetup::default() })
+        let requires_cost = self.max_cost_usd.is_some();
+        Ok(RunSetup { options, env, pane: self.pane.clone(), requires_cost, ..RunSetup::default() })
     }
 }
 

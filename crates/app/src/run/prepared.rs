@@ -14,6 +14,7 @@ use callsheet_core::{Library, find_agent};
 use callsheet_run::{FingerprintCache, ProcessLimits, WorktreeSnapshot, existing_at_paths, host_name};
 
 use super::agent_environment::{build_environment, mcp_server_command, path_to_utf8};
+use super::cost::{CostLimitKind, CostMeter, check_cost_limit};
 use super::location::resolve_location;
 use super::options::{RunLocation, RunSetup, apply_limits};
 use super::preflight::{check_programs, path_warnings};
@@ -55,6 +56,8 @@ pub struct PreparedRun {
     pub(super) watched: Option<PathBuf>,
     /// Lock that is held until the run is recorded.
     pub held: Option<File>,
+    /// Measures the cost of the run.
+    pub(super) meter: CostMeter,
     /// Claim of the checkout; `None` in a dry run.
     pub(super) claim: Option<CheckoutClaim>,
 }
@@ -130,6 +133,13 @@ impl PreparedRun {
         // A dry run does not create the worktree, which would contain the project's files.
         let looked_at = if dir.is_dir() { &dir } else { &project.dir };
         check_programs(&delivery.acts, &setup.options.checks, looked_at)?;
+        let meter = CostMeter::new(project, &agent, &setup.options)?;
+        delivery.diagnostics.extend(check_cost_limit(
+            &meter,
+            &agent,
+            delivery.by,
+            cost_limit_kind(project, &setup),
+        )?);
         if setup.scope.is_none() {
             let warnings = path_warnings(&context.scope, &request.read_first, looked_at).into_iter();
             delivery.diagnostics.extend(warnings.filter(|warning| !finished.diagnostics.contains(warning)));
@@ -190,6 +200,7 @@ impl PreparedRun {
             session,
             watched: setup.watched,
             held,
+            meter,
             claim,
         })
     }
@@ -236,6 +247,13 @@ impl PreparedRun {
     pub fn session(&self) -> Option<&Path> {
         self.session.as_deref()
     }
+}
+
+/// Returns the origin of the run's cost limits; `None` if it has none.
+fn cost_limit_kind(project: &Project, setup: &RunSetup) -> Option<CostLimitKind> {
+    let is_limited = setup.options.max_cost_usd.is_some() || project.config.max_cost_per_day.value.is_some();
+    let kind = if setup.requires_cost { CostLimitKind::Given } else { CostLimitKind::Configured };
+    is_limited.then_some(kind)
 }
 
 fn no_agent_error() -> Diagnostic {

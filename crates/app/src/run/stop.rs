@@ -1,7 +1,7 @@
 //! Ends a run before its agent does: on an interrupt, on `callsheet stop`, or at a limit.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -41,6 +41,8 @@ pub struct RunStopper {
     /// Set if a person ends the run. It also ends the checks, which no limit of the agent ends.
     person: StopFlag,
     why: AtomicU8,
+    /// More about the cost limit.
+    cost: OnceLock<String>,
 }
 
 const LOOK: Duration = Duration::from_millis(50);
@@ -71,7 +73,8 @@ impl RunStopper {
         self.stop_because(why);
     }
 
-    pub(crate) fn stop_for_cost(&self) {
+    pub(crate) fn stop_for_cost(&self, why: String) {
+        let _ = self.cost.set(why);
         self.stop_because(COST);
     }
 
@@ -88,7 +91,7 @@ impl RunStopper {
         match self.why.load(Ordering::SeqCst) {
             HERE => (EndReason::Stopped, Some("interrupted".into())),
             ELSEWHERE => (EndReason::Stopped, Some("asked for by `callsheet stop`".into())),
-            COST => (EndReason::Cost, Some("over the cost limit".into())),
+            COST => (EndReason::Cost, self.cost.get().cloned()),
             _ => (EndReason::Stopped, Some("cannot write to the ledger".into())),
         }
     }

@@ -53,6 +53,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         since: args.since.clone(),
         until: args.until.clone(),
         limit: args.limit,
+        ..RunFilter::default()
     };
     let rows = ledger.runs(&filter)?;
     if !app.print.json {

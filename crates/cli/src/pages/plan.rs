@@ -2,6 +2,7 @@
 
 use callsheet::output::RunPlanOutput;
 use callsheet::paths::shell_word;
+use callsheet::run::cost::dollars;
 use callsheet_core::delivery::DeliveryAction;
 use callsheet_core::diag::escape_invisible;
 
@@ -46,7 +47,7 @@ pub(crate) fn plan_page(plan: &RunPlanOutput) -> String {
         row("timeout", &duration_words(limit));
     }
     if let Some(limit) = launch.max_cost_microusd {
-        row("max cost", &format!("${:.2}", limit as f64 / 1e6));
+        row("max cost", &dollars(limit));
     }
     page
 }

@@ -6,8 +6,9 @@ use callsheet::error::CommandResult;
 use callsheet::output::RunResultOutput;
 use callsheet::paths::shell_word;
 use callsheet::run::changes::FileDiff;
+use callsheet::run::cost::{cost_words, dollars};
 use callsheet::run::next_steps::{ResultDetails, next_steps};
-use callsheet::run::result::{ChangeAttribution, attribution, exit_code};
+use callsheet::run::result::{ChangeAttribution, attribution, exit_code, micro_dollars};
 use callsheet_core::diag::escape_invisible;
 use callsheet_core::library::agent::ToolCall;
 use callsheet_core::record::{ChecksOutcome, Exit, Id, RecordedReply, RunOutcome, RunSummary};
@@ -110,7 +111,7 @@ impl ResultPage<'_> {
             parts.push(format!("{tokens} tokens in{}", cached.unwrap_or_default()));
         }
         parts.extend(report.output_tokens.map(|tokens| format!("{tokens} out")));
-        parts.extend(report.cost_usd.map(cost_words));
+        parts.extend(exit.cost().map(cost_words));
         if !parts.is_empty() {
             self.row("took", &parts.join(", "));
         }
@@ -222,8 +223,8 @@ fn end_words(summary: &RunSummary, exit: &Exit) -> String {
     let words = match (exit.ended, exit.code, exit.signal) {
         (EndReason::Timeout, ..) => limit.map(|limit| format!("after {}", duration_words(limit))),
         (EndReason::Cost, ..) => most.map(|most| {
-            let spent = exit.report.cost_usd.map(|cost| format!(" (spent {})", cost_words(cost)));
-            format!("{}{}", cost_words(most), spent.unwrap_or_default())
+            let spent = exit.cost().map(|cost| format!(" (spent {})", cost_words(cost)));
+            format!("{}{}", dollars(micro_dollars(most)), spent.unwrap_or_default())
         }),
         (EndReason::Exited, Some(0), _) if summary.outcome() != RunOutcome::AgentFailed => None,
         (EndReason::Exited, Some(code), _) => Some(format!("exit code {code}")),
@@ -272,11 +273,6 @@ fn change_line(file: &ChangedFile, diffs: &[FileDiff]) -> String {
     let counts = counts.map(|(added, removed)| format!(", +{added} -{removed}")).unwrap_or_default();
     let from = file.from.as_ref().map(|from| format!(" from {from}")).unwrap_or_default();
     format!("{} ({}{from}{counts})", file.path, file.change.name())
-}
-
-/// Renders a cost: `$1.25`, `$0.0003`.
-pub(crate) fn cost_words(dollars: f64) -> String {
-    if dollars > 0.0 && dollars < 0.01 { format!("${dollars:.4}") } else { format!("${dollars:.2}") }
 }
 
 /// Renders a duration: `320 ms`, `12 s`, `3 min 4 s`, `2 h 5 min`.

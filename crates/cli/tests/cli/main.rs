@@ -4,6 +4,7 @@
 
 mod agents;
 mod budget;
+mod completions;
 mod compose;
 mod demo;
 mod errors;

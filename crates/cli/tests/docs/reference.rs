@@ -83,12 +83,12 @@ fn command_line_reference_is_generated() {
     }
     // The completion script is made from the tree of commands: the page has no fewer.
     let script =
-        Command::new(env!("CARGO_BIN_EXE_callsheet")).args(["completions", "bash"]).output().unwrap();
+        Command::new(env!("CARGO_BIN_EXE_callsheet")).args(["completions", "elvish"]).output().unwrap();
     let script = String::from_utf8(script.stdout).unwrap();
     let names =
-        script.lines().filter_map(|line| line.trim().strip_prefix("cmd=\"callsheet__")?.strip_suffix('"'));
+        script.lines().filter_map(|line| line.trim().strip_prefix("&'callsheet;")?.strip_suffix("'= {"));
     let names: BTreeSet<String> = names
-        .map(|name| name.replace("subcmd__", "").replace("__", " "))
+        .map(|name| name.replace(';', " "))
         .filter(|name| name.split(' ').all(|word| word != "help"))
         .collect();
     let listed: BTreeSet<String> = commands.iter().skip(1).map(|(command, _)| command.join(" ")).collect();
@@ -228,7 +228,7 @@ fn sample_values(key: &str) -> [&'static str; 2] {
         "exclude" => ["[\"a/**\"]", "[\"b/**\"]"],
         "permit" => ["\"ask\"", "\"all\""],
         "timeout" => ["\"1m\"", "\"9h\""],
-        "max_cost" => ["1.0", "2.0"],
+        "max_cost" | "max_cost_per_day" | "max_cost_per_flow" => ["1.0", "2.0"],
         "checks" => ["{ lint = \"true\" }"; 2],
         "env" => ["{ NAME = \"value\" }"; 2],
         "max_file_bytes" => ["1000", "2000"],

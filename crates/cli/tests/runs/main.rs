@@ -5,6 +5,7 @@
 mod agents;
 mod changes;
 mod claims;
+mod costs;
 mod crashes;
 mod failure_table;
 mod faults;

@@ -6,6 +6,7 @@
 pub(crate) mod command_words;
 mod hole_filler;
 pub mod receipt;
+mod usage;
 
 use alloc::collections::BTreeMap;
 use alloc::format;

@@ -40,9 +40,18 @@ pub struct AgentReport {
     /// The tokens of the input that were read from a cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cached_tokens: Option<u64>,
+    /// All tokens of the input, cached ones included. Older versions did not record it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_input_tokens: Option<u64>,
+    /// The tokens beyond input and output, such as thoughts; they are paid for as output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thought_tokens: Option<u64>,
     /// The cost in dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
+    /// The name of the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// Whether the agent reported that it is done.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub ended: bool,
@@ -112,11 +121,7 @@ impl<'a> ReceiptWatcher<'a> {
         if let Some(session) = first(&events.session).and_then(Value::as_str) {
             self.report.session.get_or_insert_with(|| session.to_string());
         }
-        let number = |places: &[String]| first(places).and_then(Value::as_u64);
-        self.report.input_tokens = number(&events.input_tokens).or(self.report.input_tokens);
-        self.report.output_tokens = number(&events.output_tokens).or(self.report.output_tokens);
-        self.report.cost_usd = first(&events.cost_usd).and_then(Value::as_f64).or(self.report.cost_usd);
-        self.report.cached_tokens = number(&events.cached_tokens).or(self.report.cached_tokens);
+        self.report.read_usage(events, &event);
         self.report.ended |= fits(&events.ended);
         let calls = |patterns: &[ToolPattern]| -> Vec<ToolCall> {
             patterns.iter().flat_map(|pattern| pattern.find_calls(&event)).collect()

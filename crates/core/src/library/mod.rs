@@ -11,6 +11,7 @@ pub mod lookup;
 pub mod omission;
 pub mod plan;
 pub mod preferences;
+pub mod prices;
 pub mod read_toml;
 pub mod recipe;
 #[cfg(feature = "schema")]

@@ -9,6 +9,7 @@ pub mod task_status;
 mod bundle;
 mod chain;
 mod changed;
+mod cost;
 mod digest;
 mod flow_record;
 mod launch;
@@ -18,6 +19,7 @@ mod replay;
 mod reply;
 mod run;
 mod summary;
+mod task_text;
 mod watch_events;
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -31,6 +33,7 @@ use serde_json::Value;
 pub use bundle::{RecordBundle, SnapshotManifest, build_record};
 pub use chain::ChainLink;
 pub use changed::{ChangedContents, FileChange, FileMode, FileVersion, OmittedContents};
+pub use cost::{CostEstimate, RunCost};
 pub use digest::{Digest, sha256};
 pub use flow_record::FlowRecord;
 pub use launch::{LaunchRecord, RunOptions};
@@ -41,7 +44,8 @@ pub use replay::{
 };
 pub use reply::{RecordedReply, Replied};
 pub use run::is_record_time;
-pub use summary::{ChecksOutcome, RunOutcome, RunStatus, RunSummary};
+pub use summary::{ChecksOutcome, RunOutcome, RunStatus, RunSummary, TaskDecision};
+pub use task_text::MOST_TASK_TEXT;
 pub use watch_events::{ChangedFileData, EventData, EventName, StartStage, watch_events};
 
 use crate::delivery::receipt::{AgentReport, DeliveryReceipt};
@@ -419,12 +423,16 @@ pub struct Exit {
     /// The agent's report on itself: its session, tokens and cost.
     #[serde(default, rename = "told")]
     pub report: AgentReport,
+    /// Estimated cost, if the agent reported tokens and no cost, and a price was known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<CostEstimate>,
 }
 
 impl Exit {
     /// Creates a record from the reason and the exit code alone.
     pub fn new(ended: EndReason, code: Option<i32>) -> Self {
-        Self { ended, code, signal: None, why: None, duration_ms: None, report: AgentReport::default() }
+        let report = AgentReport::default();
+        Self { ended, code, signal: None, why: None, duration_ms: None, report, estimate: None }
     }
 }
 

@@ -3,8 +3,6 @@
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use serde::Serialize;
-
 use super::{
     ChangedContents, Decided, Delivered, Event, Exit, LaunchRecord, Observed, RecordedReply, Replied, Run,
     SubmissionRecord,
@@ -89,6 +87,21 @@ word_enum! {
 }
 
 impl RunOutcome {
+    /// Checks whether a run with this outcome has failed: its command ends with another exit code than 0.
+    pub const fn is_failure(self) -> bool {
+        match self {
+            Self::Composed | Self::Running | Self::Succeeded | Self::NothingChanged => false,
+            Self::NeedsReview
+            | Self::FailedChecks
+            | Self::OutOfScope
+            | Self::AgentFailed
+            | Self::TimedOut
+            | Self::OverCost
+            | Self::Stopped
+            | Self::Lost => true,
+        }
+    }
+
     /// Returns the words for people.
     pub const fn words(self) -> &'static str {
         match self {
@@ -119,19 +132,36 @@ impl Exit {
     }
 }
 
-/// Overall result of the checks. No checks is not a pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum ChecksOutcome {
-    /// There are no checks.
-    None,
-    /// Some checks have no result yet.
-    Pending,
-    /// At least one check failed.
-    Failed,
-    /// All checks passed.
-    Passed,
+word_enum! {
+    /// Overall result of the checks. No checks is not a pass.
+    ChecksOutcome {
+        /// There are no checks.
+        None "none",
+        /// Some checks have no result yet.
+        Pending "pending",
+        /// At least one check failed.
+        Failed "failed",
+        /// All checks passed.
+        Passed "passed",
+    }
+}
+
+word_enum! {
+    /// A person's decision about a task as a whole, recorded with its newest run.
+    TaskDecision {
+        /// Nothing more is expected of the task.
+        Close "close",
+        /// The task counts again.
+        Reopen "reopen",
+    }
+}
+
+impl TaskDecision {
+    /// Returns the decision about a task that a record holds, if it holds one.
+    pub fn from_decided(decided: &Decided) -> Option<Self> {
+        let word = |word: &&Self| word.name() == decided.decision;
+        Self::ALL.iter().find(word).copied().filter(|_| decided.by.is_person())
+    }
 }
 
 impl RunSummary {
@@ -180,7 +210,8 @@ impl RunSummary {
         }
     }
 
-    /// Returns the outcome: the first of these that applies, from the worst on.
+    /// Returns the outcome: the first of these that applies, from the worst on. Ledgers store it in their lists of runs: if other
+    /// records lead to it, `FACT_RULES` of `callsheet-store` goes up.
     pub fn outcome(&self) -> RunOutcome {
         let Some(exit) = &self.exit else {
             return if self.launch.is_some() { RunOutcome::Running } else { RunOutcome::Composed };
@@ -247,7 +278,9 @@ impl RunSummary {
 
     /// Returns a person's decision about a path. Only the first decision counts.
     pub fn decision(&self, path: &str) -> ViolationDecision {
-        let of_person = |decided: &&Decided| decided.by.is_person() && decided.what == path;
+        let of_person = |decided: &&Decided| {
+            decided.by.is_person() && decided.what == path && TaskDecision::from_decided(decided).is_none()
+        };
         let word = self.decided.iter().find(of_person).map(|decided| decided.decision.as_str());
         ViolationDecision::from_word(word.unwrap_or_default())
     }
@@ -255,6 +288,12 @@ impl RunSummary {
     /// Returns every decision about this run, in order.
     pub fn decisions(&self) -> &[Decided] {
         &self.decided
+    }
+
+    /// Checks whether a person closed the task after this run, and did not reopen it.
+    pub fn is_task_closed(&self) -> bool {
+        let last = self.decided.iter().rev().find_map(TaskDecision::from_decided);
+        last == Some(TaskDecision::Close)
     }
 
     /// Returns the facts for the digest of the next run. It contains no claims.

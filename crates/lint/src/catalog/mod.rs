@@ -29,8 +29,8 @@ use callsheet_core::library::recipe;
 use callsheet_core::source::{SourceError, SourceId, SourceRoot, Sources};
 
 /// The folders of all data files that no recipe needs to name.
-pub(crate) const FOLDERS: [&str; 8] =
-    ["recipes", "agents", "contracts", "flows", "profiles", "secrets", "skeletons", "templates"];
+pub(crate) const FOLDERS: [&str; 9] =
+    ["recipes", "agents", "contracts", "flows", "prices", "profiles", "secrets", "skeletons", "templates"];
 
 /// A template of the search path: the winning file, and the metadata of its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

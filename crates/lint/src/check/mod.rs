@@ -26,7 +26,7 @@ use callsheet_core::diag::{Code, Diagnostic, Diagnostics, MOST_PER_KIND, Severit
 use callsheet_core::library::layout::Layout;
 use callsheet_core::library::recipe::{BlockSpec, RequestField};
 use callsheet_core::library::template::Template;
-use callsheet_core::library::{agent, contract};
+use callsheet_core::library::{agent, contract, prices};
 use callsheet_core::secrets::read_rules;
 use callsheet_core::source::{SourceId, Sources};
 
@@ -47,7 +47,7 @@ impl LintReport {
     }
 }
 
-/// Checks every recipe, agent, flow, template, skeleton and extension of the project, the user and the
+/// Checks every recipe, agent, flow, file of prices, template, skeleton and extension of the project, the user and the
 /// shipped library.
 pub fn check(sources: &dyn Sources, layout: &Layout) -> LintReport {
     let catalog = SourceCatalog::read(sources, layout);
@@ -65,7 +65,10 @@ pub fn check(sources: &dyn Sources, layout: &Layout) -> LintReport {
                 text::check(&file.id, contents, &mut problems);
                 // The contents of these are not prompts.
                 let is_data = files.iter().any(|data| data.id == file.id)
-                    && matches!(file.kind(), CatalogFileKind::Agent | CatalogFileKind::Secrets);
+                    && matches!(
+                        file.kind(),
+                        CatalogFileKind::Agent | CatalogFileKind::Prices | CatalogFileKind::Secrets
+                    );
                 if !is_data {
                     phrases::check(&file.id, contents, &mut problems);
                 }
@@ -107,10 +110,14 @@ fn check_file(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut LintPr
     let Ok(contents) = &file.text else { return };
     match file.kind() {
         CatalogFileKind::Flow => flows::check(catalog, file, contents, problems),
-        CatalogFileKind::Agent | CatalogFileKind::Contract | CatalogFileKind::Secrets => {
+        CatalogFileKind::Agent
+        | CatalogFileKind::Contract
+        | CatalogFileKind::Prices
+        | CatalogFileKind::Secrets => {
             let read = match file.kind() {
                 CatalogFileKind::Agent => agent::read_agent(&file.id, contents).map(drop),
                 CatalogFileKind::Contract => contract::read_contract(&file.id, contents).map(drop),
+                CatalogFileKind::Prices => prices::read_prices(&file.id, contents).map(drop),
                 _ => read_rules(&file.id, contents).map(drop),
             };
             for problem in read.err().into_iter().flat_map(|Diagnostics(wrong)| wrong) {

@@ -24,6 +24,7 @@ pub(super) fn check_placement(catalog: &SourceCatalog, file: &CatalogFile) -> Op
         CatalogFileKind::Agent => check_data_name(file, "agents", Code::AgentBad),
         CatalogFileKind::Contract => check_data_name(file, "contracts", Code::ContractBad),
         CatalogFileKind::Flow => check_data_name(file, "flows", Code::FlowBad),
+        CatalogFileKind::Prices => check_data_name(file, "prices", Code::PricesBad),
         CatalogFileKind::Secrets => check_data_name(file, "secrets", Code::SecretsBad),
         CatalogFileKind::Skeleton => check_skeleton(catalog, file),
         CatalogFileKind::Template => system::check_file_name(catalog, file).or_else(|| {

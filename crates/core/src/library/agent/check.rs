@@ -114,6 +114,9 @@ fn check_patterns(agent: &Agent, bad: &mut impl FnMut(String, &'static str)) {
         &events.output_tokens,
         &events.cached_tokens,
         &events.cost_usd,
+        &events.cache_written_tokens,
+        &events.total_tokens,
+        &events.model,
     ];
     let tools = events.tools.iter().chain(&events.denied).flat_map(ToolPattern::places);
     for place in

@@ -55,6 +55,16 @@ pub struct EventPatterns {
     pub output_tokens: Vec<String>,
     /// The places of the number of input tokens that were read from a cache.
     pub cached_tokens: Vec<String>,
+    /// The places of the number of input tokens that were written to a cache, if the input tokens do not include them.
+    pub cache_written_tokens: Vec<String>,
+    /// The places of the number of all tokens. Those beyond input and output are thoughts, which are paid for as output.
+    pub total_tokens: Vec<String>,
+    /// Whether the number of input tokens includes those that were read from a cache.
+    pub input_includes_cached: bool,
+    /// Whether each event counts its own tokens and cost, so that they add up; otherwise each has the sum so far.
+    pub counts_add_up: bool,
+    /// The places of the model's name.
+    pub model: Vec<String>,
     /// The places of the cost so far, in dollars.
     pub cost_usd: Vec<String>,
     /// Events in which the agent calls a tool.

@@ -1,0 +1,47 @@
+CREATE TABLE run_facts (
+  seq BIGINT PRIMARY KEY,
+  rules BIGINT NOT NULL,
+  project TEXT NOT NULL,
+  number BIGINT NOT NULL,
+  task_key TEXT,
+  attempt BIGINT NOT NULL,
+  flow TEXT COLLATE "C",
+  task_text TEXT NOT NULL,
+  template TEXT,
+  template_version TEXT,
+  profile TEXT,
+  model TEXT,
+  host TEXT,
+  status TEXT NOT NULL,
+  outcome TEXT NOT NULL,
+  failed BIGINT NOT NULL,
+  closed BIGINT NOT NULL,
+  checks TEXT NOT NULL,
+  checks_passed BIGINT NOT NULL,
+  checks_total BIGINT NOT NULL,
+  changed_files BIGINT,
+  ended_at TEXT,
+  duration_ms BIGINT,
+  input_tokens BIGINT,
+  output_tokens BIGINT,
+  cached_tokens BIGINT,
+  cost_microusd BIGINT
+);
+CREATE UNIQUE INDEX run_facts_by_number ON run_facts (project, number);
+CREATE INDEX run_facts_by_seq ON run_facts (project, seq);
+CREATE INDEX run_facts_by_task ON run_facts (project, task_key, seq) WHERE task_key IS NOT NULL;
+CREATE INDEX run_facts_by_flow ON run_facts (flow, seq) WHERE flow IS NOT NULL;
+CREATE INDEX run_facts_by_outcome ON run_facts (outcome, seq);
+CREATE INDEX run_facts_failed ON run_facts (seq) WHERE failed = 1;
+CREATE INDEX run_facts_open ON run_facts (seq) WHERE closed = 0 AND task_key IS NOT NULL;
+CREATE INDEX run_facts_by_rules ON run_facts (rules);
+CREATE TABLE run_numbers (
+  project TEXT PRIMARY KEY,
+  last BIGINT NOT NULL
+);
+CREATE INDEX runs_by_task ON runs (task, seq) WHERE task IS NOT NULL;
+CREATE INDEX runs_by_agent ON runs (agent, seq) WHERE agent IS NOT NULL;
+CREATE INDEX runs_by_phase ON runs (phase, seq) WHERE phase IS NOT NULL;
+CREATE INDEX runs_by_role ON runs (role, seq) WHERE role IS NOT NULL;
+CREATE INDEX runs_by_verdict ON runs (verdict, seq) WHERE verdict IS NOT NULL;
+CREATE INDEX runs_by_started ON runs (started, seq);
