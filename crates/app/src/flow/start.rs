@@ -14,6 +14,7 @@ use crate::compose::secrets;
 use crate::error::{Error, Result, usage_error};
 use crate::project::Project;
 use crate::project::duration::HumanDuration;
+use crate::run::allowed::parse_commands;
 use crate::run::checks::merge_checks;
 use crate::run::result::micro_dollars;
 use crate::run::{missing_agent_program, missing_check_programs};
@@ -33,6 +34,8 @@ pub struct FlowStart {
     pub with: Vec<String>,
     /// Whether one coder does the whole plan.
     pub single_coder: bool,
+    /// Commands that the agents may run without asking, besides the configured ones.
+    pub allow: Vec<String>,
     /// Checks as `NAME=CMD`, besides the configured ones.
     pub checks: Vec<String>,
     /// The most lanes that run at once; at least one.
@@ -127,6 +130,7 @@ pub(super) fn prepare_start(
         agents,
         run: RunOptions {
             program: project.resolve_typed_program(&args.program),
+            allow: parse_commands(&args.allow)?.iter().map(ToString::to_string).collect(),
             checks: merge_checks(project, &args.checks)?,
             permit: args.permit.unwrap_or(project.config.permit.value),
             model: args.model.clone(),
@@ -138,7 +142,7 @@ pub(super) fn prepare_start(
         terminal: args.terminal,
         by_file: args.by_file,
     };
-    let mut texts = secrets::program_words(&plan.run.program, &plan.run.checks);
+    let mut texts = secrets::program_words(&plan.run);
     texts.push(("the request".into(), &args.request));
     secrets::refuse_secrets(project, None, &texts)?;
     // Report all missing programs before anything starts.

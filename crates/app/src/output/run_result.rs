@@ -1,7 +1,6 @@
 //! The result of a run.
 
 use callsheet_core::delivery::receipt::{AgentReport, DeliveryReceipt};
-use callsheet_core::library::agent::ToolCall;
 use callsheet_core::record::{ChangedFileData, ChecksOutcome, Digest, Id, RunOutcome, RunStatus, RunSummary};
 use callsheet_core::request::fact::{CheckResult, CheckRun, EndReason, MovedRef, UnseenPath, Violation};
 use callsheet_core::request::scope::Scope;
@@ -10,6 +9,7 @@ use serde::Serialize;
 
 use super::reply::RecordedReplyOutput;
 use crate::diagnostics::ReasonOutput;
+use crate::run::denials::DeniedCallOutput;
 use crate::run::end::RecoverReport;
 use crate::run::next_steps::{NextStep, next_steps};
 use crate::run::result::{ChangeAttribution, attribution, micro_dollars};
@@ -123,7 +123,7 @@ pub struct UsageOutput {
     /// Whether it reported that it is done.
     pub done: bool,
     /// The tool calls that were not allowed.
-    pub denied: Vec<ToolCall>,
+    pub denied: Vec<DeniedCallOutput>,
 }
 
 impl From<&AgentReport> for UsageOutput {
@@ -135,7 +135,7 @@ impl From<&AgentReport> for UsageOutput {
             cost_microusd: report.cost_usd.map(micro_dollars),
             done: report.ended,
             cached_tokens: report.cached_tokens,
-            denied: report.denied.clone(),
+            denied: report.denied.iter().map(DeniedCallOutput::from).collect(),
         }
     }
 }

@@ -4,10 +4,12 @@
 //! they happen ([`notes`]), and callsheet itself observes the result ([`mod@finish`]).
 
 mod agent_environment;
+pub(crate) mod allowed;
 pub mod changes;
 pub mod checks;
 pub mod claim;
 pub mod decide;
+pub mod denials;
 pub mod doctor;
 pub mod end;
 mod execute;
