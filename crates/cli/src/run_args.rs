@@ -19,6 +19,10 @@ pub(crate) struct RunArgs {
     /// A command that is run in the worktree afterwards, without a shell: it passes if it exits with 0
     #[arg(long, value_name = "NAME=CMD")]
     pub(crate) check: Vec<String>,
+    /// A command that it may run without asking, with the permission edit: `pytest -q`, or `pytest *` with any further
+    /// arguments
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) allow: Vec<String>,
     /// How long the agent and its checks may take together, such as 90s, 30m or 2h
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<HumanDuration>,
@@ -68,6 +72,7 @@ impl RunArgs {
             by: (self.terminal || self.pane.is_some()).then_some(DeliveryMethod::Terminal),
             model: self.model.clone(),
             permit: self.permit.map(|permit| permit.0),
+            allow: self.allow.clone(),
             checks: self.check.clone(),
             timeout: self.timeout,
             max_cost_usd: self.max_cost,

@@ -43,6 +43,7 @@ fn full_context() -> DeliveryContext {
         }),
         scope: Scope { write: vec!["src/**".into()], exclude: vec!["secrets/**".into(), "odd (1)".into()] },
         permit: PermissionLevel::Edit,
+        allow: ["pytest -q", "npm run test:unit *", "cargo test *"].map(str::to_owned).into(),
         env: [("CALLSHEET_RUN".to_owned(), "r1".to_owned())].into(),
         ..DeliveryContext::default()
     }

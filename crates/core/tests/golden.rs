@@ -45,6 +45,7 @@ const COMMAND_LINE: &[Code] = &[
     Code::PromptOverWindow,
     Code::PromptOverLimit,
     Code::ConfigBad,
+    Code::AllowUnsupported,
     Code::DeliverOtherwise,
     Code::DeliverRefused,
     Code::DetailUnused,

@@ -143,7 +143,7 @@ impl Project {
         compose_input(self, prepared, options, purpose)
     }
 
-    fn prepare_input(
+    pub(crate) fn prepare_input(
         &self,
         input: &ComposeInput,
         file: RequestFile,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
-use callsheet_core::request::fact::CheckSpec;
+use callsheet_core::record::RunOptions;
 use callsheet_core::secrets::{SecretMode, SecretRules};
 use callsheet_core::{SharedText, SlotValues, SourceError, SourceId};
 
@@ -60,12 +60,13 @@ pub(crate) fn refuse_secrets(
 }
 
 /// Returns the words of the programs to start, each with its description.
-pub(crate) fn program_words<'w>(program: &'w [String], checks: &'w [CheckSpec]) -> Vec<(String, &'w str)> {
-    let of_program = program.iter().map(|word| ("an argument of the program".to_owned(), word.as_str()));
-    let of_checks = checks.iter().flat_map(|check| {
+pub(crate) fn program_words(options: &RunOptions) -> Vec<(String, &str)> {
+    let of_allowed = options.allow.iter().map(|text| ("an allowed command".to_owned(), text.as_str()));
+    let of_program = options.program.iter().map(|word| ("an argument of the program".to_owned(), word.as_str()));
+    let of_checks = options.checks.iter().flat_map(|check| {
         check.argv.iter().map(|word| (format!("an argument of the check `{}`", check.name), word.as_str()))
     });
-    of_program.chain(of_checks).collect()
+    of_program.chain(of_allowed).chain(of_checks).collect()
 }
 
 /// From this many bytes on, several threads scan faster than one.

@@ -61,6 +61,12 @@ impl LaneJob {
         request.agent = Some(agent);
         request.session = Some(self.folder.relative.clone());
         request.layout = layout;
+        let options = self.run_options();
+        if replay.is_none() {
+            let profile = library.profile(&request)?;
+            let setup = RunSetup { external, ..RunSetup::from(options.clone()) };
+            setup.name_allowed(project, &mut request, profile.as_ref())?;
+        }
         let input = PreparedInput {
             request,
             session: Some(self.folder.path.clone()),
@@ -88,15 +94,6 @@ impl LaneJob {
             ("role", self.phase.role.clone()),
             ("task", Some(task)),
         ];
-        let options = RunOptions {
-            model: self.plan.model(&self.phase),
-            max_cost_usd: self.max_cost_usd.filter(|left| *left > 0.0),
-            by: self.plan.terminal.then_some(DeliveryMethod::Terminal),
-            single_coder: self.single_coder && self.phase.ask.each == Some(LaneSource::Plans),
-            // The claim of the flow counts for its lanes.
-            share: false,
-            ..self.plan.run.clone()
-        };
         let setup = RunSetup {
             options,
             env: project.config.env.value.clone(),
@@ -119,6 +116,19 @@ impl LaneJob {
             ..RunSetup::default()
         };
         project.prepare(finished, setup)
+    }
+
+    /// Returns the options of the lane's run.
+    fn run_options(&self) -> RunOptions {
+        RunOptions {
+            model: self.plan.model(&self.phase),
+            max_cost_usd: self.max_cost_usd.filter(|left| *left > 0.0),
+            by: self.plan.terminal.then_some(DeliveryMethod::Terminal),
+            single_coder: self.single_coder && self.phase.ask.each == Some(LaneSource::Plans),
+            // The claim of the flow counts for its lanes.
+            share: false,
+            ..self.plan.run.clone()
+        }
     }
 
     /// Returns the tasks whose status the reply must report.

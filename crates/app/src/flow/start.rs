@@ -15,6 +15,7 @@ use crate::error::{Error, Result, usage_error};
 use crate::project::Project;
 use crate::project::config_merge::lower_limit;
 use crate::project::duration::HumanDuration;
+use crate::run::allowed::parse_commands;
 use crate::run::checks::merge_checks;
 use crate::run::cost::{CostLimitKind, CostMeter, check_cost_limit};
 use crate::run::result::micro_dollars;
@@ -35,6 +36,8 @@ pub struct FlowStart {
     pub with: Vec<String>,
     /// Whether one coder does the whole plan.
     pub single_coder: bool,
+    /// Commands that the agents may run without asking, besides the configured ones.
+    pub allow: Vec<String>,
     /// Checks as `NAME=CMD`, besides the configured ones.
     pub checks: Vec<String>,
     /// The most lanes that run at once; at least one.
@@ -129,6 +132,7 @@ pub(super) fn prepare_start(
         agents,
         run: RunOptions {
             program: project.resolve_typed_program(&args.program),
+            allow: parse_commands(&args.allow)?.iter().map(ToString::to_string).collect(),
             checks: merge_checks(project, &args.checks)?,
             permit: args.permit.unwrap_or(project.config.permit.value),
             model: args.model.clone(),
@@ -140,7 +144,7 @@ pub(super) fn prepare_start(
         terminal: args.terminal,
         by_file: args.by_file,
     };
-    let mut texts = secrets::program_words(&plan.run.program, &plan.run.checks);
+    let mut texts = secrets::program_words(&plan.run);
     texts.push(("the request".into(), &args.request));
     secrets::refuse_secrets(project, None, &texts)?;
     // Report all missing programs before anything starts.

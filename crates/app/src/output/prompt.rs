@@ -270,12 +270,14 @@ pub struct ProfileOutput {
     pub model: Option<String>,
     /// The most that the agent may do without asking.
     pub permit: Option<PermissionLevel>,
+    /// The commands that the agent may run without asking.
+    pub allow: Vec<String>,
 }
 
 impl From<&Profile> for ProfileOutput {
     fn from(profile: &Profile) -> Self {
-        let Profile { name, version, agent, model, permit } = profile.clone();
-        Self { name, version, agent, model, permit }
+        let Profile { name, version, agent, model, permit, allow } = profile.clone();
+        Self { name, version, agent, model, permit, allow }
     }
 }
 

@@ -26,6 +26,10 @@ pub struct LaunchOutput {
     pub model: Option<String>,
     /// The permissions of the agent.
     pub permit: PermissionLevel,
+    /// The commands that the caller allowed the agent to run without asking.
+    pub allow: Vec<String>,
+    /// All commands that the agent may run without asking: also those of the configuration and the profile, and the checks.
+    pub allowed: Vec<String>,
     /// The checks after the agent.
     pub checks: Vec<CheckSpecOutput>,
     /// The time limit of the agent and its checks.
@@ -89,6 +93,8 @@ impl From<&LaunchRecord> for LaunchOutput {
             program: options.program,
             model: options.model,
             permit: options.permit,
+            allow: options.allow,
+            allowed: launch.allowed,
             checks: options.checks.iter().map(CheckSpecOutput::from).collect(),
             timeout_ms: options.timeout_ms,
             max_cost_microusd: options.max_cost_usd.map(micro_dollars),

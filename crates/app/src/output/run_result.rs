@@ -1,7 +1,6 @@
 //! The result of a run.
 
 use callsheet_core::delivery::receipt::DeliveryReceipt;
-use callsheet_core::library::agent::ToolCall;
 use callsheet_core::record::{
     ChangedFileData, ChecksOutcome, CostEstimate, Digest, Exit, Id, RunOutcome, RunStatus, RunSummary,
 };
@@ -12,6 +11,7 @@ use serde::Serialize;
 
 use super::reply::RecordedReplyOutput;
 use crate::diagnostics::ReasonOutput;
+use crate::run::denials::DeniedCallOutput;
 use crate::run::end::RecoverReport;
 use crate::run::next_steps::{NextStep, next_steps};
 use crate::run::result::{ChangeAttribution, attribution};
@@ -135,7 +135,7 @@ pub struct UsageOutput {
     /// Whether it reported that it is done.
     pub done: bool,
     /// The tool calls that were not allowed.
-    pub denied: Vec<ToolCall>,
+    pub denied: Vec<DeniedCallOutput>,
 }
 
 impl From<&Exit> for UsageOutput {
@@ -153,7 +153,7 @@ impl From<&Exit> for UsageOutput {
             estimate: exit.estimate.clone(),
             done: report.ended,
             cached_tokens: report.cached_tokens,
-            denied: report.denied.clone(),
+            denied: report.denied.iter().map(DeniedCallOutput::from).collect(),
         }
     }
 }

@@ -68,6 +68,10 @@ pub struct Config {
     pub exclude: ConfigSetting<Vec<String>>,
     /// The permission level.
     pub permit: ConfigSetting<PermissionLevel>,
+    /// Commands that agents may run without asking.
+    pub allow: ConfigSetting<Vec<String>>,
+    /// Whether agents may run the commands of the checks.
+    pub allow_checks: ConfigSetting<bool>,
     /// The time limit of a run.
     pub timeout: ConfigSetting<Option<HumanDuration>>,
     /// The cost limit of a run in dollars.
@@ -179,6 +183,14 @@ impl Config {
             |one, other| one || other,
             |keep| (*keep).into(),
         );
+        let allow_checks = merge.merge_limit(
+            "allow_checks",
+            |file| file.allow_checks,
+            Some(true),
+            |one, other| one && other,
+            |allow| (*allow).into(),
+        );
+        let allow = merge.merge_allow();
         let write = merge.merge_write();
         let mut exclude = merge.merge_exclude();
         let ConfigMerge { environment, wishes: looser, unapplied, .. } = merge;
@@ -222,6 +234,8 @@ impl Config {
             write,
             exclude,
             permit: permit.with_default(PermissionLevel::Edit),
+            allow,
+            allow_checks: allow_checks.with_default(true),
             timeout,
             max_cost,
             max_cost_per_day,
@@ -285,6 +299,8 @@ impl Config {
             ("write", self.write.value.clone().into(), &self.write.from),
             ("exclude", self.exclude.value.clone().into(), &self.exclude.from),
             ("permit", self.permit.value.name().into(), &self.permit.from),
+            ("allow", self.allow.value.clone().into(), &self.allow.from),
+            ("allow_checks", self.allow_checks.value.into(), &self.allow_checks.from),
             ("timeout", self.timeout.value.map(|span| span.to_string()).into(), &self.timeout.from),
             ("max_cost", self.max_cost.value.into(), &self.max_cost.from),
             ("max_cost_per_day", self.max_cost_per_day.value.into(), &self.max_cost_per_day.from),

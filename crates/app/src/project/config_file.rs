@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::library::agent::PermissionLevel;
 use callsheet_core::secrets::{SecretMode, mask_address};
-use callsheet_core::{FileFormat, ReadErrorCodes, SharedText, SourceError, read_data};
+use callsheet_core::{AllowedCommand, FileFormat, ReadErrorCodes, SharedText, SourceError, read_data};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +36,11 @@ pub struct ConfigFile {
     pub exclude: Option<Vec<String>>,
     /// The permissions of agents: ask, edit or all.
     pub permit: Option<PermissionLevel>,
+    /// The commands that agents may run without asking: `pytest -q`, or `pytest *` with any further arguments. In a project's
+    /// file they need your trust.
+    pub allow: Option<Vec<String>>,
+    /// Whether agents may run the commands of the checks, with any further arguments [default: true].
+    pub allow_checks: Option<bool>,
     /// The time limit of a run, such as `30m`.
     pub timeout: Option<HumanDuration>,
     /// The cost limit of a run, in dollars.
@@ -67,6 +72,8 @@ pub struct ConfigFile {
 pub struct HardLimits {
     /// The highest permissions of agents.
     pub permit: Option<PermissionLevel>,
+    /// The only commands that agents may be allowed to run.
+    pub allow: Option<Vec<String>>,
     /// The highest time limit of a run.
     pub timeout: Option<HumanDuration>,
     /// The highest cost limit of a run, in dollars.
@@ -146,6 +153,7 @@ pub(super) fn parse_file(
         let file: ConfigFile = read_data(shown, &text, FileFormat::Toml, codes)?;
         check_confined(&file, shown)?;
         check_limits(&file, shown)?;
+        check_commands(&file, shown)?;
         Ok(file)
     })
     .transpose()
@@ -180,6 +188,16 @@ fn check_confined(file: &ConfigFile, shown: &str) -> Result<()> {
             let message = format!("`{shown}`: invalid project path `{path}`: {why}");
             Some(Diagnostic::error(Code::ConfigBad, message))
         })
+        .collect();
+    if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong).into()) }
+}
+
+/// Refuses commands that no agent can be allowed exactly.
+fn check_commands(file: &ConfigFile, shown: &str) -> Result<()> {
+    let commands = file.allow.iter().chain(&file.hard.allow).flatten();
+    let wrong: Vec<Diagnostic> = commands
+        .filter_map(|text| AllowedCommand::parse(text).err())
+        .map(|diag| Diagnostic { code: Code::ConfigBad, message: format!("`{shown}`: {}", diag.message), ..diag })
         .collect();
     if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong).into()) }
 }

@@ -101,6 +101,25 @@ impl ConfigMerge {
         }
     }
 
+    /// Merges `allow`. The commands of the project count, besides the user's own, once the user trusts the project.
+    pub(super) fn merge_allow(&mut self) -> ConfigSetting<Vec<String>> {
+        let own = self.of_user.allow.clone();
+        let mut setting = match &own {
+            Some(own) => ConfigSetting { value: own.clone(), from: format!("user:{USER_FILE}") },
+            None => ConfigSetting { value: Vec::new(), from: "default".into() },
+        };
+        let wanted = self.of_project.allow.clone().unwrap_or_default();
+        let new: Vec<String> = wanted.iter().filter(|text| !setting.value.contains(text)).cloned().collect();
+        if !new.is_empty() {
+            let what = format!("`allow`: agents may also run {}", new.join(", "));
+            self.note_loosened("allow", wanted.into(), what);
+            if self.trusted {
+                add_globs(&mut setting, &new, &project_file_label());
+            }
+        }
+        setting
+    }
+
     /// Merges `exclude`. The globs of user and project add up, until the project is trusted with its own.
     pub(super) fn merge_exclude(&mut self) -> ConfigSetting<Vec<String>> {
         let own = self.of_user.exclude.clone();

@@ -16,6 +16,7 @@ use callsheet_run::read_own_text;
 use crate::error::{Error, Result, unreadable_error};
 use crate::project::Project;
 use crate::project::person::refuse_below_guard;
+use crate::run::allowed::{ProjectProfile, project_profiles};
 use crate::project::state::{create_private_folder, directory_key, state_dir, write_private};
 
 /// Request of a project's file: its description, and the whole text that the consent covers.
@@ -67,6 +68,7 @@ impl Project {
         wishes.extend(agent_requests(self)?);
         wishes.extend(evidence_requests(self)?);
         wishes.extend(price_requests(self)?);
+        wishes.extend(profile_requests(self)?);
         Ok(wishes)
     }
 
@@ -195,6 +197,16 @@ fn price_requests(project: &Project) -> Result<Vec<TrustRequest>> {
         }
     }
     Ok(wishes)
+}
+
+/// Returns requests for the project's own profiles that allow commands to agents.
+fn profile_requests(project: &Project) -> Result<Vec<TrustRequest>> {
+    let profiles = project_profiles(project)?.into_iter();
+    let request = |ProjectProfile { name, id, allow }| {
+        let what = format!("let agents with the role `{name}` run what `{id}` allows: {}", allow.join(", "));
+        TrustRequest::new_looser(what)
+    };
+    Ok(profiles.map(request).collect())
 }
 
 /// Returns requests for the project's own flows and contracts that need less evidence than the shipped ones

@@ -4,11 +4,13 @@
 //! they happen ([`notes`]), and callsheet itself observes the result ([`mod@finish`]).
 
 mod agent_environment;
+pub(crate) mod allowed;
 pub mod changes;
 pub mod checks;
 pub mod claim;
 pub mod cost;
 pub mod decide;
+pub mod denials;
 pub mod doctor;
 pub mod end;
 mod execute;

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::error::Result;
 use crate::paths::path_words;
 use crate::project::Project;
+use crate::run::denials::missing_flags;
 use crate::run::changes::{FileDiff, diff_files};
 
 /// A command that a person can type next.
@@ -63,6 +64,9 @@ pub fn next_steps(summary: &RunSummary) -> Vec<NextStep> {
     if let Some(flow) = summary.launch.as_ref().and_then(|launch| Id::parse(launch.flow.get("flow")?)) {
         add(format!("flow resume {flow}"), "continue the flow");
         return steps;
+    }
+    if let Some(flags) = missing_flags(summary).filter(|_| !is_done && !summary.imported) {
+        add(format!("retry {run} {flags}"), "run it again and allow the denied commands");
     }
     if !is_done && summary.launch.is_some() && !summary.imported {
         add(format!("retry {run}"), "run it again with these facts");

@@ -10,6 +10,7 @@ use callsheet_core::request::Profile;
 use callsheet_core::request::scope::Scope;
 use callsheet_run::FingerprintCache;
 
+use super::allowed::parse_commands;
 use super::checks::merge_checks;
 use crate::error::{Result, usage_error};
 use crate::project::Project;
@@ -90,6 +91,9 @@ pub struct RunOverrides {
     pub model: Option<String>,
     /// The permission level; else the configured one.
     pub permit: Option<PermissionLevel>,
+    /// Commands that the agent may run without asking, besides the configured ones: `pytest -q`, or `pytest *` with any
+    /// further arguments.
+    pub allow: Vec<String>,
     /// Checks as `NAME=CMD`, besides the configured ones.
     pub checks: Vec<String>,
     /// The time limit of the agent and its checks.
@@ -121,6 +125,7 @@ impl RunOverrides {
             program: Vec::new(),
             model: self.model.clone(),
             permit: self.permit.unwrap_or(config.permit.value),
+            allow: parse_commands(&self.allow)?.iter().map(ToString::to_string).collect(),
             checks: merge_checks(project, &self.checks)?,
             timeout_ms: self.timeout.or(config.timeout.value).map(HumanDuration::millis),
             max_cost_usd: self.max_cost_usd.or(config.max_cost.value),

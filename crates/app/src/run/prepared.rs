@@ -10,9 +10,10 @@ use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::agent::{Agent, DeliveryMethod};
 use callsheet_core::record::{Id, LaunchRecord, Run, RunOptions};
 use callsheet_core::request::scope::Scope;
-use callsheet_core::{Library, find_agent};
+use callsheet_core::Library;
 use callsheet_run::{FingerprintCache, ProcessLimits, WorktreeSnapshot, existing_at_paths, host_name};
 
+use super::allowed::{find_run_agent, resolve_allowed};
 use super::agent_environment::{build_environment, mcp_server_command, path_to_utf8};
 use super::cost::{CostLimitKind, CostMeter, check_cost_limit};
 use super::location::resolve_location;
@@ -76,7 +77,7 @@ impl PreparedRun {
         secrets::refuse_secrets(
             project,
             Some(finished.gate_report.mode),
-            &secrets::program_words(&setup.options.program, &setup.options.checks),
+            &secrets::program_words(&setup.options),
         )?;
         let made = finished.inputs.as_ref().ok_or_else(|| {
             Diagnostic::error(Code::LedgerFailed, "this prompt was composed without recording")
@@ -86,13 +87,9 @@ impl PreparedRun {
         run.parent.clone_from(&setup.parent);
         let (disk, layout) = (project.disk(None), project.config.layout());
         let library = Library::new(&disk);
-        let name = match (setup.options.program.is_empty(), request.agent.as_deref()) {
-            (false, _) => "command",
-            (true, Some(name)) if name != "base" => name,
-            (true, _) if setup.external => "command",
-            (true, _) => return Err(no_agent_error().into()),
-        };
-        let (_, agent) = find_agent(&library, name, &layout)?;
+        let agent = find_run_agent(project, &setup.options, request.agent.as_deref(), setup.external)?;
+        let profile = finished.composed.profile.as_ref();
+        let allowed = resolve_allowed(project, &setup.options, &agent, profile, setup.starts_agent())?;
         if let RunLocation::Fresh = setup.place {
             setup.place = RunLocation::Own(format!("run-{}", run.id));
         }
@@ -114,6 +111,7 @@ impl PreparedRun {
                 &project.config.hard,
             ),
             permit: setup.options.permit,
+            allow: allowed.texts(),
             env: build_environment(
                 &setup,
                 &run,
@@ -130,6 +128,7 @@ impl PreparedRun {
         } else {
             plan_delivery(&agent, prompt, &context)?
         };
+        delivery.diagnostics.extend(allowed.diagnostics);
         // A dry run does not create the worktree, which would contain the project's files.
         let looked_at = if dir.is_dir() { &dir } else { &project.dir };
         check_programs(&delivery.acts, &setup.options.checks, looked_at)?;
@@ -174,6 +173,7 @@ impl PreparedRun {
             own_worktree,
             session: context.session.clone(),
             scope: context.scope.clone(),
+            allowed: context.allow.clone(),
             env: setup.env.into_keys().collect(),
             tasks,
             head: before.head().map(str::to_owned),
@@ -254,11 +254,6 @@ fn cost_limit_kind(project: &Project, setup: &RunSetup) -> Option<CostLimitKind>
     let is_limited = setup.options.max_cost_usd.is_some() || project.config.max_cost_per_day.value.is_some();
     let kind = if setup.requires_cost { CostLimitKind::Given } else { CostLimitKind::Configured };
     is_limited.then_some(kind)
-}
-
-fn no_agent_error() -> Diagnostic {
-    Diagnostic::error(Code::UsageBad, "no agent specified")
-        .hint("add `--agent NAME`, or a program after `--`; run `callsheet agents` to list agents")
 }
 
 fn unobservable_error(dir: &Path, why: &str) -> Diagnostic {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::record::{LaunchRecord, RunSummary, restore_request};
 use callsheet_core::secrets::{SecretMode, find_missing_values};
-use callsheet_core::{Request, RunFacts, SlotValues};
+use callsheet_core::{Library, Request, RunFacts, SlotValues};
 use callsheet_store::Ledger;
 
 use super::PreparedRun;
@@ -63,7 +63,9 @@ impl Project {
         let (mut request, facts) = restore_parent_request(self, &mut ledger, options, parent, &task)?;
         let known_facts = request.previous.replace(facts.clone());
         request.human_input = options.text.as_deref().map(Into::into);
+        let run_options = merge_options(self, options, parent)?;
         if !options.force
+            && options.overrides.allow.is_empty()
             && has_same_facts(&known_facts, &facts)
             && is_prompt_unchanged(self, &mut ledger, options, parent, &request, known_facts)?
         {
@@ -72,7 +74,8 @@ impl Project {
                 .hint("add instructions with `callsheet continue`, or run it again with `--force`")
                 .into());
         }
-        let run_options = merge_options(self, options, parent)?;
+        let profile = Library::new(&self.disk(None)).profile(&request)?;
+        run_options.name_allowed(self, &mut request, profile.as_ref())?;
         let composition = compose_rerun(self, request, options)?;
         let mut ready = self.prepare(composition, run_options)?;
         ready.held = Some(held);
@@ -187,6 +190,8 @@ fn merge_options(project: &Project, rerun: &RerunOptions, parent: &RunSummary) -
     if given.permit.is_none() {
         options.permit = before.permit;
     }
+    let earlier: Vec<String> = before.allow.into_iter().filter(|known| !options.allow.contains(known)).collect();
+    options.allow.splice(..0, earlier);
     // The parent's checks stay; checks that are configured or given now are added, or replace those of the
     // same name.
     let mut checks = before.checks;

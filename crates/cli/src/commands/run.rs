@@ -1,6 +1,5 @@
 //! `callsheet run`: composes, records and delivers a prompt, watches the agent, and records the result.
 
-use callsheet::compose::Purpose;
 use callsheet::error::CommandResult;
 use callsheet::run::options::RunLocation;
 use clap::ArgMatches;
@@ -47,10 +46,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args, given: Option<&ArgMatches>)
     setup.options.program = app.resolve_typed_program(&args.program);
     setup.dry = args.dry_run;
     setup.session = input.session.as_ref().map(|session| app.session_path(session));
-    let composition = app.compose_request(&input, file, Purpose::Record)?;
-    if let Some(profile) = &composition.composed.profile {
-        setup.apply_profile(profile, &given);
-    }
+    let composition = app.compose_run(&input, file, &mut setup, &given)?;
     if args.run_args.worktree {
         setup.place = composition.task_id().map_or(RunLocation::Fresh, RunLocation::Own);
     }

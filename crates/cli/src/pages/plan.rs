@@ -30,6 +30,9 @@ pub(crate) fn plan_page(plan: &RunPlanOutput) -> String {
     let about = if tokens.estimated { "about " } else { "" };
     row("prompt", &format!("{}, {about}{}", counted(tokens.bytes, "byte"), counted(tokens.total, "token")));
     row("permits", launch.permit.name());
+    for command in &launch.allowed {
+        row("allows", command);
+    }
     row("may write", &launch.scope.write.join(" "));
     if !launch.scope.exclude.is_empty() {
         row("never", &launch.scope.exclude.join(" "));

@@ -7,10 +7,10 @@ use callsheet::output::RunResultOutput;
 use callsheet::paths::shell_word;
 use callsheet::run::changes::FileDiff;
 use callsheet::run::cost::{cost_words, dollars};
+use callsheet::run::denials::denial_line;
 use callsheet::run::next_steps::{ResultDetails, next_steps};
 use callsheet::run::result::{ChangeAttribution, attribution, exit_code, micro_dollars};
 use callsheet_core::diag::escape_invisible;
-use callsheet_core::library::agent::ToolCall;
 use callsheet_core::record::{ChecksOutcome, Exit, Id, RecordedReply, RunOutcome, RunSummary};
 use callsheet_core::request::fact::{ChangedFile, CheckResult, CheckRun, EndReason};
 
@@ -50,7 +50,7 @@ pub(crate) fn result_page(
     page.checks(summary);
     page.reply(summary);
     for call in summary.exit.iter().flat_map(|exit| &exit.report.denied) {
-        page.row("denied", &call_line(call));
+        page.row("denied", &denial_line(call));
     }
     page.lines("stderr", details.errors.iter().map(String::as_str));
     page.next(summary);
@@ -252,10 +252,6 @@ fn check_line(check: &CheckRun) -> String {
         line += &format!(" ({})", duration_words(check.duration_ms));
     }
     line
-}
-
-fn call_line(call: &ToolCall) -> String {
-    call.detail.as_ref().map_or_else(|| call.tool.clone(), |detail| format!("{}: {detail}", call.tool))
 }
 
 fn total_line(files: usize, diffs: &[FileDiff]) -> String {

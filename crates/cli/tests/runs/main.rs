@@ -13,6 +13,7 @@ mod follow_up_runs;
 mod injections;
 mod orphans;
 mod pages;
+mod permissions;
 mod person_at_terminal;
 mod preflight;
 mod project;

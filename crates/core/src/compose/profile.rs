@@ -41,6 +41,7 @@ impl DynLibrary<'_> {
             agent: front.agent.clone(),
             model: front.model.clone(),
             permit: front.permit,
+            allow: front.allow.clone(),
         })
     }
 }

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use serde_json::{Map, Value};
 
 use super::{DeliveryAction, DeliveryContext, DeliveryText, refused_error};
+use super::toml_text::to_toml;
 use crate::compose::reply_instructions::SERVER;
 use crate::diag::{Code, Diagnostic};
 use crate::library::agent::{Agent, AgentArgument, ArgHole, ArgSpec, DeliveryMethod};
@@ -16,6 +17,10 @@ pub(super) struct HoleFiller<'a> {
     pub(super) agent: &'a Agent,
     pub(super) prompt: &'a str,
     pub(super) context: &'a DeliveryContext,
+    /// The rules that allow single commands, in the agent's own form.
+    pub(super) rules: Vec<String>,
+    /// The value of a hole for which a part of a file is repeated.
+    pub(super) current: Option<(ArgHole, String)>,
     /// Files that the arguments name, each once.
     pub(super) files: Vec<DeliveryAction>,
     pub(super) diagnostics: Vec<Diagnostic>,
@@ -95,6 +100,9 @@ impl HoleFiller<'_> {
 
     fn hole_values(&self, hole: ArgHole) -> Vec<String> {
         let how = self.context;
+        if let Some((_, value)) = self.current.as_ref().filter(|(current, _)| *current == hole) {
+            return [value.clone()].into();
+        }
         let one = |value: &Option<String>| value.iter().cloned().collect();
         let mcp = how.mcp.as_ref();
         match hole {
@@ -108,6 +116,7 @@ impl HoleFiller<'_> {
             ArgHole::McpArgs => mcp.map(|mcp| mcp.args.clone()).unwrap_or_default(),
             ArgHole::Write => how.scope.write.clone(),
             ArgHole::Exclude => how.scope.exclude.clone(),
+            ArgHole::Commands => self.rules.clone(),
             ArgHole::Prompt => [self.prompt.to_string()].into(),
         }
     }
@@ -122,9 +131,12 @@ impl HoleFiller<'_> {
         if !used {
             return None;
         }
-        let path = format!("{}/{name}.json", self.context.folder);
-        let act =
-            DeliveryAction::Write { path: path.clone(), text: DeliveryText::Text(format!("{filled}\n")) };
+        let (file, text) = match name.ends_with(".toml") {
+            true => (name.to_string(), to_toml(&filled)),
+            false => (format!("{name}.json"), format!("{filled}\n")),
+        };
+        let path = format!("{}/{file}", self.context.folder);
+        let act = DeliveryAction::Write { path: path.clone(), text: DeliveryText::Text(text) };
         if !self.files.contains(&act) {
             self.files.push(act);
         }
@@ -138,7 +150,12 @@ impl HoleFiller<'_> {
                 let values = self.fill_hole(shape);
                 *used |= !values.is_empty();
                 match parse_hole(shape) {
-                    Some(ArgHole::McpArgs | ArgHole::Write | ArgHole::Exclude) => Value::from(values),
+                    Some(hole) if self.current.as_ref().is_some_and(|(current, _)| *current == hole) => {
+                        values.into_iter().next().map_or(Value::Null, Value::from)
+                    }
+                    Some(ArgHole::McpArgs | ArgHole::Write | ArgHole::Exclude | ArgHole::Commands) => {
+                        Value::from(values)
+                    }
                     _ => values.into_iter().next().map_or(Value::Null, Value::from),
                 }
             }
@@ -150,7 +167,13 @@ impl HoleFiller<'_> {
             Value::Array(items) => {
                 let mut filled = Vec::new();
                 for item in items {
-                    if parse_hole(item).is_some() {
+                    if let Some((hole, rest)) = parse_each(item) {
+                        for value in self.hole_values(hole) {
+                            let before = self.current.replace((hole, value));
+                            filled.push(self.fill_value(&rest, used));
+                            self.current = before;
+                        }
+                    } else if parse_hole(item).is_some() {
                         let values = self.fill_hole(item);
                         *used |= !values.is_empty();
                         filled.extend(values.into_iter().map(Value::from));
@@ -168,6 +191,13 @@ impl HoleFiller<'_> {
         // A shape that cannot be read was reported with the agent's file.
         serde_json::from_value::<ArgSpec>(shape.clone()).map(|spec| self.fill_spec(&spec)).unwrap_or_default()
     }
+}
+
+/// Returns the hole for whose values a table of a list is repeated, and the table without it.
+fn parse_each(item: &Value) -> Option<(ArgHole, Value)> {
+    let mut rest = item.as_object()?.clone();
+    let hole = serde_json::from_value(rest.remove("each")?).ok()?;
+    Some((hole, Value::Object(rest)))
 }
 
 fn parse_hole(shape: &Value) -> Option<ArgHole> {

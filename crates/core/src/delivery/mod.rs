@@ -3,10 +3,10 @@
 //! Pure: it starts nothing. The prompt is an argument only if the agent takes it in no other way, a shell is
 //! never used, and no value can become a flag.
 
-pub(crate) mod command_words;
 mod hole_filler;
 pub mod receipt;
 mod usage;
+mod toml_text;
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::library::agent::{Agent, DeliveryMethod, PermissionLevel, TerminalSpec};
+use crate::library::allowed_command::AllowedCommand;
 use crate::library::layout::Layout;
 use crate::library::lookup::DynLibrary;
 use crate::library::template::{TemplateNode, TextRange, parse_braces};
@@ -49,6 +50,8 @@ pub struct DeliveryContext {
     pub mcp: Option<McpServerCommand>,
     pub scope: Scope,
     pub permit: PermissionLevel,
+    /// The commands that the agent may run without asking: `pytest -q`, or `pytest *` with any further arguments.
+    pub allow: Vec<String>,
     pub env: BTreeMap<String, String>,
     /// The paths of [`find_at_paths`] that exist.
     pub at_paths: Vec<String>,
@@ -124,7 +127,9 @@ pub fn plan_delivery(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Resu
     let mut diagnostics = Vec::new();
     let mut wrong = find_refusals(agent, prompt, how);
     let way = choose_method(agent, prompt, how, &mut diagnostics);
-    let mut filling = HoleFiller { agent, prompt, context: how, files: Vec::new(), diagnostics };
+    let rules = compile_rules(agent, how, &mut diagnostics, &mut wrong);
+    let (files, current) = (Vec::new(), None);
+    let mut filling = HoleFiller { agent, prompt, context: how, rules, current, files, diagnostics };
     let (by, before) = way.unwrap_or_else(|diag| {
         wrong.push(diag);
         (DeliveryMethod::Stdin, String::new())
@@ -169,6 +174,26 @@ pub fn plan_delivery(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Resu
         }
     }
     Ok(Delivery { by, acts, diagnostics: filling.diagnostics })
+}
+
+/// Returns the rules that allow the commands of `how`. Reports each command that the agent cannot be allowed.
+fn compile_rules(
+    agent: &Agent,
+    how: &DeliveryContext,
+    diagnostics: &mut Vec<Diagnostic>,
+    wrong: &mut Vec<Diagnostic>,
+) -> Vec<String> {
+    let mut rules = Vec::new();
+    for text in &how.allow {
+        match AllowedCommand::parse(text) {
+            Err(diag) => wrong.push(diag),
+            Ok(command) => match agent.check_command(&command) {
+                Ok(rule) => rules.extend(rule),
+                Err(diag) => diagnostics.push(diag),
+            },
+        }
+    }
+    rules
 }
 
 fn refused_error(message: impl Into<String>) -> Diagnostic {

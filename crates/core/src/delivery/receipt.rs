@@ -1,6 +1,6 @@
 //! Receipts: proofs that a prompt arrived, each with its evidence.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -63,6 +63,9 @@ pub struct AgentReport {
 /// The most calls of a run that are reported as not allowed.
 const MOST_DENIED: usize = 20;
 
+/// The most calls whose ids are kept.
+const MOST_CALLS: usize = 64;
+
 /// The longest line that is examined: long enough to echo a prompt; a longer line proves nothing.
 const MAX_LINE: usize = 32 * 1024 * 1024;
 /// The most weight of an event that is parsed: a list of zeroes takes forty times its size in memory.
@@ -89,13 +92,15 @@ pub struct ReceiptWatcher<'a> {
     pub report: AgentReport,
     /// The last tool call that the events have reported.
     pub last_call: Option<ToolCall>,
+    /// The last calls with their ids: a stream may report a denial only by the id.
+    calls: VecDeque<(String, ToolCall)>,
 }
 
 impl<'a> ReceiptWatcher<'a> {
     /// Creates a watcher for the delivery of `prompt` to `agent`.
     pub fn new(agent: &'a Agent, prompt: &'a str) -> Self {
         let (line, seen, report) = (String::new(), BTreeSet::new(), AgentReport::default());
-        Self { agent, prompt, line, skipping: false, seen, report, last_call: None }
+        Self { agent, prompt, line, skipping: false, seen, report, last_call: None, calls: VecDeque::new() }
     }
 
     /// Reads the next piece of standard output; `is_partial` is set if its line continues. Returns the newly
@@ -128,7 +133,12 @@ impl<'a> ReceiptWatcher<'a> {
         };
         self.last_call = calls(&events.tools).pop().or(self.last_call.take());
         let left = MOST_DENIED - self.report.denied.len().min(MOST_DENIED);
-        self.report.denied.extend(calls(&events.denied).into_iter().take(left));
+        let denied = self.find_denied(&event);
+        self.report.denied.extend(denied.into_iter().take(left));
+        for call in events.tools.iter().flat_map(|pattern| pattern.find_identified_calls(&event)) {
+            self.calls.truncate(MOST_CALLS - 1);
+            self.calls.push_front(call);
+        }
         let echoed = || fits(&events.echoed) && self.is_echo(&event);
         let proven = [
             (DeliveryReceipt::Accepted, fits(&events.accepted)),
@@ -139,6 +149,23 @@ impl<'a> ReceiptWatcher<'a> {
         let new: Vec<DeliveryReceipt> = new.map(|(receipt, _)| receipt).collect();
         self.seen.extend(&new);
         new
+    }
+
+    /// Returns the calls that an event reports as denied, each with the permission that it lacks.
+    fn find_denied(&self, event: &Value) -> Vec<ToolCall> {
+        let mut denied = Vec::new();
+        for pattern in &self.agent.events.denied {
+            if pattern.name.is_empty() {
+                let known = |id: String| self.calls.iter().find(|(known, _)| *known == id).map(|(_, call)| call.clone());
+                denied.extend(pattern.find_ids(event).into_iter().filter_map(known));
+            } else {
+                denied.extend(pattern.find_calls(event));
+            }
+        }
+        for call in &mut denied {
+            call.allow = call.find_missing_permission(self.agent).map(|command| command.to_string());
+        }
+        denied
     }
 
     /// Checks whether a line of the agent's own transcript holds the prompt as its input.

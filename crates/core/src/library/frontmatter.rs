@@ -52,6 +52,8 @@ pub struct TemplateFrontmatter {
     pub model: Option<String>,
     /// Of a profile: the most that the agent may do without asking.
     pub permit: Option<PermissionLevel>,
+    /// Of a profile: the commands that the agent may run without asking.
+    pub allow: Vec<String>,
     /// The declared variables. `None` if the header has no such key: then no slot counts as undeclared.
     pub variables: Option<Vec<TemplateVariable>>,
 }
@@ -94,11 +96,13 @@ struct FrontmatterFields {
     agent: Option<String>,
     model: Option<String>,
     permit: Option<PermissionLevel>,
+    #[serde(default)]
+    allow: Vec<String>,
     variables: Option<Vec<Spanned<VariableDeclaration>>>,
 }
 
 /// The keys of `FrontmatterFields`.
-pub const KEYS: [&str; 12] = [
+pub const KEYS: [&str; 13] = [
     "name",
     "description",
     "category",
@@ -110,6 +114,7 @@ pub const KEYS: [&str; 12] = [
     "agent",
     "model",
     "permit",
+    "allow",
     "variables",
 ];
 
@@ -275,6 +280,7 @@ fn read_header(
         agent: header.agent,
         model: header.model,
         permit: header.permit,
+        allow: header.allow,
         variables: variables.transpose()?,
     })
 }

@@ -2,7 +2,9 @@
 //! plans and preferences.
 
 pub mod agent;
+pub mod allowed_command;
 pub mod clause;
+pub(crate) mod command_words;
 pub mod contract;
 pub mod format;
 pub mod frontmatter;

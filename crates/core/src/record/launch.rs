@@ -25,6 +25,9 @@ pub struct RunOptions {
     pub model: Option<String>,
     /// Permissions of the agent.
     pub permit: PermissionLevel,
+    /// Commands that the caller allows the agent to run without asking.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<String>,
     /// Checks after the agent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckSpec>,
@@ -65,6 +68,10 @@ pub struct LaunchRecord {
     pub session: Option<String>,
     /// Globs that may be written, merged once. This scope counts, not the current settings.
     pub scope: Scope,
+    /// Commands that the agent could run without asking: those of the options, of the configuration, of the profile, and the
+    /// checks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<String>,
     /// Names of the variables that the configuration adds to the environment.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,

@@ -21,6 +21,7 @@ pub use profile::Profile;
 pub use read::read_request;
 
 use crate::diag::{Code, Diagnostic, Diagnostics, push_diagnostic};
+use crate::library::allowed_command::AllowedCommand;
 use crate::library::format::PromptFormat;
 use crate::library::layout::Layout;
 use crate::library::recipe::{DocumentKind, MissingPolicy};
@@ -79,6 +80,10 @@ pub struct Request {
     pub context: Vec<ContextBlock>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub documents: Vec<RequestDocument>,
+    /// Commands that the agent may run without asking: `pytest -q`, or `pytest *` with any further arguments. A run gives the
+    /// agent the permission.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<String>,
     /// Paths that the agent should read before it starts, relative to the worktree.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub read_first: Vec<String>,
@@ -287,14 +292,23 @@ impl Request {
             ("task.write", task.map_or(0, |task| task.write.len()), MAX_GLOBS),
             ("task.exclude", task.map_or(0, |task| task.exclude.len()), MAX_GLOBS),
             ("layout.templates", self.layout.templates.len(), MAX_TEMPLATE_FOLDERS),
+            ("allow", self.allow.len(), MAX_COMMANDS),
             ("context.data", data.map(count_values).sum(), MAX_DATA_VALUES),
         ];
         for (what, count, most) in limits.into_iter().filter(|(_, count, most)| count > most) {
             bad(alloc::format!("`{what}` has {count} values; the limit is {most}"));
         }
+        for text in self.allow.iter().take(MAX_COMMANDS) {
+            if let Err(diag) = AllowedCommand::parse(text) {
+                push_diagnostic(&mut wrong, Code::RequestBad, || Diagnostic { code: Code::RequestBad, ..diag });
+            }
+        }
         if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong)) }
     }
 }
+
+/// Every command becomes a rule of the agent.
+const MAX_COMMANDS: usize = 100;
 
 /// A scope has several copies of its globs, and every path that a run changes is compared with each.
 const MAX_GLOBS: usize = 100_000;

@@ -2,6 +2,7 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +29,9 @@ pub struct Profile {
     /// The most that the agent may do without asking.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permit: Option<PermissionLevel>,
+    /// The commands that the agent may run without asking.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<String>,
 }
 
 /// Returns the path of a profile's file.

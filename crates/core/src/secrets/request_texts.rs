@@ -75,6 +75,7 @@ impl RequestWalker<'_> {
             secret,
             context,
             documents,
+            allow,
             read_first,
             memories,
             rules,
@@ -113,6 +114,7 @@ impl RequestWalker<'_> {
         changed.into_iter().for_each(|(key, text)| values.insert(key, text));
         context.iter_mut().enumerate().for_each(|(at, block)| self.visit_context(at, block));
         documents.iter_mut().enumerate().for_each(|(at, document)| self.visit_document(at, document));
+        self.visit_fixed_list("allow", &*allow);
         self.visit_fixed_list("read_first", &*read_first);
         for (at, MemoryEntry { kind, content }) in memories.iter_mut().enumerate() {
             self.visit_text(&|| format!("memories[{at}].type"), None, kind);

@@ -26,6 +26,10 @@ pub(crate) struct FlowStartArgs {
     /// Let one coder implement the whole plan
     #[arg(long)]
     single_coder: bool,
+    /// Let the agents run a command without asking, with the permission edit: `pytest -q`, or `pytest *` with any further
+    /// arguments
+    #[arg(long, value_name = "COMMAND")]
+    allow: Vec<String>,
     /// Run CMD in the worktree after each run, as evidence for the flow
     #[arg(long, value_name = "NAME=CMD")]
     check: Vec<String>,
@@ -70,6 +74,7 @@ impl FlowStartArgs {
             agent_for: self.agent_for.clone(),
             with: self.with.clone(),
             single_coder: self.single_coder,
+            allow: self.allow.clone(),
             checks: self.check.clone(),
             jobs: self.jobs,
             max_cost: self.max_cost,

@@ -9,6 +9,7 @@ mod read_first;
 mod session;
 mod tasks;
 
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -18,6 +19,7 @@ pub(crate) use tasks::task_ids;
 use crate::compose::Composer;
 use crate::compose::fill::DerivedRow;
 use crate::diag::{Code, Diagnostic};
+use crate::library::allowed_command::AllowedCommand;
 use crate::library::lookup;
 use crate::library::omission::{OmissionReason, OmittedInput};
 use crate::library::recipe::DocumentKind;
@@ -115,6 +117,14 @@ fn derive_rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Ve
                     make.row(c, "memory", fields)
                 })
                 .collect()
+        }
+        DerivedValue::AllowedCommands => {
+            let commands = request.allow.iter().filter_map(|text| AllowedCommand::parse(text).ok());
+            let commands: BTreeSet<AllowedCommand> = commands.collect();
+            let kind = |command: &AllowedCommand| if command.has_more() { "more" } else { "exact" };
+            let row = |command: &AllowedCommand| (kind(command), command.line());
+            let rows: Vec<_> = commands.iter().map(row).collect();
+            rows.into_iter().map(|(kind, line)| make.row(c, kind, [("command", line.as_str().into())])).collect()
         }
         DerivedValue::Write => {
             let globs = c.scope().write.clone();

@@ -34,7 +34,7 @@ pub(crate) fn find_problems(agent: &Agent) -> Vec<AgentProblem> {
         }
     }
     for (name, value) in &agent.files {
-        if !is_name(name) {
+        if !is_name(name.strip_suffix(".toml").unwrap_or(name)) {
             bad(format!("invalid file name `{name}`"), NAME_HINT);
         }
         visit_holes(value, &mut |spec| match spec {
@@ -57,8 +57,20 @@ pub(crate) fn find_problems(agent: &Agent) -> Vec<AgentProblem> {
         check_terminal(terminal, &mut bad);
     }
     check_patterns(agent, &mut bad);
+    let has_commands = has_commands_hole(agent);
+    found.extend(agent.commands.iter().flat_map(|commands| commands.find_problems(has_commands)));
     found.extend(agent.output.stream.iter().flat_map(StreamSpec::find_problems));
     found
+}
+
+fn has_commands_hole(agent: &Agent) -> bool {
+    let is_hole = |hole: Option<ArgHole>| hole == Some(ArgHole::Commands);
+    let mut found = false;
+    for value in agent.files.values() {
+        visit_holes(value, &mut |spec| found |= spec.is_ok_and(|spec| is_hole(spec.hole)));
+    }
+    let args = agent.start.iter().flat_map(|start| &start.args);
+    found || args.into_iter().any(|arg| matches!(arg, AgentArgument::Spec(spec) if is_hole(spec.hole)))
 }
 
 fn has_prompt_hole(arg: &AgentArgument) -> bool {

@@ -7,6 +7,10 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Agent;
+use crate::library::allowed_command::AllowedCommand;
+use crate::library::command_words::split_words;
+
 /// The words of an event by place: the event must have one of the words at each place. A place is a JSON pointer, in
 /// which `*` matches every item of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +92,8 @@ pub struct ToolPattern {
     pub name: String,
     /// The places of what it is called with, such as a command or a path; the first text counts.
     pub detail: Vec<String>,
+    /// The place of the call's id. A denied call without a name is the earlier call with the same id.
+    pub id: Option<String>,
 }
 
 /// A call of a tool.
@@ -100,14 +106,64 @@ pub struct ToolCall {
     /// What it is called with, such as a command or a path.
     #[serde(default)]
     pub detail: Option<String>,
+    /// The command that would have to be allowed for a denied call, such as `pytest *`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow: Option<String>,
 }
 
-/// The most characters of a name or a detail.
+/// The most characters of a name, a detail or an id.
 const MOST_CHARS: usize = 500;
+
+fn cut(text: &str) -> String {
+    text.chars().take(MOST_CHARS).collect()
+}
+
+impl ToolCall {
+    /// Returns the command that would have to be allowed to `agent` so that it can make this call. Returns `None` if the
+    /// call is not a command of plain words, or if no permission of a single command would do.
+    pub fn find_missing_permission(&self, agent: &Agent) -> Option<AllowedCommand> {
+        let is_shell = agent.tools.shell.as_ref().is_some_and(|shell| *shell == self.tool);
+        let line = self.detail.as_ref().filter(|line| is_shell && line.chars().count() < MOST_CHARS)?;
+        let words = split_words(line).ok()?;
+        // The narrowest command that the agent's rules can express.
+        let shorter = (1..=words.len()).rev().filter_map(|len| AllowedCommand::from_words(&words[..len], true));
+        let is_whole = AllowedCommand::from_words(&words, true).is_some();
+        shorter.filter(|_| is_whole).find(|command| agent.check_command(command).is_ok_and(|rule| rule.is_some()))
+    }
+}
 
 impl ToolPattern {
     /// Returns the calls that an event reports.
     pub fn find_calls(&self, event: &Value) -> Vec<ToolCall> {
+        self.find_items(event).into_iter().filter_map(|item| self.read_call(item)).collect()
+    }
+
+    /// Returns the calls that an event reports, each with its id. Leaves out calls without one.
+    pub fn find_identified_calls(&self, event: &Value) -> Vec<(String, ToolCall)> {
+        let items = self.find_items(event).into_iter();
+        items.filter_map(|item| Some((self.read_id(item)?, self.read_call(item)?))).collect()
+    }
+
+    /// Returns the ids of the calls that an event reports.
+    pub fn find_ids(&self, event: &Value) -> Vec<String> {
+        self.find_items(event).into_iter().filter_map(|item| self.read_id(item)).collect()
+    }
+
+    fn read_id(&self, item: &Value) -> Option<String> {
+        item.pointer(self.id.as_ref()?)?.as_str().map(cut)
+    }
+
+    fn read_call(&self, item: &Value) -> Option<ToolCall> {
+        let tool = match self.name.starts_with('/') {
+            true => item.pointer(&self.name)?.as_str()?,
+            false => &self.name,
+        };
+        let detail = self.detail.iter().find_map(|place| item.pointer(place)?.as_str());
+        Some(ToolCall { tool: cut(tool), detail: detail.map(cut), allow: None })
+    }
+
+    /// Returns the parts of an event that report a call.
+    fn find_items<'e>(&self, event: &'e Value) -> Vec<&'e Value> {
         if self.when.as_ref().is_some_and(|when| !when.matches(event)) {
             return Vec::new();
         }
@@ -117,23 +173,14 @@ impl ToolPattern {
             Some(None) => &[],
             Some(Some(items)) => &items[..],
         };
-        let cut = |text: &str| text.chars().take(MOST_CHARS).collect::<String>();
-        let call = |item: &Value| {
-            let tool = match self.name.starts_with('/') {
-                true => item.pointer(&self.name)?.as_str()?,
-                false => &self.name,
-            };
-            let detail = self.detail.iter().find_map(|place| item.pointer(place)?.as_str());
-            Some(ToolCall { tool: cut(tool), detail: detail.map(cut) })
-        };
         let is_call = |item: &&Value| self.item.as_ref().is_none_or(|pattern| pattern.matches(item));
-        items.iter().filter(is_call).filter_map(call).collect()
+        items.iter().filter(is_call).collect()
     }
 
     /// Returns all places.
     pub(super) fn places(&self) -> impl Iterator<Item = &String> {
         let patterns = self.when.iter().chain(&self.item).flat_map(|EventPattern(places)| places.keys());
-        patterns.chain(&self.each).chain(&self.detail)
+        patterns.chain(&self.each).chain(&self.detail).chain(&self.id)
     }
 }
 

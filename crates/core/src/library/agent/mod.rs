@@ -3,6 +3,7 @@
 //! An agent is never a branch in the code: a peculiarity of one agent is a key that every file may have.
 
 mod check;
+mod commands;
 mod events;
 mod read;
 mod start;
@@ -17,6 +18,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use check::find_problems;
+pub use commands::{CommandControl, CommandRules, RuleForm};
 pub use events::{EventPattern, EventPatterns, ToolCall, ToolPattern, TranscriptSpec};
 pub(crate) use read::has_system_template;
 pub use read::{find_agent, read_agent, resolve_agent_name};
@@ -30,6 +32,7 @@ pub use stream::{
 pub use terminal::{FirstLine, LineCondition, TerminalDialog, TerminalSpec};
 
 use crate::diag::{Code, Diagnostic};
+use crate::library::allowed_command::AllowedCommand;
 use crate::library::format::ModelApi;
 use crate::text::word_enum::word_enum;
 
@@ -77,13 +80,17 @@ pub struct Agent {
     /// The delivery of a prompt to the agent.
     #[serde(default)]
     pub prompt: PromptIntake,
-    /// JSON files that are written before the agent starts, by name. In them, a table with the key `hole` is replaced by
-    /// the value of the hole. A file whose holes are empty is not written.
+    /// Files that are written before the agent starts, by name: JSON, or TOML if the name ends in `.toml`. In them, a table
+    /// with the key `hole` is replaced by the value of the hole, and a table of a list with the key `each` is repeated for
+    /// each value of that hole. A file whose holes are empty is not written.
     #[serde(default)]
     pub files: BTreeMap<String, serde_json::Value>,
     /// Environment variables, in addition to the inherited ones.
     #[serde(default)]
     pub env: BTreeMap<String, AgentArgument>,
+    /// How single commands are allowed; without it, the agent has no such permissions.
+    #[serde(default)]
+    pub commands: Option<CommandRules>,
     /// The events that the agent prints, as proofs.
     #[serde(default)]
     pub events: EventPatterns,
@@ -100,6 +107,20 @@ impl Agent {
     pub fn tokenizer_for(&self, model: Option<&str>) -> Option<&TokenizerSpec> {
         let fits = |prefix: &String| model.is_some_and(|model| model.starts_with(prefix.as_str()));
         self.tokens.iter().find(|tokens| tokens.models.is_empty() || tokens.models.iter().any(fits))
+    }
+
+    /// Returns the rule that allows a command; `None` if the agent runs every command. The error says why it cannot be
+    /// allowed.
+    pub fn check_command(&self, command: &AllowedCommand) -> Result<Option<String>, Diagnostic> {
+        let unsupported = |why: &str| {
+            let message = format!("{} cannot be allowed `{command}`: {why}", self.name);
+            Diagnostic::warning(Code::AllowUnsupported, message)
+        };
+        match &self.commands {
+            None => Err(unsupported("it has no permissions that callsheet knows")),
+            Some(CommandRules { control: CommandControl::Sandbox | CommandControl::Open, .. }) => Ok(None),
+            Some(rules) => rules.compile(command).map(Some).map_err(|why| unsupported(&why)),
+        }
     }
 
     /// Returns a warning for each limit of the agent that a prompt of this many bytes and characters exceeds.
@@ -230,6 +251,8 @@ pub struct AgentTools {
     pub ask_user: Option<String>,
     /// The tool that starts a sub-agent.
     pub sub_agent: Option<String>,
+    /// The tool that runs a command in a shell.
+    pub shell: Option<String>,
     /// The name of a tool of an MCP server; `{server}` and `{tool}` are replaced by their names.
     pub mcp: Option<String>,
 }

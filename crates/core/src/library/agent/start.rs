@@ -73,6 +73,8 @@ pub enum ArgHole {
     Write,
     /// The globs of files that must not be touched.
     Exclude,
+    /// The rules that allow single commands.
+    Commands,
     /// The prompt itself.
     Prompt,
 }

@@ -142,6 +142,8 @@ derived_values! {
     ] }
     /// The memories of earlier work.
     Memories { inputs: [], shows: ["memories"], rows: [("memory", ["type", "content"])] }
+    /// The commands that the agent may run without asking.
+    AllowedCommands { inputs: [], shows: ["allow"], rows: [("exact", ["command"]), ("more", ["command"])] }
     /// The globs of files that may be written.
     Write { inputs: [], shows: ["task.write"], rows: [("glob", ["glob"]), ("open", ["glob"])] }
     /// The globs of files that must not be touched.
