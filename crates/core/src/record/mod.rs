@@ -11,6 +11,7 @@ mod chain;
 mod changed;
 mod digest;
 mod flow_record;
+mod lack_reason;
 mod launch;
 mod output;
 mod project;
@@ -33,6 +34,7 @@ pub use chain::ChainLink;
 pub use changed::{ChangedContents, FileChange, FileMode, FileVersion, OmittedContents};
 pub use digest::{Digest, sha256};
 pub use flow_record::FlowRecord;
+pub use lack_reason::{LackCode, LackContext, LackReason, explain_lacks};
 pub use launch::{LaunchRecord, RunOptions};
 pub use project::{MOST_PROJECT_NAME, is_project_name, project_from_url};
 pub use replay::{
