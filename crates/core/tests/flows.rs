@@ -16,8 +16,8 @@ use std::{env, fs};
 
 use callsheet_core::flow::{
     DocumentFilter, DriverPresence, Evidence, Flow, FlowAction, FlowDecision, FlowEvent, FlowSettings,
-    FlowState, FlowStatus, Lane, LaneGroup, LaneGroupState, LaneObservation, LaneStage, LaneState,
-    SessionLabels, WaitReason, apply_event, archive_folder, build_request, build_session_state,
+    FlowState, FlowStatus, Lane, LaneDetails, LaneGroup, LaneGroupState, LaneObservation, LaneStage,
+    LaneState, SessionLabels, WaitReason, apply_event, archive_folder, build_request, build_session_state,
     collect_evidence, collect_reviews, draw_graph, find_flow, fold_events, prepare_phase, writable_globs,
 };
 use callsheet_core::library::layout::Layout;
@@ -481,7 +481,11 @@ fn m9_refused_submission_repeats_phase() {
         let (lacking, _) = refused_with(&state_with_running_lane(phase, &STAGED), &unclean);
         assert_eq!(
             lacking.wait_reasons(),
-            [WaitReason::Evidence { lane: lane.into(), lacks: to_strings(&["clean"]) }]
+            [WaitReason::Evidence {
+                lane: lane.into(),
+                lacks: to_strings(&["clean"]),
+                to: flow.phase(phase).unwrap().on[0].to.clone()
+            }]
         );
         let cleared = FlowEvent::Cleared { entry: 3, lanes: [(lane.to_owned(), whole.clone())].into() };
         let (cleared, _) = apply_event(&flow, lacking, &cleared);
@@ -705,7 +709,8 @@ fn lane(id: &str) -> Lane {
 /// Returns the end of a lane without refusals, questions or proposals.
 fn lane_ended(entry: u32, lane: &str, run: String, evidence: Evidence, cost: u64) -> FlowEvent {
     let (lane, refused, questions, proposed) = (lane.to_owned(), Vec::new(), Vec::new(), Vec::new());
-    FlowEvent::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed }
+    let details = LaneDetails::default();
+    FlowEvent::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed, details }
 }
 
 fn to_strings(words: &[&str]) -> Vec<String> {

@@ -50,6 +50,8 @@ pub use process::{
 pub use tmux::{TerminalError, Tmux, TmuxPane, TmuxServer};
 pub use transcript::{existing_at_paths, transcript_has_prompt};
 pub use worktree::contents::{FileContents, VersionContents};
-pub use worktree::lanes::{LaneLeftovers, ensure_lane_worktree, find_lane_leftovers, merge_lane};
+pub use worktree::lanes::{
+    LaneLeftovers, ensure_lane_worktree, find_lane_leftovers, merge_lane, remove_merged_lane,
+};
 pub use worktree::snapshot::{FingerprintCache, OwnFiles, WorktreeSnapshot};
 pub use worktree::{Worktree, ensure_worktree, find_worktree_path};

@@ -14,7 +14,7 @@ use callsheet_core::secrets::mask_addresses;
 use callsheet_run::{DocumentReader, FingerprintCache};
 use callsheet_store::Ledger;
 
-use super::{FlowFolder, FlowOptions, RecordedFlow};
+use super::{FlowFolder, FlowOptions, RecordedFlow, worktrees};
 use crate::diagnostics::mask_diagnostic;
 use crate::error::{Error, Result};
 use crate::events::EventOutput;
@@ -53,6 +53,8 @@ pub(super) struct FlowDriver<'a> {
     pub(super) lane_runs: BTreeMap<(u32, String), Vec<Id>>,
     /// Evidence at the end of each lane of an entry.
     pub(super) evidence: BTreeMap<(u32, String), BTreeSet<String>>,
+    /// Lanes of all entries whose worktrees were merged.
+    merged: BTreeSet<(u32, String)>,
     /// Interrupted runs get the very same prompt again.
     pub(super) same_prompt: bool,
     pub(super) last_event: String,
@@ -77,6 +79,7 @@ impl<'a> FlowDriver<'a> {
     ) -> Result<Self> {
         let folder = FlowFolder::new(project, &known.plan);
         let (mut lane_runs, mut evidence) = (BTreeMap::new(), BTreeMap::new());
+        let mut merged = BTreeSet::new();
         for event in &known.events {
             match event {
                 FlowEvent::LaneStarted { entry, lane, run } => {
@@ -84,6 +87,9 @@ impl<'a> FlowDriver<'a> {
                 }
                 FlowEvent::LaneEnded { entry, lane, evidence: found, .. } => {
                     evidence.insert((*entry, lane.clone()), found.clone());
+                }
+                FlowEvent::Merged { entry, lane, conflicts } if conflicts.is_empty() => {
+                    merged.insert((*entry, lane.clone()));
                 }
                 _ => {}
             }
@@ -99,6 +105,7 @@ impl<'a> FlowDriver<'a> {
             interrupt,
             lane_runs,
             evidence,
+            merged,
             same_prompt: false,
             last_event: String::new(),
             shown: None,
@@ -138,8 +145,14 @@ impl<'a> FlowDriver<'a> {
         let (state, actions) = apply_event(&self.plan.definition, std::mem::take(&mut self.state), &event);
         self.state = state;
         self.last_event = event.name().to_owned();
-        if let FlowEvent::LaneStarted { entry, lane, run } = event {
-            add_run(&mut self.lane_runs, entry, &lane, &run);
+        match event {
+            FlowEvent::LaneStarted { entry, lane, run } => {
+                add_run(&mut self.lane_runs, entry, &lane, &run);
+            }
+            FlowEvent::Merged { entry, lane, conflicts } if conflicts.is_empty() => {
+                self.merged.insert((entry, lane));
+            }
+            _ => {}
         }
         self.report_event(seq)?;
         Ok(actions)
@@ -291,7 +304,18 @@ impl<'a> FlowDriver<'a> {
         if done && self.plan.definition.archive {
             self.folder.archive()?;
         }
+        self.remove_worktrees();
         Ok(())
+    }
+
+    /// Removes the worktrees and branches whose work is in the project. A failure leaves them, and the next
+    /// flow reports them.
+    fn remove_worktrees(&self) {
+        for (entry, lane) in &self.merged {
+            if let Err(failure) = worktrees::remove_worktree(self.project, &self.id, *entry, lane) {
+                self.project.observer.note(&failure.to_string());
+            }
+        }
     }
 
     /// Writes the state file if nothing depends on it: a failure is only a note.

@@ -32,14 +32,17 @@ impl FlowDriver<'_> {
         if !cleared.is_empty() {
             return Ok(cleared);
         }
-        self.apply_event(FlowEvent::Resumed, self.project.caller())
+        let actions = self.apply_event(FlowEvent::Resumed, self.project.caller())?;
+        // A stopped flow is judged after it was resumed.
+        let cleared = self.clear_lanes()?;
+        Ok(if cleared.is_empty() { actions } else { cleared })
     }
 
     /// Lets lanes continue whose changes outside their scope have been approved since.
     fn clear_lanes(&mut self) -> Result<Vec<FlowAction>> {
         let entry = self.state.entry;
         let waits = |why: &WaitReason| match why {
-            WaitReason::Evidence { lane, lacks } if lacks.iter().any(|word| word == "clean") => {
+            WaitReason::Evidence { lane, lacks, .. } if lacks.iter().any(|word| word == "clean") => {
                 Some(lane.clone())
             }
             _ => None,

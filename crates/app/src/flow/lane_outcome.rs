@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use callsheet_core::Library;
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::flow::{
-    DocumentFilter, FindingFiles, FindingNumbering, FlowEvent, LaneObservation, collect_evidence,
-    diff_documents, find_outputs, find_plan_errors, format_fixes, has_severe,
+    DocumentFilter, FindingFiles, FindingNumbering, FlowEvent, LaneDetails, LaneObservation,
+    collect_evidence, diff_documents, find_outputs, find_plan_errors, find_stale_changelog, format_fixes,
+    has_severe,
 };
 use callsheet_core::library::preferences::Preference;
 use callsheet_core::record::{Id, RunSummary};
@@ -45,16 +46,18 @@ pub(super) struct LaneOutcome {
     pub(super) evidence: BTreeSet<String>,
     pub(super) cost: u64,
     pub(super) submissions: RunSubmissions,
+    pub(super) details: LaneDetails,
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
 impl LaneOutcome {
     /// Returns the event of the lane's end, and the diagnostics about it.
     pub(super) fn into_event(self, entry: u32, lane: String) -> (FlowEvent, Vec<Diagnostic>) {
-        let Self { run, evidence, cost, submissions, diagnostics } = self;
+        let Self { run, evidence, cost, submissions, details, diagnostics } = self;
         let RunSubmissions { refused, questions, proposed, .. } = submissions;
         let run = run.to_string();
-        let event = FlowEvent::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed };
+        let event =
+            FlowEvent::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed, details };
         (event, diagnostics)
     }
 }
@@ -105,7 +108,9 @@ impl LaneJob {
             diagnostics.push(Diagnostic::warning(Code::FlowRefused, message));
         }
         let cost = account.exit.as_ref().and_then(|exit| exit.cost()).map_or(0, |cost| cost.microusd);
-        Ok(LaneOutcome { run: account.run.id.clone(), evidence, cost, submissions, diagnostics })
+        let changelog = find_stale_changelog(&self.phase, &flow_changed, &library);
+        let details = LaneDetails { changelog, strayed };
+        Ok(LaneOutcome { run: account.run.id.clone(), evidence, cost, submissions, details, diagnostics })
     }
 
     /// Writes the reply to the phase's report file. Returns whether it contains a finding that prevents a

@@ -1,7 +1,5 @@
 //! Reads flows from their records.
 
-use std::collections::BTreeSet;
-
 use crate::error::Result;
 
 use callsheet_core::diag::{Code, Diagnostic};
@@ -29,8 +27,23 @@ pub struct RecordedFlow {
     pub imported: bool,
     /// Decisions of persons, with their author and time.
     pub decisions: Vec<(&'static str, DecidedBy, String)>,
+    /// Its runs, in order.
+    pub lane_runs: Vec<LaneRun>,
     /// Requested changes by phase that no phase was entered with yet.
     pub(super) changes: Vec<(String, String)>,
+}
+
+/// A run of a flow, with its place in the flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneRun {
+    /// The phase.
+    pub phase: String,
+    /// The round of the phase.
+    pub round: u32,
+    /// The lane.
+    pub lane: String,
+    /// The id of the run.
+    pub run: String,
 }
 
 impl RecordedFlow {
@@ -57,6 +70,7 @@ impl RecordedFlow {
         };
         let plan: FlowOptions = serde_json::from_value(more.clone()).map_err(damaged)?;
         let (mut state, mut changes, mut decisions) = (FlowState::default(), Vec::new(), Vec::new());
+        let mut lane_runs: Vec<LaneRun> = Vec::new();
         let mut deciders = deciders.into_iter();
         for event in &events {
             if let FlowEvent::Decided { decision } = event
@@ -66,6 +80,12 @@ impl RecordedFlow {
             }
             let (next, actions) = apply_event(&plan.definition, state, event);
             state = next;
+            if let FlowEvent::LaneStarted { lane, run, .. } = event
+                && !lane_runs.iter().any(|known| known.run == *run)
+            {
+                let (phase, round) = (state.phase.clone(), state.round());
+                lane_runs.push(LaneRun { phase, round, lane: lane.clone(), run: run.clone() });
+            }
             if let FlowEvent::Entered { .. } = event {
                 changes.clear();
             }
@@ -74,29 +94,19 @@ impl RecordedFlow {
                 _ => None,
             }));
         }
-        Ok(Some(Self { id: id.clone(), plan, events, state, times, imported, decisions, changes }))
+        Ok(Some(Self { id: id.clone(), plan, events, state, times, imported, decisions, lane_runs, changes }))
     }
 
     /// Creates a flow that is about to start.
     pub fn new(id: Id, plan: FlowOptions) -> Self {
         let (state, times) = (FlowState::default(), Default::default());
-        let (events, decisions, changes) = (Vec::new(), Vec::new(), Vec::new());
-        Self { id, plan, events, state, times, imported: false, decisions, changes }
+        let (events, decisions, lane_runs, changes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { id, plan, events, state, times, imported: false, decisions, lane_runs, changes }
     }
 
     /// Returns the folder of its documents, relative to the project.
     pub fn folder(&self) -> String {
         let is_archived = self.plan.definition.archive && self.state.at == FlowStatus::Done;
         if is_archived { self.plan.archive_folder() } else { self.plan.folder() }
-    }
-
-    /// Returns every run, in order.
-    pub fn runs(&self) -> Vec<&str> {
-        let mut seen = BTreeSet::new();
-        let started = self.events.iter().filter_map(|event| match event {
-            FlowEvent::LaneStarted { run, .. } => Some(run.as_str()),
-            _ => None,
-        });
-        started.filter(|run| seen.insert(*run)).collect()
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diagnostic, escape_invisible};
 use callsheet_core::record::Id;
-use callsheet_run::{Git, ensure_lane_worktree, find_lane_leftovers, merge_lane};
+use callsheet_run::{Git, ensure_lane_worktree, find_lane_leftovers, merge_lane, remove_merged_lane};
 
 use crate::error::Result;
 use crate::project::Project;
@@ -70,4 +70,19 @@ pub(super) fn merge_worktree(project: &Project, flow: &Id, entry: u32, lane: &st
     let name = worktree_name(flow, entry, lane);
     let made = ensure_lane_worktree(&git, &lock_path(&home), &home, &name)?;
     Ok(merge_lane(&git, &home, &name, &made.path)?)
+}
+
+/// Removes the worktree and the branch of a lane that was merged, unless they hold work that is not in the
+/// project.
+pub(super) fn remove_worktree(project: &Project, flow: &Id, entry: u32, lane: &str) -> Result<()> {
+    let Some(git) = Git::open(&project.dir)? else { return Ok(()) };
+    let home = state_dir()?.join("lanes").join(flow.as_str());
+    let Ok(home) = home.canonicalize() else { return Ok(()) };
+    let name = worktree_name(flow, entry, lane);
+    if !remove_merged_lane(&git, &lock_path(&home), &home, &name)? {
+        let shown = home.join(name).display().to_string();
+        let shown = escape_invisible(&shown).into_owned();
+        project.observer.status(&format!("kept the worktree of `{lane}`, which has changed since: {shown}"));
+    }
+    Ok(())
 }

@@ -1,18 +1,32 @@
 //! Flows.
 
 use callsheet_core::flow::{FlowCondition, WaitReason};
-use callsheet_core::record::{DecidedBy, Id};
+use callsheet_core::record::{ChecksOutcome, DecidedBy, Id, LackCode, LackReason, RunOutcome};
+use callsheet_core::reply::{Outcome, ProblemCode};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::project::PreferenceOutput;
 use super::reply::refusals;
 use crate::diagnostics::ReasonOutput;
-use crate::flow::{RecordedFlow, explain_wait};
+use crate::flow::explain::ExplainedWait;
+use crate::flow::status::{FlowRunView, FlowView};
 use crate::project::Project;
+use crate::run::next_steps::NextStep;
+use crate::run::result::micro_dollars;
 use crate::session::new_preferences;
 
-/// The status of a flow.
+/// The status of a flow, with its runs.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct FlowStatusOutput {
+    /// The flow.
+    #[serde(flatten)]
+    pub flow: FlowOutput,
+    /// Its runs, in order.
+    pub items: Vec<FlowRunOutput>,
+}
+
+/// A flow.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FlowOutput {
     /// The id of the flow.
@@ -47,12 +61,58 @@ pub struct FlowOutput {
     pub decisions: Vec<FlowDecisionOutput>,
     /// The cost in millionths of a dollar.
     pub cost_microusd: u64,
-    /// Its runs.
+    /// The ids of its runs.
     pub runs: Vec<String>,
+    /// The commands that a person can type next, the most useful first.
+    pub next: Vec<NextStep>,
     /// When it started.
     pub started_at: String,
     /// When its last event was recorded.
     pub last_at: String,
+}
+
+/// A run of a flow.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct FlowRunOutput {
+    /// The id of the run.
+    pub run: String,
+    /// The phase.
+    pub phase: String,
+    /// The round of the phase.
+    pub round: u32,
+    /// The lane.
+    pub lane: String,
+    /// The agent.
+    pub agent: Option<String>,
+    /// The outcome of the run; `null` if its records are gone.
+    pub outcome: Option<RunOutcome>,
+    /// The result of the agent's reply.
+    pub reply: Option<Outcome>,
+    /// The result of the checks.
+    pub checks: Option<ChecksOutcome>,
+    /// The duration in milliseconds.
+    pub duration_ms: Option<u64>,
+    /// The cost in millionths of a dollar, if the agent reports it.
+    pub cost_microusd: Option<u64>,
+}
+
+impl From<&FlowRunView> for FlowRunOutput {
+    fn from(view: &FlowRunView) -> Self {
+        let (place, summary) = (&view.place, view.summary.as_ref());
+        let exit = summary.and_then(|summary| summary.exit.as_ref());
+        Self {
+            run: place.run.clone(),
+            phase: place.phase.clone(),
+            round: place.round,
+            lane: place.lane.clone(),
+            agent: summary.and_then(|summary| summary.run.agent.clone()),
+            outcome: summary.map(|summary| summary.outcome()),
+            reply: summary.and_then(|summary| summary.reply()).map(|reply| reply.outcome),
+            checks: summary.map(|summary| summary.checks_outcome()),
+            duration_ms: exit.and_then(|exit| exit.duration_ms),
+            cost_microusd: exit.and_then(|exit| exit.report.cost_usd).map(micro_dollars),
+        }
+    }
 }
 
 /// A lane that is running.
@@ -93,8 +153,40 @@ pub struct WaitReasonOutput {
     pub message: String,
     /// The lane that it is about.
     pub lane: Option<String>,
+    /// The last run of the lane.
+    pub run: Option<Id>,
+    /// The target of the transition that the lane came nearest to.
+    pub to: Option<String>,
     /// The missing evidence, the questions, the reasons of refusal or the paths in conflict.
     pub details: Vec<String>,
+    /// Why the evidence is missing.
+    pub lacks: Vec<LackOutput>,
+}
+
+/// Why a word of evidence is missing.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct LackOutput {
+    /// The kind of the reason.
+    pub code: LackCode,
+    /// The reason in words.
+    pub message: String,
+    /// The word of evidence.
+    pub need: String,
+    /// The problem of the reply.
+    pub problem: Option<ProblemCode>,
+    /// The line in the agent's text.
+    pub line: Option<usize>,
+    /// The path that the reason is about.
+    pub path: Option<String>,
+    /// The last lines of a failed check.
+    pub output: Vec<String>,
+}
+
+impl From<&LackReason> for LackOutput {
+    fn from(lack: &LackReason) -> Self {
+        let LackReason { need, code, message, problem, line, path, output } = lack.clone();
+        Self { code, message, need, problem, line, path, output }
+    }
 }
 
 /// The kind of a reason to wait.
@@ -123,11 +215,15 @@ pub enum WaitWord {
     Failed,
 }
 
-impl WaitReasonOutput {
-    fn new(reason: &WaitReason, message: String) -> Self {
-        let (code, lane, details) = match reason.clone() {
+impl From<&ExplainedWait> for WaitReasonOutput {
+    fn from(wait: &ExplainedWait) -> Self {
+        let mut target = None;
+        let (code, lane, details) = match wait.reason.clone() {
             WaitReason::Decision => (WaitWord::Decision, None, Vec::new()),
-            WaitReason::Evidence { lane, lacks } => (WaitWord::Evidence, Some(lane), lacks),
+            WaitReason::Evidence { lane, lacks, to } => {
+                target = Some(to);
+                (WaitWord::Evidence, Some(lane), lacks)
+            }
             WaitReason::Submission { lane, says } => (WaitWord::Submission, Some(lane), says),
             WaitReason::Question { lane, asks } => (WaitWord::Question, Some(lane), asks),
             WaitReason::Conflicts { lane, paths } => (WaitWord::Conflicts, Some(lane), paths),
@@ -137,13 +233,24 @@ impl WaitReasonOutput {
             WaitReason::Documents { paths, .. } => (WaitWord::Documents, None, paths),
             WaitReason::Failed { says } => (WaitWord::Failed, None, says),
         };
-        Self { code, message, lane, details }
+        let (message, run) = (wait.message.clone(), wait.run.clone());
+        let lacks = wait.lacks.iter().map(LackOutput::from).collect();
+        Self { code, message, lane, run, to: target, details, lacks }
+    }
+}
+
+impl FlowStatusOutput {
+    /// Describes a flow with its runs.
+    pub fn new(project: &Project, view: &FlowView, runs: &[FlowRunView]) -> Self {
+        let items = runs.iter().map(FlowRunOutput::from).collect();
+        Self { flow: FlowOutput::new(project, view), items }
     }
 }
 
 impl FlowOutput {
-    /// Describes a flow. `driven` says whether a process drives it.
-    pub fn new(project: &Project, known: &RecordedFlow, driven: bool) -> Self {
+    /// Describes a flow.
+    pub fn new(project: &Project, view: &FlowView) -> Self {
+        let known = &view.known;
         let state = &known.state;
         let running = state
             .running_lanes()
@@ -157,8 +264,6 @@ impl FlowOutput {
             by: *by,
             at: at.clone(),
         });
-        let waits = state.wait_reasons();
-        let waits = waits.iter().map(|reason| WaitReasonOutput::new(reason, explain_wait(state, reason)));
         let proposed = new_preferences(project, &state.proposed).into_iter();
         Self {
             flow: known.id.clone(),
@@ -170,14 +275,15 @@ impl FlowOutput {
             phase: state.phase.clone(),
             round: state.round(),
             running: running.collect(),
-            driven,
-            waits_for: waits.collect(),
+            driven: view.driven,
+            waits_for: view.waits.iter().map(WaitReasonOutput::from).collect(),
             questions: state.questions().iter().map(ToString::to_string).collect(),
             refused: refused.collect(),
             proposed: proposed.map(PreferenceOutput::from).collect(),
             decisions: decisions.collect(),
             cost_microusd: state.cost,
-            runs: known.runs().into_iter().map(str::to_owned).collect(),
+            runs: known.lane_runs.iter().map(|place| place.run.clone()).collect(),
+            next: view.next.clone(),
             started_at: known.times.0.clone(),
             last_at: known.times.1.clone(),
         }

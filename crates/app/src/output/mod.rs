@@ -37,7 +37,7 @@ use crate::events::EventOutput;
 use crate::project::config_file::ConfigFile;
 
 pub use changes::{ChangesOutput, RestoreOutput};
-pub use flow::{FlowGraphOutput, FlowOutput, WaitReasonOutput};
+pub use flow::{FlowGraphOutput, FlowOutput, FlowRunOutput, FlowStatusOutput, LackOutput, WaitReasonOutput};
 pub use ledger::{
     AdoptionOutput, ForgottenOutput, HeadOutput, ImportOutput, LedgerOutput, SweepOutput, VerificationOutput,
 };
@@ -209,8 +209,8 @@ outputs! {
     EventOutput, "event", "a line of `watch`, `run --events`, `flow start`, `flow resume` and `flow decide`";
     ExplanationOutput, "explanation", "`explain`";
     FlowGraphOutput, "flow-graph", "`flow graph`";
-    ListOutput<FlowOutput>, "flow-list", "`flow list`";
-    FlowOutput, "flow-status", "`flow status` and `flow stop`, and the last line of the commands that drive a flow";
+    ListOutput<FlowOutput>, "flow-list", "`flow list`, and `flow status` without a flow";
+    FlowStatusOutput, "flow-status", "`flow status FLOW` and `flow stop`, and the last line of the commands that drive a flow";
     ForgottenOutput, "forgotten-ledger", "`ledger forget`";
     FuzzOutput, "fuzz-report", "`fuzz`";
     ImportOutput, "import", "`import`";

@@ -23,6 +23,11 @@ pub(super) fn resolve_location(project: &Project, place: &RunLocation, dry: bool
             })?;
             let name = project.dir.file_name().unwrap_or_default().to_string_lossy();
             let home = state_dir()?.join("worktrees").join(format!("{name}-{}", directory_key(&project.dir)));
+            if git.head()?.is_none() {
+                let message = "a worktree needs a commit to start from, and the repository has none";
+                let hint = "commit first, or run without `--worktree`";
+                return Err(Diagnostic::error(Code::GitFailed, message).hint(hint).into());
+            }
             let made = if dry {
                 find_worktree_path(&git, &home, task)
             } else {

@@ -39,7 +39,10 @@ pub(super) fn close_pane((server, pane): &(String, String)) -> Result<()> {
             tmux.close(&pane, grace_period()).map_err(|error| Error::new(refused(error.to_string()), error))
         }
         // The pane is closed already.
-        Err(_) => Ok(()),
+        Err(_) => {
+            tmux.kill_server();
+            Ok(())
+        }
     }
 }
 

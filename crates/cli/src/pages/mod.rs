@@ -3,6 +3,7 @@
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod explain;
+mod flow_runs;
 pub(crate) mod flow_status;
 pub(crate) mod ledger;
 pub(crate) mod log;
@@ -14,7 +15,8 @@ pub(crate) mod show;
 pub(crate) mod templates;
 pub(crate) mod verify;
 
-use callsheet_core::diag::Diagnostic;
+use callsheet::run::next_steps::NextStep;
+use callsheet_core::diag::{Diagnostic, escape_invisible};
 use callsheet_core::library::agent::PermissionLevel;
 use callsheet_core::request::Profile;
 
@@ -23,6 +25,38 @@ use crate::print::{OutputPrinter, TextStyle};
 /// Renders the heading of a part of a page.
 fn heading(print: &OutputPrinter, text: &str) -> String {
     format!("\n{}\n", print.paint(TextStyle::Bold, text))
+}
+
+/// Renders a table with a heading. Its cells may come from anywhere.
+fn table<const N: usize>(
+    print: &OutputPrinter,
+    head: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
+    let visible = |cell: String| escape_invisible(&cell).into_owned();
+    let rows = std::iter::once(head.map(str::to_owned)).chain(rows.map(|row| row.map(visible)));
+    let rows: Vec<[String; N]> = rows.collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let mut page = String::new();
+    for (at, row) in rows.iter().enumerate() {
+        let padded = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        let line = padded.collect::<Vec<_>>().join("  ");
+        let line = line.trim_end();
+        page += &format!("{}\n", if at == 0 { print.paint(TextStyle::Bold, line) } else { line.into() });
+    }
+    page
+}
+
+/// Renders the commands that a person can type next.
+fn next_page(print: &OutputPrinter, steps: &[NextStep]) -> String {
+    let width = steps.iter().map(|step| step.command.chars().count()).max().unwrap_or(0);
+    let mut page = if steps.is_empty() { String::new() } else { "next:\n".to_owned() };
+    for step in steps {
+        let purpose = print.paint(TextStyle::Dim, &step.purpose);
+        page += &format!("  {:<width$}  {purpose}\n", escape_invisible(&step.command));
+    }
+    page
 }
 
 /// Renders a profile as one line: its name, version and bindings.

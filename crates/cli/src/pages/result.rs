@@ -14,7 +14,7 @@ use callsheet_core::diag::escape_invisible;
 use callsheet_core::record::{ChecksOutcome, Exit, Id, RecordedReply, RunOutcome, RunSummary};
 use callsheet_core::request::fact::{ChangedFile, CheckResult, CheckRun, EndReason};
 
-use super::counted;
+use super::{counted, next_page};
 use crate::context::CommandContext;
 use crate::print::{OutputPrinter, TextStyle};
 
@@ -203,15 +203,7 @@ impl ResultPage<'_> {
     }
 
     fn next(&mut self, summary: &RunSummary) {
-        let steps = next_steps(summary);
-        let width = steps.iter().map(|step| step.command.chars().count()).max().unwrap_or(0);
-        if !steps.is_empty() {
-            let _ = writeln!(self.text, "next:");
-        }
-        for step in steps {
-            let purpose = self.print.paint(TextStyle::Dim, &step.purpose).into_owned();
-            let _ = writeln!(self.text, "  {:<width$}  {purpose}", escape_invisible(&step.command));
-        }
+        self.text += &next_page(self.print, &next_steps(summary));
     }
 }
 

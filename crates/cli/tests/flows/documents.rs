@@ -142,8 +142,7 @@ fn unattributed_changes_need_approval() {
         assert_eq!(resume().code, Some(1));
         let reasons = messages(&project.read_status()["waits_for"]).as_array().unwrap().clone();
         let reason = json!(
-            "documents changed while the flow was not running, by a person or by the interrupted agent: tasks.md; \
-             accept them with `callsheet flow decide approve`"
+            "documents changed while the flow was not running, by a person or by the interrupted agent: tasks.md"
         );
         assert!(reasons.contains(&reason), "{reasons:?}");
         assert!(!reasons.iter().any(|why| why.as_str().unwrap().contains('␊')), "{reasons:?}");

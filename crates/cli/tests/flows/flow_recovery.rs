@@ -187,7 +187,7 @@ fn broken_configuration_does_not_block_ending() {
         assert_eq!(project.run(going_on).code, Some(3), "{going_on:?}");
     }
     let status = project.run(["--json", "flow", "status"]);
-    assert_eq!((status.code, &status.lines_json()[0]["state"]), (Some(0), &json!("waiting")));
+    assert_eq!((status.code, &status.json()["items"][0]["state"]), (Some(0), &json!("waiting")));
     let stopped = project.run(["--json", "flow", "stop"]);
     assert_eq!((stopped.code, &stopped.lines_json()[0]["state"]), (Some(0), &json!("stopped")));
     fs::remove_file(project.path().join(".callsheet/config.toml")).unwrap();

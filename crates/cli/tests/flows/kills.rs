@@ -38,7 +38,7 @@ fn check_kills(agent: &str, flow: &str, jobs: &str) {
         project.wait_for_agents();
         // `resume` names neither the agent nor the flow: the ledger knows both. It cannot resume a flow that
         // has no record yet.
-        if project.run(["--json", "flow", "status"]).code == Some(4) {
+        if !project.has_flow() {
             continue;
         }
         let resumed = project.run(["--json", "-q", "flow", "resume", "--same-prompt"]);

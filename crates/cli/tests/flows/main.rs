@@ -5,7 +5,9 @@
 mod agents;
 mod documents;
 mod environment_failures;
+mod explained_waits;
 mod flow_recovery;
+mod flow_requests;
 mod kills;
 mod layout;
 mod multiple_flows;

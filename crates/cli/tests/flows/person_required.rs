@@ -18,7 +18,7 @@ fn t6_pass_with_failed_checks_waits() {
     let project = FlowProject::new("sdd.sh");
     let stopped = project.run(project.start_args("sdd", &["--check", "tests=false"]));
     assert_eq!(stopped.code, Some(1));
-    let reason = "`1.1` lacks evidence for checks-or-none";
+    let reason = "`1.1` cannot continue to `review`: it lacks checks-or-none";
     assert_eq!(waiting_state(&project), (json!("waiting"), json!("implement"), json!([reason])));
 }
 
@@ -62,7 +62,11 @@ fn m16_straying_lane_is_not_merged() {
     let (state, phase, why) = waiting_state(&project);
     assert_eq!(
         (state, phase, why),
-        (json!("waiting"), json!("implementing"), json!(["`2` lacks evidence for clean"]))
+        (
+            json!("waiting"),
+            json!("implementing"),
+            json!(["`2` cannot continue to `reviewing`: it lacks clean"])
+        )
     );
     let merged: Vec<bool> =
         (1..=3).map(|number| project.path().join(format!("src/p{number}/part.txt")).exists()).collect();

@@ -138,7 +138,26 @@ impl FlowProject {
     }
 
     pub(crate) fn read_status(&self) -> Value {
-        self.run(["--json", "flow", "status"]).lines_json().remove(0)
+        self.run(["--json", "flow", "status", &self.newest_flow()]).lines_json().remove(0)
+    }
+
+    /// Returns the page about the newest flow that has not ended, or else about the newest.
+    pub(crate) fn read_page(&self) -> String {
+        self.run(["flow", "status", &self.newest_flow()]).expect_code(0).out()
+    }
+
+    /// Checks whether a flow is recorded.
+    pub(crate) fn has_flow(&self) -> bool {
+        let list = self.run(["--json", "flow", "list"]);
+        list.code == Some(0) && list.json()["items"].as_array().is_some_and(|items| !items.is_empty())
+    }
+
+    fn newest_flow(&self) -> String {
+        let list = self.run(["--json", "flow", "list"]).json();
+        let items = list["items"].as_array().unwrap();
+        let is_open = |item: &&Value| item["state"] != "done" && item["state"] != "rejected";
+        let item = items.iter().find(is_open).or_else(|| items.first()).unwrap();
+        item["flow"].as_str().unwrap().to_owned()
     }
 
     /// Reads all events from the ledger by `watch`.

@@ -96,10 +96,10 @@ fn m9_refused_submission_returns_to_agent() {
 fn m9_third_refusal_asks_person() {
     let project = create_project_with_bad_architecture(3);
     assert_eq!(project.run(project.start_args("staged", &["--jobs", "3"])).code, Some(1));
-    let reason = format!("the submission of `all` was refused: {}", reasons().join("; "));
+    let reason = format!("the submission of `architecting` was refused: {}", reasons().join("; "));
     assert_eq!(waiting_state(&project), (json!("waiting"), json!("architecting"), json!([reason])));
     assert_eq!(ended_runs(&project, "architecting").len(), 3);
-    let status = project.run(["flow", "status"]).out();
+    let status = project.read_page();
     assert!(status.contains(&format!("  refused    all: {}\n", reasons()[0])), "{status}");
     assert!(status.contains("  phase      architecting, round 1\n"), "{status}");
     assert_eq!(project.run(decide_args(&["changes", "Look at the form"])).code, Some(1));
@@ -130,7 +130,7 @@ fn m15_fix_round_answers_every_finding() {
     fs::write(project.agent(), text).unwrap();
     fs::set_permissions(project.agent(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     assert_eq!(project.run(project.start_args("staged", &["--jobs", "3"])).code, Some(1));
-    let reason = "`all` lacks evidence for reply.complete";
+    let reason = "`fixing` cannot continue to `reviewing`: it lacks reply.complete";
     assert_eq!(waiting_state(&project), (json!("waiting"), json!("fixing"), json!([reason])));
 }
 
@@ -150,7 +150,7 @@ fn create_project_saying(phase: &str, times: u32, words: &str) -> FlowProject {
 fn t5_question_always_waits_for_person() {
     let project = create_project_saying("plan", 1, "<question>Which database,\\nand why?</question>");
     assert_eq!(project.run(project.start_args("sdd", &[])).code, Some(1));
-    let reason = "`all` asks: Which database,\nand why?";
+    let reason = "`plan` asks: Which database,\nand why?";
     assert_eq!(waiting_state(&project), (json!("waiting"), json!("plan"), json!([reason])));
     assert_eq!(project.read_status()["questions"], json!(["Which database,\nand why?"]));
     // Resuming is not an answer.
@@ -214,7 +214,7 @@ fn t3_archive_can_fail() {
             assert_eq!(fs::read_to_string(report).unwrap(), format!("Archived.\n\n{marker}\n"));
             continue;
         }
-        let reason = "`all` lacks evidence for reply.complete";
+        let reason = "`archive` cannot continue to the end: it lacks reply.complete";
         assert_eq!(waiting_state(&project), (json!("waiting"), json!("archive"), json!([reason])));
         assert_eq!(project.read_status()["folder"], CHANGE);
     }
@@ -223,7 +223,7 @@ fn t3_archive_can_fail() {
 /// If the project has a changelog, an archive is done only if a run of the flow changed it.
 #[test]
 fn t3_archive_needs_changelog_entry() {
-    let reason = json!(["`all` lacks evidence for changelog-or-none"]);
+    let reason = json!(["`archive` cannot continue to the end: it lacks changelog-or-none"]);
     for (name, phase, act, done) in [
         ("CHANGELOG.md", "archive", "true", false),
         ("Changelog", "archive", "true", false),
@@ -328,7 +328,7 @@ fn t5_session_agents_get_their_answers() {
         assert_eq!(prompts, [false, true], "{phase}");
     };
     asks("research", "code-auth");
-    asks("completing", "all");
+    asks("completing", "completing");
     let decision = json!(["`completing` needs a decision"]);
     assert_eq!(waiting_state(&project), (json!("waiting"), json!("completing"), decision));
 }
@@ -358,7 +358,10 @@ fn m9_refused_submission_blocks_complete_phase() {
             _ => {
                 assert_eq!(phase, "product_management");
                 assert!(
-                    why[0].as_str().unwrap().starts_with("the submission of `all` was refused: 01_"),
+                    why[0]
+                        .as_str()
+                        .unwrap()
+                        .starts_with("the submission of `product_management` was refused: 01_"),
                     "{why}"
                 );
             }
@@ -447,7 +450,11 @@ fn approved_violation_lets_flow_continue() {
     let project = FlowProject::new("staged.sh");
     let start = project.start_args("staged", &["--jobs", "3"]);
     assert_eq!(run_command(project.command_with(&start).env("STRAYS", "2")).code, Some(1));
-    let clean = (json!("waiting"), json!("implementing"), json!(["`2` lacks evidence for clean"]));
+    let clean = (
+        json!("waiting"),
+        json!("implementing"),
+        json!(["`2` cannot continue to `reviewing`: it lacks clean"]),
+    );
     assert_eq!(waiting_state(&project), clean);
     assert_eq!(project.run(RESUME).code, Some(1));
     assert_eq!(waiting_state(&project), clean);
@@ -489,7 +496,7 @@ fn m6_approved_preferences_are_stored() {
     assert_eq!(project.read_status()["proposed"], both);
     let file = |role: &str| project.path().join(format!(".callsheet/prompts/agents/{role}.md"));
     assert!(!file("coder").exists() && !file("planner").exists());
-    let page = project.run(["flow", "status"]).out();
+    let page = project.read_page();
     assert!(page.contains("  proposed   coder: Return errors\n"));
     let mut by_agent = project.command_with(&["prefs", "approve", "--yes"]);
     assert_eq!(run_command(by_agent.env("CALLSHEET_RUN", "x")).code, Some(9));

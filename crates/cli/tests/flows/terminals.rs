@@ -140,6 +140,12 @@ fn m8_terminal_agent_survives_killed_callsheet() {
     assert_eq!((&status["state"], status["runs"].as_array().map(Vec::len)), (&json!("done"), Some(6)));
     project.assert_nothing_is_paid_twice();
     project.wait_for_agents();
+    // tmux itself leaves the socket of a server that has ended.
+    let folder = std::env::var("TMUX_TMPDIR").unwrap_or_else(|_| "/tmp".into());
+    for run in status["runs"].as_array().unwrap().iter().map(|run| run.as_str().unwrap()) {
+        let socket = format!("{folder}/tmux-{}/callsheet-{run}", nix::unistd::getuid());
+        assert!(fs::symlink_metadata(&socket).is_err(), "{socket}");
+    }
 }
 
 /// An attached person answers a question on the screen; if none is attached, the flow waits.

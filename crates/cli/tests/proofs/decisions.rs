@@ -145,7 +145,7 @@ fn assert_undecided(project: &CanaryProject, run: &str) {
     assert_eq!(json(&project.run(["--json", "trust", "--show"]))["trusted"], false);
     let shown = json(&project.run(["--json", "show", run]));
     assert_eq!(shown["result"]["violations"][0]["decision"], "pending", "{shown}");
-    assert_eq!(json(&project.run(["--json", "flow", "status"]))["state"], "waiting");
+    assert_eq!(json(&project.run(["--json", "flow", "status"]))["items"][0]["state"], "waiting");
     assert_eq!(project.run(["prefs", "list"]).out(), "coder: Ask first\n");
 }
 
@@ -294,9 +294,9 @@ fn decision_record_shows_method() {
     assert_eq!(json(&project.run(["--json", "show", &run]))["decisions"][0]["by"], "yes");
     let told = project.run(["flow", "decide", "reject", "--yes", "-q"]);
     assert_eq!(told.code, Some(1), "{}", told.err());
-    let status = json(&project.run(["--json", "flow", "status"]));
+    let status = json(&project.run(["--json", "flow", "list"]))["items"][0].clone();
     assert_eq!(status["decisions"].as_array().unwrap().last().unwrap()["by"], "yes", "{status}");
-    assert!(project.run(["flow", "status"]).out().contains("(yes)"));
+    assert!(project.run(["flow", "status", status["name"].as_str().unwrap()]).out().contains("(yes)"));
     // At a terminal, without `--yes`.
     if !Command::new("script").arg("--version").output().is_ok_and(|output| output.status.success()) {
         return not_tested("deciding at a terminal: `script` is not installed");

@@ -359,6 +359,7 @@ const ALLOWED: [(&str, &str); 21] = [
     ("run/src/disk/read.rs", "options to read with"),
     ("run/src/process/submission.rs", "the folder of a run in the user's state directory"),
     ("run/src/process/trace.rs", "the folder of a run in the user's state directory, and a control group"),
+    ("run/src/tmux/socket.rs", "the socket of a tmux server of our own"),
     ("run/src/worktree/mod.rs", "the user's state directory"),
 ];
 

@@ -80,7 +80,7 @@ pub fn collect_evidence(
         evidence.insert("plan".to_string());
         evidence.extend(order.needs_design.then(|| "plan.needs_design".to_string()));
     }
-    if needs_changelog(phase) && has_changelog_or_none(seen.flow_changed, library) {
+    if needs_changelog(phase) && matches!(find_changelog(seen.flow_changed, library), ChangelogState::Fine) {
         evidence.insert("changelog-or-none".to_string());
     }
     if needs_evidence(phase, "topics")
@@ -113,23 +113,48 @@ pub fn needs_changelog(phase: &Phase) -> bool {
 /// Names of changelogs, without extension and in lower case.
 const CHANGELOGS: [&str; 4] = ["changelog", "changes", "history", "news"];
 
+/// State of the project's changelog.
+enum ChangelogState {
+    /// The flow changed it, or there is none.
+    Fine,
+    /// The flow did not change it, or removed it.
+    Stale(String),
+    /// The project's folder cannot be seen as a whole.
+    Unseen,
+}
+
+/// Returns the changelog that the flow should have changed, if the phase needs that and the project has one.
+pub fn find_stale_changelog(
+    phase: &Phase,
+    changed: &BTreeSet<String>,
+    library: &DynLibrary<'_>,
+) -> Option<String> {
+    match needs_changelog(phase).then(|| find_changelog(changed, library))? {
+        ChangelogState::Stale(path) => Some(path),
+        ChangelogState::Fine | ChangelogState::Unseen => None,
+    }
+}
+
 /// Checks whether the flow changed the project's changelog, if there is one. A file that cannot be seen is
 /// not evidence.
-fn has_changelog_or_none(changed: &BTreeSet<String>, library: &DynLibrary<'_>) -> bool {
-    let Ok(folder) = SourceId::new(SourceRoot::Project, ".") else { return false };
+fn find_changelog(changed: &BTreeSet<String>, library: &DynLibrary<'_>) -> ChangelogState {
+    let Ok(folder) = SourceId::new(SourceRoot::Project, ".") else { return ChangelogState::Unseen };
     let limits = ListingLimits { depth: 1, entries: 100_000, ignored: true };
-    let Ok(listing) = library.sources.list(&folder, limits) else { return false };
+    let Ok(listing) = library.sources.list(&folder, limits) else { return ChangelogState::Unseen };
     let listing = listing.unwrap_or_default();
+    if listing.left_out > 0 {
+        return ChangelogState::Unseen;
+    }
     let stem = |path: &str| path.split('.').next().unwrap_or_default().to_ascii_lowercase();
     let files = listing.entries.iter().filter(|entry| !entry.dir).map(|entry| &entry.path);
     let files: BTreeSet<&String> = files.collect();
     // A changelog that the flow itself removed existed before.
     let known = || files.iter().copied().chain(changed.iter().filter(|path| !path.contains('/')));
     // If there are several, the first name counts.
-    let name = CHANGELOGS.iter().find(|name| known().any(|path| stem(path) == **name));
-    let is_written =
-        |name: &&str| files.iter().any(|path| stem(path) == *name && changed.contains(path.as_str()));
-    listing.left_out == 0 && name.is_none_or(is_written)
+    let found = CHANGELOGS.iter().find_map(|name| known().find(|path| stem(path) == **name));
+    let Some(path) = found else { return ChangelogState::Fine };
+    let is_written = |file: &&String| stem(file) == stem(path) && changed.contains(file.as_str());
+    if files.iter().any(is_written) { ChangelogState::Fine } else { ChangelogState::Stale(path.clone()) }
 }
 
 /// Returns the errors of the session's plan, if the phase needs one.
@@ -173,6 +198,11 @@ fn add_facts(facts: &RunFacts, evidence: &mut Evidence) {
 
 /// Returns the words of `needs` without evidence. Contradictory replies are not evidence.
 pub(super) fn find_missing_evidence(needs: &[String], lane: &Lane, evidence: &Evidence) -> Vec<String> {
+    split_needs(needs, lane, evidence).1
+}
+
+/// Returns the words of `needs` with evidence, and those without. Contradictory replies are not evidence.
+pub(super) fn split_needs(needs: &[String], lane: &Lane, evidence: &Evidence) -> (Vec<String>, Vec<String>) {
     let from = "reply.".to_string();
     let replies = evidence.range(from..).take_while(|word| word.starts_with("reply.")).count();
     let holds = |need: &str| match need.strip_prefix("file.") {
@@ -182,11 +212,9 @@ pub(super) fn find_missing_evidence(needs: &[String], lane: &Lane, evidence: &Ev
         }
         _ => evidence.contains(need) && (replies == 1 || !need.starts_with("reply.")),
     };
-    let mut lacks = Vec::new();
-    for need in needs {
+    let words = needs.iter().flat_map(|need| {
         let all = if need.contains("{lane}") { lane.covers() } else { &lane.covers()[..1] };
-        let all = all.iter().map(|id| need.replace("{lane}", id));
-        lacks.extend(all.filter(|need| !holds(need)));
-    }
-    lacks
+        all.iter().map(|id| need.replace("{lane}", id))
+    });
+    words.partition(|need| holds(need))
 }

@@ -16,6 +16,7 @@ mod flow_file;
 mod graph;
 mod judge;
 mod lanes;
+mod nearest;
 mod request;
 mod session;
 mod state;
@@ -32,17 +33,20 @@ use crate::text::word_enum::word_enum;
 
 pub use changes::add_changes;
 pub use documents::{DocumentChanges, DocumentDigests, DocumentFilter, diff_documents};
-pub use evidence::{Evidence, LaneObservation, collect_evidence, find_plan_errors, needs_changelog};
+pub use evidence::{
+    Evidence, LaneObservation, collect_evidence, find_plan_errors, find_stale_changelog, needs_changelog,
+};
 pub use findings::{FindingNumbering, ReviewFinding, format_fixes, has_severe, parse_findings};
 pub use flow_file::{EvidenceNeed, find_flow, parse_need, read_flow};
 pub use graph::draw_graph;
 pub use judge::has_submitted;
 pub use lanes::{PreparedPhase, prepare_phase};
+pub use nearest::{NearestTransition, find_nearest};
 pub use request::{archive_folder, build_request, find_outputs, writable_globs};
 pub use session::{CONTEXT, SessionLabels, build_session_state, collect_reviews, render_session_context};
 pub use state::{
     DriverPresence, FinishedPhase, FlowAction, FlowCondition, FlowDecision, FlowEvent, FlowSettings,
-    FlowState, FlowStatus, Lane, LaneGroup, LaneGroupState, LaneStage, LaneState, WaitReason,
+    FlowState, FlowStatus, Lane, LaneDetails, LaneGroup, LaneGroupState, LaneStage, LaneState, WaitReason,
 };
 pub use step::{apply_event, fold_events};
 

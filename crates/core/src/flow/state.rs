@@ -94,6 +94,9 @@ pub enum FlowEvent {
         /// Preferences that the agent proposes.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         proposed: Vec<Preference>,
+        /// Further observations, which explain missing evidence.
+        #[serde(default, skip_serializing_if = "LaneDetails::is_empty")]
+        details: LaneDetails,
     },
     /// A person approved changes outside the scope of these lanes: each is judged again, by this evidence.
     Cleared {
@@ -155,6 +158,24 @@ impl FlowEvent {
             Self::Stopped => "stopped",
             Self::Resumed => "resumed",
         }
+    }
+}
+
+/// Observations at the end of a lane that no record of its run contains.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LaneDetails {
+    /// The changelog that the flow should have changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changelog: Option<String>,
+    /// Documents of other phases that the lane changed in its worktree.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub strayed: Vec<String>,
+}
+
+impl LaneDetails {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
     }
 }
 
@@ -365,7 +386,15 @@ pub enum WaitReason {
     /// The flow requires a person's decision here.
     Decision,
     /// A lane lacks evidence for its nearest transition.
-    Evidence { lane: String, lacks: Vec<String> },
+    Evidence {
+        /// Id of the lane.
+        lane: String,
+        /// Words of the missing evidence.
+        lacks: Vec<String>,
+        /// Target of the transition.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        to: String,
+    },
     /// The submissions of a lane were refused repeatedly.
     Submission { lane: String, says: Vec<String> },
     /// A lane asks questions that only a person can answer.

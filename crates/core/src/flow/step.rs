@@ -13,10 +13,10 @@ use core::mem;
 use super::dependencies::{LaneDependencies, find_dependencies};
 use super::documents;
 use super::evidence::Evidence;
-use super::judge::{is_submittable, judge_lane, transition_target};
+use super::judge::{can_submit_again, judge_lane, transition_target};
 use super::{
-    Flow, FlowAction, FlowDecision, FlowEvent, FlowState, FlowStatus, LaneGroup, LaneGroupState, LaneStage,
-    LaneState, Phase,
+    Flow, FlowAction, FlowDecision, FlowEvent, FlowState, FlowStatus, Lane, LaneGroup, LaneGroupState,
+    LaneStage, LaneState, Phase,
 };
 use super::{TransitionTarget, WaitReason};
 use crate::library::preferences::Preference;
@@ -80,16 +80,19 @@ impl<'f> FlowMachine<'f> {
                 self.state.lanes[at].stage = LaneStage::Running { run: Some(run.clone()) };
                 Ok(())
             }
-            FlowEvent::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed } => {
+            FlowEvent::LaneEnded {
+                entry, lane, run, evidence, cost, refused, questions, proposed, ..
+            } => {
                 let (place, at) = self.find_running(*entry, lane, Some(run))?;
                 let phase = self.current_phase()?;
-                let judged =
-                    judge_lane(phase, &self.state.lanes[at].lane, evidence, self.state.has_worktrees());
                 if !refused.is_empty() {
                     self.state.unheard.insert(lane.clone(), refused.clone());
                 }
                 let stage = match questions.is_empty() {
-                    true => self.apply_refusal(lane, judged),
+                    true => {
+                        let worktrees = self.state.has_worktrees();
+                        self.judge_with_refusal(phase, &self.state.lanes[at].lane, evidence, worktrees)
+                    }
                     false => {
                         let why = WaitReason::Question { lane: lane.clone(), asks: questions.clone() };
                         LaneStage::Failed { why }
@@ -226,18 +229,20 @@ impl<'f> FlowMachine<'f> {
         Ok(())
     }
 
-    /// Applies a refusal to the stage of a lane. A lane whose last submission was refused does not proceed,
-    /// unless it lacks evidence that no submission provides.
-    fn apply_refusal(&self, lane: &str, judged: LaneStage) -> LaneStage {
-        let is_other = |judged: &LaneStage| match judged {
-            LaneStage::Failed { why: WaitReason::Evidence { lacks, .. } } => {
-                !lacks.iter().all(|need| is_submittable(need))
-            }
-            _ => false,
-        };
-        match self.state.unheard.get(lane) {
-            Some(says) if !is_other(&judged) => LaneStage::Failed {
-                why: WaitReason::Submission { lane: lane.to_string(), says: says.clone() },
+    /// Judges a lane. A lane whose last submission was refused does not proceed, unless it lacks evidence that
+    /// no submission provides.
+    fn judge_with_refusal(
+        &self,
+        phase: &Phase,
+        lane: &Lane,
+        evidence: &Evidence,
+        worktrees: bool,
+    ) -> LaneStage {
+        let judged = judge_lane(phase, lane, evidence, worktrees);
+        let is_lacking = matches!(&judged, LaneStage::Failed { why: WaitReason::Evidence { .. } });
+        match self.state.unheard.get(&lane.id) {
+            Some(says) if !is_lacking || can_submit_again(phase, lane, evidence) => LaneStage::Failed {
+                why: WaitReason::Submission { lane: lane.id.clone(), says: says.clone() },
             },
             _ => judged,
         }
@@ -254,7 +259,7 @@ impl<'f> FlowMachine<'f> {
             let LaneState { lane, stage, .. } = &self.state.lanes[at];
             let waits = is_waiting && matches!(stage, LaneStage::Failed { why: WaitReason::Evidence { .. } });
             if let Some(evidence) = lanes.get(&lane.id).filter(|_| waits) {
-                let stage = self.apply_refusal(&lane.id, judge_lane(phase, lane, evidence, worktrees));
+                let stage = self.judge_with_refusal(phase, lane, evidence, worktrees);
                 self.state.lanes[at].stage = stage;
                 is_any = true;
             }

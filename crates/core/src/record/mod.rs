@@ -12,6 +12,7 @@ mod changed;
 mod cost;
 mod digest;
 mod flow_record;
+mod lack_reason;
 mod launch;
 mod output;
 mod project;
@@ -36,6 +37,7 @@ pub use changed::{ChangedContents, FileChange, FileMode, FileVersion, OmittedCon
 pub use cost::{CostEstimate, RunCost};
 pub use digest::{Digest, sha256};
 pub use flow_record::FlowRecord;
+pub use lack_reason::{LackCode, LackContext, LackReason, explain_lacks};
 pub use launch::{LaunchRecord, RunOptions};
 pub use project::{MOST_PROJECT_NAME, is_project_name, project_from_url};
 pub use replay::{

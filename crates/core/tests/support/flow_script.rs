@@ -14,7 +14,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use callsheet_core::flow::{
-    Flow, FlowAction, FlowDecision, FlowEvent, FlowSettings, FlowState, Lane, LaneGroup, apply_event,
+    Flow, FlowAction, FlowDecision, FlowEvent, FlowSettings, FlowState, Lane, LaneDetails, LaneGroup,
+    apply_event,
 };
 use callsheet_core::library::preferences::Preference;
 use serde_json::Value;
@@ -196,6 +197,7 @@ impl<'d> Driver<'d> {
                         refused: end.refused.clone(),
                         questions: end.questions.clone(),
                         proposed: end.proposed.clone(),
+                        details: LaneDetails::default(),
                     });
                     return Some(FlowEvent::LaneStarted { entry, lane: lane.id, run });
                 }

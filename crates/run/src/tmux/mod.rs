@@ -5,6 +5,7 @@
 //! there.
 
 mod screen;
+mod socket;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -310,9 +311,17 @@ impl Tmux {
         if self.server == TmuxServer::Usual {
             return self.run(&["kill-pane", "-t", &pane.0], "").map(drop);
         }
-        // The server may have ended with its last pane.
-        let _ = self.run(&["kill-server"], "");
+        self.kill_server();
         Ok(())
+    }
+
+    /// Ends a server of our own, if it is still alive, and removes its socket.
+    pub fn kill_server(&self) {
+        if let TmuxServer::Own(name) = &self.server {
+            // The server may have ended with its last pane.
+            let _ = self.run(&["kill-server"], "");
+            socket::remove_socket(name);
+        }
     }
 
     /// Ends all programs of a server of our own, and the server.
@@ -322,7 +331,7 @@ impl Tmux {
                 tree::terminate_tree(root, grace);
             }
         }
-        let _ = self.run(&["kill-server"], "");
+        self.kill_server();
         Ok(())
     }
 

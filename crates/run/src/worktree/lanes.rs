@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Worktree, ensure_worktree_from};
+use super::{Worktree, ensure_worktree_from, find_checked_out, task_file_name};
 use crate::disk::folder::WritableFolder;
 use crate::disk::lock::lock_file;
 use crate::disk::read::read_own_text;
@@ -83,6 +83,11 @@ pub fn find_lane_leftovers(git: &Git, lanes: &Path, open: &[String]) -> Result<L
 /// Returns the file that keeps the start commit of a lane. The lane itself could change git's memory of it.
 fn start_path(home: &Path, name: &str) -> PathBuf {
     home.join(format!("{name}.start"))
+}
+
+/// Returns the file that keeps the tree of a lane when it was merged.
+fn merged_path(home: &Path, name: &str) -> PathBuf {
+    home.join(format!("{name}.merged"))
 }
 
 fn worktree_error(error: io::Error) -> GitError {
@@ -168,7 +173,43 @@ pub fn merge_lane(git: &Git, home: &Path, name: &str, lane: &Path) -> Result<Vec
             if file.after.is_some() { to.copy(&file.path, &from, &file.path) } else { to.remove(&file.path) };
         brought.map_err(|error| GitError::new("merge", error))?;
     }
+    fs::write(merged_path(home, name), &tree).map_err(worktree_error)?;
     Ok(Vec::new())
+}
+
+/// Removes the worktree and the branch of a lane that was merged, if all of its work is in the project: its
+/// files are still those that were merged, and its branch has no commit of its own. Files that git ignores
+/// are not work. Returns `false` if it was kept.
+pub fn remove_merged_lane(git: &Git, lock: &Path, home: &Path, name: &str) -> Result<bool, GitError> {
+    let _alone = lock_file(lock, LONGEST_CHECKOUTS).map_err(worktree_error)?;
+    let branch = format!("callsheet/{}", task_file_name(name));
+    let full = format!("refs/heads/{branch}");
+    let tip = git.run_checked(&["rev-parse", "--verify", "--quiet", "--end-of-options", &full], "");
+    let tip = tip.ok().map(|tip| lossy_text(&tip).trim().to_owned());
+    let start = read_own_text(&start_path(home, name));
+    let merged = read_own_text(&merged_path(home, name));
+    if tip.is_some() && tip != start {
+        return Ok(false);
+    }
+    if let Some(path) = find_checked_out(git, &branch)? {
+        let theirs = Git::open(&path)?.filter(|theirs| theirs.is_of_same_repository(git));
+        let Some(theirs) = theirs else { return Ok(false) };
+        let (tree, odd) = write_tree(&theirs, &home.join(format!("{name}.index")))?;
+        if Some(tree) != merged || !odd.is_empty() {
+            return Ok(false);
+        }
+        let shown = path.to_str().ok_or_else(|| GitError::new("worktree", "a path is not UTF-8"))?;
+        git.run_checked(&["worktree", "remove", "--force", "--force", "--end-of-options", shown], "")?;
+    }
+    if let Some(tip) = tip {
+        git.run_checked(&["update-ref", "-d", &full, &tip], "")?;
+    }
+    for file in [start_path(home, name), merged_path(home, name)] {
+        let _ = fs::remove_file(file);
+    }
+    // Fails while other lanes are there.
+    let _ = fs::remove_dir(home);
+    Ok(true)
 }
 
 fn parse_changes(raw: &[u8]) -> Vec<LaneChange> {

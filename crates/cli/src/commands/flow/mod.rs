@@ -9,7 +9,7 @@ use callsheet::run::InterruptFlag;
 
 use crate::context::CommandContext;
 use decision::DecisionArg;
-use show::{list, print_graph, print_report, print_status};
+use show::{list, print_graph, print_open_flows, print_report, print_status};
 use start::FlowStartArgs;
 
 /// Drive a change through its phases, with the agents that you choose
@@ -37,10 +37,12 @@ impl Args {
 #[expect(clippy::large_enum_variant, reason = "a command line is read once")]
 enum FlowCommand {
     Start(FlowStartArgs),
-    /// Show the phase, the running agents, the round, the cost and the open decisions of a flow
+    /// Show the flows that have not ended; for one flow, why it waits, its runs, and the next commands
     Status {
-        #[command(flatten)]
-        which: FlowNameArg,
+        /// The flow: the name of its folder, or the beginning of its id [default: all that have not ended; with
+        /// --watch, the newest of them]
+        #[arg(value_name = "FLOW")]
+        flow: Option<String>,
         /// Repeat until the flow has ended or waits for a person
         #[arg(long)]
         watch: bool,
@@ -97,14 +99,15 @@ struct FlowNameOption {
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let interrupt = InterruptFlag::listen;
     match &args.command {
-        FlowCommand::Start(start) => print_report(app, &app.start_flow(&start.to_start(), &interrupt()?)?),
-        FlowCommand::Status { which, watch } => print_status(app, which.flow.as_deref(), *watch),
+        FlowCommand::Start(start) => print_report(app, app.start_flow(&start.to_start(app)?, &interrupt()?)?),
+        FlowCommand::Status { flow: None, watch: false } => print_open_flows(app),
+        FlowCommand::Status { flow, watch } => print_status(app, flow.as_deref(), *watch),
         FlowCommand::Resume { which, same_prompt } => {
-            print_report(app, &app.resume_flow(which.flow.as_deref(), *same_prompt, &interrupt()?)?)
+            print_report(app, app.resume_flow(which.flow.as_deref(), *same_prompt, &interrupt()?)?)
         }
         FlowCommand::Decide { decision, text, which, yes } => {
             let choice = decision.to_choice(text.as_deref());
-            print_report(app, &app.decide_flow(which.flow.as_deref(), &choice, *yes, &interrupt()?)?)
+            print_report(app, app.decide_flow(which.flow.as_deref(), &choice, *yes, &interrupt()?)?)
         }
         FlowCommand::Stop(which) => {
             let stopped = app.stop_flow(which.flow.as_deref())?;

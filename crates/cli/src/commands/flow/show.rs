@@ -4,40 +4,32 @@ use std::thread;
 use std::time::Duration;
 
 use callsheet::error::{CommandResult, FINDING, INTERRUPTED};
-use callsheet::flow::RecordedFlow;
-use callsheet::flow::find::{find_recorded, is_in_project, read_all};
+use callsheet::flow::find::find_recorded;
 use callsheet::flow::steps::FlowReport;
-use callsheet::output::{FlowGraphOutput, FlowOutput, ListOutput, to_line};
-use callsheet::run::is_driven;
+use callsheet::output::{FlowGraphOutput, FlowOutput, FlowStatusOutput, ListOutput, to_line};
 use callsheet::session::new_preferences;
 use callsheet_core::diag::escape_invisible;
 use callsheet_core::flow::{FlowCondition, draw_graph, find_flow};
 use callsheet_core::{Library, list_names};
 
 use crate::context::CommandContext;
-use crate::pages::flow_status::{flow_line, status_page};
+use crate::pages::flow_status::{flows_page, open_flows_page, status_page};
 
-/// Prints a flow after it was driven, and the next command.
-pub(crate) fn print_report(app: &CommandContext, report: &FlowReport) -> CommandResult {
-    let known = &report.flow;
+/// Prints a flow after it was driven, and the next commands.
+pub(crate) fn print_report(app: &CommandContext, report: FlowReport) -> CommandResult {
+    let mut ledger = app.read_ledger()?;
+    let view = app.view_recorded(&mut ledger, report.flow)?;
+    let runs = view.read_runs(&mut ledger)?;
+    let state = &view.known.state;
     if app.print.json {
-        app.print.print_stream_line(&FlowOutput::new(app, known, false))?;
+        app.print.print_stream_line(&FlowStatusOutput::new(app, &view, &runs))?;
     } else {
-        app.print.print_page(&status_page(&app.print, app, known, true))?;
-        match known.state.condition() {
-            FlowCondition::Waiting if !known.state.questions().is_empty() => {
-                app.print.print_status("answer with `callsheet flow decide answer \"…\"`");
-            }
-            FlowCondition::Waiting => {
-                app.print.print_status("decide with `callsheet flow decide approve|reject|changes \"…\"`")
-            }
-            _ => {}
-        }
-        if !new_preferences(app, &known.state.proposed).is_empty() {
+        app.print.print_page(&status_page(&app.print, app, &view, &runs))?;
+        if !new_preferences(app, &state.proposed).is_empty() {
             app.print.print_status("store the proposed preferences with `callsheet prefs approve`");
         }
     }
-    Ok(match known.state.condition() {
+    Ok(match state.condition() {
         FlowCondition::Done => 0,
         _ if report.interrupted => INTERRUPTED,
         _ => FINDING,
@@ -49,12 +41,12 @@ pub(crate) fn print_status(app: &CommandContext, flow: Option<&str>, watch: bool
     let mut ledger = app.read_ledger()?;
     let mut last = String::new();
     loop {
-        let known = find_recorded(app, &mut ledger, flow)?;
-        let driven = is_driven(&known.id);
-        let output = app.print.json.then(|| FlowOutput::new(app, &known, driven));
+        let view = app.flow_view(&mut ledger, flow)?;
+        let runs = view.read_runs(&mut ledger)?;
+        let output = app.print.json.then(|| FlowStatusOutput::new(app, &view, &runs));
         let page = match &output {
             Some(output) => to_line(output),
-            None => status_page(&app.print, app, &known, driven),
+            None => status_page(&app.print, app, &view, &runs),
         };
         if page != last {
             match &output {
@@ -64,25 +56,31 @@ pub(crate) fn print_status(app: &CommandContext, flow: Option<&str>, watch: bool
             }
             last = page;
         }
-        if !watch || known.state.condition() != FlowCondition::Running {
+        if !watch || view.known.state.condition() != FlowCondition::Running {
             return Ok(0);
         }
         thread::sleep(Duration::from_millis(200));
     }
 }
 
+/// Prints the flows of the project that have not ended, the newest first.
+pub(crate) fn print_open_flows(app: &CommandContext) -> CommandResult {
+    let mut ledger = app.read_ledger()?;
+    let views = app.open_flows(&mut ledger)?;
+    if views.is_empty() {
+        app.print.print_status("no flow is open; `callsheet flow list` lists those that have ended");
+    }
+    let output = || views.iter().map(|view| FlowOutput::new(app, view)).collect::<ListOutput<_>>();
+    let page = || if views.is_empty() { String::new() } else { open_flows_page(&app.print, &views) };
+    app.print.print_output(output, page)
+}
+
 /// Prints the flows of the project, the newest first.
 pub(crate) fn list(app: &CommandContext) -> CommandResult {
     let mut ledger = app.read_ledger()?;
-    let project = app.project_filter(&ledger)?;
-    let mut flows = read_all(app, &mut ledger)?;
-    flows.retain(|known| is_in_project(known, project.as_ref()));
-    flows.reverse();
-    let output = |known: &RecordedFlow| FlowOutput::new(app, known, is_driven(&known.id));
-    app.print.print_output(
-        || flows.iter().map(output).collect::<ListOutput<_>>(),
-        || flows.iter().map(flow_line).collect(),
-    )
+    let views = app.all_flows(&mut ledger)?;
+    let output = || views.iter().map(|view| FlowOutput::new(app, view)).collect::<ListOutput<_>>();
+    app.print.print_output(output, || flows_page(&views))
 }
 
 /// Prints a flow as a diagram.

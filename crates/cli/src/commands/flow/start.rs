@@ -1,9 +1,12 @@
 //! The arguments of `callsheet flow start`.
 
+use callsheet::compose::input_reader::read_input;
+use callsheet::error::Result;
 use callsheet::flow::start::FlowStart;
 use callsheet::project::duration::HumanDuration;
 
 use crate::args::PermitArg;
+use crate::context::CommandContext;
 
 /// Start a flow
 #[derive(Debug, clap::Args)]
@@ -11,9 +14,12 @@ pub(crate) struct FlowStartArgs {
     /// The flow: sdd, staged, or a file in .callsheet/flows/
     #[arg(value_name = "NAME")]
     name: String,
-    /// The change to make
-    #[arg(value_name = "REQUEST")]
-    request: String,
+    /// The change to make; - reads it from standard input
+    #[arg(value_name = "REQUEST", required_unless_present = "file")]
+    request: Option<String>,
+    /// Read the request from a file
+    #[arg(long, value_name = "PATH", conflicts_with = "request")]
+    file: Option<String>,
     /// The agent for every phase
     #[arg(short, long, value_name = "NAME[:MODEL]")]
     agent: Option<String>,
@@ -66,10 +72,10 @@ pub(crate) struct FlowStartArgs {
 }
 
 impl FlowStartArgs {
-    pub(crate) fn to_start(&self) -> FlowStart {
-        FlowStart {
+    pub(crate) fn to_start(&self, app: &CommandContext) -> Result<FlowStart> {
+        Ok(FlowStart {
             name: self.name.clone(),
-            request: self.request.clone(),
+            request: self.read_request(app)?,
             agent: self.agent.clone(),
             agent_for: self.agent_for.clone(),
             with: self.with.clone(),
@@ -86,6 +92,14 @@ impl FlowStartArgs {
             by_file: self.by_file,
             id: self.id.clone(),
             program: self.program.clone(),
+        })
+    }
+
+    /// Returns the request: the argument, or the text of a file or of standard input.
+    fn read_request(&self, app: &CommandContext) -> Result<String> {
+        match (&self.request, &self.file) {
+            (Some(request), None) if request != "-" => Ok(request.clone()),
+            (_, file) => Ok(read_input(app, file.as_deref().unwrap_or("-"))?.to_string()),
         }
     }
 }
