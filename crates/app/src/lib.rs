@@ -26,6 +26,7 @@ pub mod events;
 pub mod flow;
 pub mod init;
 pub mod ledger;
+pub mod notify;
 pub mod observer;
 pub mod output;
 pub mod paths;
@@ -35,6 +36,7 @@ pub mod proposed_checks;
 pub mod run;
 pub mod session;
 pub mod templates;
+pub mod text_width;
 pub mod transfer;
 
 pub use callsheet_core::diag::Diagnostics;

@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod context;
 mod demo;
+mod live;
 mod mcp_install;
 mod pager;
 mod pages;

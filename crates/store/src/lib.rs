@@ -19,6 +19,7 @@ mod diagnostics;
 mod error;
 mod export;
 mod ledger;
+mod local_time;
 mod migrate;
 #[cfg(not(all(feature = "sqlite", feature = "postgres")))]
 mod missing_engine;
@@ -39,6 +40,7 @@ pub use db::DatabaseEngine;
 pub use error::LedgerError;
 pub use export::{ExportScope, ImportReport, export, import, in_toto_statement, read_export};
 pub use ledger::{Head, Ledger, LedgerUrl, OpenMode};
+pub use local_time::{clock_to_unix, local_time, time_from_unix, time_to_unix, unix_now};
 pub use migrate::{SchemaMigration, migrations};
 #[cfg(not(feature = "postgres"))]
 use missing_engine::pg;

@@ -60,6 +60,11 @@ impl LaneOutcome {
     }
 }
 
+/// Returns the cost of a run in millionths of a dollar.
+pub(super) fn run_cost(account: &RunSummary) -> u64 {
+    account.exit.as_ref().and_then(|exit| exit.report.cost_usd).map_or(0, micro_dollars)
+}
+
 impl LaneJob {
     /// Collects the results of the run and derives its evidence.
     pub(super) fn collect_outcome(
@@ -105,7 +110,7 @@ impl LaneJob {
                 format!("`{}` changed documents of other phases: {}", self.lane.id, strayed.join(", "));
             diagnostics.push(Diagnostic::warning(Code::FlowRefused, message));
         }
-        let cost = account.exit.as_ref().and_then(|exit| exit.report.cost_usd).map_or(0, micro_dollars);
+        let cost = run_cost(account);
         Ok(LaneOutcome { run: account.run.id.clone(), evidence, cost, submissions, diagnostics })
     }
 

@@ -1,6 +1,7 @@
 //! Says in words why a flow waits, and what a person decided.
 
 use callsheet_core::flow::{FlowDecision, FlowState, FlowStatus, WaitReason};
+use callsheet_store::local_time;
 
 /// Explains why the flow waits for a person.
 pub fn wait_reasons(state: &FlowState) -> Vec<String> {
@@ -27,6 +28,10 @@ pub fn explain_wait(state: &FlowState, reason: &WaitReason) -> String {
         ),
         WaitReason::Documents { paths, cut: false } => {
             format!("`{}` changed documents of other phases: {}", state.phase, paths.join(", "))
+        }
+        WaitReason::Parked { lanes, until } => {
+            let time = local_time(until).unwrap_or_else(|| until.clone());
+            format!("the quota of the agent of `{}` is used up until {time}", lanes.join("`, `"))
         }
         WaitReason::Failed { says } => format!("`{}` cannot {begins}: {}", state.phase, says.join("; ")),
     }

@@ -93,8 +93,10 @@ pub struct WaitReasonOutput {
     pub message: String,
     /// The lane that it is about.
     pub lane: Option<String>,
-    /// The missing evidence, the questions, the reasons of refusal or the paths in conflict.
+    /// The missing evidence, the questions, the reasons of refusal the paths in conflict, or the lanes without quota.
     pub details: Vec<String>,
+    /// When the quota of an agent is available again.
+    pub parked_until_at: Option<String>,
 }
 
 /// The kind of a reason to wait.
@@ -121,6 +123,8 @@ pub enum WaitWord {
     Documents,
     /// A step failed.
     Failed,
+    /// The quota of an agent is used up.
+    Parked,
 }
 
 impl WaitReasonOutput {
@@ -136,8 +140,13 @@ impl WaitReasonOutput {
             WaitReason::Cost => (WaitWord::Cost, None, Vec::new()),
             WaitReason::Documents { paths, .. } => (WaitWord::Documents, None, paths),
             WaitReason::Failed { says } => (WaitWord::Failed, None, says),
+            WaitReason::Parked { lanes, .. } => (WaitWord::Parked, lanes.first().cloned(), lanes),
         };
-        Self { code, message, lane, details }
+        let parked_until_at = match reason {
+            WaitReason::Parked { until, .. } => Some(until.clone()),
+            _ => None,
+        };
+        Self { code, message, lane, details, parked_until_at }
     }
 }
 

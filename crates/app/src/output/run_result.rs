@@ -29,6 +29,8 @@ pub struct RunResultOutput {
     pub status: RunStatus,
     /// Why it ended.
     pub end: Option<EndReason>,
+    /// When the quota of a parked run is available again.
+    pub parked_until_at: Option<String>,
     /// More about the end.
     pub reason: Option<ReasonOutput>,
     /// The exit code of the agent.
@@ -120,6 +122,8 @@ pub struct UsageOutput {
     pub cached_tokens: Option<u64>,
     /// The cost in millionths of a dollar.
     pub cost_microusd: Option<u64>,
+    /// How often the model answered.
+    pub turn_count: Option<u64>,
     /// Whether it reported that it is done.
     pub done: bool,
     /// The tool calls that were not allowed.
@@ -133,6 +137,7 @@ impl From<&AgentReport> for UsageOutput {
             input_tokens: report.input_tokens,
             output_tokens: report.output_tokens,
             cost_microusd: report.cost_usd.map(micro_dollars),
+            turn_count: report.turns,
             done: report.ended,
             cached_tokens: report.cached_tokens,
             denied: report.denied.clone(),
@@ -195,6 +200,7 @@ impl From<&RunSummary> for RunResultOutput {
             outcome: summary.outcome(),
             status: summary.status(),
             end: exit.map(|exit| exit.ended),
+            parked_until_at: exit.and_then(|exit| exit.parked_until.clone()),
             reason: exit.and_then(|exit| Some(ReasonOutput::new(exit.ended.name(), exit.why.clone()?))),
             exit_code: exit.and_then(|exit| exit.code),
             signal: exit.and_then(|exit| exit.signal),

@@ -1,70 +1,177 @@
-//! Progress of a run for a person: elapsed time, last event, tokens and cost so far.
+//! Progress of a run for a person: its last tool call, turns, tokens, cost and elapsed time, or why it waits for its model.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use callsheet_core::delivery::receipt::AgentReport;
-use callsheet_core::diag::escape_invisible;
-use callsheet_core::library::agent::ToolCall;
+use callsheet_core::delivery::receipt::{AgentReport, ReceiptWatcher};
+use callsheet_core::library::agent::{Agent, AgentFault, ToolCall};
+
+use super::progress_line::{ProgressView, render_progress};
+use crate::text_width::visible_line;
 
 #[derive(Debug)]
 pub(crate) struct RunProgress {
     name: String,
     begun: Instant,
-    seen: Mutex<(String, AgentReport)>,
+    seen: Mutex<SeenProgress>,
 }
 
-/// Most characters of the last event.
-const MOST_CHARS: usize = 60;
+/// What was seen of a run so far.
+#[derive(Debug, Default)]
+struct SeenProgress {
+    activity: RunActivity,
+    report: AgentReport,
+    fault: Option<AgentFault>,
+    words: ToolWords,
+    /// Whether a line without its end was printed.
+    within_line: bool,
+}
+
+/// The last thing that a run did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RunActivity {
+    #[default]
+    None,
+    /// A tool was called with a path or the like.
+    Call { verb: String, detail: String },
+    /// A command was started.
+    Command(String),
+    /// Other words.
+    Words(String),
+}
+
+/// The words for the tools of an agent.
+#[derive(Debug, Default)]
+struct ToolWords {
+    verbs: BTreeMap<String, String>,
+    /// The text in front of the name of every tool of an MCP server.
+    mcp_prefix: Option<String>,
+    /// The directory of the agent, with a slash at its end.
+    place: String,
+    /// Whether the agent prints events, whose texts are for programs.
+    has_events: bool,
+}
+
+/// The verb of commands.
+const COMMAND: &str = "Bash";
 
 impl RunProgress {
     pub(crate) fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), begun: Instant::now(), seen: Mutex::default() }
     }
 
-    /// Shows the agent's last tool call, or the last line of an agent that prints text. Events in JSON are for programs.
-    pub(crate) fn set_event(&self, line: &str, call: Option<&ToolCall>, report: &AgentReport) {
-        let line = line.trim();
-        let shown = match call {
-            Some(call) => call
-                .detail
-                .as_ref()
-                .map_or_else(|| call.tool.clone(), |detail| format!("{}: {detail}", call.tool)),
-            None if line.is_empty() || line.starts_with('{') => String::new(),
-            None => line.to_owned(),
-        };
-        let shown = shown.lines().next().unwrap_or_default();
+    /// Sets the words for the tools of an agent that works in `place`.
+    pub(crate) fn set_agent(&self, agent: &Agent, place: &Path) {
         if let Ok(mut seen) = self.seen.lock() {
-            if !shown.is_empty() {
-                seen.0 = escape_invisible(shown).chars().take(MOST_CHARS).collect();
-            }
-            seen.1.clone_from(report);
+            let mcp = agent.tools.mcp.as_ref().and_then(|name| name.strip_suffix("{tool}"));
+            seen.words = ToolWords {
+                verbs: agent.events.verbs.clone(),
+                mcp_prefix: mcp.map(|prefix| prefix.replace("{server}", "callsheet")),
+                place: format!("{}/", place.display()),
+                has_events: agent.output.stream.is_some(),
+            };
         }
+    }
+
+    /// Shows the agent's last tool call or why it waits for its model; the last line of a program that prints text.
+    pub(crate) fn set_event(&self, text: &str, is_partial: bool, watch: &ReceiptWatcher<'_>) {
+        let Ok(mut seen) = self.seen.lock() else { return };
+        let was_within = std::mem::replace(&mut seen.within_line, is_partial);
+        if let Some(call) = &watch.last_call {
+            seen.activity = seen.words.describe_call(call);
+        } else if !seen.words.has_events && !was_within && !is_partial {
+            let line = visible_line(text);
+            if !line.is_empty() && !is_data(&line) {
+                seen.activity = RunActivity::Words(line);
+            }
+        }
+        seen.report.clone_from(&watch.report);
+        seen.fault.clone_from(&watch.fault);
     }
 
     /// Shows work beside the agent, such as a check.
-    pub(crate) fn set_activity(&self, what: String) {
+    pub(crate) fn set_activity(&self, what: &str) {
         if let Ok(mut seen) = self.seen.lock() {
-            seen.0 = what;
+            seen.activity = RunActivity::Words(visible_line(what));
+            seen.fault = None;
         }
     }
 
-    pub(crate) fn render_line(&self) -> String {
-        let seconds = self.begun.elapsed().as_secs();
-        let mut line = format!("{}  {}:{:02}", self.name, seconds / 60, seconds % 60);
-        if let Ok(seen) = self.seen.lock() {
-            let (event, report) = &*seen;
-            if !event.is_empty() {
-                line += &format!("  {event}");
-            }
-            if report.input_tokens.is_some() || report.output_tokens.is_some() {
-                let tokens = (report.input_tokens.unwrap_or(0), report.output_tokens.unwrap_or(0));
-                line += &format!("  {} tokens in, {} out", tokens.0, tokens.1);
-            }
-            if let Some(cost) = report.cost_usd {
-                line += &format!("  ${cost:.2}");
-            }
+    /// Renders the run as one line of at most `width` columns.
+    pub(crate) fn render_line(&self, width: usize) -> String {
+        let Ok(seen) = self.seen.lock() else { return String::new() };
+        let view = ProgressView {
+            name: &self.name,
+            seconds: self.begun.elapsed().as_secs(),
+            activity: &seen.activity,
+            fault: seen.fault.as_ref(),
+            report: &seen.report,
+        };
+        render_progress(&view, width)
+    }
+
+    /// Returns the time since the beginning.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// Renders the fault of a run for a reader without a live line.
+    pub(crate) fn render_fault(&self) -> Option<String> {
+        let seen = self.seen.lock().ok()?;
+        Some(format!("{}: retrying: {}", visible_line(&self.name), seen.fault.as_ref()?.words()))
+    }
+}
+
+impl ToolWords {
+    fn describe_call(&self, call: &ToolCall) -> RunActivity {
+        let tool = visible_line(&call.tool);
+        let own = self.mcp_prefix.as_ref().and_then(|prefix| tool.strip_prefix(prefix.as_str()));
+        let verb = self.verbs.get(&tool).cloned().unwrap_or_else(|| own.unwrap_or(&tool).to_owned());
+        let detail = call.detail.as_deref().unwrap_or_default();
+        if verb == COMMAND {
+            return RunActivity::Command(visible_line(unwrap_shell(detail)));
         }
-        line
+        let detail = visible_line(detail);
+        let detail = detail.strip_prefix(&self.place).unwrap_or(&detail).to_owned();
+        RunActivity::Call { verb, detail: if is_data(&detail) { String::new() } else { detail } }
+    }
+}
+
+/// Returns the command that a shell is started for: `pytest -q` of `/bin/bash -lc 'pytest -q'`.
+fn unwrap_shell(command: &str) -> &str {
+    let inner = command.split_once(" -lc ").or_else(|| command.split_once(" -c "));
+    let Some((shell, inner)) = inner else { return command };
+    let is_shell = matches!(shell.rsplit('/').next(), Some("sh" | "bash" | "zsh" | "dash"));
+    let quote = inner.chars().next().filter(|c| matches!(c, '\'' | '"'));
+    match quote {
+        _ if !is_shell => command,
+        Some(quote) => inner.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)).unwrap_or(inner),
+        None => inner,
+    }
+}
+
+/// Checks whether a line is data for programs, or a part of it.
+fn is_data(line: &str) -> bool {
+    let begins = line.starts_with(['{', '}', '[', ']', '"', ',']);
+    begins || ["{\"", "\":", "\\\"", "\"}"].iter().any(|part| line.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shell_around_command_is_removed() {
+        for (command, inner) in [
+            ("/bin/bash -lc 'pytest -q'", "pytest -q"),
+            ("/bin/bash -lc \"printf 'a' | tee b\"", "printf 'a' | tee b"),
+            ("bash -lc ls", "ls"),
+            ("grep -c x y", "grep -c x y"),
+            ("cargo test", "cargo test"),
+        ] {
+            assert_eq!(unwrap_shell(command), inner);
+        }
     }
 }

@@ -419,12 +419,23 @@ pub struct Exit {
     /// The agent's report on itself: its session, tokens and cost.
     #[serde(default, rename = "told")]
     pub report: AgentReport,
+    /// When the quota of a parked run is available again, in UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked_until: Option<String>,
 }
 
 impl Exit {
     /// Creates a record from the reason and the exit code alone.
     pub fn new(ended: EndReason, code: Option<i32>) -> Self {
-        Self { ended, code, signal: None, why: None, duration_ms: None, report: AgentReport::default() }
+        Self {
+            ended,
+            code,
+            signal: None,
+            why: None,
+            duration_ms: None,
+            report: AgentReport::default(),
+            parked_until: None,
+        }
     }
 }
 
