@@ -22,6 +22,7 @@
 pub mod compose;
 pub mod diagnostics;
 pub mod error;
+pub mod event_words;
 pub mod events;
 pub mod flow;
 pub mod init;

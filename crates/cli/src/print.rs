@@ -163,6 +163,17 @@ impl OutputPrinter {
         }
     }
 
+    /// Prints lines of a stream for people. Returns whether the reader is still there.
+    pub(crate) fn print_text_lines(&self, lines: &[String]) -> Result<bool> {
+        for line in lines {
+            match write_message(line.as_bytes()) {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(false),
+                written => check_write(written)?,
+            }
+        }
+        Ok(true)
+    }
+
     /// Prints a status line, which is not a diagnostic, to stderr.
     pub(crate) fn print_status(&self, line: &str) {
         if self.least < Severity::Error && !self.json {

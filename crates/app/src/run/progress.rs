@@ -42,6 +42,19 @@ pub(crate) enum RunActivity {
     Words(String),
 }
 
+impl RunActivity {
+    /// Returns the whole words.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Self::None => String::new(),
+            Self::Call { verb, detail } if detail.is_empty() => verb.clone(),
+            Self::Call { verb, detail } => format!("{verb} {detail}"),
+            Self::Command(command) => format!("{COMMAND}: {command}"),
+            Self::Words(words) => words.clone(),
+        }
+    }
+}
+
 /// The words for the tools of an agent.
 #[derive(Debug, Default)]
 struct ToolWords {
@@ -65,13 +78,7 @@ impl RunProgress {
     /// Sets the words for the tools of an agent that works in `place`.
     pub(crate) fn set_agent(&self, agent: &Agent, place: &Path) {
         if let Ok(mut seen) = self.seen.lock() {
-            let mcp = agent.tools.mcp.as_ref().and_then(|name| name.strip_suffix("{tool}"));
-            seen.words = ToolWords {
-                verbs: agent.events.verbs.clone(),
-                mcp_prefix: mcp.map(|prefix| prefix.replace("{server}", "callsheet")),
-                place: format!("{}/", place.display()),
-                has_events: agent.output.stream.is_some(),
-            };
+            seen.words = ToolWords::new(agent, &place.display().to_string());
         }
     }
 
@@ -124,7 +131,22 @@ impl RunProgress {
     }
 }
 
+/// Says in words what a tool is called with.
+pub(crate) fn describe_call(agent: &Agent, place: &str, call: &ToolCall) -> String {
+    ToolWords::new(agent, place).describe_call(call).words()
+}
+
 impl ToolWords {
+    fn new(agent: &Agent, place: &str) -> Self {
+        let mcp = agent.tools.mcp.as_ref().and_then(|name| name.strip_suffix("{tool}"));
+        Self {
+            verbs: agent.events.verbs.clone(),
+            mcp_prefix: mcp.map(|prefix| prefix.replace("{server}", "callsheet")),
+            place: format!("{place}/"),
+            has_events: agent.output.stream.is_some(),
+        }
+    }
+
     fn describe_call(&self, call: &ToolCall) -> RunActivity {
         let tool = visible_line(&call.tool);
         let own = self.mcp_prefix.as_ref().and_then(|prefix| tool.strip_prefix(prefix.as_str()));
@@ -153,7 +175,7 @@ fn unwrap_shell(command: &str) -> &str {
 }
 
 /// Checks whether a line is data for programs, or a part of it.
-fn is_data(line: &str) -> bool {
+pub(crate) fn is_data(line: &str) -> bool {
     let begins = line.starts_with(['{', '}', '[', ']', '"', ',']);
     begins || ["{\"", "\":", "\\\"", "\"}"].iter().any(|part| line.contains(part))
 }

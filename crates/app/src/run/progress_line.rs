@@ -80,14 +80,11 @@ fn render_activity(view: &ProgressView<'_>, width: usize) -> String {
         return shorten_end(&format!("retrying: {}", fault.words()), width);
     }
     match view.activity {
-        RunActivity::None => String::new(),
-        RunActivity::Words(words) => shorten_end(words, width),
-        RunActivity::Command(command) => shorten_end(&format!("Bash: {command}"), width),
-        RunActivity::Call { verb, detail } if detail.is_empty() => shorten_end(verb, width),
-        RunActivity::Call { verb, detail } => {
+        RunActivity::Call { verb, detail } if !detail.is_empty() => {
             let path = shorten_middle(detail, width.saturating_sub(text_width(verb) + 1));
             shorten_end(&format!("{verb} {path}"), width)
         }
+        other => shorten_end(&other.words(), width),
     }
 }
 

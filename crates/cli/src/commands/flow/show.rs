@@ -28,6 +28,9 @@ pub(crate) fn print_report(app: &CommandContext, report: &FlowReport) -> Command
             FlowCondition::Waiting if !known.state.questions().is_empty() => {
                 app.print.print_status("answer with `callsheet flow decide answer \"…\"`");
             }
+            FlowCondition::Waiting if known.state.parked.is_some() => {
+                app.print.print_status("continue with `callsheet flow resume` then, or at once with `callsheet flow decide approve`");
+            }
             FlowCondition::Waiting => {
                 app.print.print_status("decide with `callsheet flow decide approve|reject|changes \"…\"`")
             }
