@@ -150,14 +150,14 @@ impl ToolWords {
     fn describe_call(&self, call: &ToolCall) -> RunActivity {
         let tool = visible_line(&call.tool);
         let own = self.mcp_prefix.as_ref().and_then(|prefix| tool.strip_prefix(prefix.as_str()));
-        let verb = self.verbs.get(&tool).cloned().unwrap_or_else(|| own.unwrap_or(&tool).to_owned());
+        let verb = self.verbs.get(&tool).cloned().unwrap_or_else(|| cut_data(own.unwrap_or(&tool)));
         let detail = call.detail.as_deref().unwrap_or_default();
         if verb == COMMAND {
-            return RunActivity::Command(visible_line(unwrap_shell(detail)));
+            return RunActivity::Command(cut_data(&visible_line(unwrap_shell(detail))));
         }
         let detail = visible_line(detail);
-        let detail = detail.strip_prefix(&self.place).unwrap_or(&detail).to_owned();
-        RunActivity::Call { verb, detail: if is_data(&detail) { String::new() } else { detail } }
+        let detail = cut_data(detail.strip_prefix(&self.place).unwrap_or(&detail));
+        RunActivity::Call { verb, detail }
     }
 }
 
@@ -174,6 +174,14 @@ fn unwrap_shell(command: &str) -> &str {
     }
 }
 
+/// Cuts a text before the data in it.
+fn cut_data(text: &str) -> String {
+    match ["{\"", "[{", "[\"", "\\\""].iter().filter_map(|part| text.find(part)).min() {
+        Some(at) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
 /// Checks whether a line is data for programs, or a part of it.
 pub(crate) fn is_data(line: &str) -> bool {
     let begins = line.starts_with(['{', '}', '[', ']', '"', ',']);
@@ -182,7 +190,11 @@ pub(crate) fn is_data(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use callsheet_core::library::layout::Layout;
+    use callsheet_core::{Builtin, Library, find_agent};
+
     use super::*;
+    use crate::text_width::text_width;
 
     #[test]
     fn shell_around_command_is_removed() {
@@ -195,5 +207,55 @@ mod tests {
         ] {
             assert_eq!(unwrap_shell(command), inner);
         }
+    }
+
+    /// Every recorded event of every agent, whole and cut at any place, at every width.
+    #[test]
+    fn progress_lines_hold_no_data() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/streams");
+        let mut shown = 0;
+        for name in ["claude", "codex", "gemini", "copilot", "opencode"] {
+            let (_, agent) = find_agent(&Library::new(&Builtin), name, &Layout::default()).unwrap();
+            let mut files: Vec<_> = [root.join(name), root.join("faults").join(name)]
+                .iter()
+                .filter_map(|dir| std::fs::read_dir(dir).ok())
+                .flat_map(|dir| dir.map(|entry| entry.unwrap().path()))
+                .collect();
+            files.push(root.join("work").join(format!("{name}.jsonl")));
+            let lines: Vec<String> = files
+                .iter()
+                .flat_map(|file| {
+                    std::fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+                })
+                .collect();
+            assert!(lines.len() >= 200, "{name}: {} events", lines.len());
+            // A tab, a bell, a direction mark and wide letters in the arguments of a tool.
+            let odd = lines
+                .iter()
+                .map(|line| line.replace("note", "no\\t\\u0007\\u202e\u{65e5}\u{672c}\u{8a9e}te"));
+            let all: Vec<String> = lines.iter().cloned().chain(odd).collect();
+            for agent in [&agent, &Agent::default()] {
+                let progress = RunProgress::new(name);
+                progress.set_agent(agent, Path::new("/room/project"));
+                let mut watch = ReceiptWatcher::new(agent, "");
+                for line in &all {
+                    let middle = line.floor_char_boundary(line.len() / 2);
+                    for (piece, is_partial) in
+                        [(&line[..middle], true), (&line[middle..], false), (line.as_str(), false)]
+                    {
+                        watch.read_output(piece, is_partial);
+                        progress.set_event(piece, is_partial, &watch);
+                        for width in [120, 80, 40, 13] {
+                            let line = progress.render_line(width);
+                            assert!(text_width(&line) <= width, "{line}");
+                            assert!(!line.contains("{\"") && !line.contains(char::is_control), "{line}");
+                            assert_eq!(callsheet_core::diag::escape_invisible(&line), line);
+                        }
+                        shown += 1;
+                    }
+                }
+            }
+        }
+        assert!(shown > 6_000, "{shown}");
     }
 }

@@ -200,6 +200,9 @@ impl ResultPage<'_> {
 
 /// Says more about the end of an agent than the outcome does.
 fn end_words(outcome: RunOutcome, exit: &Exit) -> String {
+    if let (EndReason::Parked | EndReason::Unauthenticated, Some(why)) = (exit.ended, &exit.why) {
+        return format!(": {}", escape_invisible(why));
+    }
     let mut words = match (exit.ended, exit.code, exit.signal) {
         (EndReason::Exited, Some(0), _) if outcome != RunOutcome::AgentFailed => String::new(),
         (EndReason::Exited, Some(code), _) => format!(": exit code {code}"),

@@ -7,7 +7,7 @@ use crate::pages::{compare_page, root, tracked_files};
 use crate::reference::setting_variables;
 
 /// The variables that callsheet reads, beside those that set a key of the configuration.
-const READ: [(&str, &str); 15] = [
+const READ: [(&str, &str); 16] = [
     ("CALLSHEET_LEDGER_TIMEOUT", "a shorter time limit for every wait for the ledger, such as `5s`"),
     ("CALLSHEET_RUN", "marks a process of a run: such a process cannot decide for a person"),
     ("CLAUDE_CONFIG_DIR", "the folder with the transcripts of Claude Code; default: `~/.claude`"),
@@ -20,6 +20,7 @@ const READ: [(&str, &str); 15] = [
     ("NO_COLOR", "no colours, if it is not empty and `--color` is `auto`"),
     ("PATH", "the folders with the programs of agents and checks, and with git and tmux"),
     ("SSH_ASKPASS", "not passed on to git: it names a program"),
+    ("TERM", "no lines that change during the work, if it is `dumb` or not set"),
     ("TMPDIR", "the folder for temporary files; default: `/tmp`"),
     (
         "XDG_CONFIG_HOME",
@@ -31,12 +32,14 @@ const READ: [(&str, &str); 15] = [
     ),
 ];
 
-/// The variables that callsheet sets for agents and checks.
-const SET: [(&str, &str); 9] = [
+/// The variables that callsheet sets for agents, checks and notifications.
+const SET: [(&str, &str); 11] = [
     ("CALLSHEET_FLOW", "the id of the flow"),
     ("CALLSHEET_GUARDED", "the mark by which callsheet finds the processes of a run"),
     ("CALLSHEET_GUARD_START", "marks the guard between callsheet and an agent; the agent does not get it"),
     ("CALLSHEET_LANE", "the name of the lane of a flow"),
+    ("CALLSHEET_NAME", "for a notification: the task of the run, or the name of the flow"),
+    ("CALLSHEET_OUTCOME", "for a notification: the outcome of the run, or the condition of the flow"),
     ("CALLSHEET_PHASE", "the phase"),
     ("CALLSHEET_ROLE", "the role"),
     ("CALLSHEET_RUN", "the id of the run"),

@@ -9,6 +9,7 @@ mod flow_recovery;
 mod kills;
 mod layout;
 mod multiple_flows;
+mod parked;
 mod person_required;
 mod project;
 mod rounds;
