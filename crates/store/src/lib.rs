@@ -24,6 +24,7 @@ mod find;
 mod ledger;
 mod list;
 mod list_older;
+mod local_time;
 mod migrate;
 #[cfg(not(all(feature = "sqlite", feature = "postgres")))]
 mod missing_engine;
@@ -48,6 +49,7 @@ pub use export::{ExportScope, ImportReport, export, import, in_toto_statement, r
 pub use facts::StoredFacts;
 pub use ledger::{Head, Ledger, LedgerUrl, OpenMode};
 pub use list::{ProjectFilter, RunColumn, RunFilter, RunRow};
+pub use local_time::{clock_to_unix, local_time, time_from_unix, time_to_unix, unix_now};
 pub use migrate::{SchemaMigration, migrations};
 #[cfg(not(feature = "postgres"))]
 use missing_engine::pg;
