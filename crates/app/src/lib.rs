@@ -17,8 +17,6 @@
 //! A program that runs agents calls [`guard_if_asked`] first in `main`: it is started once more as the guard of each agent.
 //! Nothing here prints, parses a command line or exits.
 
-#![warn(missing_docs)]
-
 pub mod compose;
 pub mod diagnostics;
 pub mod error;

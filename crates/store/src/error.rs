@@ -21,7 +21,12 @@ pub enum LedgerError {
     Damaged(String),
     /// A newer version of callsheet wrote schema `found`; this one knows schemas up to `known`.
     #[error("the ledger has schema {found}; this callsheet supports schemas up to {known}")]
-    Newer { found: i64, known: i64 },
+    Newer {
+        /// The schema of the ledger.
+        found: i64,
+        /// The newest schema that is supported.
+        known: i64,
+    },
     /// The ledger could not be opened, read or written: no space, no connection, no permission.
     #[error("{0}")]
     Failed(String),

@@ -64,7 +64,12 @@ pub struct Call {
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum Failure {
     /// An error of the API: a status and a body.
-    Status { status: u16, body: Value },
+    Status {
+        /// The HTTP status.
+        status: u16,
+        /// The body as JSON.
+        body: Value,
+    },
     /// The connection ends without an answer.
     Drop,
 }

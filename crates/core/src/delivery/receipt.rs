@@ -12,6 +12,7 @@ use crate::text::json_weight::json_weight;
 use crate::text::word_enum::word_enum;
 
 word_enum! {
+    /// The proof that a prompt arrived, from the weakest to the strongest.
     DeliveryReceipt {
         /// The agent's process exists.
         Spawned "spawned",

@@ -312,11 +312,17 @@ pub struct FlowState {
 word_enum! {
     /// Condition of a flow as people see it.
     FlowCondition {
+        /// No phase has begun.
         New "new",
+        /// A process drives the flow.
         Running "running",
+        /// A person must decide.
         Waiting "waiting",
+        /// No process drives the flow; it can be resumed.
         Stopped "stopped",
+        /// Completed.
         Done "done",
+        /// Ended by a person.
         Rejected "rejected",
     }
 }
@@ -365,17 +371,43 @@ pub enum WaitReason {
     /// The flow requires a person's decision here.
     Decision,
     /// A lane lacks evidence for its nearest transition.
-    Evidence { lane: String, lacks: Vec<String> },
+    Evidence {
+        /// The lane.
+        lane: String,
+        /// The missing evidence.
+        lacks: Vec<String>,
+    },
     /// The submissions of a lane were refused repeatedly.
-    Submission { lane: String, says: Vec<String> },
+    Submission {
+        /// The lane.
+        lane: String,
+        /// The reasons of the last refusal.
+        says: Vec<String>,
+    },
     /// A lane asks questions that only a person can answer.
-    Question { lane: String, asks: Vec<String> },
+    Question {
+        /// The lane.
+        lane: String,
+        /// The questions.
+        asks: Vec<String>,
+    },
     /// The work of a lane cannot be merged automatically.
-    Conflicts { lane: String, paths: Vec<String> },
+    Conflicts {
+        /// The lane.
+        lane: String,
+        /// The files that conflict.
+        paths: Vec<String>,
+    },
     /// The phase reached its limit of rounds.
-    Limit { phase: String },
+    Limit {
+        /// The phase.
+        phase: String,
+    },
     /// The phase cannot be entered.
-    Refused { says: Vec<String> },
+    Refused {
+        /// The reasons.
+        says: Vec<String>,
+    },
     /// The cost limit was reached.
     Cost,
     /// Documents changed that the phase may not change.
@@ -387,7 +419,10 @@ pub enum WaitReason {
         cut: bool,
     },
     /// An action failed.
-    Failed { says: Vec<String> },
+    Failed {
+        /// The errors.
+        says: Vec<String>,
+    },
 }
 
 /// State of a lane group.

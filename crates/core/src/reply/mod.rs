@@ -69,15 +69,25 @@ word_enum! {
     /// The result of a reply as a whole.
     #[derive(Default)]
     Outcome {
+        /// The verdict `PASS`.
         Pass "pass",
+        /// The verdict `NEEDS_REVISION`.
         NeedsRevision "needs_revision",
+        /// The verdict `NEEDS_CHANGES`.
         NeedsChanges "needs_changes",
+        /// The verdict `REJECTED`.
         Rejected "rejected",
+        /// The verdict `MAJOR_ISSUES`.
         MajorIssues "major_issues",
+        /// The contract requires a verdict, and no verdict counts.
         NoVerdict "no_verdict",
+        /// The contract does not allow the verdict.
         ForeignVerdict "foreign_verdict",
+        /// Every task is completed.
         Complete "complete",
+        /// Some task is not completed.
         Incomplete "incomplete",
+        /// The contract requires no verdict and no task.
         #[default]
         None "none",
     }
