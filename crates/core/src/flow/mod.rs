@@ -239,17 +239,17 @@ pub struct ReviewerSpec {
     pub instructions: Option<String>,
 }
 
-/// The severity of a review strategy.
+/// The severity of a review strategy: how much depends on the work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ReviewSeverity {
-    /// A few reviewers.
+    /// A small risk.
     Low,
-    /// The usual reviewers.
+    /// A medium risk.
     #[default]
     Medium,
-    /// Every reviewer that the flow has for it.
+    /// A high risk.
     High,
 }
 

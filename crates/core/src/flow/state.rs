@@ -314,11 +314,11 @@ word_enum! {
     FlowCondition {
         /// No phase has begun.
         New "new",
-        /// A process drives the flow.
+        /// A phase is in progress.
         Running "running",
         /// A person must decide.
         Waiting "waiting",
-        /// No process drives the flow; it can be resumed.
+        /// A person stopped the flow; it can be resumed.
         Stopped "stopped",
         /// Completed.
         Done "done",

@@ -71,7 +71,7 @@ pub enum FilePolicy {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum MissingSlotRule {
-    /// No policy: the default of the engine applies.
+    /// No policy: a slot that nothing fills is an error.
     #[default]
     #[serde(skip)]
     Unsaid,
@@ -297,7 +297,7 @@ impl DocumentKind {
 pub enum MissingPolicy {
     /// The prompt is not composed.
     Error,
-    /// The slot is empty.
+    /// The slot is empty, and a warning is reported.
     Empty,
     /// The slot shows a notice, and a warning is reported.
     Notice,
