@@ -68,6 +68,7 @@ pub enum PerformOutcome {
 
 /// The reason why actions could not be carried out.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PerformError {
     /// A file could not be written.
     #[error(transparent)]

@@ -6,6 +6,7 @@ use callsheet_core::record::Id;
 
 /// Failure of an operation on a ledger.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LedgerError {
     /// There is no ledger at this location.
     #[error("no ledger at {0}")]

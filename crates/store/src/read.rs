@@ -12,6 +12,7 @@ use crate::row::{SqlParam, SqlRow};
 
 /// Record as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StoredRecord {
     /// Number of the record.
     pub seq: u64,
@@ -65,6 +66,7 @@ impl StoredRecord {
 
 /// Row of the list of runs. It is derived from records, and `verify` derives it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RunRow {
     /// Number of the run's first record.
     pub seq: u64,
@@ -119,6 +121,7 @@ pub struct RunFilter {
 
 /// Line of a run's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogLine {
     /// Number of the line, from 1.
     pub number: u64,
@@ -130,6 +133,7 @@ pub struct LogLine {
 
 /// Lines of one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogExcerpt {
     /// The lines.
     pub lines: Vec<LogLine>,

@@ -27,6 +27,7 @@ pub struct RetentionPolicy {
 
 /// Result of a sweep, or of its preview.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SweepReport {
     /// Removed runs.
     pub runs: Vec<Id>,

@@ -30,6 +30,7 @@ use inputs::{ComposeInput, PreparedInput, RequestFile};
 
 /// A composed prompt in its delivered form, with all its diagnostics.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Composition {
     /// The prompt as data, with its origins.
     pub composed: ComposedPrompt,

@@ -29,6 +29,7 @@ pub struct FlowStepper<'p> {
 
 /// A lane that the caller runs.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct FlowLane {
     /// The phase of the lane.
     pub phase: String,

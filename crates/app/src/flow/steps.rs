@@ -24,6 +24,7 @@ use crate::run::{InterruptFlag, is_driven};
 
 /// A flow after it was driven.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct FlowReport {
     /// The flow as it is recorded now.
     pub flow: RecordedFlow,

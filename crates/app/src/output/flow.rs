@@ -14,6 +14,7 @@ use crate::session::new_preferences;
 
 /// The status of a flow.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct FlowOutput {
     /// The id of the flow.
     pub flow: Id,
@@ -57,6 +58,7 @@ pub struct FlowOutput {
 
 /// A lane that is running.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RunningLaneOutput {
     /// The lane.
     pub lane: String,
@@ -66,6 +68,7 @@ pub struct RunningLaneOutput {
 
 /// The refused submissions of a lane.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RefusedLaneOutput {
     /// The lane.
     pub lane: String,
@@ -75,6 +78,7 @@ pub struct RefusedLaneOutput {
 
 /// A decision about a flow.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct FlowDecisionOutput {
     /// The decision.
     pub decision: String,
@@ -86,6 +90,7 @@ pub struct FlowDecisionOutput {
 
 /// Why a flow waits for a person.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct WaitReasonOutput {
     /// The kind of the reason.
     pub code: WaitWord,
@@ -100,6 +105,7 @@ pub struct WaitReasonOutput {
 /// The kind of a reason to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum WaitWord {
     /// The flow requires a decision here.
     Decision,

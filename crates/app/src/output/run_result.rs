@@ -16,6 +16,7 @@ use crate::run::result::{ChangeAttribution, attribution, micro_dollars};
 
 /// The result of a run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RunResultOutput {
     /// The run.
     pub run: Id,
@@ -83,6 +84,7 @@ pub struct RunResultOutput {
 
 /// A check that was run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct CheckOutput {
     /// The name.
     pub name: String,
@@ -109,6 +111,7 @@ impl From<&CheckRun> for CheckOutput {
 
 /// An agent's report on itself.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct UsageOutput {
     /// The id of its session.
     pub session: Option<String>,
@@ -142,6 +145,7 @@ impl From<&AgentReport> for UsageOutput {
 
 /// A place that could not be observed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct UnseenOutput {
     /// The path, relative to the worktree; `.` is all of it.
     pub path: String,
@@ -160,6 +164,7 @@ impl From<&UnseenPath> for UnseenOutput {
 
 /// A reference that a run moved.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct MovedRefOutput {
     /// The full name, such as `refs/heads/main`.
     #[serde(rename = "ref")]
@@ -226,6 +231,7 @@ impl From<&RunSummary> for RunResultOutput {
 
 /// The runs whose records were completed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RecoveryOutput {
     /// The runs whose records are complete now.
     pub items: Vec<RunResultOutput>,

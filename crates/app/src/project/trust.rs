@@ -20,6 +20,7 @@ use crate::project::state::{create_private_folder, directory_key, state_dir, wri
 
 /// Request of a project's file: its description, and the whole text that the consent covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TrustRequest {
     /// The description for the user.
     pub shown: String,

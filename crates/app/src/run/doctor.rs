@@ -18,6 +18,7 @@ use crate::project::state::state_dir;
 
 /// The state of one checked item.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DoctorFinding {
     /// The item.
     pub name: String,

@@ -12,6 +12,7 @@ use crate::run::changes::{FileDiff, diff_files};
 
 /// A command that a person can type next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct NextStep {
     /// The command line.
     pub command: String,
@@ -75,6 +76,7 @@ pub fn next_steps(summary: &RunSummary) -> Vec<NextStep> {
 
 /// What a page about a run shows besides its summary.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct ResultDetails {
     /// The changes of the files, as far as they are kept.
     pub diffs: Vec<FileDiff>,

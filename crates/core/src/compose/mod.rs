@@ -41,6 +41,7 @@ use crate::text::SharedText;
 
 /// A composed prompt, its diagnostics, and the inputs that were omitted.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ComposedPrompt {
     /// The composed prompt.
     pub prompt: Prompt,

@@ -13,6 +13,7 @@ use crate::text::word_enum::word_enum;
 
 word_enum! {
     /// The proof that a prompt arrived, from the weakest to the strongest.
+    #[non_exhaustive]
     DeliveryReceipt {
         /// The agent's process exists.
         Spawned "spawned",

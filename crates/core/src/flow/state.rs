@@ -32,6 +32,7 @@ pub struct FlowSettings {
 /// Event in the life of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum FlowEvent {
     /// The flow was started.
     Started {

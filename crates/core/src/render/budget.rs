@@ -28,6 +28,7 @@ use crate::source::cached_sources::CachedSources;
 
 /// A prompt that fits its budget, and the degradations that made it fit.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct FittedPrompt {
     /// The request with all degradations in it: composing it gives the same prompt again, without counting.
     pub request: Request,

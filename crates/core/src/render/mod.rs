@@ -28,6 +28,7 @@ use crate::prompt::{Piece, Prompt, Section};
 
 /// A rendered prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RenderedText {
     /// The whole text.
     pub text: String,
@@ -42,6 +43,7 @@ pub struct RenderedText {
 
 /// A byte range of the rendered text, and the range of the origin's text that it represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RenderedRange {
     /// The offset of its first byte.
     pub start: usize,

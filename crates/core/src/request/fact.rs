@@ -118,6 +118,7 @@ pub struct ChangedFile {
 
 word_enum! {
     /// The kind of a change.
+    #[non_exhaustive]
     ChangeKind {
         /// A new file that git tracks.
         Added "added",
@@ -300,6 +301,7 @@ pub struct Violation {
 
 word_enum! {
     /// The reason why a changed file violates the scope.
+    #[non_exhaustive]
     ViolationReason {
         /// No glob of writable files matches it.
         OutsideWrite "outside_write",

@@ -34,6 +34,7 @@ pub(crate) const FOLDERS: [&str; 8] =
 
 /// A template of the search path: the winning file, and the metadata of its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct TemplateSummary {
     /// Its path below `templates/` without the extension, such as `system/BASE-plan`; a template elsewhere
     /// has its folder in front: `profiles/generalist`.

@@ -32,6 +32,7 @@ use callsheet_core::source::{SourceId, Sources};
 
 /// The result of [`check`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LintReport {
     /// The problems of the project's files first, then the user's, then the shipped ones; each in order of
     /// appearance.

@@ -60,6 +60,7 @@ pub struct FuzzOptions {
 
 /// A promise that a value breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FuzzFinding {
     /// The diagnostic for the broken promise.
     pub diag: Diagnostic,
@@ -71,6 +72,7 @@ pub struct FuzzFinding {
 
 /// The result of a fuzz run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FuzzReport {
     /// The number of values that were tried, each in one place.
     pub tried: usize,

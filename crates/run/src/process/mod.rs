@@ -180,6 +180,7 @@ pub struct ProcessExit {
 
 /// The reason why a process did not start.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
     /// The program or the working directory does not exist.
     #[error("{0}")]

@@ -99,6 +99,7 @@ word_enum! {
 
 word_enum! {
     /// The way in which a prompt reaches an agent.
+    #[non_exhaustive]
     DeliveryMethod {
         /// On its standard input.
         Stdin "stdin",
