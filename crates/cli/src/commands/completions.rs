@@ -10,6 +10,7 @@ use callsheet::error::CommandResult;
 /// Print a completion script for a shell
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// The shell
     shell: Shell,
 }
 
