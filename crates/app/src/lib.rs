@@ -52,6 +52,13 @@ pub use run::{ExternalEnd, ExternalOutput, InterruptFlag, PreparedRun, RunReport
 
 /// Becomes a guard and exits if this process was started as one. It is the first line of `main` of every program that runs
 /// agents.
+///
+/// ```no_run
+/// fn main() {
+///     callsheet::guard_if_asked();
+///     // The program begins here.
+/// }
+/// ```
 pub fn guard_if_asked() {
     callsheet_run::guard_if_asked_with(run::record_submission);
 }

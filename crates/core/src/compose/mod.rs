@@ -60,6 +60,21 @@ pub struct ComposedPrompt {
 }
 
 /// Composes the prompt that `request` asks for.
+///
+/// ```
+/// use callsheet_core::{Builtin, Request, compose};
+///
+/// let request = Request {
+///     recipe: Some("unified".into()),
+///     phase: Some("plan".into()),
+///     instructions: Some("Add a login page.".into()),
+///     ..Request::default()
+/// };
+/// let composed = compose(&request, &Builtin)?;
+/// let sections = composed.prompt.sections.iter().map(|section| section.name.as_str());
+/// assert!(sections.into_iter().any(|name| name == "instructions"));
+/// # Ok::<(), callsheet_core::diag::Diagnostics>(())
+/// ```
 pub fn compose(request: &Request, sources: &dyn Sources) -> Result<ComposedPrompt, Diagnostics> {
     let library = Library::new(sources);
     library.compose(request, &library.recipe(request)?)

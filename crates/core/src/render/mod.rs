@@ -57,6 +57,21 @@ pub struct RenderedRange {
 
 /// Renders `prompt` in `format`. With `api`, JSON is the body of a request. Refuses a prompt that
 /// [`Prompt::check`] refuses.
+///
+/// ```
+/// use callsheet_core::{Builtin, PromptFormat, Request, compose, render::render};
+///
+/// let request = Request {
+///     recipe: Some("unified".into()),
+///     phase: Some("plan".into()),
+///     instructions: Some("Add a login page.".into()),
+///     ..Request::default()
+/// };
+/// let prompt = compose(&request, &Builtin)?.prompt;
+/// let xml = render(&prompt, PromptFormat::Xml, None)?;
+/// assert!(xml.text.contains("Add a login page."));
+/// # Ok::<(), callsheet_core::diag::Diagnostics>(())
+/// ```
 pub fn render(
     prompt: &Prompt,
     format: PromptFormat,

@@ -157,6 +157,19 @@ impl Serialize for ReplyText<'_> {
 }
 
 /// Reads the output that an agent printed in `format`.
+///
+/// ```
+/// use callsheet_core::library::agent::OutputSpec;
+/// use callsheet_core::reply::{Outcome, ReplyContext, read};
+/// use callsheet_core::{Builtin, Library, find_contract};
+///
+/// let library = Library::new(&Builtin as &dyn callsheet_core::Sources);
+/// let (_, contract) = find_contract(&library, "review", &Default::default())?;
+/// let asked = ReplyContext { contract: &contract, tasks: &[], prompt: None };
+/// let output = b"The change is good.\n\n<review>PASS</review>\n";
+/// assert_eq!(read(&asked, output, &OutputSpec::default()).outcome, Outcome::Pass);
+/// # Ok::<(), callsheet_core::diag::Diagnostics>(())
+/// ```
 pub fn read<'o>(asked: &ReplyContext<'_>, output: &'o [u8], format: &OutputSpec) -> Reply<'o> {
     read_text(asked, stream::extract_text(output, format))
 }

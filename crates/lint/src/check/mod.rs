@@ -50,6 +50,15 @@ impl LintReport {
 
 /// Checks every recipe, agent, flow, template, skeleton and extension of the project, the user and the
 /// shipped library.
+///
+/// ```
+/// use callsheet_core::{MemorySources, SourceId, SourceRoot};
+///
+/// let id = SourceId::new(SourceRoot::Project, ".callsheet/templates/agents/fixer.md").unwrap();
+/// let sources = MemorySources::from_iter([(id, "Fix {{TASK")]);
+/// let report = callsheet_lint::check::check(&sources, &Default::default());
+/// assert_eq!(report.error_count(), 1);
+/// ```
 pub fn check(sources: &dyn Sources, layout: &Layout) -> LintReport {
     let catalog = SourceCatalog::read(sources, layout);
     let mut problems = LintProblems::default();

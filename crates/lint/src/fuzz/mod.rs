@@ -88,6 +88,16 @@ impl FuzzReport {
 }
 
 /// Tries hostile values on `subject`. Calls `watch` with the number of values tried so far and their total.
+///
+/// ```
+/// use callsheet_lint::fuzz::{FuzzOptions, FuzzSubject, fuzz};
+///
+/// let subject = FuzzSubject::Template("templates/by-file.md");
+/// let report =
+///     fuzz(&callsheet_core::Builtin, &Default::default(), subject, &FuzzOptions::default(), &mut |_, _| {})?;
+/// assert_eq!(report.error_count(), 0);
+/// # Ok::<(), callsheet_core::diag::Diagnostics>(())
+/// ```
 pub fn fuzz(
     sources: &dyn Sources,
     layout: &Layout,
