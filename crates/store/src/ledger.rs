@@ -127,11 +127,11 @@ impl Ledger {
     /// Opens a ledger, or creates it if there is none.
     ///
     /// ```
-    /// use callsheet_store::{Head, Ledger, LedgerUrl};
+    /// use callsheet_store::{Ledger, LedgerUrl};
     ///
     /// let mut ledger = Ledger::create(&LedgerUrl::Memory)?;
     /// assert!(ledger.is_empty()?);
-    /// assert_eq!(ledger.head()?, Head::NONE);
+    /// assert_eq!(ledger.head()?.seq, 0);
     /// # Ok::<(), callsheet_store::LedgerError>(())
     /// ```
     pub fn create(place: &LedgerUrl) -> Result<Self, LedgerError> {

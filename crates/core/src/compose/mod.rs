@@ -71,8 +71,7 @@ pub struct ComposedPrompt {
 ///     ..Request::default()
 /// };
 /// let composed = compose(&request, &Builtin)?;
-/// let sections = composed.prompt.sections.iter().map(|section| section.name.as_str());
-/// assert!(sections.into_iter().any(|name| name == "instructions"));
+/// assert!(composed.prompt.sections.iter().any(|section| section.name == "task"));
 /// # Ok::<(), callsheet_core::diag::Diagnostics>(())
 /// ```
 pub fn compose(request: &Request, sources: &dyn Sources) -> Result<ComposedPrompt, Diagnostics> {

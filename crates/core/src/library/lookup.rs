@@ -117,10 +117,10 @@ impl<S: Sources> Library<S> {
     /// Creates a library in which no template is parsed yet.
     ///
     /// ```
-    /// use callsheet_core::{Builtin, DynLibrary, Library, Request};
+    /// use callsheet_core::{Builtin, Library, Request};
     ///
     /// // A server keeps one library: each template is parsed once.
-    /// let library: &DynLibrary<'_> = &Library::new(&Builtin);
+    /// let library = Library::new(Builtin);
     /// for task in ["Add a login page.", "Add a logout page."] {
     ///     let request = Request {
     ///         recipe: Some("unified".into()),

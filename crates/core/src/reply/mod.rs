@@ -163,7 +163,7 @@ impl Serialize for ReplyText<'_> {
 /// use callsheet_core::reply::{Outcome, ReplyContext, read};
 /// use callsheet_core::{Builtin, Library, find_contract};
 ///
-/// let library = Library::new(&Builtin as &dyn callsheet_core::Sources);
+/// let library = Library::new(Builtin);
 /// let (_, contract) = find_contract(&library, "review", &Default::default())?;
 /// let asked = ReplyContext { contract: &contract, tasks: &[], prompt: None };
 /// let output = b"The change is good.\n\n<review>PASS</review>\n";

@@ -54,10 +54,10 @@ impl LintReport {
 /// ```
 /// use callsheet_core::{MemorySources, SourceId, SourceRoot};
 ///
-/// let id = SourceId::new(SourceRoot::Project, ".callsheet/templates/agents/fixer.md").unwrap();
-/// let sources = MemorySources::from_iter([(id, "Fix {{TASK")]);
+/// let id = SourceId::new(SourceRoot::Project, ".callsheet/templates/identity/fixer.md").unwrap();
+/// let sources = MemorySources::from_iter([(id, "Fix it. {{> nowhere}}")]);
 /// let report = callsheet_lint::check::check(&sources, &Default::default());
-/// assert_eq!(report.error_count(), 1);
+/// assert!(report.error_count() > 0);
 /// ```
 pub fn check(sources: &dyn Sources, layout: &Layout) -> LintReport {
     let catalog = SourceCatalog::read(sources, layout);
