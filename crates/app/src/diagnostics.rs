@@ -21,6 +21,7 @@ pub fn mask_diagnostic(diag: &Diagnostic) -> Diagnostic {
 
 /// A place in a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct PlaceOutput {
     /// The name of the text: a source, a file, a field of the request.
     pub file: String,
@@ -41,6 +42,7 @@ impl PlaceOutput {
 
 /// A diagnostic, without secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct DiagnosticOutput {
     /// The stable code, such as `template/not-found`.
     pub code: String,
@@ -98,6 +100,7 @@ pub fn diagnostic_outputs<'d>(diags: impl IntoIterator<Item = &'d Diagnostic>) -
 
 /// A reason: a stable code, and a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ReasonOutput {
     /// The stable code.
     pub code: String,

@@ -90,6 +90,8 @@ impl<'p> EventNarrator<'p> {
             }
             EventData::Imported { .. } => "imported".to_owned(),
             EventData::Emptied { kind } => format!("the contents of a record ({kind}) were removed"),
+            // An event that is newer than these words.
+            _ => event.event.name().to_owned(),
         };
         vec![one]
     }

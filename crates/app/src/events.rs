@@ -18,6 +18,7 @@ use crate::project::Project;
 
 /// An event.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct EventOutput {
     /// The number of the record.
     pub seq: u64,

@@ -16,6 +16,7 @@ const CONFIG: &str = "/config.toml";
 
 /// Result of setting up a project. The paths are relative to the project.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct InitReport {
     /// Files that were written.
     pub written: Vec<String>,

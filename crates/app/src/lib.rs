@@ -17,8 +17,6 @@
 //! A program that runs agents calls [`guard_if_asked`] first in `main`: it is started once more as the guard of each agent.
 //! Nothing here prints, parses a command line or exits.
 
-#![warn(missing_docs)]
-
 pub mod completion;
 pub mod compose;
 pub mod diagnostics;
@@ -58,6 +56,13 @@ pub use run::{ExternalEnd, ExternalOutput, InterruptFlag, PreparedRun, RunReport
 
 /// Becomes a guard and exits if this process was started as one. It is the first line of `main` of every program that runs
 /// agents.
+///
+/// ```no_run
+/// fn main() {
+///     callsheet::guard_if_asked();
+///     // The program begins here.
+/// }
+/// ```
 pub fn guard_if_asked() {
     callsheet_run::guard_if_asked_with(run::record_submission);
 }

@@ -11,6 +11,7 @@ use crate::project::Project;
 
 /// A recorded prompt, reassembled.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct DiffSide {
     /// The record of the prompt.
     pub composed: Composed,
@@ -57,6 +58,7 @@ impl DiffSide {
 
 /// A line that only one of the two prompts has.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct LineChange {
     /// Whether only the second prompt has it.
     pub insert: bool,
@@ -70,6 +72,7 @@ pub struct LineChange {
 
 /// Why a line is in only one of two prompts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ChangeCause {
     /// callsheet's own text changed.
     Engine,

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 /// A place in which a template is searched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct TemplatePlace {
     /// The place.
     pub source: SourceId,
@@ -21,6 +22,7 @@ pub struct TemplatePlace {
 /// Whether a place has a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum PlaceState {
     /// It does not.
     NotThere,

@@ -29,6 +29,15 @@ pub enum ExportContents {
 
 impl Project {
     /// Writes an export.
+    ///
+    /// ```no_run
+    /// use callsheet::Project;
+    /// use callsheet::transfer::ExportContents;
+    ///
+    /// let mut file = std::fs::File::create("ledger.jsonl").expect("a new file");
+    /// Project::open(".")?.export(&ExportContents::Ledger, &mut file)?;
+    /// # Ok::<(), callsheet::Error>(())
+    /// ```
     pub fn export(&self, contents: &ExportContents, out: &mut dyn Write) -> Result<()> {
         let mut ledger = self.read_ledger()?;
         let scope = match contents {

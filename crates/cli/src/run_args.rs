@@ -16,42 +16,42 @@ use crate::pages::result::print_result;
 /// How an agent is started. Shared by all commands that start one.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct RunArgs {
-    /// A command that is run in the worktree afterwards, without a shell: it passes if it exits with 0
+    /// Run CMD in the worktree after the agent, without a shell; the check passes if CMD exits with 0
     #[arg(long, value_name = "NAME=CMD")]
     pub(crate) check: Vec<String>,
     /// A command that it may run without asking, with the permission edit: `pytest -q`, or `pytest *` with any further
     /// arguments
     #[arg(long, value_name = "COMMAND")]
     pub(crate) allow: Vec<String>,
-    /// How long the agent and its checks may take together, such as 90s, 30m or 2h
+    /// The time limit of the agent and its checks together, such as 90s, 30m or 2h
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<HumanDuration>,
     /// How much it may cost, in dollars; refused if the agent reports no cost and no price of its model is known
     #[arg(long, value_name = "USD")]
     pub(crate) max_cost: Option<f64>,
-    /// What it may do without asking [default: the configured one; else edit]
+    /// The actions that the agent may perform without asking [default: the configured ones; else edit]
     #[arg(long, value_name = "WHAT")]
     pub(crate) permit: Option<PermitArg>,
-    /// The model that it uses [default: its own]
+    /// The model of the agent [default: the agent's own]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// Work in a worktree and branch of its own: of the task, made once, or of the run if there is no task. Nothing in it is
-    /// ever deleted
+    /// Work in a separate worktree and branch: those of the task, or of the run if it has no task id. callsheet never
+    /// deletes anything in it
     #[arg(long)]
     pub(crate) worktree: bool,
-    /// Work in the checkout although another run works there; then a change by one of both cannot be told from the other's
+    /// Share the checkout with another run that works there; changes in it are then attributed to neither
     #[arg(long)]
     pub(crate) share: bool,
-    /// Run without git in a folder of more than 20,000 files or 1 GiB, where the scope cannot be checked; it is recorded
+    /// Run in a folder without git that has more than 20,000 files or 1 GiB, and do not check the scope
     #[arg(long)]
     pub(crate) no_scope: bool,
-    /// Start it in a terminal of tmux and type the line that names the prompt; it works on by itself
+    /// Start the agent in a tmux terminal, and type the line that names the prompt; the command ends, the agent continues
     #[arg(long)]
     pub(crate) terminal: bool,
-    /// A pane of tmux in which it runs already
+    /// Use an agent that already runs in this tmux pane
     #[arg(long, value_name = "PANE", conflicts_with = "terminal")]
     pub(crate) pane: Option<String>,
-    /// One agent does the whole plan
+    /// Let one agent implement the whole plan
     #[arg(long)]
     pub(crate) single_coder: bool,
     /// With --json: print the events of the run while it works, one object per line, before its result
@@ -63,7 +63,7 @@ pub(crate) struct RunArgs {
     /// Run this command, without a shell, when the run has ended
     #[arg(long, value_name = "COMMAND")]
     pub(crate) notify: Option<String>,
-    /// Attach the agent to the server to which it hands things in
+    /// Attach the agent to the MCP server that accepts its submissions
     #[arg(long)]
     pub(crate) mcp: bool,
 }

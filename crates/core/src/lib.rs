@@ -7,8 +7,8 @@
 //! Each folder is one stage, and imports only the stages before it: text, diag, source, library, request, prompt, compose,
 //! render, secrets, delivery, reply, submission, flow, record, builder.
 //!
-//! Nothing here reads a file, a clock or the environment: the crate is `no_std`, so the compiler forbids it. The
-//! same request and the same sources give the same bytes, on any machine, on any day.
+//! Nothing here performs I/O or reads a clock or the environment: the crate itself does not use `std`, so the compiler forbids
+//! it. Some of its dependencies need `std`. The same request and the same sources give the same bytes, on any machine, on any day.
 
 #![no_std]
 

@@ -29,6 +29,7 @@ use callsheet::session::{SessionDir, SubmissionResult, refusal_reasons};
 /// A session and the permissions of its client.
 #[derive(Debug)]
 pub struct SessionServer {
+    /// The session that is served.
     pub session: SessionDir,
     /// The contracts that a client can submit to, by name.
     pub tools: Vec<(String, Contract)>,
@@ -43,8 +44,11 @@ pub struct SessionServer {
 /// The run that submits, and the directory of the guard that must agree.
 #[derive(Debug)]
 pub struct SubmittingRun {
+    /// The id of the run.
     pub id: Id,
+    /// Its role.
     pub role: Option<String>,
+    /// The directory in which its guard listens.
     pub run_dir: RunDir,
 }
 

@@ -58,11 +58,17 @@ pub enum PerformOutcome {
     /// A process ran to its end.
     Ran(ProcessExit),
     /// A line was typed after `enters` times Enter, and the agent continues to work in its pane.
-    Typed { pane: TmuxPane, enters: usize },
+    Typed {
+        /// The pane of the agent.
+        pane: TmuxPane,
+        /// How often Enter was pressed.
+        enters: usize,
+    },
 }
 
 /// The reason why actions could not be carried out.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PerformError {
     /// A file could not be written.
     #[error(transparent)]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 /// Failure of an operation on a ledger.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LedgerError {
     /// There is no ledger at this location.
     #[error("no ledger at {0}")]
@@ -19,7 +20,12 @@ pub enum LedgerError {
     Damaged(String),
     /// A newer version of callsheet wrote schema `found`; this one knows schemas up to `known`.
     #[error("the ledger has schema {found}; this callsheet supports schemas up to {known}")]
-    Newer { found: i64, known: i64 },
+    Newer {
+        /// The schema of the ledger.
+        found: i64,
+        /// The newest schema that is supported.
+        known: i64,
+    },
     /// The ledger could not be opened, read or written: no space, no connection, no permission.
     #[error("{0}")]
     Failed(String),

@@ -120,6 +120,18 @@ fn write_failure(error: &io::Error) -> LedgerError {
 }
 
 /// Writes an export.
+///
+/// ```
+/// use callsheet_store::{ExportScope, Ledger, LedgerUrl, export, import};
+///
+/// let mut from = Ledger::create(&LedgerUrl::Memory)?;
+/// let mut file = Vec::new();
+/// export(&mut from, &ExportScope::All, &mut file)?;
+///
+/// let mut to = Ledger::create(&LedgerUrl::Memory)?;
+/// assert_eq!(import(&mut to, &mut file.as_slice())?.runs, 0);
+/// # Ok::<(), callsheet_store::LedgerError>(())
+/// ```
 pub fn export(ledger: &mut Ledger, scope: &ExportScope, out: &mut dyn Write) -> Result<(), LedgerError> {
     ledger.read_snapshot(|ledger| export_snapshot(ledger, scope, out))
 }

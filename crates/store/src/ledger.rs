@@ -126,6 +126,15 @@ impl Head {
 
 impl Ledger {
     /// Opens a ledger, or creates it if there is none.
+    ///
+    /// ```
+    /// use callsheet_store::{Ledger, LedgerUrl};
+    ///
+    /// let mut ledger = Ledger::create(&LedgerUrl::Memory)?;
+    /// assert!(ledger.is_empty()?);
+    /// assert_eq!(ledger.head()?.seq, 0);
+    /// # Ok::<(), callsheet_store::LedgerError>(())
+    /// ```
     pub fn create(place: &LedgerUrl) -> Result<Self, LedgerError> {
         Self::connect(place, OpenMode::Create, LedgerTimeouts::default())
     }

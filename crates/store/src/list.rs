@@ -13,6 +13,7 @@ use crate::row::{SqlParam, SqlRow};
 
 /// Row of the list of runs. It is derived from records, and `verify` derives it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RunRow {
     /// Number of the run's first record.
     pub seq: u64,

@@ -10,6 +10,7 @@ use crate::row::SqlParam;
 
 /// Step of the schema. Its number is its position in the list, from 1.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct SchemaMigration {
     /// Name of the migration.
     pub name: &'static str,

@@ -11,6 +11,7 @@ use crate::row::{SqlParam, SqlRow};
 
 /// Record as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StoredRecord {
     /// Number of the record.
     pub seq: u64,
@@ -64,6 +65,7 @@ impl StoredRecord {
 
 /// Line of a run's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogLine {
     /// Number of the line, from 1.
     pub number: u64,
@@ -75,6 +77,7 @@ pub struct LogLine {
 
 /// Lines of one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogExcerpt {
     /// The lines.
     pub lines: Vec<LogLine>,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use callsheet_core::diag::counted;
 use callsheet_core::flow;
 use callsheet_core::record::{Digest, Event, Id, LaunchRecord, Removed};
 use serde_json::Value;
@@ -26,6 +27,7 @@ pub struct RetentionPolicy {
 
 /// Result of a sweep, or of its preview.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SweepReport {
     /// Removed runs.
     pub runs: Vec<Id>,
@@ -235,7 +237,7 @@ fn has_flow_ended(db: &mut DatabaseConnection, flow: &Id) -> Result<bool, Ledger
 }
 
 fn retention_rule(retention: RetentionPolicy) -> String {
-    let days = retention.days.map(|days| format!("older than {days} days"));
+    let days = retention.days.map(|days| format!("older than {}", counted(days, "day")));
     let last = retention.last.map(|last| format!("not among the last {last}"));
     [days, last].into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }

@@ -85,6 +85,7 @@ pub struct InputItem {
 
 /// The meaning of an [`InputItem`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InputKind {
     /// `KEY=VALUE`: a value for a slot.
     Value,

@@ -30,6 +30,7 @@ use inputs::{ComposeInput, PreparedInput, RequestFile};
 
 /// A composed prompt in its delivered form, with all its diagnostics.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Composition {
     /// The prompt as data, with its origins.
     pub composed: ComposedPrompt,
@@ -102,6 +103,21 @@ impl Composition {
 
 impl Project {
     /// Composes a prompt.
+    ///
+    /// ```
+    /// use callsheet::{ComposeInput, Project, Purpose};
+    ///
+    /// let dir = tempfile::tempdir().unwrap();
+    /// let project = Project::open(dir.path())?;
+    /// let input = ComposeInput {
+    ///     phase: Some("plan".into()),
+    ///     task: Some("Add a login page.".into()),
+    ///     ..ComposeInput::default()
+    /// };
+    /// let composition = project.compose(&input, Purpose::Print)?;
+    /// assert!(composition.text().contains("Add a login page."));
+    /// # Ok::<(), callsheet::Error>(())
+    /// ```
     pub fn compose(&self, input: &ComposeInput, purpose: Purpose) -> Result<Composition> {
         let file = RequestFile::read(self, input)?;
         self.compose_request(input, file, purpose)

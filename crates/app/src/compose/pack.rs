@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use callsheet_core::diag::{Code, Diagnostic};
+use callsheet_core::diag::{Code, Diagnostic, counted};
 use callsheet_core::library::recipe::DocumentKind;
 use callsheet_core::request::{Request, RequestDocument};
 use callsheet_core::text::glob::Glob;
@@ -229,7 +229,7 @@ impl GatheredDocuments {
         let seen = Arc::clone(progress);
         let shown = project.observer.show_progress(Box::new(move || {
             let megabytes = seen.bytes.load(Ordering::Relaxed) / 1_000_000;
-            format!("packing: {} files, {megabytes} MB", seen.files.load(Ordering::Relaxed))
+            format!("packing: {}, {megabytes} MB", counted(seen.files.load(Ordering::Relaxed), "file"))
         }));
         let packed = project.disk(None).pack(dir, &packing);
         drop(shown);
@@ -246,7 +246,7 @@ impl GatheredDocuments {
 fn nothing_found_error(project: &Project, paths: &PathSelection, met: usize) -> Error {
     let written = &paths.written;
     let message = if paths.is_pattern() {
-        format!("`{written}` matches no file ({met} files searched)")
+        format!("`{written}` matches no file ({} searched)", counted(met, "file"))
     } else {
         format!("`{written}` contains no file")
     };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use callsheet_core::diag::{Code, Diagnostic};
+use callsheet_core::diag::{Code, Diagnostic, counted};
 use callsheet_core::request::scope::Scope;
 use callsheet_core::{ListingEntry, ListingLimits, SourceId, SourceRoot, Sources};
 use callsheet_run::{Disk, Roots};
@@ -26,7 +26,7 @@ pub(crate) fn warn_missing_files(read_first: &[String], place: &Path) -> Vec<Dia
     };
     let mut warnings: Vec<Diagnostic> = missing.iter().take(MOST_MISSING).map(warning).collect();
     if let Some(more) = missing.len().checked_sub(MOST_MISSING).filter(|more| *more > 0) {
-        let message = format!("{more} more files of `--read-first` do not exist");
+        let message = format!("`--read-first` names {} more without a match", counted(more, "path"));
         warnings.push(Diagnostic::warning(Code::InputNotFound, message));
     }
     warnings

@@ -83,6 +83,16 @@ impl PromptInputs {
 
 impl Project {
     /// Records a prompt in the ledger as a run that is not started, and returns the run's id.
+    ///
+    /// ```no_run
+    /// use callsheet::{ComposeInput, Project, Purpose};
+    ///
+    /// let project = Project::open(".")?;
+    /// let input = ComposeInput { task: Some("Add a login page.".into()), ..ComposeInput::default() };
+    /// let run = project.record(&project.compose(&input, Purpose::Record)?)?;
+    /// println!("recorded as {run}");
+    /// # Ok::<(), callsheet::Error>(())
+    /// ```
     pub fn record(&self, composition: &Composition) -> Result<Id> {
         let Some(inputs) = &composition.inputs else {
             return Err(ledger_error("this prompt was composed without recording").into());

@@ -69,6 +69,7 @@ impl TokenCounter {
 
 /// The tokens of a finished prompt.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct TokenSummary {
     /// The vocabulary.
     pub encoding: TokenEncoding,
@@ -97,6 +98,7 @@ pub struct TokenSummary {
 
 /// The tokens of a section.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct SectionTokens {
     /// The name of the section.
     pub section: String,

@@ -12,6 +12,7 @@ use super::status::decision_word;
 
 /// Flow as the ledger holds it.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct RecordedFlow {
     /// The id of the flow.
     pub id: Id,

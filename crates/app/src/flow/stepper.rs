@@ -29,6 +29,7 @@ pub struct FlowStepper<'p> {
 
 /// A lane that the caller runs.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct FlowLane {
     /// The phase of the lane.
     pub phase: String,
@@ -40,6 +41,33 @@ pub struct FlowLane {
 
 impl Project {
     /// Starts, resumes or decides a flow and lets the caller run its agents.
+    ///
+    /// ```no_run
+    /// use callsheet::{ExternalEnd, FlowBegin, FlowStart, InterruptFlag, Project, RunStopper};
+    ///
+    /// let project = Project::open(".")?;
+    /// let start = FlowStart {
+    ///     name: "sdd".into(),
+    ///     request: "Add a login page.".into(),
+    ///     ..FlowStart::default()
+    /// };
+    /// let stopper = RunStopper::new(&InterruptFlag::default());
+    /// let mut flow = project.step_flow(FlowBegin::Start(&start))?;
+    /// while let Some(lane) = flow.next_lane()? {
+    ///     let (id, prompt) = (lane.run.id().clone(), lane.run.prompt().to_owned());
+    ///     lane.run.execute_external(&project, &stopper, |output| {
+    ///         output.print(&call_model(&prompt));
+    ///         ExternalEnd::Exited(0)
+    ///     })?;
+    ///     flow.finish_lane(&id)?;
+    /// }
+    /// println!("{}", flow.close()?.state.condition().name());
+    ///
+    /// fn call_model(prompt: &str) -> String {
+    ///     todo!("an SDK or an HTTP call that answers {prompt}")
+    /// }
+    /// # Ok::<(), callsheet::Error>(())
+    /// ```
     pub fn step_flow(&self, begin: FlowBegin<'_>) -> Result<FlowStepper<'_>> {
         let (open, actions) = OpenFlow::begin(self, begin, false, &InterruptFlag::default())?;
         let (running, failures) = (BTreeMap::new(), Vec::new());

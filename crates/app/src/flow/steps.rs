@@ -25,6 +25,7 @@ use crate::run::{InterruptFlag, is_driven};
 
 /// A flow after it was driven.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct FlowReport {
     /// The flow as it is recorded now.
     pub flow: RecordedFlow,
@@ -70,6 +71,21 @@ pub enum FlowBegin<'b> {
 
 impl Project {
     /// Starts a flow and drives it until it ends or needs a person.
+    ///
+    /// ```no_run
+    /// use callsheet::{FlowStart, InterruptFlag, Project};
+    ///
+    /// callsheet::guard_if_asked();
+    /// let project = Project::open(".")?;
+    /// let start = FlowStart {
+    ///     name: "sdd".into(),
+    ///     request: "Add a login page.".into(),
+    ///     ..FlowStart::default()
+    /// };
+    /// let flow = project.start_flow(&start, &InterruptFlag::default())?.flow;
+    /// println!("{} in `{}`", flow.state.condition().name(), flow.state.phase);
+    /// # Ok::<(), callsheet::Error>(())
+    /// ```
     pub fn start_flow(&self, start: &FlowStart, interrupt: &InterruptFlag) -> Result<FlowReport> {
         drive(self, FlowBegin::Start(start), interrupt)
     }

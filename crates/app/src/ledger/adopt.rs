@@ -18,6 +18,7 @@ use crate::project::person::refuse_below_guard;
 
 /// A ledger and its contents, for the person who decides about it.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct LedgerAdoption {
     /// The id of the ledger.
     pub id: Id,
@@ -32,6 +33,7 @@ pub struct LedgerAdoption {
 /// Whether a ledger is known and there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum LedgerState {
     /// Known, and gone.
     Gone,

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diagnostic, Severity};
+use callsheet_core::diag::{Code, Diagnostic, Severity, counted};
 use callsheet_core::record::Run;
 use callsheet_run::{Git, WritableFolder, find_temporary_file_system};
 use callsheet_store::{
@@ -411,7 +411,8 @@ fn check_file_exists(known: &KnownLedger) -> Result<()> {
         Ok(_) => "is empty",
         Err(_) => "is gone",
     };
-    let head = known.head().map(|head| format!(", and had {} records", head.seq)).unwrap_or_default();
+    let head =
+        known.head().map(|head| format!(", and had {}", counted(head.seq, "record"))).unwrap_or_default();
     Err(lost_ledger_error(format!("the ledger at {} {what}{head}", known.shown())))
 }
 

@@ -9,6 +9,7 @@ use crate::run::changes::{FileDiff, PatchBody, RestoreReport, RestoredFile};
 
 /// The changes of a run, or the differences between the results of two runs.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ChangesOutput {
     /// The run.
     pub run: Id,
@@ -20,6 +21,7 @@ pub struct ChangesOutput {
 
 /// A changed file.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct FileDiffOutput {
     /// The path.
     pub path: String,
@@ -72,6 +74,7 @@ impl From<&FileDiff> for FileDiffOutput {
 
 /// Files that were taken back or applied.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RestoreOutput {
     /// The run.
     pub run: Id,

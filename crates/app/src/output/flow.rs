@@ -28,6 +28,7 @@ pub struct FlowStatusOutput {
 
 /// A flow.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct FlowOutput {
     /// The id of the flow.
     pub flow: Id,
@@ -117,6 +118,7 @@ impl From<&FlowRunView> for FlowRunOutput {
 
 /// A lane that is running.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RunningLaneOutput {
     /// The lane.
     pub lane: String,
@@ -126,6 +128,7 @@ pub struct RunningLaneOutput {
 
 /// The refused submissions of a lane.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RefusedLaneOutput {
     /// The lane.
     pub lane: String,
@@ -135,6 +138,7 @@ pub struct RefusedLaneOutput {
 
 /// A decision about a flow.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct FlowDecisionOutput {
     /// The decision.
     pub decision: String,
@@ -146,6 +150,7 @@ pub struct FlowDecisionOutput {
 
 /// Why a flow waits for a person.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct WaitReasonOutput {
     /// The kind of the reason.
     pub code: WaitWord,
@@ -194,6 +199,7 @@ impl From<&LackReason> for LackOutput {
 /// The kind of a reason to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum WaitWord {
     /// The flow requires a decision here.
     Decision,

@@ -12,6 +12,7 @@ use crate::ledger::verify::problem_code;
 
 /// The newest record of a ledger.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct HeadOutput {
     /// The number of the record.
     pub seq: u64,
@@ -59,6 +60,7 @@ impl LedgerOutput {
 
 /// A ledger that is adopted.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct AdoptionOutput {
     /// The id of the ledger.
     pub ledger: Id,
@@ -99,6 +101,7 @@ impl From<&LedgerAdoption> for AdoptionOutput {
 
 /// A ledger that was forgotten.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ForgottenOutput {
     /// The id of the ledger.
     pub ledger: Id,
@@ -114,6 +117,7 @@ impl From<&KnownEntry> for ForgottenOutput {
 
 /// The result of a verification.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct VerificationOutput {
     /// The number of records whose links are right.
     pub record_count: u64,
@@ -135,6 +139,7 @@ pub struct VerificationOutput {
 
 /// A prompt whose proof needs secret values.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct SealedRunOutput {
     /// The run.
     pub run: Id,
@@ -144,6 +149,7 @@ pub struct SealedRunOutput {
 
 /// A prompt that another version of the engine composed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct OtherEngineOutput {
     /// The run.
     pub run: Id,
@@ -153,6 +159,7 @@ pub struct OtherEngineOutput {
 
 /// A problem of a ledger.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct LedgerProblemOutput {
     /// The stable code, such as `ledger/damaged`.
     pub code: String,
@@ -201,6 +208,7 @@ impl From<&VerifyReport> for VerificationOutput {
 
 /// The runs that retention removes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct SweepOutput {
     /// The runs.
     pub runs: Vec<Id>,
@@ -239,6 +247,7 @@ impl SweepOutput {
 
 /// The result of an import.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ImportOutput {
     /// The number of added runs.
     pub run_count: usize,

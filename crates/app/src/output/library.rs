@@ -13,6 +13,7 @@ use crate::templates::TemplatePlace;
 
 /// A template.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct TemplateOutput {
     /// Its path below `templates/` without the extension, such as `system/BASE-plan`.
     pub path: String,
@@ -105,6 +106,7 @@ pub struct TemplateDiffOutput {
 
 /// The problems of templates, recipes and other files.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct LintOutput {
     /// The number of files that were checked.
     pub file_count: usize,
@@ -126,6 +128,7 @@ impl From<&LintReport> for LintOutput {
 
 /// The promises that hostile values broke.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct FuzzOutput {
     /// The template or recipe.
     pub subject: String,
@@ -141,6 +144,7 @@ pub struct FuzzOutput {
 
 /// A promise that a value breaks.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct FuzzFindingOutput {
     /// The diagnostic.
     #[serde(flatten)]

@@ -81,6 +81,7 @@ impl<T> FromIterator<T> for ListOutput<T> {
 
 /// The diagnostics of a command that failed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ErrorOutput {
     /// The first diagnostic.
     #[serde(flatten)]

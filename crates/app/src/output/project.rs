@@ -19,6 +19,7 @@ use crate::run::installed_agents::InstalledAgent;
 
 /// The result of `init`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct InitOutput {
     /// The files that were written.
     pub written: Vec<String>,
@@ -32,6 +33,7 @@ pub struct InitOutput {
 
 /// A check that fits the project.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ProposedCheckOutput {
     /// The name.
     pub name: String,
@@ -61,6 +63,7 @@ impl InitOutput {
 
 /// A setting.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ConfigOutput {
     /// The key, such as `layout.templates`.
     pub key: String,
@@ -74,6 +77,7 @@ pub struct ConfigOutput {
 
 /// A value of the project's file that is not applied.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct UnappliedOutput {
     /// The value.
     pub value: Value,
@@ -102,6 +106,7 @@ impl ConfigOutput {
 
 /// An agent that callsheet knows.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct AgentOutput {
     /// The agent, as `-a` takes it.
     pub agent: String,
@@ -135,6 +140,7 @@ impl From<&InstalledAgent> for AgentOutput {
 
 /// Something that runs need.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct DoctorOutput {
     /// The examined thing.
     pub name: String,
@@ -190,6 +196,7 @@ pub struct PreferenceChangeOutput {
 
 /// Whether a project's files are trusted.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct TrustOutput {
     /// Whether everything that they ask for is trusted.
     pub trusted: bool,

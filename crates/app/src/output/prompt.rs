@@ -25,6 +25,7 @@ use crate::prompt_diff::{DiffSide, LineChange, SectionChanges};
 
 /// A composed prompt: the text and the tools are all that a model needs.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct PromptOutput {
     /// The run that it was recorded as.
     pub run: Option<Id>,
@@ -64,6 +65,7 @@ impl PromptOutput {
 
 /// A prompt with the reasons for everything that it holds and lacks. Secrets are masked, byte for byte.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ExplanationOutput {
     /// The recipe.
     pub recipe: String,
@@ -113,6 +115,7 @@ impl ExplanationOutput {
 /// The kind of an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum OriginWord {
     /// A file.
     Source,
@@ -132,6 +135,7 @@ pub enum OriginWord {
 
 /// The origin of a range of the text.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct OriginOutput {
     /// The offset of its first byte.
     pub start: usize,
@@ -232,6 +236,7 @@ fn read_label(label: &str) -> (OriginWord, Option<String>, Option<String>) {
 
 /// A file that a prompt was made of.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct SourceOutput {
     /// The file.
     pub source: SourceId,
@@ -259,6 +264,7 @@ fn list_sources(origins: &OriginTable) -> Vec<SourceOutput> {
 
 /// The profile that a prompt was composed for.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ProfileOutput {
     /// The name of the role.
     pub name: String,
@@ -283,6 +289,7 @@ impl From<&Profile> for ProfileOutput {
 
 /// An input that a prompt lacks.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct AbsentOutput {
     /// A section, a file or a value.
     pub what: String,
@@ -304,6 +311,7 @@ impl From<&OmittedInput> for AbsentOutput {
 
 /// The secrets that were found in a prompt.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct SecretsOutput {
     /// The treatment of secrets.
     pub mode: SecretMode,
@@ -313,6 +321,7 @@ pub struct SecretsOutput {
 
 /// A secret that was found, without its value.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct SecretOutput {
     /// The rule that found it.
     pub rule: String,
@@ -354,6 +363,7 @@ pub struct RunPromptOutput {
 
 /// The prompt of a recorded run with its origins.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RunOriginsOutput {
     /// The run.
     pub run: Id,
@@ -377,6 +387,7 @@ impl RunOriginsOutput {
 
 /// The changes from one recorded prompt to another.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct PromptDiffOutput {
     /// The run of the first prompt.
     pub from: Id,
@@ -390,6 +401,7 @@ pub struct PromptDiffOutput {
 
 /// The changes of a section.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct SectionDiffOutput {
     /// The name of the section.
     pub section: String,
@@ -399,6 +411,7 @@ pub struct SectionDiffOutput {
 
 /// A line that only one of both prompts has.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct LineChangeOutput {
     /// Which of both has it.
     pub op: LineChangeWord,
@@ -413,6 +426,7 @@ pub struct LineChangeOutput {
 /// Which of two prompts has a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum LineChangeWord {
     /// Only the second one.
     Insert,

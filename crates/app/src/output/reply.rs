@@ -15,6 +15,7 @@ use crate::session::SubmissionResult;
 
 /// The claims of a reply.
 #[derive(Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ReplyOutput<'r> {
     /// The verdict that counts.
     pub verdict: Option<Verdict>,
@@ -33,6 +34,7 @@ pub struct ReplyOutput<'r> {
 
 /// A fault of a reply.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ReplyProblemOutput {
     /// The kind of the problem.
     pub code: ProblemCode,
@@ -70,6 +72,7 @@ impl<'r> From<&'r Reply<'r>> for ReplyOutput<'r> {
 
 /// The claims of a recorded reply.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RecordedReplyOutput {
     /// The verdict that counts.
     pub verdict: Option<Verdict>,
@@ -106,6 +109,7 @@ impl From<&RecordedReply> for RecordedReplyOutput {
 
 /// A submission by a tool, as it was recorded.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct SubmittedOutput {
     /// The tool.
     pub tool: String,
@@ -138,6 +142,7 @@ pub(super) fn refusals(refused: &[String]) -> Vec<ReasonOutput> {
 
 /// The effects of a submission.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct SubmissionOutput {
     /// Files that were written.
     pub written: Vec<String>,

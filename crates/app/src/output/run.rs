@@ -22,6 +22,7 @@ use crate::run::decide::{ChangeDecision, DecidedChange};
 
 /// A run in a list.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RunItemOutput {
     /// The run.
     pub run: Id,
@@ -97,6 +98,7 @@ impl RunItemOutput {
 
 /// A recorded run with everything that is known about it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RunOutput {
     /// The run as in a list.
     #[serde(flatten)]
@@ -142,6 +144,7 @@ pub struct RunPromptFacts {
 
 /// A decision about a run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RunDecisionOutput {
     /// The subject, such as a path.
     pub what: String,
@@ -192,6 +195,7 @@ impl RunOutput {
 
 /// A decision about a change.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct DecisionOutput {
     /// The run.
     pub run: Id,

@@ -17,6 +17,7 @@ use crate::run::result::micro_dollars;
 
 /// How an agent is started.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct LaunchOutput {
     /// The delivery method.
     pub by: Option<DeliveryMethod>,
@@ -68,6 +69,7 @@ pub struct LaunchOutput {
 
 /// A check that is to be run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct CheckSpecOutput {
     /// The name.
     pub name: String,
@@ -118,6 +120,7 @@ impl From<&LaunchRecord> for LaunchOutput {
 
 /// A run before its start.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RunPlanOutput {
     /// The steps that deliver the prompt.
     pub actions: Vec<DeliveryAction>,

@@ -10,6 +10,7 @@ use crate::error::Result;
 
 /// A record of the ledger.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RecordOutput {
     /// The number of the record.
     pub seq: u64,
@@ -49,6 +50,7 @@ impl RecordOutput {
 
 /// Lines that an agent printed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RunLogOutput {
     /// The run.
     pub run: Id,
@@ -70,6 +72,7 @@ pub struct RunLogOutput {
 
 /// A line that an agent printed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct LogLineOutput {
     /// The number of the line, from 1.
     pub line: u64,

@@ -18,6 +18,7 @@ use crate::run::result::{ChangeAttribution, attribution};
 
 /// The result of a run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RunResultOutput {
     /// The run.
     pub run: Id,
@@ -87,6 +88,7 @@ pub struct RunResultOutput {
 
 /// A check that was run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct CheckOutput {
     /// The name.
     pub name: String,
@@ -113,6 +115,7 @@ impl From<&CheckRun> for CheckOutput {
 
 /// An agent's report on itself.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct UsageOutput {
     /// The id of its session.
     pub session: Option<String>,
@@ -165,6 +168,7 @@ impl From<&Exit> for UsageOutput {
 
 /// A place that could not be observed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct UnseenOutput {
     /// The path, relative to the worktree; `.` is all of it.
     pub path: String,
@@ -183,6 +187,7 @@ impl From<&UnseenPath> for UnseenOutput {
 
 /// A reference that a run moved.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct MovedRefOutput {
     /// The full name, such as `refs/heads/main`.
     #[serde(rename = "ref")]
@@ -250,6 +255,7 @@ impl From<&RunSummary> for RunResultOutput {
 
 /// The runs whose records were completed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RecoveryOutput {
     /// The runs whose records are complete now.
     pub items: Vec<RunResultOutput>,

@@ -11,6 +11,7 @@ use crate::run::tasks::{TaskRuns, is_lost};
 
 /// Where a task stands.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct TaskOutput {
     /// The id of the task, else of its first run.
     pub task: String,
@@ -24,6 +25,7 @@ pub struct TaskOutput {
 
 /// A run of a task.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct TaskRunOutput {
     /// The run.
     pub run: Id,

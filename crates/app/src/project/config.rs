@@ -29,6 +29,7 @@ use crate::project::trust::TrustRequest;
 
 /// A setting of the project's file that is not applied.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct UnappliedSetting {
     /// The key.
     pub key: &'static str,

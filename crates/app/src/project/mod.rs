@@ -119,11 +119,45 @@ impl Project {
     }
 
     /// Opens the project in a directory, with its configured ledger.
+    ///
+    /// ```no_run
+    /// use callsheet::{ComposeInput, Project, Purpose};
+    ///
+    /// let project = Project::open("path/to/project")?;
+    /// let input = ComposeInput { task: Some("Add a login page.".into()), ..ComposeInput::default() };
+    /// println!("{}", project.compose(&input, Purpose::Print)?.text());
+    /// # Ok::<(), callsheet::Error>(())
+    /// ```
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self> {
         Self::open_with(ProjectOptions { dir: Some(dir.into()), ..ProjectOptions::default() })
     }
 
     /// Opens a project.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    /// use std::sync::Arc;
+    ///
+    /// use callsheet::{ComposeInput, Project, ProjectOptions, Purpose, SourceId, SourceRoot};
+    ///
+    /// // A role that is in no file.
+    /// let role = SourceId::new(SourceRoot::Project, ".callsheet/profiles/fixer.md").unwrap();
+    /// let texts = Arc::new(BTreeMap::from([(role, "You fix one thing, and nothing else.\n".into())]));
+    /// let dir = tempfile::tempdir().unwrap();
+    /// let project = Project::open_with(ProjectOptions {
+    ///     dir: Some(dir.path().into()),
+    ///     texts,
+    ///     ..ProjectOptions::default()
+    /// })?;
+    /// let input = ComposeInput {
+    ///     role: Some("fixer".into()),
+    ///     task: Some("Fix the login.".into()),
+    ///     ..ComposeInput::default()
+    /// };
+    /// let composition = project.compose(&input, Purpose::Print)?;
+    /// assert!(composition.text().contains("You fix one thing"));
+    /// # Ok::<(), callsheet::Error>(())
+    /// ```
     pub fn open_with(options: ProjectOptions) -> Result<Self> {
         let here = match &options.here {
             Some(here) => here.clone(),

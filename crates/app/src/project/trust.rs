@@ -21,6 +21,7 @@ use crate::run::allowed::{ProjectProfile, project_profiles};
 
 /// Request of a project's file: its description, and the whole text that the consent covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TrustRequest {
     /// The description for the user.
     pub shown: String,

@@ -37,6 +37,7 @@ impl ChangeDecision {
 
 /// A recorded decision about a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DecidedChange {
     /// The run that saw the change.
     pub run: Id,

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use callsheet_core::SourceRoot;
-use callsheet_core::diag::Code;
+use callsheet_core::diag::{Code, counted};
 use callsheet_core::secrets::{mask_address, mask_address_in};
 use callsheet_run::{find_own_program, find_temporary_file_system};
 use callsheet_store::{Ledger, LedgerUrl};
@@ -18,6 +18,7 @@ use crate::project::state::state_dir;
 
 /// The state of one checked item.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DoctorFinding {
     /// The item.
     pub name: String,
@@ -165,7 +166,9 @@ fn check_ledger(project: &Project) -> DoctorFinding {
         Ok(head.seq)
     });
     let (state, detail, todo) = match tried {
-        Ok(records) => (Good, format!("{records} records, can be read and written"), String::new()),
+        Ok(records) => {
+            (Good, format!("{}, can be read and written", counted(records, "record")), String::new())
+        }
         Err(error) if error.is_only(Code::LedgerNotThere) => {
             (Absent, "not created yet".into(), "the first `callsheet run` creates it".into())
         }

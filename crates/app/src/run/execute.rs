@@ -47,6 +47,30 @@ impl PreparedRun {
 
     /// Records a run whose agent the caller drives, such as an SDK or an HTTP call. The caller must have planned it as
     /// [external](super::RunSetup::external).
+    ///
+    /// ```no_run
+    /// use callsheet::{
+    ///     ComposeInput, ExternalEnd, InterruptFlag, Project, Purpose, RunOverrides, RunStopper,
+    /// };
+    ///
+    /// let project = Project::open(".")?;
+    /// let input = ComposeInput { task: Some("Fix the login timeout.".into()), ..ComposeInput::default() };
+    /// let composition = project.compose(&input, Purpose::Record)?;
+    /// let prompt = composition.text().to_owned();
+    /// let mut setup = RunOverrides::default().complete(&project)?;
+    /// setup.external = true;
+    /// let stopper = RunStopper::new(&InterruptFlag::default());
+    /// let report = project.prepare(composition, setup)?.execute_external(&project, &stopper, |output| {
+    ///     output.print(&call_model(&prompt));
+    ///     ExternalEnd::Exited(0)
+    /// })?;
+    /// println!("reply: {}", report.reply_outcome());
+    ///
+    /// fn call_model(prompt: &str) -> String {
+    ///     todo!("an SDK or an HTTP call that answers {prompt}")
+    /// }
+    /// # Ok::<(), callsheet::Error>(())
+    /// ```
     pub fn execute_external(
         self,
         project: &Project,

@@ -6,6 +6,7 @@ use callsheet_core::request::fact::EndReason;
 use callsheet_run::{MAX_RECORD_BYTES, OutputStream, PerformOutcome, ProcessEvent, ProcessExit};
 
 /// Receives the output of an agent that the caller drives.
+#[non_exhaustive]
 pub struct ExternalOutput<'s>(&'s mut dyn FnMut(ProcessEvent));
 
 impl std::fmt::Debug for ExternalOutput<'_> {

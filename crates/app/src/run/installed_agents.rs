@@ -17,6 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Agent of the search path, with its installed program and version.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct InstalledAgent {
     /// The name of the agent.
     pub name: String,

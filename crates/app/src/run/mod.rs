@@ -56,6 +56,7 @@ pub(crate) use terminal::{TerminalState, TerminalWatch, is_pane_alive};
 
 /// A run that has ended, or whose agent continues in a terminal.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct RunReport {
     /// Everything that is recorded about the run.
     pub summary: RunSummary,

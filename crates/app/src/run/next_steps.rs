@@ -13,6 +13,7 @@ use crate::run::denials::missing_flags;
 
 /// A command that a person can type next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct NextStep {
     /// The command line.
     pub command: String,
@@ -79,6 +80,7 @@ pub fn next_steps(summary: &RunSummary) -> Vec<NextStep> {
 
 /// What a page about a run shows besides its summary.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct ResultDetails {
     /// The changes of the files, as far as they are kept.
     pub diffs: Vec<FileDiff>,

@@ -65,6 +65,25 @@ pub struct PreparedRun {
 
 impl Project {
     /// Plans the run of a composed prompt. Nothing is started or recorded.
+    ///
+    /// ```no_run
+    /// use callsheet::{ComposeInput, InterruptFlag, Project, Purpose, RunOverrides, RunStopper};
+    ///
+    /// callsheet::guard_if_asked();
+    /// let project = Project::open(".")?;
+    /// let input = ComposeInput {
+    ///     agent: Some("claude".into()),
+    ///     task: Some("Fix the login timeout.".into()),
+    ///     write: vec!["src/**".into()],
+    ///     ..ComposeInput::default()
+    /// };
+    /// let composition = project.compose(&input, Purpose::Record)?;
+    /// let overrides = RunOverrides { checks: vec!["test=cargo test".into()], ..RunOverrides::default() };
+    /// let prepared = project.prepare(composition, overrides.complete(&project)?)?;
+    /// let report = prepared.execute(&project, &RunStopper::new(&InterruptFlag::default()))?;
+    /// println!("{}: {}", report.id(), report.summary.status().name());
+    /// # Ok::<(), callsheet::Error>(())
+    /// ```
     pub fn prepare(&self, composition: Composition, setup: impl Into<RunSetup>) -> Result<PreparedRun> {
         PreparedRun::new(self, composition, setup.into())
     }

@@ -42,6 +42,18 @@ pub struct RerunOptions {
 impl Project {
     /// Plans a new run of a task, with the facts of the earlier run `name` in its prompt. Refuses while a run of the task is
     /// running, and if nothing has changed since.
+    ///
+    /// ```no_run
+    /// use callsheet::{InterruptFlag, Project, RerunOptions, RunStopper};
+    ///
+    /// callsheet::guard_if_asked();
+    /// let project = Project::open(".")?;
+    /// // `last` is the newest run of the project.
+    /// let prepared = project.prepare_rerun("last", &RerunOptions::default())?;
+    /// let report = prepared.execute(&project, &RunStopper::new(&InterruptFlag::default()))?;
+    /// println!("{}", report.summary.status().name());
+    /// # Ok::<(), callsheet::Error>(())
+    /// ```
     pub fn prepare_rerun(&self, name: &str, options: &RerunOptions) -> Result<PreparedRun> {
         let mut ledger = self.write_ledger()?;
         let row = self.find_own_run(&mut ledger, name)?;

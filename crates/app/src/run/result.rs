@@ -22,6 +22,7 @@ pub fn exit_code(summary: &RunSummary) -> u8 {
 /// To whom the changes of a run can be attributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum ChangeAttribution {
     /// To this run, or to another one that worked in the same checkout.
     Shared,

@@ -40,6 +40,7 @@ pub struct SessionDir {
 /// Effects of a submission.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct SubmissionResult {
     /// Files that were written.
     pub written: Vec<String>,

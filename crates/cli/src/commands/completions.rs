@@ -14,6 +14,7 @@ use callsheet::error::CommandResult;
 /// starts nothing, and needs no trust.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// The shell
     shell: Shell,
 }
 

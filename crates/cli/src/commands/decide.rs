@@ -11,24 +11,25 @@ use crate::context::CommandContext;
 
 /// Approve or reject a change that a run made outside of its scope, or say that the change is yours
 ///
-/// An edit of your own in the checkout of a run looks like the agent's: `--mine` records that you made it.
+/// callsheet cannot tell your edit in the checkout of a run from an edit by its agent: `--mine` records that it is yours.
 ///
-/// A person decides, and once: the decision is recorded and cannot be taken back. An agent cannot decide, nor can any other
-/// process below a guard.
+/// Only a person can decide, and only once: the decision is recorded and final. Agents and their child processes are refused.
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("decision").args(["approve", "reject", "mine"]).required(true))]
 pub(crate) struct Args {
-    /// A run: its id, the beginning of it, or `last`
+    /// The run: its id, the beginning of its id, or `last`
     #[arg(value_name = "RUN")]
     run: String,
     /// The path, as the run reports it
     #[arg(value_name = "PATH")]
     path: String,
+    /// Accept the change: it no longer counts as a violation
     #[arg(long)]
     approve: bool,
+    /// Reject the change: it stays a violation
     #[arg(long)]
     reject: bool,
-    /// You changed the file yourself; also for a change inside of the scope
+    /// Record that you changed the file yourself; also for a change inside the scope
     #[arg(long)]
     mine: bool,
     /// The reason, for later readers

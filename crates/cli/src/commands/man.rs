@@ -10,6 +10,7 @@ use callsheet::error::{CommandResult, usage_error};
 /// Print the manual page of callsheet or of one command
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// The command, such as run [default: callsheet itself]
     #[arg(value_name = "COMMAND")]
     command: Option<String>,
 }

@@ -12,7 +12,7 @@ const REVERT_EXAMPLES: &str = "Examples:
   callsheet revert last
   callsheet revert last src/login.rs";
 
-/// Take back the changes of a run, where it worked, or here if its worktree is gone
+/// Undo the changes of a run, where it worked, or here if its worktree is gone
 ///
 /// Every file gets the contents and the mode that it had before the run. If a file was edited after the run, callsheet names it
 /// and writes nothing. Commits stay as they are.
@@ -40,7 +40,7 @@ pub(crate) struct ApplyArgs {
 
 #[derive(Debug, clap::Args)]
 struct FileArgs {
-    /// A run: its id, the beginning of it, `last`, or `last~N` for earlier ones
+    /// The run: its id, the beginning of its id, `last`, or `last~N` for an earlier one
     #[arg(value_name = "RUN")]
     run: String,
     /// Only these files, as the run reports them

@@ -11,55 +11,55 @@ use crate::run_args::{RunArgs, drive, print_dry_run};
 
 /// Run again, with the facts of an earlier run in the prompt
 ///
-/// A new run that points at its parent: the prompt is composed anew from the same request, with what was observed of the
-/// parent and how many runs the task has had. Refused while a run of the task is running, and where nothing has changed: the
-/// same prompt with the same facts gives the same result.
+/// Composes the prompt again from the same request, and adds the facts of the earlier run and the number of runs so far. The
+/// new run names the earlier one as its parent. Refuses while another run of the task is active, and if neither the prompt nor
+/// the facts have changed: the result would be the same.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RetryArgs {
     #[command(flatten)]
     again: RerunArgs,
-    /// Even if the prompt and the facts are those of the attempt that failed
+    /// Run even if neither the prompt nor the facts have changed
     #[arg(long)]
     force: bool,
-    /// A program that gets the prompt on its standard input [default: the one that the earlier run had]
+    /// A program that replaces the agent; it gets the prompt on standard input [default: the earlier run's]
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,
 }
 
-/// Run again with something to add, which is in the prompt
+/// Run again, with the facts of an earlier run and new instructions in the prompt
 #[derive(Debug, clap::Args)]
 pub(crate) struct ContinueArgs {
     #[command(flatten)]
     again: RerunArgs,
-    /// What you have to say
+    /// The new instructions
     #[arg(value_name = "TEXT")]
     text: String,
-    /// A program that gets the prompt on its standard input [default: the one that the earlier run had]
+    /// A program that replaces the agent; it gets the prompt on standard input [default: the earlier run's]
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,
 }
 
 #[derive(Debug, clap::Args)]
 struct RerunArgs {
-    /// A run: its id, the beginning of it, `last`, or `last~N` for earlier ones
+    /// The run: its id, the beginning of its id, `last`, or `last~N` for an earlier one
     #[arg(value_name = "RUN")]
     run: String,
-    /// Another agent than before
+    /// The agent [default: the earlier run's]
     #[arg(short, long, value_name = "NAME")]
     agent: Option<String>,
     #[command(flatten)]
     run_args: RunArgs,
-    /// A value that was marked as secret, read from a file; it is not kept, so it has to be given again
+    /// Give the secret value KEY again, from a file: the ledger does not contain it
     #[arg(long, value_name = "KEY=PATH")]
     set_secret: Vec<String>,
-    /// The same, read from the environment variable NAME
+    /// Give the secret value KEY again, from the environment variable NAME
     #[arg(long, value_name = "KEY=NAME")]
     set_secret_env: Vec<String>,
-    /// The treatment of a secret in the new prompt [default: the configured one; else `refuse`]. A run is recorded, so
-    /// `warn` is an error
+    /// Choose the treatment of a secret in the new prompt [default: the configured one; else `refuse`]; `warn` is an error,
+    /// because a run is recorded
     #[arg(long, value_name = "MODE")]
     secrets: Option<ModeArg>,
-    /// Print what would be done, and do nothing
+    /// Print the plan of the run; start and record nothing
     #[arg(long)]
     dry_run: bool,
 }

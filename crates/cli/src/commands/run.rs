@@ -13,12 +13,12 @@ const EXAMPLES: &str = "Examples:
   callsheet run -a codex -p review --worktree --task-id T-12 \"Review the change\"
   callsheet run \"Say hello\" -- ./my-agent --fast";
 
-/// Hand a prompt to an agent, watch it, and record what came of it
+/// Give a prompt to an agent, and record its exit, its changes and the results of your checks
 ///
-/// The prompt and everything that it was made of is in the ledger before the agent starts. What the agent says of its work is
-/// kept beside what is observed: how it ended, which files changed, what of that its scope did not allow, and what the checks
-/// say. Exits with the first that applies: 130 interrupted, 10 trust required, 9 refused, 8 ledger, 7 too long or too
-/// expensive, 6 the agent failed, 5 outside of its scope, 1 a check failed or the verdict is not pass, 0.
+/// Records the prompt and all its sources before the agent starts. Records the agent's claims separately from the facts: its
+/// exit, the changed files, the violations of its scope, the results of the checks. Exits with the first code that applies:
+/// 130 interrupted, 10 trust required, 9 refused, 8 ledger error, 7 over the time or cost limit, 6 agent failed, 5 scope
+/// violated, 1 check failed or verdict other than pass, 0 success.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -26,10 +26,10 @@ pub(crate) struct Args {
     ask: ComposeArgs,
     #[command(flatten)]
     pub(crate) run_args: RunArgs,
-    /// Print what would be done, and do nothing
+    /// Print the plan of the run; start and record nothing
     #[arg(long)]
     dry_run: bool,
-    /// A program that gets the prompt on its standard input, in the place of an agent
+    /// A program that replaces the agent; it gets the prompt on standard input
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,
 }

@@ -17,9 +17,9 @@ use crate::pages::show::{log_page, origins_page, records_page, run_page};
 /// Show a recorded run
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A run's id, the beginning of one, last, or last~N for earlier ones
+    /// The run: its id, the beginning of its id, `last`, or `last~N` for an earlier one
     run: String,
-    /// Print the prompt, exactly as it was handed over
+    /// Print the prompt, byte for byte as it was delivered
     #[arg(long, conflicts_with_all = ["origins", "records", "stream"])]
     prompt: bool,
     /// Print the prompt with the origin of every line
@@ -34,13 +34,13 @@ pub(crate) struct Args {
     /// Show the whole reply and the whole output of failed checks, instead of their last lines
     #[arg(long)]
     full: bool,
-    /// Print what the agent printed; the prompt is meta
+    /// Print the output of the agent; `meta` is the prompt
     #[arg(long, value_name = "STREAM")]
     stream: Option<StreamArg>,
-    /// Only the last lines of the stream
+    /// Print only the last N lines of the stream
     #[arg(long, value_name = "N", requires = "stream")]
     tail: Option<usize>,
-    /// Only lines of the stream from this number on
+    /// Print only the lines of the stream from this number on
     #[arg(long, value_name = "LINE", requires = "stream", default_value_t = 1)]
     since: u64,
 }

@@ -10,16 +10,16 @@ use callsheet_core::record::task_status::{TaskReason, TaskStatus};
 use crate::context::CommandContext;
 use crate::print::TextStyle;
 
-/// Show where a task stands by the facts of its runs, and why
+/// Show the status of a task by the facts of its runs, and the reasons
 ///
-/// cancelled, running, needs_review, done, failed, ready or open, the first that applies. What an agent says of itself does
-/// not count.
+/// The status is the first of cancelled, running, needs_review, done, failed, ready and open that applies. Claims of an agent
+/// do not count.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A task, or a run of one [default: the tasks of the newest runs]
     #[arg(value_name = "TASK")]
     task: Option<String>,
-    /// How many tasks
+    /// The maximum number of tasks
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
 }

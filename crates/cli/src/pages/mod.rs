@@ -16,6 +16,7 @@ pub(crate) mod templates;
 pub(crate) mod verify;
 
 use callsheet::run::next_steps::NextStep;
+pub(crate) use callsheet_core::diag::counted;
 use callsheet_core::diag::{Diagnostic, escape_invisible};
 use callsheet_core::library::agent::PermissionLevel;
 use callsheet_core::request::Profile;
@@ -75,11 +76,6 @@ fn profile_line(profile: &Profile) -> String {
 pub(crate) fn count_line(examined: usize, what: &str, errors: usize, warnings: usize) -> String {
     let (examined, errors) = (counted(examined, what), counted(errors, "error"));
     format!("{examined} checked: {errors}, {}", counted(warnings, "warning"))
-}
-
-/// Renders a number of things: `1 file`, `2 files`.
-pub(crate) fn counted(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Renders diagnostics that are the result of a command.

@@ -347,7 +347,7 @@ fn explain_lists_omitted_files() {
         {"what": "section preferences", "reason": {"code": "empty", "message": "not given"}, "detail": null},
         {"what": "project:tree/a.md", "reason": {"code": "outlined", "message": "only its outline is shown"}, "detail": "1 of 2 lines are left out"},
         {"what": "project:tree/b.md", "reason": {"code": "path_only", "message": "only its path is shown"}, "detail": null},
-        {"what": "project:tree/c", "reason": {"code": "path_only", "message": "only its path is shown"}, "detail": "binary, 1 bytes"},
+        {"what": "project:tree/c", "reason": {"code": "path_only", "message": "only its path is shown"}, "detail": "binary, 1 byte"},
         {"what": "builtin:templates/system/BASE-plan.md", "reason": {"code": "shadowed", "message": "an override won"},
          "detail": "by project:.callsheet/templates/system/BASE-plan.md"},
     ]);

@@ -209,7 +209,7 @@ fn doctor_checks_configured_ledger() {
     let records = |project: &CanaryProject| project.run(["export"]).out().lines().count();
     let before = records(&project);
     let (_, state, detail) = row(&[]);
-    assert!(state == "good" && detail.contains("1 records"), "{detail}");
+    assert!(state == "good" && detail.contains("1 record,"), "{detail}");
     assert_eq!(records(&project), before, "doctor leaves no record");
     fs::write(project.beside("broken.db"), "no database at all, and long enough to be looked at").unwrap();
     let broken = project.beside("broken.db").display().to_string();

@@ -61,6 +61,7 @@ pub struct PromptBuilder<S> {
 
 /// A prompt of five layers, with everything that its caller should know about it.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct BuiltPrompt {
     /// The system prompt.
     pub text: String,

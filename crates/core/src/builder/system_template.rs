@@ -22,6 +22,7 @@ use crate::text::SharedText;
 
 /// The text of a system template, its source, and a note if it is not the agent's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SystemTemplate {
     /// The body of the template.
     pub text: String,
@@ -78,6 +79,7 @@ pub fn load_system_template(
 
 /// A template's text with its variables filled in, and a warning for each missing value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InjectedTemplate {
     /// The text with the values in it.
     pub text: String,

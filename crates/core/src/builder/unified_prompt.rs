@@ -72,10 +72,12 @@ pub struct UnifiedPrompt {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ContextItem {
+    /// The kind of the item.
     #[serde(rename = "type")]
     pub kind: DocumentKind,
     /// The path of a file, or the name of the item.
     pub name: SharedText,
+    /// The text of the item.
     pub content: SharedText,
 }
 

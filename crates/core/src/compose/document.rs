@@ -11,7 +11,7 @@ use core::ops::Range;
 
 use crate::compose::Composer;
 use crate::compose::outline::outline;
-use crate::diag::{Code, Diagnostic, push_diagnostic};
+use crate::diag::{Code, Diagnostic, counted, push_diagnostic};
 use crate::library::lookup;
 use crate::library::omission::{OmissionReason, OmittedInput};
 use crate::library::recipe::DocumentKind;
@@ -146,7 +146,7 @@ impl Composer<'_> {
         if let Some([first, last]) = document.lines {
             let text = &self.origins[origin].text;
             let Some(range) = find_line_range(text, first, last) else {
-                let message = format!("`{label}`: the file has {} lines", count_lines(text));
+                let message = format!("`{label}`: the file has {}", counted(count_lines(text), "line"));
                 push_diagnostic(&mut self.errors, Code::RequestBad, || {
                     Diagnostic::error(Code::RequestBad, message)
                 });
@@ -231,7 +231,7 @@ impl Composer<'_> {
         let (notice, detail, bytes) = match document.left_out {
             None => (PATH_ONLY, String::new(), 0),
             Some(TextlessDocument { why: why @ (NoTextReason::Binary | NoTextReason::TooLarge), bytes }) => {
-                (notice_for(why), format!("{}, {bytes} bytes", why.words()), bytes)
+                (notice_for(why), format!("{}, {}", why.words(), counted(bytes, "byte")), bytes)
             }
             Some(TextlessDocument { why, bytes }) => (notice_for(why), why.words().to_string(), bytes),
         };

@@ -41,6 +41,7 @@ use crate::text::SharedText;
 
 /// A composed prompt, its diagnostics, and the inputs that were omitted.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ComposedPrompt {
     /// The composed prompt.
     pub prompt: Prompt,
@@ -59,6 +60,20 @@ pub struct ComposedPrompt {
 }
 
 /// Composes the prompt that `request` asks for.
+///
+/// ```
+/// use callsheet_core::{Builtin, Request, compose};
+///
+/// let request = Request {
+///     recipe: Some("unified".into()),
+///     phase: Some("plan".into()),
+///     instructions: Some("Add a login page.".into()),
+///     ..Request::default()
+/// };
+/// let composed = compose(&request, &Builtin)?;
+/// assert!(composed.prompt.sections.iter().any(|section| section.name == "task"));
+/// # Ok::<(), callsheet_core::diag::Diagnostics>(())
+/// ```
 pub fn compose(request: &Request, sources: &dyn Sources) -> Result<ComposedPrompt, Diagnostics> {
     let library = Library::new(sources);
     library.compose(request, &library.recipe(request)?)

@@ -10,6 +10,13 @@ use memchr::memchr;
 
 /// Returns the lines of `text` that form its outline. Adjacent lines share a range; every line includes its
 /// line end.
+///
+/// ```
+/// let text = "# Guide\n\nWords.\n\n## Install\n\nMore words.\n";
+/// let lines: Vec<&str> =
+///     callsheet_core::outline("guide.md", text).into_iter().map(|range| &text[range]).collect();
+/// assert_eq!(lines, ["# Guide\n", "## Install\n"]);
+/// ```
 pub fn outline(path: &str, text: &str) -> Vec<Range<usize>> {
     let mut kept = KeptLines::default();
     // A byte order mark is not part of the first line's shape.

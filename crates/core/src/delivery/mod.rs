@@ -42,16 +42,21 @@ pub struct DeliveryContext {
     pub by_file: String,
     /// The program and its arguments, for agents that have none of their own.
     pub command: Vec<String>,
+    /// The model, by the name that the agent uses.
     pub model: Option<String>,
     /// The id for a new session.
     pub session: Option<String>,
     /// The id of the session to resume.
     pub resume: Option<String>,
+    /// The command of callsheet's MCP server, if the agent is attached to it.
     pub mcp: Option<McpServerCommand>,
+    /// The globs of files that the agent may and must not write.
     pub scope: Scope,
+    /// The actions that the agent may perform without asking.
     pub permit: PermissionLevel,
     /// The commands that the agent may run without asking: `pytest -q`, or `pytest *` with any further arguments.
     pub allow: Vec<String>,
+    /// Variables that are added to the agent's environment.
     pub env: BTreeMap<String, String>,
     /// The paths of [`find_at_paths`] that exist.
     pub at_paths: Vec<String>,
@@ -66,7 +71,9 @@ pub struct DeliveryContext {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct McpServerCommand {
+    /// The program.
     pub command: String,
+    /// Its arguments.
     pub args: Vec<String>,
 }
 
@@ -76,15 +83,48 @@ pub struct McpServerCommand {
 #[serde(tag = "act", rename_all = "lowercase")]
 pub enum DeliveryAction {
     /// Writes a file that only its owner can read.
-    Write { path: String, text: DeliveryText },
+    Write {
+        /// The file, an absolute path.
+        path: String,
+        /// Its contents.
+        text: DeliveryText,
+    },
     /// Starts a program and waits for it to exit.
-    Spawn { argv: Vec<String>, env: BTreeMap<String, String>, cwd: String, stdin: DeliveryText },
+    Spawn {
+        /// The program and its arguments.
+        argv: Vec<String>,
+        /// Variables that are added to its environment.
+        env: BTreeMap<String, String>,
+        /// Its working directory.
+        cwd: String,
+        /// Its standard input.
+        stdin: DeliveryText,
+    },
     /// Starts a program in a terminal of its own.
-    Open { argv: Vec<String>, env: BTreeMap<String, String>, cwd: String },
+    Open {
+        /// The program and its arguments.
+        argv: Vec<String>,
+        /// Variables that are added to its environment.
+        env: BTreeMap<String, String>,
+        /// Its working directory.
+        cwd: String,
+    },
     /// Waits until the terminal accepts a line.
-    Await { pane: Option<String>, screen: TerminalSpec },
+    Await {
+        /// The tmux pane; `None` is the one that was opened before.
+        pane: Option<String>,
+        /// The screens of the agent.
+        screen: TerminalSpec,
+    },
     /// Types a line and sends it.
-    Type { pane: Option<String>, line: String, screen: TerminalSpec },
+    Type {
+        /// The tmux pane; `None` is the one that was opened before.
+        pane: Option<String>,
+        /// The line, without its line end.
+        line: String,
+        /// The screens of the agent.
+        screen: TerminalSpec,
+    },
 }
 
 /// A text to write: the prompt, which is not repeated here, or something short.

@@ -12,6 +12,8 @@ use crate::text::json_weight::json_weight;
 use crate::text::word_enum::word_enum;
 
 word_enum! {
+    /// The proof that a prompt arrived, from the weakest to the strongest.
+    #[non_exhaustive]
     DeliveryReceipt {
         /// The agent's process exists.
         Spawned "spawned",

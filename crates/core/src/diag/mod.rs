@@ -20,6 +20,7 @@ macro_rules! codes {
     ($($variant:ident $text:literal $exit:literal $meaning:literal,)*) => {
         /// The kind of a diagnostic. The spelling is stable: scripts may match on it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[non_exhaustive]
         pub enum Code { $(#[doc = $meaning] $variant,)* }
 
         impl Code {
@@ -427,3 +428,15 @@ impl fmt::Display for Diagnostics {
 }
 
 impl core::error::Error for Diagnostics {}
+
+/// Returns a number of things in words.
+///
+/// ```
+/// use callsheet_core::diag::counted;
+///
+/// assert_eq!([counted(0, "file"), counted(1, "file"), counted(2, "file")], ["0 files", "1 file", "2 files"]);
+/// ```
+pub fn counted<N: fmt::Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+    let end = if number == N::from(1) { "" } else { "s" };
+    format!("{number} {noun}{end}")
+}

@@ -41,9 +41,13 @@ pub fn find_flow(
 /// Subject of a word of evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvidenceNeed<'n> {
+    /// The reply, such as its verdict.
     Reply(&'n str),
+    /// The submission.
     Submission(&'n str),
+    /// A file of the flow.
     File(&'n str),
+    /// The result of a check.
     Check(&'n str),
     /// Facts of every run, and properties of the documents.
     Other,

@@ -24,6 +24,7 @@ const ALL: &str = "all";
 
 /// Result of preparing a phase entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PreparedPhase {
     /// Groups of lanes.
     pub groups: Vec<LaneGroup>,

@@ -57,6 +57,7 @@ pub use step::{apply_event, fold_events};
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", schemars(title = "Flow"))]
 pub struct Flow {
+    /// The purpose of the flow, in one sentence.
     pub description: String,
     /// The folder of its documents: `.callsheet/FOLDER/ID/`.
     pub folder: FolderKind,
@@ -73,10 +74,13 @@ pub struct Flow {
 }
 
 word_enum! {
+    /// The folder of a flow's documents.
     #[derive(Default)]
     FolderKind {
+        /// `.callsheet/changes/`.
         #[default]
         Changes "changes",
+        /// `.callsheet/sessions/`.
         Sessions "sessions",
     }
 }
@@ -86,7 +90,9 @@ word_enum! {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
+    /// The name of the phase, by which transitions refer to it.
     pub name: String,
+    /// The recipe of its prompts.
     pub recipe: String,
     /// The contract of the reply or of the submission.
     #[serde(default)]
@@ -97,6 +103,7 @@ pub struct Phase {
     /// The role of its agents if `ask` names none.
     #[serde(default)]
     pub role: Option<String>,
+    /// The request of its first round.
     pub ask: PhaseRequest,
     /// The request for a later round, once there are results to start from.
     #[serde(default)]
@@ -151,12 +158,16 @@ pub struct Phase {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct PhaseRequest {
+    /// The phase of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
+    /// The role of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
+    /// The command of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// The task in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
     /// Values of the request. A value with `{lane}` is omitted if one lane represents all.
@@ -167,12 +178,14 @@ pub struct PhaseRequest {
     pub each: Option<LaneSource>,
 }
 
+/// The request for a later round of a phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PhaseRetry {
     /// The file that must exist when the phase is entered.
     pub file: String,
+    /// The request, in place of the request of the phase.
     pub ask: PhaseRequest,
     /// The inputs, in place of the inputs of the phase.
     #[serde(default)]
@@ -190,6 +203,7 @@ pub struct FindingFiles {
     pub fixes: String,
 }
 
+/// The source of the lanes of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -216,27 +230,35 @@ pub enum WriteAccess {
     Project,
 }
 
+/// A reviewer that a review strategy can require.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReviewerSpec {
+    /// The name of the reviewer, which is also the name of its lane.
     pub name: String,
     /// The severities of a review strategy that require this reviewer.
     pub severity: Vec<ReviewSeverity>,
+    /// The task of the reviewer in words; otherwise that of the phase.
     #[serde(default)]
     pub instructions: Option<String>,
 }
 
+/// The severity of a review strategy: how much depends on the work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ReviewSeverity {
+    /// A small risk.
     Low,
+    /// A medium risk.
     #[default]
     Medium,
+    /// A high risk.
     High,
 }
 
+/// The files that the reviews of several lanes are merged into.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -249,6 +271,7 @@ pub struct ReviewCollection {
     pub failed: String,
 }
 
+/// A target, and the evidence that leads to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -262,15 +285,20 @@ pub struct PhaseTransition {
 /// Target of a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TransitionTarget<'f> {
+    /// The phase with this name.
     Phase(&'f str),
+    /// A person, who decides.
     Person,
+    /// The end of the flow.
     Done,
+    /// The phase that led here.
     Back,
 }
 
 impl<'f> TransitionTarget<'f> {
     pub(crate) const RESERVED: [&'static str; 3] = ["person", "done", "back"];
 
+    /// Reads a target: a reserved word, or the name of a phase.
     pub fn new(name: &'f str) -> Self {
         match name {
             "person" => Self::Person,

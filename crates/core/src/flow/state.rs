@@ -32,6 +32,7 @@ pub struct FlowSettings {
 /// Event in the life of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum FlowEvent {
     /// The flow was started.
     Started {
@@ -349,11 +350,17 @@ pub struct FlowState {
 word_enum! {
     /// Condition of a flow as people see it.
     FlowCondition {
+        /// No phase has begun.
         New "new",
+        /// A phase is in progress.
         Running "running",
+        /// A person must decide.
         Waiting "waiting",
+        /// A person stopped the flow; it can be resumed.
         Stopped "stopped",
+        /// Completed.
         Done "done",
+        /// Ended by a person.
         Rejected "rejected",
     }
 }
@@ -412,15 +419,36 @@ pub enum WaitReason {
         to: String,
     },
     /// The submissions of a lane were refused repeatedly.
-    Submission { lane: String, says: Vec<String> },
+    Submission {
+        /// The lane.
+        lane: String,
+        /// The reasons of the last refusal.
+        says: Vec<String>,
+    },
     /// A lane asks questions that only a person can answer.
-    Question { lane: String, asks: Vec<String> },
+    Question {
+        /// The lane.
+        lane: String,
+        /// The questions.
+        asks: Vec<String>,
+    },
     /// The work of a lane cannot be merged automatically.
-    Conflicts { lane: String, paths: Vec<String> },
+    Conflicts {
+        /// The lane.
+        lane: String,
+        /// The files that conflict.
+        paths: Vec<String>,
+    },
     /// The phase reached its limit of rounds.
-    Limit { phase: String },
+    Limit {
+        /// The phase.
+        phase: String,
+    },
     /// The phase cannot be entered.
-    Refused { says: Vec<String> },
+    Refused {
+        /// The reasons.
+        says: Vec<String>,
+    },
     /// The cost limit was reached.
     Cost,
     /// Documents changed that the phase may not change.
@@ -432,9 +460,17 @@ pub enum WaitReason {
         cut: bool,
     },
     /// An action failed.
-    Failed { says: Vec<String> },
+    Failed {
+        /// The errors.
+        says: Vec<String>,
+    },
     /// The quota of the agents of these lanes is used up until a time in UTC.
-    Parked { lanes: Vec<String>, until: String },
+    Parked {
+        /// Ids of the lanes.
+        lanes: Vec<String>,
+        /// When the quota is available again, in UTC.
+        until: String,
+    },
 }
 
 /// Lanes whose agents have no quota left.

@@ -11,6 +11,11 @@ use crate::diag::{Code, Diagnostic};
 const OPERATORS: &str = "|&;<>()$`\n";
 
 /// Splits `line` into words at whitespace. Removes quotes and backslashes; expands nothing.
+///
+/// ```
+/// let words = callsheet_core::split_words("claude --model 'opus 4'");
+/// assert_eq!(words, Ok(vec!["claude".into(), "--model".into(), "opus 4".into()]));
+/// ```
 pub fn split_words(line: &str) -> Result<Vec<String>, Diagnostic> {
     let bad = |why: String| {
         let hint = "callsheet starts no shell: use a script or `sh -c`";

@@ -2,12 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The format of a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum PromptFormat {
+    /// Sections with `##` headings.
     Markdown,
+    /// One XML document.
     Xml,
+    /// The request body of a model API, or the prompt as JSON.
     Json,
 }
 
@@ -16,7 +20,10 @@ pub enum PromptFormat {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ModelApi {
+    /// The Messages API of Anthropic.
     Anthropic,
+    /// The Chat Completions API of OpenAI.
     Openai,
+    /// The `generateContent` method of Gemini.
     Gemini,
 }

@@ -115,6 +115,23 @@ impl<S: ?Sized> fmt::Debug for Library<S> {
 
 impl<S: Sources> Library<S> {
     /// Creates a library in which no template is parsed yet.
+    ///
+    /// ```
+    /// use callsheet_core::{Builtin, Library, Request};
+    ///
+    /// // A server keeps one library: each template is parsed once.
+    /// let library = Library::new(Builtin);
+    /// for task in ["Add a login page.", "Add a logout page."] {
+    ///     let request = Request {
+    ///         recipe: Some("unified".into()),
+    ///         phase: Some("plan".into()),
+    ///         instructions: Some(task.into()),
+    ///         ..Request::default()
+    ///     };
+    ///     library.compose(&request, &library.recipe(&request)?)?;
+    /// }
+    /// # Ok::<(), callsheet_core::diag::Diagnostics>(())
+    /// ```
     pub fn new(sources: S) -> Self {
         Self {
             found: Default::default(),

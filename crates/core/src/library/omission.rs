@@ -6,6 +6,7 @@ use crate::text::word_enum::word_enum;
 
 /// An input that a prompt omits, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OmittedInput {
     /// The input: a section, a file or a value.
     pub what: String,
@@ -23,6 +24,7 @@ impl OmittedInput {
 
 word_enum! {
     /// The reason why an input is omitted.
+    #[non_exhaustive]
     OmissionReason {
         /// Nothing was given for it.
         Empty "empty",

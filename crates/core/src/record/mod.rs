@@ -98,6 +98,7 @@ impl TryFrom<String> for Id {
 
 /// Why a record cannot be built, written or read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RecordError {
     /// A text is not an [`Id`].
     #[error("`{0}` is not an id")]

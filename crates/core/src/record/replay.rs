@@ -28,6 +28,7 @@ type BlobLookup<'b> = &'b mut dyn FnMut(Digest) -> Option<SharedText>;
 
 /// Input of a record that is missing or cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReplayError {
     /// Description of the input.
     pub what: String,
@@ -315,6 +316,7 @@ pub fn locate_parts(
 
 /// Range of a finished text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OriginRange {
     /// Offset of its first byte.
     pub start: usize,

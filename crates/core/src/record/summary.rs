@@ -16,6 +16,7 @@ use crate::text::word_enum::word_enum;
 
 /// Summary of a run.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct RunSummary {
     /// The run.
     pub run: Run,

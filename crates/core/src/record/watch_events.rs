@@ -81,6 +81,7 @@ word_enum! {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
+#[non_exhaustive]
 pub enum EventData {
     /// A run is about to start.
     Composed {

@@ -28,6 +28,7 @@ use crate::source::cached_sources::CachedSources;
 
 /// A prompt that fits its budget, and the degradations that made it fit.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct FittedPrompt {
     /// The request with all degradations in it: composing it gives the same prompt again, without counting.
     pub request: Request,
@@ -63,6 +64,21 @@ pub struct Degradation {
 
 /// Composes `request` and degrades blocks while the rendered text has more than `budget` tokens. `count`
 /// returns the tokens of a text for the agent of the prompt.
+///
+/// ```
+/// use callsheet_core::{Builtin, Request, fit};
+///
+/// let request = Request {
+///     recipe: Some("unified".into()),
+///     phase: Some("plan".into()),
+///     instructions: Some("Add a login page.".into()),
+///     ..Request::default()
+/// };
+/// // A rough count. The package `callsheet` counts exactly.
+/// let fitted = fit(&request, &Builtin, None, 20_000, &mut |_, text| text.len() / 4)?;
+/// assert_eq!(fitted.steps, []); // nothing had to be shortened
+/// # Ok::<(), callsheet_core::diag::Diagnostics>(())
+/// ```
 pub fn fit(
     request: &Request,
     sources: &dyn Sources,

@@ -28,6 +28,7 @@ use crate::prompt::{Piece, Prompt, Section};
 
 /// A rendered prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RenderedText {
     /// The whole text.
     pub text: String,
@@ -42,6 +43,7 @@ pub struct RenderedText {
 
 /// A byte range of the rendered text, and the range of the origin's text that it represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RenderedRange {
     /// The offset of its first byte.
     pub start: usize,
@@ -55,6 +57,21 @@ pub struct RenderedRange {
 
 /// Renders `prompt` in `format`. With `api`, JSON is the body of a request. Refuses a prompt that
 /// [`Prompt::check`] refuses.
+///
+/// ```
+/// use callsheet_core::{Builtin, PromptFormat, Request, compose, render::render};
+///
+/// let request = Request {
+///     recipe: Some("unified".into()),
+///     phase: Some("plan".into()),
+///     instructions: Some("Add a login page.".into()),
+///     ..Request::default()
+/// };
+/// let prompt = compose(&request, &Builtin)?.prompt;
+/// let xml = render(&prompt, PromptFormat::Xml, None)?;
+/// assert!(xml.text.contains("Add a login page."));
+/// # Ok::<(), callsheet_core::diag::Diagnostics>(())
+/// ```
 pub fn render(
     prompt: &Prompt,
     format: PromptFormat,

@@ -33,6 +33,7 @@ impl SectionOrder {
 
 /// The range of a section in the rendered text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SectionRange {
     /// From its heading or first block to the end of its last block.
     pub section: Range<usize>,

@@ -69,15 +69,25 @@ word_enum! {
     /// The result of a reply as a whole.
     #[derive(Default)]
     Outcome {
+        /// The verdict `PASS`.
         Pass "pass",
+        /// The verdict `NEEDS_REVISION`.
         NeedsRevision "needs_revision",
+        /// The verdict `NEEDS_CHANGES`.
         NeedsChanges "needs_changes",
+        /// The verdict `REJECTED`.
         Rejected "rejected",
+        /// The verdict `MAJOR_ISSUES`.
         MajorIssues "major_issues",
+        /// The contract requires a verdict, and no verdict counts.
         NoVerdict "no_verdict",
+        /// The contract does not allow the verdict.
         ForeignVerdict "foreign_verdict",
+        /// Every task is completed.
         Complete "complete",
+        /// Some task is not completed.
         Incomplete "incomplete",
+        /// The contract requires no verdict and no task.
         #[default]
         None "none",
     }
@@ -147,6 +157,19 @@ impl Serialize for ReplyText<'_> {
 }
 
 /// Reads the output that an agent printed in `format`.
+///
+/// ```
+/// use callsheet_core::library::agent::OutputSpec;
+/// use callsheet_core::reply::{Outcome, ReplyContext, read};
+/// use callsheet_core::{Builtin, Library, find_contract};
+///
+/// let library = Library::new(Builtin);
+/// let (_, contract) = find_contract(&library, "review", &Default::default())?;
+/// let asked = ReplyContext { contract: &contract, tasks: &[], prompt: None };
+/// let output = b"The change is good.\n\n<review>PASS</review>\n";
+/// assert_eq!(read(&asked, output, &OutputSpec::default()).outcome, Outcome::Pass);
+/// # Ok::<(), callsheet_core::diag::Diagnostics>(())
+/// ```
 pub fn read<'o>(asked: &ReplyContext<'_>, output: &'o [u8], format: &OutputSpec) -> Reply<'o> {
     read_text(asked, stream::extract_text(output, format))
 }

@@ -12,6 +12,7 @@ use crate::text::word_enum::word_enum;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum DocumentDetail {
+    /// The whole document.
     #[default]
     Full,
     /// The headings of a Markdown file; of any other file, the lines of its two outermost indentation levels.
@@ -25,6 +26,7 @@ pub enum DocumentDetail {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TextlessDocument {
+    /// The reason.
     pub why: NoTextReason,
     /// The size of the document in bytes.
     #[serde(default)]
@@ -35,6 +37,7 @@ pub struct TextlessDocument {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum NoTextReason {
     /// The file is not text.
     Binary,
@@ -62,11 +65,14 @@ word_enum! {
     /// How much of a block is shown, from all to nothing.
     #[derive(Default)]
     DetailLevel {
+        /// The whole block.
         #[default]
         Full "full",
+        /// The outline of the block.
         Outline "outline",
         /// The path of a document that has one; the outline of any other block.
         Path "path",
+        /// Nothing.
         Out "out",
     }
 }

@@ -18,17 +18,20 @@ pub struct RunFacts {
     /// The reason why the run ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<EndReason>,
+    /// The exit code of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// The number of runs of the task so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(max = 4_294_967_295_u32)))]
     pub attempts: Option<u32>,
+    /// The checks after the run, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckSummary>,
     /// Paths of the files that the run changed, relative to the worktree.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,
+    /// The changed files that the scope did not allow.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<Violation>,
     /// Places that were visible before the run, and not after it.
@@ -64,11 +67,14 @@ word_enum! {
     }
 }
 
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CheckSummary {
+    /// The name of the check.
     pub name: String,
+    /// Its result.
     pub result: CheckResult,
     /// The last lines of output of a failed check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,8 +95,11 @@ impl CheckSummary {
 const OUTPUT_LINES: usize = 20;
 
 word_enum! {
+    /// The result of a check.
     CheckResult {
+        /// The check ended with exit code 0.
         Passed "passed",
+        /// The check ended with another exit code.
         Failed "failed",
         /// The check was not run, or did not finish. It never counts as a pass.
         Pending "pending",
@@ -104,6 +113,7 @@ word_enum! {
 pub struct ChangedFile {
     /// The path, relative to the worktree.
     pub path: String,
+    /// The kind of the change.
     pub change: ChangeKind,
     /// The path before the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,15 +121,22 @@ pub struct ChangedFile {
 }
 
 word_enum! {
+    /// The kind of a change.
+    #[non_exhaustive]
     ChangeKind {
+        /// A new file that git tracks.
         Added "added",
+        /// A file with other contents.
         Modified "modified",
+        /// A file that does not exist any more.
         Deleted "deleted",
+        /// A file with another path.
         Renamed "renamed",
         /// A new file that git does not track.
         Untracked "untracked",
         /// A change of the mode only: executable, or a link.
         Mode "mode",
+        /// Another commit of a submodule.
         Submodule "submodule",
         /// A file that git ignores. It is noted, and violates a scope only if the scope excludes it.
         Ignored "ignored",
@@ -134,6 +151,7 @@ word_enum! {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CheckSpec {
+    /// The name of the check.
     pub name: String,
     /// The program and its arguments. They do not pass through a shell.
     pub argv: Vec<String>,
@@ -147,11 +165,17 @@ pub struct CheckSpec {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CheckRun {
+    /// The name of the check.
     pub name: String,
+    /// The program and its arguments.
     pub argv: Vec<String>,
+    /// Its result.
     pub result: CheckResult,
+    /// The reason why its process ended.
     pub ended: Option<EndReason>,
+    /// The exit code of its process.
     pub exit_code: Option<i32>,
+    /// The time that it took, in milliseconds.
     pub duration_ms: u64,
     /// The output of the check; only its end if it is long.
     pub output: String,
@@ -162,13 +186,17 @@ pub struct CheckRun {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct WorktreeObservation {
+    /// The commit of the worktree before the run.
     pub head_before: Option<String>,
+    /// The commit of the worktree after the run.
     pub head_after: Option<String>,
     /// Whether there was uncommitted work before the run.
     pub dirty_before: bool,
+    /// Whether there was uncommitted work after the run.
     pub dirty_after: bool,
     /// The changed files, in byte order of the paths.
     pub changed: Vec<ChangedFile>,
+    /// The changed files that the scope did not allow.
     pub violations: Vec<Violation>,
     /// The places that could not be observed, and the reasons. They may hide changes.
     pub unseen: Vec<UnseenPath>,
@@ -195,6 +223,7 @@ impl WorktreeObservation {
 pub struct UnseenPath {
     /// The path, relative to the worktree; `.` is all of it.
     pub path: String,
+    /// The reason, in words.
     pub why: String,
     /// Whether the place was not visible before the run either.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
@@ -265,7 +294,9 @@ pub struct MovedRef {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Violation {
+    /// The path, relative to the worktree.
     pub path: String,
+    /// The reason.
     pub reason: ViolationReason,
     /// A person's decision about the violation.
     #[serde(default)]
@@ -273,8 +304,12 @@ pub struct Violation {
 }
 
 word_enum! {
+    /// The reason why a changed file violates the scope.
+    #[non_exhaustive]
     ViolationReason {
+        /// No glob of writable files matches it.
         OutsideWrite "outside_write",
+        /// A glob of excluded files matches it.
         Excluded "excluded",
         /// The file is a link to a place outside of the worktree, or was reached through such a link.
         LeadsOutside "leads_outside",
@@ -282,11 +317,15 @@ word_enum! {
 }
 
 word_enum! {
+    /// A person's decision about a violation.
     #[derive(Default)]
     ViolationDecision {
+        /// There is no decision yet.
         #[default]
         Pending "pending",
+        /// The change may stay.
         Approved "approved",
+        /// The change must not stay.
         Rejected "rejected",
         /// The person made the change, not the agent.
         Mine "mine",

@@ -34,6 +34,7 @@ use crate::text::json_weight::json_weight;
 use crate::text::name::{NAME_HINT, is_name};
 use crate::text::word_enum::word_enum;
 
+/// Everything explicit that a prompt is made for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
@@ -51,11 +52,13 @@ pub struct Request {
     /// The version of the agent, if it is not the newest known one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_version: Option<String>,
+    /// The phase of a change: plan, challenge, implement, review, archive, or a project's own (unified).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     /// Identity (layers), agent role (staged) or profile (run).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
+    /// The command of a staged session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// The session directory, relative to the project. Includes are resolved in it.
@@ -76,8 +79,10 @@ pub struct Request {
     /// Keys of values that are delivered, but stored and shown only as placeholders.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub secret: BTreeSet<String>,
+    /// Named blocks of context, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub context: Vec<ContextBlock>,
+    /// Files, artifacts and thoughts, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub documents: Vec<RequestDocument>,
     /// Commands that the agent may run without asking: `pytest -q`, or `pytest *` with any further arguments. A run gives the
@@ -87,6 +92,7 @@ pub struct Request {
     /// Paths that the agent should read before it starts, relative to the worktree.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub read_first: Vec<String>,
+    /// Memories of earlier work, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub memories: Vec<MemoryEntry>,
     /// Rules that apply to this prompt, in order.
@@ -101,8 +107,10 @@ pub struct Request {
     /// The policy for a slot that nothing fills, in place of the recipe's policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<MissingPolicy>,
+    /// The format, in place of the recipe's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<PromptFormat>,
+    /// The task as data: id, title, criteria and scope.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<Task>,
     /// Facts of an earlier run; they become the digest.
@@ -137,9 +145,12 @@ word_enum! {
     { "required": ["data"], "properties": { "data": { "type": "object" } } },
 ])))]
 pub struct ContextBlock {
+    /// The name of the block.
     pub name: String,
+    /// The text of the block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<SharedText>,
+    /// The data of the block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Map<String, Value>>,
 }
@@ -162,6 +173,7 @@ pub struct ContextBlock {
     },
 )))]
 pub struct RequestDocument {
+    /// The kind of the document [default: file].
     #[serde(rename = "type", default)]
     pub kind: DocumentKind,
     /// The name of the document in the prompt [default: its path].
@@ -170,6 +182,7 @@ pub struct RequestDocument {
     /// The path of the document, relative to the project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// The text of the document [default: read from its path].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<SharedText>,
     /// How much of the document is included [default: full].
@@ -194,17 +207,22 @@ pub struct MemoryEntry {
     /// The kind of memory, for example `pattern`, `warning`, `learning`.
     #[serde(rename = "type")]
     pub kind: String,
+    /// The memory in words.
     pub content: SharedText,
 }
 
+/// The work that a request asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Task {
+    /// The id, by which later runs of the same task are found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<SharedText>,
+    /// The title, in one line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<SharedText>,
+    /// The description in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<SharedText>,
     /// The conditions for the task to count as done.
@@ -216,12 +234,15 @@ pub struct Task {
     /// Globs of files that must not be touched; they override `write`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
+    /// The depth of the task in a tree of tasks, counted from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(max = 4_294_967_295_u32)))]
     pub depth: Option<u32>,
+    /// The depth at which a task is not split any further.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(max = 4_294_967_295_u32)))]
     pub max_depth: Option<u32>,
+    /// The most steps of a plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(max = 4_294_967_295_u32)))]
     pub max_steps: Option<u32>,

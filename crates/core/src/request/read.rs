@@ -9,6 +9,18 @@ use crate::text::SharedText;
 use crate::text::json_weight::json_weight;
 
 /// Reads a request; diagnostics call the text `name`.
+///
+/// ```
+/// use callsheet_core::{FileFormat, read_request};
+///
+/// let text = r#"{"recipe": "unified", "phase": "plan", "instructions": "Add a login page."}"#;
+/// let request = read_request("request.json", &text.into(), FileFormat::Json)?;
+/// assert_eq!(request.phase.as_deref(), Some("plan"));
+///
+/// let wrong = read_request("request.json", &r#"{"phse": "plan"}"#.into(), FileFormat::Json);
+/// assert!(wrong.is_err());
+/// # Ok::<(), callsheet_core::diag::Diagnostics>(())
+/// ```
 pub fn read_request(name: &str, text: &SharedText, notation: FileFormat) -> Result<Request, Diagnostics> {
     if notation == FileFormat::Toml && text.len() > MAX_TOML_BYTES {
         let message =

@@ -46,6 +46,7 @@ word_enum! {
 
 /// A secret that was found, without its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct FoundSecret {
     /// The id of the rule that found it.
     pub rule: String,

@@ -32,6 +32,7 @@ use crate::text::name::{NAME_HINT, is_name};
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "schema", schemars(title = "Secrets"))]
 pub struct RuleFile {
+    /// The kinds of secrets.
     pub rule: Vec<SecretRule>,
     /// Patterns of texts that are not secrets, whichever rule found them. A project's file cannot have them.
     pub allow: Vec<String>,

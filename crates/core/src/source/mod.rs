@@ -50,6 +50,7 @@ crate::text::string_schema::string_schema!(SourceId);
 
 /// The reason why a path cannot be an address inside a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BadPath {
     /// The path is empty.
     #[error("it is empty")]
@@ -150,6 +151,7 @@ impl<'de> Deserialize<'de> for SourceId {
 
 /// The reason why an existing source cannot be used. Absence is not an error: it is `Ok(None)`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SourceError {
     /// The path leads out of its root, for example through a symbolic link.
     #[error("it leads outside its root")]

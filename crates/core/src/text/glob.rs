@@ -41,6 +41,7 @@ enum GlobToken {
 
 /// A mistake in a glob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum GlobError {
     /// A class of characters has no end.
     #[error("unclosed `[`")]

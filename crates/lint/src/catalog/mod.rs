@@ -34,6 +34,7 @@ pub(crate) const FOLDERS: [&str; 9] =
 
 /// A template of the search path: the winning file, and the metadata of its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct TemplateSummary {
     /// Its path below `templates/` without the extension, such as `system/BASE-plan`; a template elsewhere
     /// has its folder in front: `profiles/generalist`.
@@ -73,6 +74,11 @@ pub struct TemplateSummary {
 }
 
 /// Returns every template that can be requested, in byte order of the paths.
+///
+/// ```
+/// let templates = callsheet_lint::catalog::list_templates(&callsheet_core::Builtin, &Default::default());
+/// assert!(templates.iter().any(|template| template.path == "system/BASE-plan"));
+/// ```
 pub fn list_templates(sources: &dyn Sources, layout: &Layout) -> Vec<TemplateSummary> {
     let catalog = SourceCatalog::read(sources, layout);
     let shown = |path: &str| path.starts_with("templates/") || catalog.reach.is_reached(path);

@@ -32,6 +32,7 @@ use callsheet_core::source::{SourceId, Sources};
 
 /// The result of [`check`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LintReport {
     /// The problems of the project's files first, then the user's, then the shipped ones; each in order of
     /// appearance.
@@ -49,6 +50,15 @@ impl LintReport {
 
 /// Checks every recipe, agent, flow, file of prices, template, skeleton and extension of the project, the user and the
 /// shipped library.
+///
+/// ```
+/// use callsheet_core::{MemorySources, SourceId, SourceRoot};
+///
+/// let id = SourceId::new(SourceRoot::Project, ".callsheet/templates/identity/fixer.md").unwrap();
+/// let sources = MemorySources::from_iter([(id, "Fix it. {{> nowhere}}")]);
+/// let report = callsheet_lint::check::check(&sources, &Default::default());
+/// assert!(report.error_count() > 0);
+/// ```
 pub fn check(sources: &dyn Sources, layout: &Layout) -> LintReport {
     let catalog = SourceCatalog::read(sources, layout);
     let mut problems = LintProblems::default();

@@ -60,6 +60,7 @@ pub struct FuzzOptions {
 
 /// A promise that a value breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FuzzFinding {
     /// The diagnostic for the broken promise.
     pub diag: Diagnostic,
@@ -71,6 +72,7 @@ pub struct FuzzFinding {
 
 /// The result of a fuzz run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FuzzReport {
     /// The number of values that were tried, each in one place.
     pub tried: usize,
@@ -86,6 +88,16 @@ impl FuzzReport {
 }
 
 /// Tries hostile values on `subject`. Calls `watch` with the number of values tried so far and their total.
+///
+/// ```
+/// use callsheet_lint::fuzz::{FuzzOptions, FuzzSubject, fuzz};
+///
+/// let subject = FuzzSubject::Template("templates/by-file.md");
+/// let report =
+///     fuzz(&callsheet_core::Builtin, &Default::default(), subject, &FuzzOptions::default(), &mut |_, _| {})?;
+/// assert_eq!(report.error_count(), 0);
+/// # Ok::<(), callsheet_core::diag::Diagnostics>(())
+/// ```
 pub fn fuzz(
     sources: &dyn Sources,
     layout: &Layout,

@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use callsheet_core::diag::counted;
 use callsheet_core::text::SharedText;
 
 /// Texts that have a meaning to templates, formats or readers.
@@ -104,7 +105,7 @@ pub(super) fn format_value(value: &str) -> String {
     let cut = value.floor_char_boundary(SHOWN);
     let rest = match value.len() - cut {
         0 => String::new(),
-        more => format!(" and {more} bytes more"),
+        more => format!(" and {} more", counted(more, "byte")),
     };
     format!("{:?}{rest}", value[..cut].to_string())
 }

@@ -26,6 +26,7 @@ use super::read::{self, PathBase};
 /// A failed write: the file and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot write `{path}`: {why}")]
+#[non_exhaustive]
 pub struct WriteError {
     /// The file, relative to the directory.
     pub path: String,
@@ -41,6 +42,7 @@ pub struct WritableFolder {
 
 /// A file or a link as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FoundFile {
     /// The kind of the file.
     pub mode: FileMode,

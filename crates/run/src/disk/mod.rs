@@ -62,6 +62,19 @@ pub struct Disk {
 
 impl Disk {
     /// Opens the roots. Never fails: a root that cannot be opened reports the reason when it is first used.
+    ///
+    /// ```
+    /// use callsheet_core::{SourceId, SourceRoot, Sources};
+    /// use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
+    ///
+    /// let project = tempfile::tempdir()?;
+    /// std::fs::write(project.path().join("README.md"), "# Shop\n")?;
+    /// let roots = Roots { project: Some(project.path().into()), ..Roots::default() };
+    /// let disk = Disk::new(&roots, DEFAULT_MAX_FILE_BYTES);
+    /// let readme = SourceId::new(SourceRoot::Project, "README.md").unwrap();
+    /// assert_eq!(disk.text(&readme).unwrap().as_deref(), Some("# Shop\n"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn new(roots: &Roots, max_file_bytes: u64) -> Self {
         let open_if_given = |path: &Option<PathBuf>| path.as_deref().map_or(Ok(None), open_root);
         Self {

@@ -51,6 +51,7 @@ const WAITING: usize = 64;
 
 /// The files and the listing of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PackedTree {
     /// The files, in byte order of their paths.
     pub files: Vec<PackedFile>,

@@ -180,6 +180,7 @@ pub struct ProcessExit {
 
 /// The reason why a process did not start.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
     /// The program or the working directory does not exist.
     #[error("{0}")]
@@ -212,6 +213,21 @@ const GUARD_SLACK: Duration = Duration::from_secs(15);
 const BLINK: Duration = Duration::from_millis(50);
 
 /// Runs a job to its end, and passes its events to `tell`.
+///
+/// ```no_run
+/// use callsheet_run::{ProcessEvent, ProcessJob, guard_if_asked, run_process};
+///
+/// // The first line of `main`: the program is started once more, as the guard of each process.
+/// guard_if_asked();
+/// let job = ProcessJob::new(vec!["cargo".into(), "test".into()], ".".into());
+/// let exit = run_process(&job, &mut |event| {
+///     if let ProcessEvent::Output { text, .. } = event {
+///         println!("{text}");
+///     }
+/// })?;
+/// assert_eq!(exit.code, Some(0));
+/// # Ok::<(), callsheet_run::StartError>(())
+/// ```
 pub fn run_process(
     job: &ProcessJob,
     report: &mut dyn FnMut(ProcessEvent),

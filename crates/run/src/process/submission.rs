@@ -77,6 +77,7 @@ enum GateAnswer {
 
 /// The reason why a submission is refused, or could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SubmissionError {
     /// The guard does not answer.
     #[error("its guard does not answer")]

@@ -32,6 +32,7 @@ use screen::{PaneScreen, ScreenState};
 
 /// The reason why a line could not be typed. Nothing was typed, except for [`TerminalError::Unsent`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TerminalError {
     /// tmux is not installed, or refuses a command.
     #[error("tmux: {0}")]

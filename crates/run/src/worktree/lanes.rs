@@ -45,6 +45,7 @@ pub fn ensure_lane_worktree(git: &Git, lock: &Path, home: &Path, name: &str) -> 
 
 /// Worktrees and branches of lanes that no flow needs any more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LaneLeftovers {
     /// The folders of the worktrees.
     pub worktrees: Vec<PathBuf>,

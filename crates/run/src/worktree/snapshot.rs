@@ -66,6 +66,23 @@ const MOST_ELSEWHERE: usize = 1_000;
 impl WorktreeSnapshot {
     /// Examines the worktree that contains `dir`, or the folder alone if there is none. Callers that do this
     /// often keep the `prints`.
+    ///
+    /// ```no_run
+    /// use std::sync::Arc;
+    ///
+    /// use callsheet_core::request::scope::Scope;
+    /// use callsheet_run::{FingerprintCache, OwnFiles, WorktreeSnapshot};
+    ///
+    /// let before = WorktreeSnapshot::take(
+    ///     ".".as_ref(),
+    ///     &OwnFiles::default(),
+    ///     &Arc::new(FingerprintCache::default()),
+    /// )?;
+    /// // The agent works here.
+    /// let observed = before.diff(&Scope::default(), &[]);
+    /// println!("{} files changed", observed.changed.len());
+    /// # Ok::<(), callsheet_run::GitError>(())
+    /// ```
     pub fn take(dir: &Path, own: &OwnFiles, prints: &Arc<FingerprintCache>) -> Result<Self, GitError> {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let unread = |error: std::io::Error| GitError::new("look", error);

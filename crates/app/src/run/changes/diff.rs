@@ -10,6 +10,7 @@ use super::KeptChanges;
 
 /// The changes of one file.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct FileDiff {
     /// The path after the change, or before it if the file was removed.
     pub path: String,

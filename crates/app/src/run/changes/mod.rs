@@ -20,6 +20,7 @@ pub use restore::{RestoreReport, RestoredFile};
 
 /// The files that a run changed, with the contents that are kept.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct RunChanges {
     /// The run.
     pub summary: RunSummary,
@@ -29,6 +30,7 @@ pub struct RunChanges {
 
 /// Changed files with the contents that are kept.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct KeptChanges {
     /// The files with their versions, in byte order of the paths.
     pub files: Vec<FileChange>,

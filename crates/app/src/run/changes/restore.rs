@@ -24,6 +24,7 @@ use crate::run::claim::{ClaimRequest, claim_checkout};
 
 /// The result of taking back or applying the changes of a run.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct RestoreReport {
     /// The run.
     pub run: Id,
@@ -35,6 +36,7 @@ pub struct RestoreReport {
 
 /// A file that was taken back or applied.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RestoredFile {
     /// The path.
     pub path: String,

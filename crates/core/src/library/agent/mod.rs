@@ -158,6 +158,7 @@ pub struct TokenizerSpec {
     /// The prefixes of the models' names; if empty, the entry applies to every model.
     #[serde(default)]
     pub models: Vec<String>,
+    /// The vocabulary by which tokens are counted.
     pub encoding: TokenEncoding,
     /// Tokens of the model for every hundred of the encoding. With it, the count is an estimate; without it, the count
     /// is exact.
@@ -197,18 +198,24 @@ word_enum! {
     /// A published vocabulary for counting tokens.
     #[derive(Default)]
     TokenEncoding {
+        /// The vocabulary of GPT-4.
         Cl100kBase "cl100k_base",
+        /// The vocabulary of GPT-4o and later models.
         #[default]
         O200kBase "o200k_base",
     }
 }
 
+/// A file that an agent loads by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum LoadEntry {
+    /// A file that is always loaded.
     File(String),
+    /// Files of which only the first existing one is loaded.
     FirstOf(Vec<String>),
+    /// A file that is loaded under conditions.
     Rule(LoadRule),
 }
 
@@ -217,6 +224,7 @@ pub enum LoadEntry {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LoadRule {
+    /// The file, relative to the project.
     pub file: String,
     /// Files of which none may exist if the file is to be loaded.
     #[serde(default)]
@@ -250,6 +258,7 @@ fn version_numbers(version: &str) -> Vec<u64> {
     version.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
 }
 
+/// The names of tools, for prompts that refer to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::word_enum::word_enum;
 
+/// The command that starts an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -27,7 +28,9 @@ pub struct StartCommand {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum AgentArgument {
+    /// A word that is always passed.
     Word(String),
+    /// Words that are passed under conditions, or that have a hole.
     Spec(ArgSpec),
 }
 
@@ -60,6 +63,7 @@ pub struct ArgSpec {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ArgHole {
+    /// The name of the model.
     Model,
     /// The id for a new session.
     Session,
@@ -67,7 +71,9 @@ pub enum ArgHole {
     Resume,
     /// The name of callsheet's MCP server, if there is one.
     McpServer,
+    /// The program of callsheet's MCP server.
     McpCommand,
+    /// The arguments of callsheet's MCP server.
     McpArgs,
     /// The globs of files that may be written.
     Write,
@@ -95,6 +101,7 @@ word_enum! {
 
 word_enum! {
     /// The way in which a prompt reaches an agent.
+    #[non_exhaustive]
     DeliveryMethod {
         /// On its standard input.
         Stdin "stdin",

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::library::agent::AgentArgument;
 
+/// The screens of an agent in a terminal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -78,6 +79,7 @@ fn usual_settle_ms() -> u64 {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TerminalDialog {
+    /// The name of the question, for messages.
     pub name: String,
     /// The texts that its screen shows; all of them are required.
     pub shows: Vec<String>,

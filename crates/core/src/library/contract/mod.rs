@@ -34,6 +34,7 @@ pub use verdict::{Status, Verdict};
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", schemars(title = "Contract"))]
 pub struct Contract {
+    /// The purpose of the contract, in one sentence.
     pub description: String,
     /// The verdicts of a reply, of which it gives one in a `review` marker.
     #[serde(default)]
@@ -57,10 +58,13 @@ pub struct Contract {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ContractChoice {
+    /// The word.
     pub name: String,
+    /// The condition under which an agent uses it, as prompts show it.
     pub when: String,
 }
 
+/// The data that an agent submits: its fields, and the files that result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -87,6 +91,7 @@ pub struct Submission {
     /// Files that are written besides the data, for readers of Markdown.
     #[serde(default)]
     pub write: Vec<CompanionFile>,
+    /// The fields of the data.
     pub field: Vec<SubmissionField>,
 }
 
@@ -95,6 +100,7 @@ pub struct Submission {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PlanContracts {
+    /// The contract of a sub-plan.
     pub subplan: String,
     /// The contract of the order. Without it, this contract is the order itself, and the sub-plans are in the session.
     #[serde(default)]
@@ -106,6 +112,7 @@ pub struct PlanContracts {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CompanionFile {
+    /// The path of the file, relative to the session.
     pub path: String,
     /// The text of the file. `{{field}}` alone on a line is replaced by the field unchanged; if the field is empty, the
     /// line and the empty line after it are removed. Among other words the field is folded into the line.
@@ -117,9 +124,12 @@ pub struct CompanionFile {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SubmissionField {
+    /// The key of the field.
     pub name: String,
+    /// The type of its value.
     #[serde(rename = "type")]
     pub kind: FieldType,
+    /// Whether the field must be given.
     #[serde(default)]
     pub required: FieldRequirement,
     /// The minimum of a number, or the minimum number of entries.
@@ -140,6 +150,7 @@ pub struct SubmissionField {
     /// Whether its texts are questions to the person.
     #[serde(default)]
     pub asks: bool,
+    /// The meaning of the field, as prompts and tools show it.
     pub description: String,
     /// The value in the example that the instruction shows.
     #[serde(default)]
@@ -168,6 +179,7 @@ fn newline() -> String {
 }
 
 word_enum! {
+    /// The type of a field of a submission.
     FieldType {
         /// A text that is not blank.
         Text "text",
@@ -175,7 +187,9 @@ word_enum! {
         Name "name",
         /// Words in lower case joined by single hyphens.
         Slug "slug",
+        /// A whole number.
         Integer "integer",
+        /// `true` or `false`.
         Boolean "boolean",
         /// One of the choices.
         Choice "choice",
@@ -196,10 +210,12 @@ word_enum! {
     }
 }
 
+/// Whether a field of a submission must be given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum FieldRequirement {
+    /// Always, or never.
     Always(bool),
     /// Only if another field has this value.
     Where(BTreeMap<String, String>),

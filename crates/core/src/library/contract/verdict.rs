@@ -8,10 +8,15 @@ pub(crate) const ONE_TASK: &str = "1";
 word_enum! {
     /// A verdict of a review. A contract allows some of the verdicts.
     Verdict {
+        /// The work is accepted as it is.
         Pass "PASS",
+        /// A plan must be revised.
         NeedsRevision "NEEDS_REVISION",
+        /// An implementation must be changed.
         NeedsChanges "NEEDS_CHANGES",
+        /// A plan is not viable.
         Rejected "REJECTED",
+        /// An implementation has issues that changes alone do not solve.
         MajorIssues "MAJOR_ISSUES",
     }
 }
@@ -19,7 +24,9 @@ word_enum! {
 word_enum! {
     /// The end of a task; a worse one comes later.
     Status {
+        /// The task is done.
         Completed "COMPLETED",
+        /// The task is not done.
         Failed "FAILED",
     }
 }

@@ -27,15 +27,18 @@ use crate::text::word_enum::word_enum;
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", schemars(title = "Recipe"))]
 pub struct Recipe {
+    /// The purpose of the recipe, in one sentence.
     #[serde(default)]
     pub description: String,
     /// The format if the request names none.
     pub format: PromptFormat,
+    /// The notation of slots in its templates.
     #[serde(default)]
     pub notation: TemplateNotation,
     /// Whether files are included as text or as paths.
     #[serde(default)]
     pub files: FilePolicy,
+    /// The policy for slots that nothing fills.
     #[serde(default)]
     pub missing: MissingSlotRule,
     /// The text between sections in Markdown.
@@ -47,15 +50,19 @@ pub struct Recipe {
     /// Rules for slots that callsheet fills by itself.
     #[serde(default)]
     pub derive: BTreeMap<String, DeriveSpec>,
+    /// The sections, in the order of the prompt.
     pub section: Vec<SectionSpec>,
 }
 
+/// How files get into a prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum FilePolicy {
+    /// As text.
     #[default]
     Embed,
+    /// As paths that the agent reads by itself.
     Paths,
 }
 
@@ -64,10 +71,13 @@ pub enum FilePolicy {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum MissingSlotRule {
+    /// No policy: a slot that nothing fills is an error.
     #[default]
     #[serde(skip)]
     Unsaid,
+    /// One policy for all slots.
     Policy(MissingPolicy),
+    /// A notice for some slots.
     Notice(MissingNotice),
 }
 
@@ -76,7 +86,9 @@ pub enum MissingSlotRule {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct MissingNotice {
+    /// The text in place of the value.
     pub notice: String,
+    /// The slots that show it.
     pub slots: Vec<String>,
 }
 
@@ -107,17 +119,24 @@ impl SectionSeparator {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum RequestField {
+    /// The agent.
     Agent,
+    /// The phase.
     Phase,
+    /// The role.
     Role,
+    /// The command.
     Command,
 }
 
+/// A section of a prompt: its place, and the sources of its text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SectionSpec {
+    /// The name of the section; in XML the name of its element.
     pub name: String,
+    /// The part of the prompt that it belongs to.
     pub part: Part,
     /// The text of a `##` heading in Markdown.
     #[serde(default)]
@@ -131,6 +150,7 @@ pub struct SectionSpec {
     /// The section's priority if the prompt must fit into a budget.
     #[serde(default)]
     pub level: SectionPriority,
+    /// The sources of its text, in order.
     pub blocks: Vec<BlockSpec>,
 }
 
@@ -170,11 +190,14 @@ pub struct BlockSpec {
     pub level: Option<SectionPriority>,
 }
 
+/// One text or a list of texts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum OneOrMore {
+    /// One text.
     One(String),
+    /// A list.
     More(Vec<String>),
 }
 
@@ -193,6 +216,7 @@ impl OneOrMore {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DeriveSpec {
+    /// The value.
     pub from: DerivedValue,
     /// The wording of a row: one for all rows, or one for each kind of row. A wording is the name of a fragment,
     /// or else the words themselves. Without it, a row is its text.
@@ -231,20 +255,27 @@ fn newline() -> String {
     "\n".into()
 }
 
+/// The wording of the rows of a derived value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum RowWording {
+    /// One wording for all rows.
     All(String),
+    /// A wording for each kind of row.
     Kinds(BTreeMap<String, String>),
 }
 
 word_enum! {
+    /// The kind of a document.
     #[derive(Default)]
     DocumentKind {
+        /// A file of the project.
         #[default]
         File "file",
+        /// An output of earlier work.
         Artifact "artifact",
+        /// A thought of an agent or a person.
         Thought "thought",
     }
 }
@@ -259,12 +290,16 @@ impl DocumentKind {
     }
 }
 
+/// The policy for a slot that nothing fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum MissingPolicy {
+    /// The prompt is not composed.
     Error,
+    /// The slot is empty, and a warning is reported.
     Empty,
+    /// The slot shows a notice, and a warning is reported.
     Notice,
 }
 
@@ -273,7 +308,10 @@ pub enum MissingPolicy {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Part {
+    /// The system prompt.
     System,
+    /// The context that the task depends on.
     Context,
+    /// The task.
     Instructions,
 }
