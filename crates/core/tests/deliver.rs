@@ -130,7 +130,7 @@ fn minimal_context_gives_minimal_arguments() {
 
 #[test]
 fn resumed_session_starts_no_new_one() {
-    let how = DeliveryContext { resume: Some("abc".into()), model: None, mcp: None, ..full_context() };
+    let how = DeliveryContext { resume: Some("abc".into()), model: None, mcp: None, allow: Vec::new(), ..full_context() };
     let of = |name: &str| argv(&plan_delivery(&find_shipped_agent(name), "Go on.", &how).unwrap()).join(" ");
     assert_eq!(
         of("claude"),
