@@ -13,7 +13,7 @@ use callsheet_core::delivery::{
     Delivery, DeliveryAction, DeliveryContext, DeliveryText, McpServerCommand, by_file_line, find_at_paths,
     plan_delivery,
 };
-use callsheet_core::library::agent::{Agent, DeliveryMethod, FirstLine, PermissionLevel};
+use callsheet_core::library::agent::{Agent, DeliveryMethod, FirstLine, PermissionLevel, ToolCall};
 use callsheet_core::library::layout::Layout;
 use callsheet_core::request::scope::Scope;
 use callsheet_core::{Builtin, Library, find_agent, list_names, split_words};
@@ -130,7 +130,7 @@ fn minimal_context_gives_minimal_arguments() {
 
 #[test]
 fn resumed_session_starts_no_new_one() {
-    let how = DeliveryContext { resume: Some("abc".into()), model: None, mcp: None, ..full_context() };
+    let how = DeliveryContext { resume: Some("abc".into()), model: None, mcp: None, allow: Vec::new(), ..full_context() };
     let of = |name: &str| argv(&plan_delivery(&find_shipped_agent(name), "Go on.", &how).unwrap()).join(" ");
     assert_eq!(
         of("claude"),
@@ -386,6 +386,27 @@ fn receipts_follow_stream_evidence() {
     // A different prompt is not an echo, and an agent that uses no tool does not act.
     assert_eq!(receipts("gemini", "tool", "Review the change").0, [(1, Accepted), (5, Acting)]);
     assert_eq!(receipts("claude", "verdict", prompt).0, [(1, Accepted)]);
+}
+
+/// A command of plain words is reported with the narrowest permission that the agent can be given.
+#[test]
+fn denied_calls_name_missing_permission() {
+    for (agent, tool, allow) in [
+        ("claude", "Bash", Some("pytest -q *")),
+        ("gemini", "run_shell_command", Some("pytest -q *")),
+        ("copilot", "bash", Some("pytest *")),
+        ("opencode", "bash", None),
+    ] {
+        let call = |detail: &str, allow: Option<&str>| ToolCall {
+            tool: tool.to_owned(),
+            detail: Some(detail.to_owned()),
+            allow: allow.map(str::to_owned),
+        };
+        let (_, report) = receipts(agent, "denied", "Review the change.");
+        assert_eq!(report.denied, [call("pytest -q", allow), call("pytest; rm x", None)], "{agent}");
+    }
+    // Its sandbox denies nothing.
+    assert_eq!(receipts("codex", "denied", "Review the change.").1.denied, []);
 }
 
 #[test]

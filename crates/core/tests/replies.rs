@@ -244,6 +244,7 @@ fn t6_recorded_streams_give_agent_text() {
     let asked = find_shipped_contract("review");
     for (cli, error) in errors {
         let expected = [
+            ("denied", said("I may not.\n\n<review>PASS</review>\n")),
             ("error", error),
             ("thought", said("Nothing is wrong with it.\n\n<review>PASS</review>\n")),
             ("tool", said("I write a note first.\n\nIt is written.\n\n<review>PASS</review>\n")),

@@ -67,6 +67,8 @@ fn full_request(recipe: &str) -> Request {
                 lines: None,
             })
             .collect(),
+        // A hostile text is refused here.
+        allow: Vec::new(),
         read_first: vec![TAME.into()],
         memories: vec![MemoryEntry { kind: TAME.into(), content: text() }],
         rules: vec![text()],

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::diag::{Code, Diagnostic};
 use crate::library::allowed_command::AllowedCommand;
 use crate::text::word_enum::word_enum;
 
@@ -67,26 +68,24 @@ pub struct CommandRules {
 pub(super) const WORDS: &str = "{words}";
 
 impl CommandRules {
-    /// Returns the rule that allows exactly this command, or the reason why the agent has none.
-    pub fn compile(&self, command: &AllowedCommand) -> Result<String, String> {
-        let rule = match (command.has_more(), &self.exact, &self.more) {
-            (false, Some(exact), _) => exact,
-            (true, _, Some(more)) => more,
-            (false, None, _) => {
-                return Err(format!("it can only be allowed with any arguments: `{command} *`"));
-            }
-            (true, _, None) => return Err("it can only be allowed without further arguments".to_string()),
-        };
+    /// Returns the rule that allows exactly this command, or says why the agent, called `name`, has none.
+    pub(super) fn compile(&self, name: &str, command: &AllowedCommand) -> Result<String, Diagnostic> {
         let words = command.words();
-        if let Some(most) = self.most_words.map(|most| most + usize::from(self.compares_subcommand(words)))
-            && words.len() > most
-        {
-            let short = words[..most].join(" ");
-            return Err(format!("the agent compares only `{short}`; `{short} *` would allow more"));
-        }
+        let compared = self.most_words.map(|most| most + usize::from(self.compares_subcommand(words)));
+        let compared = words.len().min(compared.unwrap_or(words.len()));
+        let rule = if command.has_more() { &self.more } else { &self.exact };
+        let Some(rule) = rule.as_ref().filter(|_| compared == words.len()) else {
+            let short = words[..compared].join(" ");
+            let why = match &self.more {
+                Some(_) => format!("it compares only `{short}`; `{short} *` would allow more"),
+                None => "further arguments cannot be allowed".to_string(),
+            };
+            return Err(unsupported_warning(name, command, &why));
+        };
         let line = command.line();
         if let Some(c) = line.chars().find(|c| self.refused.contains(*c)) {
-            return Err(format!("`{c}` means something else in its rules"));
+            let why = format!("`{c}` means something else in its rules");
+            return Err(unsupported_warning(name, command, &why));
         }
         let words = match self.form {
             RuleForm::Words => line,
@@ -118,6 +117,11 @@ impl CommandRules {
         }
         found
     }
+}
+
+/// Warns that the agent called `name` cannot be allowed a command.
+pub(super) fn unsupported_warning(name: &str, command: &AllowedCommand, why: &str) -> Diagnostic {
+    Diagnostic::warning(Code::AllowUnsupported, format!("{name} cannot be allowed `{command}`: {why}"))
 }
 
 /// Escapes the plain words of a command for a regular expression.

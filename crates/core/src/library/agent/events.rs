@@ -11,8 +11,8 @@ use super::{Agent, FaultPattern};
 use crate::library::allowed_command::AllowedCommand;
 use crate::library::command_words::split_words;
 
-/// The words of an event by place: the event must have one of the words at each place. A place is a JSON pointer, in
-/// which `*` matches every item of a list.
+/// The words of an event by place: the event must have one of the words at each place; a word that ends in `*` is the
+/// beginning of a text. A place is a JSON pointer, in which `*` matches every item of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
@@ -30,12 +30,16 @@ fn has_word_at(event: &Value, place: &str, words: &[String]) -> bool {
         None => event
             .pointer(place)
             .and_then(Value::as_str)
-            .is_some_and(|found| words.iter().any(|word| word == found)),
+            .is_some_and(|found| words.iter().any(|word| fits_word(found, word))),
         Some((list, rest)) => {
             let items = event.pointer(list).and_then(Value::as_array);
             items.is_some_and(|items| items.iter().any(|item| has_word_at(item, rest, words)))
         }
     }
+}
+
+fn fits_word(found: &str, word: &str) -> bool {
+    word.strip_suffix('*').map_or(word == found, |start| found.starts_with(start))
 }
 
 /// The event patterns of an agent that prints one line of JSON for each event.

@@ -20,6 +20,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use check::find_problems;
+use commands::unsupported_warning;
 pub use commands::{CommandControl, CommandRules, RuleForm};
 pub use events::{EventPattern, EventPatterns, ToolCall, ToolPattern, TranscriptSpec, UsagePattern};
 pub use faults::{AgentFault, FaultKind, FaultPattern};
@@ -119,14 +120,12 @@ impl Agent {
     /// Returns the rule that allows a command; `None` if the agent runs every command. The error says why it cannot be
     /// allowed.
     pub fn check_command(&self, command: &AllowedCommand) -> Result<Option<String>, Diagnostic> {
-        let unsupported = |why: &str| {
-            let message = format!("{} cannot be allowed `{command}`: {why}", self.name);
-            Diagnostic::warning(Code::AllowUnsupported, message)
-        };
         match &self.commands {
-            None => Err(unsupported("it has no permissions that callsheet knows")),
+            None => {
+                Err(unsupported_warning(&self.name, command, "it has no permissions that callsheet knows"))
+            }
             Some(CommandRules { control: CommandControl::Sandbox | CommandControl::Open, .. }) => Ok(None),
-            Some(rules) => rules.compile(command).map(Some).map_err(|why| unsupported(&why)),
+            Some(rules) => rules.compile(&self.name, command).map(Some),
         }
     }
 
