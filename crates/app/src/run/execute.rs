@@ -189,8 +189,10 @@ impl PreparedRun {
                         Vec::new()
                     };
                     progress.set_event(&text, goes_on, &watch);
-                    if watch.fault_count > 0 && watch.fault != told {
-                        told.clone_from(&watch.fault);
+                    let fault = watch.fault.clone().map(|fault| (fault, watch.fault_count));
+                    let is_new = fault.is_some() && fault != told;
+                    told = fault;
+                    if is_new {
                         if !project.observer.shows_lines() {
                             progress.render_fault().iter().for_each(|line| project.observer.status(line));
                         }

@@ -106,8 +106,8 @@ fn overloads_are_only_shown() {
     let told: Vec<String> =
         ran.err().lines().filter(|line| line.contains("retrying")).map(str::to_owned).collect();
     assert_eq!(told.len(), 12, "{told:?}");
-    assert_eq!(told[2], "claude: retrying: 529 overloaded, attempt 3");
-    assert_eq!(told[11], "claude: retrying: connection lost, attempt 2");
+    assert_eq!(told[2], "Claude Code: retrying: 529 overloaded, attempt 3");
+    assert_eq!(told[11], "Claude Code: retrying: connection lost, attempt 2");
     assert!(!ran.err().contains('\u{1b}'), "{}", ran.err());
 }
 
