@@ -58,14 +58,17 @@ fn start_case(name: &str, flags: &[&str], lines: &str) -> FlowProject {
     let project = FlowProject::new("quick.sh");
     run_before_agent(&project, &format!("case \"$CALLSHEET_PHASE\" in\n{lines} ;;\nesac"));
     match name {
-        "changelog" => drop(project.write("CHANGELOG.md", "# Changelog\n")),
+        "changelog" => {
+            project.write("CHANGELOG.md", "# Changelog\n");
+            project.commit();
+        }
         "failed-check" => {
             let check = project.write("check", "#!/bin/sh\nseq 1 9\necho 'form: no label' >&2\nexit 1\n");
             fs::set_permissions(check, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+            project.commit();
         }
         _ => {}
     }
-    project.commit();
     let started = project.run(project.start_args("sdd", flags));
     assert_eq!(started.code, Some(1), "{name}: {}", started.err());
     project
