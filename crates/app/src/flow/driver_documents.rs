@@ -28,7 +28,7 @@ impl FlowDriver<'_> {
     /// Fails if documents differ from the approved ones.
     pub(super) fn check_approved(&mut self) -> Result<()> {
         self.check_documents(DecidedBy::Flow)?;
-        if self.state.strayed.is_empty() { Ok(()) } else { Err(strayed_error(&self.state)) }
+        if self.state.strayed.is_empty() { Ok(()) } else { Err(strayed_error(&self.id, &self.state)) }
     }
 
     fn changed_documents(&mut self) -> DocumentChanges {
@@ -87,10 +87,14 @@ impl FlowDriver<'_> {
 }
 
 /// Reports documents that differ from the approved ones.
-pub(super) fn strayed_error(state: &FlowState) -> Error {
+pub(super) fn strayed_error(flow: &Id, state: &FlowState) -> Error {
     let paths: Vec<&str> = state.strayed.keys().map(String::as_str).collect();
     let message = format!("approved documents changed: {}", paths.join(", "));
-    let hint =
-        "restore them and run `callsheet flow resume`, or accept them with `callsheet flow decide approve`";
-    Diagnostic::error(Code::FlowRefused, message).hint(hint).into()
+    Diagnostic::error(Code::FlowRefused, message).hint(restore_hint(flow)).into()
+}
+
+/// Returns the hint for documents that differ from the approved ones.
+pub(super) fn restore_hint(flow: &Id) -> String {
+    let accept = format!("callsheet flow decide approve --flow {flow}");
+    format!("restore them and run `callsheet flow resume {flow}`, or accept them with `{accept}`")
 }

@@ -30,7 +30,7 @@ impl FlowDriver<'_> {
             Err(_) => {}
         }
         if !self.state.strayed.is_empty() && !matches!(self.state.at, FlowStatus::Waiting { .. }) {
-            let why = render_failures(&strayed_error(&self.state));
+            let why = render_failures(&strayed_error(&self.id, &self.state));
             return self.apply_event(FlowEvent::Failed { entry: self.state.entry, why }, DecidedBy::Flow);
         }
         let cleared = self.clear_lanes()?;

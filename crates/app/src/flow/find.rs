@@ -7,12 +7,13 @@ use callsheet_store::{Ledger, ProjectFilter};
 use super::RecordedFlow;
 use crate::error::{Error, Result};
 use crate::ledger::{imported_error, other_project_error};
+use crate::paths::shell_word;
 use crate::project::Project;
 use crate::session::new_preferences;
 
 pub(super) fn already_driven_error(name: &str) -> Error {
     let error = Diagnostic::error(Code::RunRefused, format!("another process is driving the flow `{name}`"));
-    error.hint("stop it with `callsheet flow stop`").into()
+    error.hint(format!("stop it with `callsheet flow stop {}`", shell_word(name))).into()
 }
 
 pub(super) fn not_found_error(name: Option<&str>) -> Error {

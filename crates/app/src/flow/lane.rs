@@ -13,6 +13,7 @@ use callsheet_run::FingerprintCache;
 use callsheet_store::{Ledger, LedgerError};
 
 use super::driver::LaneMessage;
+use super::driver_documents::restore_hint;
 use super::lane_outcome::{LaneOutcome, run_cost};
 use super::worktrees::make_worktree;
 use super::{FlowFolder, FlowOptions};
@@ -169,7 +170,7 @@ impl LaneJob {
             return Ok(());
         }
         let message = format!("`{}` was not started: approved documents changed", self.lane.id);
-        let hint = "restore them and run `callsheet flow resume`, or accept them with `callsheet flow decide approve`";
+        let hint = restore_hint(&self.flow);
         Err(Diagnostic::error(Code::FlowRefused, message).hint(hint).into())
     }
 

@@ -7,8 +7,7 @@ use callsheet_core::record::{LackCode, LackReason};
 use super::RecordedFlow;
 use super::explain::ExplainedWait;
 use super::status::run_word;
-use crate::paths::path_words;
-use crate::run::next_steps::NextStep;
+use crate::run::next_steps::{NextStep, approve_command};
 
 /// The most changes that one command accepts.
 const MOST_CHANGES: usize = 5;
@@ -67,7 +66,7 @@ impl FlowSteps<'_> {
             self.add(format!("show {run} --stream stderr"), "see what the agent reported");
         }
         let open: Vec<&str> = wait.lacks.iter().filter_map(undecided_path).collect();
-        let decide = |path: &str| format!("decide {run} --approve {}", path_words(path));
+        let decide = |path: &str| approve_command(&run, path);
         let is_only = lacks.iter().all(|need| need == "clean")
             && wait.lacks.iter().all(|lack| undecided_path(lack).is_some());
         if is_only && !open.is_empty() && open.len() <= MOST_CHANGES {

@@ -113,7 +113,7 @@ pub(super) fn prepare_start(
         Some(id) if is_taken(id) => {
             let message = format!("a flow named `{id}` already exists");
             return Err(Diagnostic::error(Code::RunRefused, message)
-                .hint("continue it with `callsheet flow resume`")
+                .hint(format!("continue it with `callsheet flow resume {id}`"))
                 .into());
         }
         Some(id) => id.clone(),

@@ -237,7 +237,8 @@ fn prepare_decision(
     }
     if matches!(choice, FlowChoice::Answer(_)) && known.state.questions().is_empty() {
         let message = format!("the flow `{}` has no open question", known.plan.name);
-        return Err(refused(message).hint("run `callsheet flow status` to see what it waits for").into());
+        let hint = format!("run `callsheet flow status {}` to see what it waits for", known.id);
+        return Err(refused(message).hint(hint).into());
     }
     let by = project.require_person(yes)?;
     // Rejecting ends the flow and starts no program, so it needs no trust.

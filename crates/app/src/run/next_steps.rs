@@ -45,15 +45,7 @@ pub fn next_steps(summary: &RunSummary) -> Vec<NextStep> {
     let pending = summary.violations().into_iter().filter(|it| it.decision == ViolationDecision::Pending);
     for violation in pending.take(MOST_VIOLATIONS) {
         let path = path_words(&violation.path);
-        // After `--` every word is a path.
-        add(
-            if path.starts_with("--") {
-                format!("decide {run} --approve {path}")
-            } else {
-                format!("decide {run} {path} --approve")
-            },
-            "accept the change",
-        );
+        add(approve_command(run.as_str(), &violation.path), "accept the change");
         if summary.changed.iter().flat_map(|changed| &changed.files).any(|file| file.path == violation.path) {
             add(format!("revert {run} {path}"), "take the change back");
         }
@@ -76,6 +68,17 @@ pub fn next_steps(summary: &RunSummary) -> Vec<NextStep> {
         add(format!("continue {run} \"…\""), "tell the agent more in the same session");
     }
     steps
+}
+
+/// Returns the arguments with which a person approves a change of a run.
+pub(crate) fn approve_command(run: &str, path: &str) -> String {
+    let path = path_words(path);
+    // After `--` every word is a path.
+    if path.starts_with("--") {
+        format!("decide {run} --approve {path}")
+    } else {
+        format!("decide {run} {path} --approve")
+    }
 }
 
 /// What a page about a run shows besides its summary.

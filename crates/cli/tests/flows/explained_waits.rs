@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-use callsheet_testing::{CommandOutput, callsheet_program, run_command, wait_for_end};
+use callsheet_testing::{CommandOutput, callsheet_program, mask_page, run_command, wait_for_end};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -58,44 +58,30 @@ fn start_case(name: &str, flags: &[&str], lines: &str) -> FlowProject {
     let project = FlowProject::new("quick.sh");
     run_before_agent(&project, &format!("case \"$CALLSHEET_PHASE\" in\n{lines} ;;\nesac"));
     match name {
-        "changelog" => drop(project.write("CHANGELOG.md", "# Changelog\n")),
+        "changelog" => {
+            project.write("CHANGELOG.md", "# Changelog\n");
+            project.commit();
+        }
         "failed-check" => {
             let check = project.write("check", "#!/bin/sh\nseq 1 9\necho 'form: no label' >&2\nexit 1\n");
             fs::set_permissions(check, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+            project.commit();
         }
         _ => {}
     }
-    project.commit();
     let started = project.run(project.start_args("sdd", flags));
     assert_eq!(started.code, Some(1), "{name}: {}", started.err());
     project
 }
 
-fn is_id(word: &str) -> bool {
-    word.len() == 36 && word.split('-').map(str::len).eq([8, 4, 4, 4, 12])
-}
-
-/// Replaces ids and durations, and every column by two spaces.
+/// Replaces ids and durations, and the space between columns by one space.
 fn normalize(page: &str) -> String {
-    let mut lines = Vec::new();
-    for line in page.lines() {
+    let line = |line: &str| {
         let indent = line.len() - line.trim_start().len();
-        let mut words: Vec<String> = Vec::new();
-        for word in line.split(' ').filter(|word| !word.is_empty()) {
-            let is_unit = matches!(word, "ms" | "s" | "min");
-            let is_count = |last: &String| last == "TIME" || last.bytes().all(|byte| byte.is_ascii_digit());
-            if is_unit && words.last().is_some_and(is_count) {
-                words.pop();
-                if words.last().is_none_or(|last| last != "TIME") {
-                    words.push("TIME".into());
-                }
-            } else {
-                words.push(if is_id(word) { "ID".into() } else { word.to_owned() });
-            }
-        }
-        lines.push(format!("{:indent$}{}", "", words.join(" ")));
-    }
-    lines.join("\n") + "\n"
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        format!("{:indent$}{}\n", "", words.join(" "))
+    };
+    mask_page(page, "ID", "TIME").lines().map(line).collect()
 }
 
 fn page_path(name: &str) -> PathBuf {
@@ -105,7 +91,7 @@ fn page_path(name: &str) -> PathBuf {
 /// Types a command of a page as a person would. Without a terminal, a decision needs `--yes`.
 fn type_command(project: &FlowProject, command: &str) -> CommandOutput {
     let typed = command
-        .replace(" --approve ", " --yes --approve ")
+        .replace("callsheet decide ", "callsheet decide --yes ")
         .replace("flow decide ", "flow decide --yes ")
         .replace('…', "The second");
     let program = callsheet_program();

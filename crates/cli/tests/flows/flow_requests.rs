@@ -16,7 +16,7 @@ fn dash_reads_request_from_stdin() {
         .run_with(&["--json", "-q", "flow", "start", "sdd", "-", "--", &agent], b"Add a login\n\nIn red.\n");
     assert_eq!(started.code, Some(0), "{}", started.err());
     assert_eq!(request_of(&project), "Add a login\n\nIn red.\n");
-    assert_eq!(project.read_status()["name"], "add-a-login");
+    assert_eq!(project.read_status()["name"], "add-a-login-in-red");
     let refused = |stdin: &[u8]| {
         let output = project.run_with(&["flow", "start", "sdd", "-", "--", &agent], stdin);
         (output.code, output.err().lines().next().unwrap_or_default().to_owned())

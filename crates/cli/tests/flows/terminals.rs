@@ -142,8 +142,9 @@ fn m8_terminal_agent_survives_killed_callsheet() {
     project.wait_for_agents();
     // tmux itself leaves the socket of a server that has ended.
     let folder = std::env::var("TMUX_TMPDIR").unwrap_or_else(|_| "/tmp".into());
+    let user = std::os::unix::fs::MetadataExt::uid(&fs::metadata(project.path()).unwrap());
     for run in status["runs"].as_array().unwrap().iter().map(|run| run.as_str().unwrap()) {
-        let socket = format!("{folder}/tmux-{}/callsheet-{run}", nix::unistd::getuid());
+        let socket = format!("{folder}/tmux-{user}/callsheet-{run}");
         assert!(fs::symlink_metadata(&socket).is_err(), "{socket}");
     }
 }

@@ -411,7 +411,7 @@ impl Git {
                 command.env("GIT_DIR", &self.own);
             }
         }
-        if what == "worktree" {
+        if WITH_HOOKS.contains(&what) {
             for name in self.read_configured_hooks()? {
                 command.arg("-c").arg(format!("hook.{name}.enabled=false"));
                 command.arg("-c").arg(format!("hook.{name}.command=true"));
@@ -506,8 +506,13 @@ impl Git {
 const NO_WORKTREE: [&str; 3] =
     ["not a git repository", "must be run in a work tree", "cannot use bare repository"];
 
-/// Commands that query the repository itself. None of them reads the contents of files.
-const IN_REPOSITORY: [&str; 5] = ["rev-parse", "merge-base", "worktree", "config", "for-each-ref"];
+/// Commands that query the repository itself, or change its references. None of them reads the contents of
+/// files.
+const IN_REPOSITORY: [&str; 6] =
+    ["rev-parse", "merge-base", "worktree", "config", "for-each-ref", "update-ref"];
+
+/// Commands for which git would run hooks.
+const WITH_HOOKS: [&str; 2] = ["worktree", "update-ref"];
 
 /// Files of the stand-in that hold the user's own rules and attributes.
 const USER_EXCLUDE: &str = "callsheet-exclude";
