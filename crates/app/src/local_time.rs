@@ -37,12 +37,14 @@ impl LocalClock {
 
     fn range(&self, text: &str) -> Option<(String, String)> {
         let text = text.trim();
-        if text.len() > 4 || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-            if let Ok(ago) = text.parse::<HumanDuration>() {
-                let seconds = i64::try_from(ago.0.as_secs()).ok()?;
-                let at = self.now.timestamp().checked_sub(seconds.seconds()).ok()?;
-                return Some((format_record_time(at), format_record_time(at)));
-            }
+        let is_year = text.len() == 4 && text.bytes().all(|byte| byte.is_ascii_digit());
+        if let Some(ago) = text.parse::<HumanDuration>().ok().filter(|_| !is_year) {
+            let ago = jiff::SignedDuration::try_from(ago.0).ok()?;
+            let at = self.now.timestamp().checked_sub(ago).map_or_else(
+                |_| format_civil_time(civil::datetime(0, 1, 1, 0, 0, 0, 0)),
+                format_record_time,
+            );
+            return Some((at.clone(), at));
         }
         let today = self.now.date();
         let (first, unit) = match text.to_ascii_lowercase().as_str() {
@@ -60,9 +62,13 @@ impl LocalClock {
             true => TimeZone::UTC,
             false => self.now.time_zone().clone(),
         };
-        let last = first.checked_add(unit).ok()?.checked_sub(1.microsecond()).ok()?;
-        let at = |time: DateTime| Some(format_record_time(time.to_zoned(zone.clone()).ok()?.timestamp()));
-        Some((at(first)?, at(last)?))
+        let last = first.checked_add(unit).and_then(|after| after.checked_sub(1.microsecond()));
+        let at = |time: DateTime| match time.to_zoned(zone.clone()) {
+            Ok(time) => format_record_time(time.timestamp()),
+            // The last day of all and the first one have no other time zone.
+            Err(_) => format_civil_time(time),
+        };
+        Some((at(first), at(last.unwrap_or(DateTime::MAX))))
     }
 
     /// Returns how long ago a recorded time was, or when it was: `12s`, `3m`, `2h`, `yesterday 14:02`, `Nov 12`, `2024-11-12`.
@@ -107,8 +113,13 @@ fn parse_record_time(text: &str) -> Option<Timestamp> {
 }
 
 fn format_record_time(time: Timestamp) -> String {
-    let at = time.to_zoned(TimeZone::UTC);
-    format!("{}.{:06}Z", at.strftime("%Y-%m-%dT%H:%M:%S"), at.subsec_nanosecond() / 1000)
+    format_civil_time(time.to_zoned(TimeZone::UTC).datetime())
+}
+
+fn format_civil_time(time: DateTime) -> String {
+    // A time before the year 0 is before every record.
+    let time = if time.year() < 0 { civil::datetime(0, 1, 1, 0, 0, 0, 0) } else { time };
+    format!("{}.{:06}Z", time.strftime("%Y-%m-%dT%H:%M:%S"), time.subsec_nanosecond() / 1000)
 }
 
 /// Parses a date, or a date and a time, from the year on. Returns its first moment, and its length.
@@ -176,6 +187,8 @@ mod tests {
             ("2026-03-01T12:00", "2026-03-01T10:00:00.000000Z", "2026-03-01T10:00:59.999999Z"),
             ("2026-03-01 12:00", "2026-03-01T10:00:00.000000Z", "2026-03-01T10:00:59.999999Z"),
             ("2026-03-01T12:00:05Z", "2026-03-01T12:00:05.000000Z", "2026-03-01T12:00:05.999999Z"),
+            ("9999-12-31", "9999-12-31T00:00:00.000000Z", "9999-12-31T23:59:59.999999Z"),
+            ("0000", "0000-01-01T00:00:00.000000Z", "0000-12-31T21:59:59.999999Z"),
             ("2026-03-01T12:00:05.5Z", "2026-03-01T12:00:05.500000Z", "2026-03-01T12:00:05.500000Z"),
         ];
         for (text, since, until) in cases {

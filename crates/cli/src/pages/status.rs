@@ -38,15 +38,19 @@ pub(crate) fn tasks_page(print: &OutputPrinter, tasks: &[TaskStanding], clock: &
 pub(crate) fn task_page(print: &OutputPrinter, standing: &TaskStanding, clock: &LocalClock) -> String {
     let task = &standing.task;
     let TaskSummary { message, next } = standing.summarize(clock);
-    let word = print.paint(status_style(standing), status_word(standing)).into_owned();
-    let mut page = format!("{}  {word}: {}\n", escape_invisible(&task.name), escape_invisible(&message));
+    let word = match task.closed() {
+        Some(_) => "closed",
+        None => standing.status.name(),
+    };
+    let codes: Vec<&str> = standing.reasons.iter().map(|reason| reason.name()).collect();
+    let codes = if codes.is_empty() { String::new() } else { format!("  ({})", codes.join(", ")) };
+    let word = print.paint(status_style(standing), word);
+    let mut page = format!("{}  {word}{codes}\n", escape_invisible(&task.name));
     let mut field = |name: &str, text: &str| page += &format!("  {name:<8} {}\n", escape_invisible(text));
     if !task.title.is_empty() {
         field("task", &task.title);
     }
-    for reason in &standing.reasons {
-        field("why", reason.words());
-    }
+    field("why", &message);
     if let Some(next) = next {
         field("next", &next.command);
     }
