@@ -40,10 +40,11 @@ impl LocalClock {
         let is_year = text.len() == 4 && text.bytes().all(|byte| byte.is_ascii_digit());
         if let Some(ago) = text.parse::<HumanDuration>().ok().filter(|_| !is_year) {
             let ago = jiff::SignedDuration::try_from(ago.0).ok()?;
-            let at = self.now.timestamp().checked_sub(ago).map_or_else(
-                |_| format_civil_time(civil::datetime(0, 1, 1, 0, 0, 0, 0)),
-                format_record_time,
-            );
+            let at = self
+                .now
+                .timestamp()
+                .checked_sub(ago)
+                .map_or_else(|_| format_civil_time(civil::datetime(0, 1, 1, 0, 0, 0, 0)), format_record_time);
             return Some((at.clone(), at));
         }
         let today = self.now.date();
@@ -86,6 +87,13 @@ impl LocalClock {
             _ if day.year() == today.year() => at.strftime("%b %-d").to_string(),
             _ => at.strftime("%Y-%m-%d").to_string(),
         }
+    }
+
+    /// Returns when a recorded time was, in a sentence: `3m ago`, `yesterday 14:02`.
+    pub fn ago(&self, recorded: &str) -> String {
+        let age = self.age(recorded);
+        let is_span = age.ends_with(['s', 'm', 'h']) && age.starts_with(|c: char| c.is_ascii_digit());
+        if is_span { format!("{age} ago") } else { age }
     }
 
     /// Returns the milliseconds since a recorded time.
@@ -231,6 +239,8 @@ mod tests {
         for (recorded, age) in cases {
             assert_eq!(clock().age(recorded), age, "{recorded}");
         }
+        assert_eq!(clock().ago("2026-03-10T08:27:00.000000Z"), "3m ago");
+        assert_eq!(clock().ago("2026-01-05T12:00:00.000000Z"), "Jan 5");
         assert_eq!(clock().day("2026-03-09T22:00:00.000000Z"), "2026-03-10");
         assert_eq!(clock().elapsed_ms("2026-03-10T08:29:48.000000Z"), 12_000);
     }

@@ -266,7 +266,11 @@ pub(crate) fn parse_facts(row: &mut SqlRow, seq: u64) -> Result<Option<StoredFac
     let status = word(RunStatus::ALL, |word| word.name(), &place("status"), &row.text(&place("status"))?)?;
     let outcome =
         word(RunOutcome::ALL, |word| word.name(), &place("outcome"), &row.text(&place("outcome"))?)?;
-    let closed = row.int(&place("closed"))? == 1;
+    let closed = match row.int(&place("closed"))? {
+        0 => false,
+        1 => true,
+        _ => return Err(LedgerError::damaged(format!("{} is not 0 or 1", place("closed")))),
+    };
     let checks =
         word(ChecksOutcome::ALL, |word| word.name(), &place("checks"), &row.text(&place("checks"))?)?;
     let (checks_passed, checks_total) =

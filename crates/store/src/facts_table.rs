@@ -31,10 +31,21 @@ pub(crate) fn fill_facts(db: &mut DatabaseConnection) -> Result<(), LedgerError>
     filled.map(drop)
 }
 
-/// Returns whether a row was derived by older rules.
+/// Returns whether the first or the last row was derived by older rules. All rows are derived again at once, so the first one is old if
+/// any is, unless an older version wrote the last ones.
 pub(crate) fn has_old_facts(db: &mut DatabaseConnection) -> Result<bool, LedgerError> {
-    let sql = "SELECT seq FROM run_facts WHERE rules < $1 LIMIT 1";
-    Ok(!db.query(sql, &[SqlParam::Int(FACT_RULES)])?.is_empty())
+    let ends = [
+        "SELECT rules FROM run_facts ORDER BY seq LIMIT 1",
+        "SELECT rules FROM run_facts ORDER BY seq DESC LIMIT 1",
+    ];
+    for sql in ends {
+        for mut row in db.query(sql, &[])? {
+            if row.int("run_facts.rules")? < FACT_RULES {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// Derives the rows that are missing, and those of rules before `rules`, the oldest run first. Returns their number.

@@ -79,13 +79,13 @@ impl Ledger {
             let seq = row.int("run_facts.seq")?.unsigned_abs();
             let version = row.int("run_facts.rules")?;
             let project = row.text("run_facts.project")?;
-            let failed = row.int("run_facts.failed")? == 1;
+            let failed = row.int("run_facts.failed")?;
             let outcome = row.text("run_facts.outcome")?;
             if row.maybe_text("runs.id")?.is_none() {
                 checked.add_damage(format!("run_facts of {seq}"), "there is no such run");
             }
             let known = RunOutcome::ALL.iter().find(|word| word.name() == outcome);
-            if version == FACT_RULES && known.is_some_and(|known| known.is_failure() != failed) {
+            if version == FACT_RULES && known.is_some_and(|known| i64::from(known.is_failure()) != failed) {
                 checked
                     .add_damage(format!("run_facts of {seq}"), "its facts differ from its records: failed");
             }

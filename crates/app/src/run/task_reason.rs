@@ -93,12 +93,11 @@ fn describe_running(task: &TaskRuns, clock: &LocalClock) -> (String, Option<Stri
         let message = format!("callsheet was killed during {name}");
         return (message, Some(format!("recover {name}")), "complete its records");
     }
-    let time = clock.age(&run.run.started);
+    let time = clock.ago(&run.run.started);
     let message = match run.exit {
         Some(_) => format!("{name} has ended, and its checks have not"),
-        None => format!("{name} is running, started {time} ago"),
+        None => format!("{name} is running, started {time}"),
     };
-    let message = if time.contains(' ') { format!("{name} is running since {time}") } else { message };
     (message, Some(format!("show {name} --stream stdout --tail 20")), "see what the agent prints")
 }
 

@@ -6,6 +6,7 @@ use callsheet::output::{ListOutput, RunItemOutput};
 use callsheet::run::list::RunQuery;
 
 use crate::context::CommandContext;
+use crate::pages::counted;
 use crate::pages::log::runs_page;
 
 /// List recorded runs, the newest first
@@ -79,8 +80,8 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     }
     app.print.print_page(&runs_page(&app.print, &list.rows, &LocalClock::read(), app.all_projects))?;
     if list.has_more {
-        let count = list.rows.len();
-        app.print.print_status(&format!("only the newest {count} are listed; add `--all`, or `--limit N`"));
+        let newest = counted(list.rows.len(), "run");
+        app.print.print_status(&format!("{newest} of more are listed; add `--all`, or `--limit N`"));
     }
     Ok(0)
 }

@@ -59,7 +59,7 @@ fn task_text(row: &RunRow) -> String {
 
 /// Returns the agent, and the program that was started in its place.
 fn agent_text(row: &RunRow) -> String {
-    let agent = row.run.agent.as_deref().filter(|agent| *agent != "base");
+    let agent = row.run.agent.as_deref().filter(|agent| !matches!(*agent, "base" | "command"));
     let program = row.facts.as_ref().and_then(|facts| facts.program.as_deref());
     match (agent, program) {
         (Some(agent), Some(program)) => format!("{agent} ({program})"),

@@ -79,6 +79,6 @@ fn run_line(print: &OutputPrinter, run: &RunSummary, clock: &LocalClock) -> Stri
     let outcome = run.outcome();
     let words = print.paint(outcome_style(outcome), outcome.words());
     let lost = if is_lost(run) { "; callsheet was killed: run `callsheet recover`" } else { "" };
-    let age = clock.age(&run.run.started);
+    let age = clock.ago(&run.run.started);
     format!("  {:<8} {words}{lost}, started {age}\n", run.name())
 }
