@@ -12,6 +12,8 @@ pub(crate) mod plan;
 pub(crate) mod reply;
 pub(crate) mod result;
 pub(crate) mod show;
+pub(crate) mod status;
+mod table;
 pub(crate) mod templates;
 pub(crate) mod verify;
 

@@ -12,7 +12,7 @@ use callsheet::run::denials::denial_line;
 use callsheet::run::next_steps::{ResultDetails, next_steps};
 use callsheet::run::result::{ChangeAttribution, attribution, exit_code, micro_dollars};
 use callsheet_core::diag::escape_invisible;
-use callsheet_core::record::{ChecksOutcome, Exit, Id, RecordedReply, RunOutcome, RunSummary};
+use callsheet_core::record::{ChecksOutcome, Exit, RecordedReply, RunOutcome, RunSummary};
 use callsheet_core::request::fact::{ChangedFile, CheckResult, CheckRun, EndReason};
 
 use super::{counted, next_page};
@@ -91,7 +91,7 @@ impl ResultPage<'_> {
         if let Some(exit) = &summary.exit {
             head += &end_words(summary, exit);
         }
-        let _ = writeln!(self.text, "run {}  {head}", summary.run.id);
+        let _ = writeln!(self.text, "run {}  {head}", summary.name());
     }
 
     fn delivery(&mut self, summary: &RunSummary) {
@@ -150,7 +150,7 @@ impl ResultPage<'_> {
         }
         let is_pending = summary.violations().iter().any(|violation| !violation.decision.is_accepted());
         if is_pending && attribution(summary) == ChangeAttribution::Checkout {
-            let run = &summary.run.id;
+            let run = summary.name();
             self.row(
                 "note",
                 &format!("if you made the change yourself: `callsheet decide {run} PATH --mine`"),
@@ -183,11 +183,11 @@ impl ResultPage<'_> {
         for question in &reply.questions {
             self.row("question", question);
         }
-        self.last_words(reply, &summary.run.id);
+        self.last_words(reply, summary.name());
     }
 
     /// Shows the first lines of the agent's last message, or the last lines of a text without messages.
-    fn last_words(&mut self, reply: &RecordedReply, run: &Id) {
+    fn last_words(&mut self, reply: &RecordedReply, run: &str) {
         let lines: Vec<&str> = reply.text.trim().lines().collect();
         let message = reply.last_lines.filter(|count| (1..=lines.len()).contains(count));
         let is_all = self.most == usize::MAX;

@@ -207,8 +207,8 @@ fn assert_facts_reach_prompt(cli: Cli) {
         (&json!("PASS"), &json!("pass"), &json!([]))
     );
     assert_eq!(
-        project.run(["status"]).expect_code(0).out(),
-        "T-1  needs_review  (scope_violation_pending, checks_failed, uncommitted)\n"
+        project.run(["status", "T-1"]).expect_code(0).out().lines().next(),
+        Some("T-1  needs_review  (scope_violation_pending, checks_failed, uncommitted)")
     );
 
     let retry = run_callsheet(&project, &room, cli, &["retry", &ran.run_id()], "").expect_code(1);

@@ -196,15 +196,18 @@ fn c5_person_decides_once() {
     );
     assert_eq!(by_agent.error(), (Some(9), "run/refused".into()));
     assert_eq!(project.run(["-q", "decide", "--yes", &run, "a.txt"]).code, Some(2));
-    let reasons = || project.run(["status"]).expect_code(0).out().split_once("  ").unwrap().1.to_owned();
-    assert_eq!(reasons(), "needs_review  (scope_violation_pending, uncommitted)\n");
+    let reasons = || {
+        let page = project.run(["status", "last"]).expect_code(0).out();
+        page.lines().next().unwrap().split_once("  ").unwrap().1.to_owned()
+    };
+    assert_eq!(reasons(), "needs_review  (scope_violation_pending, uncommitted)");
     project.run(["-q", "decide", "--yes", &run, "a.txt", "--approve"]).expect_code(0);
-    assert_eq!(reasons(), "needs_review  (scope_violation_pending, uncommitted)\n");
+    assert_eq!(reasons(), "needs_review  (scope_violation_pending, uncommitted)");
     let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
     let refused = project.run(["--json", "decide", "--yes", &run, "b.txt", "--reject", "--because", secret]);
     assert_eq!(refused.error(), (Some(9), "secret/found".into()));
     project.run(["-q", "decide", "--yes", &run, "b.txt", "--reject", "--because", "No."]).expect_code(0);
-    assert_eq!(reasons(), "needs_review  (scope_violation_rejected, uncommitted)\n");
+    assert_eq!(reasons(), "needs_review  (scope_violation_rejected, uncommitted)");
     for path in ["a.txt", "b.txt"] {
         for decision in ["--approve", "--reject"] {
             assert_eq!(error(&[&run, path, decision]), (Some(9), "run/refused".into()));

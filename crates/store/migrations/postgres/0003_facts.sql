@@ -11,6 +11,7 @@ CREATE TABLE run_facts (
   template_version TEXT,
   profile TEXT,
   model TEXT,
+  program TEXT,
   host TEXT,
   status TEXT NOT NULL,
   outcome TEXT NOT NULL,
@@ -34,7 +35,6 @@ CREATE INDEX run_facts_by_flow ON run_facts (flow, seq) WHERE flow IS NOT NULL;
 CREATE INDEX run_facts_by_outcome ON run_facts (outcome, seq);
 CREATE INDEX run_facts_failed ON run_facts (seq) WHERE failed = 1;
 CREATE INDEX run_facts_open ON run_facts (seq) WHERE closed = 0 AND task_key IS NOT NULL;
-CREATE INDEX run_facts_by_rules ON run_facts (rules);
 CREATE TABLE run_numbers (
   project TEXT PRIMARY KEY,
   last BIGINT NOT NULL
@@ -42,6 +42,4 @@ CREATE TABLE run_numbers (
 CREATE INDEX runs_by_task ON runs (task, seq) WHERE task IS NOT NULL;
 CREATE INDEX runs_by_agent ON runs (agent, seq) WHERE agent IS NOT NULL;
 CREATE INDEX runs_by_phase ON runs (phase, seq) WHERE phase IS NOT NULL;
-CREATE INDEX runs_by_role ON runs (role, seq) WHERE role IS NOT NULL;
-CREATE INDEX runs_by_verdict ON runs (verdict, seq) WHERE verdict IS NOT NULL;
 CREATE INDEX runs_by_started ON runs (started, seq);

@@ -226,13 +226,13 @@ fn postgres_survives_killed_writers_and_crashes() {
     }
 }
 
-/// File system of one megabyte, mounted until it is dropped.
+/// File system of two megabytes, mounted until it is dropped.
 struct Small<'d>(&'d Path);
 
 impl<'d> Small<'d> {
     fn mount(dir: &'d Path) -> Option<Self> {
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs"]).arg(dir).stderr(Stdio::null());
+        mount.args(["-t", "tmpfs", "-o", "size=2m,mode=0700", "tmpfs"]).arg(dir).stderr(Stdio::null());
         mount.status().is_ok_and(|status| status.success()).then_some(Self(dir))
     }
 }

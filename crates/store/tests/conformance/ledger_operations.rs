@@ -153,7 +153,10 @@ pub(crate) fn runs_are_listed_and_found(engine: &LedgerEngine) {
     assert_eq!(ledger.find(&first.as_str()[..=alike]).unwrap().run.id, first);
     assert_eq!(
         ledger.find(&first.as_str()[..alike]),
-        Err(LedgerError::ManyRuns(first.as_str()[..alike].into(), vec![first.clone(), second]))
+        Err(LedgerError::ManyRuns(
+            first.as_str()[..alike].into(),
+            vec![format!("r1 {first}"), format!("r2 {second}")]
+        ))
     );
     for name in ["", "x", "%", "ffffffff", "' OR 1=1"] {
         assert_eq!(ledger.find(name), Err(LedgerError::NoRun(name.into())));
@@ -183,13 +186,13 @@ pub(crate) fn log_reads_by_stream_and_line(engine: &LedgerEngine) {
 pub(crate) fn newer_schema_is_refused(engine: &LedgerEngine) {
     let place = engine.place("newer");
     drop(Ledger::create(&place).unwrap());
-    assert!(Raw::open(&place).run("INSERT INTO migrations (number, name, sha256) VALUES (3, 'later', 'x')"));
+    assert!(Raw::open(&place).run("INSERT INTO migrations (number, name, sha256) VALUES (4, 'later', 'x')"));
     let refused = Ledger::open(&place).unwrap_err();
-    assert_eq!(refused, LedgerError::Newer { found: 3, known: 2 });
-    assert_eq!(refused.to_string(), "the ledger has schema 3; this callsheet supports schemas up to 2");
+    assert_eq!(refused, LedgerError::Newer { found: 4, known: 3 });
+    assert_eq!(refused.to_string(), "the ledger has schema 4; this callsheet supports schemas up to 3");
     assert!(
         Raw::open(&place).run(
-            "DELETE FROM migrations WHERE number = 3; UPDATE migrations SET sha256 = 'y' WHERE number = 1"
+            "DELETE FROM migrations WHERE number = 4; UPDATE migrations SET sha256 = 'y' WHERE number = 1"
         )
     );
     assert_eq!(

@@ -5,6 +5,7 @@
 mod concurrent_writers;
 mod damage;
 mod ledger_operations;
+mod lists;
 mod prompts;
 mod raw_database;
 mod retention_and_transfer;
@@ -38,6 +39,10 @@ const SUITE: &[fn(&LedgerEngine)] = &[
     ledger_operations::runs_are_listed_and_found,
     ledger_operations::log_reads_by_stream_and_line,
     ledger_operations::newer_schema_is_refused,
+    lists::filters_select_like_naive_search,
+    lists::numbers_are_given_once,
+    lists::runs_are_found_by_names,
+    lists::newest_runs_stand_for_tasks,
     damage::every_changed_column_is_reported,
     damage::removed_and_reordered_records_are_found,
     damage::combined_changes_are_found,
