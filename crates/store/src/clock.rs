@@ -74,7 +74,7 @@ fn since_1970(time: SystemTime) -> (i64, u32) {
     }
 }
 
-fn format_time(seconds: i64, micros: u32) -> String {
+pub(crate) fn format_time(seconds: i64, micros: u32) -> String {
     if seconds < FIRST_SECOND {
         return FIRST.into();
     }

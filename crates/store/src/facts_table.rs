@@ -170,9 +170,9 @@ fn insert_facts(
         "INSERT INTO run_facts (seq, rules, project, number, task_key, attempt, flow, task_text, template,
            template_version, profile, model, host, status, outcome, failed, closed, checks, checks_passed,
            checks_total, changed_files, ended_at, duration_ms, input_tokens, output_tokens, cached_tokens,
-           cost_microusd)
+           cost_microusd, all_input_tokens, cost_estimated)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-           $21, $22, $23, $24, $25, $26, $27)",
+           $21, $22, $23, $24, $25, $26, $27, $28, $29)",
         &row,
     )
     .map(drop)
@@ -187,14 +187,15 @@ fn update_facts(db: &mut DatabaseConnection, seq: i64, facts: &StoredFacts) -> R
            template_version = $6, profile = $7, model = $8, host = $9, status = $10, outcome = $11,
            failed = $12, closed = $13, checks = $14, checks_passed = $15, checks_total = $16,
            changed_files = $17, ended_at = $18, duration_ms = $19, input_tokens = $20, output_tokens = $21,
-           cached_tokens = $22, cost_microusd = $23, rules = $24 WHERE seq = $25",
+           cached_tokens = $22, cost_microusd = $23, all_input_tokens = $24, cost_estimated = $25,
+           rules = $26 WHERE seq = $27",
         &row,
     )
     .map(drop)
 }
 
 /// Returns the columns that are derived, in the order of both statements.
-fn derived_columns<'f>(facts: &'f StoredFacts, flow: Option<&'f str>) -> [SqlParam<'f>; 23] {
+fn derived_columns<'f>(facts: &'f StoredFacts, flow: Option<&'f str>) -> [SqlParam<'f>; 25] {
     let text = |text: &'f Option<String>| SqlParam::text_or_null(text.as_deref());
     let count = |number: u64| SqlParam::Int(i64::try_from(number).unwrap_or(i64::MAX));
     let maybe = |number: Option<u64>| number.map_or(SqlParam::Null, count);
@@ -222,5 +223,7 @@ fn derived_columns<'f>(facts: &'f StoredFacts, flow: Option<&'f str>) -> [SqlPar
         maybe(facts.output_tokens),
         maybe(facts.cached_tokens),
         maybe(facts.cost_microusd),
+        maybe(facts.all_input_tokens),
+        SqlParam::Int(facts.cost_estimated.into()),
     ]
 }

@@ -24,6 +24,7 @@ mod find;
 mod ledger;
 mod list;
 mod list_older;
+mod local_days;
 mod migrate;
 #[cfg(not(all(feature = "sqlite", feature = "postgres")))]
 mod missing_engine;
@@ -37,6 +38,7 @@ mod retention;
 mod row;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod stats;
 mod timeouts;
 mod verify;
 mod verify_facts;
@@ -48,6 +50,7 @@ pub use export::{ExportScope, ImportReport, export, import, in_toto_statement, r
 pub use facts::StoredFacts;
 pub use ledger::{Head, Ledger, LedgerUrl, OpenMode};
 pub use list::{ProjectFilter, RunColumn, RunFilter, RunRow};
+pub use local_days::day_start;
 pub use migrate::{SchemaMigration, migrations};
 #[cfg(not(feature = "postgres"))]
 use missing_engine::pg;
@@ -58,5 +61,6 @@ pub use read::{LogExcerpt, LogLine, StoredRecord, omission_line};
 pub use retention::{RetentionPolicy, SweepReport};
 #[cfg(feature = "sqlite")]
 pub use sqlite::sqlite_version;
+pub use stats::{SpentCost, StatsKey, StatsRow};
 pub use timeouts::LedgerTimeouts;
 pub use verify::{LedgerProblem, LedgerProblemKind, VerifyReport};

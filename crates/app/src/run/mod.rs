@@ -9,6 +9,7 @@ pub mod changes;
 pub mod checks;
 pub mod claim;
 pub mod cost;
+mod day_limit;
 pub mod decide;
 pub mod denials;
 pub mod doctor;

@@ -18,6 +18,7 @@ mod person_at_terminal;
 mod preflight;
 mod project;
 mod scopes;
+mod stats;
 mod submissions;
 mod tasks;
 mod terminals;
