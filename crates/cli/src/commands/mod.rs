@@ -31,6 +31,7 @@ pub(crate) mod schema;
 pub(crate) mod show;
 pub(crate) mod status;
 pub(crate) mod stop;
+pub(crate) mod task;
 pub(crate) mod templates;
 pub(crate) mod trust;
 pub(crate) mod verify;

@@ -10,6 +10,8 @@ pub(crate) mod patch;
 pub(crate) mod reply;
 pub(crate) mod result;
 pub(crate) mod show;
+pub(crate) mod status;
+mod table;
 pub(crate) mod templates;
 pub(crate) mod verify;
 
