@@ -83,7 +83,7 @@ impl ResultPage<'_> {
         if let Some(exit) = &summary.exit {
             head += &end_words(outcome, exit);
         }
-        let _ = writeln!(self.text, "run {}  {head}", summary.run.id);
+        let _ = writeln!(self.text, "run {}  {head}", summary.name());
     }
 
     fn delivery(&mut self, summary: &RunSummary) {
@@ -142,7 +142,7 @@ impl ResultPage<'_> {
         }
         let is_pending = summary.violations().iter().any(|violation| !violation.decision.is_accepted());
         if is_pending && attribution(summary) == ChangeAttribution::Checkout {
-            let run = &summary.run.id;
+            let run = summary.name();
             self.row(
                 "note",
                 &format!("if you made the change yourself: `callsheet decide {run} PATH --mine`"),
@@ -179,7 +179,7 @@ impl ResultPage<'_> {
         let start = lines.len().saturating_sub(self.most);
         if start > 0 {
             let left = counted(start, "line");
-            self.row("said", &format!("… ({left} before these: `callsheet show {} --full`)", summary.run.id));
+            self.row("said", &format!("… ({left} before these: `callsheet show {} --full`)", summary.name()));
         }
         self.lines(if start > 0 { "" } else { "said" }, lines[start..].iter().copied());
     }
