@@ -10,7 +10,7 @@
 //! | run again with the facts of an earlier run | [`Project::prepare_rerun`] |
 //! | drive a flow | [`Project::start_flow`], [`Project::resume_flow`], [`Project::decide_flow`], [`Project::stop_flow`] |
 //! | drive a flow whose agents I run myself | [`Project::step_flow`] → [`FlowStepper`] |
-//! | stop, recover and judge runs and tasks | [`Project::stop_run`], [`Project::recover_runs`], [`Project::newest_tasks`] |
+//! | stop, recover and judge runs and tasks | [`Project::stop_run`], [`Project::recover_runs`], [`Project::list_tasks`] |
 //! | move or shrink the ledger | [`Project::export`], [`Project::import`], [`Project::sweep`] |
 //! | see progress, diagnostics and events | an [`Observer`] in [`ProjectOptions`] |
 //!
@@ -27,6 +27,7 @@ pub mod events;
 pub mod flow;
 pub mod init;
 pub mod ledger;
+pub mod local_time;
 pub mod observer;
 pub mod output;
 pub mod paths;

@@ -83,6 +83,7 @@ pub(crate) enum CliCommand {
     Stop(commands::stop::Args),
     Status(commands::status::Args),
     Stats(commands::stats::Args),
+    Task(commands::task::Args),
     Recover(commands::recover::Args),
     Decide(commands::decide::Args),
     Revert(commands::restore::RevertArgs),

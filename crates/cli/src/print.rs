@@ -23,13 +23,15 @@ pub(crate) struct OutputPrinter {
     least: Severity,
     colour_out: bool,
     colour_err: bool,
+    /// Columns of the terminal at stdout; `None` without a terminal.
+    width: Option<usize>,
     /// Whether a person watches stderr during the work.
     pub(crate) watched: bool,
     /// Ledger addresses, whose passwords no diagnostic shows.
     addresses: Mutex<Vec<String>>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum TextStyle {
     Bold,
     Dim,
@@ -69,11 +71,17 @@ impl OutputPrinter {
             },
             colour_out: colour(io::stdout().is_terminal()),
             colour_err: colour(io::stderr().is_terminal()),
+            width: io::stdout().is_terminal().then(terminal_width).flatten(),
             watched: io::stderr().is_terminal() && !global.quiet && !global.json,
             addresses: Mutex::new(
                 global.ledger.iter().cloned().chain(std::env::var("CALLSHEET_LEDGER").ok()).collect(),
             ),
         }
+    }
+
+    /// Returns the columns of the terminal that a page has to fit; `None` without a terminal.
+    pub(crate) fn width(&self) -> Option<usize> {
+        self.width
     }
 
     /// Masks the password of this address from now on.
@@ -90,6 +98,7 @@ impl OutputPrinter {
             least: Severity::Error,
             colour_out: false,
             colour_err: false,
+            width: None,
             watched: false,
             addresses: Mutex::default(),
         }
@@ -232,6 +241,13 @@ impl OutputPrinter {
     pub(crate) fn paint<'t>(&self, paint: TextStyle, text: &'t str) -> Cow<'t, str> {
         if self.colour_out { paint_text(paint, text).into() } else { text.into() }
     }
+}
+
+/// Returns the columns of the terminal: COLUMNS if it is a number, else those that the terminal reports.
+fn terminal_width() -> Option<usize> {
+    let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let reported = || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
+    set.or_else(reported).filter(|width| *width > 0)
 }
 
 /// Writes one message of a protocol, which owns stdout while it runs.

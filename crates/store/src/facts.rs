@@ -37,6 +37,8 @@ pub struct StoredFacts {
     pub profile: Option<String>,
     /// Model that the agent named, else the one that was asked for.
     pub model: Option<String>,
+    /// File name of the program that was started in place of the agent's own.
+    pub program: Option<String>,
     /// Machine that started it, else the one that composed it.
     pub host: Option<String>,
     /// Status of the process.
@@ -89,6 +91,7 @@ impl StoredFacts {
             template_version: None,
             profile: None,
             model: None,
+            program: None,
             host: None,
             status: RunStatus::Failed,
             outcome: RunOutcome::Lost,
@@ -123,10 +126,14 @@ impl StoredFacts {
         self.task_text = composed.task_text(&mut |digest| read_blob(db, digest).ok().flatten());
         if let Some(launch) = &composed.launch {
             self.model = launch.options.model.clone();
+            let program = launch.options.program.first();
+            self.program = program.map(|path| path.rsplit('/').next().unwrap_or(path).to_owned());
             self.host = Some(launch.host.clone()).filter(|host| !host.is_empty()).or(self.host.take());
             self.flow = launch.flow.get("flow").and_then(|flow| Id::parse(flow));
         }
-        for text in [&mut self.profile, &mut self.model, &mut self.host].into_iter().flatten() {
+        for text in
+            [&mut self.profile, &mut self.model, &mut self.program, &mut self.host].into_iter().flatten()
+        {
             // PostgreSQL keeps no NUL.
             *text = text.replace('\0', "\u{fffd}");
         }
@@ -264,8 +271,9 @@ pub(crate) fn parse_facts(row: &mut SqlRow, seq: u64) -> Result<Option<StoredFac
         flow => flow.flatten(),
     };
     let task_text = row.text(&place("task_text"))?;
-    let [template, template_version, profile, model, host] =
-        ["template", "template_version", "profile", "model", "host"].map(|name| row.maybe_text(&place(name)));
+    let [template, template_version, profile, model, program, host] =
+        ["template", "template_version", "profile", "model", "program", "host"]
+            .map(|name| row.maybe_text(&place(name)));
     let status = word(RunStatus::ALL, |word| word.name(), &place("status"), &row.text(&place("status"))?)?;
     let outcome =
         word(RunOutcome::ALL, |word| word.name(), &place("outcome"), &row.text(&place("outcome"))?)?;
@@ -295,6 +303,7 @@ pub(crate) fn parse_facts(row: &mut SqlRow, seq: u64) -> Result<Option<StoredFac
         template_version: template_version?,
         profile: profile?,
         model: model?,
+        program: program?,
         host: host?,
         status,
         outcome,

@@ -168,11 +168,11 @@ fn insert_facts(
     let row: Vec<SqlParam<'_>> = own.into_iter().chain(derived_columns(&facts, flow)).collect();
     db.execute(
         "INSERT INTO run_facts (seq, rules, project, number, task_key, attempt, flow, task_text, template,
-           template_version, profile, model, host, status, outcome, failed, closed, checks, checks_passed,
+           template_version, profile, model, program, host, status, outcome, failed, closed, checks, checks_passed,
            checks_total, changed_files, ended_at, duration_ms, input_tokens, output_tokens, cached_tokens,
            cost_microusd, all_input_tokens, cost_estimated)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-           $21, $22, $23, $24, $25, $26, $27, $28, $29)",
+           $21, $22, $23, $24, $25, $26, $27, $28, $29, $30)",
         &row,
     )
     .map(drop)
@@ -183,19 +183,19 @@ fn update_facts(db: &mut DatabaseConnection, seq: i64, facts: &StoredFacts) -> R
     let mut row: Vec<SqlParam<'_>> = derived_columns(facts, flow).into_iter().collect();
     row.extend([SqlParam::Int(FACT_RULES), SqlParam::Int(seq)]);
     db.execute(
-        "UPDATE run_facts SET task_key = $1, attempt = $2, flow = $3, task_text = $4, template = $5,
-           template_version = $6, profile = $7, model = $8, host = $9, status = $10, outcome = $11,
-           failed = $12, closed = $13, checks = $14, checks_passed = $15, checks_total = $16,
-           changed_files = $17, ended_at = $18, duration_ms = $19, input_tokens = $20, output_tokens = $21,
-           cached_tokens = $22, cost_microusd = $23, all_input_tokens = $24, cost_estimated = $25,
-           rules = $26 WHERE seq = $27",
+        "UPDATE run_facts SET task_key = $1, attempt = $2, flow = $3, task_text = $4, template = $5, template_version = $6,
+           profile = $7, model = $8, program = $9, host = $10, status = $11, outcome = $12,
+           failed = $13, closed = $14, checks = $15, checks_passed = $16, checks_total = $17,
+           changed_files = $18, ended_at = $19, duration_ms = $20, input_tokens = $21,
+           output_tokens = $22, cached_tokens = $23, cost_microusd = $24, all_input_tokens = $25,
+           cost_estimated = $26, rules = $27 WHERE seq = $28",
         &row,
     )
     .map(drop)
 }
 
 /// Returns the columns that are derived, in the order of both statements.
-fn derived_columns<'f>(facts: &'f StoredFacts, flow: Option<&'f str>) -> [SqlParam<'f>; 25] {
+fn derived_columns<'f>(facts: &'f StoredFacts, flow: Option<&'f str>) -> [SqlParam<'f>; 26] {
     let text = |text: &'f Option<String>| SqlParam::text_or_null(text.as_deref());
     let count = |number: u64| SqlParam::Int(i64::try_from(number).unwrap_or(i64::MAX));
     let maybe = |number: Option<u64>| number.map_or(SqlParam::Null, count);
@@ -208,6 +208,7 @@ fn derived_columns<'f>(facts: &'f StoredFacts, flow: Option<&'f str>) -> [SqlPar
         text(&facts.template_version),
         text(&facts.profile),
         text(&facts.model),
+        text(&facts.program),
         text(&facts.host),
         SqlParam::Text(facts.status.name()),
         SqlParam::Text(facts.outcome.name()),

@@ -3,9 +3,10 @@
 use callsheet_core::record::Id;
 
 use crate::error::LedgerError;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, to_seq};
 use crate::list::{RunFilter, RunRow};
-use crate::list_older::find_older_run;
+use crate::list_older::{count_number, find_older_run};
+use crate::migrate::has_facts;
 use crate::row::SqlParam;
 
 impl Ledger {
@@ -42,6 +43,17 @@ impl Ledger {
         one_of(name, rows)
     }
 
+    /// Returns the number of a run in its project.
+    pub fn number_of(&mut self, run: &Id) -> Result<Option<u64>, LedgerError> {
+        if !has_facts(&mut self.db)? {
+            let row = find_older_run(&mut self.db, run)?;
+            return row.map(|row| count_number(&mut self.db, &row)).transpose();
+        }
+        let sql = "SELECT f.number FROM runs r JOIN run_facts f ON f.seq = r.seq WHERE r.id = $1";
+        let row = self.db.query(sql, &[SqlParam::Text(run.as_str())])?.into_iter().next();
+        row.map(|mut row| Ok(to_seq(row.int("run_facts.number")?))).transpose()
+    }
+
     fn find_id(&mut self, id: &Id) -> Result<Option<RunRow>, LedgerError> {
         let Some(row) = find_older_run(&mut self.db, id)? else { return Ok(None) };
         self.find_row(row.seq)
@@ -63,7 +75,7 @@ impl Ledger {
         let sql = "SELECT seq FROM runs WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 11";
         let mut found = Vec::new();
         for mut row in self.db.query(sql, &[SqlParam::Text(&first), SqlParam::Text(&after)])? {
-            found.extend(self.find_row(crate::ledger::to_seq(row.int("runs.seq")?))?);
+            found.extend(self.find_row(to_seq(row.int("runs.seq")?))?);
         }
         Ok(found)
     }

@@ -213,7 +213,8 @@ pub enum RunColumn {
 }
 
 impl RunColumn {
-    fn field(self, filter: &mut RunFilter) -> &mut Option<String> {
+    /// Returns the field of a filter that selects by this column.
+    pub fn field(self, filter: &mut RunFilter) -> &mut Option<String> {
         match self {
             Self::Agent => &mut filter.agent,
             Self::Phase => &mut filter.phase,
@@ -243,7 +244,7 @@ fn next_value(
 /// Columns of a run and of its facts, in the order of [`parse_run_row`].
 const RUNS: &str = "SELECT r.seq, r.id, r.parent, r.task, r.agent, r.phase, r.role, r.recipe, r.started, r.ended,
     r.verdict, r.project, r.imported, f.number, f.task_key, f.attempt, f.flow, f.task_text, f.template,
-    f.template_version, f.profile, f.model, f.host, f.status, f.outcome, f.closed, f.checks, f.checks_passed,
+    f.template_version, f.profile, f.model, f.program, f.host, f.status, f.outcome, f.closed, f.checks, f.checks_passed,
     f.checks_total, f.changed_files, f.ended_at, f.duration_ms, f.input_tokens, f.output_tokens, f.cached_tokens,
     f.cost_microusd, f.all_input_tokens, f.cost_estimated
     FROM runs r LEFT JOIN run_facts f ON f.seq = r.seq";

@@ -129,7 +129,7 @@ pub(crate) fn find_older_run(db: &mut DatabaseConnection, run: &Id) -> Result<Op
     db.query(sql, &[SqlParam::Text(run.as_str())])?.into_iter().next().map(parse_run_row).transpose()
 }
 
-fn count_number(db: &mut DatabaseConnection, row: &RunRow) -> Result<u64, LedgerError> {
+pub(crate) fn count_number(db: &mut DatabaseConnection, row: &RunRow) -> Result<u64, LedgerError> {
     let seq = SqlParam::Int(row.seq as i64);
     let rows = match (db.engine(), &row.run.project) {
         (DatabaseEngine::Postgres, Some(project)) => db.query(

@@ -120,8 +120,10 @@ impl Ledger {
         )?;
         let records: Vec<StoredRecord> = rows.into_iter().map(parse_record).collect::<Result<_, _>>()?;
         let events: Vec<Option<Event>> = records.iter().map(StoredRecord::event).collect::<Result<_, _>>()?;
-        RunSummary::from_events(events.into_iter().flatten())
-            .ok_or_else(|| LedgerError::damaged(format!("run {run} has no record of its prompt")))
+        let mut summary = RunSummary::from_events(events.into_iter().flatten())
+            .ok_or_else(|| LedgerError::damaged(format!("run {run} has no record of its prompt")))?;
+        summary.short_name = self.number_of(run)?.map(|number| format!("r{number}"));
+        Ok(summary)
     }
 
     /// Returns all flows, the oldest first.

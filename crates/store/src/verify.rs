@@ -72,7 +72,12 @@ impl VerifyReport {
         self.add(LedgerProblemKind::Damaged, place, what);
     }
 
-    fn add(&mut self, result: LedgerProblemKind, place: impl Into<String>, what: impl Into<String>) {
+    pub(crate) fn add(
+        &mut self,
+        result: LedgerProblemKind,
+        place: impl Into<String>,
+        what: impl Into<String>,
+    ) {
         self.problems.push(LedgerProblem { result, place: place.into(), what: what.into() });
     }
 

@@ -10,7 +10,7 @@ use crate::ledger::Ledger;
 use crate::list::{RunFilter, list_runs};
 use crate::migrate::has_facts;
 use crate::row::SqlParam;
-use crate::verify::VerifyReport;
+use crate::verify::{LedgerProblemKind, VerifyReport};
 
 /// Number of runs that are read at once.
 const PAGE: usize = 500;
@@ -48,6 +48,11 @@ impl Ledger {
             };
             let number = found.number;
             wanted.number = number;
+            let newer = rules.get(&row.seq).is_some_and(|(rules, _)| *rules > FACT_RULES);
+            if newer {
+                let what = "a newer version derived its facts: they were not compared with its records";
+                checked.add(LedgerProblemKind::OtherEngine, place.as_str(), what);
+            }
             let is_current = rules.get(&row.seq).is_some_and(|(rules, _)| *rules == FACT_RULES);
             if is_current && wanted != found {
                 let mut both = columns(&wanted).into_iter().zip(columns(&found));
@@ -112,6 +117,7 @@ fn columns(facts: &StoredFacts) -> Vec<(&'static str, String)> {
         template_version,
         profile,
         model,
+        program,
         host,
         status,
         outcome,
@@ -138,6 +144,7 @@ fn columns(facts: &StoredFacts) -> Vec<(&'static str, String)> {
         ("template_version", format!("{template_version:?}")),
         ("profile", format!("{profile:?}")),
         ("model", format!("{model:?}")),
+        ("program", format!("{program:?}")),
         ("host", format!("{host:?}")),
         ("status", format!("{status:?}")),
         ("outcome", format!("{outcome:?}")),

@@ -60,7 +60,7 @@ pub use run_launch::RunPlanOutput;
 pub use run_log::{RecordOutput, RunLogOutput};
 pub use run_result::{RecoveryOutput, RunResultOutput};
 pub use stats::{StatsOutput, cached_share, runs_until_success};
-pub use task::TaskOutput;
+pub use task::{TaskDecisionOutput, TaskOutput};
 
 /// An object that a command prints with `--json`.
 pub trait DocumentOutput: Serialize + JsonSchema {
@@ -240,6 +240,7 @@ outputs! {
     SubmissionOutput, "submission", "the tools of `mcp`";
     ListOutput<SubmissionOutput>, "submission-list", "`read` of a contract with a submission";
     SweepOutput, "sweep", "`gc`";
+    TaskDecisionOutput, "task-decision", "`task close` and `task reopen`";
     ListOutput<TaskOutput>, "task-list", "`status`";
     TemplateTextOutput, "template", "`templates show`";
     TemplateDiffOutput, "template-diff", "`templates diff`";

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use callsheet_core::library::format::{ModelApi, PromptFormat};
-use callsheet_core::record::{Decided, DecidedBy, Digest, Id, RunStatus};
+use callsheet_core::record::{ChecksOutcome, Decided, DecidedBy, Digest, Id, RunOutcome, RunStatus};
 use callsheet_core::request::fact::EndReason;
 use callsheet_core::{Request, SourceId};
 use callsheet_store::{Ledger, RunRow};
@@ -25,14 +25,26 @@ use crate::run::decide::{ChangeDecision, DecidedChange};
 pub struct RunItemOutput {
     /// The run.
     pub run: Id,
+    /// The name by which a person calls it in its project, such as `r42`; `null` if the ledger has lost it.
+    pub name: Option<String>,
     /// The number of its first record.
     pub seq: u64,
     /// The run that it retries or continues.
     pub parent: Option<Id>,
+    /// 1 for a first run, 2 for its retry or continuation, and so on.
+    pub attempt: Option<u64>,
     /// The task.
     pub task: Option<String>,
+    /// The first line of the task's text, or of the addition to a continued run.
+    pub title: Option<String>,
+    /// The flow that started it.
+    pub flow: Option<Id>,
     /// The agent.
     pub agent: Option<String>,
+    /// The file name of the program that was started in place of the agent's own.
+    pub program: Option<String>,
+    /// The model that was asked for.
+    pub model: Option<String>,
     /// The phase.
     pub phase: Option<String>,
     /// The role.
@@ -45,6 +57,26 @@ pub struct RunItemOutput {
     pub profile: Option<ProfileOutput>,
     /// The status of its process.
     pub status: Option<RunStatus>,
+    /// What a person has to know first.
+    pub outcome: Option<RunOutcome>,
+    /// The result of its checks.
+    pub checks_outcome: Option<ChecksOutcome>,
+    /// The number of checks that passed.
+    pub checks_passed_count: Option<u64>,
+    /// The number of checks.
+    pub checks_count: Option<u64>,
+    /// The number of changed files; `null` if it is not known.
+    pub changed_count: Option<u64>,
+    /// How long it took.
+    pub duration_ms: Option<u64>,
+    /// The tokens of the input, by the agent's report.
+    pub input_tokens: Option<u64>,
+    /// The tokens of the output, by the agent's report.
+    pub output_tokens: Option<u64>,
+    /// The tokens of the input that were read from a cache, by the agent's report.
+    pub cached_tokens: Option<u64>,
+    /// The cost in millionths of a dollar, by the agent's report.
+    pub cost_microusd: Option<u64>,
     /// When it started.
     pub started_at: String,
     /// When its end was recorded.
@@ -60,34 +92,47 @@ pub struct RunItemOutput {
 impl RunItemOutput {
     /// Describes a run of the ledger. A fact that an older version did not record, or that retention removed, is `null`.
     pub fn read(ledger: &mut Ledger, row: &RunRow) -> Result<Self> {
-        let profile = ledger.prompt_record(&row.run.id).ok().and_then(|composed| composed.profile);
-        let status = ledger.run_summary(&row.run.id).ok().map(|summary| summary.status());
-        let ended_at = ledger.ended_at(&row.run.id)?;
-        Ok(Self::new(row, profile.as_ref().map(ProfileOutput::from), status, ended_at))
+        let profile = match row.facts.as_ref().map(|facts| facts.profile.is_some()) {
+            Some(false) => None,
+            _ => ledger.prompt_record(&row.run.id).ok().and_then(|composed| composed.profile),
+        };
+        Ok(Self::new(row, profile.as_ref().map(ProfileOutput::from)))
     }
 
-    fn new(
-        row: &RunRow,
-        profile: Option<ProfileOutput>,
-        status: Option<RunStatus>,
-        ended_at: Option<String>,
-    ) -> Self {
+    fn new(row: &RunRow, profile: Option<ProfileOutput>) -> Self {
         let run = row.run.clone();
+        let facts = row.facts.as_ref();
         let end = row.ended.as_deref().and_then(|word| EndReason::ALL.iter().find(|end| end.name() == word));
         Self {
             run: run.id,
+            name: facts.map(|_| row.name()),
             seq: row.seq,
             parent: run.parent,
+            attempt: facts.map(|facts| facts.attempt),
             task: run.task,
+            title: facts.map(|facts| facts.title().to_owned()).filter(|title| !title.is_empty()),
+            flow: facts.and_then(|facts| facts.flow.clone()),
             agent: run.agent,
+            program: facts.and_then(|facts| facts.program.clone()),
+            model: facts.and_then(|facts| facts.model.clone()),
             phase: run.phase,
             role: run.role,
             recipe: run.recipe,
             project: run.project,
             profile,
-            status,
+            status: facts.map(|facts| facts.status),
+            outcome: facts.map(|facts| facts.outcome),
+            checks_outcome: facts.map(|facts| facts.checks),
+            checks_passed_count: facts.map(|facts| facts.checks_passed),
+            checks_count: facts.map(|facts| facts.checks_total),
+            changed_count: facts.and_then(|facts| facts.changed_files),
+            duration_ms: facts.and_then(|facts| facts.duration_ms),
+            input_tokens: facts.and_then(|facts| facts.input_tokens),
+            output_tokens: facts.and_then(|facts| facts.output_tokens),
+            cached_tokens: facts.and_then(|facts| facts.cached_tokens),
+            cost_microusd: facts.and_then(|facts| facts.cost_microusd),
             started_at: run.started,
-            ended_at,
+            ended_at: facts.and_then(|facts| facts.ended_at.clone()),
             end: end.copied(),
             verdict: row.verdict.clone(),
             imported: row.imported,
@@ -162,13 +207,13 @@ impl From<&Decided> for RunDecisionOutput {
 
 impl RunOutput {
     /// Describes a run with its request.
-    pub fn new(view: &RunView, request: Request, ended_at: Option<String>) -> Self {
+    pub fn new(view: &RunView, request: Request) -> Self {
         let RunView { row, composed, summary, records, refused } = view;
         let profile = composed.profile.as_ref().map(ProfileOutput::from);
         let made_by = composed.made_by.clone();
         let result = summary.launch.is_some().then(|| RunResultOutput::from(summary));
         Self {
-            item: RunItemOutput::new(row, profile, Some(summary.status()), ended_at),
+            item: RunItemOutput::new(row, profile),
             host: made_by.as_ref().map(|made_by| made_by.host.clone()),
             user: made_by.map(|made_by| made_by.user),
             engine: composed.engine,

@@ -21,6 +21,8 @@ use crate::run::result::{ChangeAttribution, attribution};
 pub struct RunResultOutput {
     /// The run.
     pub run: Id,
+    /// The name by which a person calls it in its project, such as `r42`; `null` if it is not known.
+    pub name: Option<String>,
     /// The run that it retries or continues.
     pub parent: Option<Id>,
     /// The task.
@@ -208,6 +210,7 @@ impl From<&RunSummary> for RunResultOutput {
         let seen = observed.worktree.unwrap_or_default();
         Self {
             run: summary.run.id.clone(),
+            name: summary.short_name.clone(),
             parent: summary.run.parent.clone(),
             task: summary.run.task.clone(),
             outcome: summary.outcome(),

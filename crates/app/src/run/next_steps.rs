@@ -25,7 +25,7 @@ const MOST_VIOLATIONS: usize = 5;
 
 /// Returns the commands that a person can type next, the most useful first.
 pub fn next_steps(summary: &RunSummary) -> Vec<NextStep> {
-    let run = &summary.run.id;
+    let run = summary.name();
     let mut steps = Vec::new();
     let mut add = |command: String, purpose: &str| {
         steps.push(NextStep { command: format!("callsheet {command}"), purpose: purpose.to_owned() });

@@ -45,7 +45,7 @@ impl Project {
     pub fn prepare_rerun(&self, name: &str, options: &RerunOptions) -> Result<PreparedRun> {
         let mut ledger = self.write_ledger()?;
         let row = self.find_own_run(&mut ledger, name)?;
-        let held = lock_task(&self.task_key(&row.run)?, &find_task(self, &mut ledger, &row)?.name)?;
+        let held = lock_task(&self.task_key(&row.run)?, &find_task(self, &mut ledger, &row)?.key)?;
         let task = find_task(self, &mut ledger, &row)?;
         let parent = task.find_run(&row.run.id)?;
         if parent.launch.is_none() {

@@ -1,72 +1,86 @@
 //! `callsheet log`: lists the recorded runs, newest first.
 
-use callsheet::error::{CommandResult, Result, usage_error};
+use callsheet::error::{CommandResult, Result};
+use callsheet::local_time::LocalClock;
 use callsheet::output::{ListOutput, RunItemOutput};
-use callsheet_store::RunFilter;
+use callsheet::run::list::RunQuery;
 
 use crate::context::CommandContext;
 use crate::pages::log::runs_page;
 
 /// List recorded runs, the newest first
+///
+/// A time is how long ago (90s, 30m, 2h, 3d), today, yesterday, a date or a date and a time: 2026-01-31 or
+/// 2026-01-31T12:00, in local time, or in UTC with a Z at its end.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Only runs of this task
+    #[arg(long, value_name = "ID")]
+    task: Option<String>,
+    /// Only runs of this flow: its folder, its id or the beginning of its id
+    #[arg(long, value_name = "FLOW")]
+    flow: Option<String>,
     /// Only runs of this agent
     #[arg(short, long, value_name = "NAME")]
     agent: Option<String>,
     /// Only runs of this phase
     #[arg(short, long, value_name = "NAME")]
     phase: Option<String>,
-    /// Only runs of this task
-    #[arg(long, value_name = "ID")]
-    task: Option<String>,
+    /// Only runs of this role
+    #[arg(long, value_name = "NAME")]
+    role: Option<String>,
+    /// Only runs with this outcome, such as failed_checks
+    #[arg(long, value_name = "OUTCOME")]
+    outcome: Option<String>,
+    /// Only runs that failed: their command ended with another exit code than 0
+    #[arg(long)]
+    failed: bool,
     /// Only runs with this verdict, such as PASS
     #[arg(long, value_name = "VERDICT")]
     verdict: Option<String>,
-    /// Only runs from then on, such as 2026-01-31 or 2026-01-31T12:00 (UTC)
+    /// Only runs that started then or later
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Only runs up to then
+    /// Only runs that started then or earlier; a day counts to its end
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
+    /// Only runs whose task has this text: in its id, or in the first 400 characters of its title and text; upper and lower case are
+    /// the same
+    #[arg(long, value_name = "TEXT")]
+    grep: Option<String>,
     /// The most runs that are listed
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: usize,
+    /// List all of them
+    #[arg(long, conflicts_with = "limit")]
+    all: bool,
 }
 
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
-    for time in args.since.iter().chain(&args.until) {
-        if !is_time(time) {
-            return Err(usage_error(format!(
-                "invalid time `{time}`: expected a value such as 2026-01-31T12:00"
-            ))
-            .into());
-        }
-    }
     let mut ledger = app.read_ledger()?;
-    let filter = RunFilter {
-        project: app.project_filter(&ledger)?,
-        own: false,
+    let query = RunQuery {
         agent: args.agent.clone(),
         phase: args.phase.clone(),
+        role: args.role.clone(),
         task: args.task.clone(),
+        flow: args.flow.clone(),
         verdict: args.verdict.clone(),
+        outcome: args.outcome.clone(),
+        failed: args.failed,
         since: args.since.clone(),
         until: args.until.clone(),
-        limit: args.limit,
-        ..RunFilter::default()
+        grep: args.grep.clone(),
+        limit: (!args.all).then_some(args.limit),
     };
-    let rows = ledger.runs(&filter)?;
-    if !app.print.json {
-        return app.print.print_page(&runs_page(&app.print, &rows));
+    let list = app.list_runs(&mut ledger, &query)?;
+    if app.print.json {
+        let items = list.rows.iter().map(|row| RunItemOutput::read(&mut ledger, row));
+        return app.print.print_json(&items.collect::<Result<ListOutput<_>>>()?);
     }
-    let items = rows.iter().map(|row| RunItemOutput::read(&mut ledger, row));
-    app.print.print_json(&items.collect::<Result<ListOutput<_>>>()?)
-}
-
-/// Checks whether a text is a time in UTC, or the beginning of one from the year on.
-fn is_time(text: &str) -> bool {
-    const FORM: &[u8] = b"0000-00-00T00:00:00.000000";
-    let text = text.strip_suffix('Z').unwrap_or(text).as_bytes();
-    let fits = |(byte, form): (&u8, &u8)| byte == form || *form == b'0' && byte.is_ascii_digit();
-    (4..=FORM.len()).contains(&text.len()) && text.iter().zip(FORM).all(fits)
+    app.print.print_page(&runs_page(&app.print, &list.rows, &LocalClock::read(), app.all_projects))?;
+    if list.has_more {
+        let count = list.rows.len();
+        app.print.print_status(&format!("only the newest {count} are listed; add `--all`, or `--limit N`"));
+    }
+    Ok(0)
 }

@@ -32,6 +32,7 @@ pub(crate) mod show;
 pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod stop;
+pub(crate) mod task;
 pub(crate) mod templates;
 pub(crate) mod trust;
 pub(crate) mod verify;

@@ -17,7 +17,7 @@ use crate::pages::show::{log_page, origins_page, records_page, run_page};
 /// Show a recorded run
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A run's id, the beginning of one, last, or last~N for earlier ones
+    /// A run: r42, last, last~N, a task for its newest run, its id or the beginning of one
     run: String,
     /// Print the prompt, exactly as it was handed over
     #[arg(long, conflicts_with_all = ["origins", "records", "stream"])]
@@ -108,8 +108,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let view = RunView::read(&mut ledger, row)?;
     if print.json {
         let request = ledger.with_blobs(|blob| restore_request(&view.composed, blob))?;
-        let ended_at = ledger.ended_at(&view.row.run.id)?;
-        return print.print_json(&RunOutput::new(&view, request, ended_at));
+        return print.print_json(&RunOutput::new(&view, request));
     }
     let details = app.result_details(&view.summary)?;
     print.print_page(&run_page(print, &view, &details, args.full))

@@ -1,66 +1,47 @@
 //! `callsheet status`: prints the status of tasks, derived from the facts of their runs.
 
 use callsheet::error::CommandResult;
+use callsheet::local_time::LocalClock;
 use callsheet::output::{ListOutput, TaskOutput};
-use callsheet::run::tasks::{TaskRuns, is_lost};
-use callsheet_core::diag::escape_invisible;
-use callsheet_core::record::RunSummary;
-use callsheet_core::record::task_status::{TaskReason, TaskStatus};
+use callsheet::run::tasks::TaskList;
 
 use crate::context::CommandContext;
-use crate::print::TextStyle;
+use crate::pages::status::{task_page, tasks_page};
 
-/// Show where a task stands by the facts of its runs, and why
+/// List the open tasks, each with why it is open and what to type next
 ///
-/// cancelled, running, needs_review, done, failed, ready or open, the first that applies. What an agent says of itself does
-/// not count.
+/// A task is cancelled, running, needs_review, done, failed, ready or open, the first that applies by the facts of its runs; what an agent says of
+/// itself does not count. Tasks that are done or closed are left out. The runs of a flow are no tasks: `callsheet flow status` shows them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A task, or a run of one [default: the tasks of the newest runs]
+    /// A task by its id, or by a run of it [default: the open tasks, the newest first]
     #[arg(value_name = "TASK")]
     task: Option<String>,
-    /// How many tasks
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    limit: usize,
+    /// Also the tasks that are done or closed, without a limit
+    #[arg(long, conflicts_with = "task")]
+    all: bool,
+    /// How many tasks [default: 20, or all with --all]
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
 }
 
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
-    let tasks = match &args.task {
-        Some(name) => vec![app.find_task(name)?],
-        None => app.newest_tasks(args.limit)?,
-    };
-    let standings: Vec<_> = tasks.iter().map(|task| task.status(app)).collect();
-    let rows = || tasks.iter().zip(&standings);
-    let task_page = |(task, (status, reasons)): (&TaskRuns, &(TaskStatus, Vec<TaskReason>))| {
-        let paint = match status {
-            TaskStatus::Done => TextStyle::Green,
-            TaskStatus::Failed | TaskStatus::NeedsReview => TextStyle::Red,
-            _ => TextStyle::Yellow,
-        };
-        let why: Vec<&str> = reasons.iter().map(|reason| reason.name()).collect();
-        let why = if why.is_empty() { String::new() } else { format!("  ({})", why.join(", ")) };
-        let (name, status) = (escape_invisible(&task.name), app.print.paint(paint, status.name()));
-        let runs: String = task.runs.iter().filter(|_| args.task.is_some()).map(run_line).collect();
-        format!("{name}  {status}{why}\n{runs}")
-    };
+    let clock = LocalClock::read();
+    if let Some(name) = &args.task {
+        let standing = app.task_standing(name)?;
+        return app.print.print_output(
+            || ListOutput { items: vec![TaskOutput::new(&standing, &clock)] },
+            || task_page(&app.print, &standing, &clock),
+        );
+    }
+    let limit = args.limit.or((!args.all).then_some(20));
+    let TaskList { tasks, has_more } = app.list_tasks(args.all, limit)?;
     app.print.print_output(
-        || {
-            rows()
-                .map(|(task, (status, reasons))| TaskOutput::new(task, *status, reasons))
-                .collect::<ListOutput<_>>()
-        },
-        || rows().map(task_page).collect(),
-    )
-}
-
-/// Formats a run as one line.
-fn run_line(run: &RunSummary) -> String {
-    let started = run.run.started.get(..19).unwrap_or_default();
-    let how = match &run.exit {
-        _ if is_lost(run) => "callsheet was killed; run `callsheet recover`".into(),
-        Some(exit) => exit.ended.name().to_owned(),
-        None => String::new(),
-    };
-    let line = format!("  {}  {started}  {}  {how}", run.run.id, run.status().name());
-    format!("{}\n", line.trim_end())
+        || tasks.iter().map(|standing| TaskOutput::new(standing, &clock)).collect::<ListOutput<_>>(),
+        || tasks_page(&app.print, &tasks, &clock),
+    )?;
+    if has_more {
+        app.print.print_status("older tasks are not listed; add `--all`, or `--limit N`");
+    }
+    Ok(0)
 }

@@ -13,6 +13,8 @@ pub(crate) mod reply;
 pub(crate) mod result;
 pub(crate) mod show;
 pub(crate) mod stats;
+pub(crate) mod status;
+mod table;
 pub(crate) mod templates;
 pub(crate) mod verify;
 

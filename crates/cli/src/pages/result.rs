@@ -90,7 +90,7 @@ impl ResultPage<'_> {
         if let Some(exit) = &summary.exit {
             head += &end_words(summary, exit);
         }
-        let _ = writeln!(self.text, "run {}  {head}", summary.run.id);
+        let _ = writeln!(self.text, "run {}  {head}", summary.name());
     }
 
     fn delivery(&mut self, summary: &RunSummary) {
@@ -149,7 +149,7 @@ impl ResultPage<'_> {
         }
         let is_pending = summary.violations().iter().any(|violation| !violation.decision.is_accepted());
         if is_pending && attribution(summary) == ChangeAttribution::Checkout {
-            let run = &summary.run.id;
+            let run = summary.name();
             self.row(
                 "note",
                 &format!("if you made the change yourself: `callsheet decide {run} PATH --mine`"),

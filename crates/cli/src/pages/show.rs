@@ -23,7 +23,7 @@ pub(crate) fn run_page(
         page += &format!("{:10}{}\n", format!("{name}:"), escape_invisible(value));
     };
     let run = &row.run;
-    field("run", run.id.as_str());
+    field("run", &format!("{} ({})", row.name(), run.id));
     field("started", &run.started);
     let maybe = [
         ("parent", run.parent.as_ref().map(|id| id.as_str())),

@@ -12,7 +12,7 @@ use super::result::duration_words;
 use crate::print::{OutputPrinter, TextStyle};
 
 /// Renders statistics as a table with a last row for all runs, and below it what the table does not say.
-pub(crate) fn stats_page(print: &OutputPrinter, report: &StatsReport, width: usize) -> String {
+pub(crate) fn stats_page(print: &OutputPrinter, report: &StatsReport) -> String {
     let has_titles = report.by.contains(&StatsKey::Task);
     let keys = report.by.len();
     let mut head: Vec<String> = report.by.iter().map(|key| key.name().to_uppercase()).collect();
@@ -27,7 +27,7 @@ pub(crate) fn stats_page(print: &OutputPrinter, report: &StatsReport, width: usi
         total.insert(at, if at == 0 { "all".into() } else { String::new() });
     }
     table.push(total);
-    fit_columns(&mut table, keys, has_titles, width);
+    fit_columns(&mut table, keys, has_titles, print.width().unwrap_or(usize::MAX));
     let widths: Vec<usize> = (0..table[0].len()).map(|column| column_width(&table, column)).collect();
     let is_text = |column: usize| column < keys || column >= keys + 9;
     let mut page = String::new();

@@ -1,6 +1,6 @@
 //! Summarizes the records of a run. Facts and claims stay separate.
 
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::{
@@ -19,6 +19,8 @@ use crate::text::word_enum::word_enum;
 pub struct RunSummary {
     /// The run.
     pub run: Run,
+    /// Short name of the run in its ledger, such as `r42`; no record holds it.
+    pub short_name: Option<String>,
     /// Digest of its prompt.
     pub prompt_sha256: super::Digest,
     /// How it was started; `None` if the prompt was only composed.
@@ -173,6 +175,7 @@ impl RunSummary {
                 (Event::Composed(composed), none @ None) => {
                     *none = Some(Self {
                         run: composed.run,
+                        short_name: None,
                         prompt_sha256: composed.output.sha256,
                         launch: composed.launch,
                         receipts: Vec::new(),
@@ -199,6 +202,11 @@ impl RunSummary {
             }
         }
         account
+    }
+
+    /// Returns the name by which a person calls the run: its short name, else its id.
+    pub fn name(&self) -> &str {
+        self.short_name.as_deref().unwrap_or(self.run.id.as_str())
     }
 
     /// Returns the status of the run.

@@ -11,6 +11,7 @@ CREATE TABLE run_facts (
   template_version TEXT,
   profile TEXT,
   model TEXT,
+  program TEXT,
   host TEXT,
   status TEXT NOT NULL,
   outcome TEXT NOT NULL,

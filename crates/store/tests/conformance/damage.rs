@@ -115,7 +115,7 @@ fn is_row_named(line: &str, table: &str, key: &Cell, raw: &Raw, ids: &BTreeMap<i
                 digest.trim_start_matches("x'").trim_start_matches("'\\x").trim_end_matches("::bytea");
             line.contains(digest.trim_end_matches('\''))
         }
-        ("runs", Cell::Int(seq)) => {
+        ("runs" | "run_facts", Cell::Int(seq)) => {
             let id = ids.get(seq).is_some_and(|id| line.starts_with(&format!("run {id}: ")));
             id || line.contains(&format!("of {seq} ")) || line.contains("it has no record")
         }

@@ -153,7 +153,10 @@ pub(crate) fn runs_are_listed_and_found(engine: &LedgerEngine) {
     assert_eq!(ledger.find(&first.as_str()[..=alike]).unwrap().run.id, first);
     assert_eq!(
         ledger.find(&first.as_str()[..alike]),
-        Err(LedgerError::ManyRuns(first.as_str()[..alike].into(), vec![first.clone(), second]))
+        Err(LedgerError::ManyRuns(
+            first.as_str()[..alike].into(),
+            vec![format!("r1 {first}"), format!("r2 {second}")]
+        ))
     );
     for name in ["", "x", "%", "ffffffff", "' OR 1=1"] {
         assert_eq!(ledger.find(name), Err(LedgerError::NoRun(name.into())));

@@ -1,0 +1,224 @@
+//! Times as people write and read them, in the time zone of the machine. Records hold UTC.
+
+use callsheet_core::diag::Diagnostic;
+use callsheet_store::now;
+use jiff::civil::{self, DateTime};
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp, ToSpan as _, Zoned};
+
+use crate::error::usage_error;
+use crate::project::duration::HumanDuration;
+
+/// The present time, in the time zone of the machine (`TZ`, else its setting).
+#[derive(Clone, Debug)]
+pub struct LocalClock {
+    now: Zoned,
+}
+
+impl LocalClock {
+    /// Reads the clock.
+    pub fn read() -> Self {
+        Self::new(&now(), TimeZone::system())
+    }
+
+    fn new(now: &str, zone: TimeZone) -> Self {
+        Self { now: parse_record_time(now).unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(zone) }
+    }
+
+    /// Returns the first time that a person means by `2h`, `yesterday` or `2026-01-31`, as records hold it.
+    pub fn since(&self, text: &str) -> Result<String, Diagnostic> {
+        self.range(text).map(|(first, _)| first).ok_or_else(|| time_error(text))
+    }
+
+    /// Returns the last time that a person means by it, as records hold it.
+    pub fn until(&self, text: &str) -> Result<String, Diagnostic> {
+        self.range(text).map(|(_, last)| last).ok_or_else(|| time_error(text))
+    }
+
+    fn range(&self, text: &str) -> Option<(String, String)> {
+        let text = text.trim();
+        if text.len() > 4 || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            if let Ok(ago) = text.parse::<HumanDuration>() {
+                let seconds = i64::try_from(ago.0.as_secs()).ok()?;
+                let at = self.now.timestamp().checked_sub(seconds.seconds()).ok()?;
+                return Some((format_record_time(at), format_record_time(at)));
+            }
+        }
+        let today = self.now.date();
+        let (first, unit) = match text.to_ascii_lowercase().as_str() {
+            "now" => {
+                return Some((
+                    format_record_time(self.now.timestamp()),
+                    format_record_time(self.now.timestamp()),
+                ));
+            }
+            "today" => (today.to_datetime(civil::Time::midnight()), 1.day()),
+            "yesterday" => (today.yesterday().ok()?.to_datetime(civil::Time::midnight()), 1.day()),
+            _ => parse_date(text.strip_suffix(['Z', 'z']).unwrap_or(text))?,
+        };
+        let zone = match text.ends_with(['Z', 'z']) {
+            true => TimeZone::UTC,
+            false => self.now.time_zone().clone(),
+        };
+        let last = first.checked_add(unit).ok()?.checked_sub(1.microsecond()).ok()?;
+        let at = |time: DateTime| Some(format_record_time(time.to_zoned(zone.clone()).ok()?.timestamp()));
+        Some((at(first)?, at(last)?))
+    }
+
+    /// Returns how long ago a recorded time was, or when it was: `12s`, `3m`, `2h`, `yesterday 14:02`, `Nov 12`, `2024-11-12`.
+    pub fn age(&self, recorded: &str) -> String {
+        let Some(at) = parse_record_time(recorded) else { return recorded.to_owned() };
+        let seconds = self.now.timestamp().as_second() - at.as_second();
+        let at = at.to_zoned(self.now.time_zone().clone());
+        let (day, today) = (at.date(), self.now.date());
+        match seconds {
+            0..60 => format!("{seconds}s"),
+            60..3600 => format!("{}m", seconds / 60),
+            3600..43_200 => format!("{}h", seconds / 3600),
+            _ if today.yesterday().ok() == Some(day) => at.strftime("yesterday %H:%M").to_string(),
+            _ if day == today => at.strftime("today %H:%M").to_string(),
+            _ if day.year() == today.year() => at.strftime("%b %-d").to_string(),
+            _ => at.strftime("%Y-%m-%d").to_string(),
+        }
+    }
+
+    /// Returns the milliseconds since a recorded time.
+    pub fn elapsed_ms(&self, recorded: &str) -> u64 {
+        let at = parse_record_time(recorded).map_or(0, Timestamp::as_millisecond);
+        u64::try_from(self.now.timestamp().as_millisecond() - at).unwrap_or(0)
+    }
+
+    /// Returns the local day of a recorded time: `2026-01-31`.
+    pub fn day(&self, recorded: &str) -> String {
+        let zone = self.now.time_zone();
+        parse_record_time(recorded)
+            .map_or_else(String::new, |at| at.to_zoned(zone.clone()).date().to_string())
+    }
+}
+
+fn time_error(text: &str) -> Diagnostic {
+    usage_error(format!(
+        "invalid time `{text}`: expected 2h, today, yesterday, 2026-01-31 or 2026-01-31T12:00 (add Z for UTC)"
+    ))
+}
+
+fn parse_record_time(text: &str) -> Option<Timestamp> {
+    text.parse().ok()
+}
+
+fn format_record_time(time: Timestamp) -> String {
+    let at = time.to_zoned(TimeZone::UTC);
+    format!("{}.{:06}Z", at.strftime("%Y-%m-%dT%H:%M:%S"), at.subsec_nanosecond() / 1000)
+}
+
+/// Parses a date, or a date and a time, from the year on. Returns its first moment, and its length.
+fn parse_date(text: &str) -> Option<(DateTime, Span)> {
+    const FORM: &[u8] = b"0000-00-00T00:00:00.000000";
+    let fits = |(byte, form): (u8, &u8)| match form {
+        b'0' => byte.is_ascii_digit(),
+        b'T' => matches!(byte, b'T' | b't' | b' '),
+        form => byte == *form,
+    };
+    if text.len() > FORM.len() || !text.bytes().zip(FORM).all(fits) {
+        return None;
+    }
+    let field = |from: usize, least: i16| match text.get(from..from + 2) {
+        Some(digits) => digits.parse().ok(),
+        None => Some(least),
+    };
+    let unit = match text.len() {
+        4 => 1.year(),
+        7 => 1.month(),
+        10 => 1.day(),
+        16 => 1.minute(),
+        19 => 1.second(),
+        21.. => 1.microsecond(),
+        _ => return None,
+    };
+    let year: i16 = text.get(..4)?.parse().ok()?;
+    let [month, day] = [field(5, 1)?, field(8, 1)?];
+    let [hour, minute, second] = [field(11, 0)?, field(14, 0)?, field(17, 0)?];
+    let small = |number: i16| i8::try_from(number).ok();
+    let micros: i32 = match text.get(20..) {
+        Some(digits) => format!("{digits:0<6}").parse().ok()?,
+        None => 0,
+    };
+    let time = DateTime::new(
+        year,
+        small(month)?,
+        small(day)?,
+        small(hour)?,
+        small(minute)?,
+        small(second)?,
+        micros * 1000,
+    );
+    Some((time.ok()?, unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock() -> LocalClock {
+        let zone = TimeZone::fixed(jiff::tz::offset(2));
+        LocalClock::new("2026-03-10T08:30:00.000000Z", zone)
+    }
+
+    #[test]
+    fn times_of_people_become_ranges() {
+        let cases = [
+            ("2h", "2026-03-10T06:30:00.000000Z", "2026-03-10T06:30:00.000000Z"),
+            ("today", "2026-03-09T22:00:00.000000Z", "2026-03-10T21:59:59.999999Z"),
+            ("yesterday", "2026-03-08T22:00:00.000000Z", "2026-03-09T21:59:59.999999Z"),
+            ("2026-03-01", "2026-02-28T22:00:00.000000Z", "2026-03-01T21:59:59.999999Z"),
+            ("2026-03", "2026-02-28T22:00:00.000000Z", "2026-03-31T21:59:59.999999Z"),
+            ("2026", "2025-12-31T22:00:00.000000Z", "2026-12-31T21:59:59.999999Z"),
+            ("2026-03-01T12:00", "2026-03-01T10:00:00.000000Z", "2026-03-01T10:00:59.999999Z"),
+            ("2026-03-01 12:00", "2026-03-01T10:00:00.000000Z", "2026-03-01T10:00:59.999999Z"),
+            ("2026-03-01T12:00:05Z", "2026-03-01T12:00:05.000000Z", "2026-03-01T12:00:05.999999Z"),
+            ("2026-03-01T12:00:05.5Z", "2026-03-01T12:00:05.500000Z", "2026-03-01T12:00:05.500000Z"),
+        ];
+        for (text, since, until) in cases {
+            let clock = clock();
+            assert_eq!(
+                (clock.since(text).unwrap().as_str(), clock.until(text).unwrap().as_str()),
+                (since, until),
+                "{text}"
+            );
+        }
+        for bad in [
+            "",
+            "soon",
+            "2026-13-01",
+            "2026-02-30",
+            "2026-1-1",
+            "26-01-01",
+            "2026-01-01T25:00",
+            "5 m",
+            "12:00",
+        ] {
+            let error = clock().since(bad).unwrap_err();
+            assert!(error.message.starts_with(&format!("invalid time `{bad}`")), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn ages_are_short_and_local() {
+        let cases = [
+            ("2026-03-10T08:29:48.000000Z", "12s"),
+            ("2026-03-10T08:27:00.000000Z", "3m"),
+            ("2026-03-10T06:29:59.000000Z", "2h"),
+            ("2026-03-09T21:59:00.000000Z", "10h"),
+            ("2026-03-09T12:02:00.000000Z", "yesterday 14:02"),
+            ("2026-03-10T10:00:00.000000Z", "today 12:00"),
+            ("2026-01-05T12:00:00.000000Z", "Jan 5"),
+            ("2024-11-12T23:30:00.000000Z", "2024-11-13"),
+            ("garbage", "garbage"),
+        ];
+        for (recorded, age) in cases {
+            assert_eq!(clock().age(recorded), age, "{recorded}");
+        }
+        assert_eq!(clock().day("2026-03-09T22:00:00.000000Z"), "2026-03-10");
+        assert_eq!(clock().elapsed_ms("2026-03-10T08:29:48.000000Z"), 12_000);
+    }
+}
