@@ -38,7 +38,9 @@ fn launch(agent: &Agent, allow: &[String]) -> Launched {
     for act in delivery.acts {
         match act {
             DeliveryAction::Spawn { argv, .. } => launched.argv = argv,
-            DeliveryAction::Write { path, text: DeliveryText::Text(text) } => launched.files.push((path, text)),
+            DeliveryAction::Write { path, text: DeliveryText::Text(text) } => {
+                launched.files.push((path, text))
+            }
             _ => {}
         }
     }
@@ -81,7 +83,8 @@ fn gemini_allows(launched: &Launched, line: &str) -> bool {
 /// Reads `--allow-tool=shell(NAME:*)`: NAME is the program, of some programs with its subcommand, or the beginning of it.
 fn copilot_allows(agent: &Agent, launched: &Launched, line: &str) -> bool {
     let words: Vec<&str> = line.split(' ').collect();
-    let has_subcommand = agent.commands.as_ref().unwrap().subcommands.iter().any(|program| program == words[0]);
+    let has_subcommand =
+        agent.commands.as_ref().unwrap().subcommands.iter().any(|program| program == words[0]);
     let name = words[..words.len().min(if has_subcommand { 2 } else { 1 })].join(" ");
     let rules = launched.argv.iter().filter_map(|arg| arg.strip_prefix("--allow-tool=shell("));
     rules.into_iter().any(|rule| {
@@ -92,8 +95,29 @@ fn copilot_allows(agent: &Agent, launched: &Launched, line: &str) -> bool {
 }
 
 const WORDS: &[&str] = &[
-    "pytest", "pytes", "pytestx", "-q", "--", "npm", "run", "test", "tests", "test:unit", "cargo", "a.b", "axb", "a+b", "aab",
-    "./x", "tests/a.py", "k=v", "é", "a,b", "x:", "@x", "50%",
+    "pytest",
+    "pytes",
+    "pytestx",
+    "-q",
+    "--",
+    "npm",
+    "run",
+    "test",
+    "tests",
+    "test:unit",
+    "cargo",
+    "a.b",
+    "axb",
+    "a+b",
+    "aab",
+    "./x",
+    "tests/a.py",
+    "k=v",
+    "é",
+    "a,b",
+    "x:",
+    "@x",
+    "50%",
 ];
 
 fn words() -> impl Strategy<Value = Vec<String>> {
@@ -102,7 +126,11 @@ fn words() -> impl Strategy<Value = Vec<String>> {
 
 fn config() -> ProptestConfig {
     let long = std::env::var_os("CALLSHEET_LONG").is_some_and(|long| long == "1");
-    ProptestConfig { cases: if long { 1_000_000 } else { 20_000 }, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig {
+        cases: if long { 1_000_000 } else { 20_000 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
 }
 
 fn assert_exact(commands: &[AllowedCommand], asked: &[Vec<String>]) {
@@ -169,8 +197,20 @@ fn gemini_rule_excludes_shell_operators() {
         assert!(gemini_allows(&launched, line), "{line}");
     }
     for line in [
-        "pytest > x", "pytest; rm x", "pytest && rm x", "pytest | rm", "pytest $(rm x)", "pytest `rm x`", "pytest $HOME", "pytest & rm",
-        "pytest <(rm x)", "pytestx", "pytest\"x\"", "./pytest", " pytest", "rm pytest ",
+        "pytest > x",
+        "pytest; rm x",
+        "pytest && rm x",
+        "pytest | rm",
+        "pytest $(rm x)",
+        "pytest `rm x`",
+        "pytest $HOME",
+        "pytest & rm",
+        "pytest <(rm x)",
+        "pytestx",
+        "pytest\"x\"",
+        "./pytest",
+        " pytest",
+        "rm pytest ",
     ] {
         assert!(!gemini_allows(&launched, line), "{line}");
     }
@@ -192,7 +232,10 @@ fn inexpressible_commands_are_reported() {
     assert_eq!(why("claude", "npm run test:unit *"), Ok("Bash(npm run test:unit:*)".to_owned()));
     assert_eq!(why("claude", "pytest -q"), Ok("Bash(pytest -q)".to_owned()));
     assert_eq!(why("copilot", "cargo test *"), Ok("shell(cargo test:*)".to_owned()));
-    assert_eq!(why("copilot", "pytest"), Err("it can only be allowed with any arguments: `pytest *`".to_owned()));
+    assert_eq!(
+        why("copilot", "pytest"),
+        Err("it can only be allowed with any arguments: `pytest *`".to_owned())
+    );
     assert_eq!(
         why("copilot", "pytest -q *"),
         Err("the agent compares only `pytest`; `pytest *` would allow more".to_owned())

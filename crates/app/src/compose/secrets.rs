@@ -62,7 +62,8 @@ pub(crate) fn refuse_secrets(
 /// Returns the words of the programs to start, each with its description.
 pub(crate) fn program_words(options: &RunOptions) -> Vec<(String, &str)> {
     let of_allowed = options.allow.iter().map(|text| ("an allowed command".to_owned(), text.as_str()));
-    let of_program = options.program.iter().map(|word| ("an argument of the program".to_owned(), word.as_str()));
+    let of_program =
+        options.program.iter().map(|word| ("an argument of the program".to_owned(), word.as_str()));
     let of_checks = options.checks.iter().flat_map(|check| {
         check.argv.iter().map(|word| (format!("an argument of the check `{}`", check.name), word.as_str()))
     });

@@ -197,7 +197,11 @@ fn check_commands(file: &ConfigFile, shown: &str) -> Result<()> {
     let commands = file.allow.iter().chain(&file.hard.allow).flatten();
     let wrong: Vec<Diagnostic> = commands
         .filter_map(|text| AllowedCommand::parse(text).err())
-        .map(|diag| Diagnostic { code: Code::ConfigBad, message: format!("`{shown}`: {}", diag.message), ..diag })
+        .map(|diag| Diagnostic {
+            code: Code::ConfigBad,
+            message: format!("`{shown}`: {}", diag.message),
+            ..diag
+        })
         .collect();
     if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong).into()) }
 }

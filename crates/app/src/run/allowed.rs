@@ -69,7 +69,8 @@ pub(crate) fn resolve_allowed(
         }
         return Ok(allowed);
     }
-    let settings = parse_commands(&config.allow.value)?.into_iter().chain(profile_commands(project, profile)?);
+    let settings =
+        parse_commands(&config.allow.value)?.into_iter().chain(profile_commands(project, profile)?);
     let mut wanted: Vec<(AllowedCommand, AllowSource)> =
         given.into_iter().map(|command| (command, AllowSource::Caller)).collect();
     wanted.extend(settings.map(|command| (command, AllowSource::Settings)));
@@ -93,7 +94,9 @@ pub(crate) fn resolve_allowed(
             Ok(_) => allowed.commands.push(command),
             Err(diag) if source == AllowSource::Caller => allowed.diagnostics.push(diag),
             // Such a command is part of every run: a warning each time would hide others.
-            Err(diag) => allowed.diagnostics.push(Diagnostic { severity: callsheet_core::diag::Severity::Note, ..diag }),
+            Err(diag) => allowed
+                .diagnostics
+                .push(Diagnostic { severity: callsheet_core::diag::Severity::Note, ..diag }),
         }
     }
     if !options.allow.is_empty() {
@@ -115,7 +118,9 @@ fn not_applied_warning(options: &RunOptions, agent: &Agent, is_edit: bool, is_st
 }
 
 fn odd_check_note(name: &str) -> Diagnostic {
-    let message = format!("the command of the check `{name}` is not allowed to the agent: it has words that are not plain");
+    let message = format!(
+        "the command of the check `{name}` is not allowed to the agent: it has words that are not plain"
+    );
     Diagnostic::note(Code::AllowUnsupported, message)
 }
 
@@ -164,7 +169,12 @@ pub(crate) fn project_profiles(project: &Project) -> Result<Vec<ProjectProfile>>
 }
 
 /// Returns the agent that a run starts.
-pub(super) fn find_run_agent(project: &Project, options: &RunOptions, named: Option<&str>, external: bool) -> Result<Agent> {
+pub(super) fn find_run_agent(
+    project: &Project,
+    options: &RunOptions,
+    named: Option<&str>,
+    external: bool,
+) -> Result<Agent> {
     let (disk, layout) = (project.disk(None), project.config.layout());
     let name = match (options.program.is_empty(), named) {
         (false, _) => "command",
@@ -182,11 +192,18 @@ fn no_agent_error() -> Diagnostic {
 
 impl RunSetup {
     /// Names the commands that the agent may run in the request of its prompt.
-    pub(crate) fn name_allowed(&self, project: &Project, request: &mut Request, profile: Option<&Profile>) -> Result<()> {
+    pub(crate) fn name_allowed(
+        &self,
+        project: &Project,
+        request: &mut Request,
+        profile: Option<&Profile>,
+    ) -> Result<()> {
         let mut options = self.options.clone();
         apply_limits(&mut options, &project.config.hard);
         // The composition and the preparation of the run report an agent that is missing or invalid.
-        let Ok(agent) = find_run_agent(project, &options, request.agent.as_deref(), true) else { return Ok(()) };
+        let Ok(agent) = find_run_agent(project, &options, request.agent.as_deref(), true) else {
+            return Ok(());
+        };
         request.allow = resolve_allowed(project, &options, &agent, profile, self.starts_agent())?.texts();
         Ok(())
     }

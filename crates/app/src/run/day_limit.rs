@@ -49,7 +49,8 @@ impl DayLimit {
         }
         let total = RunCost { microusd: self.spent.saturating_add(cost.microusd), ..cost };
         let (limit, words) = (dollars(self.limit), cost_words(total));
-        (total.microusd > self.limit).then(|| format!("over the cost limit of the day, {limit} (spent {words} today)"))
+        (total.microusd > self.limit)
+            .then(|| format!("over the cost limit of the day, {limit} (spent {words} today)"))
     }
 }
 

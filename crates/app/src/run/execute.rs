@@ -162,7 +162,8 @@ impl PreparedRun {
                         notes.send(RunNote::Proven(receipt, text.clone()));
                     }
                     notes.send(RunNote::Text { stream, text, goes_on });
-                    if let Some(cost) = self.meter.cost(&watch.report).filter(|cost| Some(*cost) != last_cost) {
+                    if let Some(cost) = self.meter.cost(&watch.report).filter(|cost| Some(*cost) != last_cost)
+                    {
                         last_cost = Some(cost);
                         let over = exceeded_reason(most, cost);
                         let over_day = || day_limit.as_mut()?.exceeded_reason(project, cost);

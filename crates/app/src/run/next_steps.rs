@@ -8,8 +8,8 @@ use serde::Serialize;
 use crate::error::Result;
 use crate::paths::path_words;
 use crate::project::Project;
-use crate::run::denials::missing_flags;
 use crate::run::changes::{FileDiff, diff_files};
+use crate::run::denials::missing_flags;
 
 /// A command that a person can type next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use callsheet_core::Library;
 use callsheet_core::delivery::{Delivery, DeliveryAction, DeliveryContext, by_file_line, plan_delivery};
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::agent::{Agent, DeliveryMethod};
 use callsheet_core::record::{Id, LaunchRecord, Run, RunOptions};
 use callsheet_core::request::scope::Scope;
-use callsheet_core::Library;
 use callsheet_run::{FingerprintCache, ProcessLimits, WorktreeSnapshot, existing_at_paths, host_name};
 
-use super::allowed::{find_run_agent, resolve_allowed};
 use super::agent_environment::{build_environment, mcp_server_command, path_to_utf8};
+use super::allowed::{find_run_agent, resolve_allowed};
 use super::cost::{CostLimitKind, CostMeter, check_cost_limit};
 use super::day_limit::DayLimit;
 use super::location::resolve_location;

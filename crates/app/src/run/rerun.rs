@@ -190,7 +190,8 @@ fn merge_options(project: &Project, rerun: &RerunOptions, parent: &RunSummary) -
     if given.permit.is_none() {
         options.permit = before.permit;
     }
-    let earlier: Vec<String> = before.allow.into_iter().filter(|known| !options.allow.contains(known)).collect();
+    let earlier: Vec<String> =
+        before.allow.into_iter().filter(|known| !options.allow.contains(known)).collect();
     options.allow.splice(..0, earlier);
     // The parent's checks stay; checks that are configured or given now are added, or replace those of the
     // same name.

@@ -16,7 +16,9 @@ pub(crate) fn stats_page(print: &OutputPrinter, report: &StatsReport) -> String 
     let has_titles = report.by.contains(&StatsKey::Task);
     let keys = report.by.len();
     let mut head: Vec<String> = report.by.iter().map(|key| key.name().to_uppercase()).collect();
-    head.extend(["RUNS", "GOOD", "FAILED", "TRIES", "TIME", "IN", "CACHED", "OUT", "COST"].map(str::to_owned));
+    head.extend(
+        ["RUNS", "GOOD", "FAILED", "TRIES", "TIME", "IN", "CACHED", "OUT", "COST"].map(str::to_owned),
+    );
     if has_titles {
         head.push("TITLE".into());
     }
@@ -109,9 +111,13 @@ fn fit_columns(table: &mut [Vec<String>], keys: usize, has_title: bool, width: u
         let widths: Vec<usize> = (0..columns).map(|column| column_width(table, column)).collect();
         let total: usize = widths.iter().sum::<usize>() + 2 * (columns - 1);
         let widest = texts.iter().copied().max_by_key(|column| widths[*column]);
-        let Some(column) = widest.filter(|column| total > width && widths[*column] > LEAST_WIDTH) else { return };
-        let second = texts.iter().filter(|other| **other != column).map(|other| widths[*other]).max().unwrap_or(0);
-        let least = (widths[column].saturating_sub(total - width)).max(second.saturating_sub(1)).max(LEAST_WIDTH);
+        let Some(column) = widest.filter(|column| total > width && widths[*column] > LEAST_WIDTH) else {
+            return;
+        };
+        let second =
+            texts.iter().filter(|other| **other != column).map(|other| widths[*other]).max().unwrap_or(0);
+        let least =
+            (widths[column].saturating_sub(total - width)).max(second.saturating_sub(1)).max(LEAST_WIDTH);
         let most = least.min(widths[column] - 1);
         for row in table.iter_mut() {
             let cell = &mut row[column];
@@ -151,7 +157,8 @@ mod tests {
     #[test]
     fn wide_texts_are_shortened_first() {
         let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
-        let mut table = vec![row(["TASK", "RUNS", "TITLE"]), row(["T-123456789", "100000", &"word ".repeat(20)])];
+        let mut table =
+            vec![row(["TASK", "RUNS", "TITLE"]), row(["T-123456789", "100000", &"word ".repeat(20)])];
         fit_columns(&mut table, 1, true, 40);
         let widths: Vec<usize> = (0..3).map(|column| column_width(&table, column)).collect();
         assert_eq!(widths, [11, 6, 19]);
@@ -161,7 +168,10 @@ mod tests {
 
     #[test]
     fn templates_are_named_shortly() {
-        assert_eq!(short_template("builtin:templates/system/BASE-plan.md@0123456789ab"), "system/BASE-plan@01234567");
+        assert_eq!(
+            short_template("builtin:templates/system/BASE-plan.md@0123456789ab"),
+            "system/BASE-plan@01234567"
+        );
         assert_eq!(short_template("user:profiles/coder.md@"), "profiles/coder");
         assert_eq!(short_template("-"), "-");
     }

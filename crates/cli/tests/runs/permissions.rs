@@ -33,17 +33,20 @@ fn plan(project: &RunProject, flags: &[&str]) -> Value {
 fn rules(plan: &Value) -> Vec<String> {
     let writes = plan["actions"].as_array().unwrap().iter().filter(|act| act["act"] == "write");
     let settings = writes.filter(|act| act["path"].as_str().unwrap().ends_with("/settings.json"));
-    let texts = settings.map(|act| serde_json::from_str::<Value>(act["text"]["text"].as_str().unwrap()).unwrap());
+    let texts =
+        settings.map(|act| serde_json::from_str::<Value>(act["text"]["text"].as_str().unwrap()).unwrap());
     let list = |settings: Value| settings["permissions"]["allow"].as_array().unwrap().clone();
     texts.flat_map(list).map(|rule| rule.as_str().unwrap().to_owned()).collect()
 }
 
-const NAMED: &str = "You may run these commands without asking, each alone in its line, without pipes and redirections:";
+const NAMED: &str =
+    "You may run these commands without asking, each alone in its line, without pipes and redirections:";
 
 #[test]
 fn c4_allowed_commands_are_named() {
     let project = create_project();
-    let plan = plan(&project, &["--allow", "cargo  build", "--allow", "pytest *", "--check", "tests=pytest -q"]);
+    let plan =
+        plan(&project, &["--allow", "cargo  build", "--allow", "pytest *", "--check", "tests=pytest -q"]);
     assert_eq!(plan["launch"]["allow"], json!(["cargo build", "pytest *"]));
     assert_eq!(plan["launch"]["allowed"], json!(["cargo build", "pytest *", "pytest -q *"]));
     assert_eq!(rules(&plan), ["Bash(cargo build)", "Bash(pytest:*)", "Bash(pytest -q:*)"]);
@@ -51,7 +54,10 @@ fn c4_allowed_commands_are_named() {
         "{NAMED}\n\n- `cargo build`\n- `pytest`, also with more arguments\n- `pytest -q`, also with more arguments\n"
     );
     assert!(plan["text"].as_str().unwrap().contains(&expected), "{}", plan["text"]);
-    let page = project.run(["run", "--dry-run", "-a", "claude", "--allow", "pytest *", "Do it."]).expect_code(0).out();
+    let page = project
+        .run(["run", "--dry-run", "-a", "claude", "--allow", "pytest *", "Do it."])
+        .expect_code(0)
+        .out();
     assert!(page.contains("allow") && page.contains("pytest *"), "{page}");
 }
 
@@ -60,7 +66,11 @@ fn prompt_without_permissions_names_none() {
     let project = create_project();
     project.write_beside("home/.config/callsheet/config.toml", "allow_checks = false\n");
     let check = ["--check", "tests=pytest -q"];
-    for flags in [&check[..], &["--permit", "ask", "--check", "tests=pytest -q"], &["--permit", "all", "--allow", "pytest *"]] {
+    for flags in [
+        &check[..],
+        &["--permit", "ask", "--check", "tests=pytest -q"],
+        &["--permit", "all", "--allow", "pytest *"],
+    ] {
         let plan = plan(&project, flags);
         assert_eq!((&plan["launch"]["allowed"], rules(&plan)), (&json!([]), Vec::new()), "{flags:?}");
         assert!(!plan["text"].as_str().unwrap().contains(NAMED), "{flags:?}");
@@ -103,7 +113,10 @@ fn project_allows_nothing_before_trust() {
     assert_eq!(rules(&plan(&project, &flags)), ["Bash(make:*)"]);
     // Nothing goes beyond the limits of the user.
     project.run(["-q", "trust", "--yes"]).expect_code(0);
-    project.write_beside("home/.config/callsheet/config.toml", "allow = [\"make *\"]\n[hard]\nallow = [\"make *\", \"pytest *\"]\n");
+    project.write_beside(
+        "home/.config/callsheet/config.toml",
+        "allow = [\"make *\"]\n[hard]\nallow = [\"make *\", \"pytest *\"]\n",
+    );
     let plan = plan(&project, &["--role", "tester", "--allow", "pytest -q", "--allow", "cargo *"]);
     assert_eq!(rules(&plan), ["Bash(pytest -q)", "Bash(make:*)"]);
 }
@@ -120,7 +133,8 @@ fn denied_call_suggests_its_flag() {
     ] {
         assert!(page.contains(line), "{page}");
     }
-    let run = project.run(["--json", "log"]).expect_code(0).json()["items"][0]["run"].as_str().unwrap().to_owned();
+    let run =
+        project.run(["--json", "log"]).expect_code(0).json()["items"][0]["run"].as_str().unwrap().to_owned();
     let denied = &project.run(["--json", "show", &run]).expect_code(0).json()["result"]["usage"]["denied"];
     assert_eq!(
         *denied,
@@ -175,8 +189,11 @@ fn assert_rules_hold(cli: Cli) {
         _ => text.to_owned(),
     };
     let call = |text: &str| {
-        Step::call(&["Bash", "run_shell_command", "bash"], json!({ "command": line(text), "description": "run it" }))
-            .or_call(&["exec_command"], json!({ "cmd": line(text) }))
+        Step::call(
+            &["Bash", "run_shell_command", "bash"],
+            json!({ "command": line(text), "description": "run it" }),
+        )
+        .or_call(&["exec_command"], json!({ "cmd": line(text) }))
     };
     let steps = lines.iter().map(|(text, _)| call(text)).chain([Step::text("I tried.")]);
     let room = Room::new(Script::new().on_marker("MARK", steps)).unwrap();
@@ -193,7 +210,12 @@ fn assert_rules_hold(cli: Cli) {
     let mut command = project.command();
     let env = room.env(cli).unwrap();
     let program = cli.program().unwrap();
-    let path = format!("{}:{}:{}", project.beside("bin").display(), program.parent().unwrap().display(), env["PATH"]);
+    let path = format!(
+        "{}:{}:{}",
+        project.beside("bin").display(),
+        program.parent().unwrap().display(),
+        env["PATH"]
+    );
     command.envs(&env).env("PATH", path).args(flags);
     if cli == Cli::Gemini {
         command.args(["--model", "gemini-2.5-pro"]);
@@ -201,7 +223,10 @@ fn assert_rules_hold(cli: Cli) {
     let ran: CommandOutput = run_with_input(command.arg("-"), b"MARK");
     let ran = ran.expect_code(0);
     let prompt = project.prompt(&ran.run_id());
-    assert!(prompt.contains(&format!("- `{}`, also with more arguments\n", line("python3 make.py"))), "{prompt}");
+    assert!(
+        prompt.contains(&format!("- `{}`, also with more arguments\n", line("python3 make.py"))),
+        "{prompt}"
+    );
     let made = std::fs::read_to_string(project.path().join("made.txt")).unwrap_or_default();
     let first: Vec<&str> = made.split('|').collect();
     assert!(first.contains(&"a1"), "{made}: {}", ran.json());
@@ -212,7 +237,9 @@ fn assert_rules_hold(cli: Cli) {
     let denied = ran.json()["usage"]["denied"].clone();
     let expected = match cli {
         Cli::Codex => json!([]),
-        Cli::Claude => json!([{ "tool": "Bash", "detail": "python3 other.py a2", "allow": "python3 other.py a2 *" }]),
+        Cli::Claude => {
+            json!([{ "tool": "Bash", "detail": "python3 other.py a2", "allow": "python3 other.py a2 *" }])
+        }
         Cli::Gemini => {
             json!([{ "tool": "run_shell_command", "detail": "python3 other.py a2", "allow": "python3 other.py a2 *" }])
         }

@@ -32,9 +32,16 @@ fn project_with_runs() -> RunProject {
 
 fn short(group: &Value) -> Value {
     json!([
-        group["run_count"], group["outcomes"]["succeeded"], group["runs_until_success"], group["input_tokens"],
-        group["cached_tokens"], group["cached_share"], group["output_tokens"], group["cost_microusd"],
-        group["cost_estimated"], group["unpriced_run_count"],
+        group["run_count"],
+        group["outcomes"]["succeeded"],
+        group["runs_until_success"],
+        group["input_tokens"],
+        group["cached_tokens"],
+        group["cached_share"],
+        group["output_tokens"],
+        group["cost_microusd"],
+        group["cost_estimated"],
+        group["unpriced_run_count"],
     ])
 }
 
@@ -43,7 +50,8 @@ fn stats_sums_runs_by_agent() {
     let project = project_with_runs();
     let stats = project.run(["--json", "stats", "--by", "agent"]).expect_code(0).json();
     assert_eq!(stats["by"], json!(["agent"]));
-    let agents: Vec<&Value> = stats["items"].as_array().unwrap().iter().map(|item| &item["key"]["agent"]).collect();
+    let agents: Vec<&Value> =
+        stats["items"].as_array().unwrap().iter().map(|item| &item["key"]["agent"]).collect();
     assert_eq!(agents, [&json!("claude"), &json!("codex"), &json!("copilot")]);
     assert_eq!(short(&stats["items"][0]), json!([2, 1, 2.0, 800, 600, 0.75, 100, 500_000, false, 0]));
     assert_eq!(short(&stats["items"][1]), json!([1, null, null, 1_000_000, 0, 0.0, 0, 1_250_000, true, 0]));
@@ -56,7 +64,10 @@ fn stats_sums_runs_by_agent() {
     assert!(lines[1].starts_with("claude      2     1       1    2.0"), "{page}");
     assert!(lines[2].ends_with("~$1.25"), "{page}");
     assert!(lines[4].starts_with("all         4"), "{page}");
-    assert!(page.contains("cost of 1 run is estimated from tokens and prices\ncost of 1 run is not known\n"), "{page}");
+    assert!(
+        page.contains("cost of 1 run is estimated from tokens and prices\ncost of 1 run is not known\n"),
+        "{page}"
+    );
 }
 
 #[test]
@@ -91,7 +102,9 @@ fn stats_days_are_local() {
     let project = project_with_runs();
     let days = |zone: &str| {
         let mut command = project.command();
-        let stats = run_command(command.env("TZ", zone).args(["--json", "stats", "--by", "day"])).expect_code(0).json();
+        let stats = run_command(command.env("TZ", zone).args(["--json", "stats", "--by", "day"]))
+            .expect_code(0)
+            .json();
         let items = stats["items"].as_array().unwrap().clone();
         items.iter().map(|item| item["key"]["day"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 
 use serde_json::{Map, Value};
 
-use super::{DeliveryAction, DeliveryContext, DeliveryText, refused_error};
 use super::toml_text::to_toml;
+use super::{DeliveryAction, DeliveryContext, DeliveryText, refused_error};
 use crate::compose::reply_instructions::SERVER;
 use crate::diag::{Code, Diagnostic};
 use crate::library::agent::{Agent, AgentArgument, ArgHole, ArgSpec, DeliveryMethod};

@@ -5,8 +5,8 @@
 
 mod hole_filler;
 pub mod receipt;
-mod usage;
 mod toml_text;
+mod usage;
 
 use alloc::collections::BTreeMap;
 use alloc::format;

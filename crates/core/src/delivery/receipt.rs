@@ -156,7 +156,9 @@ impl<'a> ReceiptWatcher<'a> {
         let mut denied = Vec::new();
         for pattern in &self.agent.events.denied {
             if pattern.name.is_empty() {
-                let known = |id: String| self.calls.iter().find(|(known, _)| *known == id).map(|(_, call)| call.clone());
+                let known = |id: String| {
+                    self.calls.iter().find(|(known, _)| *known == id).map(|(_, call)| call.clone())
+                };
                 denied.extend(pattern.find_ids(event).into_iter().filter_map(known));
             } else {
                 denied.extend(pattern.find_calls(event));

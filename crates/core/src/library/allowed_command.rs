@@ -27,8 +27,8 @@ const MOST_CHARS: usize = 500;
 
 /// Words with which a shell begins something else than a command.
 const KEYWORDS: &[&str] = &[
-    "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in", "select", "then",
-    "time", "until", "while",
+    "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in", "select",
+    "then", "time", "until", "while",
 ];
 
 impl AllowedCommand {
@@ -38,7 +38,8 @@ impl AllowedCommand {
         let start = line.strip_suffix('*').filter(|start| start.ends_with([' ', '\t']));
         let words = split_words(start.unwrap_or(line))?;
         let bad = |why: &str| {
-            let hint = "give a program and its arguments, such as `pytest -q`; a final ` *` allows more arguments";
+            let hint =
+                "give a program and its arguments, such as `pytest -q`; a final ` *` allows more arguments";
             Diagnostic::error(Code::UsageBad, format!("cannot allow the command `{text}`: {why}")).hint(hint)
         };
         find_problem(&words).map_or(Ok(()), |why| Err(bad(&why)))?;
@@ -117,7 +118,11 @@ mod tests {
             ("'cargo' \"test\" *", &["cargo", "test"], true),
         ] {
             let command = AllowedCommand::parse(text).unwrap();
-            assert_eq!((command.words(), command.has_more()), (&words.iter().map(|w| w.to_string()).collect::<Vec<_>>()[..], more), "{text}");
+            assert_eq!(
+                (command.words(), command.has_more()),
+                (&words.iter().map(|w| w.to_string()).collect::<Vec<_>>()[..], more),
+                "{text}"
+            );
             assert_eq!(AllowedCommand::parse(&command.to_string()).unwrap(), command, "{text}");
         }
     }
@@ -125,10 +130,56 @@ mod tests {
     #[test]
     fn odd_commands_are_refused() {
         for text in [
-            "", " ", "*", " *", "''", "'' *", "a|b", "a;b", "a&&b", "a & b", "a > b", "a < b", "$(a)", "`a`", "$A", "a\nb",
-            "a * b", "a* *", "a ** *", "a '*'", "a \\* *", "a\\ *", "a )", "a) *", "a (b", "a 'b c'", "a \"b\"\"'\"", "a '\"'",
-            "a {b,c}", "a [b]", "a ?", "~/a", "a ~b", "a !b", "a # b", "#a", "a \\\\", "-a", "A=1 b", "if", "while a", "a\u{0}b",
-            "a 'b\nc'", "a \u{202e}b", "a:* *", "a :*", "%1", "= a", "=", "a 'unclosed",
+            "",
+            " ",
+            "*",
+            " *",
+            "''",
+            "'' *",
+            "a|b",
+            "a;b",
+            "a&&b",
+            "a & b",
+            "a > b",
+            "a < b",
+            "$(a)",
+            "`a`",
+            "$A",
+            "a\nb",
+            "a * b",
+            "a* *",
+            "a ** *",
+            "a '*'",
+            "a \\* *",
+            "a\\ *",
+            "a )",
+            "a) *",
+            "a (b",
+            "a 'b c'",
+            "a \"b\"\"'\"",
+            "a '\"'",
+            "a {b,c}",
+            "a [b]",
+            "a ?",
+            "~/a",
+            "a ~b",
+            "a !b",
+            "a # b",
+            "#a",
+            "a \\\\",
+            "-a",
+            "A=1 b",
+            "if",
+            "while a",
+            "a\u{0}b",
+            "a 'b\nc'",
+            "a \u{202e}b",
+            "a:* *",
+            "a :*",
+            "%1",
+            "= a",
+            "=",
+            "a 'unclosed",
         ] {
             assert!(AllowedCommand::parse(text).is_err(), "{text:?}");
         }
@@ -140,8 +191,16 @@ mod tests {
     fn wider_command_covers_narrower_one() {
         let parse = |text: &str| AllowedCommand::parse(text).unwrap();
         for (one, other, is_covered) in [
-            ("a *", "a", true), ("a *", "a b", true), ("a *", "a b *", true), ("a *", "a *", true), ("a", "a", true),
-            ("a b *", "a *", false), ("a", "a *", false), ("a", "a b", false), ("a *", "ab", false), ("a b", "a b c", false),
+            ("a *", "a", true),
+            ("a *", "a b", true),
+            ("a *", "a b *", true),
+            ("a *", "a *", true),
+            ("a", "a", true),
+            ("a b *", "a *", false),
+            ("a", "a *", false),
+            ("a", "a b", false),
+            ("a *", "ab", false),
+            ("a b", "a b c", false),
         ] {
             assert_eq!(parse(one).covers(&parse(other)), is_covered, "{one} covers {other}");
         }

@@ -300,7 +300,10 @@ impl Request {
         }
         for text in self.allow.iter().take(MAX_COMMANDS) {
             if let Err(diag) = AllowedCommand::parse(text) {
-                push_diagnostic(&mut wrong, Code::RequestBad, || Diagnostic { code: Code::RequestBad, ..diag });
+                push_diagnostic(&mut wrong, Code::RequestBad, || Diagnostic {
+                    code: Code::RequestBad,
+                    ..diag
+                });
             }
         }
         if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong)) }

@@ -124,7 +124,9 @@ fn derive_rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Ve
             let kind = |command: &AllowedCommand| if command.has_more() { "more" } else { "exact" };
             let row = |command: &AllowedCommand| (kind(command), command.line());
             let rows: Vec<_> = commands.iter().map(row).collect();
-            rows.into_iter().map(|(kind, line)| make.row(c, kind, [("command", line.as_str().into())])).collect()
+            rows.into_iter()
+                .map(|(kind, line)| make.row(c, kind, [("command", line.as_str().into())]))
+                .collect()
         }
         DerivedValue::Write => {
             let globs = c.scope().write.clone();

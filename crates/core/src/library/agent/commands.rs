@@ -72,7 +72,9 @@ impl CommandRules {
         let rule = match (command.has_more(), &self.exact, &self.more) {
             (false, Some(exact), _) => exact,
             (true, _, Some(more)) => more,
-            (false, None, _) => return Err(format!("it can only be allowed with any arguments: `{command} *`")),
+            (false, None, _) => {
+                return Err(format!("it can only be allowed with any arguments: `{command} *`"));
+            }
             (true, _, None) => return Err("it can only be allowed without further arguments".to_string()),
         };
         let words = command.words();
@@ -109,7 +111,10 @@ impl CommandRules {
             ));
         }
         for rule in rules.into_iter().filter(|rule| rule.matches(WORDS).count() != 1) {
-            found.push((format!("`commands`: the rule `{rule}` has no place for the words"), "write `{words}` once"));
+            found.push((
+                format!("`commands`: the rule `{rule}` has no place for the words"),
+                "write `{words}` once",
+            ));
         }
         found
     }

@@ -126,9 +126,12 @@ impl ToolCall {
         let line = self.detail.as_ref().filter(|line| is_shell && line.chars().count() < MOST_CHARS)?;
         let words = split_words(line).ok()?;
         // The narrowest command that the agent's rules can express.
-        let shorter = (1..=words.len()).rev().filter_map(|len| AllowedCommand::from_words(&words[..len], true));
+        let shorter =
+            (1..=words.len()).rev().filter_map(|len| AllowedCommand::from_words(&words[..len], true));
         let is_whole = AllowedCommand::from_words(&words, true).is_some();
-        shorter.filter(|_| is_whole).find(|command| agent.check_command(command).is_ok_and(|rule| rule.is_some()))
+        shorter
+            .filter(|_| is_whole)
+            .find(|command| agent.check_command(command).is_ok_and(|rule| rule.is_some()))
     }
 }
 
