@@ -11,7 +11,7 @@ use callsheet::run::denials::denial_line;
 use callsheet::run::next_steps::{ResultDetails, next_steps};
 use callsheet::run::result::{ChangeAttribution, attribution, exit_code, micro_dollars};
 use callsheet_core::diag::escape_invisible;
-use callsheet_core::record::{ChecksOutcome, Exit, Id, RecordedReply, RunOutcome, RunSummary};
+use callsheet_core::record::{ChecksOutcome, Exit, RecordedReply, RunOutcome, RunSummary};
 use callsheet_core::request::fact::{ChangedFile, CheckResult, CheckRun, EndReason};
 
 use super::{counted, next_page};
@@ -182,11 +182,11 @@ impl ResultPage<'_> {
         for question in &reply.questions {
             self.row("question", question);
         }
-        self.last_words(reply, &summary.run.id);
+        self.last_words(reply, summary.name());
     }
 
     /// Shows the first lines of the agent's last message, or the last lines of a text without messages.
-    fn last_words(&mut self, reply: &RecordedReply, run: &Id) {
+    fn last_words(&mut self, reply: &RecordedReply, run: &str) {
         let lines: Vec<&str> = reply.text.trim().lines().collect();
         let message = reply.last_lines.filter(|count| (1..=lines.len()).contains(count));
         let is_all = self.most == usize::MAX;
