@@ -6,7 +6,7 @@ use callsheet_core::library::lookup::list_roles;
 use callsheet_core::list_names;
 use callsheet_lint::catalog::list_templates;
 use callsheet_run::Disk;
-use callsheet_store::RunFilter;
+use callsheet_store::{RunFilter, RunRow, StoredFacts};
 
 use crate::error::Result;
 use crate::flow::find::read_all;
@@ -88,20 +88,15 @@ impl Project {
         let mut ledger = self.read_ledger()?;
         let project = self.project_filter(&ledger)?;
         let rows = ledger.runs(&RunFilter { project, limit: MOST_RUNS, ..RunFilter::default() })?;
-        let words = |row: &callsheet_store::RunRow| {
-            let run = &row.run;
-            let parts =
-                [run.task.as_deref(), run.agent.as_deref(), run.phase.as_deref(), Some(&run.started[..16])];
-            parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
-        };
-        let value = |row: &callsheet_store::RunRow| CompletionValue {
-            value: row.run.id.to_string(),
-            about: words(row),
-        };
-        let mut values: Vec<CompletionValue> = rows.iter().map(value).collect();
-        if !rows.is_empty() && "last".starts_with(start) {
-            values.insert(0, CompletionValue { value: "last".into(), about: words(&rows[0]) });
+        let mut values: Vec<CompletionValue> = Vec::new();
+        if let Some(first) = rows.first().filter(|_| "last".starts_with(start)) {
+            values.push(CompletionValue { value: "last".into(), about: run_words(first) });
         }
+        // Short names are for people; ids come up when one is begun.
+        let names = rows.iter().filter_map(|row| Some((format!("r{}", row.facts.as_ref()?.number), row)));
+        let ids = rows.iter().map(|row| (row.run.id.to_string(), row)).filter(|_| !start.is_empty());
+        let both = names.chain(ids).map(|(value, row)| CompletionValue { value, about: run_words(row) });
+        values.extend(both);
         Ok(values)
     }
 
@@ -110,9 +105,11 @@ impl Project {
         let project = self.project_filter(&ledger)?;
         let rows = ledger.runs(&RunFilter { project, limit: MOST_SEARCHED, ..RunFilter::default() })?;
         let mut values: Vec<CompletionValue> = Vec::new();
-        for task in rows.into_iter().filter_map(|row| row.run.task) {
-            if values.iter().all(|known| known.value != task) {
-                values.push(CompletionValue { value: task, about: String::new() });
+        for row in rows {
+            let Some(task) = &row.run.task else { continue };
+            if values.iter().all(|known| known.value != *task) {
+                let about = row.facts.as_ref().map(|facts| facts.title().to_owned()).unwrap_or_default();
+                values.push(CompletionValue { value: task.clone(), about });
             }
         }
         Ok(values)
@@ -136,6 +133,20 @@ impl CompletionValue {
         self.about = escape_invisible(&line).chars().take(MOST_ABOUT).collect();
         self
     }
+}
+
+/// Returns a few words about a run: its task and agent, its outcome, and the day.
+fn run_words(row: &RunRow) -> String {
+    let facts = row.facts.as_ref();
+    let title = facts.map(StoredFacts::title).filter(|title| !title.is_empty());
+    let parts = [
+        row.run.task.as_deref(),
+        row.run.agent.as_deref(),
+        facts.map(|facts| facts.outcome.words()),
+        row.run.started.get(..10),
+        title,
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 fn plain(names: impl IntoIterator<Item = String>) -> Vec<CompletionValue> {

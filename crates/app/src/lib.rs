@@ -36,6 +36,7 @@ pub mod prompt_diff;
 pub mod proposed_checks;
 pub mod run;
 pub mod session;
+pub mod stats;
 pub mod templates;
 pub mod text_width;
 pub mod transfer;

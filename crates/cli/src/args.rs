@@ -82,6 +82,7 @@ pub(crate) enum CliCommand {
     Continue(commands::retry::ContinueArgs),
     Stop(commands::stop::Args),
     Status(commands::status::Args),
+    Stats(commands::stats::Args),
     Task(commands::task::Args),
     Recover(commands::recover::Args),
     Decide(commands::decide::Args),

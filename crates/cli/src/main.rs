@@ -71,6 +71,7 @@ fn dispatch(
         CliCommand::Continue(args) => commands::retry::continue_run(&app, args),
         CliCommand::Stop(args) => commands::stop::run(&app, args),
         CliCommand::Status(args) => commands::status::run(&app, args),
+        CliCommand::Stats(args) => commands::stats::run(&app, args),
         CliCommand::Task(args) => commands::task::run(&app, args),
         CliCommand::Recover(args) => commands::recover::run(&app, args),
         CliCommand::Decide(args) => commands::decide::run(&app, args),

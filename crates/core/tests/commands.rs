@@ -138,7 +138,8 @@ fn assert_exact(commands: &[AllowedCommand], asked: &[Vec<String>]) {
         let agent = find_shipped_agent(name);
         let texts: Vec<String> = commands.iter().map(ToString::to_string).collect();
         let launched = launch(&agent, &texts);
-        let possible: Vec<_> = commands.iter().filter(|command| agent.check_command(command).is_ok()).collect();
+        let possible: Vec<_> =
+            commands.iter().filter(|command| agent.check_command(command).is_ok()).collect();
         assert_eq!(launched.warnings, commands.len() - possible.len(), "{name}: {texts:?}");
         for words in asked {
             let line = words.join(" ");

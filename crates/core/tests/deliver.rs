@@ -130,7 +130,13 @@ fn minimal_context_gives_minimal_arguments() {
 
 #[test]
 fn resumed_session_starts_no_new_one() {
-    let how = DeliveryContext { resume: Some("abc".into()), model: None, mcp: None, allow: Vec::new(), ..full_context() };
+    let how = DeliveryContext {
+        resume: Some("abc".into()),
+        model: None,
+        mcp: None,
+        allow: Vec::new(),
+        ..full_context()
+    };
     let of = |name: &str| argv(&plan_delivery(&find_shipped_agent(name), "Go on.", &how).unwrap()).join(" ");
     assert_eq!(
         of("claude"),
@@ -371,14 +377,18 @@ fn receipts_follow_stream_evidence() {
         session,
         input_tokens: Some(20),
         output_tokens: Some(10),
+        cached_tokens: Some(0),
+        all_input_tokens: Some(20),
         ended: true,
         ..AgentReport::default()
     };
     let (claude, told) = receipts("claude", "tool", prompt);
     assert_eq!(claude, [(1, Accepted), (3, Acting)]);
     let cost_usd = Some(0.000_280_000_000_000_000_03);
-    assert_eq!(told, AgentReport { cost_usd, cached_tokens: Some(0), ..tokens.clone() });
+    let model = |name: &str| Some(name.to_owned());
+    assert_eq!(told, AgentReport { cost_usd, model: model("claude-opus-5-5"), ..tokens.clone() });
     assert_eq!(receipts("codex", "tool", prompt), (vec![(3, Accepted), (5, Acting)], tokens.clone()));
+    let tokens = AgentReport { model: model("gemini-2.5-pro"), ..tokens };
     assert_eq!(receipts("gemini", "tool", prompt), (vec![(1, Accepted), (2, Echoed), (5, Acting)], tokens));
     let (copilot, told) = receipts("copilot", "tool", prompt);
     let kinds: Vec<DeliveryReceipt> = copilot.iter().map(|(_, receipt)| *receipt).collect();

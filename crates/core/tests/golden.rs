@@ -54,6 +54,8 @@ const COMMAND_LINE: &[Code] = &[
     Code::FuzzDangling,
     Code::FuzzEngine,
     Code::ClockWrong,
+    Code::CostLimit,
+    Code::CostUnknown,
     Code::FuzzEscapes,
     Code::InputLeftOut,
     Code::InputNotFound,

@@ -29,13 +29,13 @@ pub struct StoredFacts {
     pub flow: Option<Id>,
     /// Beginning of the task's text, with the title first; see [`callsheet_core::record::MOST_TASK_TEXT`].
     pub task_text: String,
-    /// First template of the prompt.
+    /// First template or profile of the prompt.
     pub template: Option<String>,
     /// Beginning of the SHA-256 of this template.
     pub template_version: Option<String>,
     /// Profile that it was composed for.
     pub profile: Option<String>,
-    /// Model that was asked for.
+    /// Model that the agent named, else the one that was asked for.
     pub model: Option<String>,
     /// File name of the program that was started in place of the agent's own.
     pub program: Option<String>,
@@ -65,8 +65,12 @@ pub struct StoredFacts {
     pub output_tokens: Option<u64>,
     /// Input tokens that were read from a cache, by the agent's report.
     pub cached_tokens: Option<u64>,
-    /// Cost in millionths of a dollar that the agent reported.
+    /// Cost in millionths of a dollar: as the agent reported it, else as it was estimated.
     pub cost_microusd: Option<u64>,
+    /// All input tokens, cached ones included.
+    pub all_input_tokens: Option<u64>,
+    /// Whether the cost was estimated.
+    pub cost_estimated: bool,
 }
 
 impl StoredFacts {
@@ -102,12 +106,14 @@ impl StoredFacts {
             output_tokens: None,
             cached_tokens: None,
             cost_microusd: None,
+            all_input_tokens: None,
+            cost_estimated: false,
         }
     }
 
     /// Sets the facts that come from the prompt alone.
     fn set_prompt(&mut self, composed: &Composed, db: &mut DatabaseConnection) {
-        let is_template = |path: &str| path.split('/').any(|part| part == "templates");
+        let is_template = |path: &str| path.split('/').any(|part| part == "templates" || part == "profiles");
         let template = composed
             .output
             .origins
@@ -152,8 +158,13 @@ impl StoredFacts {
             self.input_tokens = report.input_tokens.map(fit);
             self.output_tokens = report.output_tokens.map(fit);
             self.cached_tokens = report.cached_tokens.map(fit);
-            // The conversion takes what is no number, or negative, as nothing, and saturates.
-            self.cost_microusd = report.cost_usd.map(|cost| fit((cost * 1e6).round() as u64));
+            self.all_input_tokens = report.token_counts().map(|tokens| fit(tokens.input));
+            let cost = exit.cost();
+            self.cost_microusd = cost.map(|cost| fit(cost.microusd));
+            self.cost_estimated = cost.is_some_and(|cost| cost.is_estimate);
+            // The model that the agent names is the one that it used.
+            let named = report.model.as_ref().map(|model| model.replace('\0', "\u{fffd}"));
+            self.model = named.or(self.model.take());
         }
     }
 }
@@ -277,9 +288,15 @@ pub(crate) fn parse_facts(row: &mut SqlRow, seq: u64) -> Result<Option<StoredFac
         (count(row.int(&place("checks_passed"))?), count(row.int(&place("checks_total"))?));
     let changed_files = row.maybe_int(&place("changed_files"))?.map(count);
     let ended_at = row.maybe_text(&place("ended_at"))?;
-    let [duration_ms, input_tokens, output_tokens, cached_tokens, cost_microusd] =
-        ["duration_ms", "input_tokens", "output_tokens", "cached_tokens", "cost_microusd"]
-            .map(|name| row.maybe_int(&place(name)).map(|number| number.map(count)));
+    let [duration_ms, input_tokens, output_tokens, cached_tokens, cost_microusd, all_input_tokens] = [
+        "duration_ms",
+        "input_tokens",
+        "output_tokens",
+        "cached_tokens",
+        "cost_microusd",
+        "all_input_tokens",
+    ]
+    .map(|name| row.maybe_int(&place(name)).map(|number| number.map(count)));
     Ok(Some(StoredFacts {
         number: count(number),
         task_key,
@@ -305,6 +322,8 @@ pub(crate) fn parse_facts(row: &mut SqlRow, seq: u64) -> Result<Option<StoredFac
         output_tokens: output_tokens?,
         cached_tokens: cached_tokens?,
         cost_microusd: cost_microusd?,
+        all_input_tokens: all_input_tokens?,
+        cost_estimated: row.int(&place("cost_estimated"))? == 1,
     }))
 }
 

@@ -181,9 +181,9 @@ fn insert_facts(
         "INSERT INTO run_facts (seq, rules, project, number, task_key, attempt, flow, task_text, template,
            template_version, profile, model, program, host, status, outcome, failed, closed, checks, checks_passed,
            checks_total, changed_files, ended_at, duration_ms, input_tokens, output_tokens, cached_tokens,
-           cost_microusd)
+           cost_microusd, all_input_tokens, cost_estimated)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-           $21, $22, $23, $24, $25, $26, $27, $28)",
+           $21, $22, $23, $24, $25, $26, $27, $28, $29, $30)",
         &row,
     )
     .map(drop)
@@ -198,14 +198,15 @@ fn update_facts(db: &mut DatabaseConnection, seq: i64, facts: &StoredFacts) -> R
            profile = $7, model = $8, program = $9, host = $10, status = $11, outcome = $12,
            failed = $13, closed = $14, checks = $15, checks_passed = $16, checks_total = $17,
            changed_files = $18, ended_at = $19, duration_ms = $20, input_tokens = $21,
-           output_tokens = $22, cached_tokens = $23, cost_microusd = $24, rules = $25 WHERE seq = $26",
+           output_tokens = $22, cached_tokens = $23, cost_microusd = $24, all_input_tokens = $25,
+           cost_estimated = $26, rules = $27 WHERE seq = $28",
         &row,
     )
     .map(drop)
 }
 
 /// Returns the columns that are derived, in the order of both statements.
-fn derived_columns<'f>(facts: &'f StoredFacts, flow: Option<&'f str>) -> [SqlParam<'f>; 24] {
+fn derived_columns<'f>(facts: &'f StoredFacts, flow: Option<&'f str>) -> [SqlParam<'f>; 26] {
     let text = |text: &'f Option<String>| SqlParam::text_or_null(text.as_deref());
     let count = |number: u64| SqlParam::Int(i64::try_from(number).unwrap_or(i64::MAX));
     let maybe = |number: Option<u64>| number.map_or(SqlParam::Null, count);
@@ -234,5 +235,7 @@ fn derived_columns<'f>(facts: &'f StoredFacts, flow: Option<&'f str>) -> [SqlPar
         maybe(facts.output_tokens),
         maybe(facts.cached_tokens),
         maybe(facts.cost_microusd),
+        maybe(facts.all_input_tokens),
+        SqlParam::Int(facts.cost_estimated.into()),
     ]
 }

@@ -24,6 +24,7 @@ mod find;
 mod ledger;
 mod list;
 mod list_older;
+mod local_days;
 mod local_time;
 mod migrate;
 #[cfg(not(all(feature = "sqlite", feature = "postgres")))]
@@ -38,6 +39,7 @@ mod retention;
 mod row;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod stats;
 mod timeouts;
 mod verify;
 mod verify_facts;
@@ -49,6 +51,7 @@ pub use export::{ExportScope, ImportReport, export, import, in_toto_statement, r
 pub use facts::StoredFacts;
 pub use ledger::{Head, Ledger, LedgerUrl, OpenMode};
 pub use list::{ProjectFilter, RunColumn, RunFilter, RunRow};
+pub use local_days::day_start;
 pub use local_time::{clock_to_unix, local_time, time_from_unix, time_to_unix, unix_now};
 pub use migrate::{SchemaMigration, migrations};
 #[cfg(not(feature = "postgres"))]
@@ -60,5 +63,6 @@ pub use read::{LogExcerpt, LogLine, StoredRecord, omission_line};
 pub use retention::{RetentionPolicy, SweepReport};
 #[cfg(feature = "sqlite")]
 pub use sqlite::sqlite_version;
+pub use stats::{SpentCost, StatsKey, StatsRow};
 pub use timeouts::LedgerTimeouts;
 pub use verify::{LedgerProblem, LedgerProblemKind, VerifyReport};

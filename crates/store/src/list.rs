@@ -247,7 +247,7 @@ const RUNS: &str = "SELECT r.seq, r.id, r.parent, r.task, r.agent, r.phase, r.ro
     r.verdict, r.project, r.imported, f.number, f.task_key, f.attempt, f.flow, f.task_text, f.template,
     f.template_version, f.profile, f.model, f.program, f.host, f.status, f.outcome, f.closed, f.checks, f.checks_passed,
     f.checks_total, f.changed_files, f.ended_at, f.duration_ms, f.input_tokens, f.output_tokens, f.cached_tokens,
-    f.cost_microusd
+    f.cost_microusd, f.all_input_tokens, f.cost_estimated
     FROM runs r LEFT JOIN run_facts f ON f.seq = r.seq";
 
 fn limit_param<'p>(limit: usize) -> SqlParam<'p> {
@@ -255,7 +255,7 @@ fn limit_param<'p>(limit: usize) -> SqlParam<'p> {
 }
 
 /// Appends the condition for a project.
-fn add_project<'p>(
+pub(crate) fn add_project<'p>(
     db: &mut DatabaseConnection,
     query: &mut QueryBuilder<'p>,
     project: Option<&'p ProjectFilter>,

@@ -132,6 +132,8 @@ fn columns(facts: &StoredFacts) -> Vec<(&'static str, String)> {
         output_tokens,
         cached_tokens,
         cost_microusd,
+        all_input_tokens,
+        cost_estimated,
     } = facts;
     vec![
         ("task_key", format!("{task_key:?}")),
@@ -157,5 +159,7 @@ fn columns(facts: &StoredFacts) -> Vec<(&'static str, String)> {
         ("output_tokens", format!("{output_tokens:?}")),
         ("cached_tokens", format!("{cached_tokens:?}")),
         ("cost_microusd", format!("{cost_microusd:?}")),
+        ("all_input_tokens", format!("{all_input_tokens:?}")),
+        ("cost_estimated", format!("{cost_estimated:?}")),
     ]
 }

@@ -13,7 +13,6 @@ use crate::flow::explain::ExplainedWait;
 use crate::flow::status::{FlowRunView, FlowView};
 use crate::project::Project;
 use crate::run::next_steps::NextStep;
-use crate::run::result::micro_dollars;
 use crate::session::new_preferences;
 
 /// The status of a flow, with its runs.
@@ -93,14 +92,17 @@ pub struct FlowRunOutput {
     pub checks: Option<ChecksOutcome>,
     /// The duration in milliseconds.
     pub duration_ms: Option<u64>,
-    /// The cost in millionths of a dollar, if the agent reports it.
+    /// The cost in millionths of a dollar: as reported, else as estimated.
     pub cost_microusd: Option<u64>,
+    /// Whether the cost was estimated from tokens and a price.
+    pub cost_estimated: bool,
 }
 
 impl From<&FlowRunView> for FlowRunOutput {
     fn from(view: &FlowRunView) -> Self {
         let (place, summary) = (&view.place, view.summary.as_ref());
         let exit = summary.and_then(|summary| summary.exit.as_ref());
+        let cost = exit.and_then(|exit| exit.cost());
         Self {
             run: place.run.clone(),
             phase: place.phase.clone(),
@@ -111,7 +113,8 @@ impl From<&FlowRunView> for FlowRunOutput {
             reply: summary.and_then(|summary| summary.reply()).map(|reply| reply.outcome),
             checks: summary.map(|summary| summary.checks_outcome()),
             duration_ms: exit.and_then(|exit| exit.duration_ms),
-            cost_microusd: exit.and_then(|exit| exit.report.cost_usd).map(micro_dollars),
+            cost_microusd: cost.map(|cost| cost.microusd),
+            cost_estimated: cost.is_some_and(|cost| cost.is_estimate),
         }
     }
 }

@@ -14,6 +14,7 @@ mod run;
 mod run_launch;
 mod run_log;
 mod run_result;
+mod stats;
 mod task;
 
 use callsheet_core::diag::{Code, Diagnostic};
@@ -58,6 +59,7 @@ pub use run::{DecisionOutput, RunItemOutput, RunOutput};
 pub use run_launch::RunPlanOutput;
 pub use run_log::{RecordOutput, RunLogOutput};
 pub use run_result::{RecoveryOutput, RunResultOutput};
+pub use stats::{StatsOutput, cached_share, runs_until_success};
 pub use task::{TaskDecisionOutput, TaskOutput};
 
 /// An object that a command prints with `--json`.
@@ -235,6 +237,7 @@ outputs! {
     RunPlanOutput, "run-plan", "`run`, `retry` and `continue` with `--dry-run`";
     RunPromptOutput, "run-prompt", "`show --prompt`";
     RunResultOutput, "run-result", "`run`, `retry`, `continue` and `stop`";
+    StatsOutput, "stats", "`stats`";
     SubmissionOutput, "submission", "the tools of `mcp`";
     ListOutput<SubmissionOutput>, "submission-list", "`read` of a contract with a submission";
     SweepOutput, "sweep", "`gc`";

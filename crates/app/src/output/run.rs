@@ -76,8 +76,10 @@ pub struct RunItemOutput {
     pub output_tokens: Option<u64>,
     /// The tokens of the input that were read from a cache, by the agent's report.
     pub cached_tokens: Option<u64>,
-    /// The cost in millionths of a dollar, by the agent's report.
+    /// The cost in millionths of a dollar: by the agent's report, else estimated.
     pub cost_microusd: Option<u64>,
+    /// Whether the cost was estimated from tokens and a price.
+    pub cost_estimated: bool,
     /// When it started.
     pub started_at: String,
     /// When its end was recorded.
@@ -132,6 +134,7 @@ impl RunItemOutput {
             output_tokens: facts.and_then(|facts| facts.output_tokens),
             cached_tokens: facts.and_then(|facts| facts.cached_tokens),
             cost_microusd: facts.and_then(|facts| facts.cost_microusd),
+            cost_estimated: facts.is_some_and(|facts| facts.cost_estimated),
             started_at: run.started,
             ended_at: facts.and_then(|facts| facts.ended_at.clone()),
             end: end.copied(),

@@ -121,3 +121,9 @@ pub fn cost_words(cost: RunCost) -> String {
     let about = if cost.is_estimate { "about " } else { "" };
     format!("{about}{}", dollars(cost.microusd))
 }
+
+/// Returns why a run with this cost must end, if it exceeds its limit.
+pub(super) fn exceeded_reason(limit: Option<RunCost>, cost: RunCost) -> Option<String> {
+    let limit = limit.filter(|limit| cost.microusd > limit.microusd)?;
+    Some(format!("over the cost limit of {} (spent {})", cost_words(limit), cost_words(cost)))
+}

@@ -17,7 +17,7 @@ use callsheet_store::Ledger;
 use serde_json::Value;
 
 use super::RunReport;
-use super::cost::cost_words;
+use super::cost::exceeded_reason;
 use super::external::{ExternalAgent, ExternalEnd, ExternalOutput, drive_external};
 use super::fault::{FaultEnd, explain_exit, find_fault_end, parked_exit};
 use super::finish::{CheckContext, finish};
@@ -174,6 +174,8 @@ impl PreparedRun {
         let mut submitted = Vec::new();
         let mut told = None;
         let most = self.launch.options.max_cost_usd.map(RunCost::from_dollars);
+        let mut day_limit = self.day_limit.take();
+        let mut last_cost = None;
         let performed = stopper.run_stoppable(&run_dir, || {
             let mut take = |event| match event {
                 ProcessEvent::Started { pid } => {
@@ -204,14 +206,12 @@ impl PreparedRun {
                         notes.send(RunNote::Proven(receipt, text.clone()));
                     }
                     notes.send(RunNote::Text { stream, text, goes_on });
-                    if let Some((most, cost)) = most.zip(self.meter.cost(&watch.report))
-                        && cost.microusd > most.microusd
+                    if let Some(cost) = self.meter.cost(&watch.report).filter(|cost| Some(*cost) != last_cost)
                     {
-                        stopper.stop_for_cost(format!(
-                            "over the cost limit of {} (spent {})",
-                            cost_words(most),
-                            cost_words(cost)
-                        ));
+                        last_cost = Some(cost);
+                        let over = exceeded_reason(most, cost);
+                        let over_day = || day_limit.as_mut()?.exceeded_reason(project, cost);
+                        over.or_else(over_day).into_iter().for_each(|why| stopper.stop_for_cost(why));
                     }
                 }
                 ProcessEvent::Submitted(accepted) => submitted.push(accepted),

@@ -10,6 +10,7 @@ pub mod checks;
 pub mod claim;
 pub mod close;
 pub mod cost;
+mod day_limit;
 pub mod decide;
 pub mod denials;
 pub mod doctor;

@@ -45,7 +45,7 @@ pub fn next_steps(summary: &RunSummary) -> Vec<NextStep> {
     let pending = summary.violations().into_iter().filter(|it| it.decision == ViolationDecision::Pending);
     for violation in pending.take(MOST_VIOLATIONS) {
         let path = path_words(&violation.path);
-        add(approve_command(run.as_str(), &violation.path), "accept the change");
+        add(approve_command(run, &violation.path), "accept the change");
         if summary.changed.iter().flat_map(|changed| &changed.files).any(|file| file.path == violation.path) {
             add(format!("revert {run} {path}"), "take the change back");
         }

@@ -16,6 +16,7 @@ use callsheet_run::{FingerprintCache, ProcessLimits, WorktreeSnapshot, existing_
 use super::agent_environment::{build_environment, mcp_server_command, path_to_utf8};
 use super::allowed::{find_run_agent, resolve_allowed};
 use super::cost::{CostLimitKind, CostMeter, check_cost_limit};
+use super::day_limit::DayLimit;
 use super::location::resolve_location;
 use super::options::{RunLocation, RunSetup, apply_limits};
 use super::preflight::{check_programs, path_warnings};
@@ -59,6 +60,8 @@ pub struct PreparedRun {
     pub held: Option<File>,
     /// Measures the cost of the run.
     pub(super) meter: CostMeter,
+    /// Cost limit of the day, and the costs of the runs before.
+    pub(super) day_limit: Option<DayLimit>,
     /// Claim of the checkout; `None` in a dry run.
     pub(super) claim: Option<CheckoutClaim>,
 }
@@ -158,6 +161,8 @@ impl PreparedRun {
             delivery.by,
             cost_limit_kind(project, &setup),
         )?);
+        let day_limit = DayLimit::read(project)?;
+        day_limit.as_ref().map_or(Ok(()), DayLimit::check)?;
         if setup.scope.is_none() {
             let warnings = path_warnings(&context.scope, &request.read_first, looked_at).into_iter();
             delivery.diagnostics.extend(warnings.filter(|warning| !finished.diagnostics.contains(warning)));
@@ -220,6 +225,7 @@ impl PreparedRun {
             watched: setup.watched,
             held,
             meter,
+            day_limit,
             claim,
         })
     }

@@ -3,8 +3,9 @@
 use callsheet_core::record::task_status::{TaskReason, TaskStatus};
 use callsheet_core::record::{RunOutcome, RunSummary};
 use callsheet_core::request::fact::{CheckResult, ViolationDecision};
+use callsheet_store::local_time;
 
-use super::next_steps::NextStep;
+use super::next_steps::{NextStep, approve_command};
 use super::tasks::{TaskRuns, TaskStanding, is_lost};
 use crate::local_time::LocalClock;
 use crate::paths::{path_words, shell_word};
@@ -122,7 +123,7 @@ fn describe_reason(
     match reason {
         TaskReason::ScopeViolationPending => match find_violation(ViolationDecision::Pending) {
             Some((run, path)) => {
-                let command = format!("decide {run} --approve {}", path_words(&path));
+                let command = approve_command(&run, &path);
                 (format!("`{path}` is outside the scope and undecided"), Some(command), "accept the change")
             }
             None => (reason.words().into(), Some(format!("show {name}")), "see its result"),
@@ -142,6 +143,11 @@ fn describe_reason(
                 outcome => format!("{name} {}{code}", outcome.words()),
             };
             (message, again(), "run it again with these facts")
+        }
+        TaskReason::Parked => {
+            let until = last.exit.as_ref().and_then(|exit| exit.parked_until.as_deref());
+            let until = until.and_then(local_time).map(|time| format!(" until {time}")).unwrap_or_default();
+            (format!("the quota of the agent is used up{until}"), again(), "run it again then")
         }
         TaskReason::ChecksFailed => {
             let check =

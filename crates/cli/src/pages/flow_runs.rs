@@ -1,10 +1,11 @@
 //! Renders the runs of a flow as a table.
 
 use callsheet::flow::status::{FlowRunView, run_word};
+use callsheet::run::cost::cost_words;
 use callsheet_core::record::{ChecksOutcome, Id, RunSummary};
 use callsheet_core::reply::Outcome;
 
-use super::result::{cost_words, duration_words};
+use super::result::duration_words;
 use super::{heading, table};
 use crate::print::OutputPrinter;
 
@@ -37,7 +38,7 @@ fn run_cells(view: &FlowRunView) -> [String; 10] {
         or_none(reply.map(|reply| reply.outcome.name().to_owned())),
         or_none(checks.map(str::to_owned)),
         or_none(exit.and_then(|exit| exit.duration_ms).map(duration_words)),
-        or_none(exit.and_then(|exit| exit.report.cost_usd).map(cost_words)),
+        or_none(exit.and_then(|exit| exit.cost()).map(cost_words)),
         Id::parse(&place.run).map_or_else(|| place.run.clone(), |run| run_word(&run)),
     ]
 }

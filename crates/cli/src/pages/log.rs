@@ -39,7 +39,7 @@ fn row_cells(row: &RunRow, clock: &LocalClock, has_projects: bool) -> Vec<TableC
                 .map_or_else(|| "-".into(), |count| count.to_string()),
         ),
         text(&facts.and_then(|facts| facts.duration_ms).map_or_else(|| "-".into(), short_duration)),
-        text(&facts.and_then(|facts| facts.cost_microusd).map_or_else(|| "-".into(), dollars)),
+        text(&facts.and_then(cost_text).unwrap_or_else(|| "-".into())),
     ];
     if has_projects {
         cells.push(text(row.run.project.as_deref().unwrap_or("-")));
@@ -102,6 +102,12 @@ pub(crate) fn short_duration(ms: u64) -> String {
         seconds @ 60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
         seconds => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
     }
+}
+
+/// Renders the cost of a run, with a mark if it is an estimate.
+fn cost_text(facts: &StoredFacts) -> Option<String> {
+    let about = if facts.cost_estimated { "~" } else { "" };
+    Some(format!("{about}{}", dollars(facts.cost_microusd?)))
 }
 
 /// Renders millionths of a dollar.

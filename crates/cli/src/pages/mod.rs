@@ -12,6 +12,7 @@ pub(crate) mod plan;
 pub(crate) mod reply;
 pub(crate) mod result;
 pub(crate) mod show;
+pub(crate) mod stats;
 pub(crate) mod status;
 mod table;
 pub(crate) mod templates;

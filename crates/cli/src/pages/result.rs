@@ -213,11 +213,12 @@ fn end_words(summary: &RunSummary, exit: &Exit) -> String {
     let options = summary.launch.as_ref().map(|launch| &launch.options);
     let limit = options.and_then(|options| options.timeout_ms);
     let most = options.and_then(|options| options.max_cost_usd);
+    let is_over = |most: u64| exit.cost().is_none_or(|cost| cost.microusd > most);
     let words = match (exit.ended, exit.code, exit.signal) {
         (EndReason::Timeout, ..) => limit.map(|limit| format!("after {}", duration_words(limit))),
-        (EndReason::Cost, ..) => most.map(|most| {
+        (EndReason::Cost, ..) => most.map(micro_dollars).filter(|most| is_over(*most)).map(|most| {
             let spent = exit.cost().map(|cost| format!(" (spent {})", cost_words(cost)));
-            format!("{}{}", dollars(micro_dollars(most)), spent.unwrap_or_default())
+            format!("{}{}", dollars(most), spent.unwrap_or_default())
         }),
         (EndReason::Exited, Some(0), _) if summary.outcome() != RunOutcome::AgentFailed => None,
         (EndReason::Exited, Some(code), _) => Some(format!("exit code {code}")),
@@ -225,7 +226,8 @@ fn end_words(summary: &RunSummary, exit: &Exit) -> String {
         (EndReason::Unstarted, ..) => Some("it could not be started".to_owned()),
         _ => None,
     };
-    let why = exit.why.as_ref().filter(|_| exit.ended != EndReason::Cost);
+    // The limit of the day is in no option of the run.
+    let why = exit.why.as_ref().filter(|_| exit.ended != EndReason::Cost || words.is_none());
     let why = why.map(|why| escape_invisible(why).into_owned());
     match (words, why) {
         (Some(words), Some(why)) => format!(": {words} ({why})"),

@@ -36,6 +36,8 @@ fn bash_completes_names_of_project() {
     project.write(".callsheet/agents/mine.toml", "name = \"Mine\"\n");
     for (words, expected) in [
         (&["show", "la"][..], &["last"][..]),
+        (&["show", ""], &["last", "r1"]),
+        (&["show", "r"], &["r1"]),
         (&["show", &run[..6]], &[run.as_str()]),
         (&["diff", "last", &run[..6]], &[run.as_str()]),
         (&["verify", "last", &run[..6]], &[run.as_str()]),
@@ -78,7 +80,7 @@ fn protocol_tells_values_with_words() {
         output.out()
     };
     let found = ask(&["show", &run[..6]]);
-    assert!(found.starts_with(&format!("{run}\tT-7 claude plan 20")), "{found}");
+    assert!(found.starts_with(&format!("{run}\tT-7 claude composed only 20")), "{found}");
     assert_eq!(ask(&["run", "--agent=cl"]), "--agent=claude\t\n");
     assert_eq!(ask(&["compose", "--file", "x"]), ":files\n");
     assert_eq!(ask(&["flow", "st"]).lines().filter(|line| line.starts_with("st")).count(), 3);

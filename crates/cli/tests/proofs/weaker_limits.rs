@@ -215,10 +215,11 @@ fn flags_win_within_hard_limits() {
         "9h",
         "--max-cost",
         "9",
+        "-a",
+        "claude",
         "x",
-        "--",
-        "true",
     ];
+    project.write_program("claude", "#!/bin/sh\n");
     let launch = |project: &CanaryProject| {
         let output = project.run(all);
         assert_eq!(output.code, Some(0), "{}", output.err());

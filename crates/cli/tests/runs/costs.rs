@@ -160,3 +160,42 @@ fn flow_refuses_uncheckable_cost_limit() {
     assert!(output.err().contains("Copilot CLI reports neither cost nor tokens"), "{}", output.err());
     assert!(!project.path().join("started").exists());
 }
+
+/// The runs of a day count together: those before refuse a run, and those that run now end it.
+#[test]
+fn day_limit_ends_and_refuses_runs() {
+    let project = codex("exit 0");
+    project.write_beside("home/.config/callsheet/config.toml", "max_cost_per_day = 1.5\n");
+    let go = |task: &str| project.run(["--json", "-q", "run", "-a", "codex", "--model", "gpt-5", task]);
+    assert_eq!(go("One.").code, Some(0));
+    project.write_program("codex", &format!("{CODEX}sleep 60\n"));
+    let output = go("Two.");
+    assert_eq!((output.code, &output.json()["outcome"]), (Some(7), &json!("over_cost")));
+    let why = "over the cost limit of the day, $1.50 (spent about $2.00 today)";
+    assert_eq!(output.json()["reason"]["message"], why);
+    let message = "the cost limit was reached: the runs of today cost $2.00 of $1.50";
+    let output = go("Three.");
+    assert_eq!(output.error(), (Some(7), format!("error[CostLimit]: {message}")), "{output:?}");
+    assert_eq!(project.run(["--json", "log"]).json()["items"].as_array().unwrap().len(), 2);
+    // A flow waits with the reason, and can be resumed tomorrow.
+    let output = project.run(["-q", "flow", "start", "sdd", "-a", "codex:gpt-5", "Add login."]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    let status = project.run(["flow", "status"]).out();
+    assert!(status.contains(message), "{status}");
+}
+
+/// A project's file only tightens the limits before trust.
+#[test]
+fn day_limit_of_project_only_tightens() {
+    let project = codex("exit 0");
+    let shown = |user: &str, own: &str| {
+        project.write_beside("home/.config/callsheet/config.toml", user);
+        project.write(".callsheet/config.toml", own);
+        let all = project.run(["--json", "config", "show"]).settings();
+        json!([all["max_cost_per_day"]["value"], all["max_cost_per_flow"]["value"]])
+    };
+    let both = |cost: &str| format!("max_cost_per_day = {cost}\nmax_cost_per_flow = {cost}\n");
+    assert_eq!(shown(&both("2.0"), &both("1.0")), json!([1.0, 1.0]));
+    assert_eq!(shown(&both("2.0"), &both("3.0")), json!([2.0, 2.0]));
+    assert_eq!(shown(&format!("[hard]\n{}", both("0.5")), &both("3.0")), json!([0.5, 0.5]));
+}

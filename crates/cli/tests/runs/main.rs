@@ -21,6 +21,7 @@ mod preflight;
 mod project;
 mod scopes;
 mod screens;
+mod stats;
 mod submissions;
 mod tasks;
 mod terminals;

@@ -26,7 +26,9 @@ CREATE TABLE run_facts (
   input_tokens BIGINT,
   output_tokens BIGINT,
   cached_tokens BIGINT,
-  cost_microusd BIGINT
+  cost_microusd BIGINT,
+  all_input_tokens BIGINT,
+  cost_estimated BIGINT NOT NULL
 );
 CREATE UNIQUE INDEX run_facts_by_number ON run_facts (project, number);
 CREATE INDEX run_facts_by_seq ON run_facts (project, seq);

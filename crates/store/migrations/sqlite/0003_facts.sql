@@ -26,7 +26,9 @@ CREATE TABLE run_facts (
   input_tokens INTEGER,
   output_tokens INTEGER,
   cached_tokens INTEGER,
-  cost_microusd INTEGER
+  cost_microusd INTEGER,
+  all_input_tokens INTEGER,
+  cost_estimated INTEGER NOT NULL
 );
 CREATE UNIQUE INDEX run_facts_by_number ON run_facts (project, number);
 CREATE INDEX run_facts_by_seq ON run_facts (project, seq);

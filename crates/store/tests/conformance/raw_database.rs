@@ -84,6 +84,8 @@ pub(crate) const TABLES: &[Table] = &[
             ("output_tokens", Type::Int),
             ("cached_tokens", Type::Int),
             ("cost_microusd", Type::Int),
+            ("all_input_tokens", Type::Int),
+            ("cost_estimated", Type::Int),
         ],
     ),
     (
