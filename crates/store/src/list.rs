@@ -117,7 +117,7 @@ impl RunFilter {
         self.task_key.as_ref().is_none_or(|key| facts.task_key.as_ref() == Some(key))
             && self.flow.as_ref().is_none_or(|flow| facts.flow.as_ref() == Some(flow))
             && self.outcome.is_none_or(|outcome| facts.outcome == outcome)
-            && !(self.failed && !facts.outcome.is_failure())
+            && (!self.failed || facts.outcome.is_failure())
             && self.number.is_none_or(|number| facts.number == number)
             && self.grep.as_ref().is_none_or(|text| contains_text(text, run, facts))
     }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::{env, fs};
 
 use callsheet_testing::{Cli, Launch, Permit, Room, Script, Step, on_loopback};
-use serde_json::{Value, json};
+use serde_json::json;
 use steady::Steady;
 
 /// Returns the name and the steps of each case. Everything but the last text tries to pass for a verdict.
