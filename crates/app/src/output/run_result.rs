@@ -231,7 +231,7 @@ impl From<&RunSummary> for RunResultOutput {
             exit_code: exit.and_then(|exit| exit.code),
             signal: exit.and_then(|exit| exit.signal),
             duration_ms: exit.and_then(|exit| exit.duration_ms),
-            usage: exit.map(|exit| UsageOutput::from(exit)),
+            usage: exit.map(UsageOutput::from),
             checks_outcome: summary.checks_outcome(),
             checks: observed.checks.iter().map(CheckOutput::from).collect(),
             changed: seen.changed.iter().map(ChangedFileData::from).collect(),
