@@ -5,6 +5,7 @@
 mod corpus;
 mod flows;
 mod ledger;
+mod lists;
 mod looking;
 mod machine;
 mod markers;
@@ -29,7 +30,7 @@ use crate::report::Report;
 static ALLOCATOR: memory::Counting = memory::Counting;
 
 const USAGE: &str =
-    "usage: bench/run [--quick] [start|packing|templates|xml|tokens|markers|ledger|flows|looking]…
+    "usage: bench/run [--quick] [start|packing|templates|xml|tokens|markers|ledger|lists|flows|looking]…
        bench/run audit [RUNS]
 
 --quick: fewer rounds and a smaller tree, for development. The page is written only by a whole run.
@@ -45,6 +46,7 @@ struct Effort {
     records: usize,
     subplans: usize,
     looked_at: usize,
+    listed: usize,
 }
 
 const WHOLE: Effort = Effort {
@@ -56,6 +58,7 @@ const WHOLE: Effort = Effort {
     records: 1_000,
     subplans: 1_000,
     looked_at: 100_000,
+    listed: 100_000,
 };
 const QUICK: Effort = Effort {
     rounds: 5,
@@ -66,12 +69,14 @@ const QUICK: Effort = Effort {
     records: 1_000,
     subplans: 100,
     looked_at: 10_000,
+    listed: 10_000,
 };
 
 fn main() {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tree", dir, files] => return packing::tree(Path::new(dir), files),
+        ["page", ledger, name] => return lists::page(Path::new(ledger), name),
         ["walk", dir] => return packing::walk(dir.as_ref()),
         ["agent", count] => return flows::agent(count),
         ["audit"] => return audit("5000"),
@@ -81,7 +86,7 @@ fn main() {
     }
     let quick = words.iter().any(|word| word == "--quick");
     words.retain(|word| word != "--quick");
-    let parts = ["start", "packing", "templates", "xml", "tokens", "markers", "ledger", "flows", "looking"];
+    let parts = ["start", "packing", "templates", "xml", "tokens", "markers", "ledger", "lists", "flows", "looking"];
     if words.iter().any(|word| !parts.contains(&word.as_str())) {
         eprintln!("{USAGE}");
         std::process::exit(2);
@@ -124,6 +129,9 @@ fn measure(effort: &Effort, wanted: &dyn Fn(&str) -> bool) -> Report {
     }
     if wanted("looking") {
         looking::report(&mut processes, &peers, &work.folder("looking"), effort.looked_at, effort.packs);
+    }
+    if wanted("lists") {
+        lists::report(&mut processes, &peers, &work.folder("lists"), effort.listed, effort.packs);
     }
     if wanted("templates") {
         templates::report(&mut report, effort.rounds);

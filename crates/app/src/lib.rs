@@ -60,10 +60,8 @@ pub use run::{ExternalEnd, ExternalOutput, InterruptFlag, PreparedRun, RunReport
 /// agents.
 ///
 /// ```no_run
-/// fn main() {
-///     callsheet::guard_if_asked();
-///     // The program begins here.
-/// }
+/// callsheet::guard_if_asked();
+/// // The program begins here.
 /// ```
 pub fn guard_if_asked() {
     callsheet_run::guard_if_asked_with(run::record_submission);

@@ -254,13 +254,13 @@ fn limit_param<'p>(limit: usize) -> SqlParam<'p> {
     SqlParam::Int(i64::try_from(limit).unwrap_or(i64::MAX))
 }
 
-/// Appends the condition for a project.
+/// Appends the condition for a project. Returns whether it selects one project alone, in which runs have the order of their numbers.
 pub(crate) fn add_project<'p>(
     db: &mut DatabaseConnection,
     query: &mut QueryBuilder<'p>,
     project: Option<&'p ProjectFilter>,
-) -> Result<(), LedgerError> {
-    let Some(project) = project else { return Ok(()) };
+) -> Result<bool, LedgerError> {
+    let Some(project) = project else { return Ok(false) };
     query.push(" AND f.project ");
     // One value keeps the order of the index.
     let has_unnamed =
@@ -269,7 +269,7 @@ pub(crate) fn add_project<'p>(
         true => query.push("IN ('', ").bind(SqlParam::Text(&project.name)).push(")"),
         false => query.push("= ").bind(SqlParam::Text(&project.name)),
     };
-    Ok(())
+    Ok(!has_unnamed)
 }
 
 /// Number of runs that a search for a text reads at once.
@@ -318,21 +318,22 @@ fn query_runs(db: &mut DatabaseConnection, filter: &RunFilter) -> Result<Vec<Run
     if filter.own {
         query.push(" AND r.imported IS NULL");
     }
-    if filter.failed {
+    if filter.failed || filter.outcome.is_some_and(RunOutcome::is_failure) {
         query.push(" AND f.failed = 1");
     }
     if let Some(number) = filter.number {
         query.push(" AND f.number = ").bind(SqlParam::Int(i64::try_from(number).unwrap_or(i64::MAX)));
     }
-    add_project(db, &mut query, filter.project.as_ref())?;
-    // The column of the table that leads keeps the order of its index.
-    let by_facts = filter.needs_facts() || filter.project.is_some();
+    let is_one = add_project(db, &mut query, filter.project.as_ref())?;
     if let Some(before) = filter.before {
-        query
-            .push(if by_facts { " AND f.seq < " } else { " AND r.seq < " })
-            .bind(SqlParam::Int(before as i64));
+        query.push(" AND r.seq < ").bind(SqlParam::Int(before as i64));
     }
-    query.push(if by_facts { " ORDER BY f.seq DESC LIMIT " } else { " ORDER BY r.seq DESC LIMIT " });
+    // The column of the index that leads keeps its order.
+    query.push(match (is_one, filter.needs_facts()) {
+        (true, false) => " ORDER BY f.number DESC LIMIT ",
+        (_, true) => " ORDER BY f.seq DESC LIMIT ",
+        (false, false) => " ORDER BY r.seq DESC LIMIT ",
+    });
     query.bind(limit_param(filter.limit));
     db.query_built(&query)?.into_iter().map(parse_run_row).collect()
 }

@@ -172,7 +172,7 @@ fn sum(keys: Vec<Option<String>>, rows: &[&RunRow]) -> StatsRow {
             sums.outcomes.push((*outcome, count as u64));
         }
     }
-    let mut tasks: BTreeMap<(Option<String>, String), Vec<(u64, bool)>> = BTreeMap::new();
+    let mut tasks = BTreeMap::<_, Vec<(u64, bool)>>::new();
     for row in rows {
         let facts = row.facts.as_ref().unwrap();
         add(&mut sums.duration_ms, facts.duration_ms);

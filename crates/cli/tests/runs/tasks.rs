@@ -85,3 +85,57 @@ fn failed_runs_are_never_ready() {
     .expect_code(6);
     assert_eq!(task_status(&project, "F-6"), "failed  (checks_pending, run_failed, nothing_changed)");
 }
+
+#[test]
+fn closed_task_leaves_status() {
+    let project = RunProject::new();
+    project.run(["-q", "run", "--task-id", "T-1", "Do it", "--", "true"]).expect_code(0);
+    project.run(["-q", "run", "Look at it\nand at that", "--", "true"]).expect_code(0);
+    let tasks = |args: &[&str]| -> Vec<(String, String, bool)> {
+        let status = project.run([&["--json", "status"], args].concat()).expect_code(0).json();
+        let text = |task: &serde_json::Value, key: &str| task[key].as_str().unwrap().to_owned();
+        let items = status["items"].as_array().unwrap().iter();
+        items.map(|task| (text(task, "task"), text(task, "summary"), task["closed"] == true)).collect()
+    };
+    let nothing = "no run has changed anything".to_owned();
+    let alone = ("r2".to_owned(), nothing.clone(), false);
+    assert_eq!(tasks(&[]), [alone.clone(), ("T-1".into(), nothing.clone(), false)]);
+    assert_eq!(project.run(["task", "close", "T-1"]).code, Some(9), "a person decides");
+    let closed =
+        project.run(["--json", "task", "close", "r1", "--reason", "no need", "--yes"]).expect_code(0).json();
+    assert_eq!(
+        (&closed["task"], &closed["decision"], &closed["name"]),
+        (&"T-1".into(), &"close".into(), &"r1".into())
+    );
+    assert_eq!(tasks(&[]), [alone.clone()]);
+    assert_eq!(tasks(&["--all"]), [alone.clone(), ("T-1".into(), "closed: no need".into(), true)]);
+    assert_eq!(project.run(["task", "close", "T-1", "--yes"]).code, Some(9));
+    project.run(["-q", "task", "reopen", "T-1", "--yes"]).expect_code(0);
+    assert_eq!(tasks(&[]), [alone.clone(), ("T-1".into(), nothing.clone(), false)]);
+    // A new run opens a closed task again.
+    project.run(["-q", "task", "close", "T-1", "--yes"]).expect_code(0);
+    project.run(["-q", "retry", "T-1", "--force"]).expect_code(0);
+    assert_eq!(tasks(&[]), [("T-1".into(), nothing, false), alone]);
+    let listed: Vec<String> =
+        project.run(["status"]).expect_code(0).out().lines().map(str::to_owned).collect();
+    assert_eq!(
+        listed,
+        [
+            "TASK  TEXT        STATUS  WHY                          NEXT",
+            "T-1   Do it       ready   no run has changed anything  callsheet task close T-1",
+            "r2    Look at it  ready   no run has changed anything  callsheet task close r2",
+        ]
+    );
+}
+
+#[test]
+fn agent_cannot_close_task() {
+    let project = RunProject::new();
+    project.run(["-q", "run", "--task-id", "T-1", "Do it", "--", "true"]).expect_code(0);
+    let close = format!("{} task close T-1 --yes; echo code $?", env!("CARGO_BIN_EXE_callsheet"));
+    let ran =
+        project.run(["run", "-q", "--full", "x", "--", "env", "-u", "CALLSHEET_RUN", "sh", "-c", &close]);
+    assert!(!ran.out().contains("code 0"), "{}", ran.out());
+    let status = project.run(["--json", "status", "T-1"]).expect_code(0).json();
+    assert_eq!(status["items"][0]["closed"], false);
+}
