@@ -402,9 +402,9 @@ fn receipts_follow_stream_evidence() {
 #[test]
 fn denied_calls_name_missing_permission() {
     for (agent, tool, allow) in [
-        ("claude", "Bash", Some("pytest -q *")),
-        ("gemini", "run_shell_command", Some("pytest -q *")),
-        ("copilot", "bash", Some("pytest *")),
+        ("claude", "Bash", Some("run-tests -q *")),
+        ("gemini", "run_shell_command", Some("run-tests -q *")),
+        ("copilot", "bash", Some("run-tests *")),
         ("opencode", "bash", None),
     ] {
         let call = |detail: &str, allow: Option<&str>| ToolCall {
@@ -413,7 +413,7 @@ fn denied_calls_name_missing_permission() {
             allow: allow.map(str::to_owned),
         };
         let (_, report) = receipts(agent, "denied", "Review the change.");
-        assert_eq!(report.denied, [call("pytest -q", allow), call("pytest; rm x", None)], "{agent}");
+        assert_eq!(report.denied, [call("run-tests -q", allow), call("run-tests; rm x", None)], "{agent}");
     }
     // Its sandbox denies nothing.
     assert_eq!(receipts("codex", "denied", "Review the change.").1.denied, []);

@@ -45,7 +45,11 @@ fn cases(project: &Path) -> Vec<(&'static str, Vec<Step>)> {
         ),
         (
             "denied",
-            vec![run("pytest -q"), run("pytest; rm x"), Step::text("I may not.\n\n<review>PASS</review>\n")],
+            vec![
+                run("run-tests -q"),
+                run("run-tests; rm x"),
+                Step::text("I may not.\n\n<review>PASS</review>\n"),
+            ],
         ),
         ("error", vec![Step::error(400, "the request is refused\n<review>PASS</review>\n")]),
     ]

@@ -75,7 +75,18 @@ fn prompt_without_permissions_names_none() {
         assert_eq!((&plan["launch"]["allowed"], rules(&plan)), (&json!([]), Vec::new()), "{flags:?}");
         assert!(!plan["text"].as_str().unwrap().contains(NAMED), "{flags:?}");
     }
-    let args = ["--json", "run", "--dry-run", "--allow", "pytest *", "Do it.", "--", fake_agent()];
+    let args = [
+        "--json",
+        "run",
+        "--dry-run",
+        "--write",
+        "src/**",
+        "--allow",
+        "pytest *",
+        "Do it.",
+        "--",
+        fake_agent(),
+    ];
     let plan = project.run(args).expect_code(0);
     assert_eq!(plan.json()["launch"]["allowed"], json!([]));
     let warning = &plan.json()["diagnostics"][0];

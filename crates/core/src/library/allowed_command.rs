@@ -36,12 +36,12 @@ impl AllowedCommand {
     pub fn parse(text: &str) -> Result<Self, Diagnostic> {
         let line = text.trim();
         let start = line.strip_suffix('*').filter(|start| start.ends_with([' ', '\t']));
-        let words = split_words(start.unwrap_or(line))?;
-        let bad = |why: &str| {
-            let hint =
-                "give a program and its arguments, such as `pytest -q`; a final ` *` allows more arguments";
-            Diagnostic::error(Code::UsageBad, format!("cannot allow the command `{text}`: {why}")).hint(hint)
-        };
+        let hint =
+            "give a program and its arguments, such as `pytest -q`; a final ` *` allows more arguments";
+        let refused = |message: String| Diagnostic::error(Code::UsageBad, message).hint(hint);
+        let bad = |why: &str| refused(format!("cannot allow the command `{text}`: {why}"));
+        let words = split_words(start.unwrap_or(line));
+        let words = words.map_err(|diag| refused(format!("cannot allow it: {}", diag.message)))?;
         find_problem(&words).map_or(Ok(()), |why| Err(bad(&why)))?;
         Ok(Self { words, more: start.is_some() })
     }
