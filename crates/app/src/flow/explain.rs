@@ -9,6 +9,7 @@ use callsheet_core::record::{Id, LackContext, LackReason, RunSummary, explain_la
 use callsheet_store::{Ledger, LedgerError, local_time};
 
 use super::RecordedFlow;
+use super::status::run_word;
 use crate::error::Result;
 
 /// A reason why a flow waits, with everything that its records say about it.
@@ -20,6 +21,8 @@ pub struct ExplainedWait {
     pub message: String,
     /// The last run of the lane that it is about.
     pub run: Option<Id>,
+    /// The name by which a person calls that run.
+    pub run_name: Option<String>,
     /// Why evidence is missing.
     pub lacks: Vec<LackReason>,
 }
@@ -31,11 +34,16 @@ pub fn explain_waits(ledger: &mut Ledger, known: &RecordedFlow) -> Result<Vec<Ex
         let message = explain_wait(&known.state, &reason);
         let account = waiting_lane(&reason).map(|lane| LaneAccount::new(known, lane));
         let run = account.as_ref().and_then(|account| account.run.clone());
+        let summary = match &run {
+            Some(run) => read_summary(ledger, run)?,
+            None => None,
+        };
         let lacks = match (&reason, &account) {
-            (WaitReason::Evidence { lacks, .. }, Some(account)) => account.explain(ledger, lacks)?,
+            (WaitReason::Evidence { lacks, .. }, Some(account)) => account.explain(summary.as_ref(), lacks),
             _ => Vec::new(),
         };
-        waits.push(ExplainedWait { reason, message, run, lacks });
+        let run_name = run.as_ref().map(|run| run_word(run.as_str(), summary.as_ref()));
+        waits.push(ExplainedWait { reason, message, run, run_name, lacks });
     }
     Ok(waits)
 }
@@ -104,13 +112,9 @@ impl LaneAccount {
         account
     }
 
-    fn explain(&self, ledger: &mut Ledger, lacks: &[String]) -> Result<Vec<LackReason>> {
-        let summary = match &self.run {
-            Some(run) => read_summary(ledger, run)?,
-            None => None,
-        };
+    fn explain(&self, run: Option<&RunSummary>, lacks: &[String]) -> Vec<LackReason> {
         let Self { evidence, refused, aside, details, .. } = self;
-        Ok(explain_lacks(lacks, &LackContext { evidence, run: summary.as_ref(), refused, aside, details }))
+        explain_lacks(lacks, &LackContext { evidence, run, refused, aside, details })
     }
 }
 

@@ -6,7 +6,6 @@ use callsheet_core::record::{LackCode, LackReason};
 
 use super::RecordedFlow;
 use super::explain::ExplainedWait;
-use super::status::run_word;
 use crate::run::next_steps::{NextStep, approve_command};
 
 /// The most changes that one command accepts.
@@ -59,14 +58,13 @@ impl FlowSteps<'_> {
         if let WaitReason::Parked { .. } = &wait.reason {
             self.add(format!("flow resume {word}"), "continue, once the quota is available again");
         }
-        let (Some(run), WaitReason::Evidence { lacks, .. }) = (&wait.run, &wait.reason) else { return };
-        let run = run_word(run);
+        let (Some(run), WaitReason::Evidence { lacks, .. }) = (&wait.run_name, &wait.reason) else { return };
         let has = |code: LackCode| wait.lacks.iter().any(|lack| lack.code == code);
         if has(LackCode::ExitCode) || has(LackCode::NotExited) || has(LackCode::ReportedFailure) {
             self.add(format!("show {run} --stream stderr"), "see what the agent reported");
         }
         let open: Vec<&str> = wait.lacks.iter().filter_map(undecided_path).collect();
-        let decide = |path: &str| approve_command(&run, path);
+        let decide = |path: &str| approve_command(run, path);
         let is_only = lacks.iter().all(|need| need == "clean")
             && wait.lacks.iter().all(|lack| undecided_path(lack).is_some());
         if is_only && !open.is_empty() && open.len() <= MOST_CHANGES {

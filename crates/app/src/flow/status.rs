@@ -37,8 +37,8 @@ pub struct FlowRunView {
 }
 
 /// The name of a run in a table and in the commands for people.
-pub fn run_word(run: &Id) -> String {
-    run.to_string()
+pub fn run_word(run: &str, summary: Option<&RunSummary>) -> String {
+    summary.map_or(run, RunSummary::name).to_owned()
 }
 
 /// Returns the word that finds the flow among these: its name if no other flow has it, else its id.

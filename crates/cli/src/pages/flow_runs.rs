@@ -2,7 +2,7 @@
 
 use callsheet::flow::status::{FlowRunView, run_word};
 use callsheet::run::cost::cost_words;
-use callsheet_core::record::{ChecksOutcome, Id, RunSummary};
+use callsheet_core::record::{ChecksOutcome, RunSummary};
 use callsheet_core::reply::Outcome;
 
 use super::result::duration_words;
@@ -39,6 +39,6 @@ fn run_cells(view: &FlowRunView) -> [String; 10] {
         or_none(checks.map(str::to_owned)),
         or_none(exit.and_then(|exit| exit.duration_ms).map(duration_words)),
         or_none(exit.and_then(|exit| exit.cost()).map(cost_words)),
-        Id::parse(&place.run).map_or_else(|| place.run.clone(), |run| run_word(&run)),
+        run_word(&place.run, summary),
     ]
 }

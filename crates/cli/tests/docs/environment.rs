@@ -25,6 +25,7 @@ const READ: [(&str, &str); 19] = [
     ("SSH_ASKPASS", "not passed on to git: it names a program"),
     ("TERM", "no lines that change during the work, if it is `dumb` or not set"),
     ("TMPDIR", "the folder for temporary files; default: `/tmp`"),
+    ("TMUX_TMPDIR", "the folder of the sockets of tmux; default: `/tmp`"),
     (
         "XDG_CONFIG_HOME",
         "the folder with your own `callsheet/config.toml` and templates; default: `~/.config`",

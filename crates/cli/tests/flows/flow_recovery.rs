@@ -294,14 +294,17 @@ fn merge_conflict_asks_person() {
     );
     project.run_after_agent(&script);
     assert_exit(&project.run(project.start_args("staged", &["--jobs", "3"])), 1, "start");
-    let status = project.read_status();
+    let mut status = project.read_status();
+    let run = status["waits_for"][0]["run"].take();
+    assert!(status["runs"].as_array().unwrap().contains(&run), "{run}");
     assert_eq!(
         (&status["state"], &status["phase"], &status["waits_for"]),
         (
             &json!("waiting"),
             &json!("implementing"),
             &json!([{
-                "code": "conflicts", "message": "cannot merge `2`: src/p2/part.txt", "lane": "2", "details": ["src/p2/part.txt"],
+                "code": "conflicts", "message": "cannot merge `2`: src/p2/part.txt", "lane": "2", "run": null,
+                "to": null, "details": ["src/p2/part.txt"], "lacks": [],
             }])
         )
     );
