@@ -54,6 +54,21 @@ pub trait Observer: Debug + Send + Sync {
         Ok(None)
     }
 
+    /// Shows lines that change while something takes long, until the returned value is dropped. The argument of `lines` is
+    /// the width of the terminal.
+    fn show_lines(&self, lines: Box<dyn Fn(usize) -> Vec<String> + Send>) -> Option<Box<dyn Any>> {
+        let _ = lines;
+        None
+    }
+
+    /// Returns whether such lines are shown.
+    fn shows_lines(&self) -> bool {
+        false
+    }
+
+    /// Calls a person back to the terminal, because a run ended or a flow waits.
+    fn ring_bell(&self) {}
+
     /// Shows a line that changes while something takes long, until the returned value is dropped.
     fn show_progress(&self, line: Box<dyn Fn() -> String + Send>) -> Option<Box<dyn Any>> {
         let _ = line;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use callsheet::compose::inputs::{ComposeInput, RequestFile};
 use callsheet::events::EventOutput;
+use callsheet::notify::parse_notify;
 use callsheet::observer::Observer;
 use callsheet::project::person::refuse_below_guard;
 use callsheet::project::trust::TrustRequest;
@@ -14,7 +15,8 @@ use callsheet::project::{Project, ProjectOptions};
 use callsheet_core::diag::{Code, Diagnostic, escape_invisible};
 
 use crate::args::GlobalArgs;
-use crate::print::{OutputPrinter, ProgressLine};
+use crate::live::{LiveLines, RenderLines};
+use crate::print::OutputPrinter;
 
 /// A project, and the printer for the results of its use cases.
 #[derive(Clone, Debug)]
@@ -44,6 +46,15 @@ impl CommandContext {
     /// Returns the context with the sources of a JSON file instead of the project's own.
     pub(crate) fn with_sources(self, path: &str) -> Result<Self> {
         Ok(Self { project: self.project.with_sources(path)?, print: self.print })
+    }
+
+    /// Returns the context with the command for notifications that was given.
+    pub(crate) fn with_notify(&self, command: Option<&str>) -> Result<Self> {
+        let project = match command {
+            Some(command) => self.project.with_notify(parse_notify(command)?),
+            None => self.project.clone(),
+        };
+        Ok(Self { project, print: Arc::clone(&self.print) })
     }
 
     /// Reads the request file, and returns it with the context for the project that it names, else this one.
@@ -100,7 +111,20 @@ impl Observer for OutputPrinter {
     }
 
     fn show_progress(&self, line: Box<dyn Fn() -> String + Send>) -> Option<Box<dyn std::any::Any>> {
-        Some(Box::new(ProgressLine::start(self, line)?))
+        self.show_lines(Box::new(move |_| vec![line()]))
+    }
+
+    fn show_lines(&self, lines: RenderLines) -> Option<Box<dyn std::any::Any>> {
+        let live = self.can_show_lines().then(|| LiveLines::start(&self.live, lines)).flatten()?;
+        Some(Box::new(live))
+    }
+
+    fn shows_lines(&self) -> bool {
+        self.can_show_lines()
+    }
+
+    fn ring_bell(&self) {
+        self.ring_terminal_bell();
     }
 }
 

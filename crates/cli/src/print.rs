@@ -2,10 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::sync::Mutex;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use callsheet_core::diag::{Code, Diagnostic, Severity, is_invisible};
 use callsheet_core::secrets::{mask_address_in, mask_addresses};
@@ -15,6 +12,7 @@ use callsheet::diagnostics::mask_diagnostic;
 use callsheet::output::{DocumentOutput, ErrorOutput, to_document, to_line};
 
 use crate::args::{ColorMode, GlobalArgs};
+use crate::live::LiveArea;
 use callsheet::error::{CommandResult, Error, Result};
 
 #[derive(Debug)]
@@ -27,6 +25,8 @@ pub(crate) struct OutputPrinter {
     width: Option<usize>,
     /// Whether a person watches stderr during the work.
     pub(crate) watched: bool,
+    /// Lines below the output that change while work goes on.
+    pub(crate) live: Arc<Mutex<LiveArea>>,
     /// Ledger addresses, whose passwords no diagnostic shows.
     addresses: Mutex<Vec<String>>,
 }
@@ -73,6 +73,7 @@ impl OutputPrinter {
             colour_err: colour(io::stderr().is_terminal()),
             width: io::stdout().is_terminal().then(terminal_width).flatten(),
             watched: io::stderr().is_terminal() && !global.quiet && !global.json,
+            live: Arc::default(),
             addresses: Mutex::new(
                 global.ledger.iter().cloned().chain(std::env::var("CALLSHEET_LEDGER").ok()).collect(),
             ),
@@ -100,6 +101,7 @@ impl OutputPrinter {
             colour_err: false,
             width: None,
             watched: false,
+            live: Arc::default(),
             addresses: Mutex::default(),
         }
     }
@@ -170,6 +172,17 @@ impl OutputPrinter {
         }
     }
 
+    /// Prints lines of a stream for people. Returns whether the reader is still there.
+    pub(crate) fn print_text_lines(&self, lines: &[String]) -> Result<bool> {
+        for line in lines {
+            match write_message(line.as_bytes()) {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(false),
+                written => check_write(written)?,
+            }
+        }
+        Ok(true)
+    }
+
     /// Prints a status line, which is not a diagnostic, to stderr.
     pub(crate) fn print_status(&self, line: &str) {
         if self.least < Severity::Error && !self.json {
@@ -225,8 +238,21 @@ impl OutputPrinter {
         let addresses = self.addresses.lock().map(|addresses| addresses.clone()).unwrap_or_default();
         let line =
             addresses.iter().fold(mask_addresses(line), |line, address| mask_address_in(&line, address));
-        // In one piece, so that a person or a test never sees half of it.
-        let _ = io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.write_above(&format!("{line}\n"), &mut io::stderr().lock());
+    }
+
+    /// Returns whether lines that change can be shown.
+    pub(crate) fn can_show_lines(&self) -> bool {
+        self.watched && std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
+    }
+
+    /// Rings the bell of the terminal that a person watches.
+    pub(crate) fn ring_terminal_bell(&self) {
+        if self.watched {
+            // If stderr is closed, there is no place left to report it.
+            drop(io::stderr().lock().write_all(b"\x07"));
+        }
     }
 
     pub(crate) fn render_diagnostic(&self, diag: &Diagnostic, colour: bool) -> String {
@@ -256,50 +282,6 @@ pub(crate) fn write_message(json: &[u8]) -> io::Result<()> {
     out.write_all(json)?;
     out.write_all(b"\n")?;
     out.flush()
-}
-
-/// A line that is shown if work takes long and a person watches, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct ProgressLine {
-    done: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl ProgressLine {
-    /// Starts to show a line; `None` if it cannot be shown.
-    pub(crate) fn start(print: &OutputPrinter, line: Box<dyn Fn() -> String + Send>) -> Option<Self> {
-        let (done, end) = mpsc::channel();
-        let watch = move || show_progress(&*line, &end, &mut io::stderr());
-        let thread = print.watched.then(|| thread::Builder::new().spawn(watch).ok()).flatten()?;
-        Some(Self { done: Some(done), thread: Some(thread) })
-    }
-}
-
-impl Drop for ProgressLine {
-    fn drop(&mut self) {
-        drop(self.done.take());
-        // A panic of the thread is on standard error already.
-        drop(self.thread.take().map(JoinHandle::join));
-    }
-}
-
-const PATIENCE: Duration = Duration::from_millis(500);
-const BLINK: Duration = Duration::from_millis(100);
-
-/// Rewrites `line` until the sender of `end` is dropped, then clears it.
-fn show_progress(line: &dyn Fn() -> String, end: &Receiver<()>, out: &mut dyn Write) {
-    let goes_on = |time| matches!(end.recv_timeout(time), Err(RecvTimeoutError::Timeout));
-    if !goes_on(PATIENCE) {
-        return;
-    }
-    // A line that wraps could not be cleared, so it is truncated at the edge. If stderr is closed, there is
-    // no place left to report it.
-    let mut show = |text: &str| drop(out.write_all(format!("\r\x1b[K\x1b[?7l{text}\x1b[?7h").as_bytes()));
-    show(&line());
-    while goes_on(BLINK) {
-        show(&line());
-    }
-    show("");
 }
 
 fn paint_text(paint: TextStyle, text: &str) -> String {
@@ -389,33 +371,5 @@ fn check_write(written: io::Result<()>) -> Result<()> {
             Err(Diagnostic::error(Code::OutputFailed, format!("standard output: {error}")).into())
         }
         _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns the output of `watch` during `time`.
-    fn progress_output(time: Duration) -> String {
-        let (done, end) = mpsc::channel();
-        let mut out = Vec::new();
-        thread::scope(|scope| {
-            scope.spawn(move || {
-                thread::sleep(time);
-                drop(done);
-            });
-            show_progress(&|| "line".into(), &end, &mut out);
-        });
-        String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn slow_work_shows_transient_progress_line() {
-        assert_eq!(progress_output(Duration::ZERO), "");
-        let long = progress_output(PATIENCE + BLINK * 5);
-        let lines = long.strip_suffix("\r\x1b[K\x1b[?7l\x1b[?7h").unwrap();
-        assert_eq!(lines, "\r\x1b[K\x1b[?7lline\x1b[?7h".repeat(lines.matches("line").count()));
-        assert_ne!(lines, "");
     }
 }

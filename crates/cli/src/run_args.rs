@@ -60,6 +60,9 @@ pub(crate) struct RunArgs {
     /// Show the whole reply and the whole output of failed checks, instead of their last lines
     #[arg(long)]
     pub(crate) full: bool,
+    /// Run this command, without a shell, when the run has ended
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) notify: Option<String>,
     /// Attach the agent to the server to which it hands things in
     #[arg(long)]
     pub(crate) mcp: bool,
@@ -87,6 +90,7 @@ impl RunArgs {
 
 /// Executes a prepared run and prints its result.
 pub(crate) fn drive(app: &CommandContext, args: &RunArgs, ready: PreparedRun) -> CommandResult {
+    let app = &app.with_notify(args.notify.as_deref())?;
     let stopper = RunStopper::new(&InterruptFlag::listen()?);
     if !args.events {
         let report = ready.execute(app, &stopper)?;

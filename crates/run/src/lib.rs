@@ -13,6 +13,7 @@ mod disk;
 mod git;
 mod perform;
 mod process;
+mod terminal_size;
 mod tmux;
 mod transcript;
 mod worktree;
@@ -47,6 +48,7 @@ pub use process::{
     MAX_RECORD_BYTES, OutputStream, ProcessEvent, ProcessExit, ProcessJob, ProcessLimits, StartError,
     StopFlag, find_own_program, run_process,
 };
+pub use terminal_size::terminal_size;
 pub use tmux::{TerminalError, Tmux, TmuxPane, TmuxServer};
 pub use transcript::{existing_at_paths, transcript_has_prompt};
 pub use worktree::contents::{FileContents, VersionContents};

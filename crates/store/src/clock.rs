@@ -86,7 +86,7 @@ pub(crate) fn format_time(seconds: i64, micros: u32) -> String {
 }
 
 /// Parses a time. Returns `None` unless [`format_time`] would return the same text.
-fn parse_time(time: &str) -> Option<(i64, u32)> {
+pub(crate) fn parse_time(time: &str) -> Option<(i64, u32)> {
     let (seconds, micros) = time.strip_suffix('Z')?.split_once('.')?;
     let seconds = DateTime::strptime("%Y-%m-%dT%H:%M:%S", seconds).ok()?.duration_since(EPOCH).as_secs();
     let found = (seconds, micros.parse().ok()?);

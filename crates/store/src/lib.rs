@@ -25,6 +25,7 @@ mod ledger;
 mod list;
 mod list_older;
 mod local_days;
+mod local_time;
 mod migrate;
 #[cfg(not(all(feature = "sqlite", feature = "postgres")))]
 mod missing_engine;
@@ -51,6 +52,7 @@ pub use facts::StoredFacts;
 pub use ledger::{Head, Ledger, LedgerUrl, OpenMode};
 pub use list::{ProjectFilter, RunColumn, RunFilter, RunRow};
 pub use local_days::day_start;
+pub use local_time::{clock_to_unix, local_time, time_from_unix, time_to_unix, unix_now};
 pub use migrate::{SchemaMigration, migrations};
 #[cfg(not(feature = "postgres"))]
 use missing_engine::pg;

@@ -64,6 +64,8 @@ pub struct Launch<'a> {
     pub mcp: Option<McpServer>,
     /// Arguments before the prompt, after all others.
     pub extra: Vec<String>,
+    /// Variables besides its own; an empty value removes one.
+    pub env: Vec<(String, String)>,
     /// The time after which the CLI is killed.
     pub deadline: Duration,
 }
@@ -78,6 +80,7 @@ impl<'a> Launch<'a> {
             permit: Permit::All,
             mcp: None,
             extra: Vec::new(),
+            env: Vec::new(),
             deadline: Duration::from_secs(120),
         }
     }

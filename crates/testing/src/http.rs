@@ -1,5 +1,6 @@
 //! A minimal HTTP server side: one request, one answer, then the connection ends.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 
@@ -54,11 +55,24 @@ fn trimmed_line(reader: &mut BufReader<&TcpStream>) -> io::Result<String> {
     Ok(line.trim_end().to_owned())
 }
 
-pub(crate) fn send_answer(mut stream: &TcpStream, status: u16, kind: &str, body: &str) -> io::Result<()> {
+pub(crate) fn send_answer(stream: &TcpStream, status: u16, kind: &str, body: &str) -> io::Result<()> {
+    send(stream, status, &format!("Content-Type: {kind}\r\n"), body)
+}
+
+pub(crate) fn send_failure(
+    stream: &TcpStream,
+    status: u16,
+    headers: &BTreeMap<String, String>,
+    body: &str,
+) -> io::Result<()> {
+    let more: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    send(stream, status, &format!("Content-Type: application/json\r\n{more}"), body)
+}
+
+fn send(mut stream: &TcpStream, status: u16, headers: &str, body: &str) -> io::Result<()> {
     let length = body.len();
-    let head = format!(
-        "HTTP/1.1 {status} Mock\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
-    );
+    let head =
+        format!("HTTP/1.1 {status} Mock\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n");
     stream.write_all(head.as_bytes())?;
     stream.write_all(body.as_bytes())?;
     stream.flush()

@@ -77,7 +77,9 @@ impl Room {
     /// does not fit its revision.
     pub fn run(&self, cli: Cli, launch: &Launch<'_>) -> io::Result<Ran> {
         let program = cli.program().map_err(io::Error::other)?;
-        let env = self.env(cli)?;
+        let mut env = self.env(cli)?;
+        env.extend(launch.env.iter().cloned());
+        env.retain(|_, value| !value.is_empty());
         let recorded = tempfile::tempdir_in(self.path())?;
         let mut launch = launch.clone();
         launch.mcp = launch.mcp.map(|server| {

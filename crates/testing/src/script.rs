@@ -1,5 +1,7 @@
 //! The answers of the model, as data.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -63,8 +65,16 @@ pub struct Call {
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum Failure {
-    /// An error of the API: a status and a body.
-    Status { status: u16, body: Value },
+    /// An error of the API: a status, a body, and headers besides the usual ones.
+    Status {
+        /// The status of HTTP.
+        status: u16,
+        /// The body.
+        body: Value,
+        /// More headers.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        headers: BTreeMap<String, String>,
+    },
     /// The connection ends without an answer.
     Drop,
 }
@@ -132,7 +142,8 @@ impl Step {
         let state = if status < 500 { "INVALID_ARGUMENT" } else { "INTERNAL" };
         let error = json!({ "type": kind, "code": status, "status": state, "message": message });
         let body = json!({ "type": "error", "error": error });
-        Self { fail: Some(Failure::Status { status, body }), ..Self::default() }
+        let headers = BTreeMap::new();
+        Self { fail: Some(Failure::Status { status, body, headers }), ..Self::default() }
     }
 
     /// Returns a failure that ends the connection without an answer.

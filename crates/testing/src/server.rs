@@ -167,8 +167,8 @@ impl Shared {
         thread::sleep(Duration::from_millis(step.delay_ms));
         match &step.fail {
             Some(Failure::Drop) => stream.shutdown(Shutdown::Both),
-            Some(Failure::Status { status, body }) => {
-                http::send_answer(stream, *status, "application/json", &body.to_string())
+            Some(Failure::Status { status, body, headers }) => {
+                http::send_failure(stream, *status, headers, &body.to_string())
             }
             None => {
                 let model = body["model"].as_str().unwrap_or("mock-model");

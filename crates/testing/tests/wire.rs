@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
@@ -248,7 +249,7 @@ fn script_round_trips_as_json() {
     let first =
         Step::call(&["Write", "write_file"], json!({ "a": 1 })).or_call(&["create"], json!({ "b": 2 }));
     let first = Step { text: Some("yes".to_owned()), ..first }.thinking("hm").after_ms(5);
-    let refused = Failure::Status { status: 529, body: json!({ "type": "error" }) };
+    let refused = Failure::Status { status: 529, body: json!({ "type": "error" }), headers: BTreeMap::new() };
     let refused = Step { fail: Some(refused), ..Step::default() };
     let script = Script::new()
         .on("Go.", [first, refused, Step::drop_connection()])

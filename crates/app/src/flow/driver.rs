@@ -14,6 +14,8 @@ use callsheet_core::secrets::mask_addresses;
 use callsheet_run::{DocumentReader, FingerprintCache};
 use callsheet_store::Ledger;
 
+use super::parked::ParkedRuns;
+use super::report_lines::ReportedPhase;
 use super::{FlowFolder, FlowOptions, RecordedFlow, worktrees};
 use crate::diagnostics::mask_diagnostic;
 use crate::error::{Error, Result};
@@ -28,6 +30,8 @@ pub(super) enum LaneMessage {
     Ready { entry: u32, lane: String, run: String, go: SyncSender<bool> },
     /// The lane ended with this event.
     Ended { event: FlowEvent, diagnostics: Vec<Diagnostic> },
+    /// The quota of the lane's agent is used up until this time.
+    Parked { lane: String, until: String, cost: u64 },
     /// The lane could not be started, or its results could not be read.
     Failed { lane: String, failure: Error },
 }
@@ -68,6 +72,8 @@ pub(super) struct FlowDriver<'a> {
     pub(super) lost: bool,
     /// Events are not printed.
     pub(super) silent: bool,
+    /// The phase that is reported when it ends.
+    pub(super) reported: ReportedPhase,
 }
 
 impl<'a> FlowDriver<'a> {
@@ -115,6 +121,7 @@ impl<'a> FlowDriver<'a> {
             changes: known.changes,
             lost: false,
             silent: false,
+            reported: ReportedPhase::default(),
         })
     }
 
@@ -144,6 +151,7 @@ impl<'a> FlowDriver<'a> {
         let seq = self.ledger.append(None, Some(&self.id), &record::Event::FlowRecord(record))?;
         let (state, actions) = apply_event(&self.plan.definition, std::mem::take(&mut self.state), &event);
         self.state = state;
+        self.report_phase();
         self.last_event = event.name().to_owned();
         match event {
             FlowEvent::LaneStarted { entry, lane, run } => {
@@ -199,6 +207,7 @@ impl<'a> FlowDriver<'a> {
     {
         let mut queue: VecDeque<FlowAction> = actions.into();
         let mut failures: Vec<String> = Vec::new();
+        let mut parked: Option<ParkedRuns> = None;
         let mut stopping = false;
         loop {
             while let Some(action) = queue.pop_front() {
@@ -221,7 +230,7 @@ impl<'a> FlowDriver<'a> {
             }
             self.try_write_state(running.is_empty());
             if running.is_empty() {
-                return self.record_pause(failures, stopping);
+                return self.record_pause(failures, stopping, parked);
             }
             match receive.recv_timeout(LOOK) {
                 Ok(LaneMessage::Ready { entry, lane, run, go }) => {
@@ -238,6 +247,7 @@ impl<'a> FlowDriver<'a> {
                 }
                 Ok(LaneMessage::Ended { event, diagnostics }) => {
                     if let FlowEvent::LaneEnded { lane, .. } = &event {
+                        self.report_lane(&event);
                         running.remove(lane);
                         self.remove_lane(lane);
                     }
@@ -247,6 +257,11 @@ impl<'a> FlowDriver<'a> {
                         self.check_documents(DecidedBy::Flow)?;
                         queue.extend(self.apply_event(event, DecidedBy::Flow)?);
                     }
+                }
+                Ok(LaneMessage::Parked { lane, until, cost }) => {
+                    running.remove(&lane);
+                    self.remove_lane(&lane);
+                    parked.get_or_insert_default().add(lane, until, cost);
                 }
                 Ok(LaneMessage::Failed { lane, failure }) => {
                     running.remove(&lane);
@@ -263,17 +278,26 @@ impl<'a> FlowDriver<'a> {
     }
 
     /// Records that the flow is stopped or that an action failed, after the last lane has ended.
-    pub(super) fn record_pause(&mut self, failures: Vec<String>, stopping: bool) -> Result<()> {
-        if self.state.has_ended() || (failures.is_empty() && !stopping) {
+    pub(super) fn record_pause(
+        &mut self,
+        mut failures: Vec<String>,
+        stopping: bool,
+        parked: Option<ParkedRuns>,
+    ) -> Result<()> {
+        if let Some(runs) = parked.as_ref().filter(|_| !failures.is_empty()) {
+            failures.push(runs.words());
+        }
+        if self.state.has_ended() || (failures.is_empty() && !stopping && parked.is_none()) {
             failures.iter().for_each(|why| self.project.observer.status(why));
             return Ok(());
         }
         // Changes so far are the agents'; later ones are a person's.
         self.check_documents(DecidedBy::Flow)?;
         let entry = self.state.entry;
-        let (event, by) = match stopping {
-            true => (FlowEvent::Stopped, self.project.caller()),
-            false => (FlowEvent::Failed { entry, why: failures }, DecidedBy::Flow),
+        let (event, by) = match (stopping, parked) {
+            (true, _) => (FlowEvent::Stopped, self.project.caller()),
+            (false, Some(runs)) if failures.is_empty() => (runs.into_event(entry), DecidedBy::Flow),
+            (false, _) => (FlowEvent::Failed { entry, why: failures }, DecidedBy::Flow),
         };
         self.apply_event(event, by)?;
         self.try_write_state(true);

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use callsheet_core::flow::{FlowAction, FlowDecision, FlowEvent, FlowStatus, WaitReason};
 use callsheet_core::record::DecidedBy;
+use callsheet_store::now;
 
 use super::driver::{FlowDriver, render_failures};
 use super::driver_documents::strayed_error;
+use super::parked::too_early_error;
 use crate::error::Result;
 use crate::project::person::refuse_below_guard;
 
@@ -17,6 +19,9 @@ impl FlowDriver<'_> {
         self.same_prompt = same_prompt;
         if self.state.has_ended() {
             return Ok(vec![FlowAction::Finish { done: self.state.at == FlowStatus::Done }]);
+        }
+        if let Some(parked) = self.state.parked.as_ref().filter(|parked| now() < parked.until) {
+            return Err(too_early_error(&parked.until));
         }
         // While a flow waits or is left alone, a person may edit its documents.
         match refuse_below_guard() {

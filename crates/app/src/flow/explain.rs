@@ -6,7 +6,7 @@ use callsheet_core::flow::{
     Evidence, FlowEvent, FlowState, FlowStatus, LaneDetails, TransitionTarget, WaitReason, archive_folder,
 };
 use callsheet_core::record::{Id, LackContext, LackReason, RunSummary, explain_lacks};
-use callsheet_store::{Ledger, LedgerError};
+use callsheet_store::{Ledger, LedgerError, local_time};
 
 use super::RecordedFlow;
 use crate::error::Result;
@@ -142,6 +142,11 @@ fn explain_wait(state: &FlowState, reason: &WaitReason) -> String {
         ),
         WaitReason::Documents { paths, cut: false } => {
             format!("`{}` changed documents of other phases: {}", state.phase, paths.join(", "))
+        }
+        WaitReason::Parked { lanes, until } => {
+            let lanes: Vec<String> = lanes.iter().map(|lane| named(lane)).collect();
+            let time = local_time(until).unwrap_or_else(|| until.clone());
+            format!("the quota of the agent of {} is used up until {time}", lanes.join(", "))
         }
         WaitReason::Failed { says } => format!("`{}` cannot {begins}: {}", state.phase, says.join("; ")),
     }

@@ -13,7 +13,7 @@ use callsheet_run::FingerprintCache;
 use callsheet_store::{Ledger, LedgerError};
 
 use super::driver::LaneMessage;
-use super::lane_outcome::LaneOutcome;
+use super::lane_outcome::{LaneOutcome, run_cost};
 use super::worktrees::make_worktree;
 use super::{FlowFolder, FlowOptions};
 use crate::error::{Error, Result};
@@ -22,6 +22,16 @@ use crate::project::state::RunDir;
 use crate::run::{
     InterruptFlag, PreparedRun, RunProgress, RunStopper, is_pane_alive, recover, run_pending_checks,
 };
+
+/// The end of a lane's run.
+enum LaneEnd {
+    Ended(LaneOutcome),
+    /// The quota of its agent is used up.
+    Parked {
+        until: String,
+        cost: u64,
+    },
+}
 
 /// All inputs of a lane, so that it can run on its own thread.
 #[derive(Debug)]
@@ -56,7 +66,8 @@ impl LaneJob {
         let entry = self.state.entry;
         let lane_done = panic::catch_unwind(AssertUnwindSafe(|| self.run_lane(project, messages, stopper)));
         let told_last = match lane_done.unwrap_or_else(|_| Err(panic_error())) {
-            Ok(outcome) => {
+            Ok(LaneEnd::Parked { until, cost }) => LaneMessage::Parked { lane, until, cost },
+            Ok(LaneEnd::Ended(outcome)) => {
                 let (event, diagnostics) = outcome.into_event(entry, lane);
                 LaneMessage::Ended { event, diagnostics }
             }
@@ -71,7 +82,7 @@ impl LaneJob {
         project: &Project,
         messages: &Sender<LaneMessage>,
         stopper: &RunStopper,
-    ) -> Result<LaneOutcome> {
+    ) -> Result<LaneEnd> {
         let mut ledger = project.write_ledger()?;
         let place = self.worktree_path(project)?;
         if let Some(run) = self.recorded_run(&mut ledger)?.cloned()
@@ -79,12 +90,14 @@ impl LaneJob {
         {
             // The agent continues in its terminal, even if callsheet ended.
             self.announce(messages, &run)?;
-            return self.wait_for_terminal(project, &mut ledger, &run, place.as_ref(), stopper);
+            return self
+                .wait_for_terminal(project, &mut ledger, &run, place.as_ref(), stopper)
+                .map(LaneEnd::Ended);
         }
         if let Some(account) = self.ended_run(project, &mut ledger)? {
             self.announce(messages, &account.run.id)?;
             let account = run_pending_checks(project, &mut ledger, account, stopper, &self.progress)?;
-            return self.collect_outcome(project, &account, place.as_ref());
+            return self.collect_outcome(project, &account, place.as_ref()).map(LaneEnd::Ended);
         }
         let ready = self.prepare_run(project, &mut ledger, place.as_ref(), false)?;
         self.announce(messages, ready.id())?;
@@ -94,11 +107,21 @@ impl LaneJob {
             let message = format!("cannot start `{}`: {why}", self.lane.id);
             return Err(Diagnostic::error(Code::RunNotStarted, message).into());
         }
+        if let Some(exit) = account.exit.as_ref().filter(|exit| exit.ended == EndReason::Unauthenticated) {
+            let why = exit.why.clone().unwrap_or_default();
+            let message = format!("the agent of `{}` cannot work: {why}", self.lane.id);
+            return Err(Diagnostic::error(Code::RunNotStarted, message).into());
+        }
+        if let Some(until) = account.exit.as_ref().and_then(|exit| exit.parked_until.clone()) {
+            return Ok(LaneEnd::Parked { until, cost: run_cost(&account) });
+        }
         if account.exit.is_none() {
             let run = account.run.id.clone();
-            return self.wait_for_terminal(project, &mut ledger, &run, place.as_ref(), stopper);
+            return self
+                .wait_for_terminal(project, &mut ledger, &run, place.as_ref(), stopper)
+                .map(LaneEnd::Ended);
         }
-        self.collect_outcome(project, &account, place.as_ref())
+        self.collect_outcome(project, &account, place.as_ref()).map(LaneEnd::Ended)
     }
 
     /// Prepares the run of a lane whose agent the caller runs.

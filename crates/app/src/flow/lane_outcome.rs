@@ -62,6 +62,11 @@ impl LaneOutcome {
     }
 }
 
+/// Returns the cost of a run in millionths of a dollar.
+pub(super) fn run_cost(account: &RunSummary) -> u64 {
+    account.exit.as_ref().and_then(|exit| exit.cost()).map_or(0, |cost| cost.microusd)
+}
+
 impl LaneJob {
     /// Collects the results of the run and derives its evidence.
     pub(super) fn collect_outcome(
@@ -107,7 +112,7 @@ impl LaneJob {
                 format!("`{}` changed documents of other phases: {}", self.lane.id, strayed.join(", "));
             diagnostics.push(Diagnostic::warning(Code::FlowRefused, message));
         }
-        let cost = account.exit.as_ref().and_then(|exit| exit.cost()).map_or(0, |cost| cost.microusd);
+        let cost = run_cost(account);
         let changelog = find_stale_changelog(&self.phase, &flow_changed, &library);
         let details = LaneDetails { changelog, strayed };
         Ok(LaneOutcome { run: account.run.id.clone(), evidence, cost, submissions, details, diagnostics })

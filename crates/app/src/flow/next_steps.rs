@@ -57,6 +57,9 @@ impl FlowSteps<'_> {
         if let WaitReason::Question { .. } = &wait.reason {
             self.add(format!("flow decide answer \"…\" --flow {word}"), "answer the question");
         }
+        if let WaitReason::Parked { .. } = &wait.reason {
+            self.add(format!("flow resume {word}"), "continue, once the quota is available again");
+        }
         let (Some(run), WaitReason::Evidence { lacks, .. }) = (&wait.run, &wait.reason) else { return };
         let run = run_word(run);
         let has = |code: LackCode| wait.lacks.iter().any(|lack| lack.code == code);
@@ -88,6 +91,8 @@ impl FlowSteps<'_> {
         let all = |is_so: fn(&WaitReason) -> bool| waits.iter().all(|wait| is_so(&wait.reason));
         let approve = if all(|reason| matches!(reason, WaitReason::Cost)) {
             "let it spend the same amount again"
+        } else if all(|reason| matches!(reason, WaitReason::Parked { .. })) {
+            "continue at once"
         } else if all(|reason| matches!(reason, WaitReason::Refused { .. })) {
             "try to begin the phase again"
         } else if all(|reason| matches!(reason, WaitReason::Documents { .. })) {

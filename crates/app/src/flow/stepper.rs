@@ -76,7 +76,7 @@ impl FlowStepper<'_> {
         self.open.driver.try_write_state(self.running.is_empty());
         if self.running.is_empty() {
             let failures = std::mem::take(&mut self.failures);
-            self.open.driver.record_pause(failures, false)?;
+            self.open.driver.record_pause(failures, false, None)?;
         }
         Ok(None)
     }

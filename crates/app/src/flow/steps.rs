@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::flow::{FlowAction, FlowDecision, FlowEvent};
@@ -16,6 +16,7 @@ use super::start::{FlowStart, prepare_start};
 use super::{RecordedFlow, report_leftovers};
 use crate::compose::secrets;
 use crate::error::{Error, Result, usage_error};
+use crate::notify::EndNotice;
 use crate::project::Project;
 use crate::project::person::{refuse_agent, refuse_below_guard};
 use crate::project::state::RunDir;
@@ -237,9 +238,10 @@ fn prepare_decision(
 fn drive(project: &Project, begin: FlowBegin<'_>, interrupt: &InterruptFlag) -> Result<FlowReport> {
     let (mut open, actions) = OpenFlow::begin(project, begin, true, interrupt)?;
     let lanes = open.driver.lanes();
-    let shown = project.observer.show_progress(Box::new(move || match lanes.lock() {
-        Ok(lanes) => lanes.values().map(|lane| lane.render_line()).collect::<Vec<_>>().join("  |  "),
-        Err(_) => String::new(),
+    let begun = Instant::now();
+    let shown = project.observer.show_lines(Box::new(move |width| match lanes.lock() {
+        Ok(lanes) => lanes.values().map(|lane| lane.render_line(width)).collect(),
+        Err(_) => Vec::new(),
     }));
     let driven = open.driver.drive(actions);
     drop(shown);
@@ -247,6 +249,7 @@ fn drive(project: &Project, begin: FlowBegin<'_>, interrupt: &InterruptFlag) -> 
     open.close();
     driven?;
     let flow = read_flow(project, &id)?;
+    project.notify(&EndNotice::from_flow(&flow), begun.elapsed());
     Ok(FlowReport { flow, interrupted: interrupt.is_set() })
 }
 

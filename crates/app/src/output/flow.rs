@@ -160,10 +160,12 @@ pub struct WaitReasonOutput {
     pub run: Option<Id>,
     /// The target of the transition that the lane came nearest to.
     pub to: Option<String>,
-    /// The missing evidence, the questions, the reasons of refusal or the paths in conflict.
+    /// The missing evidence, the questions, the reasons of refusal, the paths in conflict, or the lanes without quota.
     pub details: Vec<String>,
     /// Why the evidence is missing.
     pub lacks: Vec<LackOutput>,
+    /// When the quota of an agent is available again.
+    pub parked_until_at: Option<String>,
 }
 
 /// Why a word of evidence is missing.
@@ -216,6 +218,8 @@ pub enum WaitWord {
     Documents,
     /// A step failed.
     Failed,
+    /// The quota of an agent is used up.
+    Parked,
 }
 
 impl From<&ExplainedWait> for WaitReasonOutput {
@@ -235,10 +239,15 @@ impl From<&ExplainedWait> for WaitReasonOutput {
             WaitReason::Cost => (WaitWord::Cost, None, Vec::new()),
             WaitReason::Documents { paths, .. } => (WaitWord::Documents, None, paths),
             WaitReason::Failed { says } => (WaitWord::Failed, None, says),
+            WaitReason::Parked { lanes, .. } => (WaitWord::Parked, lanes.first().cloned(), lanes),
         };
         let (message, run) = (wait.message.clone(), wait.run.clone());
         let lacks = wait.lacks.iter().map(LackOutput::from).collect();
-        Self { code, message, lane, run, to: target, details, lacks }
+        let parked_until_at = match &wait.reason {
+            WaitReason::Parked { until, .. } => Some(until.clone()),
+            _ => None,
+        };
+        Self { code, message, lane, run, to: target, details, lacks, parked_until_at }
     }
 }
 

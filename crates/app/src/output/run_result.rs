@@ -33,6 +33,8 @@ pub struct RunResultOutput {
     pub status: RunStatus,
     /// Why it ended.
     pub end: Option<EndReason>,
+    /// When the quota of a parked run is available again.
+    pub parked_until_at: Option<String>,
     /// More about the end.
     pub reason: Option<ReasonOutput>,
     /// The exit code of the agent.
@@ -134,6 +136,8 @@ pub struct UsageOutput {
     pub cost_estimated: bool,
     /// The estimate.
     pub estimate: Option<CostEstimate>,
+    /// How often the model answered.
+    pub turn_count: Option<u64>,
     /// Whether it reported that it is done.
     pub done: bool,
     /// The tool calls that were not allowed.
@@ -153,6 +157,7 @@ impl From<&Exit> for UsageOutput {
             cost_microusd: cost.map(|cost| cost.microusd),
             cost_estimated: cost.is_some_and(|cost| cost.is_estimate),
             estimate: exit.estimate.clone(),
+            turn_count: report.turns,
             done: report.ended,
             cached_tokens: report.cached_tokens,
             denied: report.denied.iter().map(DeniedCallOutput::from).collect(),
@@ -216,6 +221,7 @@ impl From<&RunSummary> for RunResultOutput {
             outcome: summary.outcome(),
             status: summary.status(),
             end: exit.map(|exit| exit.ended),
+            parked_until_at: exit.and_then(|exit| exit.parked_until.clone()),
             reason: exit.and_then(|exit| Some(ReasonOutput::new(exit.ended.name(), exit.why.clone()?))),
             exit_code: exit.and_then(|exit| exit.code),
             signal: exit.and_then(|exit| exit.signal),

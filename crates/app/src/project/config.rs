@@ -96,6 +96,10 @@ pub struct Config {
     pub digest_output: ConfigSetting<bool>,
     /// Whether the contents of changed files are kept.
     pub keep_changes: ConfigSetting<bool>,
+    /// Whether the bell rings when a run ends or a flow waits.
+    pub bell: ConfigSetting<bool>,
+    /// The program that runs when a run ends or a flow waits, with its arguments; empty for none.
+    pub notify: ConfigSetting<Vec<String>>,
     /// Folders of templates.
     pub templates: ConfigSetting<Vec<String>>,
     /// The folder of prompts.
@@ -193,6 +197,7 @@ impl Config {
         let allow = merge.merge_allow();
         let write = merge.merge_write();
         let mut exclude = merge.merge_exclude();
+        let notify = merge.merge_notify();
         let ConfigMerge { environment, wishes: looser, unapplied, .. } = merge;
         wished.extend(looser);
         if secrets.from == "default" {
@@ -248,6 +253,8 @@ impl Config {
             max_file_bytes: max_file_bytes.with_default(DEFAULT_MAX_FILE_BYTES),
             digest_output: first_setting(&layers, |file| file.digest_output, true),
             keep_changes: keep_changes.with_default(true),
+            bell: first_setting(&layers, |file| file.bell, true),
+            notify,
             templates: first_setting(&layers, |file| file.layout.templates.clone(), usual.templates),
             prompts: first_setting(&layers, |file| file.layout.prompts.clone(), usual.prompts),
             project_context: first_setting(
@@ -311,6 +318,8 @@ impl Config {
             ("max_file_bytes", self.max_file_bytes.value.into(), &self.max_file_bytes.from),
             ("digest_output", self.digest_output.value.into(), &self.digest_output.from),
             ("keep_changes", self.keep_changes.value.into(), &self.keep_changes.from),
+            ("bell", self.bell.value.into(), &self.bell.from),
+            ("notify", self.notify.value.clone().into(), &self.notify.from),
             ("layout.templates", self.templates.value.clone().into(), &self.templates.from),
             ("layout.prompts", self.prompts.value.clone().into(), &self.prompts.from),
             ("layout.project_context", self.project_context.value.clone().into(), &self.project_context.from),

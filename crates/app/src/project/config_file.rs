@@ -60,6 +60,10 @@ pub struct ConfigFile {
     /// Whether the ledger keeps the contents of changed files, so that changes can be shown, reverted and applied later
     /// [default: true]. `false` in a project's file needs your trust.
     pub keep_changes: Option<bool>,
+    /// Whether the bell of the terminal rings when a run of some seconds ends or a flow waits [default: true].
+    pub bell: Option<bool>,
+    /// The program and its arguments that run when a run ends or a flow waits. A project's own needs your trust.
+    pub notify: Option<Vec<String>>,
     /// Where a project that has its own folders keeps things.
     pub layout: LayoutFile,
     /// What nothing goes beyond: no trusted project, no variable, no flag. In the user's own file alone.
@@ -168,6 +172,10 @@ pub(super) fn collect_trust_requests(file: &ConfigFile) -> Vec<TrustRequest> {
     for (name, value) in &file.env {
         wishes.push(TrustRequest::new(format!("set the variable {name} to `{value}`")));
     }
+    wishes.extend(file.notify.as_ref().filter(|words| !words.is_empty()).map(|words| TrustRequest {
+        blocks: false,
+        ..TrustRequest::new(format!("run the program {words:?} when a run ends or a flow waits"))
+    }));
     wishes.extend(file.ledger.as_ref().map(|url| TrustRequest {
         shown: format!("record runs in {}", mask_address(url)),
         whole: format!("ledger {url}"),

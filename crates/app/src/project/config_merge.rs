@@ -120,6 +120,25 @@ impl ConfigMerge {
         setting
     }
 
+    /// Merges `notify`, which is a program: that of an untrusted project is not applied.
+    pub(super) fn merge_notify(&mut self) -> ConfigSetting<Vec<String>> {
+        let yours = match self.of_user.notify.clone() {
+            Some(value) => ConfigSetting { value, from: format!("user:{USER_FILE}") },
+            None => ConfigSetting { value: Vec::new(), from: "default".into() },
+        };
+        match self.of_project.notify.clone() {
+            Some(value) if self.trusted || value.is_empty() => {
+                ConfigSetting { value, from: project_file_label() }
+            }
+            Some(value) => {
+                let why = "it is a program; apply it with `callsheet trust`".to_owned();
+                self.unapplied.push(UnappliedSetting { key: "notify", value: value.into(), why });
+                yours
+            }
+            None => yours,
+        }
+    }
+
     /// Merges `exclude`. The globs of user and project add up, until the project is trusted with its own.
     pub(super) fn merge_exclude(&mut self) -> ConfigSetting<Vec<String>> {
         let own = self.of_user.exclude.clone();

@@ -69,6 +69,16 @@ impl fmt::Display for HumanDuration {
     }
 }
 
+/// Renders a duration for people: `320 ms`, `12 s`, `3 min 4 s`, `2 h 5 min`.
+pub fn duration_words(ms: u64) -> String {
+    match ms / 1000 {
+        0 => format!("{ms} ms"),
+        seconds @ 1..60 => format!("{seconds} s"),
+        seconds @ 60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        seconds => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::HumanDuration;

@@ -19,6 +19,7 @@ use serde_json::Value;
 use super::RunReport;
 use super::cost::exceeded_reason;
 use super::external::{ExternalAgent, ExternalEnd, ExternalOutput, drive_external};
+use super::fault::{FaultEnd, explain_exit, find_fault_end, parked_exit};
 use super::finish::{CheckContext, finish};
 use super::notes::{NoteRecorder, RedactionRules, RunNote};
 use super::prepared::PreparedRun;
@@ -29,6 +30,7 @@ use super::terminal::{pane_pid, tmux_server_name};
 use super::written_files::{remove_written, write_gitignore};
 use crate::compose::secrets;
 use crate::error::Result;
+use crate::notify::EndNotice;
 use crate::project::Project;
 use crate::project::state::{RunDir, path_error};
 use crate::run::changes::copies_dir;
@@ -65,10 +67,12 @@ impl PreparedRun {
         project.observer.status(&format!("run {}", self.id()));
         let progress = Arc::new(RunProgress::new(self.agent_name()));
         let seen = Arc::clone(&progress);
-        let shown = project.observer.show_progress(Box::new(move || seen.render_line()));
+        let begun = Instant::now();
+        let shown = project.observer.show_lines(Box::new(move |width| vec![seen.render_line(width)]));
         let done = self.execute_with(project, ledger, stopper, &progress, external);
         drop(shown);
         let (summary, _) = done?;
+        project.notify(&EndNotice::from_run(&summary), begun.elapsed());
         Ok(RunReport { summary, interrupted: stopper.is_stopped_by_person() })
     }
 
@@ -141,8 +145,10 @@ impl PreparedRun {
             }),
             trace: Some(trace.clone()),
         };
+        progress.set_agent(&self.agent, &self.place);
         let begun = Instant::now();
         let mut submitted = Vec::new();
+        let mut told = None;
         let most = self.launch.options.max_cost_usd.map(RunCost::from_dollars);
         let mut day_limit = self.day_limit.take();
         let mut last_cost = None;
@@ -155,9 +161,21 @@ impl PreparedRun {
                     let proven = if stream == OutputStream::Stdout {
                         watch.read_output(&text, goes_on)
                     } else {
+                        if !goes_on {
+                            watch.read_error_line(&text);
+                        }
                         Vec::new()
                     };
-                    progress.set_event(&text, watch.last_call.as_ref(), &watch.report);
+                    progress.set_event(&text, goes_on, &watch);
+                    if watch.fault_count > 0 && watch.fault != told {
+                        told.clone_from(&watch.fault);
+                        if !project.observer.shows_lines() {
+                            progress.render_fault().iter().for_each(|line| project.observer.status(line));
+                        }
+                        if let Some(end) = find_fault_end(&self.agent, &self.delivery_context.env, &watch) {
+                            stopper.stop_for_fault(end);
+                        }
+                    }
                     for receipt in proven {
                         notes.send(RunNote::Proven(receipt, text.clone()));
                     }
@@ -214,6 +232,7 @@ impl PreparedRun {
         }
         if !typed {
             let exit = Exit { estimate, ..exit_record(performed, stopper, report) };
+            let exit = explain_exit(exit, &self.agent, &self.delivery_context.env, &watch);
             remove_written(&self.place, self.actions(), self.prompt(), &id);
             let account = stopper.run_stoppable(&run_dir, || {
                 finish(
@@ -269,7 +288,14 @@ fn exit_record(
                 ended => (ended, None),
             };
             let duration_ms = u64::try_from(exit.duration.as_millis()).ok();
-            Exit { ended, code: exit.code, signal: exit.signal, why, duration_ms, ..none }
+            let record = Exit { ended, code: exit.code, signal: exit.signal, why, duration_ms, ..none };
+            match stopper.fault_end().filter(|_| exit.ended == EndReason::Stopped) {
+                Some(FaultEnd::Unauthenticated(why)) => {
+                    Exit { ended: EndReason::Unauthenticated, why: Some(why), ..record }
+                }
+                Some(FaultEnd::Parked(until)) => parked_exit(record, until),
+                None => record,
+            }
         }
         Ok(PerformOutcome::Typed { .. }) => none,
         Err(_) if stopper.is_stopped_by_person() => {

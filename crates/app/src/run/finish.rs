@@ -57,6 +57,8 @@ pub(super) fn finish(
     }
     found.checks = if exit.ended == EndReason::Unstarted {
         pending_results(&launch.options.checks, "the agent was not started", None)
+    } else if matches!(exit.ended, EndReason::Unauthenticated | EndReason::Parked) {
+        pending_results(&launch.options.checks, "the agent could not work", None)
     } else {
         run_checks(&launch, checking)
     };
@@ -139,7 +141,7 @@ fn run_checks(launch: &LaunchRecord, checking: &CheckContext<'_>) -> Vec<CheckRu
             done.extend(pending_results(&launch.options.checks[index..], why, Some(EndReason::Timeout)));
             break;
         }
-        checking.progress.set_activity(format!("check {}", check.name));
+        checking.progress.set_activity(&format!("check {}", check.name));
         let own = check.timeout_ms.map_or(CHECK_TIME, Duration::from_millis);
         let time = left.map_or(own, |left| own.min(left));
         let check = CheckSpec { timeout_ms: u64::try_from(time.as_millis()).ok(), ..check.clone() };

@@ -13,7 +13,7 @@ pub fn exit_code(summary: &RunSummary) -> u8 {
         RunOutcome::Composed | RunOutcome::Running | RunOutcome::Succeeded | RunOutcome::NothingChanged => 0,
         RunOutcome::NeedsReview | RunOutcome::FailedChecks => FINDING,
         RunOutcome::OutOfScope => SCOPE,
-        RunOutcome::AgentFailed | RunOutcome::Lost => AGENT,
+        RunOutcome::AgentFailed | RunOutcome::Parked | RunOutcome::Lost => AGENT,
         RunOutcome::TimedOut | RunOutcome::OverCost => LIMIT,
         RunOutcome::Stopped => INTERRUPTED,
     }

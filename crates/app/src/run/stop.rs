@@ -1,7 +1,7 @@
 //! Ends a run before its agent does: on an interrupt, on `callsheet stop`, or at a limit.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use callsheet_run::{StopFlag, take_interrupts};
 
 use crate::error::Result;
 use crate::project::state::RunDir;
+use crate::run::fault::FaultEnd;
 
 /// Flag that is set when a person interrupts this process. A second interrupt ends the process and every git
 /// at once, and the guard ends the agent.
@@ -32,6 +33,7 @@ impl InterruptFlag {
 const HERE: u8 = 1;
 const ELSEWHERE: u8 = 2;
 const COST: u8 = 3;
+const FAULT: u8 = 4;
 
 /// Ends one run and keeps the reason.
 #[derive(Debug, Default)]
@@ -43,6 +45,8 @@ pub struct RunStopper {
     why: AtomicU8,
     /// More about the cost limit.
     cost: OnceLock<String>,
+    /// Why the model of the agent does not answer.
+    fault: Mutex<Option<FaultEnd>>,
 }
 
 const LOOK: Duration = Duration::from_millis(50);
@@ -76,6 +80,20 @@ impl RunStopper {
     pub(crate) fn stop_for_cost(&self, why: String) {
         let _ = self.cost.set(why);
         self.stop_because(COST);
+    }
+
+    /// Ends an agent whose model does not answer.
+    pub(super) fn stop_for_fault(&self, fault: FaultEnd) {
+        if let Ok(mut kept) = self.fault.lock() {
+            kept.get_or_insert(fault);
+        }
+        self.stop_because(FAULT);
+    }
+
+    /// Returns why the agent was ended, if its model did not answer.
+    pub(super) fn fault_end(&self) -> Option<FaultEnd> {
+        let is_fault = self.why.load(Ordering::SeqCst) == FAULT;
+        self.fault.lock().ok()?.clone().filter(|_| is_fault)
     }
 
     /// Ends the run on behalf of a driver of several runs.

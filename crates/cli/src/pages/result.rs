@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use callsheet::error::CommandResult;
 use callsheet::output::RunResultOutput;
 use callsheet::paths::shell_word;
+pub(crate) use callsheet::project::duration::duration_words;
 use callsheet::run::changes::FileDiff;
 use callsheet::run::cost::{cost_words, dollars};
 use callsheet::run::denials::denial_line;
@@ -263,14 +264,4 @@ fn change_line(file: &ChangedFile, diffs: &[FileDiff]) -> String {
     let counts = counts.map(|(added, removed)| format!(", +{added} -{removed}")).unwrap_or_default();
     let from = file.from.as_ref().map(|from| format!(" from {from}")).unwrap_or_default();
     format!("{} ({}{from}{counts})", file.path, file.change.name())
-}
-
-/// Renders a duration: `320 ms`, `12 s`, `3 min 4 s`, `2 h 5 min`.
-pub(crate) fn duration_words(ms: u64) -> String {
-    match ms / 1000 {
-        0 => format!("{ms} ms"),
-        seconds @ 1..60 => format!("{seconds} s"),
-        seconds @ 60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        seconds => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
-    }
 }

@@ -276,7 +276,11 @@ fn verify_exit_code_names_problem() {
 /// Returns the lines of a `watch` that runs during `work` and until it has printed `count` records.
 fn read_watch_lines(project: &TestProject, ledger: &[&str], count: usize, work: impl FnOnce()) -> Vec<Value> {
     let mut command = project.command();
-    command.args(ledger).args(["watch", "--since", "0"]).stdout(Stdio::piped()).stdin(Stdio::null());
+    command
+        .args(ledger)
+        .args(["--json", "watch", "--since", "0"])
+        .stdout(Stdio::piped())
+        .stdin(Stdio::null());
     let mut watch = command.spawn().unwrap();
     work();
     let lines = BufReader::new(watch.stdout.take().unwrap()).lines().take(count);
@@ -318,7 +322,8 @@ fn c7_watch_prints_records_in_order() {
     let project = create_project();
     check_eight_writers(&project, &[]);
     // The watch ends if its reader closes the pipe.
-    let mut watch = project.command().args(["watch", "--since", "0"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut watch =
+        project.command().args(["--json", "watch", "--since", "0"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut some = [0; 10];
     watch.stdout.take().unwrap().read_exact(&mut some).unwrap();
     record(&project, "T-1");

@@ -7,7 +7,7 @@ use crate::pages::{compare_page, root, tracked_files};
 use crate::reference::setting_variables;
 
 /// The variables that callsheet reads, beside those that set a key of the configuration.
-const READ: [(&str, &str); 18] = [
+const READ: [(&str, &str); 19] = [
     ("CALLSHEET_LEDGER_TIMEOUT", "a shorter time limit for every wait for the ledger, such as `5s`"),
     ("CALLSHEET_PAGER", "the pager of `show --diff` and `diff --code`; empty or `cat`: no pager"),
     ("CALLSHEET_RUN", "marks a process of a run: such a process cannot decide for a person"),
@@ -23,6 +23,7 @@ const READ: [(&str, &str); 18] = [
     ("PAGER", "the pager, if `CALLSHEET_PAGER` is not set; default: `less`"),
     ("PATH", "the folders with the programs of agents and checks, and with git and tmux"),
     ("SSH_ASKPASS", "not passed on to git: it names a program"),
+    ("TERM", "no lines that change during the work, if it is `dumb` or not set"),
     ("TMPDIR", "the folder for temporary files; default: `/tmp`"),
     (
         "XDG_CONFIG_HOME",
@@ -34,12 +35,14 @@ const READ: [(&str, &str); 18] = [
     ),
 ];
 
-/// The variables that callsheet sets for agents and checks.
-const SET: [(&str, &str); 9] = [
+/// The variables that callsheet sets for agents, checks and notifications.
+const SET: [(&str, &str); 11] = [
     ("CALLSHEET_FLOW", "the id of the flow"),
     ("CALLSHEET_GUARDED", "the mark by which callsheet finds the processes of a run"),
     ("CALLSHEET_GUARD_START", "marks the guard between callsheet and an agent; the agent does not get it"),
     ("CALLSHEET_LANE", "the name of the lane of a flow"),
+    ("CALLSHEET_NAME", "for a notification: the task of the run, or the name of the flow"),
+    ("CALLSHEET_OUTCOME", "for a notification: the outcome of the run, or the condition of the flow"),
     ("CALLSHEET_PHASE", "the phase"),
     ("CALLSHEET_ROLE", "the role"),
     ("CALLSHEET_RUN", "the id of the run"),

@@ -11,6 +11,7 @@ mod flow_requests;
 mod kills;
 mod layout;
 mod multiple_flows;
+mod parked;
 mod person_required;
 mod project;
 mod rounds;

@@ -162,7 +162,8 @@ impl FlowProject {
 
     /// Reads all events from the ledger by `watch`.
     pub(crate) fn read_events(&self) -> Vec<Value> {
-        let mut watch = self.command_with(&["watch", "--since", "0"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut watch =
+            self.command_with(&["--json", "watch", "--since", "0"]).stdout(Stdio::piped()).spawn().unwrap();
         let head = self.read_head();
         let lines = std::io::BufRead::lines(std::io::BufReader::new(watch.stdout.take().unwrap()));
         let mut events = Vec::new();

@@ -11,14 +11,14 @@ use crate::project::{RunProject, fake_agent};
 use crate::terminals::has_tmux;
 
 /// A tmux terminal with one command in it, which prints its exit code when it has ended.
-struct Terminal<'w> {
+pub(crate) struct Terminal<'w> {
     project: &'w RunProject,
     /// A server takes time to end, and the next one must not meet it.
     server: String,
 }
 
 impl<'w> Terminal<'w> {
-    fn open(project: &'w RunProject, columns: u32, args: &[&str]) -> Self {
+    pub(crate) fn open(project: &'w RunProject, columns: u32, args: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let terminal = Self { project, server: COUNT.fetch_add(1, Relaxed).to_string() };
         let command = project.command();
@@ -41,7 +41,7 @@ impl<'w> Terminal<'w> {
         tmux
     }
 
-    fn send_keys(&self, keys: &[&str]) {
+    pub(crate) fn send_keys(&self, keys: &[&str]) {
         assert!(self.tmux().arg("send-keys").args(keys).status().unwrap().success());
     }
 
@@ -58,6 +58,14 @@ impl<'w> Terminal<'w> {
         text.trim_end().lines().map(hide_size).collect()
     }
 
+    /// Returns the screen, without the name of this project.
+    pub(crate) fn capture_whole(&self) -> String {
+        let output = self.tmux().args(["capture-pane", "-p"]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let lines = text.trim_end().lines().map(|line| line.trim_end().to_owned() + "\n");
+        lines.collect()
+    }
+
     /// Waits until the screen shows this text, at any second.
     fn wait_for_screen(&self, wanted: &str) {
         let at_any_time = |screen: String| match screen.split_once("  0:") {
@@ -71,7 +79,7 @@ impl<'w> Terminal<'w> {
     }
 
     /// Waits for the end of the command and returns the screen.
-    fn wait_for_end(self) -> String {
+    pub(crate) fn wait_for_end(self) -> String {
         wait_until("it ends", || self.capture_screen().contains("it exits with"));
         self.capture_screen()
     }
@@ -96,8 +104,7 @@ fn c5_person_sees_progress_and_stops() {
         let args = [&["run", "--write", "**", "Do it.", "--", "agent"], &words[..]].concat();
         let terminal = Terminal::open(&project, columns, &args);
         let whole = "agent  0:00  a line that is much longer than a narrow terminal";
-        let seen =
-            if columns < 60 { format!("{}l", &whole[..columns as usize - 1]) } else { whole.to_owned() };
+        let seen = if columns < 60 { "agent  0:00  a line t…".to_owned() } else { whole.to_owned() };
         terminal.wait_for_screen(&format!("run ID\n{seen}\n"));
         let why = if columns < 60 {
             project.run(["stop", "last"]).expect_code(0);

@@ -17,7 +17,7 @@ struct Watcher {
 impl Watcher {
     fn new(project: &RunProject, flags: &[&str]) -> Self {
         let mut command = project.command();
-        command.arg("watch").args(flags);
+        command.args(["--json", "watch"]).args(flags);
         Self::from_command(command)
     }
 
@@ -221,7 +221,7 @@ fn c7_postgres_watch_prints_same_events() {
         |id: &str| run(&["show", id, "--records"]).expect_code(0).json()["items"].as_array().unwrap().len();
     let last = u64::try_from(records(&first) + records(second)).unwrap();
     let mut command = on(project.command());
-    command.args(["watch", "--since", "0"]);
+    command.args(["--json", "watch", "--since", "0"]);
     let told = Watcher::from_command(command).read_up_to(last, 2);
     let mut numbers: Vec<u64> = told.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
     numbers.dedup();

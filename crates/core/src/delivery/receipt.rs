@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::library::agent::{Agent, EventPattern, ToolCall, ToolPattern};
+use crate::library::agent::{Agent, AgentFault, EventPattern, ToolCall, ToolPattern};
 use crate::text::json_weight::json_weight;
 use crate::text::word_enum::word_enum;
 
@@ -52,6 +52,9 @@ pub struct AgentReport {
     /// The name of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The number of times that the model answered: with a text, or with calls whose results it got.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u64>,
     /// Whether the agent reported that it is done.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub ended: bool,
@@ -94,13 +97,43 @@ pub struct ReceiptWatcher<'a> {
     pub last_call: Option<ToolCall>,
     /// The last calls with their ids: a stream may report a denial only by the id.
     calls: VecDeque<(String, ToolCall)>,
+    /// The last report that the model does not answer; `None` if it has answered since.
+    pub fault: Option<AgentFault>,
+    /// The number of such reports in a row with the same reason.
+    pub fault_count: u32,
+    /// Whether the next answer of the model begins a turn.
+    begins_turn: bool,
+    used: PartialUsage,
+}
+
+/// Tokens and cost of the parts of the work so far.
+#[derive(Debug, Default)]
+struct PartialUsage {
+    /// The part whose events are read.
+    id: Option<String>,
+    /// Tokens and cost of the parts before it, and of the part itself.
+    before: AgentReport,
+    part: AgentReport,
 }
 
 impl<'a> ReceiptWatcher<'a> {
     /// Creates a watcher for the delivery of `prompt` to `agent`.
     pub fn new(agent: &'a Agent, prompt: &'a str) -> Self {
         let (line, seen, report) = (String::new(), BTreeSet::new(), AgentReport::default());
-        Self { agent, prompt, line, skipping: false, seen, report, last_call: None, calls: VecDeque::new() }
+        Self {
+            agent,
+            prompt,
+            line,
+            skipping: false,
+            seen,
+            report,
+            last_call: None,
+            calls: VecDeque::new(),
+            fault: None,
+            fault_count: 0,
+            begins_turn: true,
+            used: PartialUsage::default(),
+        }
     }
 
     /// Reads the next piece of standard output; `is_partial` is set if its line continues. Returns the newly
@@ -126,12 +159,26 @@ impl<'a> ReceiptWatcher<'a> {
         if let Some(session) = first(&events.session).and_then(Value::as_str) {
             self.report.session.get_or_insert_with(|| session.to_string());
         }
+        self.add_usage(&event);
         self.report.read_usage(events, &event);
         self.report.ended |= fits(&events.ended);
         let calls = |patterns: &[ToolPattern]| -> Vec<ToolCall> {
             patterns.iter().flat_map(|pattern| pattern.find_calls(&event)).collect()
         };
         self.last_call = calls(&events.tools).pop().or(self.last_call.take());
+        if fits(&events.results) {
+            self.begins_turn = true;
+        }
+        let faults: Vec<AgentFault> =
+            events.faults.iter().filter_map(|pattern| pattern.find_in_event(&event)).take(1).collect();
+        if faults.is_empty() && fits(&events.answered) {
+            self.fault = None;
+            self.fault_count = 0;
+            if core::mem::take(&mut self.begins_turn) {
+                self.report.turns = Some(self.report.turns.unwrap_or(0) + 1);
+            }
+        }
+        faults.into_iter().for_each(|fault| self.note_fault(fault));
         let left = MOST_DENIED - self.report.denied.len().min(MOST_DENIED);
         let denied = self.find_denied(&event);
         self.report.denied.extend(denied.into_iter().take(left));
@@ -170,6 +217,57 @@ impl<'a> ReceiptWatcher<'a> {
         denied
     }
 
+    /// Reads a line of standard error.
+    pub fn read_error_line(&mut self, line: &str) {
+        let mut patterns = self.agent.events.faults.iter();
+        if let Some(fault) = patterns.find_map(|pattern| pattern.find_in_line(line)) {
+            self.note_fault(fault);
+        }
+    }
+
+    fn note_fault(&mut self, mut fault: AgentFault) {
+        let before = self.fault.take();
+        let is_same = before.as_ref().is_some_and(|before| before.is_same_as(&fault));
+        self.fault_count = if is_same { self.fault_count.saturating_add(1) } else { 1 };
+        // Some agents report an attempt in several lines.
+        if let Some(before) = before.filter(|before| before.kind == fault.kind) {
+            fault.attempt = fault.attempt.or(before.attempt);
+            fault.until_s = fault.until_s.or(before.until_s);
+            fault.until_clock = fault.until_clock.or(before.until_clock);
+        }
+        self.fault = Some(fault);
+    }
+
+    /// Adds up the tokens and the cost of an event about a part of the work.
+    fn add_usage(&mut self, event: &Value) {
+        let fits = |when: &Option<EventPattern>| when.as_ref().is_some_and(|when| when.matches(event));
+        let Some(pattern) = self.agent.events.usage.iter().find(|pattern| fits(&pattern.when)) else {
+            return;
+        };
+        let value = |place: &Option<String>| event.pointer(place.as_ref()?);
+        let id = value(&pattern.id).and_then(Value::as_str);
+        let used = &mut self.used;
+        if id.is_none() || used.id.as_deref() != id {
+            add_report(&mut used.before, &used.part);
+            used.id = id.map(ToString::to_string);
+        }
+        let number = |place: &Option<String>| value(place).and_then(Value::as_u64);
+        used.part = AgentReport {
+            input_tokens: number(&pattern.input_tokens),
+            output_tokens: number(&pattern.output_tokens),
+            cached_tokens: number(&pattern.cached_tokens),
+            cost_usd: value(&pattern.cost_usd).and_then(Value::as_f64),
+            ..AgentReport::default()
+        };
+        let mut all = used.before.clone();
+        add_report(&mut all, &used.part);
+        let report = &mut self.report;
+        report.input_tokens = all.input_tokens.or(report.input_tokens);
+        report.output_tokens = all.output_tokens.or(report.output_tokens);
+        report.cached_tokens = all.cached_tokens.or(report.cached_tokens);
+        report.cost_usd = all.cost_usd.or(report.cost_usd);
+    }
+
     /// Checks whether a line of the agent's own transcript holds the prompt as its input.
     pub fn is_transcript_echo(&mut self, line: &str) -> bool {
         let Some(transcript) = &self.agent.transcript else { return false };
@@ -187,6 +285,21 @@ impl<'a> ReceiptWatcher<'a> {
             Value::Object(map) => map.values().any(|value| self.is_echo(value)),
             _ => false,
         }
+    }
+}
+
+/// Adds the tokens and the cost of `part`.
+fn add_report(all: &mut AgentReport, part: &AgentReport) {
+    let add = |all: &mut Option<u64>, part: Option<u64>| {
+        if let Some(part) = part {
+            *all = Some(all.unwrap_or(0).saturating_add(part));
+        }
+    };
+    add(&mut all.input_tokens, part.input_tokens);
+    add(&mut all.output_tokens, part.output_tokens);
+    add(&mut all.cached_tokens, part.cached_tokens);
+    if let Some(cost) = part.cost_usd {
+        all.cost_usd = Some(all.cost_usd.unwrap_or(0.0) + cost);
     }
 }
 

@@ -151,6 +151,7 @@ codes! {
     VerifyMismatch "verify/mismatch" 1 "A recorded prompt differs from the prompt that its request and sources give.",
     VerifySecret "verify/secret" 12 "A prompt was delivered with secret values that are not stored and were not given.",
     VerifyEngine "verify/engine" 11 "A recorded prompt was composed by another version of the engine.",
+    NotifyFailed "notify/failed" 3 "The program for notifications failed, or took too long.",
     ClockWrong "clock/wrong" 3 "The clock is implausible, so nothing is removed by age.",
     OverrideRefused "override/refused" 3 "A file overrides a template that cannot be overridden.",
 }

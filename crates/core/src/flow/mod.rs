@@ -46,7 +46,8 @@ pub use request::{archive_folder, build_request, find_outputs, writable_globs};
 pub use session::{CONTEXT, SessionLabels, build_session_state, collect_reviews, render_session_context};
 pub use state::{
     DriverPresence, FinishedPhase, FlowAction, FlowCondition, FlowDecision, FlowEvent, FlowSettings,
-    FlowState, FlowStatus, Lane, LaneDetails, LaneGroup, LaneGroupState, LaneStage, LaneState, WaitReason,
+    FlowState, FlowStatus, Lane, LaneDetails, LaneGroup, LaneGroupState, LaneStage, LaneState, ParkedLanes,
+    WaitReason,
 };
 pub use step::{apply_event, fold_events};
 

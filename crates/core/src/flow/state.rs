@@ -130,6 +130,18 @@ pub enum FlowEvent {
         /// Reasons.
         why: Vec<String>,
     },
+    /// The quota of the agents of these lanes is used up. Resuming runs the lanes again.
+    Parked {
+        /// Number of the phase entry.
+        entry: u32,
+        /// Ids of the lanes.
+        lanes: Vec<String>,
+        /// When the quota is available again, in UTC.
+        until: String,
+        /// Cost of their runs in millionths of a dollar.
+        #[serde(default)]
+        cost: u64,
+    },
     /// A person decided.
     Decided {
         /// The decision.
@@ -154,6 +166,7 @@ impl FlowEvent {
             Self::Merged { .. } => "merged",
             Self::Documents { .. } => "documents",
             Self::Failed { .. } => "failed",
+            Self::Parked { .. } => "parked",
             Self::Decided { .. } => "decided",
             Self::Stopped => "stopped",
             Self::Resumed => "resumed",
@@ -265,6 +278,9 @@ pub struct FlowState {
     /// Reasons why an action failed. The flow does nothing until a person resumes it or decides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<String>,
+    /// Lanes whose agents have no quota left. The flow does nothing until a person resumes it or decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked: Option<ParkedLanes>,
     /// Settings that the flow was started with.
     pub settings: FlowSettings,
     /// The person's words.
@@ -417,6 +433,17 @@ pub enum WaitReason {
     },
     /// An action failed.
     Failed { says: Vec<String> },
+    /// The quota of the agents of these lanes is used up until a time in UTC.
+    Parked { lanes: Vec<String>, until: String },
+}
+
+/// Lanes whose agents have no quota left.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParkedLanes {
+    /// Ids of the lanes.
+    pub lanes: Vec<String>,
+    /// When the quota is available again, in UTC.
+    pub until: String,
 }
 
 /// State of a lane group.
@@ -596,7 +623,7 @@ impl FlowState {
 
     /// Checks whether a person must decide or repair something.
     pub const fn is_waiting(&self) -> bool {
-        matches!(self.at, FlowStatus::Waiting { .. }) || !self.failed.is_empty()
+        matches!(self.at, FlowStatus::Waiting { .. }) || !self.failed.is_empty() || self.parked.is_some()
     }
 
     /// Returns the reasons why a person is asked.
@@ -607,7 +634,9 @@ impl FlowState {
             _ => &[],
         };
         let strayed = self.stray_reason().filter(|_| asked.is_empty());
-        failed.into_iter().chain(strayed).chain(asked.iter().cloned()).collect()
+        let parked =
+            self.parked.clone().map(|ParkedLanes { lanes, until }| WaitReason::Parked { lanes, until });
+        failed.into_iter().chain(parked).chain(strayed).chain(asked.iter().cloned()).collect()
     }
 
     /// Returns the wait reason for changed documents that the phase may not change.

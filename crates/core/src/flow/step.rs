@@ -16,7 +16,7 @@ use super::evidence::Evidence;
 use super::judge::{can_submit_again, judge_lane, transition_target};
 use super::{
     Flow, FlowAction, FlowDecision, FlowEvent, FlowState, FlowStatus, Lane, LaneGroup, LaneGroupState,
-    LaneStage, LaneState, Phase,
+    LaneStage, LaneState, ParkedLanes, Phase,
 };
 use super::{TransitionTarget, WaitReason};
 use crate::library::preferences::Preference;
@@ -57,7 +57,9 @@ impl<'f> FlowMachine<'f> {
             (_, FlowEvent::Resumed | FlowEvent::Decided { .. } | FlowEvent::Documents { .. }) => {}
             _ if self.state.stopped => return Err("the flow is stopped".into()),
             (_, FlowEvent::Stopped) => {}
-            _ if !self.state.failed.is_empty() => return Err("the flow waits for a person".into()),
+            _ if !self.state.failed.is_empty() || self.state.parked.is_some() => {
+                return Err("the flow waits for a person".into());
+            }
             _ => {}
         }
         match event {
@@ -119,6 +121,16 @@ impl<'f> FlowMachine<'f> {
                 if why.is_empty() {
                     self.state.failed.push("the reason is unknown".into());
                 }
+                self.actions.push(FlowAction::Ask {
+                    phase: self.state.phase.clone(),
+                    why: self.state.wait_reasons(),
+                });
+                Ok(())
+            }
+            FlowEvent::Parked { entry, lanes, until, cost } => {
+                self.ensure_current(*entry)?;
+                self.state.cost = self.state.cost.saturating_add(*cost);
+                self.state.parked = Some(ParkedLanes { lanes: lanes.clone(), until: until.clone() });
                 self.actions.push(FlowAction::Ask {
                     phase: self.state.phase.clone(),
                     why: self.state.wait_reasons(),
@@ -317,6 +329,7 @@ impl<'f> FlowMachine<'f> {
     fn clear_wait(&mut self) {
         self.state.stopped = false;
         self.state.failed.clear();
+        self.state.parked = None;
         self.state.strayed.clear();
         self.state.cut = false;
     }
@@ -393,6 +406,7 @@ impl<'f> FlowMachine<'f> {
         let phase = self.current_phase()?;
         self.state.stopped = false;
         self.state.failed.clear();
+        self.state.parked = None;
         match &self.state.at {
             FlowStatus::Entering => self.ask_to_enter(!self.state.kept.is_empty()),
             FlowStatus::Waiting { why } => {

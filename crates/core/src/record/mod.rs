@@ -428,13 +428,24 @@ pub struct Exit {
     /// Estimated cost, if the agent reported tokens and no cost, and a price was known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<CostEstimate>,
+    /// When the quota of a parked run is available again, in UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked_until: Option<String>,
 }
 
 impl Exit {
     /// Creates a record from the reason and the exit code alone.
     pub fn new(ended: EndReason, code: Option<i32>) -> Self {
-        let report = AgentReport::default();
-        Self { ended, code, signal: None, why: None, duration_ms: None, report, estimate: None }
+        Self {
+            ended,
+            code,
+            signal: None,
+            why: None,
+            duration_ms: None,
+            report: AgentReport::default(),
+            estimate: None,
+            parked_until: None,
+        }
     }
 }
 

@@ -81,6 +81,8 @@ word_enum! {
         TimedOut "timed_out",
         /// The cost limit ended the run.
         OverCost "over_cost",
+        /// The agent's quota is used up until a known time.
+        Parked "parked",
         /// A person stopped the run.
         Stopped "stopped",
         /// The end of the run was not observed.
@@ -99,6 +101,7 @@ impl RunOutcome {
             | Self::AgentFailed
             | Self::TimedOut
             | Self::OverCost
+            | Self::Parked
             | Self::Stopped
             | Self::Lost => true,
         }
@@ -117,6 +120,7 @@ impl RunOutcome {
             Self::AgentFailed => "agent failed",
             Self::TimedOut => "timed out",
             Self::OverCost => "over its cost limit",
+            Self::Parked => "parked",
             Self::Stopped => "stopped",
             Self::Lost => "lost",
         }
@@ -235,6 +239,7 @@ impl RunSummary {
         });
         match exit.ended {
             EndReason::Stopped => RunOutcome::Stopped,
+            EndReason::Parked => RunOutcome::Parked,
             EndReason::Timeout => RunOutcome::TimedOut,
             EndReason::Cost => RunOutcome::OverCost,
             _ if observed.is_some_and(|observed| observed.checks.iter().any(is_late)) => RunOutcome::TimedOut,

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::record::{ChecksOutcome, ContentIds, RunStatus, RunSummary};
+use crate::record::{ChecksOutcome, ContentIds, RunOutcome, RunStatus, RunSummary};
 use crate::request::fact::{ChangeKind, ChangedFile, ViolationDecision, WorktreeObservation};
 use crate::text::word_enum::word_enum;
 
@@ -43,6 +43,8 @@ word_enum! {
         Unchecked "unchecked",
         /// The work is in a commit that is not checked out in the project.
         MergePending "merge_pending",
+        /// The quota of the last run's agent is used up until a known time.
+        Parked "parked",
         /// The last run failed.
         RunFailed "run_failed",
         /// The worktree has changes that no commit contains.
@@ -63,6 +65,7 @@ impl TaskReason {
             Self::ChecksFailed => "a check failed",
             Self::Unchecked => "the work is checked out, and no check was configured",
             Self::MergePending => "the work is in a commit that is not checked out in the project",
+            Self::Parked => "the agent's quota is used up; retry the run when it is available again",
             Self::RunFailed => "the last run failed",
             Self::Uncommitted => "the worktree has uncommitted changes",
             Self::NothingChanged => "no run has changed anything",
@@ -96,6 +99,7 @@ pub fn derive_task_status(
     let work = TaskWork::from_runs(&runs, checkout);
     let checked = last.checks_outcome();
     let failed = last.status() == RunStatus::Failed || last.has_reported_failure();
+    let is_parked = last.outcome() == RunOutcome::Parked;
     let is_unseen = worktree_observation(last).is_some_and(|seen| seen.newly_unseen().next().is_some());
     let mut reasons = Vec::new();
     for (holds, reason) in [
@@ -106,7 +110,8 @@ pub fn derive_task_status(
         (checked == ChecksOutcome::Failed, TaskReason::ChecksFailed),
         (checked == ChecksOutcome::None && work.is_in_head && !work.is_done, TaskReason::Unchecked),
         (work.is_merge_pending, TaskReason::MergePending),
-        (failed, TaskReason::RunFailed),
+        (is_parked, TaskReason::Parked),
+        (failed && !is_parked, TaskReason::RunFailed),
         (work.is_uncommitted, TaskReason::Uncommitted),
         (work.is_nothing && runs.iter().all(|run| run.is_complete()), TaskReason::NothingChanged),
     ] {

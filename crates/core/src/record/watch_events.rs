@@ -50,6 +50,8 @@ word_enum! {
         FlowDocuments "flow.documents",
         /// A step of a flow failed.
         FlowFailed "flow.failed",
+        /// The quota of an agent is used up, and the flow waits for it.
+        FlowParked "flow.parked",
         /// A person decided about a flow.
         FlowDecided "flow.decided",
         /// A person stopped a flow.
@@ -376,6 +378,7 @@ fn flow_event(record: &FlowRecord) -> (EventName, EventData) {
         FlowEvent::Merged { .. } => EventName::FlowMerged,
         FlowEvent::Documents { .. } => EventName::FlowDocuments,
         FlowEvent::Failed { .. } => EventName::FlowFailed,
+        FlowEvent::Parked { .. } => EventName::FlowParked,
         FlowEvent::Decided { .. } => EventName::FlowDecided,
         FlowEvent::Stopped => EventName::FlowStopped,
         FlowEvent::Resumed => EventName::FlowResumed,

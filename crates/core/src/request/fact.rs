@@ -55,6 +55,10 @@ word_enum! {
         Cost "cost",
         /// A person stopped the run.
         Stopped "stopped",
+        /// The agent's quota is used up until a known time.
+        Parked "parked",
+        /// The agent could not authenticate itself, so callsheet ended it.
+        Unauthenticated "unauthenticated",
         /// The end of the run was not observed.
         Lost "lost",
     }

@@ -54,6 +54,8 @@ pub fn run_check(
                 | EndReason::Timeout
                 | EndReason::Cost
                 | EndReason::Stopped
+                | EndReason::Parked
+                | EndReason::Unauthenticated
                 | EndReason::Lost => CheckResult::Pending,
             };
             (result, Some(exit.ended), exit.code, exit.duration)

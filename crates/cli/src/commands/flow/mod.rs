@@ -22,6 +22,9 @@ use start::FlowStartArgs;
 pub(crate) struct Args {
     #[command(subcommand)]
     command: FlowCommand,
+    /// Run this command, without a shell, when the flow waits or has ended
+    #[arg(long, global = true, value_name = "COMMAND")]
+    notify: Option<String>,
 }
 
 impl Args {
@@ -98,6 +101,7 @@ struct FlowNameOption {
 
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let interrupt = InterruptFlag::listen;
+    let app = &app.with_notify(args.notify.as_deref())?;
     match &args.command {
         FlowCommand::Start(start) => print_report(app, app.start_flow(&start.to_start(app)?, &interrupt()?)?),
         FlowCommand::Status { flow: None, watch: false } => print_open_flows(app),

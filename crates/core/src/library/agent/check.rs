@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use serde_json::Value;
 
 use crate::library::agent::{
-    Agent, AgentArgument, ArgHole, ArgSpec, DeliveryMethod, EventPattern, StreamSpec, TerminalSpec,
-    ToolPattern,
+    Agent, AgentArgument, ArgHole, ArgSpec, DeliveryMethod, EventPattern, FaultPattern, StreamSpec,
+    TerminalSpec, ToolPattern, UsagePattern,
 };
 use crate::text::name::{NAME_HINT, is_name};
 
@@ -117,7 +117,8 @@ fn check_terminal(terminal: &TerminalSpec, bad: &mut impl FnMut(String, &'static
 fn check_patterns(agent: &Agent, bad: &mut impl FnMut(String, &'static str)) {
     let events = &agent.events;
     let of_transcript = agent.transcript.iter().flat_map(|transcript| &transcript.echoed);
-    let all = [&events.accepted, &events.echoed, &events.acting, &events.ended];
+    let all =
+        [&events.accepted, &events.echoed, &events.acting, &events.ended, &events.answered, &events.results];
     let places =
         all.into_iter().flatten().chain(of_transcript).flat_map(|EventPattern(places)| places.keys());
     let pointers = [
@@ -131,10 +132,17 @@ fn check_patterns(agent: &Agent, bad: &mut impl FnMut(String, &'static str)) {
         &events.model,
     ];
     let tools = events.tools.iter().chain(&events.denied).flat_map(ToolPattern::places);
-    for place in
-        places.chain(pointers.into_iter().flatten()).chain(tools).filter(|place| !place.starts_with('/'))
-    {
+    let usage = events.usage.iter().flat_map(UsagePattern::places);
+    let faults = events.faults.iter().flat_map(FaultPattern::places);
+    let all = places.chain(pointers.into_iter().flatten()).chain(tools).chain(usage).chain(faults);
+    for place in all.filter(|place| !place.starts_with('/')) {
         bad(format!("`{place}` is not a JSON pointer"), "a pointer begins with a slash, such as `/type`");
+    }
+    for problem in events.faults.iter().filter_map(FaultPattern::find_problem) {
+        bad(
+            format!("`events.faults`: {problem}"),
+            "a form is such as `Attempt {attempt} failed with status {status}`",
+        );
     }
     if let Some(transcript) = &agent.transcript {
         for path in [&transcript.home, &transcript.folder] {

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Agent;
+use super::{Agent, FaultPattern};
 use crate::library::allowed_command::AllowedCommand;
 use crate::library::command_words::split_words;
 
@@ -75,6 +75,44 @@ pub struct EventPatterns {
     pub tools: Vec<ToolPattern>,
     /// Events that report tool calls which were not allowed.
     pub denied: Vec<ToolPattern>,
+    /// Events in which the model answers: a text, a thought or a call. The first one after a result begins a turn.
+    pub answered: Vec<EventPattern>,
+    /// Events with the result of a tool, for the model.
+    pub results: Vec<EventPattern>,
+    /// Events with the tokens and the cost of a part of the work, which add up.
+    pub usage: Vec<UsagePattern>,
+    /// Events and lines of standard error by which the agent reports that its model does not answer.
+    pub faults: Vec<FaultPattern>,
+    /// The verbs for people by the names of tools: `read_file = "Read"`.
+    pub verbs: BTreeMap<String, String>,
+}
+
+/// An event with the tokens and the cost of a part of the work.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct UsagePattern {
+    /// The event.
+    pub when: Option<EventPattern>,
+    /// The place of the id of the part, if several events report the same part.
+    pub id: Option<String>,
+    /// The place of the input token count.
+    pub input_tokens: Option<String>,
+    /// The place of the output token count.
+    pub output_tokens: Option<String>,
+    /// The place of the number of input tokens that were read from a cache.
+    pub cached_tokens: Option<String>,
+    /// The place of the cost in dollars.
+    pub cost_usd: Option<String>,
+}
+
+impl UsagePattern {
+    /// Returns all places.
+    pub(super) fn places(&self) -> impl Iterator<Item = &String> {
+        let when = self.when.iter().flat_map(|EventPattern(places)| places.keys());
+        let places = [&self.id, &self.input_tokens, &self.output_tokens, &self.cached_tokens, &self.cost_usd];
+        when.chain(places.into_iter().flatten())
+    }
 }
 
 /// An event that reports tool calls.

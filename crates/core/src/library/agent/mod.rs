@@ -5,7 +5,9 @@
 mod check;
 mod commands;
 mod events;
+mod faults;
 mod read;
+mod sign_in;
 mod start;
 mod stream;
 mod terminal;
@@ -19,9 +21,11 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use check::find_problems;
 pub use commands::{CommandControl, CommandRules, RuleForm};
-pub use events::{EventPattern, EventPatterns, ToolCall, ToolPattern, TranscriptSpec};
+pub use events::{EventPattern, EventPatterns, ToolCall, ToolPattern, TranscriptSpec, UsagePattern};
+pub use faults::{AgentFault, FaultKind, FaultPattern};
 pub(crate) use read::has_system_template;
 pub use read::{find_agent, read_agent, resolve_agent_name};
+pub use sign_in::SignIn;
 pub use start::{
     AgentArgument, ArgHole, ArgSpec, DeliveryMethod, PermissionLevel, PromptIntake, StartCommand,
 };
@@ -94,6 +98,9 @@ pub struct Agent {
     /// The events that the agent prints, as proofs.
     #[serde(default)]
     pub events: EventPatterns,
+    /// How the agent gets access to its model.
+    #[serde(default)]
+    pub sign_in: SignIn,
     /// The transcript of the agent.
     #[serde(default)]
     pub transcript: Option<TranscriptSpec>,

@@ -1,0 +1,51 @@
+//! Lanes of a flow whose agents have no quota left.
+
+use callsheet_core::diag::{Code, Diagnostic};
+use callsheet_core::flow::FlowEvent;
+use callsheet_store::local_time;
+
+use crate::error::Error;
+
+/// Lanes whose runs are parked.
+#[derive(Debug, Default)]
+pub(super) struct ParkedRuns {
+    lanes: Vec<String>,
+    until: String,
+    cost: u64,
+}
+
+impl ParkedRuns {
+    /// Adds a lane. All of them can go on at the latest time.
+    pub(super) fn add(&mut self, lane: String, until: String, cost: u64) {
+        self.lanes.push(lane);
+        self.lanes.sort();
+        self.until = until.max(std::mem::take(&mut self.until));
+        self.cost = self.cost.saturating_add(cost);
+    }
+
+    pub(super) fn words(&self) -> String {
+        format!(
+            "the quota of the agent of `{}` is used up until {}",
+            self.lanes.join("`, `"),
+            shown_time(&self.until)
+        )
+    }
+
+    pub(super) fn into_event(self, entry: u32) -> FlowEvent {
+        let Self { lanes, until, cost } = self;
+        FlowEvent::Parked { entry, lanes, until, cost }
+    }
+}
+
+fn shown_time(until: &str) -> String {
+    local_time(until).unwrap_or_else(|| until.to_owned())
+}
+
+/// Returns the error for a flow that is resumed before its agents have quota again.
+pub(super) fn too_early_error(until: &str) -> Error {
+    let message =
+        format!("the flow is parked until {}: the quota of its agent is used up", shown_time(until));
+    Diagnostic::error(Code::RunRefused, message)
+        .hint("run `callsheet flow resume` then, or `callsheet flow decide approve` to try at once")
+        .into()
+}
