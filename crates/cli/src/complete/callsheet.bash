@@ -14,7 +14,7 @@ _callsheet() {
         esac
         COMPREPLY+=("${line%%$'\t'*}")
     done < <("$program" __complete bash "$COMP_CWORD" "${COMP_WORDS[@]}" 2>/dev/null)
-    case "${COMPREPLY[0]}" in
+    case "${COMPREPLY[0]-}" in
         *=) compopt -o nospace 2>/dev/null ;;
     esac
 }

@@ -162,7 +162,7 @@ impl<'c> WordWalk<'c> {
             return (WordCandidates::Known(words.collect()), prefix);
         }
         let name = arg.get_value_names().and_then(|names| names.first()).map_or("", |name| name.as_str());
-        if name == "PHASE=NAME" {
+        if name.starts_with("PHASE=NAME") {
             return match typed.split_once('=') {
                 Some((phase, _)) => {
                     (WordCandidates::Values(CompletionKind::Agent), format!("{prefix}{phase}="))

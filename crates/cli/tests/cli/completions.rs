@@ -90,7 +90,7 @@ fn protocol_tells_values_with_words() {
 #[test]
 fn hostile_names_are_not_completed() {
     let project = create_project();
-    for task in ["T-1", "$(touch owned)", "a;b", "-rf", "x y"] {
+    for task in ["T-1", "$(touch owned)", "a;b", "x y"] {
         record(&project, task);
     }
     project.write(".callsheet/agents/a$(touch owned).toml", "name = \"x\"\n");

@@ -22,7 +22,7 @@ exit_codes! {
     MISSING 4 "a file, directory, program, ledger or run does not exist",
     SCOPE 5 "the agent changed files outside its scope, or left files that cannot be read",
     AGENT 6 "the agent could not be started, failed, or reported that it failed",
-    LIMIT 7 "the time limit or the cost limit ended the agent or a check",
+    LIMIT 7 "the time limit or the cost limit ended the agent or a check, or the cost limit of the day refuses a run",
     LEDGER 8 "the ledger is locked, damaged, or cannot be read or written",
     REFUSED 9 "refused: a secret was found, or a person must decide",
     TRUST 10 "a cloned repository or a foreign ledger needs a person's trust",
