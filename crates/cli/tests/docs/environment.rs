@@ -7,7 +7,7 @@ use crate::pages::{compare_page, root, tracked_files};
 use crate::reference::setting_variables;
 
 /// The variables that callsheet reads, beside those that set a key of the configuration.
-const READ: [(&str, &str); 19] = [
+const READ: [(&str, &str); 20] = [
     ("CALLSHEET_LEDGER_TIMEOUT", "a shorter time limit for every wait for the ledger, such as `5s`"),
     ("CALLSHEET_PAGER", "the pager of `show --diff` and `diff --code`; empty or `cat`: no pager"),
     ("CALLSHEET_RUN", "marks a process of a run: such a process cannot decide for a person"),

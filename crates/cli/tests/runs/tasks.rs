@@ -107,7 +107,7 @@ fn closed_task_leaves_status() {
         (&closed["task"], &closed["decision"], &closed["name"]),
         (&"T-1".into(), &"close".into(), &"r1".into())
     );
-    assert_eq!(tasks(&[]), [alone.clone()]);
+    assert_eq!(tasks(&[]), std::slice::from_ref(&alone));
     assert_eq!(tasks(&["--all"]), [alone.clone(), ("T-1".into(), "closed: no need".into(), true)]);
     assert_eq!(project.run(["task", "close", "T-1", "--yes"]).code, Some(9));
     project.run(["-q", "task", "reopen", "T-1", "--yes"]).expect_code(0);
