@@ -58,7 +58,7 @@ fn log_lists_newest_first() {
             "recipe": "unified", "project": "project", "profile": null, "status": "completed", "outcome": "succeeded",
             "checks_outcome": "none", "checks_passed_count": 0, "checks_count": 0, "changed_count": null,
             "duration_ms": null, "input_tokens": null, "output_tokens": null, "cached_tokens": null,
-            "cost_microusd": null, "started_at": all["items"][0]["started_at"],
+            "cost_microusd": null, "cost_estimated": false, "started_at": all["items"][0]["started_at"],
             "ended_at": all["items"][0]["ended_at"], "end": "exited", "verdict": "PASS", "imported": false,
         })
     );

@@ -20,8 +20,9 @@ fn expect_success(output: CommandOutput) -> CommandOutput {
 fn c2_profile_binds_agent_and_permission() {
     let project = TestProject::new();
     project.write(".callsheet/profiles/maintainer.md", BOUND);
-    let profile =
-        json!({ "name": "maintainer", "version": "3", "agent": "claude", "model": "opus", "permit": "ask" });
+    let profile = json!({
+        "name": "maintainer", "version": "3", "agent": "claude", "model": "opus", "permit": "ask", "allow": [],
+    });
     let asked = ["--role", "maintainer", "--write", "src/**", "Go"];
     let with = |first: &[&'static str]| [first, &asked].concat();
     assert_eq!(expect_success(project.run(with(&["explain", "--json"]))).json()["profile"], profile);

@@ -86,6 +86,8 @@ fn config_shows_origin_of_settings() {
          write = []  # default\n\
          exclude = []  # default\n\
          permit = \"edit\"  # default\n\
+         allow = []  # default\n\
+         allow_checks = true  # default\n\
          timeout = (not set)  # default\n\
          max_cost = (not set)  # default\n\
          max_cost_per_day = (not set)  # default\n\
@@ -95,6 +97,8 @@ fn config_shows_origin_of_settings() {
          max_file_bytes = 16777216  # default\n\
          digest_output = true  # default\n\
          keep_changes = true  # default\n\
+         bell = true  # default\n\
+         notify = []  # default\n\
          layout.templates = [\".callsheet/templates\"]  # default\n\
          layout.prompts = \".callsheet/prompts\"  # default\n\
          layout.project_context = \"agentd/project.md\"  # default\n\

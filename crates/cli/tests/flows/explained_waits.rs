@@ -89,7 +89,7 @@ fn page_path(name: &str) -> PathBuf {
 }
 
 /// Types a command of a page as a person would. Without a terminal, a decision needs `--yes`.
-fn type_command(project: &FlowProject, command: &str) -> CommandOutput {
+pub(crate) fn type_command(project: &FlowProject, command: &str) -> CommandOutput {
     let typed = command
         .replace("callsheet decide ", "callsheet decide --yes ")
         .replace("flow decide ", "flow decide --yes ")

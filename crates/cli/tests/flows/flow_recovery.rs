@@ -304,7 +304,7 @@ fn merge_conflict_asks_person() {
             &json!("implementing"),
             &json!([{
                 "code": "conflicts", "message": "cannot merge `2`: src/p2/part.txt", "lane": "2", "run": null,
-                "to": null, "details": ["src/p2/part.txt"], "lacks": [],
+                "to": null, "details": ["src/p2/part.txt"], "lacks": [], "parked_until_at": null,
             }])
         )
     );

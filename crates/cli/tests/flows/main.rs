@@ -11,6 +11,7 @@ mod flow_requests;
 mod kills;
 mod layout;
 mod multiple_flows;
+mod operators_day;
 mod parked;
 mod person_required;
 mod project;

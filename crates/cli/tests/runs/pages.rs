@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
 
 use callsheet_testing::{
-    Cli, CommandOutput, Room, Script, Step, mask_page, on_loopback, run_command, run_with_input,
+    Cli, CommandOutput, Room, Script, Step, mask_page, on_loopback, run_command, run_with_input, wait_until,
 };
 
 use crate::agents::{cli_command, run_args, write_step};
@@ -43,6 +45,10 @@ const CASES: &[PageCase] = &[
         code: 5,
     },
     PageCase { name: "nothing-changed", stream: "tool", script: "true", flags: &[], code: 0 },
+    PageCase { name: "denied-tool", stream: "denied", script: "true", flags: &[], code: 0 },
+    PageCase { name: "missing-key", stream: "refused", script: "exit 1", flags: &[], code: 6 },
+    // Parked, if the agent reports the end of its quota.
+    PageCase { name: "quota", stream: "quota", script: "exit 1", flags: &[], code: 6 },
     PageCase {
         name: "agent-failed",
         stream: "error",
@@ -54,15 +60,22 @@ const CASES: &[PageCase] = &[
 
 /// Runs an agent whose output was recorded, and then does what the script says.
 fn run_case(project: &RunProject, agent: &str, case: &PageCase) -> CommandOutput {
+    write_agent(project, agent, case);
+    let mut command = project.command();
+    command.args(["run", "-q", "-a", agent, "--write", "src/**", "--task-id", "T-1"]).args(case.flags);
+    run_command(command.arg("Do it."))
+}
+
+/// Writes a program in the place of an agent, which prints a recorded stream.
+fn write_agent(project: &RunProject, agent: &str, case: &PageCase) {
     let streams = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/streams");
-    let stream = fs::read_to_string(streams.join(agent).join(case.stream).with_extension("jsonl")).unwrap();
+    let work = streams.join(agent).join(case.stream).with_extension("jsonl");
+    let fault = streams.join("faults").join(agent).join(case.stream).with_extension("out");
+    let stream = fs::read_to_string(if work.exists() { work } else { fault }).unwrap();
     let stream = project.write_beside("stream.jsonl", stream);
     let version = "case \"$1\" in --version) echo 99.0.0; exit;; esac";
     let (stream, end) = (stream.display(), case.script);
     project.write_program(agent, &format!("#!/bin/sh\n{version}\ncat > /dev/null\ncat {stream}\n{end}\n"));
-    let mut command = project.command();
-    command.args(["run", "-q", "-a", agent, "--write", "src/**", "--task-id", "T-1"]).args(case.flags);
-    run_command(command.arg("Do it."))
 }
 
 /// Types every command that a page offers, and expects that callsheet understands it.
@@ -86,12 +99,40 @@ fn assert_pages(agent: &str) {
     for case in CASES {
         let project = RunProject::new();
         let ran = run_case(&project, agent, case).expect_code(case.code);
-        pages += &format!("== {}\n{}\n", case.name, mask_page(&ran.out(), "RUN", "TIME"));
+        pages += &format!("== {}\n{}\n", case.name, hide_moments(&mask_page(&ran.out(), "RUN", "TIME")));
         // `show` has the same page.
         assert!(project.run(["show", "last"]).out().contains(&ran.out()), "{}", case.name);
         type_next_commands(&project, &ran.out());
     }
+    pages += &format!("== lost\n{}", lost_page(agent));
     compare_golden(&format!("{agent}.txt"), &pages);
+}
+
+/// Hides the time at which a quota is available again, which depends on the clock.
+fn hide_moments(page: &str) -> String {
+    let line = |line: &str| match line.split_once(" until ") {
+        Some((before, _)) => format!("{before} until …\n"),
+        None => format!("{line}\n"),
+    };
+    page.lines().map(line).collect()
+}
+
+/// Returns the page of a run whose callsheet was killed.
+fn lost_page(agent: &str) -> String {
+    let project = RunProject::new();
+    let script = "echo half > src/a.txt; exec sleep 600";
+    write_agent(&project, agent, &PageCase { name: "lost", stream: "tool", script, flags: &[], code: 0 });
+    let mut command = project.command();
+    command.args(["run", "-q", "-a", agent, "--write", "src/**", "Do it."]);
+    let mut running = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    wait_until("the agent writes", || project.read("src/a.txt") == "half\n");
+    running.kill().unwrap();
+    running.wait().unwrap();
+    project.wait_for_processes(Duration::from_secs(60));
+    project.run(["-q", "recover"]).expect_code(0);
+    let page = project.run(["show", "last"]).expect_code(0).out();
+    let result = page.lines().skip_while(|line| !line.contains("  lost")).take_while(|line| *line != "");
+    mask_page(&result.map(|line| format!("{line}\n")).collect::<String>(), "RUN", "TIME")
 }
 
 fn compare_golden(name: &str, page: &str) {

@@ -42,8 +42,7 @@ enum FlowCommand {
     Start(FlowStartArgs),
     /// Show the flows that have not ended; for one flow, why it waits, its runs, and the next commands
     Status {
-        /// The flow: the name of its folder, or the beginning of its id [default: all that have not ended; with
-        /// --watch, the newest of them]
+        /// The flow, by its name or the beginning of its id [default: all open ones; with --watch, the newest]
         #[arg(value_name = "FLOW")]
         flow: Option<String>,
         /// Repeat until the flow has ended or waits for a person
@@ -85,16 +84,14 @@ enum FlowCommand {
 
 #[derive(Debug, clap::Args)]
 struct FlowNameArg {
-    /// The flow: the name of its folder, or the beginning of its id [default: the newest one that has not
-    /// ended]
+    /// The flow, by its name or the beginning of its id [default: the newest open one]
     #[arg(value_name = "FLOW")]
     flow: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 struct FlowNameOption {
-    /// The flow: the name of its folder, or the beginning of its id [default: the newest one that has not
-    /// ended]
+    /// The flow, by its name or the beginning of its id [default: the newest open one]
     #[arg(long, value_name = "FLOW")]
     flow: Option<String>,
 }
