@@ -19,6 +19,8 @@ use crate::text_width::visible_line;
 pub struct EventNarrator<'p> {
     project: &'p Project,
     agents: BTreeMap<String, (Agent, String)>,
+    /// The names of runs, such as `r42`, by their ids.
+    names: BTreeMap<String, String>,
 }
 
 /// The characters of an id that are enough to find it.
@@ -27,20 +29,32 @@ const SHORT_ID: usize = 13;
 impl<'p> EventNarrator<'p> {
     /// Creates a narrator of the events of a project's ledger.
     pub fn new(project: &'p Project) -> Self {
-        Self { project, agents: BTreeMap::new() }
+        Self { project, agents: BTreeMap::new(), names: BTreeMap::new() }
     }
 
     /// Returns the lines about an event; none for one that says nothing to a person.
     pub fn lines(&mut self, event: &EventOutput) -> Vec<String> {
         let time = local_time(&event.at).unwrap_or_else(|| event.at.clone());
         let subject = match (&event.run, &event.flow) {
-            (Some(run), _) => format!("run {}", run.get(..SHORT_ID).unwrap_or(run)),
+            (Some(run), _) => format!("run {}", self.run_name(run)),
             (None, Some(flow)) => format!("flow {}", flow.get(..SHORT_ID).unwrap_or(flow)),
             (None, None) => "ledger".to_owned(),
         };
         let words =
             self.words(event).into_iter().map(|words| visible_line(&words)).filter(|words| !words.is_empty());
         words.map(|words| format!("{time}  {subject:<18}  {words}")).collect()
+    }
+
+    /// Returns the name by which a person can call the run; the beginning of its id if the ledger has none.
+    fn run_name(&mut self, run: &str) -> String {
+        if let Some(name) = self.names.get(run) {
+            return name.clone();
+        }
+        let row = self.project.read_ledger().ok().and_then(|mut ledger| ledger.find(run).ok());
+        let name = row.map_or_else(|| run.to_owned(), |row| row.name());
+        let name = if name == run { run.get(..SHORT_ID).unwrap_or(run).to_owned() } else { name };
+        self.names.insert(run.to_owned(), name.clone());
+        name
     }
 
     fn words(&mut self, event: &EventOutput) -> Vec<String> {
@@ -76,7 +90,10 @@ impl<'p> EventNarrator<'p> {
                 let paths: Vec<String> = files.iter().map(|file| file.path.clone()).collect();
                 format!("finished, changed {}", list_words(&paths))
             }
-            EventData::Flow { phase, detail, .. } => flow_words(event.event, phase, detail),
+            EventData::Flow { phase, detail, .. } => {
+                let run = detail.get("run").and_then(Value::as_str).map(|run| self.run_name(run));
+                flow_words(event.event, phase, detail, &run.unwrap_or_default())
+            }
             EventData::Prompt { .. } => "prompt composed".to_owned(),
             EventData::Reply { verdict: Some(verdict) } => format!("reply: {verdict}"),
             EventData::Reply { verdict: None } => "reply without a verdict".to_owned(),
@@ -140,18 +157,17 @@ impl<'p> EventNarrator<'p> {
     }
 }
 
-fn flow_words(name: EventName, phase: &str, detail: &serde_json::Map<String, Value>) -> String {
+fn flow_words(name: EventName, phase: &str, detail: &serde_json::Map<String, Value>, run: &str) -> String {
     let text = |key: &str| detail.get(key).and_then(Value::as_str).unwrap_or_default();
     let list = |key: &str| {
         let items = detail.get(key).and_then(Value::as_array).into_iter().flatten();
         items.filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
     };
-    let short = |run: &str| run.get(..SHORT_ID).unwrap_or(run).to_owned();
     match name {
         EventName::FlowStarted => format!("started: {}", text("request")),
         EventName::FlowEntered => format!("enters {phase}"),
         EventName::FlowRefused => format!("{phase} cannot begin: {}", list("why")),
-        EventName::FlowLaneStarted => format!("{phase} {} starts run {}", text("lane"), short(text("run"))),
+        EventName::FlowLaneStarted => format!("{phase} {} starts run {run}", text("lane")),
         EventName::FlowLaneEnded => format!("{phase} {} ended: {}", text("lane"), list("evidence")),
         EventName::FlowCleared => format!("{phase}: changes approved"),
         EventName::FlowMerged if list("conflicts").is_empty() => format!("{phase} {} merged", text("lane")),

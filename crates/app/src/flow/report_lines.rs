@@ -3,8 +3,10 @@
 use std::time::{Duration, Instant};
 
 use callsheet_core::flow::{FlowEvent, FlowStatus};
+use callsheet_core::record::Id;
 
 use super::driver::FlowDriver;
+use super::status::run_word;
 use crate::project::duration::duration_words;
 use crate::text_width::visible_line;
 
@@ -37,7 +39,7 @@ impl Default for ReportedPhase {
 
 impl FlowDriver<'_> {
     /// Reports the end of a lane: verdict, evidence, duration, cost and run.
-    pub(super) fn report_lane(&self, event: &FlowEvent) {
+    pub(super) fn report_lane(&mut self, event: &FlowEvent) {
         let FlowEvent::LaneEnded { lane, run, evidence, cost, .. } = event else { return };
         let replies = evidence.iter().filter_map(|word| word.strip_prefix("reply."));
         let verdict = replies.collect::<Vec<_>>().join(", ");
@@ -45,10 +47,12 @@ impl FlowDriver<'_> {
         let others = evidence.iter().filter(|word| !word.starts_with("reply.")).map(String::as_str);
         let others = others.collect::<Vec<_>>().join(", ");
         let others = if others.is_empty() { "no evidence".to_owned() } else { others };
+        let summary = Id::parse(run).and_then(|run| self.ledger.run_summary(&run).ok());
+        let name = run_word(run, summary.as_ref());
         let lanes = self.lanes();
         let took = lanes.lock().ok().and_then(|lanes| Some(lanes.get(lane)?.elapsed())).unwrap_or_default();
         let line = format!(
-            "{} {lane}: {verdict} ({others}), {}{}, run {run}",
+            "{} {lane}: {verdict} ({others}), {}{}, run {name}",
             self.state().phase,
             took_words(took),
             cost_words(*cost)

@@ -169,7 +169,7 @@ impl PreparedRun {
             }),
             trace: Some(trace.clone()),
         };
-        progress.set_agent(&self.agent, &self.place);
+        progress.set_agent(&self.agent, self.launch.worktree.as_ref());
         let begun = Instant::now();
         let mut submitted = Vec::new();
         let mut told = None;

@@ -35,7 +35,7 @@ pub(crate) fn render_progress(view: &ProgressView<'_>, width: usize) -> String {
     let name = visible_line(view.name);
     let room = width.saturating_sub(text_width(&elapsed) + text_width(&cost) + GAP.len());
     let most = if text_width(&name) + LEAST_ACTIVITY > room { LEAST_NAME.max(room / 3) } else { room };
-    let head = format!("{}{GAP}{elapsed}", shorten_end(&name, most.min(room)));
+    let head = format!("{}{GAP}{elapsed}", shorten_middle(&name, most.min(room)));
     let left = width.saturating_sub(text_width(&head) + text_width(&cost));
     let least = activity_width(view).min(LEAST_ACTIVITY);
     let mut counts = counts(view.report);

@@ -58,9 +58,10 @@ impl<'w> Terminal<'w> {
         text.trim_end().lines().map(hide_size).collect()
     }
 
-    /// Returns the screen, without the name of this project.
-    pub(crate) fn capture_whole(&self) -> String {
-        let output = self.tmux().args(["capture-pane", "-p"]).output().unwrap();
+    /// Returns the screen; with `join`, wrapped lines are one line again.
+    pub(crate) fn capture_whole(&self, join: bool) -> String {
+        let flags: &[&str] = if join { &["-J", "-S", "-"] } else { &[] };
+        let output = self.tmux().args(["capture-pane", "-p"]).args(flags).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let lines = text.trim_end().lines().map(|line| line.trim_end().to_owned() + "\n");
         lines.collect()

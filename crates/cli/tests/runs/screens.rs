@@ -60,14 +60,19 @@ fn golden(case: &str, columns: u32) -> PathBuf {
 pub(crate) fn check_screen(terminal: &Terminal<'_>, case: &str, columns: u32, shown: &str) {
     let begun = Instant::now();
     let screen = loop {
-        let screen = normalize(&terminal.capture_whole());
+        let screen = normalize(&terminal.capture_whole(true));
         assert!(begun.elapsed() < Duration::from_secs(90), "{screen}");
         std::thread::sleep(Duration::from_millis(700));
-        if screen.contains(shown) && screen == normalize(&terminal.capture_whole()) {
+        if screen.contains(shown) && screen == normalize(&terminal.capture_whole(true)) {
             break screen;
         }
     };
-    assert!(screen.lines().all(|line| line.chars().count() <= columns as usize), "{screen}");
+    let raw = terminal.capture_whole(false);
+    let live = raw.lines().rev().take_while(|line| line.contains("  0:"));
+    assert!(
+        live.clone().count() > 0 && live.clone().all(|line| line.chars().count() < columns as usize),
+        "{raw}"
+    );
     let file = golden(case, columns);
     if env::var_os("BLESS").is_some() {
         fs::write(&file, &screen).unwrap();
@@ -139,7 +144,7 @@ fn flow_shows_line_for_each_lane() {
     for columns in COLUMNS {
         let project = RunProject::new();
         for lane in ["1", "2"] {
-            let path = project.path().join(format!("src/p{lane}/part_with_a_long_name.txt"));
+            let path = format!("PLACE/src/p{lane}/part_with_a_long_name.txt");
             project.write_beside(
                 &format!("lane{lane}.jsonl"),
                 call("m1", "Write", &json!({ "file_path": path })) + "\n",
@@ -150,7 +155,7 @@ fn flow_shows_line_for_each_lane() {
             "claude",
             &format!(
                 "#!/bin/sh\n[ \"$1\" = --version ] && exit\ncat > \"$0.$$\"\necho '{INIT}'\n\
-                 if [ \"$CALLSHEET_PHASE\" = implementing ]; then\n  cat '{}/lane'$CALLSHEET_LANE.jsonl\n  exec sleep 600\nfi\n\
+                 if [ \"$CALLSHEET_PHASE\" = implementing ]; then\n  sed \"s#PLACE#$PWD#\" '{}/lane'$CALLSHEET_LANE.jsonl\n  exec sleep 600\nfi\n\
                  sh '{}' < \"$0.$$\" > /dev/null\n\
                  echo '{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"Done.\",\"total_cost_usd\":0.21}}'\n",
                 beside.display(),
