@@ -177,7 +177,7 @@ fn assert_facts_reach_prompt(cli: Cli) {
     let reply = result["reply"].take();
     let receipts = result["receipts"].take();
     let next = result["next"].take();
-    let run = ran.json()["run"].as_str().unwrap().to_owned();
+    let run = ran.json()["name"].as_str().unwrap().to_owned();
     let commands: Vec<&str> =
         next.as_array().unwrap().iter().map(|step| step["command"].as_str().unwrap()).collect();
     for command in ["decide RUN out.txt --approve", "revert RUN out.txt", "show RUN --diff", "retry RUN"] {
