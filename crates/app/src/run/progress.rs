@@ -1,7 +1,7 @@
 //! Progress of a run for a person: its last tool call, turns, tokens, cost and elapsed time, or why it waits for its model.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -61,8 +61,8 @@ struct ToolWords {
     verbs: BTreeMap<String, String>,
     /// The text in front of the name of every tool of an MCP server.
     mcp_prefix: Option<String>,
-    /// The directory of the agent, with a slash at its end.
-    place: String,
+    /// The names of the agent's directory, each with a slash at its end.
+    places: Vec<String>,
     /// Whether the agent prints events, whose texts are for programs.
     has_events: bool,
 }
@@ -142,7 +142,11 @@ impl ToolWords {
         Self {
             verbs: agent.events.verbs.clone(),
             mcp_prefix: mcp.map(|prefix| prefix.replace("{server}", "callsheet")),
-            place: format!("{place}/"),
+            places: [Some(place.into()), Path::new(place).canonicalize().ok()]
+                .iter()
+                .flatten()
+                .map(|place: &PathBuf| format!("{}/", place.display().to_string().trim_end_matches('/')))
+                .collect(),
             has_events: agent.output.stream.is_some(),
         }
     }
@@ -156,7 +160,8 @@ impl ToolWords {
             return RunActivity::Command(cut_data(&visible_line(unwrap_shell(detail))));
         }
         let detail = visible_line(detail);
-        let detail = cut_data(detail.strip_prefix(&self.place).unwrap_or(&detail));
+        let inside = self.places.iter().find_map(|place| detail.strip_prefix(place.as_str()));
+        let detail = cut_data(inside.unwrap_or(&detail));
         RunActivity::Call { verb, detail }
     }
 }

@@ -110,10 +110,10 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "claude  1:23  Read crates/app/src/run/progress_line.rs  3 turns  12.3k tokens in, 678 out  $0.13",
-                "claude  1:23  Read crates/a…/run/progress_line.rs  3 turns  $0.13",
-                "claude  1:23  Read …gress_line.rs  $0.13",
-                "claude  1:2…",
+                "claude  1:23  Read crates/app/src/run/progress_line.rs  3 turns  12.3k tokens in, 678 out  $0.12",
+                "claude  1:23  Read c…/progress_line.rs  3 turns  12.3k tokens in, 678 out  $0.12",
+                "claude  1:23  Read …gress_line.rs  $0.12",
+                "  1:23  $0.…",
             ]
         );
         let fault = AgentFault {

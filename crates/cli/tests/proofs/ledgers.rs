@@ -639,7 +639,8 @@ fn projects_sharing_server_see_own_runs() {
     let mut client = postgres::Client::connect(&url, postgres::NoTls).unwrap();
     client
         .batch_execute(
-            "SET search_path = callsheet; DELETE FROM runs WHERE seq = (SELECT MAX(seq) FROM records);
+            "SET search_path = callsheet; DELETE FROM run_facts WHERE seq = (SELECT MAX(seq) FROM records);
+             DELETE FROM runs WHERE seq = (SELECT MAX(seq) FROM records);
              DELETE FROM records WHERE seq = (SELECT MAX(seq) FROM records);
              UPDATE head SET seq = (SELECT MAX(seq) FROM records),
                              chain = (SELECT chain FROM records ORDER BY seq DESC LIMIT 1)",
@@ -707,7 +708,11 @@ fn assert_projects_share_ledger(project: &CanaryProject, is_server: bool) {
     // Runs of versions that did not record a project.
     if !is_server {
         let db = rusqlite::Connection::open(project.beside("shared.db")).unwrap();
-        db.execute("UPDATE runs SET project = NULL", []).unwrap();
+        db.execute_batch(
+            "UPDATE runs SET project = NULL; DROP TABLE run_facts; DROP TABLE run_numbers;
+             DELETE FROM migrations WHERE number > 2",
+        )
+        .unwrap();
         drop(db);
         assert!(project.count_runs(project.path(), &[]) > 1);
     }

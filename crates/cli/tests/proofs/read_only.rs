@@ -89,7 +89,8 @@ impl Bound {
 
 /// All commands that only read.
 const READS: &[&[&str]] = &[
-    &["log"],
+    // A page has ages, which change.
+    &["--json", "log"],
     &["--json", "log", "--task", "T-1"],
     &["show", "last"],
     &["show", "last", "--prompt"],
@@ -183,7 +184,8 @@ fn read_only_ledger_is_readable() {
             });
             let answers: Vec<Vec<u8>> = answers.collect();
             // The whole log was read: the answers equal those of a writable ledger.
-            assert_eq!(String::from_utf8_lossy(&answers[0]).lines().count(), 5, "{what}");
+            let listed: serde_json::Value = serde_json::from_slice(&answers[0]).unwrap();
+            assert_eq!(listed["items"].as_array().unwrap().len(), 4, "{what}");
             assert!(expected.get_or_insert_with(|| answers.clone()) == &answers, "{what}");
             let is_writable = of_folder == 0o700 && of_files == 0o600;
             if !is_writable {

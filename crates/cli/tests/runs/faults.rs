@@ -505,7 +505,9 @@ fn c5_facts_decide_done() {
     let flags = ["--task-id", "T-1", "--write", "src/**", "--check", "c=true"];
     run_with_input(&mut project.program_command(&flags, &["sh", "-c", commit]), b"Do it.").expect_code(0);
     project.assert_all_runs_finished();
-    assert_eq!(project.run(["status"]).expect_code(0).out(), "T-1  done\n");
+    assert_eq!(project.run(["status"]).expect_code(0).out(), "no open tasks\n");
+    let done = project.run(["--json", "status", "--all"]).expect_code(0).json();
+    assert_eq!((&done["items"][0]["task"], &done["items"][0]["status"]), (&json!("T-1"), &json!("done")));
     // Without a check nothing proves it.
     let flags = ["--task-id", "T-2", "--write", "src/**"];
     run_with_input(&mut project.program_command(&flags, &["sh", "-c", commit]), b"Do it.").expect_code(0);

@@ -155,8 +155,8 @@ fn denied_call_suggests_its_flag() {
             { "tool": "Bash", "detail": "npm run test:unit", "allow": "npm run test:unit *" },
         ])
     );
-    let next = format!("callsheet retry {run} --allow 'pytest -q tests *' --allow 'npm run test:unit *'");
-    assert!(page.contains(&next), "{page}");
+    let next = "callsheet retry r1 --allow 'pytest -q tests *' --allow 'npm run test:unit *'";
+    assert!(page.contains(next), "{page}");
     let words = ["retry", &run, "--allow", "pytest -q tests *", "--allow", "npm run test:unit *"];
     let again = project.run([&["--json", "-q"][..], &words].concat()).expect_code(1);
     let launch = project.show(&again.run_id())["launch"].clone();

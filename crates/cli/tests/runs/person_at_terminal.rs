@@ -117,9 +117,9 @@ fn c5_person_sees_progress_and_stops() {
         assert_eq!(
             terminal.wait_for_end(),
             format!(
-                "run ID\nrun ID  stopped: {why}\n  delivered  spawned\n  took       TIME\n  \
+                "run ID\nrun r1  stopped: {why}\n  delivered  spawned\n  took       TIME\n  \
              changed    nothing\n  checks     none\n  reply      none\n  said       │ read BYTES bytes\n             \
-             │ a line that is much longer than a narrow terminal\nnext:\n  callsheet retry ID  \
+             │ a line that is much longer than a narrow terminal\nnext:\n  callsheet retry r1  \
              run it again with these facts\nit exits with 130\n"
             )
         );
@@ -149,7 +149,7 @@ fn terminal_asks_for_trust() {
         assert_eq!(terminal.wait_for_end(), format!("{question}{answer}\n{refused}"));
         assert!(!project.path().join("built").exists() && !project.ledger().exists());
     }
-    for asked in [true, false] {
+    for (asked, name) in [(true, "r1"), (false, "r2")] {
         let terminal = Terminal::open(&project, 200, &args);
         if asked {
             terminal.wait_for_screen(question);
@@ -159,9 +159,11 @@ fn terminal_asks_for_trust() {
         let ran = screen.strip_prefix(&format!("{question}y\n")).filter(|_| asked).unwrap_or(&screen);
         assert_eq!(
             ran,
-            "run ID\nrun ID  nothing changed\n  delivered  spawned\n  took       TIME\n  changed    nothing\n  \
-             check      build passed (TIME)\n  reply      none\n  said       │ read BYTES bytes\nnext:\n  \
-             callsheet retry ID  run it again with these facts\nit exits with 0\n"
+            format!(
+                "run ID\nrun {name}  nothing changed\n  delivered  spawned\n  took       TIME\n  changed    nothing\n  \
+                 check      build passed (TIME)\n  reply      none\n  said       │ read BYTES bytes\nnext:\n  \
+                 callsheet retry {name}  run it again with these facts\nit exits with 0\n"
+            )
         );
         fs::remove_file(project.path().join("built")).unwrap();
     }

@@ -131,11 +131,15 @@ fn dry_run_changes_nothing() {
         "Do it.",
     ]);
     let dry = run_command(&mut command).expect_code(0);
-    assert!(
-        dry.out().starts_with("write ") && dry.out().ends_with("check c: [\"cargo\", \"test\"]\n"),
-        "{}",
-        dry.out()
-    );
+    let page = dry.out();
+    for line in
+        ["dry run: nothing is started or recorded\n", "  start      claude -p ", "  permits    edit\n"]
+    {
+        assert!(page.contains(line), "{page}");
+    }
+    for line in ["  never      a\n", "  check      c: cargo test\n", " bytes, about "] {
+        assert!(page.contains(line), "{page}");
+    }
     assert_eq!(project.git(&["branch", "--list", "callsheet/*"]), "");
     assert!(!project.beside("home/.local").exists() && !project.path().join(".callsheet").exists());
 }

@@ -180,7 +180,7 @@ fn no_flow_continues_before_trust() {
     assert_eq!(started.code, Some(1), "{started:?}");
     let (_, file, text) = wishes(&project).remove(0);
     project.write(file, &text);
-    let last = || run(&["flow", "status"]).expect_code(0).json();
+    let last = || run(&["flow", "list"]).expect_code(0).json()["items"][0].clone();
     let changes = ["flow", "decide", "--yes", "changes", "More."];
     for args in [&["flow", "resume"][..], &["flow", "decide", "--yes", "approve"], &changes] {
         let before = last();
