@@ -189,7 +189,7 @@ fn assert_facts_reach_prompt(cli: Cli) {
     assert_eq!(
         result,
         json!({
-            "schema": "callsheet/run-result/1", "run": "…", "parent": "…", "task": "T-1", "outcome": "out_of_scope", "status": "completed", "end": "exited", "reason": null, "exit_code": 0,
+            "schema": "callsheet/run-result/1", "run": "…", "name": "r1", "parent": "…", "task": "T-1", "outcome": "out_of_scope", "status": "completed", "end": "exited", "parked_until_at": null, "reason": null, "exit_code": 0,
             "signal": null, "duration_ms": "…", "usage": "…", "checks_outcome": "failed",
             "checks": [check("good", "true", "passed", 0), check("bad", "false", "failed", 1)],
             "changed": [
