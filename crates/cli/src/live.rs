@@ -1,4 +1,4 @@
-//! Lines below all output that change while work goes on, on a terminal that a person watches.
+//! Lines below all output that change during work, on a terminal that a person watches.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};

@@ -25,7 +25,7 @@ pub(crate) struct OutputPrinter {
     width: Option<usize>,
     /// Whether a person watches stderr during the work.
     pub(crate) watched: bool,
-    /// Lines below the output that change while work goes on.
+    /// Lines below the output that change during work.
     pub(crate) live: Arc<Mutex<LiveArea>>,
     /// Ledger addresses, whose passwords no diagnostic shows.
     addresses: Mutex<Vec<String>>,

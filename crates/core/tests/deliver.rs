@@ -379,6 +379,7 @@ fn receipts_follow_stream_evidence() {
         output_tokens: Some(10),
         cached_tokens: Some(0),
         all_input_tokens: Some(20),
+        turns: Some(2),
         ended: true,
         ..AgentReport::default()
     };
@@ -403,7 +404,6 @@ fn receipts_follow_stream_evidence() {
 fn denied_calls_name_missing_permission() {
     for (agent, tool, allow) in [
         ("claude", "Bash", Some("run-tests -q *")),
-        ("gemini", "run_shell_command", Some("run-tests -q *")),
         ("copilot", "bash", Some("run-tests *")),
         ("opencode", "bash", None),
     ] {

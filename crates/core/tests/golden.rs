@@ -46,6 +46,7 @@ const COMMAND_LINE: &[Code] = &[
     Code::PromptOverLimit,
     Code::ConfigBad,
     Code::AllowUnsupported,
+    Code::NotifyFailed,
     Code::DeliverOtherwise,
     Code::DeliverRefused,
     Code::DetailUnused,

@@ -260,7 +260,13 @@ fn t6_recorded_streams_give_agent_text() {
                 (name, render_reply(&reply, &String::from_utf8_lossy(&output)))
             })
             .collect();
-        assert_eq!(found, expected.map(|(name, expected)| (name.to_owned(), expected)), "{cli}");
+        // Gemini CLI offers no shell tool without the permission, so that no call is denied.
+        let expected: Vec<(String, String)> = expected
+            .into_iter()
+            .filter(|(name, _)| cli != "gemini" || *name != "denied")
+            .map(|(name, expected)| (name.to_owned(), expected))
+            .collect();
+        assert_eq!(found, expected, "{cli}");
         // A stream that is read as text or as another agent's never passes: its texts are inside of lines.
         for file in list_files(&tests_path("streams").join(cli)) {
             let output = fs::read(&file).unwrap();

@@ -60,7 +60,8 @@ fn check_streams(cli: Cli) {
     let bless = env::var_os("BLESS").is_some();
     let names: Vec<_> = cases(Path::new("")).into_iter().map(|(name, _)| name).collect();
     let mut different = Vec::new();
-    for name in names {
+    // Without the permission Gemini CLI offers no shell tool, so that no call is denied.
+    for name in names.into_iter().filter(|name| cli != Cli::Gemini || *name != "denied") {
         let prompt = "Review the change.";
         let room = Room::from_project(|project| {
             let (_, steps) = cases(project).into_iter().find(|(case, _)| *case == name).unwrap();

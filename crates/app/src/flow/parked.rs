@@ -15,7 +15,7 @@ pub(super) struct ParkedRuns {
 }
 
 impl ParkedRuns {
-    /// Adds a lane. All of them can go on at the latest time.
+    /// Adds a lane. All of them can continue at the latest time.
     pub(super) fn add(&mut self, lane: String, until: String, cost: u64) {
         self.lanes.push(lane);
         self.lanes.sort();

@@ -40,7 +40,7 @@ pub(crate) fn act_if_asked() -> Option<ExitCode> {
     let (send, receive) = mpsc::channel();
     let words: Vec<OsString> = words.collect();
     thread::spawn(move || {
-        // If the receiver is gone, nobody waits any more.
+        // If the receiver is gone, no caller waits any more.
         let _ = send.send(answer(&words));
     });
     if let Ok(Some(text)) = receive.recv_timeout(PATIENCE) {

@@ -7,13 +7,14 @@ use crate::pages::{compare_page, root, tracked_files};
 use crate::reference::setting_variables;
 
 /// The variables that callsheet reads, beside those that set a key of the configuration.
-const READ: [(&str, &str); 20] = [
+const READ: [(&str, &str); 21] = [
     ("CALLSHEET_LEDGER_TIMEOUT", "a shorter time limit for every wait for the ledger, such as `5s`"),
     ("CALLSHEET_PAGER", "the pager of `show --diff` and `diff --code`; empty or `cat`: no pager"),
     ("CALLSHEET_RUN", "marks a process of a run: such a process cannot decide for a person"),
     ("CLAUDE_CONFIG_DIR", "the folder with the transcripts of Claude Code; default: `~/.claude`"),
     ("CLICOLOR_FORCE", "colours also without a terminal, if it is not empty and `--color` is `auto`"),
     ("CODEX_HOME", "the folder with Codex's transcripts and settings; default: `~/.codex`"),
+    ("COLUMNS", "the width of tables, if it is set; default: the width of the terminal"),
     ("COPILOT_HOME", "the folder with Copilot's settings; default: `~/.copilot`"),
     ("GIT_*", "not passed on to git: these variables point elsewhere, or name programs"),
     ("HOME", "the home folder"),

@@ -63,7 +63,7 @@ fn start_case(name: &str, flags: &[&str], lines: &str) -> FlowProject {
             project.commit();
         }
         "failed-check" => {
-            let check = project.write("check", "#!/bin/sh\nseq 1 9\necho 'form: no label' >&2\nexit 1\n");
+            let check = project.write("check", "#!/bin/sh\nseq 1 9\necho 'form: no label'\nexit 1\n");
             fs::set_permissions(check, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
             project.commit();
         }

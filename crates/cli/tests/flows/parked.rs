@@ -1,4 +1,4 @@
-//! A flow whose agent has no quota left, or no key: it waits with this reason, and goes on afterwards.
+//! A flow whose agent has no quota left, or no key: it waits with this reason, and continues afterwards.
 
 use std::fs;
 use std::path::Path;

@@ -96,7 +96,9 @@ fn type_next_commands(project: &RunProject, page: &str) {
 /// Compares the pages of an agent with its golden file, and types the commands that they offer.
 fn assert_pages(agent: &str) {
     let mut pages = String::new();
-    for case in CASES {
+    // Without the permission Gemini CLI offers its model no shell tool, so that none is denied.
+    let is_possible = |case: &&PageCase| agent != "gemini" || case.name != "denied-tool";
+    for case in CASES.iter().filter(is_possible) {
         let project = RunProject::new();
         let ran = run_case(&project, agent, case).expect_code(case.code);
         pages += &format!("== {}\n{}\n", case.name, hide_moments(&mask_page(&ran.out(), "RUN", "TIME")));

@@ -105,7 +105,7 @@ fn c5_person_sees_progress_and_stops() {
         let args = [&["run", "--write", "**", "Do it.", "--", "agent"], &words[..]].concat();
         let terminal = Terminal::open(&project, columns, &args);
         let whole = "agent  0:00  a line that is much longer than a narrow terminal";
-        let seen = if columns < 60 { "agent  0:00  a line t…".to_owned() } else { whole.to_owned() };
+        let seen = if columns < 60 { "agent  0:00  a line th…".to_owned() } else { whole.to_owned() };
         terminal.wait_for_screen(&format!("run ID\n{seen}\n"));
         let why = if columns < 60 {
             project.run(["stop", "last"]).expect_code(0);
