@@ -133,7 +133,8 @@ fn lost_page(agent: &str) -> String {
     project.wait_for_processes(Duration::from_secs(60));
     project.run(["-q", "recover"]).expect_code(0);
     let page = project.run(["show", "last"]).expect_code(0).out();
-    let result = page.lines().skip_while(|line| !line.contains("  lost")).take_while(|line| *line != "");
+    let result =
+        page.lines().skip_while(|line| !line.starts_with("run r1  lost")).take_while(|line| !line.is_empty());
     mask_page(&result.map(|line| format!("{line}\n")).collect::<String>(), "RUN", "TIME")
 }
 
