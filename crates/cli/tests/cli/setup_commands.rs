@@ -50,6 +50,8 @@ fn initial_configuration_can_be_uncommented() {
         .map(|line| format!("{line}\n"))
         .collect();
     project.write(".callsheet/config.toml", &settings);
+    // Commands and programs of a project do not count before.
+    project.run(["trust", "--yes"]).expect_code(0);
     let after = project.run(["--json", "config", "show"]);
     assert_eq!(after.code, Some(0), "{settings}{}", after.err());
     for (key, value) in before.as_object().unwrap() {

@@ -24,7 +24,8 @@ impl OperatorDay {
         let offered = page.lines().skip_while(|line| *line != "next:").skip(1);
         let commands = offered.filter_map(|line| line.trim_start().split("  ").next());
         let command = commands.into_iter().find(|command| command.contains(words));
-        type_command(&self.project, command.unwrap_or_else(|| panic!("no `{words}` in:\n{page}")))
+        assert!(command.is_some(), "no `{words}` in:\n{page}");
+        type_command(&self.project, command.unwrap_or_default())
     }
 
     /// Returns the lines of a list, without its head.
@@ -75,7 +76,8 @@ fn terminal_leads_through_operators_day() {
     // The list of open tasks leads to the decision.
     let open = day.list(&["status"]);
     let leak = open.iter().find(|line| line.starts_with("T-leak ")).unwrap();
-    let command = &leak[leak.find("callsheet decide").unwrap_or_else(|| panic!("{leak}"))..];
+    assert!(leak.contains("callsheet decide"), "{leak}");
+    let command = &leak[leak.find("callsheet decide").unwrap()..];
     type_command(&day.project, command).expect_code(0);
     let open = day.list(&["status"]);
     assert!(open.iter().any(|line| line.starts_with("T-late ") && line.contains("timed out")), "{open:#?}");
