@@ -710,6 +710,7 @@ fn assert_projects_share_ledger(project: &CanaryProject, is_server: bool) {
         let db = rusqlite::Connection::open(project.beside("shared.db")).unwrap();
         db.execute_batch(
             "UPDATE runs SET project = NULL; DROP TABLE run_facts; DROP TABLE run_numbers;
+             DROP INDEX runs_by_task; DROP INDEX runs_by_agent; DROP INDEX runs_by_phase; DROP INDEX runs_by_started;
              DELETE FROM migrations WHERE number > 2",
         )
         .unwrap();
