@@ -35,6 +35,7 @@ pub mod project;
 pub mod prompt_diff;
 pub mod proposed_checks;
 pub mod run;
+pub mod run_list;
 pub mod session;
 pub mod stats;
 pub mod templates;

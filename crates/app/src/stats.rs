@@ -4,7 +4,7 @@ use callsheet_store::{StatsKey, StatsRow};
 
 use crate::error::Result;
 use crate::project::Project;
-use crate::run::list::RunQuery;
+use crate::run_list::RunQuery;
 
 /// Statistics of runs.
 #[derive(Clone, Debug, PartialEq, Eq)]

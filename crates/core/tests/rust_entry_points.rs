@@ -535,15 +535,22 @@ fn u1_schema_requires_instructions_and_items() {
                     "required": ["type", "name", "content"],
                     "description": "A file, an output of earlier work, or a thought.",
                     "properties": {
-                        "type": {"$ref": "#/$defs/DocumentKind"},
+                        "type": {"$ref": "#/$defs/DocumentKind", "description": "The kind of the item."},
                         "name": {
                             "type": "string",
                             "description": "The path of a file, or the name of the item.",
                         },
-                        "content": {"type": "string"},
+                        "content": {"type": "string", "description": "The text of the item."},
                     },
                 },
-                "DocumentKind": {"type": "string", "enum": ["file", "artifact", "thought"]},
+                "DocumentKind": {
+                    "description": "The kind of a document.",
+                    "oneOf": [
+                        {"type": "string", "const": "file", "description": "A file of the project."},
+                        {"type": "string", "const": "artifact", "description": "An output of earlier work."},
+                        {"type": "string", "const": "thought", "description": "A thought of an agent or a person."},
+                    ],
+                },
             },
         })
     );

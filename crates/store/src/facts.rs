@@ -323,7 +323,11 @@ pub(crate) fn parse_facts(row: &mut SqlRow, seq: u64) -> Result<Option<StoredFac
         cached_tokens: cached_tokens?,
         cost_microusd: cost_microusd?,
         all_input_tokens: all_input_tokens?,
-        cost_estimated: row.int(&place("cost_estimated"))? == 1,
+        cost_estimated: match row.int(&place("cost_estimated"))? {
+            0 => false,
+            1 => true,
+            _ => return Err(LedgerError::damaged(format!("{} is not 0 or 1", place("cost_estimated")))),
+        },
     }))
 }
 

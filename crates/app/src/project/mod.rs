@@ -6,6 +6,7 @@ pub(crate) mod config_merge;
 pub mod duration;
 pub mod identity;
 pub mod person;
+pub(crate) mod profiles;
 pub mod state;
 pub mod trust;
 

@@ -16,8 +16,8 @@ use callsheet_run::read_own_text;
 use crate::error::{Error, Result, unreadable_error};
 use crate::project::Project;
 use crate::project::person::refuse_below_guard;
+use crate::project::profiles::{ProjectProfile, project_profiles};
 use crate::project::state::{create_private_folder, directory_key, state_dir, write_private};
-use crate::run::allowed::{ProjectProfile, project_profiles};
 
 /// Request of a project's file: its description, and the whole text that the consent covers.
 #[derive(Clone, Debug, PartialEq, Eq)]

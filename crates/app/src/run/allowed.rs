@@ -2,16 +2,16 @@
 
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::library::agent::{Agent, CommandControl, PermissionLevel};
-use callsheet_core::library::frontmatter::split_frontmatter;
 use callsheet_core::record::RunOptions;
 use callsheet_core::request::{Profile, Request};
-use callsheet_core::{AllowedCommand, Library, SourceId, SourceRoot, Sources as _, candidates, find_agent};
+use callsheet_core::{AllowedCommand, Library, find_agent};
 
 use super::options::{RunOverrides, RunSetup, apply_limits};
 use crate::compose::inputs::{ComposeInput, RequestFile};
 use crate::compose::{Composition, Purpose, compose_input};
 use crate::error::Result;
 use crate::project::Project;
+use crate::project::profiles::project_profiles;
 
 /// The commands that the agent of a run may run without asking.
 #[derive(Debug, Default)]
@@ -142,30 +142,6 @@ fn profile_commands(project: &Project, profile: Option<&Profile>) -> Result<Vec<
     let Some(profile) = profile.filter(|profile| !profile.allow.is_empty()) else { return Ok(Vec::new()) };
     let is_own = project_profiles(project)?.iter().any(|own| own.name == profile.name);
     if is_own && !project.is_trusted() { Ok(Vec::new()) } else { parse_commands(&profile.allow) }
-}
-
-/// A profile of the project that allows commands.
-pub(crate) struct ProjectProfile {
-    pub name: String,
-    pub id: SourceId,
-    pub allow: Vec<String>,
-}
-
-/// Returns the profiles of the project that allow commands. Skips one with an error: its use reports it.
-pub(crate) fn project_profiles(project: &Project) -> Result<Vec<ProjectProfile>> {
-    let (disk, layout) = (project.disk_for_trust(), project.config.layout());
-    let mut found = Vec::new();
-    for name in callsheet_core::list_names(&disk, "profiles", &layout) {
-        let places = candidates(&format!("profiles/{name}.md"), &layout);
-        for id in places.into_iter().filter(|id| id.root() == SourceRoot::Project) {
-            let Ok(Some(text)) = disk.text(&id) else { continue };
-            let allow = split_frontmatter(&id, &text).map(|(front, _)| front.allow).unwrap_or_default();
-            if !allow.is_empty() {
-                found.push(ProjectProfile { name: name.clone(), id, allow });
-            }
-        }
-    }
-    Ok(found)
 }
 
 /// Returns the agent that a run starts.

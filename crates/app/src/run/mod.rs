@@ -20,7 +20,6 @@ pub mod external;
 mod fault;
 pub mod finish;
 pub mod installed_agents;
-pub mod list;
 mod location;
 pub mod next_steps;
 pub mod notes;

@@ -3,7 +3,7 @@
 use callsheet::error::{CommandResult, Result};
 use callsheet::local_time::LocalClock;
 use callsheet::output::{ListOutput, RunItemOutput};
-use callsheet::run::list::RunQuery;
+use callsheet::run_list::RunQuery;
 
 use crate::context::CommandContext;
 use crate::pages::counted;

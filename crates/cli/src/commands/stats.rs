@@ -2,7 +2,7 @@
 
 use callsheet::error::CommandResult;
 use callsheet::output::StatsOutput;
-use callsheet::run::list::RunQuery;
+use callsheet::run_list::RunQuery;
 use callsheet_store::StatsKey;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;

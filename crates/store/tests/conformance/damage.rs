@@ -117,7 +117,9 @@ fn is_row_named(line: &str, table: &str, key: &Cell, raw: &Raw, ids: &BTreeMap<i
         }
         ("runs" | "run_facts", Cell::Int(seq)) => {
             let id = ids.get(seq).is_some_and(|id| line.starts_with(&format!("run {id}: ")));
-            id || line.contains(&format!("of {seq} ")) || line.contains("it has no record")
+            let is_named =
+                [format!("of {seq} "), format!("of {seq}:")].iter().any(|name| line.contains(name));
+            id || is_named || line.contains("it has no record")
         }
         // The next record is tied to this one.
         ("records", Cell::Int(seq)) => {
