@@ -66,16 +66,18 @@ fn run_case(project: &RunProject, agent: &str, case: &PageCase) -> CommandOutput
     run_command(command.arg("Do it."))
 }
 
-/// Writes a program in the place of an agent, which prints a recorded stream.
-fn write_agent(project: &RunProject, agent: &str, case: &PageCase) {
+/// Writes a program in the place of an agent, which prints a recorded stream. Returns its number of lines.
+fn write_agent(project: &RunProject, agent: &str, case: &PageCase) -> usize {
     let streams = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/streams");
     let work = streams.join(agent).join(case.stream).with_extension("jsonl");
     let fault = streams.join("faults").join(agent).join(case.stream).with_extension("out");
     let stream = fs::read_to_string(if work.exists() { work } else { fault }).unwrap();
+    let lines = stream.lines().count();
     let stream = project.write_beside("stream.jsonl", stream);
     let version = "case \"$1\" in --version) echo 99.0.0; exit;; esac";
     let (stream, end) = (stream.display(), case.script);
     project.write_program(agent, &format!("#!/bin/sh\n{version}\ncat > /dev/null\ncat {stream}\n{end}\n"));
+    lines
 }
 
 /// Types every command that a page offers, and expects that callsheet understands it.
@@ -123,11 +125,15 @@ fn hide_moments(page: &str) -> String {
 fn lost_page(agent: &str) -> String {
     let project = RunProject::new();
     let script = "echo half > src/a.txt; exec sleep 600";
-    write_agent(&project, agent, &PageCase { name: "lost", stream: "tool", script, flags: &[], code: 0 });
+    let case = PageCase { name: "lost", stream: "tool", script, flags: &[], code: 0 };
+    let lines = write_agent(&project, agent, &case);
     let mut command = project.command();
     command.args(["run", "-q", "-a", agent, "--write", "src/**", "Do it."]);
     let mut running = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     wait_until("the agent writes", || project.read("src/a.txt") == "half\n");
+    wait_until("its output is recorded", || {
+        project.run(["show", "last", "--stream", "stdout"]).out().lines().count() == lines
+    });
     running.kill().unwrap();
     running.wait().unwrap();
     project.wait_for_processes(Duration::from_secs(60));
