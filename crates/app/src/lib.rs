@@ -11,6 +11,7 @@
 //! | drive a flow | [`Project::start_flow`], [`Project::resume_flow`], [`Project::decide_flow`], [`Project::stop_flow`] |
 //! | drive a flow whose agents I run myself | [`Project::step_flow`] → [`FlowStepper`] |
 //! | stop, recover and judge runs and tasks | [`Project::stop_run`], [`Project::recover_runs`], [`Project::list_tasks`] |
+//! | show what waits for a person | [`Project::read_inbox`] |
 //! | move or shrink the ledger | [`Project::export`], [`Project::import`], [`Project::sweep`] |
 //! | see progress, diagnostics and events | an [`Observer`] in [`ProjectOptions`] |
 //!
@@ -24,6 +25,7 @@ pub mod error;
 pub mod event_words;
 pub mod events;
 pub mod flow;
+pub mod inbox;
 pub mod init;
 pub mod ledger;
 pub mod local_time;
@@ -36,8 +38,10 @@ pub mod prompt_diff;
 pub mod proposed_checks;
 pub mod run;
 pub mod run_list;
+pub mod run_log;
 pub mod session;
 pub mod stats;
+pub mod template_use;
 pub mod templates;
 pub mod text_width;
 pub mod transfer;

@@ -59,7 +59,7 @@ use missing_engine::pg;
 #[cfg(not(feature = "sqlite"))]
 use missing_engine::sqlite;
 pub use pg::postgres_location;
-pub use read::{LogExcerpt, LogLine, StoredRecord, omission_line};
+pub use read::{LogExcerpt, LogLine, StoredRecord, left_out_bytes, omission_line};
 pub use retention::{RetentionPolicy, SweepReport};
 #[cfg(feature = "sqlite")]
 pub use sqlite::sqlite_version;

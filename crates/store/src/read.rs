@@ -97,7 +97,7 @@ pub fn omission_line(bytes: u64) -> String {
 }
 
 /// Returns the number of bytes that a line of [`omission_line`] stands for.
-fn left_out_bytes(output: &Output) -> Option<u64> {
+pub fn left_out_bytes(output: &Output) -> Option<u64> {
     output.text.strip_prefix('[')?.strip_suffix(" bytes left out]\n")?.parse().ok()
 }
 
@@ -210,20 +210,12 @@ impl Ledger {
         stream: LogStream,
         take: &mut dyn FnMut(Option<Output>),
     ) -> Result<(), LedgerError> {
-        const AT_ONCE: i64 = 64;
         let mut seq = 0;
         loop {
-            let rows = self.db.query(
-                "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records
-                 WHERE run = $1 AND kind = 'output' AND seq > $2 ORDER BY seq LIMIT $3",
-                &[SqlParam::Text(run.as_str()), SqlParam::Int(seq), SqlParam::Int(AT_ONCE)],
-            )?;
-            if rows.is_empty() {
-                return Ok(());
-            }
-            for row in rows {
-                let record = parse_record(row)?;
-                seq = record.seq as i64;
+            let records = self.outputs_after(run, seq, 64)?;
+            let Some(last) = records.last() else { return Ok(()) };
+            seq = last.seq;
+            for record in &records {
                 match record.event()? {
                     Some(Event::Output(output)) if output.stream == stream => take(Some(output)),
                     Some(_) => {}
@@ -231,6 +223,23 @@ impl Ledger {
                 }
             }
         }
+    }
+
+    /// Returns the records of a run's output behind a record, at most `limit`.
+    pub fn outputs_after(
+        &mut self,
+        run: &Id,
+        seq: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredRecord>, LedgerError> {
+        let seq = i64::try_from(seq).unwrap_or(i64::MAX);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = self.db.query(
+            "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records
+             WHERE run = $1 AND kind = 'output' AND seq > $2 ORDER BY seq LIMIT $3",
+            &[SqlParam::Text(run.as_str()), SqlParam::Int(seq), SqlParam::Int(limit)],
+        )?;
+        rows.into_iter().map(parse_record).collect()
     }
 
     /// Lets `work` ask for blobs. If `work` fails because a blob could not be read, for a reason other than

@@ -46,6 +46,8 @@ pub struct Project {
     pub observer: Arc<dyn Observer>,
     /// Texts that take the place of files.
     pub texts: Arc<BTreeMap<SourceId, SharedText>>,
+    /// Whether a person decides on a page of the web view.
+    pub(crate) on_page: bool,
     /// Whether these texts replace all templates, recipes and other sources of the project and the user.
     pub(crate) texts_only: bool,
     /// Facts about the project's directory.
@@ -188,6 +190,7 @@ impl Project {
             all_projects: options.all_projects,
             observer,
             texts: options.texts,
+            on_page: false,
             texts_only: false,
             home: OnceLock::new(),
             name: OnceLock::new(),

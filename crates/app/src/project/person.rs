@@ -6,19 +6,27 @@
 use std::io::IsTerminal as _;
 
 use callsheet_core::diag::{Code, Diagnostic};
-use callsheet_core::record::{DecidedBy, Id};
+use callsheet_core::record::{Decided, DecidedBy, Event, Id};
 use callsheet_run::{find_runs_above, is_below_guard, state_home};
 use callsheet_store::Ledger;
+use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::project::Project;
 use crate::project::state::create_private_folder;
 
 impl Project {
-    /// Returns how a person decides here: at a terminal, or with `--yes`. Refuses a process below a guard.
+    /// Returns the project for a person who acts on a page of the web view, which has made sure of it.
+    #[must_use]
+    pub fn on_page(&self) -> Self {
+        Self { on_page: true, ..self.clone() }
+    }
+
+    /// Returns how a person decides here: at a terminal, on a page, or with `--yes`. Refuses a process below a guard.
     pub fn require_person(&self, yes: bool) -> Result<DecidedBy> {
         refuse_below_guard()?;
         match (is_at_terminal(), yes) {
+            _ if self.on_page => Ok(DecidedBy::Page),
             (true, _) => Ok(DecidedBy::Terminal),
             (false, true) => Ok(DecidedBy::Yes),
             (false, false) => {
@@ -40,7 +48,23 @@ impl Project {
 
     /// Returns who started a command that itself decides nothing.
     pub fn caller(&self) -> DecidedBy {
-        if is_at_terminal() { DecidedBy::Terminal } else { DecidedBy::Api }
+        match is_at_terminal() {
+            _ if self.on_page => DecidedBy::Page,
+            true => DecidedBy::Terminal,
+            false => DecidedBy::Api,
+        }
+    }
+
+    /// Records that a person asked for something on a page: `retry`, `continue` or `stop` of a run. A command needs no record
+    /// of its own.
+    pub(crate) fn record_page_action(&self, ledger: &mut Ledger, run: &Id, action: &str) -> Result<()> {
+        if !self.on_page {
+            return Ok(());
+        }
+        let by = self.require_person(false)?;
+        let decided = Decided { by, what: "run".into(), decision: action.into(), detail: Value::Null };
+        ledger.append(Some(run), None, &Event::Decided(decided))?;
+        Ok(())
     }
 }
 

@@ -41,6 +41,7 @@ impl Project {
         if launch.host != host_name() {
             return Err(refused(format!("run {id} is running on another machine: {}", launch.host)).into());
         }
+        self.record_page_action(&mut ledger, &id, "stop")?;
         let run_dir = RunDir::from_run(&id)?;
         if let Some(pane) = run_dir.pane() {
             close_pane(&pane)?;

@@ -90,6 +90,10 @@ impl Project {
         run_options.name_allowed(self, &mut request, profile.as_ref())?;
         let composition = compose_rerun(self, request, options)?;
         let mut ready = self.prepare(composition, run_options)?;
+        if !options.dry {
+            let action = if options.text.is_some() { "continue" } else { "retry" };
+            self.record_page_action(&mut ledger, &row.run.id, action)?;
+        }
         ready.held = Some(held);
         Ok(ready)
     }
