@@ -18,7 +18,8 @@ use callsheet_core::flow::{
     DocumentFilter, DriverPresence, Evidence, Flow, FlowAction, FlowDecision, FlowEvent, FlowSettings,
     FlowState, FlowStatus, Lane, LaneDetails, LaneGroup, LaneGroupState, LaneObservation, LaneStage,
     LaneState, SessionLabels, WaitReason, apply_event, archive_folder, build_request, build_session_state,
-    collect_evidence, collect_reviews, draw_graph, find_flow, fold_events, prepare_phase, writable_globs,
+    collect_evidence, collect_reviews, draw_graph, find_flow, fold_events, prepare_phase, read_graph,
+    writable_globs,
 };
 use callsheet_core::library::layout::Layout;
 use callsheet_core::render::render;
@@ -514,18 +515,18 @@ fn t5_asking_researcher_runs_again() {
 #[test]
 fn graph_marks_current_phase() {
     let flow = shipped_flow("sdd");
-    assert_expected("sdd.mermaid", &draw_graph(&flow, None));
+    assert_expected("sdd.mermaid", &draw_graph(&read_graph(&flow, None)));
     let script = Script::parse(&fs::read_to_string(flows_dir().join("sdd-asks-a-person.script")).unwrap());
     let moments = run_script(&flow, &script);
     let waits =
         moments.iter().rev().find(|moment| matches!(moment.state.at, FlowStatus::Waiting { .. })).unwrap();
-    assert_expected("sdd-waiting.mermaid", &draw_graph(&flow, Some(&waits.state)));
+    assert_expected("sdd-waiting.mermaid", &draw_graph(&read_graph(&flow, Some(&waits.state))));
     let flow = shipped_flow("staged");
     let script = Script::parse(&fs::read_to_string(flows_dir().join("staged.script")).unwrap());
     let moments = run_script(&flow, &script);
     let lanes = moments.iter().find(|moment| moment.state.running.len() == 3).unwrap();
-    assert_expected("staged-running.mermaid", &draw_graph(&flow, Some(&lanes.state)));
-    let end = draw_graph(&flow, Some(&moments.last().unwrap().state));
+    assert_expected("staged-running.mermaid", &draw_graph(&read_graph(&flow, Some(&lanes.state))));
+    let end = draw_graph(&read_graph(&flow, Some(&moments.last().unwrap().state)));
     assert_eq!(end.lines().last(), Some("    class done current"));
 }
 

@@ -26,12 +26,14 @@
 //! * [`on_loopback`] runs a test in a network that nothing can leave.
 //! * [`as_user`] runs a test as a user who may not read every file.
 //! * [`mdbook`] is the program that makes a site of the documentation.
+//! * [`browser_script`] drives a real browser.
 //! * [`Postgres`] is a database server for one test.
 //!
 //! A test reports a missing feature of the machine in a line that begins with `NOT TESTED` (see
 //! [`not_tested`]); a program that `./test` should have installed is a failure (see
 //! [`report_missing`]).
 
+mod browser;
 mod cli;
 mod documents;
 mod http;
@@ -51,6 +53,7 @@ mod script;
 mod server;
 mod user;
 
+pub use browser::browser_script;
 pub use cli::{Cli, Launch, McpServer, Permit, Via};
 pub use install::{mdbook, npm_package};
 pub use lacking::{not_tested, report_missing};

@@ -1,6 +1,8 @@
 //! Installs the agent CLIs and packages that other tests need, before those tests start.
 
-use callsheet_testing::{Cli, mdbook, report_missing};
+use std::path::Path;
+
+use callsheet_testing::{Cli, browser_script, mdbook, report_missing};
 
 #[test]
 fn agent_clis_are_installed() {
@@ -17,5 +19,12 @@ fn agent_clis_are_installed() {
 fn mdbook_is_installed() {
     if let Err(why) = mdbook() {
         report_missing(&format!("mdbook: {why}"));
+    }
+}
+
+#[test]
+fn browser_is_installed() {
+    if let Err(why) = browser_script(Path::new("journeys.cjs")) {
+        report_missing(&format!("the browser: {why}"));
     }
 }

@@ -1,6 +1,6 @@
 //! Flows.
 
-use callsheet_core::flow::{FlowCondition, WaitReason};
+use callsheet_core::flow::{FlowCondition, FlowGraph, WaitReason};
 use callsheet_core::record::{ChecksOutcome, DecidedBy, Id, LackCode, LackReason, RunOutcome};
 use callsheet_core::reply::{Outcome, ProblemCode};
 use schemars::JsonSchema;
@@ -315,6 +315,9 @@ pub struct FlowGraphOutput {
     pub definition: String,
     /// The flow whose place is marked in the diagram.
     pub flow: Option<Id>,
+    /// The nodes and edges.
+    #[serde(flatten)]
+    pub graph: FlowGraph,
     /// The diagram in the language of Mermaid.
     pub mermaid: String,
 }

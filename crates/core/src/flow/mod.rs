@@ -38,7 +38,7 @@ pub use evidence::{
 };
 pub use findings::{FindingNumbering, ReviewFinding, format_fixes, has_severe, parse_findings};
 pub use flow_file::{EvidenceNeed, find_flow, parse_need, read_flow};
-pub use graph::draw_graph;
+pub use graph::{FlowGraph, GraphEdge, GraphNode, GraphNodeKind, draw_graph, read_graph};
 pub use judge::has_submitted;
 pub use lanes::{PreparedPhase, prepare_phase};
 pub use nearest::{NearestTransition, find_nearest};

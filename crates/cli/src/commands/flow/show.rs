@@ -9,7 +9,7 @@ use callsheet::flow::steps::FlowReport;
 use callsheet::output::{FlowGraphOutput, FlowOutput, FlowStatusOutput, ListOutput, to_line};
 use callsheet::session::new_preferences;
 use callsheet_core::diag::escape_invisible;
-use callsheet_core::flow::{FlowCondition, draw_graph, find_flow};
+use callsheet_core::flow::{FlowCondition, draw_graph, find_flow, read_graph};
 use callsheet_core::{Library, list_names};
 
 use crate::context::CommandContext;
@@ -88,14 +88,15 @@ pub(crate) fn print_graph(app: &CommandContext, name: Option<&str>) -> CommandRe
     let (disk, layout) = (app.disk(None), app.config.layout());
     let is_file =
         name.is_some_and(|name| list_names(&disk, "flows", &layout).iter().any(|known| known == name));
-    let (definition, flow, mermaid) = if let Some(name) = name.filter(|_| is_file) {
-        (name.to_owned(), None, draw_graph(&find_flow(&Library::new(&disk), name, &layout)?.1, None))
+    let (definition, flow, graph) = if let Some(name) = name.filter(|_| is_file) {
+        (name.to_owned(), None, read_graph(&find_flow(&Library::new(&disk), name, &layout)?.1, None))
     } else {
         let known = find_recorded(app, &mut app.read_ledger()?, name)?;
-        let mermaid = draw_graph(&known.plan.definition, Some(&known.state));
-        (known.plan.flow, Some(known.id), mermaid)
+        let graph = read_graph(&known.plan.definition, Some(&known.state));
+        (known.plan.flow, Some(known.id), graph)
     };
+    let mermaid = draw_graph(&graph);
     // The check names in a project's flow may contain control characters.
     let shown = || mermaid.lines().map(|line| format!("{}\n", escape_invisible(line))).collect();
-    app.print.print_output(|| FlowGraphOutput { definition, flow, mermaid: mermaid.clone() }, shown)
+    app.print.print_output(|| FlowGraphOutput { definition, flow, graph, mermaid: mermaid.clone() }, shown)
 }
