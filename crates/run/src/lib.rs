@@ -39,6 +39,7 @@ pub use process::guard::{
     RecordSubmission, guard_if_asked, guard_if_asked_with, read_last_documents, read_terminal_exit_code,
 };
 pub use process::host::{find_temporary_file_system, host_name, read_user_name};
+pub use process::peer::{PeerPlace, find_peer_place};
 pub use process::programs::{MissingProgram, find_env_program, find_program};
 pub use process::submission::{
     OpenSubmission, SubmissionError, SubmissionGate, SubmissionPermission, SubmissionRequest, ask_guard,

@@ -4,10 +4,11 @@
 //! its environment, session, terminal or program.
 
 use std::io::IsTerminal as _;
+use std::net::SocketAddr;
 
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::record::{Decided, DecidedBy, Event, Id};
-use callsheet_run::{find_runs_above, is_below_guard, state_home};
+use callsheet_run::{PeerPlace, find_peer_place, find_runs_above, is_below_guard, state_home};
 use callsheet_store::Ledger;
 use serde_json::Value;
 
@@ -76,6 +77,20 @@ pub fn refuse_below_guard() -> Result<()> {
     // A path that does not exist can become another name of the guard's directory when it is created.
     let state = state_home().filter(|state| create_private_folder(state).is_ok());
     if is_below_guard(state.as_deref()) { Err(below_guard_error()) } else { Ok(()) }
+}
+
+/// Refuses the process that connected from `peer` to `server` on this machine, if it runs below a guard, or if it cannot be seen
+/// while a guard runs.
+pub fn refuse_guarded_peer(peer: SocketAddr, server: SocketAddr) -> Result<()> {
+    match find_peer_place(peer, server) {
+        PeerPlace::Free => Ok(()),
+        PeerPlace::BelowGuard => Err(below_guard_error()),
+        PeerPlace::Unknown => {
+            let message = "the process that asks cannot be seen, and it may be an agent";
+            let hint = "run `callsheet serve` as the user of the browser, or wait until no agent runs";
+            Err(Diagnostic::error(Code::PersonBelowGuard, message).hint(hint).into())
+        }
+    }
 }
 
 /// Refuses a process in the environment of a run.

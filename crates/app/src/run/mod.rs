@@ -9,6 +9,7 @@ pub mod changes;
 pub mod checks;
 pub mod claim;
 pub mod close;
+pub mod comments;
 pub mod cost;
 mod day_limit;
 pub mod decide;

@@ -158,10 +158,19 @@ pub fn find_runs_above() -> Vec<String> {
 }
 
 fn find_guards_above() -> Vec<GuardName> {
-    find_ancestors("self")
+    find_guards_above_pid("self")
+}
+
+fn find_guards_above_pid(pid: &str) -> Vec<GuardName> {
+    find_ancestors(pid)
         .into_iter()
         .filter_map(|process| parse_guard_name(&read_command_line(process.pid)))
         .collect()
+}
+
+/// Checks whether a process runs below a guard, of any state directory.
+pub(crate) fn is_pid_below_guard(pid: i32) -> bool {
+    !find_guards_above_pid(&pid.to_string()).is_empty()
 }
 
 /// Checks whether the command line of this process is a guard's, or that of the tmux server of a run.

@@ -11,6 +11,7 @@ pub(crate) mod guard;
 pub(crate) mod handshake;
 pub(crate) mod host;
 mod output;
+pub(crate) mod peer;
 pub(crate) mod programs;
 pub(crate) mod submission;
 pub(crate) mod trace;
