@@ -40,9 +40,15 @@ impl<'p> EventNarrator<'p> {
             (None, Some(flow)) => format!("flow {}", flow.get(..SHORT_ID).unwrap_or(flow)),
             (None, None) => "ledger".to_owned(),
         };
-        let words =
-            self.words(event).into_iter().map(|words| visible_line(&words)).filter(|words| !words.is_empty());
+        let words = self.describe_event(event).into_iter();
         words.map(|words| format!("{time}  {subject:<18}  {words}")).collect()
+    }
+
+    /// Returns the words about an event, each on one line, without the time and the run; none for one that says nothing to a
+    /// person.
+    pub fn describe_event(&mut self, event: &EventOutput) -> Vec<String> {
+        let words = self.words(event).into_iter().map(|words| visible_line(&words));
+        words.filter(|words| !words.is_empty()).collect()
     }
 
     /// Returns the name by which a person can call the run; the beginning of its id if the ledger has none.

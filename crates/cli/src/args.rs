@@ -97,6 +97,7 @@ pub(crate) enum CliCommand {
     Export(commands::export::Args),
     Import(commands::import::Args),
     Watch(commands::watch::Args),
+    Serve(commands::serve::Args),
     Gc(commands::gc::Args),
     Read(commands::read::Args),
     Render(commands::render::Args),

@@ -87,6 +87,7 @@ fn dispatch(
         CliCommand::Export(args) => commands::export::run(&app, args),
         CliCommand::Import(args) => commands::import::run(&app, args),
         CliCommand::Watch(args) => commands::watch::run(&app, args),
+        CliCommand::Serve(args) => commands::serve::run(&app, args),
         CliCommand::Gc(args) => commands::gc::run(&app, args),
         CliCommand::Read(args) => commands::read::run(&app, args),
         CliCommand::Render(args) => commands::render::run(&app, args),

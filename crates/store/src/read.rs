@@ -116,17 +116,30 @@ impl Ledger {
 
     /// Summarizes the records of a run, without reading its whole output.
     pub fn run_summary(&mut self, run: &Id) -> Result<RunSummary, LedgerError> {
-        let rows = self.db.query(
-            "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records
-             WHERE run = $1 AND kind <> 'output' ORDER BY seq",
-            &[SqlParam::Text(run.as_str())],
-        )?;
-        let records: Vec<StoredRecord> = rows.into_iter().map(parse_record).collect::<Result<_, _>>()?;
+        let records = self.records_without_output(run)?;
         let events: Vec<Option<Event>> = records.iter().map(StoredRecord::event).collect::<Result<_, _>>()?;
         let mut summary = RunSummary::from_events(events.into_iter().flatten())
             .ok_or_else(|| LedgerError::damaged(format!("run {run} has no record of its prompt")))?;
         summary.short_name = self.number_of(run)?.map(|number| format!("r{number}"));
         Ok(summary)
+    }
+
+    /// Returns the records of a run in order, without the lines that its agent printed.
+    pub fn records_without_output(&mut self, run: &Id) -> Result<Vec<StoredRecord>, LedgerError> {
+        let rows = self.db.query(
+            "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records
+             WHERE run = $1 AND kind <> 'output' ORDER BY seq",
+            &[SqlParam::Text(run.as_str())],
+        )?;
+        rows.into_iter().map(parse_record).collect()
+    }
+
+    /// Returns the number of records of a run.
+    pub fn count_records(&mut self, run: &Id) -> Result<usize, LedgerError> {
+        let sql = "SELECT COUNT(*) FROM records WHERE run = $1";
+        let rows = self.db.query(sql, &[SqlParam::Text(run.as_str())])?;
+        let count = rows.into_iter().next().map(|mut row| row.int("COUNT(*)")).transpose()?;
+        Ok(count.unwrap_or(0).unsigned_abs() as usize)
     }
 
     /// Returns all flows, the oldest first.

@@ -1,8 +1,5 @@
 //! Builds the record of a composed prompt, which is in the ledger before the prompt is delivered.
 
-use std::fs::File;
-use std::io::Read as _;
-
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::format::ModelApi;
 use callsheet_core::record::{Digest, Id, MadeBy, RecordBundle, Run, SealedText, build_record};
@@ -15,6 +12,7 @@ use callsheet_store::{new_id, now};
 use crate::compose::Composition;
 use crate::error::Result;
 use crate::project::Project;
+use crate::random::random_key;
 use callsheet_run::host_name;
 
 /// Inputs of a prompt.
@@ -65,9 +63,7 @@ impl PromptInputs {
         delivered: &RenderedText,
         diagnostics: &[Diagnostic],
     ) -> Result<RecordBundle> {
-        let mut key = [0; 32];
-        let random = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut key));
-        random.map_err(|error| ledger_error(format!("cannot generate a random key: {error}")))?;
+        let key = random_key()?;
         let keyed = HmacKey::new(key);
         let request = seal(&self.request, &keyed);
         let composed = compose(&request, &self.snapshot)?;

@@ -26,7 +26,7 @@ impl RunView {
     /// Reads a run of the ledger.
     pub fn read(ledger: &mut Ledger, row: RunRow) -> Result<Self> {
         let composed = ledger.prompt_record(&row.run.id)?;
-        let records = ledger.records_of(&row.run.id)?.len();
+        let records = ledger.count_records(&row.run.id)?;
         let summary = ledger.run_summary(&row.run.id)?;
         let refused = find_refusals(ledger, &summary)?;
         Ok(Self { row, composed, summary, records, refused })

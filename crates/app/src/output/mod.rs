@@ -48,7 +48,7 @@ pub use library::{
 };
 pub use project::{
     AgentOutput, ConfigOutput, DemoReportOutput, DemoStepOutput, DoctorOutput, InitOutput, McpInstallOutput,
-    PreferenceChangeOutput, PreferenceOutput, TrustOutput,
+    PreferenceChangeOutput, PreferenceOutput, ServeOutput, TrustOutput,
 };
 pub use prompt::{
     ExplanationOutput, OriginOutput, PromptDiffOutput, PromptOutput, RunOriginsOutput, RunPromptOutput,
@@ -237,6 +237,7 @@ outputs! {
     RunPlanOutput, "run-plan", "`run`, `retry` and `continue` with `--dry-run`";
     RunPromptOutput, "run-prompt", "`show --prompt`";
     RunResultOutput, "run-result", "`run`, `retry`, `continue` and `stop`";
+    ServeOutput, "served-page", "`serve`, once it listens";
     StatsOutput, "stats", "`stats`";
     SubmissionOutput, "submission", "the tools of `mcp`";
     ListOutput<SubmissionOutput>, "submission-list", "`read` of a contract with a submission";
@@ -250,7 +251,7 @@ outputs! {
     TokenCountOutput, "token-count", "`compose --count`";
     TrustOutput, "trust", "`trust`";
     VerificationOutput, "verification", "`verify`";
-    WrittenOutput, "written-file", "`templates eject`";
+    WrittenOutput, "written-file", "`templates eject` and `show --html`";
 }
 
 fn output_schema<T: DocumentOutput>() -> Schema {

@@ -253,3 +253,20 @@ pub struct DemoStepOutput {
     /// The output of the command.
     pub output: String,
 }
+
+/// A page that is served.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
+pub struct ServeOutput {
+    /// The address for a browser, with the token of the session.
+    pub address: String,
+    /// The port.
+    pub port: u16,
+}
+
+impl ServeOutput {
+    /// Describes a page that is served at an address.
+    pub fn new(address: String, port: u16) -> Self {
+        Self { address, port }
+    }
+}

@@ -25,7 +25,8 @@ impl InterruptFlag {
         Ok(Self(take_interrupts().map_err(failed)?))
     }
 
-    pub(crate) fn is_set(&self) -> bool {
+    /// Checks whether a person interrupted this process.
+    pub fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 }

@@ -28,6 +28,7 @@ pub(crate) mod restore;
 pub(crate) mod retry;
 pub(crate) mod run;
 pub(crate) mod schema;
+pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod stats;
 pub(crate) mod status;

@@ -1,11 +1,14 @@
 //! `callsheet show`: prints one recorded run.
 
+use std::path::{Path, PathBuf};
+
 use callsheet::error::{CommandResult, Result};
 use callsheet::flow::run_view::RunView;
 use callsheet::output::{
-    ListOutput, RecordOutput, RunLogOutput, RunOriginsOutput, RunOutput, RunPromptOutput,
+    ListOutput, RecordOutput, RunLogOutput, RunOriginsOutput, RunOutput, RunPromptOutput, WrittenOutput,
 };
 use callsheet::run::changes::diff_files;
+use callsheet::session::write::{resolve_output, write_out};
 use callsheet_core::record::{LogStream, OUTPUT_BYTES, locate_parts, restore_request};
 use clap::ValueEnum;
 
@@ -31,6 +34,10 @@ pub(crate) struct Args {
     /// Print the changes of the files, of all or of one, as a patch that `git apply` takes
     #[arg(long, value_name = "PATH", num_args = 0..=1, conflicts_with_all = ["prompt", "origins", "records", "stream"])]
     diff: Option<Option<String>>,
+    /// Write the run as one page for a browser, with its prompt, changes, log and reply, to a file that only its owner can read;
+    /// - writes it to standard output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["prompt", "origins", "records", "stream", "diff"])]
+    html: Option<PathBuf>,
     /// Show the whole reply and the whole output of failed checks, instead of their last lines
     #[arg(long)]
     full: bool,
@@ -63,6 +70,9 @@ impl StreamArg {
 }
 
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
+    if let Some(file) = &args.html {
+        return write_html(app, &callsheet_web::run_file(app, &args.run)?, file);
+    }
     let mut ledger = app.read_ledger()?;
     let row = app.find_run(&mut ledger, &args.run)?;
     let (print, id) = (&app.print, &row.run.id);
@@ -112,4 +122,13 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     }
     let details = app.result_details(&view.summary)?;
     print.print_page(&run_page(print, &view, &details, args.full))
+}
+
+/// Writes a page to a file, or to standard output.
+pub(crate) fn write_html(app: &CommandContext, page: &str, file: &Path) -> CommandResult {
+    let Some(path) = resolve_output(&app.here, Some(file))? else { return app.print.print_page(page) };
+    write_out(&app.dir, &path, page.as_bytes())?;
+    let written = file.display().to_string();
+    app.print
+        .print_output(|| WrittenOutput { written: vec![written.clone()] }, || format!("written {written}\n"))
 }

@@ -1,0 +1,154 @@
+//! Errors as pages: the diagnostics of the library with code and hint, and the refusals of the server.
+
+use askama::Template;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use callsheet::Error;
+use callsheet_core::diag::{Code, Diagnostic};
+
+use crate::pages::layout::PageLayout;
+use crate::shown_text::ShownText;
+
+/// A request without a page.
+#[derive(Debug)]
+pub(crate) struct PageFailure {
+    status: StatusCode,
+    title: &'static str,
+    reasons: Vec<FailureReason>,
+    retry_after: Option<HeaderValue>,
+}
+
+/// A reason of a failure.
+#[derive(Debug)]
+struct FailureReason {
+    code: &'static str,
+    message: ShownText,
+    hint: ShownText,
+}
+
+#[derive(Debug, Template)]
+#[template(path = "failure.html")]
+struct FailurePage<'f> {
+    layout: PageLayout,
+    status: u16,
+    title: &'static str,
+    reasons: &'f [FailureReason],
+}
+
+impl PageFailure {
+    fn new(status: StatusCode, title: &'static str, message: &str, hint: &str) -> Self {
+        let reason = FailureReason { code: "", message: message.into(), hint: hint.into() };
+        Self { status, title, reasons: vec![reason], retry_after: None }
+    }
+
+    /// The request names another server.
+    pub(crate) fn foreign_host() -> Self {
+        let message = "this server answers requests to 127.0.0.1 and localhost only";
+        Self::new(StatusCode::MISDIRECTED_REQUEST, "Wrong host", message, "")
+    }
+
+    /// The browser has no valid cookie.
+    pub(crate) fn no_session() -> Self {
+        let message = "this browser has no session with this server";
+        let hint = "open the address that `callsheet serve` printed, or start `callsheet serve --open`";
+        Self::new(StatusCode::UNAUTHORIZED, "No session", message, hint)
+    }
+
+    /// The one-time code is void.
+    pub(crate) fn void_code() -> Self {
+        let message = "this address was used before, or it belongs to an earlier server";
+        let hint = "open the address that `callsheet serve` printed, or start `callsheet serve --open`";
+        Self::new(StatusCode::UNAUTHORIZED, "Void code", message, hint)
+    }
+
+    /// Another site made the request.
+    pub(crate) fn foreign_origin() -> Self {
+        let message = "a page of another site made this request";
+        Self::new(
+            StatusCode::FORBIDDEN,
+            "Foreign origin",
+            message,
+            "repeat the action on a page of this server",
+        )
+    }
+
+    /// No page has this address.
+    pub(crate) fn unknown_page() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "No such page", "no page has this address", "")
+    }
+
+    /// The page takes no such request.
+    pub(crate) fn wrong_method() -> Self {
+        let message = "this address does not take such a request";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "Wrong method", message, "")
+    }
+
+    /// The body is too large.
+    pub(crate) fn large_body() -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "Too large", "the request has more than 256 KiB", "")
+    }
+
+    /// The request took too long.
+    pub(crate) fn too_slow() -> Self {
+        let message = "the answer took longer than 30 seconds";
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "Too slow", message, "reload the page")
+    }
+
+    /// There are too many event streams.
+    pub(crate) fn too_many_streams() -> Self {
+        let message = "too many pages follow the ledger";
+        let failure =
+            Self::new(StatusCode::SERVICE_UNAVAILABLE, "Too many streams", message, "close some tabs");
+        Self { retry_after: Some(HeaderValue::from_static("5")), ..failure }
+    }
+
+    /// The server ends.
+    pub(crate) fn stopped() -> Self {
+        let message = "the page could not be made";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Server error", message, "start `callsheet serve` again")
+    }
+
+    /// A template failed.
+    pub(crate) fn not_rendered(error: &askama::Error) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Server error", &error.to_string(), "")
+    }
+}
+
+impl From<Error> for PageFailure {
+    fn from(error: Error) -> Self {
+        let (status, title) = match error.code() {
+            Some(Code::RunNotFound | Code::TaskNotFound | Code::FlowNotFound | Code::LedgerNotThere) => {
+                (StatusCode::NOT_FOUND, "Not found")
+            }
+            Some(Code::UsageBad) => (StatusCode::BAD_REQUEST, "Invalid request"),
+            Some(Code::RunRefused | Code::PersonRequired | Code::PersonBelowGuard) => {
+                (StatusCode::FORBIDDEN, "Refused")
+            }
+            _ => (StatusCode::INTERNAL_SERVER_ERROR, "Failed"),
+        };
+        let reason = |diag: &Diagnostic| FailureReason {
+            code: diag.code.as_str(),
+            message: ShownText::new(&diag.message),
+            hint: ShownText::new(&diag.hints.join("; ")),
+        };
+        let reasons = error.diagnostics().iter().map(reason).collect();
+        Self { status, title, reasons, retry_after: None }
+    }
+}
+
+impl IntoResponse for PageFailure {
+    fn into_response(self) -> Response {
+        let page = FailurePage {
+            layout: PageLayout::plain(),
+            status: self.status.as_u16(),
+            title: self.title,
+            reasons: &self.reasons,
+        };
+        let body = page.render().unwrap_or_else(|_| self.title.to_owned());
+        let mut response = (self.status, Html(body)).into_response();
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        }
+        response
+    }
+}

@@ -1,0 +1,19 @@
+//! Serves the page of callsheet on loopback, and writes the same pages into one file.
+//!
+//! Owns HTTP, the session of a browser, HTML and live events. All data and all actions are use cases of the crate `callsheet`.
+
+#[cfg_attr(not(test), expect(dead_code, reason = "the actions of pages use it"))]
+mod action_forms;
+mod answer;
+mod base64;
+mod connection;
+mod live;
+mod one_file;
+mod pages;
+mod server;
+mod session;
+mod shown_text;
+mod site;
+
+pub use one_file::run_file;
+pub use server::{ServeOptions, ServedPage, serve};

@@ -1,0 +1,110 @@
+//! Numbers and outcomes as a page shows them.
+
+use callsheet_core::record::RunOutcome;
+use callsheet_core::record::task_status::TaskStatus;
+
+/// The look of an outcome: a class for the colour and a sign for those who do not see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OutcomeMark {
+    /// The class.
+    pub(crate) class: &'static str,
+    /// The sign.
+    pub(crate) sign: &'static str,
+    /// The words.
+    pub(crate) words: &'static str,
+}
+
+impl OutcomeMark {
+    /// Returns the look of an outcome.
+    pub(crate) const fn new(outcome: RunOutcome) -> Self {
+        let (class, sign) = match outcome {
+            RunOutcome::Succeeded => ("good", "✓"),
+            RunOutcome::Running => ("live", "●"),
+            RunOutcome::Composed | RunOutcome::NothingChanged => ("quiet", "○"),
+            RunOutcome::NeedsReview | RunOutcome::OutOfScope => ("warn", "!"),
+            RunOutcome::Parked | RunOutcome::Stopped => ("warn", "‖"),
+            RunOutcome::FailedChecks
+            | RunOutcome::AgentFailed
+            | RunOutcome::TimedOut
+            | RunOutcome::OverCost
+            | RunOutcome::Lost => ("bad", "✕"),
+        };
+        Self { class, sign, words: outcome.words() }
+    }
+
+    /// Returns the look of a task's status.
+    pub(crate) const fn from_task(status: TaskStatus) -> Self {
+        let (class, sign, words) = match status {
+            TaskStatus::NeedsReview => ("warn", "!", "needs review"),
+            TaskStatus::Failed => ("bad", "✕", "failed"),
+            TaskStatus::Ready => ("good", "✓", "ready"),
+            status => ("quiet", "○", status.name()),
+        };
+        Self { class, sign, words }
+    }
+}
+
+/// Renders a duration: `320 ms`, `12 s`, `3 m 04 s`, `2 h 05 m`.
+pub(crate) fn duration_words(ms: u64) -> String {
+    match ms / 1000 {
+        0 => format!("{ms} ms"),
+        seconds @ 1..60 => format!("{seconds} s"),
+        seconds @ 60..3600 => format!("{} m {:02} s", seconds / 60, seconds % 60),
+        seconds => format!("{} h {:02} m", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// Renders millionths of a dollar, with a mark if they are an estimate.
+pub(crate) fn cost_words(micros: u64, is_estimate: bool) -> String {
+    let about = if is_estimate { "~" } else { "" };
+    format!("{about}${:.2}", micros as f64 / 1e6)
+}
+
+/// Renders a count: `812`, `12.3 k`, `4.1 M`.
+pub(crate) fn count_words(count: u64) -> String {
+    match count {
+        0..1000 => count.to_string(),
+        1000..1_000_000 => format!("{:.1} k", count as f64 / 1e3),
+        _ => format!("{:.1} M", count as f64 / 1e6),
+    }
+}
+
+/// Renders a size: `812 B`, `12 KiB`, `4.1 MiB`.
+pub(crate) fn size_words(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    }
+}
+
+/// Percent-encodes a value for the query of an address.
+pub(crate) fn encode_query(value: &str) -> String {
+    let mut text = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                text.push(char::from(byte))
+            }
+            byte => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_become_words() {
+        assert_eq!(
+            [320, 12_000, 184_000, 7_500_000].map(duration_words),
+            ["320 ms", "12 s", "3 m 04 s", "2 h 05 m"]
+        );
+        assert_eq!([812, 12_345, 4_100_000].map(count_words), ["812", "12.3 k", "4.1 M"]);
+        assert_eq!([812, 12_288, 4_299_162].map(size_words), ["812 B", "12.0 KiB", "4.1 MiB"]);
+        assert_eq!((cost_words(1_234_567, true), cost_words(0, false)), ("~$1.23".into(), "$0.00".into()));
+        assert_eq!(encode_query("a b/ü&=\"<"), "a%20b%2F%C3%BC%26%3D%22%3C");
+    }
+}

@@ -1,0 +1,9 @@
+//! The server over real sockets: who may talk to it, how much, and how text of others reaches a page.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod client;
+mod escaping;
+mod limits;
+mod live;
+mod security;
