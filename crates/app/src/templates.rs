@@ -5,7 +5,8 @@ use crate::project::Project;
 use crate::session::write::write_new;
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::{SharedText, SourceId, SourceRoot, Sources, candidates, list_names};
-use callsheet_lint::catalog::{TemplateSummary, list_templates};
+pub use callsheet_lint::catalog::TemplateSummary;
+use callsheet_lint::catalog::list_templates;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -41,6 +42,11 @@ impl PlaceState {
             Self::Shadowed => "shadowed",
         }
     }
+}
+
+/// Lists every template that can be requested.
+pub fn list_all_templates(project: &Project) -> Vec<TemplateSummary> {
+    list_templates(&project.disk(None), &project.config.layout())
 }
 
 /// Finds an existing template: its file and the source that wins.

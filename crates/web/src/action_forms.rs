@@ -21,6 +21,15 @@ pub(crate) enum ActionRefusal {
     Replayed,
 }
 
+/// The fields of the forms of one page: the first action that a browser sends from it is accepted.
+#[derive(Clone, Debug)]
+pub(crate) struct ActionForm {
+    /// The token of the session.
+    pub(crate) token: String,
+    /// The id of the action.
+    pub(crate) id: String,
+}
+
 /// The token of the forms and the ids of the actions that were done.
 #[derive(Debug)]
 pub(crate) struct ActionForms {

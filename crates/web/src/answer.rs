@@ -6,6 +6,7 @@ use axum::response::{Html, IntoResponse, Response};
 use callsheet::Error;
 use callsheet_core::diag::{Code, Diagnostic};
 
+use crate::action_forms::ActionRefusal;
 use crate::pages::layout::PageLayout;
 use crate::shown_text::ShownText;
 
@@ -92,6 +93,43 @@ impl PageFailure {
     pub(crate) fn too_slow() -> Self {
         let message = "the answer took longer than 30 seconds";
         Self::new(StatusCode::GATEWAY_TIMEOUT, "Too slow", message, "reload the page")
+    }
+
+    /// The form of an action is not of a page of this session, or it was sent before.
+    pub(crate) fn refused_action(refusal: ActionRefusal) -> Self {
+        match refusal {
+            ActionRefusal::Form => {
+                let message = "this form is not of a page of this session";
+                Self::new(
+                    StatusCode::FORBIDDEN,
+                    "Foreign form",
+                    message,
+                    "reload the page and repeat the action",
+                )
+            }
+            ActionRefusal::Replayed => {
+                let message = "this action was sent before";
+                Self::new(StatusCode::CONFLICT, "Sent twice", message, "reload the page to see its result")
+            }
+        }
+    }
+
+    /// A field of a form has no valid value.
+    pub(crate) fn bad_form() -> Self {
+        let message = "a field of the form has no valid value";
+        Self::new(StatusCode::BAD_REQUEST, "Invalid form", message, "reload the page and repeat the action")
+    }
+
+    /// A text is missing.
+    pub(crate) fn no_text() -> Self {
+        let message = "this action needs a text";
+        Self::new(StatusCode::BAD_REQUEST, "No text", message, "go back and write one")
+    }
+
+    /// Too many runs that pages started have not ended.
+    pub(crate) fn too_much_work() -> Self {
+        let message = "16 runs and flows that pages started have not ended";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "Too many runs", message, "wait, or stop one")
     }
 
     /// There are too many event streams.

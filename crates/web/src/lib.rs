@@ -2,8 +2,8 @@
 //!
 //! Owns HTTP, the session of a browser, HTML and live events. All data and all actions are use cases of the crate `callsheet`.
 
-#[cfg_attr(not(test), expect(dead_code, reason = "the actions of pages use it"))]
 mod action_forms;
+mod actions;
 mod answer;
 mod base64;
 mod connection;
@@ -14,6 +14,7 @@ mod server;
 mod session;
 mod shown_text;
 mod site;
+mod svg;
 
 pub use one_file::run_file;
 pub use server::{ServeOptions, ServedPage, serve};

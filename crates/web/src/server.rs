@@ -10,7 +10,7 @@ use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use callsheet::error::Result;
 use callsheet::{InterruptFlag, Project, SilentObserver};
 use callsheet_core::diag::{Code, Diagnostic};
@@ -22,14 +22,21 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
+use crate::actions::{
+    StartedWork, continue_run, decide_change, decide_flow, preview_continue, retry_run, stop_run,
+};
 use crate::answer::PageFailure;
 use crate::connection::TimedStream;
 use crate::live::stream_events;
 use crate::pages::assets::{show_script, show_style};
+use crate::pages::attempts::show_attempts;
+use crate::pages::costs::show_costs;
+use crate::pages::flow::{show_flow, show_flows};
 use crate::pages::inbox::show_inbox;
 use crate::pages::log_pane::{find_lines, show_log};
 use crate::pages::prompt_pane::show_source;
 use crate::pages::run::show_run;
+use crate::pages::templates::{show_template, show_templates};
 use crate::session::{BrowserSession, add_headers};
 use crate::site::SiteState;
 
@@ -62,7 +69,6 @@ pub struct ServeOptions {
 
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug)]
-#[expect(dead_code, reason = "actions are refused to peers below a guard")]
 pub(crate) struct PeerAddress(pub(crate) SocketAddr);
 
 /// A server that listens.
@@ -104,11 +110,14 @@ pub fn serve(
         let session = Arc::new(BrowserSession::new(address.port())?);
         ready(&ServedPage { address, session: Arc::clone(&session) })?;
         // Requests repeat the notes of the ledger, and a person reads them once.
-        project.observer = Arc::new(SilentObserver);
-        accept_connections(&listener, &build_router(SiteState::new(project, session)), &options.interrupt)
-            .await;
-        Ok(())
+        let reporter = std::mem::replace(&mut project.observer, Arc::new(SilentObserver));
+        let work = Arc::new(StartedWork::new(options.interrupt.clone(), reporter));
+        let site = SiteState::new(project, session, Arc::clone(&work))?;
+        accept_connections(&listener, &build_router(site), &options.interrupt).await;
+        Ok(work)
     });
+    // Runs that pages started are stopped, and their ends recorded.
+    let done = done.map(|work| work.finish());
     // Threads that wait for the ledger end with the process.
     runtime.shutdown_background();
     done
@@ -129,6 +138,18 @@ fn build_router(site: SiteState) -> Router {
         .route("/runs/{run}/source", get(show_source))
         .route("/runs/{run}/log", get(show_log))
         .route("/runs/{run}/log/find", get(find_lines))
+        .route("/tasks/{task}", get(show_attempts))
+        .route("/flows", get(show_flows))
+        .route("/flows/{flow}", get(show_flow))
+        .route("/costs", get(show_costs))
+        .route("/templates", get(show_templates))
+        .route("/templates/{*path}", get(show_template))
+        .route("/actions/decide", post(decide_change))
+        .route("/actions/stop", post(stop_run))
+        .route("/actions/retry", post(retry_run))
+        .route("/actions/continue/preview", post(preview_continue))
+        .route("/actions/continue", post(continue_run))
+        .route("/actions/flow", post(decide_flow))
         .route("/events", get(stream_events))
         .route("/assets/style.css", get(show_style))
         .route("/assets/page.js", get(show_script));

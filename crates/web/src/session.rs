@@ -13,6 +13,7 @@ use callsheet::error::Result;
 use callsheet::random::random_key;
 use callsheet_core::record::sha256;
 
+use crate::action_forms::ActionForms;
 use crate::base64::to_base64url;
 
 /// Headers of every answer.
@@ -60,7 +61,8 @@ impl fmt::Debug for SecretWord {
 /// The session of the person who started the server. All browsers share it.
 #[derive(Debug)]
 pub(crate) struct BrowserSession {
-    port: u16,
+    /// The port of the server.
+    pub(crate) port: u16,
     token: SecretWord,
     cookie: SecretWord,
     code: Mutex<Option<SecretWord>>,
@@ -75,6 +77,11 @@ impl BrowserSession {
             cookie: SecretWord::generate()?,
             code: Mutex::default(),
         })
+    }
+
+    /// Creates the forms of this session.
+    pub(crate) fn new_forms(&self) -> Result<ActionForms> {
+        ActionForms::new(&self.cookie.0)
     }
 
     /// Returns the address of the first page with the token.

@@ -8,6 +8,8 @@ use callsheet::Project;
 use callsheet::error::Result;
 use tokio::sync::Semaphore;
 
+use crate::action_forms::{ActionForm, ActionForms};
+use crate::actions::StartedWork;
 use crate::answer::PageFailure;
 use crate::live::EventHub;
 use crate::pages::log_pane::LogIndexes;
@@ -30,15 +32,30 @@ pub(crate) struct SiteState {
     pub(crate) events: Arc<EventHub>,
     /// The indexes of logs.
     pub(crate) logs: Arc<LogIndexes>,
+    /// The forms of actions.
+    pub(crate) forms: Arc<ActionForms>,
+    /// The runs and flows that pages started.
+    pub(crate) work: Arc<StartedWork>,
     turns: Arc<Semaphore>,
 }
 
 impl SiteState {
     /// Creates the state of a server.
-    pub(crate) fn new(project: Project, session: Arc<BrowserSession>) -> Self {
+    pub(crate) fn new(
+        project: Project,
+        session: Arc<BrowserSession>,
+        work: Arc<StartedWork>,
+    ) -> Result<Self> {
         let project = Arc::new(project);
         let events = Arc::new(EventHub::new(Arc::clone(&project)));
-        Self { project, session, events, logs: Arc::default(), turns: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
+        let forms = Arc::new(session.new_forms()?);
+        let turns = Arc::new(Semaphore::new(MOST_AT_ONCE));
+        Ok(Self { project, session, events, logs: Arc::default(), forms, work, turns })
+    }
+
+    /// Makes the fields of the forms of one page.
+    pub(crate) fn new_form(&self) -> Result<ActionForm> {
+        Ok(ActionForm { token: self.forms.token().to_owned(), id: ActionForms::new_id()? })
     }
 
     /// Calls the library on a thread that may wait for the ledger.

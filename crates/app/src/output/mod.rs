@@ -59,7 +59,7 @@ pub use run::{DecisionOutput, RunItemOutput, RunOutput};
 pub use run_launch::RunPlanOutput;
 pub use run_log::{LogLineOutput, RecordOutput, RunLogOutput};
 pub use run_result::{RecoveryOutput, RunResultOutput};
-pub use stats::{StatsOutput, cached_share, runs_until_success};
+pub use stats::{StatsGroupOutput, StatsOutput, cached_share, runs_until_success};
 pub use task::{TaskDecisionOutput, TaskOutput};
 
 /// An object that a command prints with `--json`.

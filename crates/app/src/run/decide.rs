@@ -25,6 +25,9 @@ pub enum ChangeDecision {
 }
 
 impl ChangeDecision {
+    /// Every decision.
+    pub const ALL: [Self; 3] = [Self::Approve, Self::Reject, Self::Mine];
+
     /// Returns the decision as a word.
     pub const fn name(self) -> &'static str {
         match self {

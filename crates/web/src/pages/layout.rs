@@ -14,6 +14,12 @@ use callsheet_core::record::sha256;
 pub(crate) enum PagePlace {
     /// The inbox.
     Inbox,
+    /// The flows.
+    Flows,
+    /// Costs and outcomes.
+    Costs,
+    /// The templates.
+    Templates,
     /// A page that the top bar does not name.
     Other,
 }
@@ -56,7 +62,12 @@ pub(crate) struct PageLink {
 }
 
 /// The links of the top bar.
-const LINKS: [PageLink; 1] = [PageLink { place: PagePlace::Inbox, address: "/", words: "Inbox", key: 'i' }];
+const LINKS: [PageLink; 4] = [
+    PageLink { place: PagePlace::Inbox, address: "/", words: "Inbox", key: 'i' },
+    PageLink { place: PagePlace::Flows, address: "/flows", words: "Flows", key: 'f' },
+    PageLink { place: PagePlace::Costs, address: "/costs", words: "Costs", key: 'c' },
+    PageLink { place: PagePlace::Templates, address: "/templates", words: "Templates", key: 't' },
+];
 
 impl PageLayout {
     /// Returns the links of the top bar.

@@ -1,0 +1,336 @@
+//! The actions of pages. Each calls the use case that the command calls, as a person on a page.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::{Html, Redirect};
+use axum::{Extension, Form};
+use callsheet::error::Result;
+use callsheet::observer::Observer;
+use callsheet::project::person::refuse_guarded_peer;
+use callsheet::run::comments::{LineComment, comments_text};
+use callsheet::run::decide::ChangeDecision;
+use callsheet::{FlowChoice, InterruptFlag, Project, RerunOptions, RunStopper};
+use serde::Deserialize;
+
+use crate::action_forms::ActionForm;
+use crate::answer::PageFailure;
+use crate::pages::layout::PageLayout;
+use crate::pages::words::encode_query;
+use crate::server::PeerAddress;
+use crate::shown_text::ShownText;
+use crate::site::{PageResult, SiteState, render_page};
+
+/// The most runs and flows that pages started and that have not ended.
+const MOST_STARTED: usize = 16;
+
+/// How long an action may fail before its page is answered.
+const FAIL_SOON: Duration = Duration::from_millis(1500);
+
+/// The most comments of one continuation.
+const MOST_COMMENTS: usize = 200;
+
+/// Runs and flows that pages started. They end with the server.
+#[derive(Debug)]
+pub(crate) struct StartedWork {
+    interrupt: InterruptFlag,
+    reporter: Arc<dyn Observer>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl StartedWork {
+    pub(crate) fn new(interrupt: InterruptFlag, reporter: Arc<dyn Observer>) -> Self {
+        Self { interrupt, reporter, threads: Mutex::default() }
+    }
+
+    /// Starts work on a thread of its own. Returns its error if it fails at once; a later one is reported where the server was
+    /// started.
+    fn start(&self, work: impl FnOnce(&InterruptFlag) -> Result<()> + Send + 'static) -> PageResult<()> {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.retain(|thread| !thread.is_finished());
+        if threads.len() >= MOST_STARTED {
+            return Err(PageFailure::too_much_work());
+        }
+        let (send, receive) = mpsc::sync_channel(1);
+        let (interrupt, reporter) = (self.interrupt.clone(), Arc::clone(&self.reporter));
+        threads.push(thread::spawn(move || {
+            if let Err(error) = work(&interrupt)
+                && let Err(mpsc::SendError(error)) = send.send(error)
+            {
+                reporter.diagnostics(error.diagnostics());
+            }
+        }));
+        drop(threads);
+        match receive.recv_timeout(FAIL_SOON) {
+            Ok(error) => Err(error.into()),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Ok(()),
+        }
+    }
+
+    /// Waits until all work has ended.
+    pub(crate) fn finish(&self) {
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            drop(thread.join());
+        }
+    }
+}
+
+/// The fields of every action.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ActionFields {
+    form_token: String,
+    action_id: String,
+}
+
+impl SiteState {
+    /// Accepts an action of a page once, and calls a use case as the person on that page.
+    async fn act<T: Send + 'static>(
+        &self,
+        peer: SocketAddr,
+        fields: &ActionFields,
+        work: impl FnOnce(&Project) -> PageResult<T> + Send + 'static,
+    ) -> PageResult<T> {
+        self.forms.accept(&fields.form_token, &fields.action_id).map_err(PageFailure::refused_action)?;
+        let server = SocketAddr::from((Ipv4Addr::LOCALHOST, self.session.port));
+        self.call(move |project| {
+            refuse_guarded_peer(peer, server)?;
+            work(&project.on_page())
+        })
+        .await
+    }
+}
+
+/// A decision about a change outside of the scope.
+#[derive(Debug, Deserialize)]
+pub(crate) struct DecideForm {
+    #[serde(flatten)]
+    fields: ActionFields,
+    run: String,
+    path: String,
+    decision: String,
+    #[serde(default)]
+    because: String,
+}
+
+/// Decides about a change outside of the scope.
+pub(crate) async fn decide_change(
+    State(site): State<SiteState>,
+    Extension(PeerAddress(peer)): Extension<PeerAddress>,
+    Form(form): Form<DecideForm>,
+) -> PageResult<Redirect> {
+    let decision = ChangeDecision::ALL.iter().find(|it| it.name() == form.decision).copied();
+    let decision = decision.ok_or_else(PageFailure::bad_form)?;
+    let address = format!("/runs/{}#change", encode_query(&form.run));
+    site.act(peer, &form.fields, move |project| {
+        let because = Some(form.because.trim()).filter(|text| !text.is_empty());
+        project.decide_change(&form.run, &form.path, decision, because, false)?;
+        Ok(Redirect::to(&address))
+    })
+    .await
+}
+
+/// An action about a run.
+#[derive(Debug, Deserialize)]
+pub(crate) struct RunForm {
+    #[serde(flatten)]
+    fields: ActionFields,
+    run: String,
+}
+
+/// Stops a run.
+pub(crate) async fn stop_run(
+    State(site): State<SiteState>,
+    Extension(PeerAddress(peer)): Extension<PeerAddress>,
+    Form(form): Form<RunForm>,
+) -> PageResult<Redirect> {
+    site.act(peer, &form.fields, move |project| {
+        project.stop_run(&form.run)?;
+        Ok(Redirect::to(&format!("/runs/{}", encode_query(&form.run))))
+    })
+    .await
+}
+
+/// Runs again with the facts of a run.
+pub(crate) async fn retry_run(
+    State(site): State<SiteState>,
+    Extension(PeerAddress(peer)): Extension<PeerAddress>,
+    Form(form): Form<RunForm>,
+) -> PageResult<Redirect> {
+    let work = Arc::clone(&site.work);
+    site.act(peer, &form.fields, move |project| {
+        start_rerun(&work, project, &form.run, RerunOptions::default())
+    })
+    .await
+}
+
+/// Plans a new run and starts it. Leads to its page.
+fn start_rerun(
+    work: &StartedWork,
+    project: &Project,
+    run: &str,
+    options: RerunOptions,
+) -> PageResult<Redirect> {
+    let ready = project.prepare_rerun(run, &options)?;
+    let (id, project) = (ready.id().clone(), project.clone());
+    work.start(move |interrupt| {
+        ready.execute(&project, &RunStopper::new(interrupt))?;
+        Ok(())
+    })?;
+    Ok(Redirect::to(&format!("/runs/{id}")))
+}
+
+/// Comments and a text that continue a run.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ContinueForm {
+    #[serde(flatten)]
+    fields: ActionFields,
+    run: String,
+    #[serde(default)]
+    text: String,
+    /// The comments as a JSON array.
+    #[serde(default)]
+    comments: String,
+}
+
+/// A comment as a page sends it.
+#[derive(Debug, Deserialize)]
+struct CommentField {
+    #[serde(default)]
+    path: String,
+    line: u64,
+    #[serde(default)]
+    quote: String,
+    text: String,
+}
+
+impl ContinueForm {
+    /// Returns the comments and the text as one text.
+    fn join_text(&self) -> PageResult<String> {
+        let comments = match self.comments.trim() {
+            "" => Vec::new(),
+            json => serde_json::from_str::<Vec<CommentField>>(json).map_err(|_| PageFailure::bad_form())?,
+        };
+        if comments.len() > MOST_COMMENTS {
+            return Err(PageFailure::bad_form());
+        }
+        let comments: Vec<LineComment> = comments
+            .into_iter()
+            .map(|CommentField { path, line, quote, text }| LineComment { path, line, quote, text })
+            .collect();
+        Ok(comments_text(&comments, &self.text))
+    }
+}
+
+/// The continuation of a run before it is started.
+#[derive(Debug, Template)]
+#[template(path = "continue.html")]
+struct ContinuePage {
+    layout: PageLayout,
+    form: ActionForm,
+    run: ShownText,
+    run_value: String,
+    text: String,
+    prompt: Vec<(usize, ShownText, bool)>,
+    size: usize,
+}
+
+/// Shows the prompt of a continuation, and starts nothing.
+pub(crate) async fn preview_continue(
+    State(site): State<SiteState>,
+    Extension(PeerAddress(peer)): Extension<PeerAddress>,
+    Form(form): Form<ContinueForm>,
+) -> PageResult<Html<String>> {
+    let next = site.new_form()?;
+    let text = form.join_text()?;
+    if text.is_empty() {
+        return Err(PageFailure::no_text());
+    }
+    site.act(peer, &form.fields, move |project| {
+        let options = continue_options(&text, true);
+        let ready = project.prepare_rerun(&form.run, &options)?;
+        let mut ledger = project.read_ledger()?;
+        let row = project.find_run(&mut ledger, &form.run)?;
+        let before = ledger.prompt(&row.run.id).map_err(callsheet::Error::from)?;
+        let known: std::collections::BTreeSet<&str> = before.lines().collect();
+        let prompt = ready.prompt();
+        let lines = prompt.lines().enumerate();
+        render_page(&ContinuePage {
+            layout: PageLayout::read(project, &mut ledger, crate::pages::layout::PagePlace::Other)?,
+            form: next,
+            run: row.name().into(),
+            run_value: row.name(),
+            size: prompt.len(),
+            prompt: lines
+                .map(|(at, line)| (at + 1, ShownText::from_line(line), !known.contains(line)))
+                .collect(),
+            text,
+        })
+    })
+    .await
+}
+
+fn continue_options(text: &str, dry: bool) -> RerunOptions {
+    RerunOptions { text: Some(text.to_owned()), force: true, dry, ..RerunOptions::default() }
+}
+
+/// Continues a run with comments and a text.
+pub(crate) async fn continue_run(
+    State(site): State<SiteState>,
+    Extension(PeerAddress(peer)): Extension<PeerAddress>,
+    Form(form): Form<ContinueForm>,
+) -> PageResult<Redirect> {
+    let text = form.join_text()?;
+    if text.is_empty() {
+        return Err(PageFailure::no_text());
+    }
+    let work = Arc::clone(&site.work);
+    site.act(peer, &form.fields, move |project| {
+        start_rerun(&work, project, &form.run, continue_options(&text, false))
+    })
+    .await
+}
+
+/// A decision about a flow.
+#[derive(Debug, Deserialize)]
+pub(crate) struct FlowForm {
+    #[serde(flatten)]
+    fields: ActionFields,
+    flow: String,
+    choice: String,
+    #[serde(default)]
+    text: String,
+}
+
+/// Decides about a flow and drives it.
+pub(crate) async fn decide_flow(
+    State(site): State<SiteState>,
+    Extension(PeerAddress(peer)): Extension<PeerAddress>,
+    Form(form): Form<FlowForm>,
+) -> PageResult<Redirect> {
+    let text = form.text.trim().to_owned();
+    let choice = match form.choice.as_str() {
+        "approve" => FlowChoice::Approve,
+        "reject" => FlowChoice::Reject,
+        "changes" if text.is_empty() => return Err(PageFailure::no_text()),
+        "answer" if text.is_empty() => return Err(PageFailure::no_text()),
+        "changes" => FlowChoice::Changes(text),
+        "answer" => FlowChoice::Answer(text),
+        _ => return Err(PageFailure::bad_form()),
+    };
+    let work = Arc::clone(&site.work);
+    site.act(peer, &form.fields, move |project| {
+        let (project, flow) = (project.clone(), form.flow.clone());
+        work.start(move |interrupt| {
+            project.decide_flow(Some(&flow), &choice, false, interrupt)?;
+            Ok(())
+        })?;
+        Ok(Redirect::to(&format!("/flows/{}", encode_query(&form.flow))))
+    })
+    .await
+}
