@@ -14,7 +14,7 @@ pub fn run_file(project: &Project, run: &str) -> Result<String> {
     let mut ledger = project.read_ledger()?;
     let row = project.find_run(&mut ledger, run)?;
     let layout = PageLayout::one_file(project);
-    let page = RunPage::read(project, &mut ledger, &LogIndexes::default(), layout, row)?;
+    let page = RunPage::read(project, &mut ledger, &LogIndexes::default(), layout, None, row)?;
     let failed =
         |error: askama::Error| Diagnostic::error(Code::OutputFailed, format!("the page failed: {error}"));
     Ok(page.render().map_err(failed)?)

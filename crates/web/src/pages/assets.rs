@@ -4,10 +4,12 @@ use axum::http::header;
 use axum::response::IntoResponse;
 
 /// The style of all pages.
-pub(crate) const STYLE: &str = include_str!("../../assets/style.css");
+pub(crate) const STYLE: &str =
+    concat!(include_str!("../../assets/style.css"), include_str!("../../assets/pictures.css"));
 
 /// The script of all pages.
-pub(crate) const SCRIPT: &str = include_str!("../../assets/page.js");
+pub(crate) const SCRIPT: &str =
+    concat!(include_str!("../../assets/page.js"), include_str!("../../assets/actions.js"));
 
 /// Answers with the style.
 pub(crate) async fn show_style() -> impl IntoResponse {

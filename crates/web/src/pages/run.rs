@@ -23,6 +23,7 @@ use super::reply_pane::ReplyPane;
 use super::run_item::RunItem;
 use super::timeline_pane::{TimelineItem, read_timeline};
 use super::words::{cost_words, count_words, duration_words};
+use crate::action_forms::ActionForm;
 use crate::shown_text::ShownText;
 use crate::site::{PageResult, SiteState};
 
@@ -60,6 +61,8 @@ struct NextView {
 #[template(path = "run.html")]
 pub(crate) struct RunPage {
     layout: PageLayout,
+    form: Option<ActionForm>,
+    can_rerun: bool,
     id: String,
     item: RunItem,
     is_running: bool,
@@ -84,6 +87,7 @@ impl RunPage {
         ledger: &mut Ledger,
         logs: &LogIndexes,
         layout: PageLayout,
+        form: Option<ActionForm>,
         row: RunRow,
     ) -> Result<Self> {
         let id = row.run.id.clone();
@@ -106,6 +110,8 @@ impl RunPage {
         let parent = view.row.run.parent.as_ref().map(|parent| run_name(ledger, parent.as_str()));
         Ok(Self {
             layout,
+            form,
+            can_rerun: summary.launch.is_some() && !view.row.imported,
             item: RunItem::new(&view.row, &LocalClock::read()),
             is_running,
             is_lost: is_running && is_lost(summary),
@@ -247,11 +253,12 @@ fn push_tokens(facts: &mut StripFacts, summary: &RunSummary) {
 /// Answers with a run.
 pub(crate) async fn show_run(State(site): State<SiteState>, Path(run): Path<String>) -> PageResult {
     let logs = Arc::clone(&site.logs);
+    let form = site.new_form()?;
     site.render(move |project| {
         let mut ledger = project.read_ledger()?;
         let layout = PageLayout::read(project, &mut ledger, PagePlace::Other)?;
         let row = project.find_run(&mut ledger, &run)?;
-        RunPage::read(project, &mut ledger, &logs, layout, row)
+        RunPage::read(project, &mut ledger, &logs, layout, Some(form), row)
     })
     .await
 }
