@@ -127,7 +127,10 @@ impl GroupView {
         Self {
             name,
             outcomes: picture("Runs", stats.items.iter().map(outcome_row).collect()),
-            costs: picture("Cost", stats.items.iter().map(cost_row).collect()),
+            costs: match stats.items.iter().any(|group| group.cost_microusd.is_some()) {
+                true => picture("Cost", stats.items.iter().map(cost_row).collect()),
+                false => String::new(),
+            },
             rows: stats.items.iter().map(GroupRow::new).collect(),
             left_out: stats.left_out_count,
         }
