@@ -170,7 +170,9 @@
   const keyOf = (row) => row && (row.id || row.dataset.run || one("a[href]", row)?.getAttribute("href"));
 
   function replacePart(node, fresh) {
-    if (!fresh || node.innerHTML === fresh.innerHTML || node.contains(one("[data-live] input:focus"))) return;
+    if (!fresh || node.innerHTML === fresh.innerHTML) return;
+    // A person who types is not interrupted.
+    if (isField(document.activeElement) && node.contains(document.activeElement)) return;
     const open = new Set(all("details[open]", node).map((it) => it.id));
     const focused = node.contains(document.activeElement) ? keyOf(document.activeElement.closest("[data-row]")) : null;
     const marked = node.contains(here()) ? keyOf(here()) : null;

@@ -54,6 +54,8 @@ pub(crate) struct ViolationView {
     pub(crate) reason: &'static str,
     /// The decision in words.
     pub(crate) decision: &'static str,
+    /// Whether it waits for a decision.
+    pub(crate) is_pending: bool,
     /// The class of the decision.
     pub(crate) class: &'static str,
     /// The sign of the decision.
@@ -158,7 +160,14 @@ impl ViolationView {
             ViolationDecision::Rejected => ("bad", "✕"),
             ViolationDecision::Approved | ViolationDecision::Mine => ("good", "✓"),
         };
-        Some(Self { reason, decision: violation.decision.name(), class, sign, path: violation.path })
+        Some(Self {
+            reason,
+            decision: violation.decision.name(),
+            is_pending: violation.decision == ViolationDecision::Pending,
+            class,
+            sign,
+            path: violation.path,
+        })
     }
 }
 
