@@ -7,6 +7,7 @@ use callsheet_core::library::agent::PermissionLevel;
 use callsheet_core::library::format::ModelApi;
 use callsheet_core::library::format::PromptFormat;
 use callsheet_core::library::recipe::MissingPolicy;
+use callsheet_core::record::LogStream;
 use callsheet_core::secrets::SecretMode;
 use clap::builder::PossibleValue;
 use clap::{ArgMatches, Args, Parser, Subcommand, ValueEnum};
@@ -326,4 +327,10 @@ values! { ModeArg of SecretMode {
     Refuse "refuse" "Compose nothing",
     Redact "redact" "Replace it by a placeholder",
     Allow "allow" "Keep it, and record that it was kept",
+}}
+
+values! { StreamArg of LogStream {
+    Meta "meta" "The prompt",
+    Stdout "stdout" "Standard output",
+    Stderr "stderr" "Standard error",
 }}

@@ -5,6 +5,7 @@ mod commands;
 mod complete;
 mod context;
 mod demo;
+mod html_file;
 mod live;
 mod mcp_install;
 mod pager;

@@ -52,6 +52,7 @@
       k: () => moveRow(-1),
       g: () => { prefix = "g"; setTimeout(() => { prefix = null; }, 1500); },
       "/": () => { const field = one("[data-pane].active [data-filter]") || one("[data-filter]"); if (field) { field.focus(); field.select(); } },
+      o: () => { const gutter = here() && one("a.gutter, .gutter[data-at]", here()); if (gutter) openOrigin(gutter); return Boolean(gutter); },
       "?": () => help && help.showModal(),
       "[": () => modules.forEach((it) => it.movePane && it.movePane(-1)),
       "]": () => modules.forEach((it) => it.movePane && it.movePane(1)),
@@ -143,6 +144,14 @@
     timer = setTimeout(() => { timer = null; refresh(); }, document.hidden ? 5000 : 500);
   }
 
+  // A tab that is looked at again does not wait.
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden || !timer) return;
+    clearTimeout(timer);
+    timer = null;
+    refresh();
+  });
+
   async function refresh() {
     if (busy) return scheduleRefresh();
     busy = true;
@@ -161,7 +170,9 @@
   const keyOf = (row) => row && (row.id || row.dataset.run || one("a[href]", row)?.getAttribute("href"));
 
   function replacePart(node, fresh) {
-    if (!fresh || node.innerHTML === fresh.innerHTML || node.contains(one("[data-live] input:focus"))) return;
+    if (!fresh || node.innerHTML === fresh.innerHTML) return;
+    // A person who types is not interrupted.
+    if (isField(document.activeElement) && node.contains(document.activeElement)) return;
     const open = new Set(all("details[open]", node).map((it) => it.id));
     const focused = node.contains(document.activeElement) ? keyOf(document.activeElement.closest("[data-row]")) : null;
     const marked = node.contains(here()) ? keyOf(here()) : null;
@@ -268,12 +279,20 @@
     all(".lit").forEach((it) => it.classList.remove("lit"));
     if (origin !== null) all(`#prompt [data-o="${CSS.escape(origin)}"]`).forEach((it) => it.classList.add("lit"));
   }
+  // A line leads to its origin at that place.
+  function openOrigin(gutter) {
+    if (gutter.href) return gutter.click();
+    const { origin, at } = gutter.dataset;
+    location.href = `${one("[data-source]").dataset.source}?origin=${origin}&line=${at}#L${at}`;
+  }
   const originOf = (node) => node.closest?.("[data-origin]")?.dataset.origin ?? null;
   const prompt = one("#prompt");
   if (prompt) {
     ["pointerover", "focusin"].forEach((name) => prompt.addEventListener(name, ({ target }) => light(originOf(target))));
     prompt.addEventListener("pointerleave", () => light(null));
     prompt.addEventListener("click", ({ target }) => {
+      const gutter = target.closest(".gutter[data-at]");
+      if (gutter) openOrigin(gutter);
       const fold = target.closest("[data-fold]");
       if (fold) all("details.section", prompt).forEach((it) => { it.open = fold.dataset.fold === "open"; });
     });

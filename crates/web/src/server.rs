@@ -207,6 +207,7 @@ fn check_request(session: &BrowserSession, request: &Request) -> Result<(), Box<
 fn open_page(session: &BrowserSession, page: &str) -> Response {
     let mut response = StatusCode::SEE_OTHER.into_response();
     let headers = response.headers_mut();
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     // A path that begins with two slashes would be another host.
     let page = format!("/{}", page.trim_start_matches('/'));
     for (name, value) in [(header::LOCATION, page), (header::SET_COOKIE, session.cookie_header())] {

@@ -21,7 +21,8 @@ const HEADERS: [(HeaderName, &str); 8] = [
     (header::CONTENT_SECURITY_POLICY, CONTENT_POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::X_FRAME_OPTIONS, "DENY"),
-    (header::REFERRER_POLICY, "no-referrer"),
+    // A browser hides the origin of a form with a stricter policy, and the origin is checked.
+    (header::REFERRER_POLICY, "same-origin"),
     (header::CACHE_CONTROL, "no-store"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
@@ -34,7 +35,8 @@ const CONTENT_POLICY: &str = "default-src 'self'; script-src 'self'; style-src '
 /// Adds the headers of every answer.
 pub(crate) fn add_headers(headers: &mut HeaderMap) {
     for (name, value) in HEADERS {
-        headers.insert(name, HeaderValue::from_static(value));
+        // An answer with a secret in its address has a stricter one.
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
 }
 

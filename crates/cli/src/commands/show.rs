@@ -1,18 +1,18 @@
 //! `callsheet show`: prints one recorded run.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use callsheet::error::{CommandResult, Result};
 use callsheet::flow::run_view::RunView;
 use callsheet::output::{
-    ListOutput, RecordOutput, RunLogOutput, RunOriginsOutput, RunOutput, RunPromptOutput, WrittenOutput,
+    ListOutput, RecordOutput, RunLogOutput, RunOriginsOutput, RunOutput, RunPromptOutput,
 };
 use callsheet::run::changes::diff_files;
-use callsheet::session::write::{resolve_output, write_out};
-use callsheet_core::record::{LogStream, OUTPUT_BYTES, locate_parts, restore_request};
-use clap::ValueEnum;
+use callsheet_core::record::{OUTPUT_BYTES, locate_parts, restore_request};
 
+use crate::args::StreamArg;
 use crate::context::CommandContext;
+use crate::html_file::write_html;
 use crate::pages::counted;
 use crate::pages::patch::print_patch;
 use crate::pages::show::{log_page, origins_page, records_page, run_page};
@@ -52,23 +52,6 @@ pub(crate) struct Args {
     since: u64,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum StreamArg {
-    Meta,
-    Stdout,
-    Stderr,
-}
-
-impl StreamArg {
-    const fn to_stream(self) -> LogStream {
-        match self {
-            Self::Meta => LogStream::Meta,
-            Self::Stdout => LogStream::Stdout,
-            Self::Stderr => LogStream::Stderr,
-        }
-    }
-}
-
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     if let Some(file) = &args.html {
         return write_html(app, &callsheet_web::run_file(app, &args.run)?, file);
@@ -76,7 +59,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let mut ledger = app.read_ledger()?;
     let row = app.find_run(&mut ledger, &args.run)?;
     let (print, id) = (&app.print, &row.run.id);
-    if let Some(stream) = args.stream.map(StreamArg::to_stream) {
+    if let Some(stream) = args.stream.map(|stream| stream.0) {
         let log = ledger.log(id, stream, args.since, args.tail)?;
         print.print_output(|| RunLogOutput::new(id, stream, &log, args.since), || log_page(&log))?;
         if log.cut {
@@ -122,13 +105,4 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     }
     let details = app.result_details(&view.summary)?;
     print.print_page(&run_page(print, &view, &details, args.full))
-}
-
-/// Writes a page to a file, or to standard output.
-pub(crate) fn write_html(app: &CommandContext, page: &str, file: &Path) -> CommandResult {
-    let Some(path) = resolve_output(&app.here, Some(file))? else { return app.print.print_page(page) };
-    write_out(&app.dir, &path, page.as_bytes())?;
-    let written = file.display().to_string();
-    app.print
-        .print_output(|| WrittenOutput { written: vec![written.clone()] }, || format!("written {written}\n"))
 }

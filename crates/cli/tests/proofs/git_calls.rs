@@ -430,7 +430,7 @@ fn one_place_starts_git() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut found = Vec::new();
     for (file, line) in
-        crate::links::source_lines(crates, &["app", "cli", "core", "lint", "mcp", "run", "store"])
+        crate::links::source_lines(crates, &["app", "cli", "core", "lint", "mcp", "run", "store", "web"])
     {
         if line.contains("Command::new(") || line.contains("= new_command(\"") {
             found.push(format!("{file}: {}", line.trim()));

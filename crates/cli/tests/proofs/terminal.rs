@@ -328,6 +328,8 @@ fn ledger_commands(hostile: &str) -> Vec<Vec<String>> {
         &["flow", "resume", hostile],
         &["flow", "stop", hostile],
         &["watch", "--since", hostile],
+        &["serve", "--port", hostile],
+        &["show", "last", "--html", hostile],
         &["--ledger", hostile, "log"],
         &["ledger", "path"],
         &["ledger", "list"],

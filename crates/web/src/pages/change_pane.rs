@@ -56,6 +56,10 @@ pub(crate) struct ViolationView {
     pub(crate) decision: &'static str,
     /// Whether it waits for a decision.
     pub(crate) is_pending: bool,
+    /// The class of the decision.
+    pub(crate) class: &'static str,
+    /// The sign of the decision.
+    pub(crate) sign: &'static str,
     /// The path as it is recorded, for an action.
     pub(crate) path: String,
 }
@@ -151,10 +155,17 @@ impl ViolationView {
             ViolationReason::LeadsOutside => "it leads outside of the worktree",
             _ => "the scope does not allow it",
         };
+        let (class, sign) = match violation.decision {
+            ViolationDecision::Pending => ("warn", "!"),
+            ViolationDecision::Rejected => ("bad", "✕"),
+            ViolationDecision::Approved | ViolationDecision::Mine => ("good", "✓"),
+        };
         Some(Self {
             reason,
             decision: violation.decision.name(),
             is_pending: violation.decision == ViolationDecision::Pending,
+            class,
+            sign,
             path: violation.path,
         })
     }

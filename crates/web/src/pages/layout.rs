@@ -75,6 +75,11 @@ impl PageLayout {
         &LINKS
     }
 
+    /// Checks whether the top bar has a search; the inbox has one of its own.
+    pub(crate) fn has_search(&self) -> bool {
+        self.head.is_some() && self.place != PagePlace::Inbox
+    }
+
     /// Returns the frame of a page that shows the ledger, before its data is read.
     pub(crate) fn read(project: &Project, ledger: &mut Ledger, place: PagePlace) -> Result<Self> {
         let head = Some(ledger.head()?.seq);

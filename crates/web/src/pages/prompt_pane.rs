@@ -18,6 +18,12 @@ use super::words::size_words;
 use crate::shown_text::ShownText;
 use crate::site::{PageResult, SiteState};
 
+/// The most lines of a prompt on one page.
+const MOST_LINES: usize = 20_000;
+
+/// The most pieces of a line.
+const MOST_PIECES: usize = 200;
+
 /// The prompt pane of a run.
 #[derive(Debug)]
 pub(crate) struct PromptPane {
@@ -31,6 +37,8 @@ pub(crate) struct PromptPane {
     pub(crate) sections: Vec<PromptSection>,
     /// The origins, the largest first.
     pub(crate) origins: Vec<PromptOrigin>,
+    /// The number of lines that are not shown.
+    pub(crate) more_lines: usize,
     /// The inputs that it lacks.
     pub(crate) absent: Vec<AbsentInput>,
     /// Why the absent inputs cannot be named.
@@ -161,6 +169,7 @@ impl PromptPane {
             },
             sha256: output.sha256.to_string(),
             origins: list_origins(prompt, &lines),
+            more_lines: prompt.text.lines().count().saturating_sub(lines.len()),
             sections: group_sections(lines, &output.sections),
             absent: absent.into_iter().flatten().map(describe).collect(),
             absent_unknown: absent.err().map(ShownText::from).unwrap_or_default(),
@@ -179,14 +188,22 @@ struct PlacedLine {
 fn split_lines(text: &str, ranges: &[OriginRange], origins: &[OriginNote]) -> Vec<PlacedLine> {
     let mut lines: Vec<PlacedLine> = Vec::new();
     let (mut start, mut before) = (0, None);
-    for (line, number) in text.split_inclusive('\n').zip(1..) {
+    // The range of the gutter, and the number of its lines above.
+    let mut above = (usize::MAX, 0);
+    for (line, number) in text.split_inclusive('\n').zip(1..).take(MOST_LINES) {
         let end = start + line.len();
         let shown_end = start + line.strip_suffix('\n').unwrap_or(line).len();
         let first = ranges.partition_point(|range| range.end <= start);
         let touching = || ranges[first..].iter().take_while(|range| range.start < end);
         let mut pieces = Vec::new();
         for range in touching() {
-            let piece = &text[range.start.max(start)..range.end.min(shown_end).max(range.start.max(start))];
+            let from = range.start.max(start);
+            let piece = &text[from..range.end.min(shown_end).max(from)];
+            if pieces.len() == MOST_PIECES {
+                let rest = format!("… {} more bytes", shown_end - from);
+                pieces.push(LinePiece { origin: None, text: rest.into() });
+                break;
+            }
             if !piece.is_empty() {
                 pieces.push(LinePiece { origin: range.origin, text: ShownText::from_line(piece) });
             }
@@ -196,12 +213,15 @@ fn split_lines(text: &str, ranges: &[OriginRange], origins: &[OriginNote]) -> Ve
         let origin = range.and_then(|range| {
             let number = range.origin?;
             let note = origins.get(number as usize)?;
-            let above = text.get(range.start..start).map_or(0, |above| above.matches('\n').count());
+            above = match above {
+                (same, count) if same == range.start => (same, count + 1),
+                _ => (range.start, text.get(range.start..start).map_or(0, |text| text.matches('\n').count())),
+            };
             Some(LineOrigin {
                 number,
                 label: short_label(note),
                 trust: trust_class(note.trust),
-                line: range.line.map_or(0, |line| line + above),
+                line: range.line.map_or(0, |line| line + above.1),
             })
         });
         let here = origin.as_ref().map(|origin| origin.number);

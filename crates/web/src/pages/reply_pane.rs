@@ -1,9 +1,12 @@
 //! The reply of a run: the claims that count, those that do not and why, and the agent's text.
 
 use callsheet_core::record::{RecordedReply, RunSummary};
-use callsheet_core::reply::ReplyProblem;
+use callsheet_core::reply::{Outcome, ReplyProblem};
 
 use crate::shown_text::ShownText;
+
+/// The most lines of a reply on a page; the middle of a longer one is left out.
+const MOST_LINES: usize = 1000;
 
 /// The reply pane of a run.
 #[derive(Debug, Default)]
@@ -12,8 +15,10 @@ pub(crate) struct ReplyPane {
     pub(crate) is_there: bool,
     /// The result of the reply as a whole.
     pub(crate) outcome: &'static str,
-    /// Whether the result is good.
-    pub(crate) is_good: bool,
+    /// The class of the result.
+    pub(crate) class: &'static str,
+    /// The sign of the result.
+    pub(crate) sign: &'static str,
     /// The claims that count.
     pub(crate) counted: Vec<(&'static str, ShownText)>,
     /// The claims that do not count, and other problems.
@@ -22,6 +27,8 @@ pub(crate) struct ReplyPane {
     pub(crate) is_cut: bool,
     /// The lines of the agent's text.
     pub(crate) lines: Vec<ReplyLine>,
+    /// The number of lines in the middle that are left out.
+    pub(crate) left_out: usize,
     /// The calls of tools that were denied.
     pub(crate) denied: Vec<ShownText>,
 }
@@ -60,13 +67,20 @@ impl ReplyPane {
         let denied = summary.exit.iter().flat_map(|exit| &exit.report.denied);
         let denied = denied.map(|call| callsheet::run::denials::denial_line(call).into()).collect();
         let Some(reply) = summary.reply() else { return Self { denied, ..Self::default() } };
+        let (class, sign, outcome) = match reply.outcome {
+            Outcome::None => ("quiet", "○", "no claim was asked for"),
+            outcome if outcome.is_good() => ("good", "✓", outcome.name()),
+            outcome => ("warn", "!", outcome.name()),
+        };
         let mut pane = Self {
             is_there: true,
-            outcome: reply.outcome.name(),
-            is_good: reply.outcome.is_good(),
+            outcome,
+            class,
+            sign,
             counted: list_counted(reply),
             refused: reply.problems.iter().map(RefusedClaim::new).collect(),
             is_cut: reply.text_cut,
+            left_out: reply.text.lines().count().saturating_sub(MOST_LINES),
             lines: split_reply(reply),
             denied,
         };
@@ -117,5 +131,8 @@ fn split_reply(reply: &RecordedReply) -> Vec<ReplyLine> {
         is_last: at >= last_from,
         text: ShownText::from_line(line),
     };
-    lines.iter().enumerate().map(line).collect()
+    let is_shown = |at: usize| {
+        lines.len() <= MOST_LINES || at < MOST_LINES / 4 || at + MOST_LINES * 3 / 4 >= lines.len()
+    };
+    lines.iter().enumerate().filter(|(at, _)| is_shown(*at)).map(line).collect()
 }

@@ -38,6 +38,8 @@ pub(crate) struct RunItem {
     pub(crate) cost: String,
     /// How long ago it started.
     pub(crate) age: String,
+    /// How long ago it started, in a sentence.
+    pub(crate) ago: String,
     /// When it started.
     pub(crate) started: ShownText,
     /// The project.
@@ -68,6 +70,7 @@ impl RunItem {
                 .and_then(|facts| Some(cost_words(facts.cost_microusd?, facts.cost_estimated)))
                 .unwrap_or_default(),
             age: clock.age(&row.run.started),
+            ago: clock.ago(&row.run.started),
             started: ShownText::new(&row.run.started),
             project: text(row.run.project.as_deref()),
         }

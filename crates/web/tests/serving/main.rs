@@ -6,4 +6,5 @@ mod client;
 mod escaping;
 mod limits;
 mod live;
+mod one_file;
 mod security;

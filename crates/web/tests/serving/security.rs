@@ -14,7 +14,7 @@ fn assert_headers(answer: &Answer) {
         ("content-security-policy", policy),
         ("x-content-type-options", "nosniff"),
         ("x-frame-options", "DENY"),
-        ("referrer-policy", "no-referrer"),
+        ("referrer-policy", if answer.status == 303 { "no-referrer" } else { "same-origin" }),
         ("cache-control", "no-store"),
         ("cross-origin-opener-policy", "same-origin"),
         ("cross-origin-resource-policy", "same-origin"),
