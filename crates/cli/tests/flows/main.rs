@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod agents;
+mod browser;
 mod documents;
 mod environment_failures;
 mod explained_waits;
