@@ -6,11 +6,12 @@ use callsheet_core::flow::{
     Evidence, FlowEvent, FlowState, FlowStatus, LaneDetails, TransitionTarget, WaitReason, archive_folder,
 };
 use callsheet_core::record::{Id, LackContext, LackReason, RunSummary, explain_lacks};
-use callsheet_store::{Ledger, LedgerError, local_time};
+use callsheet_store::{Ledger, LedgerError};
 
 use super::RecordedFlow;
 use super::status::run_word;
 use crate::error::Result;
+use crate::local_time::LocalClock;
 
 /// A reason why a flow waits, with everything that its records say about it.
 #[derive(Clone, Debug)]
@@ -149,7 +150,7 @@ fn explain_wait(state: &FlowState, reason: &WaitReason) -> String {
         }
         WaitReason::Parked { lanes, until } => {
             let lanes: Vec<String> = lanes.iter().map(|lane| named(lane)).collect();
-            let time = local_time(until).unwrap_or_else(|| until.clone());
+            let time = LocalClock::read().clock_time(until);
             format!("the quota of the agent of {} is used up until {time}", lanes.join(", "))
         }
         WaitReason::Failed { says } => format!("`{}` cannot {begins}: {}", state.phase, says.join("; ")),

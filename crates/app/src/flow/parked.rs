@@ -2,9 +2,9 @@
 
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::flow::FlowEvent;
-use callsheet_store::local_time;
 
 use crate::error::Error;
+use crate::local_time::LocalClock;
 
 /// Lanes whose runs are parked.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ impl ParkedRuns {
         format!(
             "the quota of the agent of `{}` is used up until {}",
             self.lanes.join("`, `"),
-            shown_time(&self.until)
+            LocalClock::read().clock_time(&self.until)
         )
     }
 
@@ -37,14 +37,10 @@ impl ParkedRuns {
     }
 }
 
-fn shown_time(until: &str) -> String {
-    local_time(until).unwrap_or_else(|| until.to_owned())
-}
-
 /// Returns the error for a flow that is resumed before its agents have quota again.
 pub(super) fn too_early_error(until: &str) -> Error {
-    let message =
-        format!("the flow is parked until {}: the quota of its agent is used up", shown_time(until));
+    let until = LocalClock::read().clock_time(until);
+    let message = format!("the flow is parked until {until}: the quota of its agent is used up");
     Diagnostic::error(Code::RunRefused, message)
         .hint("run `callsheet flow resume` then, or `callsheet flow decide approve` to try at once")
         .into()
