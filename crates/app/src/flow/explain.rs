@@ -9,9 +9,10 @@ use callsheet_core::record::{Id, LackContext, LackReason, RunSummary, explain_la
 use callsheet_store::{Ledger, LedgerError};
 
 use super::RecordedFlow;
-use super::status::run_word;
+use super::status::{run_word, total_cost};
 use crate::error::Result;
 use crate::local_time::LocalClock;
+use crate::run::cost::{cost_words, dollars};
 
 /// A reason why a flow waits, with everything that its records say about it.
 #[derive(Clone, Debug)]
@@ -140,7 +141,10 @@ fn explain_wait(state: &FlowState, reason: &WaitReason) -> String {
         WaitReason::Conflicts { lane, paths } => format!("cannot merge `{lane}`: {}", paths.join(", ")),
         WaitReason::Limit { phase } => format!("phase `{phase}` reached its limit of rounds"),
         WaitReason::Refused { says } => format!("`{}` cannot begin: {}", state.phase, says.join("; ")),
-        WaitReason::Cost => "the cost limit was reached".to_owned(),
+        WaitReason::Cost => {
+            let limit = state.max_cost.map(|limit| format!(" of {}", dollars(limit))).unwrap_or_default();
+            format!("the cost limit{limit} was reached (spent {})", cost_words(total_cost(state)))
+        }
         WaitReason::Documents { paths, cut: true } => format!(
             "documents changed while the flow was not running, by a person or by the interrupted agent: {}",
             paths.join(", ")

@@ -2,6 +2,7 @@
 
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::flow::FlowEvent;
+use callsheet_core::record::RunCost;
 
 use crate::error::Error;
 use crate::local_time::LocalClock;
@@ -11,16 +12,16 @@ use crate::local_time::LocalClock;
 pub(super) struct ParkedRuns {
     lanes: Vec<String>,
     until: String,
-    cost: u64,
+    cost: RunCost,
 }
 
 impl ParkedRuns {
     /// Adds a lane. All of them can continue at the latest time.
-    pub(super) fn add(&mut self, lane: String, until: String, cost: u64) {
+    pub(super) fn add(&mut self, lane: String, until: String, cost: RunCost) {
         self.lanes.push(lane);
         self.lanes.sort();
         self.until = until.max(std::mem::take(&mut self.until));
-        self.cost = self.cost.saturating_add(cost);
+        self.cost = self.cost + cost;
     }
 
     pub(super) fn words(&self) -> String {
@@ -33,7 +34,8 @@ impl ParkedRuns {
 
     pub(super) fn into_event(self, entry: u32) -> FlowEvent {
         let Self { lanes, until, cost } = self;
-        FlowEvent::Parked { entry, lanes, until, cost }
+        let RunCost { microusd: cost, is_estimate: cost_estimated } = cost;
+        FlowEvent::Parked { entry, lanes, until, cost, cost_estimated }
     }
 }
 

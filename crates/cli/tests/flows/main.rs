@@ -6,6 +6,7 @@ mod agents;
 mod documents;
 mod environment_failures;
 mod explained_waits;
+mod flow_costs;
 mod flow_recovery;
 mod flow_requests;
 mod kills;
