@@ -155,11 +155,11 @@ fn output_above_project_is_written() {
     assert_eq!(fs::read_to_string(project.beside("again.xml")).unwrap(), PROMPT);
     fs::create_dir_all(project.beside("other/folder")).unwrap();
     symlink(project.beside("other/folder"), project.path().join("link")).unwrap();
-    for out in ["link/x.xml", "link/../x.xml", "link/../../x.xml"] {
+    for out in ["link/x.xml", "link/../x.xml"] {
         let refused = compose_to(&project, out);
         assert!(refused.err().contains("it leads out of the project"), "{out}: {}", refused.err());
     }
-    assert!(!project.beside("x.xml").exists() && !project.beside("other/x.xml").exists());
+    assert!(!project.beside("other/folder/x.xml").exists() && !project.beside("other/x.xml").exists());
 }
 
 #[test]
