@@ -81,8 +81,10 @@ fn start_case(name: &str, flags: &[&str], lines: &str) -> FlowProject {
 const EMPTY_PLAN: &str = "plan) cat > /dev/null; mkdir -p \"$CALLSHEET_SESSION/specs\"; cd \"$CALLSHEET_SESSION\"; \
     echo '# P' | tee proposal.md > specs/login.md; echo 'None.' > tasks.md; echo '<review>PASS</review>'; exit 0";
 
-/// Further cases: a name, and a function that creates the project and starts its flow.
-const STARTED_CASES: [(&str, fn() -> FlowProject); 8] = [
+/// A further case: its name, and the function that creates the project and starts its flow.
+type StartedCase = (&'static str, fn() -> FlowProject);
+
+const STARTED_CASES: [StartedCase; 8] = [
     ("submission", || start_staged(create_project_with_bad_architecture(3))),
     // One lane after the other, so that their runs have the same names each time.
     ("conflicts", || start_staged(create_project_with_conflict())),
