@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use callsheet_core::library::agent::Agent;
 use callsheet_core::record::{EventData, EventName, LogStream};
 use callsheet_core::{Library, find_agent};
-use callsheet_store::local_time;
 use serde_json::Value;
 
 use crate::events::EventOutput;
+use crate::local_time::LocalClock;
 use crate::project::Project;
 use crate::project::duration::duration_words;
 use crate::run::progress::{describe_call, is_data};
@@ -34,7 +34,7 @@ impl<'p> EventNarrator<'p> {
 
     /// Returns the lines about an event; none for one that says nothing to a person.
     pub fn lines(&mut self, event: &EventOutput) -> Vec<String> {
-        let time = local_time(&event.at).unwrap_or_else(|| event.at.clone());
+        let time = LocalClock::read().clock_time(&event.at);
         let subject = match (&event.run, &event.flow) {
             (Some(run), _) => format!("run {}", self.run_name(run)),
             (None, Some(flow)) => format!("flow {}", flow.get(..SHORT_ID).unwrap_or(flow)),
@@ -187,7 +187,7 @@ fn flow_words(name: EventName, phase: &str, detail: &serde_json::Map<String, Val
         }
         EventName::FlowFailed => format!("{phase} failed: {}", list("why")),
         EventName::FlowParked => {
-            let until = local_time(text("until")).unwrap_or_else(|| text("until").to_owned());
+            let until = LocalClock::read().clock_time(text("until"));
             format!("{phase} {} is parked until {until}", list("lanes"))
         }
         EventName::FlowDecided => {

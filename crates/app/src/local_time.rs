@@ -96,6 +96,40 @@ impl LocalClock {
         if is_span { format!("{age} ago") } else { age }
     }
 
+    /// Renders a recorded time as the clock on the wall shows it: `09:41:07`, with the date in front if it is not today.
+    pub fn clock_time(&self, recorded: &str) -> String {
+        let Some(at) = parse_record_time(recorded) else { return recorded.to_owned() };
+        let at = at.to_zoned(self.now.time_zone().clone());
+        let form = if at.date() == self.now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
+        at.strftime(form).to_string()
+    }
+
+    /// Returns the next moment at which the clock shows `10:01 AM` or `22:01`, or the moment of `Nov 19th, 2026 10:01 AM`, in
+    /// seconds since 1970.
+    pub fn next_moment(&self, text: &str) -> Option<u64> {
+        let zone = || self.now.time_zone().clone();
+        let text = text.trim().trim_end_matches('.').replace('\u{202f}', " ");
+        let time = ["%I:%M %p", "%H:%M"].iter().find_map(|form| civil::Time::strptime(form, &text).ok());
+        let moment = match time {
+            Some(time) => {
+                let today = self.now.date().to_datetime(time).to_zoned(zone()).ok()?;
+                // A clock that shows an earlier time means tomorrow.
+                let is_past = today.timestamp() < self.now.timestamp().checked_sub(1.minute()).ok()?;
+                match is_past {
+                    true => today.tomorrow().ok()?.date().to_datetime(time).to_zoned(zone()).ok()?,
+                    false => today,
+                }
+            }
+            None => {
+                let plain = ["st,", "nd,", "rd,", "th,"]
+                    .iter()
+                    .fold(text, |text, suffix| text.replacen(suffix, ",", 1));
+                DateTime::strptime("%b %d, %Y %I:%M %p", &plain).ok()?.to_zoned(zone()).ok()?
+            }
+        };
+        u64::try_from(moment.timestamp().as_second()).ok()
+    }
+
     /// Returns the milliseconds since a recorded time.
     pub fn elapsed_ms(&self, recorded: &str) -> u64 {
         let at = parse_record_time(recorded).map_or(0, Timestamp::as_millisecond);
@@ -243,5 +277,30 @@ mod tests {
         assert_eq!(clock().ago("2026-01-05T12:00:00.000000Z"), "Jan 5");
         assert_eq!(clock().day("2026-03-09T22:00:00.000000Z"), "2026-03-10");
         assert_eq!(clock().elapsed_ms("2026-03-10T08:29:48.000000Z"), 12_000);
+    }
+
+    #[test]
+    fn clock_times_are_next_moments() {
+        let clock = LocalClock::new("2026-11-18T09:30:00.000000Z", TimeZone::fixed(jiff::tz::offset(2)));
+        for (text, moment) in [
+            ("11:45 AM", Some("2026-11-18T09:45:00Z")),
+            ("11:45 AM.", Some("2026-11-18T09:45:00Z")),
+            ("11:20 AM", Some("2026-11-19T09:20:00Z")),
+            ("23:05", Some("2026-11-18T21:05:00Z")),
+            ("Nov 23rd, 2026 1:05 PM", Some("2026-11-23T11:05:00Z")),
+            ("later", None),
+            ("25:00", None),
+        ] {
+            let wanted = moment.map(|moment| moment.parse::<Timestamp>().unwrap().as_second().unsigned_abs());
+            assert_eq!(clock.next_moment(text), wanted, "{text}");
+        }
+        for (recorded, shown) in [
+            ("2026-11-18T07:41:07.000000Z", "09:41:07"),
+            ("2026-11-17T23:00:00.000000Z", "01:00:00"),
+            ("2026-11-16T23:00:00.000000Z", "2026-11-17 01:00:00"),
+            ("now", "now"),
+        ] {
+            assert_eq!(clock.clock_time(recorded), shown, "{recorded}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Finds templates by the names that people type.
 
 use crate::error::Result;
+use crate::paths::shell_word;
 use crate::project::Project;
 use crate::session::write::write_new;
 use callsheet_core::diag::{Code, Diagnostic};
@@ -127,7 +128,7 @@ pub fn eject_template(project: &Project, name: &str) -> Result<String> {
     if path.symlink_metadata().is_ok() {
         let message = format!("`{target}` already exists; it was not overwritten");
         return Err(Diagnostic::error(Code::OverrideRefused, message)
-            .hint("look at it with `callsheet templates diff`")
+            .hint(format!("look at it with `callsheet templates diff {}`", shell_word(&template.path)))
             .into());
     }
     let text = read_text(project, &template.source)?.unwrap_or_default();

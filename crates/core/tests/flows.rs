@@ -711,7 +711,18 @@ fn lane(id: &str) -> Lane {
 fn lane_ended(entry: u32, lane: &str, run: String, evidence: Evidence, cost: u64) -> FlowEvent {
     let (lane, refused, questions, proposed) = (lane.to_owned(), Vec::new(), Vec::new(), Vec::new());
     let details = LaneDetails::default();
-    FlowEvent::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed, details }
+    FlowEvent::LaneEnded {
+        entry,
+        lane,
+        run,
+        evidence,
+        cost,
+        cost_estimated: false,
+        refused,
+        questions,
+        proposed,
+        details,
+    }
 }
 
 fn to_strings(words: &[&str]) -> Vec<String> {

@@ -15,6 +15,16 @@ pub fn now() -> String {
     format_time(seconds, micros)
 }
 
+/// Returns the current time in seconds since 1970.
+pub fn unix_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Returns the time at `seconds` since 1970, in the format of [`now`].
+pub fn time_from_unix(seconds: u64) -> String {
+    format_time(i64::try_from(seconds).unwrap_or(i64::MAX), 0)
+}
+
 /// Returns the time `days` days before `time`, in the same format; `None` if `time` has another format.
 pub(crate) fn days_before(time: &str, days: u64) -> Option<String> {
     shift_seconds(time, -seconds_of(days))

@@ -25,7 +25,6 @@ mod ledger;
 mod list;
 mod list_older;
 mod local_days;
-mod local_time;
 mod migrate;
 #[cfg(not(all(feature = "sqlite", feature = "postgres")))]
 mod missing_engine;
@@ -44,7 +43,7 @@ mod timeouts;
 mod verify;
 mod verify_facts;
 
-pub use clock::{new_id, now};
+pub use clock::{new_id, now, time_from_unix, unix_now};
 pub use db::DatabaseEngine;
 pub use error::LedgerError;
 pub use export::{ExportScope, ImportReport, export, import, in_toto_statement, read_export};
@@ -52,7 +51,6 @@ pub use facts::StoredFacts;
 pub use ledger::{Head, Ledger, LedgerUrl, OpenMode};
 pub use list::{ProjectFilter, RunColumn, RunFilter, RunRow};
 pub use local_days::day_start;
-pub use local_time::{clock_to_unix, local_time, time_from_unix, time_to_unix, unix_now};
 pub use migrate::{SchemaMigration, migrations};
 #[cfg(not(feature = "postgres"))]
 use missing_engine::pg;

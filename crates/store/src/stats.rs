@@ -81,6 +81,8 @@ pub struct StatsRow {
 pub struct SpentCost {
     /// Cost in millionths of a dollar.
     pub microusd: u64,
+    /// Number of runs whose cost was estimated.
+    pub estimated_runs: u64,
     /// Number of ended runs whose cost is not known.
     pub unpriced_runs: u64,
 }
@@ -202,6 +204,7 @@ impl Ledger {
         let mut query = QueryBuilder::new(
             "SELECT CAST(SUM(CASE WHEN f.cost_microusd > 1000000000000000 THEN 1000000000000000
                ELSE f.cost_microusd END) AS BIGINT),
+             SUM(CASE WHEN f.cost_estimated = 1 THEN 1 ELSE 0 END),
              SUM(CASE WHEN f.cost_microusd IS NULL AND f.outcome <> 'running' THEN 1 ELSE 0 END)
              FROM runs r JOIN run_facts f ON f.seq = r.seq
              WHERE f.outcome <> 'composed' AND r.imported IS NULL AND r.started >= ",
@@ -212,7 +215,8 @@ impl Ledger {
             return Ok(SpentCost::default());
         };
         let microusd = count(row.maybe_int("cost_microusd")?);
-        Ok(SpentCost { microusd, unpriced_runs: count(row.maybe_int("unpriced")?) })
+        let estimated_runs = count(row.maybe_int("estimated")?);
+        Ok(SpentCost { microusd, estimated_runs, unpriced_runs: count(row.maybe_int("unpriced")?) })
     }
 
     fn first_start(&mut self) -> Result<String, LedgerError> {

@@ -247,8 +247,11 @@ fn compare(ledger: &mut Ledger) {
         }
         if let (Some(since), None) = (&filter.since, &filter.until) {
             let total = naive(&rows, &[]).remove(&Vec::new()).unwrap_or_default();
-            let spent =
-                SpentCost { microusd: total.cost_microusd.unwrap_or(0), unpriced_runs: total.unpriced_runs };
+            let spent = SpentCost {
+                microusd: total.cost_microusd.unwrap_or(0),
+                estimated_runs: total.estimated_runs,
+                unpriced_runs: total.unpriced_runs,
+            };
             assert_eq!(ledger.spent_since(None, since).unwrap(), spent);
         }
     }

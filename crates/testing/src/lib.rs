@@ -36,6 +36,7 @@
 mod browser;
 mod cli;
 mod documents;
+mod fault;
 mod http;
 mod install;
 mod lacking;
@@ -55,6 +56,7 @@ mod user;
 
 pub use browser::browser_script;
 pub use cli::{Cli, Launch, McpServer, Permit, Via};
+pub use fault::{error_body, refused_key, used_quota};
 pub use install::{mdbook, npm_package};
 pub use lacking::{not_tested, report_missing};
 pub use loopback::{is_isolated, on_loopback};

@@ -6,72 +6,23 @@
 
 mod steady;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use callsheet_testing::{Cli, Failure, Launch, Room, Script, Step, on_loopback};
-use serde_json::{Value, json};
+use callsheet_testing::{Cli, Launch, Room, Script, Step, error_body, on_loopback, refused_key, used_quota};
+use serde_json::json;
 use steady::Steady;
-
-/// The end of a quota, as far away as it can be: 2100-01-01.
-const END: u64 = 4_102_444_800;
 
 const PROMPT: &str = "Review the change.";
 
-fn failure(status: u16, error: Value, headers: &[(&str, &str)]) -> Step {
-    let headers: BTreeMap<String, String> =
-        headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let body = json!({ "type": "error", "error": error });
-    Step { fail: Some(Failure::Status { status, body, headers }), ..Step::default() }
-}
-
-fn error(kind: &str, code: u16, state: &str, message: &str) -> Value {
-    json!({ "type": kind, "code": code, "status": state, "message": message })
-}
-
-/// Returns the quota whose end each CLI can report.
-fn quota(cli: Cli) -> Step {
-    let usual = error("rate_limit_error", 429, "RESOURCE_EXHAUSTED", "You exceeded your current quota");
-    match cli {
-        Cli::Claude => failure(
-            429,
-            usual,
-            &[
-                ("anthropic-ratelimit-unified-status", "rejected"),
-                ("anthropic-ratelimit-unified-reset", &END.to_string()),
-                ("anthropic-ratelimit-unified-representative-claim", "five_hour"),
-                ("retry-after", "3600"),
-            ],
-        ),
-        Cli::Codex => {
-            let text = "The usage limit has been reached";
-            failure(
-                429,
-                json!({ "type": "usage_limit_reached", "message": text, "plan_type": "plus", "resets_at": END }),
-                &[],
-            )
-        }
-        Cli::Gemini => {
-            let mut error = usual;
-            error["details"] = json!([
-                { "@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{ "quotaId": "RequestsPerDay" }] },
-                { "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "3600s" },
-            ]);
-            failure(429, error, &[])
-        }
-        Cli::Copilot => failure(429, usual, &[("retry-after", "3600")]),
-    }
-}
-
 fn cases(cli: Cli) -> Vec<(&'static str, Step)> {
-    let refused = error("authentication_error", 401, "UNAUTHENTICATED", "invalid x-api-key");
-    let limited = error("rate_limit_error", 429, "RESOURCE_EXHAUSTED", "Slow down");
-    let overloaded = error("overloaded_error", 503, "UNAVAILABLE", "Overloaded");
+    let limited = error_body("rate_limit_error", 429, "RESOURCE_EXHAUSTED", "Slow down");
+    let overloaded = error_body("overloaded_error", 503, "UNAVAILABLE", "Overloaded");
+    let failure = Step::fail_with;
     vec![
-        ("refused", failure(401, refused, &[])),
+        ("refused", refused_key()),
         ("limited", failure(429, limited, &[("retry-after", "1")])),
-        ("quota", quota(cli)),
+        ("quota", used_quota(cli)),
         ("overloaded", failure(if cli == Cli::Claude { 529 } else { 503 }, overloaded, &[])),
         ("dropped", Step::drop_connection()),
     ]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use callsheet_core::diag::Diagnostic;
 use callsheet_core::flow::{FlowAction, FlowEvent, FlowState, apply_event};
-use callsheet_core::record::{self, DecidedBy, FlowRecord, Id};
+use callsheet_core::record::{self, DecidedBy, FlowRecord, Id, RunCost};
 use callsheet_core::secrets::mask_addresses;
 use callsheet_run::{DocumentReader, FingerprintCache};
 use callsheet_store::Ledger;
@@ -31,7 +31,7 @@ pub(super) enum LaneMessage {
     /// The lane ended with this event.
     Ended { event: FlowEvent, diagnostics: Vec<Diagnostic> },
     /// The quota of the lane's agent is used up until this time.
-    Parked { lane: String, until: String, cost: u64 },
+    Parked { lane: String, until: String, cost: RunCost },
     /// The lane could not be started, or its results could not be read.
     Failed { lane: String, failure: Error },
 }

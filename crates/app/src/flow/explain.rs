@@ -6,11 +6,13 @@ use callsheet_core::flow::{
     Evidence, FlowEvent, FlowState, FlowStatus, LaneDetails, TransitionTarget, WaitReason, archive_folder,
 };
 use callsheet_core::record::{Id, LackContext, LackReason, RunSummary, explain_lacks};
-use callsheet_store::{Ledger, LedgerError, local_time};
+use callsheet_store::{Ledger, LedgerError};
 
 use super::RecordedFlow;
-use super::status::run_word;
+use super::status::{run_word, total_cost};
 use crate::error::Result;
+use crate::local_time::LocalClock;
+use crate::run::cost::{cost_words, dollars};
 
 /// A reason why a flow waits, with everything that its records say about it.
 #[derive(Clone, Debug)]
@@ -139,7 +141,10 @@ fn explain_wait(state: &FlowState, reason: &WaitReason) -> String {
         WaitReason::Conflicts { lane, paths } => format!("cannot merge `{lane}`: {}", paths.join(", ")),
         WaitReason::Limit { phase } => format!("phase `{phase}` reached its limit of rounds"),
         WaitReason::Refused { says } => format!("`{}` cannot begin: {}", state.phase, says.join("; ")),
-        WaitReason::Cost => "the cost limit was reached".to_owned(),
+        WaitReason::Cost => {
+            let limit = state.max_cost.map(|limit| format!(" of {}", dollars(limit))).unwrap_or_default();
+            format!("the cost limit{limit} was reached (spent {})", cost_words(total_cost(state)))
+        }
         WaitReason::Documents { paths, cut: true } => format!(
             "documents changed while the flow was not running, by a person or by the interrupted agent: {}",
             paths.join(", ")
@@ -149,7 +154,7 @@ fn explain_wait(state: &FlowState, reason: &WaitReason) -> String {
         }
         WaitReason::Parked { lanes, until } => {
             let lanes: Vec<String> = lanes.iter().map(|lane| named(lane)).collect();
-            let time = local_time(until).unwrap_or_else(|| until.clone());
+            let time = LocalClock::read().clock_time(until);
             format!("the quota of the agent of {} is used up until {time}", lanes.join(", "))
         }
         WaitReason::Failed { says } => format!("`{}` cannot {begins}: {}", state.phase, says.join("; ")),

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Sender};
 
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::flow::{DocumentDigests, FlowState, Lane, Phase};
-use callsheet_core::record::{Id, RunSummary};
+use callsheet_core::record::{Id, RunCost, RunSummary};
 use callsheet_core::request::fact::EndReason;
 use callsheet_run::FingerprintCache;
 use callsheet_store::{Ledger, LedgerError};
@@ -30,7 +30,7 @@ enum LaneEnd {
     /// The quota of its agent is used up.
     Parked {
         until: String,
-        cost: u64,
+        cost: RunCost,
     },
 }
 

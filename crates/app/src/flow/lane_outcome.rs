@@ -11,7 +11,7 @@ use callsheet_core::flow::{
     has_severe,
 };
 use callsheet_core::library::preferences::Preference;
-use callsheet_core::record::{Id, RunSummary};
+use callsheet_core::record::{Id, RunCost, RunSummary};
 use callsheet_core::reply::Outcome as Reply;
 use callsheet_core::submission;
 use callsheet_run::DocumentReader;
@@ -44,7 +44,7 @@ impl RunSubmissions {
 pub(super) struct LaneOutcome {
     pub(super) run: Id,
     pub(super) evidence: BTreeSet<String>,
-    pub(super) cost: u64,
+    pub(super) cost: RunCost,
     pub(super) submissions: RunSubmissions,
     pub(super) details: LaneDetails,
     pub(super) diagnostics: Vec<Diagnostic>,
@@ -55,16 +55,26 @@ impl LaneOutcome {
     pub(super) fn into_event(self, entry: u32, lane: String) -> (FlowEvent, Vec<Diagnostic>) {
         let Self { run, evidence, cost, submissions, details, diagnostics } = self;
         let RunSubmissions { refused, questions, proposed, .. } = submissions;
-        let run = run.to_string();
-        let event =
-            FlowEvent::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed, details };
+        let RunCost { microusd: cost, is_estimate: cost_estimated } = cost;
+        let event = FlowEvent::LaneEnded {
+            entry,
+            lane,
+            run: run.to_string(),
+            evidence,
+            cost,
+            cost_estimated,
+            refused,
+            questions,
+            proposed,
+            details,
+        };
         (event, diagnostics)
     }
 }
 
-/// Returns the cost of a run in millionths of a dollar.
-pub(super) fn run_cost(account: &RunSummary) -> u64 {
-    account.exit.as_ref().and_then(|exit| exit.cost()).map_or(0, |cost| cost.microusd)
+/// Returns the cost of a run, which is nothing if it is not known.
+pub(super) fn run_cost(account: &RunSummary) -> RunCost {
+    account.exit.as_ref().and_then(|exit| exit.cost()).unwrap_or_default()
 }
 
 impl LaneJob {

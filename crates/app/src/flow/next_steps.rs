@@ -58,6 +58,15 @@ impl FlowSteps<'_> {
         if let WaitReason::Parked { .. } = &wait.reason {
             self.add(format!("flow resume {word}"), "continue, once the quota is available again");
         }
+        match (&wait.run_name, &wait.reason) {
+            (Some(run), WaitReason::Conflicts { .. }) => {
+                self.add(format!("show {run} --diff"), "see the changes that cannot be merged");
+            }
+            (Some(run), WaitReason::Submission { .. }) => {
+                self.add(format!("show {run} --full"), "see the run");
+            }
+            _ => {}
+        }
         let (Some(run), WaitReason::Evidence { lacks, .. }) = (&wait.run_name, &wait.reason) else { return };
         let has = |code: LackCode| wait.lacks.iter().any(|lack| lack.code == code);
         if has(LackCode::ExitCode) || has(LackCode::NotExited) || has(LackCode::ReportedFailure) {

@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use callsheet_core::flow::{FlowEvent, FlowStatus};
-use callsheet_core::record::Id;
+use callsheet_core::record::{Id, RunCost};
 
 use super::driver::FlowDriver;
-use super::status::run_word;
+use super::status::{run_word, total_cost};
 use crate::project::duration::duration_words;
+use crate::run::cost::cost_words;
 use crate::text_width::visible_line;
 
 /// The phase that is reported when it ends.
@@ -18,8 +19,8 @@ pub(super) struct ReportedPhase {
     round: u32,
     lanes: usize,
     begun: Instant,
-    /// The cost of the flow when the phase began, in millionths of a dollar.
-    cost_before: u64,
+    /// The cost of the lanes that have ended.
+    cost: RunCost,
     has_ended: bool,
 }
 
@@ -31,7 +32,7 @@ impl Default for ReportedPhase {
             round: 0,
             lanes: 0,
             begun: Instant::now(),
-            cost_before: 0,
+            cost: RunCost::default(),
             has_ended: false,
         }
     }
@@ -40,7 +41,9 @@ impl Default for ReportedPhase {
 impl FlowDriver<'_> {
     /// Reports the end of a lane: verdict, evidence, duration, cost and run.
     pub(super) fn report_lane(&mut self, event: &FlowEvent) {
-        let FlowEvent::LaneEnded { lane, run, evidence, cost, .. } = event else { return };
+        let FlowEvent::LaneEnded { lane, run, evidence, cost, cost_estimated, .. } = event else { return };
+        let cost = RunCost { microusd: *cost, is_estimate: *cost_estimated };
+        self.reported.cost = self.reported.cost + cost;
         let replies = evidence.iter().filter_map(|word| word.strip_prefix("reply."));
         let verdict = replies.collect::<Vec<_>>().join(", ");
         let verdict = if verdict.is_empty() { "no verdict" } else { &verdict };
@@ -55,7 +58,7 @@ impl FlowDriver<'_> {
             "{} {lane}: {verdict} ({others}), {}{}, run {name}",
             self.state().phase,
             took_words(took),
-            cost_words(*cost)
+            cost_part(cost)
         );
         self.tell(&line);
     }
@@ -71,8 +74,8 @@ impl FlowDriver<'_> {
         }
         let was_known = known.entry > 0 && known.lanes > 0;
         let next = match &state.at {
-            FlowStatus::Done => "the flow is done".to_owned(),
-            FlowStatus::Rejected => "the flow was rejected".to_owned(),
+            FlowStatus::Done => format!("the flow is done{}", cost_part(total_cost(state))),
+            FlowStatus::Rejected => format!("the flow was rejected{}", cost_part(total_cost(state))),
             _ => format!("next: {}", state.phase),
         };
         let count = format!("{} {}", known.lanes, if known.lanes == 1 { "lane" } else { "lanes" });
@@ -81,7 +84,7 @@ impl FlowDriver<'_> {
             known.name,
             known.round,
             took_words(known.begun.elapsed()),
-            cost_words(state.cost.saturating_sub(known.cost_before)),
+            cost_part(known.cost),
         );
         let fresh = ReportedPhase {
             name: state.phase.clone(),
@@ -89,7 +92,7 @@ impl FlowDriver<'_> {
             round: state.round(),
             lanes: state.lanes.len(),
             begun: Instant::now(),
-            cost_before: state.cost,
+            cost: RunCost::default(),
             has_ended: state.has_ended(),
         };
         if was_known {
@@ -109,6 +112,6 @@ fn took_words(took: Duration) -> String {
     duration_words(u64::try_from(took.as_millis()).unwrap_or(u64::MAX))
 }
 
-fn cost_words(cost: u64) -> String {
-    if cost == 0 { String::new() } else { format!(", ${:.2}", cost as f64 / 1e6) }
+fn cost_part(cost: RunCost) -> String {
+    if cost.microusd == 0 { String::new() } else { format!(", {}", cost_words(cost)) }
 }

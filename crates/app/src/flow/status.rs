@@ -2,7 +2,7 @@
 
 use callsheet_core::flow::{FlowDecision, FlowState};
 use callsheet_core::is_name;
-use callsheet_core::record::{Id, RunSummary};
+use callsheet_core::record::{Id, RunCost, RunSummary};
 use callsheet_store::{Ledger, ProjectFilter};
 
 use super::explain::{ExplainedWait, explain_waits, read_summary};
@@ -39,6 +39,11 @@ pub struct FlowRunView {
 /// The name of a run in a table and in the commands for people.
 pub fn run_word(run: &str, summary: Option<&RunSummary>) -> String {
     summary.map_or(run, RunSummary::name).to_owned()
+}
+
+/// Returns the cost of all runs of a flow.
+pub const fn total_cost(state: &FlowState) -> RunCost {
+    RunCost { microusd: state.cost, is_estimate: state.cost_estimated }
 }
 
 /// Returns the word that finds the flow among these: its name if no other flow has it, else its id.

@@ -173,6 +173,10 @@ impl Project {
         if entry.is_some() {
             check_file_exists(&known)?;
         }
+        let is_familiar = entry.as_ref().is_some_and(|entry| entry.inode == known.inode());
+        if wanted != OpenMode::Read && !is_new && !is_familiar {
+            refuse_foreign(&place, &known, patience)?;
+        }
         let mut ledger = Ledger::connect(&place, wanted, patience).map_err(|error| {
             let is_own = self.is_own_ledger() && wanted != OpenMode::Read;
             let hint = |diag: Diagnostic| match diag.code {
@@ -450,6 +454,16 @@ pub(crate) fn judge_ledger(known: &KnownLedger, ledger: &mut Ledger) -> Result<L
         None if ledger.is_empty()? => LedgerTrust::Empty,
         None => LedgerTrust::Foreign("it was created elsewhere"),
     })
+}
+
+/// Refuses a foreign ledger before it is opened for writing, which would bring an older one up to date.
+fn refuse_foreign(place: &LedgerUrl, known: &KnownLedger, patience: LedgerTimeouts) -> Result<()> {
+    // A ledger that cannot be read is reported when it is opened for writing.
+    let Ok(mut ledger) = Ledger::connect(place, OpenMode::Read, patience) else { return Ok(()) };
+    match judge_ledger(known, &mut ledger) {
+        Ok(LedgerTrust::Foreign(why)) => Err(foreign_ledger_error(known, why)),
+        _ => Ok(()),
+    }
 }
 
 fn foreign_ledger_error(known: &KnownLedger, why: &str) -> Error {

@@ -61,6 +61,8 @@ pub struct FlowOutput {
     pub decisions: Vec<FlowDecisionOutput>,
     /// The cost in millionths of a dollar.
     pub cost_microusd: u64,
+    /// Whether the cost contains estimates from tokens and a price.
+    pub cost_estimated: bool,
     /// The ids of its runs.
     pub runs: Vec<String>,
     /// The commands that a person can type next, the most useful first.
@@ -300,6 +302,7 @@ impl FlowOutput {
             proposed: proposed.map(PreferenceOutput::from).collect(),
             decisions: decisions.collect(),
             cost_microusd: state.cost,
+            cost_estimated: state.cost_estimated,
             runs: known.lane_runs.iter().map(|place| place.run.clone()).collect(),
             next: view.next.clone(),
             started_at: known.times.0.clone(),

@@ -27,7 +27,7 @@ pub(crate) struct CostMeter {
 
 impl CostMeter {
     pub(crate) fn new(project: &Project, agent: &Agent, options: &RunOptions) -> Result<Self> {
-        let prices = if reports_tokens(agent) { project.prices()? } else { PriceList::default() };
+        let prices = if agent.events.has_tokens() { project.prices()? } else { PriceList::default() };
         Ok(Self { prices, model: options.model.clone().or_else(|| agent.model.clone()) })
     }
 
@@ -58,10 +58,10 @@ impl CostMeter {
             let why = format!("{name} reports no cost in a terminal");
             return Some((why, format!("run it without a terminal; {elsewhere}")));
         }
-        if !agent.events.cost_usd.is_empty() {
+        if agent.events.has_cost() {
             return None;
         }
-        if !reports_tokens(agent) {
+        if !agent.events.has_tokens() {
             return Some((format!("{name} reports neither cost nor tokens"), elsewhere.into()));
         }
         let Some(model) = &self.model else {
@@ -72,10 +72,6 @@ impl CostMeter {
         let hint = "add its price to `prices/NAME.toml` in your configuration folder, or name another model with `--model`";
         self.prices.find(model).is_none().then(|| (why, hint.into()))
     }
-}
-
-fn reports_tokens(agent: &Agent) -> bool {
-    !agent.events.input_tokens.is_empty() || !agent.events.output_tokens.is_empty()
 }
 
 /// A cost limit and its origin.

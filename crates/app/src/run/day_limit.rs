@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct DayLimit {
     limit: u64,
-    spent: u64,
+    spent: RunCost,
     looked: Instant,
 }
 
@@ -31,10 +31,10 @@ impl DayLimit {
 
     /// Refuses a run if the limit is reached.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.spent < self.limit {
+        if self.spent.microusd < self.limit {
             return Ok(());
         }
-        let (spent, limit) = (dollars(self.spent), dollars(self.limit));
+        let (spent, limit) = (cost_words(self.spent), dollars(self.limit));
         let message = format!("the cost limit was reached: the runs of today cost {spent} of {limit}");
         let hint = "wait for tomorrow, or raise `max_cost_per_day`; `callsheet stats --by day,agent` shows the costs";
         Err(Diagnostic::error(Code::CostLimit, message).hint(hint).into())
@@ -47,19 +47,20 @@ impl DayLimit {
             // A ledger that is locked now can be read at the next look.
             self.spent = spent_today(project).unwrap_or(self.spent);
         }
-        let total = RunCost { microusd: self.spent.saturating_add(cost.microusd), ..cost };
+        let total = self.spent + cost;
         let (limit, words) = (dollars(self.limit), cost_words(total));
         (total.microusd > self.limit)
             .then(|| format!("over the cost limit of the day, {limit} (spent {words} today)"))
     }
 }
 
-fn spent_today(project: &Project) -> Result<u64> {
+fn spent_today(project: &Project) -> Result<RunCost> {
     let mut ledger = match project.read_ledger() {
-        Err(error) if error.is_only(Code::LedgerNotThere) => return Ok(0),
+        Err(error) if error.is_only(Code::LedgerNotThere) => return Ok(RunCost::default()),
         ledger => ledger?,
     };
     let filter = project.project_filter(&ledger)?;
     let spent: Result<_, LedgerError> = ledger.spent_since(filter.as_ref(), &day_start());
-    Ok(spent?.microusd)
+    let spent = spent?;
+    Ok(RunCost { microusd: spent.microusd, is_estimate: spent.estimated_runs > 0 })
 }

@@ -6,7 +6,9 @@ use callsheet_core::delivery::receipt::ReceiptWatcher;
 use callsheet_core::library::agent::{Agent, AgentFault, FaultKind};
 use callsheet_core::record::Exit;
 use callsheet_core::request::fact::EndReason;
-use callsheet_store::{clock_to_unix, local_time, time_from_unix, unix_now};
+use callsheet_store::{time_from_unix, unix_now};
+
+use crate::local_time::LocalClock;
 
 /// Why callsheet ends an agent whose model does not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +72,7 @@ pub(super) fn explain_exit(
 
 /// Returns the record of a run that is parked until a time.
 pub(super) fn parked_exit(exit: Exit, until: String) -> Exit {
-    let shown = local_time(&until).unwrap_or_else(|| until.clone());
+    let shown = LocalClock::read().clock_time(&until);
     let why = Some(format!("the quota is used up until {shown}"));
     Exit { ended: EndReason::Parked, why, parked_until: Some(until), ..exit }
 }
@@ -78,7 +80,7 @@ pub(super) fn parked_exit(exit: Exit, until: String) -> Exit {
 /// Returns when a quota is available again, in seconds since 1970.
 fn quota_end(fault: &AgentFault) -> Option<u64> {
     let by_delay = || fault.delay_ms.map(|delay| unix_now().saturating_add(delay.div_ceil(1000)));
-    fault.until_s.or_else(|| clock_to_unix(fault.until_clock.as_deref()?)).or_else(by_delay)
+    fault.until_s.or_else(|| LocalClock::read().next_moment(fault.until_clock.as_deref()?)).or_else(by_delay)
 }
 
 fn missing_words(agent: &Agent, env: &BTreeMap<String, String>, fault: &AgentFault, count: u32) -> String {

@@ -83,7 +83,10 @@ impl Project {
         {
             let message = format!("nothing changed since run {}: same prompt, same facts", row.run.id);
             return Err(refused_error(message)
-                .hint("add instructions with `callsheet continue`, or run it again with `--force`")
+                .hint(format!(
+                    "add instructions with `callsheet continue {} \"…\"`, or run it again with `--force`",
+                    row.name()
+                ))
                 .into());
         }
         let profile = Library::new(&self.disk(None)).profile(&request)?;

@@ -3,7 +3,6 @@
 use callsheet_core::record::task_status::{TaskReason, TaskStatus};
 use callsheet_core::record::{RunOutcome, RunSummary};
 use callsheet_core::request::fact::{CheckResult, ViolationDecision};
-use callsheet_store::local_time;
 
 use super::next_steps::{NextStep, approve_command};
 use super::tasks::{TaskRuns, TaskStanding, is_lost};
@@ -60,7 +59,7 @@ impl TaskStanding {
             TaskStatus::NeedsReview | TaskStatus::Failed | TaskStatus::Ready => {
                 let first = REASONS.iter().find(|reason| self.reasons.contains(reason));
                 match first {
-                    Some(reason) => describe_reason(*reason, task, last),
+                    Some(reason) => describe_reason(*reason, task, last, clock),
                     None => {
                         let message = format!("{name} {}", last.outcome().words());
                         (message, Some(format!("show {name}")), "see its result")
@@ -106,6 +105,7 @@ fn describe_reason(
     reason: TaskReason,
     task: &TaskRuns,
     last: &RunSummary,
+    clock: &LocalClock,
 ) -> (String, Option<String>, &'static str) {
     let name = last.name();
     let again = || Some(format!("retry {name}"));
@@ -146,7 +146,7 @@ fn describe_reason(
         }
         TaskReason::Parked => {
             let until = last.exit.as_ref().and_then(|exit| exit.parked_until.as_deref());
-            let until = until.and_then(local_time).map(|time| format!(" until {time}")).unwrap_or_default();
+            let until = until.map(|until| format!(" until {}", clock.clock_time(until))).unwrap_or_default();
             (format!("the quota of the agent is used up{until}"), again(), "run it again then")
         }
         TaskReason::ChecksFailed => {

@@ -3,7 +3,7 @@
 use std::fs::Permissions;
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use callsheet_core::SourceError;
 use callsheet_core::diag::{Code, Diagnostic};
@@ -66,12 +66,25 @@ pub fn write_out(project: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
 /// Checks that a path in the project does not lead out of it: the project's links are not those of the person
 /// who named the path.
 pub fn check_stays_inside(project: &Path, path: &Path, real: &Path) -> Result<()> {
-    if !path.starts_with(project) || real.starts_with(project) {
+    if !path.starts_with(project) || real.starts_with(project) || is_above(project, path, real) {
         return Ok(());
     }
     let message = format!("cannot write `{}`: it leads out of the project", path.display());
     let hint = format!("name `{}` directly if you mean that file", real.display());
     Err(Diagnostic::error(Code::OutputFailed, message).hint(hint).into())
+}
+
+/// Checks whether the path itself leads out of the project, by `..`, and no link is on its way.
+fn is_above(project: &Path, path: &Path, real: &Path) -> bool {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    let folder = plain.parent().and_then(|folder| folder.canonicalize().ok());
+    !plain.starts_with(project) && plain.file_name() == real.file_name() && folder.as_deref() == real.parent()
 }
 
 /// Writes a new file of the project, with the folders above it. Follows no link, because a cloned repository

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use callsheet::diagnostics::join_lines;
 use callsheet::flow::explain::ExplainedWait;
-use callsheet::flow::status::{FlowRunView, FlowView};
+use callsheet::flow::status::{FlowRunView, FlowView, total_cost};
 use callsheet::project::Project;
+use callsheet::run::cost::cost_words;
 use callsheet::session::new_preferences;
 use callsheet_core::diag::escape_invisible;
 use callsheet_core::flow::{FlowCondition, FlowStatus};
@@ -32,7 +33,8 @@ pub(crate) fn status_page(
     let mut page = StatusPage(format!("{flow} {name}  {}\n", print.paint(paint, condition_words(view))));
     page.row("request", state.request.lines().next().unwrap_or_default());
     page.row("phase", &format!("{}, round {}", state.phase, state.round()));
-    for (lane, run) in state.running_lanes() {
+    // A lane that failed or is parked runs again when the flow resumes.
+    for (lane, run) in state.running_lanes().filter(|_| !state.is_waiting()) {
         page.row("runs", &format!("{} {}", lane.id, run.unwrap_or_default()));
     }
     for (decision, by, _) in &known.decisions {
@@ -47,7 +49,7 @@ pub(crate) fn status_page(
         page.row("proposed", &format!("{role}: {bullet}"));
     }
     if state.cost > 0 {
-        page.row("cost", &format!("${:.2}", state.cost as f64 / 1e6));
+        page.row("cost", &cost_words(total_cost(state)));
     }
     page.row("folder", &known.folder());
     page.row("flow", known.id.as_str());

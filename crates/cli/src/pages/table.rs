@@ -1,5 +1,7 @@
 //! Renders rows as a table that fits the terminal.
 
+use callsheet::text_width::{shorten_end, text_width};
+
 use crate::print::{OutputPrinter, TextStyle};
 
 /// Cell of a table: its text, and the style of it.
@@ -11,15 +13,16 @@ pub(crate) struct TableCell {
 
 impl TableCell {
     pub(crate) fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), style: None }
+        // A tab would move the cells behind it.
+        Self { text: text.into().replace('\t', " "), style: None }
     }
 
     pub(crate) fn styled(text: impl Into<String>, style: TextStyle) -> Self {
-        Self { text: text.into(), style: Some(style) }
+        Self { style: Some(style), ..Self::new(text) }
     }
 }
 
-/// The fewest characters of a column that is shortened.
+/// The fewest columns of the terminal for a column that is shortened.
 const LEAST: usize = 12;
 
 /// Renders a table. At a terminal that is too narrow, the column `flexible` is shortened first, then the end of each line.
@@ -29,11 +32,10 @@ pub(crate) fn table_page(
     rows: &[Vec<TableCell>],
     flexible: usize,
 ) -> String {
-    let width_of = |text: &str| text.chars().count();
-    let mut widths: Vec<usize> = head.iter().map(|name| width_of(name)).collect();
+    let mut widths: Vec<usize> = head.iter().map(|name| text_width(name)).collect();
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(width_of(&cell.text));
+            *width = (*width).max(text_width(&cell.text));
         }
     }
     let total: usize = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
@@ -57,8 +59,8 @@ fn render_row(print: &OutputPrinter, row: &[TableCell], widths: &[usize], most: 
     let mut line = String::new();
     let mut left = most.unwrap_or(usize::MAX);
     for (at, (cell, width)) in row.iter().zip(widths).take(last + 1).enumerate() {
-        let text = shorten(&cell.text, (*width).min(left));
-        let count = text.chars().count();
+        let text = shorten_end(&cell.text, (*width).min(left));
+        let count = text_width(&text);
         line += &cell.style.map_or_else(|| text.clone(), |style| print.paint(style, &text).into_owned());
         left = left.saturating_sub(*width + 2);
         if at == last || left == 0 {
@@ -67,17 +69,4 @@ fn render_row(print: &OutputPrinter, row: &[TableCell], widths: &[usize], most: 
         line += &" ".repeat(width - count + 2);
     }
     line
-}
-
-/// Shortens a text to this many characters, and marks it.
-pub(crate) fn shorten(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(most.saturating_sub(1)).collect();
-    short.truncate(short.trim_end().len());
-    if most > 0 {
-        short.push('…');
-    }
-    short
 }

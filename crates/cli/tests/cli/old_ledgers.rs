@@ -46,6 +46,24 @@ fn text_or_dash(value: &Value) -> String {
     value.as_str().unwrap_or("-").to_owned()
 }
 
+/// Asserts that runs have names in the order of their records, which find them, and that the list shows them.
+fn assert_named(project: &TestProject, ledger: &str) {
+    let ask =
+        |args: &[&str]| project.run([&["--ledger", ledger, "--all-projects"], args].concat()).expect_code(0);
+    let log = ask(&["--json", "log", "--all"]).json();
+    let runs = log["items"].as_array().unwrap();
+    let names: Vec<String> = (1..=runs.len()).rev().map(|number| format!("r{number}")).collect();
+    assert_eq!(runs.iter().map(|run| text_or_dash(&run["name"])).collect::<Vec<_>>(), names);
+    let page = ask(&["log", "--all"]).out();
+    let first = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
+    assert_eq!(page.lines().skip(1).map(first).collect::<Vec<_>>(), names);
+    let shown = |name: &str| ask(&["--json", "show", name]).json()["run"].clone();
+    for (run, name) in runs.iter().zip(&names) {
+        assert_eq!(shown(name), run["run"], "{name}");
+    }
+    assert_eq!((shown("last"), shown("last~1")), (runs[0]["run"].clone(), runs[1]["run"].clone()));
+}
+
 /// Asserts that everything verifies, except prompts that need a secret value or an older engine.
 fn assert_verified(project: &TestProject, ledger: &str) {
     let output = project.run(["--ledger", ledger, "--json", "verify", "--all", "--read-data"]);
@@ -64,6 +82,7 @@ fn assert_readable(project: &TestProject, ledger: &str, expected: &str) {
         fs::write(ledger_path(expected), &shown).unwrap();
     }
     assert_eq!(shown, fs::read_to_string(ledger_path(expected)).unwrap());
+    assert_named(project, ledger);
     assert_verified(project, ledger);
 }
 
@@ -72,6 +91,12 @@ fn first_sqlite_ledger_stays_readable() {
     let project = TestProject::new();
     let ledger = project.write("old.db", fs::read(ledger_path("ledger.db")).unwrap());
     assert_readable(&project, ledger.to_str().unwrap(), "sqlite.txt");
+    // It is foreign here: a command that is refused does not bring it up to date either.
+    for args in [&["recover"][..], &["task", "close", "r1"], &["decide", "r1", "x", "--approve", "--yes"]] {
+        let refused = project.run([&["--ledger", "old.db", "--json"], args].concat());
+        assert_eq!(refused.error(), (Some(10), "ledger/foreign".into()), "{args:?}");
+    }
+    assert!(fs::read(ledger).unwrap() == fs::read(ledger_path("ledger.db")).unwrap());
 }
 
 #[test]

@@ -143,3 +143,33 @@ fn printed_paths_are_relative() {
         "wrote ../../.callsheet/templates/identity/supervisor.md\n"
     );
 }
+
+/// A person who writes `..` means the folder above, unless a link of the project is on the way.
+#[test]
+fn output_above_project_is_written() {
+    let project = create_project();
+    assert_eq!(compose_to(&project, "../above.xml"), no_output());
+    assert_eq!(fs::read_to_string(project.beside("above.xml")).unwrap(), PROMPT);
+    project.write("deep/file", "");
+    assert_eq!(compose_to(&project, "deep/../../again.xml"), no_output());
+    assert_eq!(fs::read_to_string(project.beside("again.xml")).unwrap(), PROMPT);
+    fs::create_dir_all(project.beside("other/folder")).unwrap();
+    symlink(project.beside("other/folder"), project.path().join("link")).unwrap();
+    for out in ["link/x.xml", "link/../x.xml"] {
+        let refused = compose_to(&project, out);
+        assert!(refused.err().contains("it leads out of the project"), "{out}: {}", refused.err());
+    }
+    assert!(!project.beside("other/folder/x.xml").exists() && !project.beside("other/x.xml").exists());
+}
+
+#[test]
+fn output_is_private_under_any_umask() {
+    let project = create_project();
+    for (umask, out) in [("000", "in.xml"), ("000", "../beside.xml"), ("022", "other.xml")] {
+        let bin = env!("CARGO_BIN_EXE_callsheet");
+        let script = format!("umask {umask}; exec {bin} compose -p x Go. --out {out}");
+        let done = Command::new("sh").args(["-c", &script]).current_dir(project.path()).status().unwrap();
+        assert!(done.success(), "{umask} {out}");
+        assert_eq!(mode(project.path().join(out)), 0o600, "{umask} {out}");
+    }
+}

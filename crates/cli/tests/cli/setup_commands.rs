@@ -184,7 +184,7 @@ fn templates_are_shown_ejected_and_compared() {
         (again.code, again.err().as_str()),
         (
             Some(3),
-            "error[OverrideRefused]: `project:.callsheet/templates/identity/supervisor.md` already exists; it was not overwritten\n  = hint: look at it with `callsheet templates diff`\n"
+            "error[OverrideRefused]: `project:.callsheet/templates/identity/supervisor.md` already exists; it was not overwritten\n  = hint: look at it with `callsheet templates diff identity/supervisor`\n"
         )
     );
     project.write(".callsheet/templates/identity/supervisor.md", format!("{}One more.\n", shown.out()));

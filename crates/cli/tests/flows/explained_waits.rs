@@ -6,13 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-use callsheet_testing::{CommandOutput, callsheet_program, mask_page, run_command, wait_for_end};
+use callsheet_testing::{CommandOutput, callsheet_program, mask_page, run_command, wait_for_end, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
+use crate::flow_costs::write_codex;
+use crate::flow_recovery::create_project_with_conflict;
+use crate::parked::write_claude;
 use crate::project::{FlowProject, wait_for_file};
-use crate::rounds::run_before_agent;
+use crate::rounds::{create_project_with_bad_architecture, run_before_agent};
 
 /// A case: its name, the flags of the flow, and lines that the agent runs before it agrees with everything.
 const CASES: [(&str, &[&str], &str); 14] = [
@@ -74,6 +77,64 @@ fn start_case(name: &str, flags: &[&str], lines: &str) -> FlowProject {
     project
 }
 
+/// A plan without tasks.
+const EMPTY_PLAN: &str = "plan) cat > /dev/null; mkdir -p \"$CALLSHEET_SESSION/specs\"; cd \"$CALLSHEET_SESSION\"; \
+    echo '# P' | tee proposal.md > specs/login.md; echo 'None.' > tasks.md; echo '<review>PASS</review>'; exit 0";
+
+/// A further case: its name, and the function that creates the project and starts its flow.
+type StartedCase = (&'static str, fn() -> FlowProject);
+
+const STARTED_CASES: [StartedCase; 8] = [
+    ("submission", || start_staged(create_project_with_bad_architecture(3))),
+    // One lane after the other, so that their runs have the same names each time.
+    ("conflicts", || start_staged(create_project_with_conflict())),
+    ("refused-phase", || start_case("refused-phase", &[], EMPTY_PLAN)),
+    ("failed-phase", || {
+        let refused = r#"{"type":"system","subtype":"api_retry","attempt":1,"error_status":401}"#;
+        start_claude(&format!("{refused}\n{refused}\n{refused}\n"), "exec sleep 600")
+    }),
+    ("cost-of-flow", || start_codex("max_cost_per_flow = 2.0\n")),
+    ("cost-of-run", || start_codex("max_cost_per_flow = 1.5\n")),
+    ("cost-of-day", || start_codex("max_cost_per_day = 2.0\n")),
+    ("parked", || {
+        let limit = r#"{"type":"assistant","message":{"id":"m","content":[]},"error":"rate_limit","api_error_status":429,"api_error_params":{"rate_limit_info":{"resetsAt":%s}}}"#;
+        // The agent gives up, and the quota is available soon after.
+        start_claude("", &format!("printf '{limit}\\n' \"$(($(date +%s) + 5))\"; exit 1"))
+    }),
+];
+
+fn start_staged(project: FlowProject) -> FlowProject {
+    let started = project.run(project.start_args("staged", &["--jobs", "1"]));
+    assert_eq!(started.code, Some(1), "{}", started.err());
+    project
+}
+
+/// Starts a flow whose agent prints `fault` once.
+fn start_claude(fault: &str, then: &str) -> FlowProject {
+    let project = FlowProject::new("quick.sh");
+    write_claude(&project, fault, &format!("rm \"$MEET_AT/fault\"; {then}"));
+    fs::write(project.meet_dir().join("fault"), "").unwrap();
+    let start = ["--json", "-q", "flow", "start", "sdd", "Add a login to the site", "-a", "claude"];
+    let started = project.run(start);
+    assert_eq!(started.code, Some(1), "{}", started.err());
+    project
+}
+
+/// Starts a flow each of whose runs costs a dollar, as estimated from its tokens, with these lines in the user's configuration.
+fn start_codex(configuration: &str) -> FlowProject {
+    let project = FlowProject::new("quick.sh");
+    write_codex(&project);
+    if configuration.contains("1.5") {
+        // It exceeds the limit, and must still run when its cost is known.
+        fs::write(project.meet_dir().join("slow-challenge"), "").unwrap();
+    }
+    project.write_beside("home/.config/callsheet/config.toml", configuration);
+    let start = ["--json", "-q", "flow", "start", "sdd", "Add a login to the site", "-a", "codex:gpt-5"];
+    let started = project.run(start);
+    assert_eq!(started.code, Some(1), "{}", started.err());
+    project
+}
+
 /// Replaces ids and durations, and the space between columns by one space.
 fn normalize(page: &str) -> String {
     let line = |line: &str| {
@@ -81,7 +142,20 @@ fn normalize(page: &str) -> String {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         format!("{:indent$}{}\n", "", words.join(" "))
     };
-    mask_page(page, "ID", "TIME").lines().map(line).collect()
+    mask_clock(&mask_page(page, "ID", "TIME")).lines().map(line).collect()
+}
+
+/// Replaces the time after `until`, with or without a date.
+fn mask_clock(page: &str) -> String {
+    let is_clock = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
+    let mut parts = page.split(" until ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |page, part| match is_clock(part) {
+        true => {
+            format!("{page} until CLOCK{}", part.trim_start_matches(|c: char| "0123456789-: ".contains(c)))
+        }
+        false => format!("{page} until {part}"),
+    })
 }
 
 fn page_path(name: &str) -> PathBuf {
@@ -116,8 +190,8 @@ fn next_commands(status: &Value) -> Vec<String> {
 #[test]
 fn waiting_flow_explains_itself() {
     let mut wrong = Vec::new();
-    for (name, flags, lines) in CASES {
-        let project = start_case(name, flags, lines);
+    let scripted = CASES.iter().map(|(name, flags, lines)| (*name, start_case(name, flags, lines)));
+    for (name, project) in scripted.chain(STARTED_CASES.iter().map(|(name, start)| (*name, start()))) {
         let page = normalize(&project.read_page());
         if env::var_os("BLESS").is_some() {
             fs::write(page_path(name), &page).unwrap();
@@ -135,6 +209,9 @@ fn waiting_flow_explains_itself() {
         }
         assert_eq!(project.read_status()["last_at"], status["last_at"], "{name}");
         let act = commands.iter().find(|command| command.contains("callsheet flow ")).unwrap();
+        if let Some(until) = status["waits_for"][0]["parked_until_at"].as_str() {
+            wait_until("the quota is used up", || *until < *callsheet_store::now());
+        }
         let done = type_command(&project, act);
         assert!(matches!(done.code, Some(0 | 1)), "{name}: {act}: {:?} {}", done.code, done.err());
         assert_ne!(project.read_status()["last_at"], status["last_at"], "{name}: {act}");

@@ -282,17 +282,23 @@ fn blocked_lanes_make_flow_wait() {
     assert_eq!(project.read_status()["phase"], "completing");
 }
 
+/// Creates a project in which a person writes a file while the second coder writes the same one in its lane.
+pub(crate) fn create_project_with_conflict() -> FlowProject {
+    let project = FlowProject::new("staged.sh");
+    let folder = project.path().join("src/p2");
+    let script = format!(
+        "case \"$PWD\" in *lane-*-2) mkdir -p '{0}'; echo mine > '{0}/part.txt' ;; esac",
+        folder.display()
+    );
+    project.run_after_agent(&script);
+    project
+}
+
 /// A lane and a person changed the same file: the person decides, and keeps all of their changes.
 #[test]
 fn merge_conflict_asks_person() {
-    let project = FlowProject::new("staged.sh");
+    let project = create_project_with_conflict();
     let part = project.path().join("src/p2/part.txt");
-    // While the second coder works, a person writes the same file in the project.
-    let script = format!(
-        "case \"$PWD\" in *lane-*-2) mkdir -p '{0}'; echo mine > '{0}/part.txt' ;; esac",
-        part.parent().unwrap().display()
-    );
-    project.run_after_agent(&script);
     assert_exit(&project.run(project.start_args("staged", &["--jobs", "3"])), 1, "start");
     let mut status = project.read_status();
     let run = status["waits_for"][0]["run"].take();

@@ -7,6 +7,7 @@ mod browser;
 mod documents;
 mod environment_failures;
 mod explained_waits;
+mod flow_costs;
 mod flow_recovery;
 mod flow_requests;
 mod kills;

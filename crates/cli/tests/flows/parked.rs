@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::project::FlowProject;
 
 /// Writes a program `claude` that works like `quick.sh`, and prints `fault` before that while `$MEET_AT/fault` exists.
-fn write_claude(project: &TestProject, fault: &str, then: &str) {
+pub(crate) fn write_claude(project: &TestProject, fault: &str, then: &str) {
     let quick = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flows/quick.sh");
     let fault = project.write_beside("fault.jsonl", fault);
     let script = format!(

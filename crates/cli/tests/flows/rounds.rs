@@ -40,7 +40,7 @@ pub(crate) fn run_before_agent(project: &FlowProject, lines: &str) {
 }
 
 /// Creates a project whose architect submits an invalid architecture `times` times.
-fn create_project_with_bad_architecture(times: u32) -> FlowProject {
+pub(crate) fn create_project_with_bad_architecture(times: u32) -> FlowProject {
     let project = FlowProject::new("staged.sh");
     let numbers: Vec<String> = (1..=times).map(|number| number.to_string()).collect();
     project.run_after_agent(&format!(

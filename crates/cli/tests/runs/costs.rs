@@ -173,7 +173,7 @@ fn day_limit_ends_and_refuses_runs() {
     assert_eq!((output.code, &output.json()["outcome"]), (Some(7), &json!("over_cost")));
     let why = "over the cost limit of the day, $1.50 (spent about $2.00 today)";
     assert_eq!(output.json()["reason"]["message"], why);
-    let message = "the cost limit was reached: the runs of today cost $2.00 of $1.50";
+    let message = "the cost limit was reached: the runs of today cost about $2.00 of $1.50";
     let output = go("Three.");
     assert_eq!(output.error(), (Some(7), "cost/limit".to_owned()), "{output:?}");
     assert!(output.err().contains(message), "{}", output.err());

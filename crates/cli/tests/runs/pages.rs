@@ -6,8 +6,10 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use callsheet_testing::{
-    Cli, CommandOutput, Room, Script, Step, mask_page, on_loopback, run_command, run_with_input, wait_until,
+    Cli, CommandOutput, Room, Script, Step, mask_page, on_loopback, refused_key, run_command, run_with_input,
+    used_quota, wait_until,
 };
+use serde_json::json;
 
 use crate::agents::{cli_command, run_args, write_step};
 use crate::project::RunProject;
@@ -153,42 +155,111 @@ fn compare_golden(name: &str, page: &str) {
     assert_eq!(page, fs::read_to_string(&golden).unwrap_or_default(), "{name}");
 }
 
-/// A case with a real CLI: its name, the files that the model writes, its last step, flags, and the exit code of callsheet.
-type CliCase = (&'static str, &'static [&'static str], fn() -> Step, &'static [&'static str], i32);
-
-/// The first two run always, the others in the long form.
-const CLI_CASES: [CliCase; 5] = [
-    ("failing-check", &["src/in.txt"], last_words, &["--check", "bad=grep absent README.md src/in.txt"], 1),
-    ("agent-failed", &[], refusal, &[], 6),
-    ("success", &["src/in.txt"], last_words, &["--check", "good=true"], 0),
-    ("scope-violation", &["src/in.txt", "leaked.txt"], last_words, &[], 5),
-    ("nothing-changed", &[], last_words, &[], 0),
-];
-
-fn last_words() -> Step {
-    Step::text("The timeout is fixed.\n\nI changed one file.")
+/// A case with a real CLI on the mock model.
+struct CliCase {
+    name: &'static str,
+    /// The files that the model writes.
+    files: &'static [&'static str],
+    /// The steps after that.
+    steps: fn(Cli) -> Vec<Step>,
+    flags: &'static [&'static str],
+    /// The exit code of callsheet.
+    code: i32,
 }
 
-fn refusal() -> Step {
-    Step::error(400, "the request is refused")
+/// The first two run always, the others in the long form.
+const CLI_CASES: [CliCase; 8] = [
+    CliCase {
+        name: "failing-check",
+        files: &["src/in.txt"],
+        steps: last_words,
+        flags: &["--check", "bad=grep absent README.md src/in.txt"],
+        code: 1,
+    },
+    CliCase {
+        name: "agent-failed",
+        files: &[],
+        steps: |_| vec![Step::error(400, "the request is refused")],
+        flags: &[],
+        code: 6,
+    },
+    CliCase {
+        name: "success",
+        files: &["src/in.txt"],
+        steps: last_words,
+        flags: &["--check", "good=true"],
+        code: 0,
+    },
+    CliCase {
+        name: "scope-violation",
+        files: &["src/in.txt", "leaked.txt"],
+        steps: last_words,
+        flags: &[],
+        code: 5,
+    },
+    CliCase { name: "nothing-changed", files: &[], steps: last_words, flags: &[], code: 0 },
+    // Gemini CLI offers its model a shell only if some command is allowed. Codex denies nothing: every command runs in its
+    // sandbox.
+    CliCase {
+        name: "denied-tool",
+        files: &[],
+        steps: |_| vec![denied_call(), Step::text("I could not test it.")],
+        flags: &["--allow", "make-it *"],
+        code: 0,
+    },
+    CliCase { name: "missing-key", files: &[], steps: |_| vec![refused_key()], flags: &[], code: 6 },
+    CliCase { name: "quota", files: &[], steps: |cli| vec![used_quota(cli)], flags: &[], code: 6 },
+];
+
+fn last_words(_: Cli) -> Vec<Step> {
+    vec![Step::text("The timeout is fixed.\n\nI changed one file.")]
+}
+
+fn denied_call() -> Step {
+    Step::call(
+        &["Bash", "run_shell_command", "bash"],
+        json!({ "command": "python3 tests.py", "description": "test it" }),
+    )
+    .or_call(&["exec_command"], json!({ "cmd": "test -e README.md" }))
 }
 
 /// Compares the pages after runs of a real CLI with golden files.
 fn assert_cli_pages(cli: Cli) {
     let cases = if crate::is_long() { &CLI_CASES[..] } else { &CLI_CASES[..2] };
-    for (name, files, last, flags, code) in cases {
+    for case in cases {
         let project = RunProject::in_private_dir();
-        let steps = files.iter().map(|file| write_step(project.path(), file)).chain([last()]);
+        let steps = case.files.iter().map(|file| write_step(project.path(), file)).chain((case.steps)(cli));
         let room = Room::new(Script::new().on_marker("MARK", steps)).unwrap();
-        let flags = [&["-q", "--write", "src/**"], *flags].concat();
+        let flags = [&["-q", "--write", "src/**"], case.flags].concat();
         let mut command = cli_command(&project, &room, cli);
-        let ran = run_with_input(command.args(run_args(cli, &flags)), b"MARK").expect_code(*code);
+        if cli == Cli::Claude && case.name == "quota" {
+            // Only a subscription has this limit.
+            command.env("ANTHROPIC_API_KEY", "").env("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-test");
+        }
+        let ran = run_with_input(command.args(run_args(cli, &flags)), b"MARK").expect_code(case.code);
         // The CLI names its own files in its errors.
         let program = cli.program().unwrap();
         let installed = program.ancestors().find(|path| path.ends_with("node_modules")).unwrap();
         let page = ran.out().replace(&installed.display().to_string(), "node_modules");
-        compare_golden(&format!("{}/{name}.txt", cli.name()), &mask_page(&page, "RUN", "TIME"));
+        let page = hide_moments(&mask_page(&page, "RUN", "TIME"));
+        let page = hide_port(&hide_shutdown(&page));
+        compare_golden(&format!("{}/{}.txt", cli.name(), case.name), &page);
     }
+}
+
+/// Hides the port of the mock model.
+fn hide_port(page: &str) -> String {
+    const HOST: &str = "127.0.0.1:";
+    let mut parts = page.split(HOST);
+    let first = parts.next().unwrap_or_default().to_owned();
+    let number = |c: char| c.is_ascii_digit();
+    parts.fold(first, |page, part| format!("{page}{HOST}PORT{}", part.trim_start_matches(number)))
+}
+
+/// Hides the line that Copilot CLI sometimes prints when it is ended.
+fn hide_shutdown(page: &str) -> String {
+    let is_kept = |line: &&str| !line.contains("after disposal has started");
+    page.lines().filter(is_kept).map(|line| format!("{line}\n")).collect()
 }
 
 #[test]

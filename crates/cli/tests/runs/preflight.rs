@@ -169,3 +169,30 @@ fn nonexistent_paths_cause_warnings() {
         assert_eq!(warned(output), expected, "{output:?}");
     }
 }
+
+/// Git itself would only name a revision that it cannot find.
+#[test]
+fn worktree_needs_commit() {
+    let project = RunProject::without_repository();
+    let agent = ["--", fake_agent(), "write", "new.txt"];
+    let run =
+        |flags: &[&str]| project.run([&["-q", "run", "--worktree"], flags, &["Do it."], &agent[..]].concat());
+    let outside = format!("`{}` is not in a git repository; worktrees need one", project.path().display());
+    let empty = "a worktree needs a commit to start from, and the repository has none".to_owned();
+    let hints = ["run `git init`, or remove `--worktree`", "commit first, or run without `--worktree`"];
+    for (message, hint) in [outside, empty].into_iter().zip(hints) {
+        for flags in [&[][..], &["--task-id", "T-1"], &["--dry-run"]] {
+            let ran = run(flags);
+            let expected = format!("error[GitFailed]: {message}\n  = hint: {hint}\n");
+            assert!(ran.err().ends_with(&expected), "{flags:?}: {}", ran.err());
+            assert_eq!(ran.code, Some(3), "{flags:?}");
+        }
+        let json = project.run([&["--json", "-q", "run", "--worktree", "Do it."], &agent[..]].concat());
+        assert_eq!(json.error(), (Some(3), "git/failed".into()));
+        project.git(&["init", "-q"]);
+    }
+    // The hint works.
+    project.git(&["-c", "user.name=n", "-c", "user.email=e", "commit", "-q", "--allow-empty", "-m", "First"]);
+    run(&[]).expect_code(0);
+    assert!(!project.path().join("new.txt").exists());
+}

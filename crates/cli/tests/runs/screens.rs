@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
+use callsheet_testing::wait_until;
 use serde_json::json;
 
 use crate::model_faults::{INIT, retry, write_claude};
@@ -114,6 +115,33 @@ fn running_agent_shows_its_call() {
         let terminal = Terminal::open(&project, columns, &["run", "-a", "claude", "--write", "**", "Do it."]);
         check_screen(&terminal, "run", columns, "Read ");
         project.run(["stop", "last"]).expect_code(0);
+    }
+}
+
+/// No line of a list is longer than the terminal, whatever is in it.
+#[test]
+fn lists_fit_terminal() {
+    if !has_tmux() {
+        return;
+    }
+    let project = RunProject::new();
+    let long = "Fix the timeout of the form, which ends every session after a minute although nothing is set";
+    let texts =
+        [long, "\u{6642}\u{9593}\u{3092}\u{76f4}\u{3059}\u{3053}\u{3068} 1\t2 \u{1f680}\u{1f680}", "Short."];
+    for (at, text) in texts.iter().cycle().take(9).enumerate() {
+        let (task, text) = (format!("TASK-{at}"), text.repeat(at % 2 + 1));
+        let flags = ["--task-id", &task, "--check", "all-of-the-tests=false"];
+        let args = [&["-q", "run"], &flags[..2 * (at % 3)], &[&text, "--", "true"]].concat();
+        project.run(args);
+    }
+    for list in ["log", "status"] {
+        for columns in COLUMNS {
+            let terminal = Terminal::open(&project, columns, &[list]);
+            wait_until("the list ends", || terminal.capture_whole(false).contains("it exits with 0"));
+            let (lines, joined) = (terminal.capture_whole(false), terminal.capture_whole(true));
+            assert_eq!(lines, joined, "{list} at {columns}");
+            assert!(lines.contains("TASK") && lines.lines().count() > 5, "{lines}");
+        }
     }
 }
 

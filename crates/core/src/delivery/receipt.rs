@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::usage::PartialUsage;
 use crate::library::agent::{Agent, AgentFault, EventPattern, ToolCall, ToolPattern};
 use crate::text::json_weight::json_weight;
 use crate::text::word_enum::word_enum;
@@ -108,16 +109,6 @@ pub struct ReceiptWatcher<'a> {
     used: PartialUsage,
 }
 
-/// Tokens and cost of the parts of the work so far.
-#[derive(Debug, Default)]
-struct PartialUsage {
-    /// The part whose events are read.
-    id: Option<String>,
-    /// Tokens and cost of the parts before it, and of the part itself.
-    before: AgentReport,
-    part: AgentReport,
-}
-
 impl<'a> ReceiptWatcher<'a> {
     /// Creates a watcher for the delivery of `prompt` to `agent`.
     pub fn new(agent: &'a Agent, prompt: &'a str) -> Self {
@@ -161,7 +152,9 @@ impl<'a> ReceiptWatcher<'a> {
         if let Some(session) = first(&events.session).and_then(Value::as_str) {
             self.report.session.get_or_insert_with(|| session.to_string());
         }
-        self.add_usage(&event);
+        if let Some(sum) = self.used.add_event(events, &event) {
+            self.report.take_counts(&sum);
+        }
         self.report.read_usage(events, &event);
         self.report.ended |= fits(&events.ended);
         let calls = |patterns: &[ToolPattern]| -> Vec<ToolCall> {
@@ -240,36 +233,6 @@ impl<'a> ReceiptWatcher<'a> {
         self.fault = Some(fault);
     }
 
-    /// Adds up the tokens and the cost of an event about a part of the work.
-    fn add_usage(&mut self, event: &Value) {
-        let fits = |when: &Option<EventPattern>| when.as_ref().is_some_and(|when| when.matches(event));
-        let Some(pattern) = self.agent.events.usage.iter().find(|pattern| fits(&pattern.when)) else {
-            return;
-        };
-        let value = |place: &Option<String>| event.pointer(place.as_ref()?);
-        let id = value(&pattern.id).and_then(Value::as_str);
-        let used = &mut self.used;
-        if id.is_none() || used.id.as_deref() != id {
-            add_report(&mut used.before, &used.part);
-            used.id = id.map(ToString::to_string);
-        }
-        let number = |place: &Option<String>| value(place).and_then(Value::as_u64);
-        used.part = AgentReport {
-            input_tokens: number(&pattern.input_tokens),
-            output_tokens: number(&pattern.output_tokens),
-            cached_tokens: number(&pattern.cached_tokens),
-            cost_usd: value(&pattern.cost_usd).and_then(Value::as_f64),
-            ..AgentReport::default()
-        };
-        let mut all = used.before.clone();
-        add_report(&mut all, &used.part);
-        let report = &mut self.report;
-        report.input_tokens = all.input_tokens.or(report.input_tokens);
-        report.output_tokens = all.output_tokens.or(report.output_tokens);
-        report.cached_tokens = all.cached_tokens.or(report.cached_tokens);
-        report.cost_usd = all.cost_usd.or(report.cost_usd);
-    }
-
     /// Checks whether a line of the agent's own transcript holds the prompt as its input.
     pub fn is_transcript_echo(&mut self, line: &str) -> bool {
         let Some(transcript) = &self.agent.transcript else { return false };
@@ -287,21 +250,6 @@ impl<'a> ReceiptWatcher<'a> {
             Value::Object(map) => map.values().any(|value| self.is_echo(value)),
             _ => false,
         }
-    }
-}
-
-/// Adds the tokens and the cost of `part`.
-fn add_report(all: &mut AgentReport, part: &AgentReport) {
-    let add = |all: &mut Option<u64>, part: Option<u64>| {
-        if let Some(part) = part {
-            *all = Some(all.unwrap_or(0).saturating_add(part));
-        }
-    };
-    add(&mut all.input_tokens, part.input_tokens);
-    add(&mut all.output_tokens, part.output_tokens);
-    add(&mut all.cached_tokens, part.cached_tokens);
-    if let Some(cost) = part.cost_usd {
-        all.cost_usd = Some(all.cost_usd.unwrap_or(0.0) + cost);
     }
 }
 

@@ -86,6 +86,9 @@ pub enum FlowEvent {
         /// Cost in millionths of a dollar.
         #[serde(default)]
         cost: u64,
+        /// Whether the cost was estimated from tokens and a price.
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        cost_estimated: bool,
         /// Reasons why its last submission was refused.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         refused: Vec<String>,
@@ -142,6 +145,9 @@ pub enum FlowEvent {
         /// Cost of their runs in millionths of a dollar.
         #[serde(default)]
         cost: u64,
+        /// Whether the cost contains estimates.
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        cost_estimated: bool,
     },
     /// A person decided.
     Decided {
@@ -316,6 +322,9 @@ pub struct FlowState {
     pub again: bool,
     /// Total cost in millionths of a dollar.
     pub cost: u64,
+    /// Whether the total cost contains estimates.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub cost_estimated: bool,
     /// Current cost limit in millionths of a dollar.
     pub max_cost: Option<u64>,
     /// Groups of the current phase.

@@ -83,7 +83,16 @@ impl<'f> FlowMachine<'f> {
                 Ok(())
             }
             FlowEvent::LaneEnded {
-                entry, lane, run, evidence, cost, refused, questions, proposed, ..
+                entry,
+                lane,
+                run,
+                evidence,
+                cost,
+                cost_estimated,
+                refused,
+                questions,
+                proposed,
+                ..
             } => {
                 let (place, at) = self.find_running(*entry, lane, Some(run))?;
                 let phase = self.current_phase()?;
@@ -104,7 +113,7 @@ impl<'f> FlowMachine<'f> {
                 let new: Vec<Preference> = proposed.iter().filter(is_new).cloned().collect();
                 self.state.proposed.extend(new);
                 self.state.running.remove(place);
-                self.state.cost = self.state.cost.saturating_add(*cost);
+                self.add_cost(*cost, *cost_estimated);
                 self.state.lanes[at].stage = stage;
                 self.settle(phase);
                 Ok(())
@@ -127,9 +136,9 @@ impl<'f> FlowMachine<'f> {
                 });
                 Ok(())
             }
-            FlowEvent::Parked { entry, lanes, until, cost } => {
+            FlowEvent::Parked { entry, lanes, until, cost, cost_estimated } => {
                 self.ensure_current(*entry)?;
-                self.state.cost = self.state.cost.saturating_add(*cost);
+                self.add_cost(*cost, *cost_estimated);
                 self.state.parked = Some(ParkedLanes { lanes: lanes.clone(), until: until.clone() });
                 self.actions.push(FlowAction::Ask {
                     phase: self.state.phase.clone(),
@@ -365,6 +374,11 @@ impl<'f> FlowMachine<'f> {
         }
         self.state.rounds.clear();
         self.go_to(phase.approval_target());
+    }
+
+    fn add_cost(&mut self, cost: u64, is_estimate: bool) {
+        self.state.cost = self.state.cost.saturating_add(cost);
+        self.state.cost_estimated |= is_estimate;
     }
 
     /// Raises the cost limit: a person who lets the flow continue lets it spend the same amount again.

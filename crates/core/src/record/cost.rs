@@ -21,12 +21,12 @@ pub struct CostEstimate {
     pub source: String,
 }
 
-/// Cost of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Cost of a run, or of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunCost {
     /// Cost in millionths of a dollar.
     pub microusd: u64,
-    /// Whether it was estimated from tokens and a price.
+    /// Whether it was estimated from tokens and a price. A sum with one estimate is an estimate.
     pub is_estimate: bool,
 }
 
@@ -35,6 +35,17 @@ impl RunCost {
     pub fn from_dollars(dollars: f64) -> Self {
         // The conversion takes what is no number, or negative, as nothing, and saturates.
         Self { microusd: (dollars * 1e6 + 0.5) as u64, is_estimate: false }
+    }
+}
+
+impl core::ops::Add for RunCost {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            microusd: self.microusd.saturating_add(other.microusd),
+            is_estimate: self.is_estimate || other.is_estimate,
+        }
     }
 }
 

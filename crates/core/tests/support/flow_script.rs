@@ -194,6 +194,7 @@ impl<'d> Driver<'d> {
                         run: run.clone(),
                         evidence: end.evidence.iter().cloned().collect(),
                         cost: end.cost,
+                        cost_estimated: false,
                         refused: end.refused.clone(),
                         questions: end.questions.clone(),
                         proposed: end.proposed.clone(),

@@ -3,6 +3,7 @@
 //! It covers all roots: it reads an override and the files that it hides. It composes nothing.
 
 mod clauses;
+mod configuration;
 mod derived;
 mod flows;
 mod phrases;
@@ -102,6 +103,7 @@ pub fn check(sources: &dyn Sources, layout: &Layout) -> LintReport {
     for (id, problem) in placement::find_misnamed_folders(&catalog, sources, layout) {
         problems.add(&id, problem);
     }
+    configuration::check(&catalog, sources, &mut problems);
     slots::check_cycles(&catalog, &mut problems);
     let looked_at = files.len() + catalog.extensions.len() + catalog.files.refused.len();
     LintReport { problems: problems.into_sorted(), files: looked_at }

@@ -69,8 +69,6 @@ pub struct EventPatterns {
     pub total_tokens: Vec<String>,
     /// Whether the number of input tokens includes those that were read from a cache.
     pub input_includes_cached: bool,
-    /// Whether each event counts its own tokens and cost, so that they add up; otherwise each has the sum so far.
-    pub counts_add_up: bool,
     /// The places of the model's name.
     pub model: Vec<String>,
     /// The places of the cost so far, in dollars.
@@ -83,7 +81,7 @@ pub struct EventPatterns {
     pub answered: Vec<EventPattern>,
     /// Events with the result of a tool, for the model.
     pub results: Vec<EventPattern>,
-    /// Events with the tokens and the cost of a part of the work, which add up.
+    /// Events with the tokens and the cost of a part of the work, which add up; events with the sum replace them.
     pub usage: Vec<UsagePattern>,
     /// Events and lines of standard error by which the agent reports that its model does not answer.
     pub faults: Vec<FaultPattern>,
@@ -106,15 +104,40 @@ pub struct UsagePattern {
     pub output_tokens: Option<String>,
     /// The place of the number of input tokens that were read from a cache.
     pub cached_tokens: Option<String>,
+    /// The place of the number of input tokens that were written to a cache, if the input tokens do not include them.
+    pub cache_written_tokens: Option<String>,
+    /// The place of the number of all tokens.
+    pub total_tokens: Option<String>,
     /// The place of the cost in dollars.
     pub cost_usd: Option<String>,
+}
+
+impl EventPatterns {
+    /// Returns whether some event has the number of tokens.
+    pub fn has_tokens(&self) -> bool {
+        let has_part = |part: &UsagePattern| part.input_tokens.is_some() || part.output_tokens.is_some();
+        !self.input_tokens.is_empty() || !self.output_tokens.is_empty() || self.usage.iter().any(has_part)
+    }
+
+    /// Returns whether some event has the cost.
+    pub fn has_cost(&self) -> bool {
+        !self.cost_usd.is_empty() || self.usage.iter().any(|part| part.cost_usd.is_some())
+    }
 }
 
 impl UsagePattern {
     /// Returns all places.
     pub(super) fn places(&self) -> impl Iterator<Item = &String> {
         let when = self.when.iter().flat_map(|EventPattern(places)| places.keys());
-        let places = [&self.id, &self.input_tokens, &self.output_tokens, &self.cached_tokens, &self.cost_usd];
+        let places = [
+            &self.id,
+            &self.input_tokens,
+            &self.output_tokens,
+            &self.cached_tokens,
+            &self.cache_written_tokens,
+            &self.total_tokens,
+            &self.cost_usd,
+        ];
         when.chain(places.into_iter().flatten())
     }
 }
