@@ -105,7 +105,7 @@ pub(crate) fn propose(config: &str, checks: &[ProposedCheck]) -> String {
         if line == "# [checks]" {
             is_example = true;
             lines.extend(checks.iter().map(|check| {
-                format!("# {} = \"{}\"    # because of {}", check.name, check.command, check.file)
+                format!("# {} = \"{}\"    # from {}", check.name, check.command, check.file)
             }));
         }
     }

@@ -20,7 +20,7 @@ use crate::pages::show::{log_page, origins_page, records_page, run_page};
 /// Show a recorded run
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A run: r42, last, last~N, a task for its newest run, its id or the beginning of one
+    /// The run: `r42`, `last`, `last~1`, a task's id for its newest run, or the beginning of the run's id
     run: String,
     /// Print the prompt, byte for byte as it was delivered
     #[arg(long, conflicts_with_all = ["origins", "records", "stream"])]
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Print the run's records
     #[arg(long, conflicts_with = "stream")]
     records: bool,
-    /// Print the changes of the files, of all or of one, as a patch that `git apply` takes
+    /// Print the changes of all files, or of the file PATH, as a patch for `git apply`
     #[arg(long, value_name = "PATH", num_args = 0..=1, conflicts_with_all = ["prompt", "origins", "records", "stream"])]
     diff: Option<Option<String>>,
     /// Write the run as one page for a browser, with its prompt, changes, log and reply, to a file that only its owner can read;
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// Print only the last N lines of the stream
     #[arg(long, value_name = "N", requires = "stream")]
     tail: Option<usize>,
-    /// Print only the lines of the stream from this number on
+    /// Print the lines of the stream from this number on
     #[arg(long, value_name = "LINE", requires = "stream", default_value_t = 1)]
     since: u64,
 }

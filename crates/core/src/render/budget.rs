@@ -283,8 +283,9 @@ impl<'l> DegradationLadder<'l> {
         let kinds: Vec<String> =
             kinds.iter().filter(|(all, _)| *all > 0).map(|(all, words)| format!("{all} {words}")).collect();
         let message = format!(
-            "to fit {budget} tokens, {all} of {} blocks were reduced: {}",
+            "to fit {budget} tokens, {all} of {} blocks {} reduced: {}",
             self.units.len(),
+            if all == 1 { "was" } else { "were" },
             kinds.join(", "),
         );
         Diagnostic::warning(Code::BudgetStepped, message).hint("run `callsheet explain` to see every step")
