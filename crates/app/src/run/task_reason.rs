@@ -99,7 +99,7 @@ fn describe_running(task: &TaskRuns, clock: &LocalClock) -> (String, Option<Stri
         Some(_) => format!("{name} has ended, and its checks have not"),
         None => format!("{name} is running, started {time}"),
     };
-    (message, Some(format!("show {name} --stream stdout --tail 20")), "see what the agent prints")
+    (message, Some(format!("show {name} --stream stdout --tail 20")), "see the agent's output")
 }
 
 fn describe_reason(

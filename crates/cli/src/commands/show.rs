@@ -69,6 +69,15 @@ impl StreamArg {
     }
 }
 
+/// Says how much of a stream the ledger does not have, and where it is missing.
+fn unrecorded_line(bytes: usize, lines: usize) -> String {
+    let bytes = (bytes > 0).then(|| format!("{}, at the lines `bytes left out`", counted(bytes, "byte")));
+    let ends = (lines > 0)
+        .then(|| format!("the ends of {} over {} KiB", counted(lines, "line"), OUTPUT_BYTES >> 10));
+    let parts: Vec<String> = bytes.into_iter().chain(ends).collect();
+    format!("not recorded: {}", parts.join("; "))
+}
+
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     if let Some(file) = &args.html {
         return write_html(app, &callsheet_web::run_file(app, &args.run)?, file);
@@ -80,12 +89,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         let log = ledger.log(id, stream, args.since, args.tail)?;
         print.print_output(|| RunLogOutput::new(id, stream, &log, args.since), || log_page(&log))?;
         if log.cut {
-            let bytes = counted(log.left_out as usize, "byte");
-            let lines = counted(log.cut_lines as usize, "line");
-            print.print_status(&format!(
-                "not kept: {bytes} at the places marked `bytes left out`, and the end of {lines} over {} KiB",
-                OUTPUT_BYTES >> 10
-            ));
+            print.print_status(&unrecorded_line(log.left_out as usize, log.cut_lines as usize));
         }
         return Ok(0);
     }

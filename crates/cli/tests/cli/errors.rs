@@ -108,7 +108,7 @@ fn only_near_misspellings_get_suggestions() {
         assert_eq!(
             expect_refusal(&project.run(["compose", "-r", given, "x"]), 3),
             format!(
-                "error[RecipeNotFound]: no `recipes/{given}.toml`\n  \
+                "error[RecipeNotFound]: unknown recipe `{given}`\n  \
                  = looked in project:.callsheet/recipes/{given}.toml\n  \
                  =           user:recipes/{given}.toml\n  \
                  =           builtin:recipes/{given}.toml\n\
