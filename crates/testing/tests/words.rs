@@ -378,8 +378,8 @@ fn messages_have_no_banned_phrases() {
 #[test]
 fn written_files_have_no_banned_phrases() {
     let mut count = 0;
-    for folder in ["core/builtin/init", "cli/demo"] {
-        for ending in ["md", "toml", "txt"] {
+    for folder in ["core/builtin/init", "cli/demo", "web/templates", "web/assets"] {
+        for ending in ["md", "toml", "txt", "html", "js", "css"] {
             for path in files_below(&top().join("crates").join(folder), ending) {
                 count += 1;
                 assert_eq!(
