@@ -71,7 +71,7 @@ enum New {
     Few,
 }
 
-/// The prompts of a project on which somebody works.
+/// The prompts of a project in active use.
 struct Work {
     files: Vec<String>,
     number: usize,

@@ -41,7 +41,7 @@ fn reply(gap: usize) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// What somebody writes who has regular expressions: one for each tag. A marker has to be alone on its lines; a thought
+/// The plain solution with regular expressions: one for each tag. A marker must be alone on its lines; a thought
 /// may be anywhere.
 fn patterns() -> Vec<Regex> {
     let alone = |tag: &str| format!(r"(?im)^[ \t]*<{tag}\b[^<>]*>\s*([^<>]*?)\s*</{tag}\s*>[ \t]*\r?$");

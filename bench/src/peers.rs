@@ -1,4 +1,4 @@
-//! The programs that take part. `bench/run` has put them where they are; one that is not there is not measured.
+//! The programs that take part. `bench/run` has put them where they are; a missing one is not measured.
 
 use std::path::{Path, PathBuf};
 

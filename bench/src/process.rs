@@ -11,7 +11,7 @@ pub(crate) struct Program {
     pub(crate) name: String,
     words: Vec<OsString>,
     dir: PathBuf,
-    /// Where standard output goes; nowhere, if nobody wants it.
+    /// Destination of standard output; `None` discards it.
     out: Option<PathBuf>,
     /// In how many rounds it takes part, at most.
     rounds: usize,
@@ -54,7 +54,7 @@ impl Program {
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]).current_dir(&self.dir);
         command.stdin(Stdio::null()).stderr(Stdio::null());
-        // What the person at this machine has configured for any of them is nobody's business here.
+        // The user's own configuration must not affect a contender.
         command.env("XDG_CONFIG_HOME", &self.dir);
         command
     }
@@ -70,7 +70,7 @@ impl Program {
         let mut command = self.command();
         command.stdout(match &self.out {
             Some(out) => {
-                // Whoever comes second must not pay for freeing what the first one wrote.
+                // The second contender must not pay for freeing the output of the first.
                 let _ = std::fs::remove_file(out);
                 File::create(out).unwrap_or_else(|error| panic!("{}: {error}", out.display())).into()
             }

@@ -200,7 +200,7 @@ fn run(case: &Case, parsed: bool, rounds: usize) -> Results {
         contender("limit", || {
             let mut text = String::with_capacity(expected.len());
             segments.iter().for_each(|segment| text.push_str(segment));
-            // Otherwise the compiler sees that nobody reads it, and copies nothing.
+            // Otherwise the compiler sees that it is never read, and copies nothing.
             std::hint::black_box(text).len()
         }),
         contender("callsheet", || {

@@ -104,9 +104,11 @@ pub(crate) fn propose(config: &str, checks: &[ProposedCheck]) -> String {
         lines.push(line.to_owned());
         if line == "# [checks]" {
             is_example = true;
-            lines.extend(checks.iter().map(|check| {
-                format!("# {} = \"{}\"    # because of {}", check.name, check.command, check.file)
-            }));
+            lines.extend(
+                checks.iter().map(|check| {
+                    format!("# {} = \"{}\"    # from {}", check.name, check.command, check.file)
+                }),
+            );
         }
     }
     lines.join("\n") + "\n"

@@ -38,7 +38,7 @@ impl PlaceState {
     /// Returns the state in words.
     pub const fn words(self) -> &'static str {
         match self {
-            Self::NotThere => "not there",
+            Self::NotThere => "no file",
             Self::Wins => "wins",
             Self::Shadowed => "shadowed",
         }

@@ -19,14 +19,15 @@ pub(crate) struct RunArgs {
     /// Run CMD in the worktree after the agent, without a shell; the check passes if CMD exits with 0
     #[arg(long, value_name = "NAME=CMD")]
     pub(crate) check: Vec<String>,
-    /// A command that it may run without asking, with the permission edit: `pytest -q`, or `pytest *` with any further
+    /// Let the agent run this command without asking, with the permission edit: `pytest -q`, or `pytest *` with any further
     /// arguments
     #[arg(long, value_name = "COMMAND")]
     pub(crate) allow: Vec<String>,
     /// The time limit of the agent and its checks together, such as 90s, 30m or 2h
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<HumanDuration>,
-    /// How much it may cost, in dollars; refused if the agent reports no cost and no price of its model is known
+    /// Stop the agent when it has cost more than this many dollars; an error if its cost cannot be known: it reports no cost,
+    /// and its model has no price
     #[arg(long, value_name = "USD")]
     pub(crate) max_cost: Option<f64>,
     /// The actions that the agent may perform without asking [default: the configured ones; else edit]
@@ -36,7 +37,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
     /// Work in a separate worktree and branch: those of the task, or of the run if it has no task id. callsheet never
-    /// deletes anything in it
+    /// deletes files in it
     #[arg(long)]
     pub(crate) worktree: bool,
     /// Share the checkout with another run that works there; changes in it are then attributed to neither
@@ -45,7 +46,7 @@ pub(crate) struct RunArgs {
     /// Run in a folder without git that has more than 20,000 files or 1 GiB, and do not check the scope
     #[arg(long)]
     pub(crate) no_scope: bool,
-    /// Start the agent in a tmux terminal, and type the line that names the prompt; the command ends, the agent continues
+    /// Start the agent in a tmux terminal, and type a line that names the prompt; the command returns, and the agent keeps working
     #[arg(long)]
     pub(crate) terminal: bool,
     /// Use an agent that already runs in this tmux pane
@@ -54,7 +55,7 @@ pub(crate) struct RunArgs {
     /// Let one agent implement the whole plan
     #[arg(long)]
     pub(crate) single_coder: bool,
-    /// With --json: print the events of the run while it works, one object per line, before its result
+    /// With --json, print the events of the run as they happen, one object per line, before its result
     #[arg(long)]
     pub(crate) events: bool,
     /// Show the whole reply and the whole output of failed checks, instead of their last lines

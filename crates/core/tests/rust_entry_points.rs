@@ -154,7 +154,7 @@ fn b2_identity_uses_template_search() {
     builder.set_identity("greter", SlotValues::default());
     assert_eq!(
         builder.build().unwrap_err().to_string(),
-        "error[TemplateNotFound]: no template for section `role`
+        "error[TemplateNotFound]: no template for role `greter`
   = looked in project:.callsheet/templates/identity/greter.md
   =           user:templates/identity/greter.md
   =           builtin:templates/identity/greter.md

@@ -255,10 +255,8 @@ impl Ledger {
                     checked.add(LedgerProblemKind::OtherEngine, place.as_str(), other_engine_message(engine));
                 }
                 ReplayOutcome::NeedsSecret(keys) => {
-                    let what = format!(
-                        "needs_secret: it was delivered with values that are not kept: {}",
-                        keys.join(", ")
-                    );
+                    let what =
+                        format!("the prompt has secret values that are not recorded: {}", keys.join(", "));
                     checked.sealed.push((composed.run.id.clone(), keys));
                     checked.add(LedgerProblemKind::NeedsSecret, place.as_str(), what);
                 }

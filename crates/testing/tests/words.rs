@@ -1,4 +1,4 @@
-//! Names, comments and docs of the workspace follow docs/STYLE.md.
+//! Names, comments, messages, help texts, data files, scripts and docs of the workspace follow docs/STYLE.md.
 //!
 //! The figures are in CONTRIBUTING.md; `BLESS=1` rewrites them.
 
@@ -13,7 +13,7 @@ use std::{env, fs};
 
 use sources::{SourceFile, crate_names, crate_sources, files_below, top};
 
-/// Phrases that are not in comments, test names, messages, help texts, init files or the prose of docs.
+/// Phrases that are not in comments, test names, messages, help texts, data files for people, scripts or docs.
 const BANNED: &[&str] = &[
     "nobody",
     "somebody",
@@ -56,6 +56,12 @@ const BANNED: &[&str] = &[
 
 /// Pages that a test generates from messages and help texts. Their blocks are prose too.
 const GENERATED: [&str; 2] = ["cli.md", "errors.md"];
+
+/// Keys of the shipped TOML files whose texts people read. All other texts are prompts or patterns.
+const SHOWN_KEYS: [&str; 5] = ["name", "description", "method", "note", "todo"];
+
+/// Folders of shipped TOML files in which `description` is a text for agents.
+const FOR_AGENTS: &str = "contracts";
 
 /// The beginnings of words after which "what" begins a clause that takes the place of a noun.
 const AFTER_WHAT: [&str; 32] = [
@@ -118,10 +124,33 @@ fn glossary_types(text: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Returns the comments of a Rust file as one text.
+/// Ends a paragraph in a text that [`find_banned`] reads.
+const PARAGRAPH: &str = "\n\n";
+
+/// Returns the comments of a Rust file as one text, a paragraph for each block of comments.
 fn comments(source: &str) -> String {
-    let lines = source.lines().filter_map(|line| line.trim_start().strip_prefix("//"));
-    lines.flat_map(|line| [line.trim_start_matches(['/', '!']), " "]).collect()
+    let lines = source.lines().map(|line| line.trim_start().strip_prefix("//").unwrap_or_default());
+    join_paragraphs(lines.map(|line| line.trim_start_matches(['/', '!'])))
+}
+
+/// Returns the comments of a script or a TOML file as one text.
+fn hash_comments(source: &str) -> String {
+    join_paragraphs(source.lines().map(|line| line.split_once('#').map_or("", |(_, comment)| comment)))
+}
+
+/// Joins lines to paragraphs. An empty line ends a paragraph.
+fn join_paragraphs<'l>(lines: impl Iterator<Item = &'l str>) -> String {
+    lines.flat_map(|line| [line, if line.trim().is_empty() { PARAGRAPH } else { " " }]).collect()
+}
+
+/// Returns the texts of a shipped TOML file that people read, one per line of the file.
+fn shown_texts(file: &str) -> Vec<&str> {
+    let value = |line: &'_ str, key: &str| line.find(&format!("{key} = \""));
+    let texts = file.lines().filter_map(|line| {
+        let keys = SHOWN_KEYS.iter().filter_map(|key| value(line, key));
+        keys.min().map(|at| &line[at..])
+    });
+    texts.collect()
 }
 
 /// Returns the string literals of a Rust file that consist of words, without its inline tests.
@@ -163,21 +192,24 @@ fn messages(source: &str) -> Vec<String> {
     found
 }
 
-/// Returns the prose of a Markdown page as one text, without fenced blocks and without rows that begin with
-/// code: those quote outputs, prompts and data files.
+/// Returns the prose of a Markdown page as one text, without fenced blocks: those quote outputs, prompts and data
+/// files. Each row of a table is a paragraph.
 fn prose(page: &str) -> String {
     let mut is_fenced = false;
-    let lines = page.lines().filter(|line| {
+    let mut text = String::new();
+    for line in page.lines() {
         let is_fence = line.trim_start().starts_with("```");
         is_fenced ^= is_fence;
-        !is_fenced && !is_fence && !line.starts_with("| `")
-    });
-    lines.flat_map(|line| [line, " "]).collect()
+        let is_break = is_fence || is_fenced || line.trim().is_empty() || line.starts_with(['|', '#']);
+        text.push_str(if is_break { PARAGRAPH } else { " " });
+        text.push_str(if is_fenced || is_fence { "" } else { line });
+    }
+    text
 }
 
 /// Returns a page as one text, with the text of its blocks.
 fn unfenced(page: &str) -> String {
-    page.replace("```", " ")
+    page.replace("```", " ").replace("\n|", "\n\n|")
 }
 
 /// Returns the words of a text in lower case.
@@ -186,11 +218,19 @@ fn words(text: &str) -> Vec<String> {
     words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }
 
-/// Returns the banned phrases in a text, except in code between backticks.
+/// Returns a text without the code between backticks. A backtick without its pair affects its paragraph only.
+fn strip_code(text: &str) -> String {
+    let plain = |paragraph: &str| paragraph.split('`').step_by(2).collect::<Vec<_>>().join(" ");
+    text.split(PARAGRAPH).map(plain).collect::<Vec<_>>().join(PARAGRAPH)
+}
+
+/// Returns the banned phrases in a text, except in code between backticks. A phrase is within one paragraph.
 fn find_banned(text: &str) -> BTreeSet<&'static str> {
-    let plain = text.split('`').step_by(2).collect::<Vec<_>>().join(" ");
-    let text = format!(" {} ", words(&plain).join(" "));
-    BANNED.iter().copied().filter(|phrase| text.contains(&format!(" {phrase} "))).collect()
+    let is_in = |paragraph: &str| {
+        let text = format!(" {} ", words(paragraph).join(" "));
+        BANNED.iter().copied().filter(move |phrase| text.contains(&format!(" {phrase} ")))
+    };
+    strip_code(text).split(PARAGRAPH).flat_map(is_in).collect()
 }
 
 /// Counts of habits in a text.
@@ -244,11 +284,15 @@ fn workspace_sources() -> Vec<SourceFile> {
     crate_names().iter().flat_map(|name| crate_sources(name)).collect()
 }
 
-/// Returns every Rust file of the crates, tests included.
+/// Returns every Rust file of the repository, tests included.
 fn rust_files() -> Vec<PathBuf> {
-    let files = files_below(&top().join("crates"), "rs");
-    // These files are inputs of tests.
-    files.into_iter().filter(|path| !path.components().any(|part| part.as_os_str() == "ladders")).collect()
+    let folders = ["crates", "bench/src", "fuzz", "examples"].map(|name| top().join(name));
+    let files = folders.iter().flat_map(|folder| files_below(folder, "rs"));
+    // These files are inputs of tests, or built.
+    let skipped = ["ladders", "target"];
+    files
+        .filter(|path| !path.components().any(|part| skipped.iter().any(|name| part.as_os_str() == *name)))
+        .collect()
 }
 
 #[test]
@@ -332,12 +376,55 @@ fn messages_have_no_banned_phrases() {
 }
 
 #[test]
-fn init_files_have_no_banned_phrases() {
-    let written = ["core/builtin/init/README.md", "core/builtin/init/config.toml", "cli/demo/script.toml"];
-    for path in written {
-        let text = fs::read_to_string(top().join("crates").join(path)).unwrap();
-        assert_eq!(find_banned(&text), BTreeSet::new(), "{path}");
+fn written_files_have_no_banned_phrases() {
+    let mut count = 0;
+    for folder in ["core/builtin/init", "cli/demo", "web/templates", "web/assets"] {
+        for ending in ["md", "toml", "txt", "html", "js", "css"] {
+            for path in files_below(&top().join("crates").join(folder), ending) {
+                count += 1;
+                assert_eq!(
+                    find_banned(&fs::read_to_string(&path).unwrap()),
+                    BTreeSet::new(),
+                    "{}",
+                    path.display()
+                );
+            }
+        }
     }
+    assert!(count > 4, "{count}");
+}
+
+#[test]
+fn shipped_data_has_no_banned_phrases() {
+    let mut count = 0;
+    let mut found = Vec::new();
+    for path in files_below(&top().join("crates/core/builtin"), "toml") {
+        let text = fs::read_to_string(&path).unwrap();
+        let is_for_agents = path.components().any(|part| part.as_os_str() == FOR_AGENTS);
+        let shown = if is_for_agents { Vec::new() } else { shown_texts(&text) };
+        count += shown.len();
+        let texts = shown.into_iter().map(str::to_owned).chain([hash_comments(&text)]);
+        found.extend(texts.flat_map(|text| find_banned(&text)).map(|phrase| (path.clone(), phrase)));
+    }
+    assert_eq!(found, []);
+    assert!(count > 100, "{count}");
+}
+
+#[test]
+fn scripts_have_no_banned_phrases() {
+    let folder = fs::read_dir(top().join(".ci")).unwrap().map(|entry| entry.unwrap().path());
+    let others =
+        ["test", "bench/run", "fuzz/run", ".cargo/config.toml", "Cargo.toml", "deny.toml", "book.toml"];
+    let packages = crate_names().into_iter().map(|name| top().join("crates").join(name).join("Cargo.toml"));
+    let mut found = Vec::new();
+    for path in folder.chain(others.map(|name| top().join(name))).chain(packages) {
+        let text = fs::read_to_string(&path).unwrap();
+        // The planted bugs quote code.
+        let is_data = path.ends_with("mutants.toml");
+        let text = if is_data { hash_comments(&text) } else { text.replace('\n', PARAGRAPH) };
+        found.extend(find_banned(&text).into_iter().map(|phrase| (path.clone(), phrase)));
+    }
+    assert_eq!(found, []);
 }
 
 #[test]
@@ -349,11 +436,18 @@ fn figures_are_below_limits() {
     let one_word = names.iter().filter(|name| is_one_word(name)).count();
     let mut habits = HabitCounts::default();
     sources.iter().for_each(|file| habits.add(&comments(&file.text)));
+    let mut said = HabitCounts::default();
+    let own = sources.iter().filter(|file| !file.below_src.ends_with("tests.rs"));
+    own.flat_map(|file| messages(&file.text)).for_each(|message| said.add(&message));
+    let mut written = HabitCounts::default();
+    pages().iter().for_each(|path| written.add(&strip_code(&prose(&fs::read_to_string(path).unwrap()))));
     let percent = |count: usize| (count * 100).div_ceil(names.len());
     let rows = [
         ("type names defined more than once, percent", percent(repeated), 3),
         ("type names that are one word, percent", percent(one_word), 40),
         ("\"what …\" in the place of a noun, per 10,000 words of comments", habits.rate(habits.what), 10),
+        ("the same in messages and help texts", said.rate(said.what), 5),
+        ("the same in the prose of docs", written.rate(written.what), 10),
         ("`nobody`, `somebody`, `whoever`, `anybody`, per 10,000 words", habits.rate(habits.nobody), 3),
         ("`tell`, `tells`, `told`, per 10,000 words", habits.rate(habits.tell), 5),
     ];
@@ -391,14 +485,18 @@ fn planted_names_are_found() {
 fn planted_phrases_are_found() {
     let source = "//! It is\n//! told.\nlet x = \"nobody\"; // fine\n    /// Whoever `somebody` asks.\n";
     assert_eq!(find_banned(&comments(source)), ["is told", "whoever"].into());
-    let page =
-        "What was said.\n```text\nnobody\n```\n| `x` | whoever |\nIt `comes to` an end, somebody\nsays.\n";
-    assert_eq!(find_banned(&prose(page)), ["somebody"].into());
-    assert_eq!(find_banned(&unfenced(page)), ["nobody", "somebody", "whoever"].into());
+    let page = "What was said.\n```text\nnobody\n```\n| `x` | whoever |\n\nIt `comes to` an end, is\ntold.\n";
+    assert_eq!(find_banned(&prose(page)), ["is told", "whoever"].into());
+    assert_eq!(find_banned(&unfenced(page)), ["is told", "nobody", "whoever"].into());
     let mut habits = HabitCounts::default();
-    habits.add(&prose(page));
-    assert_eq!(habits, HabitCounts { words: 10, what: 1, nobody: 1, tell: 0 });
-    assert_eq!(habits.rate(1), 1000);
+    habits.add(&strip_code(&prose(page)));
+    assert_eq!(habits, HabitCounts { words: 9, what: 1, nobody: 1, tell: 1 });
+    assert_eq!(habits.rate(1), 1112);
+    let odd = "// One ` is odd.\n\nlet x = 1;\n// It is told.\n";
+    assert_eq!(find_banned(&comments(odd)), ["is told"].into());
+    let data = "# Nobody reads\nname = \"x\"\n  { todo = \"somebody\" }\npattern = 'strays'\n";
+    assert_eq!(find_banned(&hash_comments(data)), ["nobody"].into());
+    assert_eq!(shown_texts(data), ["name = \"x\"", "todo = \"somebody\" }"]);
 }
 
 #[test]

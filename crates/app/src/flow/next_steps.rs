@@ -70,7 +70,7 @@ impl FlowSteps<'_> {
         let (Some(run), WaitReason::Evidence { lacks, .. }) = (&wait.run_name, &wait.reason) else { return };
         let has = |code: LackCode| wait.lacks.iter().any(|lack| lack.code == code);
         if has(LackCode::ExitCode) || has(LackCode::NotExited) || has(LackCode::ReportedFailure) {
-            self.add(format!("show {run} --stream stderr"), "see what the agent reported");
+            self.add(format!("show {run} --stream stderr"), "see the agent's error output");
         }
         let open: Vec<&str> = wait.lacks.iter().filter_map(undecided_path).collect();
         let decide = |path: &str| approve_command(run, path);
@@ -79,7 +79,7 @@ impl FlowSteps<'_> {
         if is_only && !open.is_empty() && open.len() <= MOST_CHANGES {
             let decided: Vec<String> = open.iter().map(|path| decide(path)).collect();
             let command = format!("{} && callsheet flow resume {word}", decided.join(" && callsheet "));
-            self.add(command, "accept what it changed outside its scope, and continue");
+            self.add(command, "accept its changes outside the scope, and continue");
         } else {
             for path in open.into_iter().take(MOST_CHANGES) {
                 self.add(decide(path), "accept the change");

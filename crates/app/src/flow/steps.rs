@@ -237,7 +237,7 @@ fn prepare_decision(
     }
     if matches!(choice, FlowChoice::Answer(_)) && known.state.questions().is_empty() {
         let message = format!("the flow `{}` has no open question", known.plan.name);
-        let hint = format!("run `callsheet flow status {}` to see what it waits for", known.id);
+        let hint = format!("run `callsheet flow status {}` to see its state", known.id);
         return Err(refused(message).hint(hint).into());
     }
     let by = project.require_person(yes)?;

@@ -39,7 +39,7 @@ pub struct ProposedCheckOutput {
     pub name: String,
     /// The command.
     pub command: String,
-    /// The file that it was proposed because of.
+    /// The file that suggests it.
     pub file: String,
 }
 

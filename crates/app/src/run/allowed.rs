@@ -110,16 +110,16 @@ fn not_applied_warning(options: &RunOptions, agent: &Agent, is_edit: bool, is_st
     let (why, hint) = if !is_edit {
         (format!("the permission is `{}`", options.permit.name()), "add `--permit edit`")
     } else if !is_started {
-        ("the agent runs already".to_owned(), "let callsheet start the agent")
+        ("the agent is already running".to_owned(), "let callsheet start the agent")
     } else {
-        (format!("{} has no permissions that callsheet knows", agent.name), "remove `--allow`")
+        (format!("callsheet cannot set the permissions of {}", agent.name), "remove `--allow`")
     };
     Diagnostic::warning(Code::AllowUnsupported, format!("`{commands}` is not allowed: {why}")).hint(hint)
 }
 
 fn odd_check_note(name: &str) -> Diagnostic {
     let message = format!(
-        "the command of the check `{name}` is not allowed to the agent: it has words that are not plain"
+        "the agent may not run the command of the check `{name}`: it contains quotes, variables or operators"
     );
     Diagnostic::note(Code::AllowUnsupported, message)
 }

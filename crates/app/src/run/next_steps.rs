@@ -35,12 +35,12 @@ pub fn next_steps(summary: &RunSummary) -> Vec<NextStep> {
     let has_changes = summary.changed.as_ref().is_some_and(|changed| !changed.files.is_empty());
     let session = summary.exit.as_ref().and_then(|exit| exit.report.session.as_ref());
     if outcome == RunOutcome::Running {
-        add(format!("show {run} --stream stdout --tail 20"), "see what the agent prints");
+        add(format!("show {run} --stream stdout --tail 20"), "see the agent's output");
         add(format!("stop {run}"), "end it");
         return steps;
     }
     if outcome == RunOutcome::AgentFailed {
-        add(format!("show {run} --stream stderr"), "see what the agent reported");
+        add(format!("show {run} --stream stderr"), "see the agent's error output");
     }
     let pending = summary.violations().into_iter().filter(|it| it.decision == ViolationDecision::Pending);
     for violation in pending.take(MOST_VIOLATIONS) {

@@ -52,7 +52,7 @@ pub(crate) fn missing_agent_program(name: &str, place: &Path) -> Option<Diagnost
 fn agent_program_error(argv: &[String], env: &BTreeMap<String, String>, cwd: &Path) -> Option<Diagnostic> {
     let name = argv.first().map_or("", String::as_str);
     let missing = find_missing_program(name, env, cwd)?;
-    let hint = "run `callsheet doctor` to see what is installed";
+    let hint = "run `callsheet doctor` to check all programs";
     Some(program_not_found_error("cannot start the agent", name, missing).hint(hint))
 }
 

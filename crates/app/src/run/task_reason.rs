@@ -42,7 +42,7 @@ impl TaskStanding {
             let because = closed.detail.get("because").and_then(|why| why.as_str());
             let because = because.map(|why| format!(": {why}")).unwrap_or_default();
             let reopen = format!("task reopen {}", shell_word(&task.name));
-            return (format!("closed{because}"), Some(reopen), "count it again");
+            return (format!("closed{because}"), Some(reopen), "reopen the task");
         }
         match self.status {
             TaskStatus::Done => ("done".into(), Some(format!("show {name}")), "see its last run"),
@@ -98,7 +98,7 @@ fn describe_running(task: &TaskRuns, clock: &LocalClock) -> (String, Option<Stri
         Some(_) => format!("{name} has ended, and its checks have not"),
         None => format!("{name} is running, started {time}"),
     };
-    (message, Some(format!("show {name} --stream stdout --tail 20")), "see what the agent prints")
+    (message, Some(format!("show {name} --stream stdout --tail 20")), "see the agent's output")
 }
 
 fn describe_reason(
@@ -184,11 +184,11 @@ fn describe_reason(
         }
         TaskReason::Unchecked => {
             let close = format!("task close {}", shell_word(&task.name));
-            ("its work is committed, and no check was configured".into(), Some(close), "expect no more of it")
+            ("its work is committed, and no check was configured".into(), Some(close), "close the task")
         }
         TaskReason::NothingChanged => {
             let close = format!("task close {}", shell_word(&task.name));
-            ("no run has changed anything".into(), Some(close), "expect no more of it")
+            ("no run has changed anything".into(), Some(close), "close the task")
         }
     }
 }

@@ -9,7 +9,7 @@ use clap::ArgGroup;
 
 use crate::context::CommandContext;
 
-/// Approve or reject a change that a run made outside of its scope, or say that the change is yours
+/// Approve or reject a change that a run made outside its scope, or record that the change is yours
 ///
 /// callsheet cannot tell your edit in the checkout of a run from an edit by its agent: `--mine` records that it is yours.
 ///
@@ -17,7 +17,7 @@ use crate::context::CommandContext;
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("decision").args(["approve", "reject", "mine"]).required(true))]
 pub(crate) struct Args {
-    /// The run: its id, the beginning of its id, or `last`
+    /// The run: `r42`, `last`, `last~1`, a task's id for its newest run, or the beginning of the run's id
     #[arg(value_name = "RUN")]
     run: String,
     /// The path, as the run reports it

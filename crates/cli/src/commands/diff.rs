@@ -11,10 +11,10 @@ use callsheet::prompt_diff::{DiffSide, compare_sections};
 
 /// Compare the prompts of two recorded runs, section by section, with the origin of each change
 ///
-/// With --code: compare the files that they left, as a patch.
+/// With --code, compares the files that the runs left, and prints a patch.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The run: its id, the beginning of its id, last, or last~N for an earlier one
+    /// The run: `r42`, `last`, `last~1`, a task's id for its newest run, or the beginning of the run's id
     from: String,
     /// The other run
     to: String,

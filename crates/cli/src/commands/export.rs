@@ -13,7 +13,7 @@ use crate::context::CommandContext;
 /// `verify --file` checks the file on any machine; `import` adds it to another ledger.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The run: its id, the beginning of its id, last, or last~N for an earlier one
+    /// The run: `r42`, `last`, `last~1`, a task's id for its newest run, or the beginning of the run's id
     #[arg(required_unless_present = "all")]
     run: Option<String>,
     /// Export the whole ledger

@@ -43,7 +43,7 @@ fn report_page(app: &CommandContext, report: &InitReport) -> String {
     if is_new && !report.checks.is_empty() {
         let config = app.path_from_here(CONFIG);
         for check in &report.checks {
-            page.push_str(&format!("proposed the check `{}`, because of {}\n", check.command, check.file));
+            page.push_str(&format!("proposed the check `{}`, from {}\n", check.command, check.file));
         }
         page.push_str(&format!(
             "To run the checks after every agent, remove the `# ` before `[checks]` and before the checks in\n\

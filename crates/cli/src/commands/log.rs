@@ -11,8 +11,8 @@ use crate::pages::log::runs_page;
 
 /// List recorded runs, the newest first
 ///
-/// A time is how long ago (90s, 30m, 2h, 3d), today, yesterday, a date or a date and a time: 2026-01-31 or
-/// 2026-01-31T12:00, in local time, or in UTC with a Z at its end.
+/// TIME is an age (90s, 30m, 2h, 3d), today, yesterday, a date (2026-01-31), or a date and a time (2026-01-31T12:00). Times
+/// are local; a final Z means UTC.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only runs of this task
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Only runs with this outcome, such as failed_checks
     #[arg(long, value_name = "OUTCOME")]
     outcome: Option<String>,
-    /// Only runs that failed: their command ended with another exit code than 0
+    /// Only runs that failed: their command did not exit with 0
     #[arg(long)]
     failed: bool,
     /// Only runs with this verdict, such as PASS
@@ -45,14 +45,14 @@ pub(crate) struct Args {
     /// Only runs that started then or earlier; a day counts to its end
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// Only runs whose task has this text: in its id, or in the first 400 characters of its title and text; upper and lower case are
-    /// the same
+    /// Only runs whose task has this text: in its id, or in the first 400 characters of its title and text; case does not
+    /// matter
     #[arg(long, value_name = "TEXT")]
     grep: Option<String>,
-    /// The most runs that are listed
+    /// List at most N runs
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: usize,
-    /// List all of them
+    /// List all runs
     #[arg(long, conflicts_with = "limit")]
     all: bool,
 }
@@ -81,7 +81,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     app.print.print_page(&runs_page(&app.print, &list.rows, &LocalClock::read(), app.all_projects))?;
     if list.has_more {
         let newest = counted(list.rows.len(), "run");
-        app.print.print_status(&format!("{newest} of more are listed; add `--all`, or `--limit N`"));
+        app.print.print_status(&format!("only the newest {newest} are listed; add `--all` or `--limit N`"));
     }
     Ok(0)
 }

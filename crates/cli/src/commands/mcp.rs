@@ -16,7 +16,7 @@ use crate::mcp_install::{McpClient, install};
 
 /// Start an MCP server for a session on standard input and output
 ///
-/// Tools submit the data that contracts require, prompts are the project's templates, resources are the session's files.
+/// Its tools accept submissions, its prompts are the project's templates, and its resources are the session's files.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -31,7 +31,7 @@ struct ServeArgs {
     /// Write submissions to this session directory [default: the project]
     #[arg(long, value_name = "DIR")]
     session: Option<PathBuf>,
-    /// The run that submits: only processes that its agent started can submit, until the run ends
+    /// Accept submissions only from processes that the agent of this run started, until the run ends
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
     /// The state directory of the process that drives the run: some agents start servers without their own environment

@@ -15,8 +15,8 @@ use crate::pages::result::print_result;
 /// with `callsheet stop`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The run, even if it still works in a terminal: its id, the beginning of its id, or `last` [default:
-    /// all runs of this machine]
+    /// The run, even if it still works in a terminal: `r42`, `last`, `last~1`, a task's id for its newest run, or the
+    /// beginning of the run's id [default: all runs of this machine]
     #[arg(value_name = "RUN")]
     run: Option<String>,
 }

@@ -12,7 +12,7 @@ const REVERT_EXAMPLES: &str = "Examples:
   callsheet revert last
   callsheet revert last src/login.rs";
 
-/// Undo the changes of a run, where it worked, or here if its worktree is gone
+/// Undo the changes of a run in its worktree, or in this project if the worktree is gone
 ///
 /// Every file gets the contents and the mode that it had before the run. If a file was edited after the run, callsheet names it
 /// and writes nothing. Commits stay as they are.
@@ -27,7 +27,7 @@ const APPLY_EXAMPLES: &str = "Examples:
   callsheet apply last
   callsheet apply -C ../other last src/login.rs";
 
-/// Make the changes of a run in this project
+/// Apply the changes of a run to this project
 ///
 /// Every file gets the contents and the mode that it had after the run, also if the worktree of the run is gone. If a file is not
 /// as it was before the run, callsheet names it and writes nothing.
@@ -40,10 +40,10 @@ pub(crate) struct ApplyArgs {
 
 #[derive(Debug, clap::Args)]
 struct FileArgs {
-    /// The run: its id, the beginning of its id, `last`, or `last~N` for an earlier one
+    /// The run: `r42`, `last`, `last~1`, a task's id for its newest run, or the beginning of the run's id
     #[arg(value_name = "RUN")]
     run: String,
-    /// Only these files, as the run reports them
+    /// Only these files, by the paths that the run reports
     #[arg(value_name = "PATH")]
     paths: Vec<String>,
 }

@@ -41,7 +41,7 @@ pub(crate) struct ContinueArgs {
 
 #[derive(Debug, clap::Args)]
 struct RerunArgs {
-    /// The run: its id, the beginning of its id, `last`, or `last~N` for an earlier one
+    /// The run: `r42`, `last`, `last~1`, a task's id for its newest run, or the beginning of the run's id
     #[arg(value_name = "RUN")]
     run: String,
     /// The agent [default: the earlier run's]

@@ -20,7 +20,7 @@ use crate::pages::show::{log_page, origins_page, records_page, run_page};
 /// Show a recorded run
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A run: r42, last, last~N, a task for its newest run, its id or the beginning of one
+    /// The run: `r42`, `last`, `last~1`, a task's id for its newest run, or the beginning of the run's id
     run: String,
     /// Print the prompt, byte for byte as it was delivered
     #[arg(long, conflicts_with_all = ["origins", "records", "stream"])]
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Print the run's records
     #[arg(long, conflicts_with = "stream")]
     records: bool,
-    /// Print the changes of the files, of all or of one, as a patch that `git apply` takes
+    /// Print the changes of all files, or of the file PATH, as a patch for `git apply`
     #[arg(long, value_name = "PATH", num_args = 0..=1, conflicts_with_all = ["prompt", "origins", "records", "stream"])]
     diff: Option<Option<String>>,
     /// Write the run as one page for a browser, with its prompt, changes, log and reply, to a file that only its owner can read;
@@ -47,9 +47,18 @@ pub(crate) struct Args {
     /// Print only the last N lines of the stream
     #[arg(long, value_name = "N", requires = "stream")]
     tail: Option<usize>,
-    /// Print only the lines of the stream from this number on
+    /// Print the lines of the stream from this number on
     #[arg(long, value_name = "LINE", requires = "stream", default_value_t = 1)]
     since: u64,
+}
+
+/// Says how much of a stream the ledger does not have, and where it is missing.
+fn unrecorded_line(bytes: usize, lines: usize) -> String {
+    let bytes = (bytes > 0).then(|| format!("{}, at the lines `bytes left out`", counted(bytes, "byte")));
+    let ends = (lines > 0)
+        .then(|| format!("the ends of {} over {} KiB", counted(lines, "line"), OUTPUT_BYTES >> 10));
+    let parts: Vec<String> = bytes.into_iter().chain(ends).collect();
+    format!("not recorded: {}", parts.join("; "))
 }
 
 pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
@@ -63,12 +72,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         let log = ledger.log(id, stream, args.since, args.tail)?;
         print.print_output(|| RunLogOutput::new(id, stream, &log, args.since), || log_page(&log))?;
         if log.cut {
-            let bytes = counted(log.left_out as usize, "byte");
-            let lines = counted(log.cut_lines as usize, "line");
-            print.print_status(&format!(
-                "not kept: {bytes} at the places marked `bytes left out`, and the end of {lines} over {} KiB",
-                OUTPUT_BYTES >> 10
-            ));
+            print.print_status(&unrecorded_line(log.left_out as usize, log.cut_lines as usize));
         }
         return Ok(0);
     }

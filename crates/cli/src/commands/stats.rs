@@ -12,17 +12,17 @@ use crate::pages::stats::stats_page;
 
 /// Show how many runs succeeded, and their time, tokens and cost
 ///
-/// Counts the runs of flows, too, and not prompts that were only composed. A cost that was estimated from tokens and a price is
-/// marked with ~.
+/// Includes the runs of flows, but not prompts that were only composed. The mark ~ means that a cost is estimated from tokens
+/// and prices.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Group the runs by these properties, in this order
     #[arg(long, value_name = "KEYS", value_delimiter = ',')]
     by: Vec<StatsKeyArg>,
-    /// Only runs that started at this time or later: 2h, today, yesterday, 2026-01-31 or 2026-01-31T12:00
+    /// Only runs that started then or later: 2h, today, yesterday, 2026-01-31 or 2026-01-31T12:00
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Only runs that started at this time or earlier
+    /// Only runs that started then or earlier
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
     /// Show all groups instead of the first 50

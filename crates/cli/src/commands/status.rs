@@ -10,18 +10,18 @@ use crate::pages::status::{task_page, tasks_page};
 
 /// List the open tasks, each with the reason why it is open and the next command
 ///
-/// The status of a task is the first of cancelled, running, needs_review, done, failed, ready and open that applies, by the
-/// facts of its runs. Claims of an agent do not count. Tasks that are done or closed are left out. The runs of a flow are not
-/// tasks: `callsheet flow status` shows them.
+/// The status of a task is the first that applies of cancelled, running, needs_review, done, failed, ready and open. It depends
+/// on the facts of the task's runs, not on the claims of an agent. The runs of a flow are not tasks: `callsheet flow status`
+/// lists them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A task by its id, or by a run of it [default: the open tasks, the newest first]
+    /// The task: its id, or one of its runs [default: the open tasks, the newest first]
     #[arg(value_name = "TASK")]
     task: Option<String>,
-    /// Also the tasks that are done or closed, without a limit
+    /// List all tasks, also those that are done or closed
     #[arg(long, conflicts_with = "task")]
     all: bool,
-    /// How many tasks [default: 20, or all with --all]
+    /// List at most N tasks [default: 20, or all with --all]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 }

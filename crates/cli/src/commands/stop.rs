@@ -8,7 +8,7 @@ use crate::pages::result::print_result;
 /// Stop a running agent and all its child processes (SIGTERM, then SIGKILL), even if its callsheet was killed
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The run: its id, the beginning of its id, or `last`
+    /// The run: `r42`, `last`, `last~1`, a task's id for its newest run, or the beginning of the run's id
     #[arg(value_name = "RUN")]
     run: String,
 }

@@ -9,8 +9,8 @@ use crate::context::CommandContext;
 
 /// Close a task, or reopen it
 ///
-/// A person decides: the decision is recorded with the newest run of the task. `callsheet status` leaves out closed tasks. A new run of the task opens
-/// it again. An agent cannot decide, nor can any other process below a guard.
+/// Only a person can decide: agents and their child processes are refused. The decision is recorded with the newest run of
+/// the task. A new run of a closed task reopens it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -19,9 +19,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum TaskCommand {
-    /// Expect no more of a task: `status` leaves it out
+    /// Close a task: `status` no longer lists it
     Close {
-        /// A task by its id, or by a run of it
+        /// The task: its id, or one of its runs
         #[arg(value_name = "TASK")]
         task: String,
         /// The reason, for later readers
@@ -31,9 +31,9 @@ enum TaskCommand {
         #[arg(long)]
         yes: bool,
     },
-    /// Count a closed task again
+    /// Reopen a closed task: `status` lists it again
     Reopen {
-        /// A task by its id, or by a run of it
+        /// The task: its id, or one of its runs
         #[arg(value_name = "TASK")]
         task: String,
         /// The reason, for later readers

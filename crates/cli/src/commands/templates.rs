@@ -72,7 +72,7 @@ fn locate(app: &CommandContext, name: &str) -> CommandResult {
     let winner =
         places.iter().find(|place| place.state == PlaceState::Wins).map(|place| place.source.clone());
     let line = |place: &TemplatePlace| {
-        format!("{:9}  {}\n", place.state.words(), escape_invisible(&place.source.to_string()))
+        format!("{:8}  {}\n", place.state.words(), escape_invisible(&place.source.to_string()))
     };
     app.print.print_output(
         || TemplatePlacesOutput { winner: winner.clone(), items: places.clone() },

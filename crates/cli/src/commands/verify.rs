@@ -15,7 +15,7 @@ use crate::pages::verify::report_page;
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("what").required(true).multiple(true).args(["run", "all", "file", "head"])))]
 pub(crate) struct Args {
-    /// The runs: their ids, the beginnings of their ids, or last
+    /// The runs: `r42`, `last`, `last~1`, a task's id for its newest run, or the beginning of a run's id
     #[arg(conflicts_with_all = ["all", "file"])]
     run: Vec<String>,
     /// Verify every run, and the chain of all records

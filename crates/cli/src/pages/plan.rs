@@ -21,7 +21,7 @@ pub(crate) fn plan_page(plan: &RunPlanOutput) -> String {
             DeliveryAction::Open { argv, .. } => {
                 row("start", &format!("{} (in a terminal)", command_line(argv)))
             }
-            DeliveryAction::Await { .. } => row("wait", "until it takes a line"),
+            DeliveryAction::Await { .. } => row("wait", "until the agent accepts a line"),
             DeliveryAction::Type { line, .. } => row("type", line),
         }
     }

@@ -220,6 +220,6 @@ the model accepts 272000 tokens
     assert_eq!(output.out(), wanted);
     assert_eq!(
         output.err(),
-        "warning[BudgetStepped]: to fit 70 tokens, 1 of 2 blocks were reduced: 1 to a path\n  = hint: run `callsheet explain` to see every step\n"
+        "warning[BudgetStepped]: to fit 70 tokens, 1 of 2 blocks was reduced: 1 to a path\n  = hint: run `callsheet explain` to see every step\n"
     );
 }

@@ -89,7 +89,6 @@ fn demo_json_has_all_steps() {
         ("callsheet retry", 0),
         ("callsheet show", 0),
         ("callsheet flow", 0),
-        ("callsheet log", 0),
         ("callsheet verify", 0),
     ];
     assert_eq!(commands.collect::<Vec<_>>(), wanted.map(|(command, code)| (command.to_owned(), code)));

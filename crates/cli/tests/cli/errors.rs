@@ -14,7 +14,7 @@ fn u6_unknown_phase_lists_searched_places() {
     let output = TestProject::new().run(["compose", "-p", "invalid-phase", "-a", "claude", "x"]);
     assert_eq!(
         expect_refusal(&output, 3),
-        "error[TemplateNotFound]: no template for section `role`\n  \
+        "error[TemplateNotFound]: no template for phase `invalid-phase`\n  \
          = looked in project:.callsheet/templates/system/CLAUDE-invalid-phase.md\n  \
          =           user:templates/system/CLAUDE-invalid-phase.md\n  \
          =           builtin:templates/system/CLAUDE-invalid-phase.md\n  \
@@ -35,7 +35,7 @@ fn json_error_is_one_object() {
         "schema": "callsheet/error/1",
         "code": "template/not-found",
         "severity": "error",
-        "message": "no template for section `role`",
+        "message": "no template for phase `pln`",
         "place": null,
         "looked_in": places,
         "hints": ["did you mean `plan`?", "known phases: archive, challenge, implement, plan, review"],
@@ -108,7 +108,7 @@ fn only_near_misspellings_get_suggestions() {
         assert_eq!(
             expect_refusal(&project.run(["compose", "-r", given, "x"]), 3),
             format!(
-                "error[RecipeNotFound]: no `recipes/{given}.toml`\n  \
+                "error[RecipeNotFound]: unknown recipe `{given}`\n  \
                  = looked in project:.callsheet/recipes/{given}.toml\n  \
                  =           user:recipes/{given}.toml\n  \
                  =           builtin:recipes/{given}.toml\n\

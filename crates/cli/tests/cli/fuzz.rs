@@ -76,7 +76,7 @@ fn recipe_is_tried_with_every_template() {
     assert_eq!((output.code, output.out().as_str()), (Some(3), ""));
     assert_eq!(
         output.err(),
-        "error[TemplateNotFound]: no template for section `role`\n  \
+        "error[TemplateNotFound]: no template for role `god`\n  \
          = looked in project:.callsheet/own/god.md\n  =           user:own/god.md\n  \
          =           builtin:own/god.md\n  = hint: did you mean `good`?\n  = hint: known roles: bad, good\n"
     );

@@ -94,7 +94,7 @@ fn init_leads_to_runs_and_flows() {
             "wrote .callsheet/README.md\n\
              wrote .callsheet/config.toml\n\
              added the ledger to .gitignore\n\
-             proposed the check `cargo test`, because of Cargo.toml\n\
+             proposed the check `cargo test`, from Cargo.toml\n\
              To run the checks after every agent, remove the `# ` before `[checks]` and before the checks in\n\
              .callsheet/config.toml, then run `callsheet trust`\n",
             "Next:\n  \
@@ -163,6 +163,6 @@ fn script_text_never_reaches_command() {
     assert_eq!(output.json()["checks"], checks_json(&[["npm-test", "npm test", "package.json"]]));
     let config = project.read(".callsheet/config.toml");
     let lines: Vec<&str> = config.lines().filter(|line| line.contains("npm")).collect();
-    assert_eq!(lines, ["# npm-test = \"npm test\"    # because of package.json"]);
+    assert_eq!(lines, ["# npm-test = \"npm test\"    # from package.json"]);
     assert!(config.lines().all(|line| line.is_empty() || line.starts_with("# ")), "{config}");
 }

@@ -236,7 +236,7 @@ fn usage_errors_show_expected_arguments() {
         read(&["-p", "reveiw"]),
         (
             Some(3),
-            "error[ContractNotFound]: no `contracts/reveiw.toml`\n  \
+            "error[ContractNotFound]: unknown contract `reveiw`\n  \
                = looked in project:.callsheet/contracts/reveiw.toml\n  \
                =           user:contracts/reveiw.toml\n  \
                =           builtin:contracts/reveiw.toml\n  \

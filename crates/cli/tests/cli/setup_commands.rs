@@ -194,9 +194,9 @@ fn templates_are_shown_ejected_and_compared() {
     let located = project.run(["templates", "where", "identity/supervisor"]);
     assert_eq!(
         located.out(),
-        "wins       project:.callsheet/templates/identity/supervisor.md\n\
-         not there  user:templates/identity/supervisor.md\n\
-         shadowed   builtin:templates/identity/supervisor.md\n"
+        "wins      project:.callsheet/templates/identity/supervisor.md\n\
+         no file   user:templates/identity/supervisor.md\n\
+         shadowed  builtin:templates/identity/supervisor.md\n"
     );
     let missing = project.run(["templates", "show", "identity/supervisr"]);
     assert_eq!(

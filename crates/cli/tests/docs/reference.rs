@@ -18,7 +18,7 @@ use crate::pages::{compare_page, read_page};
 fn template_list_is_generated() {
     let page = "docs/templates.md";
     let text = read_page(page);
-    let (before, _) = text.split_once("\n## The shipped ones\n").unwrap();
+    let (before, _) = text.split_once("\n## Shipped templates\n").unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_callsheet"))
         .args(["templates", "list", "--json"])
         .current_dir(tempfile::tempdir().unwrap().path())
@@ -26,7 +26,7 @@ fn template_list_is_generated() {
         .unwrap();
     let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let mut table =
-        String::from("\n## The shipped ones\n\n| template | is | tokens | variables |\n|---|---|--:|---|\n");
+        String::from("\n## Shipped templates\n\n| template | is | tokens | variables |\n|---|---|--:|---|\n");
     for template in list["items"].as_array().unwrap() {
         let variables = template["variables"].as_array().unwrap().iter();
         let variables: Vec<String> = variables.map(|name| format!("`{}`", name.as_str().unwrap())).collect();

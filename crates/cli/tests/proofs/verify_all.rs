@@ -87,7 +87,7 @@ fn sealed_prompt_needs_only_its_values() {
     let shown = text.out();
     for run in [&used, &both] {
         let line = format!(
-            "error[VerifySecret]: run {run}: needs_secret: it was delivered with values that are not kept: one\n"
+            "error[VerifySecret]: run {run}: the prompt has secret values that are not recorded: one\n"
         );
         assert!(shown.contains(&line), "{shown}");
     }

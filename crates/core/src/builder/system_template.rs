@@ -40,9 +40,9 @@ pub struct SystemTemplate {
 /// use callsheet_core::{Builtin, load_system_template};
 ///
 /// let load = |agent, phase| load_system_template(&Builtin, &Layout::default(), agent, phase);
-/// let (nobodys, bases) = (load("nobody", "plan")?, load("base", "plan")?);
-/// assert_eq!(nobodys.text, bases.text);
-/// assert!(nobodys.fallback.is_some() && bases.fallback.is_none());
+/// let (unknown, base) = (load("unknown", "plan")?, load("base", "plan")?);
+/// assert_eq!(unknown.text, base.text);
+/// assert!(unknown.fallback.is_some() && base.fallback.is_none());
 /// assert!(load("claude", "no-such-phase").is_err());
 /// # Ok::<(), callsheet_core::diag::Diagnostics>(())
 /// ```

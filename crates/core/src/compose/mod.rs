@@ -487,13 +487,22 @@ impl<'c> Composer<'c> {
                 places.push(place);
             }
         }
-        let message = format!("no template for section `{}`", section.name);
-        let mut error = Diagnostic::error(Code::TemplateNotFound, message).searched(places);
         // The last pattern is the most general one: the names that match it are the valid choices.
-        let Some((dir, file)) = patterns.last().and_then(|last| last.rsplit_once('/')) else { return error };
-        for PathHole { word, field, .. } in PathHole::ALL {
+        let last = patterns.last().map_or("", String::as_str);
+        let given = PathHole::ALL.iter().filter(|hole| last.contains(hole.word));
+        let given = given.filter_map(|hole| Some((hole.name(), self.fields.get(&hole.field)?)));
+        let given: Vec<String> = given.map(|(name, value)| format!("{name} `{value}`")).collect();
+        let wanted = match given.as_slice() {
+            [] => format!("section `{}`", section.name),
+            given => given.join(", "),
+        };
+        let message = format!("no template for {wanted}");
+        let mut error = Diagnostic::error(Code::TemplateNotFound, message).searched(places);
+        let Some((dir, file)) = last.rsplit_once('/') else { return error };
+        for hole in PathHole::ALL {
+            let field = hole.field;
             // Every agent can have a template of its own, so the names of existing ones are no choice.
-            let Some((before, after)) = file.trim_end_matches(".md").split_once(word) else { continue };
+            let Some((before, after)) = file.trim_end_matches(".md").split_once(hole.word) else { continue };
             if field == RequestField::Agent {
                 continue;
             }
@@ -504,8 +513,7 @@ impl<'c> Composer<'c> {
             if let Some(given) = self.fields.get(&field) {
                 error = error.suggest(given, fitting.iter().copied());
             }
-            let name = word.trim_matches(['{', '}']);
-            error = error.hint(format!("known {name}s: {}", fitting.join(", ")));
+            error = error.hint(format!("known {}s: {}", hole.name(), fitting.join(", ")));
         }
         error
     }

@@ -48,7 +48,7 @@ pub(crate) fn find_file(
     let path = format!("{folder}/{name}.toml");
     library.read_file(&path, layout)?.ok_or_else(|| {
         let known = list_names(&library.sources, folder, layout);
-        Diagnostic::error(not_found, format!("no `{path}`"))
+        Diagnostic::error(not_found, format!("unknown {} `{name}`", folder.trim_end_matches('s')))
             .searched(lookup::candidates(&path, layout))
             .suggest(name, known.iter().map(String::as_str))
             .hint(format!("known {folder}: {}", known.join(", ")))

@@ -95,7 +95,11 @@ fn find_mismatches(
     };
     let choices = allowed_words(schema);
     if let Some(word) = value.as_str().filter(|word| !choices.is_empty() && !choices.contains(word)) {
-        bad(path, format!("{here} is `{word}`, not one of {}", choices.join(", ")));
+        let expected = match choices.as_slice() {
+            [only] => format!("; expected `{only}`"),
+            several => format!(", not one of {}", several.join(", ")),
+        };
+        bad(path, format!("{here} is `{word}`{expected}"));
     }
     if let Some(least) = schema.get("minimum").and_then(Value::as_i64)
         && value.as_i64().is_some_and(|number| number < least)

@@ -282,8 +282,10 @@ impl<'l> DegradationLadder<'l> {
         let kinds = kinds.map(|(level, words)| (stepped(level), words));
         let kinds: Vec<String> =
             kinds.iter().filter(|(all, _)| *all > 0).map(|(all, words)| format!("{all} {words}")).collect();
+        let blocks = if self.units.len() == 1 { "block" } else { "blocks" };
+        let verb = if all == 1 { "was" } else { "were" };
         let message = format!(
-            "to fit {budget} tokens, {all} of {} blocks were reduced: {}",
+            "to fit {budget} tokens, {all} of {} {blocks} {verb} reduced: {}",
             self.units.len(),
             kinds.join(", "),
         );

@@ -53,8 +53,9 @@ impl<'c> FlowCheck<'c> {
     }
 
     fn add_missing(&mut self, code: Code, path: &str, at: usize, keys: &[&str]) {
-        let error =
-            Diagnostic::error(code, format!("no `{path}`")).searched(self.catalog.candidate_places(path));
+        let (folder, name) = path.trim_end_matches(".toml").split_once('/').unwrap_or(("files", path));
+        let message = format!("unknown {} `{name}`", folder.trim_end_matches('s'));
+        let error = Diagnostic::error(code, message).searched(self.catalog.candidate_places(path));
         let error = suggest_path(self.catalog, error, path);
         self.add(error, at, keys);
     }

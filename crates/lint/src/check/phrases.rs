@@ -19,7 +19,7 @@ pub(super) fn check(id: &SourceId, text: &SharedText, problems: &mut LintProblem
             let Some(length) = match_phrase(&text[at..], phrase) else { continue };
             let message = format!("`{phrase}` is a phrase that agents misread");
             let warning = Diagnostic::warning(Code::TextPhrase, message).at(id, text, at..at + length);
-            problems.add(id, warning.hint("say plainly what to do"));
+            problems.add(id, warning.hint("name the actor and the action"));
         }
     }
 }

@@ -42,7 +42,7 @@ impl RecipeCheck<'_> {
         let Some(agent) = self.recipe.recipe.defaults.get(&RequestField::Agent) else { return };
         if !is_agent(&self.catalog.agents, agent, false) {
             let path = format!("agents/{agent}.toml");
-            let error = Diagnostic::error(Code::AgentNotFound, format!("no `{path}`"))
+            let error = Diagnostic::error(Code::AgentNotFound, format!("unknown agent `{agent}`"))
                 .searched(self.catalog.candidate_places(&path))
                 .suggest(agent, self.catalog.agents.iter().map(String::as_str));
             self.add(error, self.recipe.value_range(&["defaults", "agent"]));
@@ -104,7 +104,8 @@ impl RecipeCheck<'_> {
         }
         let words = wording.template(self.recipe);
         text::check_markers_in(&words.id, &words.text, wording.span.start..wording.span.end, self.problems);
-        let remedy = "a wording has the fields of its row, those of the request, and the derived values";
+        let remedy =
+            "the text of a row can use the fields of the row, the fields of the request, and derived values";
         slots::check_unknown_slots(&words, &wording.provided_names(self.recipe), remedy, self.problems);
         slots::check_fragments(self.catalog, &words, self.problems);
     }

@@ -99,7 +99,7 @@ fn worktree_error(error: io::Error) -> GitError {
 fn commit_snapshot(git: &Git, home: &Path, name: &str) -> Result<String, GitError> {
     let (tree, _) = write_tree(git, &home.join(format!("{name}.index")))?;
     let head = git.head()?;
-    let mut args = vec!["commit-tree", "-m", "callsheet: what a lane starts from"];
+    let mut args = vec!["commit-tree", "-m", "callsheet: start of a lane"];
     if let Some(head) = &head {
         args.extend(["-p", head]);
     }

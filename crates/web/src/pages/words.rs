@@ -3,7 +3,7 @@
 use callsheet_core::record::RunOutcome;
 use callsheet_core::record::task_status::TaskStatus;
 
-/// The look of an outcome: a class for the colour and a sign for those who do not see it.
+/// The look of an outcome: a class for the colour, and a sign that does not need colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutcomeMark {
     /// The class.

@@ -42,7 +42,7 @@ enum FlowCommand {
     Start(FlowStartArgs),
     /// Show the flows that have not ended; for one flow, why it waits, its runs, and the next commands
     Status {
-        /// The flow, by its name or the beginning of its id [default: all open ones; with --watch, the newest]
+        /// The flow: its name, or the beginning of its id [default: all open flows; with --watch, the newest]
         #[arg(value_name = "FLOW")]
         flow: Option<String>,
         /// Repeat until the flow has ended or waits for a person
@@ -74,9 +74,9 @@ enum FlowCommand {
     Stop(FlowNameArg),
     /// List the flows of this ledger, the newest first
     List,
-    /// Print a flow as a Mermaid diagram, with the current phase if it was started
+    /// Print a flow as a Mermaid diagram, and mark its current phase
     Graph {
-        /// The name of a flow, or a started one [default: the newest]
+        /// A definition, such as sdd, or a started flow [default: the newest flow]
         #[arg(value_name = "NAME")]
         name: Option<String>,
     },
@@ -84,14 +84,14 @@ enum FlowCommand {
 
 #[derive(Debug, clap::Args)]
 struct FlowNameArg {
-    /// The flow, by its name or the beginning of its id [default: the newest open one]
+    /// The flow: its name, or the beginning of its id [default: the newest open flow]
     #[arg(value_name = "FLOW")]
     flow: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 struct FlowNameOption {
-    /// The flow, by its name or the beginning of its id [default: the newest open one]
+    /// The flow: its name, or the beginning of its id [default: the newest open flow]
     #[arg(long, value_name = "FLOW")]
     flow: Option<String>,
 }

@@ -121,9 +121,7 @@ impl Agent {
     /// allowed.
     pub fn check_command(&self, command: &AllowedCommand) -> Result<Option<String>, Diagnostic> {
         match &self.commands {
-            None => {
-                Err(unsupported_warning(&self.name, command, "it has no permissions that callsheet knows"))
-            }
+            None => Err(unsupported_warning(&self.name, command, "callsheet cannot set its permissions")),
             Some(CommandRules { control: CommandControl::Sandbox | CommandControl::Open, .. }) => Ok(None),
             Some(rules) => rules.compile(&self.name, command).map(Some),
         }

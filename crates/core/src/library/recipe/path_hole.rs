@@ -25,6 +25,11 @@ impl PathHole {
         Self { word: "{command}", field: RequestField::Command, upper: false },
     ];
 
+    /// Returns the name of the field that fills the hole.
+    pub(crate) fn name(&self) -> &'static str {
+        if self.field == RequestField::Agent { "agent" } else { self.word.trim_matches(['{', '}']) }
+    }
+
     /// Returns a value as the hole contains it.
     pub fn write<'v>(&self, value: &'v str) -> Cow<'v, str> {
         if self.upper { value.to_ascii_uppercase().into() } else { value.into() }
