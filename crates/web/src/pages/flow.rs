@@ -12,7 +12,7 @@ use callsheet::output::{FlowOutput, FlowStatusOutput, WaitReasonOutput};
 use callsheet_core::diag::Code;
 use callsheet_core::flow::{FlowCondition, read_graph};
 use callsheet_core::record::ChecksOutcome;
-use callsheet_store::{Ledger, local_time};
+use callsheet_store::Ledger;
 
 use super::layout::{PageLayout, PagePlace};
 use super::words::{OutcomeMark, cost_words, duration_words};
@@ -141,7 +141,7 @@ impl FlowItem {
             mark: condition_mark(flow.state, flow.driven),
             place: ShownText::new(&flow.phase),
             reason: messages.join("; ").into(),
-            cost: cost_words(flow.cost_microusd, false),
+            cost: cost_words(flow.cost_microusd, flow.cost_estimated),
             age: clock.age(&flow.started_at),
         }
     }
@@ -233,7 +233,7 @@ impl FlowPage {
         let ids: Vec<String> = status.items.iter().map(|item| item.run.clone()).collect();
         let flow = &status.flow;
         let decided = flow.decisions.iter().map(|it| {
-            let at = local_time(&it.at).unwrap_or_else(|| it.at.clone());
+            let at = LocalClock::read().clock_time(&it.at);
             format!("{at}  {} ({})", it.decision, it.by.name()).into()
         });
         Ok(Self {
@@ -266,7 +266,7 @@ fn read_events(project: &Project, ledger: &mut Ledger, view: &FlowView) -> Resul
     for record in records.iter().skip(records.len().saturating_sub(MOST_EVENTS)) {
         for event in EventOutput::from_record(record)? {
             for words in narrator.describe_event(&event) {
-                let at = local_time(&event.at).unwrap_or_else(|| event.at.clone());
+                let at = LocalClock::read().clock_time(&event.at);
                 rows.push(EventRow { at: ShownText::new(&event.at), time: at.into(), words: words.into() });
             }
         }

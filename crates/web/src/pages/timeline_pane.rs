@@ -4,8 +4,9 @@ use callsheet::Project;
 use callsheet::error::Result;
 use callsheet::event_words::EventNarrator;
 use callsheet::events::EventOutput;
+use callsheet::local_time::LocalClock;
 use callsheet_core::record::{EventName, Id};
-use callsheet_store::{Ledger, local_time};
+use callsheet_store::Ledger;
 
 use crate::shown_text::ShownText;
 
@@ -56,7 +57,7 @@ pub(crate) fn read_timeline(project: &Project, ledger: &mut Ledger, run: &Id) ->
 
 /// Returns the time of day of a recorded time, in local time.
 fn clock_time(at: &str) -> ShownText {
-    let local = local_time(at).unwrap_or_else(|| at.to_owned());
+    let local = LocalClock::read().clock_time(at);
     let clock = local.split([' ', 'T']).find(|part| part.contains(':')).unwrap_or(&local);
     ShownText::new(clock)
 }
