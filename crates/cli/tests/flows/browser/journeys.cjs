@@ -35,6 +35,12 @@ const text = (page, selector) => page.locator(selector).first().innerText();
 // Live pages hold a stream open, so a quiet network never comes: wait for the thing itself.
 const until = (page, selector, words) => page.locator(selector, { hasText: words }).first().waitFor();
 
+// Waits until the run of a page has ended, and returns its name.
+async function ended(page) {
+  await page.locator("#strip h1 .mark:not(.live)").waitFor();
+  return (await text(page, "#strip h1")).split(/\s/)[0];
+}
+
 const journeys = {
   async inbox(page) {
     await go(page, "/");
@@ -114,8 +120,7 @@ const journeys = {
     await go(page, `/runs/${facts.leak}`);
     await page.locator("form[data-action=retry] button").click();
     await page.waitForURL((url) => url.pathname.startsWith("/runs/") && !url.pathname.endsWith(`/${facts.leak}`));
-    await until(page, "#strip .mark", "out of scope");
-    facts.second = await text(page, "#strip h1").then((words) => words.split(/\s/)[0]);
+    facts.second = await ended(page);
   },
 
   async attempts(page) {
@@ -146,8 +151,7 @@ const journeys = {
     await until(page, "#continue-prompt .add", "And add a test.");
     await page.locator("form[data-action=continue] .primary").click();
     await page.waitForURL(/\/runs\//);
-    await until(page, "#strip .mark", "out of scope");
-    facts.continued = await text(page, "#strip h1").then((words) => words.split(/\s/)[0]);
+    facts.continued = await ended(page);
   },
 
   async flows(page) {
@@ -171,7 +175,7 @@ const journeys = {
 
   async approve(page) {
     await go(page, `/flows/${facts.judged.flow}`);
-    await until(page, "#waits", "REJECTED");
+    await page.locator("#waits li").waitFor();
     await page.locator("#decide textarea").fill("Plan it anew.");
     await page.locator("button[value=approve]").click();
     await until(page, "#strip .mark", "done");
@@ -210,6 +214,7 @@ const journeys = {
     // The agent ends while the page looks.
     fs.writeFileSync(GO, "");
     await until(page, "#strip .mark", "succeeded");
+    await page.locator("#tab-change").click();
     await until(page, "#change", "src/live.txt");
   },
 

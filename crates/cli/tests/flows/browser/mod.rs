@@ -39,15 +39,15 @@ fn run_task(project: &FlowProject, task: &str, text: &str, script: &str, code: i
     ran["name"].as_str().unwrap().to_owned()
 }
 
-/// Starts a run that ends when a file appears, and returns its name.
+/// Starts a run that takes long, in a worktree of its own, and returns its name.
 fn start_run(project: &FlowProject, task: &str, script: &str) -> (Background, String) {
     let mut command = project.command();
-    command.args(["run", "-q", "--task-id", task, "--write", "src/**", "Work while a page looks", "--"]);
-    command.args(["sh", "-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(["run", "-q", "--worktree", "--task-id", task, "--write", "src/**", "Work while a page looks"]);
+    command.args(["--", "sh", "-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let running = Background(command.spawn().unwrap());
-    let newest = || project.run(["--json", "log", "--task", task]).json();
-    wait_until("the run is recorded", || newest()["items"][0]["status"] == "running");
-    let name = newest()["items"][0]["name"].as_str().unwrap().to_owned();
+    let newest = || project.run(["--json", "log", "--limit", "1"]).json()["items"][0].clone();
+    wait_until("the run is recorded", || newest()["task"] == task && newest()["status"] == "running");
+    let name = newest()["name"].as_str().unwrap().to_owned();
     (running, name)
 }
 
