@@ -229,7 +229,9 @@
     const line = /^log-L(\d+)$/.exec(id);
     if (line && !document.getElementById(id)) await loadLog(Number(line[1]));
     const node = document.getElementById(id);
-    if (!node || node.matches("[data-pane]")) return;
+    // The facts above the panes stay visible.
+    if (node?.matches("[data-pane]")) return scrollTo(0, 0);
+    if (!node) return;
     for (let it = node.closest("details"); it; it = it.parentElement.closest("details")) it.open = true;
     node.scrollIntoView({ block: "center" });
     if (node.matches("[data-row]")) markRow(node, false);
