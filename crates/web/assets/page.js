@@ -229,8 +229,11 @@
     const line = /^log-L(\d+)$/.exec(id);
     if (line && !document.getElementById(id)) await loadLog(Number(line[1]));
     const node = document.getElementById(id);
-    if (!node || node.matches("[data-pane]")) return;
+    // The facts above the panes stay visible.
+    if (node?.matches("[data-pane]")) return scrollTo(0, 0);
+    if (!node) return;
     for (let it = node.closest("details"); it; it = it.parentElement.closest("details")) it.open = true;
+    unfold(node);
     node.scrollIntoView({ block: "center" });
     if (node.matches("[data-row]")) markRow(node, false);
   }
@@ -313,7 +316,7 @@
     const answer = await fetch(`${logPane.dataset.log}?${query}`);
     if (!answer.ok) throw new Error(String(answer.status));
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-    return document.importNode(one(".log-range", fresh), true);
+    return foldRange(document.importNode(one(".log-range", fresh), true));
   }
 
   // Replaces the shown lines by those around one.
@@ -359,11 +362,18 @@
     found.forEach((line) => document.getElementById(`log-L${line}`)?.classList.add("found"));
   }
 
+  function unfold(row) {
+    let call = row.hidden ? row.previousElementSibling : null;
+    while (call && !call.matches("[data-call]")) call = call.previousElementSibling;
+    if (call) foldCall(call, false);
+  }
+
   async function jumpTo(line) {
     const id = `log-L${line}`;
     if (!document.getElementById(id)) await loadLog(line);
     const row = document.getElementById(id);
     if (!row) return;
+    unfold(row);
     history.replaceState(null, "", `#${id}`);
     row.scrollIntoView({ block: "center" });
     markRow(row);
@@ -389,7 +399,29 @@
     if (next !== undefined) await jumpTo(next);
   }
 
+  // The lines of a tool call fold below its words.
+  function foldCall(call, isFolded) {
+    call.setAttribute("aria-expanded", String(!isFolded));
+    for (let it = call.nextElementSibling; it && !it.matches("[data-call]"); it = it.nextElementSibling) it.hidden = isFolded;
+  }
+  const foldsAll = () => one("[data-log-fold]")?.getAttribute("aria-pressed") === "true";
+  function foldRange(range) {
+    if (foldsAll()) all("[data-call]", range).forEach((call) => foldCall(call, true));
+    return range;
+  }
+
   if (logPane) {
+    logBox.addEventListener("click", ({ target }) => {
+      const call = target.closest("[data-call]");
+      const row = target.closest("[data-row]");
+      if (call) foldCall(call, call.getAttribute("aria-expanded") === "true");
+      else if (row) markRow(row, false);
+    });
+    one("[data-log-fold]")?.addEventListener("click", ({ target }) => {
+      target.setAttribute("aria-pressed", String(!foldsAll()));
+      target.textContent = foldsAll() ? "Unfold calls" : "Fold calls";
+      all("[data-call]", logBox).forEach((call) => foldCall(call, foldsAll()));
+    });
     const edge = () => ranges().pop()?.dataset ?? {};
     logBox.addEventListener("scroll", () => {
       if (logBox.scrollTop < 300) extendLog(false);

@@ -73,6 +73,12 @@ impl PageFailure {
         )
     }
 
+    /// The query has characters that people cannot see.
+    pub(crate) fn invisible_query() -> Self {
+        let message = "the address has characters that people cannot see";
+        Self::new(StatusCode::BAD_REQUEST, "Invalid request", message, "type the filter yourself")
+    }
+
     /// No page has this address.
     pub(crate) fn unknown_page() -> Self {
         Self::new(StatusCode::NOT_FOUND, "No such page", "no page has this address", "")

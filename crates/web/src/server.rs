@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use callsheet::error::Result;
 use callsheet::{InterruptFlag, Project, SilentObserver};
-use callsheet_core::diag::{Code, Diagnostic};
+use callsheet_core::diag::{Code, Diagnostic, is_invisible};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -37,6 +37,7 @@ use crate::pages::log_pane::{find_lines, show_log};
 use crate::pages::prompt_pane::show_source;
 use crate::pages::run::show_run;
 use crate::pages::templates::{show_template, show_templates};
+use crate::pages::words::decode_query;
 use crate::session::{BrowserSession, add_headers};
 use crate::site::SiteState;
 
@@ -193,6 +194,10 @@ fn check_request(session: &BrowserSession, request: &Request) -> Result<(), Box<
     }
     if !session.has_cookie(headers) {
         return refuse(PageFailure::no_session());
+    }
+    // A page repeats its query in fields, where such characters would lie about the rest.
+    if decode_query(uri.query().unwrap_or_default()).contains(is_invisible) {
+        return refuse(PageFailure::invisible_query());
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) && !session.check_origin(headers) {
         return refuse(PageFailure::foreign_origin());

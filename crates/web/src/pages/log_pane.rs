@@ -9,6 +9,7 @@ use axum::response::{Html, IntoResponse, Response};
 use callsheet::Project;
 use callsheet::error::Result;
 use callsheet::run_log::LogIndex;
+use callsheet_core::diag::counted;
 use callsheet_core::record::{Id, LogStream};
 use callsheet_store::Ledger;
 use serde::{Deserialize, Serialize};
@@ -100,8 +101,12 @@ impl LogRange {
         let calls: Vec<(u64, &str)> = index.calls(from, last + 1).collect();
         let left_out = match (log.left_out_bytes, log.cut_lines) {
             (0, 0) => String::new(),
-            (bytes, 0) => format!("{} were not kept", size_words(bytes)),
-            (bytes, lines) => format!("{} and the ends of {lines} lines were not kept", size_words(bytes)),
+            (bytes, 0) => format!("not kept: {}", size_words(bytes)),
+            (0, lines) => format!("not kept: the end of {}", counted(lines as usize, "line")),
+            (bytes, lines) => {
+                let lines = counted(lines as usize, "line");
+                format!("not kept: {}, and the end of {lines}", size_words(bytes))
+            }
         };
         Ok(Self {
             stream: log.stream.name(),

@@ -92,6 +92,21 @@ pub(crate) fn encode_query(value: &str) -> String {
     text
 }
 
+/// Decodes the query of an address.
+pub(crate) fn decode_query(query: &str) -> String {
+    let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
+    let bytes = query.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let pair = digit(bytes.get(at + 1)).zip(digit(bytes.get(at + 2))).filter(|_| *byte == b'%');
+        let code = pair.and_then(|(high, low)| u8::try_from(high << 4 | low).ok());
+        decoded.push(code.unwrap_or(*byte));
+        at += if code.is_some() { 3 } else { 1 };
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,5 +121,6 @@ mod tests {
         assert_eq!([812, 12_288, 4_299_162].map(size_words), ["812 B", "12.0 KiB", "4.1 MiB"]);
         assert_eq!((cost_words(1_234_567, true), cost_words(0, false)), ("~$1.23".into(), "$0.00".into()));
         assert_eq!(encode_query("a b/ü&=\"<"), "a%20b%2F%C3%BC%26%3D%22%3C");
+        assert_eq!(decode_query("a%20b%2F%C3%BC%e2%80%AE&%2&%"), "a b/ü\u{202e}&%2&%");
     }
 }

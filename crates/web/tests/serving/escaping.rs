@@ -28,7 +28,7 @@ fn assert_inert(page: &str, path: &str) {
         assert!(!page.contains(invisible), "{path}: {invisible:?}");
     }
     // No inline script or style: the policy would refuse it.
-    for inline in [" style=\"", " onclick=", "javascript:alert(1)\""] {
+    for inline in [" style=\"", " onclick=", "href=\"javascript:"] {
         assert!(!page.contains(inline), "{path}: {inline}");
     }
 }
@@ -45,13 +45,12 @@ fn hostile_text_stays_text() {
     project.commit();
     let run = project.run([
         "run",
-        "--yes",
         "--task-id",
-        "T<b>1",
+        "T-1",
         "--title",
         HOSTILE[0],
         "--check",
-        "cat text; false",
+        "x=cat text missing",
         "-f",
         "text",
         "--context",
@@ -60,7 +59,7 @@ fn hostile_text_stays_text() {
         "--",
         "agent",
     ]);
-    assert!(matches!(run.code, Some(0..=9)), "{run:?}");
+    assert_eq!(run.code, Some(1), "{run:?}");
     let server = TestServer::start(project);
     let cookie = server.log_in();
     let host = server.host();
