@@ -1,10 +1,11 @@
 //! A page as one file: the same template, read-only, with its style and script inside, and without a link to the server.
 
-use askama::Template as _;
+use askama::Template;
 use callsheet::Project;
 use callsheet::error::Result;
 use callsheet_core::diag::{Code, Diagnostic};
 
+use crate::pages::flow::FlowPage;
 use crate::pages::layout::PageLayout;
 use crate::pages::log_pane::LogIndexes;
 use crate::pages::run::RunPage;
@@ -14,7 +15,17 @@ pub fn run_file(project: &Project, run: &str) -> Result<String> {
     let mut ledger = project.read_ledger()?;
     let row = project.find_run(&mut ledger, run)?;
     let layout = PageLayout::one_file(project);
-    let page = RunPage::read(project, &mut ledger, &LogIndexes::default(), layout, None, row)?;
+    render_file(&RunPage::read(project, &mut ledger, &LogIndexes::default(), layout, None, row)?)
+}
+
+/// Renders the page of a flow as one file; without a name, of the newest one that has not ended, or else the newest.
+pub fn flow_file(project: &Project, flow: Option<&str>) -> Result<String> {
+    let mut ledger = project.read_ledger()?;
+    let view = project.flow_view(&mut ledger, flow)?;
+    render_file(&FlowPage::read(project, &mut ledger, PageLayout::one_file(project), &view, None)?)
+}
+
+fn render_file(page: &impl Template) -> Result<String> {
     let failed =
         |error: askama::Error| Diagnostic::error(Code::OutputFailed, format!("the page failed: {error}"));
     Ok(page.render().map_err(failed)?)

@@ -251,7 +251,7 @@ outputs! {
     TokenCountOutput, "token-count", "`compose --count`";
     TrustOutput, "trust", "`trust`";
     VerificationOutput, "verification", "`verify`";
-    WrittenOutput, "written-file", "`templates eject` and `show --html`";
+    WrittenOutput, "written-file", "`templates eject`, `show --html` and `flow status --html`";
 }
 
 fn output_schema<T: DocumentOutput>() -> Schema {

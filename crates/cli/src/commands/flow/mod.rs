@@ -4,10 +4,13 @@ mod decision;
 mod show;
 mod start;
 
+use std::path::PathBuf;
+
 use callsheet::error::CommandResult;
 use callsheet::run::InterruptFlag;
 
 use crate::context::CommandContext;
+use crate::html_file::write_html;
 use decision::DecisionArg;
 use show::{list, print_graph, print_open_flows, print_report, print_status};
 use start::FlowStartArgs;
@@ -48,6 +51,9 @@ enum FlowCommand {
         /// Repeat until the flow has ended or waits for a person
         #[arg(long)]
         watch: bool,
+        /// Write the flow as one page for a browser to a file that only its owner can read; - writes it to standard output
+        #[arg(long, value_name = "FILE", conflicts_with = "watch")]
+        html: Option<PathBuf>,
     },
     /// Continue a flow that was stopped, or whose callsheet was killed
     Resume {
@@ -101,8 +107,11 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let app = &app.with_notify(args.notify.as_deref())?;
     match &args.command {
         FlowCommand::Start(start) => print_report(app, app.start_flow(&start.to_start(app)?, &interrupt()?)?),
-        FlowCommand::Status { flow: None, watch: false } => print_open_flows(app),
-        FlowCommand::Status { flow, watch } => print_status(app, flow.as_deref(), *watch),
+        FlowCommand::Status { flow, html: Some(file), .. } => {
+            write_html(app, &callsheet_web::flow_file(app, flow.as_deref())?, file)
+        }
+        FlowCommand::Status { flow: None, watch: false, .. } => print_open_flows(app),
+        FlowCommand::Status { flow, watch, .. } => print_status(app, flow.as_deref(), *watch),
         FlowCommand::Resume { which, same_prompt } => {
             print_report(app, app.resume_flow(which.flow.as_deref(), *same_prompt, &interrupt()?)?)
         }

@@ -6,7 +6,7 @@ const path = require("node:path");
 const { chromium } = require("playwright-core");
 const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
-const { CHROMIUM, ADDRESS, FACTS, SHOTS, GO, FILE } = process.env;
+const { CHROMIUM, ADDRESS, FACTS, SHOTS, GO, FILE, FLOW_FILE } = process.env;
 const facts = JSON.parse(FACTS);
 const origin = new URL(ADDRESS).origin;
 const requests = new Set();
@@ -275,6 +275,9 @@ async function openFile(browser) {
   await page.locator("[data-log-search]").fill("line 2999");
   await page.locator("[data-log-search]").press("Enter");
   await until(page, "#log-lines .found", "line 2999");
+  assert.equal(await page.locator("form[method=post]").count(), 0, "a file has no actions");
+  await page.goto(`file://${FLOW_FILE}`);
+  await page.locator("#graph svg .node.current").first().waitFor();
   assert.equal(await page.locator("form[method=post]").count(), 0, "a file has no actions");
   await context.close();
   return problems;

@@ -42,7 +42,16 @@ fn run_task(project: &FlowProject, task: &str, text: &str, script: &str, code: i
 /// Starts a run that takes long, in a worktree of its own, and returns its name.
 fn start_run(project: &FlowProject, task: &str, script: &str) -> (Background, String) {
     let mut command = project.command();
-    command.args(["run", "-q", "--worktree", "--task-id", task, "--write", "src/**", "Work while a page looks"]);
+    command.args([
+        "run",
+        "-q",
+        "--worktree",
+        "--task-id",
+        task,
+        "--write",
+        "src/**",
+        "Work while a page looks",
+    ]);
     command.args(["--", "sh", "-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let running = Background(command.spawn().unwrap());
     let newest = || project.run(["--json", "log", "--limit", "1"]).json()["items"][0].clone();
@@ -116,6 +125,8 @@ fn every_page_and_action_has_journey() {
     let file = project.beside("run.html");
     project.run(["-q", "show", &leak, "--html", file.to_str().unwrap()]).expect_code(0);
     assert!(file.metadata().unwrap().len() < 2_000_000);
+    let flow_file = project.beside("flow.html");
+    project.run(["-q", "flow", "status", "--html", flow_file.to_str().unwrap()]).expect_code(0);
     let (_server, address) = serve(&project);
     let facts = json!({
         "leak": leak, "hostile": hostile, "asking": asking, "judged": judged, "live": live, "long": long,
@@ -125,7 +136,8 @@ fn every_page_and_action_has_journey() {
         std::fs::create_dir_all(&shots).unwrap();
         browser.env("SHOTS", &shots);
     }
-    browser.env("ADDRESS", &address).env("FACTS", facts.to_string()).env("GO", &go).env("FILE", &file);
+    browser.env("ADDRESS", &address).env("FACTS", facts.to_string()).env("GO", &go);
+    browser.env("FILE", &file).env("FLOW_FILE", &flow_file);
     let result = finish_journeys(&mut browser);
     assert_eq!(result["problems"], json!([]), "{:#}", result["problems"]);
     assert!(shots.join("run-1440-light.png").exists(), "the documentation shows the pages");
