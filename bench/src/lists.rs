@@ -62,7 +62,7 @@ fn prompt(number: usize) -> RecordBundle {
 }
 
 /// Fills a ledger with finished runs.
-fn fill(path: &Path, runs: usize) {
+pub(crate) fn fill(path: &Path, runs: usize) {
     let mut ledger = Ledger::create(&LedgerUrl::Sqlite(path.into())).expect("a ledger");
     for number in 0..runs {
         let mut kept = prompt(number);

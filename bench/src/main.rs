@@ -12,6 +12,7 @@ mod markers;
 mod measure;
 mod memory;
 mod packing;
+mod pages;
 mod peers;
 mod process;
 mod report;
@@ -30,7 +31,7 @@ use crate::report::Report;
 static ALLOCATOR: memory::Counting = memory::Counting;
 
 const USAGE: &str =
-    "usage: bench/run [--quick] [start|packing|templates|xml|tokens|markers|ledger|lists|flows|looking]…
+    "usage: bench/run [--quick] [start|packing|templates|xml|tokens|markers|ledger|lists|pages|flows|looking]…
        bench/run audit [RUNS]
 
 --quick: fewer rounds and a smaller tree, for development. The page is written only by a whole run.
@@ -86,7 +87,7 @@ fn main() {
     }
     let quick = words.iter().any(|word| word == "--quick");
     words.retain(|word| word != "--quick");
-    let parts = ["start", "packing", "templates", "xml", "tokens", "markers", "ledger", "lists", "flows", "looking"];
+    let parts = ["start", "packing", "templates", "xml", "tokens", "markers", "ledger", "lists", "pages", "flows", "looking"];
     if words.iter().any(|word| !parts.contains(&word.as_str())) {
         eprintln!("{USAGE}");
         std::process::exit(2);
@@ -132,6 +133,9 @@ fn measure(effort: &Effort, wanted: &dyn Fn(&str) -> bool) -> Report {
     }
     if wanted("lists") {
         lists::report(&mut processes, &peers, &work.folder("lists"), effort.listed, effort.packs);
+    }
+    if wanted("pages") {
+        pages::report(&mut processes, &peers, &work.folder("pages"), effort.listed, effort.packs);
     }
     if wanted("templates") {
         templates::report(&mut report, effort.rounds);

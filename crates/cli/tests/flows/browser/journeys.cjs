@@ -156,7 +156,7 @@ const journeys = {
 
   async flows(page) {
     await go(page, "/flows");
-    assert.equal(await page.locator("#flows [data-row]").count(), 2);
+    assert.equal(await page.locator("#flows [data-row]").count(), 3);
     await page.locator(`#flows [data-flow="${facts.asking.name}"] a`).click();
     await page.waitForURL(/\/flows\//);
     assert.ok(await page.locator("#graph svg .node.current").count() >= 1);
@@ -244,7 +244,7 @@ const pages = () => ({
   log: `/runs/${facts.leak}#log`,
   attempts: `/tasks/${facts.leak}`,
   flows: "/flows",
-  flow: `/flows/${facts.judged.flow}`,
+  flow: `/flows/${facts.waiting.flow}`,
   costs: "/costs",
   templates: "/templates",
   template: "/templates/system/BASE-plan",

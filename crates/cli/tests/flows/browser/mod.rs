@@ -20,11 +20,11 @@ impl Drop for Background {
     }
 }
 
-/// The agent of these flows: one flow asks a question, in another the plan is rejected.
+/// The agent of these flows: one flow asks a question, in the others the plan is rejected once.
 const AGENT: &str = "case \"$CALLSHEET_PHASE $CALLSHEET_SESSION\" in
 'plan '*asking*) if mkdir \"$MEET_AT/asked\" 2> /dev/null; then
     cat > /dev/null; echo '<question>Which database?</question>'; exit 0; fi ;;
-'challenge '*judged*) if mkdir \"$MEET_AT/rejected\" 2> /dev/null; then
+'challenge '*judged*|'challenge '*waiting*) if mkdir \"$MEET_AT/${CALLSHEET_SESSION##*/}\" 2> /dev/null; then
     cat > /dev/null; printf '\\n<review>REJECTED</review>\\n'; exit 0; fi ;;
 esac";
 
@@ -109,14 +109,16 @@ fn every_page_and_action_has_journey() {
     };
     let project = FlowProject::new("quick.sh");
     run_before_agent(&project, AGENT);
-    let leak = "cat > /dev/null; for n in $(seq 3000); do echo line $n; done; echo 'error: boom'; \
-                echo bad > leaked.txt; echo half > src/a.txt; printf '\\n<review>PASS</review>\\n'";
-    let leak = run_task(&project, "T-1", "Write a file that leaks", leak, 5);
     let hostile_script = "cat > src/it.html; printf '\\033[31m%s\\033[0m\\n' \"$(cat src/it.html)\"; \
                           echo \"$(cat src/it.html)\" >&2; head -c 1000000 /dev/zero | tr '\\0' x; echo";
     let hostile = run_task(&project, "T-<b>", HOSTILE, hostile_script, 1);
+    project.run(["-q", "task", "close", "T-<b>", "--yes"]).expect_code(0);
+    let leak = "cat > /dev/null; for n in $(seq 3000); do echo line $n; done; echo 'error: boom'; \
+                echo bad > leaked.txt; echo half > src/a.txt; printf '\\n<review>PASS</review>\\n'";
+    let leak = run_task(&project, "T-1", "Write a file that leaks", leak, 5);
     let asking = start_flow(&project, "The asking flow");
     let judged = start_flow(&project, "The judged flow");
+    let waiting = start_flow(&project, "The waiting flow");
     let go = project.meet_dir().join("go-on");
     let ticks =
         format!("while [ ! -e '{}' ]; do echo tick; sleep 0.1; done; echo live > src/live.txt", go.display());
@@ -126,10 +128,12 @@ fn every_page_and_action_has_journey() {
     project.run(["-q", "show", &leak, "--html", file.to_str().unwrap()]).expect_code(0);
     assert!(file.metadata().unwrap().len() < 2_000_000);
     let flow_file = project.beside("flow.html");
-    project.run(["-q", "flow", "status", "--html", flow_file.to_str().unwrap()]).expect_code(0);
+    project
+        .run(["-q", "flow", "status", "the-waiting-flow", "--html", flow_file.to_str().unwrap()])
+        .expect_code(0);
     let (_server, address) = serve(&project);
     let facts = json!({
-        "leak": leak, "hostile": hostile, "asking": asking, "judged": judged, "live": live, "long": long,
+        "leak": leak, "hostile": hostile, "asking": asking, "judged": judged, "waiting": waiting, "live": live, "long": long,
     });
     let shots = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pages");
     if std::env::var_os("BLESS").is_some() {
