@@ -329,8 +329,19 @@ values! { ModeArg of SecretMode {
     Allow "allow" "Keep it, and record that it was kept",
 }}
 
-values! { StreamArg of LogStream {
-    Meta "meta" "The prompt",
-    Stdout "stdout" "Standard output",
-    Stderr "stderr" "Standard error",
-}}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StreamArg {
+    Meta,
+    Stdout,
+    Stderr,
+}
+
+impl StreamArg {
+    pub(crate) const fn to_stream(self) -> LogStream {
+        match self {
+            Self::Meta => LogStream::Meta,
+            Self::Stdout => LogStream::Stdout,
+            Self::Stderr => LogStream::Stderr,
+        }
+    }
+}

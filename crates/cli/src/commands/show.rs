@@ -68,7 +68,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let mut ledger = app.read_ledger()?;
     let row = app.find_run(&mut ledger, &args.run)?;
     let (print, id) = (&app.print, &row.run.id);
-    if let Some(stream) = args.stream.map(|stream| stream.0) {
+    if let Some(stream) = args.stream.map(StreamArg::to_stream) {
         let log = ledger.log(id, stream, args.since, args.tail)?;
         print.print_output(|| RunLogOutput::new(id, stream, &log, args.since), || log_page(&log))?;
         if log.cut {
