@@ -25,6 +25,10 @@ pub struct RunQuery {
     pub task: Option<String>,
     /// Name or id of the flow.
     pub flow: Option<String>,
+    /// Name of the project, where the runs of every project count.
+    pub project: Option<String>,
+    /// Machine that composed the prompt.
+    pub machine: Option<String>,
     /// Verdict of the reply.
     pub verdict: Option<String>,
     /// Word of the outcome.
@@ -64,7 +68,10 @@ impl Project {
 
     /// Returns the filter for the runs that a person asks for, without a limit.
     pub fn run_filter(&self, ledger: &mut Ledger, query: &RunQuery) -> Result<RunFilter> {
-        let project = self.project_filter(ledger)?;
+        let project = match self.project_filter(ledger)? {
+            None => query.project.clone().map(|name| ProjectFilter { name, unnamed: false }),
+            own => own,
+        };
         let mut wrong = Vec::new();
         let clock = LocalClock::read();
         let mut time = |text: Option<&String>, parse: &dyn Fn(&str) -> Result<String, Diagnostic>| {
@@ -79,6 +86,7 @@ impl Project {
             ("role", RunColumn::Role, &query.role),
             ("task", RunColumn::Task, &query.task),
             ("verdict", RunColumn::Verdict, &query.verdict),
+            ("machine", RunColumn::Machine, &query.machine),
         ] {
             let Some(value) = value else { continue };
             wrong.extend(self.check_value(ledger, (name, column), value, project.as_ref())?);
@@ -108,6 +116,7 @@ impl Project {
             task: query.task.clone(),
             flow,
             verdict: query.verdict.clone(),
+            machine: query.machine.clone(),
             outcome,
             failed: query.failed,
             since,
@@ -153,7 +162,7 @@ impl Project {
                 templates.iter().filter_map(|name| name.strip_prefix("BASE-")).map(str::to_owned).collect()
             }
             RunColumn::Role => list_names(&disk, "profiles", &layout),
-            RunColumn::Task | RunColumn::Verdict => Vec::new(),
+            RunColumn::Task | RunColumn::Verdict | RunColumn::Machine => Vec::new(),
         }
     }
 }

@@ -77,6 +77,8 @@ pub struct RunFilter {
     pub outcome: Option<RunOutcome>,
     /// Only runs with an outcome that is a failure.
     pub failed: bool,
+    /// Machine that composed the prompt.
+    pub machine: Option<String>,
     /// Number of the run in its project.
     pub number: Option<u64>,
     /// First start time, or its beginning.
@@ -118,6 +120,7 @@ impl RunFilter {
             && self.flow.as_ref().is_none_or(|flow| facts.flow.as_ref() == Some(flow))
             && self.outcome.is_none_or(|outcome| facts.outcome == outcome)
             && (!self.failed || facts.outcome.is_failure())
+            && self.machine.as_ref().is_none_or(|machine| facts.host.as_ref() == Some(machine))
             && self.number.is_none_or(|number| facts.number == number)
             && self.grep.as_ref().is_none_or(|text| contains_text(text, run, facts))
     }
@@ -128,6 +131,7 @@ impl RunFilter {
             || self.flow.is_some()
             || self.outcome.is_some()
             || self.failed
+            || self.machine.is_some()
             || self.number.is_some()
             || self.grep.is_some()
     }
@@ -211,6 +215,8 @@ pub enum RunColumn {
     Task,
     /// Verdict of the reply.
     Verdict,
+    /// Machine that composed the prompt.
+    Machine,
 }
 
 impl RunColumn {
@@ -222,6 +228,7 @@ impl RunColumn {
             Self::Role => &mut filter.role,
             Self::Task => &mut filter.task,
             Self::Verdict => &mut filter.verdict,
+            Self::Machine => &mut filter.machine,
         }
     }
 }
@@ -237,6 +244,7 @@ fn next_value(
         RunColumn::Role => "SELECT MIN(role) FROM runs WHERE role > $1",
         RunColumn::Task => "SELECT MIN(task) FROM runs WHERE task > $1",
         RunColumn::Verdict => "SELECT MIN(verdict) FROM runs WHERE verdict > $1",
+        RunColumn::Machine => "SELECT MIN(host) FROM run_facts WHERE host > $1",
     };
     let row = db.query(sql, &[SqlParam::Text(last)])?.into_iter().next();
     Ok(row.map(|mut row| row.maybe_text("runs")).transpose()?.flatten())
@@ -307,6 +315,7 @@ fn query_runs(db: &mut DatabaseConnection, filter: &RunFilter) -> Result<Vec<Run
         .and_text(" AND r.verdict = ", filter.verdict.as_deref())
         .and_text(" AND f.task_key = ", filter.task_key.as_deref())
         .and_text(" AND f.flow = ", filter.flow.as_ref().map(Id::as_str))
+        .and_text(" AND f.host = ", filter.machine.as_deref())
         .and_text(" AND f.outcome = ", filter.outcome.map(RunOutcome::name));
     if let Some(since) = &filter.since {
         // The first such run ends the way back through the list.

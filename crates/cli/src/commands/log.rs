@@ -39,6 +39,9 @@ pub(crate) struct Args {
     /// Only runs with this verdict, such as PASS
     #[arg(long, value_name = "VERDICT")]
     verdict: Option<String>,
+    /// Only runs whose prompt was composed on this machine
+    #[arg(long, value_name = "NAME")]
+    machine: Option<String>,
     /// Only runs that started then or later
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
@@ -66,6 +69,8 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         task: args.task.clone(),
         flow: args.flow.clone(),
         verdict: args.verdict.clone(),
+        machine: args.machine.clone(),
+        project: None,
         outcome: args.outcome.clone(),
         failed: args.failed,
         since: args.since.clone(),

@@ -302,8 +302,9 @@ fn check_read_only_mount(bound: &Bound, folder: &Path, expected: &[Vec<u8>]) {
         assert_eq!((output.code, output.err().as_str()), (Some(0), ""), "{args:?} of {}", folder.display());
         assert!(output.stdout == *expected, "{args:?} of {}", folder.display());
     }
+    // A copy of a ledger is foreign, if it is not found to be read-only first.
     for args in WRITES {
-        assert_eq!(mounted(args).code, Some(8), "{args:?}");
+        assert!(matches!(mounted(args).code, Some(8 | 10)), "{args:?}");
     }
     assert_eq!(file_metadata(folder), before);
 }

@@ -35,6 +35,7 @@ CREATE INDEX run_facts_by_task ON run_facts (project, task_key, seq) WHERE task_
 CREATE INDEX run_facts_by_flow ON run_facts (flow, seq) WHERE flow IS NOT NULL;
 CREATE INDEX run_facts_failed ON run_facts (seq) WHERE failed = 1;
 CREATE INDEX run_facts_by_outcome ON run_facts (outcome, seq);
+CREATE INDEX run_facts_by_host ON run_facts (host, seq) WHERE host IS NOT NULL;
 CREATE INDEX run_facts_open ON run_facts (seq) WHERE closed = 0 AND task_key IS NOT NULL;
 CREATE TABLE run_numbers (
   project TEXT PRIMARY KEY,

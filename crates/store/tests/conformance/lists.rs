@@ -70,6 +70,7 @@ pub(crate) fn filters_select_like_naive_search(engine: &LedgerEngine) {
             if let Some(flow) = flows.get(numbers.below(4) as usize) {
                 launch.flow.insert("flow".into(), flow.to_string());
             }
+            launch.host = ["m1", "m2"][numbers.below(2) as usize].into();
             composed.launch = (numbers.below(3) > 0).then_some(launch);
         });
         if numbers.below(3) > 0 {
@@ -102,6 +103,7 @@ pub(crate) fn filters_select_like_naive_search(engine: &LedgerEngine) {
             verdict: is(one_in(&mut numbers, 6).then_some("PASS")),
             outcome: one_in(&mut numbers, 4).then(|| RunOutcome::ALL[numbers.below(12) as usize]),
             failed: one_in(&mut numbers, 4),
+            machine: is(one_in(&mut numbers, 6).then(|| numbers.pick(&["m1", "m2", "no"])).flatten()),
             number: one_in(&mut numbers, 9).then(|| numbers.below(40)),
             since: one_in(&mut numbers, 4).then(|| format!("2026-01-{:02}", 1 + numbers.below(5))),
             until: one_in(&mut numbers, 4).then(|| format!("2026-01-{:02}T12", 1 + numbers.below(5))),

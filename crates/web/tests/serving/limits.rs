@@ -87,3 +87,20 @@ fn slow_reader_is_dropped() {
     assert_eq!(server.get("/", &cookie).status, 200);
     assert!(server.memory_kib() < before + 40_000, "{} KiB, {before} before", server.memory_kib());
 }
+
+#[test]
+fn memory_stays_flat_over_page_views() {
+    let server = TestServer::with_prompt();
+    let cookie = server.log_in();
+    let view = |times: usize| {
+        for number in 0..times {
+            let path = ["/", "/runs/r1", "/flows", "/costs", "/templates"][number % 5];
+            assert_eq!(server.get(path, &cookie).status, 200, "{path}");
+        }
+    };
+    view(200);
+    let before = server.memory_kib();
+    view(2000);
+    let after = server.memory_kib();
+    assert!(after < before + (16 << 10), "{before} KiB before, {after} KiB after 2,000 views");
+}

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod actions;
 mod client;
 mod escaping;
 mod limits;

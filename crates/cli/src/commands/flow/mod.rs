@@ -3,17 +3,16 @@
 mod decision;
 mod show;
 mod start;
-
-use std::path::PathBuf;
+mod status;
 
 use callsheet::error::CommandResult;
 use callsheet::run::InterruptFlag;
 
 use crate::context::CommandContext;
-use crate::html_file::write_html;
 use decision::DecisionArg;
-use show::{list, print_graph, print_open_flows, print_report, print_status};
+use show::{list, print_graph, print_report};
 use start::FlowStartArgs;
+use status::FlowStatusArgs;
 
 /// Drive a change through its phases, with the agents that you choose
 ///
@@ -34,8 +33,7 @@ impl Args {
     /// Checks whether the command works without a valid configuration: it ends a flow, or only shows flows.
     pub(crate) const fn is_config_optional(&self) -> bool {
         let rejects = matches!(&self.command, FlowCommand::Decide { decision: DecisionArg::Reject, .. });
-        rejects
-            || matches!(&self.command, FlowCommand::Status { .. } | FlowCommand::Stop(_) | FlowCommand::List)
+        rejects || matches!(&self.command, FlowCommand::Status(_) | FlowCommand::Stop(_) | FlowCommand::List)
     }
 }
 
@@ -43,18 +41,7 @@ impl Args {
 #[expect(clippy::large_enum_variant, reason = "a command line is read once")]
 enum FlowCommand {
     Start(FlowStartArgs),
-    /// Show the flows that have not ended; for one flow, why it waits, its runs, and the next commands
-    Status {
-        /// The flow: its name, or the beginning of its id [default: all open flows; with --watch, the newest]
-        #[arg(value_name = "FLOW")]
-        flow: Option<String>,
-        /// Repeat until the flow has ended or waits for a person
-        #[arg(long)]
-        watch: bool,
-        /// Write the flow as one page for a browser to a file that only its owner can read; - writes it to standard output
-        #[arg(long, value_name = "FILE", conflicts_with = "watch")]
-        html: Option<PathBuf>,
-    },
+    Status(FlowStatusArgs),
     /// Continue a flow that was stopped, or whose callsheet was killed
     Resume {
         #[command(flatten)]
@@ -107,11 +94,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
     let app = &app.with_notify(args.notify.as_deref())?;
     match &args.command {
         FlowCommand::Start(start) => print_report(app, app.start_flow(&start.to_start(app)?, &interrupt()?)?),
-        FlowCommand::Status { flow, html: Some(file), .. } => {
-            write_html(app, &callsheet_web::flow_file(app, flow.as_deref())?, file)
-        }
-        FlowCommand::Status { flow: None, watch: false, .. } => print_open_flows(app),
-        FlowCommand::Status { flow, watch, .. } => print_status(app, flow.as_deref(), *watch),
+        FlowCommand::Status(args) => status::run(app, args),
         FlowCommand::Resume { which, same_prompt } => {
             print_report(app, app.resume_flow(which.flow.as_deref(), *same_prompt, &interrupt()?)?)
         }
@@ -121,7 +104,7 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         }
         FlowCommand::Stop(which) => {
             let stopped = app.stop_flow(which.flow.as_deref())?;
-            print_status(app, Some(stopped.as_str()), false)
+            status::print_status(app, Some(stopped.as_str()), false)
         }
         FlowCommand::List => list(app),
         FlowCommand::Graph { name } => print_graph(app, name.as_deref()),

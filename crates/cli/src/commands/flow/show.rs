@@ -1,19 +1,16 @@
-//! Prints flows: their status, the list of them, and their graph.
-
-use std::thread;
-use std::time::Duration;
+//! Prints flows: the report about one, the list of them, and their graph.
 
 use callsheet::error::{CommandResult, FINDING, INTERRUPTED};
 use callsheet::flow::find::find_recorded;
 use callsheet::flow::steps::FlowReport;
-use callsheet::output::{FlowGraphOutput, FlowOutput, FlowStatusOutput, ListOutput, to_line};
+use callsheet::output::{FlowGraphOutput, FlowOutput, FlowStatusOutput, ListOutput};
 use callsheet::session::new_preferences;
 use callsheet_core::diag::escape_invisible;
 use callsheet_core::flow::{FlowCondition, draw_graph, find_flow, read_graph};
 use callsheet_core::{Library, list_names};
 
 use crate::context::CommandContext;
-use crate::pages::flow_status::{flows_page, open_flows_page, status_page};
+use crate::pages::flow_status::{flows_page, status_page};
 
 /// Prints a flow after it was driven, and the next commands.
 pub(crate) fn print_report(app: &CommandContext, report: FlowReport) -> CommandResult {
@@ -34,45 +31,6 @@ pub(crate) fn print_report(app: &CommandContext, report: FlowReport) -> CommandR
         _ if report.interrupted => INTERRUPTED,
         _ => FINDING,
     })
-}
-
-/// Prints the status of a flow, again and again with `watch` until it does not run any more.
-pub(crate) fn print_status(app: &CommandContext, flow: Option<&str>, watch: bool) -> CommandResult {
-    let mut ledger = app.read_ledger()?;
-    let mut last = String::new();
-    loop {
-        let view = app.flow_view(&mut ledger, flow)?;
-        let runs = view.read_runs(&mut ledger)?;
-        let output = app.print.json.then(|| FlowStatusOutput::new(app, &view, &runs));
-        let page = match &output {
-            Some(output) => to_line(output),
-            None => status_page(&app.print, app, &view, &runs),
-        };
-        if page != last {
-            match &output {
-                Some(output) if watch => drop(app.print.print_stream_line(output)?),
-                Some(output) => drop(app.print.print_json(output)?),
-                None => drop(app.print.print_page(&page)?),
-            }
-            last = page;
-        }
-        if !watch || view.known.state.condition() != FlowCondition::Running {
-            return Ok(0);
-        }
-        thread::sleep(Duration::from_millis(200));
-    }
-}
-
-/// Prints the flows of the project that have not ended, the newest first.
-pub(crate) fn print_open_flows(app: &CommandContext) -> CommandResult {
-    let mut ledger = app.read_ledger()?;
-    let views = app.open_flows(&mut ledger)?;
-    if views.is_empty() {
-        app.print.print_status("no flow is open; `callsheet flow list` lists those that have ended");
-    }
-    let output = || views.iter().map(|view| FlowOutput::new(app, view)).collect::<ListOutput<_>>();
-    let page = || if views.is_empty() { String::new() } else { open_flows_page(&app.print, &views) };
-    app.print.print_output(output, page)
 }
 
 /// Prints the flows of the project, the newest first.
