@@ -223,8 +223,13 @@ impl ContinueForm {
             .into_iter()
             .map(|CommentField { path, line, quote, text }| LineComment { path, line, quote, text })
             .collect();
-        Ok(comments_text(&comments, &self.text))
+        Ok(comments_text(&comments, &unix_lines(&self.text)))
     }
+}
+
+/// Returns a text as it was typed: a browser sends line ends of another kind.
+fn unix_lines(text: &str) -> String {
+    text.replace("\r\n", "\n")
 }
 
 /// The continuation of a run before it is started.
@@ -313,7 +318,7 @@ pub(crate) async fn decide_flow(
     Extension(PeerAddress(peer)): Extension<PeerAddress>,
     Form(form): Form<FlowForm>,
 ) -> PageResult<Redirect> {
-    let text = form.text.trim().to_owned();
+    let text = unix_lines(form.text.trim());
     let choice = match form.choice.as_str() {
         "approve" => FlowChoice::Approve,
         "reject" => FlowChoice::Reject,
