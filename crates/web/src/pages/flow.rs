@@ -36,6 +36,7 @@ struct FlowItem {
     reason: ShownText,
     cost: String,
     age: String,
+    ago: String,
 }
 
 /// The list of flows.
@@ -143,6 +144,7 @@ impl FlowItem {
             reason: messages.join("; ").into(),
             cost: cost_words(flow.cost_microusd, flow.cost_estimated),
             age: clock.age(&flow.started_at),
+            ago: clock.ago(&flow.started_at),
         }
     }
 }
