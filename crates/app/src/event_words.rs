@@ -180,10 +180,11 @@ fn flow_words(name: EventName, phase: &str, detail: &serde_json::Map<String, Val
         EventName::FlowMerged => format!("{phase} {} has conflicts: {}", text("lane"), list("conflicts")),
         EventName::FlowDocuments => {
             let paths = detail.get("changed").and_then(Value::as_object).into_iter().flatten();
-            format!(
-                "documents changed: {}",
-                paths.map(|(path, _)| path.as_str()).collect::<Vec<_>>().join(", ")
-            )
+            let paths: Vec<&str> = paths.map(|(path, _)| path.as_str()).collect();
+            match paths.is_empty() {
+                true => String::new(),
+                false => format!("documents changed: {}", paths.join(", ")),
+            }
         }
         EventName::FlowFailed => format!("{phase} failed: {}", list("why")),
         EventName::FlowParked => {

@@ -17,10 +17,13 @@
       const file = node.closest("[data-path]");
       const pane = node.closest("[data-pane]");
       if (!pane || !["change", "prompt"].includes(pane.id) || (pane.id === "change" && !file)) return null;
-      const line = Number(/(\d+)$/.exec(node.id)?.[1] ?? 0);
+      const [, side, line] = /([LO])(\d+)$/.exec(node.id) ?? [];
       if (!line) return null;
-      return { path: pane.id === "change" ? file.dataset.path : "", line, quote: one("code", node)?.textContent ?? "" };
+      const path = pane.id === "change" ? file.dataset.path : "";
+      return { path, line: Number(line), removed: side === "O", quote: one("code", node)?.textContent ?? "" };
     };
+
+    const isSame = (one, other) => ["path", "line", "removed"].every((key) => one[key] === other[key]);
 
     function show() {
       const comments = read();
@@ -50,7 +53,7 @@
       row = node;
       one("[data-place]", dialog).textContent = `${place.path || "prompt"}:${place.line}`;
       one("[data-quote]", dialog).textContent = place.quote;
-      one("textarea", dialog).value = read().find((it) => it.path === place.path && it.line === place.line)?.text ?? "";
+      one("textarea", dialog).value = read().find((it) => isSame(it, place))?.text ?? "";
       dialog.showModal();
       one("textarea", dialog).focus();
     }
@@ -59,7 +62,7 @@
       const text = one("textarea", dialog).value.trim();
       const place = row && placeOf(row);
       if (dialog.returnValue === "keep" && place) {
-        const others = read().filter((it) => it.path !== place.path || it.line !== place.line);
+        const others = read().filter((it) => !isSame(it, place));
         write(text ? [...others, { ...place, text }] : others);
       }
       if (row) markRow(row);
@@ -72,9 +75,16 @@
       if (here) { event.preventDefault(); comment(here); }
     });
     document.addEventListener("dblclick", ({ target }) => comment(target.closest("[data-pane] .line[id]")));
-    one("[data-continue]")?.addEventListener("click", () => { tray.hidden = false; one("[name=text]", tray).focus(); });
-    // What was sent is no longer collected.
-    tray.addEventListener("submit", () => sessionStorage.removeItem(key));
+    document.addEventListener("click", ({ target }) => {
+      if (target.closest("[data-continue]")) { tray.hidden = false; one("[name=text]", tray).focus(); }
+    });
+    tray.addEventListener("submit", () => sessionStorage.setItem("sent", key));
+    // Comments are no longer collected when the run that they started is shown.
+    const sent = sessionStorage.getItem("sent");
+    if (sent && sent !== key && one("#strip[data-after]")) {
+      sessionStorage.removeItem(sent);
+      sessionStorage.removeItem("sent");
+    }
     show();
   }
 

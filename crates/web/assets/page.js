@@ -169,10 +169,22 @@
 
   const keyOf = (row) => row && (row.id || row.dataset.run || one("a[href]", row)?.getAttribute("href"));
 
+  // Every page has a new id for its next action, which is no difference for a person.
+  const actionIds = (part) => all("input[name=action_id]", part);
+  const withoutIds = (part) => part.innerHTML.replace(/(name="action_id" value=")[^"]*/g, "$1");
+
   function replacePart(node, fresh) {
-    if (!fresh || node.innerHTML === fresh.innerHTML) return;
-    // A person who types is not interrupted.
+    if (!fresh) return;
+    if (withoutIds(node) === withoutIds(fresh)) {
+      const ids = actionIds(fresh);
+      actionIds(node).forEach((it, at) => { it.value = ids[at].value; it.defaultValue = ids[at].value; });
+      return;
+    }
+    // A person who types is not interrupted, and keeps a typed text.
     if (isField(document.activeElement) && node.contains(document.activeElement)) return;
+    if (all("textarea", node).some((it) => it.value !== it.defaultValue)) return;
+    const button = node.contains(document.activeElement) ? document.activeElement.closest("button") : null;
+    const buttonKey = (it) => `${it.form?.getAttribute("action")} ${it.value} ${it.textContent}`;
     const open = new Set(all("details[open]", node).map((it) => it.id));
     const focused = node.contains(document.activeElement) ? keyOf(document.activeElement.closest("[data-row]")) : null;
     const marked = node.contains(here()) ? keyOf(here()) : null;
@@ -181,6 +193,8 @@
     node.replaceWith(next);
     const row = all("[data-row]", next).find((it) => keyOf(it) === (marked ?? focused));
     if (row) markRow(row, focused !== null);
+    const again = button && all("button", next).find((it) => buttonKey(it) === buttonKey(button));
+    if (again) again.focus({ preventScroll: true });
     document.dispatchEvent(new CustomEvent("callsheet:part", { detail: next }));
   }
 
@@ -222,12 +236,13 @@
 
   // An address such as #prompt-L120 names a pane and a line in it.
   async function followHash() {
-    const id = decodeURIComponent(location.hash.slice(1));
+    let id;
+    try { id = decodeURIComponent(location.hash.slice(1)); } catch { return; }
     if (!id) return;
     const pane = id.split("-")[0];
     if (!showPane(pane)) return;
     const line = /^log-L(\d+)$/.exec(id);
-    if (line && !document.getElementById(id)) await loadLog(Number(line[1]));
+    if (line && line[1].length < 10 && !document.getElementById(id)) await loadLog(Number(line[1]));
     const node = document.getElementById(id);
     // The facts above the panes stay visible.
     if (node?.matches("[data-pane]")) return scrollTo(0, 0);

@@ -1,5 +1,6 @@
 //! The actions of pages. Each calls the use case that the command calls, as a person on a page.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use askama::Template;
 use axum::extract::State;
-use axum::response::{Html, Redirect};
+use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use axum::{Extension, Form};
 use callsheet::error::Result;
 use callsheet::observer::Observer;
@@ -16,12 +17,13 @@ use callsheet::project::person::refuse_guarded_peer;
 use callsheet::run::comments::{LineComment, comments_text};
 use callsheet::run::decide::ChangeDecision;
 use callsheet::{FlowChoice, InterruptFlag, Project, RerunOptions, RunStopper};
+use callsheet_core::record::sha256;
 use serde::Deserialize;
 
 use crate::action_forms::ActionForm;
 use crate::answer::PageFailure;
-use crate::pages::layout::PageLayout;
-use crate::pages::words::encode_query;
+use crate::pages::layout::{PageLayout, PagePlace};
+use crate::pages::words::{decode_query, encode_query};
 use crate::server::PeerAddress;
 use crate::shown_text::ShownText;
 use crate::site::{PageResult, SiteState, render_page};
@@ -74,7 +76,11 @@ impl StartedWork {
 
     /// Waits until all work has ended.
     pub(crate) fn finish(&self) {
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        threads.retain(|thread| !thread.is_finished());
+        if !threads.is_empty() {
+            self.reporter.status("stopping the runs that pages started");
+        }
         for thread in threads {
             drop(thread.join());
         }
@@ -98,6 +104,9 @@ impl SiteState {
     ) -> PageResult<T> {
         self.forms.accept(&fields.form_token, &fields.action_id).map_err(PageFailure::refused_action)?;
         let server = SocketAddr::from((Ipv4Addr::LOCALHOST, self.session.port));
+        // Before it waits for its turn, and again before it acts: a process may end in between.
+        let judge = move || refuse_guarded_peer(peer, server);
+        tokio::task::spawn_blocking(judge).await.map_err(|_| PageFailure::stopped())??;
         self.call(move |project| {
             refuse_guarded_peer(peer, server)?;
             work(&project.on_page())
@@ -129,7 +138,7 @@ pub(crate) async fn decide_change(
     let address = format!("/runs/{}#change", encode_query(&form.run));
     site.act(peer, &form.fields, move |project| {
         let because = Some(form.because.trim()).filter(|text| !text.is_empty());
-        project.decide_change(&form.run, &form.path, decision, because, false)?;
+        project.decide_change(&form.run, &decode_query(&form.path), decision, because, false)?;
         Ok(Redirect::to(&address))
     })
     .await
@@ -196,6 +205,9 @@ pub(crate) struct ContinueForm {
     /// The comments as a JSON array.
     #[serde(default)]
     comments: String,
+    /// The SHA-256 of the prompt that the page showed.
+    #[serde(default)]
+    shown: String,
 }
 
 /// A comment as a page sends it.
@@ -204,6 +216,8 @@ struct CommentField {
     #[serde(default)]
     path: String,
     line: u64,
+    #[serde(default)]
+    removed: bool,
     #[serde(default)]
     quote: String,
     text: String,
@@ -221,7 +235,13 @@ impl ContinueForm {
         }
         let comments: Vec<LineComment> = comments
             .into_iter()
-            .map(|CommentField { path, line, quote, text }| LineComment { path, line, quote, text })
+            .map(|CommentField { path, line, removed, quote, text }| LineComment {
+                path,
+                line,
+                is_removed: removed,
+                quote,
+                text,
+            })
             .collect();
         Ok(comments_text(&comments, &unix_lines(&self.text)))
     }
@@ -243,6 +263,31 @@ struct ContinuePage {
     text: String,
     prompt: Vec<(usize, ShownText, bool)>,
     size: usize,
+    shown: String,
+    has_changed: bool,
+}
+
+impl ContinuePage {
+    fn read(project: &Project, run: &str, text: String, form: ActionForm) -> Result<Self> {
+        let ready = project.prepare_rerun(run, &continue_options(&text, true))?;
+        let mut ledger = project.read_ledger()?;
+        let row = project.find_run(&mut ledger, run)?;
+        let before = ledger.prompt(&row.run.id)?;
+        let known: BTreeSet<&str> = before.lines().collect();
+        let prompt = ready.prompt();
+        let line = |(at, line): (usize, &str)| (at + 1, ShownText::from_line(line), !known.contains(line));
+        Ok(Self {
+            layout: PageLayout::read(project, &mut ledger, PagePlace::Other)?,
+            form,
+            run: row.name().into(),
+            run_value: row.name(),
+            size: prompt.len(),
+            shown: sha256(&[prompt.as_bytes()]).to_string(),
+            prompt: prompt.lines().enumerate().map(line).collect(),
+            text,
+            has_changed: false,
+        })
+    }
 }
 
 /// Shows the prompt of a continuation, and starts nothing.
@@ -257,25 +302,7 @@ pub(crate) async fn preview_continue(
         return Err(PageFailure::no_text());
     }
     site.act(peer, &form.fields, move |project| {
-        let options = continue_options(&text, true);
-        let ready = project.prepare_rerun(&form.run, &options)?;
-        let mut ledger = project.read_ledger()?;
-        let row = project.find_run(&mut ledger, &form.run)?;
-        let before = ledger.prompt(&row.run.id).map_err(callsheet::Error::from)?;
-        let known: std::collections::BTreeSet<&str> = before.lines().collect();
-        let prompt = ready.prompt();
-        let lines = prompt.lines().enumerate();
-        render_page(&ContinuePage {
-            layout: PageLayout::read(project, &mut ledger, crate::pages::layout::PagePlace::Other)?,
-            form: next,
-            run: row.name().into(),
-            run_value: row.name(),
-            size: prompt.len(),
-            prompt: lines
-                .map(|(at, line)| (at + 1, ShownText::from_line(line), !known.contains(line)))
-                .collect(),
-            text,
-        })
+        render_page(&ContinuePage::read(project, &form.run, text, next)?)
     })
     .await
 }
@@ -284,19 +311,24 @@ fn continue_options(text: &str, dry: bool) -> RerunOptions {
     RerunOptions { text: Some(text.to_owned()), force: true, dry, ..RerunOptions::default() }
 }
 
-/// Continues a run with comments and a text.
+/// Continues a run with a text, if its prompt is the one that the page showed; else shows the new one.
 pub(crate) async fn continue_run(
     State(site): State<SiteState>,
     Extension(PeerAddress(peer)): Extension<PeerAddress>,
     Form(form): Form<ContinueForm>,
-) -> PageResult<Redirect> {
+) -> PageResult<Response> {
+    let next = site.new_form()?;
     let text = form.join_text()?;
     if text.is_empty() {
         return Err(PageFailure::no_text());
     }
     let work = Arc::clone(&site.work);
     site.act(peer, &form.fields, move |project| {
-        start_rerun(&work, project, &form.run, continue_options(&text, false))
+        let page = ContinuePage::read(project, &form.run, text.clone(), next)?;
+        if page.shown != form.shown {
+            return Ok(render_page(&ContinuePage { has_changed: true, ..page })?.into_response());
+        }
+        Ok(start_rerun(&work, project, &form.run, continue_options(&text, false))?.into_response())
     })
     .await
 }
@@ -312,7 +344,7 @@ pub(crate) struct FlowForm {
     text: String,
 }
 
-/// Decides about a flow and drives it.
+/// Decides about a flow, or resumes it, and drives it.
 pub(crate) async fn decide_flow(
     State(site): State<SiteState>,
     Extension(PeerAddress(peer)): Extension<PeerAddress>,
@@ -320,19 +352,23 @@ pub(crate) async fn decide_flow(
 ) -> PageResult<Redirect> {
     let text = unix_lines(form.text.trim());
     let choice = match form.choice.as_str() {
-        "approve" => FlowChoice::Approve,
-        "reject" => FlowChoice::Reject,
+        "resume" => None,
+        "approve" => Some(FlowChoice::Approve),
+        "reject" => Some(FlowChoice::Reject),
         "changes" if text.is_empty() => return Err(PageFailure::no_text()),
         "answer" if text.is_empty() => return Err(PageFailure::no_text()),
-        "changes" => FlowChoice::Changes(text),
-        "answer" => FlowChoice::Answer(text),
+        "changes" => Some(FlowChoice::Changes(text)),
+        "answer" => Some(FlowChoice::Answer(text)),
         _ => return Err(PageFailure::bad_form()),
     };
     let work = Arc::clone(&site.work);
     site.act(peer, &form.fields, move |project| {
         let (project, flow) = (project.clone(), form.flow.clone());
         work.start(move |interrupt| {
-            project.decide_flow(Some(&flow), &choice, false, interrupt)?;
+            match &choice {
+                Some(choice) => project.decide_flow(Some(&flow), choice, false, interrupt)?,
+                None => project.resume_flow(Some(&flow), false, interrupt)?,
+            };
             Ok(())
         })?;
         Ok(Redirect::to(&format!("/flows/{}", encode_query(&form.flow))))

@@ -161,10 +161,14 @@ impl PageFailure {
 impl From<Error> for PageFailure {
     fn from(error: Error) -> Self {
         let (status, title) = match error.code() {
-            Some(Code::RunNotFound | Code::TaskNotFound | Code::FlowNotFound | Code::LedgerNotThere) => {
-                (StatusCode::NOT_FOUND, "Not found")
-            }
-            Some(Code::UsageBad) => (StatusCode::BAD_REQUEST, "Invalid request"),
+            Some(
+                Code::RunNotFound
+                | Code::TaskNotFound
+                | Code::FlowNotFound
+                | Code::TemplateNotFound
+                | Code::LedgerNotThere,
+            ) => (StatusCode::NOT_FOUND, "Not found"),
+            Some(Code::UsageBad | Code::ViolationNotFound) => (StatusCode::BAD_REQUEST, "Invalid request"),
             Some(Code::RunRefused | Code::PersonRequired | Code::PersonBelowGuard) => {
                 (StatusCode::FORBIDDEN, "Refused")
             }

@@ -156,6 +156,9 @@ fn follow_ledger(
     }
 }
 
+/// The streams that read missed events at the same time, so that pages are not kept waiting.
+static CATCHING_UP: Semaphore = Semaphore::const_new(2);
+
 /// The first event that a tab wants, and whose.
 #[derive(Debug, Deserialize)]
 pub(crate) struct StreamQuery {
@@ -224,8 +227,10 @@ impl StreamFeeder {
         let mut follower = tokio::task::spawn_blocking(open).await.ok()?.ok()?;
         let mut position = since;
         while let Some(mut open) = follower.take() {
+            let turn = CATCHING_UP.acquire().await.ok()?;
             let read = move || open.poll().map(|events| (open, events));
             let (open, events) = tokio::task::spawn_blocking(read).await.ok()?.ok()?;
+            drop(turn);
             let Some(last) = events.last() else { break };
             position = EventPosition { seq: last.seq, index: Some(last.index) };
             let events = events.iter().map(TabEvent::new).filter(|event| self.is_wanted(event));

@@ -45,7 +45,7 @@ use crate::site::SiteState;
 const MOST_BODY: usize = 256 << 10;
 
 /// How long a browser may take to send the head of a request, also the next one on the same connection.
-const HEAD_LIMIT: Duration = Duration::from_secs(15);
+const HEAD_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long an answer may take, with the body of its request.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
@@ -213,8 +213,8 @@ fn open_page(session: &BrowserSession, page: &str) -> Response {
     let mut response = StatusCode::SEE_OTHER.into_response();
     let headers = response.headers_mut();
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    // A path that begins with two slashes would be another host.
-    let page = format!("/{}", page.trim_start_matches('/'));
+    // A path that begins with two slashes of either kind would be another host.
+    let page = format!("/{}", page.trim_start_matches(['/', '\\']));
     for (name, value) in [(header::LOCATION, page), (header::SET_COOKIE, session.cookie_header())] {
         if let Ok(value) = HeaderValue::from_str(&value) {
             headers.insert(name, value);

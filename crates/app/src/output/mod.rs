@@ -38,7 +38,9 @@ use crate::events::EventOutput;
 use crate::project::config_file::ConfigFile;
 
 pub use changes::{ChangesOutput, RestoreOutput};
-pub use flow::{FlowGraphOutput, FlowOutput, FlowRunOutput, FlowStatusOutput, LackOutput, WaitReasonOutput};
+pub use flow::{
+    FlowGraphOutput, FlowOutput, FlowRunOutput, FlowStatusOutput, LackOutput, WaitReasonOutput, WaitWord,
+};
 pub use ledger::{
     AdoptionOutput, ForgottenOutput, HeadOutput, ImportOutput, LedgerOutput, SweepOutput, VerificationOutput,
 };

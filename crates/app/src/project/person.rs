@@ -79,15 +79,14 @@ pub fn refuse_below_guard() -> Result<()> {
     if is_below_guard(state.as_deref()) { Err(below_guard_error()) } else { Ok(()) }
 }
 
-/// Refuses the process that connected from `peer` to `server` on this machine, if it runs below a guard, or if it cannot be seen
-/// while a guard runs.
+/// Refuses the process that connected from `peer` to `server` on this machine, if it runs below a guard or cannot be seen.
 pub fn refuse_guarded_peer(peer: SocketAddr, server: SocketAddr) -> Result<()> {
     match find_peer_place(peer, server) {
         PeerPlace::Free => Ok(()),
         PeerPlace::BelowGuard => Err(below_guard_error()),
         PeerPlace::Unknown => {
-            let message = "the process that asks cannot be seen, and it may be an agent";
-            let hint = "run `callsheet serve` as the user of the browser, or wait until no agent runs";
+            let message = "the process that asks has ended or belongs to another user; it may be an agent";
+            let hint = "run `callsheet serve` as the user of the browser, and wait for the answer";
             Err(Diagnostic::error(Code::PersonBelowGuard, message).hint(hint).into())
         }
     }

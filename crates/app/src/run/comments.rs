@@ -7,6 +7,8 @@ pub struct LineComment {
     pub path: String,
     /// The number of the line, from 1.
     pub line: u64,
+    /// Whether the change removed the line.
+    pub is_removed: bool,
     /// The line.
     pub quote: String,
     /// The comment.
@@ -20,7 +22,8 @@ pub fn comments_text(comments: &[LineComment], text: &str) -> String {
         let path = if comment.path.is_empty() { "prompt" } else { &comment.path };
         let quote = comment.quote.lines().next().unwrap_or_default().trim_end();
         let quote = if quote.is_empty() { String::new() } else { format!("> {quote}\n") };
-        parts.push(format!("{path}:{}\n{quote}{}", comment.line, comment.text.trim()));
+        let removed = if comment.is_removed { " (removed)" } else { "" };
+        parts.push(format!("{path}:{}{removed}\n{quote}{}", comment.line, comment.text.trim()));
     }
     parts.extend(Some(text.trim().to_owned()).filter(|text| !text.is_empty()));
     parts.join("\n\n")
@@ -35,6 +38,7 @@ mod tests {
         let comment = |path: &str, line, quote: &str, text: &str| LineComment {
             path: path.into(),
             line,
+            is_removed: line == 7,
             quote: quote.into(),
             text: text.into(),
         };
@@ -42,9 +46,13 @@ mod tests {
             comment("src/a.rs", 12, "let x = 1;  \nmore", " Why 1?\n"),
             comment("", 3, "", "Not needed."),
             comment("src/b.rs", 1, "x", "  "),
+            comment("src/a.rs", 7, "old", "Why not?"),
         ];
         let text = comments_text(&comments, " And test it.\n");
-        assert_eq!(text, "src/a.rs:12\n> let x = 1;\nWhy 1?\n\nprompt:3\nNot needed.\n\nAnd test it.");
+        assert_eq!(
+            text,
+            "src/a.rs:12\n> let x = 1;\nWhy 1?\n\nprompt:3\nNot needed.\n\nsrc/a.rs:7 (removed)\n> old\nWhy not?\n\nAnd test it."
+        );
         assert_eq!(comments_text(&[], ""), "");
     }
 }

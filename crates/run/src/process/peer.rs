@@ -4,7 +4,7 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use super::ancestry::{is_guard, is_pid_below_guard, list_processes};
+use super::ancestry::{is_pid_below_guard, list_processes};
 
 /// The place of the process at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,24 +13,24 @@ pub enum PeerPlace {
     Free,
     /// A guard is above a process that holds the connection.
     BelowGuard,
-    /// The process cannot be seen, and a guard runs on this machine.
+    /// No process that holds the connection can be seen: it has ended, or it belongs to another user.
     Unknown,
 }
 
 /// Finds the place of the process that connected from `peer` to `server`.
 pub fn find_peer_place(peer: SocketAddr, server: SocketAddr) -> PeerPlace {
-    let holders: Vec<i32> = find_inode(peer, server).map(find_holders).unwrap_or_default();
+    // Where the kernel has no such table, no guard is found either.
+    let Ok(table) = fs::read_to_string("/proc/net/tcp") else { return PeerPlace::Free };
+    let holders: Vec<i32> = find_inode(&table, peer, server).map(find_holders).unwrap_or_default();
     match holders.is_empty() {
+        true => PeerPlace::Unknown,
         false if holders.iter().any(|pid| is_pid_below_guard(*pid)) => PeerPlace::BelowGuard,
         false => PeerPlace::Free,
-        true if list_processes().iter().any(|process| is_guard(process.stamp.pid)) => PeerPlace::Unknown,
-        true => PeerPlace::Free,
     }
 }
 
 /// Returns the inode of the socket of a connection.
-fn find_inode(local: SocketAddr, remote: SocketAddr) -> Option<u64> {
-    let table = fs::read_to_string("/proc/net/tcp").ok()?;
+fn find_inode(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u64> {
     let (local, remote) = (table_address(local)?, table_address(remote)?);
     table.lines().skip(1).find_map(|row| {
         let fields: Vec<&str> = row.split_whitespace().collect();
@@ -67,9 +67,13 @@ mod tests {
         let server = listener.local_addr().unwrap();
         let stream = TcpStream::connect(server).unwrap();
         let peer = stream.local_addr().unwrap();
-        let inode = find_inode(peer, server).unwrap();
+        let table = fs::read_to_string("/proc/net/tcp").unwrap();
+        let inode = find_inode(&table, peer, server).unwrap();
         let own = i32::try_from(std::process::id()).unwrap();
         assert_eq!(find_holders(inode), [own]);
-        assert_eq!(find_inode(server, server), None);
+        assert_eq!(find_inode(&table, server, server), None);
+        // A process that is gone cannot be judged.
+        drop(stream);
+        assert_eq!(find_peer_place(peer, server), PeerPlace::Unknown);
     }
 }

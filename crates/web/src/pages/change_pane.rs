@@ -4,6 +4,7 @@ use callsheet::run::changes::{FileDiff, PatchBody};
 use callsheet_core::record::RunSummary;
 use callsheet_core::request::fact::{ViolationDecision, ViolationReason};
 
+use super::words::encode_query;
 use crate::shown_text::ShownText;
 
 /// The most lines of all diffs on one page. The files behind it are named, with the command that shows them.
@@ -60,8 +61,10 @@ pub(crate) struct ViolationView {
     pub(crate) class: &'static str,
     /// The sign of the decision.
     pub(crate) sign: &'static str,
-    /// The path as it is recorded, for an action.
+    /// The path as it is recorded.
     pub(crate) path: String,
+    /// The path in a form: a browser changes line ends.
+    pub(crate) path_code: String,
 }
 
 /// A line of a diff.
@@ -166,6 +169,7 @@ impl ViolationView {
             is_pending: violation.decision == ViolationDecision::Pending,
             class,
             sign,
+            path_code: encode_query(&violation.path),
             path: violation.path,
         })
     }

@@ -8,7 +8,7 @@ use callsheet::event_words::EventNarrator;
 use callsheet::events::EventOutput;
 use callsheet::flow::status::{FlowView, run_word};
 use callsheet::local_time::LocalClock;
-use callsheet::output::{FlowOutput, FlowStatusOutput, WaitReasonOutput};
+use callsheet::output::{FlowOutput, FlowStatusOutput, WaitReasonOutput, WaitWord};
 use callsheet_core::diag::Code;
 use callsheet_core::flow::{FlowCondition, read_graph};
 use callsheet_core::record::ChecksOutcome;
@@ -80,6 +80,12 @@ struct LaneRow {
     checks_class: &'static str,
     time: String,
     cost: String,
+}
+
+impl LaneRow {
+    fn describe_reply(&self) -> ShownText {
+        format!("{} in {} replied: {}", self.name, self.phase, self.reply).into()
+    }
 }
 
 /// An event of the flow.
@@ -156,9 +162,11 @@ impl WaitView {
             message: ShownText::new(&wait.message),
             run: wait.run.as_ref().and_then(|run| name(run.as_str())).unwrap_or_default(),
             to: wait.to.as_ref().map(ShownText::from).unwrap_or_default(),
-            details: match wait.lacks.is_empty() {
-                true => wait.details.iter().map(ShownText::from).collect(),
-                false => Vec::new(),
+            details: match (wait.code, wait.lacks.is_empty()) {
+                // The reply of the last run is the reason for a decision.
+                (WaitWord::Decision, _) => runs.last().map(LaneRow::describe_reply).into_iter().collect(),
+                (_, true) => wait.details.iter().map(ShownText::from).collect(),
+                (_, false) => Vec::new(),
             },
             lacks: wait
                 .lacks
@@ -173,20 +181,24 @@ impl WaitView {
     }
 }
 
-/// Lists the decisions that a person can make about a flow that waits.
+/// Lists the decisions that a person can make, as the next commands offer them.
 fn list_choices(flow: &FlowOutput) -> Vec<ChoiceView> {
-    if flow.driven || flow.state != FlowCondition::Waiting {
-        return Vec::new();
-    }
-    let choice = |word, label, class, needs_text| ChoiceView { word, label, class, needs_text };
-    match flow.questions.is_empty() {
-        false => vec![choice("answer", "Answer", "primary", true), choice("reject", "Reject", "", false)],
-        true => vec![
-            choice("approve", "Approve", "primary", false),
-            choice("changes", "Request changes", "", true),
-            choice("reject", "Reject", "", false),
-        ],
-    }
+    let known = [
+        ("flow resume", "resume", "Resume", false),
+        ("flow decide answer", "answer", "Answer", true),
+        ("flow decide approve", "approve", "Approve", false),
+        ("flow decide changes", "changes", "Request changes", true),
+        ("flow decide reject", "reject", "Reject", false),
+    ];
+    let is_offered = |command: &str| flow.next.iter().any(|step| step.command.contains(command));
+    let offered = known.into_iter().filter(|(command, ..)| is_offered(command));
+    let choice = |(at, (_, word, label, needs_text))| ChoiceView {
+        word,
+        label,
+        class: if at == 0 { "primary" } else { "" },
+        needs_text,
+    };
+    offered.enumerate().map(choice).collect()
 }
 
 impl FlowPage {

@@ -120,7 +120,9 @@ mod tests {
         assert_eq!([812, 12_345, 4_100_000].map(count_words), ["812", "12.3 k", "4.1 M"]);
         assert_eq!([812, 12_288, 4_299_162].map(size_words), ["812 B", "12.0 KiB", "4.1 MiB"]);
         assert_eq!((cost_words(1_234_567, true), cost_words(0, false)), ("~$1.23".into(), "$0.00".into()));
-        assert_eq!(encode_query("a b/ü&=\"<"), "a%20b%2F%C3%BC%26%3D%22%3C");
+        let hostile = "a b/ü&=\"<\r\n%41%";
+        assert_eq!(encode_query(hostile), "a%20b%2F%C3%BC%26%3D%22%3C%0D%0A%2541%25");
+        assert_eq!(decode_query(&encode_query(hostile)), hostile);
         assert_eq!(decode_query("a%20b%2F%C3%BC%e2%80%AE&%2&%"), "a b/ü\u{202e}&%2&%");
     }
 }

@@ -149,9 +149,17 @@ const journeys = {
     await page.locator("#tray .primary").click();
     await until(page, "#continue-prompt .add", "Keep this out of the <root>.");
     await until(page, "#continue-prompt .add", "And add a test.");
+    // A text that was not shown in the prompt starts nothing.
+    const typed = page.locator("form[data-action=continue] textarea");
+    await typed.fill(`${await typed.inputValue()} Soon.`);
+    await page.locator("form[data-action=continue] .primary").click();
+    await page.locator(".problem").waitFor();
+    await until(page, "#continue-prompt .add", "And add a test. Soon.");
     await page.locator("form[data-action=continue] .primary").click();
     await page.waitForURL(/\/runs\//);
     facts.continued = await ended(page);
+    await go(page, `/runs/${facts.leak}`);
+    assert.ok(await page.locator("#tray").isHidden(), "comments that were sent are no longer collected");
   },
 
   async flows(page) {
