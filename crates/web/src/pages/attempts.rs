@@ -83,6 +83,8 @@ struct AttemptsPage {
     summary: ShownText,
     items: Vec<RunItem>,
     facts: Vec<FactRow>,
+    has_checks: bool,
+    has_costs: bool,
     comparison: Option<ComparisonView>,
 }
 
@@ -114,6 +116,8 @@ impl AttemptsPage {
             mark: OutcomeMark::from_task(standing.status),
             summary: message.into(),
             facts: list_facts(runs),
+            has_checks: items.iter().any(|item| !item.checks.is_empty()),
+            has_costs: items.iter().any(|item| !item.cost.is_empty()),
             items,
             comparison,
         })
@@ -125,7 +129,7 @@ fn list_facts(runs: &[RunSummary]) -> Vec<FactRow> {
         name,
         values: runs.iter().map(|run| value(run).into()).collect(),
     };
-    vec![
+    let mut rows = vec![
         row("end", &|run| run.exit.as_ref().map(|exit| exit.ended.name().to_owned()).unwrap_or_default()),
         row("verdict", &|run| {
             run.reply()
@@ -146,7 +150,10 @@ fn list_facts(runs: &[RunSummary]) -> Vec<FactRow> {
             seen.map(|seen| seen.changed.len().to_string()).unwrap_or_default()
         }),
         row("prompt", &|run| run.prompt_sha256.to_string().get(..12).unwrap_or_default().to_owned()),
-    ]
+    ];
+    // A fact that no attempt has says nothing.
+    rows.retain(|row| row.values.iter().any(|value| !value.is_empty()));
+    rows
 }
 
 impl ComparisonView {
