@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use callsheet_core::diag::counted;
 use callsheet_core::library::agent::Agent;
 use callsheet_core::record::{EventData, EventName, LogStream};
 use callsheet_core::{Library, find_agent};
@@ -109,7 +110,7 @@ impl<'p> EventNarrator<'p> {
             }
             EventData::Decision { by, what, decision, .. } => format!("{decision} {what} ({})", by.name()),
             EventData::Removed { runs, rule } => {
-                format!("removed {} by {rule}", count_words(runs.len(), "run"))
+                format!("removed {} by {rule}", counted(runs.len(), "run"))
             }
             EventData::Imported { .. } => "imported".to_owned(),
             EventData::Emptied { kind } => format!("the contents of a record ({kind}) were removed"),
@@ -206,10 +207,6 @@ fn flow_words(name: EventName, phase: &str, detail: &serde_json::Map<String, Val
         EventName::FlowResumed => "resumed".to_owned(),
         other => other.name().to_owned(),
     }
-}
-
-fn count_words(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Names a few paths, and counts the others.
