@@ -3,19 +3,28 @@
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use callsheet_wire::{
+    ConversationItem, ModelServer, ModelTurn, OfferedTool, Protocol, RefusedRequest, RequestHandler,
+    ServerAddress, ServerLimits, WireAnswer, WireRequest, side_answer,
+};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::http;
-use crate::protocol::{Answer, Item, Protocol, Tool};
 use crate::script::{Failure, Script, Step};
+
+/// More than any test sends, with answers that tests delay.
+const LIMITS: ServerLimits = ServerLimits {
+    body_bytes: 256 << 20,
+    held_bytes: 512 << 20,
+    connections: 256,
+    head_time: Duration::from_secs(60),
+    body_time: Duration::from_secs(60),
+    exchange_time: Duration::from_secs(1200),
+};
 
 /// The answer to a side request (a title, a summary).
 const SIDE_ANSWER: &str = "ok";
@@ -36,16 +45,14 @@ pub struct Request {
 /// A running mock, which stops on drop.
 #[derive(Debug)]
 pub struct Mock {
-    address: SocketAddr,
+    server: ModelServer,
     shared: Arc<Shared>,
-    accepting: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
 struct Shared {
     script: Script,
     seen: Mutex<Seen>,
-    ended: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -58,29 +65,17 @@ impl Mock {
     /// Serves the script on a free port of 127.0.0.1. Also appends every request to `record` as a line of
     /// JSON.
     pub fn start(script: Script, record: Option<&Path>) -> io::Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", 0))?;
-        let address = listener.local_addr()?;
         let record = record.map(|path| File::options().create(true).append(true).open(path)).transpose()?;
         let seen = Mutex::new(Seen { requests: Vec::new(), record });
-        let shared = Arc::new(Shared { script, seen, ended: AtomicBool::new(false) });
-        let serving = Arc::clone(&shared);
-        let accepting = thread::spawn(move || {
-            for stream in listener.incoming() {
-                if serving.ended.load(Ordering::SeqCst) {
-                    break;
-                }
-                let Ok(stream) = stream else { continue };
-                let serving = Arc::clone(&serving);
-                // A client that disconnects does not affect the others.
-                thread::spawn(move || serving.serve(&stream));
-            }
-        });
-        Ok(Self { address, shared, accepting: Some(accepting) })
+        let shared = Arc::new(Shared { script, seen });
+        let handler: Arc<dyn RequestHandler> = Arc::clone(&shared) as _;
+        let server = ModelServer::start(LIMITS, ServerAddress::Open, handler)?;
+        Ok(Self { server, shared })
     }
 
     /// Returns its address, as `http://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        self.server.url()
     }
 
     /// Returns every request so far.
@@ -89,23 +84,12 @@ impl Mock {
     }
 }
 
-impl Drop for Mock {
-    fn drop(&mut self) {
-        self.shared.ended.store(true, Ordering::SeqCst);
-        // Wakes the accepting thread.
-        drop(TcpStream::connect(self.address));
-        if let Some(accepting) = self.accepting.take() {
-            drop(accepting.join());
-        }
-    }
-}
-
 impl Request {
     /// Returns all its user texts, including injected reminders, in order.
     pub fn user_texts(&self) -> Vec<String> {
         let items =
             Protocol::from_path(&self.path).map(|protocol| protocol.items(&self.body)).unwrap_or_default();
-        let said = |item| if let Item::User(text) = item { Some(text) } else { None };
+        let said = |item| if let ConversationItem::User(text) = item { Some(text) } else { None };
         items.into_iter().filter_map(said).collect()
     }
 
@@ -113,7 +97,7 @@ impl Request {
     pub fn tools(&self) -> Vec<String> {
         let tools =
             Protocol::from_path(&self.path).map(|protocol| protocol.tools(&self.body)).unwrap_or_default();
-        let full = |tool: Tool| match tool.namespace {
+        let full = |tool: OfferedTool| match tool.namespace {
             Some(namespace) => format!("{namespace}__{}", tool.name),
             None => tool.name,
         };
@@ -124,13 +108,31 @@ impl Request {
 /// A step that answers a request, and the reason for it.
 struct Chosen<'a> {
     step: Cow<'a, Step>,
-    tool: Option<(Tool, &'a Value)>,
+    tool: Option<(OfferedTool, &'a Value)>,
     /// The number of calls so far.
     serial: usize,
     why: String,
 }
 
 impl Chosen<'_> {
+    fn write_answer(&self, protocol: Protocol, path: &str, body: &Value) -> WireAnswer {
+        let answer = match &self.step.fail {
+            Some(Failure::Drop) => WireAnswer::drop_connection(),
+            Some(Failure::Status { status, body, headers }) => {
+                let answer = WireAnswer::json(*status, body.to_string());
+                headers.iter().fold(answer, |answer, (name, value)| answer.with_header(name, value))
+            }
+            None => {
+                let model = body["model"].as_str().unwrap_or("mock-model");
+                let (thought, text) = (self.step.thought.as_deref(), self.step.text.as_deref());
+                let call = self.tool.as_ref().map(|(tool, args)| (tool, *args));
+                let turn = ModelTurn { model, serial: self.serial, thought, text, call };
+                protocol.write_answer(&turn, protocol.is_streaming(path, body))
+            }
+        };
+        answer.after(Duration::from_millis(self.step.delay_ms))
+    }
+
     /// Returns an error, so that the answer cannot pass for one of the script.
     fn no_match(why: String) -> Self {
         let step = Cow::Owned(Step::error(400, &format!("mock: {why}")));
@@ -138,48 +140,39 @@ impl Chosen<'_> {
     }
 }
 
+impl RequestHandler for Shared {
+    fn answer(&self, request: WireRequest) -> WireAnswer {
+        let body = match request.body.as_slice() {
+            [] => Value::Null,
+            bytes => serde_json::from_slice(bytes).unwrap_or_else(|_| String::from_utf8_lossy(bytes).into()),
+        };
+        let protocol = Protocol::from_path(&request.path).filter(|_| request.method == "POST");
+        let (answer, why) = match protocol {
+            None => (side_answer(&request), "probe".to_owned()),
+            Some(protocol) => {
+                let chosen = self.choose(protocol, &body);
+                (chosen.write_answer(protocol, &request.path, &body), chosen.why)
+            }
+        };
+        let WireRequest { method, path, .. } = request;
+        match self.record_request(Request { method, path, body, answer: why }) {
+            Ok(()) => answer,
+            Err(_) => WireAnswer::drop_connection(),
+        }
+    }
+
+    fn note_refused(&self, refused: RefusedRequest) {
+        let answer = refused.to_string();
+        let RefusedRequest { method, path, .. } = refused;
+        // The answer says the same.
+        let _ = self.record_request(Request { method, path, body: Value::Null, answer });
+    }
+}
+
 impl Shared {
     /// Locks the requests. A test that panicked elsewhere leaves them intact.
     fn lock_seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn serve(&self, stream: &TcpStream) -> io::Result<()> {
-        let Some((method, path, body)) = http::receive_request(stream)? else { return Ok(()) };
-        let note = |answer: String| {
-            self.record_request(Request {
-                method: method.clone(),
-                path: path.clone(),
-                body: body.clone(),
-                answer,
-            })
-        };
-        let Some(protocol) = Protocol::from_path(&path).filter(|_| method == "POST") else {
-            note("probe".to_owned())?;
-            // One body for the lists of models and the counts of tokens that some clients request.
-            let any =
-                json!({ "object": "list", "data": [], "models": [], "input_tokens": 10, "totalTokens": 10 });
-            let any = if method == "HEAD" { String::new() } else { any.to_string() };
-            return http::send_answer(stream, 200, "application/json", &any);
-        };
-        let Chosen { step, tool, serial, why } = self.choose(protocol, &body);
-        note(why)?;
-        thread::sleep(Duration::from_millis(step.delay_ms));
-        match &step.fail {
-            Some(Failure::Drop) => stream.shutdown(Shutdown::Both),
-            Some(Failure::Status { status, body, headers }) => {
-                http::send_failure(stream, *status, headers, &body.to_string())
-            }
-            None => {
-                let model = body["model"].as_str().unwrap_or("mock-model");
-                let (thought, text) = (step.thought.as_deref(), step.text.as_deref());
-                let call = tool.as_ref().map(|(tool, args)| (tool, *args));
-                let in_events = protocol.is_streaming(&path, &body);
-                let answer = protocol.write_body(&Answer { model, serial, thought, text, call }, in_events);
-                let kind = if in_events { "text/event-stream" } else { "application/json" };
-                http::send_answer(stream, 200, kind, &answer)
-            }
-        }
     }
 
     /// Records a request in memory and on disk, before the client can act on the answer.
@@ -199,14 +192,16 @@ impl Shared {
             return Chosen { step, tool: None, serial: 0, why: "side".to_owned() };
         }
         let items = protocol.items(body);
-        let results = |items: &[Item]| items.iter().filter(|item| **item == Item::Result).count();
+        let results = |items: &[ConversationItem]| {
+            items.iter().filter(|item| **item == ConversationItem::Result).count()
+        };
         let begun = turn_start(&items);
         let turn = items.iter().enumerate().skip(begun).rev().find_map(|(at, item)| match item {
-            Item::User(text) => Some((at, self.script.find_turn(text)?)),
+            ConversationItem::User(text) => Some((at, self.script.find_turn(text)?)),
             _ => None,
         });
         let Some((at, turn)) = turn else {
-            let said = items.iter().skip(begun).filter(|item| matches!(item, Item::User(_)));
+            let said = items.iter().skip(begun).filter(|item| matches!(item, ConversationItem::User(_)));
             return Chosen::no_match(format!("no turn begins with any of {:?}", said.collect::<Vec<_>>()));
         };
         let index = results(&items[at..]);
@@ -226,7 +221,9 @@ impl Shared {
 }
 
 /// Returns the start of the current turn: after the model's last message without a tool call.
-fn turn_start(items: &[Item]) -> usize {
-    let ended = |at: &usize| items[*at] == Item::Said && items.get(at + 1) != Some(&Item::Called);
+fn turn_start(items: &[ConversationItem]) -> usize {
+    let ended = |at: &usize| {
+        items[*at] == ConversationItem::Said && items.get(at + 1) != Some(&ConversationItem::Called)
+    };
     (0..items.len()).rev().find(ended).map_or(0, |at| at + 1)
 }

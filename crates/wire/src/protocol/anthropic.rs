@@ -2,20 +2,22 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Item, Tool, as_list, content_texts, split_text, typed_event};
+use super::{ConversationItem, ModelTurn, OfferedTool, as_list, content_texts, split_text, typed_event};
 
-pub(super) fn items(body: &Value) -> Vec<Item> {
+pub(super) fn items(body: &Value) -> Vec<ConversationItem> {
     let mut items = Vec::new();
     for message in as_list(&body["messages"]) {
         let content = &message["content"];
         let has = |kind: &str| as_list(content).iter().any(|part| part["type"] == kind);
         match message["role"].as_str() {
-            Some("assistant") => items.push(if has("tool_use") { Item::Called } else { Item::Said }),
+            Some("assistant") => {
+                items.push(if has("tool_use") { ConversationItem::Called } else { ConversationItem::Said })
+            }
             // Claude Code also sends messages of the role "system", which are not from the user.
             Some("user") => {
                 let results = as_list(content).iter().filter(|part| part["type"] == "tool_result");
-                items.extend(results.map(|_| Item::Result));
-                items.extend(content_texts(content).into_iter().map(Item::User));
+                items.extend(results.map(|_| ConversationItem::Result));
+                items.extend(content_texts(content).into_iter().map(ConversationItem::User));
             }
             _ => {}
         }
@@ -23,45 +25,45 @@ pub(super) fn items(body: &Value) -> Vec<Item> {
     items
 }
 
-pub(super) fn tools(body: &Value) -> Vec<Tool> {
-    as_list(&body["tools"]).iter().map(|tool| Tool::named(&tool["name"])).collect()
+pub(super) fn tools(body: &Value) -> Vec<OfferedTool> {
+    as_list(&body["tools"]).iter().map(|tool| OfferedTool::named(&tool["name"])).collect()
 }
 
-fn blocks(answer: &Answer<'_>) -> Vec<Value> {
+fn blocks(turn: &ModelTurn<'_>) -> Vec<Value> {
     let mut blocks = Vec::new();
-    if let Some(thought) = answer.thought {
+    if let Some(thought) = turn.thought {
         blocks.push(json!({ "type": "thinking", "thinking": thought, "signature": "c2lnbmF0dXJl" }));
     }
-    if let Some(text) = answer.text {
+    if let Some(text) = turn.text {
         blocks.push(json!({ "type": "text", "text": text }));
     }
-    if let Some((tool, args)) = answer.call {
-        let id = format!("toolu_mock{}", answer.serial);
+    if let Some((tool, args)) = turn.call {
+        let id = format!("toolu_mock{}", turn.serial);
         blocks.push(json!({ "type": "tool_use", "id": id, "name": tool.name, "input": args }));
     }
     blocks
 }
 
-pub(super) fn message(answer: &Answer<'_>) -> Value {
+pub(super) fn message(turn: &ModelTurn<'_>) -> Value {
     json!({
-        "id": format!("msg_mock{}", answer.serial),
+        "id": format!("msg_mock{}", turn.serial),
         "type": "message",
         "role": "assistant",
-        "model": answer.model,
-        "content": blocks(answer),
-        "stop_reason": if answer.call.is_some() { "tool_use" } else { "end_turn" },
+        "model": turn.model,
+        "content": blocks(turn),
+        "stop_reason": if turn.call.is_some() { "tool_use" } else { "end_turn" },
         "stop_sequence": null,
         "usage": { "input_tokens": 10, "output_tokens": 5 },
     })
 }
 
-pub(super) fn events(answer: &Answer<'_>) -> String {
-    let whole = message(answer);
+pub(super) fn events(turn: &ModelTurn<'_>) -> String {
+    let whole = message(turn);
     let mut start = whole.clone();
     start["content"] = json!([]);
     start["stop_reason"] = Value::Null;
     let mut out = typed_event(&json!({ "type": "message_start", "message": start }));
-    for (index, block) in blocks(answer).iter().enumerate() {
+    for (index, block) in blocks(turn).iter().enumerate() {
         let mut empty = block.clone();
         let deltas = match block["type"].as_str() {
             Some("tool_use") => {
@@ -75,7 +77,7 @@ pub(super) fn events(answer: &Answer<'_>) -> String {
                 empty["signature"] = json!("");
                 let delta = |piece| json!({ "type": "thinking_delta", "thinking": piece });
                 let signature = json!({ "type": "signature_delta", "signature": block["signature"] });
-                split_text(answer.thought.unwrap_or_default())
+                split_text(turn.thought.unwrap_or_default())
                     .into_iter()
                     .map(delta)
                     .chain([signature])
@@ -84,7 +86,7 @@ pub(super) fn events(answer: &Answer<'_>) -> String {
             _ => {
                 empty["text"] = json!("");
                 let delta = |piece| json!({ "type": "text_delta", "text": piece });
-                split_text(answer.text.unwrap_or_default()).into_iter().map(delta).collect()
+                split_text(turn.text.unwrap_or_default()).into_iter().map(delta).collect()
             }
         };
         out +=

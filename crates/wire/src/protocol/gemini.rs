@@ -2,35 +2,35 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Item, Tool, as_list, event, split_text, string_value};
+use super::{ConversationItem, ModelTurn, OfferedTool, as_list, event, split_text, string_value};
 
-pub(super) fn items(body: &Value) -> Vec<Item> {
+pub(super) fn items(body: &Value) -> Vec<ConversationItem> {
     let mut items = Vec::new();
     for content in as_list(&body["contents"]) {
         let parts = as_list(&content["parts"]);
         if content["role"] == "model" {
             let called = parts.iter().any(|part| part["functionCall"].is_object());
-            items.push(if called { Item::Called } else { Item::Said });
+            items.push(if called { ConversationItem::Called } else { ConversationItem::Said });
             continue;
         }
         items.extend(parts.iter().filter_map(|part| {
             if part["functionResponse"].is_object() {
-                Some(Item::Result)
+                Some(ConversationItem::Result)
             } else {
-                part["text"].is_string().then(|| Item::User(string_value(&part["text"])))
+                part["text"].is_string().then(|| ConversationItem::User(string_value(&part["text"])))
             }
         }));
     }
     items
 }
 
-pub(super) fn tools(body: &Value) -> Vec<Tool> {
+pub(super) fn tools(body: &Value) -> Vec<OfferedTool> {
     let declared = as_list(&body["tools"]).iter().flat_map(|tool| as_list(&tool["functionDeclarations"]));
-    declared.map(|tool| Tool::named(&tool["name"])).collect()
+    declared.map(|tool| OfferedTool::named(&tool["name"])).collect()
 }
 
 /// Returns an answer with these parts; only the last one of a stream has a finish reason.
-fn part(answer: &Answer<'_>, parts: &[Value], finish: Option<&str>) -> Value {
+fn part(turn: &ModelTurn<'_>, parts: &[Value], finish: Option<&str>) -> Value {
     let mut candidate = json!({ "content": { "role": "model", "parts": parts }, "index": 0 });
     if let Some(finish) = finish {
         candidate["finishReason"] = json!(finish);
@@ -38,35 +38,33 @@ fn part(answer: &Answer<'_>, parts: &[Value], finish: Option<&str>) -> Value {
     json!({
         "candidates": [candidate],
         "usageMetadata": { "promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15 },
-        "modelVersion": answer.model,
-        "responseId": format!("mock{}", answer.serial),
+        "modelVersion": turn.model,
+        "responseId": format!("mock{}", turn.serial),
     })
 }
 
-fn call(answer: &Answer<'_>) -> Option<Value> {
-    let (tool, args) = answer.call?;
+fn call(turn: &ModelTurn<'_>) -> Option<Value> {
+    let (tool, args) = turn.call?;
     Some(json!({ "functionCall": { "name": tool.name, "args": args } }))
 }
 
-pub(super) fn content(answer: &Answer<'_>) -> Value {
+pub(super) fn content(turn: &ModelTurn<'_>) -> Value {
     let mut parts = Vec::new();
-    parts.extend(answer.thought.map(|thought| json!({ "text": thought, "thought": true })));
-    parts.extend(answer.text.map(|text| json!({ "text": text })));
-    parts.extend(call(answer));
-    part(answer, &parts, Some("STOP"))
+    parts.extend(turn.thought.map(|thought| json!({ "text": thought, "thought": true })));
+    parts.extend(turn.text.map(|text| json!({ "text": text })));
+    parts.extend(call(turn));
+    part(turn, &parts, Some("STOP"))
 }
 
-pub(super) fn events(answer: &Answer<'_>) -> String {
+pub(super) fn events(turn: &ModelTurn<'_>) -> String {
     let mut parts = Vec::new();
-    parts.extend(answer.thought.map(|thought| json!({ "text": thought, "thought": true })));
-    parts.extend(
-        split_text(answer.text.unwrap_or_default()).into_iter().map(|piece| json!({ "text": piece })),
-    );
-    parts.extend(call(answer));
+    parts.extend(turn.thought.map(|thought| json!({ "text": thought, "thought": true })));
+    parts.extend(split_text(turn.text.unwrap_or_default()).into_iter().map(|piece| json!({ "text": piece })));
+    parts.extend(call(turn));
     let last = parts.len().saturating_sub(1);
     let events = parts.iter().enumerate().map(|(index, one)| {
         let finish = (index == last).then_some("STOP");
-        event(&part(answer, std::slice::from_ref(one), finish))
+        event(&part(turn, std::slice::from_ref(one), finish))
     });
     events.collect()
 }

@@ -1,4 +1,4 @@
-//! The protocols of language models: parse requests and write answers.
+//! The protocols of language models: parse requests and write answers. Connections are left to the server.
 
 mod anthropic;
 mod chat;
@@ -7,47 +7,66 @@ mod responses;
 
 use serde_json::Value;
 
+use crate::exchange::WireAnswer;
+
 /// A protocol of a model's API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Protocol {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    /// Anthropic Messages.
     Anthropic,
+    /// OpenAI Responses.
     Responses,
+    /// OpenAI Chat Completions.
     Chat,
+    /// Gemini `generateContent` and `streamGenerateContent`.
     Gemini,
 }
 
 /// An item of a request's conversation, in order.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Item {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConversationItem {
+    /// A text of the user, or of the CLI in the user's place.
     User(String),
+    /// An answer of the model without a tool call.
     Said,
+    /// An answer of the model with a tool call.
     Called,
+    /// The result of a tool call.
     Result,
 }
 
 /// A tool that a request offers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Tool {
-    pub(crate) name: String,
+pub struct OfferedTool {
+    /// The name.
+    pub name: String,
     /// The namespace: Codex puts the tools of an MCP server into one.
-    pub(crate) namespace: Option<String>,
+    pub namespace: Option<String>,
     /// Whether it takes a text instead of an object.
-    pub(crate) freeform: bool,
+    pub freeform: bool,
 }
 
-/// The answer of the model.
-#[derive(Debug)]
-pub(crate) struct Answer<'a> {
-    pub(crate) model: &'a str,
+/// One answer of a model: any of a thought, a text and a call.
+#[derive(Debug, Clone, Copy)]
+pub struct ModelTurn<'a> {
+    /// The name of the model.
+    pub model: &'a str,
     /// The number of calls before this one, for ids that are the same in every run.
-    pub(crate) serial: usize,
-    pub(crate) thought: Option<&'a str>,
-    pub(crate) text: Option<&'a str>,
-    pub(crate) call: Option<(&'a Tool, &'a Value)>,
+    pub serial: usize,
+    /// The thought.
+    pub thought: Option<&'a str>,
+    /// The text.
+    pub text: Option<&'a str>,
+    /// The called tool and its arguments.
+    pub call: Option<(&'a OfferedTool, &'a Value)>,
 }
 
 impl Protocol {
-    pub(crate) fn from_path(path: &str) -> Option<Self> {
+    /// All protocols.
+    pub const ALL: [Self; 4] = [Self::Anthropic, Self::Responses, Self::Chat, Self::Gemini];
+
+    /// Returns the protocol of a POST request with this path, or `None` if the request is not one to a model.
+    pub fn from_path(path: &str) -> Option<Self> {
         let path = path.split('?').next().unwrap_or_default();
         if path.ends_with("/v1/messages") {
             Some(Self::Anthropic)
@@ -62,7 +81,8 @@ impl Protocol {
         }
     }
 
-    pub(crate) fn items(self, body: &Value) -> Vec<Item> {
+    /// Returns the conversation of a request's body, in order.
+    pub fn items(self, body: &Value) -> Vec<ConversationItem> {
         match self {
             Self::Anthropic => anthropic::items(body),
             Self::Responses => responses::items(body),
@@ -71,7 +91,8 @@ impl Protocol {
         }
     }
 
-    pub(crate) fn tools(self, body: &Value) -> Vec<Tool> {
+    /// Returns the tools that a request's body offers.
+    pub fn tools(self, body: &Value) -> Vec<OfferedTool> {
         match self {
             Self::Anthropic => anthropic::tools(body),
             Self::Responses => responses::tools(body),
@@ -80,36 +101,42 @@ impl Protocol {
         }
     }
 
-    pub(crate) fn is_streaming(self, path: &str, body: &Value) -> bool {
+    /// Checks whether the answer to a request must be a stream of events.
+    pub fn is_streaming(self, path: &str, body: &Value) -> bool {
         match self {
             Self::Gemini => path.contains(":streamGenerateContent"),
             _ => body["stream"] == true,
         }
     }
 
-    /// Returns the body of the answer: server-sent events, or one object.
-    pub(crate) fn write_body(self, answer: &Answer<'_>, stream: bool) -> String {
+    /// Returns the answer: server-sent events, or one object.
+    pub fn write_answer(self, turn: &ModelTurn<'_>, stream: bool) -> WireAnswer {
+        let body = self.write_body(turn, stream);
+        if stream { WireAnswer::events(body) } else { WireAnswer::json(200, body) }
+    }
+
+    fn write_body(self, turn: &ModelTurn<'_>, stream: bool) -> String {
         match (self, stream) {
-            (Self::Anthropic, true) => anthropic::events(answer),
-            (Self::Anthropic, false) => anthropic::message(answer).to_string(),
-            (Self::Responses, true) => responses::events(answer),
-            (Self::Responses, false) => responses::response(answer).to_string(),
-            (Self::Chat, true) => chat::events(answer),
-            (Self::Chat, false) => chat::completion(answer).to_string(),
-            (Self::Gemini, true) => gemini::events(answer),
-            (Self::Gemini, false) => gemini::content(answer).to_string(),
+            (Self::Anthropic, true) => anthropic::events(turn),
+            (Self::Anthropic, false) => anthropic::message(turn).to_string(),
+            (Self::Responses, true) => responses::events(turn),
+            (Self::Responses, false) => responses::response(turn).to_string(),
+            (Self::Chat, true) => chat::events(turn),
+            (Self::Chat, false) => chat::completion(turn).to_string(),
+            (Self::Gemini, true) => gemini::events(turn),
+            (Self::Gemini, false) => gemini::content(turn).to_string(),
         }
     }
 }
 
-impl Tool {
+impl OfferedTool {
     fn named(name: &Value) -> Self {
         Self { name: string_value(name), ..Self::default() }
     }
 
     /// Checks whether `wanted` names this tool. A tool in a namespace has its own name, and the two names
     /// with two underscores between.
-    pub(crate) fn has_name(&self, wanted: &str) -> bool {
+    pub fn has_name(&self, wanted: &str) -> bool {
         let inside = |namespace: &String| {
             wanted.strip_prefix(namespace.trim_end_matches('_')).and_then(|rest| rest.strip_prefix("__"))
                 == Some(&self.name)
