@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use serde_json::Value;
 
 use crate::library::agent::{
-    Agent, AgentArgument, ArgHole, ArgSpec, DeliveryMethod, EventPattern, FaultPattern, StreamSpec,
-    TerminalSpec, ToolPattern, UsagePattern,
+    Agent, AgentArgument, ArgHole, ArgSpec, DeliveryMethod, EventPattern, FaultPattern, ProbeSpec,
+    StreamSpec, TerminalSpec, ToolPattern, UsagePattern,
 };
 use crate::text::name::{NAME_HINT, is_name};
 
@@ -59,6 +59,7 @@ pub(crate) fn find_problems(agent: &Agent) -> Vec<AgentProblem> {
     check_patterns(agent, &mut bad);
     let has_commands = has_commands_hole(agent);
     found.extend(agent.commands.iter().flat_map(|commands| commands.find_problems(has_commands)));
+    found.extend(agent.probe.iter().flat_map(ProbeSpec::find_problems));
     found.extend(agent.output.stream.iter().flat_map(StreamSpec::find_problems));
     found
 }
