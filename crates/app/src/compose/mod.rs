@@ -78,6 +78,20 @@ impl Composition {
         self.composed.prompt.sections.iter()
     }
 
+    /// Returns the name of the agent's file; `base` if the prompt is for no agent.
+    pub(crate) fn agent_name(&self) -> String {
+        let named = self.inputs.as_ref().and_then(|inputs| inputs.request.agent.clone());
+        named.unwrap_or_else(|| "base".to_owned())
+    }
+
+    /// Returns the values that the request marks as secret, by key.
+    pub(crate) fn secret_values(&self) -> Vec<(String, String)> {
+        let Some(inputs) = &self.inputs else { return Vec::new() };
+        let request = &inputs.request;
+        let value = |key: &String| Some((key.clone(), request.values.get(key)?.to_string()));
+        request.secret.iter().filter_map(value).collect()
+    }
+
     /// Returns the id of the task.
     pub fn task_id(&self) -> Option<String> {
         let task = self.inputs.as_ref()?.request.task.as_ref()?;

@@ -1,6 +1,5 @@
 //! Composes the prompt of a lane and plans its run.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -67,14 +66,8 @@ impl LaneJob {
             let setup = RunSetup { external, ..RunSetup::from(options.clone()) };
             setup.name_allowed(project, &mut request, profile.as_ref())?;
         }
-        let input = PreparedInput {
-            request,
-            session: Some(self.folder.path.clone()),
-            texts: BTreeMap::new(),
-            listings: BTreeMap::new(),
-            replay,
-            diagnostics: Vec::new(),
-        };
+        let session = Some(self.folder.path.clone());
+        let input = PreparedInput { session, replay, ..PreparedInput::from_request(request) };
         let mode = secrets::choose_mode(project, None, Purpose::Record)?;
         let finished =
             compose_input(project, input, ComposeOptions { mode, budget: None, api: None }, Purpose::Record)?;

@@ -127,13 +127,9 @@ impl PreparedRun {
             return Err(failure);
         }
         drop(self.held.take());
-        let values = self.finished.inputs.as_ref().map(|made| {
-            let value = |key: &String| Some((key.clone(), made.request.values.get(key)?.to_string()));
-            made.request.secret.iter().filter_map(value).collect::<Vec<_>>()
-        });
+        let values = self.finished.secret_values();
         let stop = stopper.stop_flag();
-        let clean =
-            RedactionRules { rules: secrets::load_rules(project)?, values: values.unwrap_or_default() };
+        let clean = RedactionRules { rules: secrets::load_rules(project)?, values };
         let notes = NoteRecorder::start(ledger, &id, clean.clone(), stop.clone());
         if self.actions().iter().any(|act| matches!(act, DeliveryAction::Write { .. })) {
             write_gitignore(&self.place)?;

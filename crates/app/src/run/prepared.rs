@@ -238,6 +238,16 @@ impl PreparedRun {
         }
     }
 
+    /// Returns the agent.
+    pub(crate) fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    /// Returns the prompt with its origins.
+    pub(crate) fn composition(&self) -> &Composition {
+        &self.finished
+    }
+
     /// Returns the id of the run.
     pub fn id(&self) -> &Id {
         &self.run.id
@@ -246,6 +256,13 @@ impl PreparedRun {
     /// Returns the diagnostics of the prompt and of its delivery.
     pub fn diagnostics(&self) -> impl Iterator<Item = &Diagnostic> {
         self.finished.diagnostics.iter().chain(&self.delivery.diagnostics)
+    }
+
+    /// Takes the diagnostics of the prompt and of its delivery.
+    pub(crate) fn take_diagnostics(&mut self) -> Vec<Diagnostic> {
+        let mut all = std::mem::take(&mut self.finished.diagnostics);
+        all.append(&mut self.delivery.diagnostics);
+        all
     }
 
     /// Returns the actions that deliver the prompt.

@@ -1,6 +1,5 @@
 //! Runs again with the facts of an earlier run in the prompt.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use callsheet_core::diag::{Code, Diagnostic};
@@ -177,14 +176,7 @@ fn compose_rerun(project: &Project, request: Request, options: &RerunOptions) ->
         .as_ref()
         .map(|dir| resolve_directory(&project.dir.join(dir), dir.as_ref()))
         .transpose()?;
-    let order = PreparedInput {
-        request,
-        session,
-        texts: BTreeMap::new(),
-        listings: BTreeMap::new(),
-        replay: None,
-        diagnostics: Vec::new(),
-    };
+    let order = PreparedInput { session, ..PreparedInput::from_request(request) };
     let mode = secrets::choose_mode(project, options.secrets, Purpose::Record)?;
     compose_input(project, order, ComposeOptions { mode, budget: None, api: None }, Purpose::Record)
 }
