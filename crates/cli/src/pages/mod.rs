@@ -1,5 +1,6 @@
 //! Renders results: pages for people, JSON objects for programs. Commands print them.
 
+pub(crate) mod context;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod explain;
